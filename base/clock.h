@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Time through an interface, so that tests wait for nothing.
+#pragma once
+
+#include <chrono>
+
+namespace mnemon {
+
+// Safe for concurrent use.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Monotonic; for durations, deadlines and expiry.
+  virtual std::chrono::steady_clock::time_point Now() const = 0;
+  // Wall clock; for times shown to people and clients only.
+  virtual std::chrono::system_clock::time_point WallNow() const = 0;
+
+  // The machine's clock. Lives for ever.
+  static const Clock& Real();
+};
+
+}  // namespace mnemon

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+#include "base/command_line.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/log.h"
+#include "base/nearest_name.h"
+
+namespace mnemon {
+namespace {
+
+constexpr char kUsageUrl[] = "type.mnemon.dev/UsageError";
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+// Examples stand between the summary and the list of options.
+class ExamplesFirst final : public CLI::Formatter {
+ public:
+  ExamplesFirst(std::vector<std::string> examples) : examples_(std::move(examples)) {}
+
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string text;
+    if (!examples_.empty()) {
+      text = absl::StrCat("Examples:\n  ", absl::StrJoin(examples_, "\n  "), "\n\n");
+    }
+    return text + CLI::Formatter::make_usage(app, name);
+  }
+
+ private:
+  const std::vector<std::string> examples_;
+};
+
+std::string EnvironmentName(std::string_view long_name) {
+  std::string name = "MNEMON_";
+  for (unsigned char c : long_name) {
+    name.push_back(c == '-' ? '_' : static_cast<char>(std::toupper(c)));
+  }
+  return name;
+}
+
+// Full name as typed: "mnemon sessions list".
+std::string CommandName(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr ? app.get_name()
+                           : absl::StrCat(CommandName(*parent), " ", app.get_name());
+}
+
+CLI::App& ChosenCommand(CLI::App& app) {
+  std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : ChosenCommand(*chosen.front());
+}
+
+std::vector<std::string> SubcommandNames(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> FlagNames(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string UnknownArgument(CLI::App& root, const std::string& argument) {
+  CLI::App& command = ChosenCommand(root);
+  if (absl::StartsWith(argument, "-")) {
+    std::string flag = argument.substr(0, argument.find('='));
+    return absl::StrCat("unknown flag ", flag, DidYouMean(flag, FlagNames(command)));
+  }
+  std::vector<std::string> commands = SubcommandNames(command);
+  if (commands.empty()) {
+    return absl::StrCat("unexpected argument '", argument, "'");
+  }
+  return absl::StrCat("unknown command '", argument, "'",
+                      DidYouMean(argument, commands), "; the commands are ",
+                      absl::StrJoin(commands, ", "));
+}
+
+std::string DescribeParseError(CLI::App& root, const CLI::ParseError& error) {
+  std::vector<std::string> left_over = root.remaining(true);
+  if (!left_over.empty()) return UnknownArgument(root, left_over.front());
+  std::string what = error.what();
+  if (error.get_name() != "RequiredError") return what;
+  CLI::App& command = ChosenCommand(root);
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_required() || option->count() > 0) continue;
+    std::string name = option->get_name();
+    if (option->get_envname().empty()) return name + " is required: give it";
+    return absl::StrCat(name, " is required: give ", name, " or set ",
+                        option->get_envname());
+  }
+  return absl::StrCat("a command is required; the commands are ",
+                      absl::StrJoin(SubcommandNames(command), ", "));
+}
+
+void PrintError(const std::string& binary, const std::string& message) {
+  std::vector<std::string> lines = absl::StrSplit(message, '\n');
+  for (std::string& line : lines) line = EscapeControls(line);
+  std::fprintf(stderr, "%s: %s\n", binary.c_str(), absl::StrJoin(lines, "\n").c_str());
+}
+
+}  // namespace
+
+absl::Status UsageError(std::string message) {
+  absl::Status status = absl::InvalidArgumentError(message);
+  status.SetPayload(kUsageUrl, absl::Cord());
+  return status;
+}
+
+struct CommandLine::Impl {
+  std::string binary;
+  std::string version;
+  CLI::App root;
+  std::map<const CLI::App*, CommandBody> bodies;
+
+  void Prepare(CLI::App& app, std::vector<std::string> examples) {
+    app.formatter(std::make_shared<ExamplesFirst>(std::move(examples)));
+    app.option_defaults()->always_capture_default();
+    app.set_version_flag("--version", version, "Print the version and exit");
+    app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage.");
+  }
+
+  static void SetEnvironmentNames(CLI::App& app) {
+    for (CLI::Option* option : app.get_options()) {
+      bool general = option == app.get_help_ptr() || option == app.get_version_ptr();
+      if (general || option->get_lnames().empty() || !option->get_envname().empty()) {
+        continue;
+      }
+      option->envname(EnvironmentName(option->get_lnames().front()));
+    }
+    for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
+      SetEnvironmentNames(*sub);
+    }
+  }
+
+  int RunChosen() {
+    CLI::App& command = ChosenCommand(root);
+    auto body = bodies.find(&command);
+    if (body == bodies.end() || !body->second) {
+      PrintError(binary, "nothing to do; see " + binary + " --help");
+      return kUsage;
+    }
+    absl::Status status = body->second();
+    if (status.ok()) return 0;
+    bool usage = status.GetPayload(kUsageUrl).has_value();
+    std::string message(status.message());
+    if (usage) absl::StrAppend(&message, "\nsee ", CommandName(command), " --help");
+    PrintError(binary, message);
+    return usage ? kUsage : kFailed;
+  }
+
+  int ParseAndRun(int argc, char** argv) {
+    try {
+      root.parse(argc, argv);
+    } catch (const CLI::CallForVersion& call) {
+      std::printf("%s\n", call.what());
+      return 0;
+    } catch (const CLI::Success& call) {
+      std::printf("%s", root.help().c_str());
+      return 0;
+    } catch (const CLI::ParseError& error) {
+      PrintError(binary, absl::StrCat(DescribeParseError(root, error), "\nsee ",
+                                      CommandName(ChosenCommand(root)), " --help"));
+      return kUsage;
+    }
+    return RunChosen();
+  }
+};
+
+CommandLine::CommandLine(std::string binary, std::string summary,
+                         std::vector<std::string> examples, std::string version)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->binary = binary;
+  impl_->version = std::move(version);
+  impl_->root.name(std::move(binary));
+  impl_->root.description(std::move(summary));
+  impl_->Prepare(impl_->root, std::move(examples));
+}
+
+CommandLine::~CommandLine() = default;
+
+CLI::App& CommandLine::app() { return impl_->root; }
+
+void CommandLine::SetBody(CommandBody body) {
+  impl_->bodies[&impl_->root] = std::move(body);
+}
+
+CLI::App& CommandLine::AddCommand(const std::string& name, const std::string& summary,
+                                  std::vector<std::string> examples, CommandBody body,
+                                  CLI::App* parent) {
+  CLI::App& above = parent == nullptr ? impl_->root : *parent;
+  above.require_subcommand(1);
+  CLI::App& command = *above.add_subcommand(name, summary);
+  impl_->Prepare(command, std::move(examples));
+  // With it set, a command reads the environment only when it was chosen: two commands
+  // may have options of one name and different kinds.
+  command.parse_complete_callback([] {});
+  if (body) impl_->bodies[&command] = std::move(body);
+  return command;
+}
+
+int CommandLine::Run(int argc, char** argv) {
+  Impl::SetEnvironmentNames(impl_->root);
+  int code;
+  try {
+    code = impl_->ParseAndRun(argc, argv);
+  } catch (const std::exception& error) {
+    PrintError(impl_->binary, error.what());
+    code = kFailed;
+  } catch (...) {
+    PrintError(impl_->binary, "unknown exception");
+    code = kFailed;
+  }
+  // A reader that went away is no news; a full disk is.
+  if (std::fflush(stdout) != 0 && code == 0) {
+    if (errno != EPIPE) PrintError(impl_->binary, "cannot write standard output");
+    code = kFailed;
+  }
+  return code;
+}
+
+}  // namespace mnemon

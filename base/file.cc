@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT
+// Temporary names are ".mnemon-tmp-<pid>-<salt>-<count>" beside the destination. A
+// writer holds an flock on its temporary file or directory, which the kernel drops when
+// the writer dies: an unlocked one is a leftover, whatever process ids have been reused
+// since.
+#include "base/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <new>
+#include <random>
+#include <system_error>
+
+#include "absl/strings/str_split.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+
+namespace mnemon {
+namespace {
+
+constexpr char kTemporaryPrefix[] = ".mnemon-tmp-";
+
+absl::StatusCode CodeOf(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return absl::StatusCode::kNotFound;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+      return absl::StatusCode::kResourceExhausted;
+    case ELOOP:
+    case ENXIO:
+    case EINVAL:
+    case ENAMETOOLONG:
+      return absl::StatusCode::kInvalidArgument;
+    case EIO:
+      return absl::StatusCode::kDataLoss;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+absl::Status Failed(std::string_view call, const std::string& path, int error) {
+  return absl::Status(CodeOf(error), StrCat("cannot ", call, " ", Quoted(path), ": ",
+                                            std::system_category().message(error)));
+}
+
+absl::Status CheckPath(const std::string& path) {
+  if (path.empty()) return absl::InvalidArgumentError("an empty path names no file");
+  if (path.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(StrCat("NUL in path ", Quoted(path)));
+  }
+  return absl::OkStatus();
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::Status ReadExactly(int fd, const std::string& path, std::string& bytes) {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = ::read(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return absl::DataLossError(Failed("read", path, errno).message());
+    }
+    if (n == 0) {
+      return absl::DataLossError(StrCat(Quoted(path), " ended after ", done, " of ",
+                                        bytes.size(), " bytes while it was read"));
+    }
+    done += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+// Takes the result of open(), with errno as open left it.
+absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
+                                       int64_t max_bytes) {
+  if (file.get() < 0) {
+    if (errno == ELOOP) {
+      return absl::InvalidArgumentError(
+          StrCat(Quoted(path), " is a symbolic link, not a regular file"));
+    }
+    return Failed("open", path, errno);
+  }
+  struct stat before;
+  if (::fstat(file.get(), &before) != 0) return Failed("stat", path, errno);
+  if (!S_ISREG(before.st_mode)) {
+    return absl::InvalidArgumentError(
+        StrCat(Quoted(path), " is ", S_ISDIR(before.st_mode) ? "a directory, " : "",
+               "not a regular file"));
+  }
+  if (before.st_size > max_bytes) {
+    return absl::OutOfRangeError(StrCat(Quoted(path), " has ", before.st_size,
+                                        " bytes, at most ", max_bytes,
+                                        " are accepted"));
+  }
+  std::string bytes;
+  try {
+    bytes.resize(static_cast<size_t>(before.st_size));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        StrCat("no memory for the ", before.st_size, " bytes of ", Quoted(path)));
+  }
+  MNEMON_RETURN_IF_ERROR(ReadExactly(file.get(), path, bytes));
+  struct stat after;
+  if (::fstat(file.get(), &after) != 0) return Failed("stat", path, errno);
+  if (after.st_size != before.st_size ||
+      after.st_mtim.tv_sec != before.st_mtim.tv_sec ||
+      after.st_mtim.tv_nsec != before.st_mtim.tv_nsec) {
+    return absl::DataLossError(StrCat(Quoted(path), " changed while it was read"));
+  }
+  return bytes;
+}
+
+// O_NONBLOCK: opening a FIFO must not wait for its writer.
+constexpr int kReadFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+std::string ParentOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+absl::Status SyncPath(const std::string& path) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (fd.get() < 0) return Failed("open", path, errno);
+  if (::fsync(fd.get()) != 0) return Failed("fsync", path, errno);
+  return absl::OkStatus();
+}
+
+absl::Status WriteAll(int fd, const std::string& path, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failed("write", path, errno);
+    content.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+bool IsAt(int fd, const std::string& path) {
+  struct stat opened, named;
+  return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+void RemoveTree(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+std::string NextTemporaryName(const std::string& parent) {
+  // Processes of different containers may share a directory and a process id.
+  static const unsigned salt = std::random_device()();
+  static std::atomic<uint64_t> count{0};
+  return StrCat(parent, "/", kTemporaryPrefix, ::getpid(), "-", salt, "-", count++);
+}
+
+void RemoveLeftovers(const std::string& parent) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(parent.c_str()), ::closedir);
+  if (dir == nullptr) return;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (!std::string_view(entry->d_name).starts_with(kTemporaryPrefix)) continue;
+    const std::string path = StrCat(parent, "/", entry->d_name);
+    struct stat status;
+    if (::lstat(path.c_str(), &status) != 0) continue;
+    if (S_ISLNK(status.st_mode)) {
+      // A link cannot be locked; its writer makes another one when it misses it.
+      ::unlink(path.c_str());
+      continue;
+    }
+    const Descriptor fd(::open(path.c_str(), kReadFlags));
+    if (fd.get() < 0 || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (IsAt(fd.get(), path)) RemoveTree(path);
+  }
+}
+
+enum class Kind { kFile, kDirectory };
+
+// A locked temporary file or directory; whatever has its name when it is destroyed
+// goes.
+class Temporary {
+ public:
+  static absl::StatusOr<Temporary> Create(const std::string& parent, Kind kind) {
+    constexpr int kAttempts = 100;
+    for (int i = 0; i < kAttempts; ++i) {
+      std::string path = NextTemporaryName(parent);
+      if (kind == Kind::kDirectory && ::mkdir(path.c_str(), 0777) != 0) {
+        if (errno == EEXIST) continue;
+        return Failed("make directory", path, errno);
+      }
+      Descriptor fd(
+          kind == Kind::kDirectory
+              ? ::open(path.c_str(), kReadFlags | O_DIRECTORY)
+              : ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      if (fd.get() < 0) {
+        const bool raced = errno == (kind == Kind::kDirectory ? ENOENT : EEXIST);
+        if (raced) continue;
+        return Failed("create", path, errno);
+      }
+      // Another writer may take a file that is not locked yet for a leftover.
+      if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
+      if (!IsAt(fd.get(), path)) continue;
+      return Temporary(std::move(path), std::move(fd));
+    }
+    return absl::UnavailableError(StrCat("no free temporary name in ", Quoted(parent)));
+  }
+  ~Temporary() {
+    if (!path_.empty()) RemoveTree(path_);
+  }
+  Temporary(Temporary&& other) noexcept
+      : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}
+
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_.get(); }
+
+ private:
+  Temporary(std::string path, Descriptor fd)
+      : path_(std::move(path)), fd_(std::move(fd)) {}
+  std::string path_;
+  Descriptor fd_;
+};
+
+bool Rename(const std::string& from, const std::string& to, unsigned flags) {
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
+}
+
+// For file systems without RENAME_NOREPLACE or RENAME_EXCHANGE.
+absl::Status PublishPlainly(const std::string& temporary, const std::string& path) {
+  const std::string aside = temporary + "-old";
+  struct stat old;
+  const bool moved = ::lstat(path.c_str(), &old) == 0 && S_ISDIR(old.st_mode) &&
+                     Rename(path, aside, 0);
+  if (!Rename(temporary, path, 0)) {
+    const int error = errno;
+    if (moved) Rename(aside, path, 0);
+    return Failed("rename to", path, error);
+  }
+  MNEMON_RETURN_IF_ERROR(SyncPath(ParentOf(path)));
+  if (moved) RemoveTree(aside);
+  return absl::OkStatus();
+}
+
+// Gives `path` to what is at `temporary`. What was at `path` before has the temporary
+// name afterwards; on failure everything is as before.
+absl::Status Publish(const std::string& temporary, const std::string& path) {
+  unsigned flags = RENAME_NOREPLACE;
+  bool done = Rename(temporary, path, flags);
+  if (!done && errno == EEXIST) {
+    flags = RENAME_EXCHANGE;
+    done = Rename(temporary, path, flags);
+  }
+  if (!done) {
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {
+      return PublishPlainly(temporary, path);
+    }
+    return Failed("rename to", path, errno);
+  }
+  const absl::Status synced = SyncPath(ParentOf(path));
+  if (!synced.ok()) Rename(path, temporary, flags);
+  return synced;
+}
+
+absl::Status SyncTree(const std::string& root) {
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator it(root, error), end;
+       !error && it != end; it.increment(error)) {
+    if (it->is_symlink()) continue;
+    MNEMON_RETURN_IF_ERROR(SyncPath(it->path().string()));
+  }
+  if (error) return Failed("list", root, error.value());
+  return SyncPath(root);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
+  MNEMON_RETURN_IF_ERROR(CheckPath(path));
+  return ReadOpened(Descriptor(::open(path.c_str(), kReadFlags)), path, max_bytes);
+}
+
+absl::StatusOr<Directory> Directory::Open(const std::string& path) {
+  MNEMON_RETURN_IF_ERROR(CheckPath(path));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOTDIR) {
+    return absl::InvalidArgumentError(StrCat(Quoted(path), " is not a directory"));
+  }
+  if (fd < 0) return Failed("open directory", path, errno);
+  return Directory(path, fd);
+}
+
+Directory::~Directory() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Directory::Directory(Directory&& other) noexcept
+    : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
+
+absl::StatusOr<std::string> Directory::Read(const std::string& name,
+                                            int64_t max_bytes) const {
+  MNEMON_RETURN_IF_ERROR(CheckPath(name));
+  const std::string shown = StrCat(path_, "/", name);
+  const std::vector<std::string> parts = absl::StrSplit(name, "/");
+  Descriptor dir;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].empty() || parts[i] == "." || parts[i] == "..") {
+      return absl::InvalidArgumentError(
+          StrCat(Quoted(name), " is no name of a file below ", Quoted(path_)));
+    }
+    const int at = i == 0 ? fd_ : dir.get();
+    if (i + 1 == parts.size()) {
+      return ReadOpened(Descriptor(::openat(at, parts[i].c_str(), kReadFlags)), shown,
+                        max_bytes);
+    }
+    Descriptor next(::openat(at, parts[i].c_str(), kReadFlags | O_DIRECTORY));
+    if (next.get() < 0) return Failed("open", shown, errno);
+    dir = std::move(next);
+  }
+  return absl::InternalError("unreachable: a name has at least one component");
+}
+
+absl::StatusOr<std::vector<std::string>> Directory::List() const {
+  // A descriptor of its own: readdir moves the position of what it is given.
+  const int fd = ::openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return Failed("list", path_, errno);
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd), ::closedir);
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  return names;
+}
+
+bool Directory::Replaced() const {
+  struct stat opened, named;
+  return ::fstat(fd_, &opened) != 0 || ::stat(path_.c_str(), &named) != 0 ||
+         opened.st_dev != named.st_dev || opened.st_ino != named.st_ino;
+}
+
+absl::Status WriteFileDurably(const std::string& path, std::string_view content) {
+  MNEMON_RETURN_IF_ERROR(CheckPath(path));
+  struct stat old;
+  const bool exists = ::lstat(path.c_str(), &old) == 0;
+  if (exists && !S_ISREG(old.st_mode)) {
+    return absl::InvalidArgumentError(
+        StrCat(Quoted(path), " exists and is not a regular file; not replaced"));
+  }
+  const std::string parent = ParentOf(path);
+  RemoveLeftovers(parent);
+  MNEMON_ASSIGN_OR_RETURN(const Temporary temporary,
+                          Temporary::Create(parent, Kind::kFile));
+  if (exists && ::fchmod(temporary.fd(), old.st_mode & 07777) != 0) {
+    return Failed("set the mode of", temporary.path(), errno);
+  }
+  MNEMON_RETURN_IF_ERROR(WriteAll(temporary.fd(), path, content));
+  if (::fsync(temporary.fd()) != 0) return Failed("fsync", path, errno);
+  return Publish(temporary.path(), path);
+}
+
+absl::Status WriteDirectoryDurably(
+    const std::string& path,
+    const std::function<absl::Status(const std::string& dir)>& fill) {
+  MNEMON_RETURN_IF_ERROR(CheckPath(path));
+  std::string destination = path;
+  while (destination.size() > 1 && destination.back() == '/') destination.pop_back();
+  struct stat old;
+  if (::lstat(destination.c_str(), &old) == 0 && !S_ISDIR(old.st_mode)) {
+    return absl::InvalidArgumentError(
+        StrCat(Quoted(path), " exists and is not a directory; not replaced"));
+  }
+  const std::string parent = ParentOf(destination);
+  RemoveLeftovers(parent);
+  MNEMON_ASSIGN_OR_RETURN(const Temporary temporary,
+                          Temporary::Create(parent, Kind::kDirectory));
+  MNEMON_RETURN_IF_ERROR(fill(temporary.path()));
+  MNEMON_RETURN_IF_ERROR(SyncTree(temporary.path()));
+  return Publish(temporary.path(), destination);
+}
+
+absl::Status ReplaceSymlink(const std::string& link, const std::string& target) {
+  MNEMON_RETURN_IF_ERROR(CheckPath(link));
+  MNEMON_RETURN_IF_ERROR(CheckPath(target));
+  struct stat old;
+  if (::lstat(link.c_str(), &old) == 0 && !S_ISLNK(old.st_mode)) {
+    return absl::InvalidArgumentError(
+        StrCat(Quoted(link), " exists and is not a link; not replaced"));
+  }
+  const std::string parent = ParentOf(link);
+  RemoveLeftovers(parent);
+  constexpr int kAttempts = 100;
+  for (int i = 0; i < kAttempts; ++i) {
+    const std::string temporary = NextTemporaryName(parent);
+    if (::symlink(target.c_str(), temporary.c_str()) != 0) {
+      if (errno == EEXIST) continue;
+      return Failed("make link", link, errno);
+    }
+    if (Rename(temporary, link, 0)) return SyncPath(parent);
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    if (error != ENOENT) return Failed("rename to", link, error);
+  }
+  return absl::UnavailableError(StrCat("no free temporary name in ", Quoted(parent)));
+}
+
+absl::Status MakeDirectories(const std::string& path) {
+  MNEMON_RETURN_IF_ERROR(CheckPath(path));
+  std::string made;
+  for (const auto& part : std::filesystem::path(path)) {
+    const std::string parent = made.empty() ? "." : made;
+    made = (std::filesystem::path(made) / part).string();
+    const int error = ::mkdir(made.c_str(), 0777) == 0 ? 0 : errno;
+    std::error_code ignored;
+    if (error == 0) {
+      MNEMON_RETURN_IF_ERROR(SyncPath(parent));
+    } else if (!std::filesystem::is_directory(made, ignored)) {
+      return Failed("make directory", made, error);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mnemon

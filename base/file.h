@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Files, read whole and written durably.
+//
+// Reading copies: a file that is truncated or replaced meanwhile is old, new or an
+// error, never a SIGBUS. Writing a directory is old or new at any crash: everything is
+// written under a temporary name, fsynced, and renamed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mnemon {
+
+// The bytes of the regular file at `path`. Errors name the path: NOT_FOUND,
+// PERMISSION_DENIED, INVALID_ARGUMENT for a link, device, FIFO or directory (links are
+// not followed at the last component), OUT_OF_RANGE when larger than max_bytes,
+// DATA_LOSS when the read fails or ends early.
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
+
+// A directory held open: what is read through it belongs to one directory, even when
+// its name is given to another one meanwhile. Safe for concurrent use.
+class Directory {
+ public:
+  // `path` may be a link to a directory. NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT
+  // when it is something else.
+  static absl::StatusOr<Directory> Open(const std::string& path);
+  ~Directory();
+  Directory(Directory&& other) noexcept;
+  Directory& operator=(Directory&&) = delete;
+
+  // As ReadFile, for a file below the directory; `name` may have several components,
+  // none of them "..", and no link is followed.
+  absl::StatusOr<std::string> Read(const std::string& name, int64_t max_bytes) const;
+  // Names directly below it.
+  absl::StatusOr<std::vector<std::string>> List() const;
+  // Whether the path it was opened by now leads elsewhere or nowhere.
+  bool Replaced() const;
+
+ private:
+  Directory(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  const std::string path_;
+  int fd_;
+};
+
+// Writes `content` to `path` through a temporary file in the same directory: fsync,
+// rename, fsync of the directory. On failure the old file is intact and the temporary
+// one is gone; a full disk is RESOURCE_EXHAUSTED, other failures name the call. What is
+// at `path` must be a regular file or nothing. Temporary files that crashed writers
+// have left in the directory are removed, here and below.
+absl::Status WriteFileDurably(const std::string& path, std::string_view content);
+
+// Creates directory `path` whole: `fill` writes files into a temporary sibling, which
+// is fsynced with all its files and renamed to `path`. An existing directory at `path`
+// is replaced. On failure nothing of the new one remains.
+absl::Status WriteDirectoryDurably(
+    const std::string& path,
+    const std::function<absl::Status(const std::string& dir)>& fill);
+
+// Makes `link` a symbolic link to `target` (relative to the link's directory),
+// replacing an existing link by rename.
+absl::Status ReplaceSymlink(const std::string& link, const std::string& target);
+
+// Creates `path` and its parents.
+absl::Status MakeDirectories(const std::string& path);
+
+}  // namespace mnemon

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mnemon {
+
+// The candidate that somebody who typed `name` most likely meant, by edit distance;
+// empty when none is close. The first of equally close ones.
+std::string NearestName(std::string_view name, std::span<const std::string> candidates);
+
+// "; did you mean X?", or nothing when no candidate is close.
+std::string DidYouMean(std::string_view name, std::span<const std::string> candidates);
+
+}  // namespace mnemon

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What every main does before anything else.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace mnemon {
+
+// Ignores SIGPIPE, raises the descriptor limit to its hard value, and sets this
+// thread's floating-point mode to flush denormals. New threads inherit the mode, so
+// call it first in main, before any thread exists.
+void InitProcess();
+
+// True when this thread flushes denormal results and operands to zero.
+bool DenormalsFlushed();
+
+// Blocks SIGINT and SIGTERM for this and all later threads, so that SignalWaiter is the
+// only receiver. Call in main before any thread is started.
+class SignalWaiter {
+ public:
+  SignalWaiter();
+  // Waits for SIGINT or SIGTERM and returns its number.
+  int Wait();
+  // Waits at most `timeout_ms`; 0 when none came.
+  int WaitFor(int timeout_ms);
+};
+
+// "mnemon-server 0.1.0 (commit abcdef, libtorch ..., gRPC ...)": filled by the build.
+// `libraries` names what the calling binary links, e.g. "gRPC 1.51.1".
+std::string VersionText(const std::string& binary, const std::string& libraries);
+
+}  // namespace mnemon

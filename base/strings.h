@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Debian builds abseil with its own string_view, which neither takes nor gives
+// std::string_view; these two functions close the gap.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+
+namespace mnemon {
+
+template <class T>
+decltype(auto) StrCatPiece(const T& value) {
+  if constexpr (std::is_same_v<T, std::string_view>) {
+    return absl::string_view(value.data(), value.size());
+  } else {
+    return (value);
+  }
+}
+
+// As absl::StrCat, for std::string_view too.
+template <class... Args>
+std::string StrCat(const Args&... args) {
+  return absl::StrCat(StrCatPiece(args)...);
+}
+
+// The elements of `range`, each as StrCat prints it, with `separator` between.
+template <class Range>
+std::string StrJoin(const Range& range, std::string_view separator) {
+  std::string out;
+  bool first = true;
+  for (const auto& element : range) {
+    if (!first) out += separator;
+    first = false;
+    out += StrCat(element);
+  }
+  return out;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# Every dependency, found here and nowhere else. Versions are Debian 12's unless said;
+# a minimum stands where an older one is known not to work.
+
+# Threads: std::thread.
+find_package(Threads REQUIRED)
+
+# Abseil: Status, flat_hash_map, strings. Not absl::Mutex (ThreadSanitizer misreads it).
+find_package(absl REQUIRED)
+
+# OpenSSL: SHA-256 of manifests and identities.
+find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
+
+# spdlog: log lines. Built on fmt.
+find_package(spdlog 1.10 REQUIRED)
+
+# nlohmann-json: config, tokenizer, safetensors headers. Header only; its SAX interface
+# lets us refuse duplicate keys and deep nesting.
+find_path(NLOHMANN_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
+
+# CLI11: command lines. toml++: training configurations. Both header only.
+find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+
+# protobuf (module form: the one that works beside Torch) and gRPC (callback API).
+find_package(Protobuf 3.21 REQUIRED)
+find_package(gRPC 1.51 CONFIG REQUIRED)
+
+# libtorch: any version from 1.13 on. Its package would add its own compile flags to
+# every target of the project; only the library and two defines are taken from it.
+find_package(Torch 1.13 REQUIRED)
+add_library(mnemon_torch INTERFACE)
+target_link_libraries(mnemon_torch INTERFACE torch_library)
+target_compile_definitions(mnemon_torch INTERFACE AT_PER_OPERATOR_HEADERS)
+
+if(MNEMON_TESTS)
+  find_package(GTest 1.12 REQUIRED)
+endif()

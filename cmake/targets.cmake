@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+# mnemon_library / mnemon_binary / mnemon_test:
+#   NAME SOURCES file... [DEPS target...] [PUBLIC_DEPS target...] [TORCH]
+# Binaries lie in <build>/bin.
+# DEPS are linked PRIVATE. TORCH links libtorch PRIVATE and puts the units into the job
+# pool of heavy compilations.
+function(mnemon_configure target)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE mnemon_warnings ${ARG_DEPS})
+  if(ARG_TORCH)
+    target_link_libraries(${target} PRIVATE mnemon_torch)
+    set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch)
+  endif()
+endfunction()
+
+function(mnemon_library target)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  mnemon_configure(${target} ${ARGN})
+  target_link_libraries(${target} PUBLIC ${ARG_PUBLIC_DEPS})
+endfunction()
+
+function(mnemon_binary target)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  add_executable(${target} ${ARG_SOURCES})
+  set_target_properties(${target} PROPERTIES
+                        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  mnemon_configure(${target} ${ARGN})
+endfunction()
+
+# One test binary; LABEL slow keeps it out of `ctest -L fast`.
+function(mnemon_test target)
+  cmake_parse_arguments(ARG "TORCH" "LABEL;TIMEOUT" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL fast)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${target} ${ARG_SOURCES})
+  mnemon_configure(${target} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS}
+                   GTest::gtest GTest::gmock GTest::gtest_main
+                   $<$<BOOL:${ARG_TORCH}>:mnemon_torch>)
+  if(ARG_TORCH)
+    set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch)
+  endif()
+  target_compile_definitions(${target} PRIVATE
+    MNEMON_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MNEMON_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  add_test(NAME ${target} COMMAND ${target})
+  set_tests_properties(${target} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+                       SKIP_REGULAR_EXPRESSION "^all tests skipped$")
+endfunction()

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// Fast Weights Transformer, "Linear Transformers Are Secretly Fast Weight Programmers"
+// (Schlag, Irie, Schmidhuber, 2021): DPFP of equations 35 to 37, delta rule of equations
+// 23 to 25, sum rule and normaliser of equations 17 to 20.
+//
+// Attention reads the raw residual stream: its norm is in the files and never applied.
+// No positions, no dropout on the fast weights.
+#include "model/arch/fast_weights.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/sigmoid.h>
+
+#include "base/status_macros.h"
+#include "model/arch/field_check.h"
+#include "model/layers/attention.h"
+#include "model/layers/delta_rule.h"
+#include "model/layers/feed_forward.h"
+#include "model/layers/frame.h"
+#include "model/model.h"
+#include "model/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+struct Layer {
+  Affine norm;              // [D], never applied
+  Affine query, key, value; // [D, D], no bias
+  Affine gate;              // [H, D], no bias; empty with the sum rule
+  Affine output;            // [D, D]
+  FeedForward feed_forward;
+};
+
+struct Weights {
+  Frame frame;
+  std::vector<Layer> layers;
+};
+
+Weights MakeWeights(const ModelConfig& c) {
+  Weights weights{.frame = MakeFrame(c), .layers = std::vector<Layer>(c.layers)};
+  for (Layer& layer : weights.layers) {
+    layer.norm = MakeNorm(c.d_model);
+    for (Affine* map : {&layer.query, &layer.key, &layer.value}) {
+      *map = MakeLinear(c.d_model, c.d_model, HasBias::kNo);
+    }
+    if (c.update_rule == UpdateRule::kDelta) {
+      layer.gate = MakeLinear(c.heads, c.d_model, HasBias::kNo);
+    }
+    layer.output = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
+    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+  }
+  return weights;
+}
+
+// Per layer W [H, K, N] and, where normalised, z [H, N].
+StateSpec MakeSpec(const ModelConfig& c) {
+  const int64_t features = 2 * c.nu * c.head_width();
+  StateSpec spec;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const std::string layer = "layer" + std::to_string(i);
+    spec.entries.push_back(
+        {.name = layer + ".w", .shape = {c.heads, c.head_width(), features}});
+    if (c.normalise == Normalise::kZ) {
+      spec.entries.push_back({.name = layer + ".z", .shape = {c.heads, features}});
+    }
+  }
+  return spec;
+}
+
+class FastWeights final : public Model {
+ public:
+  explicit FastWeights(const ModelConfig& config)
+      : config_(config), spec_(MakeSpec(config)), weights_(MakeWeights(config)) {}
+
+  const ModelConfig& config() const override { return config_; }
+  const StateSpec& carry_spec() const override { return spec_; }
+
+  absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
+                                        const ForwardOptions& options) const override {
+    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
+    const Dropout drop(config_.dropout, options.dropout);
+    Carry next{.position = carry.position + tokens.size(1), .tensors = {}};
+    at::Tensor x = Embed(tokens, weights_.frame);  // [B, T, D]
+    for (const Layer& layer : weights_.layers) {
+      FastWeightState state = EntryState(carry, next.tensors.size(), x);
+      x = x + drop(Attention(x, layer, state));
+      x = AddFeedForward(x, layer.feed_forward, drop);
+      next.tensors.push_back(BatchFirst(state.w));
+      if (state.z.defined()) next.tensors.push_back(BatchFirst(state.z));
+    }
+    return ForwardResult{.logits = Logits(x, weights_.frame), .carry = std::move(next)};
+  }
+
+  void Visit(const TensorVisitor& visit) override {
+    VisitEmbedding(visit, weights_.frame);
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      Layer& layer = weights_.layers[i];
+      const auto name = [i](const char* part) { return names::Layer(i, part); };
+      VisitAffine(visit, name(names::kAttnNorm), layer.norm);
+      VisitAffine(visit, name(names::kQuery), layer.query);
+      VisitAffine(visit, name(names::kKey), layer.key);
+      VisitAffine(visit, name(names::kValue), layer.value);
+      VisitAffine(visit, name(names::kGate), layer.gate);
+      VisitAffine(visit, name(names::kOutput), layer.output);
+      VisitFeedForward(visit, i, layer.feed_forward);
+    }
+    VisitHead(visit, weights_.frame);
+  }
+
+ private:
+  // x [B, T, D] -> [B, T, D]; `state` becomes the one after x.
+  at::Tensor Attention(const at::Tensor& x, const Layer& layer,
+                       FastWeightState& state) const {
+    const auto heads = [&](const Affine& map) {
+      return SplitHeads(Linear(x, map), config_.heads);  // [H*B, T, K]
+    };
+    const FastWeightInput input{
+        .q = Dpfp(heads(layer.query), config_.nu),
+        .k = Dpfp(heads(layer.key), config_.nu),
+        .v = heads(layer.value),
+        .beta = layer.gate.weight.defined() ? at::sigmoid(heads(layer.gate))
+                                            : at::Tensor()};
+    return Linear(MergeHeads(RunFastWeights(input, state), config_.heads), layer.output);
+  }
+
+  // The state of the layer whose entries start at `first`, as rows [H*B, ...].
+  FastWeightState EntryState(const Carry& carry, size_t first,
+                             const at::Tensor& x) const {
+    const auto entry = [&](size_t i) {
+      std::vector<int64_t> shape = spec_.entries[i].shape;  // [H, ...]
+      const at::Tensor start = carry.fresh() ? at::Tensor() : carry.tensors[i];
+      shape[0] *= x.size(0);
+      return start.defined() ? start.transpose(0, 1).reshape(shape)
+                             : at::full(shape, spec_.entries[i].fill, x.options());
+    };
+    const bool normalised = config_.normalise == Normalise::kZ;
+    return {.w = entry(first), .z = normalised ? entry(first + 1) : at::Tensor()};
+  }
+
+  // [H*B, ...] -> [B, H, ...].
+  at::Tensor BatchFirst(const at::Tensor& rows) const {
+    return rows.unflatten(0, {config_.heads, -1}).transpose(0, 1).contiguous();
+  }
+
+  const ModelConfig config_;
+  const StateSpec spec_;
+  Weights weights_;
+};
+
+}  // namespace
+
+absl::Status ValidateFastWeights(const ModelConfig& config) {
+  return FieldCheck(config, {"nu", "update_rule", "normalise"}).status();
+}
+
+std::unique_ptr<Model> MakeFastWeights(const ModelConfig& config) {
+  return std::make_unique<FastWeights>(config);
+}
+
+std::vector<ModelConfig> FastWeightsVariants() {
+  const auto variant = [](int64_t width, int64_t nu, UpdateRule rule,
+                          Normalise normalise) {
+    return ModelConfig{.architecture = "fast_weights",
+                       .d_model = width,
+                       .heads = 2,
+                       .layers = 2,
+                       .d_ff = 12,
+                       .vocab = 7,
+                       .nu = nu,
+                       .update_rule = rule,
+                       .normalise = normalise,
+                       .dropout = 0.2};
+  };
+  return {variant(12, 1, UpdateRule::kDelta, Normalise::kNone),
+          variant(10, 3, UpdateRule::kDelta, Normalise::kZ),
+          variant(12, 2, UpdateRule::kSum, Normalise::kNone),
+          variant(8, 1, UpdateRule::kSum, Normalise::kZ)};
+}
+
+}  // namespace mnemon

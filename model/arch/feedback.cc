@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+// Feedback Transformer, "Addressing Some Limitations of Transformers with Feedback Memory"
+// (Fan, Lavril, Grave, Joulin, Sukhbaatar, 2020), section 3: equation 5 (memory vectors as
+// a learned mix of all layers), equation 6 (attention over them), and the shared keys and
+// values at the end of that section. Relative positions as in Transformer-XL, with a free
+// table S, or with S = u.R (position_bias: tied).
+//
+// Strictly token by token. At position t the t memories before it are visible; distance n
+// (1 = the newest) uses row P-n of the tables. At t = 0 the attention sub-layer is left
+// out. A memory is projected to keys and values once, when it is made.
+#include "model/arch/feedback.h"
+
+#include <cmath>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/stack.h>
+
+#include "base/status_macros.h"
+#include "model/arch/field_check.h"
+#include "model/layers/attention.h"
+#include "model/layers/feed_forward.h"
+#include "model/layers/frame.h"
+#include "model/layers/growing_rows.h"
+#include "model/model.h"
+#include "model/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+struct KeyValue {
+  Affine key;    // [D, D], no bias
+  Affine value;  // [D, D]; a bias when per layer
+};
+
+struct Layer {
+  Affine norm;               // [D]
+  Affine query;              // [D, D], no bias
+  KeyValue memory;           // empty when shared
+  at::Tensor relative_key;   // R [P, H, K]
+  at::Tensor relative_bias;  // S [P, H]; undefined when tied
+  at::Tensor query_bias;     // u [H, K]
+  Affine output;             // [D, D]
+  FeedForward feed_forward;
+};
+
+struct Weights {
+  Frame frame;
+  at::Tensor mix;   // [L+1], before the softmax
+  KeyValue memory;  // empty when per layer
+  std::vector<Layer> layers;
+};
+
+// Keys and values of all memories so far, [H*B, n, K] each.
+struct Memories {
+  GrowingRows keys;
+  GrowingRows values;
+};
+
+// Position terms of one layer for one call, scaled by c = 1/sqrt(K); the last row is
+// distance 1.
+struct Positions {
+  at::Tensor relative_key;   // R^T [H, K, n]
+  at::Tensor relative_bias;  // c S^T [H, 1, n]
+  at::Tensor query_bias;     // c u [H, 1, K]
+};
+
+KeyValue MakeKeyValue(int64_t width, HasBias value_bias) {
+  return {.key = MakeLinear(width, width, HasBias::kNo),
+          .value = MakeLinear(width, width, value_bias)};
+}
+
+Weights MakeWeights(const ModelConfig& c) {
+  const bool shared = c.projection == Projection::kShared;
+  Weights weights{.frame = MakeFrame(c),
+                  .mix = at::empty({c.layers + 1}),
+                  .memory = {},
+                  .layers = std::vector<Layer>(c.layers)};
+  if (shared) weights.memory = MakeKeyValue(c.d_model, HasBias::kNo);
+  for (Layer& layer : weights.layers) {
+    layer.norm = MakeNorm(c.d_model);
+    layer.query = MakeLinear(c.d_model, c.d_model, HasBias::kNo);
+    if (!shared) layer.memory = MakeKeyValue(c.d_model, HasBias::kYes);
+    layer.relative_key = at::empty({c.positions, c.heads, c.head_width()});
+    if (c.position_bias == PositionBias::kFree) {
+      layer.relative_bias = at::empty({c.positions, c.heads});
+    }
+    layer.query_bias = at::empty({c.heads, c.head_width()});
+    layer.output = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
+    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+  }
+  return weights;
+}
+
+class Feedback final : public Model {
+ public:
+  explicit Feedback(const ModelConfig& config)
+      : config_(config),
+        spec_{.entries = {{.name = "memory",
+                           .shape = {config.d_model},
+                           .growth = Growth::kAppend,
+                           .capacity = config.positions + 1}}},
+        weights_(MakeWeights(config)) {}
+
+  const ModelConfig& config() const override { return config_; }
+  const StateSpec& carry_spec() const override { return spec_; }
+
+  absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
+                                        const ForwardOptions& options) const override {
+    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
+    const int64_t time = tokens.size(1);
+    const int64_t total = carry.position + time;
+    const Dropout drop(config_.dropout, options.dropout);
+    const at::Tensor mix = at::softmax(weights_.mix, 0).unsqueeze(0);  // [1, L+1]
+    const std::vector<Positions> positions = MakePositions(total - 1);
+
+    std::vector<Memories> memories;  // one, or one per layer
+    for (size_t i = 0; i < (shared() ? 1 : weights_.layers.size()); ++i) {
+      memories.push_back({GrowingRows(total), GrowingRows(total)});
+    }
+    if (!carry.fresh()) Append(carry.tensors[0], memories);
+
+    std::vector<at::Tensor> made, outputs;
+    for (const at::Tensor& embedded : Embed(tokens.t(), weights_.frame).unbind(0)) {
+      at::Tensor x = embedded;  // [B, D]
+      std::vector<at::Tensor> layer_outputs = {x};
+      for (size_t l = 0; l < weights_.layers.size(); ++l) {
+        const Layer& layer = weights_.layers[l];
+        const Memories& seen = memories[shared() ? 0 : l];
+        if (!seen.keys.empty()) x = x + drop(Attention(x, layer, positions[l], seen, drop));
+        x = AddFeedForward(x, layer.feed_forward, drop);
+        layer_outputs.push_back(x);
+      }
+      outputs.push_back(x);
+      made.push_back(at::mm(mix, at::stack(layer_outputs).flatten(1)).view_as(x));
+      // The last memory is for the next call, which projects it itself.
+      if (static_cast<int64_t>(made.size()) < time) {
+        Append(made.back().unsqueeze(1), memories);
+      }
+    }
+    at::Tensor memory = at::stack(made, 1);  // [B, T, D]
+    if (!carry.fresh()) memory = at::cat({carry.tensors[0], memory}, 1);
+    return ForwardResult{
+        .logits = Logits(at::stack(outputs, 1), weights_.frame),
+        .carry = {.position = total, .tensors = {memory}}};
+  }
+
+  void Visit(const TensorVisitor& visit) override {
+    VisitEmbedding(visit, weights_.frame);
+    VisitTensor(visit, names::kMemoryMix, weights_.mix);
+    VisitAffine(visit, names::kMemoryKey, weights_.memory.key);
+    VisitAffine(visit, names::kMemoryValue, weights_.memory.value);
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      Layer& layer = weights_.layers[i];
+      const auto name = [i](const char* part) { return names::Layer(i, part); };
+      VisitAffine(visit, name(names::kAttnNorm), layer.norm);
+      VisitAffine(visit, name(names::kQuery), layer.query);
+      VisitAffine(visit, name(names::kKey), layer.memory.key);
+      VisitAffine(visit, name(names::kValue), layer.memory.value);
+      VisitTensor(visit, name(names::kRelativeKey), layer.relative_key);
+      VisitTensor(visit, name(names::kRelativeBias), layer.relative_bias);
+      VisitTensor(visit, name(names::kQueryBias), layer.query_bias);
+      VisitAffine(visit, name(names::kOutput), layer.output);
+      VisitFeedForward(visit, i, layer.feed_forward);
+    }
+    VisitHead(visit, weights_.frame);
+  }
+
+ private:
+  bool shared() const { return config_.projection == Projection::kShared; }
+  double scale() const { return 1.0 / std::sqrt(config_.head_width()); }
+
+  // For distances up to `farthest`.
+  std::vector<Positions> MakePositions(int64_t farthest) const {
+    std::vector<Positions> positions;
+    for (const Layer& layer : weights_.layers) {
+      const int64_t first = config_.positions - farthest;
+      const at::Tensor key = layer.relative_key.narrow(0, first, farthest);
+      const at::Tensor bias = layer.relative_bias.defined()
+                                  ? layer.relative_bias.narrow(0, first, farthest)
+                                  : (key * layer.query_bias).sum(-1);
+      positions.push_back({.relative_key = key.permute({1, 2, 0}).contiguous(),
+                           .relative_bias = bias.t().unsqueeze(1) * scale(),
+                           .query_bias = layer.query_bias.unsqueeze(1) * scale()});
+    }
+    return positions;
+  }
+
+  // Projects memories m [B, n, D] and appends the rows.
+  void Append(const at::Tensor& m, std::vector<Memories>& memories) const {
+    for (size_t i = 0; i < memories.size(); ++i) {
+      const KeyValue& map = shared() ? weights_.memory : weights_.layers[i].memory;
+      memories[i].keys.Append(SplitHeads(Linear(m, map.key), config_.heads));
+      memories[i].values.Append(SplitHeads(Linear(m, map.value), config_.heads));
+    }
+  }
+
+  // One query per sequence over all n memories: x [B, D] -> [B, D].
+  //   s_j = c ((q + u).k_j + q.R[P-(n-j)] + S[P-(n-j)])
+  at::Tensor Attention(const at::Tensor& x, const Layer& layer,
+                       const Positions& positions, const Memories& seen,
+                       const Dropout& drop) const {
+    const at::Tensor& keys = seen.keys.rows();      // [H*B, n, K]
+    const at::Tensor& values = seen.values.rows();  // [H*B, n, K]
+    const int64_t rows = keys.size(0), n = keys.size(1), width = keys.size(2);
+    const int64_t hidden = positions.relative_key.size(2) - n;
+    const at::Tensor q = Linear(LayerNorm(x, layer.norm), layer.query)
+                             .view({-1, config_.heads, width})
+                             .transpose(0, 1)
+                             .contiguous();  // [H, B, K]
+    const at::Tensor relative =
+        at::baddbmm(positions.relative_bias.narrow(2, hidden, n), q,
+                    positions.relative_key.narrow(2, hidden, n), 1, scale());
+    const at::Tensor biased = at::add(positions.query_bias, q, scale());
+    // Products and sums beat a batched matrix product here: with one query per batch
+    // entry the latter is a loop of tiny calls.
+    const at::Tensor scores =
+        (keys * biased.view({rows, 1, width})).sum(-1) + relative.view({rows, n});
+    const at::Tensor attention = drop(at::softmax(scores, -1));
+    const at::Tensor mixed = (values * attention.unsqueeze(-1)).sum(1);  // [H*B, K]
+    return Linear(
+        mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(x.sizes()),
+        layer.output);
+  }
+
+  const ModelConfig config_;
+  const StateSpec spec_;
+  Weights weights_;
+};
+
+}  // namespace
+
+absl::Status ValidateFeedback(const ModelConfig& config) {
+  FieldCheck check(config, {"positions", "position_kind", "projection", "position_bias"});
+  check.Require(config.position_kind == PositionKind::kRelative, "position_kind",
+                "relative");
+  return check.status();
+}
+
+std::unique_ptr<Model> MakeFeedback(const ModelConfig& config) {
+  return std::make_unique<Feedback>(config);
+}
+
+std::vector<ModelConfig> FeedbackVariants() {
+  ModelConfig base{.architecture = "feedback",
+                   .d_model = 8,
+                   .heads = 2,
+                   .layers = 2,
+                   .d_ff = 12,
+                   .vocab = 7,
+                   .positions = 13,
+                   .position_kind = PositionKind::kRelative,
+                   .dropout = 0.2};
+  std::vector<ModelConfig> variants;
+  for (Projection projection : {Projection::kPerLayer, Projection::kShared}) {
+    for (PositionBias bias : {PositionBias::kFree, PositionBias::kTied}) {
+      variants.push_back(base);
+      variants.back().projection = projection;
+      variants.back().position_bias = bias;
+    }
+  }
+  return variants;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// Transformer-XL, "Attentive Language Models Beyond a Fixed-Length Context" (Dai, Yang,
+// Yang, Carbonell, Le, Salakhutdinov, 2019), sections 3.2 (memory) and 3.3 (relative
+// positions), with learned tables R and S in place of projected sinusoids:
+//   s(i,j) = c ((q_i + u).k_j + q_i.R[P-d] + S[P-d]),  d = distance of key j from query i
+//
+// One call of Forward is one segment. The memory of a layer is the last M of its inputs,
+// not normalised and outside the graph; gradients reach the projections through it.
+#include "model/arch/transformer_xl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/repeat_interleave.h>
+
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/arch/field_check.h"
+#include "model/layers/attention.h"
+#include "model/layers/feed_forward.h"
+#include "model/layers/frame.h"
+#include "model/model.h"
+#include "model/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+struct Layer {
+  Affine norm;               // [D]
+  Affine query, key;         // [D, D], no bias
+  Affine value;              // [D, D]
+  at::Tensor relative_key;   // R [2P, H, K]
+  at::Tensor relative_bias;  // S [2P, H]
+  at::Tensor query_bias;     // u [H, K]
+  Affine output;             // [D, D]
+  FeedForward feed_forward;
+};
+
+struct Weights {
+  Frame frame;
+  std::vector<Layer> layers;
+};
+
+Weights MakeWeights(const ModelConfig& c) {
+  Weights weights{.frame = MakeFrame(c), .layers = std::vector<Layer>(c.layers)};
+  for (Layer& layer : weights.layers) {
+    layer.norm = MakeNorm(c.d_model);
+    layer.query = MakeLinear(c.d_model, c.d_model, HasBias::kNo);
+    layer.key = MakeLinear(c.d_model, c.d_model, HasBias::kNo);
+    layer.value = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
+    layer.relative_key = at::empty({2 * c.positions, c.heads, c.head_width()});
+    layer.relative_bias = at::empty({2 * c.positions, c.heads});
+    layer.query_bias = at::empty({c.heads, c.head_width()});
+    layer.output = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
+    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+  }
+  return weights;
+}
+
+StateSpec MakeSpec(const ModelConfig& c) {
+  StateSpec spec;
+  for (int64_t i = 0; i < c.layers && c.mem_len > 0; ++i) {
+    spec.entries.push_back({.name = "layer" + std::to_string(i) + ".mem",
+                            .shape = {c.d_model},
+                            .growth = Growth::kRing,
+                            .capacity = c.mem_len});
+  }
+  return spec;
+}
+
+class TransformerXl final : public Model {
+ public:
+  explicit TransformerXl(const ModelConfig& config)
+      : config_(config), spec_(MakeSpec(config)), weights_(MakeWeights(config)) {}
+
+  const ModelConfig& config() const override { return config_; }
+  const StateSpec& carry_spec() const override { return spec_; }
+
+  absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
+                                        const ForwardOptions& options) const override {
+    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
+    const int64_t time = tokens.size(1);
+    const int64_t keys = std::min(carry.position, config_.mem_len) + time;
+    if (config_.window == Window::kSegment && keys - 1 > config_.positions) {
+      return MakeError(
+          absl::StatusCode::kFailedPrecondition,
+          StrCat("a segment of ", time, " tokens after ", keys - time,
+                 " in memory reaches back ", keys - 1, " positions; the model has ",
+                 config_.positions),
+          {.reason = "CONTEXT_LIMIT"});
+    }
+    const Dropout drop(config_.dropout, options.dropout);
+    at::Tensor x = Embed(tokens, weights_.frame);  // [B, T, D]
+    const at::Tensor mask = CausalMask(time, keys, Reach(), x.options());
+    Carry next{.position = carry.position + time, .tensors = {}};
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      const Layer& layer = weights_.layers[i];
+      const at::Tensor source =
+          keys == time ? x : at::cat({carry.tensors[i].detach(), x}, 1);
+      if (config_.mem_len > 0) next.tensors.push_back(LastInputs(source.detach()));
+      x = x + drop(Attention(source, time, layer, mask, drop));
+      x = AddFeedForward(x, layer.feed_forward, drop);
+    }
+    return ForwardResult{.logits = Logits(x, weights_.frame), .carry = std::move(next)};
+  }
+
+  void Visit(const TensorVisitor& visit) override {
+    VisitEmbedding(visit, weights_.frame);
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      Layer& layer = weights_.layers[i];
+      const auto name = [i](const char* part) { return names::Layer(i, part); };
+      VisitAffine(visit, name(names::kAttnNorm), layer.norm);
+      VisitAffine(visit, name(names::kQuery), layer.query);
+      VisitAffine(visit, name(names::kKey), layer.key);
+      VisitAffine(visit, name(names::kValue), layer.value);
+      VisitTensor(visit, name(names::kRelativeKey), layer.relative_key);
+      VisitTensor(visit, name(names::kRelativeBias), layer.relative_bias);
+      VisitTensor(visit, name(names::kQueryBias), layer.query_bias);
+      VisitAffine(visit, name(names::kOutput), layer.output);
+      VisitFeedForward(visit, i, layer.feed_forward);
+    }
+    VisitHead(visit, weights_.frame);
+  }
+
+ private:
+  // How many keys before itself a query sees.
+  int64_t Reach() const {
+    return config_.window == Window::kSliding ? config_.mem_len
+                                              : std::numeric_limits<int64_t>::max();
+  }
+
+  // source [B, n, D] -> its last M rows.
+  at::Tensor LastInputs(const at::Tensor& source) const {
+    const int64_t kept = std::min(source.size(1), config_.mem_len);
+    return source.narrow(1, source.size(1) - kept, kept).contiguous();
+  }
+
+  // source [B, J, D], memory before the segment's own T inputs -> [B, T, D].
+  at::Tensor Attention(const at::Tensor& source, int64_t time, const Layer& layer,
+                       const at::Tensor& mask, const Dropout& drop) const {
+    const int64_t batch = source.size(0), keys = source.size(1);
+    const at::Tensor z = LayerNorm(source, layer.norm);
+    const at::Tensor q = SplitHeads(
+        Linear(z.narrow(1, keys - time, time), layer.query), config_.heads);
+    const at::Tensor k = SplitHeads(Linear(z, layer.key), config_.heads);
+    const at::Tensor v = SplitHeads(Linear(z, layer.value), config_.heads);
+
+    const int64_t farthest = std::min(keys - 1, Reach());
+    const int64_t first = config_.positions - farthest;
+    const at::Tensor relative =
+        RelativeScores(q, layer.relative_key.narrow(0, first, farthest + 1),
+                       layer.relative_bias.narrow(0, first, farthest + 1), keys);
+    const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_width()));
+    const at::Tensor bias =
+        mask.defined() ? at::add(mask, relative, scale) : relative * scale;
+    const at::Tensor u =
+        at::repeat_interleave(layer.query_bias, batch, 0).unsqueeze(1);  // [H*B, 1, K]
+    return Linear(MergeHeads(Attend(q + u, k, v, bias, drop), config_.heads),
+                  layer.output);
+  }
+
+  const ModelConfig config_;
+  const StateSpec spec_;
+  Weights weights_;
+};
+
+}  // namespace
+
+absl::Status ValidateTransformerXl(const ModelConfig& config) {
+  FieldCheck check(config, {"positions", "position_kind", "window", "mem_len"});
+  check.Require(config.position_kind == PositionKind::kRelative, "position_kind",
+                "relative");
+  check.Require(config.mem_len <= config.positions, "mem_len",
+                StrCat("at most positions (", config.positions, ")"));
+  return check.status();
+}
+
+std::unique_ptr<Model> MakeTransformerXl(const ModelConfig& config) {
+  return std::make_unique<TransformerXl>(config);
+}
+
+std::vector<ModelConfig> TransformerXlVariants() {
+  const auto variant = [](Window window, int64_t mem_len, int64_t positions) {
+    return ModelConfig{.architecture = "transformer_xl",
+                       .d_model = 8,
+                       .heads = 2,
+                       .layers = 2,
+                       .d_ff = 12,
+                       .vocab = 7,
+                       .positions = positions,
+                       .position_kind = PositionKind::kRelative,
+                       .window = window,
+                       .mem_len = mem_len,
+                       .dropout = 0.2};
+  };
+  return {variant(Window::kSliding, 4, 4), variant(Window::kSliding, 0, 1),
+          variant(Window::kSegment, 16, 40), variant(Window::kSegment, 3, 16),
+          variant(Window::kSegment, 0, 16)};
+}
+
+}  // namespace mnemon

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "model/decoder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "model/kernels/kernels.h"
+
+namespace mnemon {
+namespace {
+
+absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
+                          const StateArena& arena) {
+  if (segment.slot < 0 || segment.slot >= arena.slots()) {
+    return InvalidField("slot", StrCat("slot ", segment.slot, " of ", arena.slots(),
+                                       " does not exist"));
+  }
+  const int64_t count = static_cast<int64_t>(segment.tokens.size());
+  if (count < 1 || count > kMaxChunk) {
+    return InvalidField(
+        "tokens", StrCat("a segment takes 1 to ", kMaxChunk, " tokens, got ", count));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (segment.tokens[i] < 0 || segment.tokens[i] >= config.vocab) {
+      return InvalidField(
+          "tokens", StrCat("token ", segment.tokens[i], " at position ",
+                           segment.position + i, " is not in 0..", config.vocab - 1));
+    }
+  }
+  if (segment.position != arena.length(segment.slot)) {
+    return InvalidField("position", StrCat("segment at position ", segment.position,
+                                           ", state at ", arena.length(segment.slot)));
+  }
+  const int64_t limit = arena.spec().max_positions();
+  if (count > limit - segment.position) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     StrCat("position ", segment.position + count,
+                            " is beyond the model's limit of ", limit),
+                     {.reason = "CONTEXT_LIMIT"});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t LogitsRows(std::span<const Segment> segments) {
+  int64_t rows = 0;
+  for (const Segment& segment : segments) {
+    if (segment.logits == LogitsMode::kLast) rows += 1;
+    if (segment.logits == LogitsMode::kAll) {
+      rows += static_cast<int64_t>(segment.tokens.size());
+    }
+  }
+  return rows;
+}
+
+absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
+                           const StateArena& arena) {
+  std::vector<int32_t> slots;
+  slots.reserve(segments.size());
+  for (const Segment& segment : segments) {
+    absl::Status status = CheckSegment(segment, config, arena);
+    if (!status.ok()) return status;
+    slots.push_back(segment.slot);
+  }
+  std::sort(slots.begin(), slots.end());
+  if (auto twice = std::adjacent_find(slots.begin(), slots.end());
+      twice != slots.end()) {
+    return InvalidField("slot", StrCat("slot ", *twice, " stands twice in a step"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mnemon

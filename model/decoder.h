@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// The step form of an autoregressive model, and the one-pass form of an encoder, as the
+// engine sees them. No torch, no tensors: token ids in, logits out, state in an arena.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/arena.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+namespace mnemon {
+
+enum class LogitsMode { kNone, kLast, kAll };
+
+// Consecutive tokens of one session.
+struct Segment {
+  int32_t slot = 0;
+  int64_t position = 0;             // of tokens[0]; equals arena.length(slot)
+  std::span<const int32_t> tokens;  // 1 .. kMaxChunk
+  LogitsMode logits = LogitsMode::kLast;
+};
+
+// Constant after construction but for scratch memory: one thread at a time.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+
+  virtual const ModelConfig& config() const = 0;
+  // What a session's state consists of: a function of the config alone.
+  virtual const StateSpec& spec() const = 0;
+  // Names everything beside weights and history that decides bits: decoder, precision,
+  // kernel target, device class, revision. States of another numerics_id are rebuilt.
+  virtual const std::string& numerics_id() const = 0;
+
+  // Feeds every segment and advances its slot. Logits go to `logits`, rows of V floats
+  // packed in segment order (none, one or tokens.size() rows per segment); `logits` may
+  // be null when no segment wants any. A session's logits depend on its own history
+  // alone: bit for bit the same in any batch, slot, order and split into segments.
+  // On error no slot has advanced: INVALID_ARGUMENT (empty or long segment, token out
+  // of range, wrong position, a slot twice), FAILED_PRECONDITION (beyond the context),
+  // RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL.
+  // REQUIRES: `arena` was created with spec().
+  virtual absl::Status Step(std::span<const Segment> segments, StateArena& arena,
+                            float* logits) = 0;
+
+  // Writes a carry of the sequence form (one view per entry of Model::carry_spec(),
+  // batch of one: [n, row...] for growing entries, the entry's shape for fixed ones),
+  // reached after `position` tokens, into a fresh slot. One way.
+  virtual absl::Status Import(int64_t position, const TensorViews& carry,
+                              StateArena& arena, int32_t slot) = 0;
+};
+
+// Number of logits rows that `segments` ask for.
+int64_t LogitsRows(std::span<const Segment> segments);
+
+// What every decoder checks before it touches anything; the errors of Step above.
+absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
+                           const StateArena& arena);
+
+// An encoder: the whole sequence in one call, no state.
+class Predictor {
+ public:
+  struct Input {
+    std::span<const int32_t> tokens;  // [B * T], row-major
+    int64_t batch = 0;                // B
+    // Empty, [T * T] or [B * T * T]; non-zero = takes part.
+    std::span<const uint8_t> mask;
+    bool attention = false;  // also return the attention maps
+  };
+  struct Output {
+    std::vector<float> logits;                  // [B, T, V]
+    std::vector<std::vector<float>> attention;  // per layer [B, H, T, T]
+  };
+
+  virtual ~Predictor() = default;
+  virtual const ModelConfig& config() const = 0;
+  virtual const std::string& numerics_id() const = 0;
+  virtual absl::StatusOr<Output> Predict(const Input& input) = 0;
+};
+
+}  // namespace mnemon

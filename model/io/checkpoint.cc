@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+#include "model/io/checkpoint.h"
+
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/quote.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "nlohmann/json.hpp"
+
+namespace mnemon {
+namespace {
+
+constexpr char kConfig[] = "config.json";
+constexpr char kWeights[] = "model.safetensors";
+constexpr char kTokenizer[] = "tokenizer.json";
+constexpr char kManifest[] = "manifest.json";
+constexpr std::string_view kTraining = "training/";
+
+constexpr int64_t kManifestVersion = 1;
+constexpr int64_t kMaxConfigBytes = 1 << 20;
+constexpr int64_t kMaxManifestBytes = 1 << 20;
+constexpr int64_t kMaxTokenizerBytes = 64 << 20;
+
+struct ManifestEntry {
+  std::string sha256;
+  int64_t bytes = 0;
+};
+using Manifest = std::map<std::string, ManifestEntry>;
+
+absl::StatusOr<Manifest> ParseManifest(const std::string& text,
+                                       const std::string& path) {
+  MNEMON_ASSIGN_OR_RETURN(const nlohmann::json json,
+                          ParseJson(text, Quoted(path), {.max_depth = 4}));
+  const auto fault = [&path](std::string_view what) {
+    return absl::InvalidArgumentError(StrCat(Quoted(path), ": ", what));
+  };
+  if (!json.is_object() || !json.contains("format_version") ||
+      !json["format_version"].is_number_unsigned()) {
+    return fault("expected an object with a format_version");
+  }
+  const uint64_t version = json["format_version"];
+  if (version > static_cast<uint64_t>(kManifestVersion)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     StrCat(Quoted(path), " has format_version ", version,
+                            "; this program reads up to ", kManifestVersion),
+                     {.reason = "FORMAT_TOO_NEW", .field = "format_version"});
+  }
+  if (!json.contains("files") || !json["files"].is_object()) {
+    return fault("expected an object 'files'");
+  }
+  Manifest manifest;
+  for (const auto& [name, entry] : json["files"].items()) {
+    if (!entry.is_object() || !entry.contains("sha256") ||
+        !entry["sha256"].is_string() || !entry.contains("bytes") ||
+        !entry["bytes"].is_number_unsigned()) {
+      return fault(StrCat("entry ", Quoted(name), " must hold sha256 and bytes"));
+    }
+    manifest[name] = {entry["sha256"], entry["bytes"]};
+  }
+  return manifest;
+}
+
+absl::Status Verify(const Manifest& manifest, const std::string& name,
+                    const std::string& content, const std::string& path) {
+  const auto entry = manifest.find(name);
+  if (entry == manifest.end()) {
+    return absl::DataLossError(StrCat(Quoted(path), " is not in ", kManifest));
+  }
+  const int64_t bytes = static_cast<int64_t>(content.size());
+  if (bytes != entry->second.bytes) {
+    return absl::DataLossError(StrCat(Quoted(path), " has ", bytes, " bytes, ",
+                                      kManifest, " says ", entry->second.bytes));
+  }
+  const std::string sha256 = Sha256Hex(content);
+  if (sha256 != entry->second.sha256) {
+    return absl::DataLossError(StrCat(Quoted(path), " has SHA-256 ", sha256, ", ",
+                                      kManifest, " says ",
+                                      Quoted(entry->second.sha256)));
+  }
+  return absl::OkStatus();
+}
+
+// One opened checkpoint directory with its manifest, if it has one.
+class CheckpointReader {
+ public:
+  static absl::StatusOr<CheckpointReader> Open(const std::string& path) {
+    if (IsPickleName(path)) {
+      return absl::InvalidArgumentError(
+          StrCat(Quoted(path), " is a pickle file by its name; pickle is never read"));
+    }
+    MNEMON_ASSIGN_OR_RETURN(Directory dir, Directory::Open(path));
+    CheckpointReader reader(path, std::move(dir));
+    absl::StatusOr<std::string> text = reader.dir_.Read(kManifest, kMaxManifestBytes);
+    if (text.ok()) {
+      MNEMON_ASSIGN_OR_RETURN(reader.manifest_,
+                              ParseManifest(*text, path + "/" + kManifest));
+    } else if (!absl::IsNotFound(text.status())) {
+      return text.status();
+    }
+    return reader;
+  }
+
+  absl::StatusOr<std::string> Read(const std::string& name, int64_t max_bytes) const {
+    MNEMON_ASSIGN_OR_RETURN(std::string content, dir_.Read(name, max_bytes));
+    if (manifest_) {
+      MNEMON_RETURN_IF_ERROR(Verify(*manifest_, name, content, path_ + "/" + name));
+    }
+    return content;
+  }
+
+  bool Promises(const std::string& name) const {
+    return manifest_ && manifest_->contains(name);
+  }
+  const Directory& dir() const { return dir_; }
+
+ private:
+  CheckpointReader(std::string path, Directory dir)
+      : path_(std::move(path)), dir_(std::move(dir)) {}
+  std::string path_;
+  Directory dir_;
+  std::optional<Manifest> manifest_;
+};
+
+// The error of a directory without weights says so when it holds pickled ones.
+absl::Status ExplainMissingWeights(const CheckpointReader& reader,
+                                   const std::string& path,
+                                   const absl::Status& status) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, reader.dir().List());
+  for (const std::string& name : names) {
+    if (!IsPickleName(name)) continue;
+    return absl::InvalidArgumentError(
+        StrCat(Quoted(path), " holds ", Quoted(name), " but no ", kWeights,
+               "; pickle is never read, convert it to safetensors"));
+  }
+  return status;
+}
+
+std::string ModelId(const CheckpointFiles& files, const std::string& config) {
+  Sha256 hash;
+  const auto add = [&hash](std::string_view bytes, uint64_t length) {
+    std::string frame;
+    for (int i = 0; i < 8; ++i) frame += static_cast<char>(length >> (8 * i) & 0xff);
+    hash.Update(frame);
+    hash.Update(bytes);
+  };
+  add(files.weights.bytes(), files.weights.bytes().size());
+  add(config, config.size());
+  // No tokenizer is not the same as an empty one.
+  const bool has_tokenizer = files.tokenizer_json.has_value();
+  add(has_tokenizer ? *files.tokenizer_json : "",
+      has_tokenizer ? files.tokenizer_json->size() : UINT64_MAX);
+  return hash.HexDigest();
+}
+
+absl::StatusOr<CheckpointFiles> ReadOpened(const CheckpointReader& reader,
+                                           const std::string& dir) {
+  CheckpointFiles files;
+  MNEMON_ASSIGN_OR_RETURN(const std::string config,
+                          reader.Read(kConfig, kMaxConfigBytes));
+  absl::StatusOr<ModelConfig> parsed = ParseConfig(config);
+  if (!parsed.ok()) return Annotated(parsed.status(), Quoted(dir + "/" + kConfig));
+  files.config = *std::move(parsed);
+
+  absl::StatusOr<std::string> weights = reader.Read(kWeights, MaxSafetensorsFile());
+  if (absl::IsNotFound(weights.status())) {
+    return ExplainMissingWeights(reader, dir, weights.status());
+  }
+  if (!weights.ok()) return weights.status();
+  absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(*std::move(weights));
+  if (!tensors.ok()) return Annotated(tensors.status(), Quoted(dir + "/" + kWeights));
+  files.weights = *std::move(tensors);
+
+  absl::StatusOr<std::string> tokenizer = reader.Read(kTokenizer, kMaxTokenizerBytes);
+  if (tokenizer.ok()) {
+    files.tokenizer_json = *std::move(tokenizer);
+  } else if (!absl::IsNotFound(tokenizer.status())) {
+    return tokenizer.status();
+  } else if (reader.Promises(kTokenizer)) {
+    return absl::DataLossError(
+        StrCat(Quoted(dir), " lacks ", kTokenizer, ", which ", kManifest, " lists"));
+  }
+  files.model_id = ModelId(files, config);
+  return files;
+}
+
+bool IsCheckpointFileName(const std::string& name) {
+  if (name == kConfig || name == kWeights || name == kTokenizer) return true;
+  if (!name.starts_with(kTraining) || name.size() == kTraining.size()) return false;
+  const std::string below = name.substr(kTraining.size());
+  return below.find('/') == std::string::npos && below != "." && below != "..";
+}
+
+// A mistyped destination must not cost somebody a directory of other things.
+absl::Status CheckReplaceable(const std::string& dir) {
+  absl::StatusOr<Directory> old = Directory::Open(dir);
+  if (absl::IsNotFound(old.status())) return absl::OkStatus();
+  if (!old.ok()) return old.status();
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, old->List());
+  if (names.empty()) return absl::OkStatus();
+  for (const std::string& name : names) {
+    if (name == kConfig) return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      StrCat(Quoted(dir), " holds files but no checkpoint; not replaced"));
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& dir) {
+  // A writer that replaces the directory while it is read removes files that are still
+  // to be read: the error is then of the old one, and the new one is whole.
+  constexpr int kAttempts = 8;
+  for (int attempt = 1;; ++attempt) {
+    MNEMON_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(dir));
+    absl::StatusOr<CheckpointFiles> files = ReadOpened(reader, dir);
+    if (files.ok() || attempt == kAttempts || !reader.dir().Replaced()) return files;
+  }
+}
+
+absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& content) {
+  nlohmann::ordered_json manifest = {{"format_version", kManifestVersion},
+                                     {"files", nlohmann::ordered_json::object()}};
+  bool training = false;
+  for (const auto& [name, bytes] : content) {
+    if (!IsCheckpointFileName(name)) {
+      return absl::InvalidArgumentError(
+          StrCat(Quoted(name), " is no name of a checkpoint's file"));
+    }
+    manifest["files"][name] = {{"sha256", Sha256Hex(bytes)}, {"bytes", bytes.size()}};
+    training = training || name.starts_with(kTraining);
+  }
+  MNEMON_RETURN_IF_ERROR(CheckReplaceable(dir));
+  return WriteDirectoryDurably(dir, [&](const std::string& temporary) -> absl::Status {
+    if (training) {
+      MNEMON_RETURN_IF_ERROR(MakeDirectories(StrCat(temporary, "/", kTraining)));
+    }
+    for (const auto& [name, bytes] : content) {
+      MNEMON_RETURN_IF_ERROR(WriteFileDurably(temporary + "/" + name, bytes));
+    }
+    return WriteFileDurably(temporary + "/" + kManifest, manifest.dump(2) + "\n");
+  });
+}
+
+absl::StatusOr<std::string> ReadTrainingFile(const std::string& dir,
+                                             const std::string& name) {
+  MNEMON_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(dir));
+  return reader.Read(StrCat(kTraining, name), MaxSafetensorsFile());
+}
+
+}  // namespace mnemon

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// A checkpoint directory: config.json, model.safetensors, tokenizer.json (optional),
+// manifest.json (SHA-256 per file), training/ (ignored by serving). See
+// docs/checkpoint_format.md.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/config.h"
+#include "model/io/safetensors.h"
+
+namespace mnemon {
+
+// The serving files of a checkpoint, read and verified, not yet a model.
+struct CheckpointFiles {
+  ModelConfig config;
+  Safetensors weights;
+  std::optional<std::string> tokenizer_json;
+  std::string model_id;  // SHA-256 over weights, config and tokenizer
+};
+
+// Reads `dir`, which may itself be a link; the files inside must be regular. A
+// manifest, where there is one, must match (DATA_LOSS names the file). Pickle files
+// (.pt, .pth, .bin, .ckpt, .pkl) given as `dir` are refused by name.
+absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& dir);
+
+// File name (may start with "training/") -> content.
+using CheckpointContent = std::map<std::string, std::string>;
+
+// Writes all files and a manifest over them, durably: see WriteDirectoryDurably.
+absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& content);
+
+// One file of training/, verified against the manifest. NOT_FOUND when absent.
+absl::StatusOr<std::string> ReadTrainingFile(const std::string& dir,
+                                             const std::string& name);
+
+}  // namespace mnemon

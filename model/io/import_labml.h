@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Checkpoints of the reference implementation (labml_nn): a config.json of sizes and a
+// safetensors file with the names of its state_dict.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "model/config.h"
+#include "model/io/safetensors.h"
+
+namespace mnemon {
+
+struct ImportedModel {
+  ModelConfig config;
+  std::string weights;  // image of model.safetensors, our names
+};
+
+// `config_json`: keys architecture (feedback, feedback_kv, fast_weights,
+// transformer_xl, transformer), seed_form, d_model, heads, layers, ff, vocab, nu,
+// mem_len, positions, dropout; all others are ignored. A tensor that is missing, left
+// over or of the wrong shape is an INVALID_ARGUMENT that lists all of them under their
+// foreign names. convert_000: write a feedback model of seed_form 000 in the free form,
+// with relative_bias S[r,h] = query_bias[h] . relative_key[r,h]; only valid for those.
+absl::StatusOr<ImportedModel> ImportLabml(std::string_view config_json,
+                                          const Safetensors& weights, bool convert_000);
+
+}  // namespace mnemon

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "model/layers/affine.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+
+#include "model/tensor_names.h"
+
+namespace mnemon {
+
+Affine MakeLinear(int64_t out, int64_t in, HasBias bias) {
+  Affine affine{.weight = at::empty({out, in}), .bias = {}};
+  if (bias == HasBias::kYes) affine.bias = at::empty({out});
+  return affine;
+}
+
+Affine MakeNorm(int64_t width) {
+  return {.weight = at::empty({width}), .bias = at::empty({width})};
+}
+
+void VisitAffine(const WeightVisitor& visit, const std::string& base, Affine& affine) {
+  VisitTensor(visit, names::Weight(base), affine.weight);
+  VisitTensor(visit, names::Bias(base), affine.bias);
+}
+
+void VisitTensor(const WeightVisitor& visit, const std::string& name,
+                 at::Tensor& tensor) {
+  if (tensor.defined()) visit(name, tensor);
+}
+
+at::Tensor Linear(const at::Tensor& x, const Affine& weights) {
+  return at::linear(x, weights.weight, weights.bias);
+}
+
+at::Tensor LayerNorm(const at::Tensor& x, const Affine& weights) {
+  return at::layer_norm(x, {x.size(-1)}, weights.weight, weights.bias, 1e-5);
+}
+
+}  // namespace mnemon

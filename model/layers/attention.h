@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Multi-head attention of a run of queries over cached keys ("Attention Is All You Need",
+// equation 1), with relative positions ("Transformer-XL", section 3.3) where wanted.
+// Heads are the outer part of the batch, so that per-head tables need no copy.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "model/layers/dropout.h"
+
+namespace mnemon {
+
+// x [B, T, D] -> [H*B, T, K].
+at::Tensor SplitHeads(const at::Tensor& x, int64_t heads);
+// x [H*B, T, K] -> [B, T, D].
+at::Tensor MergeHeads(const at::Tensor& x, int64_t heads);
+
+// What queries may see: query i of T stands at key J-T+i, and sees itself and at most
+// `reach` keys before it. [T, J], 0 where visible, -infinity where not; undefined when
+// everything is visible.
+at::Tensor CausalMask(int64_t queries, int64_t keys, int64_t reach,
+                      const at::TensorOptions& options);
+
+// q_i.R[d] + S[d] at distance d = (J-T+i) - j, placed at (i, j). Pairs in the future or
+// beyond the rows given hold arbitrary finite values and must be masked.
+//   q [H*B, T, K]; relative_key R [n, H, K], relative_bias S [n, H], farthest row first,
+//   the last row is distance 0, n <= J  ->  [H*B, T, J]
+at::Tensor RelativeScores(const at::Tensor& q, const at::Tensor& relative_key,
+                          const at::Tensor& relative_bias, int64_t keys);
+
+// drop(softmax(q k^T / sqrt(K) + bias)) v.
+//   q [H*B, T, K], k and v [H*B, J, K], bias [T, J] or [H*B, T, J] or undefined
+//   -> [H*B, T, K]
+at::Tensor Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  const at::Tensor& bias, const Dropout& drop);
+
+}  // namespace mnemon

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Fast weights: the feature map DPFP and the update of W, after "Linear Transformers Are
+// Secretly Fast Weight Programmers" (Schlag et al. 2021), equations 23 to 29, computed in
+// chunks after "Parallelizing Linear Transformers with the Delta Rule" (Yang et al. 2024),
+// section 3.2.
+//
+// The recurrence, per row (a head of a sequence), write before read:
+//   delta:  W_i = W_{i-1} + beta_i (v_i - W_{i-1} k_i) k_i^T
+//   sum:    W_i = W_{i-1} + v_i k_i^T
+//   y_i = W_i q_i;  with z: z_i = z_{i-1} + k_i,  y_i = W_i q_i / (z_i.q_i + 1e-6)
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+namespace mnemon {
+
+// p(i, j) = x'_j x'_{(j-i) mod 2K}, i = 1..nu, x' = relu([x, -x]).
+// x [..., K] -> [..., 2 nu K], blocks by i.
+at::Tensor DpfpProducts(const at::Tensor& x, int64_t nu);
+// phi = p / (sum p + 1e-6).
+at::Tensor Dpfp(const at::Tensor& x, int64_t nu);
+
+struct FastWeightInput {
+  at::Tensor q;     // [R, T, N], features
+  at::Tensor k;     // [R, T, N], features
+  at::Tensor v;     // [R, T, K]
+  at::Tensor beta;  // [R, T, 1]; undefined: the sum rule
+};
+
+struct FastWeightState {
+  at::Tensor w;  // [R, K, N]
+  at::Tensor z;  // [R, N]; undefined: not normalised
+};
+
+// y [R, T, K]; `state` is replaced by the one after T tokens. Differentiable.
+at::Tensor RunFastWeights(const FastWeightInput& input, FastWeightState& state);
+
+}  // namespace mnemon

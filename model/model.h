@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// The sequence form of a model: differentiable, used by the trainer and as the truth
+// the step form is held against. ATen tensors, batch first.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/config.h"
+#include "model/state.h"
+#include "model/weights.h"
+
+namespace mnemon {
+
+// What a sequence leaves behind for its continuation: one tensor per entry of
+// Model::carry_spec(), [B, n, row...] for growing entries (oldest first, n <=
+// capacity), [B, shape...] for fixed ones. Part of the autograd graph until detached,
+// but for Transformer-XL's memory, which the model detaches itself. A fresh carry has
+// position 0 and no tensors.
+struct Carry {
+  int64_t position = 0;  // tokens seen so far: the absolute position of the next one
+  std::vector<at::Tensor> tensors;
+
+  bool fresh() const { return position == 0; }
+  // The same values outside the graph.
+  Carry Detached() const;
+};
+
+struct ForwardResult {
+  at::Tensor logits;  // [B, T, V]
+  Carry carry;
+};
+
+struct ForwardOptions {
+  // Source of dropout masks. Set = training mode: dropout is applied where the
+  // documents have it. Unset = evaluation mode.
+  std::optional<at::Generator> dropout;
+};
+
+// Called once per tensor, in the order of the checkpoint, with its name (see
+// model/tensor_names.h). The visitor may replace the tensor by one of the same shape.
+using TensorVisitor = std::function<void(const std::string& name, at::Tensor& tensor)>;
+
+// Safe for concurrent Forward calls while no weight is changed.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ModelConfig& config() const = 0;
+  // The carry as entries; also the state of the default decoder.
+  virtual const StateSpec& carry_spec() const = 0;
+
+  // Logits of tokens [B, T] (int64, on the weights' device) that follow `carry`, and
+  // the carry after them. For transformer_xl the call is one segment. INVALID_ARGUMENT:
+  // not [B, T] with T >= 1, token out of range, carry of another batch.
+  // FAILED_PRECONDITION: beyond the positions of the model.
+  virtual absl::StatusOr<ForwardResult> Forward(
+      const at::Tensor& tokens, const Carry& carry,
+      const ForwardOptions& options = {}) const = 0;
+
+  // The one list of weights: initialisation, optimiser, checkpoint and shape checks
+  // follow from it.
+  virtual void Visit(const TensorVisitor& visit) = 0;
+};
+
+// Checks that hold for every model; the errors of Forward above.
+absl::Status CheckForward(const ModelConfig& config, const StateSpec& carry_spec,
+                          const at::Tensor& tokens, const Carry& carry);
+
+int64_t CountParameters(Model& model);
+
+// Views of float32, contiguous, CPU weights. Valid while the model lives and its
+// weights are not replaced.
+TensorViews ViewWeights(Model& model);
+// Views of a carry with a batch of one. Valid while `carry` lives; its tensors must be
+// float32, contiguous and on the CPU.
+TensorViews ViewCarry(const StateSpec& carry_spec, const Carry& carry);
+
+// Moves all weights to another floating type (gradient checks use double), gradients
+// off.
+void CastWeights(Model& model, at::ScalarType type);
+
+// Turns gradients of all weights on (training) or off (serving).
+void RequireGradients(Model& model, bool on);
+
+enum class Initialisation {
+  kSane,  // every layer drawn on its own; embedding N(0, 0.02) where it is not scaled
+  kReference,  // as the reference: PyTorch defaults, all layers equal copies
+};
+
+// Draws all weights from `seed`. Deterministic.
+void InitialiseWeights(Model& model, Initialisation kind, uint64_t seed);
+
+}  // namespace mnemon

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "model/registry.h"
+
+#include <array>
+#include <new>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/arch/causal.h"
+#include "model/arch/fast_weights.h"
+#include "model/arch/feedback.h"
+#include "model/arch/transformer_xl.h"
+#include "model/default_decoder.h"
+
+namespace mnemon {
+namespace {
+
+constexpr auto kArchitectures = std::to_array<ArchitectureEntry>({
+    {"feedback", "Feedback Transformer: every layer attends to one memory vector per token",
+     ValidateFeedback, MakeFeedback, FeedbackVariants},
+    {"fast_weights", "fast weights with DPFP features: a state of constant size",
+     ValidateFastWeights, MakeFastWeights, FastWeightsVariants},
+    {"transformer_xl", "Transformer-XL: relative attention over a window of memory",
+     ValidateTransformerXl, MakeTransformerXl, TransformerXlVariants},
+    {"causal", "plain causal transformer with a key and value cache", ValidateCausal,
+     MakeCausal, CausalVariants},
+});
+
+// feedback with one projection for all layers, as users type it.
+constexpr std::string_view kFeedbackShared = "feedback_shared";
+
+absl::Status UnknownArchitecture(std::string_view name,
+                                 std::span<const std::string> known) {
+  return MakeError(absl::StatusCode::kNotFound,
+                   StrCat("unknown architecture '", name, "'; known: ",
+                          StrJoin(known, ", "), DidYouMean(name, known)),
+                   {.reason = "UNKNOWN_ARCHITECTURE", .field = "architecture"});
+}
+
+std::vector<std::string> KnownNames() {
+  std::vector<std::string> names;
+  for (const ArchitectureEntry& entry : kArchitectures) names.emplace_back(entry.name);
+  return names;
+}
+
+}  // namespace
+
+std::span<const ArchitectureEntry> Architectures() { return kArchitectures; }
+
+absl::StatusOr<const ArchitectureEntry*> FindArchitecture(std::string_view name) {
+  for (const ArchitectureEntry& entry : kArchitectures) {
+    if (entry.name == name) return &entry;
+  }
+  return UnknownArchitecture(name, KnownNames());
+}
+
+absl::Status ValidateModel(const ModelConfig& config) {
+  const absl::Status general = ValidateConfig(config);
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(config.architecture));
+  const absl::Status own = entry->validate(config);
+  if (general.ok()) return own;
+  if (own.ok()) return general;
+  const auto detail = GetErrorDetail(general);
+  return InvalidField(detail ? detail->field : "",
+                      StrCat(general.message(), "; ", own.message()));
+}
+
+absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config) {
+  MNEMON_RETURN_IF_ERROR(ValidateModel(config));
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(config.architecture));
+  try {
+    return entry->make(config);
+  } catch (const c10::Error&) {  // the tensor library's way of saying bad_alloc
+  } catch (const std::bad_alloc&) {
+  }
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "not enough memory for the weights of this model",
+                   {.reason = "OUT_OF_MEMORY"});
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model) {
+  return MakeDefaultDecoder(model);
+}
+
+absl::Status SetArchitecture(ModelConfig& config, std::string_view name) {
+  if (name == kFeedbackShared) {
+    config.architecture = "feedback";
+    config.projection = Projection::kShared;
+    return absl::OkStatus();
+  }
+  if (!FindArchitecture(name).ok()) {
+    std::vector<std::string> known = KnownNames();
+    known.emplace_back(kFeedbackShared);
+    return UnknownArchitecture(name, known);
+  }
+  config.architecture = name;
+  return absl::OkStatus();
+}
+
+}  // namespace mnemon

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The tensor library's own settings.
+#pragma once
+
+#include <string>
+
+namespace mnemon {
+
+// Sets libtorch's pool and its BLAS to `threads` (at least 1). Call in main, after
+// InitProcess and before the first tensor operation.
+void InitTensorRuntime(int threads);
+
+// While it lives, tensor operations of this thread run on one core. Process-wide for
+// the BLAS: one thread at a time may hold it.
+class SingleThreaded {
+ public:
+  SingleThreaded();
+  ~SingleThreaded();
+  SingleThreaded(const SingleThreaded&) = delete;
+  SingleThreaded& operator=(const SingleThreaded&) = delete;
+
+ private:
+  const int threads_;
+};
+
+// "1.13.1"
+std::string TensorLibraryVersion();
+
+}  // namespace mnemon

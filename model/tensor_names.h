@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// The tensors of model.safetensors, for every architecture. Import maps foreign names
+// to these; models visit their weights under them. Linear weights are [out, in].
+//
+//   embed.weight                    [V, D]     token embedding
+//   positions.weight                [P, D]     causal with learned positions
+//   memory.mix                      [L+1]      feedback: layer mix before softmax
+//   memory.{key,value}.weight       [D, D]     feedback with a shared projection
+//   layers.{i}.attn.norm            [D]        fast_weights never applies it
+//   layers.{i}.attn.{query,key,value}.weight  [D, D]
+//   layers.{i}.attn.{query,key,value}.bias    [D]  those that the architecture has
+//   layers.{i}.attn.gate.weight     [H, D]     fast_weights with the delta rule
+//   layers.{i}.attn.relative_key    [R, H, K]  R of the papers; R = P or 2P rows
+//   layers.{i}.attn.relative_bias   [R, H]     S; absent when tied
+//   layers.{i}.attn.query_bias      [H, K]     u
+//   layers.{i}.attn.output          [D, D]
+//   layers.{i}.ff.norm              [D]
+//   layers.{i}.ff.in                [F, D]
+//   layers.{i}.ff.out               [D, F]
+//   norm                            [D]
+//   head                            [V, D]
+//
+// norm, output, in, out and head stand for a .weight of that shape and a .bias of its
+// first dimension.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace mnemon::names {
+
+inline constexpr char kEmbed[] = "embed";
+inline constexpr char kPositions[] = "positions";
+inline constexpr char kMemoryMix[] = "memory.mix";
+inline constexpr char kMemoryKey[] = "memory.key";
+inline constexpr char kMemoryValue[] = "memory.value";
+inline constexpr char kNorm[] = "norm";
+inline constexpr char kHead[] = "head";
+
+// Below "layers.{i}.".
+inline constexpr char kAttnNorm[] = "attn.norm";
+inline constexpr char kQuery[] = "attn.query";
+inline constexpr char kKey[] = "attn.key";
+inline constexpr char kValue[] = "attn.value";
+inline constexpr char kGate[] = "attn.gate";
+inline constexpr char kRelativeKey[] = "attn.relative_key";
+inline constexpr char kRelativeBias[] = "attn.relative_bias";
+inline constexpr char kQueryBias[] = "attn.query_bias";
+inline constexpr char kOutput[] = "attn.output";
+inline constexpr char kFfNorm[] = "ff.norm";
+inline constexpr char kFfIn[] = "ff.in";
+inline constexpr char kFfOut[] = "ff.out";
+
+inline std::string Layer(int64_t i, const char* part) {
+  return "layers." + std::to_string(i) + "." + part;
+}
+inline std::string Weight(std::string base) { return std::move(base) + ".weight"; }
+inline std::string Bias(std::string base) { return std::move(base) + ".bias"; }
+
+}  // namespace mnemon::names

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "model/text/char_tokenizer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "model/text/tokenizer_json.h"
+#include "model/text/utf8.h"
+#include "nlohmann/json.hpp"
+
+namespace mnemon {
+namespace {
+
+absl::Status NotUtf8(size_t offset) {
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, StrCat("text is not UTF-8 at byte ", offset),
+      {.reason = "INVALID_UTF8", .metadata = {{"offset", StrCat(offset)}}});
+}
+
+absl::Status UnknownCharacter(char32_t code_point, size_t offset) {
+  std::string character;
+  AppendUtf8(code_point, character);
+  char name[16];
+  std::snprintf(name, sizeof(name), "U+%04X", static_cast<unsigned>(code_point));
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      StrCat("unknown character '", EscapeControls(character), "' (", name,
+             ") at byte ", offset),
+      {.reason = "UNKNOWN_CHARACTER",
+       .metadata = {{"character", character}, {"offset", StrCat(offset)}}});
+}
+
+class CharTokenizer : public Tokenizer {
+ public:
+  explicit CharTokenizer(const std::vector<char32_t>& characters) {
+    for (const char32_t character : characters) {
+      std::string bytes;
+      AppendUtf8(character, bytes);
+      ids_[character] = static_cast<int32_t>(bytes_.size());
+      bytes_.push_back(std::move(bytes));
+    }
+    MNEMON_CHECK(!bytes_.empty() && ids_.size() == bytes_.size());
+  }
+
+  int32_t size() const override { return static_cast<int32_t>(bytes_.size()); }
+
+  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const override {
+    std::vector<int32_t> ids;
+    char32_t character;
+    for (size_t offset = 0; offset < text.size();) {
+      const size_t begin = offset;
+      if (!NextCodePoint(text, offset, character)) return NotUtf8(begin);
+      const auto found = ids_.find(character);
+      if (found == ids_.end()) return UnknownCharacter(character, begin);
+      ids.push_back(found->second);
+    }
+    return ids;
+  }
+
+  std::string_view TokenBytes(int32_t id) const override {
+    MNEMON_CHECK(id >= 0 && id < size());
+    return bytes_[static_cast<size_t>(id)];
+  }
+
+  std::string ToJson() const override {
+    nlohmann::json vocab = nlohmann::json::object();
+    for (size_t id = 0; id < bytes_.size(); ++id) vocab[bytes_[id]] = id;
+    return TokenizerJson({{"type", "Char"}, {"vocab", std::move(vocab)}});
+  }
+
+ private:
+  std::vector<std::string> bytes_;
+  std::unordered_map<char32_t, int32_t> ids_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> MakeCharTokenizerOf(
+    const std::vector<char32_t>& characters) {
+  return std::make_unique<CharTokenizer>(characters);
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(std::string_view text) {
+  if (text.empty()) {
+    return absl::InvalidArgumentError("an empty text has no characters to learn from");
+  }
+  std::set<char32_t> characters;
+  char32_t character;
+  for (size_t offset = 0; offset < text.size();) {
+    if (!NextCodePoint(text, offset, character)) return NotUtf8(offset);
+    characters.insert(character);
+  }
+  return MakeCharTokenizerOf({characters.begin(), characters.end()});
+}
+
+}  // namespace mnemon

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Bytes of tokens as they come, text that is always complete UTF-8.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mnemon {
+
+// Holds the incomplete tail of a byte stream until it is a character. Bytes that can
+// never become one turn into U+FFFD. A value: copy it to keep a session's tail.
+class Utf8Stream {
+ public:
+  // Complete text that `bytes` brings.
+  std::string Push(std::string_view bytes);
+  // The end: an incomplete tail becomes one U+FFFD.
+  std::string Finish();
+  const std::string& tail() const { return tail_; }
+
+ private:
+  std::string tail_;  // at most 3 bytes: a proper prefix of a UTF-8 sequence
+};
+
+}  // namespace mnemon

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Text to token ids and back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mnemon {
+
+// Constant after construction; safe for concurrent use.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Number of ids: 0 .. size()-1.
+  virtual int32_t size() const = 0;
+  // INVALID_ARGUMENT, reason UNKNOWN_CHARACTER, names the character and its byte
+  // offset; text that is not UTF-8 is refused by tokenizers of characters.
+  virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
+  // The bytes of one token. REQUIRES: 0 <= id < size().
+  virtual std::string_view TokenBytes(int32_t id) const = 0;
+  // tokenizer.json: the outer schema of Hugging Face, model.type Char or Byte.
+  virtual std::string ToJson() const = 0;
+
+  // The bytes of `ids`; INVALID_ARGUMENT for an id out of range.
+  absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const;
+};
+
+// One id per Unicode code point of `text`, sorted by code point. INVALID_ARGUMENT when
+// `text` is empty or not UTF-8.
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(std::string_view text);
+
+// 256 ids, one per byte.
+std::unique_ptr<Tokenizer> MakeByteTokenizer();
+
+// From tokenizer.json, which is hostile input: duplicate or missing ids, entries that
+// are not one character, unknown types and versions are INVALID_ARGUMENT.
+absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(std::string_view json);
+
+}  // namespace mnemon

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+
+#include "nlohmann/json_fwd.hpp"
+
+namespace mnemon {
+
+// tokenizer.json in the outer schema of Hugging Face, with nothing but a model.
+std::string TokenizerJson(const nlohmann::json& model);
+
+}  // namespace mnemon

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Weights and carries as the rest of the system sees them: names, shapes and floats,
+// without torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mnemon {
+
+// A float32, row-major tensor owned by somebody else, who keeps it alive and unchanged
+// for as long as the view is used.
+struct TensorView {
+  std::string name;
+  std::vector<int64_t> shape;
+  const float* data = nullptr;
+};
+
+using TensorViews = std::vector<TensorView>;
+
+}  // namespace mnemon

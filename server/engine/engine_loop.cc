@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+// What the engine thread does.
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "server/engine/engine_core.h"
+
+namespace mnemon {
+namespace {
+
+// A clock need not run with the machine's: expiry is looked at this often.
+constexpr std::chrono::milliseconds kLongestNap{1000};
+
+int64_t ContextOf(const EngineModel& model) {
+  const int64_t state = model.decoder->spec().max_positions();
+  return std::min(state, model.facts.context_limit.value_or(state));
+}
+
+absl::Status NoFreeBlocks() {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "no memory is left for the growing state of sessions",
+                   {.reason = "NO_FREE_BLOCKS",
+                    .retry_after = std::chrono::milliseconds(1000)});
+}
+
+}  // namespace
+
+Lane::Lane(const EngineModel& served, std::unique_ptr<StateArena> its_arena)
+    : model(served),
+      vocab(served.decoder->config().vocab),
+      context(ContextOf(served)),
+      arena(std::move(its_arena)),
+      stepper(*served.decoder, *arena) {}
+
+void EngineCore::Run() {
+  bool more = false;
+  while (AwaitWork(more)) {
+    more = false;
+    for (const auto& lane : lanes_) {
+      try {
+        more |= Round(*lane);
+      } catch (const std::exception& e) {
+        // Memory ran out in the bookkeeping: these calls end, the engine lives.
+        LogError(StrCat("engine round failed: ", e.what()));
+        EndAll(*lane, MakeError(absl::StatusCode::kResourceExhausted,
+                                "the engine ran out of resources",
+                                {.reason = "OUT_OF_MEMORY"}));
+      }
+    }
+  }
+  for (const auto& lane : lanes_) {
+    EndAll(*lane, MakeError(absl::StatusCode::kUnavailable, "the server is stopping",
+                            {.reason = "DRAINING"}));
+  }
+}
+
+bool EngineCore::AwaitWork(bool more) {
+  std::unique_lock lock(mutex_);
+  while (!more && !wake_) {
+    in_round_ = false;
+    idle_.notify_all();
+    if (const auto expiry = table_.NextExpiry()) {
+      const auto left = *expiry - options_.clock->Now();
+      work_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(
+                               left, std::chrono::milliseconds(1), kLongestNap));
+    } else {
+      work_.wait(lock);
+    }
+    DropExpiredLocked();
+  }
+  in_round_ = true;
+  wake_ = false;
+  return !stopping_;
+}
+
+bool EngineCore::Round(Lane& lane) {
+  bool told;
+  {
+    Lock lock(mutex_);
+    CollectLocked(lane);
+    AdmitLocked(lane);
+    PlanLocked(lane);
+    lane.state_bytes = lane.arena->bytes_used();
+    told = !out_.empty();
+  }
+  out_.Send();
+  if (lane.feeds.empty()) return told;
+
+  // Those that were part of a failed step come last, each in a step of its own.
+  const auto together = std::stable_partition(
+      lane.feeds.begin(), lane.feeds.end(),
+      [](const Feed& feed) { return feed.position >= feed.call->alone_until; });
+  const std::span feeds(lane.feeds);
+  const size_t count = together - lane.feeds.begin();
+  if (count > 0) lane.stepper.Run(feeds.first(count));
+  for (size_t i = count; i < feeds.size(); ++i) lane.stepper.Run(feeds.subspan(i, 1));
+  {
+    Lock lock(mutex_);
+    steps_ += static_cast<int64_t>(feeds.size() - count + (count > 0));
+    CommitLocked(lane);
+  }
+  out_.Send();
+  return true;
+}
+
+void EngineCore::CollectLocked(Lane& lane) {
+  for (const auto& session : lane.to_release) session->state.Release(*lane.arena);
+  lane.to_release.clear();
+  for (const auto& session : lane.to_settle) {
+    // Deleted meanwhile: it holds no slot any more.
+    if (!session->state.held()) continue;
+    session->state.Settle(*lane.arena, static_cast<int64_t>(session->history.size()));
+    UpdateBytesLocked(lane, *session);
+  }
+  lane.to_settle.clear();
+  for (size_t i = lane.running.size(); i-- > 0;) {
+    const std::shared_ptr<Call> call = lane.running[i];
+    if (!call->abort.ok()) {
+      EndLocked(lane, call, call->abort);
+    } else if (call->stream->cancelled()) {
+      CancelLocked(lane, call);
+    }
+  }
+}
+
+void EngineCore::AdmitLocked(Lane& lane) {
+  const auto starting = std::exchange(lane.starting, {});
+  for (const auto& call : starting) {
+    // On the list already, so that whatever ends it finds it there.
+    call->phase = Call::Phase::kRunning;
+    lane.running.push_back(call);
+    call->prompt_end = static_cast<int64_t>(call->session->history.size());
+    if (!call->abort.ok()) {
+      EndLocked(lane, call, call->abort);
+      continue;
+    }
+    if (call->stream->cancelled()) {
+      CancelLocked(lane, call);
+      continue;
+    }
+    const absl::Status status = AdmitCallLocked(lane, call);
+    if (!status.ok()) {
+      EndLocked(lane, call, status);
+    } else if (call->to_feed() <= call->session->state.fed(*lane.arena)) {
+      EndLocked(lane, call, absl::OkStatus(), FinishFacts{});
+    }
+  }
+}
+
+absl::Status EngineCore::AdmitCallLocked(Lane& lane, const std::shared_ptr<Call>& call) {
+  Session& session = *call->session;
+  MNEMON_RETURN_IF_ERROR(session.state.Acquire(*lane.arena));
+  const int64_t before = static_cast<int64_t>(session.history.size());
+  const int64_t prompt = static_cast<int64_t>(call->prompt.size());
+  // A prompt that cannot be fed to its end would only take blocks from those that run.
+  int64_t needed = BlocksFor(lane, session,
+                             before + prompt - session.state.fed(*lane.arena));
+  for (const auto& other : lane.running) {
+    if (other == call) continue;
+    needed += BlocksFor(lane, *other->session,
+                        other->to_feed() - other->session->state.fed(*lane.arena));
+  }
+  if (needed > lane.arena->blocks() - lane.arena->blocks_used()) return NoFreeBlocks();
+
+  session.history.insert(session.history.end(), call->prompt.begin(),
+                         call->prompt.end());
+  call->prompt = {};
+  call->prompt_end = before + prompt;
+  out_.Start(call->stream, {.first_index = before,
+                            .prompt_tokens = prompt,
+                            .seed = call->sampling.seed});
+  return absl::OkStatus();
+}
+
+int64_t EngineCore::BlocksFor(const Lane& lane, const Session& session,
+                              int64_t tokens) const {
+  const StateSpec& spec = lane.arena->spec();
+  if (spec.growth() == Growth::kRing) {
+    // Beyond that its own blocks come back as fast as it takes new ones.
+    tokens = std::min(tokens, spec.capacity() + StepBudget{}.chunk);
+  }
+  return lane.arena->BlocksNeeded(session.state.slot(), tokens);
+}
+
+void EngineCore::PlanLocked(Lane& lane) {
+  const StateArena& arena = *lane.arena;
+  StepBudget budget{.tokens = options_.step_tokens,
+                    .blocks = arena.blocks() - arena.blocks_used()};
+  lane.candidates.clear();
+  lane.feeds.clear();
+  for (const auto& call : lane.running) {
+    const SessionState& state = call->session->state;
+    Candidate candidate;
+    candidate.unfed = state.Feedable(arena, call->to_feed(), call->kept());
+    candidate.paused = call->stream->space() == 0;
+    if (arena.spec().growing()) {
+      candidate.free_in_block =
+          arena.BlocksNeeded(state.slot(), 1) > 0
+              ? 0
+              : budget.block_positions - state.fed(arena) % budget.block_positions;
+    }
+    lane.candidates.push_back(candidate);
+  }
+  const std::vector<Planned> plan =
+      PlanStep(lane.candidates, lane.last_served, budget);
+  std::vector<std::shared_ptr<Call>> starved;
+  for (const Planned& planned : plan) {
+    const std::shared_ptr<Call>& call = lane.running[planned.candidate];
+    if (planned.tokens == 0) {
+      starved.push_back(call);
+      continue;
+    }
+    if (planned.tokens > 1) lane.last_served = planned.candidate;
+    lane.feeds.push_back({.call = call.get(),
+                          .position = call->session->state.fed(arena),
+                          .count = planned.tokens,
+                          .kept = call->kept()});
+  }
+  for (const auto& call : starved) EndLocked(lane, call, NoFreeBlocks());
+}
+
+void EngineCore::CommitLocked(Lane& lane) {
+  for (const Feed& feed : lane.feeds) CommitFeedLocked(lane, feed);
+  lane.feeds.clear();
+  lane.state_bytes = lane.arena->bytes_used();
+}
+
+void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
+  const auto found = std::find_if(lane.running.begin(), lane.running.end(),
+                                  [&](const auto& c) { return c.get() == feed.call; });
+  const std::shared_ptr<Call> call = *found;
+  Session& session = *call->session;
+  if (feed.fed) tokens_fed_ += feed.count;
+  UpdateBytesLocked(lane, session);
+  if (!feed.status.ok()) {
+    EndLocked(lane, call, feed.status);
+    return;
+  }
+  if (call->max_tokens == 0) {
+    if (session.state.fed(*lane.arena) >= call->to_feed()) {
+      EndLocked(lane, call, absl::OkStatus(), FinishFacts{});
+    }
+    return;
+  }
+  if (!feed.token) return;
+
+  const int32_t token = *feed.token;
+  const int64_t index = static_cast<int64_t>(session.history.size());
+  session.history.push_back(token);
+  ++call->generated;
+  ++tokens_generated_;
+  out_.Push(call->stream, index, token);
+  FinishFacts facts{.generated_tokens = call->generated};
+  if (std::binary_search(call->stop_tokens.begin(), call->stop_tokens.end(), token)) {
+    facts.reason = FinishReason::kStopToken;
+    facts.stop_token = token;
+  } else if (call->generated >= call->max_tokens) {
+    facts.reason = FinishReason::kMaxTokens;
+  } else if (index >= lane.context) {
+    facts.reason = FinishReason::kContextLimit;
+  } else {
+    return;
+  }
+  EndLocked(lane, call, absl::OkStatus(), facts);
+}
+
+void EngineCore::EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status status,
+                           const std::optional<FinishFacts>& facts) {
+  const std::shared_ptr<Session> session = call->session;
+  std::erase(lane.running, call);
+  out_.Finish(call->stream, std::move(status), facts);
+  if (call->stateless() || session->deleted) {
+    session->state.Release(*lane.arena);
+    session->call = nullptr;
+    call->phase = Call::Phase::kOver;
+    if (call->stateless()) {
+      --lane.stateless;
+      FreePlaceLocked(lane);
+    }
+    return;
+  }
+  session->state.CutBack(*lane.arena, static_cast<int64_t>(session->history.size()));
+  UpdateBytesLocked(lane, *session);
+  call->phase = Call::Phase::kDelivering;
+  lane.delivering.push_back(std::move(call));
+}
+
+void EngineCore::CancelLocked(Lane& lane, std::shared_ptr<Call> call) {
+  CutHistoryLocked(*call);
+  EndLocked(lane, call, absl::CancelledError("call cancelled"));
+  if (call->phase != Call::Phase::kDelivering) return;
+  ReleaseSessionLocked(lane, *call);
+  std::erase(lane.delivering, call);
+}
+
+void EngineCore::EndAll(Lane& lane, const absl::Status& status) {
+  {
+    Lock lock(mutex_);
+    lane.feeds.clear();
+    while (!lane.queue.empty()) {
+      lane.queue.front()->phase = Call::Phase::kOver;
+      out_.Finish(lane.queue.front()->stream, status);
+      lane.queue.pop_front();
+      --queued_;
+    }
+    AbortStarting(lane, status);
+  }
+  out_.Send();
+}
+
+void EngineCore::UpdateBytesLocked(Lane& lane, Session& session) {
+  session.state_bytes = session.state.bytes(*lane.arena);
+}
+
+}  // namespace mnemon

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// What callers ask of the engine and what they get back. Plain values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/sampling/sampler.h"
+
+namespace mnemon {
+
+// Text, or token ids as they are.
+using Prompt = std::variant<std::string, std::vector<int32_t>>;
+
+struct GenerateRequest {
+  // Name of a loaded model; may be empty when one is loaded or a session is given.
+  std::string model;
+  // Id of a session whose memory continues; empty = a session dropped at the end.
+  std::string session;
+  // What is fed first. May be empty when the session already has a history.
+  Prompt prompt;
+  SamplingParams sampling;       // its seed is ignored in favour of `seed`
+  std::optional<uint64_t> seed;  // absent: drawn by the engine and reported
+  // Tokens to generate; 0 feeds the prompt only; absent: as many as the context allows,
+  // at most Engine::Options::max_tokens.
+  std::optional<int32_t> max_tokens;
+  // Generation ends with the first of these; it is delivered and part of the history.
+  std::vector<int32_t> stop_tokens;
+};
+
+enum class FinishReason { kMaxTokens, kStopToken, kContextLimit };
+
+// Facts known at admission: go out with the first message.
+struct StartFacts {
+  int64_t first_index = 0;  // absolute index of the first prompt token of this call
+  int64_t prompt_tokens = 0;
+  uint64_t seed = 0;
+};
+
+// Facts known at the end: go out with the last message.
+struct FinishFacts {
+  FinishReason reason = FinishReason::kMaxTokens;
+  std::optional<int32_t> stop_token;  // for kStopToken
+  int64_t generated_tokens = 0;
+};
+
+enum class SessionState { kIdle, kQueued, kRunning };
+
+struct CreateSessionRequest {
+  std::string id;     // empty: the engine draws 128 random bits, in hexadecimal
+  std::string model;  // as in GenerateRequest
+  // Time after the last use at which the session is dropped; absent: never.
+  std::optional<std::chrono::milliseconds> ttl;
+};
+
+struct SessionFacts {
+  std::string id;
+  std::string model;
+  SessionState state = SessionState::kIdle;
+  int64_t position = 0;          // tokens in the history
+  int64_t state_size_bytes = 0;  // held in the arena now
+  std::chrono::system_clock::time_point create_time;
+  std::chrono::system_clock::time_point last_use_time;
+  std::optional<std::chrono::system_clock::time_point> expire_time;
+};
+
+struct SessionPage {
+  std::vector<SessionFacts> sessions;  // by id
+  std::string next_page_token;         // empty: the end
+};
+
+struct ModelFacts {
+  std::string name;
+  std::string model_id;
+  std::string numerics_id;
+  std::string architecture;
+  std::string config_json;
+  int64_t vocab = 0;
+  // Tokens a session can feed; absent: no limit.
+  std::optional<int64_t> context_limit;
+  bool has_tokenizer = false;
+  int64_t parameters = 0;
+  int64_t state_bytes_per_session = 0;  // at the context limit, or constant size
+};
+
+}  // namespace mnemon

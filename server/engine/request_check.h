@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// What can be judged about a request without looking at a session: pure functions.
+// Errors are INVALID_ARGUMENT and name the field, unless said otherwise.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/text/tokenizer.h"
+#include "server/engine/request.h"
+
+namespace mnemon {
+
+// 1 to 63 characters of a-z, 0-9 and '-', the first a letter or digit.
+absl::Status CheckSessionId(const std::string& id, const std::string& field);
+
+// More than 0, at most 100 years.
+absl::Status CheckTtl(const std::optional<std::chrono::milliseconds>& ttl);
+
+struct CallLimits {
+  int64_t vocab = 0;  // V
+  int64_t max_tokens = 0;
+  int64_t max_prompt_tokens = 0;
+};
+
+// Sampling values, max_tokens and stop tokens.
+absl::Status CheckCall(const GenerateRequest& request, const CallLimits& limits);
+
+// The prompt as token ids, each below V. Text without a tokenizer (which may be null) is
+// FAILED_PRECONDITION, NO_TOKENIZER.
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const Prompt& prompt,
+                                                  const Tokenizer* tokenizer,
+                                                  const CallLimits& limits);
+
+}  // namespace mnemon

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mnemon {
+
+struct ListenAddress {
+  std::string host;  // name or address, without brackets
+  int port = 0;
+
+  // "host:port", brackets around an address with colons.
+  std::string Text() const;
+};
+
+// INVALID_ARGUMENT unless `text` is host:port or [address]:port.
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);
+
+// Tries to bind, and lets go again. UNAVAILABLE with the system's reason: in use, not
+// permitted, not an address of this machine, unknown name.
+absl::Status CheckBindable(const ListenAddress& address);
+
+}  // namespace mnemon

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Between the engine's plain values and the messages of the API.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "mnemon/v1/generation.pb.h"
+#include "mnemon/v1/models.pb.h"
+#include "mnemon/v1/sessions.pb.h"
+#include "server/engine/request.h"
+#include "server/engine/token_stream.h"
+#include "server/rpc/status_mapping.h"
+
+namespace mnemon {
+
+// INVALID_ARGUMENT for wrong names and values that the engine does not see,
+// UNIMPLEMENTED for set fields that are not available. Fields are request paths.
+absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r);
+absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r);
+
+// The scope of errors of these calls. Holds nothing of `r`.
+RequestScope ScopeOf(const v1::CreateSessionRequest& r);
+RequestScope ScopeOf(const v1::GenerateRequest& r);
+
+void ToMessage(const SessionFacts& facts, v1::Session& out);
+void ToMessage(const ModelFacts& facts, v1::Model& out);
+// Everything but a failed status. Clears `out` first. `session` and `model` are the
+// resource names of the call.
+void ToMessage(const TokenChunk& chunk, const std::string& session,
+               const std::string& model, v1::GenerateResponse& out);
+
+}  // namespace mnemon

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/server.h"
+
+#include <climits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "server/rpc/library_logs.h"
+#include "server/rpc/listen_address.h"
+#include "server/rpc/open_calls.h"
+#include "server/rpc/services.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr char kReadiness[] = "mnemon.v1.Generation";
+// For a stream to take its last status once it was told to end.
+constexpr milliseconds kEndingTime{500};
+// For unary calls and open transports, once no stream is left.
+constexpr milliseconds kClosingTime{200};
+
+void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder) {
+  const std::pair<const char*, int> arguments[] = {
+      // A second server on the same port must fail, not share it.
+      {GRPC_ARG_ALLOW_REUSEPORT, 0},
+      {GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams},
+      {GRPC_ARG_KEEPALIVE_TIME_MS, 60'000},
+      {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000},
+      {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
+      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000},
+      // Lets balancers spread connections again; a started stream stays where it is.
+      {GRPC_ARG_MAX_CONNECTION_AGE_MS, 3'600'000},
+      {GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX},
+  };
+  for (const auto& [name, value] : arguments) builder.AddChannelArgument(name, value);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  // A message is as large as its bytes on the wire: no decompression bombs.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+}
+
+class GrpcServer final : public RpcServer {
+ public:
+  explicit GrpcServer(Engine& engine) {
+    services_.push_back(MakeGenerationService(engine, calls_));
+    services_.push_back(MakeSessionsService(engine));
+    services_.push_back(MakeModelsService(engine));
+    services_.push_back(MakeAdminService());
+  }
+
+  ~GrpcServer() override {
+    if (server_ != nullptr) Shutdown(milliseconds(0));
+  }
+
+  absl::Status Listen(const ListenAddress& address, const RpcOptions& options) {
+    MNEMON_RETURN_IF_ERROR(CheckBindable(address));
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    SetChannelArguments(options, builder);
+    builder.AddListeningPort(address.Text(), grpc::InsecureServerCredentials(), &port_);
+    for (const auto& service : services_) builder.RegisterService(service.get());
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) {
+      return MakeError(absl::StatusCode::kUnavailable,
+                       StrCat("cannot listen on ", address.Text()),
+                       {.reason = "LISTEN_FAILED", .field = "listen"});
+    }
+    return absl::OkStatus();
+  }
+
+  int port() const override { return port_; }
+
+  void SetReady(bool ready) override {
+    server_->GetHealthCheckService()->SetServingStatus(kReadiness, ready);
+  }
+
+  void Shutdown(milliseconds grace) override {
+    calls_.LowerDeadline(Clock::now() + grace);
+    std::lock_guard lock(shutdown_mutex_);
+    if (closed_) return;
+    calls_.WaitEmpty();
+    calls_.StopAll(
+        MakeError(absl::StatusCode::kUnavailable, "the server is going down",
+                  {.reason = "SHUTTING_DOWN", .retry_after = milliseconds(1000)}));
+    calls_.WaitEmpty(Clock::now() + kEndingTime);
+    // gRPC compares with the wall clock; this is only a short wait.
+    server_->Shutdown(std::chrono::system_clock::now() + kClosingTime);
+    server_->Wait();
+    closed_ = true;
+  }
+
+ private:
+  OpenCalls calls_;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::mutex shutdown_mutex_;
+  bool closed_ = false;  // guarded by shutdown_mutex_
+};
+
+absl::Status CheckOptions(const RpcOptions& options) {
+  if (options.max_concurrent_streams < 1) {
+    return InvalidField("max_concurrent_streams",
+                        "max_concurrent_streams must be >= 1");
+  }
+  if (options.max_message_bytes < 1 || options.max_message_bytes > INT_MAX) {
+    return InvalidField("max_message_bytes", "max_message_bytes must be 1 .. 2^31 - 1");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine,
+                                                            const RpcOptions& options) {
+  MNEMON_RETURN_IF_ERROR(CheckOptions(options));
+  MNEMON_ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress(options.listen));
+  InstallLibraryLogs();
+  auto server = std::make_unique<GrpcServer>(engine);
+  MNEMON_RETURN_IF_ERROR(server->Listen(address, options));
+  server->SetReady(true);
+  return server;
+}
+
+std::string RpcLibraryVersion() { return "gRPC " + grpc::Version(); }
+
+}  // namespace mnemon

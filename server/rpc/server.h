@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// The gRPC front of an engine: mnemon.v1 and grpc.health.v1. One small reactor per RPC.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/engine/engine.h"
+
+namespace mnemon {
+
+struct RpcOptions {
+  std::string listen = "127.0.0.1:50051";  // port 0: any free port
+  int32_t max_concurrent_streams = 1024;   // per connection
+  int64_t max_message_bytes = 4 << 20;     // received
+};
+
+// Safe for concurrent use.
+class RpcServer {
+ public:
+  // Starts listening. `engine` outlives the server. UNAVAILABLE when the address cannot
+  // be bound, INVALID_ARGUMENT when it cannot be parsed; both name it.
+  static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Engine& engine,
+                                                          const RpcOptions& options);
+  // Ends open calls at once.
+  virtual ~RpcServer() = default;
+
+  virtual int port() const = 0;
+  // Readiness flips to NOT_SERVING (the empty service name, liveness, stays SERVING);
+  // calls go on.
+  virtual void SetReady(bool ready) = 0;
+  // Waits for open calls until `grace` has passed, then cancels the rest. Blocks.
+  virtual void Shutdown(std::chrono::milliseconds grace) = 0;
+};
+
+// "gRPC 1.51.1"
+std::string RpcLibraryVersion();
+
+}  // namespace mnemon

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#include <chrono>
+
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "server/rpc/messages.h"
+#include "server/rpc/resource_name.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr FieldPath kCreatePaths[] = {{"id", "session_id"},
+                                      {"session", "session_id"},
+                                      {"model", "session.model"},
+                                      {"ttl", "session.ttl"}};
+
+// Ten years: far from the overflow of any clock.
+constexpr int64_t kMaxTtlSeconds = int64_t{10} * 366 * 24 * 3600;
+
+absl::StatusOr<milliseconds> Ttl(const google::protobuf::Duration& ttl) {
+  const bool in_range = ttl.seconds() >= 0 && ttl.seconds() <= kMaxTtlSeconds &&
+                        ttl.nanos() >= 0 && ttl.nanos() < 1000000000;
+  const milliseconds value(in_range ? ttl.seconds() * 1000 + ttl.nanos() / 1000000 : 0);
+  if (value.count() < 1) {
+    return InvalidField("session.ttl", "session.ttl must be from 1 ms to ten years");
+  }
+  return value;
+}
+
+void SetTime(std::chrono::system_clock::time_point time,
+             google::protobuf::Timestamp& out) {
+  const int64_t nanos =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch())
+          .count();
+  out.set_seconds(nanos / 1000000000);
+  out.set_nanos(static_cast<int32_t>(nanos % 1000000000));
+}
+
+v1::Session::State ToState(SessionState state) {
+  switch (state) {
+    case SessionState::kIdle:
+      return v1::Session::IDLE;
+    case SessionState::kQueued:
+      return v1::Session::QUEUED;
+    case SessionState::kRunning:
+      break;
+  }
+  return v1::Session::RUNNING;
+}
+
+absl::Status CheckDurability(const v1::Session& session) {
+  switch (session.durability()) {
+    case v1::Session::DURABILITY_UNSPECIFIED:
+    case v1::Session::NONE:
+      return absl::OkStatus();
+    case v1::Session::TURN:
+    case v1::Session::ALWAYS:
+      return FieldNotAvailable("session.durability");
+    default:
+      return InvalidField("session.durability",
+                          StrCat("session.durability has no value ",
+                                 static_cast<int>(session.durability())));
+  }
+}
+
+}  // namespace
+
+RequestScope ScopeOf(const v1::CreateSessionRequest& r) {
+  return {.session = SessionResource(r.session_id()),
+          .model = r.session().model(),
+          .paths = kCreatePaths};
+}
+
+absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r) {
+  if (!r.request_id().empty()) return FieldNotAvailable("request_id");
+  const v1::Session& session = r.session();
+  if (session.has_expire_time()) return FieldNotAvailable("session.expire_time");
+  if (session.has_sampling()) return FieldNotAvailable("session.sampling");
+  if (session.paused()) return FieldNotAvailable("session.paused");
+  MNEMON_RETURN_IF_ERROR(CheckDurability(session));
+
+  CreateSessionRequest request;
+  request.id = r.session_id();
+  MNEMON_ASSIGN_OR_RETURN(request.model,
+                          ParseOptionalModel(session.model(), "session.model"));
+  if (session.has_ttl()) {
+    MNEMON_ASSIGN_OR_RETURN(request.ttl, Ttl(session.ttl()));
+  }
+  return request;
+}
+
+void ToMessage(const SessionFacts& facts, v1::Session& out) {
+  out.set_name(SessionResource(facts.id));
+  out.set_model(ModelResource(facts.model));
+  out.set_state(ToState(facts.state));
+  out.set_token_count(facts.position);
+  out.set_state_size_bytes(facts.state_size_bytes);
+  SetTime(facts.create_time, *out.mutable_create_time());
+  SetTime(facts.last_use_time, *out.mutable_last_use_time());
+  if (facts.expire_time) SetTime(*facts.expire_time, *out.mutable_expire_time());
+  out.set_durability(v1::Session::NONE);
+  out.set_tier(v1::Session::DEVICE);
+}
+
+void ToMessage(const ModelFacts& facts, v1::Model& out) {
+  out.set_name(ModelResource(facts.name));
+  out.set_model_id(facts.model_id);
+  out.set_numerics_id(facts.numerics_id);
+  out.set_architecture(facts.architecture);
+  out.set_config_json(facts.config_json);
+  out.set_vocab_size(facts.vocab);
+  if (facts.context_limit) out.set_context_limit(*facts.context_limit);
+  out.set_has_tokenizer(facts.has_tokenizer);
+  out.set_parameter_count(facts.parameters);
+  out.set_session_state_size_bytes(facts.state_bytes_per_session);
+  out.set_precision("fp32");
+}
+
+}  // namespace mnemon

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/status_mapping.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <grpcpp/support/error_details.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace mnemon {
+namespace {
+
+constexpr char kDomain[] = "mnemon.dev";
+// Text and details share the 8 KB of a trailer, text up to five times over.
+constexpr size_t kMaxText = 800;
+constexpr size_t kMaxMetadata = 1000;
+
+std::string Shortened(std::string text) {
+  if (text.size() <= kMaxText) return text;
+  size_t end = kMaxText;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+// "prompt[3]" is the engine's field "prompt" with an index.
+std::string RequestPath(const std::string& field, const RequestScope& scope) {
+  const size_t name_size = std::min(field.find('['), field.size());
+  const std::string_view name = std::string_view(field).substr(0, name_size);
+  for (const FieldPath& path : scope.paths) {
+    if (path.engine == name) return StrCat(path.request, field.substr(name_size));
+  }
+  return field;
+}
+
+ErrorDetail DetailOf(const absl::Status& status) {
+  std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail) detail.emplace();
+  if (detail->reason.empty()) detail->reason = absl::StatusCodeToString(status.code());
+  return *std::move(detail);
+}
+
+std::string PublicText(const absl::Status& status) {
+  const bool ours = status.code() != absl::StatusCode::kInternal &&
+                    status.code() != absl::StatusCode::kUnknown;
+  if (ours || GetErrorDetail(status)) return Shortened(std::string(status.message()));
+  LogError(StrCat("a call failed: ", status.ToString()));
+  return "internal error; the server's log says more";
+}
+
+google::rpc::ErrorInfo MakeErrorInfo(const ErrorDetail& detail, bool field_elsewhere) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(detail.reason);
+  info.set_domain(kDomain);
+  size_t size = 0;
+  for (const auto& [key, value] : detail.metadata) {
+    size += key.size() + value.size();
+    if (size > kMaxMetadata) break;
+    (*info.mutable_metadata())[key] = value;
+  }
+  if (!detail.field.empty() && !field_elsewhere) {
+    (*info.mutable_metadata())["field"] = Shortened(detail.field);
+  }
+  return info;
+}
+
+google::rpc::ResourceInfo MakeResourceInfo(const ErrorDetail& detail,
+                                           const RequestScope& scope,
+                                           const std::string& text) {
+  const bool model = detail.reason.rfind("MODEL", 0) == 0;
+  google::rpc::ResourceInfo info;
+  info.set_resource_type(model ? "mnemon.dev/Model" : "mnemon.dev/Session");
+  info.set_resource_name(model ? scope.model : scope.session);
+  info.set_description(text);
+  return info;
+}
+
+void AddCodeDetail(absl::StatusCode code, const ErrorDetail& detail,
+                   const RequestScope& scope, const std::string& text,
+                   google::rpc::Status& out) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument: {
+      if (detail.field.empty()) return;
+      google::rpc::BadRequest bad;
+      auto* violation = bad.add_field_violations();
+      violation->set_field(detail.field);
+      violation->set_description(text);
+      out.add_details()->PackFrom(bad);
+      return;
+    }
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+      out.add_details()->PackFrom(MakeResourceInfo(detail, scope, text));
+      return;
+    case absl::StatusCode::kResourceExhausted: {
+      google::rpc::QuotaFailure quota;
+      auto* violation = quota.add_violations();
+      violation->set_subject(detail.reason);
+      violation->set_description(text);
+      out.add_details()->PackFrom(quota);
+      return;
+    }
+    case absl::StatusCode::kFailedPrecondition: {
+      google::rpc::PreconditionFailure failure;
+      auto* violation = failure.add_violations();
+      violation->set_type(detail.reason);
+      violation->set_subject(scope.session.empty() ? scope.model : scope.session);
+      violation->set_description(text);
+      out.add_details()->PackFrom(failure);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void AddRetry(std::chrono::milliseconds delay, google::rpc::Status& out,
+              grpc::ServerContextBase* context) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(delay.count() / 1000);
+  retry.mutable_retry_delay()->set_nanos(
+      static_cast<int32_t>(delay.count() % 1000 * 1000000));
+  out.add_details()->PackFrom(retry);
+  if (context != nullptr) {
+    context->AddTrailingMetadata("grpc-retry-pushback-ms",
+                                 std::to_string(delay.count()));
+  }
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
+                          grpc::ServerContextBase* context) {
+  if (status.ok()) return grpc::Status::OK;
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  const std::string text = PublicText(status);
+  if (status.code() == absl::StatusCode::kCancelled ||
+      status.code() == absl::StatusCode::kDeadlineExceeded) {
+    return grpc::Status(code, text);
+  }
+  ErrorDetail detail = DetailOf(status);
+  detail.field = Shortened(RequestPath(detail.field, scope));
+
+  google::rpc::Status details;
+  details.set_code(static_cast<int>(status.code()));
+  details.set_message(text);
+  const bool in_bad_request = status.code() == absl::StatusCode::kInvalidArgument;
+  details.add_details()->PackFrom(MakeErrorInfo(detail, in_bad_request));
+  AddCodeDetail(status.code(), detail, scope, text, details);
+  if (detail.retry_after) AddRetry(*detail.retry_after, details, context);
+
+  grpc::Status out;
+  grpc::SetErrorDetails(details, &out);
+  return out;
+}
+
+absl::Status FieldNotAvailable(std::string_view field) {
+  return MakeError(absl::StatusCode::kUnimplemented,
+                   StrCat(field, " is not available in this version; leave it unset"),
+                   {.reason = "FIELD_UNIMPLEMENTED", .field = std::string(field)});
+}
+
+absl::Status MethodNotAvailable(std::string_view method) {
+  return MakeError(absl::StatusCode::kUnimplemented,
+                   StrCat(method, " is not available in this version"),
+                   {.reason = "METHOD_UNIMPLEMENTED",
+                    .metadata = {{"method", std::string(method)}}});
+}
+
+}  // namespace mnemon

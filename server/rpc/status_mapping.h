@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// From the engine's statuses to gRPC's: code, text, and google.rpc details in the
+// trailer grpc-status-details-bin. The only place on the server that knows google.rpc.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace mnemon {
+
+// A field as the engine names it, and its path in the request.
+struct FieldPath {
+  std::string_view engine;
+  std::string_view request;
+};
+
+// How errors of one call are put into the words of its request.
+struct RequestScope {
+  std::string session;  // "sessions/x" or empty
+  std::string model;    // "models/x" or empty
+  std::span<const FieldPath> paths;
+};
+
+// Every error carries ErrorInfo (but CANCELLED and DEADLINE_EXCEEDED, which carry
+// nothing); further details follow from the code: BadRequest, ResourceInfo,
+// QuotaFailure, PreconditionFailure, and RetryInfo where a retry can help. The text of
+// an INTERNAL error without a reason stays in the log. Adds the trailer
+// grpc-retry-pushback-ms to `context`, which may be null.
+grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
+                          grpc::ServerContextBase* context);
+
+// UNIMPLEMENTED for a request field or a method that a later version brings.
+absl::Status FieldNotAvailable(std::string_view field);
+absl::Status MethodNotAvailable(std::string_view method);
+
+}  // namespace mnemon

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#include "base/command_line.h"
+
+#include <stdlib.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mnemon {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+// A binary with two commands that both have --tokens, of different kinds.
+class CommandLineTest : public ::testing::Test {
+ protected:
+  Outcome Run(std::vector<std::string> arguments) {
+    CommandLine line("tool", "Does things.", {"tool run --count 3"},
+                     "tool 1.2 (commit x)");
+    CLI::App& run = line.AddCommand("run", "Runs.", {"tool run --count 3  # thrice"},
+                                    [&] { return RunBody(); });
+    count_ = 1;
+    file_.clear();
+    run.add_option("--count", count_, "How often");
+    run.add_option("--tokens", tokens_, "How many");
+    run.add_option("--file", file_, "What")->required();
+    CLI::App& score =
+        line.AddCommand("score", "Scores.", {}, [] { return absl::OkStatus(); });
+    score.add_option("--tokens", token_file_, "A file");
+    arguments.insert(arguments.begin(), "tool");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Outcome outcome;
+    outcome.code = line.Run(static_cast<int>(argv.size()), argv.data());
+    outcome.out = testing::internal::GetCapturedStdout();
+    outcome.err = testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+
+  absl::Status RunBody() {
+    if (file_ == "throw") throw std::runtime_error("library trouble");
+    if (file_ == "fail") return absl::NotFoundError("no such thing: \x1b[2J");
+    if (file_ == "usage") return UsageError("--file cannot be usage");
+    return absl::OkStatus();
+  }
+
+  int count_ = 1;
+  int tokens_ = 0;
+  std::string file_;
+  std::string token_file_;
+};
+
+TEST_F(CommandLineTest, ExitCodes) {
+  EXPECT_EQ(Run({"run", "--file", "x"}).code, 0);
+  EXPECT_EQ(Run({"run", "--file", "fail"}).code, 1);
+  EXPECT_EQ(Run({"run", "--file", "throw"}).code, 1);
+  EXPECT_EQ(Run({"run", "--file", "usage"}).code, 2);
+  EXPECT_EQ(Run({"run"}).code, 2);
+  EXPECT_EQ(Run({}).code, 2);
+}
+
+TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string expected;
+  };
+  const Case cases[] = {
+      {{"run", "--fiel", "x"}, "unknown flag --fiel; did you mean --file?"},
+      {{"run", "--fiel=x"}, "unknown flag --fiel; did you mean --file?"},
+      {{"run", "--file", "x", "--zzzzzz"}, "unknown flag --zzzzzz\n"},
+      {{"run", "--file", "x", "--count", "ten"}, "--count"},
+      {{"run", "--file"}, "--file"},
+      {{"run"}, "--file is required: give --file or set MNEMON_FILE"},
+      {{"runn"}, "unknown command 'runn'; did you mean run?"},
+      {{}, "a command is required; the commands are run, score"},
+      {{"run", "--file", "x", "stray"}, "unexpected argument 'stray'"},
+  };
+  for (const Case& c : cases) {
+    Outcome outcome = Run(c.arguments);
+    EXPECT_EQ(outcome.code, 2) << c.expected;
+    EXPECT_THAT(outcome.err, HasSubstr(c.expected));
+    EXPECT_THAT(outcome.err, HasSubstr("--help"));
+    EXPECT_EQ(outcome.err.rfind("tool: ", 0), 0u) << outcome.err;
+  }
+}
+
+TEST_F(CommandLineTest, LibraryExceptionsAndControlCharactersAreTamed) {
+  EXPECT_THAT(Run({"run", "--file", "throw"}).err, HasSubstr("library trouble"));
+  EXPECT_THAT(Run({"run", "--file", "fail"}).err, HasSubstr("no such thing: \\x1b[2J"));
+}
+
+TEST_F(CommandLineTest, HelpShowsExamplesBeforeOptionsWithDefaultAndEnvironment) {
+  Outcome outcome = Run({"run", "--help"});
+  EXPECT_EQ(outcome.code, 0);
+  size_t example = outcome.out.find("tool run --count 3  # thrice");
+  size_t option = outcome.out.find("--count INT=1 (Env:MNEMON_COUNT)");
+  ASSERT_NE(example, std::string::npos) << outcome.out;
+  ASSERT_NE(option, std::string::npos) << outcome.out;
+  EXPECT_LT(example, option);
+  EXPECT_THAT(outcome.out, HasSubstr("Exit codes"));
+  EXPECT_EQ(Run({"--help"}).code, 0);
+}
+
+TEST_F(CommandLineTest, VersionEverywhere) {
+  EXPECT_EQ(Run({"--version"}).out, "tool 1.2 (commit x)\n");
+  EXPECT_EQ(Run({"run", "--version"}).out, "tool 1.2 (commit x)\n");
+}
+
+TEST_F(CommandLineTest, FlagOverEnvironmentOverDefault) {
+  setenv("MNEMON_FILE", "fail", 1);
+  EXPECT_EQ(Run({"run"}).code, 1);
+  EXPECT_EQ(Run({"run", "--file", "x"}).code, 0);
+  unsetenv("MNEMON_FILE");
+  EXPECT_EQ(Run({"run"}).code, 2);
+}
+
+TEST_F(CommandLineTest, OnlyTheChosenCommandReadsTheEnvironment) {
+  setenv("MNEMON_TOKENS", "in.safetensors", 1);
+  EXPECT_EQ(Run({"score"}).code, 0);
+  EXPECT_EQ(token_file_, "in.safetensors");
+  Outcome outcome = Run({"run", "--file", "x"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--tokens"));
+  unsetenv("MNEMON_TOKENS");
+}
+
+TEST_F(CommandLineTest, BinaryWithoutCommands) {
+  int port = 0;
+  CommandLine line("server", "Serves.", {}, "server 1");
+  line.app().add_option("--port", port, "Where");
+  line.SetBody(
+      [&] { return port == 7 ? absl::OkStatus() : absl::InternalError("port"); });
+  std::vector<std::string> arguments = {"server", "--port", "7"};
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  EXPECT_EQ(line.Run(3, argv.data()), 0);
+}
+
+}  // namespace
+}  // namespace mnemon

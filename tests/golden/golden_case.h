@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// One folder of reference numbers: config.json, weights.safetensors, io.safetensors.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/statusor.h"
+#include "model/io/safetensors.h"
+#include "model/model.h"
+#include "nlohmann/json.hpp"
+
+namespace mnemon {
+
+// The folder of case `name` ("xl_carry", "full/xl_p4096"): among the committed ones, else
+// below $MNEMON_TEST_DATA/golden; nullopt when neither has it.
+std::optional<std::string> FindGolden(const std::string& name);
+
+class GoldenCase {
+ public:
+  static absl::StatusOr<GoldenCase> Load(const std::string& directory);
+
+  const nlohmann::json& config() const { return config_; }
+  bool Has(const std::string& array) const { return io_.Find(array) != nullptr; }
+  // An array of io.safetensors. REQUIRES: Has(array).
+  at::Tensor Get(const std::string& array) const;
+  std::vector<std::string> Arrays() const;
+
+  // Gradients under our names; absent: a parameter that takes no part.
+  absl::StatusOr<std::vector<std::pair<std::string, at::Tensor>>> Gradients() const;
+
+  // The imported model with its weights, gradients on.
+  absl::StatusOr<std::unique_ptr<Model>> Import(bool convert_000 = false) const;
+
+  // Lengths of the calls of Forward that cover all tokens.
+  std::vector<int64_t> Segments() const;
+
+ private:
+  GoldenCase(std::string config_text, Safetensors weights, Safetensors io)
+      : config_text_(std::move(config_text)),
+        config_(nlohmann::json::parse(config_text_)),
+        weights_(std::move(weights)),
+        io_(std::move(io)) {}
+
+  std::string config_text_;
+  nlohmann::json config_;
+  Safetensors weights_;
+  Safetensors io_;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+// The numbers of the reference implementation, within the tolerances that come with them.
+#include <array>
+#include <cmath>
+#include <map>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include "gtest/gtest.h"
+#include "model/default_decoder.h"
+#include "model/layers/delta_rule.h"
+#include "model/registry.h"
+#include "tests/golden/golden_case.h"
+
+namespace mnemon {
+namespace {
+
+constexpr double kLossTolerance = 5e-4;
+
+double MaxDifference(const at::Tensor& a, const at::Tensor& b) {
+  EXPECT_EQ(a.sizes(), b.sizes());
+  return a.sizes() == b.sizes() ? (a - b).abs().max().item<double>() : INFINITY;
+}
+
+at::Tensor CrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
+  return at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten());
+}
+
+ForwardResult Forward(const Model& model, const at::Tensor& tokens,
+                      const Carry& carry = {}) {
+  absl::StatusOr<ForwardResult> result = model.Forward(tokens.contiguous(), carry);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *std::move(result);
+}
+
+// All segments from an empty memory, logits joined.
+ForwardResult ForwardAll(const Model& model, const GoldenCase& golden) {
+  std::vector<at::Tensor> logits;
+  Carry carry;
+  int64_t begin = 0;
+  for (const int64_t length : golden.Segments()) {
+    ForwardResult part =
+        Forward(model, golden.Get("tokens").narrow(1, begin, length), carry);
+    logits.push_back(part.logits);
+    carry = std::move(part.carry);
+    begin += length;
+  }
+  return {.logits = at::cat(logits, 1), .carry = std::move(carry)};
+}
+
+// One optimiser per kind named in the configs; t counts per parameter from 1.
+class Optimiser {
+ public:
+  Optimiser(Model& model, const nlohmann::json& settings)
+      : model_(model), settings_(settings) {}
+
+  void Update() {
+    at::NoGradGuard no_grad;
+    ++t_;
+    const double clip = settings_.contains("clip_grad_norm") ? ClipFactor() : 1.0;
+    model_.Visit([&](const std::string& name, at::Tensor& weight) {
+      if (!weight.grad().defined()) return;
+      const at::Tensor gradient = weight.grad() * clip;
+      weight.sub_(settings_["optimizer"] == "sgd" ? gradient * lr()
+                                                  : AdamStep(name, gradient));
+      weight.mutable_grad().reset();
+    });
+  }
+
+ private:
+  double lr() const { return settings_["lr"].get<double>(); }
+  double ClipFactor() {
+    double squares = 0.0;
+    model_.Visit([&](const std::string&, at::Tensor& weight) {
+      if (weight.grad().defined()) {
+        squares += weight.grad().square().sum().item<double>();
+      }
+    });
+    const double limit = settings_["clip_grad_norm"].get<double>();
+    return std::min(1.0, limit / (std::sqrt(squares) + 1e-6));
+  }
+  at::Tensor AdamStep(const std::string& name, const at::Tensor& gradient) {
+    const double b1 = settings_["betas"][0], b2 = settings_["betas"][1];
+    const double eps = settings_["eps"], t = t_;
+    auto& [m, v] = moments_[name];
+    if (!m.defined()) m = at::zeros_like(gradient), v = at::zeros_like(gradient);
+    m.mul_(b1).add_(gradient, 1.0 - b1);
+    v.mul_(b2).add_(gradient.square(), 1.0 - b2);
+    const double c1 = 1.0 - std::pow(b1, t), c2 = std::sqrt(1.0 - std::pow(b2, t));
+    if (settings_["optimizer"] == "adam") {
+      return m * (lr() / c1) / (v.sqrt() / c2 + eps);
+    }
+    const double width = settings_["d_model"], warmup = settings_["warmup"];
+    const double rate =
+        lr() / std::sqrt(width) *
+        std::min(1.0 / std::sqrt(t), t * std::pow(warmup, -1.5));
+    return m * (rate * c2 / c1) / (v.sqrt() + eps);
+  }
+
+  Model& model_;
+  const nlohmann::json settings_;
+  std::map<std::string, std::array<at::Tensor, 2>> moments_;
+  int64_t t_ = 0;
+};
+
+class GoldenTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::optional<std::string> directory = FindGolden(GetParam());
+    if (!directory) {
+      GTEST_SKIP() << "needs golden/" << GetParam()
+                   << ": set MNEMON_TEST_DATA to the folder that holds golden/";
+    }
+    absl::StatusOr<GoldenCase> golden = GoldenCase::Load(*directory);
+    ASSERT_TRUE(golden.ok()) << golden.status();
+    golden_ = std::make_unique<GoldenCase>(*std::move(golden));
+    model_ = Import(false);
+  }
+
+  std::unique_ptr<Model> Import(bool convert_000) const {
+    absl::StatusOr<std::unique_ptr<Model>> model = golden_->Import(convert_000);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return *std::move(model);
+  }
+
+  void CheckLosses(const std::string& array, const nlohmann::json& settings) {
+    const at::Tensor expected = golden_->Get(array);
+    Optimiser optimiser(*model_, settings);
+    for (int64_t k = 0; k < expected.numel(); ++k) {
+      const at::Tensor loss = CrossEntropy(ForwardAll(*model_, *golden_).logits,
+                                           golden_->Get("targets"));
+      EXPECT_NEAR(loss.item<double>(), expected[k].item<double>(), kLossTolerance)
+          << array << " " << k;
+      loss.backward();
+      optimiser.Update();
+    }
+  }
+
+  std::unique_ptr<GoldenCase> golden_;
+  std::unique_ptr<Model> model_;
+};
+
+TEST_P(GoldenTest, LogitsLossAndState) {
+  const ForwardResult result = ForwardAll(*model_, *golden_);
+  EXPECT_LE(MaxDifference(result.logits, golden_->Get("logits")), 1e-4);
+  EXPECT_NEAR(
+      CrossEntropy(result.logits, golden_->Get("targets")).item<double>(),
+      golden_->Get("loss").item<double>(), 2e-5);
+  const auto& entries = model_->carry_spec().entries;
+  for (size_t i = 0; i < result.carry.tensors.size(); ++i) {
+    const std::string array = "state." + entries[i].name;
+    if (!golden_->Has(array)) continue;  // causal keys and values are our own idea
+    EXPECT_LE(MaxDifference(result.carry.tensors[i], golden_->Get(array)), 1e-4)
+        << array;
+  }
+}
+
+TEST_P(GoldenTest, SharedKeysAndValuesFollowFromTheMemory) {
+  if (!golden_->Has("state.key")) return;
+  const at::Tensor memory = ForwardAll(*model_, *golden_).carry.tensors[0];
+  int seen = 0;
+  model_->Visit([&](const std::string& name, at::Tensor& weight) {
+    const std::string array = name == "memory.key.weight"     ? "state.key"
+                              : name == "memory.value.weight" ? "state.value"
+                                                              : "";
+    if (array.empty()) return;
+    ++seen;
+    const at::Tensor expected = golden_->Get(array);
+    EXPECT_LE(MaxDifference(at::linear(memory, weight).view(expected.sizes()), expected),
+              1e-4);
+  });
+  EXPECT_EQ(seen, 2);
+}
+
+TEST_P(GoldenTest, Gradients) {
+  CrossEntropy(ForwardAll(*model_, *golden_).logits, golden_->Get("targets")).backward();
+  auto expected = golden_->Gradients();
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  std::map<std::string, at::Tensor> by_name(expected->begin(), expected->end());
+  double squares = 0.0;
+  model_->Visit([&](const std::string& name, at::Tensor& weight) {
+    EXPECT_EQ(weight.grad().defined(), by_name.contains(name)) << name;
+    if (!weight.grad().defined() || !by_name.contains(name)) return;
+    const at::Tensor& gradient = by_name[name];
+    EXPECT_LE(MaxDifference(weight.grad(), gradient),
+              2e-4 * gradient.abs().max().item<double>() + 1e-6)
+        << name;
+    squares += weight.grad().square().sum().item<double>();
+  });
+  const double norm = golden_->Get("grad_norm").item<double>();
+  EXPECT_NEAR(std::sqrt(squares), norm, 2e-4 * norm);
+}
+
+TEST_P(GoldenTest, TenTrainingLosses) {
+  CheckLosses("train.losses", golden_->config()["train"]);
+}
+
+TEST_P(GoldenTest, TenTrainingLossesOfTheReferenceOptimiser) {
+  if (!golden_->Has("labml_train.losses")) return;
+  CheckLosses("labml_train.losses", golden_->config()["labml_train"]);
+}
+
+TEST_P(GoldenTest, LossesWithMemoryKeptOverUpdates) {
+  if (!golden_->Has("stream.losses")) return;
+  const at::Tensor expected = golden_->Get("stream.losses");
+  Optimiser optimiser(*model_, golden_->config()["train"]);
+  Carry carry;
+  int64_t begin = 0, index = 0;
+  for (const int64_t length : golden_->Segments()) {
+    ForwardResult part =
+        Forward(*model_, golden_->Get("tokens").narrow(1, begin, length), carry);
+    const at::Tensor loss =
+        CrossEntropy(part.logits, golden_->Get("targets").narrow(1, begin, length));
+    EXPECT_NEAR(loss.item<double>(), expected[index++].item<double>(), kLossTolerance);
+    loss.backward();
+    optimiser.Update();
+    carry = part.carry.Detached();
+    begin += length;
+  }
+}
+
+TEST_P(GoldenTest, GreedyContinuation) {
+  at::NoGradGuard no_grad;
+  const at::Tensor expected = golden_->Get("greedy");
+  ForwardResult result = ForwardAll(*model_, *golden_);
+  for (int64_t i = 0; i < expected.size(1); ++i) {
+    const at::Tensor next = result.logits.narrow(1, result.logits.size(1) - 1, 1)
+                                .argmax(-1);  // [B, 1]
+    EXPECT_TRUE(next.equal(expected.narrow(1, i, 1))) << "token " << i;
+    result = Forward(*model_, next, result.carry);
+  }
+}
+
+TEST_P(GoldenTest, OlderFeedbackFormConverts) {
+  if (golden_->config().value("seed_form", "") != "000") return;
+  const std::unique_ptr<Model> converted = Import(true);
+  EXPECT_EQ(converted->config().position_bias, PositionBias::kFree);
+  EXPECT_LE(MaxDifference(ForwardAll(*converted, *golden_).logits,
+                          golden_->Get("logits")),
+            1e-4);
+  int seen = 0;
+  converted->Visit([&](const std::string& name, at::Tensor& weight) {
+    if (name.find("relative_bias") == std::string::npos) return;
+    const std::string array = "mapped." + std::to_string(seen++) + ".key_pos_bias";
+    EXPECT_LE(MaxDifference(weight, golden_->Get(array)), 1e-5) << array;
+  });
+  EXPECT_EQ(seen, converted->config().layers);
+}
+
+// How many tokens see at most M+1 keys, so that stepping is the same function.
+int64_t TokensThatStep(const ModelConfig& config, int64_t time) {
+  return config.architecture == "transformer_xl" ? std::min(time, config.mem_len + 1)
+                                                 : time;
+}
+
+TEST_P(GoldenTest, StepForm) {
+  const at::Tensor tokens = golden_->Get("tokens");
+  const int64_t batch = tokens.size(0), vocab = model_->config().vocab;
+  const int64_t time = TokensThatStep(model_->config(), tokens.size(1));
+  RequireGradients(*model_, false);
+  const std::unique_ptr<Decoder> decoder = MakeDefaultDecoder(*model_);
+  auto arena =
+      StateArena::Create(decoder->spec(), {.slots = static_cast<int32_t>(batch)});
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  std::vector<std::vector<int32_t>> rows(batch);
+  std::vector<Segment> segments;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t t = 0; t < time; ++t) {
+      rows[b].push_back(tokens[b][t].item<int32_t>());
+    }
+    const absl::StatusOr<int32_t> slot = (*arena)->Acquire();
+    ASSERT_TRUE(slot.ok()) << slot.status();
+    segments.push_back({.slot = *slot, .tokens = rows[b], .logits = LogitsMode::kAll});
+  }
+  const at::Tensor logits = at::empty({batch, time, vocab});
+  ASSERT_TRUE(decoder->Step(segments, **arena, logits.data_ptr<float>()).ok());
+  EXPECT_LE(MaxDifference(logits, golden_->Get("logits").narrow(1, 0, time)), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, GoldenTest,
+    testing::Values("feedback_000", "feedback_002", "feedback_kv", "fast_weights_nu1",
+                    "fast_weights_nu2", "fast_weights_nu3", "fast_weights_odd_head",
+                    "xl_carry", "xl_no_memory", "xl_single", "xl_truncated",
+                    "transformer", "full/feedback_kv_p4096", "full/xl_p4096"),
+    [](const testing::TestParamInfo<const char*>& info) {
+      std::string name = info.param;
+      std::replace(name.begin(), name.end(), '/', '_');
+      return name;
+    });
+
+TEST(GoldenUnitTest, Dpfp) {
+  const std::optional<std::string> directory = FindGolden("dpfp");
+  ASSERT_TRUE(directory);
+  const absl::StatusOr<GoldenCase> golden = GoldenCase::Load(*directory);
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  int checked = 0;
+  for (const int64_t width : golden->config()["key_widths"]) {
+    const std::string dk = ".dk" + std::to_string(width);
+    for (const int64_t nu : golden->config()["nu"]) {
+      const std::string suffix = dk + ".nu" + std::to_string(nu);
+      const at::Tensor keys = golden->Get("keys" + dk);
+      EXPECT_LE(MaxDifference(DpfpProducts(keys, nu), golden->Get("dpfp" + suffix)),
+                1e-5);
+      EXPECT_LE(MaxDifference(Dpfp(keys, nu), golden->Get("phi" + suffix)), 1e-5);
+      ++checked;
+    }
+  }
+  EXPECT_EQ(checked, 15);
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+// The shape of the source tree: allowed edges between layers, no cycle, torch and
+// protobuf never in one unit. The checker itself is held against small trees that break
+// each rule.
+#include "tests/layering.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace mnemon::layering {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const Tree& Project() {
+  static const Tree tree = ReadTree(MNEMON_SOURCE_DIR);
+  return tree;
+}
+
+TEST(Project, IsReadWhole) {
+  EXPECT_TRUE(Project().contains("model/model.h"));
+  EXPECT_TRUE(Project().contains("server/main.cc"));
+  EXPECT_TRUE(Project().contains("tests/layering_test.cc"));
+  for (const auto& [path, includes] : Project()) {
+    EXPECT_EQ(path.find("build/"), std::string::npos) << path;
+  }
+}
+
+TEST(Project, HasNoUnknownEdge) {
+  EXPECT_THAT(UnknownEdges(Project(), ProjectRules()), IsEmpty());
+}
+
+TEST(Project, HasNoCycle) { EXPECT_THAT(Cycles(Project()), IsEmpty()); }
+
+TEST(Project, TorchAndProtobufNeverMeet) {
+  EXPECT_THAT(TorchMeetsProtobuf(Project()), IsEmpty());
+}
+
+TEST(Project, TorchFreeFilesAreTorchFree) {
+  EXPECT_THAT(TorchInTorchFree(Project()), IsEmpty());
+}
+
+TEST(Project, NoHeavyTorchHeader) { EXPECT_THAT(HeavyTorch(Project()), IsEmpty()); }
+
+TEST(Project, PublicHeadersShowNoProtobuf) {
+  EXPECT_THAT(ProtobufInPublicHeaders(Project()), IsEmpty());
+}
+
+// Every layer lies above all those that it may include, so what is allowed can never
+// form a cycle.
+TEST(Rules, CanBeOrdered) {
+  std::set<std::string> placed;
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const auto& [layer, allowed] : ProjectRules()) {
+      const bool ready =
+          std::all_of(allowed.begin(), allowed.end(),
+                      [&](const auto& to) { return placed.contains(to); });
+      if (ready) grew |= placed.insert(layer).second;
+    }
+  }
+  EXPECT_EQ(placed.size(), ProjectRules().size());
+}
+
+TEST(LayerOf, PlacesFiles) {
+  EXPECT_EQ(LayerOf("base/file.cc"), "base");
+  EXPECT_EQ(LayerOf("model/arena.h"), "model/state");
+  EXPECT_EQ(LayerOf("model/tensor_names.h"), "model/weights");
+  EXPECT_EQ(LayerOf("model/load.cc"), "model/load");
+  EXPECT_EQ(LayerOf("model/arch/causal_step.cc"), "arch");
+  EXPECT_EQ(LayerOf("server/main.cc"), "server/main");
+  EXPECT_EQ(LayerOf("mnemon/v1/sessions.grpc.pb.h"), "proto");
+  EXPECT_EQ(LayerOf("model/unheard_of.h"), "");
+  EXPECT_EQ(LayerOf("model/unheard_of/config.h"), "");
+  EXPECT_EQ(LayerOf("vector"), "");
+}
+
+TEST(ParseIncludes, FindsEveryForm) {
+  EXPECT_THAT(ParseIncludes("#include <vector>\n"
+                            "  #  include \"base/file.h\"  // why\n"
+                            "#include<ATen/ops/mm.h>\r\n"
+                            "// #include \"no.h\"\n"
+                            "const char* s = \"#include <no>\";"),
+              ElementsAre("vector", "base/file.h", "ATen/ops/mm.h"));
+}
+
+TEST(ResolveIncludes, FollowsRelativePaths) {
+  Tree tree = {{"server/engine/a.cc", {"../rpc/b.h", "c.h", "base/d.h"}},
+               {"server/rpc/b.h", {}},
+               {"server/engine/c.h", {}},
+               {"base/d.h", {}}};
+  ResolveIncludes(tree);
+  EXPECT_THAT(tree["server/engine/a.cc"],
+              ElementsAre("server/rpc/b.h", "server/engine/c.h", "base/d.h"));
+}
+
+TEST(UnknownEdges, AreFound) {
+  EXPECT_THAT(UnknownEdges({{"server/engine/a.cc", {"model/model.h", "base/b.h"}}},
+                           ProjectRules()),
+              ElementsAre(HasSubstr("server/engine may not include model/model")));
+  EXPECT_THAT(UnknownEdges({{"base/a.h", {"model/config.h"}}}, ProjectRules()),
+              ElementsAre(HasSubstr("base may not include model/config")));
+  EXPECT_THAT(
+      UnknownEdges({{"train/a.cc", {"server/engine/engine.h"}}}, ProjectRules()),
+      ElementsAre(HasSubstr("train may not include server/engine")));
+  EXPECT_THAT(
+      UnknownEdges({{"model/io/a.cc", {"model/arch/causal.h"}}}, ProjectRules()),
+      ElementsAre(HasSubstr("io may not include arch")));
+  EXPECT_THAT(UnknownEdges({{"train/a.cc", {"tests/fakes/b.h"}}}, ProjectRules()),
+              ElementsAre(HasSubstr("train may not include tests")));
+  EXPECT_THAT(UnknownEdges({{"train/a.cc", {"model/arch/causal.h"}}}, ProjectRules()),
+              ElementsAre(HasSubstr("train may not include arch")));
+  EXPECT_THAT(UnknownEdges({{"helpers/a.cc", {}}}, ProjectRules()),
+              ElementsAre("helpers/a.cc belongs to no layer"));
+  EXPECT_THAT(UnknownEdges({{"tests/a.cc", {"model/arch/causal.h", "client/c.h"}}},
+                           ProjectRules()),
+              IsEmpty());
+}
+
+TEST(Cycles, AreFoundBetweenLayers) {
+  EXPECT_THAT(Cycles({{"model/config.h", {"model/io/a.h"}},
+                      {"model/io/b.cc", {"model/model.h"}},
+                      {"model/model.h", {"model/config.h"}}}),
+              ElementsAre("layers: io > model/model > model/config > io"));
+}
+
+TEST(Cycles, AreFoundBetweenFilesOfOneLayer) {
+  EXPECT_THAT(Cycles({{"base/a.h", {"base/b.h"}}, {"base/b.h", {"base/a.h"}}}),
+              ElementsAre("files: base/a.h > base/b.h > base/a.h"));
+}
+
+TEST(Cycles, IgnoreADiamond) {
+  EXPECT_THAT(Cycles({{"train/a.cc", {"model/model.h", "model/config.h"}},
+                      {"model/model.h", {"model/config.h"}},
+                      {"model/config.h", {"base/a.h"}}}),
+              IsEmpty());
+}
+
+TEST(TorchMeetsProtobuf, IsFoundThroughThreeHops) {
+  const Tree tree = {{"tests/a.cc", {"tests/b.h", "client/c.h"}},
+                     {"tests/b.h", {"model/d.h"}},
+                     {"model/d.h", {"model/e.h"}},
+                     {"model/e.h", {"ATen/core/Tensor.h"}},
+                     {"client/c.h", {"mnemon/v1/models.pb.h"}}};
+  EXPECT_THAT(TorchMeetsProtobuf(tree),
+              ElementsAre("tests/a.cc > tests/b.h > model/d.h > model/e.h > "
+                          "ATen/core/Tensor.h and tests/a.cc > client/c.h > "
+                          "mnemon/v1/models.pb.h"));
+}
+
+TEST(TorchMeetsProtobuf, KnowsBothFamilies) {
+  for (const char* torch : {"torch/torch.h", "c10/util/Half.h", "ATen/ops/mm.h"}) {
+    for (const char* other : {"grpcpp/grpcpp.h", "grpc/grpc.h",
+                              "google/protobuf/message.h", "x.grpc.pb.h"}) {
+      EXPECT_EQ(TorchMeetsProtobuf({{"tests/a.cc", {torch, other}}}).size(), 1);
+    }
+    EXPECT_THAT(TorchMeetsProtobuf({{"tests/a.cc", {torch, "vector"}}}), IsEmpty());
+  }
+}
+
+TEST(TorchInTorchFree, IsFound) {
+  for (const char* path :
+       {"model/config.h", "model/state.cc", "model/arena.h", "model/decoder.h",
+        "model/weights.h", "model/kernels/cpu.cc", "server/engine/engine.cc",
+        "server/state/store.h", "model/arch/causal_step.cc", "model/text/a.cc"}) {
+    const Tree tree = {{path, {"model/x.h"}}, {"model/x.h", {"c10/util/Half.h"}}};
+    EXPECT_EQ(TorchInTorchFree(tree).size(), 1) << path;
+  }
+  for (const char* path : {"model/model.h", "model/arch/causal.cc", "train/main.cc"}) {
+    EXPECT_THAT(TorchInTorchFree({{path, {"ATen/core/Tensor.h"}}}), IsEmpty()) << path;
+  }
+}
+
+TEST(HeavyTorch, IsFound) {
+  EXPECT_EQ(HeavyTorch({{"train/a.h", {"torch/torch.h"}}}).size(), 1);
+  EXPECT_EQ(HeavyTorch({{"train/a.h", {"torch/nn/module.h"}}}).size(), 1);
+  EXPECT_EQ(HeavyTorch({{"model/arch/a.cc", {"torch/torch.h"}}}).size(), 1);
+  EXPECT_EQ(HeavyTorch({{"model/model.cc", {"ATen/ATen.h"}}}).size(), 1);
+  EXPECT_THAT(HeavyTorch({{"train/a.cc", {"torch/torch.h"}},
+                          {"model/arch/b.cc", {"ATen/ops/mm.h"}}}),
+              IsEmpty());
+}
+
+TEST(ProtobufInPublicHeaders, IsFound) {
+  const Tree tree = {{"client/client.h", {"client/channel.h"}},
+                     {"client/channel.h", {"grpcpp/channel.h"}},
+                     {"server/rpc/server.h", {"vector"}},
+                     {"server/rpc/reactor.h", {"grpcpp/grpcpp.h"}}};
+  EXPECT_THAT(ProtobufInPublicHeaders(tree),
+              ElementsAre("client/client.h > client/channel.h > grpcpp/channel.h"));
+}
+
+}  // namespace
+}  // namespace mnemon::layering

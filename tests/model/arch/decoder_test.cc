@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+// The decoder that serves each architecture: it equals the sequence form, and its bits
+// depend on a session's own history alone.
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include "model/default_decoder.h"
+#include "model/registry.h"
+#include "model/runtime.h"
+#include "tests/model/arch/variants.h"
+
+namespace mnemon {
+namespace {
+
+constexpr double kTolerance = 2e-5;
+constexpr int32_t kSlots = 6;
+
+std::vector<int32_t> Ids(const at::Tensor& tokens) {
+  const at::Tensor flat = tokens.contiguous();
+  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
+}
+
+class DecoderTest : public testing::TestWithParam<ModelConfig> {
+ protected:
+  DecoderTest() { arena_ = MakeArena(decoder_->spec()); }
+
+  static std::unique_ptr<StateArena> MakeArena(const StateSpec& spec) {
+    auto arena = StateArena::Create(spec, {.slots = kSlots});
+    EXPECT_TRUE(arena.ok()) << arena.status();
+    return *std::move(arena);
+  }
+  static std::unique_ptr<Decoder> MustMakeDecoder(const Model& model) {
+    auto decoder = MakeDecoder(model);
+    EXPECT_TRUE(decoder.ok()) << decoder.status();
+    return *std::move(decoder);
+  }
+
+  const ModelConfig& config() const { return GetParam(); }
+  int32_t MustAcquire() {
+    const absl::StatusOr<int32_t> slot = arena_->Acquire();
+    EXPECT_TRUE(slot.ok()) << slot.status();
+    return *slot;
+  }
+  // Logits of one segment, [T, V].
+  std::vector<float> MustStep(int32_t slot, std::span<const int32_t> tokens,
+                              Decoder* decoder = nullptr) {
+    if (decoder == nullptr) decoder = decoder_.get();
+    std::vector<float> logits(tokens.size() * config().vocab);
+    const Segment segment{.slot = slot,
+                          .position = arena_->length(slot),
+                          .tokens = tokens,
+                          .logits = LogitsMode::kAll};
+    const absl::Status status =
+        decoder->Step({&segment, 1}, *arena_, logits.data());
+    EXPECT_TRUE(status.ok()) << status;
+    arena_->SetFloor(slot, arena_->length(slot));
+    return logits;
+  }
+  at::Tensor AsTensor(std::vector<float>& logits) const {
+    const int64_t rows = static_cast<int64_t>(logits.size()) / config().vocab;
+    at::Tensor tensor = at::empty({1, rows, config().vocab});
+    std::copy(logits.begin(), logits.end(), tensor.data_ptr<float>());
+    return tensor;
+  }
+
+  const std::unique_ptr<Model> model_ = MakeTestModel(GetParam());
+  const std::unique_ptr<Decoder> decoder_ = MustMakeDecoder(*model_);
+  std::unique_ptr<StateArena> arena_;
+};
+
+TEST_P(DecoderTest, EqualsTheSequenceForm) {
+  // Endless states run for several blocks of the arena and several windows.
+  const int64_t longest = std::min<int64_t>(decoder_->spec().max_positions(), 60);
+  const int64_t time = SegmentationFree(config(), longest);
+  const at::Tensor tokens = RandomTokens(config(), 1, time);
+  std::vector<float> logits = MustStep(MustAcquire(), Ids(tokens));
+  EXPECT_LE(
+      RelativeDifference(AsTensor(logits), MustForward(*model_, tokens).logits),
+      kTolerance);
+}
+
+TEST_P(DecoderTest, ContinuesAnImportedCarry) {
+  const int64_t time = SegmentationFree(config(), 10), before = time / 2;
+  const at::Tensor tokens = RandomTokens(config(), 1, time);
+  Carry carry;
+  if (before > 0) carry = MustForward(*model_, tokens.narrow(1, 0, before)).carry;
+  const int32_t slot = MustAcquire();
+  const TensorViews views = ViewCarry(model_->carry_spec(), carry);
+  ASSERT_TRUE(decoder_->Import(before, views, *arena_, slot).ok());
+  EXPECT_EQ(arena_->length(slot), before);
+
+  const at::Tensor rest = tokens.narrow(1, before, time - before);
+  std::vector<float> logits = MustStep(slot, Ids(rest));
+  EXPECT_LE(
+      RelativeDifference(AsTensor(logits), MustForward(*model_, rest, carry).logits),
+      kTolerance);
+}
+
+TEST_P(DecoderTest, RefusesACarryThatDoesNotFit) {
+  const ForwardResult result = MustForward(*model_, RandomTokens(config(), 1, 3));
+  TensorViews views = ViewCarry(model_->carry_spec(), result.carry);
+  const int32_t slot = MustAcquire();
+  const auto code = [&](int64_t position, const TensorViews& carry) {
+    return decoder_->Import(position, carry, *arena_, slot).code();
+  };
+  EXPECT_EQ(code(-1, views), absl::StatusCode::kInvalidArgument);
+  if (views.empty()) return;
+  EXPECT_EQ(code(0, views), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(3, {}), absl::StatusCode::kInvalidArgument);
+  TensorViews wrong = views;
+  wrong[0].shape.back() += 1;
+  EXPECT_EQ(code(3, wrong), absl::StatusCode::kInvalidArgument);
+  wrong = views;
+  wrong[0].name += "x";
+  EXPECT_EQ(code(3, wrong), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(arena_->length(slot), 0);
+  MustStep(slot, std::vector<int32_t>{1});
+  EXPECT_EQ(code(3, views), absl::StatusCode::kInvalidArgument);  // not fresh
+}
+
+// Sessions of unlike length, fed in rounds of random shares, order and slots, with one
+// and two threads.
+TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
+  constexpr int kSessions = 4;
+  std::vector<std::vector<int32_t>> tokens(kSessions);
+  std::vector<std::vector<float>> alone(kSessions);
+  for (int s = 0; s < kSessions; ++s) {
+    tokens[s] = Ids(RandomTokens(config(), 1, 5 + 2 * s, s));
+    const int32_t slot = MustAcquire();
+    for (const int32_t& token : tokens[s]) {
+      const std::vector<float> row = MustStep(slot, {&token, 1});
+      alone[s].insert(alone[s].end(), row.begin(), row.end());
+    }
+    arena_->Release(slot);
+  }
+  at::Generator generator = MakeGenerator(7);
+  const auto random = [&](int64_t bound) {
+    return at::empty({1}, at::kLong).random_(0, bound, generator).item<int64_t>();
+  };
+  for (const int threads : {1, 2}) {
+    InitTensorRuntime(threads);
+    std::vector<int32_t> slots(kSlots);
+    for (int32_t& slot : slots) slot = MustAcquire();
+    std::vector<std::vector<float>> batched(kSessions);
+    std::vector<int> order(kSessions);
+    std::iota(order.begin(), order.end(), 0);
+    for (bool more = true; more;) {
+      std::swap(order[0], order[random(kSessions)]);
+      std::vector<Segment> segments;
+      std::vector<int> fed;
+      more = false;
+      for (const int s : order) {
+        const int32_t slot = slots[kSlots - 1 - s];
+        const int64_t done = arena_->length(slot);
+        const int64_t left = static_cast<int64_t>(tokens[s].size()) - done;
+        more = more || left > 0;
+        const int64_t count = std::min<int64_t>(left, random(4));
+        if (count == 0) continue;
+        segments.push_back({.slot = slot,
+                            .position = done,
+                            .tokens = std::span(tokens[s]).subspan(done, count),
+                            .logits = LogitsMode::kAll});
+        fed.push_back(s);
+      }
+      std::vector<float> logits(LogitsRows(segments) * config().vocab);
+      ASSERT_TRUE(decoder_->Step(segments, *arena_, logits.data()).ok());
+      const float* row = logits.data();
+      for (size_t i = 0; i < segments.size(); ++i) {
+        const size_t count = segments[i].tokens.size() * config().vocab;
+        batched[fed[i]].insert(batched[fed[i]].end(), row, row + count);
+        row += count;
+      }
+    }
+    EXPECT_EQ(batched, alone) << threads << " threads";
+    for (const int32_t slot : slots) arena_->Release(slot);
+  }
+  InitTensorRuntime(1);
+}
+
+TEST_P(DecoderTest, WritesTheLogitsAskedFor) {
+  const std::vector<int32_t> tokens = Ids(RandomTokens(config(), 1, 4));
+  const std::vector<float> all = MustStep(MustAcquire(), tokens);
+  std::vector<Segment> segments;
+  for (const LogitsMode mode :
+       {LogitsMode::kNone, LogitsMode::kLast, LogitsMode::kAll}) {
+    segments.push_back({.slot = MustAcquire(), .tokens = tokens, .logits = mode});
+  }
+  std::vector<float> logits(5 * config().vocab);
+  ASSERT_TRUE(decoder_->Step(segments, *arena_, logits.data()).ok());
+  std::vector<float> expected(all.end() - config().vocab, all.end());
+  expected.insert(expected.end(), all.begin(), all.end());
+  EXPECT_EQ(logits, expected);
+  // No logits wanted, no place for them.
+  segments = {{.slot = segments[0].slot,
+               .position = 4,
+               .tokens = tokens,
+               .logits = LogitsMode::kNone}};
+  EXPECT_TRUE(decoder_->Step(segments, *arena_, nullptr).ok());
+}
+
+// A model whose Forward breaks at a chosen call.
+class BreakingModel final : public Model {
+ public:
+  BreakingModel(const Model& model, int good_calls)
+      : model_(model), good_calls_(good_calls) {}
+  const ModelConfig& config() const override { return model_.config(); }
+  const StateSpec& carry_spec() const override { return model_.carry_spec(); }
+  absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
+                                        const ForwardOptions& options) const override {
+    if (good_calls_-- == 0) throw std::runtime_error("broken");
+    return model_.Forward(tokens, carry, options);
+  }
+  void Visit(const TensorVisitor&) override {}
+
+ private:
+  const Model& model_;
+  mutable int good_calls_;  // the test's thread
+};
+
+TEST_P(DecoderTest, AStepThatFailsMovesNothing) {
+  const std::vector<int32_t> tokens = Ids(RandomTokens(config(), 1, 4));
+  const std::vector<int32_t> bad = {0, static_cast<int32_t>(config().vocab)};
+  std::vector<int32_t> slots = {MustAcquire(), MustAcquire(), MustAcquire()};
+  MustStep(slots[0], tokens);
+  const std::vector<float> expected = MustStep(slots[0], tokens);
+  for (const int i : {1, 2}) MustStep(slots[i], tokens);
+
+  const auto check = [&](std::vector<Segment> segments, Decoder& decoder,
+                         absl::StatusCode code) {
+    const int64_t blocks = arena_->blocks_used();
+    std::vector<float> logits(100 * config().vocab);
+    EXPECT_EQ(decoder.Step(segments, *arena_, logits.data()).code(), code);
+    EXPECT_EQ(arena_->length(slots[1]), 4);
+    EXPECT_EQ(arena_->length(slots[2]), 4);
+    EXPECT_EQ(arena_->blocks_used(), blocks);
+  };
+  const Segment good{.slot = slots[1], .position = 4, .tokens = tokens};
+  const auto other = [&](int64_t position, std::span<const int32_t> ids) {
+    return Segment{.slot = slots[2], .position = position, .tokens = ids};
+  };
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  check({good, other(4, bad)}, *decoder_, invalid);
+  check({good, other(3, tokens)}, *decoder_, invalid);
+  check({good, other(4, {})}, *decoder_, invalid);
+  check({good, good}, *decoder_, invalid);
+  for (const int calls : {0, 2, 5}) {
+    BreakingModel breaking(*model_, calls);
+    check({good, other(4, tokens)}, *MakeDefaultDecoder(breaking),
+          absl::StatusCode::kInternal);
+  }
+  for (const int i : {1, 2}) EXPECT_EQ(MustStep(slots[i], tokens), expected);
+}
+
+TEST_P(DecoderTest, AStepWithoutBlocksMovesNothing) {
+  if (!decoder_->spec().growing()) return;
+  auto arena = StateArena::Create(decoder_->spec(), {.slots = 2, .blocks = 1});
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  const std::vector<int32_t> tokens = {1, 2};
+  const std::vector<Segment> segments = {{.slot = *(*arena)->Acquire(), .tokens = tokens},
+                                         {.slot = *(*arena)->Acquire(), .tokens = tokens}};
+  std::vector<float> logits(2 * config().vocab);
+  EXPECT_EQ(decoder_->Step(segments, **arena, logits.data()).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ((*arena)->blocks_used(), 0);
+  EXPECT_TRUE(decoder_->Step({&segments[1], 1}, **arena, logits.data()).ok());
+}
+
+TEST_P(DecoderTest, BeyondTheContextIsFailedPrecondition) {
+  const int64_t limit = decoder_->spec().max_positions();
+  if (limit == StateSpec::kUnlimited) return;
+  const int32_t slot = MustAcquire();
+  MustStep(slot, Ids(RandomTokens(config(), 1, limit)));
+  const int32_t token = 0;
+  const Segment segment{.slot = slot, .position = limit, .tokens = {&token, 1}};
+  EXPECT_EQ(decoder_->Step({&segment, 1}, *arena_, nullptr).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(arena_->length(slot), limit);
+}
+
+TEST_P(DecoderTest, NamesItsNumerics) {
+  EXPECT_EQ(decoder_->spec(), model_->carry_spec());
+  EXPECT_EQ(decoder_->numerics_id().find("default/fp32/cpu"), 0u);
+  EXPECT_NE(decoder_->numerics_id().find("torch-" + TensorLibraryVersion()),
+            std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, DecoderTest, testing::ValuesIn(AllVariants()),
+                         VariantName);
+
+}  // namespace
+}  // namespace mnemon

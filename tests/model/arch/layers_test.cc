@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Layers against their equations, written out.
+#include <array>
+#include <cmath>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "model/layers/attention.h"
+#include "model/layers/delta_rule.h"
+#include "model/layers/growing_rows.h"
+#include "model/layers/positions.h"
+#include "tests/model/arch/variants.h"
+
+namespace mnemon {
+namespace {
+
+at::Tensor Normal(at::IntArrayRef shape, uint64_t seed) {
+  return at::empty(shape, at::kDouble).normal_(0.0, 1.0, MakeGenerator(seed));
+}
+
+TEST(DpfpTest, WorkedExample) {
+  const at::Tensor products = DpfpProducts(at::tensor({1.0, -2.0}), 1);
+  EXPECT_TRUE(products.equal(at::tensor({2.0, 0.0, 0.0, 0.0})));
+  EXPECT_LE(RelativeDifference(Dpfp(at::tensor({1.0, -2.0}), 1),
+                               at::tensor({1.0, 0.0, 0.0, 0.0})),
+            1e-6);
+}
+
+TEST(DpfpTest, ZeroAndAlternatingKeysStayFinite) {
+  EXPECT_TRUE(Dpfp(at::zeros({5}), 1).equal(at::zeros({10})));
+  const at::Tensor alternating = at::tensor({1.0, -1.0, 1.0, -1.0, 1.0});
+  EXPECT_TRUE(Dpfp(alternating, 1).equal(at::zeros({10}, at::kDouble)));
+}
+
+struct Rule {
+  bool delta;
+  bool normalised;
+};
+
+class RunFastWeightsTest : public testing::TestWithParam<Rule> {};
+
+// The recurrence of the header, one token at a time, from a W that is not zero.
+TEST_P(RunFastWeightsTest, EqualsTheRecurrence) {
+  constexpr int64_t kRows = 3, kWidth = 4, kFeatures = 8;
+  for (const int64_t time : {1, 2, 31, 32, 33, 64, 77}) {
+    FastWeightInput input{.q = Dpfp(Normal({kRows, time, kWidth}, 1), 1),
+                          .k = Dpfp(Normal({kRows, time, kWidth}, 2), 1),
+                          .v = Normal({kRows, time, kWidth}, 3),
+                          .beta = {}};
+    if (GetParam().delta) input.beta = Normal({kRows, time, 1}, 4).sigmoid();
+    FastWeightState state{.w = Normal({kRows, kWidth, kFeatures}, 5), .z = {}};
+    if (GetParam().normalised) state.z = Normal({kRows, kFeatures}, 6).abs();
+
+    at::Tensor w = state.w, z = state.z;
+    std::vector<at::Tensor> expected;
+    for (int64_t i = 0; i < time; ++i) {
+      const at::Tensor k = input.k.select(1, i).unsqueeze(-1);  // [R, N, 1]
+      const at::Tensor q = input.q.select(1, i).unsqueeze(-1);
+      const at::Tensor v = input.v.select(1, i).unsqueeze(-1);  // [R, K, 1]
+      const at::Tensor written =
+          GetParam().delta
+              ? input.beta.select(1, i).unsqueeze(-1) * (v - at::bmm(w, k))
+              : v;
+      w = w + at::bmm(written, k.transpose(1, 2));
+      at::Tensor y = at::bmm(w, q).squeeze(-1);
+      if (z.defined()) {
+        z = z + k.squeeze(-1);
+        y = y / ((z * q.squeeze(-1)).sum(-1, true) + 1e-6);
+      }
+      expected.push_back(y);
+    }
+    const at::Tensor y = RunFastWeights(input, state);
+    EXPECT_LE(RelativeDifference(y, at::stack(expected, 1)), 1e-12) << "T=" << time;
+    EXPECT_LE(RelativeDifference(state.w, w), 1e-12) << "T=" << time;
+    if (z.defined()) EXPECT_LE(RelativeDifference(state.z, z), 1e-12);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, RunFastWeightsTest,
+                         testing::Values(Rule{true, false}, Rule{true, true},
+                                         Rule{false, false}, Rule{false, true}));
+
+TEST(RunFastWeightsTest, EqualKeysDoNotAmplifyRounding) {
+  // With one key all along, W holds the last value written with beta = 1: a solution of
+  // the chunk's system by powers of its matrix would lose all digits here.
+  constexpr int64_t kTime = 32;
+  at::Tensor key = at::zeros({1, kTime, 4});
+  key.select(2, 1).fill_(1.0);
+  const at::Tensor v = Normal({1, kTime, 3}, 1).to(at::kFloat);
+  FastWeightState state{.w = at::zeros({1, 3, 4}), .z = {}};
+  const at::Tensor y = RunFastWeights(
+      {.q = key, .k = key, .v = v, .beta = at::zeros({1, kTime, 1}) + 1.0}, state);
+  EXPECT_LE(RelativeDifference(y, v), 1e-6);
+}
+
+TEST(RelativeScoresTest, EntryIsTheRowOfItsDistance) {
+  constexpr int64_t kHeads = 2, kWidth = 3;
+  for (const auto& [time, keys, rows] :
+       {std::array<int64_t, 3>{4, 7, 7}, {4, 4, 4}, {1, 5, 5}, {5, 9, 3}, {3, 3, 1}}) {
+    const at::Tensor q = Normal({kHeads, time, kWidth}, 1);
+    const at::Tensor key = Normal({rows, kHeads, kWidth}, 2);
+    const at::Tensor bias = Normal({rows, kHeads}, 3);
+    const at::Tensor scores = RelativeScores(q, key, bias, keys);
+    for (int64_t h = 0; h < kHeads; ++h) {
+      for (int64_t i = 0; i < time; ++i) {
+        for (int64_t j = 0; j < keys; ++j) {
+          const int64_t distance = keys - time + i - j;
+          if (distance < 0 || distance >= rows) continue;
+          const int64_t row = rows - 1 - distance;
+          EXPECT_NEAR(scores[h][i][j].item<double>(),
+                      ((q[h][i] * key[row][h]).sum() + bias[row][h]).item<double>(),
+                      1e-12);
+        }
+      }
+    }
+  }
+}
+
+TEST(CausalMaskTest, HidesFutureAndWhatLiesBeyondReach) {
+  EXPECT_FALSE(CausalMask(1, 5, 4, at::kFloat).defined());
+  EXPECT_TRUE(CausalMask(1, 5, 3, at::kFloat).defined());
+  const at::Tensor mask = CausalMask(3, 5, 2, at::kFloat);
+  for (int64_t i = 0; i < 3; ++i) {
+    for (int64_t j = 0; j < 5; ++j) {
+      const int64_t distance = 2 + i - j;
+      EXPECT_EQ(mask[i][j].item<float>(),
+                distance >= 0 && distance <= 2 ? 0.0f : -INFINITY);
+    }
+  }
+}
+
+TEST(SinusoidTest, RowsOfTheTable) {
+  const at::Tensor rows = Sinusoid(4990, 3, 6, at::kFloat);
+  for (int64_t t = 0; t < 3; ++t) {
+    for (int64_t i = 0; i < 3; ++i) {
+      const double angle = (4990 + t) * std::pow(10000.0, -2.0 * i / 6);
+      EXPECT_NEAR(rows[t][2 * i].item<float>(), std::sin(angle), 1e-6);
+      EXPECT_NEAR(rows[t][2 * i + 1].item<float>(), std::cos(angle), 1e-6);
+    }
+  }
+  EXPECT_EQ(Sinusoid(0, 2, 5, at::kDouble).size(1), 5);
+}
+
+TEST(SplitHeadsTest, MergeIsItsInverse) {
+  const at::Tensor x = Normal({2, 3, 8}, 1);
+  const at::Tensor split = SplitHeads(x, 4);
+  EXPECT_EQ(split.sizes(), (std::vector<int64_t>{8, 3, 2}));
+  EXPECT_TRUE(split[2 * 3 + 1].equal(x[1].narrow(1, 6, 2)));  // head 3, sequence 1
+  EXPECT_TRUE(MergeHeads(split, 4).equal(x));
+}
+
+TEST(GrowingRowsTest, PrefixesShareOneBufferAndStayTrue) {
+  GrowingRows list(6);
+  EXPECT_TRUE(list.empty());
+  const at::Tensor rows = Normal({2, 6, 3}, 1);
+  std::vector<at::Tensor> prefixes;
+  for (const auto& [begin, count] : {std::pair{0, 2}, {2, 1}, {3, 1}, {4, 2}}) {
+    list.Append(rows.narrow(1, begin, count));
+    prefixes.push_back(list.rows());
+  }
+  for (const at::Tensor& prefix : prefixes) {
+    EXPECT_TRUE(prefix.equal(rows.narrow(1, 0, prefix.size(1))));
+    EXPECT_EQ(prefix.data_ptr(), prefixes[0].data_ptr());
+  }
+}
+
+TEST(GrowingRowsTest, GradientsEqualThoseOfStacking) {
+  const at::Tensor rows = Normal({2, 5, 3}, 1).set_requires_grad(true);
+  const at::Tensor readers = Normal({5, 2, 5, 3}, 2);
+  const auto read = [&](const at::Tensor& prefix, int64_t t) {
+    return (prefix * prefix * readers[t].narrow(1, 0, prefix.size(1))).sum();
+  };
+  const auto gradient = [&](bool growing) {
+    GrowingRows list(5);
+    at::Tensor loss = at::zeros({}, at::kDouble);
+    for (int64_t t = 0; t < 5; ++t) {
+      list.Append(rows.narrow(1, t, 1));
+      loss = loss + read(growing ? list.rows() : rows.narrow(1, 0, t + 1), t);
+    }
+    loss.backward();
+    at::Tensor result = rows.grad().clone();
+    rows.mutable_grad().reset();
+    return result;
+  };
+  EXPECT_LE(RelativeDifference(gradient(true), gradient(false)), 1e-15);
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "tests/model/arch/variants.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include "model/registry.h"
+
+namespace mnemon {
+
+std::vector<ModelConfig> AllVariants() {
+  std::vector<ModelConfig> all;
+  for (const ArchitectureEntry& entry : Architectures()) {
+    for (const ModelConfig& config : entry.variants()) all.push_back(config);
+  }
+  return all;
+}
+
+std::string VariantName(const testing::TestParamInfo<ModelConfig>& info) {
+  const std::vector<ModelConfig> all = AllVariants();
+  const auto same = [&](const ModelConfig& config) {
+    return config.architecture == info.param.architecture;
+  };
+  const auto index = std::count_if(all.begin(), all.begin() + info.index, same);
+  return info.param.architecture + "_" + std::to_string(index);
+}
+
+at::Generator MakeGenerator(uint64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(seed);
+}
+
+std::unique_ptr<Model> MakeTestModel(const ModelConfig& config, uint64_t seed) {
+  absl::StatusOr<std::unique_ptr<Model>> model = MakeModel(config);
+  EXPECT_TRUE(model.ok()) << model.status();
+  InitialiseWeights(**model, Initialisation::kSane, seed);
+  at::Generator generator = MakeGenerator(seed);
+  (*model)->Visit([&](const std::string&, at::Tensor& weight) {
+    weight.add_(at::empty_like(weight).normal_(0.0, 0.2, generator));
+  });
+  return *std::move(model);
+}
+
+at::Tensor RandomTokens(const ModelConfig& config, int64_t batch, int64_t time,
+                        uint64_t seed) {
+  return at::empty({batch, time}, at::kLong)
+      .random_(0, config.vocab, MakeGenerator(seed));
+}
+
+int64_t SegmentationFree(const ModelConfig& config, int64_t time) {
+  const bool segments = config.architecture == "transformer_xl" &&
+                        config.window == Window::kSegment;
+  return segments ? std::min(time, config.mem_len + 1) : time;
+}
+
+ForwardResult MustForward(const Model& model, const at::Tensor& tokens,
+                          const Carry& carry, const ForwardOptions& options) {
+  absl::StatusOr<ForwardResult> result =
+      model.Forward(tokens.contiguous(), carry, options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *std::move(result);
+}
+
+ForwardResult MustForwardInPieces(const Model& model, const at::Tensor& tokens,
+                                  const std::vector<int64_t>& lengths, Carry carry) {
+  std::vector<at::Tensor> logits;
+  int64_t begin = 0;
+  for (const int64_t length : lengths) {
+    ForwardResult part = MustForward(model, tokens.narrow(1, begin, length), carry);
+    logits.push_back(part.logits);
+    carry = std::move(part.carry);
+    begin += length;
+  }
+  return {.logits = at::cat(logits, 1), .carry = std::move(carry)};
+}
+
+double RelativeDifference(const at::Tensor& a, const at::Tensor& b) {
+  EXPECT_EQ(a.sizes(), b.sizes());
+  if (a.sizes() != b.sizes()) return std::numeric_limits<double>::infinity();
+  return ((a - b).abs().max() / (1.0 + b.abs().max())).item<double>();
+}
+
+}  // namespace mnemon

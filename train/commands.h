@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The subcommands of mnemon-train: each adds itself with its options. Called once, from
+// main.
+#pragma once
+
+#include "base/command_line.h"
+
+namespace mnemon {
+
+void AddFitCommand(CommandLine& line);
+void AddImportCommand(CommandLine& line);
+void AddScoreCommand(CommandLine& line);
+void AddSampleCommand(CommandLine& line);
+void AddInspectCommand(CommandLine& line);
+
+}  // namespace mnemon

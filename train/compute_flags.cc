@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "train/compute_flags.h"
+
+#include <algorithm>
+#include <new>
+#include <thread>
+
+#include <c10/util/Exception.h>
+
+#include "CLI/CLI.hpp"
+#include "base/command_line.h"
+#include "base/quote.h"
+#include "model/runtime.h"
+
+namespace mnemon {
+
+void AddComputeFlags(CLI::App& app, ComputeFlags& flags) {
+  app.add_option("--threads", flags.threads, "Cores to use; 0 = all")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--device", flags.device, "Where to compute: cpu");
+  app.add_option("--precision", flags.precision, "Of the weights: fp32");
+}
+
+absl::Status RunComputing(const ComputeFlags& flags,
+                          const std::function<absl::Status()>& body) {
+  if (flags.device != "cpu") {
+    return UsageError(StrCat("--device ", Quoted(flags.device),
+                             " is not in this build: use --device cpu"));
+  }
+  if (flags.precision != "fp32") {
+    return UsageError(StrCat("--precision ", Quoted(flags.precision),
+                             " is not in this build: use --precision fp32"));
+  }
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  InitTensorRuntime(flags.threads == 0 ? cores : flags.threads);
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    return absl::InternalError(
+        StrCat("libtorch: ", std::string(error.what_without_backtrace())));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("not enough memory");
+  }
+}
+
+}  // namespace mnemon

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+#include "train/fit.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/runtime.h"
+#include "train/learner.h"
+#include "train/metrics.h"
+#include "train/plan.h"
+#include "train/progress.h"
+#include "train/resume_check.h"
+#include "train/run_directory.h"
+#include "train/sample_text.h"
+#include "train/schedule.h"
+#include "train/stop_signal.h"
+#include "train/text_task.h"
+#include "train/training_state.h"
+
+namespace mnemon {
+namespace {
+
+class Run {
+ public:
+  Run(const FitOptions& options, const TextTask& task, RunDirectory directory,
+      const StopSignal& stop)
+      : options_(options),
+        config_(options.config),
+        task_(task),
+        directory_(std::move(directory)),
+        stop_(stop) {}
+
+  absl::Status Start(std::optional<TrainingState> saved, int threads);
+  absl::Status Train();
+
+ private:
+  absl::Status PlanUpdates();
+  absl::Status Report(const UpdateResult& update, double lr, bool validate);
+  // Validates, samples, and says whether this is the best so far.
+  absl::StatusOr<bool> Validate();
+  absl::Status Save();
+  absl::Status Diverged(const absl::Status& status) const;
+  double Seconds() const {
+    const std::chrono::duration<double> passed = clock_.Now() - start_;
+    return seconds_before_ + passed.count();
+  }
+  bool OutOfTime() const;
+
+  const FitOptions& options_;
+  TrainConfig config_;
+  const TextTask& task_;
+  RunDirectory directory_;
+  const StopSignal& stop_;
+  const Clock& clock_ = Clock::Real();
+  const std::chrono::steady_clock::time_point start_ = clock_.Now();
+  double seconds_before_ = 0;  // of the run before it was resumed
+  double stop_seconds_ = 0;    // the longest stop for validation and checkpoint so far
+  TrainingState state_;
+  std::unique_ptr<Learner> learner_;
+  std::optional<MetricsFile> metrics_;
+  std::optional<Progress> progress_;
+};
+
+absl::Status Run::Start(std::optional<TrainingState> saved, int threads) {
+  MNEMON_ASSIGN_OR_RETURN(learner_, Learner::Create(config_, task_));
+  state_.threads = threads;
+  state_.text_sha256 = task_.sha256;
+  if (saved) {
+    state_ = *saved;
+    seconds_before_ = saved->seconds;
+    MNEMON_RETURN_IF_ERROR(
+        learner_->Load(directory_.checkpoint_path(state_.steps), state_.steps,
+                       {.pass = state_.next_pass, .batch = state_.next_batch}));
+    if (config_.duration.steps > 0) state_.planned = config_.duration.steps;
+  }
+  MNEMON_ASSIGN_OR_RETURN(
+      metrics_, MetricsFile::Open(directory_.metrics_path(), state_.metrics_bytes));
+  progress_.emplace(clock_, state_.steps, std::max<int64_t>(1, state_.planned));
+  progress_->Say(absl::StrFormat(
+      "%s: %d parameters; text: %d training and %d validation tokens of %d kinds; "
+      "%d updates per epoch; %d threads",
+      config_.model.architecture, learner_->parameter_count(), task_.train.size(),
+      task_.validation.size(), config_.model.vocab, learner_->updates_per_epoch(),
+      threads));
+  if (saved) {
+    progress_->Say(StrCat("resumed at update ", state_.steps, " of ", state_.planned));
+    return absl::OkStatus();
+  }
+  if (options_.resume) {
+    progress_->Say(
+        StrCat("no checkpoint in ", directory_.path(), " yet: starting anew"));
+  }
+  return PlanUpdates();
+}
+
+absl::Status Run::PlanUpdates() {
+  MNEMON_ASSIGN_OR_RETURN(
+      Plan plan,
+      MakePlan(config_, task_, learner_->updates_per_epoch(), Seconds(), clock_));
+  state_.planned = plan.updates;
+  stop_seconds_ = plan.stop_seconds;
+  progress_.emplace(clock_, 0, plan.updates);
+  if (config_.duration.seconds > 0) {
+    progress_->Say(absl::StrFormat("planned %d updates in %d seconds (%.1f ms each)",
+                                   plan.updates, config_.duration.seconds,
+                                   1000 * plan.update_seconds));
+  }
+  return absl::OkStatus();
+}
+
+bool Run::OutOfTime() const {
+  if (config_.duration.seconds == 0) return false;
+  return Seconds() + stop_seconds_ >
+         kOvertime * static_cast<double>(config_.duration.seconds);
+}
+
+absl::StatusOr<bool> Run::Validate() {
+  MNEMON_ASSIGN_OR_RETURN(state_.validation, learner_->Validate());
+  const bool best =
+      state_.best_validation < 0 || state_.validation < state_.best_validation;
+  if (best) {
+    state_.best_validation = state_.validation;
+    state_.best_step = state_.steps;
+  }
+  return best;
+}
+
+absl::Status Run::Report(const UpdateResult& update, double lr, bool validated) {
+  MetricsRow row = {.step = state_.steps,
+                    .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
+                    .learning_rate = lr,
+                    .gradient_norm = update.gradient_norm};
+  if (validated) row.validation = state_.validation;
+  state_.loss_sum = 0;
+  state_.loss_count = 0;
+  MNEMON_RETURN_IF_ERROR(metrics_->Append(row));
+  progress_->Report(row, state_.validation);
+  if (validated && config_.sample.tokens > 0) {
+    MNEMON_ASSIGN_OR_RETURN(std::string sample, learner_->Sample());
+    progress_->Say(ShowSample(sample));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run::Save() {
+  MNEMON_RETURN_IF_ERROR(metrics_->Sync());
+  state_.metrics_bytes = metrics_->bytes();
+  state_.next_pass = learner_->cursor().pass;
+  state_.next_batch = learner_->cursor().batch;
+  state_.seconds = Seconds();
+  CheckpointContent content;
+  MNEMON_RETURN_IF_ERROR(learner_->Save(content));
+  content["training/state.json"] = FormatTrainingState(state_);
+  content["training/config.toml"] = FormatTrainConfig(config_, /*comments=*/false);
+  return directory_.Save(state_.steps, content, state_.best_step, config_.keep);
+}
+
+absl::Status Run::Diverged(const absl::Status& status) const {
+  if (!absl::IsOutOfRange(status)) return status;
+  const std::string good = directory_.last()
+                               ? "the last good checkpoint is " +
+                                     directory_.checkpoint_path(*directory_.last())
+                               : std::string("there is no checkpoint yet");
+  return absl::OutOfRangeError(
+      StrCat("training diverged at update ", state_.steps + 1, ": ",
+             std::string(status.message()), "; ", good,
+             "; try a smaller optimiser.lr, a longer schedule.warmup or a smaller ",
+             "optimiser.clip"));
+}
+
+absl::Status Run::Train() {
+  const int64_t validate_every = ValidateEvery(config_, state_.planned);
+  const int64_t checkpoint_every = CheckpointEvery(config_, state_.planned);
+  while (state_.steps < state_.planned && !stop_.requested()) {
+    const double lr = LearningRate(config_.schedule, config_.model.d_model,
+                                   state_.steps, state_.planned);
+    absl::StatusOr<UpdateResult> update = learner_->Update(lr);
+    if (!update.ok()) return Diverged(update.status());
+    ++state_.steps;
+    state_.loss_sum += update->loss;
+    ++state_.loss_count;
+    progress_->Advance(update->tokens);
+    if (OutOfTime() && state_.steps < state_.planned) {
+      progress_->Say(StrCat("out of time: stopping at update ", state_.steps, " of ",
+                            state_.planned));
+      state_.planned = state_.steps;
+    }
+    const bool last = state_.steps == state_.planned;
+    const bool validate = last || state_.steps % validate_every == 0;
+    const bool report = validate || state_.steps % config_.log_every == 0;
+    bool save = last || state_.steps % checkpoint_every == 0;
+    const auto began = clock_.Now();
+    if (validate) {
+      MNEMON_ASSIGN_OR_RETURN(bool best, Validate());
+      save = save || best;
+    }
+    if (report) MNEMON_RETURN_IF_ERROR(Report(*update, lr, validate));
+    if (save) MNEMON_RETURN_IF_ERROR(Save());
+    if (validate || save) {
+      const std::chrono::duration<double> took = clock_.Now() - began;
+      stop_seconds_ = std::max(stop_seconds_, took.count());
+    }
+    progress_->Resume();
+  }
+  if (state_.steps == state_.planned) {
+    progress_->Say(absl::StrFormat(
+        "done: %d updates in %.1f s; best validation %.4f at update %d: %s/best",
+        state_.steps, Seconds(), state_.best_validation, state_.best_step,
+        directory_.path()));
+    return absl::OkStatus();
+  }
+  if (state_.steps > 0 && directory_.last() != state_.steps) {
+    MNEMON_RETURN_IF_ERROR(Save());
+  }
+  progress_->Say(StrCat("stopped at update ", state_.steps, " of ", state_.planned,
+                        "; continue with\n  ", options_.resume_command));
+  return absl::OkStatus();
+}
+
+// The saved state of the run in `directory`, held against what is to be run now.
+absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& directory,
+                                                       const FitOptions& options,
+                                                       const TextTask& task) {
+  if (!directory.last()) return std::nullopt;
+  const std::string dir = directory.checkpoint_path(*directory.last());
+  MNEMON_ASSIGN_OR_RETURN(std::string json,
+                          ReadTrainingFile(dir, "training/state.json"));
+  MNEMON_ASSIGN_OR_RETURN(TrainingState state,
+                          ParseTrainingState(json, dir + "/training/state.json"));
+  MNEMON_ASSIGN_OR_RETURN(std::string toml,
+                          ReadTrainingFile(dir, "training/config.toml"));
+  MNEMON_ASSIGN_OR_RETURN(TrainConfig before,
+                          ParseTrainConfig(toml, dir + "/training/config.toml", {}));
+  MNEMON_RETURN_IF_ERROR(
+      CheckSameRun(before, options.config, state, task.sha256, options.threads));
+  return state;
+}
+
+}  // namespace
+
+absl::Status Fit(const FitOptions& options) {
+  StopSignal stop;
+  MNEMON_ASSIGN_OR_RETURN(TextTask task, LoadTextTask(options.config.data));
+  MNEMON_ASSIGN_OR_RETURN(RunDirectory directory,
+                          RunDirectory::Open(options.config.out, options.resume));
+  MNEMON_ASSIGN_OR_RETURN(std::optional<TrainingState> saved,
+                          ReadSaved(directory, options, task));
+  int threads = options.threads;
+  if (threads == 0) {
+    threads = saved
+                  ? static_cast<int>(saved->threads)
+                  : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  InitTensorRuntime(threads);
+  FitOptions complete = options;
+  complete.config.model.vocab = task.tokenizer->size();
+  Run run(complete, task, std::move(directory), stop);
+  MNEMON_RETURN_IF_ERROR(run.Start(std::move(saved), threads));
+  return run.Train();
+}
+
+}  // namespace mnemon

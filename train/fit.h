@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// A training run from the configuration to its last checkpoint.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "train/config.h"
+
+namespace mnemon {
+
+struct FitOptions {
+  TrainConfig config;  // validated; config.out is set
+  bool resume = false;
+  int threads = 0;             // 0 = all cores; of a resumed run, those it began with
+  std::string resume_command;  // shown when the run is interrupted
+};
+
+// Trains until the plan is fulfilled or Ctrl-C; both are OK. FAILED_PRECONDITION when
+// the run directory cannot be used or a resumed run has another configuration (all
+// differences are listed), OUT_OF_RANGE when training diverges; the last good
+// checkpoint is named.
+absl::Status Fit(const FitOptions& options);
+
+}  // namespace mnemon

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <c10/util/Exception.h>
+
+#include "CLI/CLI.hpp"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "train/commands.h"
+#include "train/config.h"
+#include "train/fit.h"
+
+namespace mnemon {
+namespace {
+
+struct FitFlags {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string out;
+  std::string device = "cpu";
+  int threads = 0;
+  bool resume = false;
+  bool print_config = false;
+};
+
+// A word as a shell reads it back.
+std::string ShellWord(const std::string& word) {
+  constexpr char kPlain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+%@";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string ResumeCommand(const FitFlags& flags) {
+  std::string command = "mnemon-train fit --config " + ShellWord(flags.config);
+  for (const std::string& assignment : flags.overrides) {
+    command += " --set " + ShellWord(assignment);
+  }
+  if (!flags.out.empty()) command += " --out " + ShellWord(flags.out);
+  return command + " --resume";
+}
+
+absl::Status RunFit(const FitFlags& flags) {
+  if (flags.device != "cpu") {
+    return UsageError("--device " + flags.device +
+                      " is not in this build: use --device cpu");
+  }
+  auto config = LoadTrainConfig(flags.config, flags.overrides);
+  if (!config.ok()) {
+    return absl::IsInvalidArgument(config.status())
+               ? UsageError(std::string(config.status().message()))
+               : config.status();
+  }
+  if (!flags.out.empty()) config->out = flags.out;
+  if (flags.print_config) {
+    std::printf("%s", FormatTrainConfig(*config, /*comments=*/true).c_str());
+    return absl::OkStatus();
+  }
+  if (config->out.empty()) {
+    return UsageError("where to? give --out DIR or set `out` in " + flags.config);
+  }
+  try {
+    return Fit({.config = *std::move(config),
+                .resume = flags.resume,
+                .threads = flags.threads,
+                .resume_command = ResumeCommand(flags)});
+  } catch (const c10::Error& error) {
+    return absl::InternalError(
+        StrCat("libtorch: ", std::string(error.what_without_backtrace())));
+  }
+}
+
+}  // namespace
+
+void AddFitCommand(CommandLine& line) {
+  auto flags = std::make_shared<FitFlags>();
+  CLI::App& fit = line.AddCommand(
+      "fit", "Trains a model on a text.",
+      {"mnemon-train fit --config train/configs/feedback-small.toml --set "
+       "data.text=a.txt",
+       "mnemon-train fit --config run.toml --set train.steps=500 optimiser.lr=1e-3",
+       "mnemon-train fit --config run.toml --resume       # bit for bit as "
+       "uninterrupted",
+       "mnemon-train fit --config run.toml --print-config # every key and what it "
+       "means"},
+      [flags] { return RunFit(*flags); });
+  fit.add_option("--config", flags->config, "TOML file of the run")->required();
+  fit.add_option("--set", flags->overrides,
+                 "Override a key of the file: table.key=value");
+  fit.add_option("--out", flags->out, "Directory of the run, over `out` of the file");
+  fit.add_flag("--resume", flags->resume, "Continue from the newest checkpoint in it");
+  fit.add_option("--device", flags->device, "Where to compute")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  fit.add_option("--threads", flags->threads,
+                 "Cores to use; 0 = all, and on resume as many as before")
+      ->check(CLI::Range(0, 1024));
+  fit.add_flag("--print-config", flags->print_config,
+               "Print the complete configuration and exit");
+}
+
+}  // namespace mnemon

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "model/io/checkpoint.h"
+#include "model/io/import_labml.h"
+#include "model/registry.h"
+#include "train/commands.h"
+
+namespace mnemon {
+namespace {
+
+struct ImportFlags {
+  std::string from;
+  std::string config;
+  std::string weights;
+  std::string out;
+  bool convert_000 = false;
+};
+
+absl::Status RunImport(const ImportFlags& flags) {
+  constexpr int64_t kMaxConfigBytes = 1 << 20;
+  if (flags.from != "labml") {
+    return UsageError(
+        StrCat("--from ", Quoted(flags.from), " is not known: use labml"));
+  }
+  MNEMON_ASSIGN_OR_RETURN(const std::string config,
+                          ReadFile(flags.config, kMaxConfigBytes));
+  MNEMON_ASSIGN_OR_RETURN(const Safetensors weights, Safetensors::Read(flags.weights));
+  const absl::StatusOr<ImportedModel> imported =
+      ImportLabml(config, weights, flags.convert_000);
+  if (!imported.ok()) {
+    return Annotated(imported.status(),
+                     StrCat(Quoted(flags.config), " with ", Quoted(flags.weights)));
+  }
+  MNEMON_RETURN_IF_ERROR(ValidateModel(imported->config));
+  const std::string parent = std::filesystem::path(flags.out).parent_path().string();
+  if (!parent.empty()) MNEMON_RETURN_IF_ERROR(MakeDirectories(parent));
+  MNEMON_RETURN_IF_ERROR(
+      WriteCheckpoint(flags.out, {{"config.json", ConfigToJson(imported->config)},
+                                  {"model.safetensors", imported->weights}}));
+  std::printf("%s: %s, %zu bytes of weights\n", flags.out.c_str(),
+              imported->config.architecture.c_str(), imported->weights.size());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddImportCommand(CommandLine& line) {
+  auto flags = std::make_shared<ImportFlags>();
+  CLI::App& command = line.AddCommand(
+      "import", "Makes a checkpoint of a model trained elsewhere.",
+      {"mnemon-train import --from labml --config config.json --weights "
+       "weights.safetensors --out checkpoint"},
+      [flags] { return RunImport(*flags); });
+  command.add_option("--from", flags->from, "Where the model comes from: labml")
+      ->required();
+  command.add_option("--config", flags->config, "JSON file of its sizes")->required();
+  command.add_option("--weights", flags->weights, "Safetensors file of its state_dict")
+      ->required();
+  command.add_option("--out", flags->out, "Checkpoint directory to write")->required();
+  command.add_flag("--convert-000", flags->convert_000,
+                   "Write a feedback model of seed_form 000 in the free form of 002");
+}
+
+}  // namespace mnemon

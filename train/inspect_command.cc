@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/load.h"
+#include "model/registry.h"
+#include "nlohmann/json.hpp"
+#include "train/commands.h"
+#include "train/compute_flags.h"
+
+namespace mnemon {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell; all but the first to the right.
+void PrintTable(const std::vector<Row>& rows) {
+  std::vector<size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  for (const Row& row : rows) {
+    std::string line = " ";
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      line += " " + (i == 0 ? row[i] + padding : " " + padding + row[i]);
+    }
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return StrCat("[", StrJoin(shape, ", "), "]");
+}
+
+void PrintConfig(const ModelConfig& config) {
+  const nlohmann::ordered_json json =
+      nlohmann::ordered_json::parse(ConfigToJson(config));
+  std::printf("\nconfig\n");
+  std::vector<Row> rows;
+  for (const auto& [key, value] : json.items()) {
+    rows.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
+  }
+  PrintTable(rows);
+}
+
+void PrintParameters(Model& model) {
+  std::printf("\nparameters\n");
+  std::vector<Row> rows;
+  for (const TensorView& view : ViewWeights(model)) {
+    int64_t count = 1;
+    for (const int64_t size : view.shape) count *= size;
+    rows.push_back({view.name, ShapeText(view.shape), StrCat(count)});
+  }
+  const int64_t total = CountParameters(model);
+  rows.push_back({"total", "", StrCat(total)});
+  rows.push_back({"bytes", "", StrCat(total * int64_t{sizeof(float)})});
+  PrintTable(rows);
+}
+
+void PrintState(const StateSpec& spec) {
+  std::printf("\nstate of a session\n");
+  std::vector<Row> rows;
+  for (const StateEntry& entry : spec.entries) {
+    const std::string growth(Name(entry.growth));
+    rows.push_back({entry.name, ShapeText(entry.shape),
+                    entry.growth == Growth::kFixed
+                        ? growth
+                        : StrCat(growth, " of ", entry.capacity, " rows")});
+  }
+  PrintTable(rows);
+  std::printf("\nbytes of a session\n");
+  rows.clear();
+  const int64_t limit = spec.max_positions();
+  for (const int64_t tokens : {int64_t{1}, int64_t{1000}}) {
+    if (tokens > limit) continue;
+    rows.push_back({StrCat("after ", tokens, tokens == 1 ? " token" : " tokens"),
+                    StrCat(spec.bytes_at(tokens))});
+  }
+  rows.push_back({limit == StateSpec::kUnlimited
+                      ? "at most, tokens unlimited"
+                      : StrCat("at the limit, ", limit, " tokens"),
+                  StrCat(spec.bytes_at(limit))});
+  PrintTable(rows);
+}
+
+absl::Status RunInspect(const std::string& checkpoint) {
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(checkpoint));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder,
+                          MakeDecoder(*loaded.model));
+  std::string tokenizer = "none: only token ids work";
+  if (loaded.tokenizer != nullptr) {
+    const auto json = nlohmann::json::parse(loaded.tokenizer->ToJson());
+    tokenizer = StrCat(json["model"]["type"].get<std::string>(), ", ",
+                       loaded.tokenizer->size(), " tokens");
+  }
+  std::printf("model_id     %s\nnumerics_id  %s\ntokenizer    %s\n",
+              loaded.model_id.c_str(), decoder->numerics_id().c_str(),
+              tokenizer.c_str());
+  PrintConfig(loaded.config);
+  PrintParameters(*loaded.model);
+  PrintState(decoder->spec());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddInspectCommand(CommandLine& line) {
+  auto checkpoint = std::make_shared<std::string>();
+  CLI::App& command = line.AddCommand(
+      "inspect", "Shows what a checkpoint holds and what a session of it costs.",
+      {"mnemon-train inspect run/best"}, [checkpoint] {
+        return RunComputing({}, [&] { return RunInspect(*checkpoint); });
+      });
+  command.add_option("checkpoint", *checkpoint, "Checkpoint directory")->required();
+}
+
+}  // namespace mnemon

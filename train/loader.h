@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Batches of a token sequence in a deterministic order. The order is a function of
+// (seed, pass), so a cursor is all there is to save.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "train/config.h"
+
+namespace mnemon {
+
+// The batch that comes next: `batch` of pass `pass`, both from 0.
+struct LoaderCursor {
+  int64_t pass = 0;
+  int64_t batch = 0;
+};
+
+// targets[b, t] is the token behind inputs[b, t].
+struct Batch {
+  int64_t rows = 0;              // B, or less in the last batch of a shuffled pass
+  int64_t columns = 0;           // T, or less in the last batch of a sequential pass
+  std::vector<int64_t> inputs;   // [rows, columns]
+  std::vector<int64_t> targets;  // [rows, columns]
+  // Its rows do not continue those of the batch before: memory starts afresh.
+  bool fresh = true;
+};
+
+class Loader {
+ public:
+  virtual ~Loader() = default;
+  virtual int64_t batches_per_pass() const = 0;
+  // Batch `index` of pass `pass`.
+  virtual Batch Get(int64_t pass, int64_t index) = 0;
+
+  // The batch at the cursor, which moves on, into the next pass where one ends.
+  Batch Next();
+  const LoaderCursor& cursor() const { return cursor_; }
+  // REQUIRES: cursor.batch < batches_per_pass().
+  void Seek(const LoaderCursor& cursor);
+
+ private:
+  LoaderCursor cursor_;
+};
+
+enum class LoaderUse { kTraining, kValidation };
+
+// shuffled: floor((size-1)/T) windows that do not overlap, in random order; with jitter
+//   each start moves by a uniform integer 0..T-1, less where the text ends. Validation
+//   keeps order and starts.
+// sequential: `batch` streams of floor(size/batch) tokens side by side, consecutive
+//   windows; the last may be shorter.
+// `tokens` must outlive the loader. INVALID_ARGUMENT when they are too few for a batch.
+absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(std::span<const int32_t> tokens,
+                                                   const DataOptions& options,
+                                                   LoaderUse use, uint64_t seed);
+
+}  // namespace mnemon

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "base/command_line.h"
+#include "base/process.h"
+#include "model/runtime.h"
+#include "train/commands.h"
+
+int main(int argc, char** argv) {
+  mnemon::InitProcess();
+  mnemon::CommandLine line(
+      "mnemon-train", "Trains, imports and examines models that remember.",
+      {"mnemon-train fit --config train/configs/feedback-small.toml --set "
+       "data.text=a.txt",
+       "mnemon-train sample --checkpoint runs/feedback-small/best --prompt 'It is '",
+       "mnemon-train inspect runs/feedback-small/best"},
+      mnemon::VersionText("mnemon-train",
+                          "libtorch " + mnemon::TensorLibraryVersion()));
+  mnemon::AddFitCommand(line);
+  mnemon::AddImportCommand(line);
+  mnemon::AddScoreCommand(line);
+  mnemon::AddSampleCommand(line);
+  mnemon::AddInspectCommand(line);
+  return line.Run(argc, argv);
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "train/parameters.h"
+
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+namespace mnemon {
+namespace {
+
+// Every slice starts on a cache line.
+constexpr int64_t kAlignment = 16;
+
+int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+Parameters::Parameters(Model& model) {
+  c10::AutoGradMode no_graph(false);
+  int64_t size = 0;
+  model.Visit([&](const std::string& name, at::Tensor& weight) {
+    slices_.push_back({name, size, weight.sizes().vec()});
+    size += RoundUp(weight.numel());
+  });
+  values_ = at::zeros({size}, at::kFloat);
+  gradients_ = at::zeros({size}, at::kFloat);
+  size_t i = 0;
+  model.Visit([&](const std::string&, at::Tensor& weight) {
+    const Slice& slice = slices_[i++];
+    at::Tensor value = View(values_, slice);
+    value.copy_(weight);
+    weight = value.detach().requires_grad_(true);
+    weight.mutable_grad() = View(gradients_, slice);
+  });
+}
+
+at::Tensor Parameters::View(const at::Tensor& buffer, const Slice& slice) const {
+  return buffer.narrow(0, slice.begin, c10::multiply_integers(slice.shape))
+      .view(slice.shape);
+}
+
+void Parameters::ZeroGradients() {
+  c10::AutoGradMode no_graph(false);
+  gradients_.zero_();
+}
+
+double Parameters::ClipGradients(double limit) {
+  c10::AutoGradMode no_graph(false);
+  double norm = at::linalg_vector_norm(gradients_, 2).item<double>();
+  if (limit > 0 && norm + 1e-6 > limit) gradients_.mul_(limit / (norm + 1e-6));
+  return norm;
+}
+
+at::Tensor Parameters::MakeBuffer() const { return at::zeros_like(values_); }
+
+NamedTensors Parameters::Slices(const at::Tensor& buffer,
+                                const std::string& prefix) const {
+  NamedTensors named;
+  for (const Slice& slice : slices_) {
+    named.emplace_back(prefix + slice.name, View(buffer, slice));
+  }
+  return named;
+}
+
+}  // namespace mnemon

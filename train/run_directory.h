@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The directory of a run: checkpoints step-N, the links last and best, metrics.csv.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/io/checkpoint.h"
+
+namespace mnemon {
+
+class RunDirectory {
+ public:
+  // Creates `path` where it is missing. Without `resume` it must be empty:
+  // FAILED_PRECONDITION names the ways out. With it, leftovers of updates behind the
+  // newest checkpoint are removed.
+  static absl::StatusOr<RunDirectory> Open(const std::string& path, bool resume);
+
+  const std::string& path() const { return path_; }
+  std::string metrics_path() const { return path_ + "/metrics.csv"; }
+  std::string checkpoint_path(int64_t step) const;
+  // The update that `last` points to; nullopt when there is no checkpoint yet.
+  std::optional<int64_t> last() const { return last_; }
+
+  // Writes step-`step`, then moves `last`, then `best` to best_step (0 = none yet),
+  // then removes all but the newest `keep` and the best. A crash between any two leaves
+  // a run that resumes.
+  absl::Status Save(int64_t step, const CheckpointContent& content, int64_t best_step,
+                    int64_t keep);
+
+ private:
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+  std::optional<int64_t> last_;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "base/error.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "model/kernels/kernels.h"
+#include "model/load.h"
+#include "model/registry.h"
+#include "model/sampling/sampler.h"
+#include "model/text/detokenizer.h"
+#include "train/commands.h"
+#include "train/compute_flags.h"
+
+namespace mnemon {
+namespace {
+
+struct SampleFlags {
+  std::string checkpoint;
+  std::string prompt;
+  std::vector<int64_t> prompt_tokens;
+  int64_t tokens = 0;
+  std::optional<uint64_t> seed;
+  SamplingParams sampling;
+  bool ids = false;
+  ComputeFlags compute;
+};
+
+// Prints tokens as they come: as text, or as ids with commas.
+class Printer {
+ public:
+  explicit Printer(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+
+  absl::Status Print(int32_t token) {
+    if (tokenizer_ != nullptr) return Write(text_.Push(tokenizer_->TokenBytes(token)));
+    return Write(StrCat(std::exchange(first_, false) ? "" : ",", token));
+  }
+  absl::Status Finish() { return Write(text_.Finish() + "\n"); }
+
+ private:
+  static absl::Status Write(const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+    if (std::ferror(stdout)) {
+      return absl::UnavailableError("cannot write standard output");
+    }
+    return absl::OkStatus();
+  }
+
+  const Tokenizer* tokenizer_;  // null: ids
+  Utf8Stream text_;
+  bool first_ = true;
+};
+
+absl::StatusOr<std::vector<int32_t>> ReadPrompt(const SampleFlags& flags,
+                                                const LoadedModel& loaded) {
+  if (flags.prompt_tokens.empty()) {
+    if (loaded.tokenizer == nullptr) {
+      return UsageError(StrCat("--prompt: ", Quoted(flags.checkpoint),
+                               " has no tokenizer.json: use --prompt-tokens"));
+    }
+    absl::StatusOr<std::vector<int32_t>> ids = loaded.tokenizer->Encode(flags.prompt);
+    if (!ids.ok()) return Annotated(ids.status(), "--prompt");
+    return ids;
+  }
+  std::vector<int32_t> ids;
+  for (const int64_t id : flags.prompt_tokens) {
+    if (id < 0 || id >= loaded.config.vocab) {
+      return absl::InvalidArgumentError(
+          StrCat("--prompt-tokens: token ", id, " at index ", ids.size(),
+                 " is not in 0..", loaded.config.vocab - 1));
+    }
+    ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+absl::Status CheckFlags(const SampleFlags& flags) {
+  if (flags.prompt.empty() == flags.prompt_tokens.empty()) {
+    return UsageError(
+        "give --prompt TEXT or --prompt-tokens IDS, one of them and not empty: a "
+        "model continues from at least one token");
+  }
+  const absl::Status valid = ValidateSampling(flags.sampling);
+  if (valid.ok()) return valid;
+  const std::optional<ErrorDetail> detail = GetErrorDetail(valid);
+  std::string field = detail ? detail->field : "";
+  std::replace(field.begin(), field.end(), '_', '-');
+  return UsageError(StrCat("--", field, ": ", std::string(valid.message())));
+}
+
+// Feeds `tokens` in pieces; `logits` are those of the last one.
+absl::Status Feed(Decoder& decoder, StateArena& arena, int32_t slot,
+                  std::span<const int32_t> tokens, std::vector<float>& logits) {
+  while (!tokens.empty()) {
+    const size_t count = std::min(tokens.size(), size_t{kMaxChunk});
+    const Segment segment = {
+        .slot = slot,
+        .position = arena.length(slot),
+        .tokens = tokens.first(count),
+        .logits = count == tokens.size() ? LogitsMode::kLast : LogitsMode::kNone};
+    MNEMON_RETURN_IF_ERROR(decoder.Step({&segment, 1}, arena, logits.data()));
+    tokens = tokens.subspan(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
+                      const LoadedModel& loaded, const std::vector<int32_t>& prompt) {
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder,
+                          MakeDecoder(*loaded.model));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> arena,
+                          StateArena::Create(decoder->spec(), {.slots = 1}));
+  MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena->Acquire());
+  std::vector<float> logits(static_cast<size_t>(loaded.config.vocab));
+  MNEMON_RETURN_IF_ERROR(Feed(*decoder, *arena, slot, prompt, logits));
+
+  const bool as_ids = flags.ids || !flags.prompt_tokens.empty();
+  Printer printer(as_ids ? nullptr : loaded.tokenizer.get());
+  SamplerScratch scratch;
+  for (int64_t sampled = 0; sampled < flags.tokens; ++sampled) {
+    MNEMON_ASSIGN_OR_RETURN(const int32_t token,
+                            Sample(logits, sampling, arena->length(slot), scratch));
+    MNEMON_RETURN_IF_ERROR(printer.Print(token));
+    if (sampled + 1 == flags.tokens) break;
+    if (arena->length(slot) >= decoder->spec().max_positions()) {
+      MNEMON_RETURN_IF_ERROR(printer.Finish());
+      std::fprintf(stderr, "note: stopped at the context limit of %lld tokens\n",
+                   static_cast<long long>(decoder->spec().max_positions()));
+      return absl::OkStatus();
+    }
+    MNEMON_RETURN_IF_ERROR(Feed(*decoder, *arena, slot, {&token, 1}, logits));
+  }
+  return printer.Finish();
+}
+
+absl::Status RunSample(const SampleFlags& flags) {
+  MNEMON_RETURN_IF_ERROR(CheckFlags(flags));
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, ReadPrompt(flags, loaded));
+  SamplingParams sampling = flags.sampling;
+  if (flags.seed) {
+    sampling.seed = *flags.seed;
+  } else if (sampling.temperature > 0) {
+    std::random_device random;
+    sampling.seed = uint64_t{random()} << 32 | random();
+    std::fprintf(stderr, "seed: %llu\n",
+                 static_cast<unsigned long long>(sampling.seed));
+  }
+  return Continue(flags, sampling, loaded, prompt);
+}
+
+}  // namespace
+
+void AddSampleCommand(CommandLine& line) {
+  auto flags = std::make_shared<SampleFlags>();
+  CLI::App& command = line.AddCommand(
+      "sample", "Continues a prompt, as the server would.",
+      {"mnemon-train sample --checkpoint run/best --prompt 'It is ' --tokens 200",
+       "mnemon-train sample --checkpoint run/best --prompt 'It is ' --tokens 200 "
+       "--temperature 0",
+       "mnemon-train sample --checkpoint run/best --prompt-tokens 1,2,3 --tokens 20 "
+       "--seed 7"},
+      [flags] {
+        return RunComputing(flags->compute, [&] { return RunSample(*flags); });
+      });
+  command.add_option("--checkpoint", flags->checkpoint, "Checkpoint directory")
+      ->required();
+  command.add_option("--prompt", flags->prompt, "Text to continue");
+  command
+      .add_option("--prompt-tokens", flags->prompt_tokens,
+                  "Token ids to continue, with commas; prints ids")
+      ->delimiter(',');
+  command.add_option("--tokens", flags->tokens, "How many tokens to sample")
+      ->required()
+      ->check(CLI::Range(int64_t{0}, int64_t{INT32_MAX}));
+  command.add_option("--seed", flags->seed,
+                     "Of the random numbers; drawn and printed when absent");
+  command.add_option("--temperature", flags->sampling.temperature,
+                     "0 = always the most likely token (default 1)");
+  command.add_option("--top-k", flags->sampling.top_k,
+                     "Keep the k most likely tokens; 0 = all (default 0)");
+  command.add_option("--top-p", flags->sampling.top_p,
+                     "Keep the most likely tokens that together reach p (default 1)");
+  command.add_flag("--ids", flags->ids, "Print token ids instead of text");
+  AddComputeFlags(command, flags->compute);
+}
+
+}  // namespace mnemon

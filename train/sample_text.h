@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mnemon {
+
+// Sampled bytes as indented lines for a terminal: valid UTF-8, no control characters.
+std::string ShowSample(std::string_view sample);
+
+}  // namespace mnemon

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include "CLI/CLI.hpp"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "model/io/safetensors.h"
+#include "model/kernels/kernels.h"
+#include "model/load.h"
+#include "model/registry.h"
+#include "train/commands.h"
+#include "train/compute_flags.h"
+
+namespace mnemon {
+namespace {
+
+struct ScoreFlags {
+  std::string checkpoint;
+  std::string tokens;
+  std::string out;
+  std::string form = "sequence";
+  int64_t chunk = 0;  // 0 = whole segments, or as many as a step takes
+  ComputeFlags compute;
+};
+
+struct ScoreInput {
+  int64_t batch = 0;            // B
+  int64_t length = 0;           // T
+  std::vector<int64_t> tokens;  // [B, T]
+  std::vector<int64_t> calls;   // lengths of the calls that cover T
+};
+
+absl::Status CheckTokens(const TensorInfo& info, const std::vector<int64_t>& tokens,
+                         int64_t vocab) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocab) continue;
+    const int64_t length = info.shape[1];
+    const int64_t at = static_cast<int64_t>(i);
+    return absl::InvalidArgumentError(StrCat("tokens[", at / length, ", ", at % length,
+                                             "] is ", tokens[i], ", not in 0..",
+                                             vocab - 1));
+  }
+  return absl::OkStatus();
+}
+
+// The lengths in the file's `segments`, or all of T where they do not apply.
+absl::StatusOr<std::vector<int64_t>> ReadSegments(const Safetensors& file,
+                                                  int64_t length) {
+  const TensorInfo* info = file.Find("segments");
+  if (info == nullptr) return std::vector<int64_t>{length};
+  MNEMON_ASSIGN_OR_RETURN(std::vector<int64_t> segments, file.Ints(*info));
+  int64_t left = length;
+  for (const int64_t segment : segments) {
+    if (segment < 1 || segment > left) {
+      return absl::InvalidArgumentError(
+          StrCat("segments must be at least 1 and sum to the ", length,
+                 " tokens of a row, found ", segment));
+    }
+    left -= segment;
+  }
+  if (info->shape.size() != 1 || left != 0) {
+    return absl::InvalidArgumentError(StrCat(
+        "segments must be a list that sums to the ", length, " tokens of a row, it is ",
+        Describe(info->dtype, info->shape), " and leaves ", left));
+  }
+  return segments;
+}
+
+absl::StatusOr<ScoreInput> ReadInput(const Safetensors& file, const ModelConfig& config,
+                                     const ScoreFlags& flags) {
+  const TensorInfo* info = file.Find("tokens");
+  if (info == nullptr) return absl::InvalidArgumentError("holds no array 'tokens'");
+  if (info->dtype != DType::kI64 || info->shape.size() != 2 || info->elements() == 0) {
+    return absl::InvalidArgumentError(
+        StrCat("tokens must be I64 [B, T] with B and T of at least 1, found ",
+               Describe(info->dtype, info->shape)));
+  }
+  ScoreInput input;
+  input.batch = info->shape[0];
+  input.length = info->shape[1];
+  MNEMON_ASSIGN_OR_RETURN(input.tokens, file.Ints(*info));
+  MNEMON_RETURN_IF_ERROR(CheckTokens(*info, input.tokens, config.vocab));
+  std::vector<int64_t> segments = {input.length};
+  if (flags.form == "sequence" && config.architecture == "transformer_xl") {
+    MNEMON_ASSIGN_OR_RETURN(segments, ReadSegments(file, input.length));
+  }
+  int64_t most = flags.chunk;
+  if (most == 0) most = flags.form == "step" ? kMaxChunk : input.length;
+  for (int64_t left : segments) {
+    for (; left > 0; left -= input.calls.back()) {
+      input.calls.push_back(std::min(left, most));
+    }
+  }
+  return input;
+}
+
+absl::Status ScoreSequence(const Model& model, ScoreInput& input, at::Tensor& logits) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor tokens =
+      at::from_blob(input.tokens.data(), {input.batch, input.length}, at::kLong);
+  Carry carry;
+  int64_t at = 0;
+  for (const int64_t count : input.calls) {
+    MNEMON_ASSIGN_OR_RETURN(
+        ForwardResult result,
+        model.Forward(tokens.slice(1, at, at + count).contiguous(), carry));
+    logits.slice(1, at, at + count).copy_(result.logits);
+    carry = std::move(result.carry);
+    at += count;
+  }
+  return absl::OkStatus();
+}
+
+// Rows first .. first+slots.size()-1 of the batch, one session each, side by side.
+absl::Status StepRows(Decoder& decoder, StateArena& arena, const ScoreInput& input,
+                      int64_t first, const std::vector<int32_t>& slots,
+                      at::Tensor& logits) {
+  const std::vector<int32_t> tokens(input.tokens.begin(), input.tokens.end());
+  const int64_t rows = static_cast<int64_t>(slots.size());
+  int64_t at = 0;
+  for (const int64_t count : input.calls) {
+    std::vector<Segment> segments;
+    for (int64_t row = 0; row < rows; ++row) {
+      const int32_t* begin = tokens.data() + (first + row) * input.length + at;
+      segments.push_back({.slot = slots[static_cast<size_t>(row)],
+                          .position = at,
+                          .tokens = {begin, static_cast<size_t>(count)},
+                          .logits = LogitsMode::kAll});
+    }
+    const at::Tensor chunk = at::empty({rows, count, logits.size(2)}, at::kFloat);
+    MNEMON_RETURN_IF_ERROR(decoder.Step(segments, arena, chunk.data_ptr<float>()));
+    logits.slice(0, first, first + rows).slice(1, at, at + count).copy_(chunk);
+    at += count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScoreSteps(const Model& model, const ScoreInput& input,
+                        at::Tensor& logits) {
+  constexpr int64_t kSessions = 16;
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder, MakeDecoder(model));
+  const int64_t sessions = std::min(input.batch, kSessions);
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::unique_ptr<StateArena> arena,
+      StateArena::Create(decoder->spec(), {.slots = static_cast<int32_t>(sessions)}));
+  for (int64_t first = 0; first < input.batch; first += sessions) {
+    std::vector<int32_t> slots;
+    for (int64_t row = first; row < std::min(input.batch, first + sessions); ++row) {
+      MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena->Acquire());
+      slots.push_back(slot);
+    }
+    MNEMON_RETURN_IF_ERROR(StepRows(*decoder, *arena, input, first, slots, logits));
+    for (const int32_t slot : slots) arena->Release(slot);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputFits(const ScoreInput& input, int64_t vocab) {
+  int64_t bytes = sizeof(float);
+  for (const int64_t size : {input.batch, input.length, vocab}) {
+    if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > MaxSafetensorsFile()) {
+      return absl::ResourceExhaustedError(
+          StrCat("logits [", input.batch, ", ", input.length, ", ", vocab,
+                 "] exceed the memory of this machine"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunScore(const ScoreFlags& flags) {
+  if (flags.form != "sequence" && flags.form != "step") {
+    return UsageError(
+        StrCat("--form ", Quoted(flags.form), " is not known: use sequence or step"));
+  }
+  if (flags.form == "step" && flags.chunk > kMaxChunk) {
+    return UsageError(StrCat("--chunk ", flags.chunk, ": a step takes at most ",
+                             kMaxChunk, " tokens of a session"));
+  }
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  MNEMON_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Read(flags.tokens));
+  absl::StatusOr<ScoreInput> input = ReadInput(file, loaded.config, flags);
+  if (!input.ok()) return Annotated(input.status(), Quoted(flags.tokens));
+  MNEMON_RETURN_IF_ERROR(CheckOutputFits(*input, loaded.config.vocab));
+
+  at::Tensor logits =
+      at::empty({input->batch, input->length, loaded.config.vocab}, at::kFloat);
+  MNEMON_RETURN_IF_ERROR(flags.form == "step"
+                             ? ScoreSteps(*loaded.model, *input, logits)
+                             : ScoreSequence(*loaded.model, *input, logits));
+  const TensorToWrite tensor = {
+      "logits",
+      DType::kF32,
+      logits.sizes().vec(),
+      {static_cast<const char*>(logits.data_ptr()), logits.nbytes()}};
+  MNEMON_ASSIGN_OR_RETURN(const std::string bytes, FormatSafetensors({&tensor, 1}));
+  return WriteFileDurably(flags.out, bytes);
+}
+
+}  // namespace
+
+void AddScoreCommand(CommandLine& line) {
+  auto flags = std::make_shared<ScoreFlags>();
+  CLI::App& command = line.AddCommand(
+      "score", "Computes the logits of given tokens.",
+      {"mnemon-train score --checkpoint run/best --tokens in.safetensors --out "
+       "out.safetensors",
+       "mnemon-train score --checkpoint run/best --tokens in.safetensors --out "
+       "out.safetensors --form step --chunk 16"},
+      [flags] {
+        return RunComputing(flags->compute, [&] { return RunScore(*flags); });
+      });
+  command.add_option("--checkpoint", flags->checkpoint, "Checkpoint directory")
+      ->required();
+  command
+      .add_option("--tokens", flags->tokens,
+                  "Safetensors file with `tokens` int64 [B, T]; for transformer_xl in "
+                  "sequence form also `segments` int64 [S], the lengths of its calls")
+      ->required();
+  command
+      .add_option("--out", flags->out,
+                  "Safetensors file to write: `logits` float32 [B, T, V]")
+      ->required();
+  command.add_option("--form", flags->form,
+                     "sequence (as in training) or step (as in serving)");
+  command
+      .add_option("--chunk", flags->chunk,
+                  "Tokens of a row per call, within segments; 0 = a whole segment, in "
+                  "step form 64")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+  AddComputeFlags(command, flags->compute);
+}
+
+}  // namespace mnemon

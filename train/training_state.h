@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// What a run knows beside weights, optimiser and memory: training/state.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace mnemon {
+
+struct TrainingState {
+  int64_t steps = 0;      // updates made
+  int64_t planned = 0;    // updates of the whole run, fixed before the first
+  int64_t next_pass = 0;  // data cursor
+  int64_t next_batch = 0;
+  int64_t threads = 0;  // of the tensor library: sums depend on it
+  std::string text_sha256;
+  double seconds = 0;   // spent so far
+  double loss_sum = 0;  // of the updates behind the last row of metrics.csv
+  int64_t loss_count = 0;
+  int64_t metrics_bytes = 0;  // length of metrics.csv
+  double validation = -1;     // latest; below 0 = none yet
+  double best_validation = -1;
+  int64_t best_step = 0;
+};
+
+// The only list of fields there is.
+template <class State, class Visitor>
+void VisitTrainingState(State& s, Visitor&& visit) {
+  visit("steps", s.steps);
+  visit("planned", s.planned);
+  visit("next_pass", s.next_pass);
+  visit("next_batch", s.next_batch);
+  visit("threads", s.threads);
+  visit("text_sha256", s.text_sha256);
+  visit("seconds", s.seconds);
+  visit("loss_sum", s.loss_sum);
+  visit("loss_count", s.loss_count);
+  visit("metrics_bytes", s.metrics_bytes);
+  visit("validation", s.validation);
+  visit("best_validation", s.best_validation);
+  visit("best_step", s.best_step);
+}
+
+std::string FormatTrainingState(const TrainingState& state);
+// INVALID_ARGUMENT names `what` and every key that is missing or of the wrong type.
+absl::StatusOr<TrainingState> ParseTrainingState(std::string_view json,
+                                                 std::string_view what);
+
+}  // namespace mnemon
