@@ -74,13 +74,17 @@ struct ModelSummary {
 class Client {
  public:
   static std::unique_ptr<Client> Connect(const ClientOptions& options);
+  // "gRPC 1.51.1"
+  static std::string LibraryVersion();
   virtual ~Client() = default;
 
   // Calls `on_chunk` for each message as it comes, on the calling thread; returning
-  // false cancels the call, which then ends with CANCELLED.
+  // false cancels the call, which then ends with CANCELLED. `on_chunk` does not throw.
   virtual absl::StatusOr<GenerateResult> Generate(
       const GenerateOptions& options,
       const std::function<bool(const GenerateChunk&)>& on_chunk) = 0;
+  // Ends the Generate calls that run now with CANCELLED; from any thread.
+  virtual void CancelGenerate() = 0;
 
   virtual absl::StatusOr<SessionSummary> CreateSession(const std::string& id,
                                                        const std::string& model) = 0;

@@ -82,7 +82,9 @@ absl::Status Run::Start(std::optional<TrainingState> saved, int threads) {
     if (config_.duration.steps > 0) state_.planned = config_.duration.steps;
   }
   MNEMON_ASSIGN_OR_RETURN(
-      metrics_, MetricsFile::Open(directory_.metrics_path(), state_.metrics_bytes));
+      MetricsFile metrics,
+      MetricsFile::Open(directory_.metrics_path(), state_.metrics_bytes));
+  metrics_.emplace(std::move(metrics));
   progress_.emplace(clock_, state_.steps, std::max<int64_t>(1, state_.planned));
   progress_->Say(absl::StrFormat(
       "%s: %d parameters; text: %d training and %d validation tokens of %d kinds; "

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
 namespace mnemon {

@@ -85,11 +85,12 @@ absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
   const int64_t blocks = options.state_bytes / block_bytes;
   const int64_t per_session = arena->blocks() / options.sessions;
   if (blocks < per_session) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     StrCat("model '", model.facts.name, "': one session's state grows to ",
-                            per_session * block_bytes, " bytes, state_bytes is ",
-                            options.state_bytes),
-                     {.reason = "STATE_BYTES", .field = "state_bytes"});
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        StrCat("model '", model.facts.name, "': one session's state grows to ",
+               per_session * block_bytes, " bytes, state_bytes is ",
+               options.state_bytes),
+        {.reason = "STATE_BYTES", .field = "state_bytes"});
   }
   if (blocks >= arena->blocks()) return arena;
   return StateArena::Create(spec, {.slots = options.sessions, .blocks = blocks});
@@ -105,8 +106,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
   std::vector<std::unique_ptr<Lane>> lanes;
   for (const EngineModel& model : models) {
     if (!names.insert(model.facts.name).second) {
-      return InvalidField("models", StrCat("two models have the name '",
-                                           model.facts.name, "'"));
+      return InvalidField("models",
+                          StrCat("two models have the name '", model.facts.name, "'"));
     }
     if (!model.decoder) {
       return InvalidField("models",

@@ -50,7 +50,8 @@ std::string RandomId() {
 }
 
 absl::Status NotFound(const std::string& id) {
-  return MakeError(absl::StatusCode::kNotFound, StrCat("session ", Quoted(id), " not found"),
+  return MakeError(absl::StatusCode::kNotFound,
+                   StrCat("session ", Quoted(id), " not found"),
                    {.reason = "SESSION_NOT_FOUND"});
 }
 
@@ -98,10 +99,10 @@ absl::StatusOr<size_t> EngineCore::LaneIndex(const std::string& name) const {
     return InvalidField("model", StrCat("several models are loaded, name one of ",
                                         StrJoin(names, ", ")));
   }
-  return MakeError(absl::StatusCode::kNotFound,
-                   StrCat("model ", Quoted(name), " is not loaded; there is ",
-                          StrJoin(names, ", ")),
-                   {.reason = "MODEL_NOT_FOUND", .field = "model"});
+  return MakeError(
+      absl::StatusCode::kNotFound,
+      StrCat("model ", Quoted(name), " is not loaded; there is ", StrJoin(names, ", ")),
+      {.reason = "MODEL_NOT_FOUND", .field = "model"});
 }
 
 absl::StatusOr<SessionFacts> EngineCore::CreateSession(
@@ -269,6 +270,7 @@ absl::Status EngineCore::EnqueueLocked(const std::shared_ptr<Call>& call) {
   }
   if (call->stateless()) {
     if (lane.places < options_.sessions) {
+      lane.starting.push_back(call);
       ++lane.places;
       ++lane.stateless;
     } else if (lane.stateless == 0) {
@@ -278,18 +280,17 @@ absl::Status EngineCore::EnqueueLocked(const std::shared_ptr<Call>& call) {
                        StrCat(queued_, " calls are waiting, no more are taken"),
                        {.reason = "QUEUE_FULL", .retry_after = kRetry});
     } else {
-      call->phase = Call::Phase::kQueued;
       lane.queue.push_back(call);
+      call->phase = Call::Phase::kQueued;
       ++queued_;
       return absl::OkStatus();
     }
-  }
-  session.call = call.get();
-  if (!call->stateless()) {
+  } else {
+    lane.starting.push_back(call);
     table_.Use(session);
     session.last_use_time = options_.clock->WallNow();
   }
-  lane.starting.push_back(call);
+  session.call = call.get();
   WakeLocked();
   return absl::OkStatus();
 }
@@ -392,19 +393,20 @@ SessionFacts EngineCore::FactsLocked(const Session& session) const {
   facts.id = session.id;
   facts.model = lanes_[session.lane]->model.facts.name;
   if (session.call) {
-    facts.state = session.call->phase == Call::Phase::kStarting ? SessionState::kQueued
-                                                                : SessionState::kRunning;
+    facts.state = session.call->phase == Call::Phase::kStarting
+                      ? SessionState::kQueued
+                      : SessionState::kRunning;
   }
   facts.position = static_cast<int64_t>(session.history.size());
   facts.state_size_bytes = session.state_bytes;
   facts.create_time = session.create_time;
   facts.last_use_time = session.last_use_time;
   if (session.expiry) {
-    // From what is left, so that a jump of the wall clock moves nothing but its reading.
-    facts.expire_time =
-        options_.clock->WallNow() +
-        std::chrono::duration_cast<std::chrono::milliseconds>(*session.expiry -
-                                                              options_.clock->Now());
+    // From what is left, so that a jump of the wall clock moves nothing but its
+    // reading.
+    facts.expire_time = options_.clock->WallNow() +
+                        std::chrono::duration_cast<std::chrono::milliseconds>(
+                            *session.expiry - options_.clock->Now());
   }
   return facts;
 }
@@ -425,8 +427,7 @@ EngineStats EngineCore::Stats() {
   stats.queued = queued_;
   stats.sessions = table_.size();
   for (const auto& lane : lanes_) {
-    stats.running +=
-        static_cast<int64_t>(lane->starting.size() + lane->running.size());
+    stats.running += static_cast<int64_t>(lane->starting.size() + lane->running.size());
     stats.state_bytes += lane->state_bytes;
   }
   stats.steps = steps_;

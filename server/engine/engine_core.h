@@ -2,9 +2,9 @@
 // The engine behind engine.h: bookkeeping under one mutex, model calls on one thread
 // without it. See docs/engine_threads.md.
 //
-// Places: a model has Options::sessions of them. A named session holds one as long as it
-// exists, a stateless call from its start to its end; only stateless calls wait for one,
-// and only while another stateless call holds one, so every wait ends.
+// Places: a model has Options::sessions of them. A named session holds one as long as
+// it exists, a stateless call from its start to its end; only stateless calls wait for
+// one, and only while another stateless call holds one, so every wait ends.
 #pragma once
 
 #include <condition_variable>
@@ -105,13 +105,15 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   bool Round(Lane& lane);
   void CollectLocked(Lane& lane);
   void AdmitLocked(Lane& lane);
+  // From starting to running, in which whatever ends a call looks for it.
+  void TakeUpLocked(Lane& lane, const std::shared_ptr<Call>& call);
   absl::Status AdmitCallLocked(Lane& lane, const std::shared_ptr<Call>& call);
   void PlanLocked(Lane& lane);
   void CommitLocked(Lane& lane);
   void CommitFeedLocked(Lane& lane, const Feed& feed);
   // Blocks that feeding `tokens` more to the session takes from the pool.
   int64_t BlocksFor(const Lane& lane, const Session& session, int64_t tokens) const;
-  // Ends a running call. Takes a value: `call` leaves the list it may be in.
+  // Ends a running call. `call` is a value because it leaves the list it is in.
   void EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status status,
                  const std::optional<FinishFacts>& facts = std::nullopt);
   void CancelLocked(Lane& lane, std::shared_ptr<Call> call);

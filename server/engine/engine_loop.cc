@@ -22,10 +22,10 @@ int64_t ContextOf(const EngineModel& model) {
 }
 
 absl::Status NoFreeBlocks() {
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   "no memory is left for the growing state of sessions",
-                   {.reason = "NO_FREE_BLOCKS",
-                    .retry_after = std::chrono::milliseconds(1000)});
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      "no memory is left for the growing state of sessions",
+      {.reason = "NO_FREE_BLOCKS", .retry_after = std::chrono::milliseconds(1000)});
 }
 
 }  // namespace
@@ -61,6 +61,7 @@ void EngineCore::Run() {
 
 bool EngineCore::AwaitWork(bool more) {
   std::unique_lock lock(mutex_);
+  DropExpiredLocked();
   while (!more && !wake_) {
     in_round_ = false;
     idle_.notify_all();
@@ -129,12 +130,10 @@ void EngineCore::CollectLocked(Lane& lane) {
 }
 
 void EngineCore::AdmitLocked(Lane& lane) {
-  const auto starting = std::exchange(lane.starting, {});
-  for (const auto& call : starting) {
-    // On the list already, so that whatever ends it finds it there.
-    call->phase = Call::Phase::kRunning;
-    lane.running.push_back(call);
-    call->prompt_end = static_cast<int64_t>(call->session->history.size());
+  // Ending one may put another on the list.
+  for (size_t i = 0; i < lane.starting.size(); ++i) {
+    const std::shared_ptr<Call> call = lane.starting[i];
+    TakeUpLocked(lane, call);
     if (!call->abort.ok()) {
       EndLocked(lane, call, call->abort);
       continue;
@@ -150,16 +149,24 @@ void EngineCore::AdmitLocked(Lane& lane) {
       EndLocked(lane, call, absl::OkStatus(), FinishFacts{});
     }
   }
+  lane.starting.clear();
 }
 
-absl::Status EngineCore::AdmitCallLocked(Lane& lane, const std::shared_ptr<Call>& call) {
+void EngineCore::TakeUpLocked(Lane& lane, const std::shared_ptr<Call>& call) {
+  lane.running.push_back(call);
+  call->phase = Call::Phase::kRunning;
+  call->prompt_end = static_cast<int64_t>(call->session->history.size());
+}
+
+absl::Status EngineCore::AdmitCallLocked(Lane& lane,
+                                         const std::shared_ptr<Call>& call) {
   Session& session = *call->session;
   MNEMON_RETURN_IF_ERROR(session.state.Acquire(*lane.arena));
   const int64_t before = static_cast<int64_t>(session.history.size());
   const int64_t prompt = static_cast<int64_t>(call->prompt.size());
   // A prompt that cannot be fed to its end would only take blocks from those that run.
-  int64_t needed = BlocksFor(lane, session,
-                             before + prompt - session.state.fed(*lane.arena));
+  int64_t needed =
+      BlocksFor(lane, session, before + prompt - session.state.fed(*lane.arena));
   for (const auto& other : lane.running) {
     if (other == call) continue;
     needed += BlocksFor(lane, *other->session,
@@ -171,9 +178,9 @@ absl::Status EngineCore::AdmitCallLocked(Lane& lane, const std::shared_ptr<Call>
                          call->prompt.end());
   call->prompt = {};
   call->prompt_end = before + prompt;
-  out_.Start(call->stream, {.first_index = before,
-                            .prompt_tokens = prompt,
-                            .seed = call->sampling.seed});
+  out_.Start(
+      call->stream,
+      {.first_index = before, .prompt_tokens = prompt, .seed = call->sampling.seed});
   return absl::OkStatus();
 }
 
@@ -194,7 +201,7 @@ void EngineCore::PlanLocked(Lane& lane) {
   lane.candidates.clear();
   lane.feeds.clear();
   for (const auto& call : lane.running) {
-    const SessionState& state = call->session->state;
+    const SlotState& state = call->session->state;
     Candidate candidate;
     candidate.unfed = state.Feedable(arena, call->to_feed(), call->kept());
     candidate.paused = call->stream->space() == 0;
@@ -206,8 +213,7 @@ void EngineCore::PlanLocked(Lane& lane) {
     }
     lane.candidates.push_back(candidate);
   }
-  const std::vector<Planned> plan =
-      PlanStep(lane.candidates, lane.last_served, budget);
+  const std::vector<Planned> plan = PlanStep(lane.candidates, lane.last_served, budget);
   std::vector<std::shared_ptr<Call>> starved;
   for (const Planned& planned : plan) {
     const std::shared_ptr<Call>& call = lane.running[planned.candidate];
@@ -308,7 +314,11 @@ void EngineCore::EndAll(Lane& lane, const absl::Status& status) {
       lane.queue.pop_front();
       --queued_;
     }
-    AbortStarting(lane, status);
+    for (const auto& call : lane.starting) {
+      if (call->phase == Call::Phase::kStarting) TakeUpLocked(lane, call);
+    }
+    lane.starting.clear();
+    while (!lane.running.empty()) EndLocked(lane, lane.running.back(), status);
   }
   out_.Send();
 }

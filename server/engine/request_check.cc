@@ -29,9 +29,8 @@ absl::Status CheckToken(int32_t token, size_t index, std::string_view field,
 }
 
 absl::Status TooLong(size_t tokens, int64_t limit) {
-  return InvalidField("prompt",
-                      StrCat("the prompt has ", tokens, " tokens, at most ", limit,
-                             " are taken in one call"));
+  return InvalidField("prompt", StrCat("the prompt has ", tokens, " tokens, at most ",
+                                       limit, " are taken in one call"));
 }
 
 // An error of the tokenizer, which does not know the request's field names.
@@ -65,9 +64,9 @@ absl::Status CheckCall(const GenerateRequest& request, const CallLimits& limits)
   MNEMON_RETURN_IF_ERROR(ValidateSampling(request.sampling));
   if (request.max_tokens &&
       (*request.max_tokens < 0 || *request.max_tokens > limits.max_tokens)) {
-    return InvalidField("max_tokens", StrCat("max_tokens must be from 0 to ",
-                                             limits.max_tokens, ", got ",
-                                             *request.max_tokens));
+    return InvalidField("max_tokens",
+                        StrCat("max_tokens must be from 0 to ", limits.max_tokens,
+                               ", got ", *request.max_tokens));
   }
   if (request.stop_tokens.size() > kMaxStopTokens) {
     return InvalidField("stop_token_ids",

@@ -30,8 +30,8 @@ struct CallLimits {
 // Sampling values, max_tokens and stop tokens.
 absl::Status CheckCall(const GenerateRequest& request, const CallLimits& limits);
 
-// The prompt as token ids, each below V. Text without a tokenizer (which may be null) is
-// FAILED_PRECONDITION, NO_TOKENIZER.
+// The prompt as token ids, each below V. Text without a tokenizer (which may be null)
+// is FAILED_PRECONDITION, NO_TOKENIZER.
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const Prompt& prompt,
                                                   const Tokenizer* tokenizer,
                                                   const CallLimits& limits);

@@ -13,15 +13,15 @@
 #include "absl/status/status.h"
 #include "model/sampling/sampler.h"
 #include "server/engine/request.h"
-#include "server/engine/session_state.h"
+#include "server/engine/slot_state.h"
 #include "server/engine/token_stream.h"
 
 namespace mnemon {
 
 struct Call;
 
-// Of a stateless call too: then the id is empty and it is in no table. Shared, because a
-// session may be deleted while a call runs on it.
+// Of a stateless call too: then the id is empty and it is in no table. Shared, because
+// a session may be deleted while a call runs on it.
 struct Session {
   // Constant after creation.
   std::string id;
@@ -39,7 +39,7 @@ struct Session {
   std::optional<std::chrono::steady_clock::time_point> expiry;  // at rest, with a ttl
 
   // Owned by the engine thread.
-  SessionState state;
+  SlotState state;
 };
 
 // Owned by the list of its lane that its phase names; shared with the callback of its

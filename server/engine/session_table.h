@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The named sessions: by id for look-up and paging, by expiry for dropping. Not safe for
-// concurrent use: guarded by the engine's mutex.
+// The named sessions: by id for look-up and paging, by expiry for dropping. Not safe
+// for concurrent use: guarded by the engine's mutex.
 #pragma once
 
 #include <chrono>

@@ -10,25 +10,6 @@
 namespace mnemon {
 namespace {
 
-constexpr FieldPath kTextPaths[] = {
-    {"prompt", "prompt.text"},
-    {"temperature", "sampling.temperature"},
-    {"top_k", "sampling.top_k"},
-    {"top_p", "sampling.top_p"},
-    {"seed", "sampling.seed"},
-    {"max_tokens", "stopping.max_tokens"},
-    {"stop_tokens", "stopping.stop_token_ids"},
-};
-constexpr FieldPath kTokenPaths[] = {
-    {"prompt", "prompt.tokens.ids"},
-    {"temperature", "sampling.temperature"},
-    {"top_k", "sampling.top_k"},
-    {"top_p", "sampling.top_p"},
-    {"seed", "sampling.seed"},
-    {"max_tokens", "stopping.max_tokens"},
-    {"stop_tokens", "stopping.stop_token_ids"},
-};
-
 // A field that is not available yet, and whether the request sets it.
 struct Later {
   std::string_view path;
@@ -76,6 +57,18 @@ Prompt FromPrompt(const v1::Prompt& prompt) {
                               prompt.tokens().ids().end());
 }
 
+std::string_view PromptPath(const v1::Prompt& prompt) {
+  switch (prompt.content_case()) {
+    case v1::Prompt::kText:
+      return "prompt.text";
+    case v1::Prompt::kTokens:
+      return "prompt.tokens.ids";
+    case v1::Prompt::CONTENT_NOT_SET:
+      break;
+  }
+  return "prompt";
+}
+
 v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
   switch (reason) {
     case FinishReason::kMaxTokens:
@@ -93,8 +86,12 @@ v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
 RequestScope ScopeOf(const v1::GenerateRequest& r) {
   return {.session = r.session(),
           .model = r.model(),
-          .paths = r.prompt().has_tokens() ? std::span<const FieldPath>(kTokenPaths)
-                                           : std::span<const FieldPath>(kTextPaths)};
+          .paths = {{"prompt", PromptPath(r.prompt())},
+                    {"temperature", "sampling.temperature"},
+                    {"top_k", "sampling.top_k"},
+                    {"top_p", "sampling.top_p"},
+                    {"max_tokens", "stopping.max_tokens"},
+                    {"stop_token_ids", "stopping.stop_token_ids"}}};
 }
 
 absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {

@@ -12,11 +12,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr FieldPath kCreatePaths[] = {{"id", "session_id"},
-                                      {"session", "session_id"},
-                                      {"model", "session.model"},
-                                      {"ttl", "session.ttl"}};
-
 // Ten years: far from the overflow of any clock.
 constexpr int64_t kMaxTtlSeconds = int64_t{10} * 366 * 24 * 3600;
 
@@ -71,7 +66,9 @@ absl::Status CheckDurability(const v1::Session& session) {
 RequestScope ScopeOf(const v1::CreateSessionRequest& r) {
   return {.session = SessionResource(r.session_id()),
           .model = r.session().model(),
-          .paths = kCreatePaths};
+          .paths = {{"session_id", "session_id"},
+                    {"model", "session.model"},
+                    {"ttl", "session.ttl"}}};
 }
 
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r) {

@@ -3,9 +3,9 @@
 // trailer grpc-status-details-bin. The only place on the server that knows google.rpc.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
@@ -24,7 +24,7 @@ struct FieldPath {
 struct RequestScope {
   std::string session;  // "sessions/x" or empty
   std::string model;    // "models/x" or empty
-  std::span<const FieldPath> paths;
+  std::vector<FieldPath> paths;
 };
 
 // Every error carries ErrorInfo (but CANCELLED and DEADLINE_EXCEEDED, which carry

@@ -78,7 +78,9 @@ TEST_P(RunFastWeightsTest, EqualsTheRecurrence) {
     const at::Tensor y = RunFastWeights(input, state);
     EXPECT_LE(RelativeDifference(y, at::stack(expected, 1)), 1e-12) << "T=" << time;
     EXPECT_LE(RelativeDifference(state.w, w), 1e-12) << "T=" << time;
-    if (z.defined()) EXPECT_LE(RelativeDifference(state.z, z), 1e-12);
+    if (z.defined()) {
+      EXPECT_LE(RelativeDifference(state.z, z), 1e-12);
+    }
   }
 }
 

@@ -19,7 +19,7 @@
 
 namespace mnemon {
 
-class SessionState {
+class SlotState {
  public:
   static constexpr int64_t kShadowInterval = 16;
 

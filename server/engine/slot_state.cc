@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/engine/session_state.h"
+#include "server/engine/slot_state.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,13 +8,13 @@
 
 namespace mnemon {
 
-absl::Status SessionState::Acquire(StateArena& arena) {
+absl::Status SlotState::Acquire(StateArena& arena) {
   if (held()) return absl::OkStatus();
   MNEMON_ASSIGN_OR_RETURN(slot_, arena.Acquire());
   return absl::OkStatus();
 }
 
-void SessionState::Release(StateArena& arena) {
+void SlotState::Release(StateArena& arena) {
   if (!held()) return;
   arena.Release(slot_);
   slot_ = -1;
@@ -22,16 +22,16 @@ void SessionState::Release(StateArena& arena) {
   spare_ = {};
 }
 
-int64_t SessionState::fed(const StateArena& arena) const {
+int64_t SlotState::fed(const StateArena& arena) const {
   return held() ? arena.length(slot_) : 0;
 }
 
-int64_t SessionState::bytes(const StateArena& arena) const {
+int64_t SlotState::bytes(const StateArena& arena) const {
   return held() ? arena.bytes_used(slot_) : 0;
 }
 
-int64_t SessionState::Feedable(const StateArena& arena, int64_t history,
-                               int64_t kept) const {
+int64_t SlotState::Feedable(const StateArena& arena, int64_t history,
+                            int64_t kept) const {
   const int64_t fed = arena.length(slot_);
   const int64_t earliest = kept - 1;  // the least fed() that a cut can ask for
   if (arena.spec().fixed_elements() == 0 || history <= earliest) return history - fed;
@@ -41,7 +41,7 @@ int64_t SessionState::Feedable(const StateArena& arena, int64_t history,
   return std::min(history, next > fed ? next : fed + kShadowInterval) - fed;
 }
 
-void SessionState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
+void SlotState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
   const int64_t fed = arena.length(slot_);
   const int64_t earliest = kept - 1;
   if (arena.spec().fixed_elements() == 0) {
@@ -65,7 +65,7 @@ void SessionState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
   arena.SetFloor(slot_, shadows_.empty() ? fed : shadows_.front().position);
 }
 
-void SessionState::CutBack(StateArena& arena, int64_t history) {
+void SlotState::CutBack(StateArena& arena, int64_t history) {
   if (!held()) return;
   const int64_t target = std::max<int64_t>(0, history - 1);
   if (arena.length(slot_) <= target) return;
@@ -77,7 +77,7 @@ void SessionState::CutBack(StateArena& arena, int64_t history) {
   RestoreNewest(arena);
 }
 
-void SessionState::Settle(StateArena& arena, int64_t history) {
+void SlotState::Settle(StateArena& arena, int64_t history) {
   if (!held()) return;
   CutBack(arena, history);
   shadows_ = {};
@@ -85,7 +85,7 @@ void SessionState::Settle(StateArena& arena, int64_t history) {
   arena.SetFloor(slot_, arena.length(slot_));
 }
 
-void SessionState::Distrust(StateArena& arena, int64_t position) {
+void SlotState::Distrust(StateArena& arena, int64_t position) {
   if (arena.spec().fixed_elements() == 0) {
     if (arena.length(slot_) > position) arena.Truncate(slot_, position);
     return;
@@ -94,18 +94,18 @@ void SessionState::Distrust(StateArena& arena, int64_t position) {
   RestoreNewest(arena);
 }
 
-int64_t SessionState::NewestShadow() const {
+int64_t SlotState::NewestShadow() const {
   return shadows_.empty() ? 0 : shadows_.back().position;
 }
 
-void SessionState::DropShadowsAfter(int64_t position) {
+void SlotState::DropShadowsAfter(int64_t position) {
   while (!shadows_.empty() && shadows_.back().position > position) {
     spare_.push_back(std::move(shadows_.back().values));
     shadows_.pop_back();
   }
 }
 
-void SessionState::RestoreNewest(StateArena& arena) {
+void SlotState::RestoreNewest(StateArena& arena) {
   if (shadows_.empty()) {
     arena.Reset(slot_);
     return;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The conversation behind `mnemon chat`, apart from terminal and signals.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/client.h"
+
+namespace mnemon::client {
+
+struct ChatOptions {
+  std::string model;
+  std::string session;  // a name: continued or created, and kept; empty: a new one
+  bool keep = false;    // keep a new one too
+  bool terminal = false;
+  GenerateOptions generate;  // sampling only
+};
+
+struct ChatPorts {
+  // The next line; nullopt at the end. `more`: inside a text of several lines.
+  std::function<std::optional<std::string>(bool more)> read_line;
+  // Before an answer begins; and whether the present one, or the chat, shall end.
+  std::function<void()> begin_answer;
+  std::function<bool()> stop_answer;
+  std::function<bool()> stop_chat;
+  std::ostream& out;   // answers
+  std::ostream& note;  // everything else
+};
+
+// Reads lines until the end or /bye. A line is fed as it is typed; lines between """
+// are fed as one text. Deletes the session at the end unless it is to be kept. Without
+// a terminal the first error of a turn is also the result; UNAVAILABLE ends the chat.
+absl::Status RunChat(Client& client, const ChatOptions& options,
+                     const ChatPorts& ports);
+
+}  // namespace mnemon::client

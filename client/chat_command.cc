@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "client/chat.h"
+#include "client/commands.h"
+#include "client/interrupts.h"
+#include "client/line_reader.h"
+#include "client/sampling_flags.h"
+
+namespace mnemon::client {
+namespace {
+
+struct ChatFlags {
+  ClientOptions client;
+  ChatOptions chat;
+};
+
+absl::Status Run(ChatFlags& flags) {
+  Interrupts interrupts;
+  std::unique_ptr<Client> client = Client::Connect(flags.client);
+  interrupts.SetAction([&] { client->CancelGenerate(); });
+  LineReader lines(STDIN_FILENO, interrupts.terminated_fd());
+  flags.chat.terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+  const ChatPorts ports{
+      .read_line =
+          [&](bool more) {
+            if (flags.chat.terminal)
+              std::cout << (more ? "... " : ">>> ") << std::flush;
+            return lines.Next();
+          },
+      .begin_answer = [&] { interrupts.Reset(); },
+      .stop_answer = [&] { return interrupts.interrupted(); },
+      .stop_chat = [&] { return interrupts.terminated(); },
+      .out = std::cout,
+      .note = std::cerr,
+  };
+  absl::Status status = RunChat(*client, flags.chat, ports);
+  interrupts.SetAction(nullptr);
+  return status;
+}
+
+}  // namespace
+
+void AddChatCommand(CommandLine& line) {
+  auto flags = std::make_shared<ChatFlags>();
+  CLI::App& command = line.AddCommand(
+      "chat", "Talks to a model that remembers; /help inside.",
+      {"mnemon chat", "mnemon chat --session anna   # continued next time",
+       "printf 'Hello.\\nAnd then?\\n' | mnemon chat --max-tokens 80"},
+      [flags] { return Run(*flags); });
+  AddServerFlag(command, flags->client);
+  command.add_option("--model", flags->chat.model,
+                     "Model; not needed when the server has one");
+  command.add_option("--session", flags->chat.session,
+                     "Session to continue, or to create; it is kept");
+  command.add_flag("--keep", flags->chat.keep, "Keep the new session at the end");
+  AddSamplingFlags(command, flags->chat.generate);
+}
+
+}  // namespace mnemon::client

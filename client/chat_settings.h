@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// /set and /show of the chat.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "client/client.h"
+
+namespace mnemon::client {
+
+// "NAME VALUE"; VALUE "-" = the server's default. INVALID_ARGUMENT names what is wrong.
+absl::Status ApplySetting(std::string_view text, GenerateOptions& options);
+
+// One line per setting.
+std::string DescribeSettings(const GenerateOptions& options);
+
+}  // namespace mnemon::client

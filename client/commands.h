@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// The subcommands of mnemon: each adds itself with its options. Called once, from main.
+#pragma once
+
+#include "base/command_line.h"
+
+namespace mnemon::client {
+
+void AddGenerateCommand(CommandLine& line);
+void AddChatCommand(CommandLine& line);
+void AddModelsCommand(CommandLine& line);
+void AddSessionsCommand(CommandLine& line);
+void AddHealthCommand(CommandLine& line);
+
+}  // namespace mnemon::client

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "client/client.h"
+#include "client/commands.h"
+#include "client/describe_error.h"
+#include "client/interrupts.h"
+#include "client/sampling_flags.h"
+
+namespace mnemon::client {
+namespace {
+
+struct GenerateFlags {
+  ClientOptions client;
+  GenerateOptions generate;
+  std::string prompt_file;
+  bool ids = false;
+  bool stats = false;
+};
+
+absl::StatusOr<std::string> ReadPromptFile(const std::string& path) {
+  // What one message of the server takes.
+  constexpr size_t kMaxBytes = size_t{4} << 20;
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::istream& input = path == "-" ? std::cin : file;
+  if (!input) return absl::NotFoundError(StrCat("cannot open ", Quoted(path)));
+  std::string text(kMaxBytes + 1, '\0');
+  input.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (input.bad()) return absl::DataLossError(StrCat("cannot read ", Quoted(path)));
+  text.resize(static_cast<size_t>(input.gcount()));
+  if (text.size() > kMaxBytes) {
+    return absl::InvalidArgumentError(
+        StrCat(Quoted(path), " has more than ", kMaxBytes, " bytes"));
+  }
+  return text;
+}
+
+// Prints what comes. Text goes out as it is, but not to a terminal.
+class Output {
+ public:
+  explicit Output(bool ids) : ids_(ids), terminal_(isatty(STDOUT_FILENO) == 1) {}
+
+  // False when nobody reads standard output any more.
+  bool Print(const GenerateChunk& chunk) {
+    std::string text = ids_ ? Ids(chunk) : chunk.text;
+    if (terminal_) text = ForTerminal(text);
+    text_seen_ = text_seen_ || !chunk.text.empty();
+    return Write(text);
+  }
+
+  void Finish() {
+    if (ids_ || terminal_) Write("\n");
+  }
+
+  bool text_seen() const { return text_seen_; }
+
+ private:
+  std::string Ids(const GenerateChunk& chunk) {
+    std::string text;
+    for (int32_t id : chunk.tokens) {
+      text += StrCat(first_ ? "" : ",", id);
+      first_ = false;
+    }
+    return text;
+  }
+
+  static bool Write(const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return std::fflush(stdout) == 0;
+  }
+
+  const bool ids_;
+  const bool terminal_;
+  bool first_ = true;
+  bool text_seen_ = false;
+};
+
+double Seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+void PrintStats(const GenerateResult& result) {
+  const double generating = Seconds(result.total_time - result.time_to_first_token);
+  const auto gaps = static_cast<double>(result.generated_tokens - 1);
+  std::fprintf(
+      stderr,
+      "prompt %lld tokens; generated %lld tokens in %.3f s (%.1f tokens/s); "
+      "first token after %.3f s; seed %llu; finished: %s\n",
+      static_cast<long long>(result.prompt_tokens),
+      static_cast<long long>(result.generated_tokens), Seconds(result.total_time),
+      gaps > 0 && generating > 0 ? gaps / generating : 0.0,
+      Seconds(result.time_to_first_token), static_cast<unsigned long long>(result.seed),
+      result.finish_reason.c_str());
+}
+
+absl::Status Run(GenerateFlags& flags) {
+  if (!flags.prompt_file.empty()) {
+    MNEMON_ASSIGN_OR_RETURN(flags.generate.text, ReadPromptFile(flags.prompt_file));
+  }
+  Interrupts interrupts;
+  std::unique_ptr<Client> client = Client::Connect(flags.client);
+  interrupts.SetAction([&] { client->CancelGenerate(); });
+  Output output(flags.ids);
+  absl::StatusOr<GenerateResult> result =
+      client->Generate(flags.generate, [&](const GenerateChunk& chunk) {
+        return !interrupts.interrupted() && output.Print(chunk);
+      });
+  interrupts.SetAction(nullptr);
+  output.Finish();
+  if (!result.ok()) return Described(result.status());
+  if (flags.stats) PrintStats(*result);
+  if (!flags.ids && !output.text_seen() && result->generated_tokens > 0) {
+    std::fprintf(stderr, "mnemon: the model has no text for these tokens: use --ids\n");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddGenerateCommand(CommandLine& line) {
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::App& command = line.AddCommand(
+      "generate", "Streams what follows a prompt to standard output; Ctrl-C stops it.",
+      {"mnemon generate --prompt 'Once upon a time' --max-tokens 200",
+       "mnemon generate --prompt-file story.txt --temperature 0.8 --top-p 0.95 --stats",
+       "mnemon generate --session anna --prompt 'And then'   # anna's memory continues",
+       "mnemon generate --tokens 1,2,3 --temperature 0 --ids"},
+      [flags] { return Run(*flags); });
+  AddServerFlag(command, flags->client);
+  command.add_option("--model", flags->generate.model,
+                     "Model; not needed when the server has one");
+  command.add_option("--session", flags->generate.session,
+                     "Session whose memory continues; without one nothing is kept");
+  CLI::Option* text =
+      command.add_option("--prompt", flags->generate.text, "Text to feed");
+  CLI::Option* file =
+      command.add_option("--prompt-file", flags->prompt_file,
+                         "File with the text to feed; - = standard input");
+  CLI::Option* tokens =
+      command
+          .add_option("--tokens", flags->generate.tokens, "Token ids to feed: 1,2,3")
+          ->delimiter(',');
+  text->excludes(file)->excludes(tokens);
+  file->excludes(tokens);
+  AddSamplingFlags(command, flags->generate);
+  command
+      .add_option("--stop-token", flags->generate.stop_tokens,
+                  "Token ids that end it: 1,2,3")
+      ->delimiter(',');
+  command.add_flag("--ids", flags->ids, "Print token ids in place of text");
+  command.add_flag("--stats", flags->stats,
+                   "Print counts, times and seed to standard error at the end");
+}
+
+}  // namespace mnemon::client

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "client/interrupts.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace mnemon::client {
+
+Interrupts::Interrupts() {
+  MNEMON_CHECK(pipe2(fds_, O_CLOEXEC) == 0);
+  thread_ = std::thread([this] { Listen(); });
+}
+
+Interrupts::~Interrupts() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  pthread_kill(thread_.native_handle(), SIGTERM);
+  thread_.join();
+  close(fds_[0]);
+  close(fds_[1]);
+}
+
+void Interrupts::SetAction(std::function<void()> action) {
+  std::lock_guard lock(mutex_);
+  action_ = std::move(action);
+}
+
+bool Interrupts::interrupted() const {
+  std::lock_guard lock(mutex_);
+  return interrupted_ || terminated_;
+}
+
+bool Interrupts::terminated() const {
+  std::lock_guard lock(mutex_);
+  return terminated_;
+}
+
+void Interrupts::Reset() {
+  std::lock_guard lock(mutex_);
+  interrupted_ = false;
+}
+
+void Interrupts::Listen() {
+  while (true) {
+    const int signal = waiter_.Wait();
+    std::function<void()> action;
+    {
+      std::lock_guard lock(mutex_);
+      if (ending_) return;
+      interrupted_ = true;
+      if (signal == SIGTERM && !std::exchange(terminated_, true)) {
+        // One byte always fits into an empty pipe.
+        MNEMON_CHECK(write(fds_[1], "t", 1) == 1);
+      }
+      action = action_;
+    }
+    if (action) action();
+  }
+}
+
+}  // namespace mnemon::client

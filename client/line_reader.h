@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace mnemon::client {
+
+// Lines from a descriptor, until it ends or another descriptor becomes readable. One
+// thread.
+class LineReader {
+ public:
+  LineReader(int input, int stop) : input_(input), stop_(stop) {}
+
+  // The next line without its end; nullopt at the end. A line is cut at 4 MiB.
+  std::optional<std::string> Next();
+
+ private:
+  bool Fill();
+
+  const int input_;
+  const int stop_;
+  std::string buffer_;
+  bool ended_ = false;
+};
+
+}  // namespace mnemon::client

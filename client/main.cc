@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+#include "base/command_line.h"
+#include "base/process.h"
+#include "client/client.h"
+#include "client/commands.h"
+
+int main(int argc, char** argv) {
+  mnemon::InitProcess();
+  mnemon::CommandLine line(
+      "mnemon", "Talks to a mnemon server.",
+      {"mnemon generate --prompt 'Once upon a time' --max-tokens 200", "mnemon chat",
+       "mnemon models --server 127.0.0.1:50051", "mnemon sessions list",
+       "mnemon health --service mnemon.v1.Generation"},
+      mnemon::VersionText("mnemon", mnemon::client::Client::LibraryVersion()));
+  mnemon::client::AddGenerateCommand(line);
+  mnemon::client::AddChatCommand(line);
+  mnemon::client::AddModelsCommand(line);
+  mnemon::client::AddSessionsCommand(line);
+  mnemon::client::AddHealthCommand(line);
+  return line.Run(argc, argv);
+}

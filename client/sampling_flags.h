@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// What several commands share: the server's address, sampling, and text on a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "client/client.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mnemon::client {
+
+// Tokens per answer where nobody says otherwise: people watch.
+inline constexpr int32_t kDefaultMaxTokens = 256;
+
+void AddServerFlag(CLI::App& command, ClientOptions& options);
+void AddSamplingFlags(CLI::App& command, GenerateOptions& options);
+
+// `text` as it may be shown on a terminal: control characters but line ends and tabs
+// are escaped, because a model can write any.
+std::string ForTerminal(std::string_view text);
+
+}  // namespace mnemon::client

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// From gRPC's statuses with google.rpc details to ours.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace mnemon::client {
+
+// Code and text, and the typed payload when the details are there.
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+}  // namespace mnemon::client
