@@ -22,6 +22,7 @@
 #include "train/sample_text.h"
 #include "train/schedule.h"
 #include "train/stop_signal.h"
+#include "train/team.h"
 #include "train/text_task.h"
 #include "train/training_state.h"
 
@@ -30,15 +31,16 @@ namespace {
 
 class Run {
  public:
-  Run(const FitOptions& options, const TextTask& task, RunDirectory directory,
-      const StopSignal& stop)
+  Run(const FitOptions& options, const TextTask& task, Team& team,
+      RunDirectory directory, const StopSignal& stop)
       : options_(options),
         config_(options.config),
         task_(task),
+        team_(team),
         directory_(std::move(directory)),
         stop_(stop) {}
 
-  absl::Status Start(std::optional<TrainingState> saved, int threads);
+  absl::Status Start(std::optional<TrainingState> saved);
   absl::Status Train();
 
  private:
@@ -57,6 +59,7 @@ class Run {
   const FitOptions& options_;
   TrainConfig config_;
   const TextTask& task_;
+  Team& team_;
   RunDirectory directory_;
   const StopSignal& stop_;
   const Clock& clock_ = Clock::Real();
@@ -69,9 +72,9 @@ class Run {
   std::optional<Progress> progress_;
 };
 
-absl::Status Run::Start(std::optional<TrainingState> saved, int threads) {
-  MNEMON_ASSIGN_OR_RETURN(learner_, Learner::Create(config_, task_));
-  state_.threads = threads;
+absl::Status Run::Start(std::optional<TrainingState> saved) {
+  MNEMON_ASSIGN_OR_RETURN(learner_, Learner::Create(config_, task_, team_));
+  state_.threads = team_.size();
   state_.text_sha256 = task_.sha256;
   if (saved) {
     state_ = *saved;
@@ -91,7 +94,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved, int threads) {
       "%d updates per epoch; %d threads",
       config_.model.architecture, learner_->parameter_count(), task_.train.size(),
       task_.validation.size(), config_.model.vocab, learner_->updates_per_epoch(),
-      threads));
+      team_.size()));
   if (saved) {
     progress_->Say(StrCat("resumed at update ", state_.steps, " of ", state_.planned));
     return absl::OkStatus();
@@ -104,9 +107,9 @@ absl::Status Run::Start(std::optional<TrainingState> saved, int threads) {
 }
 
 absl::Status Run::PlanUpdates() {
-  MNEMON_ASSIGN_OR_RETURN(
-      Plan plan,
-      MakePlan(config_, task_, learner_->updates_per_epoch(), Seconds(), clock_));
+  MNEMON_ASSIGN_OR_RETURN(Plan plan,
+                          MakePlan(config_, task_, team_, learner_->updates_per_epoch(),
+                                   Seconds(), clock_));
   state_.planned = plan.updates;
   stop_seconds_ = plan.stop_seconds;
   progress_.emplace(clock_, 0, plan.updates);
@@ -261,11 +264,13 @@ absl::Status Fit(const FitOptions& options) {
                   ? static_cast<int>(saved->threads)
                   : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
-  InitTensorRuntime(threads);
+  // Each thread of the team runs whole operations.
+  InitTensorRuntime(1);
+  Team team(threads);
   FitOptions complete = options;
   complete.config.model.vocab = task.tokenizer->size();
-  Run run(complete, task, std::move(directory), stop);
-  MNEMON_RETURN_IF_ERROR(run.Start(std::move(saved), threads));
+  Run run(complete, task, team, std::move(directory), stop);
+  MNEMON_RETURN_IF_ERROR(run.Start(std::move(saved)));
   return run.Train();
 }
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <numeric>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
@@ -26,17 +28,19 @@ constexpr char kCarryFile[] = "training/carry.safetensors";
 // Tokens of the validation text that start a sample when no prompt is set.
 constexpr size_t kDefaultPrompt = 16;
 
-at::Tensor IdTensor(const std::vector<int64_t>& ids, int64_t rows, int64_t columns) {
+at::Tensor IdTensor(const int64_t* ids, int64_t rows, int64_t columns) {
   at::Tensor tensor = at::empty({rows, columns}, at::kLong);
-  std::memcpy(tensor.data_ptr<int64_t>(), ids.data(), ids.size() * sizeof(int64_t));
+  std::memcpy(tensor.data_ptr<int64_t>(), ids, rows * columns * sizeof(int64_t));
   return tensor;
 }
 
-// Dropout's random numbers are a function of (seed, update): nothing to save.
-at::Generator DropoutGenerator(uint64_t seed, int64_t update) {
-  const auto word = Philox4x32(
-      {static_cast<uint32_t>(update), static_cast<uint32_t>(update >> 32), 0, 3},
-      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+// Dropout's random numbers are a function of (seed, update, worker): nothing to save.
+at::Generator DropoutGenerator(uint64_t seed, int64_t update, int worker) {
+  constexpr uint32_t kDropout = 3;  // beside the purposes of the loader
+  const auto word =
+      Philox4x32({static_cast<uint32_t>(update), static_cast<uint32_t>(update >> 32),
+                  static_cast<uint32_t>(worker), kDropout},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return at::detail::createCPUGenerator((uint64_t{word[1]} << 32) | word[0]);
 }
 
@@ -72,84 +76,134 @@ absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& config,
-                                                         const TextTask& task) {
+                                                         const TextTask& task,
+                                                         Team& team) {
   MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, EncodePrompt(config, task));
   const auto seed = static_cast<uint64_t>(config.seed);
   MNEMON_ASSIGN_OR_RETURN(
       auto training, MakeLoader(task.train, config.data, LoaderUse::kTraining, seed));
   MNEMON_ASSIGN_OR_RETURN(auto validation, MakeLoader(task.validation, config.data,
                                                       LoaderUse::kValidation, seed));
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config.model));
-  InitialiseWeights(*model, config.init, seed);
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> first, MakeModel(config.model));
+  InitialiseWeights(*first, config.init, seed);
+  Parameters parameters(*first);
+  std::vector<Worker> workers(team.size());
+  for (Worker& worker : workers) {
+    if (first != nullptr) {
+      worker.model = std::move(first);
+    } else {
+      MNEMON_ASSIGN_OR_RETURN(worker.model, MakeModel(config.model));
+    }
+    worker.gradients = parameters.Bind(*worker.model);
+  }
   return std::unique_ptr<Learner>(
-      new Learner(config, task, std::move(model), std::move(training),
-                  std::move(validation), std::move(prompt)));
+      new Learner(config, task, team, std::move(parameters), std::move(workers),
+                  std::move(training), std::move(validation), std::move(prompt)));
 }
 
-Learner::Learner(const TrainConfig& config, const TextTask& task,
-                 std::unique_ptr<Model> model, std::unique_ptr<Loader> training,
-                 std::unique_ptr<Loader> validation, std::vector<int32_t> prompt)
+Learner::Learner(const TrainConfig& config, const TextTask& task, Team& team,
+                 Parameters parameters, std::vector<Worker> workers,
+                 std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
+                 std::vector<int32_t> prompt)
     : config_(config),
       task_(task),
-      model_(std::move(model)),
-      parameters_(*model_),
-      optimiser_(config.optimiser, parameters_.values(), parameters_.gradients()),
+      team_(team),
+      parameters_(std::move(parameters)),
+      workers_(std::move(workers)),
+      optimiser_(config.optimiser, parameters_.values(), workers_[0].gradients),
       training_(std::move(training)),
       validation_(std::move(validation)),
-      prompt_(std::move(prompt)) {}
+      prompt_(std::move(prompt)),
+      carries_(team.size()) {}
 
-absl::StatusOr<at::Tensor> Learner::Loss(const Batch& batch,
-                                         const ForwardOptions& options,
-                                         Carry& carry) const {
+absl::StatusOr<at::Tensor> Learner::PartOfLoss(const Batch& batch, int worker,
+                                               const ForwardOptions& options,
+                                               Carry& carry) const {
   // A growing memory has an end; a pass longer than that starts it afresh.
-  const int64_t room = model_->carry_spec().max_positions() - carry.position;
+  const int64_t room = model().carry_spec().max_positions() - carry.position;
   if (batch.fresh || room < batch.columns) carry = Carry();
+  const Part rows = PartOf(batch.rows, worker, team_.size());
+  const auto part = [&](const std::vector<int64_t>& ids) {
+    return IdTensor(ids.data() + rows.begin * batch.columns, rows.size(),
+                    batch.columns);
+  };
   MNEMON_ASSIGN_OR_RETURN(
       ForwardResult result,
-      model_->Forward(IdTensor(batch.inputs, batch.rows, batch.columns), carry,
-                      options));
+      workers_[worker].model->Forward(part(batch.inputs), carry, options));
   // Shuffled windows do not continue each other.
   const bool keep = config_.data.loader == LoaderKind::kSequential;
   carry = keep ? result.carry.Detached() : Carry();
-  return at::cross_entropy_loss(
-      result.logits.flatten(0, 1),
-      IdTensor(batch.targets, batch.rows, batch.columns).flatten());
+  const double weight =
+      static_cast<double>(rows.size()) / static_cast<double>(batch.rows);
+  return at::cross_entropy_loss(result.logits.flatten(0, 1),
+                                part(batch.targets).flatten()) *
+         weight;
 }
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   const Batch batch = training_->Next();
-  ForwardOptions options;
-  options.dropout =
-      DropoutGenerator(static_cast<uint64_t>(config_.seed), optimiser_.steps());
-  parameters_.ZeroGradients();
-  MNEMON_ASSIGN_OR_RETURN(at::Tensor loss, Loss(batch, options, carry_));
-  UpdateResult result = {.loss = loss.item<double>(),
-                         .tokens = batch.rows * batch.columns};
-  loss.backward();
-  result.gradient_norm = parameters_.ClipGradients(config_.clip);
+  std::vector<double> losses(workers_.size());
+  MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) -> absl::Status {
+    workers_[w].gradients.zero_();
+    if (PartOf(batch.rows, w, team_.size()).size() == 0) return absl::OkStatus();
+    ForwardOptions options;
+    options.dropout =
+        DropoutGenerator(static_cast<uint64_t>(config_.seed), optimiser_.steps(), w);
+    MNEMON_ASSIGN_OR_RETURN(at::Tensor loss,
+                            PartOfLoss(batch, w, options, carries_[w]));
+    losses[w] = loss.item<double>();
+    loss.backward();
+    return absl::OkStatus();
+  }));
+  at::Tensor gradients = workers_[0].gradients;
+  const auto slice = [&](const at::Tensor& buffer, int w) {
+    const Part part = PartOf(buffer.numel(), w, team_.size());
+    return buffer.narrow(0, part.begin, part.size());
+  };
+  MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) {
+    for (size_t other = 1; other < workers_.size(); ++other) {
+      slice(gradients, w).add_(slice(workers_[other].gradients, w));
+    }
+    return absl::OkStatus();
+  }));
+  const UpdateResult result = {
+      .loss = std::accumulate(losses.begin(), losses.end(), 0.0),
+      .gradient_norm = ClipGradients(gradients, config_.clip),
+      .tokens = batch.rows * batch.columns};
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
     return absl::OutOfRangeError(StrCat(
         "the loss is ", result.loss, " and the gradient norm ", result.gradient_norm));
   }
-  optimiser_.Step(lr);
+  optimiser_.BeginStep();
+  MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) {
+    const Part part = PartOf(gradients.numel(), w, team_.size());
+    optimiser_.Apply(lr, part.begin, part.end);
+    return absl::OkStatus();
+  }));
   return result;
 }
 
-absl::StatusOr<double> Learner::Validate() const {
-  c10::AutoGradMode no_graph(false);
+absl::StatusOr<double> Learner::Validate() {
   const int64_t available = validation_->batches_per_pass();
   const int64_t wanted = config_.validation_batches;
   const int64_t count = wanted == 0 ? available : std::min(wanted, available);
   // Batches that continue each other cannot be picked here and there.
   const bool spread = config_.data.loader == LoaderKind::kShuffled;
-  Carry carry;
+  Carries carries(workers_.size());
   double sum = 0;
   int64_t tokens = 0;
   for (int64_t i = 0; i < count; ++i) {
-    Batch batch = validation_->Get(0, spread ? i * available / count : i);
-    MNEMON_ASSIGN_OR_RETURN(at::Tensor loss, Loss(batch, {}, carry));
+    const Batch batch = validation_->Get(0, spread ? i * available / count : i);
+    std::vector<double> losses(workers_.size());
+    MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) -> absl::Status {
+      c10::AutoGradMode no_graph(false);
+      if (PartOf(batch.rows, w, team_.size()).size() == 0) return absl::OkStatus();
+      MNEMON_ASSIGN_OR_RETURN(at::Tensor loss, PartOfLoss(batch, w, {}, carries[w]));
+      losses[w] = loss.item<double>();
+      return absl::OkStatus();
+    }));
     const int64_t n = batch.rows * batch.columns;
-    sum += loss.item<double>() * static_cast<double>(n);
+    sum += std::accumulate(losses.begin(), losses.end(), 0.0) * static_cast<double>(n);
     tokens += n;
   }
   return sum / static_cast<double>(tokens);
@@ -163,12 +217,12 @@ absl::StatusOr<std::string> Learner::Sample() const {
   std::vector<int32_t> text = prompt_;
   std::vector<int64_t> input(prompt_.begin(), prompt_.end());
   Carry carry;
-  const int64_t limit = model_->carry_spec().max_positions();
+  const int64_t limit = model().carry_spec().max_positions();
   for (int64_t i = 0; i < config_.sample.tokens; ++i) {
     const auto length = static_cast<int64_t>(input.size());
     if (length > limit - carry.position) break;
     MNEMON_ASSIGN_OR_RETURN(ForwardResult result,
-                            model_->Forward(IdTensor(input, 1, length), carry));
+                            model().Forward(IdTensor(input.data(), 1, length), carry));
     carry = std::move(result.carry);
     const at::Tensor last =
         result.logits.select(0, 0).select(0, length - 1).contiguous();
@@ -182,26 +236,31 @@ absl::StatusOr<std::string> Learner::Sample() const {
   return task_.tokenizer->Decode(text);
 }
 
-int64_t Learner::parameter_count() const { return CountParameters(*model_); }
+int64_t Learner::parameter_count() const { return CountParameters(*workers_[0].model); }
 
 absl::Status Learner::Save(CheckpointContent& content) const {
-  content["config.json"] = ConfigToJson(model_->config());
+  content["config.json"] = ConfigToJson(model().config());
   content["tokenizer.json"] = task_.tokenizer->ToJson();
-  MNEMON_ASSIGN_OR_RETURN(content["model.safetensors"], FormatWeights(*model_));
+  MNEMON_ASSIGN_OR_RETURN(content["model.safetensors"],
+                          FormatWeights(*workers_[0].model));
   NamedTensors optimiser;
   for (const auto& [name, buffer] : optimiser_.Buffers()) {
     NamedTensors slices = parameters_.Slices(buffer, name + ".");
     optimiser.insert(optimiser.end(), slices.begin(), slices.end());
   }
   MNEMON_ASSIGN_OR_RETURN(content[kOptimiserFile], FormatTensors(optimiser));
-  if (carry_.fresh()) return absl::OkStatus();
+  if (carries_[0].fresh()) return absl::OkStatus();
   // The position is a tensor of its own, so that the file is complete.
-  NamedTensors carry = {{"position", IdTensor({carry_.position}, 1, 1)}};
-  for (size_t i = 0; i < carry_.tensors.size(); ++i) {
-    carry.emplace_back(StrCat("carry.", model_->carry_spec().entries[i].name),
-                       carry_.tensors[i].contiguous());
+  NamedTensors saved = {{"position", IdTensor(&carries_[0].position, 1, 1)}};
+  for (size_t i = 0; i < carries_[0].tensors.size(); ++i) {
+    std::vector<at::Tensor> parts;
+    for (const Carry& carry : carries_) {
+      if (!carry.fresh()) parts.push_back(carry.tensors[i]);
+    }
+    saved.emplace_back(StrCat("carry.", model().carry_spec().entries[i].name),
+                       at::cat(parts, 0));
   }
-  MNEMON_ASSIGN_OR_RETURN(content[kCarryFile], FormatTensors(carry));
+  MNEMON_ASSIGN_OR_RETURN(content[kCarryFile], FormatTensors(saved));
   return absl::OkStatus();
 }
 
@@ -217,17 +276,23 @@ absl::Status Learner::LoadCarry(const std::string& file) {
   MNEMON_ASSIGN_OR_RETURN(Safetensors saved, Safetensors::FromBytes(file));
   at::Tensor position = at::empty({1, 1}, at::kLong);
   MNEMON_RETURN_IF_ERROR(CopyNamed(saved, {{"position", position}}));
-  Carry carry;
-  carry.position = position.item<int64_t>();
-  for (const StateEntry& entry : model_->carry_spec().entries) {
+  for (const StateEntry& entry : model().carry_spec().entries) {
     const std::string name = StrCat("carry.", entry.name);
     const TensorInfo* info = saved.Find(name);
-    if (info == nullptr)
-      return absl::DataLossError(StrCat("tensor ", name, " is missing"));
-    MNEMON_ASSIGN_OR_RETURN(at::Tensor tensor, ToTensor(saved, *info));
-    carry.tensors.push_back(tensor);
+    if (info == nullptr || info->shape.empty() ||
+        info->shape[0] != config_.data.batch) {
+      return absl::DataLossError(
+          StrCat("tensor ", name, " is missing or of wrong shape"));
+    }
+    MNEMON_ASSIGN_OR_RETURN(at::Tensor all, ToTensor(saved, *info));
+    for (int w = 0; w < team_.size(); ++w) {
+      const Part rows = PartOf(config_.data.batch, w, team_.size());
+      if (rows.size() == 0) continue;
+      carries_[w].position = position.item<int64_t>();
+      carries_[w].tensors.push_back(
+          all.narrow(0, rows.begin, rows.size()).contiguous());
+    }
   }
-  carry_ = std::move(carry);
   return absl::OkStatus();
 }
 
@@ -249,7 +314,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   MNEMON_RETURN_IF_ERROR(LoadOptimiser(optimiser));
   optimiser_.set_steps(updates);
   training_->Seek(cursor);
-  carry_ = Carry();
+  carries_.assign(workers_.size(), Carry());
   absl::StatusOr<std::string> carry = ReadTrainingFile(dir, kCarryFile);
   if (absl::IsNotFound(carry.status())) return absl::OkStatus();
   MNEMON_RETURN_IF_ERROR(carry.status());

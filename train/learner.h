@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@
 #include "train/loader.h"
 #include "train/optimiser.h"
 #include "train/parameters.h"
+#include "train/team.h"
 #include "train/text_task.h"
 
 namespace mnemon {
@@ -28,19 +30,22 @@ struct UpdateResult {
 };
 
 // Owned by one thread.
+// Owned by one thread; works on those of its team, which share out the rows of a batch.
 class Learner {
  public:
   // Initialises the model from config.seed. config.model.vocab is
-  // task.tokenizer->size(). `task` must outlive the learner. INVALID_ARGUMENT for a
-  // text that is too short, RESOURCE_EXHAUSTED when memory does not suffice.
+  // task.tokenizer->size(). `task` and `team` must outlive the learner.
+  // INVALID_ARGUMENT for a text that is too short, RESOURCE_EXHAUSTED when memory does
+  // not suffice.
   static absl::StatusOr<std::unique_ptr<Learner>> Create(const TrainConfig& config,
-                                                         const TextTask& task);
+                                                         const TextTask& task,
+                                                         Team& team);
 
   // The next batch, forward, backward, clip, optimiser with rate `lr`. OUT_OF_RANGE
   // when loss or gradient is not finite; the weights are then unchanged.
   absl::StatusOr<UpdateResult> Update(double lr);
   // Mean cross-entropy over the validation batches, in nats.
-  absl::StatusOr<double> Validate() const;
+  absl::StatusOr<double> Validate();
   // The prompt and what the model says after it.
   absl::StatusOr<std::string> Sample() const;
 
@@ -55,25 +60,38 @@ class Learner {
                     const LoaderCursor& cursor);
 
  private:
-  Learner(const TrainConfig& config, const TextTask& task, std::unique_ptr<Model> model,
+  // What one thread needs: a model bound to the shared weights, and its gradients.
+  struct Worker {
+    std::unique_ptr<Model> model;
+    at::Tensor gradients;
+  };
+  // One carry per worker, for its rows.
+  using Carries = std::vector<Carry>;
+
+  Learner(const TrainConfig& config, const TextTask& task, Team& team,
+          Parameters parameters, std::vector<Worker> workers,
           std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
           std::vector<int32_t> prompt);
 
-  // The logits of `batch` after `carry`, which becomes that of the next batch.
-  absl::StatusOr<at::Tensor> Loss(const Batch& batch, const ForwardOptions& options,
-                                  Carry& carry) const;
+  const Model& model() const { return *workers_[0].model; }
+  // The worker's part of the mean loss of `batch` after `carry`, which becomes that of
+  // the next batch. REQUIRES: the part has rows.
+  absl::StatusOr<at::Tensor> PartOfLoss(const Batch& batch, int worker,
+                                        const ForwardOptions& options,
+                                        Carry& carry) const;
   absl::Status LoadOptimiser(const std::string& file);
   absl::Status LoadCarry(const std::string& file);
 
   const TrainConfig config_;
   const TextTask& task_;
-  const std::unique_ptr<Model> model_;
-  Parameters parameters_;
-  Optimiser optimiser_;
+  Team& team_;
+  const Parameters parameters_;
+  const std::vector<Worker> workers_;
+  Optimiser optimiser_;  // over the gradients of worker 0, which collects all
   const std::unique_ptr<Loader> training_;
   const std::unique_ptr<Loader> validation_;
   const std::vector<int32_t> prompt_;
-  Carry carry_;  // of the training text, outside the graph
+  Carries carries_;  // of the training text, outside the graph
 };
 
 }  // namespace mnemon

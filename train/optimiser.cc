@@ -3,17 +3,9 @@
 
 #include <cmath>
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/zeros_like.h>
 
 namespace mnemon {
-namespace {
-
-// Elements per task of the thread pool. The work is element by element, so its bits do
-// not depend on this.
-constexpr int64_t kGrain = 16384;
-
-}  // namespace
 
 Optimiser::Optimiser(const OptimiserOptions& options, at::Tensor values,
                      at::Tensor gradients)
@@ -22,30 +14,27 @@ Optimiser::Optimiser(const OptimiserOptions& options, at::Tensor values,
   if (options_.kind != OptimiserKind::kSgd) second_ = at::zeros_like(values_);
 }
 
-void Optimiser::Step(double lr) {
-  ++steps_;
+void Optimiser::Apply(double lr, int64_t begin, int64_t end) {
   if (options_.kind == OptimiserKind::kSgd) {
-    StepSgd(static_cast<float>(lr));
+    ApplySgd(static_cast<float>(lr), begin, end);
   } else {
-    StepAdam(lr);
+    ApplyAdam(lr, begin, end);
   }
 }
 
-void Optimiser::StepSgd(float lr) {
+void Optimiser::ApplySgd(float lr, int64_t begin, int64_t end) {
   const float decay = static_cast<float>(options_.weight_decay);
   const float momentum = static_cast<float>(options_.momentum);
   float* w = values_.data_ptr<float>();
   float* b = first_.data_ptr<float>();
   const float* g = gradients_.data_ptr<float>();
-  at::parallel_for(0, values_.numel(), kGrain, [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      b[i] = momentum * b[i] + (g[i] + decay * w[i]);
-      w[i] -= lr * b[i];
-    }
-  });
+  for (int64_t i = begin; i < end; ++i) {
+    b[i] = momentum * b[i] + (g[i] + decay * w[i]);
+    w[i] -= lr * b[i];
+  }
 }
 
-void Optimiser::StepAdam(double lr) {
+void Optimiser::ApplyAdam(double lr, int64_t begin, int64_t end) {
   const double t = static_cast<double>(steps_);
   const double correct1 = 1.0 - std::pow(options_.beta1, t);
   const double correct2 = std::sqrt(1.0 - std::pow(options_.beta2, t));
@@ -67,14 +56,12 @@ void Optimiser::StepAdam(double lr) {
   float* m = first_.data_ptr<float>();
   float* v = second_.data_ptr<float>();
   const float* gradient = gradients_.data_ptr<float>();
-  at::parallel_for(0, values_.numel(), kGrain, [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const float g = gradient[i] + decay * w[i];
-      m[i] = b1 * m[i] + a1 * g;
-      v[i] = b2 * v[i] + a2 * g * g;
-      w[i] = keep * w[i] - rate * m[i] / (std::sqrt(v[i]) * root_scale + eps);
-    }
-  });
+  for (int64_t i = begin; i < end; ++i) {
+    const float g = gradient[i] + decay * w[i];
+    m[i] = b1 * m[i] + a1 * g;
+    v[i] = b2 * v[i] + a2 * g * g;
+    w[i] = keep * w[i] - rate * m[i] / (std::sqrt(v[i]) * root_scale + eps);
+  }
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimiser::Buffers() const {

@@ -24,8 +24,10 @@ class Optimiser {
   // values, gradients [size]: float32, contiguous, shared with their owner.
   Optimiser(const OptimiserOptions& options, at::Tensor values, at::Tensor gradients);
 
-  // One update with rate `lr`.
-  void Step(double lr);
+  // One update with rate `lr` is BeginStep, then Apply over all elements: the parts may
+  // come in any order and from several threads at once.
+  void BeginStep() { ++steps_; }
+  void Apply(double lr, int64_t begin, int64_t end);
 
   // Updates so far, and the buffers [size] kept between them, by name. Writing into
   // both restores a saved optimiser.
@@ -34,8 +36,8 @@ class Optimiser {
   std::vector<std::pair<std::string, at::Tensor>> Buffers() const;
 
  private:
-  void StepSgd(float lr);
-  void StepAdam(double lr);
+  void ApplySgd(float lr, int64_t begin, int64_t end);
+  void ApplyAdam(double lr, int64_t begin, int64_t end);
 
   const OptimiserOptions options_;
   const at::Tensor values_;

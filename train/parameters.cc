@@ -6,6 +6,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
+#include "base/check.h"
+
 namespace mnemon {
 namespace {
 
@@ -24,32 +26,28 @@ Parameters::Parameters(Model& model) {
     size += RoundUp(weight.numel());
   });
   values_ = at::zeros({size}, at::kFloat);
-  gradients_ = at::zeros({size}, at::kFloat);
   size_t i = 0;
   model.Visit([&](const std::string&, at::Tensor& weight) {
-    const Slice& slice = slices_[i++];
-    at::Tensor value = View(values_, slice);
-    value.copy_(weight);
-    weight = value.detach().requires_grad_(true);
-    weight.mutable_grad() = View(gradients_, slice);
+    View(values_, slices_[i++]).copy_(weight);
   });
+}
+
+at::Tensor Parameters::Bind(Model& model) const {
+  c10::AutoGradMode no_graph(false);
+  at::Tensor gradients = MakeBuffer();
+  size_t i = 0;
+  model.Visit([&](const std::string& name, at::Tensor& weight) {
+    MNEMON_CHECK(i < slices_.size() && slices_[i].name == name);
+    weight = View(values_, slices_[i]).detach().requires_grad_(true);
+    weight.mutable_grad() = View(gradients, slices_[i]);
+    ++i;
+  });
+  return gradients;
 }
 
 at::Tensor Parameters::View(const at::Tensor& buffer, const Slice& slice) const {
   return buffer.narrow(0, slice.begin, c10::multiply_integers(slice.shape))
       .view(slice.shape);
-}
-
-void Parameters::ZeroGradients() {
-  c10::AutoGradMode no_graph(false);
-  gradients_.zero_();
-}
-
-double Parameters::ClipGradients(double limit) {
-  c10::AutoGradMode no_graph(false);
-  double norm = at::linalg_vector_norm(gradients_, 2).item<double>();
-  if (limit > 0 && norm + 1e-6 > limit) gradients_.mul_(limit / (norm + 1e-6));
-  return norm;
 }
 
 at::Tensor Parameters::MakeBuffer() const { return at::zeros_like(values_); }
@@ -61,6 +59,13 @@ NamedTensors Parameters::Slices(const at::Tensor& buffer,
     named.emplace_back(prefix + slice.name, View(buffer, slice));
   }
   return named;
+}
+
+double ClipGradients(at::Tensor gradients, double limit) {
+  c10::AutoGradMode no_graph(false);
+  const double norm = at::linalg_vector_norm(gradients, 2).item<double>();
+  if (limit > 0 && norm + 1e-6 > limit) gradients.mul_(limit / (norm + 1e-6));
+  return norm;
 }
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// All weights of a model in one buffer, and their gradients in another: small models
-// have many small tensors, and what is done to all of them is then one operation.
+// All weights of a model in one buffer: small models have many small tensors, and what
+// is done to all of them is then one operation.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,17 @@ namespace mnemon {
 
 class Parameters {
  public:
-  // Replaces every weight of `model` by a slice of the buffer, with gradients on. The
-  // model must not replace its weights afterwards.
+  // The layout and the values of `model`'s weights.
   explicit Parameters(Model& model);
 
-  const at::Tensor& values() const { return values_; }        // [size]
-  const at::Tensor& gradients() const { return gradients_; }  // [size]
+  const at::Tensor& values() const { return values_; }  // [size]
 
-  void ZeroGradients();
-  // The 2-norm of all gradients, which are scaled so that it is at most `limit`
-  // (0 = no limit): by limit / (norm + 1e-6), as PyTorch does. Returns the norm before.
-  double ClipGradients(double limit);
+  // Replaces every weight of `model`, which has the same configuration, by its slice of
+  // the values, and gives it a slice of a gradient buffer [size] of the model's own,
+  // which is returned. Models bound to one Parameters share weights, not gradients.
+  at::Tensor Bind(Model& model) const;
 
-  // A buffer of the same layout, all zero, and the part of each weight in such a
-  // buffer.
+  // A buffer [size] of zeros, and the part of each weight in such a buffer.
   at::Tensor MakeBuffer() const;
   NamedTensors Slices(const at::Tensor& buffer, const std::string& prefix) const;
 
@@ -43,7 +40,10 @@ class Parameters {
 
   std::vector<Slice> slices_;
   at::Tensor values_;
-  at::Tensor gradients_;
 };
+
+// The 2-norm of `gradients`, which are scaled so that it is at most `limit` (0 = no
+// limit): by limit / (norm + 1e-6), as PyTorch does. Returns the norm before.
+double ClipGradients(at::Tensor gradients, double limit);
 
 }  // namespace mnemon

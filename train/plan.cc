@@ -21,9 +21,9 @@ double SecondsSince(const Clock& clock, std::chrono::steady_clock::time_point st
 }
 
 absl::StatusOr<Plan> Measure(const TrainConfig& config, const TextTask& task,
-                             const Clock& clock) {
+                             Team& team, const Clock& clock) {
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Learner> trial,
-                          Learner::Create(config, task));
+                          Learner::Create(config, task, team));
   const double limit = kMeasuringShare * static_cast<double>(config.duration.seconds);
   const auto begin = clock.Now();
   auto start = begin;
@@ -51,13 +51,13 @@ absl::StatusOr<Plan> Measure(const TrainConfig& config, const TextTask& task,
 }  // namespace
 
 absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const TextTask& task,
-                              int64_t updates_per_epoch, double spent,
+                              Team& team, int64_t updates_per_epoch, double spent,
                               const Clock& clock) {
   const DurationOptions& duration = config.duration;
   if (duration.steps > 0) return Plan{.updates = duration.steps};
   if (duration.epochs > 0) return Plan{.updates = duration.epochs * updates_per_epoch};
   const auto start = clock.Now();
-  MNEMON_ASSIGN_OR_RETURN(Plan plan, Measure(config, task, clock));
+  MNEMON_ASSIGN_OR_RETURN(Plan plan, Measure(config, task, team, clock));
   double left =
       static_cast<double>(duration.seconds) - spent - SecondsSince(clock, start);
   double per_update = plan.update_seconds;

@@ -27,7 +27,7 @@ struct Plan {
 // so the run itself does not depend on the measurement; `spent` seconds are gone
 // already.
 absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const TextTask& task,
-                              int64_t updates_per_epoch, double spent,
+                              Team& team, int64_t updates_per_epoch, double spent,
                               const Clock& clock);
 
 // Updates between validations, and between checkpoints.

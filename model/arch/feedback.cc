@@ -16,7 +16,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/baddbmm.h>
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
@@ -222,9 +221,9 @@ class Feedback final : public Model {
     // Products and sums beat a batched matrix product here: with one query per batch
     // entry the latter is a loop of tiny calls.
     const at::Tensor scores =
-        at::bmm(keys, biased.view({rows, width, 1})).view({rows, n}) + relative.view({rows, n});
+        (keys * biased.view({rows, 1, width})).sum(-1) + relative.view({rows, n});
     const at::Tensor attention = drop(at::softmax(scores, -1));
-    const at::Tensor mixed = at::bmm(attention.unsqueeze(1), values).view({rows,width});  // [H*B, K]
+    const at::Tensor mixed = (values * attention.unsqueeze(-1)).sum(1);  // [H*B, K]
     return Linear(
         mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(x.sizes()),
         layer.output);

@@ -186,16 +186,25 @@ absl::Status EngineCore::AdmitCallLocked(Lane& lane,
 
 int64_t EngineCore::BlocksFor(const Lane& lane, const Session& session,
                               int64_t tokens) const {
-  const StateSpec& spec = lane.arena->spec();
-  if (spec.growth() == Growth::kRing) {
-    // Beyond that its own blocks come back as fast as it takes new ones.
-    tokens = std::min(tokens, spec.capacity() + StepBudget{}.chunk);
+  const StateArena& arena = *lane.arena;
+  const int32_t slot = session.state.slot();
+  int64_t blocks = arena.BlocksNeeded(slot, tokens);
+  if (arena.spec().growth() == Growth::kRing) {
+    // Its oldest blocks come back on the way.
+    const StepBudget budget;
+    const int64_t oldest =
+        arena.length(slot) + tokens - arena.spec().capacity() - budget.chunk;
+    blocks -= std::clamp<int64_t>(
+        (oldest - arena.first_held(slot)) / budget.block_positions, 0, blocks);
   }
-  return lane.arena->BlocksNeeded(session.state.slot(), tokens);
+  return blocks;
 }
 
 void EngineCore::PlanLocked(Lane& lane) {
-  const StateArena& arena = *lane.arena;
+  StateArena& arena = *lane.arena;
+  for (const auto& call : lane.running) {
+    call->session->state.LetGo(arena, call->kept());
+  }
   StepBudget budget{.tokens = options_.step_tokens,
                     .blocks = arena.blocks() - arena.blocks_used()};
   lane.candidates.clear();
@@ -222,7 +231,7 @@ void EngineCore::PlanLocked(Lane& lane) {
       continue;
     }
     if (planned.tokens > 1) lane.last_served = planned.candidate;
-    lane.feeds.push_back({.call = call.get(),
+    lane.feeds.push_back({.call = call,
                           .position = call->session->state.fed(arena),
                           .count = planned.tokens,
                           .kept = call->kept()});
@@ -237,9 +246,7 @@ void EngineCore::CommitLocked(Lane& lane) {
 }
 
 void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
-  const auto found = std::find_if(lane.running.begin(), lane.running.end(),
-                                  [&](const auto& c) { return c.get() == feed.call; });
-  const std::shared_ptr<Call> call = *found;
+  const std::shared_ptr<Call>& call = feed.call;
   Session& session = *call->session;
   if (feed.fed) tokens_fed_ += feed.count;
   UpdateBytesLocked(lane, session);

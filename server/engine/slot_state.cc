@@ -41,7 +41,7 @@ int64_t SlotState::Feedable(const StateArena& arena, int64_t history,
   return std::min(history, next > fed ? next : fed + kShadowInterval) - fed;
 }
 
-void SlotState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
+void SlotState::LetGo(StateArena& arena, int64_t kept) {
   const int64_t fed = arena.length(slot_);
   const int64_t earliest = kept - 1;
   if (arena.spec().fixed_elements() == 0) {
@@ -52,17 +52,23 @@ void SlotState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
     spare_.push_back(std::move(shadows_.front().values));
     shadows_.erase(shadows_.begin());
   }
-  if (fed + count > earliest && fed - NewestShadow() >= kShadowInterval) {
-    Shadow shadow{.position = fed, .values = {}};
-    if (!spare_.empty()) {
-      shadow.values = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    arena.SaveFixed(slot_, shadow.values);
-    shadows_.push_back(std::move(shadow));
-  }
   // Without a shadow a cut starts afresh and needs no row.
   arena.SetFloor(slot_, shadows_.empty() ? fed : shadows_.front().position);
+}
+
+void SlotState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
+  const int64_t fed = arena.length(slot_);
+  if (arena.spec().fixed_elements() == 0 || fed + count < kept ||
+      fed - NewestShadow() < kShadowInterval) {
+    return;
+  }
+  Shadow shadow{.position = fed, .values = {}};
+  if (!spare_.empty()) {
+    shadow.values = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  arena.SaveFixed(slot_, shadow.values);
+  shadows_.push_back(std::move(shadow));
 }
 
 void SlotState::CutBack(StateArena& arena, int64_t history) {

@@ -38,8 +38,9 @@ class SlotState {
   // How many of the tokens fed() .. history-1 one segment may take, so that a shadow
   // falls where one is due. REQUIRES: held, fed() <= history.
   int64_t Feedable(const StateArena& arena, int64_t history, int64_t kept) const;
-  // Before every segment of `count` tokens: saves a due shadow, forgets what no cut
-  // can reach any more.
+  // Forgets what no cut can reach any more; a ring's blocks go back to the pool.
+  void LetGo(StateArena& arena, int64_t kept);
+  // Before every segment of `count` tokens: saves a due shadow.
   void BeforeFeed(StateArena& arena, int64_t count, int64_t kept);
   // Makes fed() <= history - 1 (0 for an empty history).
   void CutBack(StateArena& arena, int64_t history);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,7 +18,7 @@ namespace mnemon {
 
 // Some tokens for one call.
 struct Feed {
-  Call* call = nullptr;
+  std::shared_ptr<Call> call;
   int64_t position = 0;  // == fed
   int64_t count = 0;     // at least 1
   int64_t kept = 0;      // Call::kept()

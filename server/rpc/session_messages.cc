@@ -12,17 +12,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Ten years: far from the overflow of any clock.
-constexpr int64_t kMaxTtlSeconds = int64_t{10} * 366 * 24 * 3600;
+// The range of google.protobuf.Duration; the engine has narrower limits.
+constexpr int64_t kMaxSeconds = 315'576'000'000;
 
 absl::StatusOr<milliseconds> Ttl(const google::protobuf::Duration& ttl) {
-  const bool in_range = ttl.seconds() >= 0 && ttl.seconds() <= kMaxTtlSeconds &&
-                        ttl.nanos() >= 0 && ttl.nanos() < 1000000000;
-  const milliseconds value(in_range ? ttl.seconds() * 1000 + ttl.nanos() / 1000000 : 0);
-  if (value.count() < 1) {
-    return InvalidField("session.ttl", "session.ttl must be from 1 ms to ten years");
+  if (ttl.seconds() < -kMaxSeconds || ttl.seconds() > kMaxSeconds ||
+      ttl.nanos() <= -1'000'000'000 || ttl.nanos() >= 1'000'000'000) {
+    return InvalidField("session.ttl", "session.ttl is not a valid Duration");
   }
-  return value;
+  return milliseconds(ttl.seconds() * 1000 + ttl.nanos() / 1'000'000);
 }
 
 void SetTime(std::chrono::system_clock::time_point time,

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "server/loaded_models.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/arena.h"
+#include "model/kernels/kernels.h"
+#include "model/model.h"
+#include "model/registry.h"
+
+namespace mnemon {
+namespace {
+
+bool IsName(std::string_view text) {
+  return !text.empty() && text.size() <= 63 && text.front() != '-' &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
+}
+
+std::string Bytes(int64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+// What one full session takes from an arena, blocks rounded up: growing and fixed.
+struct FullState {
+  int64_t growing_bytes = 0;
+  int64_t fixed_bytes = 0;
+};
+
+absl::StatusOr<FullState> FullStateOf(const StateSpec& spec) {
+  const auto floats = static_cast<int64_t>(sizeof(float));
+  FullState full{.fixed_bytes = floats * spec.fixed_elements()};
+  if (!spec.growing()) return full;
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
+                          StateArena::Create(spec, {.slots = 1}));
+  full.growing_bytes = floats * arena->blocks() * kBlockPositions * spec.row_elements();
+  return full;
+}
+
+absl::Status LogCapacity(const ModelFacts& facts, const StateSpec& spec,
+                         const Engine::Options& options) {
+  MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
+  const int64_t fit = full.growing_bytes == 0
+                          ? options.sessions
+                          : std::min<int64_t>(options.sessions,
+                                              options.state_bytes / full.growing_bytes);
+  LogInfo(StrCat("model ", facts.name, ": ", facts.architecture, ", ", facts.parameters,
+                 " parameters, vocabulary ", facts.vocab, ", context ",
+                 facts.context_limit ? StrCat(*facts.context_limit, " tokens")
+                                     : std::string("unlimited"),
+                 facts.has_tokenizer ? "" : ", no tokenizer: token ids only"));
+  LogInfo(StrCat("model ", facts.name, ": a full session holds ",
+                 full.growing_bytes + full.fixed_bytes, " bytes (",
+                 Bytes(full.growing_bytes + full.fixed_bytes), "); ", fit, " of ",
+                 options.sessions, " sessions fit when all are full"));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
+    const std::vector<std::string>& values) {
+  std::vector<CheckpointFlag> flags;
+  std::set<std::string> names;
+  for (const std::string& value : values) {
+    const size_t equals = value.find('=');
+    const bool named = equals != value.npos && IsName(value.substr(0, equals));
+    CheckpointFlag flag{.name = named ? value.substr(0, equals) : "default",
+                        .dir = named ? value.substr(equals + 1) : value};
+    if (flag.dir.empty()) {
+      return InvalidField(
+          "checkpoint", StrCat("--checkpoint ", Quoted(value), " names no directory"));
+    }
+    if (!names.insert(flag.name).second) {
+      return InvalidField("checkpoint",
+                          StrCat("--checkpoint: two models have the name ",
+                                 Quoted(flag.name), "; give each its own NAME=DIR"));
+    }
+    flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
+absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& flag) {
+  One one;
+  MNEMON_ASSIGN_OR_RETURN(one.loaded, LoadCheckpoint(flag.dir));
+  MNEMON_ASSIGN_OR_RETURN(one.decoder, MakeDecoder(*one.loaded.model));
+  const StateSpec& spec = one.decoder->spec();
+  MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
+  one.facts = {.name = flag.name,
+               .model_id = one.loaded.model_id,
+               .numerics_id = one.decoder->numerics_id(),
+               .architecture = one.loaded.config.architecture,
+               .config_json = ConfigToJson(one.loaded.config),
+               .vocab = one.loaded.config.vocab,
+               .has_tokenizer = one.loaded.tokenizer != nullptr,
+               .parameters = CountParameters(*one.loaded.model),
+               .state_bytes_per_session = full.growing_bytes + full.fixed_bytes};
+  if (spec.max_positions() != StateSpec::kUnlimited) {
+    one.facts.context_limit = spec.max_positions();
+  }
+  return one;
+}
+
+absl::StatusOr<LoadedModels> LoadedModels::Load(
+    const std::vector<CheckpointFlag>& flags, const Engine::Options& options) {
+  LoadedModels models;
+  for (const CheckpointFlag& flag : flags) {
+    MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag));
+    MNEMON_RETURN_IF_ERROR(LogCapacity(one.facts, one.decoder->spec(), options));
+    if (one.loaded.config.architecture == "transformer_xl" &&
+        one.loaded.config.window == Window::kSegment) {
+      LogInfo(StrCat("model ", flag.name,
+                     ": trained with window: segment, served "
+                     "sliding: the same up to mem_len + 1 = ",
+                     one.loaded.config.mem_len + 1, " tokens of history"));
+    }
+    models.models_.push_back(std::move(one));
+  }
+  return models;
+}
+
+std::vector<EngineModel> LoadedModels::ForEngine() const {
+  std::vector<EngineModel> out;
+  for (const One& one : models_) {
+    out.push_back({.facts = one.facts,
+                   .decoder = one.decoder.get(),
+                   .tokenizer = one.loaded.tokenizer.get()});
+  }
+  return out;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The checkpoints of a server, ready for its engine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/decoder.h"
+#include "model/load.h"
+#include "server/engine/engine.h"
+
+namespace mnemon {
+
+// Where a model comes from: the value of one --checkpoint flag.
+struct CheckpointFlag {
+  std::string name;
+  std::string dir;
+};
+
+// "[NAME=]DIR"; without a name, "default". NAME is 1 to 63 characters of a-z, 0-9 and
+// '-'; a text before '=' that is no name belongs to the directory. INVALID_ARGUMENT for
+// an empty directory or a name given twice.
+absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
+    const std::vector<std::string>& values);
+
+// Owns models, decoders and tokenizers; outlives the engine. Constant after loading.
+class LoadedModels {
+ public:
+  // Loads all or nothing; logs what each is and what it costs.
+  static absl::StatusOr<LoadedModels> Load(const std::vector<CheckpointFlag>& flags,
+                                           const Engine::Options& options);
+
+  std::vector<EngineModel> ForEngine() const;
+
+ private:
+  struct One {
+    LoadedModel loaded;
+    std::unique_ptr<Decoder> decoder;
+    ModelFacts facts;
+  };
+  static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag);
+
+  std::vector<One> models_;
+};
+
+}  // namespace mnemon

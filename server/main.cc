@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstdlib>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "base/command_line.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/runtime.h"
+#include "server/loaded_models.h"
+#include "server/serve.h"
+
+namespace {
+
+using mnemon::CheckpointFlag;
+using mnemon::LoadedModels;
+
+struct Flags {
+  std::vector<std::string> checkpoints;
+  std::string device = "cpu";
+  int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  double grace = 30;  // seconds
+  mnemon::ServeOptions serve;
+};
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  mnemon::Engine::Options& engine = flags.serve.engine;
+  app.add_option("--checkpoint", flags.checkpoints,
+                 "Checkpoint to serve, [NAME=]DIR; may be repeated")
+      ->required()
+      ->take_all();
+  app.add_option("--listen", flags.serve.rpc.listen,
+                 "Address to listen on, HOST:PORT; port 0 = any free one");
+  app.add_option("--port-file", flags.serve.port_file,
+                 "File that gets the port once the server listens");
+  app.add_option("--device", flags.device, "Where models run")
+      ->check(CLI::IsMember({"cpu"}));
+  app.add_option("--threads", flags.threads, "Threads of the model")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--sessions", engine.sessions,
+                 "Sessions per model, those of calls without one included")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--queue", engine.max_queue, "Calls that may wait")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--state-bytes", engine.state_bytes,
+                 "Bytes of growing session state per model, at most")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 50));
+  app.add_option("--grace", flags.grace,
+                 "Seconds that running streams have to finish after SIGTERM")
+      ->check(CLI::Range(0.0, 86400.0));
+}
+
+// Loads in a thread, so that a signal ends a start that takes long; nothing is written
+// before the server listens, so there is nothing to tidy up.
+absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>& flags,
+                                               const mnemon::Engine::Options& options,
+                                               mnemon::SignalWaiter& signals) {
+  auto loading = std::async(std::launch::async,
+                            [&] { return LoadedModels::Load(flags, options); });
+  while (loading.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready) {
+    if (signals.WaitFor(20) == 0) continue;
+    mnemon::LogInfo("stopped during the start");
+    std::_Exit(0);
+  }
+  return loading.get();
+}
+
+absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
+  auto checkpoints = mnemon::ParseCheckpointFlags(flags.checkpoints);
+  if (!checkpoints.ok()) {
+    return mnemon::UsageError(std::string(checkpoints.status().message()));
+  }
+  flags.serve.grace =
+      std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
+  MNEMON_ASSIGN_OR_RETURN(LoadedModels models,
+                          LoadUnlessStopped(*checkpoints, flags.serve.engine, signals));
+  return mnemon::Serve(models.ForEngine(), flags.serve, signals);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  mnemon::InitProcess();
+  mnemon::CommandLine line(
+      "mnemon-server", "Serves models that remember, over gRPC.",
+      {"mnemon-server --checkpoint runs/feedback-small/best",
+       "mnemon-server --checkpoint a=runs/a/best --checkpoint b=runs/b/best",
+       "mnemon-server --checkpoint runs/a/best --listen 127.0.0.1:0 --port-file port"},
+      mnemon::VersionText("mnemon-server",
+                          mnemon::StrCat("libtorch ", mnemon::TensorLibraryVersion(),
+                                         ", ", mnemon::RpcLibraryVersion())));
+  Flags flags;
+  AddFlags(line.app(), flags);
+  line.SetBody([&]() -> absl::Status {
+    mnemon::SignalWaiter signals;
+    mnemon::InitTensorRuntime(flags.threads);
+    return Run(flags, signals);
+  });
+  return line.Run(argc, argv);
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// A decoder without tensors: its logits are a hash of the whole history (of the last M
+// tokens' rows for a ring), kept in every kind of state there is. Any mistake in a state
+// changes what comes next.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "model/decoder.h"
+#include "model/sampling/sampler.h"
+
+namespace mnemon {
+
+enum class ToyState { kFixed, kRing, kAppend, kFixedAndRing, kFixedAndAppend };
+
+// All kinds, for parametrised tests.
+inline constexpr ToyState kToyStates[] = {ToyState::kFixed, ToyState::kRing,
+                                          ToyState::kAppend, ToyState::kFixedAndRing,
+                                          ToyState::kFixedAndAppend};
+std::string ToyName(ToyState state);
+
+class ToyDecoder final : public Decoder {
+ public:
+  static constexpr int64_t kVocab = 40;
+  static constexpr int64_t kRingCapacity = 21;
+  // Tokens that never come out of it, and what feeding them does.
+  static constexpr int32_t kOrdinaryTokens = 32;  // ids below are ordinary
+  static constexpr int32_t kFailing = 33;         // Step returns INTERNAL
+  static constexpr int32_t kThrowing = 34;  // Step throws and leaves states damaged
+  static constexpr int32_t kNotANumber = 35;      // NaN logits
+  static constexpr int32_t kOutOfMemory = 36;     // std::bad_alloc
+
+  explicit ToyDecoder(ToyState state, int64_t append_capacity = 1024);
+
+  const ModelConfig& config() const override { return config_; }
+  const StateSpec& spec() const override { return spec_; }
+  const std::string& numerics_id() const override { return numerics_id_; }
+  absl::Status Step(std::span<const Segment> segments, StateArena& arena,
+                    float* logits) override;
+  absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
+                      int32_t slot) override;
+
+  // From now on only `steps` more calls of Step proceed; more wait.
+  void Allow(int64_t steps);
+  void AllowAll();
+  // Waits until a call of Step waits.
+  void AwaitHeld();
+
+  // Segments of the largest step, and tokens of the longest segment so far.
+  size_t largest_step() const;
+  size_t longest_segment() const;
+
+ private:
+  void PassGate(std::span<const Segment> segments);
+  void FeedToken(StateArena& arena, int32_t slot, int64_t position, int32_t token);
+  void Damage(StateArena& arena, int32_t slot);
+  void Logits(const StateArena& arena, int32_t slot, int64_t position, float* out) const;
+
+  ModelConfig config_;
+  StateSpec spec_;
+  std::string numerics_id_ = "toy";
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t allowed_ = -1;  // guarded by mutex_, as all below; -1 = any number
+  bool held_ = false;
+  size_t largest_step_ = 0;
+  size_t longest_segment_ = 0;
+};
+
+// What a session with `history` goes on with: `count` tokens from an arena of its own,
+// fed one token at a time.
+std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> history,
+                                     int64_t count, const SamplingParams& sampling);
+
+}  // namespace mnemon

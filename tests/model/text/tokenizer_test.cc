@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "model/text/tokenizer.h"
+
+#include <numeric>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace mnemon {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string Message(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+TEST(CharTokenizer, IdsAreSortedCodePoints) {
+  const auto tokenizer = MakeCharTokenizer(
+                             "b\xc3\xa9\na\xf0\x9f\x98\x80"
+                             "ab")
+                             .value();
+  ASSERT_EQ(tokenizer->size(), 5);
+  EXPECT_THAT(tokenizer->Encode("ab\n\xc3\xa9\xf0\x9f\x98\x80").value(),
+              ElementsAre(1, 2, 0, 3, 4));
+  EXPECT_EQ(tokenizer->TokenBytes(3), "\xc3\xa9");
+  const std::vector<int32_t> ids = {4, 0, 1};
+  EXPECT_EQ(tokenizer->Decode(ids).value(), "\xf0\x9f\x98\x80\na");
+  EXPECT_THAT(tokenizer->Encode("").value(), ElementsAre());
+}
+
+TEST(CharTokenizer, UnknownCharacterIsNamed) {
+  const auto tokenizer = MakeCharTokenizer("abc \xe2\x82\xac").value();
+  const absl::Status status = tokenizer->Encode("a\xe2\x82\xac b\xc3\xa9 x").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Message(status), "unknown character '\xc3\xa9' (U+00E9) at byte 6");
+  const auto detail = GetErrorDetail(status);
+  ASSERT_TRUE(detail.has_value());
+  EXPECT_EQ(detail->reason, "UNKNOWN_CHARACTER");
+  EXPECT_EQ(detail->metadata.at("character"), "\xc3\xa9");
+  EXPECT_EQ(detail->metadata.at("offset"), "6");
+  EXPECT_THAT(Message(tokenizer->Encode("\n").status()), HasSubstr("'\\x0a' (U+000A)"));
+  EXPECT_THAT(Message(tokenizer->Encode("\xf0\x9f\x98\x80").status()),
+              HasSubstr("(U+1F600) at byte 0"));
+}
+
+TEST(CharTokenizer, TextMustBeUtf8) {
+  const auto tokenizer = MakeCharTokenizer("abc").value();
+  const absl::Status status = tokenizer->Encode("ab\xff").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Message(status), "text is not UTF-8 at byte 2");
+  EXPECT_FALSE(MakeCharTokenizer("ab\xc3").ok());
+  EXPECT_FALSE(MakeCharTokenizer("").ok());
+}
+
+TEST(ByteTokenizer, EveryByteIsAToken) {
+  const auto tokenizer = MakeByteTokenizer();
+  ASSERT_EQ(tokenizer->size(), 256);
+  std::string bytes(256, '\0');
+  std::iota(bytes.begin(), bytes.end(), 0);
+  const std::vector<int32_t> ids = tokenizer->Encode(bytes).value();
+  for (int32_t i = 0; i < 256; ++i) EXPECT_EQ(ids[i], i);
+  EXPECT_EQ(tokenizer->Decode(ids).value(), bytes);
+}
+
+TEST(Tokenizer, DecodeRefusesIdsOutOfRange) {
+  const auto tokenizer = MakeCharTokenizer("abc").value();
+  for (const int32_t bad : {-1, 3, INT32_MAX, INT32_MIN}) {
+    const std::vector<int32_t> ids = {0, bad};
+    EXPECT_THAT(Message(tokenizer->Decode(ids).status()),
+                HasSubstr(StrCat("token ", bad, " at index 1")));
+  }
+}
+
+TEST(Tokenizer, JsonComesBack) {
+  std::string everything;
+  for (char c = 0; c < 0x7f; ++c) everything += c;
+  everything += "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xef\xbf\xbd";
+  const auto original = MakeCharTokenizer(everything).value();
+  const auto parsed = ParseTokenizer(original->ToJson());
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ((*parsed)->ToJson(), original->ToJson());
+  EXPECT_EQ((*parsed)->Encode(everything).value(),
+            original->Encode(everything).value());
+
+  const auto bytes = ParseTokenizer(MakeByteTokenizer()->ToJson());
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ((*bytes)->size(), 256);
+}
+
+TEST(Tokenizer, JsonHasTheOuterSchemaOfHuggingFace) {
+  const auto json = nlohmann::json::parse(MakeCharTokenizer("ab").value()->ToJson());
+  EXPECT_EQ(json, nlohmann::json::parse(R"({"version": "1.0", "truncation": null,
+      "padding": null, "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+      "post_processor": null, "decoder": null,
+      "model": {"type": "Char", "vocab": {"a": 0, "b": 1}}})"));
+}
+
+TEST(Tokenizer, EveryCharacterOfUnicodeIsTakenInBoundedTime) {
+  std::string text;
+  for (int c = 0x10000; c < 0x10000 + 200'000; ++c) {
+    for (const int byte : {0xf0 | c >> 18, 0x80 | (c >> 12 & 63), 0x80 | (c >> 6 & 63),
+                           0x80 | (c & 63)}) {
+      text += static_cast<char>(byte);
+    }
+  }
+  const auto tokenizer = ParseTokenizer(MakeCharTokenizer(text).value()->ToJson());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->size(), 200'000);
+}
+
+struct Hostile {
+  const char* name;
+  std::string json;
+  const char* fault;
+};
+
+std::string WithModel(const std::string& model) {
+  return R"({"version":"1.0","model":)" + model + "}";
+}
+std::string WithVocab(const std::string& vocab) {
+  return WithModel(R"({"type":"Char","vocab":)" + vocab + "}");
+}
+
+class ParseTokenizerRefuses : public testing::TestWithParam<Hostile> {};
+
+TEST_P(ParseTokenizerRefuses, NamesTheFault) {
+  const absl::Status status = ParseTokenizer(GetParam().json).status();
+  ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), HasSubstr("tokenizer.json"));
+  EXPECT_THAT(Message(status), HasSubstr(GetParam().fault));
+  EXPECT_LT(Message(status).size(), 400u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ParseTokenizerRefuses,
+    testing::Values(
+        Hostile{"not_json", "{", "valid JSON"},
+        Hostile{"not_object", "[]", "not an object"},
+        Hostile{"no_version", R"({"model":{"type":"Byte"}})", "version"},
+        Hostile{"newer_version", R"({"version":"2.0","model":{"type":"Byte"}})",
+                "'2.0'"},
+        Hostile{"no_model", R"({"version":"1.0"})", "model"},
+        Hostile{"unknown_type", WithModel(R"({"type":"WordPiece"})"), "'WordPiece'"},
+        Hostile{"type_is_number", WithModel(R"({"type":1})"), "type"},
+        Hostile{"unknown_key", R"({"version":"1.0","model":{"type":"Byte"},"x":1})",
+                "'x'"},
+        Hostile{"unknown_model_key", WithModel(R"({"type":"Byte","merges":[]})"),
+                "'merges'"},
+        Hostile{
+            "normalizer",
+            R"({"version":"1.0","normalizer":{"type":"NFC"},"model":{"type":"Byte"}})",
+            "normalizer is not supported"},
+        Hostile{
+            "added_tokens",
+            R"({"version":"1.0","added_tokens":[{"id":0}],"model":{"type":"Byte"}})",
+            "added_tokens is not supported"},
+        Hostile{"empty_vocab", WithVocab("{}"), "vocab"},
+        Hostile{"vocab_is_list", WithVocab("[]"), "vocab"},
+        Hostile{"no_vocab", WithModel(R"({"type":"Char"})"), "vocab"},
+        Hostile{"negative_id", WithVocab(R"({"a":-1})"), "'a'"},
+        Hostile{"id_out_of_range", WithVocab(R"({"a":0,"b":2})"), "'b'"},
+        Hostile{"id_2_64", WithVocab(R"({"a":18446744073709551616})"), "'a'"},
+        Hostile{"id_2_32", WithVocab(R"({"a":4294967296})"), "'a'"},
+        Hostile{"id_float", WithVocab(R"({"a":0.0})"), "'a'"},
+        Hostile{"id_string", WithVocab(R"({"a":"0"})"), "'a'"},
+        Hostile{"duplicate_id", WithVocab(R"({"a":0,"b":0})"), "id 0 is used twice"},
+        Hostile{"duplicate_key", WithVocab(R"({"a":0,"a":1})"), "duplicate key 'a'"},
+        Hostile{"empty_token", WithVocab(R"({"":0})"), "not one character"},
+        Hostile{"two_characters", WithVocab(R"({"ab":0})"),
+                "'ab' is not one character"},
+        Hostile{"huge_token", WithVocab("{\"" + std::string(50'000'000, 'a') + "\":0}"),
+                "not one character"}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace mnemon

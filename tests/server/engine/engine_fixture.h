@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// An engine over a toy decoder.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/engine/engine.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/fakes/toy_decoder.h"
+#include "tests/server/engine/reader.h"
+
+namespace mnemon {
+
+inline std::string ReasonOf(const absl::Status& status) {
+  return GetErrorDetail(status).value_or(ErrorDetail{}).reason;
+}
+inline std::string FieldOf(const absl::Status& status) {
+  return GetErrorDetail(status).value_or(ErrorDetail{}).field;
+}
+
+// `count` ordinary tokens, different for each seed.
+inline std::vector<int32_t> Tokens(int64_t count, uint32_t seed) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < count; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    tokens.push_back(static_cast<int32_t>((seed >> 16) % ToyDecoder::kOrdinaryTokens));
+  }
+  return tokens;
+}
+
+inline GenerateRequest Ask(std::vector<int32_t> prompt, int32_t max_tokens,
+                           std::string session = "") {
+  GenerateRequest request;
+  request.session = std::move(session);
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 1.0;
+  request.seed = 99;
+  return request;
+}
+
+inline SamplingParams AskedSampling() { return {.temperature = 1.0, .seed = 99}; }
+
+inline std::vector<int32_t> Joined(std::vector<int32_t> a,
+                                   const std::vector<int32_t>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+struct ToyServer {
+  explicit ToyServer(ToyState state, Engine::Options options = {},
+                     int64_t append_capacity = 1024,
+                     const Tokenizer* tokenizer = nullptr)
+      : decoder(state, append_capacity) {
+    options.clock = &clock;
+    EngineModel model;
+    model.facts.name = "toy";
+    model.decoder = &decoder;
+    model.tokenizer = tokenizer;
+    auto made = Engine::Create({model}, options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    if (made.ok()) engine = *std::move(made);
+  }
+  // A held step must not hold the engine's end.
+  ~ToyServer() { decoder.AllowAll(); }
+
+  void CreateSession(const std::string& id) {
+    const auto made = engine->CreateSession({.id = id});
+    ASSERT_TRUE(made.ok()) << made.status();
+  }
+  Outcome Run(const GenerateRequest& request) {
+    return Reader(*engine, request).Finish();
+  }
+  void AwaitIdle() { ASSERT_TRUE(engine->WaitIdle(std::chrono::seconds(60))); }
+  int64_t Position(const std::string& id) {
+    const auto facts = engine->GetSession(id);
+    EXPECT_TRUE(facts.ok()) << facts.status();
+    return facts.ok() ? facts->position : -1;
+  }
+
+  FakeClock clock;
+  ToyDecoder decoder;
+  std::unique_ptr<Engine> engine;  // ends first
+};
+
+}  // namespace mnemon

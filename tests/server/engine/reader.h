@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// A consumer of one stream, for tests: waits for what comes.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/engine/engine.h"
+
+namespace mnemon {
+
+// Everything one call gave.
+struct Outcome {
+  std::vector<int32_t> tokens;
+  std::string text;
+  std::optional<StartFacts> start;
+  int64_t first_index = -1;  // of tokens[0]
+  absl::Status status;
+  std::optional<FinishFacts> finish;
+};
+
+class Reader {
+ public:
+  Reader(Engine& engine, const GenerateRequest& request)
+      : signal_(std::make_shared<Signal>()),
+        stream_(engine.Generate(request, [signal = signal_] { signal->Raise(); })) {}
+
+  // Whether the call was taken.
+  absl::Status status() const { return stream_.status(); }
+  TokenStream& stream() { return **stream_; }
+
+  // The next chunk that has something. Fails the test when none comes in a minute.
+  TokenChunk Next() {
+    while (true) {
+      TokenChunk chunk = stream().Take();
+      if (chunk.finished || !chunk.tokens.empty()) return Note(std::move(chunk));
+      if (!signal_->Await()) {
+        ADD_FAILURE() << "nothing came";
+        chunk.finished = true;
+        chunk.status = absl::DeadlineExceededError("nothing came");
+        return Note(std::move(chunk));
+      }
+    }
+  }
+
+  // Reads to the end.
+  Outcome Finish() {
+    if (!stream_.ok()) {
+      outcome_.status = stream_.status();
+      return outcome_;
+    }
+    while (!ended_) Next();
+    return outcome_;
+  }
+
+  // All that Next has returned.
+  const Outcome& so_far() const { return outcome_; }
+
+ private:
+  struct Signal {
+    void Raise() {
+      std::lock_guard lock(mutex);
+      raised = true;
+      condition.notify_all();
+    }
+    bool Await() {
+      std::unique_lock lock(mutex);
+      const bool came = condition.wait_for(lock, std::chrono::seconds(60),
+                                           [&] { return raised; });
+      raised = false;
+      return came;
+    }
+    std::mutex mutex;
+    std::condition_variable condition;
+    bool raised = false;  // guarded by mutex
+  };
+
+  TokenChunk Note(TokenChunk chunk) {
+    if (chunk.start) outcome_.start = chunk.start;
+    if (outcome_.first_index < 0) outcome_.first_index = chunk.first_index;
+    EXPECT_EQ(chunk.first_index,
+              outcome_.first_index + static_cast<int64_t>(outcome_.tokens.size()));
+    outcome_.tokens.insert(outcome_.tokens.end(), chunk.tokens.begin(),
+                           chunk.tokens.end());
+    outcome_.text += chunk.text;
+    if (chunk.finished) {
+      ended_ = true;
+      outcome_.status = chunk.status;
+      outcome_.finish = chunk.finish;
+    }
+    return chunk;
+  }
+
+  const std::shared_ptr<Signal> signal_;
+  const absl::StatusOr<std::shared_ptr<TokenStream>> stream_;
+  Outcome outcome_;
+  bool ended_ = false;
+};
+
+}  // namespace mnemon

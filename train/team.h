@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// A fixed set of threads that do one thing at a time together. Small models spend their
+// time between operations, not in them: splitting the batch over threads that each run
+// whole operations keeps all cores busy with two meetings per update, where splitting
+// every operation would need thousands.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace mnemon {
+
+// Used by one thread, which is worker 0.
+class Team {
+ public:
+  using Work = std::function<absl::Status(int worker)>;
+
+  // REQUIRES: size >= 1.
+  explicit Team(int size);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int size() const { return static_cast<int>(threads_.size()) + 1; }
+
+  // Calls work(0) .. work(size() - 1), each on its own thread, and returns the first
+  // error in that order. An exception becomes INTERNAL.
+  absl::Status Run(const Work& work);
+
+ private:
+  void Loop(int worker);
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  const Work* work_ = nullptr;
+  uint64_t round_ = 0;  // of work; each worker takes part in every round
+  int running_ = 0;
+  bool stopping_ = false;
+  std::vector<absl::Status> results_;
+
+  std::vector<std::thread> threads_;  // constant after construction
+};
+
+// Element `part` of `parts` nearly equal parts of 0 .. count-1: [begin, end). The first
+// is empty only when all are.
+struct Part {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+Part PartOf(int64_t count, int part, int parts);
+
+}  // namespace mnemon
