@@ -10,8 +10,6 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/arena.h"
-#include "model/kernels/kernels.h"
 #include "model/model.h"
 #include "model/registry.h"
 
@@ -38,12 +36,13 @@ struct FullState {
 };
 
 absl::StatusOr<FullState> FullStateOf(const StateSpec& spec) {
-  const auto floats = static_cast<int64_t>(sizeof(float));
-  FullState full{.fixed_bytes = floats * spec.fixed_elements()};
+  FullState full{.fixed_bytes = spec.bytes_at(0)};
   if (!spec.growing()) return full;
+  // An arena takes memory when a block is used, so this one only counts.
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
                           StateArena::Create(spec, {.slots = 1}));
-  full.growing_bytes = floats * arena->blocks() * kBlockPositions * spec.row_elements();
+  const int64_t block_bytes = spec.bytes_at(1) - spec.bytes_at(0);
+  full.growing_bytes = arena->blocks() * block_bytes;
   return full;
 }
 

@@ -2,7 +2,6 @@
 #include "tests/layering.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -116,7 +115,7 @@ std::optional<std::string> FindCycle(const Graph& graph) {
 }  // namespace
 
 const Rules& ProjectRules() {
-  // A layer, and those it may include. Nothing but the registry includes arch.
+  // A layer, and those it may include. Only the registry includes arch.
   static constexpr std::pair<const char*, const char*> kAllowed[] = {
       {"base", ""},
       {"kernels", "base"},
@@ -170,34 +169,34 @@ const Rules& ProjectRules() {
 }
 
 std::string LayerOf(std::string_view path) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 19>
-      kFolders = {{{"base/", "base"},
-                   {"model/kernels/", "kernels"},
-                   {"model/layers/", "layers"},
-                   {"model/arch/", "arch"},
-                   {"model/io/", "io"},
-                   {"model/text/", "text"},
-                   {"model/sampling/", "sampling"},
-                   {"server/state/", "server/state"},
-                   {"server/engine/", "server/engine"},
-                   {"server/rpc/", "server/rpc"},
-                   {"server/http/", "server/http"},
-                   {"server/main.", "server/main"},
-                   {"train/", "train"},
-                   {"client/", "client"},
-                   {"bench/", "bench"},
-                   {"tests/", "tests"},
-                   {"proto/", "proto"},
-                   {"mnemon/v1/", "proto"},
-                   {"google/rpc/", "proto"}}};
+  static constexpr std::pair<const char*, const char*> kFolders[] = {
+      {"base/", "base"},
+      {"model/kernels/", "kernels"},
+      {"model/layers/", "layers"},
+      {"model/arch/", "arch"},
+      {"model/io/", "io"},
+      {"model/text/", "text"},
+      {"model/sampling/", "sampling"},
+      {"server/state/", "server/state"},
+      {"server/engine/", "server/engine"},
+      {"server/rpc/", "server/rpc"},
+      {"server/http/", "server/http"},
+      {"train/", "train"},
+      {"client/", "client"},
+      {"bench/", "bench"},
+      {"tests/", "tests"},
+      {"proto/", "proto"},
+      {"mnemon/v1/", "proto"},
+      {"google/rpc/", "proto"},
+  };
   for (const auto& [prefix, layer] : kFolders) {
-    if (StartsWith(path, prefix)) return std::string(layer);
+    if (StartsWith(path, prefix)) return layer;
   }
-  if (StartsWith(path, "model/")) {
-    auto file = ModelFiles().find(fs::path(path).stem().string());
-    if (fs::path(path).parent_path() == "model" && file != ModelFiles().end()) {
-      return file->second;
-    }
+  const fs::path file(path);
+  if (file.parent_path() == "server") return "server/main";
+  if (file.parent_path() == "model") {
+    auto layer = ModelFiles().find(file.stem().string());
+    if (layer != ModelFiles().end()) return layer->second;
   }
   return "";
 }

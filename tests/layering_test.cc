@@ -75,6 +75,8 @@ TEST(LayerOf, PlacesFiles) {
   EXPECT_EQ(LayerOf("model/load.cc"), "model/load");
   EXPECT_EQ(LayerOf("model/arch/causal_step.cc"), "arch");
   EXPECT_EQ(LayerOf("server/main.cc"), "server/main");
+  EXPECT_EQ(LayerOf("server/serve.h"), "server/main");
+  EXPECT_EQ(LayerOf("server/cache/store.h"), "");
   EXPECT_EQ(LayerOf("mnemon/v1/sessions.grpc.pb.h"), "proto");
   EXPECT_EQ(LayerOf("model/unheard_of.h"), "");
   EXPECT_EQ(LayerOf("model/unheard_of/config.h"), "");

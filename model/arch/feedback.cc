@@ -28,6 +28,7 @@
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/layers/growing_rows.h"
+#include "model/layers/memory_attention.h"
 #include "model/model.h"
 #include "model/tensor_names.h"
 
@@ -216,14 +217,12 @@ class Feedback final : public Model {
                              .contiguous();  // [H, B, K]
     const at::Tensor relative =
         at::baddbmm(positions.relative_bias.narrow(2, hidden, n), q,
-                    positions.relative_key.narrow(2, hidden, n), 1, scale());
-    const at::Tensor biased = at::add(positions.query_bias, q, scale());
-    // Products and sums beat a batched matrix product here: with one query per batch
-    // entry the latter is a loop of tiny calls.
-    const at::Tensor scores =
-        (keys * biased.view({rows, 1, width})).sum(-1) + relative.view({rows, n});
-    const at::Tensor attention = drop(at::softmax(scores, -1));
-    const at::Tensor mixed = (values * attention.unsqueeze(-1)).sum(1);  // [H*B, K]
+                    positions.relative_key.narrow(2, hidden, n), 1, scale())
+            .view({rows, n});
+    const at::Tensor biased =
+        at::add(positions.query_bias, q, scale()).view({rows, width});
+    const at::Tensor mixed =
+        AttendToRows(biased, relative, keys, values, drop.Mask(relative));  // [H*B, K]
     return Linear(
         mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(x.sizes()),
         layer.output);

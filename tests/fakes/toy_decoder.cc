@@ -72,7 +72,8 @@ void ToyDecoder::AllowAll() { Allow(-1); }
 
 void ToyDecoder::AwaitHeld() {
   std::unique_lock lock(mutex_);
-  MNEMON_CHECK(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return held_; }));
+  MNEMON_CHECK(
+      changed_.wait_for(lock, std::chrono::seconds(60), [&] { return held_; }));
 }
 
 size_t ToyDecoder::largest_step() const {

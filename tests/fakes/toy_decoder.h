@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A decoder without tensors: its logits are a hash of the whole history (of the last M
-// tokens' rows for a ring), kept in every kind of state there is. Any mistake in a state
-// changes what comes next.
+// tokens' rows for a ring), kept in every kind of state there is. Any mistake in a
+// state changes what comes next.
 #pragma once
 
 #include <condition_variable>
@@ -29,9 +29,9 @@ class ToyDecoder final : public Decoder {
   // Tokens that never come out of it, and what feeding them does.
   static constexpr int32_t kOrdinaryTokens = 32;  // ids below are ordinary
   static constexpr int32_t kFailing = 33;         // Step returns INTERNAL
-  static constexpr int32_t kThrowing = 34;  // Step throws and leaves states damaged
-  static constexpr int32_t kNotANumber = 35;      // NaN logits
-  static constexpr int32_t kOutOfMemory = 36;     // std::bad_alloc
+  static constexpr int32_t kThrowing = 34;     // Step throws and leaves states damaged
+  static constexpr int32_t kNotANumber = 35;   // NaN logits
+  static constexpr int32_t kOutOfMemory = 36;  // std::bad_alloc
 
   explicit ToyDecoder(ToyState state, int64_t append_capacity = 1024);
 
@@ -57,7 +57,8 @@ class ToyDecoder final : public Decoder {
   void PassGate(std::span<const Segment> segments);
   void FeedToken(StateArena& arena, int32_t slot, int64_t position, int32_t token);
   void Damage(StateArena& arena, int32_t slot);
-  void Logits(const StateArena& arena, int32_t slot, int64_t position, float* out) const;
+  void Logits(const StateArena& arena, int32_t slot, int64_t position,
+              float* out) const;
 
   ModelConfig config_;
   StateSpec spec_;

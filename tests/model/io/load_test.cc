@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include "model/load.h"
+
+#include <sys/resource.h>
+
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/io/checkpoint.h"
+#include "model/io/tensors.h"
+#include "model/registry.h"
+#include "nlohmann/json.hpp"
+#include "tests/model/io/temporary_directory.h"
+
+namespace mnemon {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class LoadTest : public testing::Test {
+ protected:
+  LoadTest() : config_(FindArchitecture("causal").value()->variants().front()) {}
+
+  std::string Weights(const ModelConfig& config) const {
+    const auto model = MakeModel(config).value();
+    InitialiseWeights(*model, Initialisation::kSane, 1);
+    return FormatWeights(*model).value();
+  }
+  CheckpointContent Content() const {
+    return {{"config.json", ConfigToJson(config_)},
+            {"model.safetensors", Weights(config_)}};
+  }
+  absl::StatusOr<LoadedModel> Load(const CheckpointContent& content,
+                                   const LoadOptions& options = {}) const {
+    EXPECT_TRUE(WriteCheckpoint(tmp_.Path("c"), content).ok());
+    return LoadCheckpoint(tmp_.Path("c"), options);
+  }
+  // The message of loading with some keys of the configuration changed.
+  std::string MessageWith(const nlohmann::json& changes) const {
+    CheckpointContent content = Content();
+    nlohmann::json json = nlohmann::json::parse(content["config.json"]);
+    json.update(changes);
+    content["config.json"] = json.dump();
+    const absl::Status status = Load(content).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  }
+
+  TemporaryDirectory tmp_;
+  ModelConfig config_;
+};
+
+TEST_F(LoadTest, EveryVariantOfEveryArchitectureComesBack) {
+  for (const ArchitectureEntry& entry : Architectures()) {
+    for (const ModelConfig& config : entry.variants()) {
+      const std::string weights = Weights(config);
+      auto loaded =
+          Load({{"config.json", ConfigToJson(config)}, {"model.safetensors", weights}});
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      EXPECT_EQ(loaded->config, config);
+      EXPECT_EQ(FormatWeights(*loaded->model).value(), weights);
+      EXPECT_EQ(loaded->model_id.size(), 64u);
+      EXPECT_EQ(loaded->tokenizer, nullptr);
+      loaded->model->Visit([](const std::string&, at::Tensor& tensor) {
+        EXPECT_FALSE(tensor.requires_grad());
+      });
+    }
+  }
+}
+
+TEST_F(LoadTest, TokenizerMustFitTheEmbedding) {
+  std::string text;
+  for (int64_t i = 0; i < config_.vocab; ++i) text += static_cast<char>('0' + i);
+  CheckpointContent content = Content();
+  content["tokenizer.json"] = MakeCharTokenizer(text).value()->ToJson();
+  const auto loaded = Load(content);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->tokenizer->size(), config_.vocab);
+
+  content["tokenizer.json"] = MakeCharTokenizer(text + "x").value()->ToJson();
+  EXPECT_THAT(std::string(Load(content).status().message()),
+              HasSubstr(StrCat("tokenizer.json has ", config_.vocab + 1,
+                               " tokens, config.json has vocab ", config_.vocab)));
+  content["tokenizer.json"] = "{}";
+  EXPECT_THAT(std::string(Load(content).status().message()),
+              AllOf(HasSubstr("/c'"), HasSubstr("tokenizer.json")));
+}
+
+int64_t PeakKilobytes() {
+  rusage usage;
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+TEST_F(LoadTest, AbsurdConfigsAllocateNothing) {
+  (void)MessageWith({{"heads", 0}});
+  const int64_t before = PeakKilobytes();
+  const int64_t billions = int64_t{1} << 31;
+  EXPECT_THAT(MessageWith({{"layers", billions}}), HasSubstr("layers"));
+  EXPECT_THAT(MessageWith({{"heads", billions}}), HasSubstr("heads"));
+  EXPECT_THAT(MessageWith({{"heads", 0}}), HasSubstr("heads"));
+  EXPECT_THAT(MessageWith({{"d_model", 0}}), HasSubstr("d_model"));
+  EXPECT_THAT(MessageWith({{"heads", 2 * config_.d_model}}), HasSubstr("heads"));
+  EXPECT_THAT(MessageWith({{"vocab", 0}}), HasSubstr("vocab"));
+  EXPECT_THAT(MessageWith({{"vocab", -1}}), HasSubstr("vocab"));
+  EXPECT_THAT(MessageWith({{"surplus", 1}, {"extra", 2}}),
+              AllOf(HasSubstr("surplus"), HasSubstr("extra")));
+  // Plausible sizes of another model altogether.
+  EXPECT_THAT(MessageWith({{"d_model", 16384}, {"d_ff", 65536}, {"layers", 8}}),
+              AllOf(HasSubstr("config.json describes at least"),
+                    HasSubstr("model.safetensors has")));
+  EXPECT_LT(PeakKilobytes() - before, 32 * 1024);
+}
+
+TEST_F(LoadTest, UnknownArchitectureListsTheKnown) {
+  CheckpointContent content = Content();
+  config_.architecture = "oracle";
+  content["config.json"] = ConfigToJson(config_);
+  EXPECT_THAT(std::string(Load(content).status().message()),
+              AllOf(HasSubstr("'oracle'"), HasSubstr("transformer_xl")));
+}
+
+TEST_F(LoadTest, WrongSizesListEveryTensor) {
+  const std::string message = MessageWith({{"d_ff", config_.d_ff + 2}});
+  EXPECT_THAT(message, HasSubstr("/c'"));
+  for (int64_t i = 0; i < config_.layers; ++i) {
+    for (const char* part : {"ff.in.weight", "ff.in.bias", "ff.out.weight"}) {
+      EXPECT_THAT(message, HasSubstr(StrCat("'layers.", i, ".", part, "'")));
+    }
+  }
+  EXPECT_THAT(
+      MessageWith({{"layers", config_.layers + 1}}),
+      HasSubstr(StrCat("'layers.", config_.layers, ".ff.in.weight' is missing")));
+}
+
+TEST_F(LoadTest, NonFiniteWeightsAreRefusedByDefault) {
+  CheckpointContent content = Content();
+  std::string& weights = content["model.safetensors"];
+  weights.replace(weights.size() - 4, 4, "\xff\xff\xff\x7f");
+  EXPECT_THAT(std::string(Load(content).status().message()),
+              HasSubstr("is not finite"));
+  EXPECT_TRUE(Load(content, {.refuse_non_finite = false}).ok());
+}
+
+}  // namespace
+}  // namespace mnemon

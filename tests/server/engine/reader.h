@@ -68,8 +68,8 @@ class Reader {
     }
     bool Await() {
       std::unique_lock lock(mutex);
-      const bool came = condition.wait_for(lock, std::chrono::seconds(60),
-                                           [&] { return raised; });
+      const bool came =
+          condition.wait_for(lock, std::chrono::seconds(60), [&] { return raised; });
       raised = false;
       return came;
     }

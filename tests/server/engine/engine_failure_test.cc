@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// What goes wrong with one session stays with that session.
+#include "tests/server/engine/engine_fixture.h"
+
+namespace mnemon {
+namespace {
+
+struct Fault {
+  int32_t token;
+  absl::StatusCode code;
+  std::string reason;
+};
+
+class FaultInEachState : public testing::TestWithParam<std::tuple<ToyState, int>> {
+ protected:
+  ToyState state() const { return std::get<0>(GetParam()); }
+  Fault fault() const {
+    const Fault faults[] = {
+        {ToyDecoder::kFailing, absl::StatusCode::kInternal, ""},
+        {ToyDecoder::kThrowing, absl::StatusCode::kInternal, "MODEL_FAILURE"},
+        {ToyDecoder::kNotANumber, absl::StatusCode::kInternal, "NON_FINITE_LOGITS"},
+        {ToyDecoder::kOutOfMemory, absl::StatusCode::kResourceExhausted,
+         "OUT_OF_MEMORY"}};
+    return faults[std::get<1>(GetParam())];
+  }
+  std::vector<int32_t> Expected(const std::vector<int32_t>& history, int64_t count) {
+    return ToyContinuation(state(), history, count, AskedSampling());
+  }
+};
+std::string FaultName(const testing::TestParamInfo<std::tuple<ToyState, int>>& info) {
+  const char* names[] = {"Status", "Exception", "NotANumber", "OutOfMemory"};
+  return ToyName(std::get<0>(info.param)) + names[std::get<1>(info.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Engine, FaultInEachState,
+                         testing::Combine(testing::ValuesIn(kToyStates),
+                                          testing::Range(0, 4)),
+                         FaultName);
+
+TEST_P(FaultInEachState, EndsItsOwnStreamOnly) {
+  constexpr int kNeighbours = 8;
+  ToyServer server(state());
+  server.CreateSession("bad");
+  const auto before = server.Run(Ask(Tokens(40, 1), 25, "bad")).tokens;
+  server.decoder.Allow(0);
+  std::vector<std::unique_ptr<Reader>> neighbours;
+  for (int i = 0; i < kNeighbours; ++i) {
+    neighbours.push_back(
+        std::make_unique<Reader>(*server.engine, Ask(Tokens(1 + 13 * i, i), 60)));
+  }
+  server.decoder.AwaitHeld();
+  server.decoder.Allow(9);  // some decode, some are still in their prompts
+  server.decoder.AwaitHeld();
+  Reader bad(*server.engine, Ask(Joined(Tokens(5, 2), {fault().token}), 10, "bad"));
+  server.decoder.AllowAll();
+  const absl::Status status = bad.Finish().status;
+  EXPECT_EQ(status.code(), fault().code) << status;
+  EXPECT_EQ(ReasonOf(status), fault().reason);
+  EXPECT_EQ(std::string(status.message()).find("exception"), std::string::npos);
+  for (int i = 0; i < kNeighbours; ++i) {
+    const Outcome outcome = neighbours[i]->Finish();
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_EQ(outcome.tokens, Expected(Tokens(1 + 13 * i, i), 60)) << i;
+  }
+  // The history is kept; it ends in the bad token, so the session fails again.
+  EXPECT_EQ(server.Position("bad"), 40 + 25 + 6);
+  EXPECT_EQ(server.Run(Ask({}, 1, "bad")).status.code(), fault().code);
+  EXPECT_EQ(server.Run(Ask({3, 1}, 20)).tokens, Expected({3, 1}, 20));
+}
+
+TEST_P(FaultInEachState, SeveralAtOnceAndAgain) {
+  ToyServer server(state());
+  for (int round = 0; round < 5; ++round) {
+    server.decoder.Allow(0);
+    std::vector<std::unique_ptr<Reader>> readers;
+    for (int i = 0; i < 12; ++i) {
+      auto prompt = Tokens(3 + i, i);
+      if (i % 3 == 1) prompt.push_back(fault().token);
+      readers.push_back(std::make_unique<Reader>(*server.engine, Ask(prompt, 15)));
+    }
+    server.decoder.AllowAll();
+    for (int i = 0; i < 12; ++i) {
+      const Outcome outcome = readers[i]->Finish();
+      if (i % 3 == 1) {
+        EXPECT_EQ(outcome.status.code(), fault().code);
+      } else {
+        EXPECT_EQ(outcome.tokens, Expected(Tokens(3 + i, i), 15));
+      }
+    }
+  }
+  server.AwaitIdle();
+  EXPECT_EQ(server.engine->Stats().state_bytes, 0);
+}
+
+TEST(EngineBlocks, AnExhaustedPoolEndsTheAffectedStreamOnly) {
+  // 6 blocks of 192 bytes. "a" takes its fourth for position 48, and then, four tokens
+  // later, "b" finds no third one for position 32.
+  ToyServer server(ToyState::kAppend, {.sessions = 4, .state_bytes = 6 * 192}, 64);
+  server.CreateSession("a");
+  server.CreateSession("b");
+  server.decoder.Allow(0);
+  Reader first(*server.engine, Ask({1}, 1));
+  server.decoder.AwaitHeld();
+  Reader a(*server.engine, Ask(Tokens(30, 1), 30, "a"));
+  Reader b(*server.engine, Ask(Tokens(10, 2), 30, "b"));
+  server.decoder.AllowAll();
+  EXPECT_TRUE(first.Finish().status.ok());
+  EXPECT_EQ(a.Finish().tokens,
+            ToyContinuation(ToyState::kAppend, Tokens(30, 1), 30, AskedSampling()));
+  const Outcome cut = b.Finish();
+  EXPECT_EQ(cut.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(cut.status), "NO_FREE_BLOCKS");
+  EXPECT_TRUE(GetErrorDetail(cut.status)->retry_after);
+  // It stays at its last token and goes on when there is room.
+  const auto all =
+      ToyContinuation(ToyState::kAppend, Tokens(10, 2), 30, AskedSampling());
+  EXPECT_EQ(cut.tokens.size(), 23u);
+  EXPECT_EQ(server.Position("b"), 33);
+  EXPECT_FALSE(server.Run(Ask({}, 7, "b")).status.ok());
+  ASSERT_TRUE(server.engine->DeleteSession("a").ok());
+  const Outcome rest = server.Run(Ask({}, 7, "b"));
+  ASSERT_TRUE(rest.status.ok()) << rest.status;
+  EXPECT_EQ(Joined(cut.tokens, rest.tokens), all);
+}
+
+TEST(EngineBlocks, APromptThatCannotFitIsRefusedBeforeItIsFed) {
+  ToyServer server(ToyState::kAppend, {.sessions = 4, .state_bytes = 6 * 192}, 64);
+  server.CreateSession("a");
+  server.CreateSession("b");
+  ASSERT_TRUE(server.Run(Ask(Tokens(60, 1), 1, "a")).status.ok());
+  const absl::Status refused = server.Run(Ask(Tokens(40, 1), 1, "b")).status;
+  EXPECT_EQ(ReasonOf(refused), "NO_FREE_BLOCKS");
+  EXPECT_EQ(server.Position("b"), 0);
+  EXPECT_EQ(server.engine->Stats().tokens_fed, 60);
+  EXPECT_TRUE(server.Run(Ask(Tokens(20, 1), 1, "b")).status.ok());
+}
+
+TEST(EngineBlocks, ALongPromptFitsARing) {
+  const int64_t per_session = (ToyDecoder::kRingCapacity + 128 + 15) / 16 + 1;
+  ToyServer server(ToyState::kRing,
+                   {.sessions = 4, .state_bytes = per_session * 16 * 3 * 4});
+  server.CreateSession("s");
+  const auto prompt = Tokens(700, 1);
+  const Outcome outcome = server.Run(Ask(prompt, 90, "s"));
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_EQ(outcome.tokens,
+            ToyContinuation(ToyState::kRing, prompt, 90, AskedSampling()));
+  EXPECT_TRUE(server.Run(Ask(prompt, 5, "s")).status.ok());
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+// Sessions as resources: names, limits, the queue, time to live, busy, delete, drain.
+#include <set>
+
+#include "tests/server/engine/engine_fixture.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+
+TEST(EngineSessions, CreateGetListDelete) {
+  ToyServer server(ToyState::kFixed);
+  Engine& engine = *server.engine;
+  const auto made = engine.CreateSession({.id = "a"});
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made->id, "a");
+  EXPECT_EQ(made->model, "toy");
+  EXPECT_EQ(made->state, SessionState::kIdle);
+  EXPECT_FALSE(made->expire_time);
+  EXPECT_EQ(made->create_time, server.clock.WallNow());
+  const absl::Status twice = engine.CreateSession({.id = "a"}).status();
+  EXPECT_EQ(twice.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReasonOf(twice), "SESSION_EXISTS");
+  EXPECT_EQ(FieldOf(engine.CreateSession({.id = "A"}).status()), "session_id");
+  EXPECT_EQ(ReasonOf(engine.CreateSession({.id = "b", .model = "m"}).status()),
+            "MODEL_NOT_FOUND");
+
+  server.clock.Advance(milliseconds(5000));
+  server.Run(Ask({1, 2, 3}, 4, "a"));
+  server.AwaitIdle();
+  const auto facts = engine.GetSession("a");
+  EXPECT_EQ(facts->position, 7);
+  EXPECT_EQ(facts->state_size_bytes, 12);
+  EXPECT_EQ(facts->last_use_time - facts->create_time, milliseconds(5000));
+
+  EXPECT_TRUE(engine.DeleteSession("a").ok());
+  for (const absl::Status& gone :
+       {engine.GetSession("a").status(), engine.DeleteSession("a")}) {
+    EXPECT_EQ(gone.code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(ReasonOf(gone), "SESSION_NOT_FOUND");
+  }
+  server.AwaitIdle();
+  EXPECT_EQ(engine.Stats().state_bytes, 0);
+  // The name is free, and nothing of the old memory is left.
+  server.CreateSession("a");
+  EXPECT_EQ(server.Run(Ask({1}, 9, "a")).tokens,
+            ToyContinuation(ToyState::kFixed, {1}, 9, AskedSampling()));
+}
+
+TEST(EngineSessions, DrawnIdsAreDifferentAndValid) {
+  ToyServer server(ToyState::kFixed);
+  std::set<std::string> ids;
+  for (int i = 0; i < 50; ++i) {
+    const auto made = server.engine->CreateSession({});
+    ASSERT_TRUE(made.ok());
+    EXPECT_THAT(made->id, MatchesRegex("[0-9a-f]{32}"));
+    ids.insert(made->id);
+  }
+  EXPECT_THAT(ids, SizeIs(50));
+}
+
+TEST(EngineSessions, PagesAreCompleteAndOrdered) {
+  ToyServer server(ToyState::kFixed, {.sessions = 2000});
+  Engine& engine = *server.engine;
+  std::vector<std::string> ids;
+  for (int i = 0; i < 1234; ++i) {
+    ids.push_back("s" + std::to_string(i));
+    server.CreateSession(ids.back());
+  }
+  std::sort(ids.begin(), ids.end());
+  for (int32_t size : {0, 1, 7, 1000, INT32_MAX}) {
+    std::vector<std::string> seen;
+    std::string token;
+    do {
+      const auto page = engine.ListSessions(size, token);
+      ASSERT_TRUE(page.ok()) << page.status();
+      EXPECT_LE(page->sessions.size(), size == 0 ? 100u : std::min(size, 1000));
+      for (const SessionFacts& facts : page->sessions) seen.push_back(facts.id);
+      token = page->next_page_token;
+      if (size == 1 && seen.size() == 20) break;
+    } while (!token.empty());
+    if (size != 1) {
+      EXPECT_EQ(seen, ids);
+    }
+  }
+  // A page token survives the deletion of the session it points at.
+  const auto page = engine.ListSessions(3, "");
+  ASSERT_TRUE(engine.DeleteSession(page->sessions.back().id).ok());
+  EXPECT_EQ(engine.ListSessions(1, page->next_page_token)->sessions[0].id, ids[3]);
+
+  EXPECT_EQ(FieldOf(engine.ListSessions(-1, "").status()), "page_size");
+  for (const char* bad : {"x", "after.", "after.A", "after.a\n", "AFTER.a"}) {
+    EXPECT_EQ(FieldOf(engine.ListSessions(1, bad).status()), "page_token") << bad;
+  }
+}
+
+TEST(EngineSessions, LimitIsExact) {
+  ToyServer server(ToyState::kFixed, {.sessions = 3});
+  for (const char* id : {"a", "b", "c"}) server.CreateSession(id);
+  const absl::Status full = server.engine->CreateSession({.id = "d"}).status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(full), "SESSION_LIMIT");
+  EXPECT_TRUE(GetErrorDetail(full)->retry_after);
+  // No running call will free a slot, so there is nothing to wait for.
+  EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1)).status), "SESSION_LIMIT");
+  ASSERT_TRUE(server.engine->DeleteSession("b").ok());
+  server.CreateSession("d");
+  EXPECT_TRUE(server.Run(Ask({1}, 1, "d")).status.ok());
+}
+
+TEST(EngineQueue, StatelessCallsWaitForOneAnotherWithinABound) {
+  ToyServer server(ToyState::kRing, {.sessions = 2, .max_queue = 3});
+  server.CreateSession("s");
+  server.decoder.Allow(0);
+  std::vector<std::unique_ptr<Reader>> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.push_back(std::make_unique<Reader>(*server.engine, Ask({i}, 100)));
+    EXPECT_TRUE(readers.back()->status().ok());
+  }
+  EXPECT_EQ(server.engine->Stats().queued, 3);
+  EXPECT_EQ(server.engine->Stats().running, 1);
+  const absl::Status full = Reader(*server.engine, Ask({1}, 1)).status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(full), "QUEUE_FULL");
+  EXPECT_TRUE(GetErrorDetail(full)->retry_after);
+  EXPECT_EQ(ReasonOf(server.engine->CreateSession({}).status()), "SESSION_LIMIT");
+
+  // A waiting call that is cancelled leaves at once and computes nothing.
+  readers[2]->stream().Cancel();
+  EXPECT_EQ(server.engine->Stats().queued, 2);
+  EXPECT_EQ(readers[2]->Finish().status.code(), absl::StatusCode::kCancelled);
+  // A session has its slot already: it does not wait.
+  Reader session(*server.engine, Ask({9}, 5, "s"));
+  EXPECT_TRUE(session.status().ok());
+
+  server.decoder.AllowAll();
+  for (int i : {0, 1, 3}) {
+    EXPECT_EQ(readers[i]->Finish().tokens,
+              ToyContinuation(ToyState::kRing, {i}, 100, AskedSampling()));
+  }
+  EXPECT_TRUE(session.Finish().status.ok());
+  server.AwaitIdle();
+  EXPECT_EQ(server.engine->Stats().queued, 0);
+}
+
+TEST(EngineQueue, DeletingASessionMakesRoomForAWaitingCall) {
+  ToyServer server(ToyState::kFixed, {.sessions = 2, .max_queue = 2});
+  server.CreateSession("s");
+  // Never read: it keeps its slot.
+  Reader endless(*server.engine, Ask({1}, 1000));
+  Reader waiting(*server.engine, Ask({2}, 10));
+  EXPECT_EQ(server.engine->Stats().queued, 1);
+  ASSERT_TRUE(server.engine->DeleteSession("s").ok());
+  EXPECT_TRUE(waiting.Finish().status.ok());
+}
+
+TEST(EngineTtl, ExpiresAfterTheLastUseByTheSteadyClock) {
+  ToyServer server(ToyState::kAppend);
+  Engine& engine = *server.engine;
+  const auto made = engine.CreateSession({.id = "s", .ttl = milliseconds(1000)});
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(*made->expire_time, server.clock.WallNow() + milliseconds(1000));
+  server.clock.JumpWall(std::chrono::hours(24 * 365));
+  server.clock.Advance(milliseconds(999));
+  server.Run(Ask({1, 2}, 3, "s"));
+  server.AwaitIdle();
+  server.clock.JumpWall(-std::chrono::hours(24 * 400));
+  server.clock.Advance(milliseconds(999));
+  EXPECT_EQ(*engine.GetSession("s")->expire_time,
+            server.clock.WallNow() + milliseconds(1));
+  server.clock.Advance(milliseconds(1));
+  EXPECT_EQ(ReasonOf(engine.GetSession("s").status()), "SESSION_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1, "s")).status), "SESSION_NOT_FOUND");
+  EXPECT_TRUE(engine.ListSessions(0, "")->sessions.empty());
+  server.AwaitIdle();
+  EXPECT_EQ(engine.Stats().state_bytes, 0);
+  for (int64_t bad : {int64_t{0}, int64_t{-1}, INT64_MAX}) {
+    EXPECT_EQ(FieldOf(engine.CreateSession({.ttl = milliseconds(bad)}).status()),
+              "ttl");
+  }
+}
+
+TEST(EngineTtl, AnExpiredSessionGivesItsPlaceBack) {
+  ToyServer server(ToyState::kFixed, {.sessions = 1});
+  ASSERT_TRUE(server.engine->CreateSession({.id = "a", .ttl = milliseconds(10)}).ok());
+  EXPECT_FALSE(server.engine->CreateSession({.id = "b"}).ok());
+  server.clock.Advance(milliseconds(10));
+  server.CreateSession("b");
+}
+
+TEST(EngineTtl, ARunningSessionDoesNotExpire) {
+  ToyServer server(ToyState::kFixed);
+  ASSERT_TRUE(server.engine->CreateSession({.id = "s", .ttl = milliseconds(10)}).ok());
+  Reader reader(*server.engine, Ask({1}, 200, "s"));
+  reader.Next();
+  server.clock.Advance(milliseconds(1000));
+  const auto facts = server.engine->GetSession("s");
+  ASSERT_TRUE(facts.ok());
+  EXPECT_EQ(facts->state, SessionState::kRunning);
+  EXPECT_TRUE(reader.Finish().status.ok());
+  EXPECT_TRUE(server.engine->GetSession("s").ok());
+}
+
+TEST(EngineSessions, OneCallAtATime) {
+  ToyServer server(ToyState::kFixed);
+  server.CreateSession("s");
+  Reader first(*server.engine, Ask({1}, 200, "s"));
+  const absl::Status busy = Reader(*server.engine, Ask({2}, 1, "s")).status();
+  EXPECT_EQ(busy.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ReasonOf(busy), "SESSION_BUSY");
+  EXPECT_TRUE(first.Finish().status.ok());
+  // The end was taken: the session is free the same moment.
+  EXPECT_TRUE(Reader(*server.engine, Ask({2}, 1, "s")).status().ok());
+}
+
+TEST(EngineSessions, FreeAtOnceAfterEveryTakenEnd) {
+  ToyServer server(ToyState::kFixed);
+  server.CreateSession("s");
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(server.Run(Ask({1}, i % 3, "s")).status.ok());
+  }
+}
+
+TEST(EngineDelete, EndsARunningCallAndFreesEverything) {
+  for (const bool in_step : {false, true}) {
+    ToyServer server(ToyState::kFixedAndAppend, {.sessions = 2});
+    server.CreateSession("s");
+    server.CreateSession("t");
+    if (in_step) server.decoder.Allow(3);
+    Reader reader(*server.engine, Ask(Tokens(10, 1), 1000, "s"));
+    if (in_step) {
+      server.decoder.AwaitHeld();
+    } else {
+      reader.Next();
+    }
+    ASSERT_TRUE(server.engine->DeleteSession("s").ok());
+    EXPECT_FALSE(server.engine->GetSession("s").ok());
+    // The place is free at once, the name too.
+    server.CreateSession("s");
+    EXPECT_FALSE(server.engine->CreateSession({}).ok());
+    server.decoder.AllowAll();
+    const absl::Status status = reader.Finish().status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(ReasonOf(status), "SESSION_DELETED");
+    server.AwaitIdle();
+    EXPECT_EQ(server.engine->Stats().state_bytes, 0);
+    EXPECT_EQ(server.Run(Ask({4}, 20, "s")).tokens,
+              ToyContinuation(ToyState::kFixedAndAppend, {4}, 20, AskedSampling()));
+  }
+}
+
+TEST(EngineDelete, WhatWasGeneratedStillArrives) {
+  ToyServer server(ToyState::kAppend);
+  server.CreateSession("s");
+  Reader reader(*server.engine, Ask({1}, 20, "s"));
+  server.AwaitIdle();
+  ASSERT_TRUE(server.engine->DeleteSession("s").ok());
+  const Outcome outcome = reader.Finish();
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.tokens, SizeIs(20));
+  server.AwaitIdle();
+  EXPECT_EQ(server.engine->Stats().state_bytes, 0);
+}
+
+TEST(EngineDrain, RefusesNewWorkAndFinishesOld) {
+  ToyServer server(ToyState::kRing, {.sessions = 1, .max_queue = 5});
+  Reader running(*server.engine, Ask({1}, 200));
+  Reader queued(*server.engine, Ask({2}, 30));
+  server.engine->Drain();
+  for (const absl::Status& refused :
+       {server.engine->CreateSession({}).status(), server.Run(Ask({1}, 1)).status}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(ReasonOf(refused), "DRAINING");
+  }
+  EXPECT_FALSE(server.engine->WaitIdle(milliseconds(1)));
+  EXPECT_THAT(running.Finish().tokens, SizeIs(200));
+  EXPECT_THAT(queued.Finish().tokens, SizeIs(30));
+  EXPECT_TRUE(server.engine->WaitIdle(std::chrono::seconds(60)));
+}
+
+TEST(EngineEnd, EndsStreamsWithUnavailableAndStreamsOutliveIt) {
+  auto server =
+      std::make_unique<ToyServer>(ToyState::kAppend, Engine::Options{.sessions = 2});
+  server->CreateSession("s");
+  std::vector<std::unique_ptr<Reader>> readers;
+  readers.push_back(std::make_unique<Reader>(*server->engine, Ask({1}, 1000, "s")));
+  readers.push_back(std::make_unique<Reader>(*server->engine, Ask({2}, 1000)));
+  readers.push_back(std::make_unique<Reader>(*server->engine, Ask({3}, 1000)));
+  readers[0]->Next();
+  readers[1]->Next();
+  server.reset();
+  for (auto& reader : readers) {
+    EXPECT_EQ(reader->Finish().status.code(), absl::StatusCode::kUnavailable);
+    reader->stream().Cancel();
+  }
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/token_stream.h"
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mnemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct Fixture {
+  int ready = 0;
+  int space = 0;
+  std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  TokenStream stream{tokenizer.get(), [this] { ++ready; }, [this] { ++space; }};
+};
+
+TEST(TokenStream, StartFactsWaitForTheFirstToken) {
+  Fixture f;
+  f.stream.Start({.first_index = 5, .prompt_tokens = 2, .seed = 9});
+  EXPECT_EQ(f.ready, 0);
+  EXPECT_FALSE(f.stream.Take().start);
+  f.stream.Push(7, 'a');
+  const TokenChunk chunk = f.stream.Take();
+  ASSERT_TRUE(chunk.start);
+  EXPECT_EQ(chunk.start->seed, 9u);
+  EXPECT_EQ(chunk.first_index, 7);
+  EXPECT_EQ(chunk.text, "a");
+  f.stream.Push(8, 'b');
+  EXPECT_FALSE(f.stream.Take().start);
+}
+
+TEST(TokenStream, TokensCoalesceAndNotifyOnce) {
+  Fixture f;
+  f.stream.Push(0, 'a');
+  f.stream.Push(1, 'b');
+  EXPECT_EQ(f.ready, 1);
+  EXPECT_THAT(f.stream.Take().tokens, ElementsAre('a', 'b'));
+  EXPECT_EQ(f.space, 1);
+  EXPECT_EQ(f.stream.delivered(), 2);
+  f.stream.Push(2, 'c');
+  EXPECT_EQ(f.ready, 2);
+  EXPECT_THAT(f.stream.Take().tokens, ElementsAre('c'));
+  EXPECT_THAT(f.stream.Take().tokens, IsEmpty());
+}
+
+TEST(TokenStream, TextIsAlwaysCompleteUtf8) {
+  Fixture f;
+  f.stream.Push(0, 0xe2);
+  EXPECT_EQ(f.stream.Take().text, "");
+  f.stream.Push(1, 0x82);
+  f.stream.Push(2, 0xac);
+  EXPECT_EQ(f.stream.Take().text, "\xe2\x82\xac");
+  f.stream.Push(3, 0xe2);
+  f.stream.Finish(absl::OkStatus(), FinishFacts{});
+  EXPECT_EQ(f.stream.Take().text, "\xef\xbf\xbd");
+}
+
+TEST(TokenStream, EndsOnce) {
+  Fixture f;
+  f.stream.Push(0, 'a');
+  f.stream.Finish(absl::OkStatus(), FinishFacts{.generated_tokens = 1});
+  f.stream.Finish(absl::InternalError("late"), std::nullopt);
+  EXPECT_FALSE(f.stream.done());
+  const TokenChunk chunk = f.stream.Take();
+  EXPECT_TRUE(chunk.finished);
+  EXPECT_TRUE(chunk.status.ok());
+  EXPECT_EQ(chunk.finish->generated_tokens, 1);
+  EXPECT_TRUE(f.stream.done());
+  EXPECT_FALSE(f.stream.Take().finished);
+}
+
+TEST(TokenStream, HoldsAtMostItsCapacity) {
+  Fixture f;
+  for (int i = 0; i < TokenStream::kCapacity; ++i) {
+    EXPECT_EQ(f.stream.space(), TokenStream::kCapacity - i);
+    f.stream.Push(i, 'x');
+  }
+  EXPECT_EQ(f.stream.space(), 0);
+  EXPECT_DEATH(f.stream.Push(64, 'x'), "check failed");
+  f.stream.Take();
+  EXPECT_EQ(f.stream.space(), TokenStream::kCapacity);
+}
+
+TEST(TokenStream, CancelDropsWhatWaitsAndFreezesDelivery) {
+  Fixture f;
+  f.stream.Push(0, 'a');
+  f.stream.Take();
+  f.stream.Push(1, 'b');
+  f.stream.Cancel();
+  f.stream.Cancel();
+  EXPECT_EQ(f.space, 2);
+  f.stream.Push(2, 'c');
+  EXPECT_EQ(f.stream.delivered(), 1);
+  f.stream.Finish(absl::OkStatus(), FinishFacts{});
+  const TokenChunk chunk = f.stream.Take();
+  EXPECT_THAT(chunk.tokens, IsEmpty());
+  EXPECT_EQ(chunk.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(chunk.finish);
+  EXPECT_EQ(f.stream.delivered(), 1);
+}
+
+TEST(TokenStream, CancelBetweenEndAndTakeIsACancel) {
+  Fixture f;
+  f.stream.Push(0, 'a');
+  f.stream.Finish(absl::OkStatus(), FinishFacts{});
+  f.stream.Cancel();
+  EXPECT_TRUE(f.stream.cancelled());
+  EXPECT_EQ(f.stream.Take().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(f.stream.delivered(), 0);
+}
+
+TEST(TokenStream, CancelAfterTheEndWasTakenIsNothing) {
+  Fixture f;
+  f.stream.Finish(absl::OkStatus(), FinishFacts{});
+  f.stream.Take();
+  f.stream.Cancel();
+  EXPECT_FALSE(f.stream.cancelled());
+}
+
+TEST(TokenStream, NoTokenIsLostBetweenTwoThreads) {
+  constexpr int kTokens = 20000;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int events = 0;
+  const auto notify = [&] {
+    std::lock_guard lock(mutex);
+    ++events;
+    changed.notify_all();
+  };
+  TokenStream stream(nullptr, notify, notify);
+  std::thread engine([&] {
+    for (int i = 0; i < kTokens; ++i) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return stream.space() > 0; });
+      lock.unlock();
+      stream.Push(i, i);
+    }
+    stream.Finish(absl::OkStatus(), FinishFacts{});
+  });
+  int next = 0;
+  int seen = 0;
+  while (true) {
+    const TokenChunk chunk = stream.Take();
+    for (int32_t token : chunk.tokens) ASSERT_EQ(token, next++);
+    if (chunk.finished) break;
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return events != seen; });
+    seen = events;
+  }
+  engine.join();
+  EXPECT_EQ(next, kTokens);
+}
+
+}  // namespace
+}  // namespace mnemon

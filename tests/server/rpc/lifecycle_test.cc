@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// Start, drain and shutdown.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "base/error.h"
+#include "gmock/gmock.h"
+#include "server/rpc/baton.h"
+#include "server/rpc/listen_address.h"
+#include "server/rpc/open_calls.h"
+#include "tests/server/rpc/rig.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+constexpr char kReady[] = "mnemon.v1.Generation";
+
+TEST(Start, PortInUseFailsClearly) {
+  Rig rig;
+  auto second = RpcServer::Start(*rig.engine, {.listen = rig.address()});
+  ASSERT_FALSE(second.ok());
+  EXPECT_TRUE(absl::IsUnavailable(second.status()));
+  EXPECT_THAT(second.status().message(), HasSubstr(rig.address()));
+  EXPECT_THAT(second.status().message(), HasSubstr("in use"));
+  EXPECT_TRUE(rig.client->ListModels().ok());
+}
+
+TEST(Start, PortIsFreeAfterwards) {
+  Rig rig;
+  const std::string address = rig.address();
+  rig.server.reset();
+  auto again = RpcServer::Start(*rig.engine, {.listen = address});
+  EXPECT_TRUE(again.ok()) << again.status();
+}
+
+TEST(Start, WrongAddresses) {
+  Rig rig;
+  for (const char* listen : {"", "127.0.0.1", ":50051", "127.0.0.1:", "127.0.0.1:65536",
+                             "127.0.0.1:-1", "127.0.0.1:1x", "::1:5", "a b:5",
+                             "127.0.0.1:99999999999999999999", "unix:/tmp/x"}) {
+    auto server = RpcServer::Start(*rig.engine, {.listen = listen});
+    EXPECT_TRUE(absl::IsInvalidArgument(server.status())) << listen << server.status();
+  }
+  auto elsewhere = RpcServer::Start(*rig.engine, {.listen = "203.0.113.1:0"});
+  EXPECT_TRUE(absl::IsUnavailable(elsewhere.status())) << elsewhere.status();
+  EXPECT_THAT(elsewhere.status().message(), HasSubstr("203.0.113.1:0"));
+}
+
+TEST(ListenAddress, Parses) {
+  EXPECT_EQ(ParseListenAddress("[::1]:7")->host, "::1");
+  EXPECT_EQ(ParseListenAddress("[::1]:7")->Text(), "[::1]:7");
+  EXPECT_EQ(ParseListenAddress("localhost:0")->port, 0);
+}
+
+TEST(Drain, RefusesNewWorkFinishesOldAndFlipsReadinessOnly) {
+  Rig rig;
+  ASSERT_TRUE(rig.client->CheckHealth("").ok());
+  ASSERT_TRUE(rig.client->CheckHealth(kReady).ok());
+  EXPECT_TRUE(absl::IsNotFound(rig.client->CheckHealth("nothing")));
+
+  rig.decoder.Allow(3);
+  std::future<Collected> running = std::async(std::launch::async, [&] {
+    return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 100});
+  });
+  rig.decoder.AwaitHeld();
+  rig.server->SetReady(false);
+  rig.engine->Drain();
+  EXPECT_TRUE(rig.client->CheckHealth("").ok());
+  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(kReady)));
+  for (const absl::Status& status :
+       {Collect(*rig.client, {.tokens = {1}}).result.status(),
+        rig.client->CreateSession("s", "").status()}) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(GetErrorDetail(status)->reason, "DRAINING");
+    EXPECT_TRUE(GetErrorDetail(status)->retry_after.has_value());
+  }
+  EXPECT_TRUE(rig.client->ListModels().ok());
+
+  std::future<void> closed =
+      std::async(std::launch::async, [&] { rig.server->Shutdown(seconds(30)); });
+  EXPECT_EQ(closed.wait_for(milliseconds(50)), std::future_status::timeout);
+  rig.decoder.AllowAll();
+  Collected got = running.get();
+  EXPECT_TRUE(got.result.ok()) << got.result.status();
+  EXPECT_EQ(got.tokens.size(), 100u);
+  EXPECT_EQ(closed.wait_for(seconds(10)), std::future_status::ready);
+}
+
+TEST(Shutdown, EndsStreamsWithATypedErrorAfterTheGrace) {
+  Rig rig;
+  rig.decoder.Allow(3);
+  std::future<Collected> running = std::async(std::launch::async, [&] {
+    return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 100});
+  });
+  rig.decoder.AwaitHeld();
+  rig.server->Shutdown(milliseconds(50));
+  rig.decoder.AllowAll();
+  Collected got = running.get();
+  EXPECT_TRUE(absl::IsUnavailable(got.result.status())) << got.result.status();
+  EXPECT_EQ(GetErrorDetail(got.result.status())->reason, "SHUTTING_DOWN");
+  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+}
+
+TEST(Shutdown, SecondCallShortensTheFirst) {
+  Rig rig;
+  rig.decoder.Allow(0);
+  std::future<Collected> running = std::async(std::launch::async, [&] {
+    return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 100});
+  });
+  rig.decoder.AwaitHeld();
+  std::future<void> first =
+      std::async(std::launch::async, [&] { rig.server->Shutdown(seconds(60)); });
+  EXPECT_EQ(first.wait_for(milliseconds(50)), std::future_status::timeout);
+  rig.server->Shutdown(milliseconds(0));
+  EXPECT_EQ(first.wait_for(seconds(10)), std::future_status::ready);
+  rig.decoder.AllowAll();
+  EXPECT_FALSE(running.get().result.ok());
+}
+
+TEST(Shutdown, IdleServerStopsAtOnce) {
+  Rig rig;
+  ASSERT_TRUE(rig.client->ListModels().ok());
+  const auto begin = std::chrono::steady_clock::now();
+  rig.server->Shutdown(seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+  EXPECT_TRUE(absl::IsUnavailable(rig.client->ListModels().status()));
+}
+
+// What is not HTTP/2 is closed and harms nobody.
+TEST(Wire, JunkIsClosed) {
+  Rig rig;
+  for (const std::string& junk :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x16\x03\x01\x02\x00", 5),
+        std::string(1000, '\xff'), std::string("PRI * HTTP/2.0\r\n")}) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(rig.server->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_GT(send(fd, junk.data(), junk.size(), MSG_NOSIGNAL), 0);
+    close(fd);
+  }
+  EXPECT_TRUE(Collect(*rig.client, {.tokens = {1}, .max_tokens = 5}).result.ok());
+}
+
+TEST(Baton, HasOneHolderAndLosesNoWish) {
+  Baton baton;
+  EXPECT_FALSE(baton.Take());
+  EXPECT_FALSE(baton.Release());
+  EXPECT_TRUE(baton.Release());
+  EXPECT_TRUE(baton.Take());
+  EXPECT_FALSE(baton.TakeToStop(absl::AbortedError("first")));
+  EXPECT_FALSE(baton.TakeToStop(absl::AbortedError("second")));
+  EXPECT_FALSE(baton.Release());
+  EXPECT_EQ(baton.stop()->message(), "first");
+}
+
+TEST(OpenCalls, WaitsForTheLast) {
+  OpenCalls calls;
+  int stopped = 0;
+  const int64_t a = calls.Add([&](const absl::Status&) { ++stopped; });
+  const int64_t b = calls.Add([&](const absl::Status&) { ++stopped; });
+  calls.StopAll(absl::AbortedError(""));
+  EXPECT_EQ(stopped, 2);
+  calls.WaitEmpty(std::chrono::steady_clock::now());
+  calls.Remove(a);
+  std::future<void> waiting =
+      std::async(std::launch::async, [&] { calls.WaitEmpty(); });
+  EXPECT_EQ(waiting.wait_for(milliseconds(20)), std::future_status::timeout);
+  calls.Remove(b);
+  EXPECT_EQ(waiting.wait_for(seconds(10)), std::future_status::ready);
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "train/learner.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/io/checkpoint.h"
+#include "model/registry.h"
+#include "model/runtime.h"
+
+namespace mnemon {
+namespace {
+
+// A text with something to learn: words of a tiny grammar.
+TextTask MakeTask() {
+  std::string text;
+  uint32_t random = 1;
+  const char* words[] = {"the ", "cat ", "sat ", "on ", "a ", "mat.\n"};
+  for (int i = 0; i < 600; ++i) {
+    random = random * 1664525 + 1013904223;
+    text += words[(random >> 24) % 6];
+  }
+  TextTask task;
+  task.tokenizer = *MakeCharTokenizer(text);
+  const std::vector<int32_t> tokens = *task.tokenizer->Encode(text);
+  const size_t split = tokens.size() * 9 / 10;
+  task.train.assign(tokens.begin(), tokens.begin() + split);
+  task.validation.assign(tokens.begin() + split, tokens.end());
+  return task;
+}
+
+TrainConfig MakeConfig(const ModelConfig& model, const TextTask& task) {
+  TrainConfig config;
+  config.model = model;
+  config.model.vocab = task.tokenizer->size();
+  config.data.seq_len = 8;
+  config.data.batch = 6;
+  config.sample.tokens = 6;
+  return config;
+}
+
+class LearnerTest : public ::testing::Test {
+ protected:
+  LearnerTest() : task_(MakeTask()) { InitTensorRuntime(1); }
+
+  std::unique_ptr<Learner> Make(const TrainConfig& config, Team& team) {
+    auto learner = Learner::Create(config, task_, team);
+    EXPECT_TRUE(learner.ok()) << learner.status();
+    return *std::move(learner);
+  }
+
+  const TextTask task_;
+};
+
+// For every variant of every architecture, both loaders, dropout on: what Save wrote
+// continues with the same bits.
+TEST_F(LearnerTest, ContinuesBitForBit) {
+  Team team(2);
+  const std::string dir = testing::TempDir() + "/learner_checkpoint";
+  for (const ArchitectureEntry& entry : Architectures()) {
+    for (const ModelConfig& variant : entry.variants()) {
+      for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
+        TrainConfig config = MakeConfig(variant, task_);
+        config.data.loader = loader;
+        ASSERT_GT(config.model.dropout, 0.0);
+        auto first = Make(config, team);
+        for (int i = 0; i < 3; ++i) ASSERT_TRUE(first->Update(1e-3).ok());
+        CheckpointContent content;
+        ASSERT_TRUE(first->Save(content).ok());
+        const absl::Status written = WriteCheckpoint(dir, content);
+        ASSERT_TRUE(written.ok()) << written;
+
+        auto second = Make(config, team);
+        const absl::Status loaded = second->Load(dir, 3, first->cursor());
+        ASSERT_TRUE(loaded.ok()) << loaded;
+        for (int i = 0; i < 3; ++i) {
+          auto a = first->Update(1e-3), b = second->Update(1e-3);
+          ASSERT_TRUE(a.ok() && b.ok());
+          EXPECT_EQ(a->loss, b->loss) << ConfigToJson(config.model);
+          EXPECT_EQ(a->gradient_norm, b->gradient_norm);
+        }
+        EXPECT_EQ(*first->Validate(), *second->Validate());
+        EXPECT_EQ(*first->Sample(), *second->Sample());
+      }
+    }
+  }
+  std::filesystem::remove_all(dir);
+}
+
+TEST_F(LearnerTest, LearnsAndValidationIsDeterministic) {
+  Team team(2);
+  for (const ArchitectureEntry& entry : Architectures()) {
+    auto learner = Make(MakeConfig(entry.variants().front(), task_), team);
+    const double before = *learner->Validate();
+    EXPECT_EQ(before, *learner->Validate());
+    EXPECT_NEAR(before, std::log(task_.tokenizer->size()), 1.0) << entry.name;
+    for (int i = 0; i < 60; ++i) ASSERT_TRUE(learner->Update(1e-2).ok());
+    EXPECT_LT(*learner->Validate(), before - 0.3) << entry.name;
+  }
+}
+
+// The rows of a batch are shared out: more threads change the order of sums and nothing
+// else. Also with more threads than rows.
+TEST_F(LearnerTest, ThreadsChangeRoundingOnly) {
+  for (const ArchitectureEntry& entry : Architectures()) {
+    TrainConfig config = MakeConfig(entry.variants().front(), task_);
+    config.model.dropout = 0;
+    for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
+      config.data.loader = loader;
+      Team one(1), many(8);
+      auto a = Make(config, one), b = Make(config, many);
+      for (int i = 0; i < 3; ++i) {
+        auto x = a->Update(1e-3), y = b->Update(1e-3);
+        ASSERT_TRUE(x.ok() && y.ok());
+        EXPECT_NEAR(x->loss, y->loss, 1e-4) << entry.name;
+        EXPECT_NEAR(x->gradient_norm, y->gradient_norm, 1e-3) << entry.name;
+      }
+      EXPECT_NEAR(*a->Validate(), *b->Validate(), 1e-4) << entry.name;
+    }
+  }
+}
+
+TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {
+  Team team(2);
+  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), task_);
+  config.clip = 0;
+  config.optimiser.kind = OptimiserKind::kSgd;
+  auto learner = Make(config, team);
+  absl::Status status;
+  for (int i = 0; i < 20 && status.ok(); ++i) status = learner->Update(1e30).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the loss is"));
+}
+
+TEST_F(LearnerTest, FaultsOfTheTextAreNamed) {
+  Team team(1);
+  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), task_);
+  config.sample.prompt = "caf\xc3\xa9";
+  absl::Status status = Learner::Create(config, task_, team).status();
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("sample.prompt"));
+  config.sample.prompt.clear();
+  config.data.seq_len = 1 << 19;
+  status = Learner::Create(config, task_, team).status();
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("data.text"));
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "train/parameters.h"
+
+#include <cmath>
+
+#include <ATen/ops/zeros.h>
+
+#include "gtest/gtest.h"
+#include "model/registry.h"
+
+namespace mnemon {
+namespace {
+
+TEST(ClipGradients, ScalesDownOnlyWhatIsTooLong) {
+  at::Tensor gradients = at::zeros({2});
+  gradients[0] = 3.0;
+  gradients[1] = 4.0;
+  EXPECT_FLOAT_EQ(ClipGradients(gradients, 10.0), 5.0);
+  EXPECT_FLOAT_EQ(gradients[1].item<float>(), 4.0);
+  EXPECT_FLOAT_EQ(ClipGradients(gradients, 0.0), 5.0);
+  EXPECT_FLOAT_EQ(gradients[1].item<float>(), 4.0);
+  EXPECT_FLOAT_EQ(ClipGradients(gradients, 1.0), 5.0);
+  EXPECT_NEAR(gradients[0].item<float>(), 3.0 / (5.0 + 1e-6), 1e-7);
+  EXPECT_NEAR(gradients[1].item<float>(), 4.0 / (5.0 + 1e-6), 1e-7);
+  gradients[0] = NAN;
+  EXPECT_TRUE(std::isnan(ClipGradients(gradients, 1.0)));
+}
+
+TEST(Parameters, ModelsShareValuesAndKeepTheirGradients) {
+  for (const ArchitectureEntry& entry : Architectures()) {
+    const ModelConfig config = entry.variants().front();
+    auto first = *MakeModel(config);
+    auto second = *MakeModel(config);
+    InitialiseWeights(*first, Initialisation::kSane, 3);
+    std::vector<at::Tensor> before;
+    first->Visit(
+        [&](const std::string&, at::Tensor& w) { before.push_back(w.clone()); });
+
+    Parameters parameters(*first);
+    at::Tensor g1 = parameters.Bind(*first);
+    at::Tensor g2 = parameters.Bind(*second);
+    size_t i = 0;
+    second->Visit([&](const std::string& name, at::Tensor& w) {
+      EXPECT_TRUE(w.equal(before[i++])) << name;
+      EXPECT_TRUE(w.requires_grad());
+      EXPECT_TRUE(w.is_leaf());
+    });
+
+    const at::Tensor tokens = at::zeros({2, 5}, at::kLong);
+    ForwardResult result = *first->Forward(tokens, {}, {});
+    result.logits.sum().backward();
+    EXPECT_GT(g1.abs().sum().item<float>(), 0.0f) << entry.name;
+    EXPECT_EQ(g2.abs().sum().item<float>(), 0.0f) << entry.name;
+    // Every gradient went into the buffer, none beside it.
+    const NamedTensors slices = parameters.Slices(g1, "");
+    i = 0;
+    first->Visit([&](const std::string& name, at::Tensor& w) {
+      EXPECT_EQ(w.grad().data_ptr(), slices[i].second.data_ptr()) << name;
+      EXPECT_EQ(slices[i++].first, name);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace mnemon

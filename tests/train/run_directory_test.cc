@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "train/run_directory.h"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mnemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunDirectoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = fs::path(testing::TempDir()) /
+            testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(path_);
+  }
+  void TearDown() override { fs::remove_all(path_); }
+
+  std::set<std::string> Names() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  }
+  std::string Link(const char* name) const {
+    return fs::read_symlink(path_ / name).string();
+  }
+
+  const CheckpointContent content_ = {{"training/state.json", "{}"}};
+  fs::path path_;
+};
+
+TEST_F(RunDirectoryTest, OnlyEmptyDirectoriesWithoutResume) {
+  ASSERT_TRUE(RunDirectory::Open(path_, false).ok());
+  ASSERT_TRUE(RunDirectory::Open(path_, false).ok());
+  std::ofstream(path_ / "metrics.csv") << "x";
+  const absl::Status status = RunDirectory::Open(path_, false).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--resume"));
+  auto resumed = RunDirectory::Open(path_, true);
+  ASSERT_TRUE(resumed.ok());
+  EXPECT_FALSE(resumed->last().has_value());
+}
+
+TEST_F(RunDirectoryTest, KeepsTheNewestAndTheBest) {
+  auto run = RunDirectory::Open(path_, false);
+  ASSERT_TRUE(run.ok());
+  for (int64_t step : {10, 20, 30, 40, 50}) {
+    ASSERT_TRUE(run->Save(step, content_, /*best_step=*/20, /*keep=*/2).ok() ||
+                step < 20);
+  }
+  EXPECT_THAT(Names(),
+              testing::ElementsAre("best", "last", "step-20", "step-40", "step-50"));
+  EXPECT_EQ(Link("last"), "step-50");
+  EXPECT_EQ(Link("best"), "step-20");
+  EXPECT_EQ(run->last(), 50);
+}
+
+TEST_F(RunDirectoryTest, LeftoversBehindTheNewestCheckpointGo) {
+  auto run = RunDirectory::Open(path_, false);
+  ASSERT_TRUE(run->Save(10, content_, 0, 2).ok());
+  fs::create_directory(path_ / "step-15");
+  fs::create_directory(path_ / "step-x");
+  auto resumed = RunDirectory::Open(path_, true);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->last(), 10);
+  EXPECT_THAT(Names(), testing::ElementsAre("last", "step-10", "step-x"));
+}
+
+TEST_F(RunDirectoryTest, AStrangeLinkIsNamed) {
+  ASSERT_TRUE(RunDirectory::Open(path_, false).ok());
+  fs::create_symlink("/etc", path_ / "last");
+  EXPECT_EQ(RunDirectory::Open(path_, true).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace mnemon

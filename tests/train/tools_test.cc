@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT
+// import, score, sample and inspect as a user runs them, on committed reference
+// numbers.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "base/command_line.h"
+#include "base/file.h"
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/io/checkpoint.h"
+#include "model/io/safetensors.h"
+#include "model/text/tokenizer.h"
+#include "nlohmann/json.hpp"
+#include "tests/model/io/temporary_directory.h"
+#include "train/commands.h"
+
+namespace mnemon {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+
+struct Ran {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Ran RunTool(std::vector<std::string> arguments) {
+  CommandLine line("mnemon-train", "Test.", {}, "version");
+  AddImportCommand(line);
+  AddScoreCommand(line);
+  AddSampleCommand(line);
+  AddInspectCommand(line);
+  arguments.insert(arguments.begin(), "mnemon-train");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = line.Run(static_cast<int>(arguments.size()), argv.data());
+  std::string out = testing::internal::GetCapturedStdout();
+  return {code, std::move(out), testing::internal::GetCapturedStderr()};
+}
+
+std::string Golden(const std::string& name, const std::string& file) {
+  return StrCat(MNEMON_SOURCE_DIR, "/tests/golden/data/", name, "/", file);
+}
+
+class ToolsTest : public testing::Test {
+ protected:
+  // Imports a reference model and returns its checkpoint.
+  std::string Import(const std::string& name,
+                     std::vector<std::string> more = {}) const {
+    const std::string out = tmp_.Path(name);
+    std::vector<std::string> arguments = {"import",
+                                          "--from",
+                                          "labml",
+                                          "--config",
+                                          Golden(name, "config.json"),
+                                          "--weights",
+                                          Golden(name, "weights.safetensors"),
+                                          "--out",
+                                          out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Ran ran = RunTool(arguments);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return out;
+  }
+  std::string Out() const { return tmp_.Path("out.safetensors"); }
+  Ran Score(const std::string& checkpoint, const std::string& tokens,
+            std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"score",    "--checkpoint", checkpoint,
+                                          "--tokens", tokens,         "--out",
+                                          Out(),      "--threads",    "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunTool(arguments);
+  }
+  // Largest difference of the written logits and the reference's.
+  float Error(const std::string& name) const {
+    const auto read = [](const std::string& path) {
+      const auto file = Safetensors::Read(path).value();
+      return file.Floats(*file.Find("logits")).value();
+    };
+    const auto ours = read(Out()), theirs = read(Golden(name, "io.safetensors"));
+    if (ours.size() != theirs.size()) return INFINITY;
+    float most = 0;
+    for (size_t i = 0; i < ours.size(); ++i) {
+      most = std::max(most, std::abs(ours[i] - theirs[i]));
+    }
+    return most;
+  }
+  // A file of tokens, and of segments where there are any.
+  std::string Tokens(const std::vector<int64_t>& shape,
+                     const std::vector<int64_t>& tokens,
+                     const std::vector<int64_t>& segments = {}) const {
+    const auto bytes = [](const std::vector<int64_t>& values) {
+      return std::string_view(reinterpret_cast<const char*>(values.data()),
+                              values.size() * sizeof(int64_t));
+    };
+    std::vector<TensorToWrite> arrays = {{"tokens", DType::kI64, shape, bytes(tokens)}};
+    if (!segments.empty()) {
+      arrays.push_back({"segments",
+                        DType::kI64,
+                        {static_cast<int64_t>(segments.size())},
+                        bytes(segments)});
+    }
+    tmp_.Put("tokens.safetensors", FormatSafetensors(arrays).value());
+    return tmp_.Path("tokens.safetensors");
+  }
+  // A checkpoint of the reference transformer with 17 characters for its 17 tokens.
+  std::string WithTokenizer() const {
+    const std::string dir = Import("transformer");
+    const CheckpointFiles files = ReadCheckpoint(dir).value();
+    CheckpointContent content = {
+        {"config.json", ConfigToJson(files.config)},
+        {"model.safetensors", files.weights.bytes()},
+        {"tokenizer.json",
+         MakeCharTokenizer("abcdefghijklmno\xc3\xa9\n").value()->ToJson()}};
+    EXPECT_TRUE(WriteCheckpoint(dir, content).ok());
+    return dir;
+  }
+
+  TemporaryDirectory tmp_;
+};
+
+TEST_F(ToolsTest, ScoreGivesTheReferencesLogitsInBothForms) {
+  for (const char* name :
+       {"feedback_000", "feedback_002", "feedback_kv", "fast_weights_nu2",
+        "transformer", "xl_carry", "xl_single"}) {
+    const std::string dir = Import(name);
+    for (const char* form : {"sequence", "step"}) {
+      for (const char* chunk : {"0", "1", "3"}) {
+        const Ran ran = Score(dir, Golden(name, "io.safetensors"),
+                              {"--form", form, "--chunk", chunk});
+        ASSERT_EQ(ran.code, 0) << ran.err;
+        EXPECT_LT(Error(name), 1e-4f) << name << " " << form << " " << chunk;
+      }
+    }
+  }
+}
+
+TEST_F(ToolsTest, SegmentsArePartOfTheFunction) {
+  const std::string dir = Import("xl_truncated");
+  ASSERT_EQ(Score(dir, Golden("xl_truncated", "io.safetensors")).code, 0);
+  EXPECT_LT(Error("xl_truncated"), 1e-4f);
+  // The same tokens as one segment.
+  const auto io = Safetensors::Read(Golden("xl_truncated", "io.safetensors")).value();
+  const TensorInfo& tokens = *io.Find("tokens");
+  ASSERT_EQ(Score(dir, Tokens(tokens.shape, io.Ints(tokens).value())).code, 0);
+  EXPECT_GT(Error("xl_truncated"), 1e-2f);
+}
+
+TEST_F(ToolsTest, ConvertedModelGivesTheSameLogits) {
+  const std::string dir = Import("feedback_000", {"--convert-000"});
+  EXPECT_EQ(ReadCheckpoint(dir)->config.position_bias, PositionBias::kFree);
+  ASSERT_EQ(Score(dir, Golden("feedback_000", "io.safetensors")).code, 0);
+  EXPECT_LT(Error("feedback_000"), 1e-4f);
+}
+
+TEST_F(ToolsTest, StepFormIsTheSameInAnyChunk) {
+  const std::string dir = Import("feedback_kv");
+  const std::string tokens = Golden("feedback_kv", "io.safetensors");
+  ASSERT_EQ(Score(dir, tokens, {"--form", "step"}).code, 0);
+  const std::string whole = tmp_.Get("out.safetensors");
+  ASSERT_EQ(Score(dir, tokens, {"--form", "step", "--chunk", "5"}).code, 0);
+  EXPECT_EQ(tmp_.Get("out.safetensors"), whole);
+}
+
+TEST_F(ToolsTest, SampleContinuesAsTheReference) {
+  for (const char* name :
+       {"feedback_002", "fast_weights_nu1", "transformer", "xl_single"}) {
+    const std::string dir = Import(name);
+    const auto io = Safetensors::Read(Golden(name, "io.safetensors")).value();
+    const TensorInfo& info = *io.Find("tokens");
+    const auto tokens = io.Ints(info).value();
+    const auto greedy = io.Ints(*io.Find("greedy")).value();
+    const std::vector<int64_t> prompt(tokens.begin(), tokens.begin() + info.shape[1]);
+    const std::vector<int64_t> wanted(greedy.begin(),
+                                      greedy.begin() + io.Find("greedy")->shape[1]);
+    const Ran ran =
+        RunTool({"sample", "--checkpoint", dir, "--prompt-tokens", StrJoin(prompt, ","),
+                 "--tokens", StrCat(wanted.size()), "--temperature", "0"});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_EQ(ran.out, StrJoin(wanted, ",") + "\n") << name;
+    EXPECT_EQ(ran.err, "");
+  }
+}
+
+TEST_F(ToolsTest, SampleIsAFunctionOfItsSeed) {
+  const std::string dir = WithTokenizer();
+  const auto sample = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {
+        "sample", "--checkpoint", dir, "--prompt", "abc\xc3\xa9", "--tokens", "30"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunTool(arguments);
+  };
+  const Ran first = sample({"--seed", "7"});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.err, "");
+  EXPECT_EQ(sample({"--seed", "7"}).out, first.out);
+  EXPECT_NE(sample({"--seed", "8"}).out, first.out);
+  // A drawn seed is named, and gives the same again.
+  const Ran drawn = sample({});
+  ASSERT_THAT(drawn.err, MatchesRegex("seed: [0-9]+\n"));
+  const std::string seed = drawn.err.substr(6, drawn.err.size() - 7);
+  EXPECT_EQ(sample({"--seed", seed}).out, drawn.out);
+  // Text and ids are the same tokens.
+  const Ran ids = sample({"--seed", "7", "--ids"});
+  EXPECT_THAT(ids.out, MatchesRegex("[0-9]+(,[0-9]+)+\n"));
+  const auto tokenizer = MakeCharTokenizer("abcdefghijklmno\xc3\xa9\n").value();
+  std::vector<int32_t> parsed;
+  for (size_t at = 0; at < ids.out.size(); at = ids.out.find_first_of(",\n", at) + 1) {
+    parsed.push_back(std::atoi(ids.out.c_str() + at));
+  }
+  EXPECT_EQ(parsed.size(), 30u);
+  EXPECT_EQ(tokenizer->Decode(parsed).value() + "\n", first.out);
+}
+
+TEST_F(ToolsTest, SampleStopsAtTheContextLimit) {
+  const std::string dir = WithTokenizer();  // 64 positions
+  const Ran ran = RunTool({"sample", "--checkpoint", dir, "--prompt", "abcd",
+                           "--tokens", "500", "--seed", "1", "--ids"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), ',') + 1, 61);
+  EXPECT_THAT(ran.err, HasSubstr("context limit of 64 tokens"));
+  const Ran over = RunTool({"sample", "--checkpoint", dir, "--prompt",
+                            std::string(65, 'a'), "--tokens", "1", "--seed", "1"});
+  EXPECT_EQ(over.code, 1);
+}
+
+TEST_F(ToolsTest, SampleNamesWhatIsWrong) {
+  const std::string dir = WithTokenizer();
+  const std::string bare = Import("feedback_kv");
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    const char* part;
+  };
+  const Case cases[] = {
+      {{"--checkpoint", dir, "--tokens", "3"}, 2, "--prompt"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", ""}, 2, "--prompt"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--prompt-tokens", "1"},
+       2,
+       "--prompt"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "abX"},
+       1,
+       "unknown character 'X' (U+0058) at byte 2"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "ab\xff"},
+       1,
+       "UTF-8 at byte 2"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt-tokens", "1,17"},
+       1,
+       "token 17 at index 1"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt-tokens=-1"}, 1, "token -1"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt-tokens", "1,x"},
+       2,
+       "--prompt-tokens"},
+      {{"--checkpoint", dir, "--tokens=-1", "--prompt", "a"}, 2, "--tokens"},
+      {{"--checkpoint", dir, "--prompt", "a"}, 2, "--tokens"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--temperature=-1"},
+       2,
+       "--temperature"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--temperature", "nan"},
+       2,
+       "--temperature"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--top-p", "0"},
+       2,
+       "--top-p"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--top-k=-1"},
+       2,
+       "--top-k"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--seed", "x"},
+       2,
+       "--seed"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--device", "cuda"},
+       2,
+       "--device"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--precision", "int8"},
+       2,
+       "--precision"},
+      {{"--checkpoint", bare, "--tokens", "3", "--prompt", "a"}, 2, "--prompt-tokens"},
+      {{"--checkpoint", "/none", "--tokens", "3", "--prompt", "a"}, 1, "/none"},
+  };
+  for (const Case& c : cases) {
+    std::vector<std::string> arguments = c.arguments;
+    arguments.insert(arguments.begin(), "sample");
+    const Ran ran = RunTool(arguments);
+    EXPECT_EQ(ran.code, c.code) << StrJoin(arguments, " ") << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(c.part));
+    EXPECT_EQ(ran.out, "");
+  }
+}
+
+TEST_F(ToolsTest, ScoreNamesWhatIsWrong) {
+  const std::string dir = Import("xl_single");
+  const auto fails = [&](const std::string& tokens, const std::string& part,
+                         std::vector<std::string> more = {}, int code = 1) {
+    const Ran ran = Score(dir, tokens, more);
+    EXPECT_EQ(ran.code, code) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(part));
+    EXPECT_FALSE(fs::exists(Out()));
+  };
+  fails(Tokens({4}, {1, 2, 3, 4}), "tokens must be I64 [B, T]");
+  fails(Tokens({2, 0}, {}), "tokens must be I64 [B, T]");
+  fails(Tokens({2, 2}, {1, 2, 17, 4}), "tokens[1, 0] is 17, not in 0..16");
+  fails(Tokens({1, 2}, {-1, 2}), "tokens[0, 0] is -1");
+  fails(Tokens({1, 2}, {1, int64_t{1} << 32}), "tokens[0, 1] is 4294967296");
+  fails(Tokens({1, 4}, {1, 2, 3, 4}, {2, 1}), "segments");
+  fails(Tokens({1, 4}, {1, 2, 3, 4}, {2, 3}), "segments");
+  fails(Tokens({1, 4}, {1, 2, 3, 4}, {0, 4}), "segments");
+  fails(Tokens({1, 4}, {1, 2, 3, 4}, {-1, 5}), "segments");
+  fails(Golden("xl_single", "weights.safetensors"),
+        "weights.safetensors': holds no array 'tokens'");
+  fails(tmp_.Path("none.safetensors"), "none.safetensors");
+  fails(Golden("xl_single", "config.json"), "config.json");
+  const std::string good = Tokens({1, 2}, {1, 2});
+  fails(good, "--form", {"--form", "both"}, 2);
+  fails(good, "--chunk", {"--form", "step", "--chunk", "65"}, 2);
+  fails(good, "--chunk", {"--chunk=-1"}, 2);
+  fails(good, "--device", {"--device", "cuda"}, 2);
+  fails(good, "--precision", {"--precision", "bf16"}, 2);
+}
+
+TEST_F(ToolsTest, ScoreWritesOverFilesOnly) {
+  const std::string dir = Import("xl_single");
+  const std::string tokens = Tokens({1, 2}, {1, 2});
+  const Ran ran =
+      RunTool({"score", "--checkpoint", dir, "--tokens", tokens, "--out", "/dev/null"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("/dev/null"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST_F(ToolsTest, ImportNamesWhatIsWrong) {
+  const auto import = [&](const std::string& from, const std::string& config,
+                          const std::string& weights,
+                          std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {"import",   "--from", from,
+                                          "--config", config,   "--weights",
+                                          weights,    "--out",  tmp_.Path("new")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunTool(arguments);
+  };
+  const std::string config = Golden("xl_single", "config.json");
+  const std::string weights = Golden("xl_single", "weights.safetensors");
+  Ran ran = import("elsewhere", config, weights);
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("--from"), HasSubstr("labml")));
+  ran = import("labml", weights, weights);
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("weights.safetensors"));
+  ran = import("labml", config, Golden("feedback_kv", "weights.safetensors"));
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err,
+              AllOf(HasSubstr("feedback_kv/weights.safetensors"),
+                    HasSubstr("self_attn.key_pos_bias' is missing"),
+                    HasSubstr("'transformer.key.linear.weight' is not expected")));
+  ran = import("labml", config, weights, {"--convert-000"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("seed_form 000"));
+  ran = import("labml", config, tmp_.Path("model.pt"));
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("pickle"));
+  EXPECT_FALSE(fs::exists(tmp_.Path("new")));
+  fs::create_directory(tmp_.Path("new"));
+  tmp_.Put("new/precious.txt", "x");
+  ran = import("labml", config, weights);
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("not replaced"));
+  EXPECT_EQ(tmp_.Get("new/precious.txt"), "x");
+}
+
+TEST_F(ToolsTest, ImportMakesParents) {
+  const Ran ran = RunTool({"import", "--from", "labml", "--config",
+                           Golden("xl_single", "config.json"), "--weights",
+                           Golden("xl_single", "weights.safetensors"), "--out",
+                           tmp_.Path("a/b/c/")});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(ReadCheckpoint(tmp_.Path("a/b/c")).ok());
+}
+
+TEST_F(ToolsTest, InspectShowsConfigParametersStateAndIdentities) {
+  const std::string dir = WithTokenizer();
+  const auto config = nlohmann::json::parse(
+      ReadFile(Golden("transformer", "config.json"), 1 << 20).value());
+  const Ran ran = RunTool({"inspect", dir});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr(ReadCheckpoint(dir)->model_id));
+  EXPECT_THAT(ran.out, HasSubstr("numerics_id"));
+  EXPECT_THAT(ran.out, HasSubstr("Char, 17 tokens"));
+  EXPECT_THAT(ran.out, testing::ContainsRegex("architecture +causal"));
+  EXPECT_THAT(ran.out,
+              testing::ContainsRegex("layers.1.ff.in.weight +\\[32, 16\\] +512"));
+  EXPECT_THAT(ran.out, testing::ContainsRegex(StrCat(
+                           "total +", config["parameters"].get<int64_t>(), "\n")));
+  // Two layers of keys and values, 16 floats each, 64 positions.
+  EXPECT_THAT(ran.out, testing::ContainsRegex("at the limit, 64 tokens +16384"));
+  EXPECT_THAT(RunTool({"inspect", Import("fast_weights_nu1")}).out,
+              AllOf(HasSubstr("none: only token ids work"), HasSubstr("unlimited")));
+}
+
+TEST_F(ToolsTest, InspectNamesWhatIsWrong) {
+  EXPECT_EQ(RunTool({"inspect"}).code, 2);
+  const Ran none = RunTool({"inspect", tmp_.Path("none")});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("none"));
+  const std::string dir = Import("transformer");
+  tmp_.Put("transformer/config.json", "{}");
+  const Ran damaged = RunTool({"inspect", dir});
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("transformer/config.json"));
+}
+
+TEST_F(ToolsTest, HelpShowsExamplesAndDefaults) {
+  for (const char* command : {"import", "score", "sample", "inspect"}) {
+    const Ran ran = RunTool({command, "--help"});
+    EXPECT_EQ(ran.code, 0);
+    EXPECT_THAT(ran.out, HasSubstr(StrCat("mnemon-train ", command)));
+  }
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "train/training_state.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mnemon {
+namespace {
+
+TEST(TrainingState, ReadsBackEveryBit) {
+  TrainingState state;
+  state.steps = 12345678901;
+  state.planned = 99999999999;
+  state.threads = 2;
+  state.text_sha256 = "abc";
+  state.seconds = 0.1 + 0.2;
+  state.loss_sum = 1.0 / 3.0;
+  state.best_validation = 1e-300;
+  auto back = ParseTrainingState(FormatTrainingState(state), "state.json");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(FormatTrainingState(*back), FormatTrainingState(state));
+  EXPECT_EQ(back->loss_sum, state.loss_sum);
+  EXPECT_EQ(back->seconds, state.seconds);
+}
+
+TEST(TrainingState, RefusesWhatItDidNotWrite) {
+  std::string text = FormatTrainingState({});
+  const auto without = [&](std::string key, std::string with) {
+    std::string changed = text;
+    size_t at = changed.find("\"" + key + "\"");
+    changed.replace(at, changed.find('\n', at) - at, "\"" + key + "\": " + with + ",");
+    return ParseTrainingState(changed, "state.json").status();
+  };
+  EXPECT_TRUE(without("steps", "3").ok());
+  EXPECT_FALSE(without("steps", "-3").ok());
+  EXPECT_FALSE(without("steps", "\"3\"").ok());
+  EXPECT_FALSE(without("loss_sum", "null").ok());
+  const absl::Status status =
+      ParseTrainingState("{\"steps\": 1}", "x/state.json").status();
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("x/state.json"));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("planned"));
+  EXPECT_FALSE(ParseTrainingState("[]", "x").ok());
+  EXPECT_FALSE(ParseTrainingState("", "x").ok());
+}
+
+}  // namespace
+}  // namespace mnemon
