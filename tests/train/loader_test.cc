@@ -125,7 +125,7 @@ TEST(ShuffledLoader, OrderIsAFunctionOfSeedAndPass) {
 TEST(ShuffledLoader, OrderIsPortable) {
   const std::vector<int32_t> tokens = Counting(81);
   auto loader = Make(tokens, Options(LoaderKind::kShuffled, 10, 8, false), 1);
-  EXPECT_THAT(Starts(loader->Get(0, 0)), ::testing::ElementsAre(ORDER_HERE));
+  EXPECT_THAT(Starts(loader->Get(0, 0)), ::testing::ElementsAre(0));
 }
 
 TEST(ShuffledLoader, ValidationKeepsOrderAndStarts) {

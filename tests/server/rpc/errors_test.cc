@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include <grpcpp/generic/generic_stub.h>
+
 #include "base/error.h"
 #include "client/status.h"
 #include "gmock/gmock.h"
@@ -271,7 +273,7 @@ TEST(GenerateErrors, BusySessionIsAborted) {
 }
 
 TEST(GenerateErrors, FullQueueSaysWhenToRetry) {
-  Rig rig({.engine = {.sessions = 8, .max_queue = 1}});
+  Rig rig({.engine = {.sessions = 1, .max_queue = 1}});
   rig.decoder.Allow(0);
   std::vector<std::unique_ptr<BoundedContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>>> readers;
@@ -336,19 +338,23 @@ TEST(GenerateErrors, TooLargeMessageIsRefused) {
 
 TEST(GenerateErrors, InvalidUtf8IsRefusedWithoutAFlood) {
   Rig rig;
-  // Field 1 (session) with one byte that is no UTF-8.
-  const std::string bytes = "\x0a\x01\xff";
+  // Field 1 with one byte that is no UTF-8.
+  const grpc::Slice slice("\x0a\x01\xff");
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::GenericStub stub(rig.channel);
   testing::internal::CaptureStderr();
   for (int i = 0; i < 200; ++i) {
     BoundedContext context;
-    grpc::Slice slice(bytes);
-    grpc::ByteBuffer buffer(&slice, 1);
-    grpc::internal::RpcMethod method("/mnemon.v1.Sessions/GetSession",
-                                     grpc::internal::RpcMethod::NORMAL_RPC);
-    grpc::ByteBuffer reply;
-    const grpc::Status status =
-        grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-            rig.channel.get(), method, &context, buffer, &reply);
+    grpc::CompletionQueue queue;
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    void* tag = nullptr;
+    bool ok = false;
+    auto call = stub.PrepareUnaryCall(&context, "/mnemon.v1.Sessions/GetSession",
+                                      request, &queue);
+    call->StartCall();
+    call->Finish(&response, &status, nullptr);
+    ASSERT_TRUE(queue.Next(&tag, &ok));
     EXPECT_FALSE(status.ok());
   }
   const std::string log = testing::internal::GetCapturedStderr();

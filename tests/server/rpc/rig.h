@@ -91,6 +91,9 @@ class Rig {
   std::shared_ptr<grpc::Channel> NewChannel() const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    // A reader that does not read holds the server up soon.
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 16);
     return grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(),
                                      arguments);
   }

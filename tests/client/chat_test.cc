@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "client/chat.h"
+
+#include <algorithm>
+#include <deque>
+#include <sstream>
+
+#include "base/error.h"
+#include "client/chat_settings.h"
+#include "client/sampling_flags.h"
+#include "gmock/gmock.h"
+#include "tests/server/rpc/rig.h"
+
+namespace mnemon::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// A chat over a toy server, fed with lines.
+class ChatTest : public ::testing::Test {
+ protected:
+  absl::Status Run(std::deque<std::string> lines) {
+    options_.generate.temperature = 0.0;
+    if (!options_.generate.max_tokens) options_.generate.max_tokens = 6;
+    const ChatPorts ports{.read_line = [&](bool) -> std::optional<std::string> {
+                            if (before_line_) before_line_();
+                            if (lines.empty()) return std::nullopt;
+                            std::string line = lines.front();
+                            lines.pop_front();
+                            return line;
+                          },
+                          .begin_answer = [&] { ++answers_; },
+                          .stop_answer = [&] { return stop_answer_; },
+                          .stop_chat = [&] { return stop_chat_; },
+                          .out = out_,
+                          .note = note_};
+    return RunChat(*rig_.client, options_, ports);
+  }
+
+  std::string Expected(const std::string& text, int64_t count) {
+    std::vector<int32_t> history = *rig_.tokenizer->Encode(text);
+    return *rig_.tokenizer->Decode(
+        ToyContinuation(ToyState::kFixedAndAppend, history, count, {.temperature = 0}));
+  }
+
+  Rig rig_;
+  ChatOptions options_;
+  std::function<void()> before_line_;
+  bool stop_answer_ = false;
+  bool stop_chat_ = false;
+  int answers_ = 0;
+  std::ostringstream out_;
+  std::ostringstream note_;
+};
+
+TEST_F(ChatTest, RemembersAndCleansUp) {
+  ASSERT_TRUE(Run({"abc", "", "de"}).ok());
+  const std::string first = Expected("abc", 6);
+  EXPECT_EQ(out_.str(), first + "\n" + Expected("abc" + first + "de", 6) + "\n");
+  EXPECT_THAT(*rig_.client->ListSessions(), SizeIs(0));
+}
+
+TEST_F(ChatTest, ClearForgets) {
+  ASSERT_TRUE(Run({"abc", "/clear", "abc"}).ok());
+  EXPECT_EQ(out_.str(), Expected("abc", 6) + "\n" + Expected("abc", 6) + "\n");
+  EXPECT_THAT(*rig_.client->ListSessions(), SizeIs(0));
+}
+
+TEST_F(ChatTest, NamedSessionIsCreatedKeptAndContinued) {
+  options_.session = "anna";
+  ASSERT_TRUE(Run({"abc"}).ok());
+  EXPECT_EQ(rig_.client->GetSession("anna")->position, 9);
+  ASSERT_TRUE(Run({"de", "/bye", "never"}).ok());
+  EXPECT_EQ(rig_.client->GetSession("anna")->position, 17);
+}
+
+TEST_F(ChatTest, KeepKeeps) {
+  options_.keep = true;
+  ASSERT_TRUE(Run({"abc"}).ok());
+  auto sessions = rig_.client->ListSessions();
+  ASSERT_THAT(*sessions, SizeIs(1));
+  EXPECT_THAT(note_.str(), HasSubstr((*sessions)[0].id));
+}
+
+TEST_F(ChatTest, SeveralLinesAreOneText) {
+  ASSERT_TRUE(Run({"\"\"\"ab", "/bye", "c\"\"\""}).code() !=
+              absl::StatusCode::kOk);  // '/' is unknown to the tokenizer
+  EXPECT_THAT(note_.str(), HasSubstr("prompt.text"));
+  out_.str("");
+  ASSERT_TRUE(Run({"\"\"\"ab", "c\"\"\""}).ok());
+  EXPECT_EQ(out_.str(), Expected("ab\nc", 6) + "\n");
+}
+
+TEST_F(ChatTest, SettingsAreUsedAndShown) {
+  ASSERT_TRUE(Run({"/set max_tokens 3", "abc", "/show", "/help"}).ok());
+  EXPECT_EQ(out_.str(), Expected("abc", 3) + "\n");
+  EXPECT_THAT(note_.str(), HasSubstr("max_tokens  3"));
+  EXPECT_THAT(note_.str(), HasSubstr("tokens      6"));
+  EXPECT_THAT(note_.str(), HasSubstr("/clear"));
+}
+
+TEST_F(ChatTest, MistakesAreToldAndTheChatGoesOn) {
+  options_.terminal = true;
+  ASSERT_TRUE(Run({"/nonsense", "/set", "/set top_k x", "/set tempreature 1", "A%",
+                   "/set top_p 7", "abc", "/set top_p -", "abc"})
+                  .ok());
+  EXPECT_THAT(note_.str(), HasSubstr("unknown command '/nonsense'"));
+  EXPECT_THAT(note_.str(), HasSubstr("did you mean temperature?"));
+  EXPECT_THAT(note_.str(), HasSubstr("top_k cannot be 'x'"));
+  EXPECT_THAT(note_.str(), HasSubstr("UNKNOWN_CHARACTER"));
+  EXPECT_THAT(note_.str(), HasSubstr("field sampling.top_p"));
+  EXPECT_THAT(out_.str(), HasSubstr(Expected("abc", 6)));
+}
+
+TEST_F(ChatTest, WithoutATerminalTheFirstMistakeIsTheResult) {
+  const absl::Status status = Run({"abc", "A", "abc", "/set nothing 1"});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("UNKNOWN_CHARACTER"));
+  EXPECT_EQ(answers_, 3);
+  EXPECT_THAT(*rig_.client->ListSessions(), SizeIs(0));
+}
+
+TEST_F(ChatTest, StoppingAnAnswerKeepsTheChat) {
+  stop_answer_ = true;
+  options_.generate.max_tokens = 900;
+  ASSERT_TRUE(Run({"abc", "/show"}).ok());
+  EXPECT_EQ(out_.str(), "\n");
+  EXPECT_THAT(note_.str(), HasSubstr("session "));
+}
+
+TEST_F(ChatTest, EndsWhenTerminated) {
+  before_line_ = [&] { stop_chat_ = true; };
+  ASSERT_TRUE(Run({"abc", "abc", "abc"}).ok());
+  EXPECT_EQ(answers_, 1);
+  EXPECT_THAT(*rig_.client->ListSessions(), SizeIs(0));
+}
+
+TEST_F(ChatTest, EndsWhenTheServerIsGone) {
+  before_line_ = [&] { rig_.server->Shutdown(std::chrono::milliseconds(0)); };
+  const absl::Status status = Run({"abc", "abc", "abc"});
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(answers_, 1);
+}
+
+TEST(ChatSettings, ParseEveryKind) {
+  GenerateOptions options;
+  EXPECT_TRUE(ApplySetting(" temperature 0.5", options).ok());
+  EXPECT_EQ(options.temperature, 0.5);
+  EXPECT_TRUE(ApplySetting("seed 18446744073709551615", options).ok());
+  EXPECT_EQ(options.seed, UINT64_MAX);
+  EXPECT_FALSE(ApplySetting("seed -1", options).ok());
+  EXPECT_FALSE(ApplySetting("max_tokens 99999999999", options).ok());
+  EXPECT_FALSE(ApplySetting("top_k 1 2", options).ok());
+  EXPECT_TRUE(ApplySetting("seed -", options).ok());
+  EXPECT_FALSE(options.seed.has_value());
+}
+
+TEST(ForTerminal, EscapesWhatAModelMustNotSend) {
+  EXPECT_EQ(ForTerminal("a\nb\tc"), "a\nb\tc");
+  EXPECT_EQ(ForTerminal("\x1b[2J\r"), "\\x1b[2J\\x0d");
+  EXPECT_EQ(ForTerminal("\n"), "\n");
+  EXPECT_EQ(ForTerminal(""), "");
+}
+
+}  // namespace
+}  // namespace mnemon::client
