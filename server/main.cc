@@ -87,6 +87,7 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
 
 int main(int argc, char** argv) {
   mnemon::InitProcess();
+  mnemon::SignalWaiter signals;
   mnemon::CommandLine line(
       "mnemon-server", "Serves models that remember, over gRPC.",
       {"mnemon-server --checkpoint runs/feedback-small/best",
@@ -98,7 +99,6 @@ int main(int argc, char** argv) {
   Flags flags;
   AddFlags(line.app(), flags);
   line.SetBody([&]() -> absl::Status {
-    mnemon::SignalWaiter signals;
     mnemon::InitTensorRuntime(flags.threads);
     return Run(flags, signals);
   });

@@ -236,12 +236,10 @@ absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& direc
                                                        const TextTask& task) {
   if (!directory.last()) return std::nullopt;
   const std::string dir = directory.checkpoint_path(*directory.last());
-  MNEMON_ASSIGN_OR_RETURN(std::string json,
-                          ReadTrainingFile(dir, "training/state.json"));
+  MNEMON_ASSIGN_OR_RETURN(std::string json, ReadTrainingFile(dir, "state.json"));
   MNEMON_ASSIGN_OR_RETURN(TrainingState state,
                           ParseTrainingState(json, dir + "/training/state.json"));
-  MNEMON_ASSIGN_OR_RETURN(std::string toml,
-                          ReadTrainingFile(dir, "training/config.toml"));
+  MNEMON_ASSIGN_OR_RETURN(std::string toml, ReadTrainingFile(dir, "config.toml"));
   MNEMON_ASSIGN_OR_RETURN(TrainConfig before,
                           ParseTrainConfig(toml, dir + "/training/config.toml", {}));
   MNEMON_RETURN_IF_ERROR(

@@ -23,8 +23,9 @@
 namespace mnemon {
 namespace {
 
-constexpr char kOptimiserFile[] = "training/optimiser.safetensors";
-constexpr char kCarryFile[] = "training/carry.safetensors";
+// Below training/.
+constexpr char kOptimiserFile[] = "optimiser.safetensors";
+constexpr char kCarryFile[] = "carry.safetensors";
 // Tokens of the validation text that start a sample when no prompt is set.
 constexpr size_t kDefaultPrompt = 16;
 
@@ -248,7 +249,8 @@ absl::Status Learner::Save(CheckpointContent& content) const {
     NamedTensors slices = parameters_.Slices(buffer, name + ".");
     optimiser.insert(optimiser.end(), slices.begin(), slices.end());
   }
-  MNEMON_ASSIGN_OR_RETURN(content[kOptimiserFile], FormatTensors(optimiser));
+  MNEMON_ASSIGN_OR_RETURN(content[StrCat("training/", kOptimiserFile)],
+                          FormatTensors(optimiser));
   if (carries_[0].fresh()) return absl::OkStatus();
   // The position is a tensor of its own, so that the file is complete.
   NamedTensors saved = {{"position", IdTensor(&carries_[0].position, 1, 1)}};
@@ -260,7 +262,8 @@ absl::Status Learner::Save(CheckpointContent& content) const {
     saved.emplace_back(StrCat("carry.", model().carry_spec().entries[i].name),
                        at::cat(parts, 0));
   }
-  MNEMON_ASSIGN_OR_RETURN(content[kCarryFile], FormatTensors(saved));
+  MNEMON_ASSIGN_OR_RETURN(content[StrCat("training/", kCarryFile)],
+                          FormatTensors(saved));
   return absl::OkStatus();
 }
 

@@ -184,11 +184,11 @@ void AddSampleCommand(CommandLine& line) {
   command.add_option("--seed", flags->seed,
                      "Of the random numbers; drawn and printed when absent");
   command.add_option("--temperature", flags->sampling.temperature,
-                     "0 = always the most likely token (default 1)");
+                     "0 = always the most likely token");
   command.add_option("--top-k", flags->sampling.top_k,
-                     "Keep the k most likely tokens; 0 = all (default 0)");
+                     "Keep the k most likely tokens; 0 = all");
   command.add_option("--top-p", flags->sampling.top_p,
-                     "Keep the most likely tokens that together reach p (default 1)");
+                     "Keep the most likely tokens that together reach p");
   command.add_flag("--ids", flags->ids, "Print token ids instead of text");
   AddComputeFlags(command, flags->compute);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Fast Weights Transformer, "Linear Transformers Are Secretly Fast Weight Programmers"
-// (Schlag, Irie, Schmidhuber, 2021): DPFP of equations 35 to 37, delta rule of equations
-// 23 to 25, sum rule and normaliser of equations 17 to 20.
+// (Schlag, Irie, Schmidhuber, 2021): section 3.2 (sum rule and normaliser z), section 4.2
+// (delta rule), section 5.3 (the features DPFP). The equations stand in
+// model/layers/delta_rule.h.
 //
 // Attention reads the raw residual stream: its norm is in the files and never applied.
 // No positions, no dropout on the fast weights.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Feedback Transformer, "Addressing Some Limitations of Transformers with Feedback Memory"
-// (Fan, Lavril, Grave, Joulin, Sukhbaatar, 2020), section 3: equation 5 (memory vectors as
-// a learned mix of all layers), equation 6 (attention over them), and the shared keys and
-// values at the end of that section. Relative positions as in Transformer-XL, with a free
-// table S, or with S = u.R (position_bias: tied).
+// (Fan, Lavril, Grave, Joulin, Sukhbaatar, 2020), section 3:
+//   z_t^l = Attn(x_t^l, [m_0 .. m_{t-1}]),  m_t = sum_{l=0..L} softmax(w)_l x_t^l
+// with keys and values of its own in every layer (projection: per_layer), or one pair for
+// all (shared). Relative positions as in Transformer-XL, with a free table S, or with
+// S = u.R (position_bias: tied).
 //
 // Strictly token by token. At position t the t memories before it are visible; distance n
 // (1 = the newest) uses row P-n of the tables. At t = 0 the attention sub-layer is left
@@ -28,7 +29,6 @@
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/layers/growing_rows.h"
-#include "model/layers/memory_attention.h"
 #include "model/model.h"
 #include "model/tensor_names.h"
 
@@ -217,12 +217,14 @@ class Feedback final : public Model {
                              .contiguous();  // [H, B, K]
     const at::Tensor relative =
         at::baddbmm(positions.relative_bias.narrow(2, hidden, n), q,
-                    positions.relative_key.narrow(2, hidden, n), 1, scale())
-            .view({rows, n});
-    const at::Tensor biased =
-        at::add(positions.query_bias, q, scale()).view({rows, width});
-    const at::Tensor mixed =
-        AttendToRows(biased, relative, keys, values, drop.Mask(relative));  // [H*B, K]
+                    positions.relative_key.narrow(2, hidden, n), 1, scale());
+    const at::Tensor biased = at::add(positions.query_bias, q, scale());
+    // Products and sums beat a batched matrix product here: with one query per batch
+    // entry the latter is a loop of tiny calls.
+    const at::Tensor scores =
+        (keys * biased.view({rows, 1, width})).sum(-1) + relative.view({rows, n});
+    const at::Tensor attention = drop(at::softmax(scores, -1));
+    const at::Tensor mixed = (values * attention.unsqueeze(-1)).sum(1);  // [H*B, K]
     return Linear(
         mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(x.sizes()),
         layer.output);

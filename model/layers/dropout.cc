@@ -12,16 +12,12 @@ Dropout::Dropout(double p, std::optional<at::Generator> generator)
     : p_(p), generator_(std::move(generator)) {}
 
 at::Tensor Dropout::operator()(const at::Tensor& x) const {
-  const at::Tensor mask = Mask(x);
-  return mask.defined() ? x * mask : x;
-}
-
-at::Tensor Dropout::Mask(const at::Tensor& x) const {
-  if (!generator_ || p_ == 0.0) return {};
+  if (!generator_ || p_ == 0.0) return x;
   const double keep = 1.0 - p_;
-  return at::empty_like(x.detach(), at::MemoryFormat::Contiguous)
-      .bernoulli_(keep, *generator_)
-      .div_(keep);
+  const at::Tensor mask = at::empty_like(x.detach(), at::MemoryFormat::Contiguous)
+                              .bernoulli_(keep, *generator_)
+                              .div_(keep);
+  return x * mask;
 }
 
 }  // namespace mnemon

@@ -16,8 +16,6 @@ class Dropout {
   Dropout(double p, std::optional<at::Generator> generator);
 
   at::Tensor operator()(const at::Tensor& x) const;
-  // What operator() multiplies a tensor like `x` by; undefined when that is 1.
-  at::Tensor Mask(const at::Tensor& x) const;
 
  private:
   const double p_;

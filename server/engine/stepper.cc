@@ -58,7 +58,7 @@ void Stepper::Run(std::span<Feed> feeds) {
   absl::Status status = Step(feeds, thrown);
   if (!status.ok()) {
     for (Feed& feed : feeds) {
-      
+      feed.call->alone_until = feed.position + feed.count;
       // A Status promises that no state has changed; an exception promises nothing.
       if (thrown) feed.call->session->state.Distrust(arena_, feed.position);
     }

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+// The binaries as people and scripts run them: mnemon-server over a tiny checkpoint
+// with random weights, and mnemon.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/io/checkpoint.h"
+#include "model/io/tensors.h"
+#include "model/model.h"
+#include "model/registry.h"
+#include "model/text/tokenizer.h"
+#include "server/loaded_models.h"
+#include "tests/fakes/child_process.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kAlphabet[] = "\n abcdefghijklmnopqrstuvwxyz";
+// More than any test waits for.
+constexpr char kEndless[] = "65536";
+
+ModelConfig TinyConfig() {
+  ModelConfig config;
+  config.architecture = "fast_weights";
+  config.d_model = 16;
+  config.heads = 2;
+  config.layers = 1;
+  config.d_ff = 32;
+  config.vocab = 28;
+  return config;
+}
+
+ModelConfig SegmentConfig() {
+  ModelConfig config = TinyConfig();
+  config.architecture = "transformer_xl";
+  config.position_kind = PositionKind::kRelative;
+  config.window = Window::kSegment;
+  config.mem_len = 8;
+  config.positions = 64;
+  return config;
+}
+
+class ServerBinary : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = std::filesystem::temp_directory_path() /
+           StrCat("mnemon-server-binary-", getpid());
+    std::filesystem::create_directories(dir_);
+    WriteModel(Path("tiny"), TinyConfig());
+    WriteModel(Path("segment"), SegmentConfig());
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(dir_); }
+
+  static std::string Path(const std::string& name) { return dir_ + "/" + name; }
+
+  static void WriteModel(const std::string& path, const ModelConfig& config) {
+    auto model = MakeModel(config);
+    ASSERT_TRUE(model.ok()) << model.status();
+    InitialiseWeights(**model, Initialisation::kSane, 3);
+    auto weights = FormatWeights(**model);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const absl::Status written = WriteCheckpoint(
+        path, {{"config.json", ConfigToJson(config)},
+               {"model.safetensors", *std::move(weights)},
+               {"tokenizer.json", (*MakeCharTokenizer(kAlphabet))->ToJson()}});
+    ASSERT_TRUE(written.ok()) << written;
+  }
+
+  static std::unique_ptr<ChildProcess> Server(std::vector<std::string> flags) {
+    flags.insert(flags.begin(), StrCat(MNEMON_BINARY_DIR, "/bin/mnemon-server"));
+    return std::make_unique<ChildProcess>(dir_, flags);
+  }
+
+  // A server of the tiny model that listens.
+  std::unique_ptr<ChildProcess> Listening(std::vector<std::string> flags = {}) {
+    std::filesystem::remove(Path("port"));
+    flags.insert(flags.end(), {"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0",
+                               "--port-file", Path("port"), "--threads", "1"});
+    auto server = Server(flags);
+    for (int i = 0; i < 10000 && !std::filesystem::exists(Path("port")); ++i) {
+      if (server->Wait(milliseconds(0))) break;
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    std::getline(std::ifstream(Path("port")), port_);
+    EXPECT_FALSE(port_.empty()) << server->err();
+    return server;
+  }
+
+  std::unique_ptr<ChildProcess> Client(std::vector<std::string> arguments,
+                                       const std::optional<std::string>& input = "") {
+    arguments.insert(arguments.begin(), StrCat(MNEMON_BINARY_DIR, "/bin/mnemon"));
+    arguments.insert(arguments.end(), {"--server", "127.0.0.1:" + port_});
+    return std::make_unique<ChildProcess>(dir_, arguments, input);
+  }
+
+  // Runs `mnemon` to its end.
+  std::string Mnemon(const std::vector<std::string>& arguments, int expected = 0,
+                     const std::string& input = "") {
+    auto client = Client(arguments, input);
+    EXPECT_EQ(client->Wait(), expected) << client->err();
+    return expected == 0 ? client->out() : client->err();
+  }
+
+  // Waits, at most ten seconds, until the client has printed something.
+  static void AwaitOutput(ChildProcess& client) {
+    for (int i = 0; i < 5000 && client.out().empty(); ++i) {
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    ASSERT_FALSE(client.out().empty()) << client.err();
+  }
+
+  static std::string dir_;
+  std::string port_;
+};
+std::string ServerBinary::dir_;
+
+TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
+  auto server = Listening({"--checkpoint", "xl=" + Path("segment")});
+  EXPECT_EQ(Mnemon({"health"}), "SERVING\n");
+  EXPECT_EQ(Mnemon({"health", "--service", "mnemon.v1.Generation"}), "SERVING\n");
+  EXPECT_THAT(Mnemon({"health", "--service", "other"}, 1), HasSubstr("NOT_FOUND"));
+  EXPECT_THAT(Mnemon({"models"}), AllOf(HasSubstr("default"), HasSubstr("fast_weights"),
+                                        HasSubstr("unlimited"), HasSubstr("xl")));
+
+  const std::vector<std::string> generate = {"generate", "--model", "default",
+                                             "--prompt", "abc",     "--max-tokens",
+                                             "20",       "--seed",  "7"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), generate.begin(), generate.end());
+    return more;
+  };
+  const std::string text = Mnemon(generate);
+  EXPECT_EQ(text.size(), 20u);
+  EXPECT_EQ(Mnemon(generate), text);
+  const std::string ids = Mnemon(with({"--ids"}));
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 19);
+  std::ofstream(Path("prompt")) << "abc";
+  EXPECT_EQ(Mnemon({"generate", "--model", "default", "--prompt-file", Path("prompt"),
+                    "--max-tokens", "20", "--seed", "7"}),
+            text);
+  EXPECT_EQ(Mnemon({"generate", "--model", "default", "--tokens", "2,3,4",
+                    "--max-tokens", "20", "--seed", "7"}),
+            text);
+  auto stats = Client(with({"--stats"}));
+  EXPECT_EQ(stats->Wait(), 0);
+  EXPECT_THAT(stats->err(),
+              AllOf(HasSubstr("prompt 3 tokens"), HasSubstr("generated 20 tokens"),
+                    HasSubstr("seed 7"), HasSubstr("MAX_TOKENS")));
+
+  EXPECT_EQ(Mnemon({"sessions", "create", "anna", "--model", "default"}), "anna\n");
+  EXPECT_THAT(Mnemon({"sessions", "list"}), HasSubstr("anna"));
+  EXPECT_EQ(Mnemon({"chat", "--session", "anna", "--max-tokens", "5"}, 0, "abc\n/bye\n")
+                .size(),
+            6u);
+  EXPECT_THAT(Mnemon({"sessions", "list"}), HasSubstr("8"));
+  Mnemon({"sessions", "delete", "anna"});
+  EXPECT_THAT(Mnemon({"sessions", "delete", "anna"}, 1),
+              AllOf(HasSubstr("NOT_FOUND"), HasSubstr("SESSION_NOT_FOUND")));
+
+  EXPECT_THAT(Mnemon({"generate", "--prompt", "abc"}, 1), HasSubstr("field model"));
+  EXPECT_THAT(Mnemon(with({"--top-p", "2"}), 1), HasSubstr("field sampling.top_p"));
+  const std::string unknown = Mnemon({"generate", "--model", "xl", "--prompt", "A"}, 1);
+  EXPECT_THAT(unknown, AllOf(HasSubstr("UNKNOWN_CHARACTER"), HasSubstr("prompt.text")));
+  EXPECT_EQ(std::count(unknown.begin(), unknown.end(), '\n'), 1) << unknown;
+  EXPECT_THAT(Mnemon({"generate", "--prompt", "a", "--tokens", "1"}, 2),
+              HasSubstr("--prompt"));
+
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0);
+  const std::string log = server->err();
+  EXPECT_THAT(log, HasSubstr("listening on 127.0.0.1:" + port_));
+  EXPECT_THAT(log, HasSubstr("64 of 64 sessions fit"));
+  const size_t segment = log.find("window: segment");
+  EXPECT_NE(segment, std::string::npos);
+  EXPECT_EQ(log.find("window: segment", segment + 1), std::string::npos);
+  EXPECT_THAT(Mnemon({"health"}, 1), HasSubstr("UNAVAILABLE"));
+}
+
+TEST_F(ServerBinary, SigtermLetsRunningStreamsFinish) {
+  auto server = Listening({"--grace", "60"});
+  auto client = Client({"generate", "--prompt", "a", "--max-tokens", "3000"});
+  AwaitOutput(*client);
+  server->Signal(SIGTERM);
+  EXPECT_EQ(client->Wait(), 0) << client->err();
+  EXPECT_EQ(client->out().size(), 3000u);
+  EXPECT_EQ(server->Wait(), 0) << server->err();
+}
+
+TEST_F(ServerBinary, WhileDrainingNewWorkIsRefused) {
+  auto server = Listening({"--grace", "60"});
+  auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});
+  AwaitOutput(*client);
+  server->Signal(SIGINT);
+  for (int i = 0; i < 2000 && server->err().find("stopping") == std::string::npos;
+       ++i) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_EQ(Mnemon({"health"}), "SERVING\n");
+  EXPECT_THAT(Mnemon({"health", "--service", "mnemon.v1.Generation"}, 1),
+              HasSubstr("NOT_SERVING"));
+  EXPECT_THAT(
+      Mnemon({"generate", "--prompt", "a"}, 1),
+      AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("DRAINING"), HasSubstr("retry after")));
+  EXPECT_FALSE(client->Wait(milliseconds(0)).has_value());
+  EXPECT_FALSE(server->Wait(milliseconds(0)).has_value());
+
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
+  EXPECT_EQ(client->Wait(), 1);
+  EXPECT_THAT(client->err(), HasSubstr("SHUTTING_DOWN"));
+}
+
+TEST_F(ServerBinary, StreamsAreEndedAfterTheGrace) {
+  auto server = Listening({"--grace", "0.2"});
+  auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});
+  AwaitOutput(*client);
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
+  EXPECT_EQ(client->Wait(), 1);
+  EXPECT_THAT(client->err(),
+              AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("SHUTTING_DOWN")));
+}
+
+TEST_F(ServerBinary, CtrlCStopsAClientAndKeepsWhatWasPrinted) {
+  auto server = Listening();
+  auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});
+  AwaitOutput(*client);
+  client->Signal(SIGINT);
+  EXPECT_EQ(client->Wait(seconds(10)), 1);
+  EXPECT_FALSE(client->out().empty());
+  EXPECT_THAT(client->err(), HasSubstr("CANCELLED"));
+
+  // In a chat it stops the answer only; the end of input ends it.
+  auto chat = Client({"chat", "--max-tokens", kEndless}, std::nullopt);
+  EXPECT_FALSE(chat->Wait(milliseconds(100)).has_value());
+  chat->Signal(SIGINT);
+  EXPECT_FALSE(chat->Wait(milliseconds(100)).has_value());
+  chat->Signal(SIGTERM);
+  EXPECT_EQ(chat->Wait(seconds(10)), 0) << chat->err();
+  EXPECT_THAT(Mnemon({"sessions", "list"}), Not(HasSubstr("IDLE")));
+}
+
+TEST_F(ServerBinary, KilledClientFreesItsSession) {
+  auto server = Listening();
+  Mnemon({"sessions", "create", "s"});
+  auto client =
+      Client({"generate", "--session", "s", "--prompt", "a", "--max-tokens", kEndless});
+  AwaitOutput(*client);
+  EXPECT_THAT(Mnemon({"generate", "--session", "s", "--prompt", "a"}, 1),
+              HasSubstr("SESSION_BUSY"));
+  client->Signal(SIGKILL);
+  EXPECT_EQ(client->Wait(), 128 + SIGKILL);
+  std::string list;
+  for (int i = 0; i < 100; ++i) {
+    list = Mnemon({"sessions", "list"});
+    if (list.find("IDLE") != std::string::npos) break;
+  }
+  EXPECT_THAT(list, HasSubstr("IDLE"));
+  EXPECT_EQ(Mnemon({"generate", "--session", "s", "--prompt", "a", "--max-tokens", "4"})
+                .size(),
+            4u);
+}
+
+TEST_F(ServerBinary, SigtermDuringTheStartEndsCleanly) {
+  auto server = Server({"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0"});
+  // From the moment that main has taken the signals for itself.
+  for (int i = 0; i < 10000; ++i) {
+    std::ifstream status(StrCat("/proc/", server->pid(), "/status"));
+    const std::string text{std::istreambuf_iterator<char>(status), {}};
+    const size_t at = text.find("SigBlk:");
+    if (at != text.npos &&
+        (std::stoull(text.substr(at + 7, 17), nullptr, 16) >> (SIGTERM - 1) & 1) == 1) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0) << server->err();
+  EXPECT_THAT(server->err(), HasSubstr("stopped"));
+}
+
+TEST_F(ServerBinary, WrongUsageIsExitCodeTwo) {
+  const std::string tiny = Path("tiny");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "--checkpoint"},
+      {{"--checkpoint", tiny, "--window", "5"}, "--window"},
+      {{"--checkpoint", tiny, "--device", "cuda"}, "--device"},
+      {{"--checkpoint", tiny, "--threads", "0"}, "--threads"},
+      {{"--checkpoint", tiny, "--sessions", "0"}, "--sessions"},
+      {{"--checkpoint", tiny, "--queue", "-1"}, "--queue"},
+      {{"--checkpoint", tiny, "--grace", "-1"}, "--grace"},
+      {{"--checkpoint", tiny, "--grace", "nan"}, "--grace"},
+      {{"--checkpoint", tiny, "--state-bytes", "0"}, "--state-bytes"},
+      {{"--checkpoint", tiny, "--checkpoint", tiny}, "default"},
+      {{"--checkpoint", "a="}, "names no directory"},
+      {{"--checkpoint", tiny, "--listen", "nowhere"}, "HOST:PORT"},
+  };
+  for (const auto& [flags, expected] : cases) {
+    auto server = Server(flags);
+    EXPECT_EQ(server->Wait(), 2) << expected << server->err();
+    EXPECT_THAT(server->err(), HasSubstr(expected));
+  }
+}
+
+TEST_F(ServerBinary, FailedStartIsExitCodeOneAndOneError) {
+  std::filesystem::create_directories(Path("empty"));
+  std::filesystem::copy(Path("tiny"), Path("broken"));
+  std::ofstream(Path("broken/model.safetensors"), std::ios::app) << "x";
+  auto other = Listening();
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--checkpoint", Path("absent")}, "absent"},
+      {{"--checkpoint", Path("empty")}, "config.json"},
+      {{"--checkpoint", Path("broken")}, "model.safetensors"},
+      {{"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:" + port_}, "in use"},
+      {{"--checkpoint", Path("segment"), "--state-bytes", "100"}, "state_bytes"},
+      {{"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0", "--port-file",
+        Path("absent/port")},
+       "absent"},
+  };
+  for (const auto& [flags, expected] : cases) {
+    auto server = Server(flags);
+    EXPECT_EQ(server->Wait(), 1) << expected << server->err();
+    const std::string error = server->err();
+    const size_t at = error.find("mnemon-server: ");
+    ASSERT_NE(at, std::string::npos) << error;
+    EXPECT_THAT(error.substr(at), HasSubstr(expected));
+    EXPECT_EQ(std::count(error.begin() + at, error.end(), '\n'), 1) << error;
+  }
+}
+
+TEST(ParseCheckpointFlags, NamesAndDirectories) {
+  auto flags = ParseCheckpointFlags({"runs/a", "b=runs/b", "c=x=y"});
+  ASSERT_TRUE(flags.ok()) << flags.status();
+  EXPECT_EQ((*flags)[0].name, "default");
+  EXPECT_EQ((*flags)[1].name, "b");
+  EXPECT_EQ((*flags)[1].dir, "runs/b");
+  EXPECT_EQ((*flags)[2].dir, "x=y");
+  EXPECT_EQ(ParseCheckpointFlags({"./a=b"})->at(0).dir, "./a=b");
+  EXPECT_FALSE(ParseCheckpointFlags({"a=x", "a=y"}).ok());
+  EXPECT_FALSE(ParseCheckpointFlags({""}).ok());
+}
+
+}  // namespace
+}  // namespace mnemon
