@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "base/process.h"
 
-#include <pthread.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 
 #if defined(__SSE2__)
@@ -35,12 +38,15 @@ void SetFlushBits() { asm volatile("msr fpcr, %0" : : "r"(ReadFpcr() | kFlushBit
 #error "no way known to flush denormals on this processor"
 #endif
 
-sigset_t StopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  return signals;
+// Signals on their way from the handler to the waiter, one byte each.
+int signal_pipe[2] = {-1, -1};
+
+void ForwardSignal(int signal) {
+  const int saved = errno;
+  const auto byte = static_cast<unsigned char>(signal);
+  // A full pipe holds more signals than anybody waits for.
+  [[maybe_unused]] ssize_t written = write(signal_pipe[1], &byte, 1);
+  errno = saved;
 }
 
 }  // namespace
@@ -58,31 +64,36 @@ void InitProcess() {
 bool DenormalsFlushed() { return FlushBitsSet(); }
 
 SignalWaiter::SignalWaiter() {
-  sigset_t signals = StopSignals();
-  MNEMON_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
+  if (signal_pipe[0] >= 0) return;
+  MNEMON_CHECK(pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) == 0);
+  struct sigaction action = {};
+  action.sa_handler = ForwardSignal;
+  action.sa_flags = SA_RESTART;
+  MNEMON_CHECK(sigaction(SIGINT, &action, nullptr) == 0);
+  MNEMON_CHECK(sigaction(SIGTERM, &action, nullptr) == 0);
 }
 
 int SignalWaiter::Wait() {
-  sigset_t signals = StopSignals();
-  int signal = 0;
-  MNEMON_CHECK(sigwait(&signals, &signal) == 0);
-  return signal;
+  while (true) {
+    if (const int signal = WaitFor(-1)) return signal;
+  }
 }
 
 int SignalWaiter::WaitFor(int timeout_ms) {
-  sigset_t signals = StopSignals();
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t deadline = now.tv_sec * 1000 + now.tv_nsec / 1000000 + timeout_ms;
+  const auto start = std::chrono::steady_clock::now();
   while (true) {
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t left = deadline - (now.tv_sec * 1000 + now.tv_nsec / 1000000);
-    if (left < 0) left = 0;
-    timespec wait = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
-    int signal = sigtimedwait(&signals, nullptr, &wait);
-    if (signal > 0) return signal;
-    // A debugger or another signal interrupts the wait; only the time ends it.
-    if (errno != EINTR) return 0;
+    int left = timeout_ms;
+    if (timeout_ms > 0) {
+      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
+          std::chrono::steady_clock::now() - start);
+      left = static_cast<int>(std::max<int64_t>(0, timeout_ms - waited.count()));
+    }
+    pollfd ready = {.fd = signal_pipe[0], .events = POLLIN, .revents = 0};
+    const int events = poll(&ready, 1, left);
+    unsigned char signal;
+    if (events > 0 && read(signal_pipe[0], &signal, 1) == 1) return signal;
+    // The signal itself interrupts the wait; only its byte or the time ends it.
+    if (events == 0) return 0;
   }
 }
 

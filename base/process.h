@@ -15,8 +15,9 @@ void InitProcess();
 // True when this thread flushes denormal results and operands to zero.
 bool DenormalsFlushed();
 
-// Blocks SIGINT and SIGTERM for this and all later threads, so that SignalWaiter is the
-// only receiver. Call in main before any thread is started.
+// Takes SIGINT and SIGTERM over for the whole process, whatever threads exist:
+// libraries start some before main. One receiver; make it before anything that takes
+// time.
 class SignalWaiter {
  public:
   SignalWaiter();

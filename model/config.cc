@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "nlohmann/json.hpp"
@@ -119,7 +120,7 @@ class JsonReader {
     if (!value) return;
     if (!value->is_number_integer() ||
         (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX)) {
-      faults_.push_back(RangeFault(key, value->dump(), range));
+      faults_.push_back(RangeFault(key, Quoted(value->dump()), range));
     } else {
       field = value->get<int64_t>();
     }
@@ -235,7 +236,7 @@ absl::StatusOr<ModelConfig> ParseConfig(std::string_view text) {
   });
   for (const auto& [key, value] : json.items()) {
     if (!reader.known().contains(key)) {
-      faults.push_back(StrCat("unknown key ", key));
+      faults.push_back(StrCat("unknown key ", Quoted(key)));
     }
   }
   MNEMON_RETURN_IF_ERROR(AllFaults(faults));
@@ -271,11 +272,11 @@ absl::Status SetConfigField(ModelConfig& config, std::string_view key,
                       if (ok) wanted.clear();
                     });
   if (!found) {
-    return InvalidField(std::string(key), StrCat("unknown key ", key));
+    return InvalidField(std::string(key), StrCat("unknown key ", Quoted(key)));
   }
   if (!wanted.empty()) {
     return InvalidField(std::string(key),
-                        StrCat(key, " must be ", wanted, ", got ", value));
+                        StrCat(key, " must be ", wanted, ", got ", Quoted(value)));
   }
   return absl::OkStatus();
 }

@@ -92,7 +92,9 @@ int64_t StateSpec::max_positions() const {
 int64_t StateSpec::bytes_at(int64_t positions) const {
   int64_t rows = 0;
   if (growing()) {
-    rows = std::min(positions, capacity());
+    const int64_t most =
+        growth() == Growth::kRing ? capacity() + kBlockPositions - 1 : capacity();
+    rows = std::min(positions, most);
     rows = (rows + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
   }
   return static_cast<int64_t>(sizeof(float)) *

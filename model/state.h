@@ -49,8 +49,9 @@ struct StateSpec {
   int64_t max_positions() const;
   static constexpr int64_t kUnlimited = INT64_MAX;
 
-  // Bytes one session holds after `positions` tokens, in whole blocks. Known before any
-  // weight is loaded.
+  // Bytes one session at rest holds after `positions` tokens, in whole blocks (for a
+  // ring, whose rows start anywhere in a block: at most). Known before any weight is
+  // loaded.
   int64_t bytes_at(int64_t positions) const;
 
   // SHA-256 over names, shapes, fills and growths: two specs are the same or not.

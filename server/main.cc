@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <future>
 #include <string>
@@ -14,6 +15,7 @@
 #include "base/strings.h"
 #include "model/runtime.h"
 #include "server/loaded_models.h"
+#include "server/rpc/listen_address.h"
 #include "server/serve.h"
 
 namespace {
@@ -71,11 +73,16 @@ absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>
   return loading.get();
 }
 
+absl::Status Usage(const absl::Status& status) {
+  return mnemon::UsageError(std::string(status.message()));
+}
+
 absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   auto checkpoints = mnemon::ParseCheckpointFlags(flags.checkpoints);
-  if (!checkpoints.ok()) {
-    return mnemon::UsageError(std::string(checkpoints.status().message()));
-  }
+  if (!checkpoints.ok()) return Usage(checkpoints.status());
+  auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen);
+  if (!address.ok()) return Usage(address.status());
+  if (std::isnan(flags.grace)) return mnemon::UsageError("--grace must be a number");
   flags.serve.grace =
       std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
   MNEMON_ASSIGN_OR_RETURN(LoadedModels models,

@@ -61,10 +61,9 @@ absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const TextTask& task,
   double left =
       static_cast<double>(duration.seconds) - spent - SecondsSince(clock, start);
   double per_update = plan.update_seconds;
-  if (config.validate_every > 0) {
-    per_update += plan.stop_seconds / static_cast<double>(config.validate_every);
-  } else {
-    left -= plan.stop_seconds * kDefaultStops;
+  if (config.validate_every == 0) left -= plan.stop_seconds * kDefaultStops;
+  for (int64_t every : {config.validate_every, config.checkpoint_every}) {
+    if (every > 0) per_update += plan.stop_seconds / static_cast<double>(every);
   }
   plan.updates = std::max<int64_t>(1, static_cast<int64_t>(left / per_update));
   return plan;

@@ -113,10 +113,10 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   void CommitFeedLocked(Lane& lane, const Feed& feed);
   // Blocks that feeding `tokens` more to the session takes from the pool.
   int64_t BlocksFor(const Lane& lane, const Session& session, int64_t tokens) const;
-  // Ends a running call. `call` is a value because it leaves the list it is in.
+  // Ends a running call: for a session whose call was cancelled at its last delivered
+  // token, else at its last one. `call` is a value because it leaves the list it is in.
   void EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status status,
                  const std::optional<FinishFacts>& facts = std::nullopt);
-  void CancelLocked(Lane& lane, std::shared_ptr<Call> call);
   void EndAll(Lane& lane, const absl::Status& status);
   void UpdateBytesLocked(Lane& lane, Session& session);
 

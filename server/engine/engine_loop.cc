@@ -124,7 +124,7 @@ void EngineCore::CollectLocked(Lane& lane) {
     if (!call->abort.ok()) {
       EndLocked(lane, call, call->abort);
     } else if (call->stream->cancelled()) {
-      CancelLocked(lane, call);
+      EndLocked(lane, call, absl::CancelledError("call cancelled"));
     }
   }
 }
@@ -139,7 +139,7 @@ void EngineCore::AdmitLocked(Lane& lane) {
       continue;
     }
     if (call->stream->cancelled()) {
-      CancelLocked(lane, call);
+      EndLocked(lane, call, absl::CancelledError("call cancelled"));
       continue;
     }
     const absl::Status status = AdmitCallLocked(lane, call);
@@ -285,6 +285,9 @@ void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
 void EngineCore::EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status status,
                            const std::optional<FinishFacts>& facts) {
   const std::shared_ptr<Session> session = call->session;
+  // Whether it was cancelled is seen here or, in a later phase, by OnStreamEvent.
+  const bool cancelled = call->stream->cancelled();
+  if (cancelled) CutHistoryLocked(*call);
   std::erase(lane.running, call);
   out_.Finish(call->stream, std::move(status), facts);
   if (call->stateless() || session->deleted) {
@@ -299,16 +302,12 @@ void EngineCore::EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status 
   }
   session->state.CutBack(*lane.arena, static_cast<int64_t>(session->history.size()));
   UpdateBytesLocked(lane, *session);
-  call->phase = Call::Phase::kDelivering;
-  lane.delivering.push_back(std::move(call));
-}
-
-void EngineCore::CancelLocked(Lane& lane, std::shared_ptr<Call> call) {
-  CutHistoryLocked(*call);
-  EndLocked(lane, call, absl::CancelledError("call cancelled"));
-  if (call->phase != Call::Phase::kDelivering) return;
-  ReleaseSessionLocked(lane, *call);
-  std::erase(lane.delivering, call);
+  if (cancelled) {
+    ReleaseSessionLocked(lane, *call);
+  } else {
+    call->phase = Call::Phase::kDelivering;
+    lane.delivering.push_back(std::move(call));
+  }
 }
 
 void EngineCore::EndAll(Lane& lane, const absl::Status& status) {

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <limits>
 #include <thread>
 
@@ -42,13 +43,19 @@ TEST(Process, RaisesTheDescriptorLimitAndIgnoresBrokenPipes) {
   close(ends[1]);
 }
 
-TEST(Process, SignalWaiterReceivesBothSignals) {
+TEST(Process, SignalWaiterReceivesBothSignalsWithOtherThreadsAround) {
+  // Like those that libraries start before main: its signals are not blocked.
+  std::atomic<bool> done = false;
+  std::thread bystander([&] { done.wait(false); });
   SignalWaiter waiter;
   EXPECT_EQ(waiter.WaitFor(0), 0);
   kill(getpid(), SIGTERM);
   EXPECT_EQ(waiter.WaitFor(10000), SIGTERM);
   kill(getpid(), SIGINT);
   EXPECT_EQ(waiter.Wait(), SIGINT);
+  done = true;
+  done.notify_all();
+  bystander.join();
 }
 
 TEST(Process, VersionNamesCommitAndLibraries) {

@@ -119,6 +119,27 @@ TEST_P(CancelEachState, WhenAllIsGeneratedAndNotAllTaken) {
   }
 }
 
+TEST_P(CancelEachState, WhileTheLastStepRuns) {
+  // The step that ends the call by itself, or by a failure.
+  for (const bool fails : {false, true}) {
+    ToyServer server(GetParam());
+    server.CreateSession("s");
+    std::vector<int32_t> prompt = {1, 2, 3};
+    if (fails) prompt.push_back(ToyDecoder::kNotANumber);
+    server.decoder.Allow(fails ? 0 : 2);
+    Reader reader(*server.engine, Ask(prompt, 3, "s"));
+    server.decoder.AwaitHeld();
+    reader.stream().Take();
+    reader.stream().Cancel();
+    server.decoder.AllowAll();
+    server.AwaitIdle();
+    EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kIdle);
+    EXPECT_EQ(server.Position("s"),
+              static_cast<int64_t>(prompt.size()) + reader.stream().delivered());
+    EXPECT_TRUE(Reader(*server.engine, Ask({1}, 1, "s")).status().ok());
+  }
+}
+
 TEST_P(CancelEachState, DuringThePromptKeepsThePrompt) {
   ToyServer server(GetParam(), {.step_tokens = 20});
   server.CreateSession("s");

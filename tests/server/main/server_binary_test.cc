@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -280,14 +281,12 @@ TEST_F(ServerBinary, KilledClientFreesItsSession) {
 TEST_F(ServerBinary, SigtermDuringTheStartEndsCleanly) {
   auto server = Server({"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0"});
   // From the moment that main has taken the signals for itself.
-  for (int i = 0; i < 10000; ++i) {
+  const std::string blocked =
+      absl::StrFormat("SigBlk:\t%016x", 1u << (SIGTERM - 1) | 1u << (SIGINT - 1));
+  for (int i = 0; i < 100000 && !server->Wait(milliseconds(0)); ++i) {
     std::ifstream status(StrCat("/proc/", server->pid(), "/status"));
     const std::string text{std::istreambuf_iterator<char>(status), {}};
-    const size_t at = text.find("SigBlk:");
-    if (at != text.npos &&
-        (std::stoull(text.substr(at + 7, 17), nullptr, 16) >> (SIGTERM - 1) & 1) == 1) {
-      break;
-    }
+    if (text.find(blocked) != text.npos) break;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   server->Signal(SIGTERM);
@@ -301,14 +300,9 @@ TEST_F(ServerBinary, WrongUsageIsExitCodeTwo) {
       {{}, "--checkpoint"},
       {{"--checkpoint", tiny, "--window", "5"}, "--window"},
       {{"--checkpoint", tiny, "--device", "cuda"}, "--device"},
-      {{"--checkpoint", tiny, "--threads", "0"}, "--threads"},
-      {{"--checkpoint", tiny, "--sessions", "0"}, "--sessions"},
       {{"--checkpoint", tiny, "--queue", "-1"}, "--queue"},
-      {{"--checkpoint", tiny, "--grace", "-1"}, "--grace"},
       {{"--checkpoint", tiny, "--grace", "nan"}, "--grace"},
-      {{"--checkpoint", tiny, "--state-bytes", "0"}, "--state-bytes"},
       {{"--checkpoint", tiny, "--checkpoint", tiny}, "default"},
-      {{"--checkpoint", "a="}, "names no directory"},
       {{"--checkpoint", tiny, "--listen", "nowhere"}, "HOST:PORT"},
   };
   for (const auto& [flags, expected] : cases) {

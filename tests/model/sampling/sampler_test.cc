@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#include "model/sampling/sampler.h"
+
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/sampling/philox.h"
+
+namespace mnemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+int32_t Draw(const std::vector<float>& logits, const SamplingParams& params,
+             int64_t index = 0) {
+  SamplerScratch scratch;
+  const auto token = Sample(logits, params, index, scratch);
+  EXPECT_TRUE(token.ok()) << token.status();
+  return token.ok() ? *token : -1;
+}
+
+// The tokens that come up in many draws.
+std::set<int32_t> Support(const std::vector<float>& logits,
+                          const SamplingParams& params) {
+  SamplerScratch scratch;
+  std::set<int32_t> seen;
+  for (int64_t i = 0; i < 4000; ++i) seen.insert(*Sample(logits, params, i, scratch));
+  return seen;
+}
+
+TEST(ValidateSampling, TakesWhatIsDefined) {
+  for (double t : {0.0, 1e-320, 1e-45, 1.0, 1e308}) {
+    EXPECT_TRUE(ValidateSampling({.temperature = t}).ok()) << t;
+  }
+  for (int32_t k : {0, 1, INT32_MAX}) EXPECT_TRUE(ValidateSampling({.top_k = k}).ok());
+  for (double p : {1e-300, 0.5, 1.0}) EXPECT_TRUE(ValidateSampling({.top_p = p}).ok());
+  for (uint64_t seed : {uint64_t{0}, UINT64_MAX}) {
+    EXPECT_TRUE(ValidateSampling({.seed = seed}).ok());
+  }
+}
+
+TEST(ValidateSampling, NamesTheFieldAtFault) {
+  const auto field = [](const SamplingParams& params) {
+    const absl::Status status = ValidateSampling(params);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return GetErrorDetail(status).value_or(ErrorDetail{}).field;
+  };
+  for (double t : {-1.0, -1e-300, double{NAN}, double{kInf}, -double{kInf}}) {
+    EXPECT_EQ(field({.temperature = t}), "temperature") << t;
+  }
+  for (int32_t k : {-1, INT32_MIN}) EXPECT_EQ(field({.top_k = k}), "top_k");
+  for (double p : {0.0, -0.1, 1.0001, double{NAN}, double{kInf}}) {
+    EXPECT_EQ(field({.top_p = p}), "top_p") << p;
+  }
+}
+
+TEST(Sample, GreedyTakesTheFirstOfTheLargest) {
+  SamplingParams greedy{.temperature = 0, .top_k = 1, .top_p = 0.1};
+  EXPECT_EQ(Draw({1, 5, 5, 2}, greedy), 1);
+  EXPECT_EQ(Draw({-kInf, -kInf, -3}, greedy), 2);
+  EXPECT_EQ(Draw({7}, greedy), 0);
+  EXPECT_EQ(Draw({-0.0f, 0.0f}, greedy), 0);
+}
+
+TEST(Sample, TinyAndHugeTemperaturesWork) {
+  const std::vector<float> logits = {1, 3, 2.9999f, -kInf, 3};
+  EXPECT_THAT(Support(logits, {.temperature = 1e-45}), UnorderedElementsAre(1, 4));
+  EXPECT_THAT(Support(logits, {.temperature = 1e308}),
+              UnorderedElementsAre(0, 1, 2, 4));
+  const std::vector<float> far = {3.4e38f, -3.4e38f};
+  EXPECT_EQ(Draw(far, {.temperature = 1}), 0);
+  EXPECT_THAT(Support(far, {.temperature = 1e300}), UnorderedElementsAre(0, 1));
+}
+
+TEST(Sample, UnusableLogitsAreInternal) {
+  for (const std::vector<float>& logits : std::vector<std::vector<float>>{
+           {1, NAN, 2}, {NAN, 1}, {2, 1, NAN}, {1, kInf}, {-kInf, -kInf}, {}}) {
+    for (double temperature : {0.0, 1.0}) {
+      SamplerScratch scratch;
+      const auto token = Sample(logits, {.temperature = temperature}, 0, scratch);
+      EXPECT_EQ(token.status().code(), absl::StatusCode::kInternal);
+      EXPECT_EQ(GetErrorDetail(token.status())->reason, "NON_FINITE_LOGITS");
+    }
+  }
+}
+
+TEST(Sample, TopKKeepsTheLargestAndSmallIdsAtATie) {
+  const std::vector<float> logits = {1, 2, 2, 3, 2};
+  EXPECT_THAT(Support(logits, {.top_k = 1}), ElementsAre(3));
+  EXPECT_THAT(Support(logits, {.top_k = 2}), ElementsAre(1, 3));
+  EXPECT_THAT(Support(logits, {.top_k = 3}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Support(logits, {.top_k = 4}), ElementsAre(1, 2, 3, 4));
+  for (int32_t all : {0, 5, 6, INT32_MAX}) {
+    EXPECT_THAT(Support(logits, {.top_k = all}), ElementsAre(0, 1, 2, 3, 4));
+  }
+}
+
+TEST(Sample, TopPKeepsTheSmallestSetThatReachesP) {
+  // Probabilities 1/8, 1/2, 1/4, 1/8: exact in floating point once divided by 1/2.
+  const float half = std::log(0.5f);
+  const std::vector<float> logits = {3 * half, half, 2 * half, 3 * half};
+  EXPECT_THAT(Support(logits, {.top_p = 1e-300}), ElementsAre(1));
+  EXPECT_THAT(Support(logits, {.top_p = 0.49}), ElementsAre(1));
+  EXPECT_THAT(Support(logits, {.top_p = 0.51}), ElementsAre(1, 2));
+  EXPECT_THAT(Support(logits, {.top_p = 0.74}), ElementsAre(1, 2));
+  EXPECT_THAT(Support(logits, {.top_p = 0.76}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Support(logits, {.top_p = 0.9}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(Support(logits, {.top_p = 1}), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Sample, TopPComesAfterTopK) {
+  // Of the two that top-k keeps, the first has 2/3.
+  const float half = std::log(0.5f);
+  const std::vector<float> logits = {3 * half, half, 2 * half, 3 * half};
+  EXPECT_THAT(Support(logits, {.top_k = 2, .top_p = 0.6}), ElementsAre(1));
+  EXPECT_THAT(Support(logits, {.top_k = 2, .top_p = 0.7}), ElementsAre(1, 2));
+}
+
+// The token is the inverse of the cumulative distribution, by token id.
+TEST(Sample, IsTheInverseOfTheDistribution) {
+  const std::vector<float> logits = {0.3f, -1, 2, 0.7f, 1.1f, -kInf, 0};
+  const double temperature = 0.8;
+  std::vector<double> p;
+  for (float logit : logits) p.push_back(std::exp(logit / temperature));
+  const double total = std::accumulate(p.begin(), p.end(), 0.0);
+  for (int64_t index = 0; index < 3000; ++index) {
+    double u = UniformAt(77, index) * total;
+    size_t expected = 0;
+    while (expected + 1 < p.size() && u >= p[expected]) u -= p[expected++];
+    ASSERT_EQ(Draw(logits, {.temperature = temperature, .seed = 77}, index),
+              static_cast<int32_t>(expected));
+  }
+}
+
+TEST(Sample, FrequenciesMatchTheProbabilities) {
+  constexpr int kDraws = 200000;
+  const std::vector<float> logits = {0, 1, 2, -1, 0.5f, 1.5f};
+  const SamplingParams params{.temperature = 1.3, .top_k = 5, .top_p = 0.95, .seed = 5};
+  // By hand: top-k drops id 3; of the rest, the smallest set that reaches 95 %.
+  std::vector<std::pair<double, int>> kept;
+  for (int i : {0, 1, 2, 4, 5}) kept.push_back({std::exp(logits[i] / 1.3), i});
+  std::sort(kept.rbegin(), kept.rend());
+  double total = 0, sum = 0;
+  for (const auto& [w, i] : kept) total += w;
+  size_t count = 0;
+  while (sum < 0.95 * total) sum += kept[count++].first;
+  std::vector<double> p(logits.size(), 0);
+  for (size_t j = 0; j < count; ++j) p[kept[j].second] = kept[j].first / sum;
+
+  SamplerScratch scratch;
+  std::vector<int> seen(logits.size(), 0);
+  for (int64_t i = 0; i < kDraws; ++i) ++seen[*Sample(logits, params, i, scratch)];
+  double chi_squared = 0;
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (p[i] == 0) {
+      EXPECT_EQ(seen[i], 0);
+    } else {
+      chi_squared += std::pow(seen[i] - p[i] * kDraws, 2) / (p[i] * kDraws);
+    }
+  }
+  // At most 5 degrees of freedom: beyond 25 lies less than 0.02 %.
+  EXPECT_LT(chi_squared, 25.0);
+}
+
+TEST(Sample, IsPureWhateverTheScratchHeld) {
+  std::mt19937 random(9);
+  SamplerScratch scratch;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<float> logits(1 + random() % 50);
+    for (float& logit : logits) logit = static_cast<float>(random() % 7);
+    const SamplingParams params{.temperature = 0.5 + random() % 3,
+                                .top_k = static_cast<int32_t>(random() % 60),
+                                .top_p = 0.05 + 0.05 * (random() % 19),
+                                .seed = random()};
+    const int64_t index = random();
+    const auto token = Sample(logits, params, index, scratch);
+    ASSERT_TRUE(token.ok());
+    ASSERT_EQ(*token, Draw(logits, params, index));
+  }
+}
+
+}  // namespace
+}  // namespace mnemon
