@@ -51,9 +51,8 @@ std::string MachineTarget() {
 
 // Rows of a growing entry that a query at `position` may need: [first, position).
 int64_t FirstVisible(const StateEntry& entry, int64_t position) {
-  return entry.growth == Growth::kRing
-             ? std::max<int64_t>(0, position - entry.capacity)
-             : 0;
+  return entry.growth == Growth::kRing ? std::max<int64_t>(0, position - entry.capacity)
+                                       : 0;
 }
 
 // Copies rows [first, first + count) of a growing entry; the rows of a block lie
@@ -110,8 +109,7 @@ void WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
     if (entries[i].growth == Growth::kFixed) {
       std::memcpy(arena.Fixed(slot, i), in, elements * sizeof(float));
     } else {
-      WriteRows(arena, slot, i, carry.position - 1, 1,
-                in + values.numel() - elements);
+      WriteRows(arena, slot, i, carry.position - 1, 1, in + values.numel() - elements);
     }
   }
 }
@@ -222,9 +220,9 @@ class DefaultDecoder final : public Decoder {
                            StateArena& arena, int32_t slot) const {
     const auto& entries = spec().entries;
     if (position < 0 || carry.size() != (position == 0 ? 0 : entries.size())) {
-      return InvalidField("carry", StrCat("a carry at position ", position, " with ",
-                                          carry.size(), " entries does not fit ",
-                                          entries.size(), " state entries"));
+      return InvalidField(
+          "carry", StrCat("a carry at position ", position, " with ", carry.size(),
+                          " entries does not fit ", entries.size(), " state entries"));
     }
     if (slot < 0 || slot >= arena.slots() || arena.length(slot) != 0) {
       return InvalidField("slot", StrCat("slot ", slot, " is not a fresh slot"));
@@ -236,9 +234,9 @@ class DefaultDecoder final : public Decoder {
       }
       if (carry[i].name != entries[i].name || carry[i].shape != shape) {
         return InvalidField(
-            "carry", StrCat("carry entry ", carry[i].name, " [",
-                            StrJoin(carry[i].shape, ", "), "] must be ",
-                            entries[i].name, " [", StrJoin(shape, ", "), "]"));
+            "carry",
+            StrCat("carry entry ", carry[i].name, " [", StrJoin(carry[i].shape, ", "),
+                   "] must be ", entries[i].name, " [", StrJoin(shape, ", "), "]"));
       }
     }
     return arena.Reserve(slot, position);

@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <c10/core/GradMode.h>
 
 #include "model/model.h"
@@ -13,7 +15,9 @@
 namespace mnemon {
 namespace {
 
-bool EndsWith(std::string_view text, std::string_view end) { return text.ends_with(end); }
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.ends_with(end);
+}
 
 // What follows "layers.{i}." in a name; empty outside the layers.
 std::string PartOfLayer(const std::string& name) {
@@ -42,14 +46,29 @@ class Initialiser {
     } else if (EndsWith(name, ".bias") && !EndsWith(name, "norm.bias") &&
                kind_ == Initialisation::kReference) {
       DrawUniform(tensor);
+    } else if (EndsWith(name, names::kRelativeBias) && kind_ == Initialisation::kSane) {
+      DrawRecency(tensor);
     } else {
-      // Position tables, norm biases, and all biases of the sane kind. Table rows that
-      // training never reaches then say nothing at longer distances.
+      // Other position tables, norm biases, and all biases of the sane kind.
       tensor.zero_();
     }
   }
 
  private:
+  // Older memories count less, as in "Train Short, Test Long" (Press, Smith, Lewis,
+  // 2021), with slopes from 1/2 (first head) to 1/32 (last). Rows of distances that
+  // training never reaches keep it; at 0 their many memories would drown the near ones.
+  void DrawRecency(at::Tensor& bias) {  // [P or 2P, H]; distance n in row P-n
+    const int64_t heads = bias.size(1);
+    bias.zero_();
+    at::Tensor past = bias.narrow(0, 0, config_.positions);
+    for (int64_t h = 0; h < heads; ++h) {
+      const double exponent = heads == 1 ? 3.0 : 1.0 + 4.0 * h / (heads - 1.0);
+      past.select(1, h).copy_(at::arange(config_.positions, 0, -1, bias.options()) *
+                              -std::exp2(-exponent));
+    }
+  }
+
   void DrawUniform(at::Tensor& tensor) {
     const double bound = 1.0 / std::sqrt(static_cast<double>(fan_in_));
     tensor.uniform_(-bound, bound, generator_);

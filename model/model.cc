@@ -21,8 +21,8 @@ absl::Status CheckTokens(const ModelConfig& config, const at::Tensor& tokens) {
   for (const int64_t token :
        {tokens.min().item<int64_t>(), tokens.max().item<int64_t>()}) {
     if (token < 0 || token >= config.vocab) {
-      return InvalidField(
-          "tokens", StrCat("token ", token, " is not in 0..", config.vocab - 1));
+      return InvalidField("tokens",
+                          StrCat("token ", token, " is not in 0..", config.vocab - 1));
     }
   }
   return absl::OkStatus();
@@ -43,22 +43,22 @@ std::vector<int64_t> CarryShape(const StateEntry& entry, int64_t batch,
 absl::Status CheckCarry(const StateSpec& spec, int64_t batch, const Carry& carry) {
   const size_t expected = carry.fresh() ? 0 : spec.entries.size();
   if (carry.position < 0 || carry.tensors.size() != expected) {
-    return InvalidField("carry", StrCat("a carry at position ", carry.position,
-                                        " has ", expected, " tensors, got ",
-                                        carry.tensors.size()));
+    return InvalidField(
+        "carry", StrCat("a carry at position ", carry.position, " has ", expected,
+                        " tensors, got ", carry.tensors.size()));
   }
   for (size_t i = 0; i < expected; ++i) {
     const std::vector<int64_t> shape =
         CarryShape(spec.entries[i], batch, carry.position);
     const at::Tensor& tensor = carry.tensors[i];
     if (!tensor.defined() || tensor.sizes() != shape) {
-      return InvalidField(
-          "carry", StrCat("carry entry ", spec.entries[i].name, " must be [",
-                          StrJoin(shape, ", "), "], got [",
-                          StrJoin(tensor.defined() ? tensor.sizes().vec()
-                                                   : std::vector<int64_t>{},
-                                  ", "),
-                          "]"));
+      return InvalidField("carry",
+                          StrCat("carry entry ", spec.entries[i].name, " must be [",
+                                 StrJoin(shape, ", "), "], got [",
+                                 StrJoin(tensor.defined() ? tensor.sizes().vec()
+                                                          : std::vector<int64_t>{},
+                                         ", "),
+                                 "]"));
     }
   }
   return absl::OkStatus();
@@ -123,9 +123,8 @@ void CastWeights(Model& model, at::ScalarType type) {
 }
 
 void RequireGradients(Model& model, bool on) {
-  model.Visit([&](const std::string&, at::Tensor& tensor) {
-    tensor.set_requires_grad(on);
-  });
+  model.Visit(
+      [&](const std::string&, at::Tensor& tensor) { tensor.set_requires_grad(on); });
 }
 
 }  // namespace mnemon

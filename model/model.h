@@ -91,7 +91,7 @@ void CastWeights(Model& model, at::ScalarType type);
 void RequireGradients(Model& model, bool on);
 
 enum class Initialisation {
-  kSane,  // every layer drawn on its own; embedding N(0, 0.02) where it is not scaled
+  kSane,  // every layer drawn on its own; embedding N(0, 1) after its scale, no biases
   kReference,  // as the reference: PyTorch defaults, all layers equal copies
 };
 

@@ -21,7 +21,8 @@ namespace mnemon {
 namespace {
 
 constexpr auto kArchitectures = std::to_array<ArchitectureEntry>({
-    {"feedback", "Feedback Transformer: every layer attends to one memory vector per token",
+    {"feedback",
+     "Feedback Transformer: every layer attends to one memory vector per token",
      ValidateFeedback, MakeFeedback, FeedbackVariants},
     {"fast_weights", "fast weights with DPFP features: a state of constant size",
      ValidateFastWeights, MakeFastWeights, FastWeightsVariants},
@@ -37,8 +38,8 @@ constexpr std::string_view kFeedbackShared = "feedback_shared";
 absl::Status UnknownArchitecture(std::string_view name,
                                  std::span<const std::string> known) {
   return MakeError(absl::StatusCode::kNotFound,
-                   StrCat("unknown architecture '", name, "'; known: ",
-                          StrJoin(known, ", "), DidYouMean(name, known)),
+                   StrCat("unknown architecture '", name,
+                          "'; known: ", StrJoin(known, ", "), DidYouMean(name, known)),
                    {.reason = "UNKNOWN_ARCHITECTURE", .field = "architecture"});
 }
 

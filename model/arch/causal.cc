@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Plain causal transformer, "Attention Is All You Need" (Vaswani et al., 2017), equation
-// 1 and section 3.5, with norms before the sub-layers. Biases on all four projections.
+// Plain causal transformer, "Attention Is All You Need" (Vaswani et al., 2017),
+// equation 1 and section 3.5, with norms before the sub-layers. Biases on all four
+// projections.
 #include "model/arch/causal.h"
 
 #include <cmath>
@@ -35,9 +36,8 @@ struct Weights {
 };
 
 Weights MakeWeights(const ModelConfig& c) {
-  Weights weights{.frame = MakeFrame(c),
-                  .positions = {},
-                  .layers = std::vector<Layer>(c.layers)};
+  Weights weights{
+      .frame = MakeFrame(c), .positions = {}, .layers = std::vector<Layer>(c.layers)};
   if (c.position_kind == PositionKind::kLearned) {
     weights.positions = at::empty({c.positions, c.d_model});
   }

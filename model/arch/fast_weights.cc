@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fast Weights Transformer, "Linear Transformers Are Secretly Fast Weight Programmers"
-// (Schlag, Irie, Schmidhuber, 2021): section 3.2 (sum rule and normaliser z), section 4.2
-// (delta rule), section 5.3 (the features DPFP). The equations stand in
+// (Schlag, Irie, Schmidhuber, 2021): section 3.2 (sum rule and normaliser z),
+// section 4.2 (delta rule), section 5.3 (the features DPFP). The equations stand in
 // model/layers/delta_rule.h.
 //
 // Attention reads the raw residual stream: its norm is in the files and never applied.
@@ -25,10 +25,10 @@ namespace mnemon {
 namespace {
 
 struct Layer {
-  Affine norm;              // [D], never applied
-  Affine query, key, value; // [D, D], no bias
-  Affine gate;              // [H, D], no bias; empty with the sum rule
-  Affine output;            // [D, D]
+  Affine norm;               // [D], never applied
+  Affine query, key, value;  // [D, D], no bias
+  Affine gate;               // [H, D], no bias; empty with the sum rule
+  Affine output;             // [D, D]
   FeedForward feed_forward;
 };
 
@@ -115,13 +115,14 @@ class FastWeights final : public Model {
     const auto heads = [&](const Affine& map) {
       return SplitHeads(Linear(x, map), config_.heads);  // [H*B, T, K]
     };
-    const FastWeightInput input{
-        .q = Dpfp(heads(layer.query), config_.nu),
-        .k = Dpfp(heads(layer.key), config_.nu),
-        .v = heads(layer.value),
-        .beta = layer.gate.weight.defined() ? at::sigmoid(heads(layer.gate))
+    const FastWeightInput input{.q = Dpfp(heads(layer.query), config_.nu),
+                                .k = Dpfp(heads(layer.key), config_.nu),
+                                .v = heads(layer.value),
+                                .beta = layer.gate.weight.defined()
+                                            ? at::sigmoid(heads(layer.gate))
                                             : at::Tensor()};
-    return Linear(MergeHeads(RunFastWeights(input, state), config_.heads), layer.output);
+    return Linear(MergeHeads(RunFastWeights(input, state), config_.heads),
+                  layer.output);
   }
 
   // The state of the layer whose entries start at `first`, as rows [H*B, ...].

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Registry entry of the Fast Weights Transformer with DPFP. Contracts: model/registry.h.
+// Registry entry of the Fast Weights Transformer with DPFP. Contracts:
+// model/registry.h.
 #pragma once
 
 #include <memory>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Feedback Transformer, "Addressing Some Limitations of Transformers with Feedback Memory"
-// (Fan, Lavril, Grave, Joulin, Sukhbaatar, 2020), section 3:
+// Feedback Transformer, "Addressing Some Limitations of Transformers with Feedback
+// Memory" (Fan, Lavril, Grave, Joulin, Sukhbaatar, 2020), section 3:
 //   z_t^l = Attn(x_t^l, [m_0 .. m_{t-1}]),  m_t = sum_{l=0..L} softmax(w)_l x_t^l
-// with keys and values of its own in every layer (projection: per_layer), or one pair for
-// all (shared). Relative positions as in Transformer-XL, with a free table S, or with
-// S = u.R (position_bias: tied).
+// with keys and values of its own in every layer (projection: per_layer), or one pair
+// for all (shared). Relative positions as in Transformer-XL, with a free table S, or
+// with S = u.R (position_bias: tied).
 //
-// Strictly token by token. At position t the t memories before it are visible; distance n
-// (1 = the newest) uses row P-n of the tables. At t = 0 the attention sub-layer is left
-// out. A memory is projected to keys and values once, when it is made.
+// Strictly token by token. At position t the t memories before it are visible; distance
+// n (1 = the newest) uses row P-n of the tables. At t = 0 the attention sub-layer is
+// left out. A memory is projected to keys and values once, when it is made.
 #include "model/arch/feedback.h"
 
 #include <cmath>
@@ -20,6 +20,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/relu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
 
@@ -29,6 +30,7 @@
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/layers/growing_rows.h"
+#include "model/layers/step_linear.h"
 #include "model/model.h"
 #include "model/tensor_names.h"
 
@@ -58,10 +60,18 @@ struct Weights {
   std::vector<Layer> layers;
 };
 
-// Keys and values of all memories so far, [H*B, n, K] each.
+// Keys and values of all memories so far, [H*B, n, K] each, and the maps for new ones.
 struct Memories {
   GrowingRows keys;
   GrowingRows values;
+  StepLinear key;
+  StepLinear value;
+};
+
+// The linear maps of one layer as the loop over tokens applies them.
+struct LayerSteps {
+  StepLinear query, output;
+  StepLinear feed_forward_in, feed_forward_out;
 };
 
 // Position terms of one layer for one call, scaled by c = 1/sqrt(K); the last row is
@@ -115,17 +125,14 @@ class Feedback final : public Model {
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
     MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
-    const int64_t time = tokens.size(1);
+    const int64_t batch = tokens.size(0), time = tokens.size(1);
     const int64_t total = carry.position + time;
     const Dropout drop(config_.dropout, options.dropout);
     const at::Tensor mix = at::softmax(weights_.mix, 0).unsqueeze(0);  // [1, L+1]
     const std::vector<Positions> positions = MakePositions(total - 1);
-
-    std::vector<Memories> memories;  // one, or one per layer
-    for (size_t i = 0; i < (shared() ? 1 : weights_.layers.size()); ++i) {
-      memories.push_back({GrowingRows(total), GrowingRows(total)});
-    }
-    if (!carry.fresh()) Append(carry.tensors[0], memories);
+    std::vector<Memories> memories = MakeMemories(carry, total, batch);
+    std::vector<LayerSteps> steps =
+        MakeSteps(time, carry.fresh() ? time - 1 : time, batch);
 
     std::vector<at::Tensor> made, outputs;
     for (const at::Tensor& embedded : Embed(tokens.t(), weights_.frame).unbind(0)) {
@@ -134,22 +141,25 @@ class Feedback final : public Model {
       for (size_t l = 0; l < weights_.layers.size(); ++l) {
         const Layer& layer = weights_.layers[l];
         const Memories& seen = memories[shared() ? 0 : l];
-        if (!seen.keys.empty()) x = x + drop(Attention(x, layer, positions[l], seen, drop));
-        x = AddFeedForward(x, layer.feed_forward, drop);
+        if (!seen.keys.empty()) {
+          const at::Tensor q = steps[l].query(LayerNorm(x, layer.norm));
+          const at::Tensor mixed = Attention(q, positions[l], seen, drop);
+          x = x + drop(steps[l].output(mixed));
+        }
+        const at::Tensor hidden =
+            at::relu(steps[l].feed_forward_in(LayerNorm(x, layer.feed_forward.norm)));
+        x = x + drop(steps[l].feed_forward_out(drop(hidden)));
         layer_outputs.push_back(x);
       }
       outputs.push_back(x);
       made.push_back(at::mm(mix, at::stack(layer_outputs).flatten(1)).view_as(x));
       // The last memory is for the next call, which projects it itself.
-      if (static_cast<int64_t>(made.size()) < time) {
-        Append(made.back().unsqueeze(1), memories);
-      }
+      if (static_cast<int64_t>(made.size()) < time) Append(made.back(), memories);
     }
     at::Tensor memory = at::stack(made, 1);  // [B, T, D]
     if (!carry.fresh()) memory = at::cat({carry.tensors[0], memory}, 1);
-    return ForwardResult{
-        .logits = Logits(at::stack(outputs, 1), weights_.frame),
-        .carry = {.position = total, .tensors = {memory}}};
+    return ForwardResult{.logits = Logits(at::stack(outputs, 1), weights_.frame),
+                         .carry = {.position = total, .tensors = {memory}}};
   }
 
   void Visit(const TensorVisitor& visit) override {
@@ -193,41 +203,71 @@ class Feedback final : public Model {
     return positions;
   }
 
-  // Projects memories m [B, n, D] and appends the rows.
-  void Append(const at::Tensor& m, std::vector<Memories>& memories) const {
-    for (size_t i = 0; i < memories.size(); ++i) {
+  // One, or one per layer; with what the carry brings, and room for `total` memories.
+  std::vector<Memories> MakeMemories(const Carry& carry, int64_t total,
+                                     int64_t batch) const {
+    const int64_t steps = total - carry.position - 1;
+    std::vector<Memories> memories;
+    for (size_t i = 0; i < (shared() ? 1 : weights_.layers.size()); ++i) {
       const KeyValue& map = shared() ? weights_.memory : weights_.layers[i].memory;
+      memories.push_back({.keys = GrowingRows(total),
+                          .values = GrowingRows(total),
+                          .key = StepLinear(map.key, steps, batch),
+                          .value = StepLinear(map.value, steps, batch)});
+      if (carry.fresh()) continue;
+      const at::Tensor& m = carry.tensors[0];  // [B, n, D]
       memories[i].keys.Append(SplitHeads(Linear(m, map.key), config_.heads));
       memories[i].values.Append(SplitHeads(Linear(m, map.value), config_.heads));
     }
+    return memories;
   }
 
-  // One query per sequence over all n memories: x [B, D] -> [B, D].
-  //   s_j = c ((q + u).k_j + q.R[P-(n-j)] + S[P-(n-j)])
-  at::Tensor Attention(const at::Tensor& x, const Layer& layer,
-                       const Positions& positions, const Memories& seen,
-                       const Dropout& drop) const {
+  std::vector<LayerSteps> MakeSteps(int64_t steps, int64_t attention_steps,
+                                    int64_t batch) const {
+    std::vector<LayerSteps> result;
+    for (const Layer& layer : weights_.layers) {
+      result.push_back(
+          {.query = StepLinear(layer.query, attention_steps, batch),
+           .output = StepLinear(layer.output, attention_steps, batch),
+           .feed_forward_in = StepLinear(layer.feed_forward.in, steps, batch),
+           .feed_forward_out = StepLinear(layer.feed_forward.out, steps, batch)});
+    }
+    return result;
+  }
+
+  // Projects one new memory m [B, D] of every sequence and appends the rows.
+  void Append(const at::Tensor& m, std::vector<Memories>& memories) const {
+    const auto row = [&](StepLinear& map) {
+      return SplitHeads(map(m).unsqueeze(1), config_.heads);
+    };
+    for (Memories& seen : memories) {
+      seen.keys.Append(row(seen.key));
+      seen.values.Append(row(seen.value));
+    }
+  }
+
+  // One query per sequence over all n memories: q [B, D] -> [B, D], heads joined.
+  //   s_j = c ((q + u).k_j + q.R[P-(n-j)] + S[P-(n-j)]),  o = sum_j drop(softmax(s))_j
+  //   v_j
+  at::Tensor Attention(const at::Tensor& q, const Positions& positions,
+                       const Memories& seen, const Dropout& drop) const {
     const at::Tensor& keys = seen.keys.rows();      // [H*B, n, K]
     const at::Tensor& values = seen.values.rows();  // [H*B, n, K]
     const int64_t rows = keys.size(0), n = keys.size(1), width = keys.size(2);
     const int64_t hidden = positions.relative_key.size(2) - n;
-    const at::Tensor q = Linear(LayerNorm(x, layer.norm), layer.query)
-                             .view({-1, config_.heads, width})
-                             .transpose(0, 1)
-                             .contiguous();  // [H, B, K]
+    const at::Tensor by_head =
+        q.view({-1, config_.heads, width}).transpose(0, 1).contiguous();  // [H, B, K]
     const at::Tensor relative =
-        at::baddbmm(positions.relative_bias.narrow(2, hidden, n), q,
+        at::baddbmm(positions.relative_bias.narrow(2, hidden, n), by_head,
                     positions.relative_key.narrow(2, hidden, n), 1, scale());
-    const at::Tensor biased = at::add(positions.query_bias, q, scale());
+    const at::Tensor biased = at::add(positions.query_bias, by_head, scale());
     // Products and sums beat a batched matrix product here: with one query per batch
     // entry the latter is a loop of tiny calls.
     const at::Tensor scores =
         (keys * biased.view({rows, 1, width})).sum(-1) + relative.view({rows, n});
     const at::Tensor attention = drop(at::softmax(scores, -1));
     const at::Tensor mixed = (values * attention.unsqueeze(-1)).sum(1);  // [H*B, K]
-    return Linear(
-        mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(x.sizes()),
-        layer.output);
+    return mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(q.sizes());
   }
 
   const ModelConfig config_;
@@ -238,7 +278,8 @@ class Feedback final : public Model {
 }  // namespace
 
 absl::Status ValidateFeedback(const ModelConfig& config) {
-  FieldCheck check(config, {"positions", "position_kind", "projection", "position_bias"});
+  FieldCheck check(config,
+                   {"positions", "position_kind", "projection", "position_bias"});
   check.Require(config.position_kind == PositionKind::kRelative, "position_kind",
                 "relative");
   return check.status();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Registry entry of "Addressing Some Limitations of Transformers with Feedback Memory" (Fan et al. 2020). Contracts: model/registry.h.
+// Registry entry of "Addressing Some Limitations of Transformers with Feedback Memory"
+// (Fan et al. 2020). Contracts: model/registry.h.
 #pragma once
 
 #include <memory>

@@ -11,9 +11,9 @@
 namespace mnemon {
 namespace {
 
-constexpr auto kCommon = std::to_array<std::string_view>(
-    {"format_version", "architecture", "d_model", "heads", "layers", "d_ff", "vocab",
-     "dropout"});
+constexpr auto kCommon =
+    std::to_array<std::string_view>({"format_version", "architecture", "d_model",
+                                     "heads", "layers", "d_ff", "vocab", "dropout"});
 
 template <class T>
 std::string Text(const T& value) {
@@ -27,7 +27,8 @@ std::string Text(const T& value) {
 }
 
 // The fields in order, each as text.
-std::vector<std::pair<std::string_view, std::string>> Values(const ModelConfig& config) {
+std::vector<std::pair<std::string_view, std::string>> Values(
+    const ModelConfig& config) {
   std::vector<std::pair<std::string_view, std::string>> values;
   VisitConfigFields(config, [&](std::string_view key, const auto& field, auto&&...) {
     values.emplace_back(key, Text(field));

@@ -2,10 +2,12 @@
 // Transformer-XL, "Attentive Language Models Beyond a Fixed-Length Context" (Dai, Yang,
 // Yang, Carbonell, Le, Salakhutdinov, 2019), sections 3.2 (memory) and 3.3 (relative
 // positions), with learned tables R and S in place of projected sinusoids:
-//   s(i,j) = c ((q_i + u).k_j + q_i.R[P-d] + S[P-d]),  d = distance of key j from query i
+//   s(i,j) = c ((q_i + u).k_j + q_i.R[P-d] + S[P-d]),  d = distance of key j from query
+//   i
 //
-// One call of Forward is one segment. The memory of a layer is the last M of its inputs,
-// not normalised and outside the graph; gradients reach the projections through it.
+// One call of Forward is one segment. The memory of a layer is the last M of its
+// inputs, not normalised and outside the graph; gradients reach the projections through
+// it.
 #include "model/arch/transformer_xl.h"
 
 #include <algorithm>
@@ -88,12 +90,11 @@ class TransformerXl final : public Model {
     const int64_t time = tokens.size(1);
     const int64_t keys = std::min(carry.position, config_.mem_len) + time;
     if (config_.window == Window::kSegment && keys - 1 > config_.positions) {
-      return MakeError(
-          absl::StatusCode::kFailedPrecondition,
-          StrCat("a segment of ", time, " tokens after ", keys - time,
-                 " in memory reaches back ", keys - 1, " positions; the model has ",
-                 config_.positions),
-          {.reason = "CONTEXT_LIMIT"});
+      return MakeError(absl::StatusCode::kFailedPrecondition,
+                       StrCat("a segment of ", time, " tokens after ", keys - time,
+                              " in memory reaches back ", keys - 1,
+                              " positions; the model has ", config_.positions),
+                       {.reason = "CONTEXT_LIMIT"});
     }
     const Dropout drop(config_.dropout, options.dropout);
     at::Tensor x = Embed(tokens, weights_.frame);  // [B, T, D]
@@ -146,8 +147,8 @@ class TransformerXl final : public Model {
                        const at::Tensor& mask, const Dropout& drop) const {
     const int64_t batch = source.size(0), keys = source.size(1);
     const at::Tensor z = LayerNorm(source, layer.norm);
-    const at::Tensor q = SplitHeads(
-        Linear(z.narrow(1, keys - time, time), layer.query), config_.heads);
+    const at::Tensor q =
+        SplitHeads(Linear(z.narrow(1, keys - time, time), layer.query), config_.heads);
     const at::Tensor k = SplitHeads(Linear(z, layer.key), config_.heads);
     const at::Tensor v = SplitHeads(Linear(z, layer.value), config_.heads);
 

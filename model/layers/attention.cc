@@ -47,8 +47,8 @@ at::Tensor RelativeScores(const at::Tensor& q, const at::Tensor& relative_key,
                   q.view({heads, rows / heads * time, width}),
                   relative_key.permute({1, 2, 0}))
           .view({rows, time, distances});
-  // With rows of J+1 elements, distance d in column J-1-d, element (i, j) wanted lies at
-  // i (J+1) + T-1-i+j = i J + (T-1) + j of the flat array: a view, one row shorter.
+  // With rows of J+1 elements, distance d in column J-1-d, element (i, j) wanted lies
+  // at i (J+1) + T-1-i+j = i J + (T-1) + j of the flat array: a view, one row shorter.
   return at::constant_pad_nd(by_distance, {keys - distances, 1})
       .flatten(1)
       .narrow(1, time - 1, time * keys)

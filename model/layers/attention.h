@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Multi-head attention of a run of queries over cached keys ("Attention Is All You Need",
-// equation 1), with relative positions ("Transformer-XL", section 3.3) where wanted.
-// Heads are the outer part of the batch, so that per-head tables need no copy.
+// Multi-head attention of a run of queries over cached keys ("Attention Is All You
+// Need", equation 1), with relative positions ("Transformer-XL", section 3.3) where
+// wanted. Heads are the outer part of the batch, so that per-head tables need no copy.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ at::Tensor CausalMask(int64_t queries, int64_t keys, int64_t reach,
 
 // q_i.R[d] + S[d] at distance d = (J-T+i) - j, placed at (i, j). Pairs in the future or
 // beyond the rows given hold arbitrary finite values and must be masked.
-//   q [H*B, T, K]; relative_key R [n, H, K], relative_bias S [n, H], farthest row first,
-//   the last row is distance 0, n <= J  ->  [H*B, T, J]
+//   q [H*B, T, K]; relative_key R [n, H, K], relative_bias S [n, H], farthest row
+//   first, the last row is distance 0, n <= J  ->  [H*B, T, J]
 at::Tensor RelativeScores(const at::Tensor& q, const at::Tensor& relative_key,
                           const at::Tensor& relative_bias, int64_t keys);
 

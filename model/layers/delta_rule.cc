@@ -88,9 +88,8 @@ at::Tensor RunFastWeights(const FastWeightInput& input, FastWeightState& state) 
   std::vector<at::Tensor> outputs;
   for (int64_t c = 0; c < grid.chunks; ++c) {
     const at::Tensor read = at::bmm(reads[c], state.w.transpose(1, 2));
-    const at::Tensor x = input.beta.defined()
-                             ? writes[c] - read.narrow(1, length, length)
-                             : writes[c];
+    const at::Tensor x =
+        input.beta.defined() ? writes[c] - read.narrow(1, length, length) : writes[c];
     outputs.push_back(at::baddbmm(read.narrow(1, 0, length), weights[c], x));
     state.w = at::baddbmm(state.w, x.transpose(1, 2), keys[c]);
   }
@@ -98,7 +97,7 @@ at::Tensor RunFastWeights(const FastWeightInput& input, FastWeightState& state) 
   if (state.z.defined()) {
     const at::Tensor z = state.z.unsqueeze(1) + at::cumsum(input.k, 1);
     y = y / ((input.q * z).sum(-1, /*keepdim=*/true) + kEpsilon);
-    state.z = z.select(1, time - 1);
+    
   }
   return y;
 }

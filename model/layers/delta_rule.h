@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Fast weights: the feature map DPFP and the update of W, after "Linear Transformers Are
-// Secretly Fast Weight Programmers" (Schlag et al. 2021), sections 3.2, 4.2 and 5.3,
-// computed in chunks (WY form, UT transform) after "Parallelizing Linear Transformers with
-// the Delta Rule over Sequence Length" (Yang et al. 2024).
+// Fast weights: the feature map DPFP and the update of W, after "Linear Transformers
+// Are Secretly Fast Weight Programmers" (Schlag et al. 2021), sections 3.2, 4.2
+// and 5.3, computed in chunks (WY form, UT transform) after "Parallelizing Linear
+// Transformers with the Delta Rule over Sequence Length" (Yang et al. 2024).
 //
 // The recurrence, per row (a head of a sequence), write before read:
 //   delta:  W_i = W_{i-1} + beta_i (v_i - W_{i-1} k_i) k_i^T

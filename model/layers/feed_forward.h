@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The feed-forward sub-layer: x + drop(FFN(LN(x))), FFN(z) = W2 drop(relu(W1 z + b1)) + b2.
+// The feed-forward sub-layer: x + drop(FFN(LN(x))), FFN(z) = W2 drop(relu(W1 z + b1)) +
+// b2.
 #pragma once
 
 #include "model/layers/affine.h"

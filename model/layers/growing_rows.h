@@ -4,13 +4,14 @@
 // without shared accumulators.
 //
 // All prefixes are views of one buffer, and each is one node of the autograd graph:
-//   forward:  prefix [R, n, K], rows [R, m, K] -> prefix [R, n+m, K]; the rows are copied
+//   forward:  prefix [R, n, K], rows [R, m, K] -> prefix [R, n+m, K]; the rows are
+//   copied
 //             into the buffer, nothing else moves
 //   backward: the gradient of the longer prefix is split into that of the shorter one
 //             and that of the rows
-// Rows once written never change, so whatever the graph saved stays true. Every list has
-// a buffer of its own and no state in its backward, so any number of lists and backward
-// passes may be alive at once, and a pass may be repeated.
+// Rows once written never change, so whatever the graph saved stays true. Every list
+// has a buffer of its own and no state in its backward, so any number of lists and
+// backward passes may be alive at once, and a pass may be repeated.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@
 
 namespace mnemon {
 
-// The folder of case `name` ("xl_carry", "full/xl_p4096"): among the committed ones, else
-// below $MNEMON_TEST_DATA/golden; nullopt when neither has it.
+// The folder of case `name` ("xl_carry", "full/xl_p4096"): among the committed ones,
+// else below $MNEMON_TEST_DATA/golden; nullopt when neither has it.
 std::optional<std::string> FindGolden(const std::string& name);
 
 class GoldenCase {

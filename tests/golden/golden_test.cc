@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The numbers of the reference implementation, within the tolerances that come with them.
+// The numbers of the reference implementation, within the tolerances that come with
+// them.
 #include <array>
 #include <cmath>
 #include <map>
@@ -17,10 +18,20 @@
 #include "model/default_decoder.h"
 #include "model/layers/delta_rule.h"
 #include "model/registry.h"
+#include "model/runtime.h"
 #include "tests/golden/golden_case.h"
 
 namespace mnemon {
 namespace {
+
+// Tiny tensors on a machine that runs other tests too: threads would only wait for each
+// other.
+class OneThread final : public testing::Environment {
+ public:
+  void SetUp() override { InitTensorRuntime(1); }
+};
+const testing::Environment* const kOneThread =
+    testing::AddGlobalTestEnvironment(new OneThread);
 
 constexpr double kLossTolerance = 5e-4;
 
@@ -98,9 +109,8 @@ class Optimiser {
       return m * (lr() / c1) / (v.sqrt() / c2 + eps);
     }
     const double width = settings_["d_model"], warmup = settings_["warmup"];
-    const double rate =
-        lr() / std::sqrt(width) *
-        std::min(1.0 / std::sqrt(t), t * std::pow(warmup, -1.5));
+    const double rate = lr() / std::sqrt(width) *
+                        std::min(1.0 / std::sqrt(t), t * std::pow(warmup, -1.5));
     return m * (rate * c2 / c1) / (v.sqrt() + eps);
   }
 
@@ -134,8 +144,8 @@ class GoldenTest : public testing::TestWithParam<const char*> {
     const at::Tensor expected = golden_->Get(array);
     Optimiser optimiser(*model_, settings);
     for (int64_t k = 0; k < expected.numel(); ++k) {
-      const at::Tensor loss = CrossEntropy(ForwardAll(*model_, *golden_).logits,
-                                           golden_->Get("targets"));
+      const at::Tensor loss =
+          CrossEntropy(ForwardAll(*model_, *golden_).logits, golden_->Get("targets"));
       EXPECT_NEAR(loss.item<double>(), expected[k].item<double>(), kLossTolerance)
           << array << " " << k;
       loss.backward();
@@ -150,9 +160,8 @@ class GoldenTest : public testing::TestWithParam<const char*> {
 TEST_P(GoldenTest, LogitsLossAndState) {
   const ForwardResult result = ForwardAll(*model_, *golden_);
   EXPECT_LE(MaxDifference(result.logits, golden_->Get("logits")), 1e-4);
-  EXPECT_NEAR(
-      CrossEntropy(result.logits, golden_->Get("targets")).item<double>(),
-      golden_->Get("loss").item<double>(), 2e-5);
+  EXPECT_NEAR(CrossEntropy(result.logits, golden_->Get("targets")).item<double>(),
+              golden_->Get("loss").item<double>(), 2e-5);
   const auto& entries = model_->carry_spec().entries;
   for (size_t i = 0; i < result.carry.tensors.size(); ++i) {
     const std::string array = "state." + entries[i].name;
@@ -173,14 +182,16 @@ TEST_P(GoldenTest, SharedKeysAndValuesFollowFromTheMemory) {
     if (array.empty()) return;
     ++seen;
     const at::Tensor expected = golden_->Get(array);
-    EXPECT_LE(MaxDifference(at::linear(memory, weight).view(expected.sizes()), expected),
-              1e-4);
+    EXPECT_LE(
+        MaxDifference(at::linear(memory, weight).view(expected.sizes()), expected),
+        1e-4);
   });
   EXPECT_EQ(seen, 2);
 }
 
 TEST_P(GoldenTest, Gradients) {
-  CrossEntropy(ForwardAll(*model_, *golden_).logits, golden_->Get("targets")).backward();
+  CrossEntropy(ForwardAll(*model_, *golden_).logits, golden_->Get("targets"))
+      .backward();
   auto expected = golden_->Gradients();
   ASSERT_TRUE(expected.ok()) << expected.status();
   std::map<std::string, at::Tensor> by_name(expected->begin(), expected->end());
@@ -231,8 +242,8 @@ TEST_P(GoldenTest, GreedyContinuation) {
   const at::Tensor expected = golden_->Get("greedy");
   ForwardResult result = ForwardAll(*model_, *golden_);
   for (int64_t i = 0; i < expected.size(1); ++i) {
-    const at::Tensor next = result.logits.narrow(1, result.logits.size(1) - 1, 1)
-                                .argmax(-1);  // [B, 1]
+    const at::Tensor next =
+        result.logits.narrow(1, result.logits.size(1) - 1, 1).argmax(-1);  // [B, 1]
     EXPECT_TRUE(next.equal(expected.narrow(1, i, 1))) << "token " << i;
     result = Forward(*model_, next, result.carry);
   }
@@ -242,9 +253,9 @@ TEST_P(GoldenTest, OlderFeedbackFormConverts) {
   if (golden_->config().value("seed_form", "") != "000") return;
   const std::unique_ptr<Model> converted = Import(true);
   EXPECT_EQ(converted->config().position_bias, PositionBias::kFree);
-  EXPECT_LE(MaxDifference(ForwardAll(*converted, *golden_).logits,
-                          golden_->Get("logits")),
-            1e-4);
+  EXPECT_LE(
+      MaxDifference(ForwardAll(*converted, *golden_).logits, golden_->Get("logits")),
+      1e-4);
   int seen = 0;
   converted->Visit([&](const std::string& name, at::Tensor& weight) {
     if (name.find("relative_bias") == std::string::npos) return;
@@ -284,17 +295,18 @@ TEST_P(GoldenTest, StepForm) {
   EXPECT_LE(MaxDifference(logits, golden_->Get("logits").narrow(1, 0, time)), 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, GoldenTest,
-    testing::Values("feedback_000", "feedback_002", "feedback_kv", "fast_weights_nu1",
-                    "fast_weights_nu2", "fast_weights_nu3", "fast_weights_odd_head",
-                    "xl_carry", "xl_no_memory", "xl_single", "xl_truncated",
-                    "transformer", "full/feedback_kv_p4096", "full/xl_p4096"),
-    [](const testing::TestParamInfo<const char*>& info) {
-      std::string name = info.param;
-      std::replace(name.begin(), name.end(), '/', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
+                         testing::Values("feedback_000", "feedback_002", "feedback_kv",
+                                         "fast_weights_nu1", "fast_weights_nu2",
+                                         "fast_weights_nu3", "fast_weights_odd_head",
+                                         "xl_carry", "xl_no_memory", "xl_single",
+                                         "xl_truncated", "transformer",
+                                         "full/feedback_kv_p4096", "full/xl_p4096"),
+                         [](const testing::TestParamInfo<const char*>& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '/', '_');
+                           return name;
+                         });
 
 TEST(GoldenUnitTest, Dpfp) {
   const std::optional<std::string> directory = FindGolden("dpfp");

@@ -54,8 +54,7 @@ class DecoderTest : public testing::TestWithParam<ModelConfig> {
                           .position = arena_->length(slot),
                           .tokens = tokens,
                           .logits = LogitsMode::kAll};
-    const absl::Status status =
-        decoder->Step({&segment, 1}, *arena_, logits.data());
+    const absl::Status status = decoder->Step({&segment, 1}, *arena_, logits.data());
     EXPECT_TRUE(status.ok()) << status;
     arena_->SetFloor(slot, arena_->length(slot));
     return logits;
@@ -78,9 +77,8 @@ TEST_P(DecoderTest, EqualsTheSequenceForm) {
   const int64_t time = SegmentationFree(config(), longest);
   const at::Tensor tokens = RandomTokens(config(), 1, time);
   std::vector<float> logits = MustStep(MustAcquire(), Ids(tokens));
-  EXPECT_LE(
-      RelativeDifference(AsTensor(logits), MustForward(*model_, tokens).logits),
-      kTolerance);
+  EXPECT_LE(RelativeDifference(AsTensor(logits), MustForward(*model_, tokens).logits),
+            kTolerance);
 }
 
 TEST_P(DecoderTest, ContinuesAnImportedCarry) {
@@ -260,8 +258,9 @@ TEST_P(DecoderTest, AStepWithoutBlocksMovesNothing) {
   auto arena = StateArena::Create(decoder_->spec(), {.slots = 2, .blocks = 1});
   ASSERT_TRUE(arena.ok()) << arena.status();
   const std::vector<int32_t> tokens = {1, 2};
-  const std::vector<Segment> segments = {{.slot = *(*arena)->Acquire(), .tokens = tokens},
-                                         {.slot = *(*arena)->Acquire(), .tokens = tokens}};
+  const std::vector<Segment> segments = {
+      {.slot = *(*arena)->Acquire(), .tokens = tokens},
+      {.slot = *(*arena)->Acquire(), .tokens = tokens}};
   std::vector<float> logits(2 * config().vocab);
   EXPECT_EQ(decoder_->Step(segments, **arena, logits.data()).code(),
             absl::StatusCode::kResourceExhausted);

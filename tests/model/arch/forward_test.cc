@@ -37,9 +37,8 @@ TEST_P(ForwardTest, OnePieceEqualsChunksEqualsSingleTokens) {
     EXPECT_EQ(parts.carry.position, time);
     ASSERT_EQ(parts.carry.tensors.size(), whole.carry.tensors.size());
     for (size_t i = 0; i < whole.carry.tensors.size(); ++i) {
-      EXPECT_LE(
-          RelativeDifference(parts.carry.tensors[i], whole.carry.tensors[i]),
-          kTolerance)
+      EXPECT_LE(RelativeDifference(parts.carry.tensors[i], whole.carry.tensors[i]),
+                kTolerance)
           << model_->carry_spec().entries[i].name;
     }
   }
@@ -106,9 +105,8 @@ TEST_P(ForwardTest, DropoutOnlyInTrainingAndFromTheGeneratorAlone) {
   ModelConfig without = config();
   without.dropout = 0.0;
   const std::unique_ptr<Model> plain = MakeTestModel(without);
-  EXPECT_TRUE(
-      MustForward(*plain, tokens, {}, {.dropout = MakeGenerator(1)}).logits.equal(
-          evaluated));
+  EXPECT_TRUE(MustForward(*plain, tokens, {}, {.dropout = MakeGenerator(1)})
+                  .logits.equal(evaluated));
 }
 
 TEST_P(ForwardTest, TenTrainingStepsLowerTheLoss) {

@@ -62,8 +62,7 @@ void ExpectEqual(const Gradients& a, const Gradients& b, double tolerance) {
 TEST_P(GradientTest, EqualFiniteDifferences) {
   const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
   const auto loss = [&] {
-    return Loss(
-        MustForward(*model_, tokens, {}, {.dropout = MakeGenerator(5)}).logits);
+    return Loss(MustForward(*model_, tokens, {}, {.dropout = MakeGenerator(5)}).logits);
   };
   loss().backward();
   const Gradients gradients = Take();

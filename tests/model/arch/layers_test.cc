@@ -15,6 +15,7 @@
 #include "model/layers/delta_rule.h"
 #include "model/layers/growing_rows.h"
 #include "model/layers/positions.h"
+#include "model/layers/step_linear.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {
@@ -64,9 +65,8 @@ TEST_P(RunFastWeightsTest, EqualsTheRecurrence) {
       const at::Tensor q = input.q.select(1, i).unsqueeze(-1);
       const at::Tensor v = input.v.select(1, i).unsqueeze(-1);  // [R, K, 1]
       const at::Tensor written =
-          GetParam().delta
-              ? input.beta.select(1, i).unsqueeze(-1) * (v - at::bmm(w, k))
-              : v;
+          GetParam().delta ? input.beta.select(1, i).unsqueeze(-1) * (v - at::bmm(w, k))
+                           : v;
       w = w + at::bmm(written, k.transpose(1, 2));
       at::Tensor y = at::bmm(w, q).squeeze(-1);
       if (z.defined()) {
@@ -191,6 +191,35 @@ TEST(GrowingRowsTest, GradientsEqualThoseOfStacking) {
     return result;
   };
   EXPECT_LE(RelativeDifference(gradient(true), gradient(false)), 1e-15);
+}
+
+TEST(StepLinearTest, GradientsEqualThoseOfLinear) {
+  constexpr int64_t kSteps = 4, kBatch = 2, kIn = 3, kOut = 5;
+  for (const bool has_bias : {false, true}) {
+    Affine weights{.weight = Normal({kOut, kIn}, 1).set_requires_grad(true),
+                   .bias = {}};
+    if (has_bias) weights.bias = Normal({kOut}, 2).set_requires_grad(true);
+    const at::Tensor x = Normal({kSteps, kBatch, kIn}, 3).set_requires_grad(true);
+    const auto gradients = [&](auto map) {
+      at::Tensor loss = at::zeros({}, at::kDouble);
+      for (int64_t t = 0; t < kSteps; ++t) loss = loss + map(x[t]).pow(3).sum();
+      loss.backward();
+      std::vector<at::Tensor> result;
+      for (at::Tensor leaf : {weights.weight, x, weights.bias}) {
+        if (!leaf.defined()) continue;
+        result.push_back(leaf.grad().clone());
+        leaf.mutable_grad().reset();
+      }
+      return result;
+    };
+    const auto expected =
+        gradients([&](const at::Tensor& row) { return Linear(row, weights); });
+    const auto found = gradients(StepLinear(weights, kSteps, kBatch));
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_LE(RelativeDifference(found[i], expected[i]), 1e-14);
+    }
+  }
 }
 
 }  // namespace

@@ -34,11 +34,10 @@ TEST(RegistryTest, EveryEntryHasValidVariants) {
 }
 
 TEST(RegistryTest, UnknownNamesListTheKnownOnes) {
-  for (const absl::Status& status :
-       {FindArchitecture("feedbak").status(), [] {
-          ModelConfig config;
-          return SetArchitecture(config, "feedbak");
-        }()}) {
+  for (const absl::Status& status : {FindArchitecture("feedbak").status(), [] {
+                                       ModelConfig config;
+                                       return SetArchitecture(config, "feedbak");
+                                     }()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
     EXPECT_THAT(status.message(),
                 AllOf(HasSubstr("feedbak"), HasSubstr("fast_weights"),
@@ -184,14 +183,12 @@ TEST_P(InitialiseTest, ReferenceDrawsAsPyTorchDoes) {
     } else if (name.ends_with("norm.weight") || name == "memory.mix") {
       EXPECT_TRUE(tensor.eq(1.0).all().item<bool>()) << name;
     } else if (name.ends_with("norm.bias") || name == "positions.weight" ||
-               name.find("relative_") != name.npos ||
-               name.ends_with("query_bias")) {
+               name.find("relative_") != name.npos || name.ends_with("query_bias")) {
       EXPECT_EQ(largest, 0.0) << name;
     } else {
       // U(+-1/sqrt(fan_in)); the only linear map with another input width is ff.out.
       const bool out = name.find("ff.out") != name.npos;
-      const double bound =
-          1.0 / std::sqrt(out ? GetParam().d_ff : GetParam().d_model);
+      const double bound = 1.0 / std::sqrt(out ? GetParam().d_ff : GetParam().d_model);
       EXPECT_LE(largest, bound) << name;
       EXPECT_GT(largest, 0.5 * bound) << name;
     }

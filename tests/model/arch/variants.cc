@@ -11,8 +11,21 @@
 #include <ATen/ops/empty_like.h>
 
 #include "model/registry.h"
+#include "model/runtime.h"
 
 namespace mnemon {
+namespace {
+
+// Tiny tensors on a machine that runs other tests too: threads would only wait for each
+// other.
+class OneThread final : public testing::Environment {
+ public:
+  void SetUp() override { InitTensorRuntime(1); }
+};
+const testing::Environment* const kOneThread =
+    testing::AddGlobalTestEnvironment(new OneThread);
+
+}  // namespace
 
 std::vector<ModelConfig> AllVariants() {
   std::vector<ModelConfig> all;
@@ -53,8 +66,8 @@ at::Tensor RandomTokens(const ModelConfig& config, int64_t batch, int64_t time,
 }
 
 int64_t SegmentationFree(const ModelConfig& config, int64_t time) {
-  const bool segments = config.architecture == "transformer_xl" &&
-                        config.window == Window::kSegment;
+  const bool segments =
+      config.architecture == "transformer_xl" && config.window == Window::kSegment;
   return segments ? std::min(time, config.mem_len + 1) : time;
 }
 

@@ -57,7 +57,7 @@ TEST(StateSpec, RefusesWhatCannotBe) {
       {{Fixed({big, big})}},
       {{Fixed({INT64_MAX})}},
       {{Fixed({INT64_MAX, INT64_MAX, INT64_MAX})}},
-      {{Fixed({big, 1024}), Fixed({big, 1024})}},
+      {{Fixed({big, 1024}), Fixed({big, 1024}), Fixed({1})}},
       {{Growing(Growth::kAppend, 5, 0)}},
       {{Growing(Growth::kRing, 5, -3)}},
       {{Growing(Growth::kAppend, big, big)}},

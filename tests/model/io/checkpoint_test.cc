@@ -254,18 +254,34 @@ TEST_F(CheckpointTest, NamesStayInTheDirectory) {
 }
 
 TEST_F(CheckpointTest, ReplacedWhileReadIsOldOrNew) {
-  Write(0);
-  std::atomic<bool> stop = false;
+  // Config and tokenizer name the same version; a read takes long enough to be
+  // overtaken.
+  const auto content = [](int64_t version) {
+    ModelConfig config = Config();
+    config.vocab = version;
+    const std::string bytes(1 << 18, static_cast<char>(version));
+    const TensorToWrite tensor = {"w", DType::kU8, {1 << 18}, bytes};
+    return CheckpointContent{
+        {"config.json", ConfigToJson(config)},
+        {"model.safetensors", FormatSafetensors({&tensor, 1}).value()},
+        {"tokenizer.json", std::to_string(version)}};
+  };
+  ASSERT_TRUE(WriteCheckpoint(Dir(), content(1)).ok());
+  std::atomic<bool> done = false;
   std::thread writer([&] {
-    for (int i = 1; !stop; ++i) {
-      EXPECT_TRUE(WriteCheckpoint(Dir(), Content(static_cast<float>(i))).ok());
+    for (int64_t version = 1; version <= 40; ++version) {
+      EXPECT_TRUE(WriteCheckpoint(Dir(), content(version)).ok());
     }
+    done = true;
   });
-  for (int i = 0; i < 100; ++i) {
+  while (!done) {
     const auto files = ReadCheckpoint(Dir());
     EXPECT_TRUE(files.ok()) << files.status();
+    if (!files.ok()) break;
+    const auto version = static_cast<char>(files->config.vocab);
+    EXPECT_EQ(files->tokenizer_json, std::to_string(files->config.vocab));
+    EXPECT_EQ(files->weights.Bytes(*files->weights.Find("w"))[0], version);
   }
-  stop = true;
   writer.join();
 }
 

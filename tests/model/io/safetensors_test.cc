@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -234,12 +234,12 @@ TEST(Safetensors, MillionTinyTensorsTakeBoundedTimeAndMemory) {
   }
   const std::string image = Image(header + "}", std::string(1'000'000, 'x'));
   const int64_t before = PeakKilobytes();
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // the process's own time, whoever else runs
   const auto parsed = ParseSafetensors(image);
-  const auto took = std::chrono::steady_clock::now() - start;
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->tensors.size(), 1'000'000u);
-  EXPECT_LT(took, std::chrono::seconds(10));
+  EXPECT_LT(seconds, 10);
   EXPECT_LT(PeakKilobytes() - before, 600 * 1024);
 }
 

@@ -54,8 +54,15 @@ TEST_P(CancelEachState, AtRandomPoints) {
       while (server.engine->GetSession("s")->state != SessionState::kIdle) {
         std::this_thread::yield();
       }
+      const int64_t position = server.Position("s");
+      if (position == static_cast<int64_t>(history.size() - prompt.size())) {
+        // The neighbour's step was held, and the prompt never taken up.
+        ASSERT_EQ(delivered, 0);
+        history.resize(position);
+        continue;
+      }
       history = Joined(history, Expected(history, delivered));
-      ASSERT_EQ(server.Position("s"), static_cast<int64_t>(history.size()));
+      ASSERT_EQ(position, static_cast<int64_t>(history.size()));
 
       // Two ways to go on.
       if (random() % 3 == 0) {
@@ -65,6 +72,7 @@ TEST_P(CancelEachState, AtRandomPoints) {
         history = Joined(history, next.tokens);
       }
     }
+    if (history.empty()) continue;
     const Outcome last = server.Run(Ask({1}, 40, "s"));
     ASSERT_EQ(last.tokens, Expected(Joined(history, {1}), 40)) << "run " << run;
     neighbour.stream().Cancel();

@@ -144,6 +144,9 @@ TEST(EngineQueue, StatelessCallsWaitForOneAnotherWithinABound) {
   EXPECT_TRUE(session.Finish().status.ok());
   server.AwaitIdle();
   EXPECT_EQ(server.engine->Stats().queued, 0);
+  // The place that they passed on is free, and it is one.
+  server.CreateSession("t");
+  EXPECT_EQ(ReasonOf(server.engine->CreateSession({}).status()), "SESSION_LIMIT");
 }
 
 TEST(EngineQueue, DeletingASessionMakesRoomForAWaitingCall) {
