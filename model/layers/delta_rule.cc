@@ -97,7 +97,7 @@ at::Tensor RunFastWeights(const FastWeightInput& input, FastWeightState& state) 
   if (state.z.defined()) {
     const at::Tensor z = state.z.unsqueeze(1) + at::cumsum(input.k, 1);
     y = y / ((input.q * z).sum(-1, /*keepdim=*/true) + kEpsilon);
-    
+    state.z = z.select(1, time - 1);
   }
   return y;
 }

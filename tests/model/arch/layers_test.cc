@@ -193,6 +193,15 @@ TEST(GrowingRowsTest, GradientsEqualThoseOfStacking) {
   EXPECT_LE(RelativeDifference(gradient(true), gradient(false)), 1e-15);
 }
 
+TEST(DropoutTest, KeepsTheMean) {
+  const at::Tensor x = at::zeros({100, 100}) + 3.0;
+  const at::Tensor dropped = Dropout(0.25, MakeGenerator(1))(x);
+  const at::Tensor zero = dropped.eq(0.0), kept = dropped.eq(4.0);
+  EXPECT_TRUE(zero.logical_or(kept).all().item<bool>());
+  EXPECT_NEAR(zero.to(at::kFloat).mean().item<double>(), 0.25, 0.02);
+  EXPECT_TRUE(Dropout(0.25, std::nullopt)(x).equal(x));
+}
+
 TEST(StepLinearTest, GradientsEqualThoseOfLinear) {
   constexpr int64_t kSteps = 4, kBatch = 2, kIn = 3, kOut = 5;
   for (const bool has_bias : {false, true}) {
