@@ -191,7 +191,7 @@ class Feedback final : public Model {
   std::vector<Positions> MakePositions(int64_t farthest) const {
     std::vector<Positions> positions;
     for (const Layer& layer : weights_.layers) {
-      const int64_t first = 0;
+      const int64_t first = config_.positions - farthest;
       const at::Tensor key = layer.relative_key.narrow(0, first, farthest);
       const at::Tensor bias = layer.relative_bias.defined()
                                   ? layer.relative_bias.narrow(0, first, farthest)

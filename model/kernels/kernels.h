@@ -11,7 +11,4 @@ inline constexpr int kBlockPositions = 16;
 // Most tokens one Segment may carry.
 inline constexpr int kMaxChunk = 64;
 
-// Goes into numerics_id. Raised when any step form changes a bit of its results.
-inline constexpr int kKernelRevision = 1;
-
 }  // namespace mnemon

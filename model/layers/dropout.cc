@@ -16,7 +16,7 @@ at::Tensor Dropout::operator()(const at::Tensor& x) const {
   const double keep = 1.0 - p_;
   const at::Tensor mask = at::empty_like(x.detach(), at::MemoryFormat::Contiguous)
                               .bernoulli_(keep, *generator_)
-                              .div_(1.0);
+                              .div_(keep);
   return x * mask;
 }
 
