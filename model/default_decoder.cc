@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <new>
 #include <string>
@@ -18,7 +19,6 @@
 #include <ATen/ops/full.h>
 #include <c10/core/InferenceMode.h>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -114,6 +114,11 @@ void WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
   }
 }
 
+absl::Status OutOfMemory() {
+  return MakeError(absl::StatusCode::kResourceExhausted, "not enough memory",
+                   {.reason = "OUT_OF_MEMORY"});
+}
+
 class DefaultDecoder final : public Decoder {
  public:
   explicit DefaultDecoder(const Model& model)
@@ -188,10 +193,12 @@ class DefaultDecoder final : public Decoder {
       }
       return absl::OkStatus();
     } catch (const std::bad_alloc&) {
-      return MakeError(absl::StatusCode::kResourceExhausted, "not enough memory",
-                       {.reason = "OUT_OF_MEMORY"});
+      return OutOfMemory();
     } catch (const std::exception& error) {
-      return absl::InternalError(StrCat("model step failed: ", error.what()));
+      // How libtorch's allocator says bad_alloc.
+      const std::string_view what = error.what();
+      if (what.find("can't allocate memory") != what.npos) return OutOfMemory();
+      return absl::InternalError(StrCat("model step failed: ", what));
     }
   }
 
