@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/log.h"
@@ -124,6 +126,52 @@ absl::Status UsageError(std::string message) {
   return status;
 }
 
+Flag& Flag::Required() {
+  option_->required();
+  return *this;
+}
+
+Flag& Flag::Between(double least, double most) {
+  option_->check(CLI::Validator(
+      [least, most](const std::string& text) -> std::string {
+        double value = 0;
+        // Not so that NaN passes.
+        if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) {
+          return "";
+        }
+        return absl::StrFormat("%s is not in range %.17g to %.17g", text, least, most);
+      },
+      absl::StrFormat("in [%.17g, %.17g]", least, most)));
+  return *this;
+}
+
+Flag& Flag::OneOf(std::vector<std::string> names) {
+  option_->check(CLI::IsMember(std::move(names)));
+  return *this;
+}
+
+Flag& Flag::WithCommas() {
+  option_->delimiter(',');
+  return *this;
+}
+
+Flag& Flag::Excludes(const Flag& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Flag Command::Add(const std::string& name, FlagTarget target, const std::string& help) {
+  return std::visit(
+      [&](auto* value) -> Flag {
+        if constexpr (std::is_same_v<decltype(value), bool*>) {
+          return Flag(*app_->add_flag(name, *value, help));
+        } else {
+          return Flag(*app_->add_option(name, *value, help));
+        }
+      },
+      target);
+}
+
 struct CommandLine::Impl {
   std::string binary;
   std::string version;
@@ -196,16 +244,16 @@ CommandLine::CommandLine(std::string binary, std::string summary,
 
 CommandLine::~CommandLine() = default;
 
-CLI::App& CommandLine::app() { return impl_->root; }
+Command CommandLine::root() { return Command(impl_->root); }
 
 void CommandLine::SetBody(CommandBody body) {
   impl_->bodies[&impl_->root] = std::move(body);
 }
 
-CLI::App& CommandLine::AddCommand(const std::string& name, const std::string& summary,
-                                  std::vector<std::string> examples, CommandBody body,
-                                  CLI::App* parent) {
-  CLI::App& above = parent == nullptr ? impl_->root : *parent;
+Command CommandLine::AddCommand(const std::string& name, const std::string& summary,
+                                std::vector<std::string> examples, CommandBody body,
+                                const Command* parent) {
+  CLI::App& above = parent == nullptr ? impl_->root : *parent->app_;
   above.require_subcommand(1);
   CLI::App& command = *above.add_subcommand(name, summary);
   impl_->Prepare(command, std::move(examples));
@@ -213,7 +261,7 @@ CLI::App& CommandLine::AddCommand(const std::string& name, const std::string& su
   // may have options of one name and different kinds.
   command.parse_complete_callback([] {});
   if (body) impl_->bodies[&command] = std::move(body);
-  return command;
+  return Command(command);
 }
 
 int CommandLine::Run(int argc, char** argv) {

@@ -3,16 +3,20 @@
 // back to MNEMON_... variables, errors that name the flag, exit codes 0, 1 and 2.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace mnemon {
 
@@ -22,6 +26,41 @@ using CommandBody = std::function<absl::Status()>;
 
 absl::Status UsageError(std::string message);
 
+// Where the value of a flag goes; what stands there before is its default. A bool is
+// a switch without a value, a vector takes all the values of a repeated flag.
+using FlagTarget = std::variant<bool*, std::string*, int32_t*, int64_t*, double*,
+                                std::optional<int32_t>*, std::optional<uint64_t>*,
+                                std::optional<double>*, std::vector<std::string>*,
+                                std::vector<int32_t>*, std::vector<int64_t>*>;
+
+// Rules for a flag of a command. A handle, valid as long as its CommandLine.
+class Flag {
+ public:
+  explicit Flag(CLI::Option& option) : option_(&option) {}
+  Flag& Required();
+  // Numbers only; both ends included.
+  Flag& Between(double least, double most);
+  Flag& OneOf(std::vector<std::string> names);
+  // Several values in one argument: 1,2,3.
+  Flag& WithCommas();
+  Flag& Excludes(const Flag& other);
+
+ private:
+  CLI::Option* option_;
+};
+
+// A command that takes flags. A handle, valid as long as its CommandLine.
+class Command {
+ public:
+  explicit Command(CLI::App& app) : app_(&app) {}
+  // `name`: "--flag", or bare for a positional argument. `target` must outlive Run.
+  Flag Add(const std::string& name, FlagTarget target, const std::string& help);
+
+ private:
+  friend class CommandLine;
+  CLI::App* app_;
+};
+
 // Not safe for concurrent use; lives in main.
 class CommandLine {
  public:
@@ -30,15 +69,14 @@ class CommandLine {
               std::vector<std::string> examples, std::string version);
   ~CommandLine();
 
-  // Options common to the whole binary, or of a binary without subcommands.
-  CLI::App& app();
+  // Takes the flags of a binary without subcommands.
+  Command root();
   // For a binary without subcommands.
   void SetBody(CommandBody body);
-  // Adds subcommand `name` under `parent` (the root when null); the result takes
-  // options.
-  CLI::App& AddCommand(const std::string& name, const std::string& summary,
-                       std::vector<std::string> examples, CommandBody body,
-                       CLI::App* parent = nullptr);
+  // Adds subcommand `name` under `parent` (the root when null).
+  Command AddCommand(const std::string& name, const std::string& summary,
+                     std::vector<std::string> examples, CommandBody body,
+                     const Command* parent = nullptr);
 
   // Parses, runs the chosen body, returns the exit code. Exceptions of libraries become
   // exit code 1.

@@ -4,7 +4,6 @@
 #include <iostream>
 #include <memory>
 
-#include "CLI/CLI.hpp"
 #include "client/chat.h"
 #include "client/commands.h"
 #include "client/interrupts.h"
@@ -47,17 +46,17 @@ absl::Status Run(ChatFlags& flags) {
 
 void AddChatCommand(CommandLine& line) {
   auto flags = std::make_shared<ChatFlags>();
-  CLI::App& command = line.AddCommand(
+  Command command = line.AddCommand(
       "chat", "Talks to a model that remembers; /help inside.",
       {"mnemon chat", "mnemon chat --session anna   # continued next time",
        "printf 'Hello.\\nAnd then?\\n' | mnemon chat --max-tokens 80"},
       [flags] { return Run(*flags); });
   AddServerFlag(command, flags->client);
-  command.add_option("--model", flags->chat.model,
-                     "Model; not needed when the server has one");
-  command.add_option("--session", flags->chat.session,
-                     "Session to continue, or to create; it is kept");
-  command.add_flag("--keep", flags->chat.keep, "Keep the new session at the end");
+  command.Add("--model", &flags->chat.model,
+              "Model; not needed when the server has one");
+  command.Add("--session", &flags->chat.session,
+              "Session to continue, or to create; it is kept");
+  command.Add("--keep", &flags->chat.keep, "Keep the new session at the end");
   AddSamplingFlags(command, flags->chat.generate);
 }
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -131,7 +130,7 @@ absl::Status Run(GenerateFlags& flags) {
 
 void AddGenerateCommand(CommandLine& line) {
   auto flags = std::make_shared<GenerateFlags>();
-  CLI::App& command = line.AddCommand(
+  Command command = line.AddCommand(
       "generate", "Streams what follows a prompt to standard output; Ctrl-C stops it.",
       {"mnemon generate --prompt 'Once upon a time' --max-tokens 200",
        "mnemon generate --prompt-file story.txt --temperature 0.8 --top-p 0.95 --stats",
@@ -139,29 +138,25 @@ void AddGenerateCommand(CommandLine& line) {
        "mnemon generate --tokens 1,2,3 --temperature 0 --ids"},
       [flags] { return Run(*flags); });
   AddServerFlag(command, flags->client);
-  command.add_option("--model", flags->generate.model,
-                     "Model; not needed when the server has one");
-  command.add_option("--session", flags->generate.session,
-                     "Session whose memory continues; without one nothing is kept");
-  CLI::Option* text =
-      command.add_option("--prompt", flags->generate.text, "Text to feed");
-  CLI::Option* file =
-      command.add_option("--prompt-file", flags->prompt_file,
-                         "File with the text to feed; - = standard input");
-  CLI::Option* tokens =
-      command
-          .add_option("--tokens", flags->generate.tokens, "Token ids to feed: 1,2,3")
-          ->delimiter(',');
-  text->excludes(file)->excludes(tokens);
-  file->excludes(tokens);
+  command.Add("--model", &flags->generate.model,
+              "Model; not needed when the server has one");
+  command.Add("--session", &flags->generate.session,
+              "Session whose memory continues; without one nothing is kept");
+  Flag text = command.Add("--prompt", &flags->generate.text, "Text to feed");
+  Flag file = command.Add("--prompt-file", &flags->prompt_file,
+                          "File with the text to feed; - = standard input");
+  Flag tokens =
+      command.Add("--tokens", &flags->generate.tokens, "Token ids to feed: 1,2,3")
+          .WithCommas();
+  text.Excludes(file).Excludes(tokens);
+  file.Excludes(tokens);
   AddSamplingFlags(command, flags->generate);
   command
-      .add_option("--stop-token", flags->generate.stop_tokens,
-                  "Token ids that end it: 1,2,3")
-      ->delimiter(',');
-  command.add_flag("--ids", flags->ids, "Print token ids in place of text");
-  command.add_flag("--stats", flags->stats,
-                   "Print counts, times and seed to standard error at the end");
+      .Add("--stop-token", &flags->generate.stop_tokens, "Token ids that end it: 1,2,3")
+      .WithCommas();
+  command.Add("--ids", &flags->ids, "Print token ids in place of text");
+  command.Add("--stats", &flags->stats,
+              "Print counts, times and seed to standard error at the end");
 }
 
 }  // namespace mnemon::client

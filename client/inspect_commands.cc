@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "client/client.h"
@@ -113,38 +112,37 @@ absl::Status CheckHealth(const HealthFlags& flags) {
 
 void AddModelsCommand(CommandLine& line) {
   auto flags = std::make_shared<ModelsFlags>();
-  CLI::App& command = line.AddCommand("models", "Lists what the server has loaded.",
-                                      {"mnemon models", "mnemon models --config"},
-                                      [flags] { return ListModels(*flags); });
+  Command command = line.AddCommand("models", "Lists what the server has loaded.",
+                                    {"mnemon models", "mnemon models --config"},
+                                    [flags] { return ListModels(*flags); });
   AddServerFlag(command, flags->client);
-  command.add_flag("--config", flags->config, "Print each model's config.json");
+  command.Add("--config", &flags->config, "Print each model's config.json");
 }
 
 void AddSessionsCommand(CommandLine& line) {
-  CLI::App& sessions =
+  Command sessions =
       line.AddCommand("sessions", "Lists, creates and deletes sessions.",
                       {"mnemon sessions list", "mnemon sessions create anna",
                        "mnemon sessions delete anna"},
                       nullptr);
   auto flags = std::make_shared<SessionsFlags>();
-  CLI::App& list = line.AddCommand(
+  Command list = line.AddCommand(
       "list", "Lists all sessions.", {"mnemon sessions list"},
       [flags] { return ListSessions(*flags); }, &sessions);
   AddServerFlag(list, flags->client);
-  CLI::App& create = line.AddCommand(
+  Command create = line.AddCommand(
       "create", "Creates sessions and prints their ids.",
       {"mnemon sessions create", "mnemon sessions create anna --model small"},
       [flags] { return CreateSessions(*flags); }, &sessions);
   AddServerFlag(create, flags->client);
-  create.add_option("--model", flags->model,
-                    "Model; not needed when the server has one");
-  create.add_option("ids", flags->ids, "Ids; without any the server draws one");
-  CLI::App& remove = line.AddCommand(
+  create.Add("--model", &flags->model, "Model; not needed when the server has one");
+  create.Add("ids", &flags->ids, "Ids; without any the server draws one");
+  Command remove = line.AddCommand(
       "delete", "Deletes sessions; calls running on them end.",
       {"mnemon sessions delete anna bert"}, [flags] { return DeleteSessions(*flags); },
       &sessions);
   AddServerFlag(remove, flags->client);
-  remove.add_option("ids", flags->ids, "Ids")->required();
+  remove.Add("ids", &flags->ids, "Ids").Required();
 }
 
 void AddHealthCommand(CommandLine& line) {
@@ -152,14 +150,14 @@ void AddHealthCommand(CommandLine& line) {
   // A probe wants its answer soon.
   flags->client.connect_timeout = std::chrono::milliseconds(2000);
   flags->client.call_timeout = std::chrono::milliseconds(3000);
-  CLI::App& command = line.AddCommand(
+  Command command = line.AddCommand(
       "health", "Exit code 0 when the server is SERVING, 1 when not; for probes.",
       {"mnemon health                                    # the process lives",
        "mnemon health --service mnemon.v1.Generation     # it takes new work"},
       [flags] { return CheckHealth(*flags); });
   AddServerFlag(command, flags->client);
-  command.add_option("--service", flags->service,
-                     "Service to ask for; empty = liveness of the process");
+  command.Add("--service", &flags->service,
+              "Service to ask for; empty = liveness of the process");
 }
 
 }  // namespace mnemon::client

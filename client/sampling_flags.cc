@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "client/sampling_flags.h"
 
-#include "CLI/CLI.hpp"
 #include "base/log.h"
 
 namespace mnemon::client {
 
-void AddServerFlag(CLI::App& command, ClientOptions& options) {
-  command.add_option("--server", options.server, "Address of the server, HOST:PORT");
+void AddServerFlag(Command command, ClientOptions& options) {
+  command.Add("--server", &options.server, "Address of the server, HOST:PORT");
 }
 
-void AddSamplingFlags(CLI::App& command, GenerateOptions& options) {
+void AddSamplingFlags(Command command, GenerateOptions& options) {
   options.max_tokens = kDefaultMaxTokens;
-  command.add_option("--max-tokens", options.max_tokens, "Tokens to generate at most");
-  command.add_option("--temperature", options.temperature,
-                     "0 = greedy; default 1, the model's own distribution");
-  command.add_option("--top-k", options.top_k,
-                     "Keep the k most likely tokens; 0 = all");
-  command.add_option("--top-p", options.top_p,
-                     "Keep the smallest set of tokens of this probability");
-  command.add_option("--seed", options.seed,
-                     "Same seed, same text; default: drawn by the server");
+  command.Add("--max-tokens", &options.max_tokens, "Tokens to generate at most");
+  command.Add("--temperature", &options.temperature,
+              "0 = greedy; default 1, the model's own distribution");
+  command.Add("--top-k", &options.top_k, "Keep the k most likely tokens; 0 = all");
+  command.Add("--top-p", &options.top_p,
+              "Keep the smallest set of tokens of this probability");
+  command.Add("--seed", &options.seed,
+              "Same seed, same text; default: drawn by the server");
 }
 
 std::string ForTerminal(std::string_view text) {

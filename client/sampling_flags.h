@@ -5,19 +5,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/command_line.h"
 #include "client/client.h"
-
-namespace CLI {
-class App;
-}
 
 namespace mnemon::client {
 
 // Tokens per answer where nobody says otherwise: people watch.
 inline constexpr int32_t kDefaultMaxTokens = 256;
 
-void AddServerFlag(CLI::App& command, ClientOptions& options);
-void AddSamplingFlags(CLI::App& command, GenerateOptions& options);
+void AddServerFlag(Command command, ClientOptions& options);
+void AddSamplingFlags(Command command, GenerateOptions& options);
 
 // `text` as it may be shown on a terminal: control characters but line ends and tabs
 // are escaped, because a model can write any.

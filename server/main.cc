@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "base/command_line.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -31,31 +29,27 @@ struct Flags {
   mnemon::ServeOptions serve;
 };
 
-void AddFlags(CLI::App& app, Flags& flags) {
+void AddFlags(mnemon::Command app, Flags& flags) {
   mnemon::Engine::Options& engine = flags.serve.engine;
-  app.add_option("--checkpoint", flags.checkpoints,
-                 "Checkpoint to serve, [NAME=]DIR; may be repeated")
-      ->required()
-      ->take_all();
-  app.add_option("--listen", flags.serve.rpc.listen,
-                 "Address to listen on, HOST:PORT; port 0 = any free one");
-  app.add_option("--port-file", flags.serve.port_file,
-                 "File that gets the port once the server listens");
-  app.add_option("--device", flags.device, "Where models run")
-      ->check(CLI::IsMember({"cpu"}));
-  app.add_option("--threads", flags.threads, "Threads of the model")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--sessions", engine.sessions,
-                 "Sessions per model, those of calls without one included")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--queue", engine.max_queue, "Calls that may wait")
-      ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--state-bytes", engine.state_bytes,
-                 "Bytes of growing session state per model, at most")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 50));
-  app.add_option("--grace", flags.grace,
-                 "Seconds that running streams have to finish after SIGTERM")
-      ->check(CLI::Range(0.0, 86400.0));
+  app.Add("--checkpoint", &flags.checkpoints,
+          "Checkpoint to serve, [NAME=]DIR; may be repeated")
+      .Required();
+  app.Add("--listen", &flags.serve.rpc.listen,
+          "Address to listen on, HOST:PORT; port 0 = any free one");
+  app.Add("--port-file", &flags.serve.port_file,
+          "File that gets the port once the server listens");
+  app.Add("--device", &flags.device, "Where models run").OneOf({"cpu"});
+  app.Add("--threads", &flags.threads, "Threads of the model").Between(1, 1024);
+  app.Add("--sessions", &engine.sessions,
+          "Sessions per model, those of calls without one included")
+      .Between(1, 1 << 20);
+  app.Add("--queue", &engine.max_queue, "Calls that may wait").Between(0, 1 << 20);
+  app.Add("--state-bytes", &engine.state_bytes,
+          "Bytes of growing session state per model, at most")
+      .Between(1, int64_t{1} << 50);
+  app.Add("--grace", &flags.grace,
+          "Seconds that running streams have to finish after SIGTERM")
+      .Between(0, 86400);
 }
 
 // Loads in a thread, so that a signal ends a start that takes long; nothing is written
@@ -82,7 +76,6 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   if (!checkpoints.ok()) return Usage(checkpoints.status());
   auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen);
   if (!address.ok()) return Usage(address.status());
-  if (std::isnan(flags.grace)) return mnemon::UsageError("--grace must be a number");
   flags.serve.grace =
       std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
   MNEMON_ASSIGN_OR_RETURN(LoadedModels models,
@@ -104,7 +97,7 @@ int main(int argc, char** argv) {
                           mnemon::StrCat("libtorch ", mnemon::TensorLibraryVersion(),
                                          ", ", mnemon::RpcLibraryVersion())));
   Flags flags;
-  AddFlags(line.app(), flags);
+  AddFlags(line.root(), flags);
   line.SetBody([&]() -> absl::Status {
     mnemon::InitTensorRuntime(flags.threads);
     return Run(flags, signals);

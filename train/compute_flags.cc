@@ -7,18 +7,16 @@
 
 #include <c10/util/Exception.h>
 
-#include "CLI/CLI.hpp"
 #include "base/command_line.h"
 #include "base/quote.h"
 #include "model/runtime.h"
 
 namespace mnemon {
 
-void AddComputeFlags(CLI::App& app, ComputeFlags& flags) {
-  app.add_option("--threads", flags.threads, "Cores to use; 0 = all")
-      ->check(CLI::Range(0, 1024));
-  app.add_option("--device", flags.device, "Where to compute: cpu");
-  app.add_option("--precision", flags.precision, "Of the weights: fp32");
+void AddComputeFlags(Command app, ComputeFlags& flags) {
+  app.Add("--threads", &flags.threads, "Cores to use; 0 = all").Between(0, 1024);
+  app.Add("--device", &flags.device, "Where to compute: cpu");
+  app.Add("--precision", &flags.precision, "Of the weights: fp32");
 }
 
 absl::Status RunComputing(const ComputeFlags& flags,

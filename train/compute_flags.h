@@ -5,10 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-
-namespace CLI {
-class App;
-}
+#include "base/command_line.h"
 
 namespace mnemon {
 
@@ -20,7 +17,7 @@ struct ComputeFlags {
 };
 
 // Adds --threads, --device and --precision. `flags` must outlive `app`.
-void AddComputeFlags(CLI::App& app, ComputeFlags& flags);
+void AddComputeFlags(Command app, ComputeFlags& flags);
 
 // Refuses what this build cannot do, sets the threads, and runs `body`; what libtorch
 // throws becomes a status.

@@ -5,7 +5,6 @@
 
 #include <c10/util/Exception.h>
 
-#include "CLI/CLI.hpp"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "train/commands.h"
@@ -78,7 +77,7 @@ absl::Status RunFit(const FitFlags& flags) {
 
 void AddFitCommand(CommandLine& line) {
   auto flags = std::make_shared<FitFlags>();
-  CLI::App& fit = line.AddCommand(
+  Command fit = line.AddCommand(
       "fit", "Trains a model on a text.",
       {"mnemon-train fit --config train/configs/feedback-small.toml --set "
        "data.text=a.txt",
@@ -88,18 +87,16 @@ void AddFitCommand(CommandLine& line) {
        "mnemon-train fit --config run.toml --print-config # every key and what it "
        "means"},
       [flags] { return RunFit(*flags); });
-  fit.add_option("--config", flags->config, "TOML file of the run")->required();
-  fit.add_option("--set", flags->overrides,
-                 "Override a key of the file: table.key=value");
-  fit.add_option("--out", flags->out, "Directory of the run, over `out` of the file");
-  fit.add_flag("--resume", flags->resume, "Continue from the newest checkpoint in it");
-  fit.add_option("--device", flags->device, "Where to compute")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  fit.add_option("--threads", flags->threads,
-                 "Cores to use; 0 = all, and on resume as many as before")
-      ->check(CLI::Range(0, 1024));
-  fit.add_flag("--print-config", flags->print_config,
-               "Print the complete configuration and exit");
+  fit.Add("--config", &flags->config, "TOML file of the run").Required();
+  fit.Add("--set", &flags->overrides, "Override a key of the file: table.key=value");
+  fit.Add("--out", &flags->out, "Directory of the run, over `out` of the file");
+  fit.Add("--resume", &flags->resume, "Continue from the newest checkpoint in it");
+  fit.Add("--device", &flags->device, "Where to compute").OneOf({"cpu", "cuda"});
+  fit.Add("--threads", &flags->threads,
+          "Cores to use; 0 = all, and on resume as many as before")
+      .Between(0, 1024);
+  fit.Add("--print-config", &flags->print_config,
+          "Print the complete configuration and exit");
 }
 
 }  // namespace mnemon

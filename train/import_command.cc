@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/quote.h"
@@ -55,19 +54,18 @@ absl::Status RunImport(const ImportFlags& flags) {
 
 void AddImportCommand(CommandLine& line) {
   auto flags = std::make_shared<ImportFlags>();
-  CLI::App& command = line.AddCommand(
+  Command command = line.AddCommand(
       "import", "Makes a checkpoint of a model trained elsewhere.",
       {"mnemon-train import --from labml --config config.json --weights "
        "weights.safetensors --out checkpoint"},
       [flags] { return RunImport(*flags); });
-  command.add_option("--from", flags->from, "Where the model comes from: labml")
-      ->required();
-  command.add_option("--config", flags->config, "JSON file of its sizes")->required();
-  command.add_option("--weights", flags->weights, "Safetensors file of its state_dict")
-      ->required();
-  command.add_option("--out", flags->out, "Checkpoint directory to write")->required();
-  command.add_flag("--convert-000", flags->convert_000,
-                   "Write a feedback model of seed_form 000 in the free form of 002");
+  command.Add("--from", &flags->from, "Where the model comes from: labml").Required();
+  command.Add("--config", &flags->config, "JSON file of its sizes").Required();
+  command.Add("--weights", &flags->weights, "Safetensors file of its state_dict")
+      .Required();
+  command.Add("--out", &flags->out, "Checkpoint directory to write").Required();
+  command.Add("--convert-000", &flags->convert_000,
+              "Write a feedback model of seed_form 000 in the free form of 002");
 }
 
 }  // namespace mnemon

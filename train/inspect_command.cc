@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/load.h"
@@ -116,12 +115,12 @@ absl::Status RunInspect(const std::string& checkpoint) {
 
 void AddInspectCommand(CommandLine& line) {
   auto checkpoint = std::make_shared<std::string>();
-  CLI::App& command = line.AddCommand(
+  Command command = line.AddCommand(
       "inspect", "Shows what a checkpoint holds and what a session of it costs.",
       {"mnemon-train inspect run/best"}, [checkpoint] {
         return RunComputing({}, [&] { return RunInspect(*checkpoint); });
       });
-  command.add_option("checkpoint", *checkpoint, "Checkpoint directory")->required();
+  command.Add("checkpoint", checkpoint.get(), "Checkpoint directory").Required();
 }
 
 }  // namespace mnemon

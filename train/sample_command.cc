@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "base/error.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
@@ -161,7 +160,7 @@ absl::Status RunSample(const SampleFlags& flags) {
 
 void AddSampleCommand(CommandLine& line) {
   auto flags = std::make_shared<SampleFlags>();
-  CLI::App& command = line.AddCommand(
+  Command command = line.AddCommand(
       "sample", "Continues a prompt, as the server would.",
       {"mnemon-train sample --checkpoint run/best --prompt 'It is ' --tokens 200",
        "mnemon-train sample --checkpoint run/best --prompt 'It is ' --tokens 200 "
@@ -171,25 +170,24 @@ void AddSampleCommand(CommandLine& line) {
       [flags] {
         return RunComputing(flags->compute, [&] { return RunSample(*flags); });
       });
-  command.add_option("--checkpoint", flags->checkpoint, "Checkpoint directory")
-      ->required();
-  command.add_option("--prompt", flags->prompt, "Text to continue");
+  command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
+  command.Add("--prompt", &flags->prompt, "Text to continue");
   command
-      .add_option("--prompt-tokens", flags->prompt_tokens,
-                  "Token ids to continue, with commas; prints ids")
-      ->delimiter(',');
-  command.add_option("--tokens", flags->tokens, "How many tokens to sample")
-      ->required()
-      ->check(CLI::Range(int64_t{0}, int64_t{INT32_MAX}));
-  command.add_option("--seed", flags->seed,
-                     "Of the random numbers; drawn and printed when absent");
-  command.add_option("--temperature", flags->sampling.temperature,
-                     "0 = always the most likely token");
-  command.add_option("--top-k", flags->sampling.top_k,
-                     "Keep the k most likely tokens; 0 = all");
-  command.add_option("--top-p", flags->sampling.top_p,
-                     "Keep the most likely tokens that together reach p");
-  command.add_flag("--ids", flags->ids, "Print token ids instead of text");
+      .Add("--prompt-tokens", &flags->prompt_tokens,
+           "Token ids to continue, with commas; prints ids")
+      .WithCommas();
+  command.Add("--tokens", &flags->tokens, "How many tokens to sample")
+      .Required()
+      .Between(0, INT32_MAX);
+  command.Add("--seed", &flags->seed,
+              "Of the random numbers; drawn and printed when absent");
+  command.Add("--temperature", &flags->sampling.temperature,
+              "0 = always the most likely token");
+  command.Add("--top-k", &flags->sampling.top_k,
+              "Keep the k most likely tokens; 0 = all");
+  command.Add("--top-p", &flags->sampling.top_p,
+              "Keep the most likely tokens that together reach p");
+  command.Add("--ids", &flags->ids, "Print token ids instead of text");
   AddComputeFlags(command, flags->compute);
 }
 

@@ -10,7 +10,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
-#include "CLI/CLI.hpp"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/quote.h"
@@ -211,7 +210,7 @@ absl::Status RunScore(const ScoreFlags& flags) {
 
 void AddScoreCommand(CommandLine& line) {
   auto flags = std::make_shared<ScoreFlags>();
-  CLI::App& command = line.AddCommand(
+  Command command = line.AddCommand(
       "score", "Computes the logits of given tokens.",
       {"mnemon-train score --checkpoint run/best --tokens in.safetensors --out "
        "out.safetensors",
@@ -220,24 +219,23 @@ void AddScoreCommand(CommandLine& line) {
       [flags] {
         return RunComputing(flags->compute, [&] { return RunScore(*flags); });
       });
-  command.add_option("--checkpoint", flags->checkpoint, "Checkpoint directory")
-      ->required();
+  command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
   command
-      .add_option("--tokens", flags->tokens,
-                  "Safetensors file with `tokens` int64 [B, T]; for transformer_xl in "
-                  "sequence form also `segments` int64 [S], the lengths of its calls")
-      ->required();
+      .Add("--tokens", &flags->tokens,
+           "Safetensors file with `tokens` int64 [B, T]; for transformer_xl in "
+           "sequence form also `segments` int64 [S], the lengths of its calls")
+      .Required();
   command
-      .add_option("--out", flags->out,
-                  "Safetensors file to write: `logits` float32 [B, T, V]")
-      ->required();
-  command.add_option("--form", flags->form,
-                     "sequence (as in training) or step (as in serving)");
+      .Add("--out", &flags->out,
+           "Safetensors file to write: `logits` float32 [B, T, V]")
+      .Required();
+  command.Add("--form", &flags->form,
+              "sequence (as in training) or step (as in serving)");
   command
-      .add_option("--chunk", flags->chunk,
-                  "Tokens of a row per call, within segments; 0 = a whole segment, in "
-                  "step form 64")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+      .Add("--chunk", &flags->chunk,
+           "Tokens of a row per call, within segments; 0 = a whole segment, in "
+           "step form 64")
+      .Between(0, int64_t{1} << 31);
   AddComputeFlags(command, flags->compute);
 }
 

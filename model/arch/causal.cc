@@ -79,8 +79,7 @@ class Causal final : public Model {
     const int64_t total = carry.position + time;
     const Dropout drop(config_.dropout, options.dropout);
     at::Tensor x = AddPositions(Embed(tokens, weights_.frame), carry.position);
-    const at::Tensor mask =
-        CausalMask(time, total, std::numeric_limits<int64_t>::max(), x.options());
+    const at::Tensor bias = AttentionBias(batch, time, total, x.options());
     Carry next{.position = total, .tensors = {}};
     for (const Layer& layer : weights_.layers) {
       const at::Tensor z = LayerNorm(x, layer.norm);
@@ -97,7 +96,7 @@ class Causal final : public Model {
       const at::Tensor q = SplitHeads(Linear(z, layer.query), config_.heads);
       const at::Tensor k = rows(layer.key);
       const at::Tensor v = rows(layer.value);
-      x = x + drop(Linear(MergeHeads(Attend(q, k, v, mask, drop), config_.heads),
+      x = x + drop(Linear(MergeHeads(Attend(q, k, v, bias, drop), config_.heads),
                           layer.output));
       x = AddFeedForward(x, layer.feed_forward, drop);
     }
@@ -135,6 +134,20 @@ class Causal final : public Model {
     }
   }
 
+  // [T, J], or [H*B, T, J] with ALiBi; undefined when nothing is to be added.
+  at::Tensor AttentionBias(int64_t batch, int64_t queries, int64_t keys,
+                           const at::TensorOptions& options) const {
+    const at::Tensor mask =
+        CausalMask(queries, keys, std::numeric_limits<int64_t>::max(), options);
+    if (config_.position_kind != PositionKind::kAlibi) return mask;
+    const int64_t heads = config_.heads;
+    at::Tensor bias = AlibiBias(heads, queries, keys, options);
+    if (mask.defined()) bias = bias + mask;
+    return bias.unsqueeze(1)
+        .expand({heads, batch, queries, keys})
+        .reshape({heads * batch, queries, keys});
+  }
+
   const ModelConfig config_;
   const StateSpec spec_;
   Weights weights_;
@@ -146,8 +159,9 @@ absl::Status ValidateCausal(const ModelConfig& config) {
   FieldCheck check(config, {"positions", "position_kind", "embed_scale"});
   check.Require(config.position_kind == PositionKind::kNone ||
                     config.position_kind == PositionKind::kSinusoidal ||
-                    config.position_kind == PositionKind::kLearned,
-                "position_kind", "none, sinusoidal or learned");
+                    config.position_kind == PositionKind::kLearned ||
+                    config.position_kind == PositionKind::kAlibi,
+                "position_kind", "none, sinusoidal, learned or alibi");
   return check.status();
 }
 
@@ -156,10 +170,10 @@ std::unique_ptr<Model> MakeCausal(const ModelConfig& config) {
 }
 
 std::vector<ModelConfig> CausalVariants() {
-  const auto variant = [](PositionKind kind, bool embed_scale) {
+  const auto variant = [](PositionKind kind, int64_t heads, bool embed_scale) {
     return ModelConfig{.architecture = "causal",
-                       .d_model = 8,
-                       .heads = 2,
+                       .d_model = 4 * heads,
+                       .heads = heads,
                        .layers = 2,
                        .d_ff = 12,
                        .vocab = 7,
@@ -168,8 +182,10 @@ std::vector<ModelConfig> CausalVariants() {
                        .embed_scale = embed_scale,
                        .dropout = 0.2};
   };
-  return {variant(PositionKind::kSinusoidal, true),
-          variant(PositionKind::kLearned, false), variant(PositionKind::kNone, false)};
+  return {variant(PositionKind::kSinusoidal, 2, true),
+          variant(PositionKind::kLearned, 2, false),
+          variant(PositionKind::kNone, 2, false),
+          variant(PositionKind::kAlibi, 3, false)};
 }
 
 }  // namespace mnemon

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "model/layers/positions.h"
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 namespace mnemon {
 
@@ -23,6 +27,23 @@ at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width, at::ScalarType 
     }
   }
   return table.to(type);
+}
+
+std::vector<double> AlibiSlopes(int64_t heads) {
+  const auto lower = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(heads)));
+  std::vector<double> slopes;
+  for (int64_t h = 1; h <= lower; ++h) slopes.push_back(std::exp2(-8.0 * h / lower));
+  for (int64_t h = 1; h <= heads - lower; ++h) {
+    slopes.push_back(std::exp2(-4.0 * (2 * h - 1) / lower));
+  }
+  return slopes;
+}
+
+at::Tensor AlibiBias(int64_t heads, int64_t queries, int64_t keys,
+                     const at::TensorOptions& options) {
+  const at::Tensor slope = at::tensor(AlibiSlopes(heads), options).view({heads, 1, 1});
+  const at::Tensor query = at::arange(keys - queries, keys, options).unsqueeze(1);
+  return slope * (at::arange(keys, options) - query);
 }
 
 }  // namespace mnemon

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Absolute positions, after "Attention Is All You Need", section 3.5.
+// Positions without weights of their own: the sinusoids of "Attention Is All You Need"
+// (section 3.5) and the linear biases of "Train Short, Test Long" (Press, Smith, Lewis,
+// 2021, section 3).
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -12,5 +15,15 @@ namespace mnemon {
 //   PE[t, 2i] = sin(t w_i), PE[t, 2i+1] = cos(t w_i), w_i = exp(-2i ln(10000) / D)
 // Computed in double, rounded to `type`.
 at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width, at::ScalarType type);
+
+// Slope of each head: 2^(-8h/H), h = 1..H, where H is a power of two; otherwise those
+// of the next lower power of two, then every other one of the next higher.
+std::vector<double> AlibiSlopes(int64_t heads);
+
+// The bias of attention scores, -slope_h * distance, as causal attention sees it: query
+// i of T stands at key J-T+i. [H, T, J]; in the future of a query positive, to be
+// masked.
+at::Tensor AlibiBias(int64_t heads, int64_t queries, int64_t keys,
+                     const at::TensorOptions& options);
 
 }  // namespace mnemon

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -29,16 +28,16 @@ class CommandLineTest : public ::testing::Test {
   Outcome Run(std::vector<std::string> arguments) {
     CommandLine line("tool", "Does things.", {"tool run --count 3"},
                      "tool 1.2 (commit x)");
-    CLI::App& run = line.AddCommand("run", "Runs.", {"tool run --count 3  # thrice"},
-                                    [&] { return RunBody(); });
+    Command run = line.AddCommand("run", "Runs.", {"tool run --count 3  # thrice"},
+                                  [&] { return RunBody(); });
     count_ = 1;
     file_.clear();
-    run.add_option("--count", count_, "How often");
-    run.add_option("--tokens", tokens_, "How many");
-    run.add_option("--file", file_, "What")->required();
-    CLI::App& score =
+    run.Add("--count", &count_, "How often");
+    run.Add("--tokens", &tokens_, "How many");
+    run.Add("--file", &file_, "What").Required();
+    Command score =
         line.AddCommand("score", "Scores.", {}, [] { return absl::OkStatus(); });
-    score.add_option("--tokens", token_file_, "A file");
+    score.Add("--tokens", &token_file_, "A file");
     arguments.insert(arguments.begin(), "tool");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -141,7 +140,7 @@ TEST_F(CommandLineTest, OnlyTheChosenCommandReadsTheEnvironment) {
 TEST_F(CommandLineTest, BinaryWithoutCommands) {
   int port = 0;
   CommandLine line("server", "Serves.", {}, "server 1");
-  line.app().add_option("--port", port, "Where");
+  line.root().Add("--port", &port, "Where");
   line.SetBody(
       [&] { return port == 7 ? absl::OkStatus() : absl::InternalError("port"); });
   std::vector<std::string> arguments = {"server", "--port", "7"};

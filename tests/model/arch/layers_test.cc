@@ -149,6 +149,26 @@ TEST(SinusoidTest, RowsOfTheTable) {
   EXPECT_EQ(Sinusoid(0, 2, 5, at::kDouble).size(1), 5);
 }
 
+TEST(AlibiTest, SlopesOfAnyNumberOfHeads) {
+  EXPECT_EQ(AlibiSlopes(1), (std::vector<double>{1.0 / 256}));
+  EXPECT_EQ(AlibiSlopes(4),
+            (std::vector<double>{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256}));
+  EXPECT_EQ(AlibiSlopes(6), (std::vector<double>{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256,
+                                                 1.0 / 2, 1.0 / 8}));
+}
+
+TEST(AlibiTest, BiasFallsWithTheDistance) {
+  const at::Tensor bias = AlibiBias(2, 3, 5, at::kDouble);
+  EXPECT_EQ(bias.sizes(), (std::vector<int64_t>{2, 3, 5}));
+  for (int64_t h = 0; h < 2; ++h) {
+    for (int64_t i = 0; i < 3; ++i) {
+      for (int64_t j = 0; j < 5; ++j) {
+        EXPECT_EQ(bias[h][i][j].item<double>(), -AlibiSlopes(2)[h] * (2 + i - j));
+      }
+    }
+  }
+}
+
 TEST(SplitHeadsTest, MergeIsItsInverse) {
   const at::Tensor x = Normal({2, 3, 8}, 1);
   const at::Tensor split = SplitHeads(x, 4);
