@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: MIT
 # mnemon_library / mnemon_binary / mnemon_test:
-#   NAME SOURCES file... [DEPS target...] [PUBLIC_DEPS target...] [TORCH]
+#   NAME SOURCES file... [DEPS target...] [PUBLIC_DEPS target...] [TORCH] [GRPC]
 # Binaries lie in <build>/bin.
 # DEPS are linked PRIVATE. TORCH links libtorch PRIVATE and puts the units into the job
-# pool of heavy compilations.
+# pool of heavy compilations. TORCH and GRPC use precompiled headers.
 function(mnemon_configure target)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;GRPC" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE mnemon_warnings ${ARG_DEPS})
   if(ARG_TORCH)
     target_link_libraries(${target} PRIVATE mnemon_torch)
     set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch)
+    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_torch)
+  elseif(ARG_GRPC)
+    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_grpc)
   endif()
 endfunction()
 
 function(mnemon_library target)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;GRPC" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   add_library(${target} STATIC ${ARG_SOURCES})
   mnemon_configure(${target} ${ARGN})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC_DEPS})
 endfunction()
 
 function(mnemon_binary target)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;GRPC" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   add_executable(${target} ${ARG_SOURCES})
   set_target_properties(${target} PROPERTIES
                         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
@@ -31,7 +34,7 @@ endfunction()
 
 # One test binary; LABEL slow keeps it out of `ctest -L fast`.
 function(mnemon_test target)
-  cmake_parse_arguments(ARG "TORCH" "LABEL;TIMEOUT" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;GRPC" "LABEL;TIMEOUT" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL fast)
   endif()
@@ -44,6 +47,11 @@ function(mnemon_test target)
                    $<$<BOOL:${ARG_TORCH}>:mnemon_torch>)
   if(ARG_TORCH)
     set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch)
+    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_torch)
+  elseif(ARG_GRPC)
+    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_grpc)
+  else()
+    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_gtest)
   endif()
   target_compile_definitions(${target} PRIVATE
     MNEMON_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MNEMON_BINARY_DIR="${PROJECT_BINARY_DIR}")

@@ -54,7 +54,7 @@ inline constexpr char kFfOut[] = "ff.out";
 inline std::string Layer(int64_t i, const char* part) {
   return "layers." + std::to_string(i) + "." + part;
 }
-inline std::string Weight(std::string base) { return std::move(base) + ".weight"; }
-inline std::string Bias(std::string base) { return std::move(base) + ".bias"; }
+inline std::string Weight(std::string base) { return base.append(".weight"); }
+inline std::string Bias(std::string base) { return base.append(".bias"); }
 
 }  // namespace mnemon::names

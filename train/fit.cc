@@ -78,6 +78,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
   state_.text_sha256 = task_.sha256;
   if (saved) {
     state_ = *saved;
+    MNEMON_RETURN_IF_ERROR(directory_.Settle(state_.best_step, config_.keep));
     seconds_before_ = saved->seconds;
     MNEMON_RETURN_IF_ERROR(
         learner_->Load(directory_.checkpoint_path(state_.steps), state_.steps,

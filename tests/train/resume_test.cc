@@ -161,6 +161,17 @@ TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
   }
 }
 
+TEST_F(Resume, ACrashBeforeTheLinkOfTheBestIsMadeGood) {
+  WriteConfig(AllArchitectures()[0], 10);
+  const fs::path out = root_ / "run";
+  ASSERT_EQ(Run(out), 0) << Output();
+  const fs::path best = fs::read_symlink(out / "best");
+  fs::remove(out / "best");
+  fs::create_symlink("step-1", out / "best");
+  ASSERT_EQ(Run(out, {"--resume"}), 0) << Output();
+  EXPECT_EQ(fs::read_symlink(out / "best"), best);
+}
+
 TEST_F(Resume, CtrlCSavesAndSaysHowToContinue) {
   WriteConfig(AllArchitectures()[0], 100000);
   const fs::path out = root_ / "run";

@@ -63,7 +63,9 @@ TEST(RegistryTest, RefusalsNameEveryFieldAtOnce) {
     config.tie_head = config.gated = config.norm_logits = true;
     config.activation = Activation::kGelu;
     config.mask = Mask::kCausal;
-    config.position_kind = PositionKind::kAlibi;
+    config.position_kind = config.position_kind == PositionKind::kRelative
+                               ? PositionKind::kSinusoidal
+                               : PositionKind::kRelative;
     const absl::Status status = MakeModel(config).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << entry.name;
     EXPECT_THAT(
