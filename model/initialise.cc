@@ -35,8 +35,10 @@ class Initialiser {
 
   void Draw(const std::string& name, at::Tensor& tensor) {
     if (name == names::Weight(names::kEmbed)) {
-      // Sane: of unit size where the stack reads it, after the factor sqrt(D).
-      const bool shrink = kind_ == Initialisation::kSane && config_.embed_scale;
+      // Sane: of unit size where the stack reads it, after the factor sqrt(D); and
+      // logits of unit size where it is the head as well.
+      const bool shrink =
+          kind_ == Initialisation::kSane && (config_.embed_scale || config_.tie_head);
       tensor.normal_(0.0, shrink ? 1.0 / std::sqrt(config_.d_model) : 1.0, generator_);
     } else if (name == names::kMemoryMix || EndsWith(name, "norm.weight")) {
       tensor.fill_(1.0);

@@ -48,7 +48,7 @@ Weights MakeWeights(const ModelConfig& c) {
       layer.gate = MakeLinear(c.heads, c.d_model, HasBias::kNo);
     }
     layer.output = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
-    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+    layer.feed_forward = MakeFeedForward(c);
   }
   return weights;
 }

@@ -104,7 +104,7 @@ Weights MakeWeights(const ModelConfig& c) {
     }
     layer.query_bias = at::empty({c.heads, c.head_width()});
     layer.output = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
-    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+    layer.feed_forward = MakeFeedForward(c);
   }
   return weights;
 }
