@@ -11,13 +11,26 @@
 namespace mnemon {
 namespace {
 
-// OpenBLAS keeps a pool of its own, where libtorch was built on it. Looked up at run
-// time: another BLAS has no such switch and follows OpenMP.
+// Switches of the libraries under libtorch, looked up at run time: a libtorch built on
+// others lacks them.
+using SetThreads = void (*)(int);
+
+SetThreads Find(const char* name) {
+  return reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, name));
+}
+
+// OpenBLAS keeps a pool of its own; another BLAS follows OpenMP.
 void SetBlasThreads(int threads) {
-  using Set = void (*)(int);
-  static const auto set =
-      reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  static const SetThreads set = Find("openblas_set_num_threads");
   if (set != nullptr) set(threads);
+}
+
+// What libtorch's loops and an OpenMP BLAS ask how wide to run; each thread has its own
+// value. at::set_num_threads sets it too, but starts the threads of a third pool anew,
+// which takes longer than a step of a small model.
+void SetLoopThreads(int threads) {
+  static const SetThreads set = Find("omp_set_num_threads");
+  set != nullptr ? set(threads) : at::set_num_threads(threads);
 }
 
 }  // namespace
@@ -29,10 +42,14 @@ void InitTensorRuntime(int threads) {
 }
 
 SingleThreaded::SingleThreaded() : threads_(at::get_num_threads()) {
-  InitTensorRuntime(1);
+  SetLoopThreads(1);
+  SetBlasThreads(1);
 }
 
-SingleThreaded::~SingleThreaded() { InitTensorRuntime(threads_); }
+SingleThreaded::~SingleThreaded() {
+  SetLoopThreads(threads_);
+  SetBlasThreads(threads_);
+}
 
 std::string TensorLibraryVersion() { return TORCH_VERSION; }
 

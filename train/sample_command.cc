@@ -106,6 +106,7 @@ absl::Status Feed(Decoder& decoder, StateArena& arena, int32_t slot,
         .tokens = tokens.first(count),
         .logits = count == tokens.size() ? LogitsMode::kLast : LogitsMode::kNone};
     MNEMON_RETURN_IF_ERROR(decoder.Step({&segment, 1}, arena, logits.data()));
+    arena.SetFloor(slot, arena.length(slot));
     tokens = tokens.subspan(count);
   }
   return absl::OkStatus();

@@ -141,6 +141,7 @@ absl::Status StepRows(Decoder& decoder, StateArena& arena, const ScoreInput& inp
     MNEMON_RETURN_IF_ERROR(decoder.Step(segments, arena, chunk.data_ptr<float>()));
     logits.slice(0, first, first + rows).slice(1, at, at + count).copy_(chunk);
     at += count;
+    for (const int32_t slot : slots) arena.SetFloor(slot, at);
   }
   return absl::OkStatus();
 }

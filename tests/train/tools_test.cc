@@ -173,6 +173,34 @@ TEST_F(ToolsTest, StepFormIsTheSameInAnyChunk) {
   EXPECT_EQ(tmp_.Get("out.safetensors"), whole);
 }
 
+// Histories far longer than the memory: a ring lets its oldest blocks go.
+TEST_F(ToolsTest, HistoriesLongerThanAMemory) {
+  const std::string dir = Import("xl_truncated");
+  CheckpointFiles files = ReadCheckpoint(dir).value();
+  files.config.window = Window::kSliding;
+  const CheckpointContent content = {{"config.json", ConfigToJson(files.config)},
+                                     {"model.safetensors", files.weights.bytes()}};
+  ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
+  std::vector<int64_t> tokens(2 * 700);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<int64_t>(i * i % 13 + i % 4);
+  }
+  const auto logits = [&](const char* form) {
+    const Ran ran = Score(dir, Tokens({2, 700}, tokens), {"--form", form});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    const auto file = Safetensors::Read(Out()).value();
+    return file.Floats(*file.Find("logits")).value();
+  };
+  const std::vector<float> sequence = logits("sequence"), step = logits("step");
+  ASSERT_EQ(sequence.size(), step.size());
+  for (size_t i = 0; i < step.size(); ++i) ASSERT_NEAR(sequence[i], step[i], 1e-4) << i;
+
+  const Ran ran = RunTool({"sample", "--checkpoint", dir, "--prompt-tokens", "1,2",
+                           "--tokens", "700", "--seed", "1"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), ','), 699);
+}
+
 TEST_F(ToolsTest, SampleContinuesAsTheReference) {
   for (const char* name :
        {"feedback_002", "fast_weights_nu1", "transformer", "xl_single"}) {
