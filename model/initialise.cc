@@ -88,9 +88,12 @@ void InitialiseWeights(Model& model, Initialisation kind, uint64_t seed) {
   at::NoGradGuard no_grad;
   Initialiser initialiser(model.config(), kind, seed);
   std::map<std::string, at::Tensor> first_layer;
+  // labml clones one layer; the encoder's notebook draws each.
+  const bool copies =
+      kind == Initialisation::kReference && model.config().architecture != "encoder";
   model.Visit([&](const std::string& name, at::Tensor& tensor) {
     const std::string part = PartOfLayer(name);
-    if (kind == Initialisation::kReference && !part.empty()) {
+    if (copies && !part.empty()) {
       const auto [at, inserted] = first_layer.try_emplace(part, tensor);
       if (!inserted) {
         tensor.copy_(at->second);

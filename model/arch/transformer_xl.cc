@@ -79,7 +79,7 @@ class TransformerXl final : public Model {
 
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
-    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
+    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
     const int64_t time = tokens.size(1);
     const int64_t keys = std::min(carry.position, config_.mem_len) + time;
     if (config_.window == Window::kSegment && keys - 1 > config_.positions) {

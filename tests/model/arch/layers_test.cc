@@ -21,10 +21,6 @@
 namespace mnemon {
 namespace {
 
-at::Tensor Normal(at::IntArrayRef shape, uint64_t seed) {
-  return at::empty(shape, at::kDouble).normal_(0.0, 1.0, MakeGenerator(seed));
-}
-
 TEST(DpfpTest, WorkedExample) {
   const at::Tensor products = DpfpProducts(at::tensor({1.0, -2.0}), 1);
   EXPECT_TRUE(products.equal(at::tensor({2.0, 0.0, 0.0, 0.0})));
