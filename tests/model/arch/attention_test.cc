@@ -60,11 +60,9 @@ class MultiHeadTest : public testing::Test {
           double sum = 0.0;
           std::vector<double> weight;
           for (int64_t j = 0; j < kKeys; ++j) {
-            const double score =
-                (head(q, b, i, h) * head(k, b, j, h)).sum().item<double>() /
-                    std::sqrt(width) +
-                bias(b, h, i, j);
-            weight.push_back(std::exp(score));
+            const at::Tensor products = head(q, b, i, h) * head(k, b, j, h);
+            weight.push_back(std::exp(products.sum().item<double>() / std::sqrt(width) +
+                                      bias(b, h, i, j)));
             sum += weight.back();
           }
           for (int64_t j = 0; j < kKeys; ++j) {
