@@ -15,6 +15,7 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "model/io/safetensors.h"
+#include "model/io/tensors.h"
 #include "model/kernels/kernels.h"
 #include "model/load.h"
 #include "model/registry.h"
@@ -38,7 +39,12 @@ struct ScoreInput {
   int64_t length = 0;           // T
   std::vector<int64_t> tokens;  // [B, T]
   std::vector<int64_t> calls;   // lengths of the calls that cover T
+  at::Tensor mask;              // ForwardOptions::mask
 };
+
+bool IsAutoregressive(const ModelConfig& config) {
+  return FindArchitecture(config.architecture).value()->autoregressive();
+}
 
 absl::Status CheckTokens(const TensorInfo& info, const std::vector<int64_t>& tokens,
                          int64_t vocab) {
@@ -94,6 +100,10 @@ absl::StatusOr<ScoreInput> ReadInput(const Safetensors& file, const ModelConfig&
   if (flags.form == "sequence" && config.architecture == "transformer_xl") {
     MNEMON_ASSIGN_OR_RETURN(segments, ReadSegments(file, input.length));
   }
+  const TensorInfo* mask = file.Find("mask");
+  if (mask != nullptr && !IsAutoregressive(config)) {
+    MNEMON_ASSIGN_OR_RETURN(input.mask, ToTensor(file, *mask));
+  }
   int64_t most = flags.chunk;
   if (most == 0) most = flags.form == "step" ? kMaxChunk : input.length;
   for (int64_t left : segments) {
@@ -111,9 +121,9 @@ absl::Status ScoreSequence(const Model& model, ScoreInput& input, at::Tensor& lo
   Carry carry;
   int64_t at = 0;
   for (const int64_t count : input.calls) {
-    MNEMON_ASSIGN_OR_RETURN(
-        ForwardResult result,
-        model.Forward(tokens.slice(1, at, at + count).contiguous(), carry));
+    MNEMON_ASSIGN_OR_RETURN(ForwardResult result,
+                            model.Forward(tokens.slice(1, at, at + count).contiguous(),
+                                          carry, {.mask = input.mask}));
     logits.slice(1, at, at + count).copy_(result.logits);
     carry = std::move(result.carry);
     at += count;
@@ -188,6 +198,11 @@ absl::Status RunScore(const ScoreFlags& flags) {
                              kMaxChunk, " tokens of a session"));
   }
   MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  if (!IsAutoregressive(loaded.config) && (flags.form == "step" || flags.chunk > 0)) {
+    return UsageError(StrCat("architecture ", loaded.config.architecture,
+                             " takes whole sequences: leave out --form step and "
+                             "--chunk"));
+  }
   MNEMON_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Read(flags.tokens));
   absl::StatusOr<ScoreInput> input = ReadInput(file, loaded.config, flags);
   if (!input.ok()) return Annotated(input.status(), Quoted(flags.tokens));
@@ -224,7 +239,10 @@ void AddScoreCommand(CommandLine& line) {
   command
       .Add("--tokens", &flags->tokens,
            "Safetensors file with `tokens` int64 [B, T]; for transformer_xl in "
-           "sequence form also `segments` int64 [S], the lengths of its calls")
+           "sequence form also `segments` int64 [S], the lengths of its calls; for "
+           "encoder also `mask`, [T, T], [B, T, T] or [B, H, T, T]: integers, non-zero "
+           "= "
+           "takes part, or floats, added to the scores")
       .Required();
   command
       .Add("--out", &flags->out,

@@ -39,6 +39,7 @@ struct Case {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const ArchitectureEntry& entry : Architectures()) {
+    if (!entry.autoregressive()) continue;
     int i = 0;
     for (const ModelConfig& config : entry.variants()) {
       cases.push_back({StrCat(entry.name, "_", i++), config});
