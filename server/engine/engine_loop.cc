@@ -16,7 +16,12 @@ namespace {
 // A clock need not run with the machine's: expiry is looked at this often.
 constexpr std::chrono::milliseconds kLongestNap{1000};
 
+const ModelConfig& ConfigOf(const EngineModel& model) {
+  return model.decoder ? model.decoder->config() : model.predictor->config();
+}
+
 int64_t ContextOf(const EngineModel& model) {
+  if (model.predictor) return model.predictor->max_positions();
   const int64_t state = model.decoder->spec().max_positions();
   return std::min(state, model.facts.context_limit.value_or(state));
 }
@@ -32,10 +37,11 @@ absl::Status NoFreeBlocks() {
 
 Lane::Lane(const EngineModel& served, std::unique_ptr<StateArena> its_arena)
     : model(served),
-      vocab(served.decoder->config().vocab),
+      vocab(ConfigOf(served).vocab),
       context(ContextOf(served)),
-      arena(std::move(its_arena)),
-      stepper(*served.decoder, *arena) {}
+      arena(std::move(its_arena)) {
+  if (served.decoder) stepper.emplace(*served.decoder, *arena);
+}
 
 void EngineCore::Run() {
   bool more = false;
@@ -65,12 +71,14 @@ bool EngineCore::AwaitWork(bool more) {
   while (!more && !wake_) {
     in_round_ = false;
     idle_.notify_all();
-    if (const auto expiry = table_.NextExpiry()) {
-      const auto left = *expiry - options_.clock->Now();
+    const auto due = NextDueLocked();
+    if (!due) {
+      work_.wait(lock);
+    } else if (const auto left = *due - options_.clock->Now(); left.count() > 0) {
       work_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(
                                left, std::chrono::milliseconds(1), kLongestNap));
     } else {
-      work_.wait(lock);
+      wake_ = true;
     }
     DropExpiredLocked();
   }
@@ -79,12 +87,24 @@ bool EngineCore::AwaitWork(bool more) {
   return !stopping_;
 }
 
+std::optional<std::chrono::steady_clock::time_point> EngineCore::NextDueLocked() const {
+  auto due = table_.NextExpiry();
+  for (const auto& lane : lanes_) {
+    for (const auto& call : lane->running) {
+      if (const auto end = call->time_up(); end && (!due || *end < *due)) due = end;
+    }
+  }
+  return due;
+}
+
 bool EngineCore::Round(Lane& lane) {
+  if (lane.model.predictor) return PredictRound(lane);
   bool told;
   {
     Lock lock(mutex_);
     CollectLocked(lane);
     AdmitLocked(lane);
+    TakeInputsLocked(lane);
     PlanLocked(lane);
     lane.state_bytes = lane.arena->bytes_used();
     told = !out_.empty();
@@ -98,8 +118,8 @@ bool EngineCore::Round(Lane& lane) {
       [](const Feed& feed) { return feed.position >= feed.call->alone_until; });
   const std::span feeds(lane.feeds);
   const size_t count = together - lane.feeds.begin();
-  if (count > 0) lane.stepper.Run(feeds.first(count));
-  for (size_t i = count; i < feeds.size(); ++i) lane.stepper.Run(feeds.subspan(i, 1));
+  if (count > 0) lane.stepper->Run(feeds.first(count));
+  for (size_t i = count; i < feeds.size(); ++i) lane.stepper->Run(feeds.subspan(i, 1));
   {
     Lock lock(mutex_);
     steps_ += static_cast<int64_t>(feeds.size() - count + (count > 0));
@@ -125,6 +145,10 @@ void EngineCore::CollectLocked(Lane& lane) {
       EndLocked(lane, call, call->abort);
     } else if (call->stream->cancelled()) {
       EndLocked(lane, call, absl::CancelledError("call cancelled"));
+    } else if (const auto end = call->time_up(); end && *end <= options_.clock->Now()) {
+      EndLocked(lane, call, absl::OkStatus(),
+                FinishFacts{.reason = FinishReason::kTimeLimit,
+                            .generated_tokens = call->generated});
     }
   }
 }
@@ -142,10 +166,12 @@ void EngineCore::AdmitLocked(Lane& lane) {
       EndLocked(lane, call, absl::CancelledError("call cancelled"));
       continue;
     }
-    const absl::Status status = AdmitCallLocked(lane, call);
+    const absl::Status status =
+        call->scoring ? AdmitScoringLocked(lane, *call) : AdmitCallLocked(lane, call);
     if (!status.ok()) {
       EndLocked(lane, call, status);
-    } else if (call->to_feed() <= call->session->state.fed(*lane.arena)) {
+    } else if (!call->scoring &&
+               call->to_feed() <= call->session->state.fed(*lane.arena)) {
       EndLocked(lane, call, absl::OkStatus(), FinishFacts{});
     }
   }
@@ -156,6 +182,7 @@ void EngineCore::TakeUpLocked(Lane& lane, const std::shared_ptr<Call>& call) {
   lane.running.push_back(call);
   call->phase = Call::Phase::kRunning;
   call->prompt_end = static_cast<int64_t>(call->session->history.size());
+  call->admission = options_.clock->Now();
 }
 
 absl::Status EngineCore::AdmitCallLocked(Lane& lane,
@@ -177,10 +204,15 @@ absl::Status EngineCore::AdmitCallLocked(Lane& lane,
   session.history.insert(session.history.end(), call->prompt.begin(),
                          call->prompt.end());
   call->prompt = {};
+  if (!call->request_id.empty()) {
+    session.requests.push_back(call->request_id);
+    if (session.requests.size() > Session::kRequests) session.requests.pop_front();
+  }
   call->prompt_end = before + prompt;
-  out_.Start(
-      call->stream,
-      {.first_index = before, .prompt_tokens = prompt, .seed = call->sampling.seed});
+  out_.Start(call->stream, {.first_index = before,
+                            .prompt_tokens = prompt,
+                            .seed = call->sampling.seed,
+                            .queue_time = call->admission - call->arrival});
   return absl::OkStatus();
 }
 
@@ -213,7 +245,10 @@ void EngineCore::PlanLocked(Lane& lane) {
     const SlotState& state = call->session->state;
     Candidate candidate;
     candidate.unfed = state.Feedable(arena, call->to_feed(), call->kept());
-    candidate.paused = call->stream->space() == 0;
+    if (call->scoring) {
+      candidate.unfed = std::min<int64_t>(candidate.unfed, call->stream->space());
+    }
+    candidate.paused = candidate.unfed <= 0 || call->stream->space() == 0;
     if (arena.spec().growing()) {
       candidate.free_in_block =
           arena.BlocksNeeded(state.slot(), 1) > 0
@@ -254,6 +289,10 @@ void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
     EndLocked(lane, call, feed.status);
     return;
   }
+  if (call->scoring) {
+    CommitJudgedLocked(feed);
+    return;
+  }
   if (call->max_tokens == 0) {
     if (session.state.fed(*lane.arena) >= call->to_feed()) {
       EndLocked(lane, call, absl::OkStatus(), FinishFacts{});
@@ -261,17 +300,20 @@ void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
     return;
   }
   if (!feed.token) return;
+  if (!call->prompt_done) call->prompt_done = options_.clock->Now();
 
   const int32_t token = *feed.token;
   const int64_t index = static_cast<int64_t>(session.history.size());
   session.history.push_back(token);
   ++call->generated;
   ++tokens_generated_;
-  out_.Push(call->stream, index, token);
+  out_.Push(call->stream, index, token, feed.logprobs);
   FinishFacts facts{.generated_tokens = call->generated};
   if (std::binary_search(call->stop_tokens.begin(), call->stop_tokens.end(), token)) {
     facts.reason = FinishReason::kStopToken;
     facts.stop_token = token;
+  } else if (call->stop_watch && (facts.stop_string = call->stop_watch->Push(token))) {
+    facts.reason = FinishReason::kStopString;
   } else if (call->generated >= call->max_tokens) {
     facts.reason = FinishReason::kMaxTokens;
   } else if (index >= lane.context) {
@@ -282,6 +324,16 @@ void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
   EndLocked(lane, call, absl::OkStatus(), facts);
 }
 
+std::optional<FinishFacts> EngineCore::Timed(const Call& call,
+                                             std::optional<FinishFacts> facts) const {
+  if (!facts) return facts;
+  const auto now = options_.clock->Now();
+  const auto prompt_done = call.prompt_done.value_or(now);
+  facts->prompt_time = prompt_done - call.admission;
+  facts->generation_time = now - prompt_done;
+  return facts;
+}
+
 void EngineCore::EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status status,
                            const std::optional<FinishFacts>& facts) {
   const std::shared_ptr<Session> session = call->session;
@@ -289,7 +341,7 @@ void EngineCore::EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status 
   const bool cancelled = call->stream->cancelled();
   if (cancelled) CutHistoryLocked(*call);
   std::erase(lane.running, call);
-  out_.Finish(call->stream, std::move(status), facts);
+  out_.Finish(call->stream, std::move(status), Timed(*call, facts));
   if (call->stateless() || session->deleted) {
     session->state.Release(*lane.arena);
     session->call = nullptr;
@@ -327,6 +379,7 @@ void EngineCore::EndAll(Lane& lane, const absl::Status& status) {
     while (!lane.running.empty()) EndLocked(lane, lane.running.back(), status);
   }
   out_.Send();
+  while (const auto job = NextJob(lane)) job->on_done(status);
 }
 
 void EngineCore::UpdateBytesLocked(Lane& lane, Session& session) {

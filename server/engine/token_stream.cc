@@ -8,10 +8,12 @@
 namespace mnemon {
 
 TokenStream::TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
-                         std::function<void()> on_space)
+                         std::function<void()> on_space,
+                         const std::vector<std::string>& stop_strings)
     : tokenizer_(tokenizer),
       on_ready_(std::move(on_ready)),
-      on_space_(std::move(on_space)) {}
+      on_space_(std::move(on_space)),
+      stop_(stop_strings) {}
 
 TokenChunk TokenStream::Take() {
   TokenChunk chunk;
@@ -27,9 +29,9 @@ TokenChunk TokenStream::Take() {
   }
   if (tokenizer_) {
     for (int32_t token : chunk.tokens) {
-      chunk.text += utf8_.Push(tokenizer_->TokenBytes(token));
+      chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
     }
-    if (chunk.finished) chunk.text += utf8_.Finish();
+    if (chunk.finished) chunk.text += stop_.Push(utf8_.Finish()) + stop_.Finish();
   }
   if (on_space_) on_space_();
   return chunk;
@@ -41,6 +43,7 @@ void TokenStream::Cancel() {
     if (cancelled_ || done_) return;
     cancelled_ = true;
     waiting_.tokens.clear();
+    waiting_.logprobs.clear();
     waiting_.finish.reset();
     if (waiting_.finished) waiting_.status = absl::CancelledError("call cancelled");
   }
@@ -53,7 +56,8 @@ void TokenStream::Start(const StartFacts& facts) {
   waiting_.first_index = facts.first_index + facts.prompt_tokens;
 }
 
-void TokenStream::Push(int64_t index, int32_t token) {
+void TokenStream::Push(int64_t index, int32_t token,
+                       std::optional<TokenLogprobs> logprobs) {
   bool notify;
   {
     std::lock_guard lock(mutex_);
@@ -62,6 +66,7 @@ void TokenStream::Push(int64_t index, int32_t token) {
     MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
     if (waiting_.tokens.empty()) waiting_.first_index = index;
     waiting_.tokens.push_back(token);
+    if (logprobs) waiting_.logprobs.push_back(*std::move(logprobs));
     notify = !std::exchange(notified_, true);
   }
   if (notify && on_ready_) on_ready_();

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "model/text/detokenizer.h"
+#include "model/text/stop_text.h"
 #include "model/text/tokenizer.h"
 #include "server/engine/request.h"
 
@@ -26,7 +27,10 @@ struct TokenChunk {
   std::optional<StartFacts> start;  // in the first chunk only
   int64_t first_index = 0;          // absolute index of tokens[0]
   std::vector<int32_t> tokens;
-  std::string text;                   // complete UTF-8; empty without a tokenizer
+  std::vector<TokenLogprobs> logprobs;  // one per token, or none
+  // What they add to the text up to a stop string: complete UTF-8. Text that may yet be
+  // part of one is held back. Empty without a tokenizer.
+  std::string text;
   bool finished = false;              // nothing comes after this chunk
   absl::Status status;                // when finished: how
   std::optional<FinishFacts> finish;  // when finished with OK
@@ -42,8 +46,10 @@ class TokenStream {
   // had nothing; it must not block. `on_space` likewise when room appears or the
   // consumer takes the end or cancels, always from within Take or Cancel. Either may
   // still run when the other side is gone: capture what it needs by shared ownership.
+  // The text ends at the first of `stop_strings`, none of them empty.
   TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
-              std::function<void()> on_space);
+              std::function<void()> on_space,
+              const std::vector<std::string>& stop_strings = {});
 
   // Consumer side.
   // Takes all that waits; empty and not finished when there is no token and no end yet
@@ -56,8 +62,9 @@ class TokenStream {
 
   // Engine side.
   void Start(const StartFacts& facts);
-  // REQUIRES: space() > 0.
-  void Push(int64_t index, int32_t token);
+  // `logprobs` with all tokens of a stream or with none. REQUIRES: space() > 0.
+  void Push(int64_t index, int32_t token,
+            std::optional<TokenLogprobs> logprobs = std::nullopt);
   void Finish(absl::Status status, const std::optional<FinishFacts>& facts);
   int space() const;
   bool cancelled() const;
@@ -72,6 +79,7 @@ class TokenStream {
   const std::function<void()> on_space_;
   mutable std::mutex mutex_;
   Utf8Stream utf8_;        // owned by the consumer
+  StopText stop_;          // owned by the consumer
   TokenChunk waiting_;     // guarded by mutex_, as everything below
   bool notified_ = false;  // on_ready_ called since the last Take
   bool cancelled_ = false;

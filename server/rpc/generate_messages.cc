@@ -74,7 +74,10 @@ v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
     case FinishReason::kMaxTokens:
       return v1::FinishFacts::MAX_TOKENS;
     case FinishReason::kStopToken:
+    case FinishReason::kStopString:
       return v1::FinishFacts::STOP;
+    case FinishReason::kTimeLimit:
+      return v1::FinishFacts::TIME_LIMIT;
     case FinishReason::kContextLimit:
       break;
   }
