@@ -9,8 +9,8 @@ namespace mnemon {
 
 // Ignores SIGPIPE and SIGXFSZ (a write beyond the file size limit then fails like any
 // other), raises the descriptor limit to its hard value, and sets this thread's
-// floating-point mode to flush denormals. New threads inherit the mode, so call it first
-// in main, before any thread exists.
+// floating-point mode to flush denormals. New threads inherit the mode, so call it
+// first in main, before any thread exists.
 void InitProcess();
 
 // True when this thread flushes denormal results and operands to zero.

@@ -285,8 +285,8 @@ absl::Status CheckSinusoid(const Safetensors& weights, int64_t width) {
   for (size_t at = 0; at < table.size(); ++at) {
     const int64_t row = static_cast<int64_t>(at) / width;
     const int64_t column = static_cast<int64_t>(at) % width;
-    const double rate =
-        std::exp(-static_cast<double>(column / 2 * 2) * std::log(1e4) / width);
+    const auto even = static_cast<double>(column - column % 2);
+    const double rate = std::exp(-even * std::log(1e4) / static_cast<double>(width));
     const double angle = static_cast<double>(row) * rate;
     const double wanted = column % 2 == 0 ? std::sin(angle) : std::cos(angle);
     if (!(std::abs(table[at] - wanted) <= kTolerance)) {
