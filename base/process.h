@@ -9,8 +9,8 @@ namespace mnemon {
 
 // Ignores SIGPIPE and SIGXFSZ (a write beyond the file size limit then fails like any
 // other), raises the descriptor limit to its hard value, and sets this thread's
-// floating-point mode to flush denormals. New threads inherit the mode, so call it first
-// in main, before any thread exists.
+// floating-point mode to flush denormals. New threads inherit the mode, so call it
+// first in main, before any thread exists.
 void InitProcess();
 
 // True when this thread flushes denormal results and operands to zero.
@@ -28,7 +28,15 @@ class SignalWaiter {
   int WaitFor(int timeout_ms);
 };
 
-// "mnemon-server 0.1.0 (commit abcdef, libtorch ..., gRPC ...)": filled by the build.
+// Tells the service manager that started this process, if any, e.g. "READY=1": the
+// protocol of sd_notify(3).
+void NotifyServiceManager(const std::string& state);
+
+// "0.1.0" and "abcdef": filled by the build.
+std::string Version();
+std::string Commit();
+
+// "mnemon-server 0.1.0 (commit abcdef, libtorch ..., gRPC ...)".
 // `libraries` names what the calling binary links, e.g. "gRPC 1.51.1".
 std::string VersionText(const std::string& binary, const std::string& libraries);
 
