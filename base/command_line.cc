@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/completion.h"
 #include "base/log.h"
 #include "base/nearest_name.h"
 
@@ -24,6 +25,7 @@ namespace mnemon {
 namespace {
 
 constexpr char kUsageUrl[] = "type.mnemon.dev/UsageError";
+constexpr char kBashCompletion[] = "bash-completion";
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
@@ -187,7 +189,8 @@ struct CommandLine::Impl {
 
   static void SetEnvironmentNames(CLI::App& app) {
     for (CLI::Option* option : app.get_options()) {
-      bool general = option == app.get_help_ptr() || option == app.get_version_ptr();
+      bool general = option == app.get_help_ptr() || option == app.get_version_ptr() ||
+                     option->check_lname(kBashCompletion);
       if (general || option->get_lnames().empty() || !option->get_envname().empty()) {
         continue;
       }
@@ -240,6 +243,10 @@ CommandLine::CommandLine(std::string binary, std::string summary,
   impl_->root.name(std::move(binary));
   impl_->root.description(std::move(summary));
   impl_->Prepare(impl_->root, std::move(examples));
+  impl_->root.add_flag_callback(
+      absl::StrCat("--", kBashCompletion),
+      [this] { throw CLI::CallForVersion(BashCompletion(impl_->root), 0); },
+      "Print a completion script for bash and exit");
 }
 
 CommandLine::~CommandLine() = default;

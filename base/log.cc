@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: MIT
 #include "base/log.h"
 
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "absl/strings/str_format.h"
+#include "base/strings.h"
+#include "base/throttle.h"
 #include "spdlog/logger.h"
 #include "spdlog/sinks/stdout_sinks.h"
 
 namespace mnemon {
 namespace {
+
+constexpr double kEventsPerSecond = 10;
+constexpr double kEventBurst = 50;
+constexpr size_t kMaxValue = 500;
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -37,6 +50,34 @@ spdlog::logger& Logger() {
   return *logger;
 }
 
+Throttle& LimitOf(std::string_view event) {
+  static std::mutex mutex;
+  // Never destroyed, as the logger. Bounded, because events are constants.
+  static auto* limits = new std::map<std::string, Throttle, std::less<>>;
+  std::lock_guard lock(mutex);
+  const auto found = limits->find(event);
+  if (found != limits->end()) return found->second;
+  return limits->try_emplace(std::string(event), kEventsPerSecond, kEventBurst)
+      .first->second;
+}
+
+bool IsPlain(unsigned char c) {
+  return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == ':' || c == '/';
+}
+
+void AppendValue(std::string_view value, std::string& line) {
+  if (!value.empty() && std::all_of(value.begin(), value.end(), IsPlain)) {
+    line.append(value.substr(0, kMaxValue));
+    return;
+  }
+  line += '"';
+  for (const char c : value.substr(0, kMaxValue)) {
+    if (c == '"' || c == '\\') line += '\\';
+    line += c;
+  }
+  line += value.size() > kMaxValue ? "...\"" : "\"";
+}
+
 }  // namespace
 
 std::string EscapeControls(std::string_view text) {
@@ -59,6 +100,21 @@ std::string EscapeControls(std::string_view text) {
 }
 
 void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
+
+void LogEvent(LogLevel level, std::string_view event,
+              const std::vector<LogField>& fields) {
+  if (!Logger().should_log(ToSpdlog(level))) return;
+  const std::optional<int64_t> suppressed =
+      LimitOf(event).Pass(std::chrono::steady_clock::now());
+  if (!suppressed) return;
+  std::string line = StrCat("event=", event);
+  for (const LogField& field : fields) {
+    line += StrCat(" ", field.key, "=");
+    AppendValue(field.value, line);
+  }
+  if (*suppressed > 0) line += StrCat(" suppressed=", *suppressed);
+  Log(level, line);
+}
 
 void Log(LogLevel level, std::string_view text) {
   spdlog::logger& logger = Logger();

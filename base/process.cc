@@ -5,12 +5,17 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -97,6 +102,29 @@ int SignalWaiter::WaitFor(int timeout_ms) {
     if (events == 0) return 0;
   }
 }
+
+void NotifyServiceManager(const std::string& state) {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address = {};
+  const size_t size = path == nullptr ? 0 : std::strlen(path);
+  if (size < 2 || size >= sizeof(address.sun_path)) return;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path, size);
+  // An abstract name starts with NUL, written as '@'.
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  const socklen_t length =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size);
+  // Without a listener there is nobody to tell of it either.
+  (void)sendto(fd, state.data(), state.size(), MSG_NOSIGNAL,
+               reinterpret_cast<const sockaddr*>(&address), length);
+  close(fd);
+}
+
+std::string Version() { return MNEMON_VERSION; }
+
+std::string Commit() { return MNEMON_COMMIT; }
 
 std::string VersionText(const std::string& binary, const std::string& libraries) {
   return binary + " " MNEMON_VERSION " (commit " MNEMON_COMMIT +

@@ -28,7 +28,15 @@ class SignalWaiter {
   int WaitFor(int timeout_ms);
 };
 
-// "mnemon-server 0.1.0 (commit abcdef, libtorch ..., gRPC ...)": filled by the build.
+// Tells the service manager that started this process, if any, e.g. "READY=1": the
+// protocol of sd_notify(3).
+void NotifyServiceManager(const std::string& state);
+
+// "0.1.0" and "abcdef": filled by the build.
+std::string Version();
+std::string Commit();
+
+// "mnemon-server 0.1.0 (commit abcdef, libtorch ..., gRPC ...)".
 // `libraries` names what the calling binary links, e.g. "gRPC 1.51.1".
 std::string VersionText(const std::string& binary, const std::string& libraries);
 

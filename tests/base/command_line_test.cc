@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include <cstdio>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,6 +37,7 @@ class CommandLineTest : public ::testing::Test {
     run.Add("--count", &count_, "How often");
     run.Add("--tokens", &tokens_, "How many");
     run.Add("--file", &file_, "What").Required();
+    run.Add("--mode", &mode_, "In which way").OneOf({"fast", "slow"});
     Command score =
         line.AddCommand("score", "Scores.", {}, [] { return absl::OkStatus(); });
     score.Add("--tokens", &token_file_, "A file");
@@ -58,6 +61,7 @@ class CommandLineTest : public ::testing::Test {
   }
 
   int count_ = 1;
+  std::string mode_ = "fast";
   int tokens_ = 0;
   std::string file_;
   std::string token_file_;
@@ -147,6 +151,37 @@ TEST_F(CommandLineTest, BinaryWithoutCommands) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   EXPECT_EQ(line.Run(3, argv.data()), 0);
+}
+
+// What bash offers behind `words`, the last of which is being typed.
+std::string Completed(const std::string& script, const std::string& words, int last) {
+  const std::string file = testing::TempDir() + "/completion.bash";
+  std::ofstream(file) << script;
+  const std::string command = "bash --norc -c 'source " + file + "; COMP_WORDS=(" +
+                              words + "); COMP_CWORD=" + std::to_string(last) +
+                              "; _tool; echo ${COMPREPLY[*]}'";
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string text;
+  for (int c; (c = fgetc(pipe)) != EOF;) text.push_back(static_cast<char>(c));
+  EXPECT_EQ(pclose(pipe), 0) << script;
+  return text;
+}
+
+TEST_F(CommandLineTest, CompletesInBash) {
+  const Outcome printed = Run({"--bash-completion"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  const std::string& script = printed.out;
+  EXPECT_EQ(Completed(script, "tool \"\"", 1),
+            "run score --help --version --bash-completion\n");
+  EXPECT_EQ(Completed(script, "tool r", 1), "run\n");
+  EXPECT_EQ(Completed(script, "tool run --", 2),
+            "--help --version --count --tokens --file --mode\n");
+  EXPECT_EQ(Completed(script, "tool score --t", 2), "--tokens\n");
+  EXPECT_EQ(Completed(script, "tool run --count 3 --fi", 4), "--file\n");
+  EXPECT_EQ(Completed(script, "tool run --mode \"\"", 3), "fast slow\n");
+  EXPECT_EQ(Completed(script, "tool run --mode s", 3), "slow\n");
+  EXPECT_EQ(Completed(script, "tool run --file /usr/bi", 3), "/usr/bin\n");
+  EXPECT_EQ(Completed(script, "tool run --verbose --m", 3), "--mode\n");
 }
 
 }  // namespace

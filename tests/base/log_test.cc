@@ -36,6 +36,33 @@ TEST(Log, LevelsBelowTheSetOneAreDropped) {
   EXPECT_THAT(lines, testing::HasSubstr("loud"));
 }
 
+TEST(LogEvent, QuotesWhatIsNotPlain) {
+  testing::internal::CaptureStderr();
+  LogEvent(LogLevel::kInfo, "quotes",
+           {{"a", "plain-1.0_x:/"},
+            {"b", "two words"},
+            {"c", ""},
+            {"d", "\"forged=1\\\nevent=x"}});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("info event=quotes a=plain-1.0_x:/ b=\"two words\" "
+                                 "c=\"\" d=\"\\\"forged=1\\\\\\x0aevent=x\"\n"));
+}
+
+TEST(LogEvent, CutsLongValues) {
+  testing::internal::CaptureStderr();
+  LogEvent(LogLevel::kInfo, "long", {{"a", std::string(1 << 20, ' ')}});
+  EXPECT_LT(testing::internal::GetCapturedStderr().size(), 600u);
+}
+
+TEST(LogEvent, IsBoundedPerEvent) {
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 100000; ++i) LogEvent(LogLevel::kInfo, "flood", {});
+  LogEvent(LogLevel::kInfo, "other", {});
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 500);
+  EXPECT_THAT(lines, testing::HasSubstr("event=other"));
+}
+
 TEST(EscapeControls, KeepsTextAndEscapesTerminalControls) {
   EXPECT_EQ(EscapeControls("h\xc3\xa9 \xe2\x82\xac"), "h\xc3\xa9 \xe2\x82\xac");
   EXPECT_EQ(EscapeControls(std::string("a\0b\x7f", 4)), "a\\x00b\\x7f");

@@ -2,11 +2,15 @@
 #include "base/process.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <limits>
+#include <string>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -56,6 +60,30 @@ TEST(Process, SignalWaiterReceivesBothSignalsWithOtherThreadsAround) {
   done = true;
   done.notify_all();
   bystander.join();
+}
+
+TEST(Process, TellsTheServiceManager) {
+  NotifyServiceManager("READY=1");  // nobody there
+  const std::string path = testing::TempDir() + "/notify" + std::to_string(getpid());
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  NotifyServiceManager("READY=1");
+  setenv("NOTIFY_SOCKET", (path + ".absent").c_str(), 1);
+  NotifyServiceManager("LOST=1");
+  setenv("NOTIFY_SOCKET", std::string(1000, 'x').c_str(), 1);
+  NotifyServiceManager("LOST=1");
+  unsetenv("NOTIFY_SOCKET");
+  char buffer[64];
+  const ssize_t got = recv(fd, buffer, sizeof(buffer), 0);
+  ASSERT_GT(got, 0);
+  EXPECT_EQ(std::string(buffer, static_cast<size_t>(got)), "READY=1");
+  EXPECT_EQ(recv(fd, buffer, sizeof(buffer), 0), -1);
+  close(fd);
+  unlink(path.c_str());
 }
 
 TEST(Process, VersionNamesCommitAndLibraries) {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "base/completion.h"
+
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace mnemon {
+namespace {
+
+// The branches of the script's three case statements. A command is written as its words
+// behind the binary's name, each with a space before it: " sessions list".
+struct Branches {
+  std::string commands;
+  std::string values;
+  std::string words;
+};
+
+// What may follow the flag, "a b" of a type written as "TEXT:{a,b}"; empty: anything.
+std::string Choices(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t open = type.find('{');
+  const size_t close = type.find('}', open);
+  if (open == std::string::npos || close == std::string::npos) return "";
+  return absl::StrReplaceAll(type.substr(open + 1, close - open - 1), {{",", " "}});
+}
+
+std::string Compgen(const std::string& kind) {
+  return absl::StrCat("mapfile -t COMPREPLY < <(compgen ", kind, " -- \"$cur\")");
+}
+
+void AddCommand(const CLI::App& app, const std::string& command, Branches& out) {
+  std::vector<std::string> words;
+  for (const CLI::App* sub :
+       app.get_subcommands([](const CLI::App*) { return true; })) {
+    words.push_back(sub->get_name());
+    const std::string name = absl::StrCat(command, " ", sub->get_name());
+    absl::StrAppend(&out.commands, "      '", name, "') command='", name, "' ;;\n");
+    AddCommand(*sub, name, out);
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    std::vector<std::string> patterns;
+    for (const std::string& flag : option->get_lnames()) {
+      words.push_back("--" + flag);
+      patterns.push_back(absl::StrCat("'", command, " --", flag, "'"));
+    }
+    if (patterns.empty() || option->get_items_expected_max() == 0) continue;
+    const std::string choices = Choices(*option);
+    absl::StrAppend(&out.values, "    ", absl::StrJoin(patterns, " | "), ")\n      ",
+                    Compgen(choices.empty() ? "-f" : "-W '" + choices + "'"),
+                    "\n      return\n      ;;\n");
+  }
+  absl::StrAppend(&out.words, "    '", command, "') words='", absl::StrJoin(words, " "),
+                  "' ;;\n");
+}
+
+}  // namespace
+
+std::string BashCompletion(const CLI::App& root) {
+  Branches branches;
+  AddCommand(root, "", branches);
+  const std::string function = "_" + absl::StrReplaceAll(root.get_name(), {{"-", "_"}});
+  std::string script = absl::StrCat(
+      "# Completes ", root.get_name(), " in bash. Written by: ", root.get_name(),
+      " --bash-completion\n", function, "() {\n",
+      "  local cur=${COMP_WORDS[COMP_CWORD]} command='' words='' i\n");
+  if (!branches.commands.empty()) {
+    absl::StrAppend(&script, "  for ((i = 1; i < COMP_CWORD; i++)); do\n",
+                    "    case \"$command ${COMP_WORDS[i]}\" in\n", branches.commands,
+                    "    esac\n  done\n");
+  }
+  absl::StrAppend(&script, "  case \"$command ${COMP_WORDS[COMP_CWORD - 1]}\" in\n",
+                  branches.values, "  esac\n  case $command in\n", branches.words,
+                  "  esac\n  ", Compgen("-W \"$words\""), "\n}\n",
+                  "complete -o bashdefault -o default -F ", function, " ",
+                  root.get_name(), "\n");
+  return script;
+}
+
+}  // namespace mnemon
