@@ -2,10 +2,12 @@
 #include "server/rpc/server.h"
 
 #include <climits>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
@@ -49,11 +51,23 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
+// Of this server alone; gRPC's own switch is one for the process.
+class Reflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(
+      std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->push_back(
+        std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
+  }
+};
+
 class GrpcServer final : public RpcServer {
  public:
-  explicit GrpcServer(Engine& engine) {
-    services_.push_back(MakeGenerationService(engine, calls_));
-    services_.push_back(MakeSessionsService(engine));
+  GrpcServer(Engine& engine, const RpcOptions& options)
+      : rate_(options.max_calls_per_second, mnemon::Clock::Real()) {
+    services_.push_back(MakeGenerationService(engine, calls_, rate_));
+    services_.push_back(MakeSessionsService(engine, rate_));
     services_.push_back(MakeModelsService(engine));
     services_.push_back(MakeAdminService());
   }
@@ -69,6 +83,7 @@ class GrpcServer final : public RpcServer {
     SetChannelArguments(options, builder);
     builder.AddListeningPort(address.Text(), grpc::InsecureServerCredentials(), &port_);
     for (const auto& service : services_) builder.RegisterService(service.get());
+    if (options.reflection) builder.SetOption(std::make_unique<Reflection>());
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
       return MakeError(absl::StatusCode::kUnavailable,
@@ -101,6 +116,7 @@ class GrpcServer final : public RpcServer {
 
  private:
   OpenCalls calls_;
+  RateLimit rate_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -116,6 +132,11 @@ absl::Status CheckOptions(const RpcOptions& options) {
   if (options.max_message_bytes < 1 || options.max_message_bytes > INT_MAX) {
     return InvalidField("max_message_bytes", "max_message_bytes must be 1 .. 2^31 - 1");
   }
+  if (!std::isfinite(options.max_calls_per_second) ||
+      options.max_calls_per_second < 0) {
+    return InvalidField("max_calls_per_second",
+                        "max_calls_per_second must be finite and >= 0");
+  }
   return absl::OkStatus();
 }
 
@@ -126,7 +147,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine,
   MNEMON_RETURN_IF_ERROR(CheckOptions(options));
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress(options.listen));
   InstallLibraryLogs();
-  auto server = std::make_unique<GrpcServer>(engine);
+  auto server = std::make_unique<GrpcServer>(engine, options);
   MNEMON_RETURN_IF_ERROR(server->Listen(address, options));
   server->SetReady(true);
   return server;

@@ -190,6 +190,24 @@ TEST_P(EngineScore, CancellingACommitKeepsItsParts) {
             ToyContinuation(GetParam(), text, 30, AskedSampling()));
 }
 
+// A step that throws damages the states of all that took part.
+TEST_P(EngineScore, AFailingNeighbourChangesNothing) {
+  // Few tokens per step, so that the stream is not full when the neighbour joins.
+  ToyServer small{GetParam(), {.step_tokens = 16}};
+  small.decoder.Allow(0);
+  const std::vector<int32_t> text = Tokens(150, 5);
+  Scorer scorer(*small.engine, {});
+  ASSERT_TRUE(scorer.call().append(text).ok());
+  small.decoder.AwaitHeld();
+  Reader bad(*small.engine, Ask({1, ToyDecoder::kThrowing}, 5));
+  small.decoder.AllowAll();
+  EXPECT_EQ(bad.Finish().status.code(), absl::StatusCode::kInternal);
+  const Judgement got = scorer.Finish();
+  ASSERT_TRUE(got.status.ok()) << got.status;
+  EXPECT_EQ(got.tokens, Slow(GetParam(), text, 1, {}));
+  EXPECT_EQ(small.decoder.largest_step(), 2u);
+}
+
 INSTANTIATE_TEST_SUITE_P(States, EngineScore, testing::ValuesIn(kToyStates),
                          [](const auto& info) { return ToyName(info.param); });
 
