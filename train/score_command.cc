@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
@@ -21,6 +19,7 @@
 #include "model/registry.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
+#include "train/row_feed.h"
 
 namespace mnemon {
 namespace {
@@ -114,66 +113,33 @@ absl::StatusOr<ScoreInput> ReadInput(const Safetensors& file, const ModelConfig&
   return input;
 }
 
-absl::Status ScoreSequence(const Model& model, ScoreInput& input, at::Tensor& logits) {
-  const at::NoGradGuard no_grad;
+absl::Status Score(RowFeed& feed, ScoreInput& input, at::Tensor& logits) {
   const at::Tensor tokens =
       at::from_blob(input.tokens.data(), {input.batch, input.length}, at::kLong);
-  Carry carry;
-  int64_t at = 0;
-  for (const int64_t count : input.calls) {
-    MNEMON_ASSIGN_OR_RETURN(ForwardResult result,
-                            model.Forward(tokens.slice(1, at, at + count).contiguous(),
-                                          carry, {.mask = input.mask}));
-    logits.slice(1, at, at + count).copy_(result.logits);
-    carry = std::move(result.carry);
-    at += count;
-  }
-  return absl::OkStatus();
-}
-
-// Rows first .. first+slots.size()-1 of the batch, one session each, side by side.
-absl::Status StepRows(Decoder& decoder, StateArena& arena, const ScoreInput& input,
-                      int64_t first, const std::vector<int32_t>& slots,
-                      at::Tensor& logits) {
-  const std::vector<int32_t> tokens(input.tokens.begin(), input.tokens.end());
-  const int64_t rows = static_cast<int64_t>(slots.size());
-  int64_t at = 0;
-  for (const int64_t count : input.calls) {
-    std::vector<Segment> segments;
-    for (int64_t row = 0; row < rows; ++row) {
-      const int32_t* begin = tokens.data() + (first + row) * input.length + at;
-      segments.push_back({.slot = slots[static_cast<size_t>(row)],
-                          .position = at,
-                          .tokens = {begin, static_cast<size_t>(count)},
-                          .logits = LogitsMode::kAll});
+  const int64_t side_by_side = std::min(input.batch, feed.most_rows());
+  for (int64_t first = 0; first < input.batch; first += side_by_side) {
+    const int64_t rows = std::min(side_by_side, input.batch - first);
+    MNEMON_RETURN_IF_ERROR(feed.Restart(rows));
+    int64_t at = 0;
+    for (const int64_t count : input.calls) {
+      const auto piece = [&](const at::Tensor& all) {
+        return all.narrow(0, first, rows).narrow(1, at, count);
+      };
+      MNEMON_ASSIGN_OR_RETURN(const at::Tensor found,
+                              feed.Feed(piece(tokens).contiguous()));
+      piece(logits).copy_(found);
+      at += count;
     }
-    const at::Tensor chunk = at::empty({rows, count, logits.size(2)}, at::kFloat);
-    MNEMON_RETURN_IF_ERROR(decoder.Step(segments, arena, chunk.data_ptr<float>()));
-    logits.slice(0, first, first + rows).slice(1, at, at + count).copy_(chunk);
-    at += count;
-    for (const int32_t slot : slots) arena.SetFloor(slot, at);
   }
   return absl::OkStatus();
 }
 
-absl::Status ScoreSteps(const Model& model, const ScoreInput& input,
-                        at::Tensor& logits) {
+absl::StatusOr<std::unique_ptr<RowFeed>> MakeFeed(const Model& model,
+                                                  const ScoreInput& input,
+                                                  const std::string& form) {
   constexpr int64_t kSessions = 16;
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder, MakeDecoder(model));
-  const int64_t sessions = std::min(input.batch, kSessions);
-  MNEMON_ASSIGN_OR_RETURN(
-      const std::unique_ptr<StateArena> arena,
-      StateArena::Create(decoder->spec(), {.slots = static_cast<int32_t>(sessions)}));
-  for (int64_t first = 0; first < input.batch; first += sessions) {
-    std::vector<int32_t> slots;
-    for (int64_t row = first; row < std::min(input.batch, first + sessions); ++row) {
-      MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena->Acquire());
-      slots.push_back(slot);
-    }
-    MNEMON_RETURN_IF_ERROR(StepRows(*decoder, *arena, input, first, slots, logits));
-    for (const int32_t slot : slots) arena->Release(slot);
-  }
-  return absl::OkStatus();
+  if (form == "step") return MakeStepFeed(model, std::min(input.batch, kSessions));
+  return MakeSequenceFeed(model, input.mask);
 }
 
 absl::Status CheckOutputFits(const ScoreInput& input, int64_t vocab) {
@@ -210,9 +176,9 @@ absl::Status RunScore(const ScoreFlags& flags) {
 
   at::Tensor logits =
       at::empty({input->batch, input->length, loaded.config.vocab}, at::kFloat);
-  MNEMON_RETURN_IF_ERROR(flags.form == "step"
-                             ? ScoreSteps(*loaded.model, *input, logits)
-                             : ScoreSequence(*loaded.model, *input, logits));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<RowFeed> feed,
+                          MakeFeed(*loaded.model, *input, flags.form));
+  MNEMON_RETURN_IF_ERROR(Score(*feed, *input, logits));
   const TensorToWrite tensor = {
       "logits",
       DType::kF32,
@@ -241,8 +207,7 @@ void AddScoreCommand(CommandLine& line) {
            "Safetensors file with `tokens` int64 [B, T]; for transformer_xl in "
            "sequence form also `segments` int64 [S], the lengths of its calls; for "
            "encoder also `mask`, [T, T], [B, T, T] or [B, H, T, T]: integers, non-zero "
-           "= "
-           "takes part, or floats, added to the scores")
+           "= takes part, or floats, added to the scores")
       .Required();
   command
       .Add("--out", &flags->out,
