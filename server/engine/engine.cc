@@ -42,7 +42,13 @@ class ThreadedEngine final : public Engine {
   }
   absl::StatusOr<std::shared_ptr<TokenStream>> Generate(
       const GenerateRequest& request, std::function<void()> on_ready) override {
-    return core_->Generate(request, std::move(on_ready));
+    auto stream = core_->Generate(request, std::move(on_ready));
+    if (!stream.ok()) NoteRefused(request, stream.status());
+    return stream;
+  }
+  void NoteRefused(const GenerateRequest& request,
+                   const absl::Status& status) override {
+    core_->TellRefused(request, status);
   }
   void Drain() override { core_->Drain(); }
   bool WaitIdle(std::chrono::milliseconds timeout) override {
@@ -115,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
     }
     MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
                             MakeArena(model, options));
-    lanes.push_back(std::make_unique<Lane>(model, std::move(arena)));
+    lanes.push_back(std::make_unique<Lane>(lanes.size(), model, std::move(arena)));
   }
   auto core = std::make_shared<EngineCore>(std::move(lanes), options);
   try {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,17 @@ namespace mnemon {
 
 // One model with its sessions' memory.
 struct Lane {
-  Lane(const EngineModel& model, std::unique_ptr<StateArena> arena);
+  Lane(size_t index, const EngineModel& model, std::unique_ptr<StateArena> arena);
+
+  // The engine's mutex is held.
+  ModelStats StatsLocked() const;
 
   // Constant after creation.
+  const size_t index;  // among the lanes
   const EngineModel model;
-  const int64_t vocab;    // V
-  const int64_t context;  // tokens a session can feed
+  const int64_t vocab;           // V
+  const int64_t context;         // tokens a session can feed
+  const int64_t capacity_bytes;  // of all states
 
   // Guarded by EngineCore::mutex_.
   int32_t places = 0;     // held by sessions and stateless calls
@@ -68,6 +74,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   absl::Status DeleteSession(const std::string& id);
   absl::StatusOr<std::shared_ptr<TokenStream>> Generate(const GenerateRequest& request,
                                                         std::function<void()> on_ready);
+  // Tells the observer, if any.
+  void TellRefused(const GenerateRequest& request, const absl::Status& status);
   void Drain();
   bool WaitIdle(std::chrono::milliseconds timeout);
   EngineStats Stats();
@@ -103,6 +111,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   bool AwaitWork(bool more);
   // One step of one model; whether it did anything.
   bool Round(Lane& lane);
+  void RunStep(Lane& lane, std::span<Feed> feeds);
   void CollectLocked(Lane& lane);
   void AdmitLocked(Lane& lane);
   // From starting to running, in which whatever ends a call looks for it.
@@ -135,6 +144,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   int64_t steps_ = 0;
   int64_t tokens_fed_ = 0;
   int64_t tokens_generated_ = 0;
+  int64_t sessions_created_ = 0;
+  int64_t sessions_expired_ = 0;
 
   Outbox out_;  // owned by the engine thread
 };

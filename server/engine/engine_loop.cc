@@ -21,6 +21,13 @@ int64_t ContextOf(const EngineModel& model) {
   return std::min(state, model.facts.context_limit.value_or(state));
 }
 
+int64_t CapacityOf(const StateArena& arena) {
+  const StateSpec& spec = arena.spec();
+  const int64_t block_bytes = static_cast<int64_t>(sizeof(float)) *
+                              spec.row_elements() * StepBudget{}.block_positions;
+  return arena.slots() * spec.bytes_at(0) + arena.blocks() * block_bytes;
+}
+
 absl::Status NoFreeBlocks() {
   return MakeError(
       absl::StatusCode::kResourceExhausted,
@@ -30,12 +37,30 @@ absl::Status NoFreeBlocks() {
 
 }  // namespace
 
-Lane::Lane(const EngineModel& served, std::unique_ptr<StateArena> its_arena)
-    : model(served),
+Lane::Lane(size_t its_index, const EngineModel& served,
+           std::unique_ptr<StateArena> its_arena)
+    : index(its_index),
+      model(served),
       vocab(served.decoder->config().vocab),
       context(ContextOf(served)),
+      capacity_bytes(CapacityOf(*its_arena)),
       arena(std::move(its_arena)),
       stepper(*served.decoder, *arena) {}
+
+ModelStats Lane::StatsLocked() const {
+  const auto named = [](const std::vector<std::shared_ptr<Call>>& calls) {
+    return std::count_if(calls.begin(), calls.end(),
+                         [](const auto& call) { return !call->stateless(); });
+  };
+  return {.model = model.facts.name,
+          .architecture = model.facts.architecture,
+          .running = static_cast<int64_t>(starting.size() + running.size()),
+          .waiting = static_cast<int64_t>(queue.size()),
+          .sessions_queued = named(starting),
+          .sessions_running = named(running) + named(delivering),
+          .state_bytes = state_bytes,
+          .state_capacity_bytes = capacity_bytes};
+}
 
 void EngineCore::Run() {
   bool more = false;
@@ -46,7 +71,7 @@ void EngineCore::Run() {
         more |= Round(*lane);
       } catch (const std::exception& e) {
         // Memory ran out in the bookkeeping: these calls end, the engine lives.
-        LogError(StrCat("engine round failed: ", e.what()));
+        LogEvent(LogLevel::kError, "engine_round_failed", {{"error", e.what()}});
         EndAll(*lane, MakeError(absl::StatusCode::kResourceExhausted,
                                 "the engine ran out of resources",
                                 {.reason = "OUT_OF_MEMORY"}));
@@ -98,8 +123,8 @@ bool EngineCore::Round(Lane& lane) {
       [](const Feed& feed) { return feed.position >= feed.call->alone_until; });
   const std::span feeds(lane.feeds);
   const size_t count = together - lane.feeds.begin();
-  if (count > 0) lane.stepper.Run(feeds.first(count));
-  for (size_t i = count; i < feeds.size(); ++i) lane.stepper.Run(feeds.subspan(i, 1));
+  if (count > 0) RunStep(lane, feeds.first(count));
+  for (size_t i = count; i < feeds.size(); ++i) RunStep(lane, feeds.subspan(i, 1));
   {
     Lock lock(mutex_);
     steps_ += static_cast<int64_t>(feeds.size() - count + (count > 0));
@@ -107,6 +132,14 @@ bool EngineCore::Round(Lane& lane) {
   }
   out_.Send();
   return true;
+}
+
+void EngineCore::RunStep(Lane& lane, std::span<Feed> feeds) {
+  if (!options_.observer) return lane.stepper.Run(feeds);
+  const auto start = options_.clock->Now();
+  lane.stepper.Run(feeds);
+  options_.observer->OnStep(lane.index, static_cast<int64_t>(feeds.size()),
+                            options_.clock->Now() - start);
 }
 
 void EngineCore::CollectLocked(Lane& lane) {
@@ -178,9 +211,10 @@ absl::Status EngineCore::AdmitCallLocked(Lane& lane,
                          call->prompt.end());
   call->prompt = {};
   call->prompt_end = before + prompt;
-  out_.Start(
-      call->stream,
-      {.first_index = before, .prompt_tokens = prompt, .seed = call->sampling.seed});
+  out_.Start(call->stream, {.first_index = before,
+                            .prompt_tokens = prompt,
+                            .seed = call->sampling.seed,
+                            .resumed_tokens = session.state.fed(*lane.arena)});
   return absl::OkStatus();
 }
 

@@ -39,6 +39,7 @@ struct StartFacts {
   int64_t first_index = 0;  // absolute index of the first prompt token of this call
   int64_t prompt_tokens = 0;
   uint64_t seed = 0;
+  int64_t resumed_tokens = 0;  // of the history, in the state and not fed again
 };
 
 // Facts known at the end: go out with the last message.

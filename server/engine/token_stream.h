@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "model/text/detokenizer.h"
 #include "model/text/tokenizer.h"
+#include "server/engine/call_meter.h"
 #include "server/engine/request.h"
 
 namespace mnemon {
@@ -42,8 +43,9 @@ class TokenStream {
   // had nothing; it must not block. `on_space` likewise when room appears or the
   // consumer takes the end or cancels, always from within Take or Cancel. Either may
   // still run when the other side is gone: capture what it needs by shared ownership.
+  // `meter` hears of everything that the engine puts in.
   TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
-              std::function<void()> on_space);
+              std::function<void()> on_space, CallMeter meter = {});
 
   // Consumer side.
   // Takes all that waits; empty and not finished when there is no token and no end yet
@@ -70,6 +72,7 @@ class TokenStream {
   const Tokenizer* const tokenizer_;
   const std::function<void()> on_ready_;
   const std::function<void()> on_space_;
+  CallMeter meter_;  // of the engine side, but for what is safe for concurrent use
   mutable std::mutex mutex_;
   Utf8Stream utf8_;        // owned by the consumer
   TokenChunk waiting_;     // guarded by mutex_, as everything below
@@ -77,6 +80,7 @@ class TokenStream {
   bool cancelled_ = false;
   bool done_ = false;  // the finished chunk was taken
   int64_t delivered_ = 0;
+  std::optional<CallMeter::Time> full_since_;
 };
 
 }  // namespace mnemon

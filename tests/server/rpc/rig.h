@@ -37,6 +37,7 @@ struct RigOptions {
   bool tokenizer = true;
   std::vector<std::string> models = {"toy"};
   Engine::Options engine;
+  CallWatch watch;
 };
 
 // Members in the order of their lifetimes.
@@ -65,7 +66,8 @@ class Rig {
     auto made = Engine::Create(std::move(models), options.engine);
     EXPECT_TRUE(made.ok()) << made.status();
     engine = *std::move(made);
-    auto started = RpcServer::Start(*engine, {.listen = "127.0.0.1:0"});
+    auto started =
+        RpcServer::Start(*engine, {.listen = "127.0.0.1:0", .watch = options.watch});
     EXPECT_TRUE(started.ok()) << started.status();
     server = *std::move(started);
     client = NewClient();
