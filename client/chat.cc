@@ -16,7 +16,9 @@ constexpr char kSeveralLines[] = "\"\"\"";
 constexpr char kHelp[] =
     "A line is fed to the model as it is typed; several lines go between \"\"\" and "
     "\"\"\".\n"
-    "/set NAME VALUE   temperature, top_k, top_p, seed, max_tokens; VALUE - = default\n"
+    "/set NAME VALUE   temperature, top_k, top_p, min_p, typical_p, seed, max_tokens,\n"
+    "                  repetition_penalty, frequency_penalty, presence_penalty,\n"
+    "                  penalty_window; VALUE - = default\n"
     "/show             settings and session\n"
     "/clear            forget everything: a new session\n"
     "/bye              end; so does Ctrl-D. Ctrl-C stops an answer\n";

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/status_macros.h"
 #include "client/chat.h"
 #include "client/commands.h"
 #include "client/interrupts.h"
@@ -16,12 +17,14 @@ namespace {
 struct ChatFlags {
   ClientOptions client;
   ChatOptions chat;
+  SamplingFlags sampling;
 };
 
 absl::Status Run(ChatFlags& flags) {
+  MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.chat.generate));
   Interrupts interrupts;
   std::unique_ptr<Client> client = Client::Connect(flags.client);
-  interrupts.SetAction([&] { client->CancelGenerate(); });
+  interrupts.SetAction([&] { client->CancelStreams(); });
   LineReader lines(STDIN_FILENO, interrupts.terminated_fd());
   flags.chat.terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
   const ChatPorts ports{
@@ -57,7 +60,7 @@ void AddChatCommand(CommandLine& line) {
   command.Add("--session", &flags->chat.session,
               "Session to continue, or to create; it is kept");
   command.Add("--keep", &flags->chat.keep, "Keep the new session at the end");
-  AddSamplingFlags(command, flags->chat.generate);
+  AddSamplingFlags(command, flags->chat.generate, flags->sampling);
 }
 
 }  // namespace mnemon::client

@@ -24,6 +24,12 @@ void VisitSettings(Options& options, Visitor&& visit) {
   visit("temperature", options.temperature);
   visit("top_k", options.top_k);
   visit("top_p", options.top_p);
+  visit("min_p", options.min_p);
+  visit("typical_p", options.typical_p);
+  visit("repetition_penalty", options.repetition_penalty);
+  visit("frequency_penalty", options.frequency_penalty);
+  visit("presence_penalty", options.presence_penalty);
+  visit("penalty_window", options.penalty_window);
   visit("seed", options.seed);
   visit("max_tokens", options.max_tokens);
 }
@@ -69,7 +75,7 @@ absl::Status ApplySetting(std::string_view text, GenerateOptions& options) {
 std::string DescribeSettings(const GenerateOptions& options) {
   std::string text;
   VisitSettings(options, [&](const std::string& key, const auto& setting) {
-    text += StrCat(key, std::string(12 - key.size(), ' '),
+    text += StrCat(key, std::string(20 - key.size(), ' '),
                    setting ? StrCat(*setting) : "default", "\n");
   });
   return text;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "client/client.h"
 
-#include <bit>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include <grpcpp/grpcpp.h>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "client/messages.h"
 #include "client/status.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "mnemon/v1/generation.grpc.pb.h"
@@ -35,18 +37,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
                                    arguments);
 }
 
-// People write "a", resources are called "sessions/a".
-std::string Resource(std::string_view prefix, const std::string& id) {
-  if (id.empty() || id.compare(0, prefix.size(), prefix) == 0) return id;
-  return StrCat(prefix, id);
-}
-std::string SessionResource(const std::string& id) { return Resource("sessions/", id); }
-std::string ModelResource(const std::string& name) { return Resource("models/", name); }
-
-std::string LastPart(const std::string& resource) {
-  return resource.substr(resource.find('/') + 1);
-}
-
 SessionSummary Summary(const v1::Session& session) {
   return {.id = LastPart(session.name()),
           .model = LastPart(session.model()),
@@ -64,41 +54,6 @@ ModelSummary Summary(const v1::Model& model) {
                        .parameters = model.parameter_count()};
   if (model.has_context_limit()) summary.context_limit = model.context_limit();
   return summary;
-}
-
-v1::GenerateRequest ToMessage(const GenerateOptions& options) {
-  v1::GenerateRequest request;
-  request.set_session(SessionResource(options.session));
-  request.set_model(ModelResource(options.model));
-  if (!options.tokens.empty()) {
-    request.mutable_prompt()->mutable_tokens()->mutable_ids()->Add(
-        options.tokens.begin(), options.tokens.end());
-  } else if (!options.text.empty()) {
-    request.mutable_prompt()->set_text(options.text);
-  }
-  v1::Sampling& sampling = *request.mutable_sampling();
-  if (options.temperature) sampling.set_temperature(*options.temperature);
-  if (options.top_k) sampling.set_top_k(*options.top_k);
-  if (options.top_p) sampling.set_top_p(*options.top_p);
-  if (options.seed) sampling.set_seed(std::bit_cast<int64_t>(*options.seed));
-  v1::Stopping& stopping = *request.mutable_stopping();
-  if (options.max_tokens) stopping.set_max_tokens(*options.max_tokens);
-  stopping.mutable_stop_token_ids()->Add(options.stop_tokens.begin(),
-                                         options.stop_tokens.end());
-  return request;
-}
-
-// Puts the facts of one message into `result`; true when it was the last one.
-bool TakeFacts(const v1::GenerateResponse& message, GenerateResult& result) {
-  if (message.has_prompt()) {
-    result.seed = std::bit_cast<uint64_t>(message.prompt().seed());
-    result.prompt_tokens = message.prompt().token_count();
-  }
-  if (!message.has_finish()) return false;
-  result.finish_reason =
-      v1::FinishFacts::FinishReason_Name(message.finish().finish_reason());
-  result.generated_tokens = message.finish().generated_token_count();
-  return true;
 }
 
 class GrpcClient final : public Client {
@@ -131,9 +86,7 @@ class GrpcClient final : public Client {
       if (result.time_to_first_token.count() == 0) {
         result.time_to_first_token = SteadyClock::now() - begin;
       }
-      wanted = on_chunk({.text = message.text(),
-                         .tokens = {message.tokens().begin(), message.tokens().end()},
-                         .first_index = message.first_index()});
+      wanted = on_chunk(FromMessage(message));
       if (!wanted) context.TryCancel();
     }
     const absl::Status status = FromServer(reader->Finish());
@@ -145,9 +98,67 @@ class GrpcClient final : public Client {
     return result;
   }
 
-  void CancelGenerate() override {
+  absl::StatusOr<ScoreResult> Score(
+      const ScoreOptions& options,
+      const std::function<bool(const std::vector<TokenLogprobs>&)>& on_tokens)
+      override {
+    if (!options.text.empty() && !options.tokens.empty()) return TextAndTokens();
+    MNEMON_RETURN_IF_ERROR(Reach());
+    grpc::ClientContext context;
+    const Registration registration(*this, context);
+    auto stream = generation_->Score(&context);
+    // The server answers a part before it reads the next one, so somebody has to read
+    // while parts are sent.
+    std::thread writer([&] {
+      bool open = true;
+      ForEachScoreMessage(options, [&](const v1::ScoreRequest& message) {
+        return open = stream->Write(message);
+      });
+      if (open) stream->WritesDone();
+    });
+    std::optional<ScoreResult> result;
+    bool wanted = true;
+    v1::ScoreResponse message;
+    while (stream->Read(&message)) {
+      if (!wanted) continue;
+      if (message.has_summary()) result = FromMessage(message.summary());
+      std::vector<TokenLogprobs> tokens;
+      for (const v1::TokenLogprobs& one : message.logprobs()) {
+        tokens.push_back(FromMessage(one));
+      }
+      if (tokens.empty()) continue;
+      wanted = on_tokens(tokens);
+      if (!wanted) context.TryCancel();
+    }
+    writer.join();
+    const absl::Status status = FromServer(stream->Finish());
+    if (!wanted) return absl::CancelledError("cancelled");
+    MNEMON_RETURN_IF_ERROR(status);
+    if (!result) return absl::DataLossError("the stream ended without its last facts");
+    return *result;
+  }
+
+  absl::StatusOr<std::vector<int32_t>> Tokenize(const std::string& model,
+                                                const std::string& text) override {
+    v1::TokenizeRequest request;
+    request.set_model(ModelResource(model));
+    request.set_text(text);
+    v1::TokenizeResponse response;
+    MNEMON_RETURN_IF_ERROR(
+        Call(*generation_, &v1::Generation::Stub::Tokenize, request, response));
+    return std::vector<int32_t>(response.tokens().begin(), response.tokens().end());
+  }
+
+  absl::StatusOr<PredictResult> Predict(const PredictOptions& options) override {
+    v1::PredictResponse response;
+    MNEMON_RETURN_IF_ERROR(Call(*generation_, &v1::Generation::Stub::Predict,
+                                ToMessage(options), response));
+    return FromMessage(response);
+  }
+
+  void CancelStreams() override {
     std::lock_guard lock(mutex_);
-    for (grpc::ClientContext* context : generating_) context->TryCancel();
+    for (grpc::ClientContext* context : streams_) context->TryCancel();
   }
 
   absl::StatusOr<SessionSummary> CreateSession(const std::string& id,
@@ -217,17 +228,17 @@ class GrpcClient final : public Client {
   }
 
  private:
-  // Makes a running call known to CancelGenerate.
+  // Makes a running call known to CancelStreams.
   class Registration {
    public:
     Registration(GrpcClient& client, grpc::ClientContext& context)
         : client_(client), context_(context) {
       std::lock_guard lock(client_.mutex_);
-      client_.generating_.insert(&context_);
+      client_.streams_.insert(&context_);
     }
     ~Registration() {
       std::lock_guard lock(client_.mutex_);
-      client_.generating_.erase(&context_);
+      client_.streams_.erase(&context_);
     }
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
@@ -237,9 +248,13 @@ class GrpcClient final : public Client {
     grpc::ClientContext& context_;
   };
 
+  static absl::Status TextAndTokens() {
+    return InvalidField("prompt", "a prompt is text or tokens, not both");
+  }
+
   static absl::Status CheckPrompt(const GenerateOptions& options) {
     if (options.text.empty() || options.tokens.empty()) return absl::OkStatus();
-    return InvalidField("prompt", "a prompt is text or tokens, not both");
+    return TextAndTokens();
   }
 
   // Waits for the connection, but not for one that has failed: the call tells why.
@@ -284,7 +299,7 @@ class GrpcClient final : public Client {
   const std::unique_ptr<v1::Models::Stub> models_;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
   std::mutex mutex_;
-  std::set<grpc::ClientContext*> generating_;  // guarded by mutex_
+  std::set<grpc::ClientContext*> streams_;  // guarded by mutex_
 };
 
 }  // namespace

@@ -18,8 +18,20 @@ namespace mnemon::client {
 struct ClientOptions {
   std::string server = "127.0.0.1:50051";
   std::chrono::milliseconds connect_timeout{5000};
-  // For every call but Generate.
+  // For every call but Generate and Score.
   std::chrono::milliseconds call_timeout{30000};
+};
+
+struct TokenBias {
+  int32_t token = 0;
+  float bias = 0;  // finite, or -infinity
+};
+
+// Log-probabilities of tokens, and of candidates beside them.
+struct LogprobOptions {
+  bool wanted = false;
+  int32_t most_likely = 0;   // so many most likely tokens, and
+  std::vector<int32_t> ids;  // these
 };
 
 struct GenerateOptions {
@@ -31,8 +43,30 @@ struct GenerateOptions {
   std::optional<double> temperature;
   std::optional<int32_t> top_k;
   std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> typical_p;
+  std::optional<double> repetition_penalty;
+  std::optional<double> frequency_penalty;
+  std::optional<double> presence_penalty;
+  std::optional<int32_t> penalty_window;
+  std::vector<TokenBias> logit_bias;
   std::optional<uint64_t> seed;
   std::vector<int32_t> stop_tokens;
+  std::vector<std::string> stop_strings;
+  std::optional<std::chrono::milliseconds> time_limit;
+  LogprobOptions logprobs;
+};
+
+struct TokenCandidate {
+  int32_t token = 0;
+  float logprob = 0;  // natural logarithm
+};
+
+struct TokenLogprobs {
+  int64_t index = 0;  // absolute in the session
+  int32_t token = 0;
+  float logprob = 0;  // natural logarithm
+  std::vector<TokenCandidate> candidates;
 };
 
 // One message of a stream.
@@ -40,15 +74,55 @@ struct GenerateChunk {
   std::string text;
   std::vector<int32_t> tokens;
   int64_t first_index = 0;
+  std::vector<TokenLogprobs> logprobs;  // one per token, where wanted
 };
 
 struct GenerateResult {
   std::string finish_reason;  // as in the proto, without prefix: "MAX_TOKENS"
+  std::string stop_string;    // the one that ended it
   uint64_t seed = 0;
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
   std::chrono::nanoseconds time_to_first_token{};
   std::chrono::nanoseconds total_time{};
+};
+
+struct ScoreOptions {
+  std::string model;    // may be empty when the server has one
+  std::string session;  // empty: a fresh state
+  bool commit = false;  // the text joins the session's history; else it stays as it was
+  int32_t most_likely = 0;   // so many most likely tokens beside each, and
+  std::vector<int32_t> ids;  // these
+  std::string text;          // what is judged, of any length; or
+  std::vector<int32_t> tokens;
+};
+
+struct ScoreResult {
+  int64_t tokens = 0;      // that were judged
+  double logprob_sum = 0;  // natural logarithm
+};
+
+enum class PredictMask { kConfig, kNone, kCausal, kExplicit };
+enum class PredictMaps { kNone, kUsed, kNotebook };
+
+// One pass of an encoder over B sequences of one length T.
+struct PredictOptions {
+  std::string model;  // may be empty when the server has one
+  std::vector<std::vector<int32_t>> sequences;
+  PredictMask mask = PredictMask::kConfig;
+  // For kExplicit: [T, T] or [B, T, T], row-major; non-zero = takes part.
+  std::vector<uint8_t> explicit_mask;
+  PredictMaps maps = PredictMaps::kNone;
+};
+
+struct FloatArray {
+  std::vector<int64_t> shape;
+  std::vector<float> values;  // row-major
+};
+
+struct PredictResult {
+  FloatArray logits;             // [B, T, V]
+  std::vector<FloatArray> maps;  // per layer [B, H, T, T]
 };
 
 struct SessionSummary {
@@ -70,7 +144,8 @@ struct ModelSummary {
 };
 
 // Safe for concurrent use. Errors are the server's statuses with their typed payload
-// (base/error.h), decoded from the standard details.
+// (base/error.h), decoded from the standard details; metadata "resource" is what
+// ResourceInfo or PreconditionFailure is about.
 class Client {
  public:
   static std::unique_ptr<Client> Connect(const ClientOptions& options);
@@ -83,8 +158,16 @@ class Client {
   virtual absl::StatusOr<GenerateResult> Generate(
       const GenerateOptions& options,
       const std::function<bool(const GenerateChunk&)>& on_chunk) = 0;
-  // Ends the Generate calls that run now with CANCELLED; from any thread.
-  virtual void CancelGenerate() = 0;
+  // Likewise: sends the text in parts and hands over the judgements as they come.
+  virtual absl::StatusOr<ScoreResult> Score(
+      const ScoreOptions& options,
+      const std::function<bool(const std::vector<TokenLogprobs>&)>& on_tokens) = 0;
+  // Ends the Generate and Score calls that run now with CANCELLED; from any thread.
+  virtual void CancelStreams() = 0;
+  virtual absl::StatusOr<std::vector<int32_t>> Tokenize(const std::string& model,
+                                                        const std::string& text) = 0;
+
+  virtual absl::StatusOr<PredictResult> Predict(const PredictOptions& options) = 0;
 
   virtual absl::StatusOr<SessionSummary> CreateSession(const std::string& id,
                                                        const std::string& model) = 0;

@@ -8,6 +8,8 @@ namespace mnemon::client {
 
 void AddGenerateCommand(CommandLine& line);
 void AddChatCommand(CommandLine& line);
+void AddScoreCommand(CommandLine& line);
+void AddPredictCommand(CommandLine& line);
 void AddModelsCommand(CommandLine& line);
 void AddSessionsCommand(CommandLine& line);
 void AddHealthCommand(CommandLine& line);

@@ -2,19 +2,18 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "client/client.h"
 #include "client/commands.h"
 #include "client/describe_error.h"
 #include "client/interrupts.h"
+#include "client/logprob_lines.h"
+#include "client/read_text.h"
 #include "client/sampling_flags.h"
 
 namespace mnemon::client {
@@ -24,43 +23,34 @@ struct GenerateFlags {
   ClientOptions client;
   GenerateOptions generate;
   std::string prompt_file;
+  SamplingFlags sampling;
+  std::optional<int32_t> logprobs;
   bool ids = false;
   bool stats = false;
 };
 
-absl::StatusOr<std::string> ReadPromptFile(const std::string& path) {
-  // What one message of the server takes.
-  constexpr size_t kMaxBytes = size_t{4} << 20;
-  std::ifstream file;
-  if (path != "-") file.open(path, std::ios::binary);
-  std::istream& input = path == "-" ? std::cin : file;
-  if (!input) return absl::NotFoundError(StrCat("cannot open ", Quoted(path)));
-  std::string text(kMaxBytes + 1, '\0');
-  input.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (input.bad()) return absl::DataLossError(StrCat("cannot read ", Quoted(path)));
-  text.resize(static_cast<size_t>(input.gcount()));
-  if (text.size() > kMaxBytes) {
-    return absl::InvalidArgumentError(
-        StrCat(Quoted(path), " has more than ", kMaxBytes, " bytes"));
-  }
-  return text;
-}
+// What one message of the server takes.
+constexpr size_t kMaxPromptBytes = size_t{4} << 20;
+
+enum class Form { kText, kIds, kLogprobs };
 
 // Prints what comes. Text goes out as it is, but not to a terminal.
 class Output {
  public:
-  explicit Output(bool ids) : ids_(ids), terminal_(isatty(STDOUT_FILENO) == 1) {}
+  explicit Output(Form form) : form_(form), terminal_(isatty(STDOUT_FILENO) == 1) {}
 
   // False when nobody reads standard output any more.
   bool Print(const GenerateChunk& chunk) {
-    std::string text = ids_ ? Ids(chunk) : chunk.text;
+    std::string text = chunk.text;
+    if (form_ == Form::kIds) text = Ids(chunk);
+    if (form_ == Form::kLogprobs) text = LogprobLines(chunk.logprobs);
     if (terminal_) text = ForTerminal(text);
     text_seen_ = text_seen_ || !chunk.text.empty();
     return Write(text);
   }
 
   void Finish() {
-    if (ids_ || terminal_) Write("\n");
+    if (form_ == Form::kIds || (form_ == Form::kText && terminal_)) Write("\n");
   }
 
   bool text_seen() const { return text_seen_; }
@@ -80,7 +70,7 @@ class Output {
     return std::fflush(stdout) == 0;
   }
 
-  const bool ids_;
+  const Form form_;
   const bool terminal_;
   bool first_ = true;
   bool text_seen_ = false;
@@ -105,13 +95,20 @@ void PrintStats(const GenerateResult& result) {
 }
 
 absl::Status Run(GenerateFlags& flags) {
+  MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.generate));
+  if (flags.logprobs) {
+    flags.generate.logprobs = {.wanted = true, .most_likely = *flags.logprobs};
+  }
   if (!flags.prompt_file.empty()) {
-    MNEMON_ASSIGN_OR_RETURN(flags.generate.text, ReadPromptFile(flags.prompt_file));
+    MNEMON_ASSIGN_OR_RETURN(flags.generate.text,
+                            ReadText(flags.prompt_file, kMaxPromptBytes));
   }
   Interrupts interrupts;
   std::unique_ptr<Client> client = Client::Connect(flags.client);
-  interrupts.SetAction([&] { client->CancelGenerate(); });
-  Output output(flags.ids);
+  interrupts.SetAction([&] { client->CancelStreams(); });
+  Output output(flags.logprobs ? Form::kLogprobs
+                : flags.ids    ? Form::kIds
+                               : Form::kText);
   absl::StatusOr<GenerateResult> result =
       client->Generate(flags.generate, [&](const GenerateChunk& chunk) {
         return !interrupts.interrupted() && output.Print(chunk);
@@ -120,7 +117,8 @@ absl::Status Run(GenerateFlags& flags) {
   output.Finish();
   if (!result.ok()) return Described(result.status());
   if (flags.stats) PrintStats(*result);
-  if (!flags.ids && !output.text_seen() && result->generated_tokens > 0) {
+  if (!flags.ids && !flags.logprobs && !output.text_seen() &&
+      result->generated_tokens > 0) {
     std::fprintf(stderr, "mnemon: the model has no text for these tokens: use --ids\n");
   }
   return absl::OkStatus();
@@ -150,11 +148,17 @@ void AddGenerateCommand(CommandLine& line) {
           .WithCommas();
   text.Excludes(file).Excludes(tokens);
   file.Excludes(tokens);
-  AddSamplingFlags(command, flags->generate);
+  AddSamplingFlags(command, flags->generate, flags->sampling);
   command
       .Add("--stop-token", &flags->generate.stop_tokens, "Token ids that end it: 1,2,3")
       .WithCommas();
-  command.Add("--ids", &flags->ids, "Print token ids in place of text");
+  Flag ids = command.Add("--ids", &flags->ids, "Print token ids in place of text");
+  command
+      .Add(
+          "--logprobs", &flags->logprobs,
+          "Print a line per token in place of text: index, id, log-probability, and so "
+          "many most likely candidates as id:log-probability")
+      .Excludes(ids);
   command.Add("--stats", &flags->stats,
               "Print counts, times and seed to standard error at the end");
 }

@@ -22,6 +22,7 @@ Interrupts::~Interrupts() {
     std::lock_guard lock(mutex_);
     ending_ = true;
   }
+  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it is waited for.
   pthread_kill(thread_.native_handle(), SIGTERM);
   thread_.join();
   close(fds_[0]);

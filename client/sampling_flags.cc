@@ -1,15 +1,40 @@
 // SPDX-License-Identifier: MIT
 #include "client/sampling_flags.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/numbers.h"
 #include "base/log.h"
+#include "base/quote.h"
+#include "base/strings.h"
 
 namespace mnemon::client {
+namespace {
+
+absl::Status ReadLogitBias(const std::vector<std::string>& values,
+                           std::vector<TokenBias>& biases) {
+  for (const std::string& value : values) {
+    const size_t equals = std::min(value.find('='), value.size());
+    const std::string bias = value.substr(std::min(equals + 1, value.size()));
+    TokenBias entry;
+    if (!absl::SimpleAtoi(value.substr(0, equals), &entry.token) ||
+        !absl::SimpleAtof(bias, &entry.bias)) {
+      return UsageError(StrCat("--logit-bias: ", Quoted(value),
+                               " is not ID=BIAS, for example 7=-2.5 or 7=-inf"));
+    }
+    biases.push_back(entry);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void AddServerFlag(Command command, ClientOptions& options) {
   command.Add("--server", &options.server, "Address of the server, HOST:PORT");
 }
 
-void AddSamplingFlags(Command command, GenerateOptions& options) {
+void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags) {
   options.max_tokens = kDefaultMaxTokens;
   command.Add("--max-tokens", &options.max_tokens, "Tokens to generate at most");
   command.Add("--temperature", &options.temperature,
@@ -17,8 +42,36 @@ void AddSamplingFlags(Command command, GenerateOptions& options) {
   command.Add("--top-k", &options.top_k, "Keep the k most likely tokens; 0 = all");
   command.Add("--top-p", &options.top_p,
               "Keep the smallest set of tokens of this probability");
+  command.Add("--min-p", &options.min_p,
+              "Keep tokens at least this share as likely as the most likely one");
+  command.Add("--typical-p", &options.typical_p,
+              "Locally typical sampling: keep this mass");
+  command.Add("--repetition-penalty", &options.repetition_penalty,
+              "Divides logits of tokens in the penalty window; 1 = off");
+  command.Add("--frequency-penalty", &options.frequency_penalty,
+              "Subtracted per occurrence in the penalty window");
+  command.Add("--presence-penalty", &options.presence_penalty,
+              "Subtracted for any occurrence in the penalty window");
+  command.Add("--penalty-window", &options.penalty_window,
+              "Newest tokens that the penalties look back at; default 64");
+  command.Add("--logit-bias", &flags.logit_bias,
+              "ID=BIAS: added to the token's logit, -inf forbids it; may be repeated");
   command.Add("--seed", &options.seed,
               "Same seed, same text; default: drawn by the server");
+  command.Add("--stop", &options.stop_strings,
+              "Text that ends it and is not part of it; may be repeated");
+  command.Add("--time-limit", &flags.time_limit, "Seconds after which it ends");
+}
+
+absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options) {
+  if (flags.time_limit) {
+    if (!(*flags.time_limit > 0 && *flags.time_limit < 1e9)) {
+      return UsageError("--time-limit: must be above 0 and below 1e9 seconds");
+    }
+    options.time_limit = std::chrono::milliseconds(
+        static_cast<int64_t>(std::ceil(*flags.time_limit * 1000)));
+  }
+  return ReadLogitBias(flags.logit_bias, options.logit_bias);
 }
 
 std::string ForTerminal(std::string_view text) {

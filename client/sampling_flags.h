@@ -2,8 +2,10 @@
 // What several commands share: the server's address, sampling, and text on a terminal.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/command_line.h"
 #include "client/client.h"
@@ -14,7 +16,15 @@ namespace mnemon::client {
 inline constexpr int32_t kDefaultMaxTokens = 256;
 
 void AddServerFlag(Command command, ClientOptions& options);
-void AddSamplingFlags(Command command, GenerateOptions& options);
+
+// Values of flags that become GenerateOptions by TakeFlags.
+struct SamplingFlags {
+  std::vector<std::string> logit_bias;  // "ID=BIAS" each
+  std::optional<double> time_limit;     // seconds
+};
+void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags);
+// A usage error names the flag and what is wrong.
+absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options);
 
 // `text` as it may be shown on a terminal: control characters but line ends and tabs
 // are escaped, because a model can write any.

@@ -19,10 +19,16 @@ absl::StatusCode ToCode(grpc::StatusCode code) {
   return known ? static_cast<absl::StatusCode>(value) : absl::StatusCode::kUnknown;
 }
 
+void SetResource(const std::string& name, ErrorDetail& detail) {
+  if (!name.empty()) detail.metadata.emplace("resource", name);
+}
+
 void Read(const google::protobuf::Any& any, ErrorDetail& detail) {
   google::rpc::ErrorInfo info;
   google::rpc::BadRequest bad;
   google::rpc::RetryInfo retry;
+  google::rpc::ResourceInfo resource;
+  google::rpc::PreconditionFailure failure;
   if (any.UnpackTo(&info)) {
     detail.reason = info.reason();
     for (const auto& [key, value] : info.metadata()) {
@@ -34,6 +40,10 @@ void Read(const google::protobuf::Any& any, ErrorDetail& detail) {
     }
   } else if (any.UnpackTo(&bad) && bad.field_violations_size() > 0) {
     detail.field = bad.field_violations(0).field();
+  } else if (any.UnpackTo(&resource)) {
+    SetResource(resource.resource_name(), detail);
+  } else if (any.UnpackTo(&failure) && failure.violations_size() > 0) {
+    SetResource(failure.violations(0).subject(), detail);
   } else if (any.UnpackTo(&retry)) {
     const auto& delay = retry.retry_delay();
     if (delay.seconds() < 0 || delay.seconds() > kMaxRetrySeconds) return;

@@ -154,6 +154,44 @@ int64_t StateArena::BlocksNeeded(int32_t slot, int64_t count) const {
   return std::max<int64_t>(0, end - have);
 }
 
+absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count) {
+  if (count > max_blocks_ - blocks_used_) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        StrCat("session state needs ", count, " more blocks, ",
+               max_blocks_ - blocks_used_, " of ", max_blocks_, " are free"),
+        {.reason = "NO_FREE_BLOCKS", .retry_after = std::chrono::milliseconds(1000)});
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (free_blocks_.empty()) {
+      slot.blocks.push_back(std::make_unique<float[]>(block_floats_));
+    } else {
+      slot.blocks.push_back(std::move(free_blocks_.back()));
+      free_blocks_.pop_back();
+    }
+    ++blocks_used_;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateArena::Copy(int32_t from, int32_t to) {
+  const Slot& source = slots_[from];
+  Slot& target = slots_[to];
+  MNEMON_CHECK(from != to && source.used && target.used);
+  MNEMON_CHECK(target.length == 0 && target.blocks.empty());
+  const size_t count = source.blocks.size();
+  MNEMON_RETURN_IF_ERROR(TakeBlocks(target, static_cast<int64_t>(count)));
+  for (size_t i = 0; i < count; ++i) {
+    std::copy_n(source.blocks[i].get(), block_floats_, target.blocks[i].get());
+  }
+  std::copy_n(source.fixed.get(), spec_.fixed_elements(), target.fixed.get());
+  target.length = source.length;
+  target.reserved = source.reserved;
+  target.floor = source.floor;
+  target.first_block = source.first_block;
+  return absl::OkStatus();
+}
+
 absl::Status StateArena::Reserve(int32_t slot, int64_t count) {
   Slot& s = slots_[slot];
   MNEMON_CHECK(s.used && count >= 0);
@@ -163,23 +201,7 @@ absl::Status StateArena::Reserve(int32_t slot, int64_t count) {
                             " is beyond the state's limit of ", spec_.max_positions()),
                      {.reason = "CONTEXT_LIMIT"});
   }
-  const int64_t needed = BlocksNeeded(slot, count);
-  if (needed > max_blocks_ - blocks_used_) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted,
-        StrCat("session state needs ", needed, " more blocks, ",
-               max_blocks_ - blocks_used_, " of ", max_blocks_, " are free"),
-        {.reason = "NO_FREE_BLOCKS", .retry_after = std::chrono::milliseconds(1000)});
-  }
-  for (int64_t i = 0; i < needed; ++i) {
-    if (free_blocks_.empty()) {
-      s.blocks.push_back(std::make_unique<float[]>(block_floats_));
-    } else {
-      s.blocks.push_back(std::move(free_blocks_.back()));
-      free_blocks_.pop_back();
-    }
-    ++blocks_used_;
-  }
+  MNEMON_RETURN_IF_ERROR(TakeBlocks(s, BlocksNeeded(slot, count)));
   s.reserved = std::max(s.reserved, s.length + count);
   return absl::OkStatus();
 }

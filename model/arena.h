@@ -54,6 +54,9 @@ class StateArena {
   void Release(int32_t slot);
   // Back to a fresh state, slot kept.
   void Reset(int32_t slot);
+  // Makes the fresh slot `to` a copy of `from`. RESOURCE_EXHAUSTED when the pool has
+  // too few blocks; `to` is then still fresh. REQUIRES: both acquired, not the same.
+  absl::Status Copy(int32_t from, int32_t to);
 
   // Tokens fed to this slot: the absolute position of the next one.
   int64_t length(int32_t slot) const;
@@ -93,6 +96,8 @@ class StateArena {
  private:
   struct Slot;
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
+  // Puts `count` more blocks at the end of a slot's list, or none.
+  absl::Status TakeBlocks(Slot& slot, int64_t count);
 
   const StateSpec spec_;
   const int64_t max_blocks_;

@@ -95,7 +95,7 @@ Capped ElementsBound(const ModelConfig& c) {
   const Capped d{c.d_model}, layers{c.layers}, vocab{c.vocab}, ff{c.d_ff};
   const Capped positions{c.positions};
   const Capped weights =
-      vocab * d * Capped{2} +
+      vocab * d * Capped{2} + d * d +
       layers * (d * d * Capped{4} + d * ff * Capped{3} + positions * d * Capped{4});
   const Capped state =
       layers * d *

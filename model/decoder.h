@@ -63,25 +63,59 @@ int64_t LogitsRows(std::span<const Segment> segments);
 absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
                            const StateArena& arena);
 
-// An encoder: the whole sequence in one call, no state.
+// Which keys a position of an encoder sees.
+enum class PredictMask {
+  kConfig,  // as config().mask says
+  kNone,    // all
+  kCausal,  // those up to itself
+  kExplicit,
+};
+
+// Attention maps: what each position (row) gives to each key (column), rows sum to 1.
+enum class AttentionMaps {
+  kNone,
+  kUsed,  // the weights that made the logits
+  // As the attention notebook computes them (get_attention_maps): from the input of
+  // each block before its norm, under the same mask.
+  kNotebook,
+};
+
+// An encoder: sequences whole in one call, no state. Constant after construction but
+// for scratch memory: one thread at a time, in a server the engine's.
 class Predictor {
  public:
   struct Input {
-    std::span<const int32_t> tokens;  // [B * T], row-major
+    std::span<const int32_t> tokens;  // [B, T], row-major
     int64_t batch = 0;                // B
-    // Empty, [T * T] or [B * T * T]; non-zero = takes part.
-    std::span<const uint8_t> mask;
-    bool attention = false;  // also return the attention maps
+    PredictMask mask = PredictMask::kConfig;
+    // With kExplicit, else empty: [T, T] or [B, T, T], row-major, a row per query;
+    // non-zero = takes part. A position that sees nothing gets zeros from attention.
+    std::span<const uint8_t> explicit_mask;
+    AttentionMaps maps = AttentionMaps::kNone;
   };
   struct Output {
-    std::vector<float> logits;                  // [B, T, V]
-    std::vector<std::vector<float>> attention;  // per layer [B, H, T, T]
+    std::vector<float> logits;             // [B, T, V]
+    std::vector<std::vector<float>> maps;  // per layer [B, H, T, T]; empty unless asked
   };
 
   virtual ~Predictor() = default;
+
   virtual const ModelConfig& config() const = 0;
+  // As Decoder::numerics_id().
   virtual const std::string& numerics_id() const = 0;
+
+  // Longest sequence, T.
+  virtual int64_t max_positions() const = 0;
+
+  // A sequence's numbers depend on the sequence and its mask alone: bit for bit the
+  // same in any batch. INVALID_ARGUMENT names the field (tokens, explicit_mask);
+  // FAILED_PRECONDITION (T beyond max_positions), RESOURCE_EXHAUSTED (no memory),
+  // INTERNAL.
   virtual absl::StatusOr<Output> Predict(const Input& input) = 0;
 };
+
+// What every predictor checks before it computes anything; the errors of Predict above.
+absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,
+                          int64_t max_positions);
 
 }  // namespace mnemon

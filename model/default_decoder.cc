@@ -4,16 +4,11 @@
 // holds and however a prompt is cut up.
 #include "model/default_decoder.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cctype>
 #include <cstring>
-#include <new>
 #include <string>
 #include <utility>
 
-#include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -29,25 +24,6 @@ namespace mnemon {
 namespace {
 
 constexpr int kRevision = 1;
-
-// The instruction sets that libtorch and its BLAS have chosen on this machine: both
-// decide bits.
-std::string MachineTarget() {
-  constexpr std::string_view kMark = "CPU capability usage: ";
-  std::string target = "cpu";
-  const std::string build = at::show_config();
-  if (const size_t at = build.find(kMark); at != std::string::npos) {
-    const size_t begin = at + kMark.size();
-    target += "-" + build.substr(begin, build.find_first_of(" \n", begin) - begin);
-  }
-  using CoreName = char* (*)();
-  const auto core =
-      reinterpret_cast<CoreName>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
-  if (core != nullptr) target += std::string("-") + core();
-  std::transform(target.begin(), target.end(), target.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return target;
-}
 
 // Rows of a growing entry that a query at `position` may need: [first, position).
 int64_t FirstVisible(const StateEntry& entry, int64_t position) {
@@ -114,16 +90,11 @@ void WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
   }
 }
 
-absl::Status OutOfMemory() {
-  return MakeError(absl::StatusCode::kResourceExhausted, "not enough memory",
-                   {.reason = "OUT_OF_MEMORY"});
-}
-
 class DefaultDecoder final : public Decoder {
  public:
   explicit DefaultDecoder(const Model& model)
       : model_(model),
-        numerics_id_(StrCat("default/fp32/", MachineTarget(), "/torch-",
+        numerics_id_(StrCat("default/fp32/", TensorTarget(), "/torch-",
                             TensorLibraryVersion(), "/r", kRevision)) {}
 
   const ModelConfig& config() const override { return model_.config(); }
@@ -186,20 +157,13 @@ class DefaultDecoder final : public Decoder {
   absl::Status FeedAll(std::span<const Segment> segments, StateArena& arena,
                        float* logits) const {
     const SingleThreaded single_threaded;
-    try {
+    return RunTensors([&]() -> absl::Status {
       const c10::InferenceMode inference;
       for (const Segment& segment : segments) {
         MNEMON_RETURN_IF_ERROR(Feed(segment, arena, logits));
       }
       return absl::OkStatus();
-    } catch (const std::bad_alloc&) {
-      return OutOfMemory();
-    } catch (const std::exception& error) {
-      // How libtorch's allocator says bad_alloc.
-      const std::string_view what = error.what();
-      if (what.find("can't allocate memory") != what.npos) return OutOfMemory();
-      return absl::InternalError(StrCat("model step failed: ", what));
-    }
+    });
   }
 
   // Feeds one segment and moves `logits` behind its rows.

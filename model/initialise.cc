@@ -35,8 +35,10 @@ class Initialiser {
 
   void Draw(const std::string& name, at::Tensor& tensor) {
     if (name == names::Weight(names::kEmbed)) {
-      // Sane: of unit size where the stack reads it, after the factor sqrt(D).
-      const bool shrink = kind_ == Initialisation::kSane && config_.embed_scale;
+      // Sane: of unit size where the stack reads it, after the factor sqrt(D); and
+      // logits of unit size where it is the head as well.
+      const bool shrink =
+          kind_ == Initialisation::kSane && (config_.embed_scale || config_.tie_head);
       tensor.normal_(0.0, shrink ? 1.0 / std::sqrt(config_.d_model) : 1.0, generator_);
     } else if (name == names::kMemoryMix || EndsWith(name, "norm.weight")) {
       tensor.fill_(1.0);
@@ -86,9 +88,12 @@ void InitialiseWeights(Model& model, Initialisation kind, uint64_t seed) {
   at::NoGradGuard no_grad;
   Initialiser initialiser(model.config(), kind, seed);
   std::map<std::string, at::Tensor> first_layer;
+  // labml clones one layer; the encoder's notebook draws each.
+  const bool copies =
+      kind == Initialisation::kReference && model.config().architecture != "encoder";
   model.Visit([&](const std::string& name, at::Tensor& tensor) {
     const std::string part = PartOfLayer(name);
-    if (kind == Initialisation::kReference && !part.empty()) {
+    if (copies && !part.empty()) {
       const auto [at, inserted] = first_layer.try_emplace(part, tensor);
       if (!inserted) {
         tensor.copy_(at->second);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
 
 namespace mnemon {
@@ -64,6 +65,14 @@ absl::Status CheckCarry(const StateSpec& spec, int64_t batch, const Carry& carry
   return absl::OkStatus();
 }
 
+absl::Status CheckLength(int64_t time, int64_t position, int64_t limit) {
+  if (time <= limit - position) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   StrCat(time, " tokens after ", position,
+                          " are beyond the model's limit of ", limit),
+                   {.reason = "CONTEXT_LIMIT"});
+}
+
 }  // namespace
 
 Carry Carry::Detached() const {
@@ -73,19 +82,24 @@ Carry Carry::Detached() const {
 }
 
 absl::Status CheckForward(const ModelConfig& config, const StateSpec& carry_spec,
-                          const at::Tensor& tokens, const Carry& carry) {
-  absl::Status status = CheckTokens(config, tokens);
-  if (!status.ok()) return status;
-  status = CheckCarry(carry_spec, tokens.size(0), carry);
-  if (!status.ok()) return status;
-  const int64_t limit = carry_spec.max_positions();
-  if (tokens.size(1) > limit - carry.position) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     StrCat(tokens.size(1), " tokens after ", carry.position,
-                            " are beyond the model's limit of ", limit),
-                     {.reason = "CONTEXT_LIMIT"});
+                          const at::Tensor& tokens, const Carry& carry,
+                          const ForwardOptions& options) {
+  MNEMON_RETURN_IF_ERROR(CheckTokens(config, tokens));
+  MNEMON_RETURN_IF_ERROR(CheckCarry(carry_spec, tokens.size(0), carry));
+  if (options.mask.defined() || options.maps != AttentionMaps::kNone) {
+    return InvalidField("mask", StrCat("architecture ", config.architecture,
+                                       " takes no mask and shows no attention maps"));
   }
-  return absl::OkStatus();
+  return CheckLength(tokens.size(1), carry.position, carry_spec.max_positions());
+}
+
+absl::Status CheckEncode(const ModelConfig& config, const at::Tensor& tokens,
+                         const Carry& carry) {
+  MNEMON_RETURN_IF_ERROR(CheckTokens(config, tokens));
+  if (!carry.fresh() || !carry.tensors.empty()) {
+    return InvalidField("carry", "an encoder continues nothing: it takes no carry");
+  }
+  return CheckLength(tokens.size(1), 0, config.positions);
 }
 
 int64_t CountParameters(Model& model) {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/config.h"
+#include "model/decoder.h"
 #include "model/state.h"
 #include "model/weights.h"
 
@@ -36,30 +37,41 @@ struct Carry {
 struct ForwardResult {
   at::Tensor logits;  // [B, T, V]
   Carry carry;
+  std::vector<at::Tensor> maps = {};  // per layer [B, H, T, T]; empty unless asked for
 };
 
 struct ForwardOptions {
   // Source of dropout masks. Set = training mode: dropout is applied where the
   // documents have it. Unset = evaluation mode.
-  std::optional<at::Generator> dropout;
+  std::optional<at::Generator> dropout = {};
+
+  // For encoders alone; INVALID_ARGUMENT elsewhere.
+  // In place of config().mask: [T, T], [B, T, T] or [B, H, T, T], boolean or integer
+  // (non-zero = takes part) or floating (added to the scaled scores).
+  at::Tensor mask = {};
+  AttentionMaps maps = AttentionMaps::kNone;
 };
 
 // Called once per tensor, in the order of the checkpoint, with its name (see
 // model/tensor_names.h). The visitor may replace the tensor by one of the same shape.
 using TensorVisitor = std::function<void(const std::string& name, at::Tensor& tensor)>;
 
-// Safe for concurrent Forward calls while no weight is changed.
+// Two kinds: an autoregressive model, whose logits depend on the tokens up to each
+// position, so that a carry continues them; and an encoder, which takes whole sequences
+// and no carry. The registry says which a model is. Safe for concurrent Forward calls
+// while no weight is changed.
 class Model {
  public:
   virtual ~Model() = default;
 
   virtual const ModelConfig& config() const = 0;
-  // The carry as entries; also the state of the default decoder.
+  // The carry as entries; also the state of the default decoder. Encoder: empty.
   virtual const StateSpec& carry_spec() const = 0;
 
   // Logits of tokens [B, T] (int64, on the weights' device) that follow `carry`, and
-  // the carry after them. For transformer_xl the call is one segment. INVALID_ARGUMENT:
-  // not [B, T] with T >= 1, token out of range, carry of another batch.
+  // the carry after them. For transformer_xl the call is one segment; an encoder takes
+  // a fresh carry only and returns one. INVALID_ARGUMENT: not [B, T] with T >= 1, token
+  // out of range, carry of another batch, options that do not apply.
   // FAILED_PRECONDITION: beyond the positions of the model.
   virtual absl::StatusOr<ForwardResult> Forward(
       const at::Tensor& tokens, const Carry& carry,
@@ -70,9 +82,14 @@ class Model {
   virtual void Visit(const TensorVisitor& visit) = 0;
 };
 
-// Checks that hold for every model; the errors of Forward above.
+// Checks that hold for every autoregressive model; the errors of Forward above.
 absl::Status CheckForward(const ModelConfig& config, const StateSpec& carry_spec,
-                          const at::Tensor& tokens, const Carry& carry);
+                          const at::Tensor& tokens, const Carry& carry,
+                          const ForwardOptions& options);
+// Those of an encoder, whose sequences have at most config.positions tokens; the mask
+// is checked where it is used.
+absl::Status CheckEncode(const ModelConfig& config, const at::Tensor& tokens,
+                         const Carry& carry);
 
 int64_t CountParameters(Model& model);
 
@@ -92,7 +109,8 @@ void RequireGradients(Model& model, bool on);
 
 enum class Initialisation {
   kSane,  // every layer drawn on its own; embedding N(0, 1) after its scale, no biases
-  kReference,  // as the reference: PyTorch defaults, all layers equal copies
+  // As the reference: PyTorch defaults, all layers equal copies (encoder: drawn each).
+  kReference,
 };
 
 // Draws all weights from `seed`. Deterministic.

@@ -12,24 +12,53 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/arch/causal.h"
+#include "model/arch/encoder.h"
 #include "model/arch/fast_weights.h"
 #include "model/arch/feedback.h"
 #include "model/arch/transformer_xl.h"
 #include "model/default_decoder.h"
+#include "model/default_predictor.h"
 
 namespace mnemon {
 namespace {
 
 constexpr auto kArchitectures = std::to_array<ArchitectureEntry>({
-    {"feedback",
-     "Feedback Transformer: every layer attends to one memory vector per token",
-     ValidateFeedback, MakeFeedback, FeedbackVariants},
-    {"fast_weights", "fast weights with DPFP features: a state of constant size",
-     ValidateFastWeights, MakeFastWeights, FastWeightsVariants},
-    {"transformer_xl", "Transformer-XL: relative attention over a window of memory",
-     ValidateTransformerXl, MakeTransformerXl, TransformerXlVariants},
-    {"causal", "plain causal transformer with a key and value cache", ValidateCausal,
-     MakeCausal, CausalVariants},
+    {.name = "feedback",
+     .summary =
+         "Feedback Transformer: every layer attends to one memory vector per token",
+     .validate = ValidateFeedback,
+     .make = MakeFeedback,
+     .make_decoder = MakeDefaultDecoder,
+     .make_predictor = nullptr,
+     .variants = FeedbackVariants},
+    {.name = "fast_weights",
+     .summary = "fast weights with DPFP features: a state of constant size",
+     .validate = ValidateFastWeights,
+     .make = MakeFastWeights,
+     .make_decoder = MakeDefaultDecoder,
+     .make_predictor = nullptr,
+     .variants = FastWeightsVariants},
+    {.name = "transformer_xl",
+     .summary = "Transformer-XL: relative attention over a window of memory",
+     .validate = ValidateTransformerXl,
+     .make = MakeTransformerXl,
+     .make_decoder = MakeDefaultDecoder,
+     .make_predictor = nullptr,
+     .variants = TransformerXlVariants},
+    {.name = "causal",
+     .summary = "plain causal transformer with a key and value cache",
+     .validate = ValidateCausal,
+     .make = MakeCausal,
+     .make_decoder = MakeDefaultDecoder,
+     .make_predictor = nullptr,
+     .variants = CausalVariants},
+    {.name = "encoder",
+     .summary = "encoder that classifies every position of a whole sequence",
+     .validate = ValidateEncoder,
+     .make = MakeEncoder,
+     .make_decoder = nullptr,
+     .make_predictor = MakeDefaultPredictor,
+     .variants = EncoderVariants},
 });
 
 // feedback with one projection for all layers, as users type it.
@@ -41,6 +70,12 @@ absl::Status UnknownArchitecture(std::string_view name,
                    StrCat("unknown architecture '", name,
                           "'; known: ", StrJoin(known, ", "), DidYouMean(name, known)),
                    {.reason = "UNKNOWN_ARCHITECTURE", .field = "architecture"});
+}
+
+absl::Status WrongKind(const ArchitectureEntry& entry, std::string_view fault) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   StrCat("architecture ", entry.name, " ", fault),
+                   {.reason = "MODEL_KIND", .field = "model"});
 }
 
 std::vector<std::string> KnownNames() {
@@ -87,7 +122,17 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config) {
 }
 
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model) {
-  return MakeDefaultDecoder(model);
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(model.config().architecture));
+  if (entry->make_decoder != nullptr) return entry->make_decoder(model);
+  return WrongKind(*entry, "takes whole sequences, not token by token");
+}
+
+absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const Model& model) {
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(model.config().architecture));
+  if (entry->make_predictor != nullptr) return entry->make_predictor(model);
+  return WrongKind(*entry, "is autoregressive: it generates, it does not predict");
 }
 
 absl::Status SetArchitecture(ModelConfig& config, std::string_view name) {

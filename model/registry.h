@@ -22,9 +22,16 @@ struct ArchitectureEntry {
   absl::Status (*validate)(const ModelConfig& config);
   // REQUIRES: validated. Weights are allocated, not initialised.
   std::unique_ptr<Model> (*make)(const ModelConfig& config);
+  // What serves it: exactly one of the two is set. An autoregressive model has a
+  // decoder (its own step form where there is one, else the default), an encoder a
+  // predictor. The model must outlive it and keep its weights.
+  std::unique_ptr<Decoder> (*make_decoder)(const Model& model);
+  std::unique_ptr<Predictor> (*make_predictor)(const Model& model);
   // Tiny configurations that together reach every branch of the architecture. Property
   // tests run over them.
   std::vector<ModelConfig> (*variants)();
+
+  bool autoregressive() const { return make_decoder != nullptr; }
 };
 
 std::span<const ArchitectureEntry> Architectures();
@@ -39,9 +46,10 @@ absl::Status ValidateModel(const ModelConfig& config);
 // memory does not suffice.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config);
 
-// The decoder that serves `model`: its own step form where there is one, else the
-// default. `model` must outlive it and keep its weights.
+// The decoder or the predictor that serves `model`, which must outlive it and keep its
+// weights. FAILED_PRECONDITION for a model of the other kind.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model);
+absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const Model& model);
 
 // Applies an architecture name as users type it: a registry name, or feedback_shared
 // for feedback with projection: shared. NOT_FOUND lists the known names.

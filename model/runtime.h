@@ -2,7 +2,10 @@
 // The tensor library's own settings.
 #pragma once
 
+#include <functional>
 #include <string>
+
+#include "absl/status/status.h"
 
 namespace mnemon {
 
@@ -24,7 +27,15 @@ class SingleThreaded {
   const int threads_;
 };
 
+// Runs tensor operations. What they throw becomes a status: RESOURCE_EXHAUSTED when
+// memory does not suffice, else INTERNAL.
+absl::Status RunTensors(const std::function<absl::Status()>& run);
+
 // "1.13.1"
 std::string TensorLibraryVersion();
+
+// "cpu-avx2-haswell": the instruction sets that libtorch and its BLAS have chosen on
+// this machine. Both decide bits.
+std::string TensorTarget();
 
 }  // namespace mnemon

@@ -3,7 +3,7 @@
 // to these; models visit their weights under them. Linear weights are [out, in].
 //
 //   embed.weight                    [V, D]     token embedding
-//   positions.weight                [P, D]     causal with learned positions
+//   positions.weight                [P, D]     causal and encoder, learned positions
 //   memory.mix                      [L+1]      feedback: layer mix before softmax
 //   memory.{key,value}.weight       [D, D]     feedback with a shared projection
 //   layers.{i}.attn.norm            [D]        fast_weights never applies it
@@ -16,12 +16,15 @@
 //   layers.{i}.attn.output          [D, D]
 //   layers.{i}.ff.norm              [D]
 //   layers.{i}.ff.in                [F, D]
+//   layers.{i}.ff.factor            [F, D]     gated
 //   layers.{i}.ff.out               [D, F]
-//   norm                            [D]
-//   head                            [V, D]
+//   head.in                         [D, D]     encoder
+//   norm                            [D]        before the head; encoder: inside it
+//   head                            [V, D]     absent with tie_head
+//   logits.norm                     [V]        encoder with norm_logits
 //
-// norm, output, in, out and head stand for a .weight of that shape and a .bias of its
-// first dimension.
+// norm, output, in, factor, out and head stand for a .weight of that shape and a .bias
+// of its first dimension.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +38,9 @@ inline constexpr char kMemoryMix[] = "memory.mix";
 inline constexpr char kMemoryKey[] = "memory.key";
 inline constexpr char kMemoryValue[] = "memory.value";
 inline constexpr char kNorm[] = "norm";
+inline constexpr char kHeadIn[] = "head.in";
 inline constexpr char kHead[] = "head";
+inline constexpr char kLogitsNorm[] = "logits.norm";
 
 // Below "layers.{i}.".
 inline constexpr char kAttnNorm[] = "attn.norm";
@@ -49,6 +54,7 @@ inline constexpr char kQueryBias[] = "attn.query_bias";
 inline constexpr char kOutput[] = "attn.output";
 inline constexpr char kFfNorm[] = "ff.norm";
 inline constexpr char kFfIn[] = "ff.in";
+inline constexpr char kFfFactor[] = "ff.factor";
 inline constexpr char kFfOut[] = "ff.out";
 
 inline std::string Layer(int64_t i, const char* part) {

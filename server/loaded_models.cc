@@ -26,7 +26,7 @@ std::string Bytes(int64_t bytes) {
   double value = static_cast<double>(bytes);
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return absl::StrFormat("%.*f %s", unit == 0 ? 0 : 1, value, units[unit]);
 }
 
 // What one full session takes from an arena, blocks rounded up: growing and fixed.
@@ -46,6 +46,14 @@ absl::StatusOr<FullState> FullStateOf(const StateSpec& spec) {
   return full;
 }
 
+void LogFacts(const ModelFacts& facts) {
+  LogInfo(StrCat("model ", facts.name, ": ", facts.architecture, ", ", facts.parameters,
+                 " parameters, vocabulary ", facts.vocab, ", context ",
+                 facts.context_limit ? StrCat(*facts.context_limit, " tokens")
+                                     : std::string("unlimited"),
+                 facts.has_tokenizer ? "" : ", no tokenizer: token ids only"));
+}
+
 absl::Status LogCapacity(const ModelFacts& facts, const StateSpec& spec,
                          const Engine::Options& options) {
   MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
@@ -53,11 +61,6 @@ absl::Status LogCapacity(const ModelFacts& facts, const StateSpec& spec,
                           ? options.sessions
                           : std::min<int64_t>(options.sessions,
                                               options.state_bytes / full.growing_bytes);
-  LogInfo(StrCat("model ", facts.name, ": ", facts.architecture, ", ", facts.parameters,
-                 " parameters, vocabulary ", facts.vocab, ", context ",
-                 facts.context_limit ? StrCat(*facts.context_limit, " tokens")
-                                     : std::string("unlimited"),
-                 facts.has_tokenizer ? "" : ", no tokenizer: token ids only"));
   LogInfo(StrCat("model ", facts.name, ": a full session holds ",
                  full.growing_bytes + full.fixed_bytes, " bytes (",
                  Bytes(full.growing_bytes + full.fixed_bytes), "); ", fit, " of ",
@@ -93,18 +96,27 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
 absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& flag) {
   One one;
   MNEMON_ASSIGN_OR_RETURN(one.loaded, LoadCheckpoint(flag.dir));
+  const ModelConfig& config = one.loaded.config;
+  one.facts = {.name = flag.name,
+               .model_id = one.loaded.model_id,
+               .architecture = config.architecture,
+               .config_json = ConfigToJson(config),
+               .vocab = config.vocab,
+               .has_tokenizer = one.loaded.tokenizer != nullptr,
+               .parameters = CountParameters(*one.loaded.model)};
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(config.architecture));
+  if (!entry->autoregressive()) {
+    MNEMON_ASSIGN_OR_RETURN(one.predictor, MakePredictor(*one.loaded.model));
+    one.facts.numerics_id = one.predictor->numerics_id();
+    one.facts.context_limit = one.predictor->max_positions();
+    return one;
+  }
   MNEMON_ASSIGN_OR_RETURN(one.decoder, MakeDecoder(*one.loaded.model));
   const StateSpec& spec = one.decoder->spec();
   MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
-  one.facts = {.name = flag.name,
-               .model_id = one.loaded.model_id,
-               .numerics_id = one.decoder->numerics_id(),
-               .architecture = one.loaded.config.architecture,
-               .config_json = ConfigToJson(one.loaded.config),
-               .vocab = one.loaded.config.vocab,
-               .has_tokenizer = one.loaded.tokenizer != nullptr,
-               .parameters = CountParameters(*one.loaded.model),
-               .state_bytes_per_session = full.growing_bytes + full.fixed_bytes};
+  one.facts.numerics_id = one.decoder->numerics_id();
+  one.facts.state_bytes_per_session = full.growing_bytes + full.fixed_bytes;
   if (spec.max_positions() != StateSpec::kUnlimited) {
     one.facts.context_limit = spec.max_positions();
   }
@@ -116,7 +128,10 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
   LoadedModels models;
   for (const CheckpointFlag& flag : flags) {
     MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag));
-    MNEMON_RETURN_IF_ERROR(LogCapacity(one.facts, one.decoder->spec(), options));
+    LogFacts(one.facts);
+    if (one.decoder) {
+      MNEMON_RETURN_IF_ERROR(LogCapacity(one.facts, one.decoder->spec(), options));
+    }
     if (one.loaded.config.architecture == "transformer_xl" &&
         one.loaded.config.window == Window::kSegment) {
       LogInfo(StrCat("model ", flag.name,
@@ -134,6 +149,7 @@ std::vector<EngineModel> LoadedModels::ForEngine() const {
   for (const One& one : models_) {
     out.push_back({.facts = one.facts,
                    .decoder = one.decoder.get(),
+                   .predictor = one.predictor.get(),
                    .tokenizer = one.loaded.tokenizer.get()});
   }
   return out;

@@ -38,7 +38,8 @@ class LoadedModels {
  private:
   struct One {
     LoadedModel loaded;
-    std::unique_ptr<Decoder> decoder;
+    std::unique_ptr<Decoder> decoder;      // null for an encoder
+    std::unique_ptr<Predictor> predictor;  // null for all others
     ModelFacts facts;
   };
   static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag);

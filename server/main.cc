@@ -24,6 +24,7 @@ using mnemon::LoadedModels;
 struct Flags {
   std::vector<std::string> checkpoints;
   std::string device = "cpu";
+  std::string reflection = "on";
   int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   double grace = 30;  // seconds
   mnemon::ServeOptions serve;
@@ -53,6 +54,22 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--state-bytes", &engine.state_bytes,
           "Bytes of growing session state per model, at most")
       .Between(1, int64_t{1} << 50);
+  app.Add("--max-tokens", &engine.max_tokens, "Tokens that one call generates, at most")
+      .Between(1, 1 << 30);
+  app.Add("--max-prompt-tokens", &engine.max_prompt_tokens,
+          "Tokens of one prompt, at most")
+      .Between(1, 1 << 30);
+  app.Add("--max-message-bytes", &flags.serve.rpc.max_message_bytes,
+          "Bytes of one message received, at most")
+      .Between(1024, 1 << 30);
+  app.Add("--streams", &flags.serve.rpc.max_concurrent_streams,
+          "Calls at once per connection; more wait in the client")
+      .Between(1, 1 << 20);
+  app.Add("--rate", &flags.serve.rpc.max_calls_per_second,
+          "Calls that make work taken per second; 0 = any number")
+      .Between(0, 1e9);
+  app.Add("--reflection", &flags.reflection, "Answer gRPC reflection")
+      .OneOf({"on", "off"});
   app.Add("--grace", &flags.grace,
           "Seconds that running streams have to finish after SIGTERM")
       .Between(0, 86400);
@@ -88,6 +105,7 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
       return mnemon::UsageError(mnemon::StrCat("--http: ", http.status().message()));
     }
   }
+  flags.serve.rpc.reflection = flags.reflection == "on";
   flags.serve.grace =
       std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
   MNEMON_ASSIGN_OR_RETURN(LoadedModels models,

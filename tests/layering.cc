@@ -40,12 +40,19 @@ bool IsProtobuf(std::string_view include) {
 // Files directly in model/ form several layers; the key is the name without extension.
 const std::map<std::string, std::string, std::less<>>& ModelFiles() {
   static const std::map<std::string, std::string, std::less<>> files = {
-      {"config", "model/config"},        {"state", "model/state"},
-      {"arena", "model/state"},          {"weights", "model/weights"},
-      {"tensor_names", "model/weights"}, {"decoder", "model/decoder"},
-      {"model", "model/model"},          {"initialise", "model/model"},
-      {"runtime", "model/model"},        {"default_decoder", "model/default_decoder"},
-      {"registry", "registry"},          {"load", "model/load"},
+      {"config", "model/config"},
+      {"state", "model/state"},
+      {"arena", "model/state"},
+      {"weights", "model/weights"},
+      {"tensor_names", "model/weights"},
+      {"decoder", "model/decoder"},
+      {"model", "model/model"},
+      {"initialise", "model/model"},
+      {"runtime", "model/model"},
+      {"default_decoder", "model/default_decoder"},
+      {"default_predictor", "model/default_decoder"},
+      {"registry", "registry"},
+      {"load", "model/load"},
   };
   return files;
 }

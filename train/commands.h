@@ -12,5 +12,7 @@ void AddImportCommand(CommandLine& line);
 void AddScoreCommand(CommandLine& line);
 void AddSampleCommand(CommandLine& line);
 void AddInspectCommand(CommandLine& line);
+void AddEvalCommand(CommandLine& line);
+void AddAttentionCommand(CommandLine& line);
 
 }  // namespace mnemon

@@ -19,6 +19,10 @@ namespace {
 template <class E>
 struct Choices;
 template <>
+struct Choices<TaskKind> {
+  static constexpr auto names = std::to_array<std::string_view>({"text", "reverse"});
+};
+template <>
 struct Choices<TokenizerKind> {
   static constexpr auto names = std::to_array<std::string_view>({"char", "byte"});
 };
@@ -132,6 +136,7 @@ absl::Status SetModelField(ModelConfig& model, const std::string& key,
 
 }  // namespace
 
+std::string_view Name(TaskKind value) { return NameOf(value); }
 std::string_view Name(TokenizerKind value) { return NameOf(value); }
 std::string_view Name(LoaderKind value) { return NameOf(value); }
 std::string_view Name(OptimiserKind value) { return NameOf(value); }
@@ -175,10 +180,43 @@ absl::Status SetTrainField(TrainConfig& config, const std::string& key,
     known.push_back(name);
   }
   if (key == "model.vocab") {
-    return InvalidField(key, "model.vocab is not a key: the tokenizer decides it");
+    return InvalidField(key, "model.vocab is not a key: the task decides it");
   }
   return InvalidField(key, StrCat("unknown key ", key, DidYouMean(key, known)));
 }
+
+namespace {
+
+// What the task needs and what does not go with it.
+void CheckTask(const TrainConfig& config, std::vector<std::string>& faults) {
+  const auto entry = FindArchitecture(config.model.architecture);
+  const bool encoder = entry.ok() && !(*entry)->autoregressive();
+  if (config.data.task == TaskKind::kText) {
+    if (config.data.text.empty()) {
+      faults.push_back("data.text is missing: name the file to train on");
+    }
+    if (encoder) {
+      faults.push_back(StrCat("architecture ", config.model.architecture,
+                              " sees the tokens to come: data.task = text needs an "
+                              "autoregressive one, or set data.task = reverse"));
+    }
+    return;
+  }
+  if (!config.data.text.empty()) {
+    faults.push_back(
+        "data.text does not go with data.task = reverse: its data are drawn");
+  }
+  if (config.data.loader != LoaderKind::kShuffled) {
+    faults.push_back("data.loader must be shuffled for data.task = reverse");
+  }
+  if (entry.ok() && !encoder) {
+    faults.push_back(StrCat("architecture ", config.model.architecture,
+                            " does not see the tokens to come: data.task = reverse "
+                            "needs an encoder"));
+  }
+}
+
+}  // namespace
 
 absl::Status ValidateTrainConfig(const TrainConfig& config) {
   std::vector<std::string> faults;
@@ -189,9 +227,7 @@ absl::Status ValidateTrainConfig(const TrainConfig& config) {
       faults.push_back(StrCat(key, " must be ", Wanted<T>(limits)));
     }
   });
-  if (config.data.text.empty()) {
-    faults.push_back("data.text is missing: name the file to train on");
-  }
+  CheckTask(config, faults);
   const DurationOptions& d = config.duration;
   if ((d.steps > 0) + (d.epochs > 0) + (d.seconds > 0) != 1) {
     faults.push_back("set exactly one of train.steps, train.epochs, train.seconds");
@@ -203,7 +239,7 @@ absl::Status ValidateTrainConfig(const TrainConfig& config) {
     faults.push_back("model.architecture is missing");
   } else {
     ModelConfig model = config.model;
-    model.vocab = 256;
+    model.vocab = config.data.task == TaskKind::kReverse ? config.data.classes : 256;
     absl::Status status = ValidateModel(model);
     if (!status.ok()) {
       faults.push_back(StrCat("[model] ", std::string(status.message())));

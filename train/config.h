@@ -17,12 +17,14 @@
 
 namespace mnemon {
 
+enum class TaskKind { kText, kReverse };
 enum class TokenizerKind { kChar, kByte };
 enum class LoaderKind { kShuffled, kSequential };
 enum class OptimiserKind { kSgd, kAdam, kAdamw, kAdamLabml };
 enum class ScheduleKind { kConstant, kCosine, kNoam };
 
 struct DataOptions {
+  TaskKind task = TaskKind::kText;
   std::string text;
   TokenizerKind tokenizer = TokenizerKind::kChar;
   double validation = 0.1;
@@ -30,6 +32,11 @@ struct DataOptions {
   int64_t seq_len = 64;  // T
   int64_t batch = 32;    // B
   bool jitter = true;
+  // Of the reverse task.
+  int64_t classes = 10;  // V
+  int64_t training_sequences = 50000;
+  int64_t validation_sequences = 1000;
+  int64_t test_sequences = 10000;
 };
 
 struct OptimiserOptions {
@@ -63,7 +70,7 @@ struct SampleOptions {
 
 struct TrainConfig {
   std::string out;
-  ModelConfig model;  // vocab is set from the tokenizer
+  ModelConfig model;  // vocab is set from the task
   Initialisation init = Initialisation::kSane;
   DataOptions data;
   OptimiserOptions optimiser;
@@ -92,10 +99,12 @@ template <class Config, class Visitor>
 void VisitTrainFields(Config& c, Visitor&& visit) {
   constexpr double kLarge = 1e12;
   const Limits text{}, fraction{0, 1}, positive{1e-300, 1e6}, count{0, kLarge},
-      some{1, kLarge};
+      some{1, kLarge}, sequences{1, 1 << 24};
   visit("out", c.out, text, "directory of the run; --out overrides it");
   visit("model.init", c.init, text,
         "sane: each layer drawn on its own; reference: as labml, all layers equal");
+  visit("data.task", c.data.task, text,
+        "text: the next token of a text; reverse: a sequence of digits backwards");
   visit("data.text", c.data.text, text, "file to train on");
   visit("data.tokenizer", c.data.tokenizer, text, "one token per character or byte");
   visit("data.validation", c.data.validation, Limits{0.001, 0.9},
@@ -105,6 +114,14 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("data.seq_len", c.data.seq_len, Limits{1, 1 << 20}, "T, tokens per window");
   visit("data.batch", c.data.batch, Limits{1, 1 << 20}, "B, windows per update");
   visit("data.jitter", c.data.jitter, text, "move each shuffled window by 0..T-1");
+  visit("data.classes", c.data.classes, Limits{2, 1 << 24},
+        "reverse: kinds of digits, V");
+  visit("data.training_sequences", c.data.training_sequences, sequences,
+        "reverse: drawn once, shuffled in every pass");
+  visit("data.validation_sequences", c.data.validation_sequences, sequences,
+        "reverse: for each validation");
+  visit("data.test_sequences", c.data.test_sequences, sequences,
+        "reverse: for the end of the run, and eval");
   visit("optimiser.name", c.optimiser.kind, text,
         "adam_labml adds eps before the bias correction");
   visit("optimiser.lr", c.schedule.lr, positive, "peak rate; the factor of noam");
@@ -123,7 +140,7 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("schedule.min_ratio", c.schedule.min_ratio, fraction,
         "cosine: last rate as a fraction of the peak");
   visit("train.steps", c.duration.steps, count, "updates; or epochs, or seconds");
-  visit("train.epochs", c.duration.epochs, count, "passes over the training text");
+  visit("train.epochs", c.duration.epochs, count, "passes over the training data");
   visit("train.seconds", c.duration.seconds, count,
         "as many updates as fit, planned before the first one");
   visit("train.seed", c.seed, count, "of initialisation, data order and dropout");
@@ -170,6 +187,7 @@ std::vector<std::pair<std::string, std::string>> TrainFields(const TrainConfig& 
 // ParseTrainConfig reads it back.
 std::string FormatTrainConfig(const TrainConfig& config, bool comments);
 
+std::string_view Name(TaskKind value);
 std::string_view Name(TokenizerKind value);
 std::string_view Name(LoaderKind value);
 std::string_view Name(OptimiserKind value);

@@ -22,8 +22,8 @@
 #include "train/sample_text.h"
 #include "train/schedule.h"
 #include "train/stop_signal.h"
+#include "train/task.h"
 #include "train/team.h"
-#include "train/text_task.h"
 #include "train/training_state.h"
 
 namespace mnemon {
@@ -31,8 +31,8 @@ namespace {
 
 class Run {
  public:
-  Run(const FitOptions& options, const TextTask& task, Team& team,
-      RunDirectory directory, const StopSignal& stop)
+  Run(const FitOptions& options, const Task& task, Team& team, RunDirectory directory,
+      const StopSignal& stop)
       : options_(options),
         config_(options.config),
         task_(task),
@@ -48,6 +48,8 @@ class Run {
   absl::Status Report(const UpdateResult& update, double lr, bool validate);
   // Validates, samples, and says whether this is the best so far.
   absl::StatusOr<bool> Validate();
+  // Of the weights at the end of the run, where the task has a test part.
+  absl::Status Test();
   absl::Status Save();
   absl::Status Diverged(const absl::Status& status) const;
   double Seconds() const {
@@ -58,7 +60,7 @@ class Run {
 
   const FitOptions& options_;
   TrainConfig config_;
-  const TextTask& task_;
+  const Task& task_;
   Team& team_;
   RunDirectory directory_;
   const StopSignal& stop_;
@@ -66,6 +68,7 @@ class Run {
   const std::chrono::steady_clock::time_point start_ = clock_.Now();
   double seconds_before_ = 0;  // of the run before it was resumed
   double stop_seconds_ = 0;    // the longest stop for validation and checkpoint so far
+  std::optional<double> accuracy_;  // of the latest validation
   TrainingState state_;
   std::unique_ptr<Learner> learner_;
   std::optional<MetricsFile> metrics_;
@@ -75,7 +78,7 @@ class Run {
 absl::Status Run::Start(std::optional<TrainingState> saved) {
   MNEMON_ASSIGN_OR_RETURN(learner_, Learner::Create(config_, task_, team_));
   state_.threads = team_.size();
-  state_.text_sha256 = task_.sha256;
+  state_.text_sha256 = task_.sha256();
   if (saved) {
     state_ = *saved;
     MNEMON_RETURN_IF_ERROR(directory_.Settle(state_.best_step, config_.keep));
@@ -90,12 +93,10 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
       MetricsFile::Open(directory_.metrics_path(), state_.metrics_bytes));
   metrics_.emplace(std::move(metrics));
   progress_.emplace(clock_, state_.steps, std::max<int64_t>(1, state_.planned));
-  progress_->Say(absl::StrFormat(
-      "%s: %d parameters; text: %d training and %d validation tokens of %d kinds; "
-      "%d updates per epoch; %d threads",
-      config_.model.architecture, learner_->parameter_count(), task_.train.size(),
-      task_.validation.size(), config_.model.vocab, learner_->updates_per_epoch(),
-      team_.size()));
+  progress_->Say(
+      absl::StrFormat("%s: %d parameters; %s; %d updates per epoch; %d threads",
+                      config_.model.architecture, learner_->parameter_count(),
+                      task_.Describe(), learner_->updates_per_epoch(), team_.size()));
   if (saved) {
     progress_->Say(StrCat("resumed at update ", state_.steps, " of ", state_.planned));
     return absl::OkStatus();
@@ -129,7 +130,10 @@ bool Run::OutOfTime() const {
 }
 
 absl::StatusOr<bool> Run::Validate() {
-  MNEMON_ASSIGN_OR_RETURN(state_.validation, learner_->Validate());
+  MNEMON_ASSIGN_OR_RETURN(const Evaluation validation, learner_->Validate());
+  state_.validation = validation.loss();
+  // Of a text, the loss says it all.
+  if (task_.tokenizer() == nullptr) accuracy_ = validation.accuracy();
   const bool best =
       state_.best_validation < 0 || state_.validation < state_.best_validation;
   if (best) {
@@ -144,14 +148,27 @@ absl::Status Run::Report(const UpdateResult& update, double lr, bool validated) 
                     .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
                     .learning_rate = lr,
                     .gradient_norm = update.gradient_norm};
-  if (validated) row.validation = state_.validation;
+  if (validated) {
+    row.validation = state_.validation;
+    row.accuracy = accuracy_;
+  }
   state_.loss_sum = 0;
   state_.loss_count = 0;
   MNEMON_RETURN_IF_ERROR(metrics_->Append(row));
   progress_->Report(row, state_.validation);
   if (validated && config_.sample.tokens > 0) {
     MNEMON_ASSIGN_OR_RETURN(std::string sample, learner_->Sample());
-    progress_->Say(ShowSample(sample));
+    if (!sample.empty()) progress_->Say(ShowSample(sample));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run::Test() {
+  MNEMON_ASSIGN_OR_RETURN(const std::optional<Evaluation> test, learner_->Test());
+  if (test) {
+    progress_->Say(absl::StrFormat(
+        "test: loss %.4f  accuracy %.4f  (%d of %d positions)", test->loss(),
+        test->accuracy(), test->correct, test->positions));
   }
   return absl::OkStatus();
 }
@@ -221,7 +238,7 @@ absl::Status Run::Train() {
         "done: %d updates in %.1f s; best validation %.4f at update %d: %s/best",
         state_.steps, Seconds(), state_.best_validation, state_.best_step,
         directory_.path()));
-    return absl::OkStatus();
+    return Test();
   }
   if (state_.steps > 0 && directory_.last() != state_.steps) {
     MNEMON_RETURN_IF_ERROR(Save());
@@ -234,7 +251,7 @@ absl::Status Run::Train() {
 // The saved state of the run in `directory`, held against what is to be run now.
 absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& directory,
                                                        const FitOptions& options,
-                                                       const TextTask& task) {
+                                                       const Task& task) {
   if (!directory.last()) return std::nullopt;
   const std::string dir = directory.checkpoint_path(*directory.last());
   MNEMON_ASSIGN_OR_RETURN(std::string json, ReadTrainingFile(dir, "state.json"));
@@ -244,7 +261,7 @@ absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& direc
   MNEMON_ASSIGN_OR_RETURN(TrainConfig before,
                           ParseTrainConfig(toml, dir + "/training/config.toml", {}));
   MNEMON_RETURN_IF_ERROR(
-      CheckSameRun(before, options.config, state, task.sha256, options.threads));
+      CheckSameRun(before, options.config, state, task.sha256(), options.threads));
   return state;
 }
 
@@ -252,11 +269,11 @@ absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& direc
 
 absl::Status Fit(const FitOptions& options) {
   StopSignal stop;
-  MNEMON_ASSIGN_OR_RETURN(TextTask task, LoadTextTask(options.config.data));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Task> task, LoadTask(options.config));
   MNEMON_ASSIGN_OR_RETURN(RunDirectory directory,
                           RunDirectory::Open(options.config.out, options.resume));
   MNEMON_ASSIGN_OR_RETURN(std::optional<TrainingState> saved,
-                          ReadSaved(directory, options, task));
+                          ReadSaved(directory, options, *task));
   int threads = options.threads;
   if (threads == 0) {
     threads = saved
@@ -267,8 +284,8 @@ absl::Status Fit(const FitOptions& options) {
   InitTensorRuntime(1);
   Team team(threads);
   FitOptions complete = options;
-  complete.config.model.vocab = task.tokenizer->size();
-  Run run(complete, task, team, std::move(directory), stop);
+  complete.config.model.vocab = task->vocab();
+  Run run(complete, *task, team, std::move(directory), stop);
   MNEMON_RETURN_IF_ERROR(run.Start(std::move(saved)));
   return run.Train();
 }

@@ -78,9 +78,10 @@ absl::Status RunFit(const FitFlags& flags) {
 void AddFitCommand(CommandLine& line) {
   auto flags = std::make_shared<FitFlags>();
   Command fit = line.AddCommand(
-      "fit", "Trains a model on a text.",
+      "fit", "Trains a model on a text, or on the reverse task.",
       {"mnemon-train fit --config train/configs/feedback-small.toml --set "
        "data.text=a.txt",
+       "mnemon-train fit --config train/configs/reverse.toml    # needs no text",
        "mnemon-train fit --config run.toml --set train.steps=500 optimiser.lr=1e-3",
        "mnemon-train fit --config run.toml --resume       # bit for bit as "
        "uninterrupted",

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,10 +93,27 @@ void PrintState(const StateSpec& spec) {
   PrintTable(rows);
 }
 
+// What serves a model: its numerics_id, and the state of a session where it has one.
+struct Served {
+  std::string numerics_id;
+  std::optional<StateSpec> state;
+};
+
+absl::StatusOr<Served> ReadServed(const Model& model) {
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(model.config().architecture));
+  if (!entry->autoregressive()) {
+    MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor,
+                            MakePredictor(model));
+    return Served{.numerics_id = predictor->numerics_id(), .state = std::nullopt};
+  }
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder, MakeDecoder(model));
+  return Served{.numerics_id = decoder->numerics_id(), .state = decoder->spec()};
+}
+
 absl::Status RunInspect(const std::string& checkpoint) {
   MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(checkpoint));
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder,
-                          MakeDecoder(*loaded.model));
+  MNEMON_ASSIGN_OR_RETURN(const Served served, ReadServed(*loaded.model));
   std::string tokenizer = "none: only token ids work";
   if (loaded.tokenizer != nullptr) {
     const auto json = nlohmann::json::parse(loaded.tokenizer->ToJson());
@@ -103,11 +121,14 @@ absl::Status RunInspect(const std::string& checkpoint) {
                        loaded.tokenizer->size(), " tokens");
   }
   std::printf("model_id     %s\nnumerics_id  %s\ntokenizer    %s\n",
-              loaded.model_id.c_str(), decoder->numerics_id().c_str(),
-              tokenizer.c_str());
+              loaded.model_id.c_str(), served.numerics_id.c_str(), tokenizer.c_str());
   PrintConfig(loaded.config);
   PrintParameters(*loaded.model);
-  PrintState(decoder->spec());
+  if (served.state) {
+    PrintState(*served.state);
+  } else {
+    std::printf("\nstate of a session\n  none: an encoder takes whole sequences\n");
+  }
   return absl::OkStatus();
 }
 

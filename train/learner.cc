@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -17,8 +16,9 @@
 #include "base/strings.h"
 #include "model/io/tensors.h"
 #include "model/registry.h"
-#include "model/sampling/philox.h"
 #include "model/sampling/sampler.h"
+#include "train/draws.h"
+#include "train/id_tensor.h"
 
 namespace mnemon {
 namespace {
@@ -26,38 +26,11 @@ namespace {
 // Below training/.
 constexpr char kOptimiserFile[] = "optimiser.safetensors";
 constexpr char kCarryFile[] = "carry.safetensors";
-// Tokens of the validation text that start a sample when no prompt is set.
-constexpr size_t kDefaultPrompt = 16;
-
-at::Tensor IdTensor(const int64_t* ids, int64_t rows, int64_t columns) {
-  at::Tensor tensor = at::empty({rows, columns}, at::kLong);
-  std::memcpy(tensor.data_ptr<int64_t>(), ids, rows * columns * sizeof(int64_t));
-  return tensor;
-}
 
 // Dropout's random numbers are a function of (seed, update, worker): nothing to save.
 at::Generator DropoutGenerator(uint64_t seed, int64_t update, int worker) {
-  constexpr uint32_t kDropout = 3;  // beside the purposes of the loader
-  const auto word =
-      Philox4x32({static_cast<uint32_t>(update), static_cast<uint32_t>(update >> 32),
-                  static_cast<uint32_t>(worker), kDropout},
-                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  return at::detail::createCPUGenerator((uint64_t{word[1]} << 32) | word[0]);
-}
-
-absl::StatusOr<std::vector<int32_t>> EncodePrompt(const TrainConfig& config,
-                                                  const TextTask& task) {
-  if (config.sample.prompt.empty()) {
-    size_t length = std::min(kDefaultPrompt, task.validation.size());
-    return std::vector<int32_t>(task.validation.begin(),
-                                task.validation.begin() + length);
-  }
-  auto prompt = task.tokenizer->Encode(config.sample.prompt);
-  if (!prompt.ok()) {
-    return absl::InvalidArgumentError(
-        StrCat("sample.prompt: ", std::string(prompt.status().message())));
-  }
-  return prompt;
+  return at::detail::createCPUGenerator(
+      DrawBits(seed, static_cast<uint32_t>(worker), DrawPurpose::kDropout, update));
 }
 
 absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
@@ -77,14 +50,16 @@ absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& config,
-                                                         const TextTask& task,
-                                                         Team& team) {
-  MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, EncodePrompt(config, task));
+                                                         const Task& task, Team& team) {
+  MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> prompt,
+                          task.Prompt(config.sample.prompt));
   const auto seed = static_cast<uint64_t>(config.seed);
-  MNEMON_ASSIGN_OR_RETURN(
-      auto training, MakeLoader(task.train, config.data, LoaderUse::kTraining, seed));
-  MNEMON_ASSIGN_OR_RETURN(auto validation, MakeLoader(task.validation, config.data,
-                                                      LoaderUse::kValidation, seed));
+  MNEMON_ASSIGN_OR_RETURN(auto training,
+                          task.MakeLoader(config.data, LoaderUse::kTraining, seed));
+  MNEMON_ASSIGN_OR_RETURN(auto validation,
+                          task.MakeLoader(config.data, LoaderUse::kValidation, seed));
+  MNEMON_ASSIGN_OR_RETURN(auto test,
+                          task.MakeLoader(config.data, LoaderUse::kTest, seed));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> first, MakeModel(config.model));
   InitialiseWeights(*first, config.init, seed);
   Parameters parameters(*first);
@@ -97,15 +72,15 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
     }
     worker.gradients = parameters.Bind(*worker.model);
   }
-  return std::unique_ptr<Learner>(
-      new Learner(config, task, team, std::move(parameters), std::move(workers),
-                  std::move(training), std::move(validation), std::move(prompt)));
+  return std::unique_ptr<Learner>(new Learner(
+      config, task, team, std::move(parameters), std::move(workers),
+      std::move(training), std::move(validation), std::move(test), std::move(prompt)));
 }
 
-Learner::Learner(const TrainConfig& config, const TextTask& task, Team& team,
+Learner::Learner(const TrainConfig& config, const Task& task, Team& team,
                  Parameters parameters, std::vector<Worker> workers,
                  std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
-                 std::vector<int32_t> prompt)
+                 std::unique_ptr<Loader> test, std::vector<int32_t> prompt)
     : config_(config),
       task_(task),
       team_(team),
@@ -114,12 +89,13 @@ Learner::Learner(const TrainConfig& config, const TextTask& task, Team& team,
       optimiser_(config.optimiser, parameters_.values(), workers_[0].gradients),
       training_(std::move(training)),
       validation_(std::move(validation)),
+      test_(std::move(test)),
       prompt_(std::move(prompt)),
       carries_(team.size()) {}
 
-absl::StatusOr<at::Tensor> Learner::PartOfLoss(const Batch& batch, int worker,
-                                               const ForwardOptions& options,
-                                               Carry& carry) const {
+absl::StatusOr<Learner::Said> Learner::PartOfBatch(const Batch& batch, int worker,
+                                                   const ForwardOptions& options,
+                                                   Carry& carry) const {
   // A growing memory has an end; a pass longer than that starts it afresh.
   const int64_t room = model().carry_spec().max_positions() - carry.position;
   if (batch.fresh || room < batch.columns) carry = Carry();
@@ -134,11 +110,8 @@ absl::StatusOr<at::Tensor> Learner::PartOfLoss(const Batch& batch, int worker,
   // Shuffled windows do not continue each other.
   const bool keep = config_.data.loader == LoaderKind::kSequential;
   carry = keep ? result.carry.Detached() : Carry();
-  const double weight =
-      static_cast<double>(rows.size()) / static_cast<double>(batch.rows);
-  return at::cross_entropy_loss(result.logits.flatten(0, 1),
-                                part(batch.targets).flatten()) *
-         weight;
+  return Said{.logits = result.logits.flatten(0, 1),
+              .targets = part(batch.targets).flatten()};
 }
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
@@ -146,12 +119,15 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   std::vector<double> losses(workers_.size());
   MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) -> absl::Status {
     workers_[w].gradients.zero_();
-    if (PartOf(batch.rows, w, team_.size()).size() == 0) return absl::OkStatus();
+    const int64_t rows = PartOf(batch.rows, w, team_.size()).size();
+    if (rows == 0) return absl::OkStatus();
     ForwardOptions options;
     options.dropout =
         DropoutGenerator(static_cast<uint64_t>(config_.seed), optimiser_.steps(), w);
-    MNEMON_ASSIGN_OR_RETURN(at::Tensor loss,
-                            PartOfLoss(batch, w, options, carries_[w]));
+    MNEMON_ASSIGN_OR_RETURN(const Said said,
+                            PartOfBatch(batch, w, options, carries_[w]));
+    const double weight = static_cast<double>(rows) / static_cast<double>(batch.rows);
+    const at::Tensor loss = at::cross_entropy_loss(said.logits, said.targets) * weight;
     losses[w] = loss.item<double>();
     loss.backward();
     return absl::OkStatus();
@@ -184,33 +160,40 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   return result;
 }
 
-absl::StatusOr<double> Learner::Validate() {
+absl::StatusOr<Evaluation> Learner::Validate() {
   const int64_t available = validation_->batches_per_pass();
   const int64_t wanted = config_.validation_batches;
-  const int64_t count = wanted == 0 ? available : std::min(wanted, available);
+  return Evaluate(*validation_, wanted == 0 ? available : std::min(wanted, available));
+}
+
+absl::StatusOr<std::optional<Evaluation>> Learner::Test() {
+  if (test_ == nullptr) return std::nullopt;
+  return Evaluate(*test_, test_->batches_per_pass());
+}
+
+absl::StatusOr<Evaluation> Learner::Evaluate(Loader& loader, int64_t count) {
+  const int64_t available = loader.batches_per_pass();
   // Batches that continue each other cannot be picked here and there.
   const bool spread = config_.data.loader == LoaderKind::kShuffled;
   Carries carries(workers_.size());
-  double sum = 0;
-  int64_t tokens = 0;
+  Evaluation all;
   for (int64_t i = 0; i < count; ++i) {
-    const Batch batch = validation_->Get(0, spread ? i * available / count : i);
-    std::vector<double> losses(workers_.size());
+    const Batch batch = loader.Get(0, spread ? i * available / count : i);
+    std::vector<Evaluation> parts(workers_.size());
     MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) -> absl::Status {
       c10::AutoGradMode no_graph(false);
       if (PartOf(batch.rows, w, team_.size()).size() == 0) return absl::OkStatus();
-      MNEMON_ASSIGN_OR_RETURN(at::Tensor loss, PartOfLoss(batch, w, {}, carries[w]));
-      losses[w] = loss.item<double>();
+      MNEMON_ASSIGN_OR_RETURN(const Said said, PartOfBatch(batch, w, {}, carries[w]));
+      parts[w].Add(said.logits, said.targets);
       return absl::OkStatus();
     }));
-    const int64_t n = batch.rows * batch.columns;
-    sum += std::accumulate(losses.begin(), losses.end(), 0.0) * static_cast<double>(n);
-    tokens += n;
+    for (const Evaluation& part : parts) all.Add(part);
   }
-  return sum / static_cast<double>(tokens);
+  return all;
 }
 
 absl::StatusOr<std::string> Learner::Sample() const {
+  if (prompt_.empty()) return std::string();
   c10::AutoGradMode no_graph(false);
   const SamplingParams params = {.temperature = config_.sample.temperature,
                                  .seed = static_cast<uint64_t>(config_.seed)};
@@ -234,14 +217,16 @@ absl::StatusOr<std::string> Learner::Sample() const {
     text.push_back(token);
     input = {token};
   }
-  return task_.tokenizer->Decode(text);
+  return task_.tokenizer()->Decode(text);
 }
 
 int64_t Learner::parameter_count() const { return CountParameters(*workers_[0].model); }
 
 absl::Status Learner::Save(CheckpointContent& content) const {
   content["config.json"] = ConfigToJson(model().config());
-  content["tokenizer.json"] = task_.tokenizer->ToJson();
+  if (task_.tokenizer() != nullptr) {
+    content["tokenizer.json"] = task_.tokenizer()->ToJson();
+  }
   MNEMON_ASSIGN_OR_RETURN(content["model.safetensors"],
                           FormatWeights(*workers_[0].model));
   NamedTensors optimiser;
@@ -309,7 +294,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   }
   if (cursor.batch < 0 || cursor.batch >= training_->batches_per_pass() ||
       cursor.pass < 0) {
-    return absl::DataLossError(StrCat(dir, ": the data cursor is outside the text"));
+    return absl::DataLossError(StrCat(dir, ": the data cursor is outside the data"));
   }
   MNEMON_RETURN_IF_ERROR(
       CopyNamed(files.weights, parameters_.Slices(parameters_.values(), "")));

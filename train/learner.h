@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,12 @@
 #include "model/io/checkpoint.h"
 #include "model/model.h"
 #include "train/config.h"
+#include "train/evaluation.h"
 #include "train/loader.h"
 #include "train/optimiser.h"
 #include "train/parameters.h"
+#include "train/task.h"
 #include "train/team.h"
-#include "train/text_task.h"
 
 namespace mnemon {
 
@@ -29,24 +31,24 @@ struct UpdateResult {
   int64_t tokens = 0;
 };
 
-// Owned by one thread.
 // Owned by one thread; works on those of its team, which share out the rows of a batch.
 class Learner {
  public:
   // Initialises the model from config.seed. config.model.vocab is
-  // task.tokenizer->size(). `task` and `team` must outlive the learner.
-  // INVALID_ARGUMENT for a text that is too short, RESOURCE_EXHAUSTED when memory does
+  // task.vocab(). `task` and `team` must outlive the learner.
+  // INVALID_ARGUMENT for data that are too few, RESOURCE_EXHAUSTED when memory does
   // not suffice.
   static absl::StatusOr<std::unique_ptr<Learner>> Create(const TrainConfig& config,
-                                                         const TextTask& task,
-                                                         Team& team);
+                                                         const Task& task, Team& team);
 
   // The next batch, forward, backward, clip, optimiser with rate `lr`. OUT_OF_RANGE
   // when loss or gradient is not finite; the weights are then unchanged.
   absl::StatusOr<UpdateResult> Update(double lr);
-  // Mean cross-entropy over the validation batches, in nats.
-  absl::StatusOr<double> Validate();
-  // The prompt and what the model says after it.
+  // Over the validation batches.
+  absl::StatusOr<Evaluation> Validate();
+  // Over the test part; nullopt where the task has none.
+  absl::StatusOr<std::optional<Evaluation>> Test();
+  // The prompt and what the model says after it; empty where the task has no prompts.
   absl::StatusOr<std::string> Sample() const;
 
   int64_t updates_per_epoch() const { return training_->batches_per_pass(); }
@@ -68,30 +70,37 @@ class Learner {
   // One carry per worker, for its rows.
   using Carries = std::vector<Carry>;
 
-  Learner(const TrainConfig& config, const TextTask& task, Team& team,
+  Learner(const TrainConfig& config, const Task& task, Team& team,
           Parameters parameters, std::vector<Worker> workers,
           std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
-          std::vector<int32_t> prompt);
+          std::unique_ptr<Loader> test, std::vector<int32_t> prompt);
 
   const Model& model() const { return *workers_[0].model; }
-  // The worker's part of the mean loss of `batch` after `carry`, which becomes that of
-  // the next batch. REQUIRES: the part has rows.
-  absl::StatusOr<at::Tensor> PartOfLoss(const Batch& batch, int worker,
-                                        const ForwardOptions& options,
-                                        Carry& carry) const;
+  // What the model says to the worker's rows of `batch` after `carry`, which becomes
+  // that of the next batch. REQUIRES: the part has rows.
+  struct Said {
+    at::Tensor logits;   // [rows * T, V]
+    at::Tensor targets;  // [rows * T]
+  };
+  absl::StatusOr<Said> PartOfBatch(const Batch& batch, int worker,
+                                   const ForwardOptions& options, Carry& carry) const;
+  // Over `count` batches of a loader, spread over its pass where they do not continue
+  // each other.
+  absl::StatusOr<Evaluation> Evaluate(Loader& loader, int64_t count);
   absl::Status LoadOptimiser(const std::string& file);
   absl::Status LoadCarry(const std::string& file);
 
   const TrainConfig config_;
-  const TextTask& task_;
+  const Task& task_;
   Team& team_;
   const Parameters parameters_;
   const std::vector<Worker> workers_;
   Optimiser optimiser_;  // over the gradients of worker 0, which collects all
   const std::unique_ptr<Loader> training_;
   const std::unique_ptr<Loader> validation_;
+  const std::unique_ptr<Loader> test_;  // null where the task has no such part
   const std::vector<int32_t> prompt_;
-  Carries carries_;  // of the training text, outside the graph
+  Carries carries_;  // of the training data, outside the graph
 };
 
 }  // namespace mnemon

@@ -2,30 +2,14 @@
 #include "train/loader.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
 #include "base/strings.h"
-#include "model/sampling/philox.h"
+#include "train/draws.h"
 
 namespace mnemon {
 namespace {
-
-// What a random number of a pass is for; part of the counter.
-enum Purpose : uint32_t { kOrder = 1, kJitter = 2 };
-
-// Uniform in 0 .. n-1: the upper half of a 64-bit product; its bias is below n / 2^64.
-int64_t UniformBelow(int64_t n, uint64_t seed, int64_t pass, Purpose purpose,
-                     int64_t index) {
-  const std::array<uint32_t, 4> word =
-      Philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
-                  static_cast<uint32_t>(pass), purpose},
-                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  const uint64_t bits = (uint64_t{word[1]} << 32) | word[0];
-  return static_cast<int64_t>(
-      (static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(n)) >> 64);
-}
 
 void AppendWindow(std::span<const int32_t> tokens, int64_t start, int64_t length,
                   Batch& batch) {
@@ -44,42 +28,33 @@ class ShuffledLoader final : public Loader {
         shuffle_(use == LoaderUse::kTraining),
         jitter_(shuffle_ && options.jitter),
         seed_(seed),
-        order_((static_cast<int64_t>(tokens.size()) - 1) / length_) {
-    std::iota(order_.begin(), order_.end(), 0);
-  }
+        order_((static_cast<int64_t>(tokens.size()) - 1) / length_, seed) {}
 
   int64_t batches_per_pass() const override {
-    return (static_cast<int64_t>(order_.size()) + rows_ - 1) / rows_;
+    return (order_.size() + rows_ - 1) / rows_;
   }
 
   Batch Get(int64_t pass, int64_t index) override {
-    if (shuffle_ && pass != ordered_for_) Shuffle(pass);
     const int64_t first = index * rows_;
     Batch batch;
-    batch.rows = std::min<int64_t>(rows_, static_cast<int64_t>(order_.size()) - first);
+    batch.rows = std::min(rows_, order_.size() - first);
     batch.columns = length_;
     for (int64_t row = 0; row < batch.rows; ++row) {
-      AppendWindow(tokens_, Start(pass, order_[first + row]), length_, batch);
+      const int64_t place = first + row;
+      const int64_t window = shuffle_ ? order_.At(pass, place) : place;
+      AppendWindow(tokens_, Start(pass, window), length_, batch);
     }
     return batch;
   }
 
  private:
-  // Fisher and Yates, from sorted order: a pass does not depend on those before it.
-  void Shuffle(int64_t pass) {
-    std::iota(order_.begin(), order_.end(), 0);
-    for (int64_t i = static_cast<int64_t>(order_.size()) - 1; i > 0; --i) {
-      std::swap(order_[i], order_[UniformBelow(i + 1, seed_, pass, kOrder, i)]);
-    }
-    ordered_for_ = pass;
-  }
-
   int64_t Start(int64_t pass, int64_t window) const {
     const int64_t start = window * length_;
     if (!jitter_) return start;
     const int64_t last = static_cast<int64_t>(tokens_.size()) - 1 - length_;
     const int64_t choices = std::min(length_, last - start + 1);
-    return start + UniformBelow(choices, seed_, pass, kJitter, window);
+    return start + UniformBelow(choices, seed_, static_cast<uint32_t>(pass),
+                                DrawPurpose::kJitter, window);
   }
 
   const std::span<const int32_t> tokens_;
@@ -88,8 +63,7 @@ class ShuffledLoader final : public Loader {
   const bool shuffle_;
   const bool jitter_;
   const uint64_t seed_;
-  std::vector<int64_t> order_;  // windows in the order of pass ordered_for_
-  int64_t ordered_for_ = -1;
+  PassOrder order_;  // of the windows
 };
 
 class SequentialLoader final : public Loader {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Batches of a token sequence in a deterministic order. The order is a function of
-// (seed, pass), so a cursor is all there is to save.
+// Batches in a deterministic order. The order is a function of (seed, pass), so a
+// cursor is all there is to save.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct LoaderCursor {
   int64_t batch = 0;
 };
 
-// targets[b, t] is the token behind inputs[b, t].
+// targets[b, t] is what a model says at inputs[b, t]: in a text, the token behind it.
 struct Batch {
   int64_t rows = 0;              // B, or less in the last batch of a shuffled pass
   int64_t columns = 0;           // T, or less in the last batch of a sequential pass
@@ -46,14 +46,17 @@ class Loader {
   LoaderCursor cursor_;
 };
 
-enum class LoaderUse { kTraining, kValidation };
+// The part of the data that a loader goes through.
+enum class LoaderUse { kTraining, kValidation, kTest };
 
+// Windows of a text.
 // shuffled: floor((size-1)/T) windows that do not overlap, in random order; with jitter
 //   each start moves by a uniform integer 0..T-1, less where the text ends. Validation
 //   keeps order and starts.
 // sequential: `batch` streams of floor(size/batch) tokens side by side, consecutive
 //   windows; the last may be shorter.
 // `tokens` must outlive the loader. INVALID_ARGUMENT when they are too few for a batch.
+// REQUIRES: use is kTraining or kValidation.
 absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(std::span<const int32_t> tokens,
                                                    const DataOptions& options,
                                                    LoaderUse use, uint64_t seed);

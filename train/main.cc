@@ -15,9 +15,11 @@ int main(int argc, char** argv) {
       mnemon::VersionText("mnemon-train",
                           "libtorch " + mnemon::TensorLibraryVersion()));
   mnemon::AddFitCommand(line);
+  mnemon::AddEvalCommand(line);
   mnemon::AddImportCommand(line);
   mnemon::AddScoreCommand(line);
   mnemon::AddSampleCommand(line);
   mnemon::AddInspectCommand(line);
+  mnemon::AddAttentionCommand(line);
   return line.Run(argc, argv);
 }

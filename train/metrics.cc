@@ -16,7 +16,8 @@
 namespace mnemon {
 namespace {
 
-constexpr char kHeader[] = "step,loss,validation,learning_rate,gradient_norm\n";
+constexpr char kHeader[] =
+    "step,loss,validation,learning_rate,gradient_norm,accuracy\n";
 
 absl::Status Failed(const std::string& what, const std::string& path) {
   const int code = errno;
@@ -69,10 +70,12 @@ absl::Status MetricsFile::Write(const std::string& text) {
 }
 
 absl::Status MetricsFile::Append(const MetricsRow& row) {
-  std::string validation =
-      row.validation ? absl::StrFormat("%.9g", *row.validation) : std::string();
-  return Write(absl::StrFormat("%d,%.9g,%s,%.9g,%.9g\n", row.step, row.loss, validation,
-                               row.learning_rate, row.gradient_norm));
+  const auto text = [](const std::optional<double>& number) {
+    return number ? absl::StrFormat("%.9g", *number) : std::string();
+  };
+  return Write(absl::StrFormat("%d,%.9g,%s,%.9g,%.9g,%s\n", row.step, row.loss,
+                               text(row.validation), row.learning_rate,
+                               row.gradient_norm, text(row.accuracy)));
 }
 
 absl::Status MetricsFile::Sync() {

@@ -15,12 +15,13 @@ struct MetricsRow {
   int64_t step = 0;
   double loss = 0;  // mean over the updates since the row before
   std::optional<double> validation;
+  std::optional<double> accuracy = {};  // of the validation
   double learning_rate = 0;
   double gradient_norm = 0;  // of the last update
 };
 
-// "step,loss,validation,learning_rate,gradient_norm"; numbers with 9 digits, which is
-// every bit of a float.
+// "step,loss,validation,learning_rate,gradient_norm,accuracy"; numbers with 9 digits,
+// which is every bit of a float.
 class MetricsFile {
  public:
   // Keeps the first `bytes` bytes of an existing file; with 0, or where the file is

@@ -20,8 +20,8 @@ double SecondsSince(const Clock& clock, std::chrono::steady_clock::time_point st
   return std::chrono::duration<double>(clock.Now() - start).count();
 }
 
-absl::StatusOr<Plan> Measure(const TrainConfig& config, const TextTask& task,
-                             Team& team, const Clock& clock) {
+absl::StatusOr<Plan> Measure(const TrainConfig& config, const Task& task, Team& team,
+                             const Clock& clock) {
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Learner> trial,
                           Learner::Create(config, task, team));
   const double limit = kMeasuringShare * static_cast<double>(config.duration.seconds);
@@ -50,8 +50,8 @@ absl::StatusOr<Plan> Measure(const TrainConfig& config, const TextTask& task,
 
 }  // namespace
 
-absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const TextTask& task,
-                              Team& team, int64_t updates_per_epoch, double spent,
+absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task, Team& team,
+                              int64_t updates_per_epoch, double spent,
                               const Clock& clock) {
   const DurationOptions& duration = config.duration;
   if (duration.steps > 0) return Plan{.updates = duration.steps};

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "train/config.h"
 #include "train/learner.h"
-#include "train/text_task.h"
+#include "train/task.h"
 
 namespace mnemon {
 
@@ -26,8 +26,8 @@ struct Plan {
 // train.seconds is turned into updates by trying some on a learner that is thrown away,
 // so the run itself does not depend on the measurement; `spent` seconds are gone
 // already.
-absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const TextTask& task,
-                              Team& team, int64_t updates_per_epoch, double spent,
+absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task, Team& team,
+                              int64_t updates_per_epoch, double spent,
                               const Clock& clock);
 
 // Updates between validations, and between checkpoints.

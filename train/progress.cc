@@ -29,12 +29,12 @@ Progress::Progress(const Clock& clock, int64_t done, int64_t planned)
       last_(clock.Now()),
       bar_drawn_(last_) {}
 
-void Progress::Advance(int64_t tokens) {
+void Progress::Advance(int64_t tokens, int64_t updates) {
   const auto now = clock_.Now();
   seconds_ += std::chrono::duration<double>(now - last_).count();
   last_ = now;
-  ++done_;
-  ++updates_;
+  done_ += updates;
+  updates_ += updates;
   tokens_ += tokens;
   seconds_per_update_ = seconds_ / static_cast<double>(updates_);
   if (terminal_ && now - bar_drawn_ >= kBarPause) {
@@ -46,8 +46,9 @@ void Progress::Advance(int64_t tokens) {
 void Progress::Resume() { last_ = clock_.Now(); }
 
 void Progress::Report(const MetricsRow& row, double validation) {
-  const std::string checked =
+  std::string checked =
       validation < 0 ? std::string("-") : absl::StrFormat("%.4f", validation);
+  if (row.accuracy) checked += absl::StrFormat("  accuracy %.4f", *row.accuracy);
   const double speed = seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0;
   const double left = seconds_per_update_ * static_cast<double>(planned_ - done_);
   Say(absl::StrFormat(

@@ -18,8 +18,8 @@ class Progress {
   // A run of `planned` updates of which `done` were made before.
   Progress(const Clock& clock, int64_t done, int64_t planned);
 
-  // After every update; `tokens` it took.
-  void Advance(int64_t tokens);
+  // After every update, or `updates` of them; `tokens` they took.
+  void Advance(int64_t tokens, int64_t updates = 1);
   // A line for `row`; `validation` is the latest, below 0 = none yet.
   void Report(const MetricsRow& row, double validation);
   // Text of its own, such as a sample.

@@ -29,8 +29,8 @@ class RunDirectory {
   // a run that resumes.
   absl::Status Save(int64_t step, const CheckpointContent& content, int64_t best_step,
                     int64_t keep);
-  // Moves `best` to best_step (0 = none yet), then removes all but the newest `keep` and
-  // the best. Also for a run that is resumed: the crash may have come before this.
+  // Moves `best` to best_step (0 = none yet), then removes all but the newest `keep`
+  // and the best. Also for a run that is resumed: the crash may have come before this.
   absl::Status Settle(int64_t best_step, int64_t keep) const;
 
  private:

@@ -87,7 +87,7 @@ absl::Status CheckFlags(const SampleFlags& flags) {
         "give --prompt TEXT or --prompt-tokens IDS, one of them and not empty: a "
         "model continues from at least one token");
   }
-  const absl::Status valid = ValidateSampling(flags.sampling);
+  const absl::Status valid = ValidateSampling(flags.sampling, INT32_MAX);
   if (valid.ok()) return valid;
   const std::optional<ErrorDetail> detail = GetErrorDetail(valid);
   std::string field = detail ? detail->field : "";
@@ -125,9 +125,12 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
   const bool as_ids = flags.ids || !flags.prompt_tokens.empty();
   Printer printer(as_ids ? nullptr : loaded.tokenizer.get());
   SamplerScratch scratch;
+  std::vector<int32_t> history = prompt;
   for (int64_t sampled = 0; sampled < flags.tokens; ++sampled) {
-    MNEMON_ASSIGN_OR_RETURN(const int32_t token,
-                            Sample(logits, sampling, arena->length(slot), scratch));
+    MNEMON_ASSIGN_OR_RETURN(
+        const int32_t token,
+        Sample(logits, sampling, arena->length(slot), scratch, history));
+    history.push_back(token);
     MNEMON_RETURN_IF_ERROR(printer.Print(token));
     if (sampled + 1 == flags.tokens) break;
     if (arena->length(slot) >= decoder->spec().max_positions()) {
@@ -188,6 +191,18 @@ void AddSampleCommand(CommandLine& line) {
               "Keep the k most likely tokens; 0 = all");
   command.Add("--top-p", &flags->sampling.top_p,
               "Keep the most likely tokens that together reach p");
+  command.Add("--min-p", &flags->sampling.min_p,
+              "Keep tokens at least this share as likely as the most likely one");
+  command.Add("--typical-p", &flags->sampling.typical_p,
+              "Locally typical sampling: keep this mass");
+  command.Add("--repetition-penalty", &flags->sampling.repetition_penalty,
+              "Divides logits of tokens in the penalty window");
+  command.Add("--frequency-penalty", &flags->sampling.frequency_penalty,
+              "Subtracted per occurrence in the penalty window");
+  command.Add("--presence-penalty", &flags->sampling.presence_penalty,
+              "Subtracted for any occurrence in the penalty window");
+  command.Add("--penalty-window", &flags->sampling.penalty_window,
+              "Tokens the penalties look back at");
   command.Add("--ids", &flags->ids, "Print token ids instead of text");
   AddComputeFlags(command, flags->compute);
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
@@ -15,11 +13,13 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "model/io/safetensors.h"
+#include "model/io/tensors.h"
 #include "model/kernels/kernels.h"
 #include "model/load.h"
 #include "model/registry.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
+#include "train/row_feed.h"
 
 namespace mnemon {
 namespace {
@@ -38,7 +38,12 @@ struct ScoreInput {
   int64_t length = 0;           // T
   std::vector<int64_t> tokens;  // [B, T]
   std::vector<int64_t> calls;   // lengths of the calls that cover T
+  at::Tensor mask;              // ForwardOptions::mask
 };
+
+bool IsAutoregressive(const ModelConfig& config) {
+  return FindArchitecture(config.architecture).value()->autoregressive();
+}
 
 absl::Status CheckTokens(const TensorInfo& info, const std::vector<int64_t>& tokens,
                          int64_t vocab) {
@@ -94,6 +99,10 @@ absl::StatusOr<ScoreInput> ReadInput(const Safetensors& file, const ModelConfig&
   if (flags.form == "sequence" && config.architecture == "transformer_xl") {
     MNEMON_ASSIGN_OR_RETURN(segments, ReadSegments(file, input.length));
   }
+  const TensorInfo* mask = file.Find("mask");
+  if (mask != nullptr && !IsAutoregressive(config)) {
+    MNEMON_ASSIGN_OR_RETURN(input.mask, ToTensor(file, *mask));
+  }
   int64_t most = flags.chunk;
   if (most == 0) most = flags.form == "step" ? kMaxChunk : input.length;
   for (int64_t left : segments) {
@@ -104,66 +113,33 @@ absl::StatusOr<ScoreInput> ReadInput(const Safetensors& file, const ModelConfig&
   return input;
 }
 
-absl::Status ScoreSequence(const Model& model, ScoreInput& input, at::Tensor& logits) {
-  const at::NoGradGuard no_grad;
+absl::Status Score(RowFeed& feed, ScoreInput& input, at::Tensor& logits) {
   const at::Tensor tokens =
       at::from_blob(input.tokens.data(), {input.batch, input.length}, at::kLong);
-  Carry carry;
-  int64_t at = 0;
-  for (const int64_t count : input.calls) {
-    MNEMON_ASSIGN_OR_RETURN(
-        ForwardResult result,
-        model.Forward(tokens.slice(1, at, at + count).contiguous(), carry));
-    logits.slice(1, at, at + count).copy_(result.logits);
-    carry = std::move(result.carry);
-    at += count;
-  }
-  return absl::OkStatus();
-}
-
-// Rows first .. first+slots.size()-1 of the batch, one session each, side by side.
-absl::Status StepRows(Decoder& decoder, StateArena& arena, const ScoreInput& input,
-                      int64_t first, const std::vector<int32_t>& slots,
-                      at::Tensor& logits) {
-  const std::vector<int32_t> tokens(input.tokens.begin(), input.tokens.end());
-  const int64_t rows = static_cast<int64_t>(slots.size());
-  int64_t at = 0;
-  for (const int64_t count : input.calls) {
-    std::vector<Segment> segments;
-    for (int64_t row = 0; row < rows; ++row) {
-      const int32_t* begin = tokens.data() + (first + row) * input.length + at;
-      segments.push_back({.slot = slots[static_cast<size_t>(row)],
-                          .position = at,
-                          .tokens = {begin, static_cast<size_t>(count)},
-                          .logits = LogitsMode::kAll});
+  const int64_t side_by_side = std::min(input.batch, feed.most_rows());
+  for (int64_t first = 0; first < input.batch; first += side_by_side) {
+    const int64_t rows = std::min(side_by_side, input.batch - first);
+    MNEMON_RETURN_IF_ERROR(feed.Restart(rows));
+    int64_t at = 0;
+    for (const int64_t count : input.calls) {
+      const auto piece = [&](const at::Tensor& all) {
+        return all.narrow(0, first, rows).narrow(1, at, count);
+      };
+      MNEMON_ASSIGN_OR_RETURN(const at::Tensor found,
+                              feed.Feed(piece(tokens).contiguous()));
+      piece(logits).copy_(found);
+      at += count;
     }
-    const at::Tensor chunk = at::empty({rows, count, logits.size(2)}, at::kFloat);
-    MNEMON_RETURN_IF_ERROR(decoder.Step(segments, arena, chunk.data_ptr<float>()));
-    logits.slice(0, first, first + rows).slice(1, at, at + count).copy_(chunk);
-    at += count;
-    for (const int32_t slot : slots) arena.SetFloor(slot, at);
   }
   return absl::OkStatus();
 }
 
-absl::Status ScoreSteps(const Model& model, const ScoreInput& input,
-                        at::Tensor& logits) {
+absl::StatusOr<std::unique_ptr<RowFeed>> MakeFeed(const Model& model,
+                                                  const ScoreInput& input,
+                                                  const std::string& form) {
   constexpr int64_t kSessions = 16;
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder, MakeDecoder(model));
-  const int64_t sessions = std::min(input.batch, kSessions);
-  MNEMON_ASSIGN_OR_RETURN(
-      const std::unique_ptr<StateArena> arena,
-      StateArena::Create(decoder->spec(), {.slots = static_cast<int32_t>(sessions)}));
-  for (int64_t first = 0; first < input.batch; first += sessions) {
-    std::vector<int32_t> slots;
-    for (int64_t row = first; row < std::min(input.batch, first + sessions); ++row) {
-      MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena->Acquire());
-      slots.push_back(slot);
-    }
-    MNEMON_RETURN_IF_ERROR(StepRows(*decoder, *arena, input, first, slots, logits));
-    for (const int32_t slot : slots) arena->Release(slot);
-  }
-  return absl::OkStatus();
+  if (form == "step") return MakeStepFeed(model, std::min(input.batch, kSessions));
+  return MakeSequenceFeed(model, input.mask);
 }
 
 absl::Status CheckOutputFits(const ScoreInput& input, int64_t vocab) {
@@ -188,6 +164,11 @@ absl::Status RunScore(const ScoreFlags& flags) {
                              kMaxChunk, " tokens of a session"));
   }
   MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  if (!IsAutoregressive(loaded.config) && (flags.form == "step" || flags.chunk > 0)) {
+    return UsageError(StrCat("architecture ", loaded.config.architecture,
+                             " takes whole sequences: leave out --form step and "
+                             "--chunk"));
+  }
   MNEMON_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Read(flags.tokens));
   absl::StatusOr<ScoreInput> input = ReadInput(file, loaded.config, flags);
   if (!input.ok()) return Annotated(input.status(), Quoted(flags.tokens));
@@ -195,9 +176,9 @@ absl::Status RunScore(const ScoreFlags& flags) {
 
   at::Tensor logits =
       at::empty({input->batch, input->length, loaded.config.vocab}, at::kFloat);
-  MNEMON_RETURN_IF_ERROR(flags.form == "step"
-                             ? ScoreSteps(*loaded.model, *input, logits)
-                             : ScoreSequence(*loaded.model, *input, logits));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<RowFeed> feed,
+                          MakeFeed(*loaded.model, *input, flags.form));
+  MNEMON_RETURN_IF_ERROR(Score(*feed, *input, logits));
   const TensorToWrite tensor = {
       "logits",
       DType::kF32,
@@ -224,7 +205,9 @@ void AddScoreCommand(CommandLine& line) {
   command
       .Add("--tokens", &flags->tokens,
            "Safetensors file with `tokens` int64 [B, T]; for transformer_xl in "
-           "sequence form also `segments` int64 [S], the lengths of its calls")
+           "sequence form also `segments` int64 [S], the lengths of its calls; for "
+           "encoder also `mask`, [T, T], [B, T, T] or [B, H, T, T]: integers, non-zero "
+           "= takes part, or floats, added to the scores")
       .Required();
   command
       .Add("--out", &flags->out,

@@ -8,20 +8,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/text/tokenizer.h"
 #include "train/config.h"
+#include "train/task.h"
 
 namespace mnemon {
 
-struct TextTask {
+struct TextParts {
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<int32_t> train;
   std::vector<int32_t> validation;
   std::string sha256;  // of the text
 };
 
+std::unique_ptr<Task> MakeTextTask(TextParts parts);
+
 // Reads options.text, makes the tokenizer from it, and keeps the last part of the
 // tokens for validation. Errors name the file.
-absl::StatusOr<TextTask> LoadTextTask(const DataOptions& options);
+absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options);
+
+// The content of a text file of at most 4 GiB; `path` may be a link.
+absl::StatusOr<std::string> ReadText(const std::string& path);
 
 }  // namespace mnemon

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Plain causal transformer, "Attention Is All You Need" (Vaswani et al., 2017),
 // equation 1 and section 3.5, with norms before the sub-layers. Biases on all four
-// projections.
+// projections. Positions are sinusoidal, learned, linear biases ("Train Short, Test
+// Long", Press, Smith, Lewis, 2021) or relative tables as in Transformer-XL, with a row
+// for every distance of the context.
 #include "model/arch/causal.h"
 
-#include <cmath>
 #include <limits>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 
 #include "base/status_macros.h"
 #include "model/arch/field_check.h"
@@ -17,6 +17,7 @@
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/layers/positions.h"
+#include "model/layers/relative_positions.h"
 #include "model/model.h"
 #include "model/tensor_names.h"
 
@@ -26,27 +27,26 @@ namespace {
 struct Layer {
   Affine norm;                       // [D]
   Affine query, key, value, output;  // [D, D]
+  RelativePositions relative;        // P rows; undefined unless relative
   FeedForward feed_forward;
 };
 
 struct Weights {
   Frame frame;
-  at::Tensor positions;  // [P, D]; undefined unless learned
   std::vector<Layer> layers;
 };
 
 Weights MakeWeights(const ModelConfig& c) {
-  Weights weights{
-      .frame = MakeFrame(c), .positions = {}, .layers = std::vector<Layer>(c.layers)};
-  if (c.position_kind == PositionKind::kLearned) {
-    weights.positions = at::empty({c.positions, c.d_model});
-  }
+  Weights weights{.frame = MakeFrame(c), .layers = std::vector<Layer>(c.layers)};
   for (Layer& layer : weights.layers) {
     layer.norm = MakeNorm(c.d_model);
     for (Affine* map : {&layer.query, &layer.key, &layer.value, &layer.output}) {
       *map = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
     }
-    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+    if (c.position_kind == PositionKind::kRelative) {
+      layer.relative = MakeRelativePositions(c.positions, c.heads, c.head_width());
+    }
+    layer.feed_forward = MakeFeedForward(c);
   }
   return weights;
 }
@@ -74,12 +74,17 @@ class Causal final : public Model {
 
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
-    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
+    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
     const int64_t batch = tokens.size(0), time = tokens.size(1);
     const int64_t total = carry.position + time;
     const Dropout drop(config_.dropout, options.dropout);
-    at::Tensor x = AddPositions(Embed(tokens, weights_.frame), carry.position);
-    const at::Tensor bias = AttentionBias(batch, time, total, x.options());
+    at::Tensor x = EmbedAt(tokens, weights_.frame, config_, carry.position);
+    const at::Tensor mask =
+        CausalMask(time, total, std::numeric_limits<int64_t>::max(), x.options());
+    const at::Tensor bias =
+        config_.position_kind == PositionKind::kAlibi
+            ? MaskedAlibiBias(config_.heads, batch, time, total, mask, x.options())
+            : mask;
     Carry next{.position = total, .tensors = {}};
     for (const Layer& layer : weights_.layers) {
       const at::Tensor z = LayerNorm(x, layer.norm);
@@ -93,11 +98,17 @@ class Causal final : public Model {
             all.view({batch, total, config_.heads, config_.head_width()}));
         return SplitHeads(all, config_.heads);
       };
-      const at::Tensor q = SplitHeads(Linear(z, layer.query), config_.heads);
+      RelativeQuery query{.q = SplitHeads(Linear(z, layer.query), config_.heads),
+                          .bias = bias};
+      if (config_.position_kind == PositionKind::kRelative) {
+        const RelativeReach reach{.zero_row = config_.positions - 1,
+                                  .farthest = total - 1};
+        query = AddRelativePositions(query.q, layer.relative, reach, total, mask);
+      }
       const at::Tensor k = rows(layer.key);
       const at::Tensor v = rows(layer.value);
-      x = x + drop(Linear(MergeHeads(Attend(q, k, v, bias, drop), config_.heads),
-                          layer.output));
+      const at::Tensor mixed = Attend(query.q, k, v, query.bias, drop);
+      x = x + drop(Linear(MergeHeads(mixed, config_.heads), layer.output));
       x = AddFeedForward(x, layer.feed_forward, drop);
     }
     return ForwardResult{.logits = Logits(x, weights_.frame), .carry = std::move(next)};
@@ -105,7 +116,6 @@ class Causal final : public Model {
 
   void Visit(const TensorVisitor& visit) override {
     VisitEmbedding(visit, weights_.frame);
-    VisitTensor(visit, names::Weight(names::kPositions), weights_.positions);
     for (size_t i = 0; i < weights_.layers.size(); ++i) {
       Layer& layer = weights_.layers[i];
       const auto name = [i](const char* part) { return names::Layer(i, part); };
@@ -113,6 +123,7 @@ class Causal final : public Model {
       VisitAffine(visit, name(names::kQuery), layer.query);
       VisitAffine(visit, name(names::kKey), layer.key);
       VisitAffine(visit, name(names::kValue), layer.value);
+      VisitRelativePositions(visit, static_cast<int64_t>(i), layer.relative);
       VisitAffine(visit, name(names::kOutput), layer.output);
       VisitFeedForward(visit, i, layer.feed_forward);
     }
@@ -120,34 +131,6 @@ class Causal final : public Model {
   }
 
  private:
-  // x [B, T, D] at positions first .. first+T-1.
-  at::Tensor AddPositions(at::Tensor x, int64_t first) const {
-    if (config_.embed_scale) x = x * std::sqrt(static_cast<double>(config_.d_model));
-    const int64_t time = x.size(1);
-    switch (config_.position_kind) {
-      case PositionKind::kSinusoidal:
-        return x + Sinusoid(first, time, config_.d_model, x.scalar_type());
-      case PositionKind::kLearned:
-        return x + weights_.positions.narrow(0, first, time);
-      default:
-        return x;
-    }
-  }
-
-  // [T, J], or [H*B, T, J] with ALiBi; undefined when nothing is to be added.
-  at::Tensor AttentionBias(int64_t batch, int64_t queries, int64_t keys,
-                           const at::TensorOptions& options) const {
-    const at::Tensor mask =
-        CausalMask(queries, keys, std::numeric_limits<int64_t>::max(), options);
-    if (config_.position_kind != PositionKind::kAlibi) return mask;
-    const int64_t heads = config_.heads;
-    at::Tensor bias = AlibiBias(heads, queries, keys, options);
-    if (mask.defined()) bias = bias + mask;
-    return bias.unsqueeze(1)
-        .expand({heads, batch, queries, keys})
-        .reshape({heads * batch, queries, keys});
-  }
-
   const ModelConfig config_;
   const StateSpec spec_;
   Weights weights_;
@@ -156,13 +139,9 @@ class Causal final : public Model {
 }  // namespace
 
 absl::Status ValidateCausal(const ModelConfig& config) {
-  FieldCheck check(config, {"positions", "position_kind", "embed_scale"});
-  check.Require(config.position_kind == PositionKind::kNone ||
-                    config.position_kind == PositionKind::kSinusoidal ||
-                    config.position_kind == PositionKind::kLearned ||
-                    config.position_kind == PositionKind::kAlibi,
-                "position_kind", "none, sinusoidal, learned or alibi");
-  return check.status();
+  return FieldCheck(config, {"positions", "position_kind", "embed_scale", "tie_head",
+                             "activation", "gated"})
+      .status();
 }
 
 std::unique_ptr<Model> MakeCausal(const ModelConfig& config) {
@@ -170,7 +149,7 @@ std::unique_ptr<Model> MakeCausal(const ModelConfig& config) {
 }
 
 std::vector<ModelConfig> CausalVariants() {
-  const auto variant = [](PositionKind kind, int64_t heads, bool embed_scale) {
+  const auto variant = [](PositionKind kind, int64_t heads = 2) {
     return ModelConfig{.architecture = "causal",
                        .d_model = 4 * heads,
                        .heads = heads,
@@ -179,13 +158,27 @@ std::vector<ModelConfig> CausalVariants() {
                        .vocab = 7,
                        .positions = 13,
                        .position_kind = kind,
-                       .embed_scale = embed_scale,
                        .dropout = 0.2};
   };
-  return {variant(PositionKind::kSinusoidal, 2, true),
-          variant(PositionKind::kLearned, 2, false),
-          variant(PositionKind::kNone, 2, false),
-          variant(PositionKind::kAlibi, 3, false)};
+  ModelConfig sinusoidal = variant(PositionKind::kSinusoidal);
+  sinusoidal.embed_scale = true;
+  ModelConfig tied = variant(PositionKind::kLearned);
+  tied.tie_head = true;
+  tied.activation = Activation::kGelu;
+  ModelConfig gated = variant(PositionKind::kRelative);
+  gated.gated = true;
+  gated.tie_head = gated.embed_scale = true;
+  ModelConfig gated_gelu = variant(PositionKind::kNone);
+  gated_gelu.gated = true;
+  gated_gelu.activation = Activation::kGelu;
+  return {sinusoidal,
+          variant(PositionKind::kLearned),
+          variant(PositionKind::kNone),
+          variant(PositionKind::kAlibi, 3),
+          variant(PositionKind::kRelative, 3),
+          tied,
+          gated,
+          gated_gelu};
 }
 
 }  // namespace mnemon

@@ -48,7 +48,7 @@ Weights MakeWeights(const ModelConfig& c) {
       layer.gate = MakeLinear(c.heads, c.d_model, HasBias::kNo);
     }
     layer.output = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
-    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+    layer.feed_forward = MakeFeedForward(c);
   }
   return weights;
 }
@@ -78,7 +78,7 @@ class FastWeights final : public Model {
 
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
-    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
+    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
     const Dropout drop(config_.dropout, options.dropout);
     Carry next{.position = carry.position + tokens.size(1), .tensors = {}};
     at::Tensor x = Embed(tokens, weights_.frame);  // [B, T, D]

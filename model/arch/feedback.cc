@@ -104,7 +104,7 @@ Weights MakeWeights(const ModelConfig& c) {
     }
     layer.query_bias = at::empty({c.heads, c.head_width()});
     layer.output = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
-    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+    layer.feed_forward = MakeFeedForward(c);
   }
   return weights;
 }
@@ -124,7 +124,7 @@ class Feedback final : public Model {
 
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
-    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
+    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
     const int64_t batch = tokens.size(0), time = tokens.size(1);
     const int64_t total = carry.position + time;
     const Dropout drop(config_.dropout, options.dropout);

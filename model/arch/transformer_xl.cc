@@ -11,14 +11,10 @@
 #include "model/arch/transformer_xl.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/repeat_interleave.h>
 
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -27,6 +23,7 @@
 #include "model/layers/attention.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
+#include "model/layers/relative_positions.h"
 #include "model/model.h"
 #include "model/tensor_names.h"
 
@@ -34,13 +31,11 @@ namespace mnemon {
 namespace {
 
 struct Layer {
-  Affine norm;               // [D]
-  Affine query, key;         // [D, D], no bias
-  Affine value;              // [D, D]
-  at::Tensor relative_key;   // R [2P, H, K]
-  at::Tensor relative_bias;  // S [2P, H]
-  at::Tensor query_bias;     // u [H, K]
-  Affine output;             // [D, D]
+  Affine norm;                 // [D]
+  Affine query, key;           // [D, D], no bias
+  Affine value;                // [D, D]
+  RelativePositions relative;  // 2P rows
+  Affine output;               // [D, D]
   FeedForward feed_forward;
 };
 
@@ -56,11 +51,9 @@ Weights MakeWeights(const ModelConfig& c) {
     layer.query = MakeLinear(c.d_model, c.d_model, HasBias::kNo);
     layer.key = MakeLinear(c.d_model, c.d_model, HasBias::kNo);
     layer.value = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
-    layer.relative_key = at::empty({2 * c.positions, c.heads, c.head_width()});
-    layer.relative_bias = at::empty({2 * c.positions, c.heads});
-    layer.query_bias = at::empty({c.heads, c.head_width()});
+    layer.relative = MakeRelativePositions(2 * c.positions, c.heads, c.head_width());
     layer.output = MakeLinear(c.d_model, c.d_model, HasBias::kYes);
-    layer.feed_forward = MakeFeedForward(c.d_model, c.d_ff);
+    layer.feed_forward = MakeFeedForward(c);
   }
   return weights;
 }
@@ -86,7 +79,7 @@ class TransformerXl final : public Model {
 
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
-    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry));
+    MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
     const int64_t time = tokens.size(1);
     const int64_t keys = std::min(carry.position, config_.mem_len) + time;
     if (config_.window == Window::kSegment && keys - 1 > config_.positions) {
@@ -120,9 +113,7 @@ class TransformerXl final : public Model {
       VisitAffine(visit, name(names::kQuery), layer.query);
       VisitAffine(visit, name(names::kKey), layer.key);
       VisitAffine(visit, name(names::kValue), layer.value);
-      VisitTensor(visit, name(names::kRelativeKey), layer.relative_key);
-      VisitTensor(visit, name(names::kRelativeBias), layer.relative_bias);
-      VisitTensor(visit, name(names::kQueryBias), layer.query_bias);
+      VisitRelativePositions(visit, i, layer.relative);
       VisitAffine(visit, name(names::kOutput), layer.output);
       VisitFeedForward(visit, i, layer.feed_forward);
     }
@@ -145,24 +136,18 @@ class TransformerXl final : public Model {
   // source [B, J, D], memory before the segment's own T inputs -> [B, T, D].
   at::Tensor Attention(const at::Tensor& source, int64_t time, const Layer& layer,
                        const at::Tensor& mask, const Dropout& drop) const {
-    const int64_t batch = source.size(0), keys = source.size(1);
+    const int64_t keys = source.size(1);
     const at::Tensor z = LayerNorm(source, layer.norm);
     const at::Tensor q =
         SplitHeads(Linear(z.narrow(1, keys - time, time), layer.query), config_.heads);
     const at::Tensor k = SplitHeads(Linear(z, layer.key), config_.heads);
     const at::Tensor v = SplitHeads(Linear(z, layer.value), config_.heads);
 
-    const int64_t farthest = std::min(keys - 1, Reach());
-    const int64_t first = config_.positions - farthest;
-    const at::Tensor relative =
-        RelativeScores(q, layer.relative_key.narrow(0, first, farthest + 1),
-                       layer.relative_bias.narrow(0, first, farthest + 1), keys);
-    const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_width()));
-    const at::Tensor bias =
-        mask.defined() ? at::add(mask, relative, scale) : relative * scale;
-    const at::Tensor u =
-        at::repeat_interleave(layer.query_bias, batch, 0).unsqueeze(1);  // [H*B, 1, K]
-    return Linear(MergeHeads(Attend(q + u, k, v, bias, drop), config_.heads),
+    const RelativeReach reach{.zero_row = config_.positions,
+                              .farthest = std::min(keys - 1, Reach())};
+    const auto [query, bias] =
+        AddRelativePositions(q, layer.relative, reach, keys, mask);
+    return Linear(MergeHeads(Attend(query, k, v, bias, drop), config_.heads),
                   layer.output);
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Foreign names and shapes: the state_dicts of labml_nn's
 // TransformerXL, FeedbackTransformer, FastWeightsAttentionTransformer and the plain
-// autoregressive Transformer.
+// autoregressive Transformer, and of the attention notebook's TransformerPredictor.
 #include "model/io/import_labml.h"
 
 #include <cmath>
@@ -22,13 +22,15 @@ namespace mnemon {
 namespace {
 
 constexpr char kSinusoidTable[] = "src_embed.positional_encodings";
+constexpr char kEncoderSinusoidTable[] = "pos_encoding.pe";
 
 enum class Foreign {
   kFeedback,
   kFeedbackKv,
   kFastWeights,
   kTransformerXl,
-  kTransformer
+  kTransformer,
+  kEncoder
 };
 
 struct ForeignName {
@@ -39,7 +41,8 @@ constexpr ForeignName kForeign[] = {{"feedback", Foreign::kFeedback},
                                     {"feedback_kv", Foreign::kFeedbackKv},
                                     {"fast_weights", Foreign::kFastWeights},
                                     {"transformer_xl", Foreign::kTransformerXl},
-                                    {"transformer", Foreign::kTransformer}};
+                                    {"transformer", Foreign::kTransformer},
+                                    {"encoder", Foreign::kEncoder}};
 
 absl::Status ConfigFault(std::string_view fault) {
   return absl::InvalidArgumentError(StrCat("labml config: ", fault));
@@ -108,16 +111,37 @@ std::string ForeignLayer(Foreign foreign, int64_t i) {
   return StrCat(stack, ".layers.", i, ".");
 }
 
+// The sinusoids that a foreign model keeps as a buffer; null: it has none.
+const char* SinusoidTable(Foreign foreign) {
+  if (foreign == Foreign::kTransformer) return kSinusoidTable;
+  return foreign == Foreign::kEncoder ? kEncoderSinusoidTable : nullptr;
+}
+
+std::vector<int64_t> SinusoidShape(Foreign foreign, const ModelConfig& config) {
+  if (foreign == Foreign::kEncoder) return {1, config.positions, config.d_model};
+  return {config.positions, 1, config.d_model};
+}
+
 // Rows on the past side as the weights have them; nullopt without a table to tell.
 std::optional<int64_t> RowsInFile(Foreign foreign, const Safetensors& weights) {
   if (foreign == Foreign::kFastWeights) return std::nullopt;
-  const std::string name = foreign == Foreign::kTransformer
-                               ? kSinusoidTable
+  const char* sinusoid = SinusoidTable(foreign);
+  const std::string name = sinusoid != nullptr
+                               ? sinusoid
                                : StrCat(ForeignLayer(foreign, 0),
                                         AttentionName(foreign), ".key_pos_embeddings");
   const TensorInfo* table = weights.Find(name);
-  if (table == nullptr || table->shape.empty()) return std::nullopt;
-  return foreign == Foreign::kTransformerXl ? table->shape[0] / 2 : table->shape[0];
+  const size_t dimension = foreign == Foreign::kEncoder ? 1 : 0;
+  if (table == nullptr || table->shape.size() <= dimension) return std::nullopt;
+  const int64_t rows = table->shape[dimension];
+  return foreign == Foreign::kTransformerXl ? rows / 2 : rows;
+}
+
+absl::StatusOr<Mask> ReadMask(const nlohmann::json& json) {
+  const auto mask = json.find("mask");
+  if (mask == json.end() || *mask == "none") return Mask::kNone;
+  if (*mask == "causal") return Mask::kCausal;
+  return ConfigFault("mask must be \"causal\", or absent: every position sees all");
 }
 
 absl::StatusOr<PositionBias> ReadPositionBias(const nlohmann::json& json,
@@ -178,6 +202,13 @@ absl::StatusOr<ModelConfig> ReadConfig(const nlohmann::json& json, Foreign forei
       config.position_kind = PositionKind::kSinusoidal;
       config.embed_scale = true;
       break;
+    case Foreign::kEncoder: {
+      config.architecture = "encoder";
+      config.position_kind = PositionKind::kSinusoidal;
+      config.norm_logits = true;
+      MNEMON_ASSIGN_OR_RETURN(config.mask, ReadMask(json));
+      break;
+    }
   }
   MNEMON_RETURN_IF_ERROR(ValidateConfig(config));
   return config;
@@ -194,6 +225,10 @@ class MappingList {
  public:
   MappingList(Foreign foreign, const ModelConfig& config)
       : foreign_(foreign), c_(config) {
+    if (foreign == Foreign::kEncoder) {
+      AddEncoder();
+      return;
+    }
     const bool plain = foreign == Foreign::kTransformer;
     Add(plain ? "src_embed.linear.weight" : "src_embed.weight",
         names::Weight(names::kEmbed), {c_.vocab, c_.d_model});
@@ -226,9 +261,33 @@ class MappingList {
     Weight(foreign, ours, out, in);
     Add(names::Bias(foreign), names::Bias(ours), {out});
   }
+  void Norm(const std::string& foreign, const std::string& ours, int64_t width) {
+    Add(names::Weight(foreign), names::Weight(ours), {width});
+    Add(names::Bias(foreign), names::Bias(ours), {width});
+  }
   void Norm(const std::string& foreign, const std::string& ours) {
-    Add(names::Weight(foreign), names::Weight(ours), {c_.d_model});
-    Add(names::Bias(foreign), names::Bias(ours), {c_.d_model});
+    Norm(foreign, ours, c_.d_model);
+  }
+  // Numbers are places in an nn.Sequential.
+  void AddEncoder() {
+    const int64_t d = c_.d_model;
+    Add("embedding.weight", names::Weight(names::kEmbed), {c_.vocab, d});
+    for (int64_t i = 0; i < c_.layers; ++i) {
+      const std::string block = StrCat("transformer.blocks.", i, ".");
+      const auto ours = [i](const char* part) { return names::Layer(i, part); };
+      Norm(block + "norm1", ours(names::kAttnNorm));
+      Weight(block + "self_attn.w_q", ours(names::kQuery), d, d);
+      Weight(block + "self_attn.w_k", ours(names::kKey), d, d);
+      Weight(block + "self_attn.w_v", ours(names::kValue), d, d);
+      Weight(block + "self_attn.w_o", ours(names::kOutput), d, d);
+      Norm(block + "norm2", ours(names::kFfNorm));
+      Affine(block + "ffn.0", ours(names::kFfIn), c_.d_ff, d);
+      Affine(block + "ffn.3", ours(names::kFfOut), d, c_.d_ff);
+    }
+    Affine("classifier.0", names::kHeadIn, d, d);
+    Norm("classifier.1", names::kNorm);
+    Affine("classifier.4", names::kHead, c_.vocab, d);
+    Norm("classifier.5", names::kLogitsNorm, c_.vocab);
   }
   void AddLayer(int64_t i) {
     const int64_t d = c_.d_model;
@@ -278,21 +337,22 @@ class MappingList {
 
 // The table is a buffer, computed and not learned: ours is computed too, so the file's
 // is only held against the formula.
-absl::Status CheckSinusoid(const Safetensors& weights, int64_t width) {
+absl::Status CheckSinusoid(const Safetensors& weights, const char* name,
+                           int64_t width) {
   MNEMON_ASSIGN_OR_RETURN(const std::vector<float> table,
-                          weights.Floats(*weights.Find(kSinusoidTable)));
+                          weights.Floats(*weights.Find(name)));
   constexpr double kTolerance = 1e-3;
   for (size_t at = 0; at < table.size(); ++at) {
     const int64_t row = static_cast<int64_t>(at) / width;
     const int64_t column = static_cast<int64_t>(at) % width;
-    const double rate =
-        std::exp(-static_cast<double>(column / 2 * 2) * std::log(1e4) / width);
+    const auto even = static_cast<double>(column - column % 2);
+    const double rate = std::exp(-even * std::log(1e4) / static_cast<double>(width));
     const double angle = static_cast<double>(row) * rate;
     const double wanted = column % 2 == 0 ? std::sin(angle) : std::cos(angle);
     if (!(std::abs(table[at] - wanted) <= kTolerance)) {
-      return absl::InvalidArgumentError(
-          StrCat(Quoted(kSinusoidTable), " holds ", table[at], " at position ", row,
-                 ", column ", column, ", the sinusoid is ", wanted));
+      return absl::InvalidArgumentError(StrCat(Quoted(name), " holds ", table[at],
+                                               " at position ", row, ", column ",
+                                               column, ", the sinusoid is ", wanted));
     }
   }
   return absl::OkStatus();
@@ -350,12 +410,13 @@ absl::StatusOr<ImportedModel> ImportLabml(std::string_view config_json,
   for (const Mapping& mapping : mappings.all()) {
     expected.push_back({mapping.foreign, mapping.shape});
   }
-  if (foreign == Foreign::kTransformer) {
-    expected.push_back({kSinusoidTable, {config.positions, 1, config.d_model}});
+  const char* sinusoid = SinusoidTable(foreign);
+  if (sinusoid != nullptr) {
+    expected.push_back({sinusoid, SinusoidShape(foreign, config)});
   }
   MNEMON_RETURN_IF_ERROR(CheckTensors(weights, expected, /*refuse_non_finite=*/true));
-  if (foreign == Foreign::kTransformer) {
-    MNEMON_RETURN_IF_ERROR(CheckSinusoid(weights, config.d_model));
+  if (sinusoid != nullptr) {
+    MNEMON_RETURN_IF_ERROR(CheckSinusoid(weights, sinusoid, config.d_model));
   }
 
   std::vector<TensorToWrite> tensors;

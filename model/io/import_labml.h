@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Checkpoints of the reference implementation (labml_nn): a config.json of sizes and a
-// safetensors file with the names of its state_dict.
+// Checkpoints of the reference implementations (labml_nn, and the attention notebook's
+// encoder): a config.json of sizes and a safetensors file with the names of its
+// state_dict.
 #pragma once
 
 #include <string>
@@ -18,11 +19,12 @@ struct ImportedModel {
 };
 
 // `config_json`: keys architecture (feedback, feedback_kv, fast_weights,
-// transformer_xl, transformer), seed_form, d_model, heads, layers, ff, vocab, nu,
-// mem_len, positions, dropout; all others are ignored. A tensor that is missing, left
-// over or of the wrong shape is an INVALID_ARGUMENT that lists all of them under their
-// foreign names. convert_000: write a feedback model of seed_form 000 in the free form,
-// with relative_bias S[r,h] = query_bias[h] . relative_key[r,h]; only valid for those.
+// transformer_xl, transformer, encoder), seed_form, d_model, heads, layers, ff, vocab,
+// nu, mem_len, positions, dropout, mask (encoder: causal, or absent); all others are
+// ignored. A tensor that is missing, left over or of the wrong shape is an
+// INVALID_ARGUMENT that lists all of them under their foreign names. convert_000: write
+// a feedback model of seed_form 000 in the free form, with relative_bias S[r,h] =
+// query_bias[h] . relative_key[r,h]; only valid for those.
 absl::StatusOr<ImportedModel> ImportLabml(std::string_view config_json,
                                           const Safetensors& weights, bool convert_000);
 

@@ -55,13 +55,19 @@ at::Tensor RelativeScores(const at::Tensor& q, const at::Tensor& relative_key,
       .view({rows, time, keys});
 }
 
+at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
+                            const ScoreMask& mask) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(2)));
+  const at::Tensor scores = mask.bias.defined()
+                                ? at::baddbmm(mask.bias, q, k.transpose(1, 2), 1, scale)
+                                : at::bmm(q * scale, k.transpose(1, 2));
+  const at::Tensor weights = at::softmax(scores, -1);
+  return mask.empty.defined() ? weights.masked_fill(mask.empty, 0.0) : weights;
+}
+
 at::Tensor Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const at::Tensor& bias, const Dropout& drop) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(2)));
-  const at::Tensor scores = bias.defined()
-                                ? at::baddbmm(bias, q, k.transpose(1, 2), 1, scale)
-                                : at::bmm(q * scale, k.transpose(1, 2));
-  return at::bmm(drop(at::softmax(scores, -1)), v);
+  return at::bmm(drop(AttentionWeights(q, k, {.bias = bias, .empty = {}})), v);
 }
 
 }  // namespace mnemon

@@ -30,6 +30,17 @@ at::Tensor CausalMask(int64_t queries, int64_t keys, int64_t reach,
 at::Tensor RelativeScores(const at::Tensor& q, const at::Tensor& relative_key,
                           const at::Tensor& relative_bias, int64_t keys);
 
+// What a call adds to attention scores, and which queries see no key at all.
+struct ScoreMask {
+  at::Tensor bias;   // [T, J] or [H*B, T, J]; undefined: nothing
+  at::Tensor empty;  // [T, 1] or [H*B, T, 1], boolean; undefined: no such query
+};
+
+// softmax(q k^T / sqrt(K) + bias); zeros for a query that sees no key.
+//   q [H*B, T, K], k [H*B, J, K] -> [H*B, T, J]
+at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
+                            const ScoreMask& mask);
+
 // drop(softmax(q k^T / sqrt(K) + bias)) v.
 //   q [H*B, T, K], k and v [H*B, J, K], bias [T, J] or [H*B, T, J] or undefined
 //   -> [H*B, T, K]

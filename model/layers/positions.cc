@@ -43,7 +43,16 @@ at::Tensor AlibiBias(int64_t heads, int64_t queries, int64_t keys,
                      const at::TensorOptions& options) {
   const at::Tensor slope = at::tensor(AlibiSlopes(heads), options).view({heads, 1, 1});
   const at::Tensor query = at::arange(keys - queries, keys, options).unsqueeze(1);
-  return slope * (at::arange(keys, options) - query);
+  return slope * -(at::arange(keys, options) - query).abs();
+}
+
+at::Tensor MaskedAlibiBias(int64_t heads, int64_t batch, int64_t queries, int64_t keys,
+                           const at::Tensor& mask, const at::TensorOptions& options) {
+  const at::Tensor bias = AlibiBias(heads, queries, keys, options)
+                              .unsqueeze(1)
+                              .expand({heads, batch, queries, keys})
+                              .reshape({heads * batch, queries, keys});
+  return mask.defined() ? bias + mask : bias;
 }
 
 }  // namespace mnemon

@@ -20,10 +20,14 @@ at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width, at::ScalarType 
 // of the next lower power of two, then every other one of the next higher.
 std::vector<double> AlibiSlopes(int64_t heads);
 
-// The bias of attention scores, -slope_h * distance, as causal attention sees it: query
-// i of T stands at key J-T+i. [H, T, J]; in the future of a query positive, to be
-// masked.
+// The bias of attention scores, -slope_h |i - j|, before and behind the query alike.
+// Query i of T stands at key J-T+i. [H, T, J].
 at::Tensor AlibiBias(int64_t heads, int64_t queries, int64_t keys,
                      const at::TensorOptions& options);
+
+// That bias for every sequence of a batch, plus `mask` ([T, J], [H*B, T, J] or
+// undefined). [H*B, T, J].
+at::Tensor MaskedAlibiBias(int64_t heads, int64_t batch, int64_t queries, int64_t keys,
+                           const at::Tensor& mask, const at::TensorOptions& options);
 
 }  // namespace mnemon

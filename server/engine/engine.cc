@@ -40,6 +40,14 @@ class ThreadedEngine final : public Engine {
   absl::Status DeleteSession(const std::string& id) override {
     return core_->DeleteSession(id);
   }
+  absl::StatusOr<TokenizedText> Tokenize(const std::string& model,
+                                         const std::string& text) const override {
+    return core_->Tokenize(model, text);
+  }
+  absl::StatusOr<DetokenizedText> Detokenize(
+      const std::string& model, const std::vector<int32_t>& tokens) const override {
+    return core_->Detokenize(model, tokens);
+  }
   absl::StatusOr<std::shared_ptr<TokenStream>> Generate(
       const GenerateRequest& request, std::function<void()> on_ready) override {
     auto stream = core_->Generate(request, std::move(on_ready));
@@ -49,6 +57,14 @@ class ThreadedEngine final : public Engine {
   void NoteRefused(const GenerateRequest& request,
                    const absl::Status& status) override {
     core_->TellRefused(request, status);
+  }
+  absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
+                                  std::function<void()> on_ready) override {
+    return core_->Score(request, std::move(on_ready));
+  }
+  absl::StatusOr<std::function<void()>> Predict(PredictRequest request,
+                                                OnPredicted on_done) override {
+    return core_->Predict(std::move(request), std::move(on_done));
   }
   void Drain() override { core_->Drain(); }
   bool WaitIdle(std::chrono::milliseconds timeout) override {
@@ -115,12 +131,14 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
       return InvalidField("models",
                           StrCat("two models have the name '", model.facts.name, "'"));
     }
-    if (!model.decoder) {
-      return InvalidField("models",
-                          StrCat("model '", model.facts.name, "' has no decoder"));
+    if ((model.decoder == nullptr) == (model.predictor == nullptr)) {
+      return InvalidField("models", StrCat("model '", model.facts.name,
+                                           "' needs a decoder or a predictor"));
     }
-    MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
-                            MakeArena(model, options));
+    std::unique_ptr<StateArena> arena;
+    if (model.decoder) {
+      MNEMON_ASSIGN_OR_RETURN(arena, MakeArena(model, options));
+    }
     lanes.push_back(std::make_unique<Lane>(lanes.size(), model, std::move(arena)));
   }
   auto core = std::make_shared<EngineCore>(std::move(lanes), options);

@@ -11,9 +11,12 @@
 // rewound when next used (growing entries by truncation, fixed ones from a shadow
 // copy).
 //
-// Errors carry an ErrorDetail: SESSION_NOT_FOUND, SESSION_EXISTS, SESSION_BUSY,
+// Errors carry an ErrorDetail: SESSION_NOT_FOUND, SESSION_EXPIRED, SESSION_EXISTS,
+// REQUEST_ID_REUSED, REQUEST_REPEATED, SESSION_BUSY,
+// MODEL_KIND (an encoder does not generate, a decoder does not predict),
 // SESSION_DELETED, SESSION_LIMIT, QUEUE_FULL, DRAINING, MODEL_NOT_FOUND, CONTEXT_LIMIT,
 // NO_TOKENIZER, INVALID_VALUE, UNKNOWN_CHARACTER, NON_FINITE_LOGITS, NO_FREE_BLOCKS,
+// NO_TOKEN_ALLOWED (logit_bias forbids all that the model could give),
 // MODEL_MISMATCH (the session belongs to another model), MODEL_FAILURE, OUT_OF_MEMORY.
 #pragma once
 
@@ -34,11 +37,12 @@
 
 namespace mnemon {
 
-// One loaded model as the engine is handed it. What the pointers refer to outlives the
-// engine; `tokenizer` may be null.
+// One loaded model as the engine is handed it: either a decoder, which has sessions, or
+// a predictor. What the pointers refer to outlives the engine; `tokenizer` may be null.
 struct EngineModel {
   ModelFacts facts;
   Decoder* decoder = nullptr;
+  Predictor* predictor = nullptr;
   const Tokenizer* tokenizer = nullptr;
 };
 
@@ -68,6 +72,21 @@ struct EngineStats {
   int64_t max_queued = 0;  // Options::max_queue
   bool draining = false;
   std::vector<ModelStats> models;  // in the order of Create
+};
+
+using OnPredicted = std::function<void(absl::StatusOr<Predictor::Output>)>;
+
+// A running Score call, as its caller sees it. Safe for concurrent use.
+struct ScoreCall {
+  // Each judged token with its log-probability; ends with OK after `close`, when all
+  // were judged. Cancelled like any other; a committed part stays in the session.
+  std::shared_ptr<TokenStream> stream;
+  // Hands over the next part and returns how many tokens of it will be judged: all but
+  // the first one of a history. Errors are those of a prompt, field "prompt"; the part
+  // is then without effect. A caller waits for the judgements before the next part.
+  std::function<absl::StatusOr<int64_t>(const Prompt& part)> append;
+  // No part comes any more.
+  std::function<void()> close;
 };
 
 // All methods are safe for concurrent use and do not wait for a model call, but for the
@@ -109,6 +128,12 @@ class Engine {
   // A running call on the session ends with ABORTED, SESSION_DELETED.
   virtual absl::Status DeleteSession(const std::string& id) = 0;
 
+  // See text_calls.h. Empty `model` means the only one.
+  virtual absl::StatusOr<TokenizedText> Tokenize(const std::string& model,
+                                                 const std::string& text) const = 0;
+  virtual absl::StatusOr<DetokenizedText> Detokenize(
+      const std::string& model, const std::vector<int32_t>& tokens) const = 0;
+
   // Checks the request, encodes the prompt, and queues it. The stream ends with OK and
   // FinishFacts, or with the error that ended it. `on_ready`: see TokenStream.
   virtual absl::StatusOr<std::shared_ptr<TokenStream>> Generate(
@@ -117,6 +142,17 @@ class Engine {
   // tells of its own refusals.
   virtual void NoteRefused(const GenerateRequest& request,
                            const absl::Status& status) = 0;
+
+  // Judges tokens under the model's unmodified distribution. With a session and without
+  // `commit` it works on a copy of the session's state, which takes a place of its own.
+  virtual absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
+                                          std::function<void()> on_ready) = 0;
+
+  // Runs an encoder. `on_done` is called once, on the engine's thread, or where the
+  // returned function is called, which cancels what has not begun; it must not block.
+  // Not called when an error is returned.
+  virtual absl::StatusOr<std::function<void()>> Predict(PredictRequest request,
+                                                        OnPredicted on_done) = 0;
 
   // From now on new sessions and calls are refused with UNAVAILABLE, DRAINING; queued
   // and running calls go on.

@@ -10,15 +10,30 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_core.h"
+#include "server/engine/engine_errors.h"
 #include "server/engine/request_check.h"
+#include "server/engine/text_calls.h"
 
 namespace mnemon {
 namespace {
 
-constexpr std::chrono::milliseconds kRetry{1000};
+using engine_errors::ContextLimit;
+using engine_errors::Draining;
+using engine_errors::NotFound;
+using engine_errors::OutOfMemory;
+using engine_errors::QueueFull;
+using engine_errors::RequestIdReused;
+using engine_errors::RequestRepeated;
+using engine_errors::SessionBusy;
+using engine_errors::SessionExists;
+using engine_errors::SessionExpired;
+using engine_errors::SessionLimit;
+using engine_errors::WrongKind;
+
 constexpr int32_t kPageSize = 100;
 constexpr int32_t kMaxPageSize = 1000;
 // A page token is this and the last id of the page before.
@@ -32,8 +47,11 @@ void FillRandom(void* bytes, size_t size) {
   MNEMON_CHECK(got == static_cast<ssize_t>(size));
 }
 
-uint64_t RandomSeed() {
+uint64_t SeedFor(const std::string& request_id) {
   uint64_t seed;
+  if (!request_id.empty()) {
+    return std::stoull(Sha256Hex(request_id).substr(0, 16), nullptr, 16);
+  }
   FillRandom(&seed, sizeof(seed));
   return seed;
 }
@@ -47,29 +65,6 @@ std::string RandomId() {
     id += "0123456789abcdef"[byte & 15];
   }
   return id;
-}
-
-absl::Status NotFound(const std::string& id) {
-  return MakeError(absl::StatusCode::kNotFound,
-                   StrCat("session ", Quoted(id), " not found"),
-                   {.reason = "SESSION_NOT_FOUND"});
-}
-
-absl::Status Draining() {
-  return MakeError(absl::StatusCode::kUnavailable,
-                   "the server is shutting down and takes no more work",
-                   {.reason = "DRAINING", .retry_after = kRetry});
-}
-
-absl::Status SessionLimit(int32_t sessions) {
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   StrCat("all ", sessions, " sessions of the model are in use"),
-                   {.reason = "SESSION_LIMIT", .retry_after = kRetry});
-}
-
-absl::Status OutOfMemory() {
-  return MakeError(absl::StatusCode::kResourceExhausted, "out of memory",
-                   {.reason = "OUT_OF_MEMORY", .retry_after = kRetry});
 }
 
 }  // namespace
@@ -105,26 +100,37 @@ absl::StatusOr<size_t> EngineCore::LaneIndex(const std::string& name) const {
       {.reason = "MODEL_NOT_FOUND", .field = "model"});
 }
 
+absl::StatusOr<size_t> EngineCore::DecoderLane(const std::string& name) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, LaneIndex(name));
+  const EngineModel& model = lanes_[index]->model;
+  if (model.decoder) return index;
+  return WrongKind(model.facts.name, "takes whole sequences: use Predict");
+}
+
 absl::StatusOr<SessionFacts> EngineCore::CreateSession(
     const CreateSessionRequest& request) try {
   if (!request.id.empty()) {
     MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
   }
+  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
   MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
-  MNEMON_ASSIGN_OR_RETURN(const size_t index, LaneIndex(request.model));
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, DecoderLane(request.model));
   auto session = std::make_shared<Session>();
   session->id = request.id.empty() ? RandomId() : request.id;
   session->lane = index;
   session->ttl = request.ttl;
+  session->request_id = request.request_id;
 
   Lock lock(mutex_);
   if (draining_) return Draining();
   DropExpiredLocked();
-  if (table_.Find(session->id)) {
-    return MakeError(absl::StatusCode::kAlreadyExists,
-                     StrCat("session ", Quoted(session->id), " exists"),
-                     {.reason = "SESSION_EXISTS"});
+  if (const auto made = table_.FindRequest(request.request_id)) {
+    const bool same = (request.id.empty() || request.id == made->id) &&
+                      made->lane == index && made->ttl == request.ttl;
+    if (!same) return RequestIdReused(made->id);
+    return FactsLocked(*made);
   }
+  if (table_.Find(session->id)) return SessionExists(session->id);
   Lane& lane = *lanes_[index];
   if (lane.places >= options_.sessions) return SessionLimit(options_.sessions);
   session->create_time = session->last_use_time = options_.clock->WallNow();
@@ -184,32 +190,47 @@ absl::Status EngineCore::DeleteSession(const std::string& id) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<TokenizedText> EngineCore::Tokenize(const std::string& model,
+                                                   const std::string& text) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t lane, LaneIndex(model));
+  return mnemon::Tokenize(lanes_[lane]->model.tokenizer, text);
+}
+
+absl::StatusOr<DetokenizedText> EngineCore::Detokenize(
+    const std::string& model, const std::vector<int32_t>& tokens) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t lane, LaneIndex(model));
+  return mnemon::Detokenize(lanes_[lane]->model.tokenizer, tokens);
+}
+
 absl::StatusOr<std::shared_ptr<TokenStream>> EngineCore::Generate(
     const GenerateRequest& request, std::function<void()> on_ready) try {
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, SessionFor(request));
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          SessionFor(request.session, request.model));
   const Lane& lane = *lanes_[session->lane];
   const CallLimits limits = {.vocab = lane.vocab,
                              .max_tokens = options_.max_tokens,
                              .max_prompt_tokens = options_.max_prompt_tokens};
   MNEMON_RETURN_IF_ERROR(CheckCall(request, limits));
+  const Tokenizer* const tokenizer = lane.model.tokenizer;
+  if (!request.stop_strings.empty() && !tokenizer)
+    return NeedsTokenizer("stop_strings");
 
   auto call = std::make_shared<Call>();
   MNEMON_ASSIGN_OR_RETURN(call->prompt,
-                          PromptTokens(request.prompt, lane.model.tokenizer, limits));
+                          PromptTokens(request.prompt, tokenizer, limits));
   call->session = std::move(session);
   call->sampling = request.sampling;
-  call->sampling.seed = request.seed ? *request.seed : RandomSeed();
+  call->sampling.seed = request.seed ? *request.seed : SeedFor(request.request_id);
   call->max_tokens = request.max_tokens.value_or(options_.max_tokens);
   call->stop_tokens = request.stop_tokens;
   std::sort(call->stop_tokens.begin(), call->stop_tokens.end());
-  call->stream = std::make_shared<TokenStream>(
-      lane.model.tokenizer, std::move(on_ready),
-      [core = weak_from_this(), weak_call = std::weak_ptr(call)] {
-        const auto engine = core.lock();
-        const auto event_of = weak_call.lock();
-        if (engine && event_of) engine->OnStreamEvent(event_of);
-      },
-      CallMeter(options_.observer, *options_.clock, lane.index));
+  if (!request.stop_strings.empty()) {
+    call->stop_watch.emplace(*tokenizer, request.stop_strings);
+  }
+  call->time_limit = request.time_limit;
+  call->logprobs = request.logprobs;
+  call->request_id = request.request_id;
+  OpenStream(call, tokenizer, std::move(on_ready), request.stop_strings);
 
   Lock lock(mutex_);
   MNEMON_RETURN_IF_ERROR(EnqueueLocked(call));
@@ -231,33 +252,57 @@ void EngineCore::TellRefused(const GenerateRequest& request,
 }
 
 absl::StatusOr<std::shared_ptr<Session>> EngineCore::SessionFor(
-    const GenerateRequest& request) {
+    const std::string& id, const std::string& model) {
   // Refused at once rather than after the work of encoding a prompt.
   {
     Lock lock(mutex_);
     if (draining_) return Draining();
   }
-  if (request.session.empty()) {
-    MNEMON_ASSIGN_OR_RETURN(const size_t lane, LaneIndex(request.model));
+  if (id.empty()) {
+    MNEMON_ASSIGN_OR_RETURN(const size_t lane, DecoderLane(model));
     auto session = std::make_shared<Session>();
     session->lane = lane;
     return session;
   }
-  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "session"));
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "session"));
   std::shared_ptr<Session> session;
   {
     Lock lock(mutex_);
-    MNEMON_ASSIGN_OR_RETURN(session, FindLocked(request.session));
+    MNEMON_ASSIGN_OR_RETURN(session, FindLocked(id));
   }
-  if (request.model.empty()) return session;
-  MNEMON_ASSIGN_OR_RETURN(const size_t lane, LaneIndex(request.model));
+  if (model.empty()) return session;
+  MNEMON_ASSIGN_OR_RETURN(const size_t lane, LaneIndex(model));
   if (lane != session->lane) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
-                     StrCat("session ", Quoted(request.session), " belongs to model ",
+                     StrCat("session ", Quoted(id), " belongs to model ",
                             Quoted(lanes_[session->lane]->model.facts.name)),
                      {.reason = "MODEL_MISMATCH", .field = "model"});
   }
   return session;
+}
+
+absl::Status EngineCore::CheckAtRestLocked(const Session& session) const {
+  if (session.deleted) return NotFound(session.id);
+  if (session.call) return SessionBusy(session.id);
+  return absl::OkStatus();
+}
+
+void EngineCore::OpenStream(const std::shared_ptr<Call>& call,
+                            const Tokenizer* tokenizer, std::function<void()> on_ready,
+                            const std::vector<std::string>& stop_strings) {
+  call->arrival = options_.clock->Now();
+  call->stream = std::make_shared<TokenStream>(
+      tokenizer, std::move(on_ready),
+      [core = weak_from_this(), weak_call = std::weak_ptr(call)] {
+        const auto engine = core.lock();
+        const auto event_of = weak_call.lock();
+        if (engine && event_of) engine->OnStreamEvent(event_of);
+      },
+      stop_strings,
+      // A call that judges generates nothing.
+      call->scoring
+          ? CallMeter()
+          : CallMeter(options_.observer, *options_.clock, call->session->lane));
 }
 
 absl::Status EngineCore::EnqueueLocked(const std::shared_ptr<Call>& call) {
@@ -265,22 +310,19 @@ absl::Status EngineCore::EnqueueLocked(const std::shared_ptr<Call>& call) {
   Lane& lane = *lanes_[session.lane];
   if (draining_) return Draining();
   DropExpiredLocked();
-  if (session.deleted) return NotFound(session.id);
-  if (session.call) {
-    return MakeError(absl::StatusCode::kAborted,
-                     StrCat("another call runs on session ", Quoted(session.id)),
-                     {.reason = "SESSION_BUSY", .retry_after = kRetry});
+  if (!call->request_id.empty() &&
+      std::find(session.requests.begin(), session.requests.end(), call->request_id) !=
+          session.requests.end()) {
+    return RequestRepeated(session.id);
   }
+  MNEMON_RETURN_IF_ERROR(CheckAtRestLocked(session));
   const int64_t tokens = static_cast<int64_t>(session.history.size());
   const int64_t prompt = static_cast<int64_t>(call->prompt.size());
-  if (tokens + prompt == 0) {
+  if (!call->scoring && tokens + prompt == 0) {
     return InvalidField("prompt", "a new session needs at least one token");
   }
   if (prompt > lane.context - tokens) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     StrCat("a history of ", tokens, " tokens and a prompt of ", prompt,
-                            " exceed the context of ", lane.context),
-                     {.reason = "CONTEXT_LIMIT", .field = "prompt"});
+    return ContextLimit(tokens, prompt, lane.context);
   }
   if (call->stateless()) {
     if (lane.places < options_.sessions) {
@@ -290,9 +332,7 @@ absl::Status EngineCore::EnqueueLocked(const std::shared_ptr<Call>& call) {
     } else if (lane.stateless == 0) {
       return SessionLimit(options_.sessions);
     } else if (queued_ >= options_.max_queue) {
-      return MakeError(absl::StatusCode::kResourceExhausted,
-                       StrCat(queued_, " calls are waiting, no more are taken"),
-                       {.reason = "QUEUE_FULL", .retry_after = kRetry});
+      return QueueFull(queued_);
     } else {
       lane.queue.push_back(call);
       call->phase = Call::Phase::kQueued;
@@ -393,7 +433,7 @@ void EngineCore::FreePlaceLocked(Lane& lane) {
 absl::StatusOr<std::shared_ptr<Session>> EngineCore::FindLocked(const std::string& id) {
   DropExpiredLocked();
   if (auto session = table_.Find(id)) return session;
-  return NotFound(id);
+  return table_.Expired(id) ? SessionExpired(id) : NotFound(id);
 }
 
 void EngineCore::DropExpiredLocked() {
@@ -471,7 +511,8 @@ void EngineCore::WakeLocked() {
 bool EngineCore::IdleLocked() const {
   if (in_round_ || wake_) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
-    return lane->queue.empty() && lane->starting.empty() && lane->running.empty();
+    return lane->queue.empty() && lane->starting.empty() && lane->running.empty() &&
+           lane->jobs.empty();
   });
 }
 

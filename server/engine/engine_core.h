@@ -25,7 +25,14 @@
 
 namespace mnemon {
 
-// One model with its sessions' memory.
+// One call of an encoder. Constant after creation.
+struct PredictJob {
+  PredictRequest request;
+  OnPredicted on_done;
+};
+
+// One model: a decoder with its sessions' memory, or a predictor, whose lane has jobs
+// and nothing else.
 struct Lane {
   Lane(size_t index, const EngineModel& model, std::unique_ptr<StateArena> arena);
 
@@ -49,10 +56,11 @@ struct Lane {
   std::vector<std::shared_ptr<Session>> to_release;  // deleted, perhaps with a slot
   std::vector<std::shared_ptr<Session>> to_settle;   // came to rest
   int64_t state_bytes = 0;
+  std::deque<std::shared_ptr<PredictJob>> jobs;  // of a predictor
 
   // Owned by the engine thread.
-  std::unique_ptr<StateArena> arena;
-  Stepper stepper;
+  std::unique_ptr<StateArena> arena;  // null for a predictor
+  std::optional<Stepper> stepper;     // absent likewise
   std::vector<Candidate> candidates;  // of `running`, in its order
   std::vector<Feed> feeds;
   int64_t last_served = -1;  // index of the candidate whose prompt was fed last
@@ -72,10 +80,18 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   absl::StatusOr<SessionPage> ListSessions(int32_t page_size,
                                            const std::string& page_token);
   absl::Status DeleteSession(const std::string& id);
+  absl::StatusOr<TokenizedText> Tokenize(const std::string& model,
+                                         const std::string& text) const;
+  absl::StatusOr<DetokenizedText> Detokenize(const std::string& model,
+                                             const std::vector<int32_t>& tokens) const;
   absl::StatusOr<std::shared_ptr<TokenStream>> Generate(const GenerateRequest& request,
                                                         std::function<void()> on_ready);
   // Tells the observer, if any.
   void TellRefused(const GenerateRequest& request, const absl::Status& status);
+  absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
+                                  std::function<void()> on_ready);
+  absl::StatusOr<std::function<void()>> Predict(PredictRequest request,
+                                                OnPredicted on_done);
   void Drain();
   bool WaitIdle(std::chrono::milliseconds timeout);
   EngineStats Stats();
@@ -89,8 +105,20 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
 
   // Any thread. "Locked": mutex_ is held.
   absl::StatusOr<size_t> LaneIndex(const std::string& name) const;
+  // As above; UNIMPLEMENTED, MODEL_KIND, for a predictor.
+  absl::StatusOr<size_t> DecoderLane(const std::string& name) const;
   absl::StatusOr<std::shared_ptr<Session>> FindLocked(const std::string& id);
-  absl::StatusOr<std::shared_ptr<Session>> SessionFor(const GenerateRequest& request);
+  absl::StatusOr<std::shared_ptr<Session>> SessionFor(const std::string& id,
+                                                      const std::string& model);
+  // SESSION_NOT_FOUND or SESSION_BUSY.
+  absl::Status CheckAtRestLocked(const Session& session) const;
+  void OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* tokenizer,
+                  std::function<void()> on_ready,
+                  const std::vector<std::string>& stop_strings);
+  // See ScoreCall. REQUIRES: call.scoring.
+  absl::StatusOr<int64_t> AppendInput(Call& call, const Prompt& part);
+  void CloseInput(Call& call);
+  void CancelPredict(size_t index, const std::shared_ptr<PredictJob>& job);
   absl::Status EnqueueLocked(const std::shared_ptr<Call>& call);
   SessionFacts FactsLocked(const Session& session) const;
   void DropExpiredLocked();
@@ -109,14 +137,23 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   // Engine thread.
   // Waits for something to do; false = stop.
   bool AwaitWork(bool more);
+  // When a session expires or a running call's time is up.
+  std::optional<std::chrono::steady_clock::time_point> NextDueLocked() const;
   // One step of one model; whether it did anything.
   bool Round(Lane& lane);
   void RunStep(Lane& lane, std::span<Feed> feeds);
+  bool PredictRound(Lane& lane);
+  // Null when there is none.
+  std::shared_ptr<PredictJob> NextJob(Lane& lane);
   void CollectLocked(Lane& lane);
   void AdmitLocked(Lane& lane);
   // From starting to running, in which whatever ends a call looks for it.
   void TakeUpLocked(Lane& lane, const std::shared_ptr<Call>& call);
   absl::Status AdmitCallLocked(Lane& lane, const std::shared_ptr<Call>& call);
+  absl::Status AdmitScoringLocked(Lane& lane, Call& call);
+  // Parts of scoring calls join their histories; closed ones that are done end.
+  void TakeInputsLocked(Lane& lane);
+  void CommitJudgedLocked(const Feed& feed);
   void PlanLocked(Lane& lane);
   void CommitLocked(Lane& lane);
   void CommitFeedLocked(Lane& lane, const Feed& feed);
@@ -126,6 +163,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   // token, else at its last one. `call` is a value because it leaves the list it is in.
   void EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status status,
                  const std::optional<FinishFacts>& facts = std::nullopt);
+  // With the times that the call took.
+  std::optional<FinishFacts> Timed(const Call& call,
+                                   std::optional<FinishFacts> facts) const;
   void EndAll(Lane& lane, const absl::Status& status);
   void UpdateBytesLocked(Lane& lane, Session& session);
 

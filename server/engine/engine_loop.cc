@@ -16,7 +16,12 @@ namespace {
 // A clock need not run with the machine's: expiry is looked at this often.
 constexpr std::chrono::milliseconds kLongestNap{1000};
 
+const ModelConfig& ConfigOf(const EngineModel& model) {
+  return model.decoder ? model.decoder->config() : model.predictor->config();
+}
+
 int64_t ContextOf(const EngineModel& model) {
+  if (model.predictor) return model.predictor->max_positions();
   const int64_t state = model.decoder->spec().max_positions();
   return std::min(state, model.facts.context_limit.value_or(state));
 }
@@ -41,11 +46,12 @@ Lane::Lane(size_t its_index, const EngineModel& served,
            std::unique_ptr<StateArena> its_arena)
     : index(its_index),
       model(served),
-      vocab(served.decoder->config().vocab),
+      vocab(ConfigOf(served).vocab),
       context(ContextOf(served)),
-      capacity_bytes(CapacityOf(*its_arena)),
-      arena(std::move(its_arena)),
-      stepper(*served.decoder, *arena) {}
+      capacity_bytes(its_arena ? CapacityOf(*its_arena) : 0),
+      arena(std::move(its_arena)) {
+  if (served.decoder) stepper.emplace(*served.decoder, *arena);
+}
 
 ModelStats Lane::StatsLocked() const {
   const auto named = [](const std::vector<std::shared_ptr<Call>>& calls) {
@@ -55,7 +61,7 @@ ModelStats Lane::StatsLocked() const {
   return {.model = model.facts.name,
           .architecture = model.facts.architecture,
           .running = static_cast<int64_t>(starting.size() + running.size()),
-          .waiting = static_cast<int64_t>(queue.size()),
+          .waiting = static_cast<int64_t>(queue.size() + jobs.size()),
           .sessions_queued = named(starting),
           .sessions_running = named(running) + named(delivering),
           .state_bytes = state_bytes,
@@ -90,12 +96,14 @@ bool EngineCore::AwaitWork(bool more) {
   while (!more && !wake_) {
     in_round_ = false;
     idle_.notify_all();
-    if (const auto expiry = table_.NextExpiry()) {
-      const auto left = *expiry - options_.clock->Now();
+    const auto due = NextDueLocked();
+    if (!due) {
+      work_.wait(lock);
+    } else if (const auto left = *due - options_.clock->Now(); left.count() > 0) {
       work_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(
                                left, std::chrono::milliseconds(1), kLongestNap));
     } else {
-      work_.wait(lock);
+      wake_ = true;
     }
     DropExpiredLocked();
   }
@@ -104,12 +112,24 @@ bool EngineCore::AwaitWork(bool more) {
   return !stopping_;
 }
 
+std::optional<std::chrono::steady_clock::time_point> EngineCore::NextDueLocked() const {
+  auto due = table_.NextExpiry();
+  for (const auto& lane : lanes_) {
+    for (const auto& call : lane->running) {
+      if (const auto end = call->time_up(); end && (!due || *end < *due)) due = end;
+    }
+  }
+  return due;
+}
+
 bool EngineCore::Round(Lane& lane) {
+  if (lane.model.predictor) return PredictRound(lane);
   bool told;
   {
     Lock lock(mutex_);
     CollectLocked(lane);
     AdmitLocked(lane);
+    TakeInputsLocked(lane);
     PlanLocked(lane);
     lane.state_bytes = lane.arena->bytes_used();
     told = !out_.empty();
@@ -135,9 +155,9 @@ bool EngineCore::Round(Lane& lane) {
 }
 
 void EngineCore::RunStep(Lane& lane, std::span<Feed> feeds) {
-  if (!options_.observer) return lane.stepper.Run(feeds);
+  if (!options_.observer) return lane.stepper->Run(feeds);
   const auto start = options_.clock->Now();
-  lane.stepper.Run(feeds);
+  lane.stepper->Run(feeds);
   options_.observer->OnStep(lane.index, static_cast<int64_t>(feeds.size()),
                             options_.clock->Now() - start);
 }
@@ -158,6 +178,10 @@ void EngineCore::CollectLocked(Lane& lane) {
       EndLocked(lane, call, call->abort);
     } else if (call->stream->cancelled()) {
       EndLocked(lane, call, absl::CancelledError("call cancelled"));
+    } else if (const auto end = call->time_up(); end && *end <= options_.clock->Now()) {
+      EndLocked(lane, call, absl::OkStatus(),
+                FinishFacts{.reason = FinishReason::kTimeLimit,
+                            .generated_tokens = call->generated});
     }
   }
 }
@@ -175,10 +199,12 @@ void EngineCore::AdmitLocked(Lane& lane) {
       EndLocked(lane, call, absl::CancelledError("call cancelled"));
       continue;
     }
-    const absl::Status status = AdmitCallLocked(lane, call);
+    const absl::Status status =
+        call->scoring ? AdmitScoringLocked(lane, *call) : AdmitCallLocked(lane, call);
     if (!status.ok()) {
       EndLocked(lane, call, status);
-    } else if (call->to_feed() <= call->session->state.fed(*lane.arena)) {
+    } else if (!call->scoring &&
+               call->to_feed() <= call->session->state.fed(*lane.arena)) {
       EndLocked(lane, call, absl::OkStatus(), FinishFacts{});
     }
   }
@@ -189,6 +215,7 @@ void EngineCore::TakeUpLocked(Lane& lane, const std::shared_ptr<Call>& call) {
   lane.running.push_back(call);
   call->phase = Call::Phase::kRunning;
   call->prompt_end = static_cast<int64_t>(call->session->history.size());
+  call->admission = options_.clock->Now();
 }
 
 absl::Status EngineCore::AdmitCallLocked(Lane& lane,
@@ -210,10 +237,15 @@ absl::Status EngineCore::AdmitCallLocked(Lane& lane,
   session.history.insert(session.history.end(), call->prompt.begin(),
                          call->prompt.end());
   call->prompt = {};
+  if (!call->request_id.empty()) {
+    session.requests.push_back(call->request_id);
+    if (session.requests.size() > Session::kRequests) session.requests.pop_front();
+  }
   call->prompt_end = before + prompt;
   out_.Start(call->stream, {.first_index = before,
                             .prompt_tokens = prompt,
                             .seed = call->sampling.seed,
+                            .queue_time = call->admission - call->arrival,
                             .resumed_tokens = session.state.fed(*lane.arena)});
   return absl::OkStatus();
 }
@@ -247,7 +279,10 @@ void EngineCore::PlanLocked(Lane& lane) {
     const SlotState& state = call->session->state;
     Candidate candidate;
     candidate.unfed = state.Feedable(arena, call->to_feed(), call->kept());
-    candidate.paused = call->stream->space() == 0;
+    if (call->scoring) {
+      candidate.unfed = std::min<int64_t>(candidate.unfed, call->stream->space());
+    }
+    candidate.paused = candidate.unfed <= 0 || call->stream->space() == 0;
     if (arena.spec().growing()) {
       candidate.free_in_block =
           arena.BlocksNeeded(state.slot(), 1) > 0
@@ -288,6 +323,10 @@ void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
     EndLocked(lane, call, feed.status);
     return;
   }
+  if (call->scoring) {
+    CommitJudgedLocked(feed);
+    return;
+  }
   if (call->max_tokens == 0) {
     if (session.state.fed(*lane.arena) >= call->to_feed()) {
       EndLocked(lane, call, absl::OkStatus(), FinishFacts{});
@@ -295,17 +334,20 @@ void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
     return;
   }
   if (!feed.token) return;
+  if (!call->prompt_done) call->prompt_done = options_.clock->Now();
 
   const int32_t token = *feed.token;
   const int64_t index = static_cast<int64_t>(session.history.size());
   session.history.push_back(token);
   ++call->generated;
   ++tokens_generated_;
-  out_.Push(call->stream, index, token);
+  out_.Push(call->stream, index, token, feed.logprobs);
   FinishFacts facts{.generated_tokens = call->generated};
   if (std::binary_search(call->stop_tokens.begin(), call->stop_tokens.end(), token)) {
     facts.reason = FinishReason::kStopToken;
     facts.stop_token = token;
+  } else if (call->stop_watch && (facts.stop_string = call->stop_watch->Push(token))) {
+    facts.reason = FinishReason::kStopString;
   } else if (call->generated >= call->max_tokens) {
     facts.reason = FinishReason::kMaxTokens;
   } else if (index >= lane.context) {
@@ -316,6 +358,16 @@ void EngineCore::CommitFeedLocked(Lane& lane, const Feed& feed) {
   EndLocked(lane, call, absl::OkStatus(), facts);
 }
 
+std::optional<FinishFacts> EngineCore::Timed(const Call& call,
+                                             std::optional<FinishFacts> facts) const {
+  if (!facts) return facts;
+  const auto now = options_.clock->Now();
+  const auto prompt_done = call.prompt_done.value_or(now);
+  facts->prompt_time = prompt_done - call.admission;
+  facts->generation_time = now - prompt_done;
+  return facts;
+}
+
 void EngineCore::EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status status,
                            const std::optional<FinishFacts>& facts) {
   const std::shared_ptr<Session> session = call->session;
@@ -323,7 +375,7 @@ void EngineCore::EndLocked(Lane& lane, std::shared_ptr<Call> call, absl::Status 
   const bool cancelled = call->stream->cancelled();
   if (cancelled) CutHistoryLocked(*call);
   std::erase(lane.running, call);
-  out_.Finish(call->stream, std::move(status), facts);
+  out_.Finish(call->stream, std::move(status), Timed(*call, facts));
   if (call->stateless() || session->deleted) {
     session->state.Release(*lane.arena);
     session->call = nullptr;
@@ -361,6 +413,7 @@ void EngineCore::EndAll(Lane& lane, const absl::Status& status) {
     while (!lane.running.empty()) EndLocked(lane, lane.running.back(), status);
   }
   out_.Send();
+  while (const auto job = NextJob(lane)) job->on_done(status);
 }
 
 void EngineCore::UpdateBytesLocked(Lane& lane, Session& session) {

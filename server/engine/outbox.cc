@@ -9,8 +9,9 @@ void Outbox::Start(std::shared_ptr<TokenStream> stream, const StartFacts& facts)
   messages_.push_back({std::move(stream), facts});
 }
 
-void Outbox::Push(std::shared_ptr<TokenStream> stream, int64_t index, int32_t token) {
-  messages_.push_back({std::move(stream), Token{index, token}});
+void Outbox::Push(std::shared_ptr<TokenStream> stream, int64_t index, int32_t token,
+                  std::optional<TokenLogprobs> logprobs) {
+  messages_.push_back({std::move(stream), Token{index, token, std::move(logprobs)}});
 }
 
 void Outbox::Finish(std::shared_ptr<TokenStream> stream, absl::Status status,
@@ -24,7 +25,7 @@ void Outbox::Send() {
     if (auto* facts = std::get_if<StartFacts>(&message.what)) {
       stream.Start(*facts);
     } else if (auto* token = std::get_if<Token>(&message.what)) {
-      stream.Push(token->index, token->token);
+      stream.Push(token->index, token->token, std::move(token->logprobs));
     } else {
       End& end = std::get<End>(message.what);
       stream.Finish(std::move(end.status), end.facts);

@@ -18,7 +18,8 @@ class Outbox {
  public:
   // Streams are shared because a call may be gone when its last word is sent.
   void Start(std::shared_ptr<TokenStream> stream, const StartFacts& facts);
-  void Push(std::shared_ptr<TokenStream> stream, int64_t index, int32_t token);
+  void Push(std::shared_ptr<TokenStream> stream, int64_t index, int32_t token,
+            std::optional<TokenLogprobs> logprobs);
   void Finish(std::shared_ptr<TokenStream> stream, absl::Status status,
               const std::optional<FinishFacts>& facts = std::nullopt);
 
@@ -30,6 +31,7 @@ class Outbox {
   struct Token {
     int64_t index;
     int32_t token;
+    std::optional<TokenLogprobs> logprobs;
   };
   struct End {
     absl::Status status;

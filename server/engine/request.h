@@ -9,12 +9,20 @@
 #include <variant>
 #include <vector>
 
+#include "model/decoder.h"
+#include "model/sampling/logprobs.h"
 #include "model/sampling/sampler.h"
 
 namespace mnemon {
 
 // Text, or token ids as they are.
 using Prompt = std::variant<std::string, std::vector<int32_t>>;
+
+// Log-probabilities of generated tokens, and of candidates beside them.
+struct LogprobOptions {
+  bool wanted = false;
+  CandidateChoice candidates;  // at most 20 most likely ones and 100 ids
+};
 
 struct GenerateRequest {
   // Name of a loaded model; may be empty when one is loaded or a session is given.
@@ -30,23 +38,74 @@ struct GenerateRequest {
   std::optional<int32_t> max_tokens;
   // Generation ends with the first of these; it is delivered and part of the history.
   std::vector<int32_t> stop_tokens;
+  // And with the first of these in the generated text; it is no part of the text, its
+  // tokens are part of the history. At most 16, of 1 to 256 bytes, UTF-8. Need a
+  // tokenizer.
+  std::vector<std::string> stop_strings;
+  // And when so much time has passed since admission; above 0.
+  std::optional<std::chrono::milliseconds> time_limit;
+  LogprobOptions logprobs;
+  // A UUID or empty. A session takes a request once: a repetition is refused. Without a
+  // session and a seed, it decides the seed, so that a repetition gives the same.
+  std::string request_id;
 };
 
-enum class FinishReason { kMaxTokens, kStopToken, kContextLimit };
+enum class FinishReason {
+  kMaxTokens,
+  kStopToken,
+  kStopString,
+  kContextLimit,
+  kTimeLimit,
+};
 
 // Facts known at admission: go out with the first message.
 struct StartFacts {
   int64_t first_index = 0;  // absolute index of the first prompt token of this call
   int64_t prompt_tokens = 0;
   uint64_t seed = 0;
+  std::chrono::nanoseconds queue_time{};  // from the call to its admission
   int64_t resumed_tokens = 0;  // of the history, in the state and not fed again
 };
 
 // Facts known at the end: go out with the last message.
 struct FinishFacts {
   FinishReason reason = FinishReason::kMaxTokens;
-  std::optional<int32_t> stop_token;  // for kStopToken
+  std::optional<int32_t> stop_token;       // for kStopToken
+  std::optional<std::string> stop_string;  // for kStopString
   int64_t generated_tokens = 0;
+  // From admission to the last token of the prompt, and from then to the end.
+  std::chrono::nanoseconds prompt_time{};
+  std::chrono::nanoseconds generation_time{};
+};
+
+// What Engine::Score is to judge: the tokens of all parts, in their order.
+struct ScoreRequest {
+  std::string model;           // as in GenerateRequest
+  std::string session;         // likewise
+  CandidateChoice candidates;  // reported beside each token; limits as above
+  // The parts join the session's history; else it is left as it was, and may be used by
+  // others meanwhile.
+  bool commit = false;
+};
+
+// What Engine::Predict is to do: see Predictor::Input.
+struct PredictRequest {
+  std::string model;            // may be empty when one is loaded
+  std::vector<int32_t> tokens;  // [B, T]
+  int64_t batch = 0;            // B
+  PredictMask mask = PredictMask::kConfig;
+  std::vector<uint8_t> explicit_mask;
+  AttentionMaps maps = AttentionMaps::kNone;
+};
+
+struct TokenizedText {
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> byte_offsets;  // of each token's first byte in the text
+};
+
+struct DetokenizedText {
+  std::string raw;   // the bytes of the tokens
+  std::string text;  // the same with U+FFFD for what is not UTF-8
 };
 
 enum class SessionState { kIdle, kQueued, kRunning };
@@ -56,6 +115,9 @@ struct CreateSessionRequest {
   std::string model;  // as in GenerateRequest
   // Time after the last use at which the session is dropped; absent: never.
   std::optional<std::chrono::milliseconds> ttl;
+  // A UUID or empty: while the session it made exists, the same request answers with
+  // it.
+  std::string request_id;
 };
 
 struct SessionFacts {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,7 +19,10 @@ namespace mnemon {
 // 1 to 63 characters of a-z, 0-9 and '-', the first a letter or digit.
 absl::Status CheckSessionId(const std::string& id, const std::string& field);
 
-// More than 0, at most 100 years.
+// Empty, or a UUID: 8-4-4-4-12 hexadecimal digits.
+absl::Status CheckRequestId(const std::string& id);
+
+// More than 0, at most 100 years. Likewise the time limit of a call.
 absl::Status CheckTtl(const std::optional<std::chrono::milliseconds>& ttl);
 
 struct CallLimits {
@@ -27,8 +31,21 @@ struct CallLimits {
   int64_t max_prompt_tokens = 0;
 };
 
-// Sampling values, max_tokens and stop tokens.
+// 0 <= token < V, the element `index` of the field `field`.
+absl::Status CheckToken(int32_t token, size_t index, std::string_view field,
+                        int64_t vocab);
+
+// An error of the tokenizer, which does not know the names of fields.
+absl::Status OfField(const absl::Status& status, const std::string& field);
+
+// Everything but names and prompt.
 absl::Status CheckCall(const GenerateRequest& request, const CallLimits& limits);
+
+// Fields "top_candidate_count" and "candidate_ids".
+absl::Status CheckCandidates(const CandidateChoice& choice, int64_t vocab);
+
+// FAILED_PRECONDITION, NO_TOKENIZER, which names `field`.
+absl::Status NeedsTokenizer(const std::string& field);
 
 // The prompt as token ids, each below V. Text without a tokenizer (which may be null)
 // is FAILED_PRECONDITION, NO_TOKENIZER.

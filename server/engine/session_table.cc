@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/session_table.h"
 
+#include <algorithm>
+
 namespace mnemon {
 
 std::shared_ptr<Session> SessionTable::Find(const std::string& id) const {
@@ -8,12 +10,26 @@ std::shared_ptr<Session> SessionTable::Find(const std::string& id) const {
   return found == sessions_.end() ? nullptr : found->second;
 }
 
+std::shared_ptr<Session> SessionTable::FindRequest(
+    const std::string& request_id) const {
+  const auto found = requests_.find(request_id);
+  return found == requests_.end() ? nullptr : Find(found->second);
+}
+
+bool SessionTable::Expired(const std::string& id) const {
+  return std::find(expired_.begin(), expired_.end(), id) != expired_.end();
+}
+
 bool SessionTable::Insert(std::shared_ptr<Session> session) {
-  return sessions_.try_emplace(session->id, session).second;
+  if (!sessions_.try_emplace(session->id, session).second) return false;
+  if (!session->request_id.empty()) requests_[session->request_id] = session->id;
+  std::erase(expired_, session->id);
+  return true;
 }
 
 void SessionTable::Erase(Session& session) {
   Use(session);
+  if (!session.request_id.empty()) requests_.erase(session.request_id);
   sessions_.erase(session.id);
 }
 
@@ -45,6 +61,8 @@ std::vector<std::shared_ptr<Session>> SessionTable::TakeExpired(Time now) {
   while (!expiries_.empty() && expiries_.begin()->first <= now) {
     expired.push_back(Find(expiries_.begin()->second));
     Erase(*expired.back());
+    expired_.push_back(expired.back()->id);
+    if (expired_.size() > kRemembered) expired_.pop_front();
   }
   return expired;
 }

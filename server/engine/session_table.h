@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +24,10 @@ class SessionTable {
   int64_t size() const { return static_cast<int64_t>(sessions_.size()); }
   // Null when there is none.
   std::shared_ptr<Session> Find(const std::string& id) const;
+  // The one that this request made; null when there is none.
+  std::shared_ptr<Session> FindRequest(const std::string& request_id) const;
+  // Whether the session with this id expired, as far as is remembered.
+  bool Expired(const std::string& id) const;
   // False when the id is taken.
   bool Insert(std::shared_ptr<Session> session);
   // REQUIRES: in the table.
@@ -42,6 +47,9 @@ class SessionTable {
  private:
   std::map<std::string, std::shared_ptr<Session>> sessions_;
   std::set<std::pair<Time, std::string>> expiries_;
+  std::map<std::string, std::string> requests_;  // id of the session each one made
+  static constexpr size_t kRemembered = 1024;
+  std::deque<std::string> expired_;  // the newest last
 };
 
 }  // namespace mnemon

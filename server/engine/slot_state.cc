@@ -22,6 +22,10 @@ void SlotState::Release(StateArena& arena) {
   spare_ = {};
 }
 
+absl::Status SlotState::CopyFrom(const SlotState& other, StateArena& arena) {
+  return other.held() ? arena.Copy(other.slot_, slot_) : absl::OkStatus();
+}
+
 int64_t SlotState::fed(const StateArena& arena) const {
   return held() ? arena.length(slot_) : 0;
 }

@@ -31,6 +31,10 @@ class SlotState {
   // No effect when not held.
   void Release(StateArena& arena);
 
+  // Makes a fresh state a copy of `other`, which rests in the same arena.
+  // RESOURCE_EXHAUSTED when the pool has too few blocks. REQUIRES: held.
+  absl::Status CopyFrom(const SlotState& other, StateArena& arena);
+
   // Tokens fed; 0 when not held.
   int64_t fed(const StateArena& arena) const;
   int64_t bytes(const StateArena& arena) const;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
 
 namespace mnemon {
@@ -28,14 +29,11 @@ absl::Status Stepper::Step(std::span<const Feed> feeds, bool& thrown) {
     for (const Feed& feed : feeds) {
       Session& session = *feed.call->session;
       session.state.BeforeFeed(arena_, feed.count, feed.kept);
-      const int64_t end = feed.position + feed.count;
-      const bool sample = feed.call->max_tokens > 0 &&
-                          end == static_cast<int64_t>(session.history.size());
       segments_.push_back(
           {.slot = session.state.slot(),
            .position = feed.position,
            .tokens = std::span(session.history).subspan(feed.position, feed.count),
-           .logits = sample ? LogitsMode::kLast : LogitsMode::kNone});
+           .logits = ModeOf(feed)});
     }
     const size_t floats = LogitsRows(segments_) * decoder_.config().vocab;
     if (logits_.size() < floats) logits_.resize(floats);
@@ -70,16 +68,52 @@ void Stepper::Run(std::span<Feed> feeds) {
   for (size_t i = 0; i < feeds.size(); ++i) {
     Feed& feed = feeds[i];
     feed.fed = true;
-    if (segments_[i].logits == LogitsMode::kNone) continue;
-    const absl::StatusOr<int32_t> token =
-        Sample(std::span(logits_).subspan(row++ * vocab, vocab), feed.call->sampling,
-               feed.position + feed.count, sampler_);
-    if (token.ok()) {
-      feed.token = *token;
-    } else {
-      feed.status = token.status();
-    }
+    const size_t rows = LogitsRows(std::span(segments_).subspan(i, 1));
+    if (rows == 0) continue;
+    const auto logits = std::span(logits_).subspan(row * vocab, rows * vocab);
+    row += rows;
+    feed.status =
+        feed.call->scoring ? JudgeInto(feed, logits) : SampleInto(feed, logits);
   }
+}
+
+LogitsMode Stepper::ModeOf(const Feed& feed) const {
+  const int64_t end = feed.position + feed.count;
+  if (feed.call->scoring) {
+    return end >= feed.call->scoring->next ? LogitsMode::kAll : LogitsMode::kNone;
+  }
+  const bool sample = feed.call->max_tokens > 0 &&
+                      end == static_cast<int64_t>(feed.call->session->history.size());
+  return sample ? LogitsMode::kLast : LogitsMode::kNone;
+}
+
+absl::Status Stepper::JudgeInto(Feed& feed, std::span<const float> logits) {
+  const Call& call = *feed.call;
+  const size_t vocab = decoder_.config().vocab;
+  for (int64_t i = 0; i < feed.count; ++i) {
+    const int64_t index = feed.position + i + 1;
+    // Fed once more after a step that failed.
+    if (index < call.scoring->next) continue;
+    MNEMON_ASSIGN_OR_RETURN(
+        TokenLogprobs judged,
+        JudgeToken(logits.subspan(i * vocab, vocab), call.session->history[index],
+                   call.logprobs.candidates, sampler_));
+    feed.judged.push_back(std::move(judged));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Stepper::SampleInto(Feed& feed, std::span<const float> logits) {
+  const Call& call = *feed.call;
+  MNEMON_ASSIGN_OR_RETURN(const int32_t token,
+                          Sample(logits, call.sampling, feed.position + feed.count,
+                                 sampler_, call.session->history));
+  if (call.logprobs.wanted) {
+    MNEMON_ASSIGN_OR_RETURN(
+        feed.logprobs, JudgeToken(logits, token, call.logprobs.candidates, sampler_));
+  }
+  feed.token = token;
+  return absl::OkStatus();
 }
 
 }  // namespace mnemon

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "model/decoder.h"
-#include "model/sampling/sampler.h"
+#include "model/sampling/logprobs.h"
 #include "server/engine/session.h"
 
 namespace mnemon {
@@ -27,7 +27,10 @@ struct Feed {
   // be tried alone.
   bool fed = false;
   std::optional<int32_t> token;  // when the feed reached the end of the history
-  absl::Status status;           // not OK: this call's own failure
+  std::optional<TokenLogprobs> logprobs;  // of `token`, where wanted
+  // Of a scoring call: the tokens that its fed ones foretell, from Scoring::next on.
+  std::vector<TokenLogprobs> judged;
+  absl::Status status;  // not OK: this call's own failure
 };
 
 // Owned by the engine thread.
@@ -42,6 +45,10 @@ class Stepper {
 
  private:
   absl::Status Step(std::span<const Feed> feeds, bool& thrown);
+  LogitsMode ModeOf(const Feed& feed) const;
+  absl::Status SampleInto(Feed& feed, std::span<const float> logits);
+  // `logits`: [count, V].
+  absl::Status JudgeInto(Feed& feed, std::span<const float> logits);
 
   Decoder& decoder_;
   StateArena& arena_;

@@ -8,11 +8,13 @@
 namespace mnemon {
 
 TokenStream::TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
-                         std::function<void()> on_space, CallMeter meter)
+                         std::function<void()> on_space,
+                         const std::vector<std::string>& stop_strings, CallMeter meter)
     : tokenizer_(tokenizer),
       on_ready_(std::move(on_ready)),
       on_space_(std::move(on_space)),
-      meter_(std::move(meter)) {}
+      meter_(std::move(meter)),
+      stop_(stop_strings) {}
 
 TokenChunk TokenStream::Take() {
   TokenChunk chunk;
@@ -31,9 +33,9 @@ TokenChunk TokenStream::Take() {
   if (full_since) meter_.Stalled(*full_since);
   if (tokenizer_) {
     for (int32_t token : chunk.tokens) {
-      chunk.text += utf8_.Push(tokenizer_->TokenBytes(token));
+      chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
     }
-    if (chunk.finished) chunk.text += utf8_.Finish();
+    if (chunk.finished) chunk.text += stop_.Push(utf8_.Finish()) + stop_.Finish();
   }
   if (on_space_) on_space_();
   return chunk;
@@ -46,6 +48,7 @@ void TokenStream::Cancel() {
     if (cancelled_ || done_) return;
     cancelled_ = true;
     waiting_.tokens.clear();
+    waiting_.logprobs.clear();
     full_since = std::exchange(full_since_, {});
     waiting_.finish.reset();
     if (waiting_.finished) waiting_.status = absl::CancelledError("call cancelled");
@@ -61,7 +64,8 @@ void TokenStream::Start(const StartFacts& facts) {
   waiting_.first_index = facts.first_index + facts.prompt_tokens;
 }
 
-void TokenStream::Push(int64_t index, int32_t token) {
+void TokenStream::Push(int64_t index, int32_t token,
+                       std::optional<TokenLogprobs> logprobs) {
   meter_.Token();
   bool notify;
   {
@@ -71,6 +75,7 @@ void TokenStream::Push(int64_t index, int32_t token) {
     MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
     if (waiting_.tokens.empty()) waiting_.first_index = index;
     waiting_.tokens.push_back(token);
+    if (logprobs) waiting_.logprobs.push_back(*std::move(logprobs));
     if (waiting_.tokens.size() == kCapacity) full_since_ = meter_.Now();
     notify = !std::exchange(notified_, true);
   }

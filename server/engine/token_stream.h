@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "model/text/detokenizer.h"
+#include "model/text/stop_text.h"
 #include "model/text/tokenizer.h"
 #include "server/engine/call_meter.h"
 #include "server/engine/request.h"
@@ -27,7 +28,10 @@ struct TokenChunk {
   std::optional<StartFacts> start;  // in the first chunk only
   int64_t first_index = 0;          // absolute index of tokens[0]
   std::vector<int32_t> tokens;
-  std::string text;                   // complete UTF-8; empty without a tokenizer
+  std::vector<TokenLogprobs> logprobs;  // one per token, or none
+  // What they add to the text up to a stop string: complete UTF-8. Text that may yet be
+  // part of one is held back. Empty without a tokenizer.
+  std::string text;
   bool finished = false;              // nothing comes after this chunk
   absl::Status status;                // when finished: how
   std::optional<FinishFacts> finish;  // when finished with OK
@@ -43,9 +47,11 @@ class TokenStream {
   // had nothing; it must not block. `on_space` likewise when room appears or the
   // consumer takes the end or cancels, always from within Take or Cancel. Either may
   // still run when the other side is gone: capture what it needs by shared ownership.
-  // `meter` hears of everything that the engine puts in.
+  // The text ends at the first of `stop_strings`, none of them empty. `meter` hears of
+  // everything that the engine puts in.
   TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
-              std::function<void()> on_space, CallMeter meter = {});
+              std::function<void()> on_space,
+              const std::vector<std::string>& stop_strings = {}, CallMeter meter = {});
 
   // Consumer side.
   // Takes all that waits; empty and not finished when there is no token and no end yet
@@ -58,8 +64,9 @@ class TokenStream {
 
   // Engine side.
   void Start(const StartFacts& facts);
-  // REQUIRES: space() > 0.
-  void Push(int64_t index, int32_t token);
+  // `logprobs` with all tokens of a stream or with none. REQUIRES: space() > 0.
+  void Push(int64_t index, int32_t token,
+            std::optional<TokenLogprobs> logprobs = std::nullopt);
   void Finish(absl::Status status, const std::optional<FinishFacts>& facts);
   int space() const;
   bool cancelled() const;
@@ -75,6 +82,7 @@ class TokenStream {
   CallMeter meter_;  // of the engine side, but for what is safe for concurrent use
   mutable std::mutex mutex_;
   Utf8Stream utf8_;        // owned by the consumer
+  StopText stop_;          // owned by the consumer
   TokenChunk waiting_;     // guarded by mutex_, as everything below
   bool notified_ = false;  // on_ready_ called since the last Take
   bool cancelled_ = false;

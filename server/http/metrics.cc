@@ -62,6 +62,10 @@ std::string NameOf(FinishReason reason) {
       return "max_tokens";
     case FinishReason::kStopToken:
       return "stop_token";
+    case FinishReason::kStopString:
+      return "stop_string";
+    case FinishReason::kTimeLimit:
+      return "time_limit";
     case FinishReason::kContextLimit:
       break;
   }
@@ -69,7 +73,8 @@ std::string NameOf(FinishReason reason) {
 }
 
 constexpr FinishReason kFinishes[] = {
-    FinishReason::kMaxTokens, FinishReason::kStopToken, FinishReason::kContextLimit};
+    FinishReason::kMaxTokens, FinishReason::kStopToken, FinishReason::kStopString,
+    FinishReason::kContextLimit, FinishReason::kTimeLimit};
 
 // The series of one model, made once.
 struct ModelSeries {

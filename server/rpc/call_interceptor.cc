@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include <google/protobuf/descriptor.h>
@@ -23,10 +24,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char kIdHeader[] = "x-request-id";
 
+// gRPC's own implementation of it takes plain bytes for messages and has no descriptor.
+bool IsHealth(std::string_view method) {
+  return method == "grpc.health.v1.Health/Check" ||
+         method == "grpc.health.v1.Health/Watch";
+}
+
 // "/mnemon.v1.Generation/Generate" without the first slash. Callers choose the text, so
 // only methods that we know are told apart.
 std::string KnownMethod(const char* path) {
   std::string method = path[0] == '/' ? path + 1 : path;
+  if (IsHealth(method)) return method;
   std::string dotted = method;
   std::replace(dotted.begin(), dotted.end(), '/', '.');
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
@@ -41,8 +49,11 @@ std::string NameOf(grpc::StatusCode code) {
 class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
   CallInterceptor(grpc::experimental::ServerRpcInfo* info, const CallWatch& watch)
-      : watch_(watch), context_(info->server_context()), start_(Clock::now()) {
-    record_.method = KnownMethod(info->method());
+      : watch_(watch),
+        context_(info->server_context()),
+        start_(Clock::now()),
+        record_{.method = KnownMethod(info->method())},
+        health_(IsHealth(record_.method)) {
     if (watch_.started) watch_.started(record_.method);
   }
 
@@ -61,12 +72,9 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     };
     if (at(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) Begin(methods);
     if (at(InterceptionHookPoints::POST_RECV_MESSAGE)) {
-      const auto* message =
-          static_cast<const google::protobuf::Message*>(methods->GetRecvMessage());
-      if (message != nullptr) {
-        std::lock_guard lock(mutex_);
-        record_.received_bytes += static_cast<int64_t>(message->ByteSizeLong());
-      }
+      const int64_t size = SizeOf(methods->GetRecvMessage());
+      std::lock_guard lock(mutex_);
+      record_.received_bytes += size;
     }
     if (at(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
       const grpc::ByteBuffer* bytes = methods->GetSerializedSendMessage();
@@ -88,6 +96,17 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   }
 
  private:
+  // Of a message received; null at the end of a stream.
+  int64_t SizeOf(const void* message) const {
+    if (message == nullptr) return 0;
+    if (health_) {
+      return static_cast<int64_t>(
+          static_cast<const grpc::ByteBuffer*>(message)->Length());
+    }
+    return static_cast<int64_t>(
+        static_cast<const google::protobuf::Message*>(message)->ByteSizeLong());
+  }
+
   void Begin(InterceptorBatchMethods* methods) {
     std::string_view sent;
     const auto* headers = methods->GetRecvInitialMetadata();
@@ -112,8 +131,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     }
     ForgetRequestId(context_);
     // Probes come every few seconds for ever.
-    const bool probe = record.method.rfind("grpc.health", 0) == 0;
-    LogEvent(probe ? LogLevel::kDebug : LogLevel::kInfo, "call",
+    LogEvent(health_ ? LogLevel::kDebug : LogLevel::kInfo, "call",
              {{"request_id", record.request_id},
               {"method", record.method},
               {"status", record.status},
@@ -127,7 +145,8 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   const grpc::ServerContextBase* const context_;
   const Clock::time_point start_;
   std::mutex mutex_;
-  CallRecord record_;   // guarded by mutex_
+  CallRecord record_;  // guarded by mutex_
+  const bool health_;
   bool ended_ = false;  // guarded by mutex_
 };
 

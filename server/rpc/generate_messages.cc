@@ -29,32 +29,13 @@ absl::Status RefuseLaterFields(const v1::GenerateRequest& r) {
   const v1::Stopping& stopping = r.stopping();
   const v1::OutputOptions& output = r.output();
   return RefuseSet({
-      {"request_id", !r.request_id().empty()},
       {"resume_after_index", r.has_resume_after_index()},
       {"priority", r.priority() == v1::BATCH},
-      {"sampling.min_p", sampling.has_min_p()},
-      {"sampling.typical_p", sampling.has_typical_p()},
-      {"sampling.repetition_penalty", sampling.has_repetition_penalty()},
-      {"sampling.frequency_penalty", sampling.has_frequency_penalty()},
-      {"sampling.presence_penalty", sampling.has_presence_penalty()},
-      {"sampling.penalty_window_tokens", sampling.has_penalty_window_tokens()},
-      {"sampling.logit_bias", sampling.logit_bias_size() > 0},
       {"sampling.constraint", sampling.has_constraint()},
-      {"stopping.stop_strings", stopping.stop_strings_size() > 0},
       {"stopping.ignore_eos", stopping.has_ignore_eos()},
-      {"stopping.time_limit", stopping.has_time_limit()},
-      {"output.logprobs", output.has_logprobs()},
-      {"output.top_candidate_count", output.has_top_candidate_count()},
-      {"output.candidate_ids", output.candidate_ids_size() > 0},
       {"output.prompt_logprobs", output.has_prompt_logprobs()},
       {"output.introspection", output.has_introspection()},
   });
-}
-
-Prompt FromPrompt(const v1::Prompt& prompt) {
-  if (!prompt.has_tokens()) return prompt.text();
-  return std::vector<int32_t>(prompt.tokens().ids().begin(),
-                              prompt.tokens().ids().end());
 }
 
 std::string_view PromptPath(const v1::Prompt& prompt) {
@@ -69,12 +50,43 @@ std::string_view PromptPath(const v1::Prompt& prompt) {
   return "prompt";
 }
 
+// Fields that are set; the engine judges their values.
+void ReadSampling(const v1::Sampling& from, SamplingParams& to) {
+  if (from.has_temperature()) to.temperature = from.temperature();
+  if (from.has_top_k()) to.top_k = from.top_k();
+  if (from.has_top_p()) to.top_p = from.top_p();
+  if (from.has_min_p()) to.min_p = from.min_p();
+  if (from.has_typical_p()) to.typical_p = from.typical_p();
+  if (from.has_repetition_penalty()) to.repetition_penalty = from.repetition_penalty();
+  if (from.has_frequency_penalty()) to.frequency_penalty = from.frequency_penalty();
+  if (from.has_presence_penalty()) to.presence_penalty = from.presence_penalty();
+  if (from.has_penalty_window_tokens()) {
+    to.penalty_window = from.penalty_window_tokens();
+  }
+  for (const v1::LogitBias& entry : from.logit_bias()) {
+    to.logit_bias.push_back({.token = entry.token_id(), .bias = entry.bias()});
+  }
+}
+
+CandidateChoice ReadCandidates(const v1::OutputOptions& output) {
+  return {.most_likely = output.top_candidate_count(),
+          .ids = {output.candidate_ids().begin(), output.candidate_ids().end()}};
+}
+
+void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out) {
+  out.set_seconds(time.count() / 1'000'000'000);
+  out.set_nanos(static_cast<int32_t>(time.count() % 1'000'000'000));
+}
+
 v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
   switch (reason) {
     case FinishReason::kMaxTokens:
       return v1::FinishFacts::MAX_TOKENS;
     case FinishReason::kStopToken:
+    case FinishReason::kStopString:
       return v1::FinishFacts::STOP;
+    case FinishReason::kTimeLimit:
+      return v1::FinishFacts::TIME_LIMIT;
     case FinishReason::kContextLimit:
       break;
   }
@@ -90,8 +102,46 @@ RequestScope ScopeOf(const v1::GenerateRequest& r) {
                     {"temperature", "sampling.temperature"},
                     {"top_k", "sampling.top_k"},
                     {"top_p", "sampling.top_p"},
+                    {"min_p", "sampling.min_p"},
+                    {"typical_p", "sampling.typical_p"},
+                    {"repetition_penalty", "sampling.repetition_penalty"},
+                    {"frequency_penalty", "sampling.frequency_penalty"},
+                    {"presence_penalty", "sampling.presence_penalty"},
+                    {"penalty_window", "sampling.penalty_window_tokens"},
+                    {"logit_bias", "sampling.logit_bias"},
                     {"max_tokens", "stopping.max_tokens"},
-                    {"stop_token_ids", "stopping.stop_token_ids"}}};
+                    {"stop_token_ids", "stopping.stop_token_ids"},
+                    {"stop_strings", "stopping.stop_strings"},
+                    {"time_limit", "stopping.time_limit"},
+                    {"top_candidate_count", "output.top_candidate_count"},
+                    {"candidate_ids", "output.candidate_ids"}}};
+}
+
+RequestScope ScopeOf(const v1::ScoreRequest::Open& r) {
+  return {.session = r.session(),
+          .model = r.model(),
+          .paths = {{"session", "open.session"},
+                    {"model", "open.model"},
+                    {"prompt", "part"},
+                    {"top_candidate_count", "open.output.top_candidate_count"},
+                    {"candidate_ids", "open.output.candidate_ids"}}};
+}
+
+Prompt FromMessage(const v1::Prompt& prompt) {
+  if (!prompt.has_tokens()) return prompt.text();
+  return std::vector<int32_t>(prompt.tokens().ids().begin(),
+                              prompt.tokens().ids().end());
+}
+
+absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r) {
+  MNEMON_RETURN_IF_ERROR(
+      RefuseSet({{"open.output.prompt_logprobs", r.output().has_prompt_logprobs()},
+                 {"open.output.introspection", r.output().has_introspection()}}));
+  ScoreRequest request{.candidates = ReadCandidates(r.output()), .commit = r.commit()};
+  MNEMON_ASSIGN_OR_RETURN(request.session,
+                          ParseOptionalSession(r.session(), "open.session"));
+  MNEMON_ASSIGN_OR_RETURN(request.model, ParseOptionalModel(r.model(), "open.model"));
+  return request;
 }
 
 absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {
@@ -105,17 +155,37 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {
   MNEMON_ASSIGN_OR_RETURN(request.session,
                           ParseOptionalSession(r.session(), "session"));
   MNEMON_ASSIGN_OR_RETURN(request.model, ParseOptionalModel(r.model(), "model"));
-  request.prompt = FromPrompt(r.prompt());
+  request.prompt = FromMessage(r.prompt());
+  request.request_id = r.request_id();
   const v1::Sampling& sampling = r.sampling();
-  if (sampling.has_temperature()) request.sampling.temperature = sampling.temperature();
-  if (sampling.has_top_k()) request.sampling.top_k = sampling.top_k();
-  if (sampling.has_top_p()) request.sampling.top_p = sampling.top_p();
+  ReadSampling(sampling, request.sampling);
   if (sampling.has_seed()) request.seed = std::bit_cast<uint64_t>(sampling.seed());
   const v1::Stopping& stopping = r.stopping();
   if (stopping.has_max_tokens()) request.max_tokens = stopping.max_tokens();
   request.stop_tokens.assign(stopping.stop_token_ids().begin(),
                              stopping.stop_token_ids().end());
+  request.stop_strings.assign(stopping.stop_strings().begin(),
+                              stopping.stop_strings().end());
+  if (stopping.has_time_limit()) {
+    MNEMON_ASSIGN_OR_RETURN(request.time_limit,
+                            FromDuration(stopping.time_limit(), "stopping.time_limit"));
+  }
+  request.logprobs.candidates = ReadCandidates(r.output());
+  request.logprobs.wanted = r.output().logprobs() ||
+                            request.logprobs.candidates.most_likely != 0 ||
+                            !request.logprobs.candidates.ids.empty();
   return request;
+}
+
+void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& out) {
+  out.set_index(index);
+  out.set_token_id(logprobs.token);
+  out.set_logprob(logprobs.logprob);
+  for (const TokenCandidate& candidate : logprobs.candidates) {
+    v1::TokenLogprobs::Candidate& to = *out.add_candidates();
+    to.set_token_id(candidate.token);
+    to.set_logprob(candidate.logprob);
+  }
 }
 
 void ToMessage(const TokenChunk& chunk, const std::string& session,
@@ -128,15 +198,23 @@ void ToMessage(const TokenChunk& chunk, const std::string& session,
     prompt.set_first_index(chunk.start->first_index);
     prompt.set_token_count(chunk.start->prompt_tokens);
     prompt.set_seed(std::bit_cast<int64_t>(chunk.start->seed));
+    SetDuration(chunk.start->queue_time, *prompt.mutable_queue_duration());
   }
   out.set_first_index(chunk.first_index);
   out.mutable_tokens()->Add(chunk.tokens.begin(), chunk.tokens.end());
   out.set_text(chunk.text);
+  for (size_t i = 0; i < chunk.logprobs.size(); ++i) {
+    ToMessage(chunk.logprobs[i], chunk.first_index + static_cast<int64_t>(i),
+              *out.add_logprobs());
+  }
   if (chunk.finish) {
     v1::FinishFacts& finish = *out.mutable_finish();
     finish.set_finish_reason(ToReason(chunk.finish->reason));
     if (chunk.finish->stop_token) finish.set_stop_token_id(*chunk.finish->stop_token);
+    if (chunk.finish->stop_string) finish.set_stop_string(*chunk.finish->stop_string);
     finish.set_generated_token_count(chunk.finish->generated_tokens);
+    SetDuration(chunk.finish->prompt_time, *finish.mutable_prompt_duration());
+    SetDuration(chunk.finish->generation_time, *finish.mutable_generation_duration());
   }
 }
 

@@ -42,7 +42,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   }
 
   void OnCancel() override {
-    if (baton_->TakeToStop(absl::CancelledError("cancelled by the caller"))) Advance();
+    if (baton_->TakeToStop(EndOfCaller(*context_))) Advance();
   }
 
   void OnDone() override {

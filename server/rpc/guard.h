@@ -2,6 +2,7 @@
 // The edge between our code and gRPC's callbacks, which exceptions must not cross.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <new>
 #include <utility>
@@ -34,6 +35,22 @@ absl::Status Guarded(Body&& body) {
     return absl::InternalError("exception of unknown type");
   }
 }
+
+// How a call ends that gRPC has cancelled.
+inline absl::Status EndOfCaller(const grpc::ServerContextBase& context) {
+  if (context.deadline() <= std::chrono::system_clock::now()) {
+    return absl::DeadlineExceededError("the deadline has passed");
+  }
+  return absl::CancelledError("cancelled by the caller");
+}
+
+// A streaming call that ends at once.
+template <class Reactor>
+class EndedReactor final : public Reactor {
+ public:
+  explicit EndedReactor(grpc::Status status) { this->Finish(std::move(status)); }
+  void OnDone() override { delete this; }
+};
 
 // Answers a unary call with what `body` returns.
 template <class Body>

@@ -2,6 +2,9 @@
 // Between the engine's plain values and the messages of the API.
 #pragma once
 
+#include <chrono>
+#include <string_view>
+
 #include "absl/status/statusor.h"
 #include "mnemon/v1/generation.pb.h"
 #include "mnemon/v1/models.pb.h"
@@ -16,13 +19,31 @@ namespace mnemon {
 // UNIMPLEMENTED for set fields that are not available. Fields are request paths.
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r);
 absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r);
+absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r);
+absl::StatusOr<PredictRequest> FromMessage(const v1::PredictRequest& r);
+
+Prompt FromMessage(const v1::Prompt& prompt);
+
+// INVALID_ARGUMENT where it is no valid Duration; the engine has narrower limits.
+absl::StatusOr<std::chrono::milliseconds> FromDuration(
+    const google::protobuf::Duration& duration, std::string_view field);
 
 // The scope of errors of these calls. Holds nothing of `r`.
 RequestScope ScopeOf(const v1::CreateSessionRequest& r);
 RequestScope ScopeOf(const v1::GenerateRequest& r);
+RequestScope ScopeOf(const v1::ScoreRequest::Open& r);
+RequestScope ScopeOf(const v1::PredictRequest& r);
 
 void ToMessage(const SessionFacts& facts, v1::Session& out);
 void ToMessage(const ModelFacts& facts, v1::Model& out);
+void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& out);
+struct PredictShape {
+  int64_t batch = 0;
+  int64_t time = 0;
+  int64_t vocab = 0;
+};
+void ToMessage(const Predictor::Output& output, const PredictShape& shape,
+               v1::PredictResponse& out);
 // Everything but a failed status. Clears `out` first. `session` and `model` are the
 // resource names of the call.
 void ToMessage(const TokenChunk& chunk, const std::string& session,

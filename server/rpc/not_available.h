@@ -6,6 +6,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include "server/rpc/guard.h"
 #include "server/rpc/status_mapping.h"
 
 namespace mnemon {
@@ -14,14 +15,6 @@ inline grpc::Status NotAvailable(grpc::CallbackServerContext* context,
                                  std::string_view method) {
   return ToGrpcStatus(MethodNotAvailable(method), {}, context);
 }
-
-// A streaming call that ends at once.
-template <class Reactor>
-class EndedReactor final : public Reactor {
- public:
-  explicit EndedReactor(grpc::Status status) { this->Finish(std::move(status)); }
-  void OnDone() override { delete this; }
-};
 
 template <class Reactor>
 Reactor* StreamNotAvailable(grpc::CallbackServerContext* context,

@@ -2,10 +2,12 @@
 #include "server/rpc/server.h"
 
 #include <climits>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
@@ -50,11 +52,23 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
+// Of this server alone; gRPC's own switch is one for the process.
+class Reflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(
+      std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->push_back(
+        std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
+  }
+};
+
 class GrpcServer final : public RpcServer {
  public:
-  explicit GrpcServer(Engine& engine) {
-    services_.push_back(MakeGenerationService(engine, calls_));
-    services_.push_back(MakeSessionsService(engine));
+  GrpcServer(Engine& engine, const RpcOptions& options)
+      : rate_(options.max_calls_per_second, mnemon::Clock::Real()) {
+    services_.push_back(MakeGenerationService(engine, calls_, rate_));
+    services_.push_back(MakeSessionsService(engine, rate_));
     services_.push_back(MakeModelsService(engine));
     services_.push_back(MakeAdminService());
   }
@@ -74,6 +88,7 @@ class GrpcServer final : public RpcServer {
         interceptors;
     interceptors.push_back(MakeCallInterceptors(options.watch));
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
+    if (options.reflection) builder.SetOption(std::make_unique<Reflection>());
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
       return MakeError(absl::StatusCode::kUnavailable,
@@ -106,6 +121,7 @@ class GrpcServer final : public RpcServer {
 
  private:
   OpenCalls calls_;
+  RateLimit rate_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -121,6 +137,11 @@ absl::Status CheckOptions(const RpcOptions& options) {
   if (options.max_message_bytes < 1 || options.max_message_bytes > INT_MAX) {
     return InvalidField("max_message_bytes", "max_message_bytes must be 1 .. 2^31 - 1");
   }
+  if (!std::isfinite(options.max_calls_per_second) ||
+      options.max_calls_per_second < 0) {
+    return InvalidField("max_calls_per_second",
+                        "max_calls_per_second must be finite and >= 0");
+  }
   return absl::OkStatus();
 }
 
@@ -131,7 +152,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine,
   MNEMON_RETURN_IF_ERROR(CheckOptions(options));
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress(options.listen));
   InstallLibraryLogs();
-  auto server = std::make_unique<GrpcServer>(engine);
+  auto server = std::make_unique<GrpcServer>(engine, options);
   MNEMON_RETURN_IF_ERROR(server->Listen(address, options));
   server->SetReady(true);
   return server;

@@ -18,6 +18,10 @@ struct RpcOptions {
   int32_t max_concurrent_streams = 1024;   // per connection
   int64_t max_message_bytes = 4 << 20;     // received
   CallWatch watch;                         // hears of every call
+  // Calls of Generation and CreateSession taken per second, over all callers; what is
+  // more is RESOURCE_EXHAUSTED and told when to come again. 0 = any number.
+  double max_calls_per_second = 0;
+  bool reflection = true;  // grpc.reflection.v1alpha
 };
 
 // Safe for concurrent use.

@@ -8,12 +8,14 @@
 
 #include "server/engine/engine.h"
 #include "server/rpc/open_calls.h"
+#include "server/rpc/rate_limit.h"
 
 namespace mnemon {
 
-// `calls` outlives the service.
-std::unique_ptr<grpc::Service> MakeGenerationService(Engine& engine, OpenCalls& calls);
-std::unique_ptr<grpc::Service> MakeSessionsService(Engine& engine);
+// `calls` and `rate` outlive the services.
+std::unique_ptr<grpc::Service> MakeGenerationService(Engine& engine, OpenCalls& calls,
+                                                     RateLimit& rate);
+std::unique_ptr<grpc::Service> MakeSessionsService(Engine& engine, RateLimit& rate);
 std::unique_ptr<grpc::Service> MakeModelsService(const Engine& engine);
 std::unique_ptr<grpc::Service> MakeAdminService();
 

@@ -12,16 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The range of google.protobuf.Duration; the engine has narrower limits.
+// The range of google.protobuf.Duration.
 constexpr int64_t kMaxSeconds = 315'576'000'000;
-
-absl::StatusOr<milliseconds> Ttl(const google::protobuf::Duration& ttl) {
-  if (ttl.seconds() < -kMaxSeconds || ttl.seconds() > kMaxSeconds ||
-      ttl.nanos() <= -1'000'000'000 || ttl.nanos() >= 1'000'000'000) {
-    return InvalidField("session.ttl", "session.ttl is not a valid Duration");
-  }
-  return milliseconds(ttl.seconds() * 1000 + ttl.nanos() / 1'000'000);
-}
 
 void SetTime(std::chrono::system_clock::time_point time,
              google::protobuf::Timestamp& out) {
@@ -61,6 +53,15 @@ absl::Status CheckDurability(const v1::Session& session) {
 
 }  // namespace
 
+absl::StatusOr<milliseconds> FromDuration(const google::protobuf::Duration& duration,
+                                          std::string_view field) {
+  if (duration.seconds() < -kMaxSeconds || duration.seconds() > kMaxSeconds ||
+      duration.nanos() <= -1'000'000'000 || duration.nanos() >= 1'000'000'000) {
+    return InvalidField(std::string(field), StrCat(field, " is not a valid Duration"));
+  }
+  return milliseconds(duration.seconds() * 1000 + duration.nanos() / 1'000'000);
+}
+
 RequestScope ScopeOf(const v1::CreateSessionRequest& r) {
   return {.session = SessionResource(r.session_id()),
           .model = r.session().model(),
@@ -70,7 +71,6 @@ RequestScope ScopeOf(const v1::CreateSessionRequest& r) {
 }
 
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r) {
-  if (!r.request_id().empty()) return FieldNotAvailable("request_id");
   const v1::Session& session = r.session();
   if (session.has_expire_time()) return FieldNotAvailable("session.expire_time");
   if (session.has_sampling()) return FieldNotAvailable("session.sampling");
@@ -79,10 +79,11 @@ absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest&
 
   CreateSessionRequest request;
   request.id = r.session_id();
+  request.request_id = r.request_id();
   MNEMON_ASSIGN_OR_RETURN(request.model,
                           ParseOptionalModel(session.model(), "session.model"));
   if (session.has_ttl()) {
-    MNEMON_ASSIGN_OR_RETURN(request.ttl, Ttl(session.ttl()));
+    MNEMON_ASSIGN_OR_RETURN(request.ttl, FromDuration(session.ttl(), "session.ttl"));
   }
   return request;
 }

@@ -15,11 +15,12 @@ using Unary = grpc::ServerUnaryReactor;
 
 class SessionsService final : public v1::Sessions::CallbackService {
  public:
-  explicit SessionsService(Engine& engine) : engine_(engine) {}
+  SessionsService(Engine& engine, RateLimit& rate) : engine_(engine), rate_(rate) {}
 
   Unary* CreateSession(Context* context, const v1::CreateSessionRequest* request,
                        v1::Session* response) override {
     return Answer(context, ScopeOf(*request), [&]() -> absl::Status {
+      MNEMON_RETURN_IF_ERROR(rate_.Admit());
       MNEMON_ASSIGN_OR_RETURN(CreateSessionRequest create, FromMessage(*request));
       MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.CreateSession(create));
       ToMessage(facts, *response);
@@ -105,12 +106,13 @@ class SessionsService final : public v1::Sessions::CallbackService {
 
  private:
   Engine& engine_;
+  RateLimit& rate_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeSessionsService(Engine& engine) {
-  return std::make_unique<SessionsService>(engine);
+std::unique_ptr<grpc::Service> MakeSessionsService(Engine& engine, RateLimit& rate) {
+  return std::make_unique<SessionsService>(engine, rate);
 }
 
 }  // namespace mnemon

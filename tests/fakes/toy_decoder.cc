@@ -210,7 +210,7 @@ std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> histor
     MNEMON_CHECK(decoder.Step({&segment, 1}, **arena, logits.data()).ok());
     (*arena)->SetFloor(slot, i);
     if (i + 1 < history.size()) continue;
-    tokens.push_back(*Sample(logits, sampling, i + 1, scratch));
+    tokens.push_back(*Sample(logits, sampling, i + 1, scratch, history));
     history.push_back(tokens.back());
   }
   return tokens;

@@ -12,6 +12,17 @@
 #include "model/registry.h"
 
 namespace mnemon {
+namespace {
+
+at::Tensor MustRead(const Safetensors& file, const std::string& name) {
+  const TensorInfo* info = file.Find(name);
+  MNEMON_CHECK(info != nullptr);
+  absl::StatusOr<at::Tensor> tensor = ToTensor(file, *info);
+  MNEMON_CHECK(tensor.ok());
+  return *tensor;
+}
+
+}  // namespace
 
 std::optional<std::string> FindGolden(const std::string& name) {
   std::vector<std::string> roots = {MNEMON_SOURCE_DIR "/tests/golden/data/"};
@@ -39,11 +50,11 @@ absl::StatusOr<GoldenCase> GoldenCase::Load(const std::string& directory) {
 }
 
 at::Tensor GoldenCase::Get(const std::string& array) const {
-  const TensorInfo* info = io_.Find(array);
-  MNEMON_CHECK(info != nullptr);
-  absl::StatusOr<at::Tensor> tensor = ToTensor(io_, *info);
-  MNEMON_CHECK(tensor.ok());
-  return *tensor;
+  return MustRead(io_, array);
+}
+
+at::Tensor GoldenCase::GetWeight(const std::string& name) const {
+  return MustRead(weights_, name);
 }
 
 std::vector<std::string> GoldenCase::Arrays() const {

@@ -29,6 +29,8 @@ class GoldenCase {
   bool Has(const std::string& array) const { return io_.Find(array) != nullptr; }
   // An array of io.safetensors. REQUIRES: Has(array).
   at::Tensor Get(const std::string& array) const;
+  // A tensor of weights.safetensors, under its foreign name. REQUIRES: it is there.
+  at::Tensor GetWeight(const std::string& name) const;
   std::vector<std::string> Arrays() const;
 
   // Gradients under our names; absent: a parameter that takes no part.
@@ -36,6 +38,9 @@ class GoldenCase {
 
   // The imported model with its weights, gradients on.
   absl::StatusOr<std::unique_ptr<Model>> Import(bool convert_000 = false) const;
+
+  // Whether a carry continues the model of this case.
+  bool autoregressive() const { return config_["architecture"] != "encoder"; }
 
   // Lengths of the calls of Forward that cover all tokens.
   std::vector<int64_t> Segments() const;

@@ -17,6 +17,8 @@
 #include "gtest/gtest.h"
 #include "model/default_decoder.h"
 #include "model/layers/delta_rule.h"
+#include "model/layers/multi_head.h"
+#include "model/layers/positions.h"
 #include "model/registry.h"
 #include "model/runtime.h"
 #include "tests/golden/golden_case.h"
@@ -45,14 +47,16 @@ at::Tensor CrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
 }
 
 ForwardResult Forward(const Model& model, const at::Tensor& tokens,
-                      const Carry& carry = {}) {
-  absl::StatusOr<ForwardResult> result = model.Forward(tokens.contiguous(), carry);
+                      const Carry& carry = {}, const ForwardOptions& options = {}) {
+  absl::StatusOr<ForwardResult> result =
+      model.Forward(tokens.contiguous(), carry, options);
   EXPECT_TRUE(result.ok()) << result.status();
   return *std::move(result);
 }
 
 // All segments from an empty memory, logits joined.
 ForwardResult ForwardAll(const Model& model, const GoldenCase& golden) {
+  if (!golden.autoregressive()) return Forward(model, golden.Get("tokens"));
   std::vector<at::Tensor> logits;
   Carry carry;
   int64_t begin = 0;
@@ -86,7 +90,15 @@ class Optimiser {
   }
 
  private:
-  double lr() const { return settings_["lr"].get<double>(); }
+  // With the notebook's cosine schedule where the settings have one; its first update
+  // is number 0.
+  double lr() const {
+    const double lr = settings_["lr"];
+    if (!settings_.contains("max_iter")) return lr;
+    const double s = static_cast<double>(t_ - 1);
+    return lr * 0.5 * (1.0 + std::cos(M_PI * s / settings_["max_iter"].get<double>())) *
+           std::min(1.0, s / settings_["warmup"].get<double>());
+  }
   double ClipFactor() {
     double squares = 0.0;
     model_.Visit([&](const std::string&, at::Tensor& weight) {
@@ -218,6 +230,11 @@ TEST_P(GoldenTest, TenTrainingLossesOfTheReferenceOptimiser) {
   CheckLosses("labml_train.losses", golden_->config()["labml_train"]);
 }
 
+TEST_P(GoldenTest, TenTrainingLossesUnderASchedule) {
+  if (!golden_->Has("scheduled_train.losses")) return;
+  CheckLosses("scheduled_train.losses", golden_->config()["scheduled_train"]);
+}
+
 TEST_P(GoldenTest, LossesWithMemoryKeptOverUpdates) {
   if (!golden_->Has("stream.losses")) return;
   const at::Tensor expected = golden_->Get("stream.losses");
@@ -238,6 +255,7 @@ TEST_P(GoldenTest, LossesWithMemoryKeptOverUpdates) {
 }
 
 TEST_P(GoldenTest, GreedyContinuation) {
+  if (!golden_->autoregressive()) return;
   at::NoGradGuard no_grad;
   const at::Tensor expected = golden_->Get("greedy");
   ForwardResult result = ForwardAll(*model_, *golden_);
@@ -272,6 +290,7 @@ int64_t TokensThatStep(const ModelConfig& config, int64_t time) {
 }
 
 TEST_P(GoldenTest, StepForm) {
+  if (!golden_->autoregressive()) return;
   const at::Tensor tokens = golden_->Get("tokens");
   const int64_t batch = tokens.size(0), vocab = model_->config().vocab;
   const int64_t time = TokensThatStep(model_->config(), tokens.size(1));
@@ -295,18 +314,86 @@ TEST_P(GoldenTest, StepForm) {
   EXPECT_LE(MaxDifference(logits, golden_->Get("logits").narrow(1, 0, time)), 1e-4);
 }
 
+TEST_P(GoldenTest, PredictionsAndAttentionMaps) {
+  if (golden_->autoregressive()) return;
+  const at::Tensor tokens = golden_->Get("tokens");
+  const std::vector<int32_t> ids(tokens.data_ptr<int64_t>(),
+                                 tokens.data_ptr<int64_t>() + tokens.numel());
+  absl::StatusOr<std::unique_ptr<Predictor>> predictor = MakePredictor(*model_);
+  ASSERT_TRUE(predictor.ok()) << predictor.status();
+  for (const auto& [maps, array] : {std::pair(AttentionMaps::kUsed, "attention_used"),
+                                    {AttentionMaps::kNotebook, "attention"}}) {
+    const absl::StatusOr<Predictor::Output> output =
+        (*predictor)->Predict({.tokens = ids, .batch = tokens.size(0), .maps = maps});
+    ASSERT_TRUE(output.ok()) << output.status();
+    const auto check = [](const std::vector<float>& found, const at::Tensor& expected) {
+      ASSERT_EQ(static_cast<int64_t>(found.size()), expected.numel());
+      for (size_t i = 0; i < found.size(); ++i) {
+        ASSERT_NEAR(found[i], expected.data_ptr<float>()[i], 1e-4) << i;
+      }
+    };
+    check(output->logits, golden_->Get("logits"));
+    ASSERT_EQ(static_cast<int64_t>(output->maps.size()), model_->config().layers);
+    for (size_t i = 0; i < output->maps.size(); ++i) {
+      check(output->maps[i],
+            golden_->Get(std::string(array) + ".layer" + std::to_string(i)));
+    }
+  }
+}
+
+TEST_P(GoldenTest, RowsOfThePositionTable) {
+  if (!golden_->Has("pe.values")) return;
+  const at::Tensor positions = golden_->Get("pe.positions");
+  const at::Tensor expected = golden_->Get("pe.values");
+  for (int64_t i = 0; i < positions.numel(); ++i) {
+    const at::Tensor row =
+        Sinusoid(positions[i].item<int64_t>(), 1, model_->config().d_model, at::kFloat);
+    EXPECT_LE(MaxDifference(row[0], expected[i]), 1e-4) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
                          testing::Values("feedback_000", "feedback_002", "feedback_kv",
                                          "fast_weights_nu1", "fast_weights_nu2",
                                          "fast_weights_nu3", "fast_weights_odd_head",
                                          "xl_carry", "xl_no_memory", "xl_single",
-                                         "xl_truncated", "transformer",
+                                         "xl_truncated", "transformer", "encoder",
                                          "full/feedback_kv_p4096", "full/xl_p4096"),
                          [](const testing::TestParamInfo<const char*>& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '/', '_');
                            return name;
                          });
+
+// Cross-attention under masks of 2, 3 and 4 dimensions and an additive one.
+TEST(GoldenUnitTest, MultiHeadMasks) {
+  const std::optional<std::string> directory = FindGolden("mha_masks");
+  ASSERT_TRUE(directory);
+  const absl::StatusOr<GoldenCase> golden = GoldenCase::Load(*directory);
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  const nlohmann::json& config = golden->config();
+  MultiHead weights{.heads = config["heads"],
+                    .query = {.weight = golden->GetWeight("w_q.weight"), .bias = {}},
+                    .key = {.weight = golden->GetWeight("w_k.weight"), .bias = {}},
+                    .value = {.weight = golden->GetWeight("w_v.weight"), .bias = {}},
+                    .output = {.weight = golden->GetWeight("w_o.weight"), .bias = {}}};
+  for (const std::string name : {"none", "mask2", "mask3", "mask4", "mask_add"}) {
+    const absl::StatusOr<ScoreMask> mask =
+        MakeScoreMask(name == "none" ? at::Tensor() : golden->Get(name),
+                      {.batch = config["batch"],
+                       .heads = config["heads"],
+                       .queries = config["query_len"],
+                       .keys = config["key_len"]},
+                      at::kFloat);
+    ASSERT_TRUE(mask.ok()) << mask.status();
+    const MultiHeadResult result =
+        AttendMultiHead(golden->Get("query"), golden->Get("key"), golden->Get("value"),
+                        weights, *mask, Dropout(0.0, std::nullopt));
+    EXPECT_LE(MaxDifference(result.output, golden->Get("out." + name)), 1e-5) << name;
+    EXPECT_LE(MaxDifference(result.weights, golden->Get("attention." + name)), 1e-5)
+        << name;
+  }
+}
 
 TEST(GoldenUnitTest, Dpfp) {
   const std::optional<std::string> directory = FindGolden("dpfp");

@@ -39,6 +39,7 @@ struct Case {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const ArchitectureEntry& entry : Architectures()) {
+    if (!entry.autoregressive()) continue;
     int i = 0;
     for (const ModelConfig& config : entry.variants()) {
       cases.push_back({StrCat(entry.name, "_", i++), config});
@@ -189,6 +190,33 @@ TEST_P(ServingEqualsTraining, SampledTokensOfEightSessions) {
   const auto results = GenerateAll(0.9);
   EXPECT_EQ(Join(results[3]), RunSample(dir_, PromptOf(3, loaded_.config.vocab),
                                         tokens_, "--temperature 0.9 --seed 1003"));
+}
+
+TEST_P(ServingEqualsTraining, TokensOfEverySamplingField) {
+  auto client =
+      client::Client::Connect({.server = StrCat("127.0.0.1:", server_->port())});
+  client::GenerateOptions options;
+  options.tokens = PromptOf(4, loaded_.config.vocab);
+  options.max_tokens = tokens_;
+  options.temperature = 1.2;
+  options.min_p = 0.02;
+  options.typical_p = 0.95;
+  options.repetition_penalty = 1.2;
+  options.frequency_penalty = 0.3;
+  options.presence_penalty = 0.2;
+  options.penalty_window = 7;
+  options.seed = 4;
+  std::vector<int32_t> tokens;
+  const auto result = client->Generate(options, [&](const client::GenerateChunk& c) {
+    tokens.insert(tokens.end(), c.tokens.begin(), c.tokens.end());
+    return true;
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Join(tokens),
+            RunSample(dir_, options.tokens, tokens_,
+                      "--temperature 1.2 --min-p 0.02 --typical-p 0.95 "
+                      "--repetition-penalty 1.2 --frequency-penalty 0.3 "
+                      "--presence-penalty 0.2 --penalty-window 7 --seed 4"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, ServingEqualsTraining, testing::ValuesIn(Cases()),

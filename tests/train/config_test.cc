@@ -116,7 +116,7 @@ TEST(TrainConfig, ErrorsNameFileKeyAndWhatItTakes) {
       {"d_model = 64", "d_model = 65", {"heads"}},
       {"d_model = 64", "d_model = 0", {"d_model"}},
       {"d_model = 64", "d_model = \"a\"", {"model.d_model"}},
-      {"d_model = 64", "vocab = 3", {"model.vocab", "the tokenizer decides"}},
+      {"d_model = 64", "vocab = 3", {"model.vocab", "the task decides"}},
       {"d_model = 64", "nu = 3", {"nu"}},
       {"d_model = 64", "dmodel = 64", {"did you mean model.d_model?"}},
       {"architecture = \"causal\"",
@@ -163,6 +163,42 @@ TEST(TrainConfig, PrintsWhatItReads) {
   }
 }
 
+constexpr char kReverse[] = R"(
+[model]
+architecture = "encoder"
+d_model = 64
+heads = 4
+layers = 2
+d_ff = 128
+[data]
+task = "reverse"
+[train]
+epochs = 1
+)";
+
+TEST(TrainConfig, EveryTaskHasItsKindOfModelAndData) {
+  const auto reverse = Parse(kReverse);
+  ASSERT_TRUE(reverse.ok()) << reverse.status();
+  EXPECT_EQ(reverse->data.task, TaskKind::kReverse);
+  EXPECT_EQ(reverse->data.classes, 10);
+  const auto refused = [](const std::string& toml,
+                          const std::vector<std::string>& overrides) {
+    return std::string(Parse(toml, overrides).status().message());
+  };
+  EXPECT_THAT(refused(kReverse, {"data.text=a.txt"}), HasSubstr("its data are drawn"));
+  EXPECT_THAT(refused(kReverse, {"data.loader=sequential"}), HasSubstr("data.loader"));
+  EXPECT_THAT(refused(kReverse, {"model.architecture=causal"}),
+              HasSubstr("needs an encoder"));
+  EXPECT_THAT(refused(kReverse, {"data.classes=1"}), HasSubstr("data.classes"));
+  EXPECT_THAT(refused(kReverse, {"data.test_sequences=0"}),
+              HasSubstr("data.test_sequences"));
+  EXPECT_THAT(refused(kReverse, {"data.task=sort"}),
+              HasSubstr("data.task must be one of text, reverse"));
+  EXPECT_THAT(refused(kReverse, {"data.task=text", "data.text=a.txt"}),
+              HasSubstr("needs an autoregressive one"));
+  EXPECT_THAT(refused(kGood, {"data.task=reverse"}), HasSubstr("its data are drawn"));
+}
+
 TEST(TrainConfig, MissingFilesAreNamed) {
   const absl::Status status = LoadTrainConfig("/no/such.toml", {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
@@ -174,7 +210,9 @@ TEST(TrainConfig, EveryCommittedConfigurationIsValid) {
   std::map<std::string, TrainConfig> configs;
   for (const auto& entry : fs::directory_iterator(MNEMON_SOURCE_DIR "/train/configs")) {
     if (entry.path().extension() != ".toml") continue;
-    auto config = LoadTrainConfig(entry.path(), {"data.text=a.txt"});
+    std::vector<std::string> text = {"data.text=a.txt"};
+    if (entry.path().stem() == "reverse") text.clear();
+    auto config = LoadTrainConfig(entry.path(), text);
     EXPECT_TRUE(config.ok()) << config.status();
     if (config.ok()) configs[entry.path().stem()] = *config;
   }
@@ -189,6 +227,13 @@ TEST(TrainConfig, EveryCommittedConfigurationIsValid) {
     EXPECT_EQ(reference.init, Initialisation::kReference) << name;
     EXPECT_EQ(reference.clip, 1.0) << name;
   }
+  // The notebook's experiment.
+  const TrainConfig& reverse = configs.at("reverse");
+  EXPECT_EQ(reverse.optimiser.kind, OptimiserKind::kAdam);
+  EXPECT_EQ(reverse.schedule.kind, ScheduleKind::kCosine);
+  EXPECT_EQ(reverse.schedule.warmup, 100);
+  EXPECT_EQ(reverse.clip, 5.0);
+  EXPECT_EQ(reverse.data.training_sequences, 50000);
 }
 
 }  // namespace

@@ -9,12 +9,13 @@
 #include "model/io/checkpoint.h"
 #include "model/registry.h"
 #include "model/runtime.h"
+#include "train/text_task.h"
 
 namespace mnemon {
 namespace {
 
 // A text with something to learn: words of a tiny grammar.
-TextTask MakeTask() {
+std::unique_ptr<Task> MakeTask() {
   std::string text;
   uint32_t random = 1;
   const char* words[] = {"the ", "cat ", "sat ", "on ", "a ", "mat.\n"};
@@ -22,19 +23,19 @@ TextTask MakeTask() {
     random = random * 1664525 + 1013904223;
     text += words[(random >> 24) % 6];
   }
-  TextTask task;
-  task.tokenizer = *MakeCharTokenizer(text);
-  const std::vector<int32_t> tokens = *task.tokenizer->Encode(text);
+  TextParts parts;
+  parts.tokenizer = *MakeCharTokenizer(text);
+  const std::vector<int32_t> tokens = *parts.tokenizer->Encode(text);
   const size_t split = tokens.size() * 9 / 10;
-  task.train.assign(tokens.begin(), tokens.begin() + split);
-  task.validation.assign(tokens.begin() + split, tokens.end());
-  return task;
+  parts.train.assign(tokens.begin(), tokens.begin() + split);
+  parts.validation.assign(tokens.begin() + split, tokens.end());
+  return MakeTextTask(std::move(parts));
 }
 
-TrainConfig MakeConfig(const ModelConfig& model, const TextTask& task) {
+TrainConfig MakeConfig(const ModelConfig& model, const Task& task) {
   TrainConfig config;
   config.model = model;
-  config.model.vocab = task.tokenizer->size();
+  config.model.vocab = task.vocab();
   config.data.seq_len = 8;
   config.data.batch = 6;
   config.sample.tokens = 6;
@@ -46,12 +47,12 @@ class LearnerTest : public ::testing::Test {
   LearnerTest() : task_(MakeTask()) { InitTensorRuntime(1); }
 
   std::unique_ptr<Learner> Make(const TrainConfig& config, Team& team) {
-    auto learner = Learner::Create(config, task_, team);
+    auto learner = Learner::Create(config, *task_, team);
     EXPECT_TRUE(learner.ok()) << learner.status();
     return *std::move(learner);
   }
 
-  const TextTask task_;
+  const std::unique_ptr<Task> task_;
 };
 
 // For every variant of every architecture, both loaders, dropout on: what Save wrote
@@ -62,7 +63,7 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
   for (const ArchitectureEntry& entry : Architectures()) {
     for (const ModelConfig& variant : entry.variants()) {
       for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
-        TrainConfig config = MakeConfig(variant, task_);
+        TrainConfig config = MakeConfig(variant, *task_);
         config.data.loader = loader;
         ASSERT_GT(config.model.dropout, 0.0);
         auto first = Make(config, team);
@@ -81,7 +82,7 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
           EXPECT_EQ(a->loss, b->loss) << ConfigToJson(config.model);
           EXPECT_EQ(a->gradient_norm, b->gradient_norm);
         }
-        EXPECT_EQ(*first->Validate(), *second->Validate());
+        EXPECT_EQ(first->Validate()->nats, second->Validate()->nats);
         EXPECT_EQ(*first->Sample(), *second->Sample());
       }
     }
@@ -92,12 +93,13 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
 TEST_F(LearnerTest, LearnsAndValidationIsDeterministic) {
   Team team(2);
   for (const ArchitectureEntry& entry : Architectures()) {
-    auto learner = Make(MakeConfig(entry.variants().front(), task_), team);
-    const double before = *learner->Validate();
-    EXPECT_EQ(before, *learner->Validate());
-    EXPECT_NEAR(before, std::log(task_.tokenizer->size()), 1.0) << entry.name;
+    auto learner = Make(MakeConfig(entry.variants().front(), *task_), team);
+    const double before = learner->Validate()->loss();
+    EXPECT_EQ(before, learner->Validate()->loss());
+    EXPECT_NEAR(before, std::log(task_->vocab()), 1.0) << entry.name;
     for (int i = 0; i < 60; ++i) ASSERT_TRUE(learner->Update(1e-2).ok());
-    EXPECT_LT(*learner->Validate(), before - 0.3) << entry.name;
+    EXPECT_LT(learner->Validate()->loss(), before - 0.3) << entry.name;
+    EXPECT_FALSE(learner->Test()->has_value());
   }
 }
 
@@ -105,7 +107,7 @@ TEST_F(LearnerTest, LearnsAndValidationIsDeterministic) {
 // else. Also with more threads than rows.
 TEST_F(LearnerTest, ThreadsChangeRoundingOnly) {
   for (const ArchitectureEntry& entry : Architectures()) {
-    TrainConfig config = MakeConfig(entry.variants().front(), task_);
+    TrainConfig config = MakeConfig(entry.variants().front(), *task_);
     config.model.dropout = 0;
     for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
       config.data.loader = loader;
@@ -117,14 +119,14 @@ TEST_F(LearnerTest, ThreadsChangeRoundingOnly) {
         EXPECT_NEAR(x->loss, y->loss, 1e-4) << entry.name;
         EXPECT_NEAR(x->gradient_norm, y->gradient_norm, 1e-3) << entry.name;
       }
-      EXPECT_NEAR(*a->Validate(), *b->Validate(), 1e-4) << entry.name;
+      EXPECT_NEAR(a->Validate()->loss(), b->Validate()->loss(), 1e-4) << entry.name;
     }
   }
 }
 
 TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {
   Team team(2);
-  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), task_);
+  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
   config.clip = 0;
   config.optimiser.kind = OptimiserKind::kSgd;
   auto learner = Make(config, team);
@@ -136,13 +138,13 @@ TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {
 
 TEST_F(LearnerTest, FaultsOfTheTextAreNamed) {
   Team team(1);
-  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), task_);
+  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
   config.sample.prompt = "caf\xc3\xa9";
-  absl::Status status = Learner::Create(config, task_, team).status();
+  absl::Status status = Learner::Create(config, *task_, team).status();
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("sample.prompt"));
   config.sample.prompt.clear();
   config.data.seq_len = 1 << 19;
-  status = Learner::Create(config, task_, team).status();
+  status = Learner::Create(config, *task_, team).status();
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("data.text"));
 }
 

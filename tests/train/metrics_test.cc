@@ -30,20 +30,25 @@ TEST(Metrics, RowsAreCutBackToTheCheckpoint) {
     bytes = metrics->bytes();
     kept = Content(path);
     EXPECT_EQ(kept,
-              "step,loss,validation,learning_rate,gradient_norm\n"
-              "10,0.333333333,,0.001,2\n");
+              "step,loss,validation,learning_rate,gradient_norm,accuracy\n"
+              "10,0.333333333,,0.001,2,\n");
     EXPECT_EQ(bytes, static_cast<int64_t>(kept.size()));
     MetricsRow more = row;
     more.validation = 2.5;
     ASSERT_TRUE(metrics->Append(more).ok());
-    EXPECT_EQ(Content(path), kept + "10,0.333333333,2.5,0.001,2\n");
+    more.accuracy = 0.75;
+    EXPECT_TRUE(metrics->Append(more).ok());
+    EXPECT_EQ(Content(path), kept +
+                                 "10,0.333333333,2.5,0.001,2,\n"
+                                 "10,0.333333333,2.5,0.001,2,0.75\n");
   }
   { ASSERT_TRUE(MetricsFile::Open(path, bytes).ok()); }
   EXPECT_EQ(Content(path), kept);
   EXPECT_EQ(MetricsFile::Open(path, bytes + 1).status().code(),
             absl::StatusCode::kDataLoss);
   { ASSERT_TRUE(MetricsFile::Open(path, 0).ok()); }
-  EXPECT_EQ(Content(path), "step,loss,validation,learning_rate,gradient_norm\n");
+  EXPECT_EQ(Content(path),
+            "step,loss,validation,learning_rate,gradient_norm,accuracy\n");
 }
 
 TEST(Metrics, AFullDiskIsAnError) {

@@ -114,6 +114,22 @@ class ToolsTest : public testing::Test {
     tmp_.Put("tokens.safetensors", FormatSafetensors(arrays).value());
     return tmp_.Path("tokens.safetensors");
   }
+  // The same with a mask, whose bytes are `data`.
+  std::string TokensAndMask(const std::vector<int64_t>& shape,
+                            const std::vector<int64_t>& tokens, DType type,
+                            const std::vector<int64_t>& mask_shape,
+                            std::string_view data) const {
+    const std::string_view ids(reinterpret_cast<const char*>(tokens.data()),
+                               tokens.size() * sizeof(int64_t));
+    const std::vector<TensorToWrite> arrays = {{"tokens", DType::kI64, shape, ids},
+                                               {"mask", type, mask_shape, data}};
+    tmp_.Put("tokens.safetensors", FormatSafetensors(arrays).value());
+    return tmp_.Path("tokens.safetensors");
+  }
+  std::vector<float> Logits() const {
+    const auto file = Safetensors::Read(Out()).value();
+    return file.Floats(*file.Find("logits")).value();
+  }
   // A checkpoint of the reference transformer with 17 characters for its 17 tokens.
   std::string WithTokenizer() const {
     const std::string dir = Import("transformer");
@@ -356,6 +372,79 @@ TEST_F(ToolsTest, ScoreNamesWhatIsWrong) {
   fails(good, "--precision", {"--precision", "bf16"}, 2);
 }
 
+TEST_F(ToolsTest, ScoreOfAnEncoder) {
+  const std::string dir = Import("encoder");
+  const Ran ran = Score(dir, Golden("encoder", "io.safetensors"));
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_LE(Error("encoder"), 1e-4f);
+
+  // A causal mask from the file, as integers and as numbers to add, is the causal mask
+  // of the configuration; and it replaces that one.
+  auto config = nlohmann::json::parse(
+      ReadFile(Golden("encoder", "config.json"), 1 << 20).value());
+  config["mask"] = "causal";
+  tmp_.Put("causal.json", config.dump());
+  ASSERT_EQ(RunTool({"import", "--from", "labml", "--config", tmp_.Path("causal.json"),
+                     "--weights", Golden("encoder", "weights.safetensors"), "--out",
+                     tmp_.Path("causal")})
+                .code,
+            0);
+  const std::vector<int64_t> ids = {1, 2, 3, 4, 5, 6};
+  const std::vector<int64_t> lower = {1, 0, 0, 1, 1, 0, 1, 1, 1};
+  std::vector<float> added;
+  for (const int64_t one : lower) added.push_back(one ? 0.0f : -INFINITY);
+  const std::vector<int64_t> all(9, 1);
+  const auto bytes = [](const auto& values) {
+    return std::string_view(reinterpret_cast<const char*>(values.data()),
+                            values.size() * sizeof(values[0]));
+  };
+  const auto logits = [&](const std::string& checkpoint, const std::string& tokens) {
+    const Ran scored = Score(checkpoint, tokens);
+    EXPECT_EQ(scored.code, 0) << scored.err;
+    return Logits();
+  };
+  const auto near = [](const std::vector<float>& a) {
+    return testing::Pointwise(testing::FloatNear(1e-5f), a);
+  };
+  const auto causal = logits(tmp_.Path("causal"), Tokens({2, 3}, ids));
+  const auto open = logits(dir, Tokens({2, 3}, ids));
+  EXPECT_THAT(open, Not(near(causal)));
+  const auto with = [&](DType type, std::string_view data) {
+    return TokensAndMask({2, 3}, ids, type, {3, 3}, data);
+  };
+  EXPECT_THAT(logits(dir, with(DType::kI64, bytes(lower))), near(causal));
+  EXPECT_THAT(logits(dir, with(DType::kF32, bytes(added))), near(causal));
+  EXPECT_THAT(logits(tmp_.Path("causal"), with(DType::kI64, bytes(all))), near(open));
+  const std::vector<int64_t> each(18, 1);
+  EXPECT_THAT(logits(tmp_.Path("causal"),
+                     TokensAndMask({2, 3}, ids, DType::kI64, {2, 3, 3}, bytes(each))),
+              near(open));
+
+  fs::remove(Out());
+  const auto fails = [&](const std::string& tokens, const std::string& part,
+                         std::vector<std::string> more = {}, int code = 1) {
+    const Ran refused = Score(dir, tokens, more);
+    EXPECT_EQ(refused.code, code) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr(part));
+    EXPECT_FALSE(fs::exists(Out()));
+  };
+  fails(TokensAndMask({2, 3}, ids, DType::kI64, {9}, bytes(lower)), "a mask is [3, 3]");
+  fails(TokensAndMask({2, 3}, ids, DType::kI64, {1, 3, 3}, bytes(lower)),
+        "got [1, 3, 3]");
+  const std::string good = Tokens({2, 3}, ids);
+  fails(good, "whole sequences", {"--form", "step"}, 2);
+  fails(good, "whole sequences", {"--chunk", "2"}, 2);
+  fails(Tokens({1, 65}, std::vector<int64_t>(65, 1)), "limit of 64");
+}
+
+TEST_F(ToolsTest, AnEncoderContinuesNothing) {
+  const Ran ran = RunTool({"sample", "--checkpoint", Import("encoder"), "--tokens", "3",
+                           "--prompt-tokens", "1"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("encoder takes whole sequences"));
+  EXPECT_EQ(ran.out, "");
+}
+
 TEST_F(ToolsTest, ScoreWritesOverFilesOnly) {
   const std::string dir = Import("xl_single");
   const std::string tokens = Tokens({1, 2}, {1, 2});
@@ -432,6 +521,14 @@ TEST_F(ToolsTest, InspectShowsConfigParametersStateAndIdentities) {
   EXPECT_THAT(ran.out, testing::ContainsRegex("at the limit, 64 tokens +16384"));
   EXPECT_THAT(RunTool({"inspect", Import("fast_weights_nu1")}).out,
               AllOf(HasSubstr("none: only token ids work"), HasSubstr("unlimited")));
+  const Ran encoder = RunTool({"inspect", Import("encoder")});
+  EXPECT_EQ(encoder.code, 0) << encoder.err;
+  EXPECT_THAT(encoder.out, testing::ContainsRegex("architecture +encoder"));
+  EXPECT_THAT(encoder.out, testing::ContainsRegex("numerics_id +default/fp32/cpu"));
+  EXPECT_THAT(encoder.out,
+              testing::ContainsRegex("logits.norm.weight +\\[10\\] +10\n"));
+  EXPECT_THAT(encoder.out, testing::ContainsRegex("total +4974\n"));
+  EXPECT_THAT(encoder.out, HasSubstr("none: an encoder takes whole sequences"));
 }
 
 TEST_F(ToolsTest, InspectNamesWhatIsWrong) {

@@ -25,7 +25,10 @@ class ForwardTest : public testing::TestWithParam<ModelConfig> {
   const std::unique_ptr<Model> model_ = MakeTestModel(GetParam());
 };
 
-TEST_P(ForwardTest, OnePieceEqualsChunksEqualsSingleTokens) {
+// What a carry is for.
+class CarryTest : public ForwardTest {};
+
+TEST_P(CarryTest, OnePieceEqualsChunksEqualsSingleTokens) {
   const int64_t time = SegmentationFree(config(), kTime);
   const at::Tensor tokens = RandomTokens(config(), kBatch, time);
   const ForwardResult whole = MustForward(*model_, tokens);
@@ -44,7 +47,7 @@ TEST_P(ForwardTest, OnePieceEqualsChunksEqualsSingleTokens) {
   }
 }
 
-TEST_P(ForwardTest, ACarryThatWasSavedContinuesToTheBit) {
+TEST_P(CarryTest, ACarryThatWasSavedContinuesToTheBit) {
   const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
   const ForwardResult first = MustForward(*model_, tokens.narrow(1, 0, 6));
   Carry saved{.position = first.carry.position, .tensors = {}};
@@ -65,7 +68,8 @@ TEST_P(ForwardTest, LaterTokensDoNotReachEarlierLogits) {
   changed.narrow(1, 7, 3).copy_((tokens.narrow(1, 7, 3) + 1).remainder(config().vocab));
   const at::Tensor a = MustForward(*model_, tokens).logits;
   const at::Tensor b = MustForward(*model_, changed).logits;
-  EXPECT_TRUE(a.narrow(1, 0, 7).equal(b.narrow(1, 0, 7)));
+  const bool sees_all = !Autoregressive(config()) && config().mask == Mask::kNone;
+  EXPECT_EQ(a.narrow(1, 0, 7).equal(b.narrow(1, 0, 7)), !sees_all);
   EXPECT_FALSE(a.narrow(1, 7, 3).equal(b.narrow(1, 7, 3)));
 }
 
@@ -78,7 +82,7 @@ TEST_P(ForwardTest, SequencesOfABatchDoNotMix) {
   }
 }
 
-TEST_P(ForwardTest, LongSequencesEqualTheirPieces) {
+TEST_P(CarryTest, LongSequencesEqualTheirPieces) {
   const bool endless = model_->carry_spec().max_positions() == StateSpec::kUnlimited;
   if (!endless || SegmentationFree(config(), 100) < 100) return;
   const at::Tensor tokens = RandomTokens(config(), 2, 71);
@@ -159,6 +163,7 @@ TEST_P(ForwardTest, BadTokensAndCarriesAreRefused) {
               absl::StatusCode::kInvalidArgument);
   }
   Carry carry = MustForward(*model_, good).carry;
+  EXPECT_EQ(carry.fresh(), !Autoregressive(config()));
   if (!carry.tensors.empty()) {
     EXPECT_EQ(error(good.narrow(0, 0, 2), carry).code(),
               absl::StatusCode::kInvalidArgument);
@@ -171,9 +176,19 @@ TEST_P(ForwardTest, BadTokensAndCarriesAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_P(CarryTest, MasksAndMapsAreForEncoders) {
+  const at::Tensor tokens = RandomTokens(config(), 1, 4);
+  for (const ForwardOptions& options : {ForwardOptions{.mask = at::zeros({4, 4})},
+                                        ForwardOptions{.maps = AttentionMaps::kUsed}}) {
+    EXPECT_EQ(model_->Forward(tokens, {}, options).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
 // Tokens in one call, or over all calls, that the model has positions for.
 int64_t LongestCall(const Model& model) {
   const ModelConfig& config = model.config();
+  if (!Autoregressive(config)) return config.positions;
   if (SegmentationFree(config, INT64_MAX) != INT64_MAX) return config.positions + 1;
   return model.carry_spec().max_positions();
 }
@@ -197,6 +212,8 @@ TEST_P(ForwardTest, TheContextLimitIsExactAndRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, ForwardTest, testing::ValuesIn(AllVariants()),
                          VariantName);
+INSTANTIATE_TEST_SUITE_P(Variants, CarryTest,
+                         testing::ValuesIn(AutoregressiveVariants()), VariantName);
 
 }  // namespace
 }  // namespace mnemon

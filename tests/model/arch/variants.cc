@@ -35,13 +35,27 @@ std::vector<ModelConfig> AllVariants() {
   return all;
 }
 
+bool Autoregressive(const ModelConfig& config) {
+  return FindArchitecture(config.architecture).value()->autoregressive();
+}
+
+std::vector<ModelConfig> AutoregressiveVariants() {
+  std::vector<ModelConfig> variants = AllVariants();
+  std::erase_if(variants, [](const ModelConfig& c) { return !Autoregressive(c); });
+  return variants;
+}
+
+std::vector<ModelConfig> EncoderKindVariants() {
+  std::vector<ModelConfig> variants = AllVariants();
+  std::erase_if(variants, Autoregressive);
+  return variants;
+}
+
 std::string VariantName(const testing::TestParamInfo<ModelConfig>& info) {
-  const std::vector<ModelConfig> all = AllVariants();
-  const auto same = [&](const ModelConfig& config) {
-    return config.architecture == info.param.architecture;
-  };
-  const auto index = std::count_if(all.begin(), all.begin() + info.index, same);
-  return info.param.architecture + "_" + std::to_string(index);
+  const std::string& name = info.param.architecture;
+  const std::vector<ModelConfig> all = FindArchitecture(name).value()->variants();
+  const auto index = std::find(all.begin(), all.end(), info.param) - all.begin();
+  return name + "_" + std::to_string(index);
 }
 
 at::Generator MakeGenerator(uint64_t seed) {
@@ -90,6 +104,10 @@ ForwardResult MustForwardInPieces(const Model& model, const at::Tensor& tokens,
     begin += length;
   }
   return {.logits = at::cat(logits, 1), .carry = std::move(carry)};
+}
+
+at::Tensor Normal(at::IntArrayRef shape, uint64_t seed) {
+  return at::empty(shape, at::kDouble).normal_(0.0, 1.0, MakeGenerator(seed));
 }
 
 double RelativeDifference(const at::Tensor& a, const at::Tensor& b) {

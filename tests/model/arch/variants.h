@@ -15,6 +15,10 @@
 namespace mnemon {
 
 std::vector<ModelConfig> AllVariants();
+// Those that a carry continues, and those that take whole sequences.
+std::vector<ModelConfig> AutoregressiveVariants();
+std::vector<ModelConfig> EncoderKindVariants();
+bool Autoregressive(const ModelConfig& config);
 // "feedback_0": the architecture and the index among its variants.
 std::string VariantName(const testing::TestParamInfo<ModelConfig>& info);
 
@@ -39,6 +43,9 @@ ForwardResult MustForward(const Model& model, const at::Tensor& tokens,
 ForwardResult MustForwardInPieces(const Model& model, const at::Tensor& tokens,
                                   const std::vector<int64_t>& lengths,
                                   Carry carry = {});
+
+// [rows, columns] of doubles, N(0, 1).
+at::Tensor Normal(at::IntArrayRef shape, uint64_t seed);
 
 // max |a - b| / (1 + max |b|).
 double RelativeDifference(const at::Tensor& a, const at::Tensor& b);

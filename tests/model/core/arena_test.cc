@@ -266,5 +266,55 @@ TEST(StateArena, SavedFixedEntriesComeBack) {
   }
 }
 
+TEST(StateArena, CopiesLiveOnTheirOwn) {
+  for (const Growth growth : {Growth::kAppend, Growth::kRing}) {
+    auto arena = Make({{Fixed(2, 5.0f), Rows(growth, 1, 40)}}, 3);
+    const int32_t a = *arena->Acquire();
+    const int32_t b = *arena->Acquire();
+    const auto feed = [&](int32_t slot, int64_t count, float base) {
+      ASSERT_TRUE(arena->Reserve(slot, count).ok());
+      for (int64_t i = arena->length(slot); i < arena->length(slot) + count; ++i) {
+        *arena->Row(slot, 1, i) = base + static_cast<float>(i);
+      }
+      arena->Advance(slot, count);
+      if (growth == Growth::kRing) arena->SetFloor(slot, arena->length(slot));
+    };
+    for (int i = 0; i < (growth == Growth::kRing ? 9 : 2); ++i) feed(a, 19, 0);
+    arena->Fixed(a, 0)[1] = 7;
+    const int64_t used = arena->bytes_used();
+    ASSERT_TRUE(arena->Copy(a, b).ok());
+    EXPECT_EQ(arena->bytes_used(b), arena->bytes_used(a));
+    EXPECT_EQ(arena->bytes_used(),
+              used + arena->bytes_used(b) - 2 * int64_t{sizeof(float)});
+    EXPECT_EQ(arena->length(b), arena->length(a));
+    EXPECT_EQ(arena->first_held(b), arena->first_held(a));
+    EXPECT_EQ(arena->Fixed(b, 0)[1], 7);
+    const int64_t end = arena->length(a);
+    feed(b, 2, 1000);
+    feed(a, 1, 2000);
+    arena->Fixed(a, 0)[1] = 8;
+    arena->Release(a);
+    EXPECT_EQ(arena->Fixed(b, 0)[1], 7);
+    for (int64_t i = arena->first_held(b); i < end; ++i) {
+      ASSERT_EQ(*arena->Row(b, 1, i), static_cast<float>(i));
+    }
+    EXPECT_EQ(*arena->Row(b, 1, end), static_cast<float>(1000 + end));
+  }
+}
+
+TEST(StateArena, ACopyThatDoesNotFitTakesNothing) {
+  auto arena = Make(AppendSpec(), 2, 5);
+  const int32_t a = *arena->Acquire();
+  const int32_t b = *arena->Acquire();
+  Feed(*arena, a, 33);
+  Feed(*arena, b, 0);
+  ASSERT_TRUE(arena->Reserve(b, 0).ok());
+  const absl::Status status = arena->Copy(a, b);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(GetErrorDetail(status)->reason, "NO_FREE_BLOCKS");
+  EXPECT_EQ(arena->blocks_used(), 3);
+  EXPECT_EQ(arena->length(b), 0);
+}
+
 }  // namespace
 }  // namespace mnemon

@@ -63,6 +63,7 @@ TEST(ImportLabml, MapsEveryArchitecture) {
                         Case{"feedback_kv", "feedback", PositionKind::kRelative},
                         Case{"fast_weights_nu3", "fast_weights", PositionKind::kNone},
                         Case{"transformer", "causal", PositionKind::kSinusoidal},
+                        Case{"encoder", "encoder", PositionKind::kSinusoidal},
                         Case{"xl_carry", "transformer_xl", PositionKind::kRelative}}) {
     const Pieces pieces(c.name);
     const auto imported = pieces.Import();
@@ -73,6 +74,8 @@ TEST(ImportLabml, MapsEveryArchitecture) {
     EXPECT_EQ(config.d_ff, pieces.config["ff"]);
     EXPECT_EQ(config.layers, pieces.config["layers"]);
     EXPECT_EQ(config.embed_scale, c.architecture == std::string("causal"));
+    EXPECT_EQ(config.norm_logits, c.architecture == std::string("encoder"));
+    EXPECT_EQ(config.mask, Mask::kNone);
     const auto weights = Safetensors::FromBytes(imported->weights).value();
     for (const TensorInfo& tensor : weights.header().tensors) {
       EXPECT_THAT(tensor.name, testing::Not(HasSubstr("transformer")));
@@ -88,6 +91,9 @@ TEST(ImportLabml, MapsVariants) {
   EXPECT_EQ(Pieces("fast_weights_nu3").Import()->config.nu, 3);
   EXPECT_EQ(Pieces("xl_carry").Import()->config.mem_len, 40);
   EXPECT_EQ(Pieces("xl_carry").Import()->config.window, Window::kSegment);
+  Pieces encoder("encoder");
+  encoder.config["mask"] = "causal";
+  EXPECT_EQ(encoder.Import()->config.mask, Mask::kCausal);
 }
 
 TEST(ImportLabml, TensorsKeepTheirValues) {
@@ -107,8 +113,10 @@ TEST(ImportLabml, TensorsKeepTheirValues) {
 }
 
 TEST(ImportLabml, PositionsComeFromTheTableWhenAbsent) {
-  for (const auto& [name, positions] :
-       {std::pair("feedback_002", 40), {"xl_carry", 64}, {"transformer", 64}}) {
+  for (const auto& [name, positions] : {std::pair("feedback_002", 40),
+                                        {"xl_carry", 64},
+                                        {"transformer", 64},
+                                        {"encoder", 64}}) {
     Pieces pieces(name);
     pieces.config.erase("positions");
     EXPECT_EQ(pieces.Import()->config.positions, positions) << name;
@@ -192,8 +200,9 @@ TEST(ImportLabml, BadConfigsAreNamed) {
     }
     return Message(pieces.Import().status());
   };
-  EXPECT_THAT(with("transformer", "architecture", "encoder"),
-              AllOf(HasSubstr("'encoder'"), HasSubstr("feedback_kv")));
+  EXPECT_THAT(
+      with("transformer", "architecture", "decoder"),
+      AllOf(HasSubstr("'decoder'"), HasSubstr("feedback_kv"), HasSubstr("encoder")));
   EXPECT_THAT(with("transformer", "architecture", "x\ny"), HasSubstr("'x\\x0ay'"));
   EXPECT_THAT(with("transformer", "architecture", nullptr), HasSubstr("is missing"));
   EXPECT_THAT(with("transformer", "architecture", 5), HasSubstr("is no string"));
@@ -210,6 +219,8 @@ TEST(ImportLabml, BadConfigsAreNamed) {
   EXPECT_THAT(with("transformer", "dropout", 1.0), HasSubstr("dropout"));
   EXPECT_THAT(with("fast_weights_nu1", "nu", nullptr), HasSubstr("missing key nu"));
   EXPECT_THAT(with("xl_carry", "mem_len", nullptr), HasSubstr("missing key mem_len"));
+  EXPECT_THAT(with("encoder", "mask", "triangle"), HasSubstr("mask must be"));
+  EXPECT_THAT(with("encoder", "mask", 5), HasSubstr("mask must be"));
   EXPECT_THAT(with("feedback_002", "seed_form", "001"), HasSubstr("seed_form"));
   EXPECT_THAT(with("feedback_002", "seed_form", "000"), HasSubstr("key_pos_bias"));
   EXPECT_THAT(with("feedback_000", "seed_form", "002"), HasSubstr("key_pos_bias"));

@@ -20,9 +20,9 @@ using ::testing::UnorderedElementsAre;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 int32_t Draw(const std::vector<float>& logits, const SamplingParams& params,
-             int64_t index = 0) {
+             int64_t index = 0, const std::vector<int32_t>& history = {}) {
   SamplerScratch scratch;
-  const auto token = Sample(logits, params, index, scratch);
+  const auto token = Sample(logits, params, index, scratch, history);
   EXPECT_TRUE(token.ok()) << token.status();
   return token.ok() ? *token : -1;
 }
@@ -36,20 +36,37 @@ std::set<int32_t> Support(const std::vector<float>& logits,
   return seen;
 }
 
+constexpr int32_t kVocab = 10;
+
+bool Valid(const SamplingParams& params) {
+  return ValidateSampling(params, kVocab).ok();
+}
+
 TEST(ValidateSampling, TakesWhatIsDefined) {
   for (double t : {0.0, 1e-320, 1e-45, 1.0, 1e308}) {
-    EXPECT_TRUE(ValidateSampling({.temperature = t}).ok()) << t;
+    EXPECT_TRUE(Valid({.temperature = t})) << t;
   }
-  for (int32_t k : {0, 1, INT32_MAX}) EXPECT_TRUE(ValidateSampling({.top_k = k}).ok());
-  for (double p : {1e-300, 0.5, 1.0}) EXPECT_TRUE(ValidateSampling({.top_p = p}).ok());
-  for (uint64_t seed : {uint64_t{0}, UINT64_MAX}) {
-    EXPECT_TRUE(ValidateSampling({.seed = seed}).ok());
+  for (int32_t k : {0, 1, INT32_MAX}) EXPECT_TRUE(Valid({.top_k = k}));
+  for (double p : {1e-300, 0.5, 1.0}) {
+    EXPECT_TRUE(Valid({.top_p = p}));
+    EXPECT_TRUE(Valid({.min_p = p}));
+    EXPECT_TRUE(Valid({.typical_p = p}));
   }
+  EXPECT_TRUE(Valid({.min_p = 0}));
+  for (double p : {0.001, 1.0, 1000.0}) EXPECT_TRUE(Valid({.repetition_penalty = p}));
+  for (double p : {-1000.0, 0.0, 1000.0}) {
+    EXPECT_TRUE(Valid({.frequency_penalty = p}));
+    EXPECT_TRUE(Valid({.presence_penalty = p}));
+  }
+  for (int32_t w : {0, 1, 65536}) EXPECT_TRUE(Valid({.penalty_window = w}));
+  EXPECT_TRUE(Valid({.logit_bias = {{0, -kInf}, {9, 3.4e38f}, {9, -1}}}));
+  EXPECT_TRUE(Valid({.logit_bias = std::vector<LogitBias>(1024)}));
+  for (uint64_t seed : {uint64_t{0}, UINT64_MAX}) EXPECT_TRUE(Valid({.seed = seed}));
 }
 
 TEST(ValidateSampling, NamesTheFieldAtFault) {
   const auto field = [](const SamplingParams& params) {
-    const absl::Status status = ValidateSampling(params);
+    const absl::Status status = ValidateSampling(params, kVocab);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return GetErrorDetail(status).value_or(ErrorDetail{}).field;
   };
@@ -59,7 +76,29 @@ TEST(ValidateSampling, NamesTheFieldAtFault) {
   for (int32_t k : {-1, INT32_MIN}) EXPECT_EQ(field({.top_k = k}), "top_k");
   for (double p : {0.0, -0.1, 1.0001, double{NAN}, double{kInf}}) {
     EXPECT_EQ(field({.top_p = p}), "top_p") << p;
+    EXPECT_EQ(field({.typical_p = p}), "typical_p") << p;
   }
+  for (double p : {-1e-9, 1.0001, double{NAN}, double{kInf}}) {
+    EXPECT_EQ(field({.min_p = p}), "min_p") << p;
+  }
+  for (double p :
+       {0.0, -1.0, 1e-4, 1000.1, 1e308, double{NAN}, double{kInf}, -double{kInf}}) {
+    EXPECT_EQ(field({.repetition_penalty = p}), "repetition_penalty") << p;
+  }
+  for (double p : {-1000.1, 1000.1, 1e308, double{NAN}, double{kInf}, -double{kInf}}) {
+    EXPECT_EQ(field({.frequency_penalty = p}), "frequency_penalty") << p;
+    EXPECT_EQ(field({.presence_penalty = p}), "presence_penalty") << p;
+  }
+  for (int32_t w : {-1, INT32_MIN, 65537, INT32_MAX}) {
+    EXPECT_EQ(field({.penalty_window = w}), "penalty_window") << w;
+  }
+  for (int32_t token : {-1, kVocab, INT32_MAX, INT32_MIN}) {
+    EXPECT_EQ(field({.logit_bias = {{0, 0}, {token, 0}}}), "logit_bias[1]") << token;
+  }
+  for (float bias : {NAN, kInf}) {
+    EXPECT_EQ(field({.logit_bias = {{0, bias}}}), "logit_bias[0]") << bias;
+  }
+  EXPECT_EQ(field({.logit_bias = std::vector<LogitBias>(1025)}), "logit_bias");
 }
 
 TEST(Sample, GreedyTakesTheFirstOfTheLargest) {
@@ -124,6 +163,110 @@ TEST(Sample, TopPComesAfterTopK) {
   EXPECT_THAT(Support(logits, {.top_k = 2, .top_p = 0.7}), ElementsAre(1, 2));
 }
 
+TEST(Sample, MinPKeepsWhatIsLikelyEnough) {
+  // Probabilities 1/8, 1/2, 1/4, 1/8: shares 1/4, 1, 1/2, 1/4 of the most likely.
+  const float half = std::log(0.5f);
+  const std::vector<float> logits = {3 * half, half, 2 * half, 3 * half, -kInf};
+  EXPECT_THAT(Support(logits, {.min_p = 1}), ElementsAre(1));
+  EXPECT_THAT(Support(logits, {.min_p = 0.51}), ElementsAre(1));
+  EXPECT_THAT(Support(logits, {.min_p = 0.49}), ElementsAre(1, 2));
+  EXPECT_THAT(Support(logits, {.min_p = 0.26}), ElementsAre(1, 2));
+  EXPECT_THAT(Support(logits, {.min_p = 0.24}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(Support(logits, {.min_p = 0}), ElementsAre(0, 1, 2, 3));
+  // After the temperature.
+  EXPECT_THAT(Support(logits, {.temperature = 2, .min_p = 0.49}),
+              ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Sample, TypicalKeepsWhatIsCloseToTheEntropy) {
+  // Probabilities 1/2, 1/4, 1/8, 1/16, 1/16 have the entropy 15/8 bits: information 1,
+  // 2, 3, 4, 4 bits, distances 7/8, 1/8, 9/8, 17/8, 17/8.
+  const float half = std::log(0.5f);
+  const std::vector<float> logits = {half,     2 * half, 3 * half,
+                                     4 * half, 4 * half, -kInf};
+  EXPECT_THAT(Support(logits, {.typical_p = 1e-9}), ElementsAre(1));
+  EXPECT_THAT(Support(logits, {.typical_p = 0.24}), ElementsAre(1));
+  EXPECT_THAT(Support(logits, {.typical_p = 0.26}), ElementsAre(0, 1));
+  EXPECT_THAT(Support(logits, {.typical_p = 0.74}), ElementsAre(0, 1));
+  EXPECT_THAT(Support(logits, {.typical_p = 0.76}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Support(logits, {.typical_p = 0.9}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(Support(logits, {.typical_p = 0.95}), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(Sample, CutsJudgeWhatTheOnesBeforeHaveKept) {
+  const float half = std::log(0.5f);
+  const std::vector<float> logits = {half, 2 * half, 3 * half, 4 * half, 4 * half};
+  // Typical sampling drops the most likely token; then 1/4 is the most likely.
+  EXPECT_THAT(Support(logits, {.min_p = 0.6, .typical_p = 0.2}), ElementsAre(1));
+  EXPECT_THAT(Support(logits, {.min_p = 0.4, .typical_p = 0.76}), ElementsAre(0, 1));
+  // Of 1/2 and 1/4, which typical sampling keeps, the first has 2/3.
+  EXPECT_THAT(Support(logits, {.top_p = 0.6, .typical_p = 0.74}), ElementsAre(0));
+  EXPECT_THAT(Support(logits, {.top_p = 0.7, .typical_p = 0.74}), ElementsAre(0, 1));
+  // Of the two that top-k keeps the entropy is 0.918 bits, information 0.585 and 1.585.
+  EXPECT_THAT(Support(logits, {.top_k = 2, .typical_p = 0.5}), ElementsAre(0));
+  // Top-p comes before min-p: of 1/2 .. 1/8 nothing is below 1/5 of 1/2.
+  EXPECT_THAT(Support(logits, {.top_p = 0.8, .min_p = 0.2}), ElementsAre(0, 1, 2));
+}
+
+TEST(Sample, PenaltiesLookAtTheWindow) {
+  SamplingParams greedy{.temperature = 0, .repetition_penalty = 2};
+  // 4 / 2 falls below 3; -1 * 2 falls below -1.5.
+  EXPECT_EQ(Draw({4, 3, 0}, greedy, 1, {0}), 1);
+  EXPECT_EQ(Draw({4, 3, 0}, greedy, 0, {}), 0);
+  EXPECT_EQ(Draw({-1, -1.5, -9}, greedy, 1, {0}), 1);
+  EXPECT_EQ(Draw({4, 3, 0}, greedy, 4, {0, 0, 0, 0}), 1);
+  greedy = {.temperature = 0, .frequency_penalty = 1};
+  EXPECT_EQ(Draw({4, 2.5, 0}, greedy, 1, {0}), 0);
+  EXPECT_EQ(Draw({4, 2.5, 0}, greedy, 3, {0, 2, 0}), 1);
+  greedy = {.temperature = 0, .presence_penalty = 1};
+  EXPECT_EQ(Draw({4, 2.5, 0}, greedy, 3, {0, 2, 0}), 0);
+  EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 3, {0, 2, 0}), 1);
+  greedy = {.temperature = 0, .frequency_penalty = -1};
+  EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 1, {1}), 1);
+  // Only what the window holds counts.
+  greedy = {.temperature = 0, .presence_penalty = 1, .penalty_window = 2};
+  EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 3, {0, 2, 2}), 0);
+  EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 3, {2, 0, 2}), 1);
+  greedy.penalty_window = 0;
+  EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 3, {0, 0, 0}), 0);
+}
+
+TEST(Sample, PenaltiesAtTheirLimitsStayFinite) {
+  std::vector<int32_t> history(65536, 1);
+  for (double sign : {-1.0, 1.0}) {
+    const SamplingParams params{.repetition_penalty = sign > 0 ? 1000 : 0.001,
+                                .frequency_penalty = sign * 1000,
+                                .presence_penalty = sign * 1000,
+                                .penalty_window = 65536,
+                                .logit_bias = {{1, 3.4e38f}, {1, 3.4e38f}}};
+    const int32_t token = Draw({3.4e38f, 3.4e38f, -kInf}, params, 70000, history);
+    EXPECT_NE(token, 2);
+  }
+}
+
+TEST(Sample, BiasComesAfterPenaltiesAndAddsUp) {
+  SamplingParams greedy{.temperature = 0, .logit_bias = {{2, 3}, {2, 2.5f}}};
+  EXPECT_EQ(Draw({5, 4, 0}, greedy), 2);
+  greedy.logit_bias = {{0, -kInf}};
+  EXPECT_EQ(Draw({5, 4, 0}, greedy), 1);
+  EXPECT_THAT(Support({5, 4, 3}, {.logit_bias = {{0, -kInf}}}), ElementsAre(1, 2));
+  // (1 / 2) + 4 = 4.5; the other order would give (1 + 4) / 2.
+  greedy = {.temperature = 0, .repetition_penalty = 2, .logit_bias = {{0, 4}}};
+  EXPECT_EQ(Draw({1, 4, 0}, greedy, 1, {0}), 0);
+}
+
+TEST(Sample, ForbiddingEverythingIsTheCallersMistake) {
+  SamplerScratch scratch;
+  for (double temperature : {0.0, 1.0}) {
+    const auto token =
+        Sample(std::vector<float>{1, 2, -kInf},
+               {.temperature = temperature, .logit_bias = {{0, -kInf}, {1, -kInf}}}, 0,
+               scratch);
+    EXPECT_EQ(token.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(GetErrorDetail(token.status())->reason, "NO_TOKEN_ALLOWED");
+  }
+}
+
 // The token is the inverse of the cumulative distribution, by token id.
 TEST(Sample, IsTheInverseOfTheDistribution) {
   const std::vector<float> logits = {0.3f, -1, 2, 0.7f, 1.1f, -kInf, 0};
@@ -179,11 +322,23 @@ TEST(Sample, IsPureWhateverTheScratchHeld) {
     const SamplingParams params{.temperature = 0.5 + random() % 3,
                                 .top_k = static_cast<int32_t>(random() % 60),
                                 .top_p = 0.05 + 0.05 * (random() % 19),
+                                .min_p = 0.1 * (random() % 5),
+                                .typical_p = 0.2 * (1 + random() % 5),
+                                .repetition_penalty = 1 + 0.5 * (random() % 2),
+                                .frequency_penalty = 0.5 * (random() % 3),
+                                .presence_penalty = 0.5 * (random() % 3),
+                                .penalty_window = static_cast<int32_t>(random() % 20),
                                 .seed = random()};
+    std::vector<int32_t> history(random() % 40);
+    for (int32_t& id : history) id = static_cast<int32_t>(random() % logits.size());
     const int64_t index = random();
-    const auto token = Sample(logits, params, index, scratch);
+    const auto token = Sample(logits, params, index, scratch, history);
     ASSERT_TRUE(token.ok());
-    ASSERT_EQ(*token, Draw(logits, params, index));
+    ASSERT_EQ(*token, Draw(logits, params, index, history));
+    // What is older than the window is without effect.
+    const size_t window = std::min<size_t>(history.size(), params.penalty_window);
+    ASSERT_EQ(*token,
+              Draw(logits, params, index, {history.end() - window, history.end()}));
   }
 }
 

@@ -2,6 +2,7 @@
 // Sessions as resources: names, limits, the queue, time to live, busy, delete, drain.
 #include <set>
 
+#include "base/strings.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {
@@ -175,8 +176,8 @@ TEST(EngineTtl, ExpiresAfterTheLastUseByTheSteadyClock) {
   EXPECT_EQ(*engine.GetSession("s")->expire_time,
             server.clock.WallNow() + milliseconds(1));
   server.clock.Advance(milliseconds(1));
-  EXPECT_EQ(ReasonOf(engine.GetSession("s").status()), "SESSION_NOT_FOUND");
-  EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1, "s")).status), "SESSION_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(engine.GetSession("s").status()), "SESSION_EXPIRED");
+  EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1, "s")).status), "SESSION_EXPIRED");
   EXPECT_TRUE(engine.ListSessions(0, "")->sessions.empty());
   server.AwaitIdle();
   EXPECT_EQ(engine.Stats().state_bytes, 0);
@@ -192,6 +193,22 @@ TEST(EngineTtl, AnExpiredSessionGivesItsPlaceBack) {
   EXPECT_FALSE(server.engine->CreateSession({.id = "b"}).ok());
   server.clock.Advance(milliseconds(10));
   server.CreateSession("b");
+}
+
+TEST(EngineTtl, ExpiredNamesAreRememberedAndFree) {
+  ToyServer server(ToyState::kFixed, {.sessions = 2000});
+  Engine& engine = *server.engine;
+  for (int i = 0; i < 1100; ++i) {
+    ASSERT_TRUE(
+        engine.CreateSession({.id = StrCat("s", i), .ttl = milliseconds(1 + i)}).ok());
+  }
+  server.clock.Advance(milliseconds(1100));
+  EXPECT_EQ(ReasonOf(engine.GetSession("s1099").status()), "SESSION_EXPIRED");
+  EXPECT_EQ(ReasonOf(engine.GetSession("s76").status()), "SESSION_EXPIRED");
+  EXPECT_EQ(ReasonOf(engine.GetSession("s75").status()), "SESSION_NOT_FOUND");
+  server.CreateSession("s1099");
+  EXPECT_TRUE(engine.DeleteSession("s1099").ok());
+  EXPECT_EQ(ReasonOf(engine.GetSession("s1099").status()), "SESSION_NOT_FOUND");
 }
 
 TEST(EngineTtl, ARunningSessionDoesNotExpire) {

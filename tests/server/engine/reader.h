@@ -22,10 +22,29 @@ struct Outcome {
   std::optional<FinishFacts> finish;
 };
 
+// What on_ready raises.
+struct ReadySignal {
+  void Raise() {
+    std::lock_guard lock(mutex);
+    raised = true;
+    condition.notify_all();
+  }
+  bool Await() {
+    std::unique_lock lock(mutex);
+    const bool came =
+        condition.wait_for(lock, std::chrono::seconds(60), [&] { return raised; });
+    raised = false;
+    return came;
+  }
+  std::mutex mutex;
+  std::condition_variable condition;
+  bool raised = false;  // guarded by mutex
+};
+
 class Reader {
  public:
   Reader(Engine& engine, const GenerateRequest& request)
-      : signal_(std::make_shared<Signal>()),
+      : signal_(std::make_shared<ReadySignal>()),
         stream_(engine.Generate(request, [signal = signal_] { signal->Raise(); })) {}
 
   // Whether the call was taken.
@@ -60,24 +79,6 @@ class Reader {
   const Outcome& so_far() const { return outcome_; }
 
  private:
-  struct Signal {
-    void Raise() {
-      std::lock_guard lock(mutex);
-      raised = true;
-      condition.notify_all();
-    }
-    bool Await() {
-      std::unique_lock lock(mutex);
-      const bool came =
-          condition.wait_for(lock, std::chrono::seconds(60), [&] { return raised; });
-      raised = false;
-      return came;
-    }
-    std::mutex mutex;
-    std::condition_variable condition;
-    bool raised = false;  // guarded by mutex
-  };
-
   TokenChunk Note(TokenChunk chunk) {
     if (chunk.start) outcome_.start = chunk.start;
     if (outcome_.first_index < 0) outcome_.first_index = chunk.first_index;
@@ -94,7 +95,7 @@ class Reader {
     return chunk;
   }
 
-  const std::shared_ptr<Signal> signal_;
+  const std::shared_ptr<ReadySignal> signal_;
   const absl::StatusOr<std::shared_ptr<TokenStream>> stream_;
   Outcome outcome_;
   bool ended_ = false;

@@ -80,7 +80,8 @@ TEST(Metrics, EverySeriesOfAModelIsThereFromTheStart) {
     EXPECT_TRUE(samples.count(
         StrCat("mnemon_request_failure_total{model=\"a\",reason=\"", reason, "\"}")));
   }
-  for (const char* reason : {"max_tokens", "stop_token", "context_limit"}) {
+  for (const char* reason :
+       {"max_tokens", "stop_token", "stop_string", "context_limit", "time_limit"}) {
     EXPECT_TRUE(samples.count(StrCat("mnemon_request_success_total{finished_reason=\"",
                                      reason, "\",model=\"a\"}")))
         << text;

@@ -167,7 +167,19 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
               AllOf(HasSubstr("prompt 3 tokens"), HasSubstr("generated 20 tokens"),
                     HasSubstr("seed 7"), HasSubstr("MAX_TOKENS")));
 
+  const std::string lines = Mnemon(with({"--logprobs", "2"}));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 20);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), ':'), 40);
+  EXPECT_EQ(Mnemon(with({"--stop", text.substr(5, 2)})),
+            text.substr(0, text.find(text.substr(5, 2))));
+
   EXPECT_EQ(Mnemon({"sessions", "create", "anna", "--model", "default"}), "anna\n");
+  const std::vector<std::string> score = {"score", "--session", "anna", "--text",
+                                          "abcd"};
+  EXPECT_THAT(Mnemon(score), HasSubstr("tokens 3  nats/token "));
+  EXPECT_THAT(Mnemon({"score", "--model", "xl", "--file", Path("prompt")}),
+              HasSubstr("tokens 2  nats/token "));
+  EXPECT_THAT(Mnemon({"score", "--model", "xl"}, 2), HasSubstr("--text"));
   EXPECT_THAT(Mnemon({"sessions", "list"}), HasSubstr("anna"));
   EXPECT_EQ(Mnemon({"chat", "--session", "anna", "--max-tokens", "5"}, 0, "abc\n/bye\n")
                 .size(),
@@ -251,6 +263,24 @@ TEST_F(ServerBinary, HttpCanBeOff) {
   EXPECT_THAT(server->err(), Not(HasSubstr("/metrics")));
   server->Signal(SIGTERM);
   EXPECT_EQ(server->Wait(), 0);
+}
+
+TEST_F(ServerBinary, FlagsBoundWhatACallerMayAsk) {
+  auto server =
+      Listening({"--max-tokens", "5", "--max-prompt-tokens", "3", "--rate", "0.001"});
+  EXPECT_EQ(Mnemon({"generate", "--prompt", "abc", "--max-tokens", "5"}).size(), 5u);
+  EXPECT_THAT(Mnemon({"generate", "--prompt", "abc"}, 1),
+              AllOf(HasSubstr("RATE_LIMIT"), HasSubstr("retry after")));
+  EXPECT_THAT(HttpGet(http_port_, "/metrics").body,
+              HasSubstr("\nmnemon_request_failure_total{model=\"default\",reason="
+                        "\"overloaded\"} 1\n"));
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0);
+  server = Listening({"--max-tokens", "5", "--max-prompt-tokens", "3"});
+  EXPECT_THAT(Mnemon({"generate", "--prompt", "abc", "--max-tokens", "6"}, 1),
+              HasSubstr("stopping.max_tokens"));
+  EXPECT_THAT(Mnemon({"generate", "--prompt", "abcd", "--max-tokens", "5"}, 1),
+              HasSubstr("prompt.text"));
 }
 
 TEST_F(ServerBinary, SigtermLetsRunningStreamsFinish) {
@@ -363,6 +393,8 @@ TEST_F(ServerBinary, WrongUsageIsExitCodeTwo) {
       {{"--checkpoint", tiny, "--window", "5"}, "--window"},
       {{"--checkpoint", tiny, "--device", "cuda"}, "--device"},
       {{"--checkpoint", tiny, "--queue", "-1"}, "--queue"},
+      {{"--checkpoint", tiny, "--rate", "-1"}, "--rate"},
+      {{"--checkpoint", tiny, "--reflection", "maybe"}, "--reflection"},
       {{"--checkpoint", tiny, "--grace", "nan"}, "--grace"},
       {{"--checkpoint", tiny, "--checkpoint", tiny}, "default"},
       {{"--checkpoint", tiny, "--listen", "nowhere"}, "HOST:PORT"},

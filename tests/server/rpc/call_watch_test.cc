@@ -36,11 +36,11 @@ class CallWatchTest : public ::testing::Test {
  protected:
   static RigOptions Options(std::shared_ptr<Told> told) {
     RigOptions options;
-    options.watch.started = [told](const std::string& method) {
+    options.rpc.watch.started = [told](const std::string& method) {
       std::lock_guard lock(told->mutex);
       ++told->started[method];
     };
-    options.watch.ended = [told](const CallRecord& call) {
+    options.rpc.watch.ended = [told](const CallRecord& call) {
       std::lock_guard lock(told->mutex);
       told->ended.push_back(call);
     };
@@ -99,6 +99,40 @@ TEST_F(CallWatchTest, StreamCountsAllMessages) {
   EXPECT_EQ(call.received_bytes, static_cast<int64_t>(request.ByteSizeLong()));
   EXPECT_EQ(call.request_id, "my-id.1");
   EXPECT_EQ(IdIn(context), "my-id.1");
+}
+
+TEST_F(CallWatchTest, StreamOfBothWays) {
+  BoundedContext context;
+  auto stream = rig_.generation->Score(&context);
+  v1::ScoreRequest open, part;
+  open.mutable_open();
+  for (int id : {1, 2, 3}) part.mutable_part()->mutable_tokens()->add_ids(id);
+  ASSERT_TRUE(stream->Write(open));
+  ASSERT_TRUE(stream->Write(part));
+  ASSERT_TRUE(stream->WritesDone());
+  int64_t bytes = 0;
+  for (v1::ScoreResponse response; stream->Read(&response);) {
+    bytes += static_cast<int64_t>(response.ByteSizeLong());
+  }
+  ASSERT_TRUE(stream->Finish().ok());
+  const CallRecord call = Only();
+  EXPECT_EQ(call.method, "mnemon.v1.Generation/Score");
+  EXPECT_EQ(call.status, "OK");
+  EXPECT_EQ(call.sent_bytes, bytes);
+  EXPECT_EQ(call.received_bytes,
+            static_cast<int64_t>(open.ByteSizeLong() + part.ByteSizeLong()));
+  EXPECT_EQ(call.request_id, IdIn(context));
+}
+
+// Its messages are not those of protobuf.
+TEST_F(CallWatchTest, HealthCheck) {
+  const std::string service = "mnemon.v1.Generation";
+  ASSERT_TRUE(rig_.client->CheckHealth(service).ok());
+  const CallRecord call = Only();
+  EXPECT_EQ(call.method, "grpc.health.v1.Health/Check");
+  EXPECT_EQ(call.status, "OK");
+  EXPECT_EQ(call.received_bytes, static_cast<int64_t>(2 + service.size()));
+  EXPECT_EQ(call.sent_bytes, 2);
 }
 
 TEST_F(CallWatchTest, FailedCallKeepsItsDetails) {

@@ -59,6 +59,91 @@ const std::vector<GenerateCase>& WrongValues() {
       {"sampling.top_p", [](R& r) { r.mutable_sampling()->set_top_p(0); }},
       {"sampling.top_p", [](R& r) { r.mutable_sampling()->set_top_p(1.0001); }},
       {"sampling.top_p", [](R& r) { r.mutable_sampling()->set_top_p(kNaN); }},
+      {"request_id", [](R& r) { r.set_request_id("x"); }},
+      {"request_id", [](R& r) { r.set_request_id(std::string(100000, 'a')); }},
+      {"", [](R& r) { r.set_request_id("01234567-89AB-cdef-0123-456789abcdef"); }},
+      {"sampling.min_p", [](R& r) { r.mutable_sampling()->set_min_p(-0.1); }},
+      {"sampling.min_p", [](R& r) { r.mutable_sampling()->set_min_p(kNaN); }},
+      {"", [](R& r) { r.mutable_sampling()->set_min_p(1); }},
+      {"sampling.typical_p", [](R& r) { r.mutable_sampling()->set_typical_p(0); }},
+      {"sampling.typical_p", [](R& r) { r.mutable_sampling()->set_typical_p(kNaN); }},
+      {"", [](R& r) { r.mutable_sampling()->set_typical_p(0.5); }},
+      {"sampling.repetition_penalty",
+       [](R& r) { r.mutable_sampling()->set_repetition_penalty(0); }},
+      {"sampling.repetition_penalty",
+       [](R& r) { r.mutable_sampling()->set_repetition_penalty(1e300); }},
+      {"", [](R& r) { r.mutable_sampling()->set_repetition_penalty(1.3); }},
+      {"sampling.frequency_penalty",
+       [](R& r) { r.mutable_sampling()->set_frequency_penalty(kNaN); }},
+      {"sampling.frequency_penalty",
+       [](R& r) { r.mutable_sampling()->set_frequency_penalty(-1e9); }},
+      {"", [](R& r) { r.mutable_sampling()->set_frequency_penalty(-2); }},
+      {"sampling.presence_penalty",
+       [](R& r) { r.mutable_sampling()->set_presence_penalty(kInfinity); }},
+      {"", [](R& r) { r.mutable_sampling()->set_presence_penalty(2); }},
+      {"sampling.penalty_window_tokens",
+       [](R& r) { r.mutable_sampling()->set_penalty_window_tokens(-1); }},
+      {"sampling.penalty_window_tokens",
+       [](R& r) { r.mutable_sampling()->set_penalty_window_tokens(INT32_MAX); }},
+      {"", [](R& r) { r.mutable_sampling()->set_penalty_window_tokens(0); }},
+      {"sampling.logit_bias[1]",
+       [](R& r) {
+         r.mutable_sampling()->add_logit_bias();
+         r.mutable_sampling()->add_logit_bias()->set_token_id(40);
+       }},
+      {"sampling.logit_bias[0]",
+       [](R& r) {
+         r.mutable_sampling()->add_logit_bias()->set_bias(static_cast<float>(kNaN));
+       }},
+      {"sampling.logit_bias",
+       [](R& r) {
+         for (int i = 0; i < 100000; ++i) r.mutable_sampling()->add_logit_bias();
+       }},
+      {"sampling.logit_bias",
+       [](R& r) {
+         for (int i = 0; i < ToyDecoder::kVocab; ++i) {
+           v1::LogitBias& entry = *r.mutable_sampling()->add_logit_bias();
+           entry.set_token_id(i);
+           entry.set_bias(-static_cast<float>(kInfinity));
+         }
+       },
+       "NO_TOKEN_ALLOWED"},
+      {"stopping.stop_strings[1]",
+       [](R& r) {
+         r.mutable_stopping()->add_stop_strings("a");
+         r.mutable_stopping()->add_stop_strings("");
+       }},
+      {"stopping.stop_strings[0]",
+       [](R& r) { r.mutable_stopping()->add_stop_strings(std::string(257, 'a')); }},
+      {"stopping.stop_strings",
+       [](R& r) {
+         for (int i = 0; i < 100000; ++i) r.mutable_stopping()->add_stop_strings("a");
+       }},
+      {"", [](R& r) { r.mutable_stopping()->add_stop_strings("longer than all"); }},
+      {"stopping.time_limit", [](R& r) { r.mutable_stopping()->mutable_time_limit(); }},
+      {"stopping.time_limit",
+       [](R& r) { r.mutable_stopping()->mutable_time_limit()->set_seconds(-1); }},
+      {"stopping.time_limit",
+       [](R& r) {
+         r.mutable_stopping()->mutable_time_limit()->set_seconds(INT64_MAX);
+       }},
+      {"", [](R& r) { r.mutable_stopping()->mutable_time_limit()->set_seconds(9); }},
+      {"", [](R& r) { r.mutable_output()->set_logprobs(true); }},
+      {"output.top_candidate_count",
+       [](R& r) { r.mutable_output()->set_top_candidate_count(-1); }},
+      {"output.top_candidate_count",
+       [](R& r) { r.mutable_output()->set_top_candidate_count(40); }},
+      {"", [](R& r) { r.mutable_output()->set_top_candidate_count(20); }},
+      {"output.candidate_ids[1]",
+       [](R& r) {
+         r.mutable_output()->add_candidate_ids(0);
+         r.mutable_output()->add_candidate_ids(40);
+       }},
+      {"output.candidate_ids",
+       [](R& r) {
+         for (int i = 0; i < 101; ++i) r.mutable_output()->add_candidate_ids(0);
+       }},
+      {"", [](R& r) { r.mutable_output()->add_candidate_ids(39); }},
       {"", [](R& r) { r.mutable_sampling()->set_seed(INT64_MIN); }},
       {"", [](R& r) { r.mutable_sampling()->set_seed(INT64_MAX); }},
       {"stopping.max_tokens", [](R& r) { r.mutable_stopping()->set_max_tokens(-1); }},
@@ -109,37 +194,12 @@ const std::vector<GenerateCase>& LaterFields() {
   constexpr char kLater[] = "FIELD_UNIMPLEMENTED";
   constexpr auto kCode = grpc::StatusCode::UNIMPLEMENTED;
   static const std::vector<GenerateCase> cases = {
-      {"request_id", [](R& r) { r.set_request_id("x"); }, kLater, kCode},
       {"resume_after_index", [](R& r) { r.set_resume_after_index(0); }, kLater, kCode},
       {"priority", [](R& r) { r.set_priority(v1::BATCH); }, kLater, kCode},
-      {"sampling.min_p", [](R& r) { r.mutable_sampling()->set_min_p(0); }, kLater,
-       kCode},
-      {"sampling.typical_p", [](R& r) { r.mutable_sampling()->set_typical_p(1); },
-       kLater, kCode},
-      {"sampling.repetition_penalty",
-       [](R& r) { r.mutable_sampling()->set_repetition_penalty(1); }, kLater, kCode},
-      {"sampling.frequency_penalty",
-       [](R& r) { r.mutable_sampling()->set_frequency_penalty(0); }, kLater, kCode},
-      {"sampling.presence_penalty",
-       [](R& r) { r.mutable_sampling()->set_presence_penalty(0); }, kLater, kCode},
-      {"sampling.penalty_window_tokens",
-       [](R& r) { r.mutable_sampling()->set_penalty_window_tokens(0); }, kLater, kCode},
-      {"sampling.logit_bias", [](R& r) { r.mutable_sampling()->add_logit_bias(); },
-       kLater, kCode},
       {"sampling.constraint",
        [](R& r) { r.mutable_sampling()->mutable_constraint()->set_regex("a"); }, kLater,
        kCode},
-      {"stopping.stop_strings",
-       [](R& r) { r.mutable_stopping()->add_stop_strings("a"); }, kLater, kCode},
       {"stopping.ignore_eos", [](R& r) { r.mutable_stopping()->set_ignore_eos(false); },
-       kLater, kCode},
-      {"stopping.time_limit", [](R& r) { r.mutable_stopping()->mutable_time_limit(); },
-       kLater, kCode},
-      {"output.logprobs", [](R& r) { r.mutable_output()->set_logprobs(false); }, kLater,
-       kCode},
-      {"output.top_candidate_count",
-       [](R& r) { r.mutable_output()->set_top_candidate_count(0); }, kLater, kCode},
-      {"output.candidate_ids", [](R& r) { r.mutable_output()->add_candidate_ids(0); },
        kLater, kCode},
       {"output.prompt_logprobs",
        [](R& r) { r.mutable_output()->set_prompt_logprobs(false); }, kLater, kCode},
@@ -186,6 +246,7 @@ TEST(GenerateErrors, TablesCoverTheWholeRequest) {
       seen.insert(c.field.substr(0, c.field.find('[')));
   }
   seen.insert("sampling.seed");
+  seen.insert("output.logprobs");
   const auto check = [&](const google::protobuf::Descriptor* type,
                          const std::string& prefix) {
     for (int i = 0; i < type->field_count(); ++i) {
@@ -379,25 +440,17 @@ TEST(LaterMethods, AreUnimplementedByName) {
     expect(name, (stub.*method)(&context, Request(), &response));
   };
   using S = v1::Sessions::Stub;
-  using G = v1::Generation::Stub;
   using A = v1::Admin::Stub;
   unary("UpdateSession", *rig.sessions, &S::UpdateSession);
   unary("ForkSession", *rig.sessions, &S::ForkSession);
   unary("RewindSession", *rig.sessions, &S::RewindSession);
   unary("CheckpointSession", *rig.sessions, &S::CheckpointSession);
   unary("VerifySession", *rig.sessions, &S::VerifySession);
-  unary("Tokenize", *rig.generation, &G::Tokenize);
-  unary("Detokenize", *rig.generation, &G::Detokenize);
-  unary("Predict", *rig.generation, &G::Predict);
   unary("GetLoad", *rig.admin, &A::GetLoad);
   unary("Drain", *rig.admin, &A::Drain);
   {
     BoundedContext context;
     expect("Converse", rig.generation->Converse(&context)->Finish());
-  }
-  {
-    BoundedContext context;
-    expect("Score", rig.generation->Score(&context)->Finish());
   }
   {
     BoundedContext context;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <atomic>
+#include <cmath>
+#include <set>
 
 #include "base/error.h"
+#include "client/status.h"
 #include "gmock/gmock.h"
 #include "tests/server/rpc/rig.h"
 
@@ -10,6 +13,7 @@ namespace {
 
 using client::GenerateChunk;
 using client::GenerateOptions;
+using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
 constexpr ToyState kState = ToyState::kFixedAndAppend;
@@ -53,15 +57,131 @@ TEST(Generate, SamplesWithTheGivenSeedAndReturnsTheDrawnOne) {
 
 TEST(Generate, AllSamplingFieldsReachTheEngine) {
   Rig rig;
-  const SamplingParams sampling{
-      .temperature = 1.7, .top_k = 9, .top_p = 0.8, .seed = 5};
-  Collected got = Collect(*rig.client, {.tokens = {4},
-                                        .max_tokens = 60,
-                                        .temperature = 1.7,
-                                        .top_k = 9,
-                                        .top_p = 0.8,
-                                        .seed = 5});
-  EXPECT_THAT(got.tokens, ElementsAreArray(ToyContinuation(kState, {4}, 60, sampling)));
+  // One after the other, so that each changes what comes.
+  SamplingParams sampling{.temperature = 1.7, .seed = 5};
+  GenerateOptions options{
+      .tokens = {4}, .max_tokens = 60, .temperature = 1.7, .seed = 5};
+  std::set<std::vector<int32_t>> seen;
+  const auto check = [&] {
+    const Collected got = Collect(*rig.client, options);
+    ASSERT_TRUE(got.result.ok()) << got.result.status();
+    EXPECT_THAT(got.tokens,
+                ElementsAreArray(ToyContinuation(kState, {4}, 60, sampling)));
+    EXPECT_TRUE(seen.insert(got.tokens).second);
+  };
+  check();
+  options.top_k = sampling.top_k = 29;
+  check();
+  options.top_p = sampling.top_p = 0.95;
+  check();
+  options.min_p = sampling.min_p = 0.15;
+  check();
+  options.typical_p = sampling.typical_p = 0.9;
+  check();
+  options.repetition_penalty = sampling.repetition_penalty = 1.3;
+  check();
+  options.frequency_penalty = sampling.frequency_penalty = 0.6;
+  check();
+  options.presence_penalty = sampling.presence_penalty = 0.4;
+  check();
+  options.penalty_window = sampling.penalty_window = 9;
+  check();
+  options.logit_bias = {{.token = 3, .bias = 1.5f}, {.token = 7, .bias = -INFINITY}};
+  sampling.logit_bias = {{.token = 3, .bias = 1.5f}, {.token = 7, .bias = -INFINITY}};
+  check();
+}
+
+TEST(Generate, AStopStringEndsTheTextBeforeIt) {
+  Rig rig;
+  const GenerateOptions plain{.text = "abc", .max_tokens = 60, .seed = 3};
+  const Collected all = Collect(*rig.client, plain);
+  ASSERT_TRUE(all.result.ok()) << all.result.status();
+  GenerateOptions options = plain;
+  const std::string stop = all.text.substr(20, 3);
+  options.stop_strings = {"never", stop};
+  const Collected got = Collect(*rig.client, options);
+  ASSERT_TRUE(got.result.ok()) << got.result.status();
+  EXPECT_EQ(got.result->finish_reason, "STOP");
+  EXPECT_EQ(got.result->stop_string, stop);
+  EXPECT_EQ(got.text, all.text.substr(0, all.text.find(stop)));
+}
+
+TEST(Generate, LogprobsComeWithTheirTokens) {
+  Rig rig;
+  std::vector<client::TokenLogprobs> judged;
+  std::vector<int32_t> tokens;
+  GenerateOptions options{.tokens = {4, 5}, .max_tokens = 30, .seed = 3};
+  const auto take = [&](const client::GenerateChunk& chunk) {
+    judged.insert(judged.end(), chunk.logprobs.begin(), chunk.logprobs.end());
+    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
+    return true;
+  };
+  ASSERT_TRUE(rig.client->Generate(options, take).ok());
+  EXPECT_TRUE(judged.empty());
+  tokens.clear();
+  options.logprobs = {.wanted = true, .most_likely = 3, .ids = {7}};
+  ASSERT_TRUE(rig.client->Generate(options, take).ok());
+  ASSERT_EQ(judged.size(), tokens.size());
+  for (size_t i = 0; i < judged.size(); ++i) {
+    EXPECT_EQ(judged[i].index, static_cast<int64_t>(2 + i));
+    EXPECT_EQ(judged[i].token, tokens[i]);
+    ASSERT_EQ(judged[i].candidates.size(), 4u);
+    EXPECT_GE(judged[i].candidates[0].logprob, judged[i].logprob);
+    EXPECT_GE(judged[i].candidates[1].logprob, judged[i].candidates[2].logprob);
+    EXPECT_EQ(judged[i].candidates[3].token, 7);
+  }
+}
+
+TEST(Generate, TheTimeLimitEndsIt) {
+  Rig rig;
+  GenerateOptions options{.tokens = {4}, .seed = 3};
+  options.time_limit = std::chrono::milliseconds(30);
+  const Collected got = Collect(*rig.client, options);
+  ASSERT_TRUE(got.result.ok()) << got.result.status();
+  // A toy is fast: it may fill its context first.
+  EXPECT_THAT(got.result->finish_reason, testing::AnyOf("TIME_LIMIT", "CONTEXT_LIMIT"));
+}
+
+TEST(Text, TokensAndBack) {
+  Rig rig;
+  v1::TokenizeRequest request;
+  request.set_text("b\xc3\xa9\n");
+  v1::TokenizeResponse tokens;
+  BoundedContext first;
+  ASSERT_TRUE(rig.generation->Tokenize(&first, request, &tokens).ok());
+  EXPECT_THAT(tokens.tokens(), ElementsAre(14, 39, 0));
+  EXPECT_THAT(tokens.byte_offsets(), ElementsAre(0, 1, 3));
+  v1::DetokenizeRequest back;
+  back.set_model("models/toy");
+  *back.mutable_tokens() = tokens.tokens();
+  v1::DetokenizeResponse text;
+  BoundedContext second;
+  ASSERT_TRUE(rig.generation->Detokenize(&second, back, &text).ok());
+  EXPECT_EQ(text.text(), request.text());
+  EXPECT_EQ(text.raw(), request.text());
+}
+
+TEST(Text, ErrorsNameTheField) {
+  Rig rig;
+  v1::TokenizeRequest request;
+  request.set_text("a?");
+  v1::TokenizeResponse tokens;
+  BoundedContext first;
+  auto detail = GetErrorDetail(
+      client::FromGrpcStatus(rig.generation->Tokenize(&first, request, &tokens)));
+  EXPECT_EQ(detail->reason, "UNKNOWN_CHARACTER");
+  EXPECT_EQ(detail->field, "text");
+  v1::DetokenizeRequest back;
+  back.add_tokens(40);
+  v1::DetokenizeResponse text;
+  BoundedContext second;
+  detail = GetErrorDetail(
+      client::FromGrpcStatus(rig.generation->Detokenize(&second, back, &text)));
+  EXPECT_EQ(detail->field, "tokens[0]");
+  back.set_model("models/other");
+  BoundedContext third;
+  EXPECT_EQ(rig.generation->Detokenize(&third, back, &text).error_code(),
+            grpc::StatusCode::NOT_FOUND);
 }
 
 TEST(Generate, StopTokenIsDeliveredAndNamed) {
@@ -282,7 +402,7 @@ void EndsEarlyAndGoesOn(const std::function<void(client::Client&)>& end,
 }
 
 TEST(Generate, CancelKeepsTheSessionAtADeliveredToken) {
-  EndsEarlyAndGoesOn([](client::Client& client) { client.CancelGenerate(); },
+  EndsEarlyAndGoesOn([](client::Client& client) { client.CancelStreams(); },
                      absl::StatusCode::kCancelled);
 }
 

@@ -99,7 +99,9 @@ TEST(Sessions, WrongRequestsNameTheField) {
        [](R& r) {
          r.mutable_session()->set_durability(static_cast<v1::Session::Durability>(9));
        }},
-      {"request_id", kLater, [](R& r) { r.set_request_id("x"); }},
+      {"request_id", kInvalid, [](R& r) { r.set_request_id("x"); }},
+      {"request_id", kInvalid,
+       [](R& r) { r.set_request_id("01234567-89ab-cdef-0123-456789abcdeg"); }},
   };
   for (const Case& c : cases) {
     R request;

@@ -36,8 +36,9 @@ struct RigOptions {
   int64_t append_capacity = 1024;
   bool tokenizer = true;
   std::vector<std::string> models = {"toy"};
+  std::vector<ToyState> other_states = {};  // of the second model on; else `state`
   Engine::Options engine;
-  CallWatch watch;
+  RpcOptions rpc;
 };
 
 // Members in the order of their lifetimes.
@@ -49,7 +50,9 @@ class Rig {
     std::vector<EngineModel> models;
     for (const std::string& name : options.models) {
       if (!models.empty()) {
-        others.push_back(std::make_unique<ToyDecoder>(options.state));
+        const size_t i = models.size() - 1;
+        others.push_back(std::make_unique<ToyDecoder>(
+            i < options.other_states.size() ? options.other_states[i] : options.state));
       }
       ModelFacts facts{.name = name,
                        .model_id = "id-" + name,
@@ -66,8 +69,9 @@ class Rig {
     auto made = Engine::Create(std::move(models), options.engine);
     EXPECT_TRUE(made.ok()) << made.status();
     engine = *std::move(made);
-    auto started =
-        RpcServer::Start(*engine, {.listen = "127.0.0.1:0", .watch = options.watch});
+    RpcOptions rpc = options.rpc;
+    rpc.listen = "127.0.0.1:0";
+    auto started = RpcServer::Start(*engine, rpc);
     EXPECT_TRUE(started.ok()) << started.status();
     server = *std::move(started);
     client = NewClient();

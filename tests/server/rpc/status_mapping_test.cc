@@ -40,6 +40,11 @@ TEST(StatusMapping, RoundTripsEveryCodeWithItsDetail) {
     }
     ErrorDetail expected = detail;
     expected.field = "sampling.top_p[2]";
+    if (absl_code == absl::StatusCode::kNotFound ||
+        absl_code == absl::StatusCode::kAlreadyExists ||
+        absl_code == absl::StatusCode::kFailedPrecondition) {
+      expected.metadata["resource"] = kScope.session;
+    }
     EXPECT_EQ(GetErrorDetail(back), expected) << code;
   }
 }

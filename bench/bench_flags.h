@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// What all measurements have in common.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/command_line.h"
+#include "bench/bench_model.h"
+#include "bench/report.h"
+#include "train/compute_flags.h"
+
+namespace mnemon {
+
+struct BenchFlags {
+  std::vector<std::string> architectures;
+  std::vector<std::string> sizes;
+  int64_t batch = 1;
+  int64_t context = 128;
+  double seconds = 2;  // of measuring, per model
+  bool json = false;
+  ComputeFlags compute;
+};
+
+// Adds --arch, --size, --batch, --context, --seconds, --json and the compute flags.
+// `flags` must outlive `command`; `context_help` says what --context means here.
+void AddBenchFlags(Command command, const std::string& context_help, BenchFlags& flags);
+
+// The cores that --threads asks for.
+int ThreadsOf(const BenchFlags& flags);
+
+// Every size of every architecture that the flags name. Usage errors name the flag.
+absl::StatusOr<std::vector<std::unique_ptr<BenchModel>>> MakeModels(
+    const BenchFlags& flags);
+
+// What describes one model in a result.
+Record DescribeModel(const BenchModel& model, const BenchFlags& flags);
+
+// To standard output, in the form that the flags ask for.
+void PrintReport(const Report& report, std::span<const Column> columns,
+                 const BenchFlags& flags);
+
+}  // namespace mnemon

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "bench/bench_model.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "bench/model_size.h"
+#include "model/io/checkpoint.h"
+#include "model/io/tensors.h"
+#include "model/model.h"
+#include "model/registry.h"
+
+namespace mnemon {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
+    std::string_view architecture, std::string_view size) {
+  MNEMON_ASSIGN_OR_RETURN(const ModelConfig config, SizedConfig(architecture, size));
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config));
+  InitialiseWeights(*model, Initialisation::kSane, kSeed);
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, MakeDecoder(*model));
+  return std::unique_ptr<BenchModel>(
+      new BenchModel(architecture, size, std::move(model), std::move(decoder)));
+}
+
+BenchModel::BenchModel(std::string_view architecture, std::string_view size,
+                       std::unique_ptr<Model> model, std::unique_ptr<Decoder> decoder)
+    : architecture_(architecture),
+      size_(size),
+      model_(std::move(model)),
+      decoder_(std::move(decoder)),
+      parameters_(CountParameters(*model_)) {}
+
+BenchModel::~BenchModel() = default;
+
+const ModelConfig& BenchModel::config() const { return model_->config(); }
+
+const StateSpec& BenchModel::carry_spec() const { return model_->carry_spec(); }
+
+absl::Status BenchModel::Write(const std::string& dir) const {
+  MNEMON_ASSIGN_OR_RETURN(std::string weights, FormatWeights(*model_));
+  return WriteCheckpoint(dir, {{"config.json", ConfigToJson(config())},
+                               {"model.safetensors", std::move(weights)}});
+}
+
+}  // namespace mnemon

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// A model with drawn weights, and the decoder that would serve it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/decoder.h"
+
+namespace mnemon {
+
+class Model;
+
+class BenchModel {
+ public:
+  // Weights are drawn from a fixed seed: the same numbers for the same names.
+  static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
+                                                          std::string_view size);
+  ~BenchModel();
+
+  const std::string& architecture() const { return architecture_; }  // as given
+  const std::string& size() const { return size_; }
+  const ModelConfig& config() const;
+  Decoder& decoder() const { return *decoder_; }
+  // What Decoder::Import of this model takes.
+  const StateSpec& carry_spec() const;
+  int64_t parameters() const { return parameters_; }
+
+  // Writes it as a checkpoint without a tokenizer.
+  absl::Status Write(const std::string& dir) const;
+
+ private:
+  BenchModel(std::string_view architecture, std::string_view size,
+             std::unique_ptr<Model> model, std::unique_ptr<Decoder> decoder);
+
+  const std::string architecture_;
+  const std::string size_;
+  const std::unique_ptr<Model> model_;
+  const std::unique_ptr<Decoder> decoder_;
+  const int64_t parameters_;
+};
+
+}  // namespace mnemon

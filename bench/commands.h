@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// The subcommands of mnemon-bench.
+#pragma once
+
+#include "base/command_line.h"
+
+namespace mnemon {
+
+void AddStepCommand(CommandLine& line);
+void AddPrefillCommand(CommandLine& line);
+void AddEngineCommand(CommandLine& line);
+void AddCheckpointCommand(CommandLine& line);
+
+}  // namespace mnemon

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "bench/floor.h"
+
+#include <algorithm>
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+bool IsFeedback(const ModelConfig& c) { return c.architecture == "feedback"; }
+bool IsShared(const ModelConfig& c) {
+  return IsFeedback(c) && c.projection == Projection::kShared;
+}
+
+// Stored positions that the query after `context` tokens sees.
+int64_t Seen(const ModelConfig& c, int64_t context) {
+  if (c.architecture == "fast_weights") return 0;
+  if (c.architecture == "transformer_xl") return std::min(context, c.mem_len);
+  return context;
+}
+
+// The matrices of all layers, and what is multiplied outside them but for the head.
+int64_t BodyMatrices(const ModelConfig& c) {
+  const int64_t square = c.d_model * c.d_model;
+  const int64_t feed_forward = (c.gated ? 3 : 2) * c.d_model * c.d_ff;
+  if (IsShared(c)) return c.layers * (2 * square + feed_forward) + 2 * square;
+  int64_t layer = 4 * square + feed_forward;
+  if (c.architecture == "fast_weights" && c.update_rule == UpdateRule::kDelta) {
+    layer += c.heads * c.d_model;
+  }
+  return c.layers * layer;
+}
+
+int64_t HeadMatrix(const ModelConfig& c) { return c.vocab * c.d_model; }
+
+// Biases, norms and mixing weights that every token meets.
+int64_t Vectors(const ModelConfig& c) {
+  const int64_t d = c.d_model;
+  int64_t attention_biases = 2 * d;  // value and output
+  if (c.architecture == "causal") attention_biases = 4 * d;
+  if (c.architecture == "fast_weights" || IsShared(c)) attention_biases = d;
+  // fast_weights never applies its first norm.
+  const int64_t norms = (c.architecture == "fast_weights" ? 1 : 2) * 2 * d;
+  const int64_t feed_forward = (c.gated ? 2 : 1) * c.d_ff + d;
+  int64_t all = c.layers * (attention_biases + norms + feed_forward) + 2 * d;
+  if (IsFeedback(c)) all += c.layers + 1;
+  return all;
+}
+
+// Relative positions of `rows` distances, in all layers: keys, biases, query bias.
+int64_t PositionRows(const ModelConfig& c, int64_t rows) {
+  if (c.position_kind != PositionKind::kRelative) return 0;
+  const bool tied = IsFeedback(c) && c.position_bias == PositionBias::kTied;
+  return c.layers * (rows * (c.d_model + (tied ? 0 : c.heads)) + c.d_model);
+}
+
+// A feedback query never sees itself, the others do.
+int64_t Distances(const ModelConfig& c, int64_t seen) {
+  return IsFeedback(c) ? seen : seen + 1;
+}
+
+// Floats that a token adds to the state, or that a fixed state has.
+int64_t AppendedFloats(const ModelConfig& c) {
+  return 2 * c.d_model * (IsShared(c) ? 1 : c.layers);
+}
+int64_t FixedFloats(const ModelConfig& c) {
+  const int64_t features = 2 * c.nu * c.head_width();
+  const int64_t z = c.normalise == Normalise::kZ ? c.heads * features : 0;
+  return c.layers * (c.d_model * features + z);
+}
+
+// State floats that one step moves.
+int64_t MovedFloats(const ModelConfig& c, int64_t seen) {
+  if (c.architecture == "fast_weights") return 2 * FixedFloats(c);
+  return 2 * c.d_model * c.layers * seen + AppendedFloats(c);
+}
+
+// The row of the embedding, and of absolute positions.
+int64_t InputFloats(const ModelConfig& c) {
+  return c.d_model * (c.position_kind == PositionKind::kLearned ? 2 : 1);
+}
+
+}  // namespace
+
+Work StepWork(const ModelConfig& c, int64_t context) {
+  const int64_t seen = Seen(c, context);
+  const int64_t matrices = BodyMatrices(c) + HeadMatrix(c);
+  return {.weight_bytes = kFloat * (matrices + Vectors(c) + c.vocab +
+                                    PositionRows(c, Distances(c, seen))),
+          .state_bytes = kFloat * (MovedFloats(c, seen) + InputFloats(c)),
+          .multiplied = matrices};
+}
+
+Work PromptWork(const ModelConfig& c, int64_t tokens) {
+  const int64_t head = HeadMatrix(c) + c.vocab;
+  Work work{.multiplied = tokens * BodyMatrices(c) + HeadMatrix(c)};
+  if (IsFeedback(c)) {
+    for (int64_t t = 0; t < tokens; ++t) {
+      const Work step = StepWork(c, t);
+      work.weight_bytes += step.weight_bytes - kFloat * head;
+      work.state_bytes += step.state_bytes;
+    }
+    work.weight_bytes += kFloat * head;
+    return work;
+  }
+  const int64_t distances = Seen(c, tokens - 1) + 1;
+  const bool fixed = c.architecture == "fast_weights";
+  const int64_t kept = c.architecture == "transformer_xl" ? Seen(c, tokens) : tokens;
+  work.weight_bytes =
+      kFloat * (BodyMatrices(c) + head + Vectors(c) + PositionRows(c, distances));
+  work.state_bytes = kFloat * ((fixed ? FixedFloats(c) : kept * AppendedFloats(c)) +
+                               tokens * InputFloats(c));
+  return work;
+}
+
+double Floor::seconds() const { return std::max(bytes_seconds, flop_seconds); }
+
+Floor FloorOf(const Work& work, int64_t batch, const Ceiling& ceiling) {
+  const double flops = 2.0 * static_cast<double>(work.multiplied) * batch;
+  return {.bytes_seconds = WorkingSet(work, batch) / ceiling.bytes_per_second,
+          .flop_seconds = flops / ceiling.flops_per_second};
+}
+
+int64_t WorkingSet(const Work& work, int64_t batch) {
+  return work.weight_bytes + batch * work.state_bytes;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The least time that a step or a prompt can take on a machine: what must be moved,
+// over the measured bandwidth, or what must be multiplied, over the measured arithmetic
+// rate.
+//   t_bytes = (W + B S) / bandwidth    t_flop = 2 P B / rate    floor = the larger
+// Synchronisation of cores is left out, so is the arithmetic of attention and of the
+// delta rule; nothing can be faster, apart from what a nearer cache keeps between
+// calls.
+#pragma once
+
+#include <cstdint>
+
+#include "model/config.h"
+
+namespace mnemon {
+
+// Of one architecture, float32.
+struct Work {
+  int64_t weight_bytes = 0;  // W: read once per call, for all sessions together
+  int64_t state_bytes = 0;   // S: read and written per session and call
+  int64_t multiplied = 0;  // P: weights multiplied with an input, per session and call
+
+  bool operator==(const Work&) const = default;
+};
+
+// One token of each session, `context` tokens after its start. n = stored positions
+// that a query sees (transformer_xl: at most M); D, L, M, K as everywhere:
+//   causal, transformer_xl, feedback   2 L D n read, 2 L D appended
+//   feedback, shared projection        2 D n read L times, 2 D appended
+//   fast_weights                       L D (2 nu K) read and written
+// Weights: all matrices and vectors that one token meets, n rows of relative positions
+// per layer where there are any, one row of the embedding per session.
+Work StepWork(const ModelConfig& config, int64_t context);
+
+// A prompt of `tokens` fed to each fresh session, logits for the last token. Where a
+// prompt can be fed as a whole, weights are read once and a state is written once. The
+// feedback forms go token by token: the sum of their steps, the output head once.
+Work PromptWork(const ModelConfig& config, int64_t tokens);
+
+// What all cores in use reach together.
+struct Ceiling {
+  double bytes_per_second = 0;
+  double flops_per_second = 0;
+};
+
+struct Floor {
+  double bytes_seconds = 0;
+  double flop_seconds = 0;
+  double seconds() const;
+};
+
+// REQUIRES: positive rates.
+Floor FloorOf(const Work& work, int64_t batch, const Ceiling& ceiling);
+
+// W + B S: the buffer to measure the bandwidth on.
+int64_t WorkingSet(const Work& work, int64_t batch);
+
+}  // namespace mnemon

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""CTranslate2, causal only: the same weights in its own model format, float32.
+
+It decodes a whole continuation in one call. A sample is the difference of a long and a
+short one after the same prompt, over the tokens in between.
+"""
+
+import pathlib
+import time
+
+from . import Missing
+
+TOKENS = 33  # of the long continuation; the short one has 1
+
+
+def _linear(spec, weight, bias):
+    spec.weight = weight.numpy()
+    if bias is not None:
+        spec.bias = bias.numpy()
+
+
+def _convert(checkpoint, directory):
+    import torch
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    c = checkpoint.config
+    weights = checkpoint.weights
+    activation = (common_spec.Activation.GELU if c["activation"] == "gelu"
+                  else common_spec.Activation.RELU)
+    model = transformer_spec.TransformerDecoderModelSpec.from_config(
+        c["layers"], c["heads"], pre_norm=True, activation=activation)
+    decoder = model.decoder
+    decoder.scale_embeddings = c["embed_scale"]
+    decoder.embeddings.weight = weights["embed.weight"].numpy()
+    decoder.position_encodings.encodings = weights["positions.weight"].numpy()
+
+    def norm(spec, name):
+        spec.gamma = weights[f"{name}.weight"].numpy()
+        spec.beta = weights[f"{name}.bias"].numpy()
+
+    norm(decoder.layer_norm, "norm")
+    _linear(decoder.projection, checkpoint.head_weight, weights.get("head.bias"))
+    for i, layer in enumerate(decoder.layer):
+        attention = layer.self_attention
+        norm(attention.layer_norm, f"layers.{i}.attn.norm")
+        parts = [f"layers.{i}.attn.{p}" for p in ("query", "key", "value")]
+        _linear(attention.linear[0],
+                torch.cat([weights[f"{p}.weight"] for p in parts]),
+                torch.cat([weights[f"{p}.bias"] for p in parts]))
+        _linear(attention.linear[1], checkpoint.layer(i, "attn.output.weight"),
+                checkpoint.layer(i, "attn.output.bias"))
+        norm(layer.ffn.layer_norm, f"layers.{i}.ff.norm")
+        for place, part in ((layer.ffn.linear_0, "in"), (layer.ffn.linear_1, "out")):
+            _linear(place, checkpoint.layer(i, f"ff.{part}.weight"),
+                    checkpoint.layer(i, f"ff.{part}.bias"))
+    model.register_vocabulary([str(i) for i in range(c["vocab"])])
+    model.config.bos_token = model.config.eos_token = model.config.unk_token = "0"
+    model.validate()
+    model.optimize(quantization=None)
+    directory.mkdir()
+    model.save(str(directory))
+
+
+class CTranslate2:
+    def __init__(self, checkpoint, prompt, threads):
+        if checkpoint.config["architecture"] != "causal":
+            raise Missing("runs plain causal models only")
+        if checkpoint.config["position_kind"] != "learned":
+            raise Missing("converted for learned positions only: sizes XS, S, M, G")
+        try:
+            import ctranslate2
+        except ImportError as error:
+            raise Missing(f"cannot import: {error}") from error
+        self.name = f"CTranslate2 {ctranslate2.__version__} fp32"
+        directory = pathlib.Path(checkpoint.directory) / "ctranslate2"
+        if not directory.exists():
+            _convert(checkpoint, directory)
+        self.generator = ctranslate2.Generator(
+            str(directory), device="cpu", compute_type="float32", inter_threads=1,
+            intra_threads=threads)
+        self.prompt = [str(token) for token in prompt]
+
+    def logits(self, tokens):
+        import numpy
+
+        output = self.generator.forward_batch([[str(token) for token in tokens]])
+        return numpy.array(output)[0, -1]
+
+    def _seconds(self, count):
+        begin = time.perf_counter()
+        self.generator.generate_batch(
+            [self.prompt], min_length=count, max_length=count, sampling_topk=1,
+            include_prompt_in_result=False)
+        return time.perf_counter() - begin
+
+    def round(self, seconds):
+        samples = []
+        start = time.perf_counter()
+        while not samples or time.perf_counter() - start < seconds:
+            samples.append((self._seconds(TOKENS) - self._seconds(1)) / (TOKENS - 1))
+        return samples
+
+
+def make(checkpoint, prompt, threads):
+    return CTranslate2(checkpoint, prompt, threads)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""mnemon itself, through its own programs."""
+
+import json
+import pathlib
+import subprocess
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip() or f"{command[0]} failed")
+    return done.stdout
+
+
+class Mnemon:
+    def __init__(self, binaries, architecture, size, context, threads, directory):
+        self.binaries = pathlib.Path(binaries)
+        self.model = ("--arch", architecture, "--size", size)
+        self.step = ("--context", context, "--threads", threads)
+        self.directory = pathlib.Path(directory)
+        self.name = "mnemon"
+        self.floors = []  # seconds, one per round
+        self.steady = True
+        run(self.binaries / "mnemon-bench", "checkpoint", *self.model, "--out", self.directory)
+
+    def logits(self, tokens):
+        import torch
+        from safetensors.torch import load_file, save_file
+
+        given, written = self.directory.parent / "tokens", self.directory.parent / "logits"
+        save_file({"tokens": torch.tensor([tokens])}, given)
+        run(self.binaries / "mnemon-train", "score", "--checkpoint", self.directory,
+            "--tokens", given, "--out", written, "--form", "step")
+        return load_file(written)["logits"][0, -1].numpy()
+
+    def round(self, seconds):
+        document = json.loads(run(self.binaries / "mnemon-bench", "step", *self.model,
+                                  *self.step, "--seconds", seconds, "--json"))
+        result = document["results"][0]
+        decoder = "/".join(result["decoder"].split("/")[:2])
+        self.name = f"mnemon, decoder {decoder}"
+        self.floors.append(result["floor_us"]["floor"] / 1e6)
+        self.steady = self.steady and result["steady"]
+        step = result["step_us"]
+        return [step[key] / 1e6 for key in ("q25", "median", "q75")]

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// What this machine reaches now: streaming reads and fused multiply-adds, by all cores
+// in use together. The best of many short passes, so a neighbour on the machine costs
+// time and not accuracy; where it takes all passes, figures from before and after a
+// measurement differ.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace mnemon {
+
+// Bytes per second of `threads` threads that read disjoint parts of one buffer of
+// `bytes` again and again. Takes about `budget` and at least two passes, beside the
+// time to fill the buffer; throws std::bad_alloc. REQUIRES: threads >= 1.
+double ProbeRead(int64_t bytes, int threads, std::chrono::duration<double> budget);
+
+// float32 operations per second, a multiply-add counted as two.
+double ProbeFma(int threads, std::chrono::duration<double> budget);
+
+// Far beyond any cache: what "from memory" means here.
+inline constexpr int64_t kMemoryBytes = int64_t{512} << 20;
+
+}  // namespace mnemon

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// How repeated measurements of one thing are told.
+#pragma once
+
+#include <vector>
+
+namespace mnemon {
+
+struct Spread {
+  double least = 0;
+  double lower = 0;  // first quartile
+  double median = 0;
+  double upper = 0;  // third quartile
+  double p99 = 0;
+};
+
+// Between two samples linearly. All 0 without samples.
+Spread SpreadOf(std::vector<double> samples);
+
+}  // namespace mnemon

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Between the client's plain values and the messages of the API.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "client/client.h"
+#include "mnemon/v1/generation.pb.h"
+
+namespace mnemon::client {
+
+// People write "a", resources are called "sessions/a" and "models/a"; empty stays
+// empty.
+std::string SessionResource(const std::string& id);
+std::string ModelResource(const std::string& name);
+// "a" of "sessions/a" or of "a".
+std::string LastPart(const std::string& resource);
+
+v1::GenerateRequest ToMessage(const GenerateOptions& options);
+// Calls `send` with the messages of a Score call, as long as it returns true. Text is
+// parted between characters.
+void ForEachScoreMessage(const ScoreOptions& options,
+                         const std::function<bool(const v1::ScoreRequest&)>& send);
+v1::PredictRequest ToMessage(const PredictOptions& options);
+PredictResult FromMessage(const v1::PredictResponse& message);
+ScoreResult FromMessage(const v1::ScoreResponse::Summary& message);
+GenerateChunk FromMessage(const v1::GenerateResponse& message);
+TokenLogprobs FromMessage(const v1::TokenLogprobs& message);
+// Puts the facts of one message into `result`; true when it was the last one.
+bool TakeFacts(const v1::GenerateResponse& message, GenerateResult& result);
+
+}  // namespace mnemon::client

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace mnemon::client {
+
+// All of a file, "-" = standard input. INVALID_ARGUMENT above `max_bytes`.
+absl::StatusOr<std::string> ReadText(const std::string& path, size_t max_bytes);
+
+}  // namespace mnemon::client

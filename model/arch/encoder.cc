@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+// The encoder of "Attention Is All You Need" (Vaswani et al., 2017), sections 3.1 to
+// 3.5, with norms before the sub-layers, and a head that classifies every position:
+//   x = drop(E[token] + PE)
+//   x += drop(MHA(LN1(x)));  x += drop(FFN(LN2(x)))
+//   logits = LN_V(W_b drop(act(LN(W_a x + b_a))) + b_b)
+// No biases in the attention, no norm on the stack; LN_V with norm_logits.
+#include "model/arch/encoder.h"
+
+#include <limits>
+
+#include <ATen/TensorOperators.h>
+
+#include "base/status_macros.h"
+#include "model/arch/field_check.h"
+#include "model/layers/attention.h"
+#include "model/layers/feed_forward.h"
+#include "model/layers/frame.h"
+#include "model/layers/multi_head.h"
+#include "model/layers/positions.h"
+#include "model/model.h"
+#include "model/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+struct Layer {
+  Affine norm;  // [D]
+  MultiHead attention;
+  FeedForward feed_forward;
+};
+
+struct Weights {
+  Frame frame;  // its norm stands behind head_in
+  std::vector<Layer> layers;
+  Affine head_in;      // W_a [D, D]
+  Affine logits_norm;  // [V]; undefined without norm_logits
+};
+
+Weights MakeWeights(const ModelConfig& c) {
+  Weights weights{.frame = MakeFrame(c),
+                  .layers = std::vector<Layer>(c.layers),
+                  .head_in = MakeLinear(c.d_model, c.d_model, HasBias::kYes),
+                  .logits_norm = {}};
+  for (Layer& layer : weights.layers) {
+    layer = {.norm = MakeNorm(c.d_model),
+             .attention = MakeMultiHead(c.d_model, c.heads),
+             .feed_forward = MakeFeedForward(c)};
+  }
+  if (c.norm_logits) weights.logits_norm = MakeNorm(c.vocab);
+  return weights;
+}
+
+class Encoder final : public Model {
+ public:
+  explicit Encoder(const ModelConfig& config)
+      : config_(config), weights_(MakeWeights(config)) {}
+
+  const ModelConfig& config() const override { return config_; }
+  const StateSpec& carry_spec() const override { return no_state_; }
+
+  absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
+                                        const ForwardOptions& options) const override {
+    MNEMON_RETURN_IF_ERROR(CheckEncode(config_, tokens, carry));
+    const Dropout drop(config_.dropout, options.dropout);
+    at::Tensor x = drop(EmbedAt(tokens, weights_.frame, config_, 0));
+    MNEMON_ASSIGN_OR_RETURN(const ScoreMask mask, MaskFor(x, options.mask));
+    ForwardResult result;
+    for (const Layer& layer : weights_.layers) {
+      const at::Tensor z = LayerNorm(x, layer.norm);
+      const MultiHeadResult attended =
+          AttendMultiHead(z, z, z, layer.attention, mask, drop);
+      if (options.maps == AttentionMaps::kUsed) {
+        result.maps.push_back(attended.weights);
+      } else if (options.maps == AttentionMaps::kNotebook) {
+        result.maps.push_back(MultiHeadWeights(x, x, layer.attention, mask));
+      }
+      x = x + drop(attended.output);
+      x = AddFeedForward(x, layer.feed_forward, drop);
+    }
+    result.logits = Head(x, drop);
+    return result;
+  }
+
+  void Visit(const TensorVisitor& visit) override {
+    VisitEmbedding(visit, weights_.frame);
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      Layer& layer = weights_.layers[i];
+      const auto index = static_cast<int64_t>(i);
+      VisitAffine(visit, names::Layer(index, names::kAttnNorm), layer.norm);
+      VisitMultiHead(visit, index, layer.attention);
+      VisitFeedForward(visit, index, layer.feed_forward);
+    }
+    VisitAffine(visit, names::kHeadIn, weights_.head_in);
+    VisitHead(visit, weights_.frame);
+    VisitAffine(visit, names::kLogitsNorm, weights_.logits_norm);
+  }
+
+ private:
+  // For scores of x [B, T, D]; `given` is ForwardOptions::mask.
+  absl::StatusOr<ScoreMask> MaskFor(const at::Tensor& x,
+                                    const at::Tensor& given) const {
+    const int64_t batch = x.size(0), time = x.size(1);
+    ScoreMask mask;
+    if (given.defined()) {
+      MNEMON_ASSIGN_OR_RETURN(
+          mask,
+          MakeScoreMask(
+              given,
+              {.batch = batch, .heads = config_.heads, .queries = time, .keys = time},
+              x.scalar_type()));
+    } else if (config_.mask == Mask::kCausal) {
+      mask.bias =
+          CausalMask(time, time, std::numeric_limits<int64_t>::max(), x.options());
+    }
+    if (config_.position_kind == PositionKind::kAlibi) {
+      mask.bias =
+          MaskedAlibiBias(config_.heads, batch, time, time, mask.bias, x.options());
+    }
+    return mask;
+  }
+
+  at::Tensor Head(const at::Tensor& x, const Dropout& drop) const {
+    const at::Tensor hidden =
+        Activate(LayerNorm(Linear(x, weights_.head_in), weights_.frame.norm),
+                 config_.activation);
+    const at::Tensor logits = Linear(drop(hidden), weights_.frame.head);
+    return config_.norm_logits ? LayerNorm(logits, weights_.logits_norm) : logits;
+  }
+
+  const ModelConfig config_;
+  const StateSpec no_state_;
+  Weights weights_;
+};
+
+}  // namespace
+
+absl::Status ValidateEncoder(const ModelConfig& config) {
+  FieldCheck check(config, {"positions", "position_kind", "embed_scale", "activation",
+                            "gated", "mask", "norm_logits"});
+  check.Require(config.position_kind != PositionKind::kRelative, "position_kind",
+                "none, sinusoidal, learned or alibi");
+  return check.status();
+}
+
+std::unique_ptr<Model> MakeEncoder(const ModelConfig& config) {
+  return std::make_unique<Encoder>(config);
+}
+
+std::vector<ModelConfig> EncoderVariants() {
+  const auto variant = [](PositionKind kind, Mask mask, bool norm_logits) {
+    return ModelConfig{.architecture = "encoder",
+                       .d_model = 12,
+                       .heads = 3,
+                       .layers = 2,
+                       .d_ff = 16,
+                       .vocab = 7,
+                       .positions = 13,
+                       .position_kind = kind,
+                       .mask = mask,
+                       .norm_logits = norm_logits,
+                       .dropout = 0.2};
+  };
+  ModelConfig gated = variant(PositionKind::kSinusoidal, Mask::kCausal, false);
+  gated.gated = gated.embed_scale = true;
+  gated.activation = Activation::kGelu;
+  return {variant(PositionKind::kSinusoidal, Mask::kNone, true),
+          variant(PositionKind::kNone, Mask::kNone, false),
+          variant(PositionKind::kLearned, Mask::kCausal, true),
+          variant(PositionKind::kAlibi, Mask::kNone, true),
+          variant(PositionKind::kAlibi, Mask::kCausal, false),
+          gated};
+}
+
+}  // namespace mnemon

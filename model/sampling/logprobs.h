@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// How likely tokens are under the unmodified distribution of the model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/sampling/sampler.h"
+
+namespace mnemon {
+
+struct TokenCandidate {
+  int32_t token = 0;
+  float logprob = 0;  // natural logarithm; -infinity where the model forbids it
+
+  bool operator==(const TokenCandidate&) const = default;
+};
+
+struct TokenLogprobs {
+  int32_t token = 0;
+  float logprob = 0;
+  std::vector<TokenCandidate> candidates;
+
+  bool operator==(const TokenLogprobs&) const = default;
+};
+
+// Which candidates are reported beside the token itself.
+struct CandidateChoice {
+  int32_t most_likely = 0;   // so many, smaller ids first among equals; above V: all
+  std::vector<int32_t> ids;  // and these, in their order
+};
+
+// log softmax(logits) at `token` and at the candidates, the most likely ones first.
+// Arithmetic in double. INTERNAL, NON_FINITE_LOGITS, as in Sample. REQUIRES: all ids
+// are below V.
+absl::StatusOr<TokenLogprobs> JudgeToken(std::span<const float> logits, int32_t token,
+                                         const CandidateChoice& choice,
+                                         SamplerScratch& scratch);
+
+}  // namespace mnemon

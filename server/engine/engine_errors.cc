@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/engine_errors.h"
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/quote.h"
+#include "base/strings.h"
+
+namespace mnemon::engine_errors {
+namespace {
+
+constexpr std::chrono::milliseconds kRetry{1000};
+
+}  // namespace
+
+absl::Status NotFound(const std::string& id) {
+  return MakeError(absl::StatusCode::kNotFound,
+                   StrCat("session ", Quoted(id), " not found"),
+                   {.reason = "SESSION_NOT_FOUND"});
+}
+
+absl::Status Draining() {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   "the server is shutting down and takes no more work",
+                   {.reason = "DRAINING", .retry_after = kRetry});
+}
+
+absl::Status SessionLimit(int32_t sessions) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   StrCat("all ", sessions, " sessions of the model are in use"),
+                   {.reason = "SESSION_LIMIT", .retry_after = kRetry});
+}
+
+absl::Status OutOfMemory() {
+  return MakeError(absl::StatusCode::kResourceExhausted, "out of memory",
+                   {.reason = "OUT_OF_MEMORY", .retry_after = kRetry});
+}
+
+absl::Status SessionExpired(const std::string& session) {
+  return MakeError(absl::StatusCode::kNotFound,
+                   StrCat("session ", Quoted(session), " has expired"),
+                   {.reason = "SESSION_EXPIRED"});
+}
+
+absl::Status SessionExists(const std::string& session) {
+  return MakeError(absl::StatusCode::kAlreadyExists,
+                   StrCat("session ", Quoted(session), " exists"),
+                   {.reason = "SESSION_EXISTS"});
+}
+
+absl::Status RequestIdReused(const std::string& session) {
+  return MakeError(
+      absl::StatusCode::kAlreadyExists,
+      StrCat("request_id has made session ", Quoted(session), " from another request"),
+      {.reason = "REQUEST_ID_REUSED", .field = "request_id"});
+}
+
+absl::Status RequestRepeated(const std::string& session) {
+  return MakeError(absl::StatusCode::kAlreadyExists,
+                   StrCat("session ", Quoted(session), " has taken this request_id"),
+                   {.reason = "REQUEST_REPEATED", .field = "request_id"});
+}
+
+absl::Status SessionBusy(const std::string& session) {
+  return MakeError(absl::StatusCode::kAborted,
+                   StrCat("another call runs on session ", Quoted(session)),
+                   {.reason = "SESSION_BUSY", .retry_after = kRetry});
+}
+
+absl::Status WrongKind(const std::string& model, const std::string& does) {
+  return MakeError(absl::StatusCode::kUnimplemented,
+                   StrCat("model ", Quoted(model), " ", does),
+                   {.reason = "MODEL_KIND", .field = "model"});
+}
+
+absl::Status QueueFull(int64_t queued) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   StrCat(queued, " calls are waiting, no more are taken"),
+                   {.reason = "QUEUE_FULL", .retry_after = kRetry});
+}
+
+absl::Status ContextLimit(int64_t tokens, int64_t prompt, int64_t context) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   StrCat("a history of ", tokens, " tokens and a prompt of ", prompt,
+                          " exceed the context of ", context),
+                   {.reason = "CONTEXT_LIMIT", .field = "prompt"});
+}
+
+}  // namespace mnemon::engine_errors

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// A disk that fails while a file is read.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace {
+
+// Bytes that this thread can still read before the disk fails; negative: it does not.
+thread_local int64_t readable = -1;
+
+}  // namespace
+
+// The program's own read(), for everything that is linked into it.
+extern "C" ssize_t read(int fd, void* buffer, size_t count) {
+  if (readable == 0) {
+    errno = EIO;
+    return -1;
+  }
+  if (readable > 0) count = std::min<size_t>(count, static_cast<size_t>(readable));
+  const ssize_t n = ::syscall(SYS_read, fd, buffer, count);
+  if (readable > 0 && n > 0) readable -= n;
+  return n;
+}
+
+namespace mnemon {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(ReadFault, AFailingDiskIsDataLossAndNamesTheFile) {
+  const std::string path = testing::TempDir() + "/read_fault";
+  std::ofstream(path) << std::string(4096, 'x');
+  for (const int64_t before : {0, 1, 4095}) {
+    readable = before;
+    const absl::Status status = ReadFile(path, 1 << 20).status();
+    readable = -1;
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("cannot read"), HasSubstr("read_fault")));
+  }
+  EXPECT_EQ(ReadFile(path, 1 << 20)->size(), 4096u);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+// mnemon-bench as a user runs it: short, on the smallest size.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/io/checkpoint.h"
+#include "nlohmann/json.hpp"
+#include "tests/fakes/child_process.h"
+#include "tests/model/io/temporary_directory.h"
+
+namespace mnemon {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct Ran {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+class BenchBinaryTest : public testing::Test {
+ protected:
+  Ran Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), MNEMON_BENCH_BINARY);
+    ChildProcess child(tmp_.path(), arguments);
+    const int code = child.Wait(std::chrono::seconds(120)).value_or(-1);
+    return {code, child.out(), child.err()};
+  }
+
+  // The document of a run that must succeed.
+  json Measure(std::vector<std::string> arguments) {
+    for (const char* more : {"--json", "--threads", "1"}) arguments.push_back(more);
+    const Ran ran = Run(arguments);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return json::parse(ran.out, nullptr, /*allow_exceptions=*/false);
+  }
+
+  TemporaryDirectory tmp_;
+};
+
+// What every measurement says about the machine.
+void ExpectCeilings(const json& document) {
+  EXPECT_EQ(document["threads"], 1);
+  for (const char* when : {"before", "after"}) {
+    EXPECT_GT(document["fma_gflops"][when], 0);
+    EXPECT_GT(document["memory_gbytes"][when], 0);
+    for (const json& result : document["results"]) {
+      EXPECT_GT(result["read_gbytes"][when], 0);
+    }
+  }
+}
+
+TEST_F(BenchBinaryTest, StepOfEveryArchitecture) {
+  const json document = Measure(
+      {"step", "--arch", "feedback,feedback_shared,fast_weights,transformer_xl,causal",
+       "--size", "XS", "--context", "20", "--batch", "2", "--seconds", "0.05"});
+  ASSERT_EQ(document["results"].size(), 5u);
+  EXPECT_EQ(document["command"], "step");
+  ExpectCeilings(document);
+  EXPECT_EQ(document["results"][1]["architecture"], "feedback_shared");
+  EXPECT_EQ(document["results"][4]["weight_bytes"], 4 * 809856);
+  for (const json& result : document["results"]) {
+    EXPECT_EQ(result["batch"], 2);
+    EXPECT_EQ(result["context"], 20);
+    EXPECT_EQ(result["precision"], "fp32");
+    EXPECT_GE(result["steps"], 1);
+    const json& step = result["step_us"];
+    EXPECT_GT(step["min"], 0);
+    EXPECT_LE(step["min"], step["q25"]);
+    EXPECT_LE(step["q25"], step["median"]);
+    EXPECT_LE(step["median"], step["q75"]);
+    EXPECT_LE(step["q75"], step["p99"]);
+    EXPECT_NEAR(result["tokens_per_second"].get<double>(),
+                2e6 / step["median"].get<double>(), 1e-3);
+    EXPECT_NEAR(
+        result["floor_share"].get<double>(),
+        result["floor_us"]["floor"].get<double>() / step["median"].get<double>(), 1e-9);
+    EXPECT_GT(result["floor_share"], 0);
+    EXPECT_LT(result["floor_share"], 1);
+    EXPECT_TRUE(result["allocations_per_step"].is_number());
+  }
+}
+
+TEST_F(BenchBinaryTest, Prefill) {
+  const json document = Measure({"prefill", "--arch", "transformer_xl", "--size", "XS",
+                                 "--context", "20", "--seconds", "0.1"});
+  ASSERT_EQ(document["results"].size(), 1u);
+  ExpectCeilings(document);
+  const json& result = document["results"][0];
+  EXPECT_GE(result["prompts"], 1);
+  EXPECT_NEAR(result["tokens_per_second"].get<double>(),
+              20e3 / result["prompt_ms"]["median"].get<double>(), 1e-3);
+  EXPECT_GT(result["floor_share"], 0);
+  EXPECT_LT(result["floor_share"], 1);
+}
+
+TEST_F(BenchBinaryTest, Engine) {
+  const json document =
+      Measure({"engine", "--arch", "fast_weights,causal", "--size", "XS", "--batch",
+               "3", "--context", "6", "--tokens", "5", "--seconds", "3"});
+  ASSERT_EQ(document["results"].size(), 2u);
+  ExpectCeilings(document);
+  for (const json& result : document["results"]) {
+    EXPECT_GE(result["rounds"], 1);
+    EXPECT_GT(result["tokens_per_second"]["median"], 0);
+    EXPECT_GT(result["first_token_ms"]["median"], 0);
+    EXPECT_LE(result["first_token_ms"]["median"], result["first_token_ms"]["p99"]);
+    EXPECT_LE(result["inter_token_us"]["median"], result["inter_token_us"]["p99"]);
+    EXPECT_GT(result["floor_share"], 0);
+    EXPECT_LT(result["floor_share"], 1);
+  }
+}
+
+TEST_F(BenchBinaryTest, ATableForPeople) {
+  const Ran ran = Run({"step", "--arch", "causal", "--size", "XS", "--context", "4",
+                       "--seconds", "0.01", "--threads", "1"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("architecture  size  batch"));
+  EXPECT_THAT(ran.out, HasSubstr("causal          XS"));
+  EXPECT_THAT(ran.out, HasSubstr("fma_gflops.before "));
+}
+
+TEST_F(BenchBinaryTest, Checkpoint) {
+  const std::string out = tmp_.Path("checkpoint");
+  const Ran ran =
+      Run({"checkpoint", "--arch", "feedback_shared", "--size", "XS", "--out", out});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto files = ReadCheckpoint(out);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->config.architecture, "feedback");
+  EXPECT_EQ(files->config.projection, Projection::kShared);
+  EXPECT_FALSE(files->tokenizer_json.has_value());
+}
+
+TEST_F(BenchBinaryTest, UsageErrorsNameTheFlag) {
+  const std::vector<std::string> good = {"step", "--arch", "causal", "--size", "XS"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), good.begin(), good.end());
+    return Run(more);
+  };
+  const std::pair<Ran, const char*> cases[] = {
+      {Run({"step", "--arch", "lstm", "--size", "XS"}), "--arch"},
+      {Run({"step", "--arch", "causal"}), "--size"},
+      {Run({"engine", "--arch", "causal", "--size", "XXL"}), "--size"},
+      {with({"--batch", "0"}), "--batch"},
+      {with({"--seconds", "nan"}), "--seconds"},
+      {with({"--precision", "fp8"}), "--precision"},
+      {with({"--tokens", "3"}), "--tokens"}};
+  for (const auto& [ran, flag] : cases) {
+    EXPECT_EQ(ran.code, 2) << flag;
+    EXPECT_THAT(ran.err, HasSubstr(flag));
+    EXPECT_EQ(ran.out, "") << flag;
+  }
+}
+
+TEST_F(BenchBinaryTest, FailuresAreExitCodeOne) {
+  const Ran context = Run({"step", "--arch", "causal", "--size", "XS", "--context",
+                           "4096", "--seconds", "0.01"});
+  EXPECT_EQ(context.code, 1);
+  EXPECT_THAT(context.err, HasSubstr("4096"));
+  const Ran late = Run({"prefill", "--arch", "feedback", "--size", "S", "--context",
+                        "4000", "--seconds", "0.01"});
+  EXPECT_EQ(late.code, 1);
+  EXPECT_THAT(late.err, HasSubstr("--seconds"));
+}
+
+TEST_F(BenchBinaryTest, HelpAndVersion) {
+  for (const char* command : {"step", "prefill", "engine", "checkpoint"}) {
+    const Ran help = Run({command, "--help"});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_LT(help.out.find("Examples:\n  mnemon-bench "), help.out.find("--arch"))
+        << help.out;
+  }
+  const Ran version = Run({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out, HasSubstr("mnemon-bench 0.1.0"));
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// Numbers computed by hand from the sizes; D 128, L 4, H 4, K 32, F 512, V 128 for XS.
+#include "bench/floor.h"
+
+#include "bench/model_size.h"
+#include "gtest/gtest.h"
+#include "model/io/tensors.h"
+#include "model/model.h"
+#include "model/registry.h"
+#include "model/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+ModelConfig Xs(std::string_view architecture) {
+  return SizedConfig(architecture, "XS").value();
+}
+
+TEST(StepWork, Causal) {
+  // 4 (4 128^2 + 2 128 512) + 128^2 matrices; per layer 4 D biases, 4 D norms, F + D.
+  const Work work = StepWork(Xs("causal"), 128);
+  EXPECT_EQ(work.multiplied, 786432 + 16384);
+  EXPECT_EQ(work.weight_bytes, 4 * (802816 + 6912 + 128));
+  // 2 L D n + 2 L D, embedding and position.
+  EXPECT_EQ(work.state_bytes, 4 * (131072 + 1024 + 256));
+}
+
+TEST(StepWork, TransformerXl) {
+  const Work work = StepWork(Xs("transformer_xl"), 128);
+  EXPECT_EQ(work.multiplied, 802816);
+  // 129 distances: 4 layers of 129 rows of D keys and H biases, and a query bias.
+  EXPECT_EQ(work.weight_bytes, 4 * (802816 + 5888 + 128 + 68624));
+  EXPECT_EQ(work.state_bytes, 4 * (131072 + 1024 + 128));
+}
+
+TEST(StepWork, TransformerXlSeesItsMemoryOnly) {
+  const ModelConfig config = Xs("transformer_xl");
+  EXPECT_EQ(StepWork(config, 1000), StepWork(config, 256));
+  EXPECT_NE(StepWork(config, 255), StepWork(config, 256));
+}
+
+TEST(StepWork, Feedback) {
+  const Work work = StepWork(Xs("feedback"), 128);
+  EXPECT_EQ(work.multiplied, 802816);
+  // As transformer_xl, with L + 1 mixing weights and without distance 0.
+  EXPECT_EQ(work.weight_bytes, 4 * (802816 + 5893 + 128 + 68096));
+  EXPECT_EQ(work.state_bytes, 4 * (131072 + 1024 + 128));
+}
+
+TEST(StepWork, FeedbackShared) {
+  const Work work = StepWork(Xs("feedback_shared"), 128);
+  EXPECT_EQ(work.multiplied, 688128 + 16384);
+  EXPECT_EQ(work.weight_bytes, 4 * (704512 + 5381 + 128 + 68096));
+  // One pair of keys and values, read by each layer.
+  EXPECT_EQ(work.state_bytes, 4 * (131072 + 256 + 128));
+}
+
+TEST(StepWork, FastWeights) {
+  const Work work = StepWork(Xs("fast_weights"), 128);
+  EXPECT_EQ(work.multiplied, 788480 + 16384);
+  EXPECT_EQ(work.weight_bytes, 4 * (804864 + 4352 + 128));
+  // L D 2 K, read and written.
+  EXPECT_EQ(work.state_bytes, 4 * (2 * 32768 + 128));
+  EXPECT_EQ(StepWork(Xs("fast_weights"), 1), work);
+}
+
+TEST(StepWork, FastWeightsVariants) {
+  ModelConfig config = Xs("fast_weights");
+  const Work delta = StepWork(config, 1);
+  config.update_rule = UpdateRule::kSum;
+  EXPECT_EQ(delta.multiplied - StepWork(config, 1).multiplied, 4 * 4 * 128);
+  config.nu = 3;
+  config.normalise = Normalise::kZ;
+  // W [H, K, 6 K] and z [H, 6 K] per layer.
+  EXPECT_EQ(StepWork(config, 1).state_bytes,
+            4 * (2 * 4 * (4 * 32 * 192 + 4 * 192) + 128));
+}
+
+// What a step reads of the tensors that the model really has.
+int64_t FloatsRead(Model& model, int64_t distances) {
+  int64_t floats = 0;
+  for (const TensorView& view : ViewWeights(model)) {
+    int64_t count = 1;
+    for (const int64_t size : view.shape) count *= size;
+    const auto is = [&](const char* part) {
+      return view.name.find(part) != view.name.npos;
+    };
+    if (is("embed.weight") || is("positions.weight")) continue;
+    if (is(names::kAttnNorm) && model.config().architecture == "fast_weights") continue;
+    if (is(names::kRelativeKey) || is(names::kRelativeBias)) {
+      count = count / view.shape[0] * distances;
+    }
+    floats += count;
+  }
+  return floats;
+}
+
+TEST(StepWork, AgreesWithTheTensorsOfEachArchitecture) {
+  for (const std::string_view architecture : BenchArchitectures()) {
+    for (const std::string_view size : {"XS", "SEED"}) {
+      const ModelConfig config = SizedConfig(architecture, size).value();
+      const std::unique_ptr<Model> model = MakeModel(config).value();
+      const int64_t distances = architecture == "transformer_xl" ? 21 : 20;
+      EXPECT_EQ(StepWork(config, 20).weight_bytes, 4 * FloatsRead(*model, distances))
+          << architecture << " " << size;
+    }
+  }
+}
+
+TEST(PromptWork, OnePassWhereAPromptGoesAsAWhole) {
+  const Work causal = PromptWork(Xs("causal"), 100);
+  EXPECT_EQ(causal.multiplied, 100 * 786432 + 16384);
+  EXPECT_EQ(causal.weight_bytes, 4 * (802816 + 6912 + 128));
+  EXPECT_EQ(causal.state_bytes, 4 * (100 * 1024 + 100 * 256));
+  // The memory keeps 256 of 300 tokens.
+  const Work xl = PromptWork(Xs("transformer_xl"), 300);
+  EXPECT_EQ(xl.state_bytes, 4 * (256 * 1024 + 300 * 128));
+  EXPECT_EQ(xl.weight_bytes, StepWork(Xs("transformer_xl"), 256).weight_bytes);
+  const Work fast = PromptWork(Xs("fast_weights"), 100);
+  EXPECT_EQ(fast.state_bytes, 4 * (32768 + 100 * 128));
+}
+
+TEST(PromptWork, FeedbackGoesTokenByToken) {
+  const Work work = PromptWork(Xs("feedback"), 3);
+  EXPECT_EQ(work.multiplied, 3 * 786432 + 16384);
+  // 3 times matrices and vectors, 0 + 1 + 2 rows of positions per layer, head once.
+  EXPECT_EQ(work.weight_bytes,
+            4 * (3 * (786432 + 5893) + 4 * (3 * 132 + 3 * 128) + 16384 + 128));
+  EXPECT_EQ(work.state_bytes, 4 * (3 * (1024 + 128) + (0 + 1 + 2) * 1024));
+}
+
+TEST(PromptWork, OfOneTokenIsAStep) {
+  for (const std::string_view architecture : BenchArchitectures()) {
+    const ModelConfig config = Xs(architecture);
+    EXPECT_EQ(PromptWork(config, 1).weight_bytes, StepWork(config, 0).weight_bytes)
+        << architecture;
+    EXPECT_EQ(PromptWork(config, 1).multiplied, StepWork(config, 0).multiplied)
+        << architecture;
+  }
+}
+
+TEST(FloorOf, IsTheLargerOfBytesAndArithmetic) {
+  const Work work{.weight_bytes = 100, .state_bytes = 10, .multiplied = 1000};
+  EXPECT_EQ(WorkingSet(work, 4), 140);
+  const Floor slow_arithmetic =
+      FloorOf(work, 4, {.bytes_per_second = 70, .flops_per_second = 2000});
+  EXPECT_DOUBLE_EQ(slow_arithmetic.bytes_seconds, 2);
+  EXPECT_DOUBLE_EQ(slow_arithmetic.flop_seconds, 4);
+  EXPECT_DOUBLE_EQ(slow_arithmetic.seconds(), 4);
+  const Floor slow_memory =
+      FloorOf(work, 4, {.bytes_per_second = 7, .flops_per_second = 2000});
+  EXPECT_DOUBLE_EQ(slow_memory.seconds(), 20);
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: MIT
+"""The Python client against a running server.
+
+    python_client_test.py REPOSITORY mnemon-train mnemon-server STUBS
+
+trains a tiny model, serves it on a free port of loopback and runs every test on it.
+"""
+
+import asyncio
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+try:
+    import grpc  # noqa: F401
+except ImportError:
+    print("SKIPPED: this Python has no grpc; install the package python3-grpcio")
+    sys.exit(77)
+
+REPOSITORY, TRAIN, SERVER, STUBS = sys.argv[1:5]
+subprocess.run(
+    [sys.executable, f"{REPOSITORY}/client/python/generate_stubs.py", "--out", STUBS],
+    check=True,
+    timeout=60,
+)
+sys.path.insert(0, STUBS)
+import mnemon  # noqa: E402
+
+TEXT = "the quick brown fox jumps over the lazy dog.\n" * 400
+
+
+def setUpModule():
+    global folder, server, address
+    folder = tempfile.TemporaryDirectory(prefix="mnemon-python.")
+    root = pathlib.Path(folder.name)
+    (root / "text.txt").write_text(TEXT)
+    subprocess.run(
+        [TRAIN, "fit", "--config", f"{REPOSITORY}/train/configs/causal-small.toml"]
+        + ["--set", f"data.text={root}/text.txt", "--set", "train.steps=5"]
+        + ["--set", "model.layers=1", "--set", "model.d_model=16"]
+        + ["--set", "model.d_ff=32", "--out", f"{root}/run"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=60,
+    )
+    server = subprocess.Popen(
+        [SERVER, "--checkpoint", f"{root}/run/last", "--listen", "127.0.0.1:0"]
+        + ["--port-file", f"{root}/port", "--sessions", "2"],
+        stderr=subprocess.DEVNULL,
+    )
+    port = root / "port"
+    for _ in range(300):
+        if port.exists() and port.read_text().strip():
+            break
+        time.sleep(0.05)
+    address = f"127.0.0.1:{port.read_text().strip()}"
+
+
+def tearDownModule():
+    server.terminate()
+    code = server.wait(timeout=30)
+    folder.cleanup()
+    assert code == 0, f"the server ended with {code}"
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        self.client = mnemon.Client(address)
+        self.addCleanup(self.client.close)
+
+    def text(self, prompt, **options):
+        return "".join(c.text for c in self.client.generate(prompt, timeout=30, **options))
+
+    def test_streams_tokens_and_facts(self):
+        chunks = list(self.client.generate("the ", max_tokens=20, seed=7, timeout=30))
+        self.assertEqual(sum(len(c.tokens) for c in chunks), 20)
+        self.assertEqual(chunks[0].prompt.token_count, 4)
+        self.assertEqual(chunks[0].prompt.seed, 7)
+        self.assertEqual(chunks[-1].finish.generated_token_count, 20)
+
+    def test_text_and_token_prompts_agree(self):
+        ids = [sorted(set(TEXT)).index(c) for c in "the "]
+        options = {"max_tokens": 20, "temperature": 0}
+        self.assertEqual(self.text("the ", **options), self.text(ids, **options))
+
+    def test_a_session_continues(self):
+        self.client.create_session("anna")
+        self.addCleanup(self.client.delete_session, "anna")
+        options = {"temperature": 0, "max_tokens": 10}
+        whole = self.text("the ", **{**options, "max_tokens": 20})
+        first = self.text("the ", session="anna", **options)
+        self.assertEqual(first + self.text("", session="anna", **options), whole)
+        self.assertEqual(self.client.get_session("anna").token_count, 24)
+        names = [s.name for s in self.client.list_sessions()]
+        self.assertEqual(names, ["sessions/anna"])
+
+    def test_leaving_the_loop_cancels(self):
+        for chunk in self.client.generate("the ", max_tokens=1500, timeout=30):
+            break
+        for _ in range(200):
+            if not list(self.client.list_sessions()):
+                break
+            time.sleep(0.05)
+        self.assertEqual(len(self.text("the ", max_tokens=5)), 5)
+
+    def test_models_and_health(self):
+        (model,) = self.client.list_models()
+        self.assertEqual(model.architecture, "causal")
+        self.assertTrue(self.client.is_serving())
+        self.assertTrue(self.client.is_serving("mnemon.v1.Generation"))
+        with self.assertRaises(mnemon.NotFound):
+            self.client.is_serving("no.such.Service")
+
+    def test_field_violations_come_from_the_standard_details(self):
+        with self.assertRaises(mnemon.InvalidArgument) as caught:
+            self.text("the ", top_p=7)
+        (violation,) = caught.exception.field_violations
+        self.assertEqual(violation.field, "sampling.top_p")
+        self.assertIn("7", violation.description)
+        self.assertEqual(caught.exception.code, grpc.StatusCode.INVALID_ARGUMENT)
+
+    def test_retry_delays_come_from_the_standard_details(self):
+        for name in ("a", "b"):
+            self.client.create_session(name)
+            self.addCleanup(self.client.delete_session, name)
+        with self.assertRaises(mnemon.ResourceExhausted) as caught:
+            self.client.create_session("c")
+        self.assertGreater(caught.exception.retry_after.total_seconds(), 0)
+        self.assertTrue(caught.exception.reason)
+
+    def test_not_found_and_already_exists(self):
+        with self.assertRaises(mnemon.NotFound) as caught:
+            self.client.get_session("nobody")
+        self.assertEqual(caught.exception.reason, "SESSION_NOT_FOUND")
+        self.client.create_session("twice")
+        self.addCleanup(self.client.delete_session, "twice")
+        with self.assertRaises(mnemon.AlreadyExists):
+            self.client.create_session("twice")
+
+    def test_deadline_and_no_server(self):
+        with self.assertRaises(mnemon.DeadlineExceeded):
+            list(self.client.generate("the ", max_tokens=1500, timeout=0.05))
+        with mnemon.Client("127.0.0.1:1", timeout=5) as nobody:
+            with self.assertRaises(mnemon.Unavailable):
+                nobody.list_models()
+
+    def test_unknown_options_are_named(self):
+        with self.assertRaisesRegex(TypeError, "'temprature'"):
+            self.client.generate("the ", temprature=1)
+
+    def test_damaged_details_leave_the_error_usable(self):
+        from mnemon import errors
+
+        class Damaged(grpc.RpcError):
+            def code(self):
+                return grpc.StatusCode.INTERNAL
+
+            def details(self):
+                return "broken"
+
+            def trailing_metadata(self):
+                return (("grpc-status-details-bin", b"\xff\xff\xff"),)
+
+        error = errors.from_rpc_error(Damaged())
+        self.assertIsInstance(error, mnemon.Internal)
+        self.assertEqual((error.message, error.details), ("broken", []))
+
+
+class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
+    async def test_streams_at_once_equal_streams_alone(self):
+        async with mnemon.aio.Client(address) as client:
+
+            async def text(prompt):
+                chunks = client.generate(prompt, max_tokens=30, seed=3, timeout=30)
+                return "".join([chunk.text async for chunk in chunks])
+
+            prompts = ["the ", "quick ", "lazy dog"]
+            alone = [await text(p) for p in prompts]
+            self.assertEqual(await asyncio.gather(*map(text, prompts)), alone)
+
+    async def test_sessions_and_errors(self):
+        async with mnemon.aio.Client(address) as client:
+            await client.create_session("berta")
+            self.assertEqual(
+                [s.name for s in await client.list_sessions()], ["sessions/berta"]
+            )
+            await client.delete_session("berta")
+            with self.assertRaises(mnemon.NotFound):
+                await client.get_session("berta")
+            with self.assertRaises(mnemon.InvalidArgument) as caught:
+                async for _ in client.generate("the ", temperature=-1):
+                    pass
+            self.assertEqual(
+                caught.exception.field_violations[0].field, "sampling.temperature"
+            )
+            self.assertTrue(await client.is_serving())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

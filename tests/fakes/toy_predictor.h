@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// A predictor without tensors: logits and maps are sums over what the mask lets
+// through.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "base/status_macros.h"
+#include "model/decoder.h"
+
+namespace mnemon {
+
+class ToyPredictor final : public Predictor {
+ public:
+  static constexpr int64_t kVocab = 12;
+  static constexpr int64_t kPositions = 64;
+  static constexpr int32_t kThrowing = 11;  // a first token that makes it throw
+
+  ToyPredictor() {
+    config_.architecture = "toy";
+    config_.d_model = config_.d_ff = 1;
+    config_.heads = config_.layers = 2;
+    config_.vocab = kVocab;
+  }
+
+  const ModelConfig& config() const override { return config_; }
+  const std::string& numerics_id() const override { return numerics_id_; }
+  int64_t max_positions() const override { return kPositions; }
+
+  absl::StatusOr<Output> Predict(const Input& input) override {
+    PassGate();
+    MNEMON_RETURN_IF_ERROR(CheckPredict(input, config_, kPositions));
+    if (input.tokens[0] == kThrowing) throw std::runtime_error("toy exception");
+    const int64_t time = static_cast<int64_t>(input.tokens.size()) / input.batch;
+    Output output;
+    if (input.maps != AttentionMaps::kNone) output.maps.resize(config_.layers);
+    for (int64_t b = 0; b < input.batch; ++b) {
+      for (int64_t t = 0; t < time; ++t) {
+        int64_t seen = 0;
+        for (int64_t k = 0; k < time; ++k) {
+          seen += Sees(input, b, t, k) * (k + 1) * input.tokens[b * time + k];
+        }
+        for (int64_t v = 0; v < kVocab; ++v) {
+          output.logits.push_back(v == seen % kVocab ? 1.0f : 0.0f);
+        }
+      }
+      for (std::vector<float>& map : output.maps) {
+        for (int64_t h = 0; h < config_.heads; ++h) {
+          for (int64_t i = 0; i < time * time; ++i) {
+            map.push_back(Sees(input, b, i / time, i % time) +
+                          (input.maps == AttentionMaps::kNotebook ? 10.0f : 0.0f));
+          }
+        }
+      }
+    }
+    return output;
+  }
+
+  // While closed, Predict waits.
+  void Close() {
+    std::lock_guard lock(mutex_);
+    open_ = false;
+  }
+  void Open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  // Until a call waits.
+  bool AwaitHeld() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return held_; });
+  }
+  int64_t calls() const {
+    std::lock_guard lock(mutex_);
+    return calls_;
+  }
+
+ private:
+  void PassGate() {
+    std::unique_lock lock(mutex_);
+    ++calls_;
+    held_ = !open_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+    held_ = false;
+  }
+
+  static bool Sees(const Input& input, int64_t b, int64_t t, int64_t k) {
+    const int64_t time = static_cast<int64_t>(input.tokens.size()) / input.batch;
+    const auto mask = static_cast<int64_t>(input.explicit_mask.size());
+    switch (input.mask) {
+      case PredictMask::kCausal:
+        return k <= t;
+      case PredictMask::kExplicit:
+        return input.explicit_mask[(b * time * time + t * time + k) % mask] != 0;
+      case PredictMask::kConfig:
+      case PredictMask::kNone:
+        break;
+    }
+    return true;
+  }
+
+  ModelConfig config_;
+  std::string numerics_id_ = "toy";
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = true;  // guarded by mutex_, as all below
+  bool held_ = false;
+  int64_t calls_ = 0;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+// Engine::Score: judgements of given tokens, on fresh states and on sessions.
+#include <random>
+
+#include "base/status_macros.h"
+#include "model/sampling/logprobs.h"
+#include "tests/server/engine/engine_fixture.h"
+
+namespace mnemon {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Parts = std::vector<std::vector<int32_t>>;
+
+struct Judgement {
+  std::vector<TokenLogprobs> tokens;
+  int64_t first_index = -1;
+  absl::Status status;
+};
+
+// One Score call, from its first to its last part.
+class Scorer {
+ public:
+  Scorer(Engine& engine, const ScoreRequest& request)
+      : signal_(std::make_shared<ReadySignal>()),
+        call_(engine.Score(request, [signal = signal_] { signal->Raise(); })) {}
+
+  absl::Status status() const { return call_.status(); }
+  ScoreCall& call() { return *call_; }
+  const Judgement& judgement() const { return judgement_; }
+
+  // Waits until all of the part that can be is judged.
+  absl::Status Append(const Prompt& part) {
+    MNEMON_ASSIGN_OR_RETURN(const int64_t count, call_->append(part));
+    const size_t target = judgement_.tokens.size() + static_cast<size_t>(count);
+    while (!ended_ && judgement_.tokens.size() < target) Take();
+    return ended_ ? judgement_.status : absl::OkStatus();
+  }
+
+  Judgement Finish() {
+    call_->close();
+    while (!ended_) Take();
+    return judgement_;
+  }
+
+  void Take() {
+    const TokenChunk chunk = call_->stream->Take();
+    if (!chunk.finished && chunk.tokens.empty()) {
+      ASSERT_TRUE(signal_->Await());
+      return;
+    }
+    EXPECT_EQ(chunk.logprobs.size(), chunk.tokens.size());
+    if (judgement_.first_index < 0) judgement_.first_index = chunk.first_index;
+    judgement_.tokens.insert(judgement_.tokens.end(), chunk.logprobs.begin(),
+                             chunk.logprobs.end());
+    ended_ = chunk.finished;
+    if (ended_) judgement_.status = chunk.status;
+  }
+
+ private:
+  const std::shared_ptr<ReadySignal> signal_;
+  absl::StatusOr<ScoreCall> call_;
+  Judgement judgement_;
+  bool ended_ = false;
+};
+
+Judgement Score(Engine& engine, const ScoreRequest& request, const Parts& parts) {
+  Scorer scorer(engine, request);
+  if (!scorer.status().ok()) return {.status = scorer.status()};
+  for (const auto& part : parts) {
+    if (absl::Status status = scorer.Append(part); !status.ok()) {
+      scorer.call().stream->Cancel();
+      return {.status = status};
+    }
+  }
+  return scorer.Finish();
+}
+
+// By the definition: the history fed one token at a time to a decoder of its own;
+// judgements of the tokens from `from` on.
+std::vector<TokenLogprobs> Slow(ToyState state, const std::vector<int32_t>& history,
+                                size_t from, const CandidateChoice& choice) {
+  ToyDecoder decoder(state);
+  auto arena = StateArena::Create(decoder.spec(), {.slots = 1});
+  const int32_t slot = *(*arena)->Acquire();
+  std::vector<float> logits(ToyDecoder::kVocab);
+  SamplerScratch scratch;
+  std::vector<TokenLogprobs> judged;
+  for (size_t i = 0; i + 1 < history.size(); ++i) {
+    const Segment segment{.slot = slot,
+                          .position = static_cast<int64_t>(i),
+                          .tokens = std::span(&history[i], 1)};
+    EXPECT_TRUE(decoder.Step({&segment, 1}, **arena, logits.data()).ok());
+    (*arena)->SetFloor(slot, static_cast<int64_t>(i) + 1);
+    if (i + 1 < from) continue;
+    judged.push_back(*JudgeToken(logits, history[i + 1], choice, scratch));
+  }
+  return judged;
+}
+
+struct EngineScore : testing::TestWithParam<ToyState> {
+  ToyServer server{GetParam()};
+};
+
+TEST_P(EngineScore, JudgesWhateverThePartsAre) {
+  const std::vector<int32_t> text = Tokens(300, 5);
+  const CandidateChoice choice{.most_likely = 3, .ids = {39}};
+  const auto expected = Slow(GetParam(), text, 1, choice);
+  std::mt19937 random(7);
+  for (int round = 0; round < 5; ++round) {
+    Parts parts;
+    for (size_t at = 0; at < text.size();) {
+      const size_t most[] = {1, 3, 70, 300, 300};
+      const size_t count =
+          std::min<size_t>(text.size() - at, random() % (most[round] + 1));
+      parts.emplace_back(text.begin() + at, text.begin() + at + count);
+      at += count;
+    }
+    const Judgement got = Score(*server.engine, {.candidates = choice}, parts);
+    ASSERT_TRUE(got.status.ok()) << got.status;
+    EXPECT_EQ(got.first_index, 1);
+    EXPECT_EQ(got.tokens, expected);
+  }
+  server.AwaitIdle();
+  EXPECT_EQ(server.engine->Stats().state_bytes, 0);
+}
+
+TEST_P(EngineScore, ADryRunLeavesTheSessionAsItWas) {
+  server.CreateSession("s");
+  const Outcome first = server.Run(Ask({1, 2, 3}, 40, "s"));
+  const std::vector<int32_t> history = Joined({1, 2, 3}, first.tokens);
+  const std::vector<int32_t> text = Tokens(90, 8);
+  server.AwaitIdle();
+  const auto before = server.engine->GetSession("s");
+  for (int round = 0; round < 2; ++round) {
+    const Judgement got =
+        Score(*server.engine, {.session = "s"},
+              {{text.begin(), text.begin() + 17}, {text.begin() + 17, text.end()}});
+    ASSERT_TRUE(got.status.ok()) << got.status;
+    EXPECT_EQ(got.first_index, static_cast<int64_t>(history.size()));
+    EXPECT_EQ(got.tokens, Slow(GetParam(), Joined(history, text), history.size(), {}));
+  }
+  server.AwaitIdle();
+  const auto after = server.engine->GetSession("s");
+  EXPECT_EQ(after->position, before->position);
+  EXPECT_EQ(after->state_size_bytes, before->state_size_bytes);
+  EXPECT_EQ(server.Run(Ask({}, 30, "s")).tokens,
+            ToyContinuation(GetParam(), history, 30, AskedSampling()));
+}
+
+TEST_P(EngineScore, TheSessionGoesOnWhileADryRunIsOpen) {
+  server.CreateSession("s");
+  const std::vector<int32_t> history = Tokens(20, 3);
+  server.Run(Ask(history, 0, "s"));
+  server.AwaitIdle();
+  Scorer scorer(*server.engine, {.session = "s"});
+  ASSERT_TRUE(scorer.Append(Tokens(30, 4)).ok());
+  EXPECT_EQ(server.Run(Ask({}, 30, "s")).tokens,
+            ToyContinuation(GetParam(), history, 30, AskedSampling()));
+  ASSERT_TRUE(scorer.Append(Tokens(30, 9)).ok());
+  const std::vector<int32_t> all =
+      Joined(Joined(history, Tokens(30, 4)), Tokens(30, 9));
+  EXPECT_EQ(scorer.Finish().tokens, Slow(GetParam(), all, history.size(), {}));
+}
+
+TEST_P(EngineScore, ACommittedTextIsHistory) {
+  server.CreateSession("s");
+  const std::vector<int32_t> text = Tokens(90, 8);
+  const Judgement got = Score(*server.engine, {.session = "s", .commit = true},
+                              {{text[0]}, {text.begin() + 1, text.end()}});
+  ASSERT_TRUE(got.status.ok()) << got.status;
+  EXPECT_EQ(got.tokens, Slow(GetParam(), text, 1, {}));
+  EXPECT_EQ(server.Position("s"), 90);
+  EXPECT_EQ(server.Run(Ask({4}, 30, "s")).tokens,
+            ToyContinuation(GetParam(), Joined(text, {4}), 30, AskedSampling()));
+}
+
+TEST_P(EngineScore, CancellingACommitKeepsItsParts) {
+  server.CreateSession("s");
+  const std::vector<int32_t> text = Tokens(40, 8);
+  {
+    Scorer scorer(*server.engine, {.session = "s", .commit = true});
+    ASSERT_TRUE(scorer.Append(text).ok());
+    scorer.call().stream->Cancel();
+  }
+  server.AwaitIdle();
+  EXPECT_EQ(server.Position("s"), 40);
+  EXPECT_EQ(server.Run(Ask({}, 30, "s")).tokens,
+            ToyContinuation(GetParam(), text, 30, AskedSampling()));
+}
+
+// A step that throws damages the states of all that took part.
+TEST_P(EngineScore, AFailingNeighbourChangesNothing) {
+  // Few tokens per step, so that the stream is not full when the neighbour joins.
+  ToyServer small{GetParam(), {.step_tokens = 16}};
+  small.decoder.Allow(0);
+  const std::vector<int32_t> text = Tokens(150, 5);
+  Scorer scorer(*small.engine, {});
+  ASSERT_TRUE(scorer.call().append(text).ok());
+  small.decoder.AwaitHeld();
+  Reader bad(*small.engine, Ask({1, ToyDecoder::kThrowing}, 5));
+  small.decoder.AllowAll();
+  EXPECT_EQ(bad.Finish().status.code(), absl::StatusCode::kInternal);
+  const Judgement got = scorer.Finish();
+  ASSERT_TRUE(got.status.ok()) << got.status;
+  EXPECT_EQ(got.tokens, Slow(GetParam(), text, 1, {}));
+  EXPECT_EQ(small.decoder.largest_step(), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(States, EngineScore, testing::ValuesIn(kToyStates),
+                         [](const auto& info) { return ToyName(info.param); });
+
+TEST(EngineScore, WithoutTokensNothingIsJudged) {
+  ToyServer server(ToyState::kFixedAndAppend);
+  for (const Parts& parts : {Parts{}, Parts{{}}, Parts{{5}}, Parts{{}, {5}, {}}}) {
+    const Judgement got = Score(*server.engine, {}, parts);
+    EXPECT_TRUE(got.status.ok()) << got.status;
+    EXPECT_THAT(got.tokens, IsEmpty());
+  }
+}
+
+TEST(EngineScore, ASlowReaderPausesOnlyItsOwnCall) {
+  ToyServer server(ToyState::kFixedAndAppend);
+  Scorer scorer(*server.engine, {});
+  ASSERT_TRUE(scorer.call().append(Tokens(500, 1)).ok());
+  while (scorer.call().stream->space() > 0) std::this_thread::yield();
+  EXPECT_THAT(server.Run(Ask({1}, 100)).tokens, SizeIs(100));
+  const Judgement got = scorer.Finish();
+  EXPECT_EQ(got.tokens, Slow(ToyState::kFixedAndAppend, Tokens(500, 1), 1, {}));
+}
+
+TEST(EngineScore, ErrorsNameWhatIsWrong) {
+  ToyServer server(ToyState::kAppend, {}, 64);
+  const auto run = [&](const ScoreRequest& request, const Parts& parts) {
+    return Score(*server.engine, request, parts).status;
+  };
+  EXPECT_EQ(ReasonOf(run({.session = "nobody"}, {})), "SESSION_NOT_FOUND");
+  EXPECT_EQ(ReasonOf(run({.model = "other"}, {})), "MODEL_NOT_FOUND");
+  EXPECT_EQ(FieldOf(run({.candidates = {.most_likely = 21, .ids = {}}}, {})),
+            "top_candidate_count");
+  EXPECT_EQ(FieldOf(run({}, {{1, 40}})), "prompt[1]");
+  EXPECT_EQ(ReasonOf(run({}, {{1}, Tokens(64, 1)})), "CONTEXT_LIMIT");
+  EXPECT_TRUE(run({}, {{1}, Tokens(63, 1)}).ok());
+  for (const int32_t bad :
+       {ToyDecoder::kFailing, ToyDecoder::kThrowing, ToyDecoder::kNotANumber}) {
+    EXPECT_EQ(run({}, {{1, bad, 2}}).code(), absl::StatusCode::kInternal) << bad;
+  }
+  server.AwaitIdle();
+  EXPECT_EQ(server.engine->Stats().state_bytes, 0);
+}
+
+TEST(EngineScore, OneCallAtATimeOnASession) {
+  ToyServer server(ToyState::kFixedAndAppend);
+  server.CreateSession("s");
+  Scorer open(*server.engine, {.session = "s", .commit = true});
+  for (const bool commit : {false, true}) {
+    Scorer other(*server.engine, {.session = "s", .commit = commit});
+    EXPECT_EQ(ReasonOf(other.status()), "SESSION_BUSY");
+  }
+  EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1, "s")).status), "SESSION_BUSY");
+  ASSERT_TRUE(server.engine->DeleteSession("s").ok());
+  EXPECT_EQ(ReasonOf(open.Finish().status), "SESSION_DELETED");
+}
+
+TEST(EngineScore, TakesAPlaceAndGivesItBack) {
+  ToyServer server(ToyState::kFixedAndAppend, {.sessions = 1});
+  for (int round = 0; round < 3; ++round) {
+    Scorer first(*server.engine, {});
+    ASSERT_TRUE(first.Append(Tokens(5, 1)).ok());
+    Scorer waits(*server.engine, {});
+    ASSERT_TRUE(waits.call().append(Tokens(9, 1)).ok());
+    EXPECT_EQ(server.engine->Stats().queued, 1);
+    first.call().stream->Cancel();
+    EXPECT_EQ(waits.Finish().tokens,
+              Slow(ToyState::kFixedAndAppend, Tokens(9, 1), 1, {}));
+  }
+}
+
+}  // namespace
+}  // namespace mnemon

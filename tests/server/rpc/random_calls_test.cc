@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// Calls of every kind at random, right and wrong, from several threads: the server
+// lives, answers only what its status table says, and keeps no memory.
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/server/rpc/rig.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int kThreads = 8;
+constexpr int kNames = 6;
+
+int64_t ResidentBytes() {
+  int64_t size = 0;
+  int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Statuses that a caller can bring about.
+bool Expected(grpc::StatusCode code) {
+  static const std::set<grpc::StatusCode> codes = {
+      grpc::StatusCode::OK,
+      grpc::StatusCode::CANCELLED,
+      grpc::StatusCode::INVALID_ARGUMENT,
+      grpc::StatusCode::DEADLINE_EXCEEDED,
+      grpc::StatusCode::NOT_FOUND,
+      grpc::StatusCode::ALREADY_EXISTS,
+      grpc::StatusCode::RESOURCE_EXHAUSTED,
+      grpc::StatusCode::FAILED_PRECONDITION,
+      grpc::StatusCode::ABORTED,
+      grpc::StatusCode::UNIMPLEMENTED};
+  return codes.contains(code);
+}
+
+class Caller {
+ public:
+  Caller(Rig& rig, uint32_t seed)
+      : rig_(rig),
+        random_(seed),
+        health_(grpc::health::v1::Health::NewStub(rig.channel)) {}
+
+  void Call() {
+    switch (Below(14)) {
+      case 0:
+      case 1:
+        return Create();
+      case 2:
+        return Delete();
+      case 3:
+        return Unary(*rig_.sessions, &v1::Sessions::Stub::GetSession,
+                     [&](v1::GetSessionRequest& r) { r.set_name(Session()); });
+      case 4:
+        return Unary(*rig_.sessions, &v1::Sessions::Stub::ListSessions,
+                     [&](v1::ListSessionsRequest& r) {
+                       r.set_page_size(static_cast<int32_t>(Below(5)) - 1);
+                       if (Below(4) == 0) r.set_page_token("junk");
+                     });
+      case 5:
+        return Text();
+      case 6:
+        return Models();
+      case 7:
+        return Later();
+      case 8:
+      case 9:
+        return Score();
+      default:
+        return Generate();
+    }
+  }
+
+ private:
+  uint32_t Below(uint32_t end) { return random_() % end; }
+  std::string Session() { return StrCat("sessions/s", Below(kNames)); }
+  std::string Model() {
+    return Below(10) == 0 ? "models/nobody" : StrCat("models/m", Below(3));
+  }
+  void Check(const grpc::Status& status) {
+    EXPECT_TRUE(Expected(status.error_code()))
+        << status.error_code() << " " << status.error_message();
+  }
+
+  template <class Stub, class Request, class Response, class Fill>
+  void Unary(Stub& stub,
+             grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                          Response*),
+             Fill&& fill) {
+    BoundedContext context;
+    Request request;
+    Response response;
+    fill(request);
+    Check((stub.*method)(&context, request, &response));
+  }
+  template <class Stub, class Request, class Response>
+  void Unary(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                      const Request&, Response*)) {
+    Unary(stub, method, [](Request&) {});
+  }
+
+  void Create() {
+    Unary(*rig_.sessions, &v1::Sessions::Stub::CreateSession,
+          [&](v1::CreateSessionRequest& r) {
+            r.set_session_id(StrCat("s", Below(kNames)));
+            r.mutable_session()->set_model(Model());
+            if (Below(3) == 0) r.mutable_session()->mutable_ttl()->set_seconds(1);
+          });
+  }
+
+  void Delete() {
+    Unary(*rig_.sessions, &v1::Sessions::Stub::DeleteSession,
+          [&](v1::DeleteSessionRequest& r) {
+            r.set_name(Session());
+            r.set_allow_missing(Below(2) == 0);
+          });
+  }
+
+  void Text() {
+    Unary(*rig_.generation, &v1::Generation::Stub::Tokenize,
+          [&](v1::TokenizeRequest& r) {
+            r.set_model(Model());
+            r.set_text(Below(3) == 0 ? "?" : "some text");
+          });
+    Unary(*rig_.generation, &v1::Generation::Stub::Detokenize,
+          [&](v1::DetokenizeRequest& r) {
+            r.set_model(Model());
+            for (int i = 0; i < 9; ++i) r.add_tokens(static_cast<int32_t>(Below(42)));
+          });
+  }
+
+  void Models() {
+    Unary(*rig_.models_stub, &v1::Models::Stub::ListModels);
+    Unary(*rig_.models_stub, &v1::Models::Stub::GetModel,
+          [&](v1::GetModelRequest& r) { r.set_name(Model()); });
+    Unary(*health_, &grpc::health::v1::Health::Stub::Check);
+  }
+
+  void Later() {
+    Unary(*rig_.sessions, &v1::Sessions::Stub::UpdateSession);
+    Unary(*rig_.sessions, &v1::Sessions::Stub::ForkSession);
+    Unary(*rig_.sessions, &v1::Sessions::Stub::RewindSession);
+    Unary(*rig_.sessions, &v1::Sessions::Stub::CheckpointSession);
+    Unary(*rig_.sessions, &v1::Sessions::Stub::VerifySession);
+    Unary(*rig_.admin, &v1::Admin::Stub::GetLoad);
+    Unary(*rig_.admin, &v1::Admin::Stub::Drain);
+    Unary(*rig_.generation, &v1::Generation::Stub::Predict);
+    BoundedContext converse;
+    Check(rig_.generation->Converse(&converse)->Finish());
+    BoundedContext exported;
+    Check(
+        rig_.sessions->ExportSession(&exported, v1::ExportSessionRequest())->Finish());
+    BoundedContext imported;
+    v1::Session session;
+    Check(rig_.sessions->ImportSession(&imported, &session)->Finish());
+  }
+
+  // Half of them on a session; some wrong, some too late, some given up.
+  void Generate() {
+    v1::GenerateRequest request;
+    if (Below(2) == 0) request.set_session(Session());
+    if (request.session().empty() || Below(4) == 0) request.set_model(Model());
+    for (uint32_t i = Below(20); i > 0; --i) {
+      request.mutable_prompt()->mutable_tokens()->add_ids(
+          static_cast<int32_t>(Below(30) == 0 ? ToyDecoder::kVocab : Below(32)));
+    }
+    v1::Sampling& sampling = *request.mutable_sampling();
+    if (Below(2) == 0) sampling.set_temperature(Below(3) * 0.7);
+    if (Below(3) == 0) sampling.set_min_p(0.1);
+    if (Below(3) == 0) sampling.set_typical_p(Below(9) == 0 ? 7 : 0.8);
+    if (Below(3) == 0) sampling.set_repetition_penalty(1.2);
+    if (Below(3) == 0) sampling.add_logit_bias()->set_bias(-INFINITY);
+    v1::Stopping& stopping = *request.mutable_stopping();
+    stopping.set_max_tokens(static_cast<int32_t>(Below(120)));
+    if (Below(3) == 0) stopping.add_stop_strings("a");
+    if (Below(5) == 0) stopping.mutable_time_limit()->set_nanos(1'000'000);
+    if (Below(3) == 0) request.mutable_output()->set_top_candidate_count(3);
+    if (Below(4) == 0) {
+      request.set_request_id(StrCat("00000000-0000-0000-0000-00000000000", Below(10)));
+    }
+    const uint32_t deadline = Below(8) == 0 ? Below(4) : 30000;
+    BoundedContext context{std::chrono::milliseconds(deadline)};
+    auto reader = rig_.generation->Generate(&context, request);
+    v1::GenerateResponse response;
+    uint32_t reads = Below(4) == 0 ? Below(3) : 1000;
+    while (reads > 0 && reader->Read(&response)) --reads;
+    if (reads == 0) context.TryCancel();
+    Check(reader->Finish());
+  }
+
+  void Score() {
+    BoundedContext context;
+    auto stream = rig_.generation->Score(&context);
+    v1::ScoreRequest request;
+    if (Below(10) != 0) {
+      v1::ScoreRequest::Open& open = *request.mutable_open();
+      if (Below(2) == 0) {
+        open.set_session(Session());
+        open.set_commit(Below(2) == 0);
+      } else {
+        open.set_model(Model());
+      }
+      stream->Write(request);
+    }
+    for (uint32_t part = Below(3); part > 0; --part) {
+      auto& ids = *request.mutable_part()->mutable_tokens()->mutable_ids();
+      ids.Clear();
+      for (uint32_t i = Below(90); i > 0; --i) ids.Add(static_cast<int32_t>(Below(32)));
+      stream->Write(request);
+    }
+    if (Below(5) == 0) context.TryCancel();
+    stream->WritesDone();
+    v1::ScoreResponse response;
+    while (stream->Read(&response)) {
+    }
+    Check(stream->Finish());
+  }
+
+  Rig& rig_;
+  std::mt19937 random_;
+  const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+};
+
+void CallAtRandom(Rig& rig, int calls, uint32_t seed) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&rig, calls, seed = seed + t] {
+      Caller caller(rig, seed);
+      for (int i = 0; i < calls / kThreads; ++i) caller.Call();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(RandomCalls, LeaveNothingBehind) {
+  Rig rig({.state = ToyState::kFixedAndAppend,
+           .models = {"m0", "m1", "m2"},
+           .other_states = {ToyState::kFixedAndRing, ToyState::kFixed},
+           .engine = {.sessions = 4, .max_queue = 4}});
+  CallAtRandom(rig, 400, 1);
+  const int64_t before = ResidentBytes();
+  CallAtRandom(rig, 1000, 100);
+  const int64_t grown = ResidentBytes() - before;
+  EXPECT_LT(grown, 32 << 20) << grown / 1000 << " bytes per call";
+  for (int i = 0; i < kNames; ++i) {
+    const absl::Status gone = rig.client->DeleteSession(StrCat("s", i));
+    EXPECT_TRUE(gone.ok() || absl::IsNotFound(gone)) << gone;
+  }
+  EXPECT_TRUE(Eventually([&] {
+    const EngineStats stats = rig.engine->Stats();
+    return stats.running + stats.queued + stats.sessions + stats.state_bytes == 0;
+  }));
+  const Collected alive = Collect(
+      *rig.client, {.model = "m0", .tokens = {1}, .max_tokens = 9, .temperature = 0});
+  EXPECT_EQ(alive.tokens,
+            ToyContinuation(ToyState::kFixedAndAppend, {1}, 9, {.temperature = 0}));
+}
+
+}  // namespace
+}  // namespace mnemon

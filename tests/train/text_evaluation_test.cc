@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// Every position once, whatever the window; both forms alike; memory kept or fresh.
+#include "train/text_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/model.h"
+#include "model/registry.h"
+#include "model/runtime.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kVocab = 50;
+
+// Knows that after token x comes x + 1, and notes what it was fed.
+class CountingFeed final : public RowFeed {
+ public:
+  CountingFeed(int64_t rows, int64_t tokens) : most_rows_(rows), most_tokens_(tokens) {}
+  int64_t most_rows() const override { return most_rows_; }
+  int64_t most_tokens() const override { return most_tokens_; }
+  absl::Status Restart(int64_t rows) override {
+    EXPECT_GE(rows, 1);
+    EXPECT_LE(rows, most_rows_);
+    rows_ = rows;
+    ++restarts;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<at::Tensor> Feed(const at::Tensor& tokens) override {
+    EXPECT_EQ(tokens.size(0), rows_);
+    EXPECT_LE(tokens.size(1), most_tokens_);
+    at::Tensor logits = at::zeros({tokens.size(0), tokens.size(1), kVocab});
+    for (int64_t b = 0; b < tokens.size(0); ++b) {
+      for (int64_t t = 0; t < tokens.size(1); ++t) {
+        const int64_t token = tokens[b][t].item<int64_t>();
+        fed.push_back(token);
+        logits[b][t][(token + 1) % kVocab] = std::log(9.0 * (kVocab - 1));
+      }
+    }
+    return logits;
+  }
+
+  std::vector<int64_t> fed;
+  int restarts = 0;
+
+ private:
+  const int64_t most_rows_, most_tokens_;
+  int64_t rows_ = 0;
+};
+
+Evaluation Evaluate(std::span<const int32_t> tokens, int64_t window,
+                    WindowMemory memory, RowFeed& feed) {
+  int64_t told = 0;
+  const auto found = EvaluateText(tokens, window, memory, feed,
+                                  [&](int64_t positions) { told += positions; });
+  EXPECT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(told, found->positions);
+  return *found;
+}
+
+TEST(TextEvaluation, CountsEveryPositionOnce) {
+  std::vector<int32_t> tokens(48);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  tokens.push_back(7);  // a surprise
+  for (const WindowMemory memory : {WindowMemory::kFresh, WindowMemory::kKept}) {
+    for (const int64_t window : {1, 5, 16, 47, 48, 49, 1000}) {
+      for (const auto& [rows, most] : {std::pair{1, 1000}, {3, 4}, {1000, 1}}) {
+        CountingFeed feed(rows, most);
+        const Evaluation found = Evaluate(tokens, window, memory, feed);
+        EXPECT_EQ(found.positions, 48);
+        EXPECT_EQ(found.correct, 47);
+        // The expected token has a chance of 0.9, any other a share of 0.1.
+        EXPECT_NEAR(found.nats, -47 * std::log(0.9) - std::log(0.1 / (kVocab - 1)),
+                    1e-4);
+        std::sort(feed.fed.begin(), feed.fed.end());
+        std::vector<int64_t> expected(48);
+        std::iota(expected.begin(), expected.end(), 0);
+        EXPECT_EQ(feed.fed, expected);
+        if (memory == WindowMemory::kKept) {
+          EXPECT_EQ(feed.restarts, 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(TextEvaluation, RefusesATextWithNothingToPredict) {
+  for (const std::vector<int32_t>& tokens : {std::vector<int32_t>{}, {1}}) {
+    CountingFeed feed(1, 1);
+    const auto found =
+        EvaluateText(tokens, 4, WindowMemory::kFresh, feed, [](int64_t) {});
+    EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+// For every autoregressive architecture, against calls of Forward.
+TEST(TextEvaluation, BothFormsEqualTheSumOverForward) {
+  InitTensorRuntime(1);
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 23; ++i) tokens.push_back(i * i % 5);
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (!entry.autoregressive()) continue;
+    const ModelConfig config = entry.variants()[0];
+    const std::unique_ptr<Model> model = *MakeModel(config);
+    InitialiseWeights(*model, Initialisation::kSane, 3);
+    RequireGradients(*model, false);
+    for (const WindowMemory memory : {WindowMemory::kFresh, WindowMemory::kKept}) {
+      const int64_t limit = model->carry_spec().max_positions();
+      if (memory == WindowMemory::kKept && limit < 22) continue;
+      constexpr int64_t kWindow = 5;
+      Evaluation expected;
+      Carry carry;
+      for (int64_t at = 0; at < 22; at += kWindow) {
+        const int64_t count = std::min(kWindow, 22 - at);
+        at::Tensor in = at::zeros({1, count}, at::kLong), out = at::zeros_like(in);
+        for (int64_t t = 0; t < count; ++t) {
+          in[0][t] = tokens[at + t];
+          out[0][t] = tokens[at + t + 1];
+        }
+        if (memory == WindowMemory::kFresh) carry = {};
+        ForwardResult result = *model->Forward(in, carry, {});
+        carry = std::move(result.carry);
+        expected.Add(result.logits.flatten(0, 1), out.flatten());
+      }
+      const std::unique_ptr<RowFeed> sequence = MakeSequenceFeed(*model);
+      const std::unique_ptr<RowFeed> step = *MakeStepFeed(*model, 3);
+      for (RowFeed* feed : {sequence.get(), step.get()}) {
+        const Evaluation found = Evaluate(tokens, kWindow, memory, *feed);
+        EXPECT_EQ(found.positions, 22);
+        EXPECT_NEAR(found.nats, expected.nats, 1e-3) << entry.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/io/checkpoint.h"
+#include "model/load.h"
+#include "model/registry.h"
+#include "train/commands.h"
+#include "train/compute_flags.h"
+#include "train/config.h"
+#include "train/id_tensor.h"
+#include "train/progress.h"
+#include "train/row_feed.h"
+#include "train/task.h"
+#include "train/text_evaluation.h"
+#include "train/text_task.h"
+
+namespace mnemon {
+namespace {
+
+// Tokens per window of a model that came without a record of its training.
+constexpr int64_t kDefaultWindow = 128;
+// Sessions side by side in step form.
+constexpr int64_t kSessions = 16;
+
+struct EvalFlags {
+  std::string checkpoint;
+  std::string text;
+  std::string form = "sequence";
+  int64_t window = 0;  // 0 = data.seq_len of the training, or kDefaultWindow
+  ComputeFlags compute;
+};
+
+// How the checkpoint was trained; nullopt when it came from elsewhere.
+absl::StatusOr<std::optional<TrainConfig>> ReadTraining(const std::string& checkpoint) {
+  const absl::StatusOr<std::string> toml = ReadTrainingFile(checkpoint, "config.toml");
+  if (absl::IsNotFound(toml.status())) return std::nullopt;
+  MNEMON_RETURN_IF_ERROR(toml.status());
+  MNEMON_ASSIGN_OR_RETURN(
+      TrainConfig config,
+      ParseTrainConfig(*toml, checkpoint + "/training/config.toml", {}));
+  return config;
+}
+
+// The longest window that the positions of `model` allow.
+int64_t LongestWindow(const Model& model) {
+  const ModelConfig& config = model.config();
+  if (config.architecture == "transformer_xl" && config.window == Window::kSegment) {
+    return std::max<int64_t>(1, config.positions - config.mem_len);
+  }
+  return model.carry_spec().max_positions();
+}
+
+absl::StatusOr<int64_t> WindowLength(const EvalFlags& flags, const Model& model) {
+  const int64_t longest = LongestWindow(model);
+  if (flags.window > longest) {
+    return UsageError(StrCat("--window ", flags.window, " is beyond the ", longest,
+                             " tokens that the model's positions allow"));
+  }
+  if (flags.window > 0) return flags.window;
+  MNEMON_ASSIGN_OR_RETURN(const std::optional<TrainConfig> training,
+                          ReadTraining(flags.checkpoint));
+  return std::min(longest, training ? training->data.seq_len : kDefaultWindow);
+}
+
+// A bar on a terminal, and elsewhere a line now and then.
+class EvalProgress {
+ public:
+  explicit EvalProgress(int64_t planned)
+      : planned_(planned), bar_(clock_, 0, std::max<int64_t>(1, planned)) {}
+
+  void Advance(int64_t positions) {
+    constexpr std::chrono::seconds kPause(10);
+    done_ += positions;
+    bar_.Advance(positions, positions);
+    if (clock_.Now() - said_ < kPause) return;
+    said_ = clock_.Now();
+    bar_.Say(StrCat(done_, " of ", planned_, " positions"));
+  }
+  void Say(const std::string& text) { bar_.Say(text); }
+
+ private:
+  const Clock& clock_ = Clock::Real();
+  const int64_t planned_;
+  Progress bar_;
+  int64_t done_ = 0;
+  std::chrono::steady_clock::time_point said_ = clock_.Now();
+};
+
+// Bytes that begin a character of UTF-8.
+int64_t Characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char byte) { return (byte & 0xC0) != 0x80; });
+}
+
+absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded) {
+  if (loaded.tokenizer == nullptr) {
+    return absl::FailedPreconditionError(
+        StrCat(flags.checkpoint, " has no tokenizer.json, so it reads no text"));
+  }
+  MNEMON_ASSIGN_OR_RETURN(const int64_t window, WindowLength(flags, *loaded.model));
+  MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text));
+  const auto tokens = loaded.tokenizer->Encode(text);
+  if (!tokens.ok()) return Annotated(tokens.status(), Quoted(flags.text));
+
+  std::unique_ptr<RowFeed> feed = MakeSequenceFeed(*loaded.model);
+  const bool kept = loaded.config.architecture == "transformer_xl";
+  if (flags.form == "step") {
+    MNEMON_ASSIGN_OR_RETURN(feed, MakeStepFeed(*loaded.model, kept ? 1 : kSessions));
+  }
+  const auto positions = static_cast<int64_t>(tokens->size()) - 1;
+  EvalProgress progress(positions);
+  const auto found =
+      EvaluateText(*tokens, window, kept ? WindowMemory::kKept : WindowMemory::kFresh,
+                   *feed, [&](int64_t n) { progress.Advance(n); });
+  if (!found.ok()) return Annotated(found.status(), Quoted(flags.text));
+  const int64_t characters =
+      Characters(text) - Characters(loaded.tokenizer->TokenBytes(tokens->front()));
+  const double nats =
+      found->nats / static_cast<double>(std::max<int64_t>(1, characters));
+  progress.Say(absl::StrFormat(
+      "%.4f nats per character (%.4f bits), accuracy %.4f\n"
+      "%d characters, %d tokens, all but the first predicted; windows of %d tokens, "
+      "memory %s; %s form",
+      nats, nats / std::log(2.0), found->accuracy(), Characters(text), tokens->size(),
+      window, kept ? "kept from one to the next" : "fresh in each", flags.form));
+  return absl::OkStatus();
+}
+
+// The test sequences of the run that made the checkpoint.
+absl::Status EvalTask(const EvalFlags& flags, const LoadedModel& loaded) {
+  MNEMON_ASSIGN_OR_RETURN(const std::optional<TrainConfig> training,
+                          ReadTraining(flags.checkpoint));
+  if (!training) {
+    return absl::FailedPreconditionError(
+        StrCat(flags.checkpoint, " has no training/config.toml, so nothing says what ",
+               "to evaluate it on"));
+  }
+  if (training->model.architecture != loaded.config.architecture ||
+      training->data.classes != loaded.config.vocab) {
+    return absl::FailedPreconditionError(
+        StrCat(flags.checkpoint, "/training/config.toml describes another model"));
+  }
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Task> task, LoadTask(*training));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> test,
+                          task->MakeLoader(training->data, LoaderUse::kTest,
+                                           static_cast<uint64_t>(training->seed)));
+  const std::unique_ptr<RowFeed> feed = MakeSequenceFeed(*loaded.model);
+  Evaluation sum;
+  EvalProgress progress(training->data.test_sequences * training->data.seq_len);
+  for (int64_t i = 0; i < test->batches_per_pass(); ++i) {
+    const Batch batch = test->Get(0, i);
+    MNEMON_RETURN_IF_ERROR(feed->Restart(batch.rows));
+    MNEMON_ASSIGN_OR_RETURN(
+        const at::Tensor logits,
+        feed->Feed(IdTensor(batch.inputs.data(), batch.rows, batch.columns)));
+    sum.Add(logits.flatten(0, 1),
+            IdTensor(batch.targets.data(), batch.rows, batch.columns).flatten());
+    progress.Advance(batch.rows * batch.columns);
+  }
+  progress.Say(absl::StrFormat(
+      "loss %.4f, accuracy %.4f\n%d test sequences of %d tokens; %d of %d right",
+      sum.loss(), sum.accuracy(), training->data.test_sequences, training->data.seq_len,
+      sum.correct, sum.positions));
+  return absl::OkStatus();
+}
+
+absl::Status RunEval(const EvalFlags& flags) {
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(loaded.config.architecture));
+  if (entry->autoregressive()) {
+    if (!flags.text.empty()) return EvalText(flags, loaded);
+    return UsageError(StrCat("architecture ", entry->name,
+                             " predicts text: name one with --text FILE"));
+  }
+  if (flags.text.empty() && flags.form == "sequence" && flags.window == 0) {
+    return EvalTask(flags, loaded);
+  }
+  return UsageError(StrCat("architecture ", entry->name,
+                           " is evaluated on the test sequences of its training: leave "
+                           "out --text, --form and --window"));
+}
+
+}  // namespace
+
+void AddEvalCommand(CommandLine& line) {
+  auto flags = std::make_shared<EvalFlags>();
+  Command command = line.AddCommand(
+      "eval", "How well a model predicts a text, or the test part of its task.",
+      {"mnemon-train eval --checkpoint run/best --text book.txt",
+       "mnemon-train eval --checkpoint run/best --text book.txt --form step",
+       "mnemon-train eval --checkpoint runs/reverse/last"},
+      [flags] {
+        return RunComputing(flags->compute, [&] { return RunEval(*flags); });
+      });
+  command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
+  command.Add("--text", &flags->text,
+              "Text to predict, whole; for an encoder leave it out");
+  command
+      .Add("--form", &flags->form, "sequence (as in training) or step (as in serving)")
+      .OneOf({"sequence", "step"});
+  command
+      .Add("--window", &flags->window,
+           "Tokens per window; 0 = data.seq_len of the training, or 128 without one")
+      .Between(0, 1 << 24);
+  AddComputeFlags(command, flags->compute);
+}
+
+}  // namespace mnemon

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Logits of rows of tokens side by side, fed piece by piece, in either form of a model:
+// what score and eval are made of.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/model.h"
+
+namespace mnemon {
+
+// Owned by one thread.
+class RowFeed {
+ public:
+  virtual ~RowFeed() = default;
+
+  // Most rows side by side, and most tokens of a row in one call.
+  virtual int64_t most_rows() const = 0;
+  virtual int64_t most_tokens() const = 0;
+
+  // `rows` new sequences begin. REQUIRES: 1 <= rows <= most_rows().
+  virtual absl::Status Restart(int64_t rows) = 0;
+  // The next tokens [rows, n] of each, int64 -> logits [rows, n, V], on the CPU.
+  // REQUIRES: 1 <= n <= most_tokens(). The errors of Model::Forward or Decoder::Step.
+  virtual absl::StatusOr<at::Tensor> Feed(const at::Tensor& tokens) = 0;
+};
+
+// As in training; for transformer_xl each call is a segment. `mask`:
+// ForwardOptions::mask. `model` must outlive it.
+std::unique_ptr<RowFeed> MakeSequenceFeed(const Model& model,
+                                          const at::Tensor& mask = {});
+
+// As in serving, each row a session. FAILED_PRECONDITION for an encoder,
+// RESOURCE_EXHAUSTED when memory does not suffice.
+absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(const Model& model, int64_t rows);
+
+}  // namespace mnemon
