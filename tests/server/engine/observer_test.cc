@@ -13,6 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 // Notes down all it hears, times in milliseconds.
@@ -130,6 +131,20 @@ TEST(Observer, ASessionsStateIsSavedWork) {
   // Seven tokens are in the history, the last of which no step has fed yet.
   EXPECT_THAT(watched.notes->Heard(),
               Contains("admitted 0 prompt 1 resumed 6 after 0"));
+}
+
+// A call that judges takes part in steps, but generates nothing.
+TEST(Observer, JudgingIsNoRequest) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  auto call = server.engine->Score({}, [] {});
+  ASSERT_TRUE(call.ok()) << call.status();
+  ASSERT_TRUE(call->append(std::vector<int32_t>{1, 2, 3}).ok());
+  call->close();
+  server.AwaitIdle();
+  EXPECT_TRUE(call->stream->Take().finished);
+  EXPECT_THAT(watched.notes->Heard(), IsEmpty());
+  EXPECT_THAT(watched.notes->All(), Contains(StartsWith("step 0 1")));
 }
 
 TEST(Observer, BatchesAreCounted) {
