@@ -3,6 +3,7 @@
 
 #include <climits>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,15 +53,20 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
-// Of this server alone; gRPC's own switch is one for the process.
+// Of this server alone: linking gRPC's reflection turns it on for the whole process.
 class Reflection final : public grpc::ServerBuilderOption {
  public:
+  explicit Reflection(bool on) : on_(on) {}
   void UpdateArguments(grpc::ChannelArguments*) override {}
   void UpdatePlugins(
       std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->push_back(
-        std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
+    auto own = std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>();
+    std::erase_if(*plugins, [&](const auto& p) { return p->name() == own->name(); });
+    if (on_) plugins->push_back(std::move(own));
   }
+
+ private:
+  const bool on_;
 };
 
 class GrpcServer final : public RpcServer {
@@ -88,7 +94,7 @@ class GrpcServer final : public RpcServer {
         interceptors;
     interceptors.push_back(MakeCallInterceptors(options.watch));
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
-    if (options.reflection) builder.SetOption(std::make_unique<Reflection>());
+    builder.SetOption(std::make_unique<Reflection>(options.reflection));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
       return MakeError(absl::StatusCode::kUnavailable,

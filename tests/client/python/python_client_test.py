@@ -86,6 +86,33 @@ class ClientTest(unittest.TestCase):
         options = {"max_tokens": 20, "temperature": 0}
         self.assertEqual(self.text("the ", **options), self.text(ids, **options))
 
+    def test_tokens_and_back(self):
+        ids = self.client.tokenize("lazy dog")
+        self.assertEqual(ids, [sorted(set(TEXT)).index(c) for c in "lazy dog"])
+        self.assertEqual(self.client.detokenize(ids), "lazy dog")
+
+    def test_scores_a_text_in_parts(self):
+        def judged(parts):
+            responses = list(self.client.score(parts, timeout=30))
+            logprobs = [t.logprob for r in responses for t in r.logprobs]
+            summary = responses[-1].summary
+            self.assertEqual(summary.token_count, len(logprobs))
+            self.assertAlmostEqual(summary.logprob_sum, sum(logprobs), places=3)
+            return logprobs
+
+        whole = judged(["the quick brown fox"])
+        self.assertEqual(len(whole), 18)
+        self.assertEqual(judged(["the quick", " brown fox"]), whole)
+
+    def test_a_decoder_does_not_predict(self):
+        from mnemon.v1 import generation_pb2
+
+        with self.assertRaises(mnemon.Unimplemented) as caught:
+            self.client.predict(
+                generation_pb2.PredictRequest(sequences=[generation_pb2.Tokens(ids=[1])])
+            )
+        self.assertEqual(caught.exception.reason, "MODEL_KIND")
+
     def test_a_session_continues(self):
         self.client.create_session("anna")
         self.addCleanup(self.client.delete_session, "anna")

@@ -16,12 +16,12 @@ using client::PredictOptions;
 using ::testing::ElementsAre;
 
 struct PredictRig {
-  PredictRig() {
+  explicit PredictRig(int32_t max_queue = 2) {
     EngineModel encoder{.facts = {.name = "encoder", .vocab = ToyPredictor::kVocab},
                         .predictor = &predictor};
     EngineModel toy{.facts = {.name = "toy", .vocab = ToyDecoder::kVocab},
                     .decoder = &decoder};
-    engine = *Engine::Create({encoder, toy}, {.max_queue = 2});
+    engine = *Engine::Create({encoder, toy}, {.max_queue = max_queue});
     server = *RpcServer::Start(*engine, {.listen = "127.0.0.1:0"});
     client = client::Client::Connect({.server = StrCat("127.0.0.1:", server->port())});
     stub = v1::Generation::NewStub(grpc::CreateChannel(
@@ -187,7 +187,7 @@ TEST(Predict, WaitsInABoundedQueueAndADeadlineThereCostsNothing) {
 }
 
 TEST(Predict, BesideStreams) {
-  PredictRig rig;
+  PredictRig rig(/*max_queue=*/8);
   std::vector<std::future<bool>> all;
   for (int i = 0; i < 8; ++i) {
     all.push_back(std::async(std::launch::async, [&rig, i] {
