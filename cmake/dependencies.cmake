@@ -26,10 +26,8 @@ find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
 find_package(gRPC 1.51 CONFIG REQUIRED)
 
-# prometheus-cpp: counters, histograms and their text format. civetweb: the HTTP server
-# that its exposer is built on, used directly, because that one has /metrics only.
+# prometheus-cpp: counters, histograms and their text format.
 find_package(prometheus-cpp CONFIG REQUIRED)
-find_package(civetweb 1.15 CONFIG REQUIRED)
 
 # libtorch: any version from 1.13 on. Its package would add its own compile flags to
 # every target of the project; only the library and two defines are taken from it.

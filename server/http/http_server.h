@@ -14,13 +14,13 @@ namespace mnemon {
 struct HttpOptions {
   std::string host;
   int port = 0;  // 0: any free port
-  // Called from several threads at once; what they refer to outlives the server.
+  // Called on the server's thread; what they refer to outlives the server.
   std::function<std::string()> metrics;    // the body of /metrics
   std::function<std::string()> not_ready;  // empty: ready, else why not
 };
 
-// Few threads with a time limit each, so a peer that does not read delays others for
-// seconds at most.
+// One thread that waits for no peer: 64 connections, each of one request, with five
+// seconds for it.
 class HttpServer {
  public:
   // UNAVAILABLE when the address cannot be bound.
