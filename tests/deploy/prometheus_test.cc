@@ -232,7 +232,8 @@ TEST_F(Deploy, EveryQueryHasDataUnderLoad) {
 
   // The rules that Prometheus has loaded work, and none has fired.
   int rules = 0;
-  for (const json& group : ask("/api/v1/rules")["data"]["groups"]) {
+  const json loaded = ask("/api/v1/rules");
+  for (const json& group : loaded.at("data").at("groups")) {
     for (const json& rule : group["rules"]) {
       ++rules;
       EXPECT_EQ(rule["health"], "ok") << rule;
