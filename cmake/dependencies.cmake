@@ -26,6 +26,9 @@ find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
 find_package(gRPC 1.51 CONFIG REQUIRED)
 
+# prometheus-cpp: counters, histograms and their text format.
+find_package(prometheus-cpp CONFIG REQUIRED)
+
 # libtorch: any version from 1.13 on. Its package would add its own compile flags to
 # every target of the project; only the library and two defines are taken from it.
 find_package(Torch 1.13 REQUIRED)

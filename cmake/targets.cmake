@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
 # mnemon_library / mnemon_binary / mnemon_test:
 #   NAME SOURCES file... [DEPS target...] [PUBLIC_DEPS target...] [TORCH] [GRPC]
-# Binaries lie in <build>/bin.
+# Binaries lie in <build>/bin. Each is a component of the installation of its own name,
+# together with its completion for bash.
 # DEPS are linked PRIVATE. TORCH links libtorch PRIVATE and puts the units into the job
 # pool of heavy compilations. TORCH and GRPC use precompiled headers.
+include(GNUInstallDirs)
+# Libraries outside the system's folders, as those of a torch wheel, are found in place.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+
 function(mnemon_configure target)
   cmake_parse_arguments(ARG "TORCH;GRPC" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -30,6 +35,15 @@ function(mnemon_binary target)
   set_target_properties(${target} PROPERTIES
                         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   mnemon_configure(${target} ${ARGN})
+  install(TARGETS ${target} COMPONENT ${target})
+  set(completion ${PROJECT_BINARY_DIR}/completions/${target})
+  install(CODE "
+    file(MAKE_DIRECTORY \"${PROJECT_BINARY_DIR}/completions\")
+    execute_process(COMMAND \"$<TARGET_FILE:${target}>\" --bash-completion
+                    OUTPUT_FILE \"${completion}\" COMMAND_ERROR_IS_FATAL ANY)"
+    COMPONENT ${target})
+  install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          COMPONENT ${target})
 endfunction()
 
 # One test binary; LABEL slow keeps it out of `ctest -L fast`.

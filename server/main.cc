@@ -37,6 +37,12 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Required();
   app.Add("--listen", &flags.serve.rpc.listen,
           "Address to listen on, HOST:PORT; port 0 = any free one");
+  app.Add(
+      "--http", &flags.serve.http,
+      "Address of /metrics, /healthz and /readyz, HOST:PORT; port 0 = any free one; "
+      "empty = off");
+  app.Add("--http-port-file", &flags.serve.http_port_file,
+          "File that gets the port of --http");
   app.Add("--port-file", &flags.serve.port_file,
           "File that gets the port once the server listens");
   app.Add("--device", &flags.device, "Where models run").OneOf({"cpu"});
@@ -93,6 +99,12 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   if (!checkpoints.ok()) return Usage(checkpoints.status());
   auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen);
   if (!address.ok()) return Usage(address.status());
+  if (!flags.serve.http.empty()) {
+    auto http = mnemon::ParseListenAddress(flags.serve.http);
+    if (!http.ok()) {
+      return mnemon::UsageError(mnemon::StrCat("--http: ", http.status().message()));
+    }
+  }
   flags.serve.rpc.reflection = flags.reflection == "on";
   flags.serve.grace =
       std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
@@ -106,15 +118,16 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
 int main(int argc, char** argv) {
   mnemon::InitProcess();
   mnemon::SignalWaiter signals;
+  const std::string libraries = mnemon::StrCat(
+      "libtorch ", mnemon::TensorLibraryVersion(), ", ", mnemon::RpcLibraryVersion());
   mnemon::CommandLine line(
       "mnemon-server", "Serves models that remember, over gRPC.",
       {"mnemon-server --checkpoint runs/feedback-small/best",
        "mnemon-server --checkpoint a=runs/a/best --checkpoint b=runs/b/best",
        "mnemon-server --checkpoint runs/a/best --listen 127.0.0.1:0 --port-file port"},
-      mnemon::VersionText("mnemon-server",
-                          mnemon::StrCat("libtorch ", mnemon::TensorLibraryVersion(),
-                                         ", ", mnemon::RpcLibraryVersion())));
+      mnemon::VersionText("mnemon-server", libraries));
   Flags flags;
+  flags.serve.libraries = libraries;
   AddFlags(line.root(), flags);
   line.SetBody([&]() -> absl::Status {
     mnemon::InitTensorRuntime(flags.threads);

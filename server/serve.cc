@@ -9,6 +9,9 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/http/http_server.h"
+#include "server/http/metrics.h"
+#include "server/rpc/listen_address.h"
 
 namespace mnemon {
 namespace {
@@ -20,6 +23,7 @@ constexpr milliseconds kPoll{20};
 
 void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& signals) {
   LogInfo(StrCat("stopping: new work is refused, streams have ", grace.count(), " ms"));
+  NotifyServiceManager("STOPPING=1");
   rpc.SetReady(false);
   engine.Drain();
   std::future<void> closed =
@@ -33,20 +37,85 @@ void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& sig
   LogInfo("stopped");
 }
 
+// Why no call should come here now; empty when they may.
+std::string WhyNotReady(const Engine& engine) {
+  const EngineStats stats = engine.Stats();
+  if (stats.draining) return "draining";
+  return stats.max_queued > 0 && stats.queued >= stats.max_queued ? "overloaded" : "";
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const ListenAddress& address,
+                                                          const Engine& engine,
+                                                          const Metrics& metrics) {
+  MNEMON_RETURN_IF_ERROR(CheckBindable(address));
+  return HttpServer::Start({.host = address.host,
+                            .port = address.port,
+                            .metrics = [&] { return metrics.Text(engine.Stats()); },
+                            .not_ready = [&] { return WhyNotReady(engine); }});
+}
+
+// Null when there is to be none.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& options,
+                                                      const Engine& engine,
+                                                      const Metrics& metrics) {
+  if (options.http.empty()) return nullptr;
+  MNEMON_ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress(options.http));
+  auto listening = ListenForHttp(address, engine, metrics);
+  if (!listening.ok() && options.http == kDefaultHttp) {
+    LogWarning(StrCat("no /metrics: ", listening.status().message(),
+                      "; give another address: --http"));
+    return nullptr;
+  }
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> http, std::move(listening));
+  address.port = http->port();
+  if (!options.http_port_file.empty()) {
+    MNEMON_RETURN_IF_ERROR(
+        WriteFileDurably(options.http_port_file, StrCat(address.port, "\n")));
+  }
+  LogInfo(StrCat("metrics on http://", address.Text(), "/metrics"));
+  return http;
+}
+
+CallWatch WatchFor(std::shared_ptr<Metrics> metrics) {
+  return {.started = [metrics](const std::string& m) { metrics->OnRpcStarted(m); },
+          .ended =
+              [metrics](const CallRecord& call) {
+                metrics->OnRpcEnded({.method = call.method,
+                                     .status = call.status,
+                                     .took = call.took,
+                                     .sent_bytes = call.sent_bytes,
+                                     .received_bytes = call.received_bytes});
+              }};
+}
+
 }  // namespace
 
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
                    SignalWaiter& signals) {
+  std::vector<ModelFacts> facts;
+  for (const EngineModel& model : models) facts.push_back(model.facts);
+  const std::shared_ptr<Metrics> metrics = Metrics::Create(
+      facts,
+      {.version = Version(), .commit = Commit(), .libraries = options.libraries});
+  Engine::Options engine_options = options.engine;
+  RpcOptions rpc_options = options.rpc;
+  if (!options.http.empty()) {
+    engine_options.observer = metrics;
+    rpc_options.watch = WatchFor(metrics);
+  }
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
-                          Engine::Create(std::move(models), options.engine));
+                          Engine::Create(std::move(models), engine_options));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
+                          StartHttp(options, *engine, *metrics));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<RpcServer> rpc,
-                          RpcServer::Start(*engine, options.rpc));
+                          RpcServer::Start(*engine, rpc_options));
   const std::string port = StrCat(rpc->port());
   if (!options.port_file.empty()) {
     MNEMON_RETURN_IF_ERROR(WriteFileDurably(options.port_file, port + "\n"));
   }
   const std::string& listen = options.rpc.listen;
   LogInfo(StrCat("listening on ", listen.substr(0, listen.rfind(':')), ":", port));
+  NotifyServiceManager("READY=1");
   signals.Wait();
   Drain(*engine, *rpc, options.grace, signals);
   return absl::OkStatus();

@@ -50,7 +50,13 @@ class ThreadedEngine final : public Engine {
   }
   absl::StatusOr<std::shared_ptr<TokenStream>> Generate(
       const GenerateRequest& request, std::function<void()> on_ready) override {
-    return core_->Generate(request, std::move(on_ready));
+    auto stream = core_->Generate(request, std::move(on_ready));
+    if (!stream.ok()) NoteRefused(request, stream.status());
+    return stream;
+  }
+  void NoteRefused(const GenerateRequest& request,
+                   const absl::Status& status) override {
+    core_->TellRefused(request, status);
   }
   absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
                                   std::function<void()> on_ready) override {
@@ -133,7 +139,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
     if (model.decoder) {
       MNEMON_ASSIGN_OR_RETURN(arena, MakeArena(model, options));
     }
-    lanes.push_back(std::make_unique<Lane>(model, std::move(arena)));
+    lanes.push_back(std::make_unique<Lane>(lanes.size(), model, std::move(arena)));
   }
   auto core = std::make_shared<EngineCore>(std::move(lanes), options);
   try {

@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "model/decoder.h"
 #include "model/text/tokenizer.h"
+#include "server/engine/observer.h"
 #include "server/engine/request.h"
 #include "server/engine/token_stream.h"
 
@@ -45,6 +46,18 @@ struct EngineModel {
   const Tokenizer* tokenizer = nullptr;
 };
 
+// What one model does now.
+struct ModelStats {
+  std::string model;
+  std::string architecture;
+  int64_t running = 0;  // requests
+  int64_t waiting = 0;
+  int64_t sessions_queued = 0;
+  int64_t sessions_running = 0;
+  int64_t state_bytes = 0;
+  int64_t state_capacity_bytes = 0;
+};
+
 // What the engine does now; for health, metrics and tests.
 struct EngineStats {
   int64_t running = 0;
@@ -54,6 +67,11 @@ struct EngineStats {
   int64_t steps = 0;
   int64_t tokens_fed = 0;
   int64_t tokens_generated = 0;
+  int64_t sessions_created = 0;
+  int64_t sessions_expired = 0;
+  int64_t max_queued = 0;  // Options::max_queue
+  bool draining = false;
+  std::vector<ModelStats> models;  // in the order of Create
 };
 
 using OnPredicted = std::function<void(absl::StatusOr<Predictor::Output>)>;
@@ -85,6 +103,8 @@ class Engine {
     int64_t state_bytes = int64_t{1} << 30;  // growing state per model, at most
     int64_t step_tokens = 256;               // tokens per step, over all sessions
     const Clock* clock = &Clock::Real();
+    // Null: nothing is measured. Shared, because streams may outlive the engine.
+    std::shared_ptr<EngineObserver> observer;
   };
 
   // Creates arenas and starts the thread. INVALID_ARGUMENT for bad options, no models
@@ -118,6 +138,10 @@ class Engine {
   // FinishFacts, or with the error that ended it. `on_ready`: see TokenStream.
   virtual absl::StatusOr<std::shared_ptr<TokenStream>> Generate(
       const GenerateRequest& request, std::function<void()> on_ready) = 0;
+  // Tells the observer of a request that was refused before it came to Generate, which
+  // tells of its own refusals.
+  virtual void NoteRefused(const GenerateRequest& request,
+                           const absl::Status& status) = 0;
 
   // Judges tokens under the model's unmodified distribution. With a session and without
   // `commit` it works on a copy of the session's state, which takes a place of its own.

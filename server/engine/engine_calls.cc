@@ -137,6 +137,7 @@ absl::StatusOr<SessionFacts> EngineCore::CreateSession(
   table_.Insert(session);
   table_.Rest(*session, options_.clock->Now());
   ++lane.places;
+  ++sessions_created_;
   // The engine thread's nap may have to end sooner now.
   if (session->expiry) WakeLocked();
   return FactsLocked(*session);
@@ -238,6 +239,18 @@ absl::StatusOr<std::shared_ptr<TokenStream>> EngineCore::Generate(
   return OutOfMemory();
 }
 
+void EngineCore::TellRefused(const GenerateRequest& request,
+                             const absl::Status& status) {
+  if (!options_.observer) return;
+  absl::StatusOr<size_t> lane = LaneIndex(request.model);
+  if (!lane.ok()) {
+    Lock lock(mutex_);
+    const auto session = table_.Find(request.session);
+    if (session) lane = session->lane;
+  }
+  options_.observer->OnRefused(lane.ok() ? std::optional(*lane) : std::nullopt, status);
+}
+
 absl::StatusOr<std::shared_ptr<Session>> EngineCore::SessionFor(
     const std::string& id, const std::string& model) {
   // Refused at once rather than after the work of encoding a prompt.
@@ -285,7 +298,11 @@ void EngineCore::OpenStream(const std::shared_ptr<Call>& call,
         const auto event_of = weak_call.lock();
         if (engine && event_of) engine->OnStreamEvent(event_of);
       },
-      stop_strings);
+      stop_strings,
+      // A call that judges generates nothing.
+      call->scoring
+          ? CallMeter()
+          : CallMeter(options_.observer, *options_.clock, call->session->lane));
 }
 
 absl::Status EngineCore::EnqueueLocked(const std::shared_ptr<Call>& call) {
@@ -422,6 +439,7 @@ absl::StatusOr<std::shared_ptr<Session>> EngineCore::FindLocked(const std::strin
 void EngineCore::DropExpiredLocked() {
   for (const auto& session : table_.TakeExpired(options_.clock->Now())) {
     DropLocked(session);
+    ++sessions_expired_;
   }
 }
 
@@ -463,13 +481,18 @@ EngineStats EngineCore::Stats() {
   EngineStats stats;
   stats.queued = queued_;
   stats.sessions = table_.size();
+  stats.max_queued = options_.max_queue;
+  stats.draining = draining_;
   for (const auto& lane : lanes_) {
-    stats.running += static_cast<int64_t>(lane->starting.size() + lane->running.size());
+    stats.models.push_back(lane->StatsLocked());
+    stats.running += stats.models.back().running;
     stats.state_bytes += lane->state_bytes;
   }
   stats.steps = steps_;
   stats.tokens_fed = tokens_fed_;
   stats.tokens_generated = tokens_generated_;
+  stats.sessions_created = sessions_created_;
+  stats.sessions_expired = sessions_expired_;
   return stats;
 }
 

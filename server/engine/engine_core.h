@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,17 @@ struct PredictJob {
 // One model: a decoder with its sessions' memory, or a predictor, whose lane has jobs
 // and nothing else.
 struct Lane {
-  Lane(const EngineModel& model, std::unique_ptr<StateArena> arena);
+  Lane(size_t index, const EngineModel& model, std::unique_ptr<StateArena> arena);
+
+  // The engine's mutex is held.
+  ModelStats StatsLocked() const;
 
   // Constant after creation.
+  const size_t index;  // among the lanes
   const EngineModel model;
-  const int64_t vocab;    // V
-  const int64_t context;  // tokens a session can feed
+  const int64_t vocab;           // V
+  const int64_t context;         // tokens a session can feed
+  const int64_t capacity_bytes;  // of all states
 
   // Guarded by EngineCore::mutex_.
   int32_t places = 0;     // held by sessions and stateless calls
@@ -80,6 +86,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
                                              const std::vector<int32_t>& tokens) const;
   absl::StatusOr<std::shared_ptr<TokenStream>> Generate(const GenerateRequest& request,
                                                         std::function<void()> on_ready);
+  // Tells the observer, if any.
+  void TellRefused(const GenerateRequest& request, const absl::Status& status);
   absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
                                   std::function<void()> on_ready);
   absl::StatusOr<std::function<void()>> Predict(PredictRequest request,
@@ -133,6 +141,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   std::optional<std::chrono::steady_clock::time_point> NextDueLocked() const;
   // One step of one model; whether it did anything.
   bool Round(Lane& lane);
+  void RunStep(Lane& lane, std::span<Feed> feeds);
   bool PredictRound(Lane& lane);
   // Null when there is none.
   std::shared_ptr<PredictJob> NextJob(Lane& lane);
@@ -175,6 +184,8 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   int64_t steps_ = 0;
   int64_t tokens_fed_ = 0;
   int64_t tokens_generated_ = 0;
+  int64_t sessions_created_ = 0;
+  int64_t sessions_expired_ = 0;
 
   Outbox out_;  // owned by the engine thread
 };

@@ -26,6 +26,13 @@ int64_t ContextOf(const EngineModel& model) {
   return std::min(state, model.facts.context_limit.value_or(state));
 }
 
+int64_t CapacityOf(const StateArena& arena) {
+  const StateSpec& spec = arena.spec();
+  const int64_t block_bytes = static_cast<int64_t>(sizeof(float)) *
+                              spec.row_elements() * StepBudget{}.block_positions;
+  return arena.slots() * spec.bytes_at(0) + arena.blocks() * block_bytes;
+}
+
 absl::Status NoFreeBlocks() {
   return MakeError(
       absl::StatusCode::kResourceExhausted,
@@ -35,12 +42,30 @@ absl::Status NoFreeBlocks() {
 
 }  // namespace
 
-Lane::Lane(const EngineModel& served, std::unique_ptr<StateArena> its_arena)
-    : model(served),
+Lane::Lane(size_t its_index, const EngineModel& served,
+           std::unique_ptr<StateArena> its_arena)
+    : index(its_index),
+      model(served),
       vocab(ConfigOf(served).vocab),
       context(ContextOf(served)),
+      capacity_bytes(its_arena ? CapacityOf(*its_arena) : 0),
       arena(std::move(its_arena)) {
   if (served.decoder) stepper.emplace(*served.decoder, *arena);
+}
+
+ModelStats Lane::StatsLocked() const {
+  const auto named = [](const std::vector<std::shared_ptr<Call>>& calls) {
+    return std::count_if(calls.begin(), calls.end(),
+                         [](const auto& call) { return !call->stateless(); });
+  };
+  return {.model = model.facts.name,
+          .architecture = model.facts.architecture,
+          .running = static_cast<int64_t>(starting.size() + running.size()),
+          .waiting = static_cast<int64_t>(queue.size() + jobs.size()),
+          .sessions_queued = named(starting),
+          .sessions_running = named(running) + named(delivering),
+          .state_bytes = state_bytes,
+          .state_capacity_bytes = capacity_bytes};
 }
 
 void EngineCore::Run() {
@@ -52,7 +77,7 @@ void EngineCore::Run() {
         more |= Round(*lane);
       } catch (const std::exception& e) {
         // Memory ran out in the bookkeeping: these calls end, the engine lives.
-        LogError(StrCat("engine round failed: ", e.what()));
+        LogEvent(LogLevel::kError, "engine_round_failed", {{"error", e.what()}});
         EndAll(*lane, MakeError(absl::StatusCode::kResourceExhausted,
                                 "the engine ran out of resources",
                                 {.reason = "OUT_OF_MEMORY"}));
@@ -118,8 +143,8 @@ bool EngineCore::Round(Lane& lane) {
       [](const Feed& feed) { return feed.position >= feed.call->alone_until; });
   const std::span feeds(lane.feeds);
   const size_t count = together - lane.feeds.begin();
-  if (count > 0) lane.stepper->Run(feeds.first(count));
-  for (size_t i = count; i < feeds.size(); ++i) lane.stepper->Run(feeds.subspan(i, 1));
+  if (count > 0) RunStep(lane, feeds.first(count));
+  for (size_t i = count; i < feeds.size(); ++i) RunStep(lane, feeds.subspan(i, 1));
   {
     Lock lock(mutex_);
     steps_ += static_cast<int64_t>(feeds.size() - count + (count > 0));
@@ -127,6 +152,14 @@ bool EngineCore::Round(Lane& lane) {
   }
   out_.Send();
   return true;
+}
+
+void EngineCore::RunStep(Lane& lane, std::span<Feed> feeds) {
+  if (!options_.observer) return lane.stepper->Run(feeds);
+  const auto start = options_.clock->Now();
+  lane.stepper->Run(feeds);
+  options_.observer->OnStep(lane.index, static_cast<int64_t>(feeds.size()),
+                            options_.clock->Now() - start);
 }
 
 void EngineCore::CollectLocked(Lane& lane) {
@@ -212,7 +245,8 @@ absl::Status EngineCore::AdmitCallLocked(Lane& lane,
   out_.Start(call->stream, {.first_index = before,
                             .prompt_tokens = prompt,
                             .seed = call->sampling.seed,
-                            .queue_time = call->admission - call->arrival});
+                            .queue_time = call->admission - call->arrival,
+                            .resumed_tokens = session.state.fed(*lane.arena)});
   return absl::OkStatus();
 }
 

@@ -64,6 +64,7 @@ struct StartFacts {
   int64_t prompt_tokens = 0;
   uint64_t seed = 0;
   std::chrono::nanoseconds queue_time{};  // from the call to its admission
+  int64_t resumed_tokens = 0;  // of the history, in the state and not fed again
 };
 
 // Facts known at the end: go out with the last message.

@@ -15,7 +15,7 @@ namespace {
 
 // The text of a foreign exception may hold paths and addresses: it goes to the log.
 absl::Status ModelFailure(std::string_view what) {
-  LogError(StrCat("model step failed: ", what));
+  LogEvent(LogLevel::kError, "model_step_failed", {{"error", std::string(what)}});
   return MakeError(absl::StatusCode::kInternal, "the model failed to step",
                    {.reason = "MODEL_FAILURE"});
 }

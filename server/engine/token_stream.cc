@@ -9,24 +9,28 @@ namespace mnemon {
 
 TokenStream::TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
                          std::function<void()> on_space,
-                         const std::vector<std::string>& stop_strings)
+                         const std::vector<std::string>& stop_strings, CallMeter meter)
     : tokenizer_(tokenizer),
       on_ready_(std::move(on_ready)),
       on_space_(std::move(on_space)),
+      meter_(std::move(meter)),
       stop_(stop_strings) {}
 
 TokenChunk TokenStream::Take() {
   TokenChunk chunk;
+  std::optional<CallMeter::Time> full_since;
   {
     std::lock_guard lock(mutex_);
     notified_ = false;
     if (waiting_.tokens.empty() && !waiting_.finished) return chunk;
     chunk = std::exchange(waiting_, {});
+    full_since = std::exchange(full_since_, {});
     delivered_ += static_cast<int64_t>(chunk.tokens.size());
     waiting_.first_index =
         chunk.first_index + static_cast<int64_t>(chunk.tokens.size());
     if (chunk.finished) done_ = true;
   }
+  if (full_since) meter_.Stalled(*full_since);
   if (tokenizer_) {
     for (int32_t token : chunk.tokens) {
       chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
@@ -38,19 +42,23 @@ TokenChunk TokenStream::Take() {
 }
 
 void TokenStream::Cancel() {
+  std::optional<CallMeter::Time> full_since;
   {
     std::lock_guard lock(mutex_);
     if (cancelled_ || done_) return;
     cancelled_ = true;
     waiting_.tokens.clear();
     waiting_.logprobs.clear();
+    full_since = std::exchange(full_since_, {});
     waiting_.finish.reset();
     if (waiting_.finished) waiting_.status = absl::CancelledError("call cancelled");
   }
+  if (full_since) meter_.Stalled(*full_since);
   if (on_space_) on_space_();
 }
 
 void TokenStream::Start(const StartFacts& facts) {
+  meter_.Admitted(facts);
   std::lock_guard lock(mutex_);
   waiting_.start = facts;
   waiting_.first_index = facts.first_index + facts.prompt_tokens;
@@ -58,6 +66,7 @@ void TokenStream::Start(const StartFacts& facts) {
 
 void TokenStream::Push(int64_t index, int32_t token,
                        std::optional<TokenLogprobs> logprobs) {
+  meter_.Token();
   bool notify;
   {
     std::lock_guard lock(mutex_);
@@ -67,6 +76,7 @@ void TokenStream::Push(int64_t index, int32_t token,
     if (waiting_.tokens.empty()) waiting_.first_index = index;
     waiting_.tokens.push_back(token);
     if (logprobs) waiting_.logprobs.push_back(*std::move(logprobs));
+    if (waiting_.tokens.size() == kCapacity) full_since_ = meter_.Now();
     notify = !std::exchange(notified_, true);
   }
   if (notify && on_ready_) on_ready_();
@@ -80,9 +90,10 @@ void TokenStream::Finish(absl::Status status, const std::optional<FinishFacts>& 
     waiting_.finished = true;
     if (cancelled_ && status.ok()) status = absl::CancelledError("call cancelled");
     if (status.ok()) waiting_.finish = facts;
-    waiting_.status = std::move(status);
+    waiting_.status = status;
     notify = !std::exchange(notified_, true);
   }
+  meter_.Ended(status, facts);
   if (notify && on_ready_) on_ready_();
 }
 

@@ -18,6 +18,7 @@
 #include "model/text/detokenizer.h"
 #include "model/text/stop_text.h"
 #include "model/text/tokenizer.h"
+#include "server/engine/call_meter.h"
 #include "server/engine/request.h"
 
 namespace mnemon {
@@ -46,10 +47,11 @@ class TokenStream {
   // had nothing; it must not block. `on_space` likewise when room appears or the
   // consumer takes the end or cancels, always from within Take or Cancel. Either may
   // still run when the other side is gone: capture what it needs by shared ownership.
-  // The text ends at the first of `stop_strings`, none of them empty.
+  // The text ends at the first of `stop_strings`, none of them empty. `meter` hears of
+  // everything that the engine puts in.
   TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
               std::function<void()> on_space,
-              const std::vector<std::string>& stop_strings = {});
+              const std::vector<std::string>& stop_strings = {}, CallMeter meter = {});
 
   // Consumer side.
   // Takes all that waits; empty and not finished when there is no token and no end yet
@@ -77,6 +79,7 @@ class TokenStream {
   const Tokenizer* const tokenizer_;
   const std::function<void()> on_ready_;
   const std::function<void()> on_space_;
+  CallMeter meter_;  // of the engine side, but for what is safe for concurrent use
   mutable std::mutex mutex_;
   Utf8Stream utf8_;        // owned by the consumer
   StopText stop_;          // owned by the consumer
@@ -85,6 +88,7 @@ class TokenStream {
   bool cancelled_ = false;
   bool done_ = false;  // the finished chunk was taken
   int64_t delivered_ = 0;
+  std::optional<CallMeter::Time> full_since_;
 };
 
 }  // namespace mnemon

@@ -52,8 +52,16 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
 
  private:
   absl::Status Begin(Engine& engine, const v1::GenerateRequest& message) {
-    MNEMON_ASSIGN_OR_RETURN(GenerateRequest request, FromMessage(message));
-    MNEMON_ASSIGN_OR_RETURN(model_, ServingModel(engine, request));
+    GenerateRequest request;
+    absl::Status status = [&]() -> absl::Status {
+      MNEMON_ASSIGN_OR_RETURN(request, FromMessage(message));
+      MNEMON_ASSIGN_OR_RETURN(model_, ServingModel(engine, request));
+      return absl::OkStatus();
+    }();
+    if (!status.ok()) {
+      engine.NoteRefused(request, status);
+      return status;
+    }
     MNEMON_ASSIGN_OR_RETURN(stream_, engine.Generate(request, [this, baton = baton_] {
       if (baton->Take()) Advance();
     }));

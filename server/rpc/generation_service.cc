@@ -23,6 +23,7 @@ class GenerationService final : public v1::Generation::CallbackService {
       Context* context, const v1::GenerateRequest* request) override {
     const absl::Status admitted = Admit(*context);
     if (!admitted.ok()) {
+      NoteRefused(*request, admitted);
       return new EndedReactor<grpc::ServerWriteReactor<v1::GenerateResponse>>(
           ToGrpcStatus(admitted, {}, context));
     }
@@ -93,6 +94,17 @@ class GenerationService final : public v1::Generation::CallbackService {
       return EndOfCaller(context);
     }
     return rate_.Admit();
+  }
+
+  // Of the request only the names are looked at: refusing must stay cheap.
+  void NoteRefused(const v1::GenerateRequest& message, const absl::Status& status) {
+    Guarded([&]() -> absl::Status {
+      GenerateRequest request;
+      request.model = ParseOptionalModel(message.model(), "model").value_or("");
+      request.session = ParseOptionalSession(message.session(), "session").value_or("");
+      engine_.NoteRefused(request, status);
+      return absl::OkStatus();
+    }).IgnoreError();
   }
 
   Engine& engine_;

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/rpc/call_interceptor.h"
 #include "server/rpc/library_logs.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/open_calls.h"
@@ -89,6 +90,10 @@ class GrpcServer final : public RpcServer {
     SetChannelArguments(options, builder);
     builder.AddListeningPort(address.Text(), grpc::InsecureServerCredentials(), &port_);
     for (const auto& service : services_) builder.RegisterService(service.get());
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+        interceptors;
+    interceptors.push_back(MakeCallInterceptors(options.watch));
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
     builder.SetOption(std::make_unique<Reflection>(options.reflection));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {

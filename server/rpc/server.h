@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/engine/engine.h"
+#include "server/rpc/call_record.h"
 
 namespace mnemon {
 
@@ -16,6 +17,7 @@ struct RpcOptions {
   std::string listen = "127.0.0.1:50051";  // port 0: any free port
   int32_t max_concurrent_streams = 1024;   // per connection
   int64_t max_message_bytes = 4 << 20;     // received
+  CallWatch watch;                         // hears of every call
   // Calls of Generation and CreateSession taken per second, over all callers; what is
   // more is RESOURCE_EXHAUSTED and told when to come again. 0 = any number.
   double max_calls_per_second = 0;

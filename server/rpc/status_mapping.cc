@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/rpc/request_ids.h"
 
 namespace mnemon {
 namespace {
@@ -44,11 +45,12 @@ ErrorDetail DetailOf(const absl::Status& status) {
   return *std::move(detail);
 }
 
-std::string PublicText(const absl::Status& status) {
+std::string PublicText(const absl::Status& status, const std::string& request_id) {
   const bool ours = status.code() != absl::StatusCode::kInternal &&
                     status.code() != absl::StatusCode::kUnknown;
   if (ours || GetErrorDetail(status)) return Shortened(std::string(status.message()));
-  LogError(StrCat("a call failed: ", status.ToString()));
+  LogEvent(LogLevel::kError, "call_failed",
+           {{"request_id", request_id}, {"error", status.ToString()}});
   return "internal error; the server's log says more";
 }
 
@@ -137,7 +139,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
                           grpc::ServerContextBase* context) {
   if (status.ok()) return grpc::Status::OK;
   const auto code = static_cast<grpc::StatusCode>(status.code());
-  const std::string text = PublicText(status);
+  const std::string text = PublicText(status, RequestIdOf(context));
   if (status.code() == absl::StatusCode::kCancelled ||
       status.code() == absl::StatusCode::kDeadlineExceeded) {
     return grpc::Status(code, text);

@@ -21,6 +21,7 @@
 #include "model/text/tokenizer.h"
 #include "server/loaded_models.h"
 #include "tests/fakes/child_process.h"
+#include "tests/fakes/http_get.h"
 
 namespace mnemon {
 namespace {
@@ -91,7 +92,8 @@ class ServerBinary : public ::testing::Test {
   std::unique_ptr<ChildProcess> Listening(std::vector<std::string> flags = {}) {
     std::filesystem::remove(Path("port"));
     flags.insert(flags.end(), {"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0",
-                               "--port-file", Path("port"), "--threads", "1"});
+                               "--port-file", Path("port"), "--threads", "1", "--http",
+                               "127.0.0.1:0", "--http-port-file", Path("http")});
     auto server = Server(flags);
     for (int i = 0; i < 10000 && !std::filesystem::exists(Path("port")); ++i) {
       if (server->Wait(milliseconds(0))) break;
@@ -99,6 +101,7 @@ class ServerBinary : public ::testing::Test {
     }
     std::getline(std::ifstream(Path("port")), port_);
     EXPECT_FALSE(port_.empty()) << server->err();
+    std::ifstream(Path("http")) >> http_port_;
     return server;
   }
 
@@ -127,6 +130,7 @@ class ServerBinary : public ::testing::Test {
 
   static std::string dir_;
   std::string port_;
+  int http_port_ = 0;
 };
 std::string ServerBinary::dir_;
 
@@ -204,12 +208,72 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   EXPECT_THAT(Mnemon({"health"}, 1), HasSubstr("UNAVAILABLE"));
 }
 
+TEST_F(ServerBinary, HttpTellsOfWorkAndOfDraining) {
+  auto server = Listening({"--grace", "60"});
+  EXPECT_EQ(HttpGet(http_port_, "/healthz").code, 200);
+  EXPECT_EQ(HttpGet(http_port_, "/readyz").code, 200);
+  Mnemon({"sessions", "create", "anna"});
+  Mnemon({"generate", "--session", "anna", "--prompt", "abc", "--max-tokens", "20"});
+  Mnemon({"generate", "--prompt", "A"}, 1);
+  const std::string metrics = HttpGet(http_port_, "/metrics").body;
+  for (const char* sample :
+       {"\nmnemon_prompt_tokens_total{model=\"default\"} 3",
+        "\nmnemon_generation_tokens_total{model=\"default\"} 20",
+        "\nmnemon_request_success_total{finished_reason=\"max_tokens\",model="
+        "\"default\"} 1",
+        "\nmnemon_request_failure_total{model=\"default\",reason=\"validation\"} 1",
+        "\nmnemon_session_events_total{event=\"create\"} 1",
+        "\nmnemon_inter_token_latency_seconds_count{model=\"default\"} 19",
+        "\nmnemon_build_info{", "\nmnemon_session_state_bytes{", "libtorch", "gRPC"}) {
+    EXPECT_THAT(metrics, HasSubstr(sample));
+  }
+
+  auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});
+  AwaitOutput(*client);
+  server->Signal(SIGTERM);
+  HttpAnswer ready;
+  for (int i = 0; i < 2000 && ready.code != 503; ++i) {
+    ready = HttpGet(http_port_, "/readyz");
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_EQ(ready.code, 503);
+  EXPECT_EQ(ready.body, "draining\n");
+  EXPECT_EQ(HttpGet(http_port_, "/healthz").code, 200);
+  EXPECT_THAT(HttpGet(http_port_, "/metrics").body,
+              HasSubstr("mnemon_requests_running{model=\"default\"} 1"));
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
+  client->Wait();
+  EXPECT_THAT(server->err(), AllOf(HasSubstr("event=call request_id="),
+                                   HasSubstr("method=mnemon.v1.Sessions/CreateSession "
+                                             "status=OK ms=")));
+  EXPECT_EQ(HttpGet(http_port_, "/healthz").code, 0);
+}
+
+TEST_F(ServerBinary, HttpCanBeOff) {
+  std::filesystem::remove(Path("http"));
+  auto server =
+      Server({"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0", "--http", "",
+              "--http-port-file", Path("http"), "--port-file", Path("port")});
+  for (int i = 0; i < 5000 && server->err().find("listening") == std::string::npos;
+       ++i) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_FALSE(std::filesystem::exists(Path("http")));
+  EXPECT_THAT(server->err(), Not(HasSubstr("/metrics")));
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0);
+}
+
 TEST_F(ServerBinary, FlagsBoundWhatACallerMayAsk) {
   auto server =
       Listening({"--max-tokens", "5", "--max-prompt-tokens", "3", "--rate", "0.001"});
   EXPECT_EQ(Mnemon({"generate", "--prompt", "abc", "--max-tokens", "5"}).size(), 5u);
   EXPECT_THAT(Mnemon({"generate", "--prompt", "abc"}, 1),
               AllOf(HasSubstr("RATE_LIMIT"), HasSubstr("retry after")));
+  EXPECT_THAT(HttpGet(http_port_, "/metrics").body,
+              HasSubstr("\nmnemon_request_failure_total{model=\"default\",reason="
+                        "\"overloaded\"} 1\n"));
   server->Signal(SIGTERM);
   EXPECT_EQ(server->Wait(), 0);
   server = Listening({"--max-tokens", "5", "--max-prompt-tokens", "3"});
@@ -334,6 +398,7 @@ TEST_F(ServerBinary, WrongUsageIsExitCodeTwo) {
       {{"--checkpoint", tiny, "--grace", "nan"}, "--grace"},
       {{"--checkpoint", tiny, "--checkpoint", tiny}, "default"},
       {{"--checkpoint", tiny, "--listen", "nowhere"}, "HOST:PORT"},
+      {{"--checkpoint", tiny, "--http", "nowhere"}, "--http"},
   };
   // All at once: most of their time goes to loading libraries.
   std::vector<std::unique_ptr<ChildProcess>> servers;
@@ -354,6 +419,8 @@ TEST_F(ServerBinary, FailedStartIsExitCodeOneAndOneError) {
       {{"--checkpoint", Path("empty")}, "config.json"},
       {{"--checkpoint", Path("broken")}, "model.safetensors"},
       {{"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:" + port_}, "in use"},
+      {{"--checkpoint", Path("tiny"), "--http", StrCat("127.0.0.1:", http_port_)},
+       "in use"},
       {{"--checkpoint", Path("segment"), "--state-bytes", "100"}, "state_bytes"},
       {{"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0", "--port-file",
         Path("absent/port")},

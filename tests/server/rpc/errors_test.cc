@@ -419,7 +419,8 @@ TEST(GenerateErrors, InvalidUtf8IsRefusedWithoutAFlood) {
     EXPECT_FALSE(status.ok());
   }
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 40) << log;
+  // Beside the bounded lines of the calls themselves.
+  EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 100) << log;
   EXPECT_TRUE(CallGenerate(rig, Valid()).ok());
 }
 

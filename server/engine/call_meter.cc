@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/call_meter.h"
+
+#include <utility>
+
+namespace mnemon {
+
+CallMeter::CallMeter(std::shared_ptr<EngineObserver> observer, const Clock& clock,
+                     size_t model)
+    : observer_(std::move(observer)), clock_(&clock), model_(model) {
+  taken_ = admitted_ = Now();
+}
+
+CallMeter::Time CallMeter::Now() const { return observer_ ? clock_->Now() : Time(); }
+
+void CallMeter::Admitted(const StartFacts& facts) {
+  if (!observer_) return;
+  admitted_ = Now();
+  observer_->OnAdmitted(model_, facts, admitted_ - taken_);
+}
+
+void CallMeter::Token() {
+  if (!observer_) return;
+  const Time now = Now();
+  if (first_token_) {
+    observer_->OnNextToken(model_, now - last_token_);
+  } else {
+    first_token_ = now;
+    observer_->OnFirstToken(model_, now - taken_, now - admitted_);
+  }
+  last_token_ = now;
+}
+
+void CallMeter::Ended(const absl::Status& status,
+                      const std::optional<FinishFacts>& finish) {
+  if (!observer_) return;
+  RequestEnd end{.status = status, .finish = finish, .total = Now() - taken_};
+  if (first_token_ && last_token_ > *first_token_) {
+    end.decode = last_token_ - *first_token_;
+  }
+  observer_->OnEnded(model_, end);
+}
+
+void CallMeter::Stalled(Time since) const {
+  if (observer_) observer_->OnStall(model_, Now() - since);
+}
+
+}  // namespace mnemon

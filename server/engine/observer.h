@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// What happens in an engine, told as it happens: for metrics. An engine without an
+// observer measures nothing.
+//
+// "Request" is one call that generates. Its life: taken, admitted (its prompt is about
+// to be fed), tokens, ended; or refused, or ended before it was admitted.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "server/engine/request.h"
+
+namespace mnemon {
+
+using Seconds = std::chrono::duration<double>;
+
+// How a request that was taken ended.
+struct RequestEnd {
+  absl::Status status;
+  std::optional<FinishFacts> finish;  // when OK
+  Seconds total{0};                   // since it was taken
+  std::optional<Seconds> decode;      // first to last token, when there are two
+};
+
+// Methods are called with no lock held, from any thread, several times for every step
+// and token, and must neither block nor throw. `model` is the place of a model in the
+// list that Engine::Create got.
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+
+  // One model call for `sessions` sessions.
+  virtual void OnStep(size_t model, int64_t sessions, Seconds took) = 0;
+
+  // `model` is absent when the request names none that is loaded.
+  virtual void OnRefused(std::optional<size_t> model, const absl::Status& status) = 0;
+  virtual void OnAdmitted(size_t model, const StartFacts& facts, Seconds queued) = 0;
+  // `since_taken` is the time to the first token, `since_admitted` that of the prompt.
+  virtual void OnFirstToken(size_t model, Seconds since_taken,
+                            Seconds since_admitted) = 0;
+  virtual void OnNextToken(size_t model, Seconds since_last) = 0;
+  // A session waited so long for the consumer of its stream to take tokens.
+  virtual void OnStall(size_t model, Seconds stalled) = 0;
+  virtual void OnEnded(size_t model, const RequestEnd& end) = 0;
+};
+
+}  // namespace mnemon

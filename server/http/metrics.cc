@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+#include "server/http/metrics.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include "base/error.h"
+#include "server/http/buckets.h"
+#include "server/http/histogram.h"
+#include "server/http/readings.h"
+
+namespace mnemon {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Labels;
+
+constexpr const char* kFailures[] = {"overloaded", "validation", "deadline",
+                                     "cancelled",  "draining",   "data_loss",
+                                     "internal"};
+// Of requests that name no loaded model; no model can have this name.
+constexpr char kNoModel[] = "(none)";
+
+std::string FailureOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return "overloaded";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "deadline";
+    case absl::StatusCode::kCancelled:
+      return "cancelled";
+    case absl::StatusCode::kUnavailable:
+      return "draining";
+    case absl::StatusCode::kDataLoss:
+      return "data_loss";
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return "internal";
+    case absl::StatusCode::kAborted: {
+      // The caller, or another one, ended its own session.
+      const auto detail = GetErrorDetail(status);
+      return detail && detail->reason == "SESSION_DELETED" ? "cancelled" : "validation";
+    }
+    default:
+      return "validation";
+  }
+}
+
+std::string NameOf(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kMaxTokens:
+      return "max_tokens";
+    case FinishReason::kStopToken:
+      return "stop_token";
+    case FinishReason::kStopString:
+      return "stop_string";
+    case FinishReason::kTimeLimit:
+      return "time_limit";
+    case FinishReason::kContextLimit:
+      break;
+  }
+  return "context_limit";
+}
+
+constexpr FinishReason kFinishes[] = {
+    FinishReason::kMaxTokens, FinishReason::kStopToken, FinishReason::kStopString,
+    FinishReason::kContextLimit, FinishReason::kTimeLimit};
+
+// The series of one model, made once.
+struct ModelSeries {
+  Counter* prompt_tokens;
+  Counter* generation_tokens;
+  Counter* saved_tokens;
+  std::map<std::string, Counter*> success;  // by finished_reason
+  std::map<std::string, Counter*> failure;  // by reason
+  Histogram* first_token;
+  Histogram* next_token;
+  Histogram* queue;
+  Histogram* prefill;
+  Histogram* decode;
+  Histogram* total;
+  Histogram* batch;
+  Histogram* step;
+};
+
+class PrometheusMetrics final : public Metrics {
+ public:
+  PrometheusMetrics(const std::vector<ModelFacts>& models, const BuildFacts& build) {
+    for (const ModelFacts& model : models) series_.push_back(Make(model.name));
+    AddGauge("mnemon_build_info", "What is running; 1.",
+             {{"version", build.version},
+              {"commit", build.commit},
+              {"libraries", build.libraries}});
+    for (const ModelFacts& model : models) {
+      AddGauge("mnemon_model_info", "The loaded models; 1.",
+               {{"model", model.name},
+                {"fingerprint", model.model_id},
+                {"memory_kind", model.architecture}});
+    }
+  }
+
+  void OnStep(size_t model, int64_t sessions, Seconds took) override {
+    const ModelSeries& series = series_.at(model);
+    series.batch->Observe(static_cast<double>(sessions));
+    series.step->Observe(took.count());
+  }
+
+  void OnRefused(std::optional<size_t> model, const absl::Status& status) override {
+    const std::string reason = FailureOf(status);
+    if (model) {
+      series_.at(*model).failure.at(reason)->Increment();
+    } else {
+      failure_.Add({{"model", kNoModel}, {"reason", reason}}).Increment();
+    }
+  }
+
+  void OnAdmitted(size_t model, const StartFacts& facts, Seconds queued) override {
+    const ModelSeries& series = series_.at(model);
+    series.queue->Observe(queued.count());
+    series.prompt_tokens->Increment(static_cast<double>(facts.prompt_tokens));
+    series.saved_tokens->Increment(static_cast<double>(facts.resumed_tokens));
+  }
+
+  void OnFirstToken(size_t model, Seconds since_taken,
+                    Seconds since_admitted) override {
+    const ModelSeries& series = series_.at(model);
+    series.first_token->Observe(since_taken.count());
+    series.prefill->Observe(since_admitted.count());
+    series.generation_tokens->Increment();
+  }
+
+  void OnNextToken(size_t model, Seconds since_last) override {
+    const ModelSeries& series = series_.at(model);
+    series.next_token->Observe(since_last.count());
+    series.generation_tokens->Increment();
+  }
+
+  void OnStall(size_t, Seconds stalled) override { stall_.Observe(stalled.count()); }
+
+  void OnEnded(size_t model, const RequestEnd& end) override {
+    const ModelSeries& series = series_.at(model);
+    series.total->Observe(end.total.count());
+    if (end.decode) series.decode->Observe(end.decode->count());
+    if (end.status.ok()) {
+      const FinishFacts facts = end.finish.value_or(FinishFacts{});
+      series.success.at(NameOf(facts.reason))->Increment();
+    } else {
+      series.failure.at(FailureOf(end.status))->Increment();
+    }
+  }
+
+  void OnRpcStarted(const std::string& method) override {
+    rpc_started_.Add({{"grpc_method", method}}).Increment();
+  }
+
+  void OnRpcEnded(const RpcFacts& facts) override {
+    const Labels labels = {{"grpc_method", facts.method},
+                           {"grpc_status", facts.status}};
+    rpc_duration_.Add(labels, buckets::kRpc).Observe(facts.took.count());
+    rpc_sent_.Add(labels, buckets::kMessage)
+        .Observe(static_cast<double>(facts.sent_bytes));
+    rpc_received_.Add(labels, buckets::kMessage)
+        .Observe(static_cast<double>(facts.received_bytes));
+  }
+
+  std::string Text(const EngineStats& now) const override {
+    std::vector<prometheus::MetricFamily> families = ReadingsOf(now);
+    const auto add = [&](std::vector<prometheus::MetricFamily> more) {
+      std::move(more.begin(), more.end(), std::back_inserter(families));
+    };
+    add(registry_.Collect());
+    for (const HistogramFamily* family :
+         {&first_token_, &next_token_, &queue_, &prefill_, &decode_, &total_, &batch_,
+          &step_, &stalls_}) {
+      add(family->Collect());
+    }
+    return prometheus::TextSerializer().Serialize(families);
+  }
+
+ private:
+  void AddGauge(const std::string& name, const std::string& help,
+                const Labels& labels) {
+    prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add(labels).Set(
+        1);
+  }
+
+  ModelSeries Make(const std::string& model) {
+    const Labels labels = {{"model", model}};
+    ModelSeries series = {
+        .prompt_tokens = &prompt_tokens_.Add(labels),
+        .generation_tokens = &generation_tokens_.Add(labels),
+        .saved_tokens = &saved_tokens_.Add(labels),
+        .success = {},
+        .failure = {},
+        .first_token = &first_token_.Add(labels),
+        .next_token = &next_token_.Add(labels),
+        .queue = &queue_.Add(labels),
+        .prefill = &prefill_.Add(labels),
+        .decode = &decode_.Add(labels),
+        .total = &total_.Add(labels),
+        .batch = &batch_.Add(labels),
+        .step = &step_.Add(labels),
+    };
+    for (FinishReason reason : kFinishes) {
+      series.success[NameOf(reason)] =
+          &success_.Add({{"model", model}, {"finished_reason", NameOf(reason)}});
+    }
+    for (const char* reason : kFailures) {
+      series.failure[reason] = &failure_.Add({{"model", model}, {"reason", reason}});
+    }
+    return series;
+  }
+
+  Family<Counter>& NewCounter(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry_);
+  }
+  Family<prometheus::Histogram>& NewHistogram(const char* name, const char* help) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry_);
+  }
+
+  prometheus::Registry registry_;  // owns the families that it made
+  Family<Counter>& prompt_tokens_ =
+      NewCounter("mnemon_prompt_tokens_total", "Prompt tokens of admitted requests.");
+  Family<Counter>& generation_tokens_ =
+      NewCounter("mnemon_generation_tokens_total", "Tokens generated.");
+  Family<Counter>& saved_tokens_ = NewCounter(
+      "mnemon_prefill_tokens_saved_total",
+      "Tokens of sessions' histories that were not fed again, because the session's "
+      "state held them.");
+  Family<Counter>& success_ =
+      NewCounter("mnemon_request_success_total", "Requests that ended as they should.");
+  Family<Counter>& failure_ = NewCounter("mnemon_request_failure_total",
+                                         "Requests that were refused or failed.");
+  HistogramFamily first_token_{"mnemon_time_to_first_token_seconds",
+                               "From a request to its first token.",
+                               buckets::kFirstToken};
+  HistogramFamily next_token_{"mnemon_inter_token_latency_seconds",
+                              "Between two tokens of a request.", buckets::kStep};
+  HistogramFamily queue_{"mnemon_request_queue_time_seconds",
+                         "From a request to its admission.", buckets::kRequest};
+  HistogramFamily prefill_{"mnemon_request_prefill_time_seconds",
+                           "From a request's admission to its first token.",
+                           buckets::kRequest};
+  HistogramFamily decode_{"mnemon_request_decode_time_seconds",
+                          "From a request's first token to its last.",
+                          buckets::kRequest};
+  HistogramFamily total_{"mnemon_e2e_request_latency_seconds",
+                         "From a request to its end.", buckets::kRequest};
+  HistogramFamily batch_{"mnemon_batch_size", "Sessions in one step of a model.",
+                         buckets::kBatch};
+  HistogramFamily step_{"mnemon_step_duration_seconds",
+                        "Duration of one step of a model.", buckets::kStep};
+  HistogramFamily stalls_{"mnemon_stream_stall_seconds",
+                          "How long a session waited for the reader of its stream.",
+                          buckets::kStall};
+  Histogram& stall_ = stalls_.Add({});
+  Family<Counter>& rpc_started_ =
+      NewCounter("grpc_server_call_started_total", "gRPC calls that came in.");
+  Family<prometheus::Histogram>& rpc_duration_ =
+      NewHistogram("grpc_server_call_duration_seconds", "Duration of gRPC calls.");
+  Family<prometheus::Histogram>& rpc_sent_ = NewHistogram(
+      "grpc_server_call_sent_bytes", "Bytes of all messages sent in a gRPC call.");
+  Family<prometheus::Histogram>& rpc_received_ =
+      NewHistogram("grpc_server_call_received_bytes",
+                   "Bytes of all messages received in a gRPC call.");
+  std::vector<ModelSeries> series_;  // per model; constant after construction
+};
+
+}  // namespace
+
+std::shared_ptr<Metrics> Metrics::Create(const std::vector<ModelFacts>& models,
+                                         const BuildFacts& build) {
+  return std::make_shared<PrometheusMetrics>(models, build);
+}
+
+}  // namespace mnemon

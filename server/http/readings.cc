@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "server/http/readings.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace mnemon {
+namespace {
+
+// The arena that the models' steps work on; the only tier that there is.
+constexpr char kTier[] = "device";
+
+class Readings {
+ public:
+  Readings(const char* name, const char* help,
+           prometheus::MetricType type = prometheus::MetricType::Gauge) {
+    family_.name = name;
+    family_.help = help;
+    family_.type = type;
+  }
+  void Add(std::vector<prometheus::ClientMetric::Label> labels, double value) {
+    prometheus::ClientMetric& metric = family_.metric.emplace_back();
+    metric.label = std::move(labels);
+    (family_.type == prometheus::MetricType::Gauge ? metric.gauge.value
+                                                   : metric.counter.value) = value;
+  }
+  prometheus::MetricFamily Take() { return std::move(family_); }
+
+ private:
+  prometheus::MetricFamily family_;
+};
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now) {
+  Readings running("mnemon_requests_running", "Requests in the batch.");
+  Readings waiting("mnemon_requests_waiting", "Requests that wait for a place.");
+  std::map<std::string, double> bytes;  // by memory kind
+  int64_t queued = 0, busy = 0, used = 0, capacity = 0;
+  for (const ModelStats& model : now.models) {
+    running.Add({{"model", model.model}}, static_cast<double>(model.running));
+    waiting.Add({{"model", model.model}}, static_cast<double>(model.waiting));
+    queued += model.sessions_queued;
+    busy += model.sessions_running;
+    used += model.state_bytes;
+    capacity += model.state_capacity_bytes;
+    bytes[model.architecture] += static_cast<double>(model.state_bytes);
+  }
+  // A session that was deleted under its running request is counted no more.
+  const int64_t idle = std::max<int64_t>(0, now.sessions - queued - busy);
+  Readings sessions("mnemon_sessions", "Named sessions.");
+  const std::pair<const char*, int64_t> states[] = {
+      {"idle", idle}, {"queued", queued}, {"running", busy}};
+  for (const auto& [state, count] : states) {
+    sessions.Add({{"tier", kTier}, {"state", state}}, static_cast<double>(count));
+  }
+  Readings state_bytes("mnemon_session_state_bytes", "Bytes of session state.");
+  for (const auto& [kind, value] : bytes) {
+    state_bytes.Add({{"tier", kTier}, {"memory_kind", kind}}, value);
+  }
+  Readings most("mnemon_session_state_capacity_bytes",
+                "Bytes of session state that there is room for.");
+  most.Add({{"tier", kTier}}, static_cast<double>(capacity));
+  Readings usage("mnemon_state_cache_usage_ratio",
+                 "Used part of the capacity, 0 to 1.");
+  usage.Add({}, capacity == 0 ? 0 : static_cast<double>(used) / capacity);
+  Readings events("mnemon_session_events_total", "What befell named sessions.",
+                  prometheus::MetricType::Counter);
+  events.Add({{"event", "create"}}, static_cast<double>(now.sessions_created));
+  events.Add({{"event", "expire"}}, static_cast<double>(now.sessions_expired));
+
+  std::vector<prometheus::MetricFamily> families;
+  for (Readings* readings :
+       {&running, &waiting, &sessions, &state_bytes, &most, &usage, &events}) {
+    families.push_back(readings->Take());
+  }
+  return families;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT
+// What an engine tells its observer, on a clock that moves when the test says so.
+#include <mutex>
+#include <thread>
+
+#include "base/strings.h"
+#include "server/engine/observer.h"
+#include "tests/server/engine/engine_fixture.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// Notes down all it hears, times in milliseconds.
+class Notes final : public EngineObserver {
+ public:
+  void OnStep(size_t model, int64_t sessions, Seconds) override {
+    Note(StrCat("step ", model, " ", sessions));
+  }
+  void OnRefused(std::optional<size_t> model, const absl::Status& status) override {
+    Note(StrCat("refused ", model ? StrCat(*model) : "-", " ", ReasonOf(status)));
+  }
+  void OnAdmitted(size_t model, const StartFacts& facts, Seconds queued) override {
+    Note(StrCat("admitted ", model, " prompt ", facts.prompt_tokens, " resumed ",
+                facts.resumed_tokens, " after ", Ms(queued)));
+  }
+  void OnFirstToken(size_t model, Seconds since_taken,
+                    Seconds since_admitted) override {
+    Note(StrCat("first ", model, " ", Ms(since_taken), " ", Ms(since_admitted)));
+  }
+  void OnNextToken(size_t model, Seconds since_last) override {
+    Note(StrCat("next ", model, " ", Ms(since_last)));
+  }
+  void OnStall(size_t model, Seconds stalled) override {
+    Note(StrCat("stall ", model, " ", Ms(stalled)));
+  }
+  void OnEnded(size_t model, const RequestEnd& end) override {
+    Note(StrCat("ended ", model, " ", absl::StatusCodeToString(end.status.code()), " ",
+                Ms(end.total), " ", end.decode ? StrCat(Ms(*end.decode)) : "-"));
+  }
+
+  // All but steps.
+  std::vector<std::string> Heard() const {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> heard;
+    for (const std::string& note : notes_) {
+      if (note.rfind("step", 0) != 0) heard.push_back(note);
+    }
+    return heard;
+  }
+  std::vector<std::string> All() const {
+    std::lock_guard lock(mutex_);
+    return notes_;
+  }
+  void Forget() {
+    std::lock_guard lock(mutex_);
+    notes_.clear();
+  }
+
+ private:
+  static int64_t Ms(Seconds time) {
+    return std::chrono::duration_cast<milliseconds>(time + Seconds(1e-6)).count();
+  }
+  void Note(std::string note) {
+    std::lock_guard lock(mutex_);
+    notes_.push_back(std::move(note));
+  }
+  mutable std::mutex mutex_;
+  std::vector<std::string> notes_;  // guarded by mutex_
+};
+
+struct Watched {
+  explicit Watched(Engine::Options options = {}) {
+    options.observer = notes;
+    server = std::make_unique<ToyServer>(ToyState::kFixedAndAppend, options);
+  }
+  std::shared_ptr<Notes> notes = std::make_shared<Notes>();
+  std::unique_ptr<ToyServer> server;
+};
+
+TEST(Observer, TimesOfARequest) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  server.decoder.Allow(0);
+  Reader reader(*server.engine, Ask({1, 2, 3}, 3));
+  server.decoder.AwaitHeld();
+  server.clock.Advance(milliseconds(30));
+  server.decoder.Allow(1);
+  reader.Next();
+  server.decoder.AwaitHeld();
+  server.clock.Advance(milliseconds(7));
+  server.decoder.AllowAll();
+  reader.Finish();
+  server.AwaitIdle();
+  EXPECT_THAT(watched.notes->Heard(),
+              ElementsAre("admitted 0 prompt 3 resumed 0 after 0", "first 0 30 30",
+                          "next 0 7", "next 0 0", "ended 0 OK 37 7"));
+}
+
+TEST(Observer, WaitingCountsAsQueueTime) {
+  Watched watched({.sessions = 1});
+  ToyServer& server = *watched.server;
+  server.decoder.Allow(0);
+  Reader first(*server.engine, Ask({1}, 1));
+  server.decoder.AwaitHeld();
+  Reader second(*server.engine, Ask({1}, 1));
+  server.clock.Advance(milliseconds(50));
+  server.decoder.AllowAll();
+  first.Finish();
+  second.Finish();
+  server.AwaitIdle();
+  EXPECT_THAT(watched.notes->Heard(),
+              Contains("admitted 0 prompt 1 resumed 0 after 50"));
+  EXPECT_THAT(watched.notes->Heard(), Contains("first 0 50 0"));
+}
+
+TEST(Observer, ASessionsStateIsSavedWork) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  server.CreateSession("s");
+  server.Run(Ask({1, 2, 3}, 4, "s"));
+  server.AwaitIdle();
+  watched.notes->Forget();
+  server.Run(Ask({5}, 1, "s"));
+  server.AwaitIdle();
+  // Seven tokens are in the history, the last of which no step has fed yet.
+  EXPECT_THAT(watched.notes->Heard(),
+              Contains("admitted 0 prompt 1 resumed 6 after 0"));
+}
+
+// A call that judges takes part in steps, but generates nothing.
+TEST(Observer, JudgingIsNoRequest) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  auto call = server.engine->Score({}, [] {});
+  ASSERT_TRUE(call.ok()) << call.status();
+  ASSERT_TRUE(call->append(std::vector<int32_t>{1, 2, 3}).ok());
+  call->close();
+  server.AwaitIdle();
+  EXPECT_TRUE(call->stream->Take().finished);
+  EXPECT_THAT(watched.notes->Heard(), IsEmpty());
+  EXPECT_THAT(watched.notes->All(), Contains(StartsWith("step 0 1")));
+}
+
+TEST(Observer, BatchesAreCounted) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  server.decoder.Allow(0);
+  Reader alone(*server.engine, Ask({1}, 2));
+  server.decoder.AwaitHeld();
+  Reader a(*server.engine, Ask({1}, 1));
+  Reader b(*server.engine, Ask({2}, 1));
+  server.decoder.AllowAll();
+  alone.Finish();
+  a.Finish();
+  b.Finish();
+  server.AwaitIdle();
+  EXPECT_THAT(watched.notes->All(), Contains("step 0 1"));
+  EXPECT_THAT(watched.notes->All(), Contains("step 0 3"));
+}
+
+TEST(Observer, RefusalsSayWhy) {
+  Watched watched({.sessions = 1, .max_queue = 0});
+  ToyServer& server = *watched.server;
+  Engine& engine = *server.engine;
+  GenerateRequest request = Ask({-1}, 1);
+  EXPECT_FALSE(engine.Generate(request, [] {}).ok());
+  request = Ask({1}, 1);
+  request.model = "absent";
+  EXPECT_FALSE(engine.Generate(request, [] {}).ok());
+  EXPECT_FALSE(engine.Generate(Ask({1}, 1, "absent"), [] {}).ok());
+  server.decoder.Allow(0);
+  Reader running(engine, Ask({1}, 1));
+  server.decoder.AwaitHeld();
+  EXPECT_FALSE(engine.Generate(Ask({1}, 1), [] {}).ok());
+  engine.NoteRefused(
+      {}, MakeError(absl::StatusCode::kInvalidArgument, "", {.reason = "BEFORE"}));
+  engine.Drain();
+  EXPECT_FALSE(engine.Generate(Ask({1}, 1), [] {}).ok());
+  const auto heard = watched.notes->Heard();
+  EXPECT_THAT(heard, Contains("refused - MODEL_NOT_FOUND"));
+  EXPECT_THAT(heard, Contains("refused 0 SESSION_NOT_FOUND"));
+  EXPECT_THAT(heard, Contains("refused 0 QUEUE_FULL"));
+  EXPECT_THAT(heard, Contains("refused 0 BEFORE"));
+  EXPECT_THAT(heard, Contains("refused 0 DRAINING"));
+  EXPECT_EQ(std::count_if(heard.begin(), heard.end(),
+                          [](const auto& n) { return n.rfind("refused", 0) == 0; }),
+            6);
+}
+
+TEST(Observer, AReaderThatDoesNotReadIsAStall) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  Reader reader(*server.engine, Ask({1}, 100));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (reader.stream().space() > 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::yield();
+  }
+  server.clock.Advance(milliseconds(2500));
+  reader.Finish();
+  server.AwaitIdle();
+  EXPECT_THAT(watched.notes->Heard(), Contains("stall 0 2500"));
+}
+
+TEST(Observer, FailuresAndCancelsEndOnce) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  server.Run(Ask({1, ToyDecoder::kFailing}, 5));
+  server.AwaitIdle();
+  EXPECT_THAT(watched.notes->Heard(),
+              ElementsAre(StartsWith("admitted"), "ended 0 INTERNAL 0 -"));
+  watched.notes->Forget();
+  server.decoder.Allow(0);
+  Reader reader(*server.engine, Ask({1}, 5));
+  server.decoder.AwaitHeld();
+  reader.stream().Cancel();
+  server.decoder.AllowAll();
+  server.AwaitIdle();
+  const auto heard = watched.notes->Heard();
+  EXPECT_THAT(heard, Contains("ended 0 CANCELLED 0 -"));
+  EXPECT_EQ(std::count_if(heard.begin(), heard.end(),
+                          [](const auto& n) { return n.rfind("ended", 0) == 0; }),
+            1);
+}
+
+TEST(Observer, StatsOfAModel) {
+  Watched watched({.sessions = 2});
+  ToyServer& server = *watched.server;
+  server.CreateSession("s");
+  server.decoder.Allow(0);
+  Reader named(*server.engine, Ask({1}, 3, "s"));
+  Reader stateless(*server.engine, Ask({1}, 3));
+  server.decoder.AwaitHeld();
+  Reader waits(*server.engine, Ask({1}, 3));
+  EngineStats stats = server.engine->Stats();
+  ASSERT_EQ(stats.models.size(), 1u);
+  EXPECT_EQ(stats.models[0].model, "toy");
+  EXPECT_EQ(stats.models[0].running, 2);
+  EXPECT_EQ(stats.models[0].waiting, 1);
+  EXPECT_EQ(stats.models[0].sessions_queued + stats.models[0].sessions_running, 1);
+  EXPECT_EQ(stats.sessions_created, 1);
+  EXPECT_GT(stats.models[0].state_capacity_bytes, 0);
+  EXPECT_FALSE(stats.draining);
+  server.decoder.AllowAll();
+  named.Finish();
+  stateless.Finish();
+  waits.Finish();
+  server.AwaitIdle();
+  stats = server.engine->Stats();
+  EXPECT_EQ(stats.models[0].running, 0);
+  EXPECT_EQ(stats.models[0].sessions_running, 0);
+  EXPECT_GT(stats.models[0].state_bytes, 0);
+  EXPECT_LE(stats.models[0].state_bytes, stats.models[0].state_capacity_bytes);
+}
+
+TEST(Observer, ExpiredSessionsAreCounted) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  ASSERT_TRUE(
+      server.engine->CreateSession({.id = "s", .ttl = milliseconds(1000)}).ok());
+  server.clock.Advance(milliseconds(2000));
+  EXPECT_FALSE(server.engine->GetSession("s").ok());
+  EXPECT_EQ(server.engine->Stats().sessions_expired, 1);
+}
+
+TEST(Observer, AnEngineWithoutOneWorks) {
+  ToyServer server(ToyState::kFixed);
+  EXPECT_TRUE(server.Run(Ask({1}, 3)).status.ok());
+  EXPECT_FALSE(server.engine->Generate(Ask({-1}, 3), [] {}).ok());
+}
+
+}  // namespace
+}  // namespace mnemon
