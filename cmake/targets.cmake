@@ -4,7 +4,7 @@
 # Binaries lie in <build>/bin. Each is a component of the installation of its own name,
 # together with its completion for bash.
 # DEPS are linked PRIVATE. TORCH links libtorch PRIVATE and puts the units into the job
-# pool of heavy compilations. TORCH and GRPC use precompiled headers.
+# pool of heavy compilations. All use precompiled headers.
 include(GNUInstallDirs)
 # Libraries outside the system's folders, as those of a torch wheel, are found in place.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
@@ -22,10 +22,19 @@ function(mnemon_configure target)
   endif()
 endfunction()
 
+# For targets that ask for neither TORCH nor GRPC.
+function(mnemon_precompile_plain target)
+  cmake_parse_arguments(ARG "TORCH;GRPC" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  if(NOT ARG_TORCH AND NOT ARG_GRPC)
+    target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_plain)
+  endif()
+endfunction()
+
 function(mnemon_library target)
   cmake_parse_arguments(ARG "TORCH;GRPC" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   add_library(${target} STATIC ${ARG_SOURCES})
   mnemon_configure(${target} ${ARGN})
+  mnemon_precompile_plain(${target} ${ARGN})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC_DEPS})
 endfunction()
 
