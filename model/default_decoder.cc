@@ -4,16 +4,12 @@
 // holds and however a prompt is cut up.
 #include "model/default_decoder.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <new>
 #include <string>
 #include <utility>
 
-#include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -22,6 +18,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device.h"
 #include "model/kernels/kernels.h"
 #include "model/runtime.h"
 
@@ -29,25 +26,6 @@ namespace mnemon {
 namespace {
 
 constexpr int kRevision = 1;
-
-// The instruction sets that libtorch and its BLAS have chosen on this machine: both
-// decide bits.
-std::string MachineTarget() {
-  constexpr std::string_view kMark = "CPU capability usage: ";
-  std::string target = "cpu";
-  const std::string build = at::show_config();
-  if (const size_t at = build.find(kMark); at != std::string::npos) {
-    const size_t begin = at + kMark.size();
-    target += "-" + build.substr(begin, build.find_first_of(" \n", begin) - begin);
-  }
-  using CoreName = char* (*)();
-  const auto core =
-      reinterpret_cast<CoreName>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
-  if (core != nullptr) target += std::string("-") + core();
-  std::transform(target.begin(), target.end(), target.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return target;
-}
 
 // Rows of a growing entry that a query at `position` may need: [first, position).
 int64_t FirstVisible(const StateEntry& entry, int64_t position) {
@@ -77,8 +55,9 @@ void WriteRows(StateArena& arena, int32_t slot, int entry, int64_t first, int64_
   }
 }
 
-// The state of `slot` at `position` as a carry with a batch of one.
-Carry ReadCarry(const StateArena& arena, int32_t slot, int64_t position) {
+// The state of `slot` at `position` as a carry with a batch of one, on `device`.
+Carry ReadCarry(const StateArena& arena, int32_t slot, int64_t position,
+                at::Device device) {
   Carry carry{.position = position, .tensors = {}};
   const auto& entries = arena.spec().entries;
   for (int i = 0; position > 0 && i < static_cast<int>(entries.size()); ++i) {
@@ -94,7 +73,7 @@ Carry ReadCarry(const StateArena& arena, int32_t slot, int64_t position) {
     } else {
       ReadRows(arena, slot, i, first, position - first, out);
     }
-    carry.tensors.push_back(std::move(tensor));
+    carry.tensors.push_back(tensor.to(device));
   }
   return carry;
 }
@@ -104,13 +83,12 @@ void WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
   const auto& entries = arena.spec().entries;
   for (int i = 0; i < static_cast<int>(entries.size()); ++i) {
     const int64_t elements = entries[i].elements();
-    const at::Tensor values = carry.tensors[i].contiguous();
-    const float* in = values.data_ptr<float>();
-    if (entries[i].growth == Growth::kFixed) {
-      std::memcpy(arena.Fixed(slot, i), in, elements * sizeof(float));
-    } else {
-      WriteRows(arena, slot, i, carry.position - 1, 1, in + values.numel() - elements);
-    }
+    const bool fixed = entries[i].growth == Growth::kFixed;
+    at::Tensor values = carry.tensors[i];
+    if (!fixed) values = values.narrow(1, values.size(1) - 1, 1);
+    values = values.to(at::kCPU).contiguous();
+    float* out = fixed ? arena.Fixed(slot, i) : arena.Row(slot, i, carry.position - 1);
+    std::memcpy(out, values.data_ptr<float>(), elements * sizeof(float));
   }
 }
 
@@ -123,7 +101,8 @@ class DefaultDecoder final : public Decoder {
  public:
   explicit DefaultDecoder(const Model& model)
       : model_(model),
-        numerics_id_(StrCat("default/fp32/", MachineTarget(), "/torch-",
+        device_(DeviceOf(model)),
+        numerics_id_(StrCat("default/fp32/", DeviceClass(device_), "/torch-",
                             TensorLibraryVersion(), "/r", kRevision)) {}
 
   const ModelConfig& config() const override { return model_.config(); }
@@ -195,9 +174,11 @@ class DefaultDecoder final : public Decoder {
     } catch (const std::bad_alloc&) {
       return OutOfMemory();
     } catch (const std::exception& error) {
-      // How libtorch's allocator says bad_alloc.
+      // How libtorch's allocators say bad_alloc.
       const std::string_view what = error.what();
-      if (what.find("can't allocate memory") != what.npos) return OutOfMemory();
+      for (const char* memory : {"can't allocate memory", "out of memory"}) {
+        if (what.find(memory) != what.npos) return OutOfMemory();
+      }
       return absl::InternalError(StrCat("model step failed: ", what));
     }
   }
@@ -209,12 +190,12 @@ class DefaultDecoder final : public Decoder {
       const at::Tensor token = at::full({1, 1}, segment.tokens[i], at::kLong);
       MNEMON_ASSIGN_OR_RETURN(
           const ForwardResult result,
-          model_.Forward(token, ReadCarry(arena, segment.slot, position)));
+          model_.Forward(token, ReadCarry(arena, segment.slot, position, device_)));
       WriteCarry(result.carry, arena, segment.slot);
       const bool last = i + 1 == segment.tokens.size();
       if (segment.logits == LogitsMode::kAll ||
           (segment.logits == LogitsMode::kLast && last)) {
-        const at::Tensor row = result.logits.contiguous();
+        const at::Tensor row = result.logits.to(at::kCPU).contiguous();
         std::memcpy(logits, row.data_ptr<float>(), row.numel() * sizeof(float));
         logits += row.numel();
       }
@@ -250,6 +231,7 @@ class DefaultDecoder final : public Decoder {
   }
 
   const Model& model_;
+  const at::Device device_;  // of the weights
   const std::string numerics_id_;
 };
 

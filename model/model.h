@@ -40,7 +40,7 @@ struct ForwardResult {
 
 struct ForwardOptions {
   // Source of dropout masks. Set = training mode: dropout is applied where the
-  // documents have it. Unset = evaluation mode.
+  // documents have it. Unset = evaluation mode. On the weights' device.
   std::optional<at::Generator> dropout;
 };
 
@@ -57,10 +57,11 @@ class Model {
   // The carry as entries; also the state of the default decoder.
   virtual const StateSpec& carry_spec() const = 0;
 
-  // Logits of tokens [B, T] (int64, on the weights' device) that follow `carry`, and
-  // the carry after them. For transformer_xl the call is one segment. INVALID_ARGUMENT:
-  // not [B, T] with T >= 1, token out of range, carry of another batch.
-  // FAILED_PRECONDITION: beyond the positions of the model.
+  // Logits of tokens [B, T] (int64, on the CPU, where they are checked) that follow
+  // `carry`, and the carry after them, both on the weights' device. For transformer_xl
+  // the call is one segment. INVALID_ARGUMENT: not [B, T] with T >= 1, token out of
+  // range, carry of another batch. FAILED_PRECONDITION: beyond the positions of the
+  // model.
   virtual absl::StatusOr<ForwardResult> Forward(
       const at::Tensor& tokens, const Carry& carry,
       const ForwardOptions& options = {}) const = 0;

@@ -90,9 +90,10 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
   return flags;
 }
 
-absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& flag) {
+absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& flag,
+                                                        at::Device device) {
   One one;
-  MNEMON_ASSIGN_OR_RETURN(one.loaded, LoadCheckpoint(flag.dir));
+  MNEMON_ASSIGN_OR_RETURN(one.loaded, LoadCheckpoint(flag.dir, {.device = device}));
   MNEMON_ASSIGN_OR_RETURN(one.decoder, MakeDecoder(*one.loaded.model));
   const StateSpec& spec = one.decoder->spec();
   MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
@@ -112,10 +113,11 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& fl
 }
 
 absl::StatusOr<LoadedModels> LoadedModels::Load(
-    const std::vector<CheckpointFlag>& flags, const Engine::Options& options) {
+    const std::vector<CheckpointFlag>& flags, const Engine::Options& options,
+    at::Device device) {
   LoadedModels models;
   for (const CheckpointFlag& flag : flags) {
-    MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag));
+    MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, device));
     MNEMON_RETURN_IF_ERROR(LogCapacity(one.facts, one.decoder->spec(), options));
     if (one.loaded.config.architecture == "transformer_xl" &&
         one.loaded.config.window == Window::kSegment) {

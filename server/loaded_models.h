@@ -31,7 +31,8 @@ class LoadedModels {
  public:
   // Loads all or nothing; logs what each is and what it costs.
   static absl::StatusOr<LoadedModels> Load(const std::vector<CheckpointFlag>& flags,
-                                           const Engine::Options& options);
+                                           const Engine::Options& options,
+                                           at::Device device = at::kCPU);
 
   std::vector<EngineModel> ForEngine() const;
 
@@ -41,7 +42,7 @@ class LoadedModels {
     std::unique_ptr<Decoder> decoder;
     ModelFacts facts;
   };
-  static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag);
+  static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag, at::Device device);
 
   std::vector<One> models_;
 };

@@ -46,6 +46,8 @@ const std::map<std::string, std::string, std::less<>>& ModelFiles() {
       {"model", "model/model"},          {"initialise", "model/model"},
       {"runtime", "model/model"},        {"default_decoder", "model/default_decoder"},
       {"registry", "registry"},          {"load", "model/load"},
+      {"device", "model/model"},         {"gpu", "model/model"},
+      {"gpu_none", "model/model"},       {"gpu_cuda", "model/model"},
   };
   return files;
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -15,6 +16,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device.h"
 #include "model/io/tensors.h"
 #include "model/registry.h"
 #include "model/sampling/philox.h"
@@ -36,13 +38,19 @@ at::Tensor IdTensor(const int64_t* ids, int64_t rows, int64_t columns) {
 }
 
 // Dropout's random numbers are a function of (seed, update, worker): nothing to save.
-at::Generator DropoutGenerator(uint64_t seed, int64_t update, int worker) {
+at::Generator DropoutGenerator(uint64_t seed, int64_t update, int worker,
+                               at::Device device) {
   constexpr uint32_t kDropout = 3;  // beside the purposes of the loader
   const auto word =
       Philox4x32({static_cast<uint32_t>(update), static_cast<uint32_t>(update >> 32),
                   static_cast<uint32_t>(worker), kDropout},
                  {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  return at::detail::createCPUGenerator((uint64_t{word[1]} << 32) | word[0]);
+  const uint64_t start = (uint64_t{word[1]} << 32) | word[0];
+  if (!device.is_cuda()) return at::detail::createCPUGenerator(start);
+  // Of the device's own kind, without a header that only a build with CUDA has.
+  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
+  generator.set_current_seed(start);
+  return generator;
 }
 
 absl::StatusOr<std::vector<int32_t>> EncodePrompt(const TrainConfig& config,
@@ -78,7 +86,8 @@ absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
 
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& config,
                                                          const TextTask& task,
-                                                         Team& team) {
+                                                         Team& team,
+                                                         at::Device device) {
   MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, EncodePrompt(config, task));
   const auto seed = static_cast<uint64_t>(config.seed);
   MNEMON_ASSIGN_OR_RETURN(
@@ -87,6 +96,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
                                                       LoaderUse::kValidation, seed));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> first, MakeModel(config.model));
   InitialiseWeights(*first, config.init, seed);
+  MoveWeights(*first, device);
   Parameters parameters(*first);
   std::vector<Worker> workers(team.size());
   for (Worker& worker : workers) {
@@ -133,11 +143,11 @@ absl::StatusOr<at::Tensor> Learner::PartOfLoss(const Batch& batch, int worker,
       workers_[worker].model->Forward(part(batch.inputs), carry, options));
   // Shuffled windows do not continue each other.
   const bool keep = config_.data.loader == LoaderKind::kSequential;
+  const at::Tensor targets = part(batch.targets).to(result.logits.device());
   carry = keep ? result.carry.Detached() : Carry();
   const double weight =
       static_cast<double>(rows.size()) / static_cast<double>(batch.rows);
-  return at::cross_entropy_loss(result.logits.flatten(0, 1),
-                                part(batch.targets).flatten()) *
+  return at::cross_entropy_loss(result.logits.flatten(0, 1), targets.flatten()) *
          weight;
 }
 
@@ -149,7 +159,8 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
     if (PartOf(batch.rows, w, team_.size()).size() == 0) return absl::OkStatus();
     ForwardOptions options;
     options.dropout =
-        DropoutGenerator(static_cast<uint64_t>(config_.seed), optimiser_.steps(), w);
+        DropoutGenerator(static_cast<uint64_t>(config_.seed), optimiser_.steps(), w,
+                         parameters_.values().device());
     MNEMON_ASSIGN_OR_RETURN(at::Tensor loss,
                             PartOfLoss(batch, w, options, carries_[w]));
     losses[w] = loss.item<double>();
@@ -226,7 +237,7 @@ absl::StatusOr<std::string> Learner::Sample() const {
                             model().Forward(IdTensor(input.data(), 1, length), carry));
     carry = std::move(result.carry);
     const at::Tensor last =
-        result.logits.select(0, 0).select(0, length - 1).contiguous();
+        result.logits.select(0, 0).select(0, length - 1).to(at::kCPU).contiguous();
     MNEMON_ASSIGN_OR_RETURN(
         int32_t token,
         mnemon::Sample({last.data_ptr<float>(), static_cast<size_t>(last.numel())},
@@ -288,6 +299,7 @@ absl::Status Learner::LoadCarry(const std::string& file) {
           StrCat("tensor ", name, " is missing or of wrong shape"));
     }
     MNEMON_ASSIGN_OR_RETURN(at::Tensor all, ToTensor(saved, *info));
+    all = all.to(parameters_.values().device());
     for (int w = 0; w < team_.size(); ++w) {
       const Part rows = PartOf(config_.data.batch, w, team_.size());
       if (rows.size() == 0) continue;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/io/checkpoint.h"
@@ -29,17 +31,17 @@ struct UpdateResult {
   int64_t tokens = 0;
 };
 
-// Owned by one thread.
 // Owned by one thread; works on those of its team, which share out the rows of a batch.
 class Learner {
  public:
-  // Initialises the model from config.seed. config.model.vocab is
-  // task.tokenizer->size(). `task` and `team` must outlive the learner.
-  // INVALID_ARGUMENT for a text that is too short, RESOURCE_EXHAUSTED when memory does
-  // not suffice.
+  // Initialises the model from config.seed: the same weights on every device.
+  // config.model.vocab is task.tokenizer->size(). `task` and `team` must outlive the
+  // learner. INVALID_ARGUMENT for a text that is too short, RESOURCE_EXHAUSTED when
+  // memory does not suffice.
   static absl::StatusOr<std::unique_ptr<Learner>> Create(const TrainConfig& config,
                                                          const TextTask& task,
-                                                         Team& team);
+                                                         Team& team,
+                                                         at::Device device = at::kCPU);
 
   // The next batch, forward, backward, clip, optimiser with rate `lr`. OUT_OF_RANGE
   // when loss or gradient is not finite; the weights are then unchanged.

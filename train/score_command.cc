@@ -178,7 +178,7 @@ absl::Status CheckOutputFits(const ScoreInput& input, int64_t vocab) {
   return absl::OkStatus();
 }
 
-absl::Status RunScore(const ScoreFlags& flags) {
+absl::Status RunScore(const ScoreFlags& flags, at::Device device) {
   if (flags.form != "sequence" && flags.form != "step") {
     return UsageError(
         StrCat("--form ", Quoted(flags.form), " is not known: use sequence or step"));
@@ -187,7 +187,8 @@ absl::Status RunScore(const ScoreFlags& flags) {
     return UsageError(StrCat("--chunk ", flags.chunk, ": a step takes at most ",
                              kMaxChunk, " tokens of a session"));
   }
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
+                          LoadCheckpoint(flags.checkpoint, {.device = device}));
   MNEMON_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::Read(flags.tokens));
   absl::StatusOr<ScoreInput> input = ReadInput(file, loaded.config, flags);
   if (!input.ok()) return Annotated(input.status(), Quoted(flags.tokens));
@@ -218,7 +219,9 @@ void AddScoreCommand(CommandLine& line) {
        "mnemon-train score --checkpoint run/best --tokens in.safetensors --out "
        "out.safetensors --form step --chunk 16"},
       [flags] {
-        return RunComputing(flags->compute, [&] { return RunScore(*flags); });
+        return RunComputing(flags->compute, [&](at::Device device) {
+          return RunScore(*flags, device);
+        });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
   command

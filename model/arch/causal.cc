@@ -126,7 +126,7 @@ class Causal final : public Model {
     const int64_t time = x.size(1);
     switch (config_.position_kind) {
       case PositionKind::kSinusoidal:
-        return x + Sinusoid(first, time, config_.d_model, x.scalar_type());
+        return x + Sinusoid(first, time, config_.d_model, x.options());
       case PositionKind::kLearned:
         return x + weights_.positions.narrow(0, first, time);
       default:

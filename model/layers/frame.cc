@@ -24,7 +24,7 @@ void VisitHead(const WeightVisitor& visit, Frame& frame) {
 }
 
 at::Tensor Embed(const at::Tensor& tokens, const Frame& frame) {
-  return at::embedding(frame.embed, tokens);
+  return at::embedding(frame.embed, tokens.to(frame.embed.device()));
 }
 
 at::Tensor Logits(const at::Tensor& x, const Frame& frame) {

@@ -18,7 +18,7 @@ Frame MakeFrame(const ModelConfig& config);
 void VisitEmbedding(const WeightVisitor& visit, Frame& frame);
 void VisitHead(const WeightVisitor& visit, Frame& frame);
 
-// tokens [...] int64 -> [..., D].
+// tokens [...] int64, on any device -> [..., D].
 at::Tensor Embed(const at::Tensor& tokens, const Frame& frame);
 // x [..., D] -> [..., V].
 at::Tensor Logits(const at::Tensor& x, const Frame& frame);

@@ -300,7 +300,7 @@ TEST_F(ServerBinary, WrongUsageIsExitCodeTwo) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "--checkpoint"},
       {{"--checkpoint", tiny, "--window", "5"}, "--window"},
-      {{"--checkpoint", tiny, "--device", "cuda"}, "--device"},
+      {{"--checkpoint", tiny, "--device", "tpu"}, "--device"},
       {{"--checkpoint", tiny, "--queue", "-1"}, "--queue"},
       {{"--checkpoint", tiny, "--grace", "nan"}, "--grace"},
       {{"--checkpoint", tiny, "--checkpoint", tiny}, "default"},
