@@ -47,12 +47,12 @@ int ThreadsOf(const BenchFlags& flags) {
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<BenchModel>>> MakeModels(
-    const BenchFlags& flags) {
+    const BenchFlags& flags, at::Device device) {
   std::vector<std::unique_ptr<BenchModel>> models;
   for (const std::string& size : flags.sizes) {
     for (const std::string& architecture : flags.architectures) {
       MNEMON_ASSIGN_OR_RETURN(models.emplace_back(),
-                              BenchModel::Make(architecture, size));
+                              BenchModel::Make(architecture, size, device));
     }
   }
   return models;

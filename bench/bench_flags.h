@@ -34,9 +34,9 @@ void AddBenchFlags(Command command, const std::string& context_help, BenchFlags&
 // The cores that --threads asks for.
 int ThreadsOf(const BenchFlags& flags);
 
-// Every size of every architecture that the flags name. Usage errors name the flag.
+// Every size of every architecture that the flags name, with weights on `device`.
 absl::StatusOr<std::vector<std::unique_ptr<BenchModel>>> MakeModels(
-    const BenchFlags& flags);
+    const BenchFlags& flags, at::Device device);
 
 // What describes one model in a result.
 Record DescribeModel(const BenchModel& model, const BenchFlags& flags);

@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "bench/model_size.h"
+#include "model/device.h"
 #include "model/io/checkpoint.h"
 #include "model/io/tensors.h"
 #include "model/model.h"
@@ -18,13 +19,19 @@ constexpr uint64_t kSeed = 1;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
-    std::string_view architecture, std::string_view size) {
+    std::string_view architecture, std::string_view size, at::Device device) {
   MNEMON_ASSIGN_OR_RETURN(const ModelConfig config, SizedConfig(architecture, size));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config));
   InitialiseWeights(*model, Initialisation::kSane, kSeed);
+  MoveWeights(*model, device);
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, MakeDecoder(*model));
   return std::unique_ptr<BenchModel>(
       new BenchModel(architecture, size, std::move(model), std::move(decoder)));
+}
+
+absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
+    std::string_view architecture, std::string_view size) {
+  return Make(architecture, size, at::kCPU);
 }
 
 BenchModel::BenchModel(std::string_view architecture, std::string_view size,

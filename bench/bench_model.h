@@ -11,13 +11,22 @@
 #include "absl/status/statusor.h"
 #include "model/decoder.h"
 
+namespace c10 {
+struct Device;
+}
+
 namespace mnemon {
 
 class Model;
 
 class BenchModel {
  public:
-  // Weights are drawn from a fixed seed: the same numbers for the same names.
+  // Weights are drawn from a fixed seed: the same numbers for the same names, on every
+  // device. Throws c10::Error when memory of `device` does not suffice.
+  static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
+                                                          std::string_view size,
+                                                          c10::Device device);
+  // On the CPU.
   static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
                                                           std::string_view size);
   ~BenchModel();

@@ -29,8 +29,9 @@ void AddCheckpointCommand(CommandLine& line) {
   auto flags = std::make_shared<CheckpointFlags>();
   Command command = line.AddCommand(
       "checkpoint", "Writes a model as the other commands measure it.",
-      {"mnemon-bench checkpoint --arch causal --size S --out causal-s"},
-      [flags] { return RunComputing({}, [&] { return RunCheckpoint(*flags); }); });
+      {"mnemon-bench checkpoint --arch causal --size S --out causal-s"}, [flags] {
+        return RunComputing({}, [&](at::Device) { return RunCheckpoint(*flags); });
+      });
   command.Add("--arch", &flags->architecture, "Architecture")
       .Required()
       .OneOf({BenchArchitectures().begin(), BenchArchitectures().end()});

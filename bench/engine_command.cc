@@ -146,9 +146,9 @@ const Column kColumns[] = {{"architecture", "architecture"},
                            {"share", "inter_token_floor_share", 4},
                            {"steady", "steady"}};
 
-absl::Status RunEngine(const EngineFlags& flags) {
+absl::Status RunEngine(const EngineFlags& flags, at::Device device) {
   MNEMON_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<BenchModel>> models,
-                          MakeModels(flags));
+                          MakeModels(flags, device));
   std::vector<Subject> subjects;
   std::vector<int64_t> working_sets;
   for (const std::unique_ptr<BenchModel>& model : models) {
@@ -183,7 +183,9 @@ void AddEngineCommand(CommandLine& line) {
        "mnemon-bench engine --arch feedback_shared --size S --batch 8 --context 64 "
        "--tokens 64 --seconds 20 --json"},
       [flags] {
-        return RunComputing(flags->compute, [&] { return RunEngine(*flags); });
+        return RunComputing(flags->compute, [&](at::Device device) {
+          return RunEngine(*flags, device);
+        });
       });
   AddBenchFlags(command, "Tokens of each prompt", *flags);
   command.Add("--tokens", &flags->tokens, "Tokens that each session generates")

@@ -100,9 +100,9 @@ const Column kColumns[] = {{"architecture", "architecture"},
                            {"allocations/token", "allocations_per_token", 0},
                            {"steady", "steady"}};
 
-absl::Status RunPrefill(const BenchFlags& flags) {
+absl::Status RunPrefill(const BenchFlags& flags, at::Device device) {
   MNEMON_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<BenchModel>> models,
-                          MakeModels(flags));
+                          MakeModels(flags, device));
   std::vector<Subject> subjects;
   std::vector<int64_t> working_sets;
   for (const std::unique_ptr<BenchModel>& model : models) {
@@ -142,7 +142,9 @@ void AddPrefillCommand(CommandLine& line) {
        "mnemon-bench prefill --arch transformer_xl,fast_weights --size XS --batch 4 "
        "--seconds 5 --json"},
       [flags] {
-        return RunComputing(flags->compute, [&] { return RunPrefill(*flags); });
+        return RunComputing(flags->compute, [&](at::Device device) {
+          return RunPrefill(*flags, device);
+        });
       });
   AddBenchFlags(command, "Tokens of the prompt", *flags);
 }

@@ -127,9 +127,9 @@ const Column kColumns[] = {{"architecture", "architecture"},
                            {"allocations", "allocations_per_step", 0},
                            {"steady", "steady"}};
 
-absl::Status RunStep(const BenchFlags& flags) {
+absl::Status RunStep(const BenchFlags& flags, at::Device device) {
   MNEMON_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<BenchModel>> models,
-                          MakeModels(flags));
+                          MakeModels(flags, device));
   std::vector<Subject> subjects;
   std::vector<int64_t> working_sets;
   for (const std::unique_ptr<BenchModel>& model : models) {
@@ -165,7 +165,8 @@ void AddStepCommand(CommandLine& line) {
        "mnemon-bench step --arch feedback,fast_weights --size XS,S --batch 16 "
        "--context 256 --seconds 5 --json"},
       [flags] {
-        return RunComputing(flags->compute, [&] { return RunStep(*flags); });
+        return RunComputing(flags->compute,
+                            [&](at::Device device) { return RunStep(*flags, device); });
       });
   AddBenchFlags(command, "Tokens that each session has behind it", *flags);
 }

@@ -12,10 +12,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 
 add_library(mnemon_warnings INTERFACE)
-target_compile_options(mnemon_warnings INTERFACE -Wall -Wextra -Wno-unused-parameter
-                       -Wno-missing-field-initializers)
+target_compile_options(mnemon_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers>)
 if(MNEMON_WERROR)
-  target_compile_options(mnemon_warnings INTERFACE -Werror)
+  target_compile_options(mnemon_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 
 find_program(CCACHE ccache)

@@ -23,17 +23,29 @@ find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 
 # protobuf (module form: the one that works beside Torch) and gRPC (callback API).
-find_package(Protobuf 3.21 REQUIRED)
-find_package(gRPC 1.51 CONFIG REQUIRED)
-
-# prometheus-cpp: counters, histograms and their text format.
-find_package(prometheus-cpp CONFIG REQUIRED)
+if(MNEMON_SERVER)
+  find_package(Protobuf 3.21 REQUIRED)
+  find_package(gRPC 1.51 CONFIG REQUIRED)
+  # prometheus-cpp: counters, histograms and their text format.
+  find_package(prometheus-cpp CONFIG REQUIRED)
+endif()
 
 # libtorch: any version from 1.13 on. Its package would add its own compile flags to
 # every target of the project; only the library and two defines are taken from it.
-find_package(Torch 1.13 REQUIRED)
-add_library(mnemon_torch INTERFACE)
-target_link_libraries(mnemon_torch INTERFACE torch_library)
+# CUDA: nvcc for our own device code, up to C++17 (CMake 3.25 knows no later one for it).
+if(MNEMON_CUDA)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+  endif()
+  find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin REQUIRED)
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 17)
+  include(torch_wheel)
+else()
+  find_package(Torch 1.13 REQUIRED)
+  add_library(mnemon_torch INTERFACE)
+  target_link_libraries(mnemon_torch INTERFACE torch_library)
+endif()
 target_compile_definitions(mnemon_torch INTERFACE AT_PER_OPERATOR_HEADERS)
 
 if(MNEMON_TESTS)

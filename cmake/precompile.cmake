@@ -16,7 +16,7 @@ set(mnemon_precompile_gtest <algorithm> <functional> <map> <memory> <string> <ve
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
-  add_compile_options(-fpch-preprocess)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endif()
 
 # mnemon_precompiled(plain|torch|grpc|gtest LIBRARY...): the target that compiles the list.

@@ -76,8 +76,14 @@ function(mnemon_test target)
   else()
     target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_gtest)
   endif()
-  target_compile_definitions(${target} PRIVATE
-    MNEMON_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MNEMON_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  foreach(source ${ARG_SOURCES})
+    # Only where it is used: a unit without paths is the same in every checkout.
+    file(STRINGS ${source} used REGEX MNEMON_.*_DIR)
+    if(used)
+      set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS
+        "MNEMON_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";MNEMON_BINARY_DIR=\"${PROJECT_BINARY_DIR}\"")
+    endif()
+  endforeach()
   add_test(NAME ${target} COMMAND ${target})
   set_tests_properties(${target} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
                        SKIP_REGULAR_EXPRESSION "^all tests skipped$")

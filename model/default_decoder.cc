@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device.h"
 #include "model/kernels/kernels.h"
 #include "model/runtime.h"
 
@@ -53,8 +54,9 @@ void WriteRows(StateArena& arena, int32_t slot, int entry, int64_t first, int64_
   }
 }
 
-// The state of `slot` at `position` as a carry with a batch of one.
-Carry ReadCarry(const StateArena& arena, int32_t slot, int64_t position) {
+// The state of `slot` at `position` as a carry with a batch of one, on `device`.
+Carry ReadCarry(const StateArena& arena, int32_t slot, int64_t position,
+                at::Device device) {
   Carry carry{.position = position, .tensors = {}};
   const auto& entries = arena.spec().entries;
   for (int i = 0; position > 0 && i < static_cast<int>(entries.size()); ++i) {
@@ -70,7 +72,7 @@ Carry ReadCarry(const StateArena& arena, int32_t slot, int64_t position) {
     } else {
       ReadRows(arena, slot, i, first, position - first, out);
     }
-    carry.tensors.push_back(std::move(tensor));
+    carry.tensors.push_back(tensor.to(device));
   }
   return carry;
 }
@@ -80,13 +82,12 @@ void WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
   const auto& entries = arena.spec().entries;
   for (int i = 0; i < static_cast<int>(entries.size()); ++i) {
     const int64_t elements = entries[i].elements();
-    const at::Tensor values = carry.tensors[i].contiguous();
-    const float* in = values.data_ptr<float>();
-    if (entries[i].growth == Growth::kFixed) {
-      std::memcpy(arena.Fixed(slot, i), in, elements * sizeof(float));
-    } else {
-      WriteRows(arena, slot, i, carry.position - 1, 1, in + values.numel() - elements);
-    }
+    const bool fixed = entries[i].growth == Growth::kFixed;
+    at::Tensor values = carry.tensors[i];
+    if (!fixed) values = values.narrow(1, values.size(1) - 1, 1);
+    values = values.to(at::kCPU).contiguous();
+    float* out = fixed ? arena.Fixed(slot, i) : arena.Row(slot, i, carry.position - 1);
+    std::memcpy(out, values.data_ptr<float>(), elements * sizeof(float));
   }
 }
 
@@ -94,7 +95,8 @@ class DefaultDecoder final : public Decoder {
  public:
   explicit DefaultDecoder(const Model& model)
       : model_(model),
-        numerics_id_(StrCat("default/fp32/", TensorTarget(), "/torch-",
+        device_(DeviceOf(model)),
+        numerics_id_(StrCat("default/fp32/", DeviceClass(device_), "/torch-",
                             TensorLibraryVersion(), "/r", kRevision)) {}
 
   const ModelConfig& config() const override { return model_.config(); }
@@ -173,12 +175,12 @@ class DefaultDecoder final : public Decoder {
       const at::Tensor token = at::full({1, 1}, segment.tokens[i], at::kLong);
       MNEMON_ASSIGN_OR_RETURN(
           const ForwardResult result,
-          model_.Forward(token, ReadCarry(arena, segment.slot, position)));
+          model_.Forward(token, ReadCarry(arena, segment.slot, position, device_)));
       WriteCarry(result.carry, arena, segment.slot);
       const bool last = i + 1 == segment.tokens.size();
       if (segment.logits == LogitsMode::kAll ||
           (segment.logits == LogitsMode::kLast && last)) {
-        const at::Tensor row = result.logits.contiguous();
+        const at::Tensor row = result.logits.to(at::kCPU).contiguous();
         std::memcpy(logits, row.data_ptr<float>(), row.numel() * sizeof(float));
         logits += row.numel();
       }
@@ -214,6 +216,7 @@ class DefaultDecoder final : public Decoder {
   }
 
   const Model& model_;
+  const at::Device device_;  // of the weights
   const std::string numerics_id_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device.h"
 #include "model/runtime.h"
 
 namespace mnemon {
@@ -18,7 +19,7 @@ namespace {
 constexpr int kRevision = 1;
 
 void Append(const at::Tensor& tensor, std::vector<float>& out) {
-  const at::Tensor values = tensor.contiguous();
+  const at::Tensor values = tensor.to(at::kCPU).contiguous();
   const float* begin = values.data_ptr<float>();
   out.insert(out.end(), begin, begin + values.numel());
 }
@@ -27,7 +28,7 @@ class DefaultPredictor final : public Predictor {
  public:
   explicit DefaultPredictor(const Model& model)
       : model_(model),
-        numerics_id_(StrCat("default/fp32/", TensorTarget(), "/torch-",
+        numerics_id_(StrCat("default/fp32/", DeviceClass(DeviceOf(model)), "/torch-",
                             TensorLibraryVersion(), "/r", kRevision)) {}
 
   const ModelConfig& config() const override { return model_.config(); }

@@ -8,6 +8,7 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device.h"
 #include "model/io/checkpoint.h"
 #include "model/io/tensors.h"
 #include "model/registry.h"
@@ -54,6 +55,12 @@ absl::StatusOr<LoadedModel> Load(CheckpointFiles files, const LoadOptions& optio
   absl::Status weights =
       LoadWeights(files.weights, options.refuse_non_finite, *loaded.model);
   if (!weights.ok()) return Annotated(weights, "model.safetensors");
+  try {
+    MoveWeights(*loaded.model, options.device);
+  } catch (const std::exception&) {
+    return absl::ResourceExhaustedError(
+        StrCat("no memory for the weights on ", options.device.str()));
+  }
   RequireGradients(*loaded.model, false);
   loaded.config = std::move(files.config);
   loaded.model_id = std::move(files.model_id);

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include <c10/core/Device.h>
+
 #include "absl/status/statusor.h"
 #include "model/config.h"
 #include "model/decoder.h"
@@ -23,6 +25,8 @@ struct LoadedModel {
 struct LoadOptions {
   // Refuse weights that hold NaN or infinity.
   bool refuse_non_finite = true;
+  // Where the weights go.
+  at::Device device = at::kCPU;
 };
 
 // Reads and checks the whole checkpoint in `dir` (which may be a link such as

@@ -42,12 +42,12 @@ struct ForwardResult {
 
 struct ForwardOptions {
   // Source of dropout masks. Set = training mode: dropout is applied where the
-  // documents have it. Unset = evaluation mode.
+  // documents have it. Unset = evaluation mode. On the weights' device.
   std::optional<at::Generator> dropout = {};
 
   // For encoders alone; INVALID_ARGUMENT elsewhere.
   // In place of config().mask: [T, T], [B, T, T] or [B, H, T, T], boolean or integer
-  // (non-zero = takes part) or floating (added to the scaled scores).
+  // (non-zero = takes part) or floating (added to the scaled scores); on any device.
   at::Tensor mask = {};
   AttentionMaps maps = AttentionMaps::kNone;
 };
@@ -68,11 +68,12 @@ class Model {
   // The carry as entries; also the state of the default decoder. Encoder: empty.
   virtual const StateSpec& carry_spec() const = 0;
 
-  // Logits of tokens [B, T] (int64, on the weights' device) that follow `carry`, and
-  // the carry after them. For transformer_xl the call is one segment; an encoder takes
-  // a fresh carry only and returns one. INVALID_ARGUMENT: not [B, T] with T >= 1, token
-  // out of range, carry of another batch, options that do not apply.
-  // FAILED_PRECONDITION: beyond the positions of the model.
+  // Logits of tokens [B, T] (int64, on the CPU, where they are checked) that follow
+  // `carry`, and the carry after them, both on the weights' device. For transformer_xl
+  // the call is one segment; an encoder takes a fresh carry only and returns one.
+  // INVALID_ARGUMENT: not [B, T] with T >= 1, token out of range, carry of another
+  // batch, options that do not apply. FAILED_PRECONDITION: beyond the positions of the
+  // model.
   virtual absl::StatusOr<ForwardResult> Forward(
       const at::Tensor& tokens, const Carry& carry,
       const ForwardOptions& options = {}) const = 0;

@@ -4,13 +4,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cctype>
 #include <exception>
 #include <new>
 #include <string_view>
 
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <torch/version.h>
 
 #include "base/error.h"
@@ -70,30 +68,15 @@ absl::Status RunTensors(const std::function<absl::Status()>& run) {
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
   } catch (const std::exception& error) {
-    // How libtorch's allocator says bad_alloc.
+    // How libtorch's allocators say bad_alloc.
     const std::string_view what = error.what();
-    if (what.find("can't allocate memory") != what.npos) return OutOfMemory();
+    for (const char* memory : {"can't allocate memory", "out of memory"}) {
+      if (what.find(memory) != what.npos) return OutOfMemory();
+    }
     return absl::InternalError(StrCat("model step failed: ", what));
   }
 }
 
 std::string TensorLibraryVersion() { return TORCH_VERSION; }
-
-std::string TensorTarget() {
-  constexpr std::string_view kMark = "CPU capability usage: ";
-  std::string target = "cpu";
-  const std::string build = at::show_config();
-  if (const size_t at = build.find(kMark); at != std::string::npos) {
-    const size_t begin = at + kMark.size();
-    target += "-" + build.substr(begin, build.find_first_of(" \n", begin) - begin);
-  }
-  using CoreName = char* (*)();
-  const auto core =
-      reinterpret_cast<CoreName>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
-  if (core != nullptr) target += std::string("-") + core();
-  std::transform(target.begin(), target.end(), target.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return target;
-}
 
 }  // namespace mnemon

@@ -34,8 +34,4 @@ absl::Status RunTensors(const std::function<absl::Status()>& run);
 // "1.13.1"
 std::string TensorLibraryVersion();
 
-// "cpu-avx2-haswell": the instruction sets that libtorch and its BLAS have chosen on
-// this machine. Both decide bits.
-std::string TensorTarget();
-
 }  // namespace mnemon

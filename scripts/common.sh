@@ -25,13 +25,24 @@ fail_usage() {
 # `path` as the caller of the script means it, made absolute.
 from_caller() { (cd "$caller_dir" && realpath -m -- "$1"); }
 
-# configure_and_build PRESET [TARGET...]: all targets when none is named.
+# The virtual environment of the torch wheel; cmake/torch_wheel.cmake looks there too.
+torch_venv() {
+  printf '%s\n' "${MNEMON_TORCH_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/mnemon/torch-2.11.0}"
+}
+
+has_gpu() { nvidia-smi -L 2> /dev/null | grep -q .; }
+
+# configure_and_build PRESET [-D...] [TARGET...]: all targets when none is named.
 configure_and_build() {
-  local preset=$1
+  local preset=$1 settings=()
   shift
+  while [[ ${1:-} == -D* ]]; do
+    settings+=("$1")
+    shift
+  done
   local log=build/$preset/configure.log
   mkdir -p "build/$preset"
-  if ! cmake --preset "$preset" > "$log" 2>&1; then
+  if ! cmake --preset "$preset" "${settings[@]}" > "$log" 2>&1; then
     cat "$log" >&2
     fail "cmake --preset $preset failed"
   fi

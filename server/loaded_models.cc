@@ -93,9 +93,10 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
   return flags;
 }
 
-absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& flag) {
+absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& flag,
+                                                        at::Device device) {
   One one;
-  MNEMON_ASSIGN_OR_RETURN(one.loaded, LoadCheckpoint(flag.dir));
+  MNEMON_ASSIGN_OR_RETURN(one.loaded, LoadCheckpoint(flag.dir, {.device = device}));
   const ModelConfig& config = one.loaded.config;
   one.facts = {.name = flag.name,
                .model_id = one.loaded.model_id,
@@ -124,10 +125,11 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& fl
 }
 
 absl::StatusOr<LoadedModels> LoadedModels::Load(
-    const std::vector<CheckpointFlag>& flags, const Engine::Options& options) {
+    const std::vector<CheckpointFlag>& flags, const Engine::Options& options,
+    at::Device device) {
   LoadedModels models;
   for (const CheckpointFlag& flag : flags) {
-    MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag));
+    MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, device));
     LogFacts(one.facts);
     if (one.decoder) {
       MNEMON_RETURN_IF_ERROR(LogCapacity(one.facts, one.decoder->spec(), options));

@@ -31,7 +31,8 @@ class LoadedModels {
  public:
   // Loads all or nothing; logs what each is and what it costs.
   static absl::StatusOr<LoadedModels> Load(const std::vector<CheckpointFlag>& flags,
-                                           const Engine::Options& options);
+                                           const Engine::Options& options,
+                                           at::Device device = at::kCPU);
 
   std::vector<EngineModel> ForEngine() const;
 
@@ -42,7 +43,7 @@ class LoadedModels {
     std::unique_ptr<Predictor> predictor;  // null for all others
     ModelFacts facts;
   };
-  static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag);
+  static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag, at::Device device);
 
   std::vector<One> models_;
 };

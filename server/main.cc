@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device.h"
 #include "model/runtime.h"
 #include "server/loaded_models.h"
 #include "server/rpc/listen_address.h"
@@ -45,7 +46,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
           "File that gets the port of --http");
   app.Add("--port-file", &flags.serve.port_file,
           "File that gets the port once the server listens");
-  app.Add("--device", &flags.device, "Where models run").OneOf({"cpu"});
+  app.Add("--device", &flags.device, "Where models run: cpu or cuda");
   app.Add("--threads", &flags.threads, "Threads of the model").Between(1, 1024);
   app.Add("--sessions", &engine.sessions,
           "Sessions per model, those of calls without one included")
@@ -79,9 +80,10 @@ void AddFlags(mnemon::Command app, Flags& flags) {
 // before the server listens, so there is nothing to tidy up.
 absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>& flags,
                                                const mnemon::Engine::Options& options,
+                                               at::Device device,
                                                mnemon::SignalWaiter& signals) {
   auto loading = std::async(std::launch::async,
-                            [&] { return LoadedModels::Load(flags, options); });
+                            [&] { return LoadedModels::Load(flags, options, device); });
   while (loading.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready) {
     if (signals.WaitFor(20) == 0) continue;
     mnemon::LogInfo("stopped during the start");
@@ -108,8 +110,11 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   flags.serve.rpc.reflection = flags.reflection == "on";
   flags.serve.grace =
       std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
-  MNEMON_ASSIGN_OR_RETURN(LoadedModels models,
-                          LoadUnlessStopped(*checkpoints, flags.serve.engine, signals));
+  const auto device = mnemon::FindDevice(flags.device);
+  if (!device.ok()) return Usage(device.status());
+  MNEMON_ASSIGN_OR_RETURN(
+      LoadedModels models,
+      LoadUnlessStopped(*checkpoints, flags.serve.engine, *device, signals));
   return mnemon::Serve(models.ForEngine(), flags.serve, signals);
 }
 

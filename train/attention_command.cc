@@ -33,12 +33,13 @@ PredictMask ReadMask(const std::string& name) {
   return name == "causal" ? PredictMask::kCausal : PredictMask::kConfig;
 }
 
-absl::Status RunAttention(const AttentionFlags& flags) {
+absl::Status RunAttention(const AttentionFlags& flags, at::Device device) {
   if (static_cast<int64_t>(flags.tokens.size()) > kMostTokens) {
     return UsageError(StrCat("--tokens has ", flags.tokens.size(),
                              " ids, a picture shows at most ", kMostTokens));
   }
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
+                          LoadCheckpoint(flags.checkpoint, {.device = device}));
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor,
                           MakePredictor(*loaded.model));
   const bool used = flags.maps == "used";
@@ -70,7 +71,9 @@ void AddAttentionCommand(CommandLine& line) {
        "mnemon-train attention --checkpoint run/best --tokens 5,8,0,9,0,9 --maps "
        "notebook --out maps.svg"},
       [flags] {
-        return RunComputing(flags->compute, [&] { return RunAttention(*flags); });
+        return RunComputing(flags->compute, [&](at::Device device) {
+          return RunAttention(*flags, device);
+        });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
   command.Add("--tokens", &flags->tokens, "Token ids of the sequence, with commas")

@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include <c10/core/Device.h>
+
 #include "absl/status/status.h"
 #include "base/command_line.h"
 
@@ -19,9 +21,9 @@ struct ComputeFlags {
 // Adds --threads, --device and --precision. `flags` must outlive `app`.
 void AddComputeFlags(Command app, ComputeFlags& flags);
 
-// Refuses what this build cannot do, sets the threads, and runs `body`; what libtorch
-// throws becomes a status.
+// Refuses what this build and machine cannot do, sets the threads, and runs `body` with
+// the device of the flags; what libtorch throws becomes a status.
 absl::Status RunComputing(const ComputeFlags& flags,
-                          const std::function<absl::Status()>& body);
+                          const std::function<absl::Status(at::Device)>& body);
 
 }  // namespace mnemon

@@ -176,8 +176,9 @@ absl::Status EvalTask(const EvalFlags& flags, const LoadedModel& loaded) {
   return absl::OkStatus();
 }
 
-absl::Status RunEval(const EvalFlags& flags) {
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+absl::Status RunEval(const EvalFlags& flags, at::Device device) {
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
+                          LoadCheckpoint(flags.checkpoint, {.device = device}));
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(loaded.config.architecture));
   if (entry->autoregressive()) {
@@ -203,7 +204,8 @@ void AddEvalCommand(CommandLine& line) {
        "mnemon-train eval --checkpoint run/best --text book.txt --form step",
        "mnemon-train eval --checkpoint runs/reverse/last"},
       [flags] {
-        return RunComputing(flags->compute, [&] { return RunEval(*flags); });
+        return RunComputing(flags->compute,
+                            [&](at::Device device) { return RunEval(*flags, device); });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
   command.Add("--text", &flags->text,

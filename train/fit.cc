@@ -76,7 +76,8 @@ class Run {
 };
 
 absl::Status Run::Start(std::optional<TrainingState> saved) {
-  MNEMON_ASSIGN_OR_RETURN(learner_, Learner::Create(config_, task_, team_));
+  MNEMON_ASSIGN_OR_RETURN(learner_,
+                          Learner::Create(config_, task_, team_, options_.device));
   state_.threads = team_.size();
   state_.text_sha256 = task_.sha256();
   if (saved) {
@@ -110,8 +111,8 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
 
 absl::Status Run::PlanUpdates() {
   MNEMON_ASSIGN_OR_RETURN(Plan plan,
-                          MakePlan(config_, task_, team_, learner_->updates_per_epoch(),
-                                   Seconds(), clock_));
+                          MakePlan(config_, task_, team_, options_.device,
+                                   learner_->updates_per_epoch(), Seconds(), clock_));
   state_.planned = plan.updates;
   stop_seconds_ = plan.stop_seconds;
   progress_.emplace(clock_, 0, plan.updates);
@@ -267,7 +268,9 @@ absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& direc
 
 }  // namespace
 
-absl::Status Fit(const FitOptions& options) {
+absl::Status Fit(const FitOptions& given) {
+  FitOptions options = given;
+  if (!options.device.is_cpu()) options.threads = 1;
   StopSignal stop;
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Task> task, LoadTask(options.config));
   MNEMON_ASSIGN_OR_RETURN(RunDirectory directory,
@@ -283,9 +286,8 @@ absl::Status Fit(const FitOptions& options) {
   // Each thread of the team runs whole operations.
   InitTensorRuntime(1);
   Team team(threads);
-  FitOptions complete = options;
-  complete.config.model.vocab = task->vocab();
-  Run run(complete, *task, team, std::move(directory), stop);
+  options.config.model.vocab = task->vocab();
+  Run run(options, *task, team, std::move(directory), stop);
   MNEMON_RETURN_IF_ERROR(run.Start(std::move(saved)));
   return run.Train();
 }

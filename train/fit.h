@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include <c10/core/Device.h>
+
 #include "absl/status/status.h"
 #include "train/config.h"
 
@@ -12,7 +14,9 @@ namespace mnemon {
 struct FitOptions {
   TrainConfig config;  // validated; config.out is set
   bool resume = false;
-  int threads = 0;             // 0 = all cores; of a resumed run, those it began with
+  at::Device device = at::kCPU;
+  // 0 = all cores; of a resumed run, those it began with. A GPU is driven by one.
+  int threads = 0;
   std::string resume_command;  // shown when the run is interrupted
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device.h"
 #include "train/commands.h"
 #include "train/config.h"
 #include "train/fit.h"
@@ -40,14 +41,13 @@ std::string ResumeCommand(const FitFlags& flags) {
     command += " --set " + ShellWord(assignment);
   }
   if (!flags.out.empty()) command += " --out " + ShellWord(flags.out);
+  if (flags.device != "cpu") command += " --device " + flags.device;
   return command + " --resume";
 }
 
 absl::Status RunFit(const FitFlags& flags) {
-  if (flags.device != "cpu") {
-    return UsageError("--device " + flags.device +
-                      " is not in this build: use --device cpu");
-  }
+  const absl::StatusOr<at::Device> device = FindDevice(flags.device);
+  if (!device.ok()) return UsageError(std::string(device.status().message()));
   auto config = LoadTrainConfig(flags.config, flags.overrides);
   if (!config.ok()) {
     return absl::IsInvalidArgument(config.status())
@@ -65,6 +65,7 @@ absl::Status RunFit(const FitFlags& flags) {
   try {
     return Fit({.config = *std::move(config),
                 .resume = flags.resume,
+                .device = *device,
                 .threads = flags.threads,
                 .resume_command = ResumeCommand(flags)});
   } catch (const c10::Error& error) {
@@ -92,9 +93,9 @@ void AddFitCommand(CommandLine& line) {
   fit.Add("--set", &flags->overrides, "Override a key of the file: table.key=value");
   fit.Add("--out", &flags->out, "Directory of the run, over `out` of the file");
   fit.Add("--resume", &flags->resume, "Continue from the newest checkpoint in it");
-  fit.Add("--device", &flags->device, "Where to compute").OneOf({"cpu", "cuda"});
+  fit.Add("--device", &flags->device, "Where to compute: cpu or cuda");
   fit.Add("--threads", &flags->threads,
-          "Cores to use; 0 = all, and on resume as many as before")
+          "Cores to use; 0 = all, and on resume as many as before; with cuda one")
       .Between(0, 1024);
   fit.Add("--print-config", &flags->print_config,
           "Print the complete configuration and exit");

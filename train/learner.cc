@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -14,6 +15,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device.h"
 #include "model/io/tensors.h"
 #include "model/registry.h"
 #include "model/sampling/sampler.h"
@@ -28,9 +30,15 @@ constexpr char kOptimiserFile[] = "optimiser.safetensors";
 constexpr char kCarryFile[] = "carry.safetensors";
 
 // Dropout's random numbers are a function of (seed, update, worker): nothing to save.
-at::Generator DropoutGenerator(uint64_t seed, int64_t update, int worker) {
-  return at::detail::createCPUGenerator(
-      DrawBits(seed, static_cast<uint32_t>(worker), DrawPurpose::kDropout, update));
+at::Generator DropoutGenerator(uint64_t seed, int64_t update, int worker,
+                               at::Device device) {
+  const uint64_t start =
+      DrawBits(seed, static_cast<uint32_t>(worker), DrawPurpose::kDropout, update);
+  if (!device.is_cuda()) return at::detail::createCPUGenerator(start);
+  // Of the device's own kind, without a header that only a build with CUDA has.
+  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
+  generator.set_current_seed(start);
+  return generator;
 }
 
 absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
@@ -50,7 +58,8 @@ absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& config,
-                                                         const Task& task, Team& team) {
+                                                         const Task& task, Team& team,
+                                                         at::Device device) {
   MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> prompt,
                           task.Prompt(config.sample.prompt));
   const auto seed = static_cast<uint64_t>(config.seed);
@@ -62,6 +71,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
                           task.MakeLoader(config.data, LoaderUse::kTest, seed));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> first, MakeModel(config.model));
   InitialiseWeights(*first, config.init, seed);
+  MoveWeights(*first, device);
   Parameters parameters(*first);
   std::vector<Worker> workers(team.size());
   for (Worker& worker : workers) {
@@ -109,9 +119,9 @@ absl::StatusOr<Learner::Said> Learner::PartOfBatch(const Batch& batch, int worke
       workers_[worker].model->Forward(part(batch.inputs), carry, options));
   // Shuffled windows do not continue each other.
   const bool keep = config_.data.loader == LoaderKind::kSequential;
+  const at::Tensor targets = part(batch.targets).to(result.logits.device());
   carry = keep ? result.carry.Detached() : Carry();
-  return Said{.logits = result.logits.flatten(0, 1),
-              .targets = part(batch.targets).flatten()};
+  return Said{.logits = result.logits.flatten(0, 1), .targets = targets.flatten()};
 }
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
@@ -123,7 +133,8 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
     if (rows == 0) return absl::OkStatus();
     ForwardOptions options;
     options.dropout =
-        DropoutGenerator(static_cast<uint64_t>(config_.seed), optimiser_.steps(), w);
+        DropoutGenerator(static_cast<uint64_t>(config_.seed), optimiser_.steps(), w,
+                         parameters_.values().device());
     MNEMON_ASSIGN_OR_RETURN(const Said said,
                             PartOfBatch(batch, w, options, carries_[w]));
     const double weight = static_cast<double>(rows) / static_cast<double>(batch.rows);
@@ -209,7 +220,7 @@ absl::StatusOr<std::string> Learner::Sample() const {
                             model().Forward(IdTensor(input.data(), 1, length), carry));
     carry = std::move(result.carry);
     const at::Tensor last =
-        result.logits.select(0, 0).select(0, length - 1).contiguous();
+        result.logits.select(0, 0).select(0, length - 1).to(at::kCPU).contiguous();
     MNEMON_ASSIGN_OR_RETURN(
         int32_t token,
         mnemon::Sample({last.data_ptr<float>(), static_cast<size_t>(last.numel())},
@@ -273,6 +284,7 @@ absl::Status Learner::LoadCarry(const std::string& file) {
           StrCat("tensor ", name, " is missing or of wrong shape"));
     }
     MNEMON_ASSIGN_OR_RETURN(at::Tensor all, ToTensor(saved, *info));
+    all = all.to(parameters_.values().device());
     for (int w = 0; w < team_.size(); ++w) {
       const Part rows = PartOf(config_.data.batch, w, team_.size());
       if (rows.size() == 0) continue;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/io/checkpoint.h"
@@ -34,12 +36,13 @@ struct UpdateResult {
 // Owned by one thread; works on those of its team, which share out the rows of a batch.
 class Learner {
  public:
-  // Initialises the model from config.seed. config.model.vocab is
-  // task.vocab(). `task` and `team` must outlive the learner.
+  // Initialises the model from config.seed: the same weights on every device.
+  // config.model.vocab is task.vocab(). `task` and `team` must outlive the learner.
   // INVALID_ARGUMENT for data that are too few, RESOURCE_EXHAUSTED when memory does
   // not suffice.
   static absl::StatusOr<std::unique_ptr<Learner>> Create(const TrainConfig& config,
-                                                         const Task& task, Team& team);
+                                                         const Task& task, Team& team,
+                                                         at::Device device = at::kCPU);
 
   // The next batch, forward, backward, clip, optimiser with rate `lr`. OUT_OF_RANGE
   // when loss or gradient is not finite; the weights are then unchanged.

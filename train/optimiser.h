@@ -36,8 +36,13 @@ class Optimiser {
   std::vector<std::pair<std::string, at::Tensor>> Buffers() const;
 
  private:
+  struct AdamStep;
   void ApplySgd(float lr, int64_t begin, int64_t end);
-  void ApplyAdam(double lr, int64_t begin, int64_t end);
+  void ApplyAdam(const AdamStep& step, int64_t begin, int64_t end);
+  // The same on a device that the CPU does not see into.
+  void ApplySgdThere(float lr, int64_t begin, int64_t end);
+  void ApplyAdamThere(const AdamStep& step, int64_t begin, int64_t end);
+  AdamStep MakeAdamStep(double lr) const;
 
   const OptimiserOptions options_;
   const at::Tensor values_;

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 
 #include "base/check.h"
+#include "model/device.h"
 
 namespace mnemon {
 namespace {
@@ -25,7 +26,7 @@ Parameters::Parameters(Model& model) {
     slices_.push_back({name, size, weight.sizes().vec()});
     size += RoundUp(weight.numel());
   });
-  values_ = at::zeros({size}, at::kFloat);
+  values_ = at::zeros({size}, at::TensorOptions(at::kFloat).device(DeviceOf(model)));
   size_t i = 0;
   model.Visit([&](const std::string&, at::Tensor& weight) {
     View(values_, slices_[i++]).copy_(weight);

@@ -16,7 +16,7 @@ namespace mnemon {
 
 class Parameters {
  public:
-  // The layout and the values of `model`'s weights.
+  // The layout and the values of `model`'s weights, on their device.
   explicit Parameters(Model& model);
 
   const at::Tensor& values() const { return values_; }  // [size]

@@ -27,8 +27,8 @@ struct Plan {
 // so the run itself does not depend on the measurement; `spent` seconds are gone
 // already.
 absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task, Team& team,
-                              int64_t updates_per_epoch, double spent,
-                              const Clock& clock);
+                              at::Device device, int64_t updates_per_epoch,
+                              double spent, const Clock& clock);
 
 // Updates between validations, and between checkpoints.
 int64_t ValidateEvery(const TrainConfig& config, int64_t planned);

@@ -144,9 +144,10 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
   return printer.Finish();
 }
 
-absl::Status RunSample(const SampleFlags& flags) {
+absl::Status RunSample(const SampleFlags& flags, at::Device device) {
   MNEMON_RETURN_IF_ERROR(CheckFlags(flags));
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
+                          LoadCheckpoint(flags.checkpoint, {.device = device}));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, ReadPrompt(flags, loaded));
   SamplingParams sampling = flags.sampling;
   if (flags.seed) {
@@ -172,7 +173,9 @@ void AddSampleCommand(CommandLine& line) {
        "mnemon-train sample --checkpoint run/best --prompt-tokens 1,2,3 --tokens 20 "
        "--seed 7"},
       [flags] {
-        return RunComputing(flags->compute, [&] { return RunSample(*flags); });
+        return RunComputing(flags->compute, [&](at::Device device) {
+          return RunSample(*flags, device);
+        });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
   command.Add("--prompt", &flags->prompt, "Text to continue");

@@ -154,7 +154,7 @@ absl::Status CheckOutputFits(const ScoreInput& input, int64_t vocab) {
   return absl::OkStatus();
 }
 
-absl::Status RunScore(const ScoreFlags& flags) {
+absl::Status RunScore(const ScoreFlags& flags, at::Device device) {
   if (flags.form != "sequence" && flags.form != "step") {
     return UsageError(
         StrCat("--form ", Quoted(flags.form), " is not known: use sequence or step"));
@@ -163,7 +163,8 @@ absl::Status RunScore(const ScoreFlags& flags) {
     return UsageError(StrCat("--chunk ", flags.chunk, ": a step takes at most ",
                              kMaxChunk, " tokens of a session"));
   }
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(flags.checkpoint));
+  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
+                          LoadCheckpoint(flags.checkpoint, {.device = device}));
   if (!IsAutoregressive(loaded.config) && (flags.form == "step" || flags.chunk > 0)) {
     return UsageError(StrCat("architecture ", loaded.config.architecture,
                              " takes whole sequences: leave out --form step and "
@@ -199,7 +200,9 @@ void AddScoreCommand(CommandLine& line) {
        "mnemon-train score --checkpoint run/best --tokens in.safetensors --out "
        "out.safetensors --form step --chunk 16"},
       [flags] {
-        return RunComputing(flags->compute, [&] { return RunScore(*flags); });
+        return RunComputing(flags->compute, [&](at::Device device) {
+          return RunScore(*flags, device);
+        });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
   command

@@ -106,7 +106,7 @@ class Encoder final : public Model {
       MNEMON_ASSIGN_OR_RETURN(
           mask,
           MakeScoreMask(
-              given,
+              given.to(x.device()),
               {.batch = batch, .heads = config_.heads, .queries = time, .keys = time},
               x.scalar_type()));
     } else if (config_.mask == Mask::kCausal) {

@@ -31,8 +31,9 @@ at::Tensor MergeHeads(const at::Tensor& x, int64_t heads) {
 at::Tensor CausalMask(int64_t queries, int64_t keys, int64_t reach,
                       const at::TensorOptions& options) {
   if (queries == 1 && keys - 1 <= reach) return {};
-  const at::Tensor query = at::arange(keys - queries, keys).unsqueeze(1);
-  const at::Tensor distance = query - at::arange(keys).unsqueeze(0);
+  const at::TensorOptions index = options.dtype(at::kLong);
+  const at::Tensor query = at::arange(keys - queries, keys, index).unsqueeze(1);
+  const at::Tensor distance = query - at::arange(keys, index).unsqueeze(0);
   return at::zeros({queries, keys}, options)
       .masked_fill(distance.lt(0).logical_or(distance.gt(reach)),
                    -std::numeric_limits<double>::infinity());

@@ -36,7 +36,7 @@ void VisitHead(const WeightVisitor& visit, Frame& frame) {
 }
 
 at::Tensor Embed(const at::Tensor& tokens, const Frame& frame) {
-  return at::embedding(frame.embed, tokens);
+  return at::embedding(frame.embed, tokens.to(frame.embed.device()));
 }
 
 at::Tensor EmbedAt(const at::Tensor& tokens, const Frame& frame,
@@ -46,7 +46,7 @@ at::Tensor EmbedAt(const at::Tensor& tokens, const Frame& frame,
   const int64_t time = tokens.size(1);
   switch (config.position_kind) {
     case PositionKind::kSinusoidal:
-      return x + Sinusoid(first, time, config.d_model, x.scalar_type());
+      return x + Sinusoid(first, time, config.d_model, x.options());
     case PositionKind::kLearned:
       return x + frame.positions.narrow(0, first, time);
     default:

@@ -19,7 +19,7 @@ Frame MakeFrame(const ModelConfig& config);
 void VisitEmbedding(const WeightVisitor& visit, Frame& frame);
 void VisitHead(const WeightVisitor& visit, Frame& frame);
 
-// tokens [...] int64 -> [..., D].
+// tokens [...] int64, on any device -> [..., D].
 at::Tensor Embed(const at::Tensor& tokens, const Frame& frame);
 // tokens [B, T] at positions first .. first+T-1 -> [B, T, D]: embeddings, times sqrt(D)
 // where the config scales them, plus sinusoidal or learned positions.

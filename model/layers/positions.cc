@@ -12,7 +12,8 @@
 
 namespace mnemon {
 
-at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width, at::ScalarType type) {
+at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width,
+                    const at::TensorOptions& options) {
   std::vector<double> frequency((width + 1) / 2);
   for (size_t i = 0; i < frequency.size(); ++i) {
     frequency[i] = std::exp(-2.0 * static_cast<double>(i) * std::log(10000.0) /
@@ -26,7 +27,7 @@ at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width, at::ScalarType 
       *out++ = d % 2 == 0 ? std::sin(angle) : std::cos(angle);
     }
   }
-  return table.to(type);
+  return table.to(options);
 }
 
 std::vector<double> AlibiSlopes(int64_t heads) {

@@ -13,8 +13,9 @@ namespace mnemon {
 
 // Rows first .. first+count-1 of the sinusoid table, [count, D]:
 //   PE[t, 2i] = sin(t w_i), PE[t, 2i+1] = cos(t w_i), w_i = exp(-2i ln(10000) / D)
-// Computed in double, rounded to `type`.
-at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width, at::ScalarType type);
+// Computed in double on the CPU, rounded to the type of `options`.
+at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width,
+                    const at::TensorOptions& options);
 
 // Slope of each head: 2^(-8h/H), h = 1..H, where H is a power of two; otherwise those
 // of the next lower power of two, then every other one of the next higher.

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "model/device.h"
 #include "model/io/import_labml.h"
 #include "model/io/tensors.h"
 #include "model/registry.h"
@@ -100,6 +101,9 @@ absl::StatusOr<std::unique_ptr<Model>> GoldenCase::Import(bool convert_000) cons
   MNEMON_ASSIGN_OR_RETURN(const Safetensors file,
                           Safetensors::FromBytes(std::move(imported.weights)));
   MNEMON_RETURN_IF_ERROR(LoadWeights(file, /*refuse_non_finite=*/true, *model));
+  const char* device = std::getenv("MNEMON_TEST_DEVICE");
+  MNEMON_ASSIGN_OR_RETURN(const at::Device there, FindDevice(device ? device : "cpu"));
+  MoveWeights(*model, there);
   RequireGradients(*model, true);
   return model;
 }

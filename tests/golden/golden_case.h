@@ -36,7 +36,8 @@ class GoldenCase {
   // Gradients under our names; absent: a parameter that takes no part.
   absl::StatusOr<std::vector<std::pair<std::string, at::Tensor>>> Gradients() const;
 
-  // The imported model with its weights, gradients on.
+  // The imported model with its weights, gradients on, on the device that
+  // MNEMON_TEST_DEVICE names (the CPU).
   absl::StatusOr<std::unique_ptr<Model>> Import(bool convert_000 = false) const;
 
   // Whether a carry continues the model of this case.

@@ -39,7 +39,8 @@ constexpr double kLossTolerance = 5e-4;
 
 double MaxDifference(const at::Tensor& a, const at::Tensor& b) {
   EXPECT_EQ(a.sizes(), b.sizes());
-  return a.sizes() == b.sizes() ? (a - b).abs().max().item<double>() : INFINITY;
+  if (a.sizes() != b.sizes()) return INFINITY;
+  return (a.to(at::kCPU) - b.to(at::kCPU)).abs().max().item<double>();
 }
 
 at::Tensor CrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
@@ -51,6 +52,7 @@ ForwardResult Forward(const Model& model, const at::Tensor& tokens,
   absl::StatusOr<ForwardResult> result =
       model.Forward(tokens.contiguous(), carry, options);
   EXPECT_TRUE(result.ok()) << result.status();
+  result->logits = result->logits.to(at::kCPU);
   return *std::move(result);
 }
 

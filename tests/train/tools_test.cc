@@ -323,7 +323,7 @@ TEST_F(ToolsTest, SampleNamesWhatIsWrong) {
       {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--seed", "x"},
        2,
        "--seed"},
-      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--device", "cuda"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--device", "tpu"},
        2,
        "--device"},
       {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--precision", "int8"},
@@ -368,7 +368,7 @@ TEST_F(ToolsTest, ScoreNamesWhatIsWrong) {
   fails(good, "--form", {"--form", "both"}, 2);
   fails(good, "--chunk", {"--form", "step", "--chunk", "65"}, 2);
   fails(good, "--chunk", {"--chunk=-1"}, 2);
-  fails(good, "--device", {"--device", "cuda"}, 2);
+  fails(good, "--device", {"--device", "tpu"}, 2);
   fails(good, "--precision", {"--precision", "bf16"}, 2);
 }
 

@@ -61,6 +61,7 @@ std::vector<Rule> Rules() {
       {"length_beyond_file", ImageWithLength(w.size() + 1, w), "exceeds the file"},
       {"length_above_limit", ImageWithLength(100'000'001, w), "exceeds 100000000"},
       {"length_0", Image(""), "header length is 0"},
+      {"length_big_endian", ImageWithLength(__builtin_bswap64(w.size()), w), "exceeds"},
       {"not_utf8", Image("{\"\xff\":1}"), "UTF-8"},
       {"not_json", Image("{what}"), "not valid JSON"},
       {"not_an_object", Image("[]"), "does not start with '{'"},

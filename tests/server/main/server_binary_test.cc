@@ -391,7 +391,7 @@ TEST_F(ServerBinary, WrongUsageIsExitCodeTwo) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "--checkpoint"},
       {{"--checkpoint", tiny, "--window", "5"}, "--window"},
-      {{"--checkpoint", tiny, "--device", "cuda"}, "--device"},
+      {{"--checkpoint", tiny, "--device", "tpu"}, "--device"},
       {{"--checkpoint", tiny, "--queue", "-1"}, "--queue"},
       {{"--checkpoint", tiny, "--rate", "-1"}, "--rate"},
       {{"--checkpoint", tiny, "--reflection", "maybe"}, "--reflection"},

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+# MNEMON_SANITIZE: what the compiler watches over, "address,undefined" or "thread". A
+# fault ends the program. The libraries of Debian are not instrumented.
+set(MNEMON_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
+option(MNEMON_FUZZ "Build the fuzz targets, with clang" OFF)
+if(MNEMON_SANITIZE)
+  add_compile_options(-fsanitize=${MNEMON_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${MNEMON_SANITIZE})
+endif()
+if(MNEMON_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// A device that is not the CPU and yet computes in host memory, by the CPU's own
+// kernels: what needs a GPU to go wrong goes wrong on it, anywhere.
+#pragma once
+
+#include <c10/core/Device.h>
+
+namespace mnemon {
+
+// On first use registers the device with libtorch. Every operation that takes tensors
+// of this device and of another one throws, as on a GPU: only `to`, `copy_` and tensors
+// without dimensions may cross. Its memory is opaque: data_ptr() of a tensor here gives
+// an address that no access survives.
+at::Device HostDevice();
+
+}  // namespace mnemon
