@@ -17,7 +17,8 @@ class Model;
 
 class BenchModel {
  public:
-  // Weights are drawn from a fixed seed: the same numbers for the same names.
+  // Weights are drawn from a fixed seed: the same numbers in each run, none of the
+  // tensors all zero.
   static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
                                                           std::string_view size);
   ~BenchModel();
