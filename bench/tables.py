@@ -144,7 +144,7 @@ def comparison_row(row):
     return (f"| {row['size']} | {row['architecture']}{star(row['steady'])} | {row['program']} "
             f"| {row['threads']} | {microseconds(times['median'])} "
             f"| {microseconds(times['q25'])} to {microseconds(times['q75'])} "
-            f"| {microseconds(row['floor_us'])} | {row['floor_share']:.1%} "
+            f"| {microseconds(row['floor_us'])} | {100 * row['floor_share']:.2g}% "
             f"| {row['times_mnemon']:.3g} | {differs} |")
 
 

@@ -97,7 +97,7 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
         self.assertEqual(rows[1:], [
-            f"| {size} | causal | mnemon | 2 | 123 | 99.0 to 150 | 12.3 | 10.0% | 1 | - |"
+            f"| {size} | causal | mnemon | 2 | 123 | 99.0 to 150 | 12.3 | 10% | 1 | - |"
             for size in ("XS", "SEED")])
         self.assertIn("python compare.py --size SEED\npython compare.py --size XS", ran.stdout)
         self.assertIn("100 to 120 GFLOP/s, 20 to 30 GB/s", ran.stdout)
