@@ -2,7 +2,6 @@
 // What all measurements have in common.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>

@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+
 #include "base/status_macros.h"
 #include "bench/model_size.h"
 #include "model/device.h"
@@ -16,6 +19,15 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
+// What starts at 0 (biases, tables of positions) would hide a program that reads it
+// wrongly.
+void DrawZeros(Model& model) {
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(kSeed);
+  model.Visit([&](const std::string&, at::Tensor& tensor) {
+    if (!tensor.any().item<bool>()) tensor.normal_(0.0, 0.1, generator);
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
@@ -23,6 +35,7 @@ absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
   MNEMON_ASSIGN_OR_RETURN(const ModelConfig config, SizedConfig(architecture, size));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config));
   InitialiseWeights(*model, Initialisation::kSane, kSeed);
+  DrawZeros(*model);
   MoveWeights(*model, device);
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, MakeDecoder(*model));
   return std::unique_ptr<BenchModel>(

@@ -21,8 +21,9 @@ class Model;
 
 class BenchModel {
  public:
-  // Weights are drawn from a fixed seed: the same numbers for the same names, on every
-  // device. Throws c10::Error when memory of `device` does not suffice.
+  // Weights are drawn from a fixed seed: the same numbers in each run and on every
+  // device, none of the tensors all zero. Throws c10::Error when memory of `device`
+  // does not suffice.
   static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
                                                           std::string_view size,
                                                           c10::Device device);

@@ -4,35 +4,38 @@
 
 Examples:
   DIR/bin/python bench/compare.py
-  DIR/bin/python bench/compare.py --arch causal --size XS,S,M --threads 2 --json out.json
+  DIR/bin/python bench/compare.py --arch causal --size M,G --json causal.json
+  bench/tables.py compare seed.json causal.json > bench/compare_table.md
 
 One session, batch 1. The weights are drawn by mnemon, written as a checkpoint, and read
 by everyone else; each program must give mnemon's logits before its time counts. Programs
 take turns: one round each, again and again. The floor is what the memory bandwidth of
 the same run allows (bench/floor.h). Needs the packages of bench/requirements.txt in the
-Python that runs it; what is missing is named in the table.
+Python that runs it; a program that is not there is named below the table.
 
 Exit code: 0 done, 1 failed or logits differ, 2 usage.
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
 import platform
+import shlex
 import statistics
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import tables  # noqa: E402
 from peers import Missing, checkpoint as checkpoints  # noqa: E402
-from peers.mnemon import Mnemon  # noqa: E402
+from peers.mnemon import Mnemon, run  # noqa: E402
 
-ARCHITECTURES = ["feedback", "feedback_shared", "fast_weights", "transformer_xl", "causal"]
-SIZES = ["XS", "S", "M", "G", "SEED"]
+PEERS = (("eager", "PyTorch eager"), ("reference", "labml-nn"), ("llama", "llama.cpp"),
+         ("ctranslate", "CTranslate2"))
 TOLERANCE = 1e-3  # of the largest logit
+TRIAL_SECONDS = 0.3  # with each number of threads
 
 
 def names(known):
@@ -47,53 +50,100 @@ def names(known):
 
 def positive(kind):
     def parse(text):
-        value = kind(text)
-        if not value > 0:
-            raise argparse.ArgumentTypeError("must be positive")
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not 0 < value < 1e6:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
         return value
 
     return parse
 
 
+def several(parse):
+    return lambda text: [parse(part) for part in text.split(",")]
+
+
 def parse_flags():
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", type=names(ARCHITECTURES), default=ARCHITECTURES)
-    parser.add_argument("--size", type=names(SIZES), default=["XS", "S", "SEED"])
+        usage=argparse.SUPPRESS, description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arch", type=names(tables.ARCHITECTURES),
+                        default=tables.ARCHITECTURES,
+                        help=f"some of {','.join(tables.ARCHITECTURES)} (default: all)")
+    parser.add_argument("--size", type=names(tables.SIZES), default=["XS", "S", "SEED"],
+                        help=f"some of {','.join(tables.SIZES)} (default: XS,S,SEED)")
     parser.add_argument("--context", type=positive(int), default=128,
-                        help="tokens that the session has behind it")
-    parser.add_argument("--threads", type=positive(int), default=os.cpu_count())
-    parser.add_argument("--rounds", type=positive(int), default=5)
+                        help="tokens that the session has behind it (default: 128)")
+    parser.add_argument("--threads", type=several(positive(int)),
+                        default=sorted({1, os.cpu_count()}),
+                        help="numbers of threads: mnemon runs with the largest, each other "
+                        "program with the one that is fastest for it (default: 1 and all)")
+    parser.add_argument("--rounds", type=positive(int), default=5, help="(default: 5)")
     parser.add_argument("--seconds", type=positive(float), default=1.0,
-                        help="of each program in each round")
+                        help="of each program in each round (default: 1)")
     parser.add_argument("--bin", default=os.environ.get("MNEMON_BIN", "build/release/bin"),
-                        help="folder of mnemon's programs (MNEMON_BIN)")
+                        help="folder of mnemon's programs (default: MNEMON_BIN, or "
+                        "build/release/bin)")
     parser.add_argument("--json", help="also write the figures to this file")
     flags = parser.parse_args()
-    if not (pathlib.Path(flags.bin) / "mnemon-bench").exists():
-        parser.error(f"--bin: no mnemon-bench in {flags.bin}; build it first")
+    for program in ("mnemon-bench", "mnemon-train"):
+        if not (pathlib.Path(flags.bin) / program).is_file():
+            parser.error(f"argument --bin: no {program} in {flags.bin}: build it first")
+    if flags.json and not pathlib.Path(flags.json).absolute().parent.is_dir():
+        parser.error(f"argument --json: no folder for {flags.json}")
     return flags
 
 
-def make_peers(checkpoint, prompt, flags):
-    """The peers that run here, and why the others do not: (peers, {name: reason})."""
-    peers, missing = [], {}
-    for module, label in (("eager", "PyTorch eager"), ("reference", "labml-nn"),
-                          ("llama", "llama.cpp"), ("ctranslate", "CTranslate2")):
+def check_packages():
+    """Those without which nothing can be compared."""
+    for package in ("numpy", "torch", "safetensors"):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise RuntimeError(f"{sys.executable} cannot import {package} ({error}): "
+                               "install the packages of bench/requirements.txt") from error
+
+
+def fastest(make, checkpoint, prompt, counts):
+    """The peer with the number of threads that suits it."""
+    best, best_seconds = None, None
+    for threads in counts:
+        peer = make(checkpoint, prompt, threads)
+        peer.round(0)  # warms up
+        seconds = statistics.median(peer.round(TRIAL_SECONDS))
+        if best is None or seconds < best_seconds:
+            best, best_seconds = peer, seconds
+    return best
+
+
+def difference(peer, logits, checkpoint, prompt):
+    """Largest difference of the logits after the prompt, over the largest logit."""
+    if hasattr(peer, "same_as"):
+        logits = peer.same_as(checkpoint, prompt).logits(prompt)
+    return float(abs(peer.logits(prompt) - logits).max() / abs(logits).max())
+
+
+def make_peers(checkpoint, prompt, logits, counts):
+    """Those that run here, and why the others do not:
+    ([(peer, difference of logits)], [row without times])."""
+    peers, rows = [], []
+    for module, label in PEERS:
+        row = {"program": label, "wrong": False}
         try:
             imported = __import__(f"peers.{module}", fromlist=[module])
-            peers.append(imported.make(checkpoint, prompt, flags.threads))
+            peer = fastest(imported.make, checkpoint, prompt, counts)
+            differs = difference(peer, logits, checkpoint, prompt)
+            if differs <= getattr(peer, "tolerance", TOLERANCE):
+                peers.append((peer, differs))
+                continue
+            row["wrong"] = True
+            row["missing"] = f"gives other logits, by {differs:.0e} of the largest"
         except (Missing, ImportError) as error:
-            missing[label] = str(error)
-    return peers, missing
-
-
-def difference(peer, mnemon, checkpoint, prompt, flags):
-    """Largest difference of the logits after the prompt, over the largest logit."""
-    wanted = mnemon.logits(prompt)
-    if hasattr(peer, "same_as"):
-        wanted = peer.same_as(checkpoint, prompt, flags.threads).logits(prompt)
-    return float(abs(peer.logits(prompt) - wanted).max() / abs(wanted).max())
+            row["missing"] = str(error)
+        rows.append(row)
+    return peers, rows
 
 
 def spread(samples):
@@ -105,17 +155,17 @@ def spread(samples):
 
 
 def compare(architecture, size, flags):
-    """One row per program."""
+    """One row per program, and mnemon itself."""
     with tempfile.TemporaryDirectory() as work:
         directory = pathlib.Path(work) / "checkpoint"
-        mnemon = Mnemon(flags.bin, architecture, size, flags.context, flags.threads, directory)
-        checkpoint = checkpoints.read(directory, architecture)
+        mnemon = Mnemon(flags.bin, architecture, size, flags.context, max(flags.threads),
+                        directory)
+        checkpoint = checkpoints.read(directory)
         vocab = checkpoint.config["vocab"]
         prompt = [(i * 7919 + 13) % vocab for i in range(flags.context)]
-        peers, missing = make_peers(checkpoint, prompt, flags)
-        differences = [0.0] + [difference(peer, mnemon, checkpoint, prompt, flags)
-                               for peer in peers]
-        programs = [mnemon] + peers
+        peers, missing = make_peers(checkpoint, prompt, mnemon.logits(prompt), flags.threads)
+        programs = [mnemon] + [peer for peer, _ in peers]
+        differences = [0.0] + [differs for _, differs in peers]
         rounds = [[] for _ in programs]
         for _ in range(flags.rounds):
             for program, samples in zip(programs, rounds):
@@ -128,66 +178,51 @@ def compare(architecture, size, flags):
                       for turn, own in zip(samples, rounds[0])]
             rows.append({
                 "architecture": architecture, "size": size, "program": program.name,
+                "threads": program.threads,
                 "us_per_token": {key: value * 1e6 for key, value in times.items()},
                 "floor_us": floor * 1e6, "floor_share": floor / times["median"],
                 "times_mnemon": statistics.median(ratios),
-                "logits_difference": differs,
-                "same_logits": differs <= getattr(program, "tolerance", TOLERANCE),
-                "steady": mnemon.steady})
-        rows += [{"architecture": architecture, "size": size, "program": name,
-                  "missing": reason} for name, reason in missing.items()]
-        return rows
+                "logits_difference": differs, "steady": mnemon.steady})
+        rows += [{"architecture": architecture, "size": size, **row} for row in missing]
+        return rows, mnemon
 
 
-def print_table(rows):
-    print("| model | size | program | us/token | quartiles | floor us | share | "
-          "time / mnemon's | logits differ by |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for row in rows:
-        if "missing" in row:
-            continue
-        times = row["us_per_token"]
-        differs = f"{row['logits_difference']:.0e}" if row["logits_difference"] else "-"
-        if not row["same_logits"]:
-            differs += " (WRONG)"
-        print(f"| {row['architecture']} | {row['size']} | {row['program']} | "
-              f"{times['median']:.0f} | {times['q25']:.0f} to {times['q75']:.0f} | "
-              f"{row['floor_us']:.0f} | {row['floor_share']:.1%} | "
-              f"{row['times_mnemon']:.2f} | {differs} |")
-    reasons = {}
-    for row in rows:
-        if "missing" in row:
-            key = (row["program"], row["missing"])
-            reasons.setdefault(key, []).append(f"{row['architecture']} {row['size']}")
-    if reasons:
-        print("\nNot in the table:\n")
-    for (program, reason), models in reasons.items():
-        print(f"- {program}, {', '.join(models)}: {reason}")
+def measure(flags):
+    """The document of --json."""
+    command = [os.path.relpath(__file__), *sys.argv[1:]]
+    document = {
+        "command": shlex.join(["python", *command]), "machine": tables.machine(),
+        "mnemon": run(pathlib.Path(flags.bin) / "mnemon-bench", "--version").strip(),
+        "python": f"Python {platform.python_version()}", "threads": flags.threads,
+        "context": flags.context, "rounds": flags.rounds, "seconds": flags.seconds,
+        "load_average": [], "fma_gflops": [], "memory_gbytes": [], "results": []}
+    for size in flags.size:
+        for architecture in flags.arch:
+            print(f"compare.py: {architecture} {size}", file=sys.stderr, flush=True)
+            document["load_average"].append(os.getloadavg()[0])
+            rows, mnemon = compare(architecture, size, flags)
+            document["results"] += rows
+            for key in ("fma_gflops", "memory_gbytes"):
+                document[key] += mnemon.probes[key]
+    return document
 
 
 def main():
     flags = parse_flags()
-    rows = []
-    for size in flags.size:
-        for architecture in flags.arch:
-            print(f"compare.py: {architecture} {size}", file=sys.stderr)
-            rows += compare(architecture, size, flags)
-    print_table(rows)
+    check_packages()
+    document = measure(flags)
     if flags.json:
-        document = {"date": datetime.date.today().isoformat(), "machine": platform.machine(),
-                    "cores": os.cpu_count(), "threads": flags.threads,
-                    "context": flags.context, "rounds": flags.rounds,
-                    "seconds": flags.seconds, "results": rows}
         pathlib.Path(flags.json).write_text(json.dumps(document, indent=2) + "\n")
-    wrong = [row for row in rows if not row.get("same_logits", True)]
+    print(tables.comparison_table([document]))
+    wrong = [row for row in document["results"] if row.get("wrong")]
     for row in wrong:
-        print(f"compare.py: {row['program']} gives other logits for {row['architecture']} "
-              f"{row['size']}", file=sys.stderr)
+        print(f"compare.py: {row['architecture']} {row['size']}: {row['program']} "
+              f"{row['missing']}", file=sys.stderr)
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         sys.exit(f"compare.py: {error}")

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <chrono>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "bench/allocation_count.h"
-#include "bench/bench_flags.h"
-#include "bench/bracket.h"
 #include "bench/commands.h"
-#include "bench/floor.h"
+#include "bench/measurement.h"
 #include "bench/spread.h"
 #include "bench/stream_round.h"
 #include "server/engine/engine.h"
@@ -17,20 +15,8 @@
 namespace mnemon {
 namespace {
 
-using Seconds = std::chrono::duration<double>;
-
 struct EngineFlags : BenchFlags {
   int64_t tokens = 32;
-};
-
-struct Subject {
-  const BenchModel* model;
-  std::unique_ptr<Engine> engine;
-  std::vector<double> rounds = {};  // seconds
-  std::vector<double> first_token = {};
-  std::vector<double> gaps = {};
-  double spent = 0;
-  AllocationCount allocated = {};
 };
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const BenchModel& model,
@@ -46,72 +32,77 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const BenchModel& model,
                          .state_bytes = int64_t{16} << 30});
 }
 
-absl::Status TakeTurn(const EngineFlags& flags, RoundShape shape, bool timed,
-                      Subject& subject) {
-  shape.vocab = subject.model->config().vocab;
-  const AllocationCount allocated = CountAllocations();
-  const absl::StatusOr<RoundTimes> times =
-      RunRound(*subject.engine, shape, Seconds(flags.seconds));
-  const AllocationCount more = CountAllocations() - allocated;
-  if (absl::IsDeadlineExceeded(times.status())) {
-    return absl::DeadlineExceededError(absl::StrFormat(
-        "%s %s: a round takes longer than --seconds %g; give more, or lower "
-        "--context, --tokens or --batch",
-        subject.model->architecture(), subject.model->size(), flags.seconds));
+// Rounds of streams, as many at once as there are sessions.
+class EngineSubject : public Subject {
+ public:
+  EngineSubject(const BenchModel& model, const EngineFlags& flags,
+                std::unique_ptr<Engine> engine)
+      : model_(model),
+        flags_(flags),
+        engine_(std::move(engine)),
+        rounds_(flags.seconds) {}
+
+  int64_t working_set() const override {
+    return WorkingSet(MiddleStep(), flags_.batch);
   }
-  MNEMON_RETURN_IF_ERROR(times.status());
-  if (!timed) return absl::OkStatus();
-  subject.rounds.push_back(times->all);
-  subject.first_token.insert(subject.first_token.end(), times->first_token.begin(),
-                             times->first_token.end());
-  subject.gaps.insert(subject.gaps.end(), times->gaps.begin(), times->gaps.end());
-  subject.spent += times->all;
-  subject.allocated.calls += more.calls;
+  bool done() const override { return rounds_.done(); }
+  absl::Status TakeTurn() override;
+  void Describe(const Ceiling& ceiling, Record& record) const override;
+
+  absl::StatusOr<RoundTimes> Run(RoundShape shape);
+
+ private:
+  // While the streams decode; stands for their average.
+  Work MiddleStep() const {
+    return StepWork(model_.config(), flags_.context + flags_.tokens / 2);
+  }
+
+  const BenchModel& model_;
+  const EngineFlags& flags_;
+  const std::unique_ptr<Engine> engine_;
+  Samples rounds_;
+  std::vector<double> first_token_;
+  std::vector<double> gaps_;
+};
+
+absl::StatusOr<RoundTimes> EngineSubject::Run(RoundShape shape) {
+  shape.streams = flags_.batch;
+  shape.vocab = model_.config().vocab;
+  absl::StatusOr<RoundTimes> times =
+      RunRound(*engine_, shape, std::chrono::duration<double>(flags_.seconds));
+  if (!absl::IsDeadlineExceeded(times.status())) return times;
+  return absl::DeadlineExceededError(absl::StrFormat(
+      "%s %s: a round takes longer than --seconds %g; give more, or lower --context, "
+      "--tokens or --batch",
+      model_.architecture(), model_.size(), flags_.seconds));
+}
+
+absl::Status EngineSubject::TakeTurn() {
+  RoundTimes times;
+  MNEMON_RETURN_IF_ERROR(rounds_.Time([&]() -> absl::Status {
+    MNEMON_ASSIGN_OR_RETURN(
+        times, Run({.prompt_tokens = flags_.context, .new_tokens = flags_.tokens}));
+    return absl::OkStatus();
+  }));
+  first_token_.insert(first_token_.end(), times.first_token.begin(),
+                      times.first_token.end());
+  gaps_.insert(gaps_.end(), times.gaps.begin(), times.gaps.end());
   return absl::OkStatus();
 }
 
-// Models take turns, so that whatever else the machine does meets all of them.
-absl::Status TakeTurns(const EngineFlags& flags, std::vector<Subject>& subjects) {
-  for (Subject& subject : subjects) {
-    const RoundShape warm_up{.streams = flags.batch, .new_tokens = 2};
-    MNEMON_RETURN_IF_ERROR(TakeTurn(flags, warm_up, /*timed=*/false, subject));
-  }
-  const RoundShape shape{.streams = flags.batch,
-                         .prompt_tokens = flags.context,
-                         .new_tokens = flags.tokens};
-  for (bool more = true; more;) {
-    more = false;
-    for (Subject& subject : subjects) {
-      if (subject.spent >= flags.seconds) continue;
-      MNEMON_RETURN_IF_ERROR(TakeTurn(flags, shape, /*timed=*/true, subject));
-      more = true;
-    }
-  }
-  return absl::OkStatus();
-}
-
-// While the streams decode; stands for their average.
-Work MiddleStep(const BenchModel& model, const EngineFlags& flags) {
-  return StepWork(model.config(), flags.context + flags.tokens / 2);
-}
-
-Record Describe(const Subject& subject, const EngineFlags& flags,
-                const Bracket& bracket, size_t index) {
-  const Spread rounds = SpreadOf(subject.rounds);
-  const Spread first = SpreadOf(subject.first_token);
-  const Spread gaps = SpreadOf(subject.gaps);
-  const Ceiling ceiling = bracket.ceiling(index);
-  const BenchModel& model = *subject.model;
-  const double step = FloorOf(MiddleStep(model, flags), flags.batch, ceiling).seconds();
+void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
+  const Spread rounds = SpreadOf(rounds_.seconds());
+  const Spread first = SpreadOf(first_token_);
+  const Spread gaps = SpreadOf(gaps_);
+  const double step = FloorOf(MiddleStep(), flags_.batch, ceiling).seconds();
   const double prompt =
-      FloorOf(PromptWork(model.config(), flags.context), flags.batch, ceiling)
+      FloorOf(PromptWork(model_.config(), flags_.context), flags_.batch, ceiling)
           .seconds();
   // The prompt's last token gives the first new one.
-  const double floor = prompt + static_cast<double>(flags.tokens - 1) * step;
-  const double tokens = static_cast<double>(flags.batch * flags.tokens);
-  Record record = DescribeModel(model, flags);
-  record.Set("tokens", flags.tokens);
-  record.Set("rounds", static_cast<int64_t>(subject.rounds.size()));
+  const double floor = prompt + static_cast<double>(flags_.tokens - 1) * step;
+  const double tokens = static_cast<double>(flags_.batch * flags_.tokens);
+  record.Set("tokens", flags_.tokens);
+  record.Set("rounds", rounds_.count());
   record.Set("tokens_per_second.q25", tokens / rounds.upper);
   record.Set("tokens_per_second.median", tokens / rounds.median);
   record.Set("tokens_per_second.q75", tokens / rounds.lower);
@@ -120,54 +111,45 @@ Record Describe(const Subject& subject, const EngineFlags& flags,
   record.Set("first_token_ms.median", first.median * 1e3);
   record.Set("first_token_ms.p99", first.p99 * 1e3);
   record.Set("first_token_floor_ms", prompt * 1e3);
+  record.Set("first_token_floor_share", prompt / first.median);
   record.Set("inter_token_us.median", gaps.median * 1e6);
   record.Set("inter_token_us.p99", gaps.p99 * 1e6);
   record.Set("inter_token_floor_us", step * 1e6);
   record.Set("inter_token_floor_share", gaps.median > 0 ? step / gaps.median : 0.0);
   record.Set("allocations_per_token",
-             static_cast<double>(subject.allocated.calls) /
-                 (tokens * static_cast<double>(subject.rounds.size())));
-  bracket.Describe(index, record);
-  return record;
+             static_cast<double>(rounds_.allocated().calls) /
+                 (tokens * static_cast<double>(rounds_.count())));
 }
 
-const Column kColumns[] = {{"architecture", "architecture"},
-                           {"size", "size"},
-                           {"sessions", "batch"},
-                           {"prompt", "context"},
-                           {"new", "tokens"},
-                           {"tokens/s", "tokens_per_second.median", 1},
-                           {"share", "floor_share", 4},
-                           {"first ms", "first_token_ms.median", 2},
-                           {"p99", "first_token_ms.p99", 2},
-                           {"gap us", "inter_token_us.median", 1},
-                           {"p99", "inter_token_us.p99", 1},
-                           {"floor us", "inter_token_floor_us", 1},
-                           {"share", "inter_token_floor_share", 4},
-                           {"steady", "steady"}};
+absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
+                                                     const EngineFlags& flags) {
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, MakeEngine(model, flags));
+  auto subject = std::make_unique<EngineSubject>(model, flags, std::move(engine));
+  MNEMON_RETURN_IF_ERROR(subject->Run({.new_tokens = 2}).status());  // warms up
+  return subject;
+}
 
-absl::Status RunEngine(const EngineFlags& flags, at::Device device) {
-  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<BenchModel>> models,
-                          MakeModels(flags, device));
-  std::vector<Subject> subjects;
-  std::vector<int64_t> working_sets;
-  for (const std::unique_ptr<BenchModel>& model : models) {
-    MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, MakeEngine(*model, flags));
-    subjects.push_back({.model = model.get(), .engine = std::move(engine)});
-    working_sets.push_back(WorkingSet(MiddleStep(*model, flags), flags.batch));
-  }
-  Bracket bracket(ThreadsOf(flags), working_sets);
-  MNEMON_RETURN_IF_ERROR(TakeTurns(flags, subjects));
-  bracket.Close();
-  Report report;
-  report.run.Set("command", std::string("engine"));
-  report.run.Set("seconds", flags.seconds);
-  bracket.Describe(report.run);
-  for (size_t i = 0; i < subjects.size(); ++i) {
-    report.results.push_back(Describe(subjects[i], flags, bracket, i));
-  }
-  PrintReport(report, kColumns, flags);
-  return absl::OkStatus();
+absl::Status RunEngine(const EngineFlags& flags) {
+  return Measure(flags, {.command = "engine",
+                         .columns = {{"architecture", "architecture"},
+                                     {"size", "size"},
+                                     {"sessions", "batch"},
+                                     {"prompt", "context"},
+                                     {"new", "tokens"},
+                                     {"tokens/s", "tokens_per_second.median", 1},
+                                     {"floor", "floor_tokens_per_second", 0},
+                                     {"share", "floor_share", 4},
+                                     {"first ms", "first_token_ms.median", 2},
+                                     {"floor", "first_token_floor_ms", 2},
+                                     {"share", "first_token_floor_share", 4},
+                                     {"gap us", "inter_token_us.median", 1},
+                                     {"floor", "inter_token_floor_us", 1},
+                                     {"share", "inter_token_floor_share", 4},
+                                     {"allocations/token", "allocations_per_token", 0},
+                                     {"steady", "steady"}},
+                         .make = [&](const BenchModel& model) {
+                           return MakeSubject(model, flags);
+                         }});
 }
 
 }  // namespace
@@ -182,11 +164,7 @@ void AddEngineCommand(CommandLine& line) {
       {"mnemon-bench engine --arch causal --size XS",
        "mnemon-bench engine --arch feedback_shared --size S --batch 8 --context 64 "
        "--tokens 64 --seconds 20 --json"},
-      [flags] {
-        return RunComputing(flags->compute, [&](at::Device device) {
-          return RunEngine(*flags, device);
-        });
-      });
+      [flags] { return RunEngine(*flags); });
   AddBenchFlags(command, "Tokens of each prompt", *flags);
   command.Add("--tokens", &flags->tokens, "Tokens that each session generates")
       .Between(1, 65536);

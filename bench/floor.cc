@@ -33,6 +33,7 @@ int64_t BodyMatrices(const ModelConfig& c) {
 }
 
 int64_t HeadMatrix(const ModelConfig& c) { return c.vocab * c.d_model; }
+int64_t HeadBias(const ModelConfig& c) { return c.tie_head ? 0 : c.vocab; }
 
 // Biases, norms and mixing weights that every token meets.
 int64_t Vectors(const ModelConfig& c) {
@@ -76,9 +77,11 @@ int64_t MovedFloats(const ModelConfig& c, int64_t seen) {
   return 2 * c.d_model * c.layers * seen + AppendedFloats(c);
 }
 
-// The row of the embedding, and of absolute positions.
+// The row of the embedding, unless the head reads them all, and of absolute positions.
 int64_t InputFloats(const ModelConfig& c) {
-  return c.d_model * (c.position_kind == PositionKind::kLearned ? 2 : 1);
+  const int64_t rows =
+      (c.tie_head ? 0 : 1) + (c.position_kind == PositionKind::kLearned ? 1 : 0);
+  return c.d_model * rows;
 }
 
 }  // namespace
@@ -86,14 +89,14 @@ int64_t InputFloats(const ModelConfig& c) {
 Work StepWork(const ModelConfig& c, int64_t context) {
   const int64_t seen = Seen(c, context);
   const int64_t matrices = BodyMatrices(c) + HeadMatrix(c);
-  return {.weight_bytes = kFloat * (matrices + Vectors(c) + c.vocab +
+  return {.weight_bytes = kFloat * (matrices + Vectors(c) + HeadBias(c) +
                                     PositionRows(c, Distances(c, seen))),
           .state_bytes = kFloat * (MovedFloats(c, seen) + InputFloats(c)),
           .multiplied = matrices};
 }
 
 Work PromptWork(const ModelConfig& c, int64_t tokens) {
-  const int64_t head = HeadMatrix(c) + c.vocab;
+  const int64_t head = HeadMatrix(c) + HeadBias(c);
   Work work{.multiplied = tokens * BodyMatrices(c) + HeadMatrix(c)};
   if (IsFeedback(c)) {
     for (int64_t t = 0; t < tokens; ++t) {

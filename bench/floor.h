@@ -29,7 +29,8 @@ struct Work {
 //   feedback, shared projection        2 D n read L times, 2 D appended
 //   fast_weights                       L D (2 nu K) read and written
 // Weights: all matrices and vectors that one token meets, n rows of relative positions
-// per layer where there are any, one row of the embedding per session.
+// per layer where there are any, one row of the embedding per session unless it is the
+// head as well.
 Work StepWork(const ModelConfig& config, int64_t context);
 
 // A prompt of `tokens` fed to each fresh session, logits for the last token. Where a

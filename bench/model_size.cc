@@ -40,6 +40,7 @@ void SetKind(ModelConfig& config, std::string_view architecture) {
   }
   if (architecture == "causal") {
     config.position_kind = PositionKind::kLearned;
+    config.tie_head = true;
   } else if (architecture != "fast_weights") {
     config.position_kind = PositionKind::kRelative;
   }
@@ -55,6 +56,7 @@ void SetReferenceExperiment(ModelConfig& config, std::string_view architecture) 
     SetSizes(config, 256, 6, 16, 1024, 65);
     config.position_kind = PositionKind::kSinusoidal;
     config.embed_scale = true;
+    config.tie_head = false;
     config.positions = 5000;
   } else {
     SetSizes(config, 512, 6, 8, 2048, 65);

@@ -19,7 +19,7 @@ std::span<const std::string_view> BenchArchitectures();
 //   S    256  6   8   1024  128
 //   M    512  8   8   2048  128
 //   G    768  12  12  3072  50257
-// with 4096 positions, learned ones for causal, a memory of 256 for
+// with 4096 positions, learned ones and a tied head for causal, a memory of 256 for
 // transformer_xl, nu 1 and the delta rule for fast_weights. SEED: the architecture's
 // reference experiment on a text of 65 characters.
 std::span<const std::string_view> BenchSizes();

@@ -2,6 +2,7 @@
 #include "bench/report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -28,7 +29,8 @@ std::string ValueText(const ReportValue& value, int decimals) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "yes" : "no";
   if (const auto* count = std::get_if<int64_t>(&value)) return std::to_string(*count);
-  return absl::StrFormat("%.*f", decimals, std::get<double>(value));
+  const double number = std::get<double>(value);
+  return std::isfinite(number) ? absl::StrFormat("%.*f", decimals, number) : "-";
 }
 
 }  // namespace

@@ -21,7 +21,6 @@ struct RoundShape {
 
 // Seconds.
 struct RoundTimes {
-  double all = 0;  // from the first call to the end of the last stream
   std::vector<double> first_token;
   // Between one token and the next of the same stream; tokens that arrive together are
   // 0 apart.

@@ -8,7 +8,7 @@ short one after the same prompt, over the tokens in between.
 import pathlib
 import time
 
-from . import Missing
+from . import Missing, repeat
 
 TOKENS = 33  # of the long continuation; the short one has 1
 
@@ -32,14 +32,14 @@ def _convert(checkpoint, directory):
     decoder = model.decoder
     decoder.scale_embeddings = c["embed_scale"]
     decoder.embeddings.weight = weights["embed.weight"].numpy()
-    decoder.position_encodings.encodings = weights["positions.weight"].numpy()
+    decoder.position_encodings.encodings = checkpoint.absolute_positions().numpy()
 
     def norm(spec, name):
         spec.gamma = weights[f"{name}.weight"].numpy()
         spec.beta = weights[f"{name}.bias"].numpy()
 
     norm(decoder.layer_norm, "norm")
-    _linear(decoder.projection, checkpoint.head_weight, weights.get("head.bias"))
+    _linear(decoder.projection, checkpoint.head_weight, checkpoint.head_bias)
     for i, layer in enumerate(decoder.layer):
         attention = layer.self_attention
         norm(attention.layer_norm, f"layers.{i}.attn.norm")
@@ -65,13 +65,14 @@ class CTranslate2:
     def __init__(self, checkpoint, prompt, threads):
         if checkpoint.config["architecture"] != "causal":
             raise Missing("runs plain causal models only")
-        if checkpoint.config["position_kind"] != "learned":
-            raise Missing("converted for learned positions only: sizes XS, S, M, G")
+        if checkpoint.absolute_positions() is None:
+            raise Missing("converted for absolute positions only")
         try:
             import ctranslate2
         except ImportError as error:
             raise Missing(f"cannot import: {error}") from error
         self.name = f"CTranslate2 {ctranslate2.__version__} fp32"
+        self.threads = threads
         directory = pathlib.Path(checkpoint.directory) / "ctranslate2"
         if not directory.exists():
             _convert(checkpoint, directory)
@@ -95,9 +96,8 @@ class CTranslate2:
 
     def round(self, seconds):
         samples = []
-        start = time.perf_counter()
-        while not samples or time.perf_counter() - start < seconds:
-            samples.append((self._seconds(TOKENS) - self._seconds(1)) / (TOKENS - 1))
+        repeat(seconds, lambda: samples.append(
+            (self._seconds(TOKENS) - self._seconds(1)) / (TOKENS - 1)))
         return samples
 
 

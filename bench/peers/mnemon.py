@@ -14,14 +14,18 @@ def run(*command):
 
 
 class Mnemon:
+    """Writes the checkpoint `directory`."""
+
     def __init__(self, binaries, architecture, size, context, threads, directory):
         self.binaries = pathlib.Path(binaries)
         self.model = ("--arch", architecture, "--size", size)
         self.step = ("--context", context, "--threads", threads)
         self.directory = pathlib.Path(directory)
         self.name = "mnemon"
+        self.threads = threads
         self.floors = []  # seconds, one per round
         self.steady = True
+        self.probes = {"fma_gflops": [], "memory_gbytes": []}
         run(self.binaries / "mnemon-bench", "checkpoint", *self.model, "--out", self.directory)
 
     def logits(self, tokens):
@@ -35,6 +39,7 @@ class Mnemon:
         return load_file(written)["logits"][0, -1].numpy()
 
     def round(self, seconds):
+        """Quartiles of a run, which stand for its steps."""
         document = json.loads(run(self.binaries / "mnemon-bench", "step", *self.model,
                                   *self.step, "--seconds", seconds, "--json"))
         result = document["results"][0]
@@ -42,5 +47,7 @@ class Mnemon:
         self.name = f"mnemon, decoder {decoder}"
         self.floors.append(result["floor_us"]["floor"] / 1e6)
         self.steady = self.steady and result["steady"]
+        for key, seen in self.probes.items():
+            seen += document[key].values()
         step = result["step_us"]
         return [step[key] / 1e6 for key in ("q25", "median", "q75")]

@@ -7,9 +7,7 @@ are written out here, because those of the package print, and its Transformer-XL
 does not import. Unlike there, no gradients are recorded, which is to its advantage.
 """
 
-import time
-
-from . import Missing
+from . import Missing, repeat
 
 
 def _names(checkpoint):
@@ -88,7 +86,7 @@ def _model(checkpoint):
         layer = xl.TransformerXLLayer(
             d_model=d, self_attn=xl.RelativeMultiHeadAttention(heads, d, 0.0),
             feed_forward=feed_forward, dropout_prob=0.0)
-        # Embedding and generator as in its script; `forward` is in _XlLoop.
+        # Embedding and generator as in its script; `forward` is in ReferenceXl.
         return AutoregressiveModel(vocab, d, xl.TransformerXL(layer, layers))
     if c["position_kind"] != "sinusoidal" or not c["embed_scale"]:
         raise Missing("the reference's causal model has sinusoidal positions and a "
@@ -128,8 +126,8 @@ class Reference:
             self.model = _model(checkpoint)
         except ImportError as error:
             raise Missing(f"cannot import: {error}") from error
-        torch.set_num_threads(threads)
         self.torch = torch
+        self.threads = threads
         self.name = "labml-nn 0.5.1 sampling loop"
         _load(self.model, checkpoint)
         self.prompt = prompt
@@ -142,17 +140,14 @@ class Reference:
         return output[-1, 0]
 
     def logits(self, tokens):
+        self.torch.set_num_threads(self.threads)
         return self.forward(tokens).numpy()
 
     def round(self, seconds):
-        """The token at the context, over and over: the text does not grow."""
-        samples = []
-        start = time.perf_counter()
-        while not samples or time.perf_counter() - start < seconds:
-            begin = time.perf_counter()
-            int(self.forward(self.prompt + self.prompt[:1]).argmax(dim=-1))
-            samples.append(time.perf_counter() - begin)
-        return samples
+        """The token after the prompt, over and over: the text does not grow."""
+        self.torch.set_num_threads(self.threads)
+        text = self.prompt + self.prompt[:1]
+        return repeat(seconds, lambda: int(self.forward(text).argmax(dim=-1)))
 
 
 class ReferenceXl(Reference):
@@ -161,6 +156,7 @@ class ReferenceXl(Reference):
     def __init__(self, checkpoint, prompt, threads):
         super().__init__(checkpoint, prompt, threads)
         self.mem_len = checkpoint.config["mem_len"]
+        self.memory = None  # after the prompt
 
     def feed(self, tokens, memory):
         torch = self.torch
@@ -176,24 +172,22 @@ class ReferenceXl(Reference):
                 new = [torch.cat(pair) for pair in zip(memory, new)]
             return logits[-1, 0], [m[-self.mem_len:] for m in new]
 
-    def logits(self, tokens):
+    def feed_all(self, tokens):
+        self.torch.set_num_threads(self.threads)
         memory = []
         for token in tokens:
             logits, memory = self.feed([token], memory)
-        return logits.numpy()
+        return logits, memory
+
+    def logits(self, tokens):
+        return self.feed_all(tokens)[0].numpy()
 
     def round(self, seconds):
-        memory = []
-        for token in self.prompt:
-            _, memory = self.feed([token], memory)
-        samples = []
-        start = time.perf_counter()
-        while not samples or time.perf_counter() - start < seconds:
-            begin = time.perf_counter()
-            logits, _ = self.feed(self.prompt[:1], memory)
-            int(logits.argmax(dim=-1))
-            samples.append(time.perf_counter() - begin)
-        return samples
+        self.torch.set_num_threads(self.threads)
+        if self.memory is None:
+            _, self.memory = self.feed_all(self.prompt)
+        return repeat(seconds, lambda: int(
+            self.feed(self.prompt[:1], self.memory)[0].argmax(dim=-1)))
 
 
 def make(checkpoint, prompt, threads):

@@ -59,7 +59,7 @@ TEST_F(BenchBinaryTest, StepOfEveryArchitecture) {
   EXPECT_EQ(document["command"], "step");
   ExpectCeilings(document);
   EXPECT_EQ(document["results"][1]["architecture"], "feedback_shared");
-  EXPECT_EQ(document["results"][4]["weight_bytes"], 4 * 809856);
+  EXPECT_EQ(document["results"][4]["weight_bytes"], 4 * 809728);
   for (const json& result : document["results"]) {
     EXPECT_EQ(result["batch"], 2);
     EXPECT_EQ(result["context"], 20);
@@ -107,8 +107,12 @@ TEST_F(BenchBinaryTest, Engine) {
     EXPECT_GT(result["first_token_ms"]["median"], 0);
     EXPECT_LE(result["first_token_ms"]["median"], result["first_token_ms"]["p99"]);
     EXPECT_LE(result["inter_token_us"]["median"], result["inter_token_us"]["p99"]);
-    EXPECT_GT(result["floor_share"], 0);
-    EXPECT_LT(result["floor_share"], 1);
+    for (const char* share :
+         {"floor_share", "first_token_floor_share", "inter_token_floor_share"}) {
+      EXPECT_GT(result[share], 0) << share;
+      EXPECT_LT(result[share], 1) << share;
+    }
+    EXPECT_TRUE(result["allocations_per_token"].is_number());
   }
 }
 

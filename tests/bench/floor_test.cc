@@ -20,9 +20,19 @@ TEST(StepWork, Causal) {
   // 4 (4 128^2 + 2 128 512) + 128^2 matrices; per layer 4 D biases, 4 D norms, F + D.
   const Work work = StepWork(Xs("causal"), 128);
   EXPECT_EQ(work.multiplied, 786432 + 16384);
-  EXPECT_EQ(work.weight_bytes, 4 * (802816 + 6912 + 128));
-  // 2 L D n + 2 L D, embedding and position.
-  EXPECT_EQ(work.state_bytes, 4 * (131072 + 1024 + 256));
+  EXPECT_EQ(work.weight_bytes, 4 * (802816 + 6912));
+  // 2 L D n + 2 L D, and a position; the embedding is the head.
+  EXPECT_EQ(work.state_bytes, 4 * (131072 + 1024 + 128));
+}
+
+TEST(StepWork, AHeadOfItsOwnHasABias) {
+  ModelConfig config = Xs("causal");
+  const Work tied = StepWork(config, 128);
+  config.tie_head = false;
+  const Work free = StepWork(config, 128);
+  EXPECT_EQ(free.multiplied, tied.multiplied);
+  EXPECT_EQ(free.weight_bytes - tied.weight_bytes, 4 * 128);
+  EXPECT_EQ(free.state_bytes - tied.state_bytes, 4 * 128);
 }
 
 TEST(StepWork, TransformerXl) {
@@ -85,7 +95,8 @@ int64_t FloatsRead(Model& model, int64_t distances) {
     const auto is = [&](const char* part) {
       return view.name.find(part) != view.name.npos;
     };
-    if (is("embed.weight") || is("positions.weight")) continue;
+    if (is("embed.weight") && !model.config().tie_head) continue;
+    if (is("positions.weight")) continue;
     if (is(names::kAttnNorm) && model.config().architecture == "fast_weights") continue;
     if (is(names::kRelativeKey) || is(names::kRelativeBias)) {
       count = count / view.shape[0] * distances;
@@ -110,8 +121,8 @@ TEST(StepWork, AgreesWithTheTensorsOfEachArchitecture) {
 TEST(PromptWork, OnePassWhereAPromptGoesAsAWhole) {
   const Work causal = PromptWork(Xs("causal"), 100);
   EXPECT_EQ(causal.multiplied, 100 * 786432 + 16384);
-  EXPECT_EQ(causal.weight_bytes, 4 * (802816 + 6912 + 128));
-  EXPECT_EQ(causal.state_bytes, 4 * (100 * 1024 + 100 * 256));
+  EXPECT_EQ(causal.weight_bytes, 4 * (802816 + 6912));
+  EXPECT_EQ(causal.state_bytes, 4 * (100 * 1024 + 100 * 128));
   // The memory keeps 256 of 300 tokens.
   const Work xl = PromptWork(Xs("transformer_xl"), 300);
   EXPECT_EQ(xl.state_bytes, 4 * (256 * 1024 + 300 * 128));

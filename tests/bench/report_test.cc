@@ -43,7 +43,7 @@ TEST(Report, Table) {
             "\n"
             "command step\n"
             "rate.before 1.50\n"
-            "rate.after nan\n");
+            "rate.after -\n");
 }
 
 }  // namespace

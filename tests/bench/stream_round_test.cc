@@ -27,18 +27,19 @@ class StreamRoundTest : public testing::Test {
 };
 
 TEST_F(StreamRoundTest, TimesEveryToken) {
+  const auto start = std::chrono::steady_clock::now();
   const RoundTimes times = RunRound(*engine_, shape_, hours(1)).value();
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(times.first_token.size(), 3u);
   EXPECT_EQ(times.gaps.size(), 3u * 19);
   EXPECT_EQ(engine_->Stats().tokens_generated, 60);
-  EXPECT_GT(times.all, 0);
   double sum = 0;
   for (const double gap : times.gaps) {
     EXPECT_GE(gap, 0);
-    EXPECT_LE(gap, times.all);
+    EXPECT_LE(gap, all.count());
     sum += gap;
   }
-  EXPECT_LE(sum, 3 * times.all);
+  EXPECT_LE(sum, 3 * all.count());
   EXPECT_TRUE(engine_->WaitIdle(std::chrono::seconds(30)));
   EXPECT_EQ(engine_->Stats().sessions, 0);
 }

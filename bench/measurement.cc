@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "bench/measurement.h"
+
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "bench/bracket.h"
+#include "bench/spread.h"
+
+namespace mnemon {
+namespace {
+
+using Time = std::chrono::steady_clock;
+
+constexpr int64_t kMaxSamples = 1'000'000;
+
+// What is probed is the host; floors on another device have no number.
+constexpr Ceiling kUnknown = {
+    .bytes_per_second = std::numeric_limits<double>::quiet_NaN(),
+    .flops_per_second = std::numeric_limits<double>::quiet_NaN()};
+
+using Subjects = std::vector<std::unique_ptr<Subject>>;
+
+absl::Status TakeTurns(const Subjects& subjects) {
+  for (bool more = true; more;) {
+    more = false;
+    for (const std::unique_ptr<Subject>& subject : subjects) {
+      if (subject->done()) continue;
+      MNEMON_RETURN_IF_ERROR(subject->TakeTurn());
+      more = true;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measurement,
+                           at::Device device) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<BenchModel>> models,
+                          MakeModels(flags, device));
+  Subjects subjects;
+  std::vector<int64_t> working_sets;
+  for (const std::unique_ptr<BenchModel>& model : models) {
+    MNEMON_ASSIGN_OR_RETURN(subjects.emplace_back(), measurement.make(*model));
+    working_sets.push_back(subjects.back()->working_set());
+  }
+  Bracket bracket(ThreadsOf(flags), std::move(working_sets));
+  MNEMON_RETURN_IF_ERROR(TakeTurns(subjects));
+  bracket.Close();
+  Report report;
+  report.run.Set("command", measurement.command);
+  report.run.Set("seconds", flags.seconds);
+  bracket.Describe(report.run);
+  for (size_t i = 0; i < subjects.size(); ++i) {
+    Record& record = report.results.emplace_back(DescribeModel(*models[i], flags));
+    subjects[i]->Describe(device.is_cpu() ? bracket.ceiling(i) : kUnknown, record);
+    bracket.Describe(i, record);
+  }
+  PrintReport(report, measurement.columns, flags);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Samples::Time(const std::function<absl::Status()>& call) {
+  const AllocationCount before = CountAllocations();
+  const Time::time_point start = Time::now();
+  const absl::Status status = call();
+  const std::chrono::duration<double> took = Time::now() - start;
+  const AllocationCount more = CountAllocations() - before;
+  MNEMON_RETURN_IF_ERROR(status);
+  seconds_.push_back(took.count());
+  spent_ += took.count();
+  allocated_.calls += more.calls;
+  allocated_.bytes += more.bytes;
+  return absl::OkStatus();
+}
+
+bool Samples::done() const { return spent_ >= budget_ || count() >= kMaxSamples; }
+
+absl::Status Measure(const BenchFlags& flags, const Measurement& measurement) {
+  return RunComputing(flags.compute, [&](at::Device device) {
+    return MeasureModels(flags, measurement, device);
+  });
+}
+
+void DescribeTimes(const std::string& key, const std::vector<double>& seconds,
+                   double unit, Record& record) {
+  const Spread spread = SpreadOf(seconds);
+  record.Set(key + ".min", spread.least / unit);
+  record.Set(key + ".q25", spread.lower / unit);
+  record.Set(key + ".median", spread.median / unit);
+  record.Set(key + ".q75", spread.upper / unit);
+  record.Set(key + ".p99", spread.p99 / unit);
+}
+
+void DescribeFloor(const std::string& key, const Floor& floor, double unit,
+                   Record& record) {
+  record.Set(key + ".bytes", floor.bytes_seconds / unit);
+  record.Set(key + ".flop", floor.flop_seconds / unit);
+  record.Set(key + ".floor", floor.seconds() / unit);
+}
+
+}  // namespace mnemon

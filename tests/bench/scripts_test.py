@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""bench/compare.py, bench/tables.py and bench/step_table.sh as users call them; without
+the packages of bench/requirements.txt, and with a stand-in for mnemon-bench."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+PROBES = {"fma_gflops": {"before": 100.0, "after": 110.0},
+          "memory_gbytes": {"before": 20.0, "after": 30.0}}
+
+
+def step_result(size, batch, steady=True):
+    return {"architecture": "causal", "size": size, "batch": int(batch), "context": 128,
+            "decoder": "default/fp32/x", "steady": steady, "tokens_per_second": 1000.0,
+            "step_us": {"median": 1000.0, "q25": 900.0, "q75": 1100.0, "p99": 2000.0},
+            "read_gbytes": {"before": 40.0, "after": 50.0}, "floor_us": {"floor": 20.0},
+            "floor_share": 0.02, "allocations_per_step": 875.0}
+
+
+def comparison(size, **changes):
+    row = {"architecture": "causal", "size": size, "program": "mnemon", "threads": 2,
+           "us_per_token": {"median": 123.0, "q25": 99.0, "q75": 150.0}, "floor_us": 12.3,
+           "floor_share": 0.1, "times_mnemon": 1.0, "logits_difference": 0.0,
+           "steady": True}
+    return {"command": f"python compare.py --size {size}", "machine": "a machine",
+            "mnemon": "mnemon-bench 0.1.0", "python": "Python 3", "threads": [1, 2],
+            "context": 128, "rounds": 5, "seconds": 1.0, "load_average": [0.2],
+            "fma_gflops": [100.0, 120.0], "memory_gbytes": [20.0, 30.0],
+            "results": [row, {"architecture": "causal", "size": size,
+                              "program": "llama.cpp", "missing": "not there",
+                              "wrong": False}], **changes}
+
+
+class ScriptsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mnemon-bench.")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_script(self, script, *arguments, **environment):
+        command = [str(BENCH / script), *map(str, arguments)]
+        if script.endswith(".py"):
+            command.insert(0, sys.executable)
+        return subprocess.run(command, capture_output=True, text=True, timeout=50,
+                              env={**os.environ, **environment}, cwd=self.folder)
+
+    def write(self, name, document):
+        path = self.folder / name
+        path.write_text(document if isinstance(document, str) else json.dumps(document))
+        return path
+
+    def programs(self, bench="#!/bin/sh\n"):
+        for name in ("mnemon-bench", "mnemon-train"):
+            self.write(name, bench).chmod(0o755)
+        return self.folder
+
+    def expect_one_line(self, ran, code, *parts):
+        self.assertEqual(ran.returncode, code, ran.stderr)
+        self.assertEqual(ran.stdout, "")
+        self.assertEqual(len(ran.stderr.splitlines()), 1, ran.stderr)
+        for part in parts:
+            self.assertIn(part, ran.stderr)
+
+    def test_help_has_examples_first(self):
+        for script, option in (("compare.py", "  --arch"), ("tables.py", "positional"),
+                               ("step_table.sh", "  --bin")):
+            ran = self.run_script(script, "--help")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertLess(ran.stdout.index("Examples:"), ran.stdout.index(option))
+
+    def test_compare_names_the_wrong_flag(self):
+        programs = ("--bin", self.programs())
+        for flag, value in (("--arch", "lstm"), ("--size", "XXL"), ("--threads", "2,0"),
+                            ("--seconds", "nan"), ("--rounds", "1.5"), ("--context", "-1"),
+                            ("--json", self.folder / "absent" / "out.json")):
+            ran = self.run_script("compare.py", *programs, flag, value)
+            self.expect_one_line(ran, 2, flag)
+        ran = self.run_script("compare.py", "--bin", self.folder / "absent")
+        self.expect_one_line(ran, 2, "--bin", "mnemon-bench", "build it first")
+
+    def test_compare_names_the_missing_package(self):
+        self.write("numpy.py", "raise ImportError('not on this machine')")
+        ran = self.run_script("compare.py", "--bin", self.programs(),
+                              PYTHONPATH=str(self.folder))
+        self.expect_one_line(ran, 1, "numpy", "not on this machine", "requirements.txt")
+
+    def test_comparisons_make_one_table(self):
+        ran = self.run_script("tables.py", "compare",
+                              self.write("1.json", comparison("SEED")),
+                              self.write("2.json", comparison("XS")))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
+        self.assertEqual(rows[1:], [
+            f"| {size} | causal | mnemon | 2 | 123 | 99.0 to 150 | 12.3 | 10% | 1 | - |"
+            for size in ("XS", "SEED")])
+        self.assertIn("python compare.py --size SEED\npython compare.py --size XS", ran.stdout)
+        self.assertIn("100 to 120 GFLOP/s, 20 to 30 GB/s", ran.stdout)
+        self.assertIn("- llama.cpp, causal XS, SEED: not there.", ran.stdout)
+
+    def test_what_makes_no_table(self):
+        good = self.write("good.json", comparison("XS"))
+        for name, document, part in (
+                ("other.json", comparison("S", machine="another"), "machine"),
+                ("text.json", "no JSON", "text.json"),
+                ("step.json", {"results": []}, "not a measurement")):
+            ran = self.run_script("tables.py", "compare", good, self.write(name, document))
+            self.expect_one_line(ran, 1, part)
+        ran = self.run_script("tables.py", "compare", self.folder / "absent.json")
+        self.expect_one_line(ran, 1, "absent.json")
+        self.expect_one_line(self.run_script("tables.py", "lstm", good), 2, "lstm")
+
+    def test_step_table(self):
+        run = {**PROBES, "threads": 2, "load_average": 0.1,
+               "results": [step_result("SIZE", 7, steady=False)]}
+        document = json.dumps(run).replace('"batch": 7', '"batch": \'"$7"\'')
+        bench = f"#!/bin/sh\necho '{document}' | sed \"s/SIZE/$5/\"\n"
+        ran = self.run_script("step_table.sh", "--bin", self.programs(bench))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")][1:]
+        self.assertEqual([row.split(" | ")[:2] for row in rows],
+                         [["| XS", "1"], ["| S", "1"], ["| M", "1"], ["| G", "1"],
+                          ["| SEED", "1"], ["| XS", "16"], ["| S", "16"]])
+        self.assertEqual(rows[0], "| XS | 1 | causal \\* | 1,000 | 900 to 1,100 | 2,000 | "
+                         "1,000 | 50 | 20.0 | 2.0% | 875 |")
+        self.assertIn("100 to 110 GFLOP/s,\n  20 to 30 GB/s from memory", ran.stdout)
+
+    def test_step_table_refuses(self):
+        ran = self.run_script("step_table.sh", "--bin", self.folder / "absent")
+        self.expect_one_line(ran, 1, "build it first")
+        ran = self.run_script("step_table.sh", "--batch", "2")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("'--batch'", ran.stderr)
+        ran = self.run_script("step_table.sh", "--bin", self.programs("#!/bin/sh\nexit 1\n"))
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
