@@ -26,6 +26,7 @@ namespace {
 
 constexpr char kUsageUrl[] = "type.mnemon.dev/UsageError";
 constexpr char kBashCompletion[] = "bash-completion";
+constexpr char kFishCompletion[] = "fish-completion";
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
@@ -190,7 +191,8 @@ struct CommandLine::Impl {
   static void SetEnvironmentNames(CLI::App& app) {
     for (CLI::Option* option : app.get_options()) {
       bool general = option == app.get_help_ptr() || option == app.get_version_ptr() ||
-                     option->check_lname(kBashCompletion);
+                     option->check_lname(kBashCompletion) ||
+                     option->check_lname(kFishCompletion);
       if (general || option->get_lnames().empty() || !option->get_envname().empty()) {
         continue;
       }
@@ -246,7 +248,11 @@ CommandLine::CommandLine(std::string binary, std::string summary,
   impl_->root.add_flag_callback(
       absl::StrCat("--", kBashCompletion),
       [this] { throw CLI::CallForVersion(BashCompletion(impl_->root), 0); },
-      "Print a completion script for bash and exit");
+      "Print a completion script for bash and zsh, and exit");
+  impl_->root.add_flag_callback(
+      absl::StrCat("--", kFishCompletion),
+      [this] { throw CLI::CallForVersion(FishCompletion(impl_->root), 0); },
+      "Print a completion script for fish and exit");
 }
 
 CommandLine::~CommandLine() = default;

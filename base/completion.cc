@@ -28,14 +28,20 @@ std::string Choices(const CLI::Option& option) {
   return absl::StrReplaceAll(type.substr(open + 1, close - open - 1), {{",", " "}});
 }
 
+// A loop, because zsh has no mapfile.
 std::string Compgen(const std::string& kind) {
-  return absl::StrCat("mapfile -t COMPREPLY < <(compgen ", kind, " -- \"$cur\")");
+  return absl::StrCat(
+      "while IFS= read -r word; do COMPREPLY+=(\"$word\"); done < <(compgen ", kind,
+      " -- \"$cur\")");
+}
+
+std::vector<const CLI::App*> Subcommands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
 void AddCommand(const CLI::App& app, const std::string& command, Branches& out) {
   std::vector<std::string> words;
-  for (const CLI::App* sub :
-       app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* sub : Subcommands(app)) {
     words.push_back(sub->get_name());
     const std::string name = absl::StrCat(command, " ", sub->get_name());
     absl::StrAppend(&out.commands, "      '", name, "') command='", name, "' ;;\n");
@@ -57,6 +63,44 @@ void AddCommand(const CLI::App& app, const std::string& command, Branches& out) 
                   "' ;;\n");
 }
 
+// In single quotes, as fish reads them.
+std::string FishQuoted(const std::string& text) {
+  return absl::StrCat(
+      "'", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"'", "\\'"}, {"\n", " "}}), "'");
+}
+
+// `complete` is what all lines for this binary begin with; `commands` gathers the names
+// of all commands, each in quotes.
+void AddFishLines(const CLI::App& app, const std::string& command,
+                  const std::string& complete, std::string& commands,
+                  std::string& lines) {
+  const std::string here = absl::StrCat(complete, "'", command, "'\"");
+  for (const CLI::App* sub : Subcommands(app)) {
+    const std::string name = absl::StrCat(command, " ", sub->get_name());
+    absl::StrAppend(&commands, " '", name, "'");
+    absl::StrAppend(&lines, here, " -f -a ", sub->get_name(), " -d ",
+                    FishQuoted(sub->get_description()), "\n");
+    AddFishLines(*sub, name, complete, commands, lines);
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_lnames().empty()) continue;
+    absl::StrAppend(&lines, here);
+    for (const std::string& flag : option->get_lnames()) {
+      absl::StrAppend(&lines, " -l ", flag);
+    }
+    for (const std::string& letter : option->get_snames()) {
+      absl::StrAppend(&lines, " -s ", letter);
+    }
+    const std::string choices = Choices(*option);
+    if (!choices.empty()) {
+      absl::StrAppend(&lines, " -x -a ", FishQuoted(choices));
+    } else if (option->get_items_expected_max() > 0) {
+      absl::StrAppend(&lines, " -r");
+    }
+    absl::StrAppend(&lines, " -d ", FishQuoted(option->get_description()), "\n");
+  }
+}
+
 }  // namespace
 
 std::string BashCompletion(const CLI::App& root) {
@@ -64,9 +108,15 @@ std::string BashCompletion(const CLI::App& root) {
   AddCommand(root, "", branches);
   const std::string function = "_" + absl::StrReplaceAll(root.get_name(), {{"-", "_"}});
   std::string script = absl::StrCat(
-      "# Completes ", root.get_name(), " in bash. Written by: ", root.get_name(),
-      " --bash-completion\n", function, "() {\n",
-      "  local cur=${COMP_WORDS[COMP_CWORD]} command='' words='' i\n");
+      "# Completes ", root.get_name(),
+      " in bash and zsh. Written by: ", root.get_name(), " --bash-completion\n",
+      "if [[ -n ${ZSH_VERSION-} ]]; then\n"
+      "  whence compdef > /dev/null || { autoload -Uz compinit && compinit; }\n"
+      "  autoload -Uz bashcompinit && bashcompinit\n"
+      "fi\n",
+      function, "() {\n",
+      "  local cur=${COMP_WORDS[COMP_CWORD]} command='' words='' word i\n"
+      "  COMPREPLY=()\n");
   if (!branches.commands.empty()) {
     absl::StrAppend(&script, "  for ((i = 1; i < COMP_CWORD; i++)); do\n",
                     "    case \"$command ${COMP_WORDS[i]}\" in\n", branches.commands,
@@ -78,6 +128,22 @@ std::string BashCompletion(const CLI::App& root) {
                   "complete -o bashdefault -o default -F ", function, " ",
                   root.get_name(), "\n");
   return script;
+}
+
+std::string FishCompletion(const CLI::App& root) {
+  const std::string name = root.get_name();
+  const std::string function =
+      absl::StrCat("__", absl::StrReplaceAll(name, {{"-", "_"}}), "_at");
+  std::string commands, lines;
+  AddFishLines(root, "", absl::StrCat("complete -c ", name, " -n \"", function, " "),
+               commands, lines);
+  return absl::StrCat(
+      "# Completes ", name, " in fish. Written by: ", name, " --fish-completion\n",
+      "function ", function, " -d 'Whether what is typed is this command'\n",
+      "  set -l command ''\n", "  for word in (commandline -opc)[2..-1]\n",
+      "    if contains -- \"$command $word\"", commands, "\n",
+      "      set command \"$command $word\"\n    end\n  end\n",
+      "  test \"$command\" = \"$argv[1]\"\nend\n", lines);
 }
 
 }  // namespace mnemon

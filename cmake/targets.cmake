@@ -2,7 +2,7 @@
 # mnemon_library / mnemon_binary / mnemon_test:
 #   NAME SOURCES file... [DEPS target...] [PUBLIC_DEPS target...] [TORCH] [GRPC]
 # Binaries lie in <build>/bin. Each is a component of the installation of its own name,
-# together with its completion for bash.
+# together with its completions for bash and fish.
 # DEPS are linked PRIVATE. TORCH links libtorch PRIVATE and puts the units into the job
 # pool of heavy compilations. All use precompiled headers.
 include(GNUInstallDirs)
@@ -49,9 +49,13 @@ function(mnemon_binary target)
   install(CODE "
     file(MAKE_DIRECTORY \"${PROJECT_BINARY_DIR}/completions\")
     execute_process(COMMAND \"$<TARGET_FILE:${target}>\" --bash-completion
-                    OUTPUT_FILE \"${completion}\" COMMAND_ERROR_IS_FATAL ANY)"
+                    OUTPUT_FILE \"${completion}\" COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND \"$<TARGET_FILE:${target}>\" --fish-completion
+                    OUTPUT_FILE \"${completion}.fish\" COMMAND_ERROR_IS_FATAL ANY)"
     COMPONENT ${target})
   install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          COMPONENT ${target})
+  install(FILES ${completion}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
           COMPONENT ${target})
 endfunction()
 

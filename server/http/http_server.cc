@@ -32,8 +32,7 @@ constexpr char kText[] = "text/plain; charset=utf-8";
 constexpr char kExposition[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr size_t kMaxRequest = 16384;
 constexpr size_t kMaxConnections = 64;
-// For a request and its answer; for the peer to close after it.
-constexpr milliseconds kPatience{5000};
+// For the peer to close after its answer.
 constexpr milliseconds kLinger{1000};
 // When no connection can be accepted, as without a free descriptor.
 constexpr milliseconds kAcceptPause{100};
@@ -170,10 +169,8 @@ class PollServer final : public HttpServer {
   // Waits for something to do and does it; false = stop.
   bool Round() {
     const auto now = Clock::now();
-    auto due = now + std::chrono::hours(1);
-    const bool accepting =
-        connections_.size() < kMaxConnections && now >= accept_again_;
-    if (!accepting) due = std::max(accept_again_, now + kAcceptPause);
+    const bool accepting = now >= accept_again_;
+    auto due = accepting ? now + std::chrono::hours(1) : accept_again_;
     std::vector<pollfd> polled = {
         {.fd = stop_.get(), .events = POLLIN, .revents = 0},
         {.fd = accepting ? listener_.get() : -1, .events = POLLIN, .revents = 0}};
@@ -200,9 +197,12 @@ class PollServer final : public HttpServer {
     Descriptor socket(
         accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.get() >= 0) {
+      if (connections_.size() >= kMaxConnections) {
+        connections_.erase(connections_.begin());
+      }
       Connection& one = connections_.emplace_back();
       one.socket = std::move(socket);
-      one.deadline = Clock::now() + kPatience;
+      one.deadline = Clock::now() + options_.patience;
     } else if (!WouldBlock()) {
       accept_again_ = Clock::now() + kAcceptPause;
     }
@@ -293,7 +293,7 @@ class PollServer final : public HttpServer {
   Descriptor stop_;  // readable: the thread is to end
 
   // Owned by thread_.
-  std::vector<Connection> connections_;
+  std::vector<Connection> connections_;  // the oldest first
   Clock::time_point accept_again_;
 
   std::thread thread_;

@@ -172,7 +172,7 @@ TEST_F(CommandLineTest, CompletesInBash) {
   EXPECT_EQ(printed.code, 0) << printed.err;
   const std::string& script = printed.out;
   EXPECT_EQ(Completed(script, "tool \"\"", 1),
-            "run score --help --version --bash-completion\n");
+            "run score --help --version --bash-completion --fish-completion\n");
   EXPECT_EQ(Completed(script, "tool r", 1), "run\n");
   EXPECT_EQ(Completed(script, "tool run --", 2),
             "--help --version --count --tokens --file --mode\n");

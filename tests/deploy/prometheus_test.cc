@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT
 // What deploy/ holds for Prometheus and Grafana, tried with a Prometheus that scrapes a
-// server under load.
+// server under load: in a hurry, or, with MNEMON_LOAD_SECONDS, with the intervals as
+// they are shipped, for so long, and with a table of what the dashboard then shows.
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <regex>
 #include <set>
 #include <thread>
@@ -36,8 +42,15 @@ using ::testing::Not;
 
 constexpr char kPrometheus[] = "/usr/bin/prometheus";
 constexpr char kPromtool[] = "/usr/bin/promtool";
+constexpr char kMissing[] = "Prometheus is missing: run scripts/install-deps ops";
 // The load goes on until every query has data, at most as long.
 constexpr seconds kPatience{60};
+
+// 0: in a hurry.
+seconds LoadSeconds() {
+  const char* text = std::getenv("MNEMON_LOAD_SECONDS");
+  return seconds(text == nullptr ? 0 : std::atoi(text));
+}
 
 std::string Read(const std::string& path) {
   std::ifstream file(path);
@@ -70,19 +83,28 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-// Title and expression of every query of the dashboard, as Grafana would send it.
-std::vector<std::pair<std::string, std::string>> DashboardQueries() {
+struct Query {
+  std::string title;  // of its panel, and its line there
+  std::string text;
+};
+
+// Every query of the dashboard, as Grafana would send it: its rate interval is four
+// scrapes.
+std::vector<Query> DashboardQueries(seconds scrape_interval) {
   const json dashboard =
       Parsed(Read(StrCat(MNEMON_SOURCE_DIR, "/deploy/grafana/dashboards/mnemon.json")),
              "json");
-  std::vector<std::pair<std::string, std::string>> queries;
+  std::vector<Query> queries;
   for (const json& panel : dashboard.value("panels", json::array())) {
     for (const json& target : panel.value("targets", json::array())) {
-      queries.emplace_back(
-          panel.value("title", ""),
-          absl::StrReplaceAll(
-              target.value("expr", ""),
-              {{"$__rate_interval", "8s"}, {"$instance", ".+"}, {"$model", ".+"}}));
+      const std::string line = target.value("legendFormat", "");
+      queries.push_back(
+          {.title = StrCat(panel.value("title", ""), line.empty() ? "" : ": ", line),
+           .text = absl::StrReplaceAll(
+               target.value("expr", ""),
+               {{"$__rate_interval", StrCat((4 * scrape_interval).count(), "s")},
+                {"$instance", ".+"},
+                {"$model", ".+"}})});
     }
   }
   return queries;
@@ -127,7 +149,7 @@ class Deploy : public ::testing::Test {
 
 TEST_F(Deploy, PromtoolAccepts) {
   if (!std::filesystem::exists(kPromtool)) {
-    GTEST_SKIP() << "promtool is missing: install the package prometheus";
+    GTEST_SKIP() << kMissing;
   }
   Run({kPromtool, "check", "config", dir_ + "/prometheus/prometheus.yml"});
   Run({kPromtool, "check", "rules", dir_ + "/prometheus/alerts.yml"});
@@ -138,7 +160,7 @@ TEST_F(Deploy, PromtoolAccepts) {
 TEST_F(Deploy, NamesAreDocumented) {
   const std::string docs = Read(StrCat(MNEMON_SOURCE_DIR, "/docs/operations.md"));
   std::string texts = Read(dir_ + "/prometheus/alerts.yml");
-  for (const auto& [title, query] : DashboardQueries()) texts += query + "\n";
+  for (const Query& query : DashboardQueries(seconds(1))) texts += query.text + "\n";
   static const std::regex name("(mnemon|grpc_server)_[a-z_0-9]+");
   std::set<std::string> unknown;
   for (std::sregex_iterator it(texts.begin(), texts.end(), name), end; it != end;
@@ -150,13 +172,13 @@ TEST_F(Deploy, NamesAreDocumented) {
   EXPECT_THAT(unknown, IsEmpty());
 }
 
+// Clients that call again and again, in some threads, until it ends.
 class Load {
  public:
-  // Runs `once` again and again, in some threads, until it ends.
-  Load(int threads, std::function<void()> once) {
+  Load(int threads, std::function<void(int)> once) {
     for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this, once] {
-        while (!stop_) once();
+      threads_.emplace_back([this, once, i] {
+        while (!stop_) once(i);
       });
     }
   }
@@ -170,91 +192,176 @@ class Load {
   std::vector<std::thread> threads_;
 };
 
-TEST_F(Deploy, EveryQueryHasDataUnderLoad) {
-  if (!std::filesystem::exists(kPrometheus)) {
-    GTEST_SKIP() << "Prometheus is missing: install the package prometheus";
+class Stack : public Deploy {
+ protected:
+  void SetUp() override {
+    Deploy::SetUp();
+    if (!std::filesystem::exists(kPrometheus)) GTEST_SKIP() << kMissing;
+    StartServer();
+    if (!HasFatalFailure()) StartPrometheus();
   }
-  const std::string http_file = dir_ + "/http";
-  ChildProcess server(
-      dir_, {Binary("mnemon-server"), "--checkpoint", Train(), "--listen",
-             "127.0.0.1:0", "--port-file", dir_ + "/port", "--http", "127.0.0.1:0",
-             "--http-port-file", http_file, "--threads", "1"});
-  for (int i = 0; i < 15000 && !std::filesystem::exists(dir_ + "/port"); ++i) {
-    ASSERT_FALSE(server.Wait(milliseconds(0))) << server.err();
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  const std::string address =
-      "127.0.0.1:" + std::to_string(std::stoi(Read(dir_ + "/port")));
-  const int http = std::stoi(Read(http_file));
 
-  // The shipped configuration, in a hurry.
-  std::ofstream(dir_ + "/prometheus/targets.yml")
-      << "- targets: [\"127.0.0.1:" << http << "\"]\n";
-  const std::string config = dir_ + "/prometheus/prometheus.yml";
-  const std::string text = absl::StrReplaceAll(
-      Read(config), {{"scrape_interval: 15s", "scrape_interval: 1s"},
-                     {"evaluation_interval: 15s", "evaluation_interval: 1s"}});
-  ASSERT_THAT(text, Not(HasSubstr("15s")));
-  std::ofstream(config) << text;
-  const int port = FreePort();
-  ChildProcess prometheus(
-      dir_, {kPrometheus, "--config.file=" + config,
-             StrCat("--web.listen-address=127.0.0.1:", port),
-             "--storage.tsdb.path=" + dir_ + "/tsdb", "--log.level=warn"});
-  const auto ask = [&](const std::string& path) {
-    const HttpAnswer answer = HttpGet(port, path);
-    return answer.code == 200 ? Parsed(answer.body, path) : json::object();
-  };
-
-  Load load(2, [&] {
-    ChildProcess client(dir_, {Binary("mnemon"), "generate", "--prompt", "to be",
-                               "--max-tokens", "200", "--server", address});
-    client.Wait();
-  });
-  const auto queries = DashboardQueries();
-  ASSERT_GE(queries.size(), 40u);
-  std::vector<std::string> without = {"all"};
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!without.empty() && std::chrono::steady_clock::now() < deadline) {
-    ASSERT_FALSE(prometheus.Wait(milliseconds(200))) << prometheus.err();
-    without.clear();
-    for (const auto& [title, query] : queries) {
-      const json answer = ask("/api/v1/query?query=" + InUrl(query));
-      bool found = false;
-      for (const json& series :
-           answer.value("data", json::object()).value("result", json::array())) {
-        found |= std::isfinite(std::stod(series["value"][1].get<std::string>()));
-      }
-      if (!found) without.push_back(title + ": " + query);
+  void StartServer() {
+    server_ = std::make_unique<ChildProcess>(
+        dir_, std::vector<std::string>{
+                  Binary("mnemon-server"), "--checkpoint", Train(), "--listen",
+                  "127.0.0.1:0", "--port-file", dir_ + "/port", "--http", "127.0.0.1:0",
+                  "--http-port-file", dir_ + "/http", "--threads", "1"});
+    for (int i = 0; i < 15000 && !std::filesystem::exists(dir_ + "/port"); ++i) {
+      ASSERT_FALSE(server_->Wait(milliseconds(2))) << server_->err();
     }
+    address_ = "127.0.0.1:" + std::to_string(std::stoi(Read(dir_ + "/port")));
+    http_ = std::stoi(Read(dir_ + "/http"));
+  }
+
+  // With the shipped configuration; in a hurry, at another pace.
+  void StartPrometheus() {
+    std::ofstream(dir_ + "/prometheus/targets.yml")
+        << "- targets: [\"127.0.0.1:" << http_ << "\"]\n";
+    const std::string config = dir_ + "/prometheus/prometheus.yml";
+    const std::string text = Read(config);
+    ASSERT_THAT(text, HasSubstr("scrape_interval: 15s"));
+    if (LoadSeconds() == seconds(0)) {
+      scrape_interval_ = seconds(1);
+      std::ofstream(config) << absl::StrReplaceAll(text, {{": 15s", ": 1s"}});
+    }
+    port_ = FreePort();
+    prometheus_ = std::make_unique<ChildProcess>(
+        dir_, std::vector<std::string>{kPrometheus, "--config.file=" + config,
+                                       StrCat("--web.listen-address=127.0.0.1:", port_),
+                                       "--storage.tsdb.path=" + dir_ + "/tsdb",
+                                       "--log.level=warn"});
+  }
+
+  // A round of calls of all kinds by client `number`, some of which must fail.
+  void Call(int number) {
+    const std::string session = StrCat("client-", number);
+    Client({"models"});
+    Client({"generate", "--prompt", "to be", "--max-tokens", "100"});
+    Client({"sessions", "create", session});
+    for (int turn = 0; turn < 2; ++turn) {
+      Client({"generate", "--session", session, "--prompt", "or not", "--max-tokens",
+              "40", "--top-k", "5", "--seed", "1"});
+    }
+    Client({"score", "--text", "to be or not to be, to be or not"});
+    Client({"sessions", "delete", session});
+    Client({"generate", "--prompt", "to", "--max-tokens", "200", "--stop", "e"});
+    Client(
+        {"generate", "--prompt", "to", "--max-tokens", "900", "--time-limit", "0.01"});
+    Client({"generate", "--prompt", "to", "--stop-token", "99999"}, 1);
+    Client({"generate", "--session", "nobody", "--prompt", "to"}, 1);
+    // One that is killed in the middle.
+    ChildProcess killed(dir_, {Binary("mnemon"), "generate", "--server", address_,
+                               "--prompt", "to", "--max-tokens", "1500"});
+    killed.Wait(milliseconds(60));
+  }
+  void Client(std::vector<std::string> words, int expected = 0) {
+    words.insert(words.begin(), Binary("mnemon"));
+    words.insert(words.end(), {"--server", address_});
+    ChildProcess client(dir_, words);
+    EXPECT_EQ(client.Wait(), expected) << StrJoin(words, " ") << client.err();
+    ++calls_;
+  }
+
+  json Ask(const std::string& path) const {
+    const HttpAnswer answer = HttpGet(port_, path);
+    return answer.code == 200 ? Parsed(answer.body, path).value("data", json::object())
+                              : json::object();
+  }
+  // The finite values of all series that the query has.
+  std::vector<double> Values(const std::string& query) const {
+    std::vector<double> values;
+    for (const json& series :
+         Ask("/api/v1/query?query=" + InUrl(query)).value("result", json::array())) {
+      const double value = std::stod(series["value"][1].get<std::string>());
+      if (std::isfinite(value)) values.push_back(value);
+    }
+    return values;
+  }
+  std::vector<std::string> WithoutData(const std::vector<Query>& queries) const {
+    std::vector<std::string> without;
+    for (const Query& query : queries) {
+      if (Values(query.text).empty()) {
+        without.push_back(StrCat(query.title, ": ", query.text));
+      }
+    }
+    return without;
+  }
+  // What Grafana would draw at this moment.
+  void PrintTable(const std::vector<Query>& queries) const {
+    std::printf("%-62s %6s %12s\n", "panel: line", "series", "largest");
+    for (const Query& query : queries) {
+      const std::vector<double> values = Values(query.text);
+      std::printf(
+          "%-62s %6zu %12.6g\n", query.title.c_str(), values.size(),
+          values.empty() ? NAN : *std::max_element(values.begin(), values.end()));
+    }
+    std::printf("%zu queries; %d calls of clients in %lld s\n", queries.size(),
+                calls_.load(), static_cast<long long>(LoadSeconds().count()));
+  }
+
+  // Every rule is evaluated without an error, none fires, and the value that it
+  // compares with its limit is there: a rule over a metric that does not exist never
+  // fires.
+  void ExpectRulesWork() const {
+    static const std::regex limit(" (==|>|<) [0-9.]+$");
+    int rules = 0;
+    for (const json& group : Ask("/api/v1/rules").value("groups", json::array())) {
+      for (const json& rule : group["rules"]) {
+        ++rules;
+        EXPECT_EQ(rule["health"], "ok") << rule;
+        EXPECT_NE(rule["state"], "firing") << rule;
+        const std::string query = rule["query"];
+        const std::string value = std::regex_replace(query, limit, "");
+        EXPECT_NE(value, query);
+        EXPECT_THAT(Values(value), Not(IsEmpty())) << value;
+      }
+    }
+    EXPECT_GE(rules, 7);
+  }
+
+  // promtool likes the page, and every metric on it is documented.
+  void ExpectMetricsAreDocumented() const {
+    const std::string metrics = HttpGet(http_, "/metrics").body;
+    Run({kPromtool, "check", "metrics"}, metrics);
+    const std::string docs = Read(StrCat(MNEMON_SOURCE_DIR, "/docs/operations.md"));
+    static const std::regex type("# TYPE ([a-z_0-9]+) ([a-z]+)");
+    for (std::sregex_iterator it(metrics.begin(), metrics.end(), type), end; it != end;
+         ++it) {
+      EXPECT_THAT(docs, HasSubstr(StrCat("`", (*it)[1].str(), "`")));
+    }
+  }
+
+  seconds scrape_interval_{15};
+  std::unique_ptr<ChildProcess> server_;
+  std::string address_;
+  int http_ = 0;
+  std::unique_ptr<ChildProcess> prometheus_;
+  int port_ = 0;
+  std::atomic<int> calls_ = 0;
+};
+
+TEST_F(Stack, EveryQueryHasDataUnderLoad) {
+  const auto queries = DashboardQueries(scrape_interval_);
+  ASSERT_GE(queries.size(), 40u);
+  auto load = std::make_unique<Load>(3, [&](int number) { Call(number); });
+  ASSERT_FALSE(prometheus_->Wait(LoadSeconds())) << prometheus_->err();
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  auto without = WithoutData(queries);
+  while (LoadSeconds() == seconds(0) && !without.empty() &&
+         std::chrono::steady_clock::now() < deadline) {
+    ASSERT_FALSE(prometheus_->Wait(milliseconds(200))) << prometheus_->err();
+    without = WithoutData(queries);
   }
   EXPECT_THAT(without, IsEmpty());
-
-  // The rules that Prometheus has loaded work, and none has fired.
-  int rules = 0;
-  const json loaded = ask("/api/v1/rules");
-  for (const json& group : loaded.at("data").at("groups")) {
-    for (const json& rule : group["rules"]) {
-      ++rules;
-      EXPECT_EQ(rule["health"], "ok") << rule;
-      EXPECT_NE(rule["state"], "firing") << rule;
-    }
-  }
-  EXPECT_GE(rules, 7);
-
-  const std::string metrics = HttpGet(http, "/metrics").body;
-  Run({kPromtool, "check", "metrics"}, metrics);
-  // Documented, every one of them.
-  const std::string docs = Read(StrCat(MNEMON_SOURCE_DIR, "/docs/operations.md"));
-  static const std::regex type("# TYPE ([a-z_0-9]+) ([a-z]+)");
-  for (std::sregex_iterator it(metrics.begin(), metrics.end(), type), end; it != end;
-       ++it) {
-    EXPECT_THAT(docs, HasSubstr(StrCat("`", (*it)[1].str(), "`")));
-  }
-  server.Signal(SIGTERM);
-  EXPECT_EQ(server.Wait(), 0) << server.err();
-  prometheus.Signal(SIGTERM);
-  EXPECT_EQ(prometheus.Wait(), 0) << prometheus.err();
+  if (LoadSeconds() > seconds(0)) PrintTable(queries);
+  ExpectRulesWork();
+  ExpectMetricsAreDocumented();
+  load.reset();
+  server_->Signal(SIGTERM);
+  EXPECT_EQ(server_->Wait(), 0) << server_->err();
+  prometheus_->Signal(SIGTERM);
+  EXPECT_EQ(prometheus_->Wait(), 0) << prometheus_->err();
 }
 
 }  // namespace

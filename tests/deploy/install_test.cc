@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// cmake --install into an empty folder, and what comes to lie there.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fakes/child_process.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::UnorderedElementsAre;
+
+class Install : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = testing::TempDir() + "/mnemon-install-" + std::to_string(getpid());
+    prefix_ = dir_ + "/prefix";
+    std::filesystem::create_directories(prefix_);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  std::string Run(const std::vector<std::string>& words, int expected = 0) const {
+    ChildProcess child(dir_, words);
+    EXPECT_EQ(child.Wait(seconds(60)), expected) << child.out() << child.err();
+    return child.out();
+  }
+
+  // All files, relative to the prefix.
+  std::set<std::string> Files() const {
+    std::set<std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(prefix_)) {
+      if (!entry.is_regular_file()) continue;
+      files.insert(std::filesystem::relative(entry.path(), prefix_));
+    }
+    return files;
+  }
+
+  std::string dir_;
+  std::string prefix_;
+};
+
+TEST_F(Install, WholeAndRunning) {
+  Run({MNEMON_CMAKE, "--install", MNEMON_BINARY_DIR, "--prefix", prefix_});
+  const std::set<std::string> files = Files();
+  for (const char* binary :
+       {"mnemon", "mnemon-bench", "mnemon-server", "mnemon-train"}) {
+    EXPECT_THAT(files, Contains(StrCat("bin/", binary)));
+    EXPECT_THAT(files, Contains(StrCat("share/bash-completion/completions/", binary)));
+    EXPECT_THAT(files,
+                Contains(StrCat("share/fish/vendor_completions.d/", binary, ".fish")));
+    EXPECT_THAT(Run({StrCat(prefix_, "/bin/", binary), "--version"}),
+                MatchesRegex(StrCat(
+                    binary, " [0-9.]+ \\(commit [^,]+, [A-Za-z]+ [0-9.].*\\)\n")));
+    EXPECT_THAT(Run({StrCat(prefix_, "/bin/", binary), "--help"}),
+                HasSubstr(StrCat("Examples:\n  ", binary)));
+    Run({"/bin/bash", "-n",
+         StrCat(prefix_, "/share/bash-completion/completions/", binary)});
+  }
+  for (const char* file :
+       {"lib/systemd/system/mnemon.service", "share/mnemon/prometheus/prometheus.yml",
+        "share/mnemon/prometheus/alerts.yml",
+        "share/mnemon/grafana/dashboards/mnemon.json",
+        "share/mnemon/configs/causal-small.toml"}) {
+    EXPECT_THAT(files, Contains(file));
+  }
+  // An installed configuration is enough to start a training from.
+  Run({prefix_ + "/bin/mnemon-train", "fit", "--config",
+       prefix_ + "/share/mnemon/configs/causal-small.toml", "--set",
+       "data.text=book.txt", "--print-config"});
+}
+
+TEST_F(Install, OneComponent) {
+  Run({MNEMON_CMAKE, "--install", MNEMON_BINARY_DIR, "--prefix", prefix_, "--component",
+       "mnemon"});
+  EXPECT_THAT(Files(), UnorderedElementsAre(
+                           "bin/mnemon", "share/bash-completion/completions/mnemon",
+                           "share/fish/vendor_completions.d/mnemon.fish"));
+}
+
+TEST_F(Install, SystemdTakesTheUnit) {
+  const std::string analyze = "/usr/bin/systemd-analyze";
+  if (!std::filesystem::exists(analyze)) {
+    GTEST_SKIP() << "systemd-analyze is missing: install the package systemd";
+  }
+  // The program must be where systemd looks; here it is where this test can see it.
+  std::ifstream source(StrCat(MNEMON_SOURCE_DIR, "/deploy/systemd/mnemon.service"));
+  std::string unit{std::istreambuf_iterator<char>(source), {}};
+  const std::string start = "ExecStart=mnemon-server";
+  const size_t at = unit.find(start);
+  ASSERT_NE(at, std::string::npos);
+  unit.replace(at, start.size(),
+               StrCat("ExecStart=", MNEMON_BINARY_DIR, "/bin/mnemon-server"));
+  std::ofstream(dir_ + "/mnemon.service") << unit;
+  ChildProcess verify(dir_, {analyze, "verify", "--man=no", dir_ + "/mnemon.service"});
+  EXPECT_EQ(verify.Wait(seconds(60)), 0) << verify.err();
+  EXPECT_THAT(verify.err(), ::testing::Not(HasSubstr("mnemon.service:")))
+      << verify.err();
+}
+
+}  // namespace
+}  // namespace mnemon
