@@ -43,10 +43,12 @@ static void Count(size_t size) {
 // What glibc calls its own functions, for those who replace them. free stays as it is.
 extern "C" {
 
+// NOLINTBEGIN(bugprone-reserved-identifier)
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
 void* __libc_realloc(void* old, size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* malloc(size_t size) {
   mnemon::Count(size);

@@ -86,7 +86,7 @@ def parse_flags():
     parser.add_argument("--bin", default=os.environ.get("MNEMON_BIN", "build/release/bin"),
                         help="folder of mnemon's programs (default: MNEMON_BIN, or "
                         "build/release/bin)")
-    parser.add_argument("--json", help="also write the figures to this file")
+    parser.add_argument("--json", help="also write the figures to this file, after each model")
     flags = parser.parse_args()
     for program in ("mnemon-bench", "mnemon-train"):
         if not (pathlib.Path(flags.bin) / program).is_file():
@@ -188,7 +188,7 @@ def compare(architecture, size, flags):
 
 
 def measure(flags):
-    """The document of --json."""
+    """The document of --json, which is written anew after each model."""
     command = [os.path.relpath(__file__), *sys.argv[1:]]
     document = {
         "command": shlex.join(["python", *command]), "machine": tables.machine(),
@@ -204,6 +204,8 @@ def measure(flags):
             document["results"] += rows
             for key in ("fma_gflops", "memory_gbytes"):
                 document[key] += mnemon.probes[key]
+            if flags.json:
+                pathlib.Path(flags.json).write_text(json.dumps(document, indent=2) + "\n")
     return document
 
 
@@ -211,8 +213,6 @@ def main():
     flags = parse_flags()
     check_packages()
     document = measure(flags)
-    if flags.json:
-        pathlib.Path(flags.json).write_text(json.dumps(document, indent=2) + "\n")
     print(tables.comparison_table([document]))
     wrong = [row for row in document["results"] if row.get("wrong")]
     for row in wrong:

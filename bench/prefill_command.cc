@@ -46,7 +46,7 @@ class PrefillSubject : public Subject {
 
 absl::Status PrefillSubject::Feed() {
   const Seconds left(flags_.seconds);
-  const absl::Status status = sessions_.FeedPrompt(
+  absl::Status status = sessions_.FeedPrompt(
       flags_.context, Clock::now() + std::chrono::duration_cast<Clock::duration>(left));
   if (!absl::IsDeadlineExceeded(status)) return status;
   return absl::DeadlineExceededError(absl::StrFormat(

@@ -20,7 +20,8 @@ Json RecordToJson(const Record& record) {
     for (size_t dot; (dot = key.find('.', from)) != key.npos; from = dot + 1) {
       at = &(*at)[key.substr(from, dot - from)];
     }
-    std::visit([&](const auto& plain) { (*at)[key.substr(from)] = plain; }, value);
+    Json& place = (*at)[key.substr(from)];
+    std::visit([&](const auto& plain) { place = plain; }, value);
   }
   return json;
 }
