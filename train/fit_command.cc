@@ -80,14 +80,14 @@ void AddFitCommand(CommandLine& line) {
   auto flags = std::make_shared<FitFlags>();
   Command fit = line.AddCommand(
       "fit", "Trains a model on a text, or on the reverse task.",
-      {"mnemon-train fit --config train/configs/feedback-small.toml --set "
-       "data.text=a.txt",
+      {StrCat("mnemon-train fit --config train/configs/feedback-small.toml ",
+              "--set data.text=a.txt"),
        "mnemon-train fit --config train/configs/reverse.toml    # needs no text",
        "mnemon-train fit --config run.toml --set train.steps=500 optimiser.lr=1e-3",
-       "mnemon-train fit --config run.toml --resume       # bit for bit as "
-       "uninterrupted",
-       "mnemon-train fit --config run.toml --print-config # every key and what it "
-       "means"},
+       StrCat("mnemon-train fit --config run.toml --resume       ",
+              "# bit for bit as uninterrupted"),
+       StrCat("mnemon-train fit --config run.toml --print-config ",
+              "# every key and what it means")},
       [flags] { return RunFit(*flags); });
   fit.Add("--config", &flags->config, "TOML file of the run").Required();
   fit.Add("--set", &flags->overrides, "Override a key of the file: table.key=value");
