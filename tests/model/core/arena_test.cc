@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/arena.h"
 
+#include <algorithm>
 #include <random>
 
 #include "base/error.h"
@@ -30,11 +31,18 @@ std::unique_ptr<StateArena> Make(const StateSpec& spec, int32_t slots,
   return *std::move(arena);
 }
 
-// Reserves, writes and advances `count` rows of entry 0 whose values are positions.
+// Reserves, writes and advances `count` rows of the first growing entry, if any, whose
+// values are positions.
 void Feed(StateArena& arena, int32_t slot, int64_t count) {
   ASSERT_TRUE(arena.Reserve(slot, count).ok());
-  for (int64_t i = arena.length(slot); i < arena.length(slot) + count; ++i) {
-    *arena.Row(slot, 0, i) = static_cast<float>(i);
+  const auto& entries = arena.spec().entries;
+  const auto growing = std::find_if(
+      entries.begin(), entries.end(),
+      [](const StateEntry& entry) { return entry.growth != Growth::kFixed; });
+  const int entry = static_cast<int>(growing - entries.begin());
+  for (int64_t i = arena.length(slot);
+       growing != entries.end() && i < arena.length(slot) + count; ++i) {
+    *arena.Row(slot, entry, i) = static_cast<float>(i);
   }
   arena.Advance(slot, count);
 }

@@ -240,7 +240,7 @@ TEST(Safetensors, MillionTinyTensorsTakeBoundedTimeAndMemory) {
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->tensors.size(), 1'000'000u);
-  EXPECT_LT(seconds, 10);
+  EXPECT_LT(seconds, 60);  // 1 to 2; a sanitizer takes twenty times as long
   EXPECT_LT(PeakKilobytes() - before, 600 * 1024);
 }
 
