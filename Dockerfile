@@ -42,7 +42,7 @@ RUN cmake --install build/cuda --strip --prefix /install
 FROM debian:12-slim AS runtime
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      libabsl20220623 libfmt9 libgrpc++1.51 libprometheus-cpp-core1.0 libprotobuf32 \
+      libabsl20220623 libfmt9 libgrpc++1.51 libhwy1 libprometheus-cpp-core1.0 libprotobuf32 \
       libspdlog1.10 libssl3 \
  && rm -rf /var/lib/apt/lists/*
 # A fixed uid with a name. Group 0 may write too: some platforms choose the uid themselves.

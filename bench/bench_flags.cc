@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "bench/bench_flags.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <thread>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -38,21 +36,16 @@ void AddBenchFlags(Command command, const std::string& context_help,
            "Time to measure each model; loading and probing come on top")
       .Between(0.01, 3600);
   command.Add("--json", &flags.json, "Print one JSON document");
-  AddComputeFlags(command, flags.compute);
-}
-
-int ThreadsOf(const BenchFlags& flags) {
-  if (flags.compute.threads > 0) return flags.compute.threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  AddStepComputeFlags(command, flags.compute);
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<BenchModel>>> MakeModels(
-    const BenchFlags& flags, at::Device device) {
+    const BenchFlags& flags, const Compute& compute) {
   std::vector<std::unique_ptr<BenchModel>> models;
   for (const std::string& size : flags.sizes) {
     for (const std::string& architecture : flags.architectures) {
       MNEMON_ASSIGN_OR_RETURN(models.emplace_back(),
-                              BenchModel::Make(architecture, size, device));
+                              BenchModel::Make(architecture, size, compute));
     }
   }
   return models;
@@ -64,7 +57,7 @@ Record DescribeModel(const BenchModel& model, const BenchFlags& flags) {
   record.Set("size", model.size());
   record.Set("batch", flags.batch);
   record.Set("context", flags.context);
-  record.Set("precision", flags.compute.precision);
+  record.Set("precision", flags.compute.decoder.precision);
   record.Set("decoder", model.decoder().numerics_id());
   record.Set("parameters", model.parameters());
   return record;

@@ -30,12 +30,9 @@ struct BenchFlags {
 // `flags` must outlive `command`; `context_help` says what --context means here.
 void AddBenchFlags(Command command, const std::string& context_help, BenchFlags& flags);
 
-// The cores that --threads asks for.
-int ThreadsOf(const BenchFlags& flags);
-
-// Every size of every architecture that the flags name, with weights on `device`.
+// Every size of every architecture that the flags name.
 absl::StatusOr<std::vector<std::unique_ptr<BenchModel>>> MakeModels(
-    const BenchFlags& flags, at::Device device);
+    const BenchFlags& flags, const Compute& compute);
 
 // What describes one model in a result.
 Record DescribeModel(const BenchModel& model, const BenchFlags& flags);

@@ -13,6 +13,7 @@
 #include "model/io/tensors.h"
 #include "model/model.h"
 #include "model/registry.h"
+#include "train/compute_flags.h"
 
 namespace mnemon {
 namespace {
@@ -31,26 +32,30 @@ void DrawZeros(Model& model) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
-    std::string_view architecture, std::string_view size, at::Device device) {
+    std::string_view architecture, std::string_view size, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(const ModelConfig config, SizedConfig(architecture, size));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config));
   InitialiseWeights(*model, Initialisation::kSane, kSeed);
   DrawZeros(*model);
-  MoveWeights(*model, device);
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, MakeDecoder(*model));
+  MoveWeights(*model, compute.device);
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
+                          MakeDecoder(*model, compute.decoder));
   return std::unique_ptr<BenchModel>(
-      new BenchModel(architecture, size, std::move(model), std::move(decoder)));
+      new BenchModel(architecture, size, compute.decoder.format, std::move(model),
+                     std::move(decoder)));
 }
 
 absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
     std::string_view architecture, std::string_view size) {
-  return Make(architecture, size, at::kCPU);
+  return Make(architecture, size, Compute());
 }
 
 BenchModel::BenchModel(std::string_view architecture, std::string_view size,
-                       std::unique_ptr<Model> model, std::unique_ptr<Decoder> decoder)
+                       WeightFormat format, std::unique_ptr<Model> model,
+                       std::unique_ptr<Decoder> decoder)
     : architecture_(architecture),
       size_(size),
+      format_(format),
       model_(std::move(model)),
       decoder_(std::move(decoder)),
       parameters_(CountParameters(*model_)) {}

@@ -10,14 +10,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/decoder.h"
-
-namespace c10 {
-struct Device;
-}
+#include "model/kernels/kernels.h"
 
 namespace mnemon {
 
 class Model;
+struct Compute;
 
 class BenchModel {
  public:
@@ -26,8 +24,8 @@ class BenchModel {
   // does not suffice.
   static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
                                                           std::string_view size,
-                                                          c10::Device device);
-  // On the CPU.
+                                                          const Compute& compute);
+  // On the CPU, one thread.
   static absl::StatusOr<std::unique_ptr<BenchModel>> Make(std::string_view architecture,
                                                           std::string_view size);
   ~BenchModel();
@@ -36,6 +34,7 @@ class BenchModel {
   const std::string& size() const { return size_; }
   const ModelConfig& config() const;
   Decoder& decoder() const { return *decoder_; }
+  WeightFormat format() const { return format_; }  // of what the decoder reads
   // What Decoder::Import of this model takes.
   const StateSpec& carry_spec() const;
   int64_t parameters() const { return parameters_; }
@@ -44,11 +43,12 @@ class BenchModel {
   absl::Status Write(const std::string& dir) const;
 
  private:
-  BenchModel(std::string_view architecture, std::string_view size,
+  BenchModel(std::string_view architecture, std::string_view size, WeightFormat format,
              std::unique_ptr<Model> model, std::unique_ptr<Decoder> decoder);
 
   const std::string architecture_;
   const std::string size_;
+  const WeightFormat format_;
   const std::unique_ptr<Model> model_;
   const std::unique_ptr<Decoder> decoder_;
   const int64_t parameters_;

@@ -30,7 +30,7 @@ void AddCheckpointCommand(CommandLine& line) {
   Command command = line.AddCommand(
       "checkpoint", "Writes a model as the other commands measure it.",
       {"mnemon-bench checkpoint --arch causal --size S --out causal-s"}, [flags] {
-        return RunComputing({}, [&](at::Device) { return RunCheckpoint(*flags); });
+        return RunComputing({}, [&](const Compute&) { return RunCheckpoint(*flags); });
       });
   command.Add("--arch", &flags->architecture, "Architecture")
       .Required()

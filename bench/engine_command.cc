@@ -54,7 +54,8 @@ class EngineSubject : public Subject {
  private:
   // While the streams decode; stands for their average.
   Work MiddleStep() const {
-    return StepWork(model_.config(), flags_.context + flags_.tokens / 2);
+    return StepWork(model_.config(), flags_.context + flags_.tokens / 2,
+                    model_.format());
   }
 
   const BenchModel& model_;
@@ -96,7 +97,8 @@ void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
   const Spread gaps = SpreadOf(gaps_);
   const double step = FloorOf(MiddleStep(), flags_.batch, ceiling).seconds();
   const double prompt =
-      FloorOf(PromptWork(model_.config(), flags_.context), flags_.batch, ceiling)
+      FloorOf(PromptWork(model_.config(), flags_.context, model_.format()),
+              flags_.batch, ceiling)
           .seconds();
   // The prompt's last token gives the first new one.
   const double floor = prompt + static_cast<double>(flags_.tokens - 1) * step;

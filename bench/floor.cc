@@ -8,6 +8,10 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
+int64_t Stored(WeightFormat format) {
+  return format == WeightFormat::kFp32 ? sizeof(float) : sizeof(uint16_t);
+}
+
 bool IsFeedback(const ModelConfig& c) { return c.architecture == "feedback"; }
 bool IsShared(const ModelConfig& c) {
   return IsFeedback(c) && c.projection == Projection::kShared;
@@ -78,42 +82,44 @@ int64_t MovedFloats(const ModelConfig& c, int64_t seen) {
 }
 
 // The row of the embedding, unless the head reads them all, and of absolute positions.
-int64_t InputFloats(const ModelConfig& c) {
+int64_t InputFloats(const ModelConfig& c, WeightFormat format) {
+  const bool read_anyway = c.tie_head && format == WeightFormat::kFp32;
   const int64_t rows =
-      (c.tie_head ? 0 : 1) + (c.position_kind == PositionKind::kLearned ? 1 : 0);
+      (read_anyway ? 0 : 1) + (c.position_kind == PositionKind::kLearned ? 1 : 0);
   return c.d_model * rows;
 }
 
 }  // namespace
 
-Work StepWork(const ModelConfig& c, int64_t context) {
+Work StepWork(const ModelConfig& c, int64_t context, WeightFormat format) {
   const int64_t seen = Seen(c, context);
   const int64_t matrices = BodyMatrices(c) + HeadMatrix(c);
-  return {.weight_bytes = kFloat * (matrices + Vectors(c) + HeadBias(c) +
-                                    PositionRows(c, Distances(c, seen))),
-          .state_bytes = kFloat * (MovedFloats(c, seen) + InputFloats(c)),
+  const int64_t vectors =
+      Vectors(c) + HeadBias(c) + PositionRows(c, Distances(c, seen));
+  return {.weight_bytes = Stored(format) * matrices + kFloat * vectors,
+          .state_bytes = kFloat * (MovedFloats(c, seen) + InputFloats(c, format)),
           .multiplied = matrices};
 }
 
-Work PromptWork(const ModelConfig& c, int64_t tokens) {
-  const int64_t head = HeadMatrix(c) + HeadBias(c);
+Work PromptWork(const ModelConfig& c, int64_t tokens, WeightFormat format) {
+  const int64_t head = Stored(format) * HeadMatrix(c) + kFloat * HeadBias(c);
   Work work{.multiplied = tokens * BodyMatrices(c) + HeadMatrix(c)};
   if (IsFeedback(c)) {
     for (int64_t t = 0; t < tokens; ++t) {
-      const Work step = StepWork(c, t);
-      work.weight_bytes += step.weight_bytes - kFloat * head;
+      const Work step = StepWork(c, t, format);
+      work.weight_bytes += step.weight_bytes - head;
       work.state_bytes += step.state_bytes;
     }
-    work.weight_bytes += kFloat * head;
+    work.weight_bytes += head;
     return work;
   }
   const int64_t distances = Seen(c, tokens - 1) + 1;
   const bool fixed = c.architecture == "fast_weights";
   const int64_t kept = c.architecture == "transformer_xl" ? Seen(c, tokens) : tokens;
-  work.weight_bytes =
-      kFloat * (BodyMatrices(c) + head + Vectors(c) + PositionRows(c, distances));
+  work.weight_bytes = Stored(format) * BodyMatrices(c) + head +
+                      kFloat * (Vectors(c) + PositionRows(c, distances));
   work.state_bytes = kFloat * ((fixed ? FixedFloats(c) : kept * AppendedFloats(c)) +
-                               tokens * InputFloats(c));
+                               tokens * InputFloats(c, format));
   return work;
 }
 

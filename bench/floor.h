@@ -11,10 +11,11 @@
 #include <cstdint>
 
 #include "model/config.h"
+#include "model/kernels/kernels.h"
 
 namespace mnemon {
 
-// Of one architecture, float32.
+// Of one architecture, state in float32.
 struct Work {
   int64_t weight_bytes = 0;  // W: read once per call, for all sessions together
   int64_t state_bytes = 0;   // S: read and written per session and call
@@ -31,12 +32,15 @@ struct Work {
 // Weights: all matrices and vectors that one token meets, n rows of relative positions
 // per layer where there are any, one row of the embedding per session unless it is the
 // head as well.
-Work StepWork(const ModelConfig& config, int64_t context);
+// Matrices are stored in `format`, all else in float32.
+Work StepWork(const ModelConfig& config, int64_t context,
+              WeightFormat format = WeightFormat::kFp32);
 
 // A prompt of `tokens` fed to each fresh session, logits for the last token. Where a
 // prompt can be fed as a whole, weights are read once and a state is written once. The
 // feedback forms go token by token: the sum of their steps, the output head once.
-Work PromptWork(const ModelConfig& config, int64_t tokens);
+Work PromptWork(const ModelConfig& config, int64_t tokens,
+                WeightFormat format = WeightFormat::kFp32);
 
 // What all cores in use reach together.
 struct Ceiling {

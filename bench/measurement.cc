@@ -37,16 +37,16 @@ absl::Status TakeTurns(const Subjects& subjects) {
 }
 
 absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measurement,
-                           at::Device device) {
+                           const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<BenchModel>> models,
-                          MakeModels(flags, device));
+                          MakeModels(flags, compute));
   Subjects subjects;
   std::vector<int64_t> working_sets;
   for (const std::unique_ptr<BenchModel>& model : models) {
     MNEMON_ASSIGN_OR_RETURN(subjects.emplace_back(), measurement.make(*model));
     working_sets.push_back(subjects.back()->working_set());
   }
-  Bracket bracket(ThreadsOf(flags), std::move(working_sets));
+  Bracket bracket(ThreadsOf(flags.compute), std::move(working_sets));
   MNEMON_RETURN_IF_ERROR(TakeTurns(subjects));
   bracket.Close();
   Report report;
@@ -55,7 +55,8 @@ absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measureme
   bracket.Describe(report.run);
   for (size_t i = 0; i < subjects.size(); ++i) {
     Record& record = report.results.emplace_back(DescribeModel(*models[i], flags));
-    subjects[i]->Describe(device.is_cpu() ? bracket.ceiling(i) : kUnknown, record);
+    subjects[i]->Describe(compute.device.is_cpu() ? bracket.ceiling(i) : kUnknown,
+                          record);
     bracket.Describe(i, record);
   }
   PrintReport(report, measurement.columns, flags);
@@ -81,8 +82,8 @@ absl::Status Samples::Time(const std::function<absl::Status()>& call) {
 bool Samples::done() const { return spent_ >= budget_ || count() >= kMaxSamples; }
 
 absl::Status Measure(const BenchFlags& flags, const Measurement& measurement) {
-  return RunComputing(flags.compute, [&](at::Device device) {
-    return MeasureModels(flags, measurement, device);
+  return RunComputing(flags.compute, [&](const Compute& compute) {
+    return MeasureModels(flags, measurement, compute);
   });
 }
 

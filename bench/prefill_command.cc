@@ -27,7 +27,8 @@ class PrefillSubject : public Subject {
 
   // What lies in the caches while the prompt is fed.
   int64_t working_set() const override {
-    return WorkingSet(StepWork(model_.config(), flags_.context), flags_.batch);
+    return WorkingSet(StepWork(model_.config(), flags_.context, model_.format()),
+                      flags_.batch);
   }
   bool done() const override { return prompts_.done(); }
   absl::Status Feed();
@@ -57,7 +58,8 @@ absl::Status PrefillSubject::Feed() {
 
 void PrefillSubject::Describe(const Ceiling& ceiling, Record& record) const {
   const Floor floor =
-      FloorOf(PromptWork(model_.config(), flags_.context), flags_.batch, ceiling);
+      FloorOf(PromptWork(model_.config(), flags_.context, model_.format()),
+              flags_.batch, ceiling);
   const double median = SpreadOf(prompts_.seconds()).median;
   const double tokens = static_cast<double>(flags_.batch * flags_.context);
   const double fed = tokens * static_cast<double>(prompts_.count());

@@ -42,7 +42,7 @@ class StepSubject : public Subject {
   StepSubject(const BenchModel& model, const BenchFlags& flags, Sessions sessions)
       : batch_(flags.batch),
         turn_seconds_(flags.seconds / kTurns),
-        work_(StepWork(model.config(), flags.context)),
+        work_(StepWork(model.config(), flags.context, model.format())),
         sessions_(std::move(sessions)),
         steps_(flags.seconds) {}
 

@@ -40,14 +40,22 @@ all=feedback,feedback_shared,fast_weights,transformer_xl,causal
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# One run per size: its models take turns. G by itself needs several gigabytes.
+# measure PRECISION BATCH SIZE...: one run per size, whose models take turns. G by itself
+# needs several gigabytes.
+run=100
 measure() {
-  printf 'step_table.sh: size %s, batch %s\n' "$1" "$2" >&2
-  "$bin/mnemon-bench" step --arch "$all" --size "$1" --batch "$2" --context 128 \
-    --threads "$threads" --seconds "$seconds" --json > "$work/$3.json"
+  local precision=$1 batch=$2 size
+  for size in "${@:3}"; do
+    printf 'step_table.sh: %s, size %s, batch %s\n' "$precision" "$size" "$batch" >&2
+    run=$((run + 1))
+    "$bin/mnemon-bench" step --arch "$all" --size "$size" --batch "$batch" --context 128 \
+      --precision "$precision" --threads "$threads" --seconds "$seconds" --json \
+      > "$work/$run.json"
+  done
 }
-run=10
-for size in XS S M G SEED; do measure "$size" 1 $((run++)); done
-for size in XS S; do measure "$size" 16 $((run++)); done
+measure fp32 1 XS S M G SEED
+measure bf16 1 XS S M G SEED
+measure fp32 16 XS S M
+measure fp32 64 XS S M
 
 python3 bench/tables.py step "$work"/*.json

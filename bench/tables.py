@@ -72,14 +72,16 @@ STAR = """- `*`: a probe moved by more than a tenth during the run; the figures 
 def step_table(runs):
     seen = probes(runs)
     results = [result for run in runs for result in run["results"]]
-    context, decoder = one(results, "context"), one(results, "decoder")
+    context = one(results, "context")
+    decoders = ", ".join(f"`{name}`" for name in dict.fromkeys(
+        result["decoder"] for result in results))
     lines = [f"""# Step table
 
-One more token for each session, {context} tokens after its start, float32.
+One more token for each session, {context} tokens after its start; state in float32.
 Written by `bench/step_table.sh`; models of a size take turns in one run.
 
 - Machine: {machine()}.
-- Decoder: `{decoder}`.
+- Decoders: {decoders}.
 - Probes with {one(runs, "threads")} threads, before and after each run: \
 {span(seen["fma_gflops"])} GFLOP/s,
   {span(seen["memory_gbytes"])} GB/s from memory; load average at the start of the runs
@@ -89,13 +91,13 @@ Written by `bench/step_table.sh`; models of a size take turns in one run.
 - Allocations: calls of the heap per step.
 {STAR}
 
-| size | batch | architecture | us per step | quartiles | p99 | tokens/s | read GB/s | \
+| weights | size | batch | architecture | us per step | quartiles | p99 | tokens/s | read GB/s | \
 floor us | share | allocations |
-|---|---|---|---|---|---|---|---|---|---|---|"""]
+|---|---|---|---|---|---|---|---|---|---|---|---|"""]
     for r in results:
         step = r["step_us"]
         lines.append(
-            f"| {r['size']} | {r['batch']} | {r['architecture']}{star(r['steady'])} "
+            f"| {r['precision']} | {r['size']} | {r['batch']} | {r['architecture']}{star(r['steady'])} "
             f"| {step['median']:,.0f} | {step['q25']:,.0f} to {step['q75']:,.0f} "
             f"| {step['p99']:,.0f} | {r['tokens_per_second']:,.0f} "
             f"| {max(r['read_gbytes'].values()):.0f} "

@@ -18,6 +18,13 @@ find_package(spdlog 1.10 REQUIRED)
 # lets us refuse duplicate keys and deep nesting.
 find_path(NLOHMANN_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
 
+# Highway: SIMD written once, dispatched at run time. 1.0 is what Debian has.
+find_path(HIGHWAY_INCLUDE hwy/highway.h REQUIRED)
+find_library(HIGHWAY_LIBRARY hwy REQUIRED)
+add_library(mnemon_highway INTERFACE)
+target_include_directories(mnemon_highway SYSTEM INTERFACE ${HIGHWAY_INCLUDE})
+target_link_libraries(mnemon_highway INTERFACE ${HIGHWAY_LIBRARY})
+
 # CLI11: command lines. toml++: training configurations. Both header only.
 find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)

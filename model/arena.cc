@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -16,6 +17,8 @@ namespace {
 
 // How far a stream may run ahead of delivery, twice: the rows a ring keeps beyond M.
 constexpr int64_t kRingSlack = 2 * kMaxChunk;
+
+constexpr size_t kLine = 64;  // bytes
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -41,8 +44,8 @@ struct StateArena::Slot {
   int64_t reserved = 0;
   int64_t floor = 0;
   int64_t first_block = 0;
-  std::vector<std::unique_ptr<float[]>> blocks;
-  std::unique_ptr<float[]> fixed;
+  std::vector<Floats> blocks;
+  Floats fixed;
 };
 
 absl::StatusOr<std::unique_ptr<StateArena>> StateArena::Create(const StateSpec& spec,
@@ -85,6 +88,16 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
 
 StateArena::~StateArena() = default;
 
+void StateArena::Freed::operator()(float* floats) const {
+  operator delete[](floats, std::align_val_t(kLine));
+}
+
+StateArena::Floats StateArena::MakeFloats(int64_t count) {
+  Floats floats(new (std::align_val_t(kLine)) float[count]);
+  std::fill_n(floats.get(), count, 0.0f);
+  return floats;
+}
+
 int32_t StateArena::slots() const { return static_cast<int32_t>(slots_.size()); }
 
 int64_t StateArena::bytes_used() const {
@@ -102,7 +115,7 @@ absl::StatusOr<int32_t> StateArena::Acquire() {
   for (int32_t slot = 0; slot < slots(); ++slot) {
     if (slots_[slot].used) continue;
     if (!slots_[slot].fixed && spec_.fixed_elements() > 0) {
-      slots_[slot].fixed = std::make_unique<float[]>(spec_.fixed_elements());
+      slots_[slot].fixed = MakeFloats(spec_.fixed_elements());
     }
     slots_[slot].used = true;
     ++slots_used_;
@@ -126,7 +139,7 @@ void StateArena::Release(int32_t slot) {
 void StateArena::Reset(int32_t slot) {
   Slot& s = slots_[slot];
   MNEMON_CHECK(s.used);
-  for (std::unique_ptr<float[]>& block : s.blocks) {
+  for (Floats& block : s.blocks) {
     std::fill_n(block.get(), block_floats_, 0.0f);
     free_blocks_.push_back(std::move(block));
     --blocks_used_;
@@ -164,7 +177,7 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count) {
   }
   for (int64_t i = 0; i < count; ++i) {
     if (free_blocks_.empty()) {
-      slot.blocks.push_back(std::make_unique<float[]>(block_floats_));
+      slot.blocks.push_back(MakeFloats(block_floats_));
     } else {
       slot.blocks.push_back(std::move(free_blocks_.back()));
       free_blocks_.pop_back();
@@ -204,6 +217,14 @@ absl::Status StateArena::Reserve(int32_t slot, int64_t count) {
   MNEMON_RETURN_IF_ERROR(TakeBlocks(s, BlocksNeeded(slot, count)));
   s.reserved = std::max(s.reserved, s.length + count);
   return absl::OkStatus();
+}
+
+void StateArena::StartAt(int32_t slot, int64_t position) {
+  Slot& s = slots_[slot];
+  MNEMON_CHECK(s.used && s.reserved == 0 && s.blocks.empty());
+  MNEMON_CHECK(position == 0 || spec_.growth() == Growth::kRing);
+  s.length = s.reserved = s.floor = position;
+  s.first_block = position / kBlockPositions;
 }
 
 void StateArena::Advance(int32_t slot, int64_t count) {
@@ -251,6 +272,13 @@ const float* StateArena::Fixed(int32_t slot, int entry) const {
   return slots_[slot].fixed.get() + entry_offset_[entry];
 }
 
+float* StateArena::Block(int32_t slot, int64_t block) {
+  Slot& s = slots_[slot];
+  const int64_t index = block - s.first_block;
+  MNEMON_CHECK(index >= 0 && index < static_cast<int64_t>(s.blocks.size()));
+  return s.blocks[index].get();
+}
+
 float* StateArena::Row(int32_t slot, int entry, int64_t position) {
   return const_cast<float*>(std::as_const(*this).Row(slot, entry, position));
 }
@@ -259,6 +287,7 @@ const float* StateArena::Row(int32_t slot, int entry, int64_t position) const {
   const Slot& s = slots_[slot];
   const int64_t block = position / kBlockPositions - s.first_block;
   MNEMON_CHECK(block >= 0 && position < s.reserved);
+  MNEMON_CHECK(spec_.entries[entry].layout == BlockLayout::kRows);
   return s.blocks[block].get() + entry_offset_[entry] +
          position % kBlockPositions * entry_elements_[entry];
 }

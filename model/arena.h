@@ -69,6 +69,10 @@ class StateArena {
   // too few blocks, FAILED_PRECONDITION beyond an append capacity; on error nothing
   // changed. Idempotent for the same range.
   absl::Status Reserve(int32_t slot, int64_t count);
+  // Makes a fresh slot begin at `position`, as if the rows before it had been written
+  // and let go: for a state that is brought from elsewhere. REQUIRES: length 0, no rows
+  // reserved; 0 unless the growth is a ring.
+  void StartAt(int32_t slot, int64_t position);
   // Declares `count` reserved rows written. REQUIRES: reserved.
   void Advance(int32_t slot, int64_t count);
   // Cuts growing entries back to `length` tokens; blocks beyond go back to the pool.
@@ -88,6 +92,12 @@ class StateArena {
   float* Row(int32_t slot, int entry, int64_t position);
   const float* Row(int32_t slot, int entry, int64_t position) const;
 
+  // The whole block of positions 16 b .. 16 b + 15, held or reserved, and where within
+  // it an entry starts, in floats: for decoders that lay out an entry of a block in
+  // their own way (StateEntry::layout).
+  float* Block(int32_t slot, int64_t block);
+  int64_t BlockOffset(int entry) const { return entry_offset_[entry]; }
+
   // Copies of all fixed entries, for cutting back; `saved` is overwritten. RestoreFixed
   // also sets the length of a slot without growing entries.
   void SaveFixed(int32_t slot, std::vector<float>& saved) const;
@@ -95,6 +105,13 @@ class StateArena {
 
  private:
   struct Slot;
+  // Floats that begin on a cache line.
+  struct Freed {
+    void operator()(float* floats) const;
+  };
+  using Floats = std::unique_ptr<float[], Freed>;
+  static Floats MakeFloats(int64_t count);
+
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
   // Puts `count` more blocks at the end of a slot's list, or none.
   absl::Status TakeBlocks(Slot& slot, int64_t count);
@@ -105,7 +122,7 @@ class StateArena {
   std::vector<int64_t> entry_offset_;  // floats; within the fixed or growing block
   std::vector<int64_t> entry_elements_;
   std::vector<Slot> slots_;
-  std::vector<std::unique_ptr<float[]>> free_blocks_;
+  std::vector<Floats> free_blocks_;
   int32_t slots_used_ = 0;
   int64_t blocks_used_ = 0;
 };

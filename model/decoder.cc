@@ -44,6 +44,43 @@ absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
 
 }  // namespace
 
+int64_t FirstVisible(const StateEntry& entry, int64_t position) {
+  return entry.growth == Growth::kRing ? std::max<int64_t>(0, position - entry.capacity)
+                                       : 0;
+}
+
+absl::Status BeginImport(int64_t position, const TensorViews& carry,
+                         const StateSpec& carry_spec, StateArena& arena, int32_t slot) {
+  const auto& entries = carry_spec.entries;
+  if (position < 0 || carry.size() != (position == 0 ? 0 : entries.size())) {
+    return InvalidField(
+        "carry", StrCat("a carry at position ", position, " with ", carry.size(),
+                        " entries does not fit ", entries.size(), " state entries"));
+  }
+  if (slot < 0 || slot >= arena.slots() || arena.length(slot) != 0) {
+    return InvalidField("slot", StrCat("slot ", slot, " is not a fresh slot"));
+  }
+  for (size_t i = 0; i < carry.size(); ++i) {
+    std::vector<int64_t> shape = entries[i].shape;
+    if (entries[i].growth != Growth::kFixed) {
+      shape.insert(shape.begin(), position - FirstVisible(entries[i], position));
+    }
+    if (carry[i].name != entries[i].name || carry[i].shape != shape) {
+      return InvalidField(
+          "carry",
+          StrCat("carry entry ", carry[i].name, " [", StrJoin(carry[i].shape, ", "),
+                 "] must be ", entries[i].name, " [", StrJoin(shape, ", "), "]"));
+    }
+  }
+  const bool ring = arena.spec().growth() == Growth::kRing;
+  const int64_t first =
+      ring ? std::max<int64_t>(0, position - arena.spec().capacity()) : 0;
+  arena.StartAt(slot, first);
+  absl::Status status = arena.Reserve(slot, position - first);
+  if (!status.ok()) arena.Reset(slot);
+  return status;
+}
+
 int64_t LogitsRows(std::span<const Segment> segments) {
   int64_t rows = 0;
   for (const Segment& segment : segments) {
@@ -57,8 +94,9 @@ int64_t LogitsRows(std::span<const Segment> segments) {
 
 absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
                            const StateArena& arena) {
-  std::vector<int32_t> slots;
-  slots.reserve(segments.size());
+  // Kept from call to call: a step allocates nothing once it is warm.
+  static thread_local std::vector<int32_t> slots;
+  slots.clear();
   for (const Segment& segment : segments) {
     absl::Status status = CheckSegment(segment, config, arena);
     if (!status.ok()) return status;

@@ -63,6 +63,16 @@ int64_t LogitsRows(std::span<const Segment> segments);
 absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
                            const StateArena& arena);
 
+// The first row of a growing entry that a query at `position` may need.
+int64_t FirstVisible(const StateEntry& entry, int64_t position);
+
+// How every decoder begins to import a carry: checks its entries and their shapes, and
+// that the slot is fresh; reserves the rows that queries from `position` on can see.
+// INVALID_ARGUMENT names the entry; RESOURCE_EXHAUSTED without room, the slot is then
+// still fresh.
+absl::Status BeginImport(int64_t position, const TensorViews& carry,
+                         const StateSpec& carry_spec, StateArena& arena, int32_t slot);
+
 // Which keys a position of an encoder sees.
 enum class PredictMask {
   kConfig,  // as config().mask says

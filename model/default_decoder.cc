@@ -26,12 +26,6 @@ namespace {
 
 constexpr int kRevision = 1;
 
-// Rows of a growing entry that a query at `position` may need: [first, position).
-int64_t FirstVisible(const StateEntry& entry, int64_t position) {
-  return entry.growth == Growth::kRing ? std::max<int64_t>(0, position - entry.capacity)
-                                       : 0;
-}
-
 // Copies rows [first, first + count) of a growing entry; the rows of a block lie
 // together.
 void ReadRows(const StateArena& arena, int32_t slot, int entry, int64_t first,
@@ -130,7 +124,7 @@ class DefaultDecoder final : public Decoder {
 
   absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
                       int32_t slot) override {
-    MNEMON_RETURN_IF_ERROR(CheckImport(position, carry, arena, slot));
+    MNEMON_RETURN_IF_ERROR(BeginImport(position, carry, spec(), arena, slot));
     const auto& entries = spec().entries;
     for (int i = 0; i < static_cast<int>(carry.size()); ++i) {
       const StateEntry& entry = entries[i];
@@ -142,7 +136,7 @@ class DefaultDecoder final : public Decoder {
         WriteRows(arena, slot, i, first, position - first, carry[i].data);
       }
     }
-    arena.Advance(slot, position);
+    arena.Advance(slot, position - arena.length(slot));
     arena.SetFloor(slot, position);
     return absl::OkStatus();
   }
@@ -186,33 +180,6 @@ class DefaultDecoder final : public Decoder {
       }
     }
     return absl::OkStatus();
-  }
-
-  // Shapes of `carry`, and room for it in the slot.
-  absl::Status CheckImport(int64_t position, const TensorViews& carry,
-                           StateArena& arena, int32_t slot) const {
-    const auto& entries = spec().entries;
-    if (position < 0 || carry.size() != (position == 0 ? 0 : entries.size())) {
-      return InvalidField(
-          "carry", StrCat("a carry at position ", position, " with ", carry.size(),
-                          " entries does not fit ", entries.size(), " state entries"));
-    }
-    if (slot < 0 || slot >= arena.slots() || arena.length(slot) != 0) {
-      return InvalidField("slot", StrCat("slot ", slot, " is not a fresh slot"));
-    }
-    for (size_t i = 0; i < carry.size(); ++i) {
-      std::vector<int64_t> shape = entries[i].shape;
-      if (entries[i].growth != Growth::kFixed) {
-        shape.insert(shape.begin(), position - FirstVisible(entries[i], position));
-      }
-      if (carry[i].name != entries[i].name || carry[i].shape != shape) {
-        return InvalidField(
-            "carry",
-            StrCat("carry entry ", carry[i].name, " [", StrJoin(carry[i].shape, ", "),
-                   "] must be ", entries[i].name, " [", StrJoin(shape, ", "), "]"));
-      }
-    }
-    return arena.Reserve(slot, position);
   }
 
   const Model& model_;

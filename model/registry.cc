@@ -15,9 +15,11 @@
 #include "model/arch/encoder.h"
 #include "model/arch/fast_weights.h"
 #include "model/arch/feedback.h"
+#include "model/arch/step_decoder.h"
 #include "model/arch/transformer_xl.h"
 #include "model/default_decoder.h"
 #include "model/default_predictor.h"
+#include "model/device.h"
 
 namespace mnemon {
 namespace {
@@ -28,28 +30,28 @@ constexpr auto kArchitectures = std::to_array<ArchitectureEntry>({
          "Feedback Transformer: every layer attends to one memory vector per token",
      .validate = ValidateFeedback,
      .make = MakeFeedback,
-     .make_decoder = MakeDefaultDecoder,
+     .make_decoder = MakeFeedbackDecoder,
      .make_predictor = nullptr,
      .variants = FeedbackVariants},
     {.name = "fast_weights",
      .summary = "fast weights with DPFP features: a state of constant size",
      .validate = ValidateFastWeights,
      .make = MakeFastWeights,
-     .make_decoder = MakeDefaultDecoder,
+     .make_decoder = MakeFastWeightsDecoder,
      .make_predictor = nullptr,
      .variants = FastWeightsVariants},
     {.name = "transformer_xl",
      .summary = "Transformer-XL: relative attention over a window of memory",
      .validate = ValidateTransformerXl,
      .make = MakeTransformerXl,
-     .make_decoder = MakeDefaultDecoder,
+     .make_decoder = MakeTransformerXlDecoder,
      .make_predictor = nullptr,
      .variants = TransformerXlVariants},
     {.name = "causal",
      .summary = "plain causal transformer with a key and value cache",
      .validate = ValidateCausal,
      .make = MakeCausal,
-     .make_decoder = MakeDefaultDecoder,
+     .make_decoder = MakeCausalDecoder,
      .make_predictor = nullptr,
      .variants = CausalVariants},
     {.name = "encoder",
@@ -121,11 +123,33 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config) {
                    {.reason = "OUT_OF_MEMORY"});
 }
 
-absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model) {
+absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model,
+                                                     const DecoderOptions& options) {
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(model.config().architecture));
-  if (entry->make_decoder != nullptr) return entry->make_decoder(model);
-  return WrongKind(*entry, "takes whole sequences, not token by token");
+  if (!entry->autoregressive()) {
+    return WrongKind(*entry, "takes whole sequences, not token by token");
+  }
+  if (entry->make_decoder == nullptr || !DeviceOf(model).is_cpu()) {
+    if (options.format == WeightFormat::kFp32) return MakeDefaultDecoder(model);
+    return InvalidField("precision",
+                        "--precision bf16 is for the kernels of the CPU: use fp32");
+  }
+  MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
+                          FindCpuOperations(options.target));
+  static ThreadTeam alone(1);  // without state: any number of decoders may share it
+  // Not const, for visitors that replace tensors; this one only looks.
+  const TensorViews views = ViewWeights(const_cast<Model&>(model));
+  try {
+    return entry->make_decoder(model.config(), model.carry_spec(), views,
+                               {.format = options.format,
+                                .operations = operations,
+                                .team = options.team ? options.team : &alone});
+  } catch (const std::bad_alloc&) {
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "not enough memory to pack the weights of this model",
+                     {.reason = "OUT_OF_MEMORY"});
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const Model& model) {

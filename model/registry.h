@@ -11,9 +11,13 @@
 #include "absl/status/statusor.h"
 #include "model/config.h"
 #include "model/decoder.h"
+#include "model/kernels/kernels.h"
 #include "model/model.h"
 
 namespace mnemon {
+
+class ThreadTeam;
+struct StepOptions;
 
 struct ArchitectureEntry {
   std::string_view name;
@@ -22,16 +26,19 @@ struct ArchitectureEntry {
   absl::Status (*validate)(const ModelConfig& config);
   // REQUIRES: validated. Weights are allocated, not initialised.
   std::unique_ptr<Model> (*make)(const ModelConfig& config);
-  // What serves it: exactly one of the two is set. An autoregressive model has a
-  // decoder (its own step form where there is one, else the default), an encoder a
-  // predictor. The model must outlive it and keep its weights.
-  std::unique_ptr<Decoder> (*make_decoder)(const Model& model);
+  // What serves it: one of the two is set, but for an autoregressive model without a
+  // step form of its own, which the default decoder serves. What `views` show must
+  // outlive the decoder, the model its predictor.
+  std::unique_ptr<Decoder> (*make_decoder)(const ModelConfig& config,
+                                           const StateSpec& carry_spec,
+                                           const TensorViews& views,
+                                           const StepOptions& options);
   std::unique_ptr<Predictor> (*make_predictor)(const Model& model);
   // Tiny configurations that together reach every branch of the architecture. Property
   // tests run over them.
   std::vector<ModelConfig> (*variants)();
 
-  bool autoregressive() const { return make_decoder != nullptr; }
+  bool autoregressive() const { return make_predictor == nullptr; }
 };
 
 std::span<const ArchitectureEntry> Architectures();
@@ -46,9 +53,17 @@ absl::Status ValidateModel(const ModelConfig& config);
 // memory does not suffice.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config);
 
+// How a decoder computes, on the CPU.
+struct DecoderOptions {
+  WeightFormat format = WeightFormat::kFp32;
+  std::string target;          // of CpuTargets(); empty: the best
+  ThreadTeam* team = nullptr;  // must outlive the decoder; null: the calling thread
+};
+
 // The decoder or the predictor that serves `model`, which must outlive it and keep its
 // weights. FAILED_PRECONDITION for a model of the other kind.
-absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model);
+absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(
+    const Model& model, const DecoderOptions& options = {});
 absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const Model& model);
 
 // Applies an architecture name as users type it: a registry name, or feedback_shared

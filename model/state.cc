@@ -10,6 +10,11 @@
 namespace mnemon {
 namespace {
 
+std::string_view LayoutName(BlockLayout layout) {
+  constexpr std::string_view kNames[] = {"", " columns", " head rows"};
+  return kNames[static_cast<size_t>(layout)];
+}
+
 // A session of more than 2^42 floats is a mistake; products stay far from overflow.
 constexpr int64_t kMaxElements = int64_t{1} << 42;
 
@@ -104,8 +109,9 @@ int64_t StateSpec::bytes_at(int64_t positions) const {
 std::string StateSpec::Hash() const {
   std::string text;
   for (const StateEntry& entry : entries) {
-    text += StrCat(entry.name.size(), ":", entry.name, " f32 ", Name(entry.growth), " ",
-                   entry.capacity, " fill ", entry.fill, " [");
+    text +=
+        StrCat(entry.name.size(), ":", entry.name, " f32 ", Name(entry.growth), " ",
+               entry.capacity, LayoutName(entry.layout), " fill ", entry.fill, " [");
     for (int64_t size : entry.shape) text += StrCat(size, ",");
     text += "]\n";
   }

@@ -19,6 +19,13 @@ enum class Growth {
   kAppend,  // one row per position, at most `capacity` of them
 };
 
+// How a growing entry lies within a block of 16 positions.
+enum class BlockLayout {
+  kRows,      // [16][elements]: a position's numbers side by side
+  kColumns,   // [elements][16]: an element's numbers of all positions side by side
+  kHeadRows,  // of shape [H, K]: [H][16][K], rows head by head
+};
+
 // All entries are float32: live state is never stored in fewer bits.
 struct StateEntry {
   std::string name;
@@ -26,6 +33,7 @@ struct StateEntry {
   float fill = 0.0f;           // value of a fresh state; fixed entries only
   Growth growth = Growth::kFixed;
   int64_t capacity = 0;  // ring: M; append: N; fixed: 0
+  BlockLayout layout = BlockLayout::kRows;
 
   int64_t elements() const;  // product of shape
   bool operator==(const StateEntry&) const = default;
@@ -54,7 +62,8 @@ struct StateSpec {
   // loaded.
   int64_t bytes_at(int64_t positions) const;
 
-  // SHA-256 over names, shapes, fills and growths: two specs are the same or not.
+  // SHA-256 over names, shapes, fills, growths and layouts: two specs are the same or
+  // not.
   std::string Hash() const;
 
   bool operator==(const StateSpec&) const = default;

@@ -94,9 +94,10 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
 }
 
 absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& flag,
-                                                        at::Device device) {
+                                                        const ModelOptions& options) {
   One one;
-  MNEMON_ASSIGN_OR_RETURN(one.loaded, LoadCheckpoint(flag.dir, {.device = device}));
+  MNEMON_ASSIGN_OR_RETURN(one.loaded,
+                          LoadCheckpoint(flag.dir, {.device = options.device}));
   const ModelConfig& config = one.loaded.config;
   one.facts = {.name = flag.name,
                .model_id = one.loaded.model_id,
@@ -113,7 +114,7 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& fl
     one.facts.context_limit = one.predictor->max_positions();
     return one;
   }
-  MNEMON_ASSIGN_OR_RETURN(one.decoder, MakeDecoder(*one.loaded.model));
+  MNEMON_ASSIGN_OR_RETURN(one.decoder, MakeDecoder(*one.loaded.model, options.decoder));
   const StateSpec& spec = one.decoder->spec();
   MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
   one.facts.numerics_id = one.decoder->numerics_id();
@@ -126,10 +127,10 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& fl
 
 absl::StatusOr<LoadedModels> LoadedModels::Load(
     const std::vector<CheckpointFlag>& flags, const Engine::Options& options,
-    at::Device device) {
+    const ModelOptions& model) {
   LoadedModels models;
   for (const CheckpointFlag& flag : flags) {
-    MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, device));
+    MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, model));
     LogFacts(one.facts);
     if (one.decoder) {
       MNEMON_RETURN_IF_ERROR(LogCapacity(one.facts, one.decoder->spec(), options));

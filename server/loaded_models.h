@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "model/decoder.h"
 #include "model/load.h"
+#include "model/registry.h"
 #include "server/engine/engine.h"
 
 namespace mnemon {
@@ -26,13 +27,19 @@ struct CheckpointFlag {
 absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
     const std::vector<std::string>& values);
 
+// Where and how models compute.
+struct ModelOptions {
+  at::Device device = at::kCPU;
+  DecoderOptions decoder;  // its team must outlive the models
+};
+
 // Owns models, decoders and tokenizers; outlives the engine. Constant after loading.
 class LoadedModels {
  public:
   // Loads all or nothing; logs what each is and what it costs.
   static absl::StatusOr<LoadedModels> Load(const std::vector<CheckpointFlag>& flags,
                                            const Engine::Options& options,
-                                           at::Device device = at::kCPU);
+                                           const ModelOptions& model);
 
   std::vector<EngineModel> ForEngine() const;
 
@@ -43,7 +50,8 @@ class LoadedModels {
     std::unique_ptr<Predictor> predictor;  // null for all others
     ModelFacts facts;
   };
-  static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag, at::Device device);
+  static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag,
+                                     const ModelOptions& options);
 
   std::vector<One> models_;
 };

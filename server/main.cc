@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 #include <cstdlib>
 #include <future>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/command_line.h"
@@ -11,7 +9,9 @@
 #include "base/process.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/decoder_flags.h"
 #include "model/device.h"
+#include "model/kernels/thread_team.h"
 #include "model/runtime.h"
 #include "server/loaded_models.h"
 #include "server/rpc/listen_address.h"
@@ -26,7 +26,8 @@ struct Flags {
   std::vector<std::string> checkpoints;
   std::string device = "cpu";
   std::string reflection = "on";
-  int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int threads = mnemon::UsableCores();
+  mnemon::DecoderFlags decoder;
   double grace = 30;  // seconds
   mnemon::ServeOptions serve;
 };
@@ -48,6 +49,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
           "File that gets the port once the server listens");
   app.Add("--device", &flags.device, "Where models run: cpu or cuda");
   app.Add("--threads", &flags.threads, "Threads of the model").Between(1, 1024);
+  mnemon::AddDecoderFlags(app, flags.decoder);
   app.Add("--sessions", &engine.sessions,
           "Sessions per model, those of calls without one included")
       .Between(1, 1 << 20);
@@ -80,10 +82,10 @@ void AddFlags(mnemon::Command app, Flags& flags) {
 // before the server listens, so there is nothing to tidy up.
 absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>& flags,
                                                const mnemon::Engine::Options& options,
-                                               at::Device device,
+                                               const mnemon::ModelOptions& model,
                                                mnemon::SignalWaiter& signals) {
   auto loading = std::async(std::launch::async,
-                            [&] { return LoadedModels::Load(flags, options, device); });
+                            [&] { return LoadedModels::Load(flags, options, model); });
   while (loading.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready) {
     if (signals.WaitFor(20) == 0) continue;
     mnemon::LogInfo("stopped during the start");
@@ -112,9 +114,13 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
       std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
   const auto device = mnemon::FindDevice(flags.device);
   if (!device.ok()) return Usage(device.status());
+  mnemon::ThreadTeam team(flags.threads);
+  const auto decoder = mnemon::ToDecoderOptions(flags.decoder, team);
+  if (!decoder.ok()) return Usage(decoder.status());
   MNEMON_ASSIGN_OR_RETURN(
       LoadedModels models,
-      LoadUnlessStopped(*checkpoints, flags.serve.engine, *device, signals));
+      LoadUnlessStopped(*checkpoints, flags.serve.engine,
+                        {.device = *device, .decoder = *decoder}, signals));
   return mnemon::Serve(models.ForEngine(), flags.serve, signals);
 }
 
@@ -135,7 +141,8 @@ int main(int argc, char** argv) {
   flags.serve.libraries = libraries;
   AddFlags(line.root(), flags);
   line.SetBody([&]() -> absl::Status {
-    mnemon::InitTensorRuntime(flags.threads);
+    // The team is the one pool of this process.
+    mnemon::InitTensorRuntime(1);
     return Run(flags, signals);
   });
   return line.Run(argc, argv);

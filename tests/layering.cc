@@ -56,6 +56,7 @@ const std::map<std::string, std::string, std::less<>>& ModelFiles() {
       {"default_decoder", "model/default_decoder"},
       {"default_predictor", "model/default_decoder"},
       {"registry", "registry"},
+      {"decoder_flags", "registry"},
       {"load", "model/load"},
   };
   return files;
@@ -142,7 +143,7 @@ const Rules& ProjectRules() {
        "model/state model/config kernels base"},
       {"registry",
        "arch model/default_decoder model/model model/decoder model/weights "
-       "model/state model/config base"},
+       "model/state model/config kernels base"},
       {"io", "model/model model/weights model/config base"},
       {"text", "model/config base"},
       {"sampling", "kernels base"},
@@ -157,7 +158,7 @@ const Rules& ProjectRules() {
       {"server/http", "server/engine base"},
       {"server/main",
        "server/rpc server/http server/engine server/state model/load registry io text "
-       "model/model model/decoder model/config base"},
+       "model/model model/decoder model/config kernels base"},
       {"train",
        "model/load registry io text sampling layers model/default_decoder model/model "
        "model/decoder model/weights model/state model/config kernels base"},

@@ -71,8 +71,8 @@ void AddAttentionCommand(CommandLine& line) {
        "mnemon-train attention --checkpoint run/best --tokens 5,8,0,9,0,9 --maps "
        "notebook --out maps.svg"},
       [flags] {
-        return RunComputing(flags->compute, [&](at::Device device) {
-          return RunAttention(*flags, device);
+        return RunComputing(flags->compute, [&](const Compute& compute) {
+          return RunAttention(*flags, compute.device);
         });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "train/compute_flags.h"
 
-#include <algorithm>
 #include <new>
-#include <thread>
 
 #include <c10/util/Exception.h>
 
 #include "base/command_line.h"
-#include "base/quote.h"
+#include "base/strings.h"
 #include "model/device.h"
+#include "model/kernels/thread_team.h"
 #include "model/runtime.h"
 
 namespace mnemon {
@@ -17,21 +16,28 @@ namespace mnemon {
 void AddComputeFlags(Command app, ComputeFlags& flags) {
   app.Add("--threads", &flags.threads, "Cores to use; 0 = all").Between(0, 1024);
   app.Add("--device", &flags.device, "Where to compute: cpu or cuda");
-  app.Add("--precision", &flags.precision, "Of the weights: fp32");
+}
+
+void AddStepComputeFlags(Command app, ComputeFlags& flags) {
+  AddComputeFlags(app, flags);
+  AddDecoderFlags(app, flags.decoder);
+}
+
+int ThreadsOf(const ComputeFlags& flags) {
+  return flags.threads > 0 ? flags.threads : UsableCores();
 }
 
 absl::Status RunComputing(const ComputeFlags& flags,
-                          const std::function<absl::Status(at::Device)>& body) {
-  if (flags.precision != "fp32") {
-    return UsageError(StrCat("--precision ", Quoted(flags.precision),
-                             " is not in this build: use --precision fp32"));
-  }
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  InitTensorRuntime(flags.threads == 0 ? cores : flags.threads);
+                          const std::function<absl::Status(const Compute&)>& body) {
+  const int threads = ThreadsOf(flags);
+  InitTensorRuntime(threads);
   const absl::StatusOr<at::Device> device = FindDevice(flags.device);
   if (!device.ok()) return UsageError(std::string(device.status().message()));
+  ThreadTeam team(threads);
+  const absl::StatusOr<DecoderOptions> decoder = ToDecoderOptions(flags.decoder, team);
+  if (!decoder.ok()) return UsageError(std::string(decoder.status().message()));
   try {
-    return body(*device);
+    return body({.device = *device, .decoder = *decoder});
   } catch (const c10::Error& error) {
     return absl::InternalError(
         StrCat("libtorch: ", std::string(error.what_without_backtrace())));

@@ -8,22 +8,35 @@
 
 #include "absl/status/status.h"
 #include "base/command_line.h"
+#include "model/decoder_flags.h"
+#include "model/registry.h"
 
 namespace mnemon {
 
 // Where and how a command computes.
 struct ComputeFlags {
   std::string device = "cpu";
-  std::string precision = "fp32";
   int threads = 0;  // 0 = all cores
+  DecoderFlags decoder;
 };
 
-// Adds --threads, --device and --precision. `flags` must outlive `app`.
+// Adds --threads and --device. `flags` must outlive `app`.
 void AddComputeFlags(Command app, ComputeFlags& flags);
+// The same and those of decoders, for a command that steps.
+void AddStepComputeFlags(Command app, ComputeFlags& flags);
 
-// Refuses what this build and machine cannot do, sets the threads, and runs `body` with
-// the device of the flags; what libtorch throws becomes a status.
+// What the flags ask for, ready for use.
+struct Compute {
+  at::Device device = at::kCPU;
+  DecoderOptions decoder;  // its team has `threads` threads
+};
+
+// The cores that `flags` ask for: all that this process may use unless said.
+int ThreadsOf(const ComputeFlags& flags);
+
+// Refuses what this build and machine cannot do, sets the threads, and runs `body`;
+// what libtorch throws becomes a status.
 absl::Status RunComputing(const ComputeFlags& flags,
-                          const std::function<absl::Status(at::Device)>& body);
+                          const std::function<absl::Status(const Compute&)>& body);
 
 }  // namespace mnemon

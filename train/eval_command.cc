@@ -104,7 +104,8 @@ int64_t Characters(std::string_view text) {
                        [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
-absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded) {
+absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded,
+                      const DecoderOptions& decoder) {
   if (loaded.tokenizer == nullptr) {
     return absl::FailedPreconditionError(
         StrCat(flags.checkpoint, " has no tokenizer.json, so it reads no text"));
@@ -117,7 +118,8 @@ absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded) {
   std::unique_ptr<RowFeed> feed = MakeSequenceFeed(*loaded.model);
   const bool kept = loaded.config.architecture == "transformer_xl";
   if (flags.form == "step") {
-    MNEMON_ASSIGN_OR_RETURN(feed, MakeStepFeed(*loaded.model, kept ? 1 : kSessions));
+    MNEMON_ASSIGN_OR_RETURN(feed,
+                            MakeStepFeed(*loaded.model, kept ? 1 : kSessions, decoder));
   }
   const auto positions = static_cast<int64_t>(tokens->size()) - 1;
   EvalProgress progress(positions);
@@ -176,13 +178,13 @@ absl::Status EvalTask(const EvalFlags& flags, const LoadedModel& loaded) {
   return absl::OkStatus();
 }
 
-absl::Status RunEval(const EvalFlags& flags, at::Device device) {
+absl::Status RunEval(const EvalFlags& flags, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                          LoadCheckpoint(flags.checkpoint, {.device = device}));
+                          LoadCheckpoint(flags.checkpoint, {.device = compute.device}));
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(loaded.config.architecture));
   if (entry->autoregressive()) {
-    if (!flags.text.empty()) return EvalText(flags, loaded);
+    if (!flags.text.empty()) return EvalText(flags, loaded, compute.decoder);
     return UsageError(StrCat("architecture ", entry->name,
                              " predicts text: name one with --text FILE"));
   }
@@ -204,8 +206,9 @@ void AddEvalCommand(CommandLine& line) {
        "mnemon-train eval --checkpoint run/best --text book.txt --form step",
        "mnemon-train eval --checkpoint runs/reverse/last"},
       [flags] {
-        return RunComputing(flags->compute,
-                            [&](at::Device device) { return RunEval(*flags, device); });
+        return RunComputing(flags->compute, [&](const Compute& compute) {
+          return RunEval(*flags, compute);
+        });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
   command.Add("--text", &flags->text,
@@ -217,7 +220,7 @@ void AddEvalCommand(CommandLine& line) {
       .Add("--window", &flags->window,
            "Tokens per window; 0 = data.seq_len of the training, or 128 without one")
       .Between(0, 1 << 24);
-  AddComputeFlags(command, flags->compute);
+  AddStepComputeFlags(command, flags->compute);
 }
 
 }  // namespace mnemon

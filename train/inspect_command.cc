@@ -139,7 +139,8 @@ void AddInspectCommand(CommandLine& line) {
   Command command = line.AddCommand(
       "inspect", "Shows what a checkpoint holds and what a session of it costs.",
       {"mnemon-train inspect run/best"}, [checkpoint] {
-        return RunComputing({}, [&](at::Device) { return RunInspect(*checkpoint); });
+        return RunComputing({},
+                            [&](const Compute&) { return RunInspect(*checkpoint); });
       });
   command.Add("checkpoint", checkpoint.get(), "Checkpoint directory").Required();
 }

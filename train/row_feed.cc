@@ -96,9 +96,10 @@ std::unique_ptr<RowFeed> MakeSequenceFeed(const Model& model, const at::Tensor& 
   return std::make_unique<SequenceFeed>(model, mask);
 }
 
-absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(const Model& model,
-                                                      int64_t rows) {
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder, MakeDecoder(model));
+absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(const Model& model, int64_t rows,
+                                                      const DecoderOptions& options) {
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
+                          MakeDecoder(model, options));
   MNEMON_ASSIGN_OR_RETURN(
       std::unique_ptr<StateArena> arena,
       StateArena::Create(decoder->spec(), {.slots = static_cast<int32_t>(rows)}));

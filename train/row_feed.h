@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/model.h"
+#include "model/registry.h"
 
 namespace mnemon {
 
@@ -37,6 +38,7 @@ std::unique_ptr<RowFeed> MakeSequenceFeed(const Model& model,
 
 // As in serving, each row a session. FAILED_PRECONDITION for an encoder,
 // RESOURCE_EXHAUSTED when memory does not suffice.
-absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(const Model& model, int64_t rows);
+absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(
+    const Model& model, int64_t rows, const DecoderOptions& options = {});
 
 }  // namespace mnemon

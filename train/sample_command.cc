@@ -113,9 +113,10 @@ absl::Status Feed(Decoder& decoder, StateArena& arena, int32_t slot,
 }
 
 absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
-                      const LoadedModel& loaded, const std::vector<int32_t>& prompt) {
+                      const LoadedModel& loaded, const std::vector<int32_t>& prompt,
+                      const DecoderOptions& options) {
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder,
-                          MakeDecoder(*loaded.model));
+                          MakeDecoder(*loaded.model, options));
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> arena,
                           StateArena::Create(decoder->spec(), {.slots = 1}));
   MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena->Acquire());
@@ -144,10 +145,10 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
   return printer.Finish();
 }
 
-absl::Status RunSample(const SampleFlags& flags, at::Device device) {
+absl::Status RunSample(const SampleFlags& flags, const Compute& compute) {
   MNEMON_RETURN_IF_ERROR(CheckFlags(flags));
   MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                          LoadCheckpoint(flags.checkpoint, {.device = device}));
+                          LoadCheckpoint(flags.checkpoint, {.device = compute.device}));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, ReadPrompt(flags, loaded));
   SamplingParams sampling = flags.sampling;
   if (flags.seed) {
@@ -158,7 +159,7 @@ absl::Status RunSample(const SampleFlags& flags, at::Device device) {
     std::fprintf(stderr, "seed: %llu\n",
                  static_cast<unsigned long long>(sampling.seed));
   }
-  return Continue(flags, sampling, loaded, prompt);
+  return Continue(flags, sampling, loaded, prompt, compute.decoder);
 }
 
 }  // namespace
@@ -173,8 +174,8 @@ void AddSampleCommand(CommandLine& line) {
        "mnemon-train sample --checkpoint run/best --prompt-tokens 1,2,3 --tokens 20 "
        "--seed 7"},
       [flags] {
-        return RunComputing(flags->compute, [&](at::Device device) {
-          return RunSample(*flags, device);
+        return RunComputing(flags->compute, [&](const Compute& compute) {
+          return RunSample(*flags, compute);
         });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
@@ -207,7 +208,7 @@ void AddSampleCommand(CommandLine& line) {
   command.Add("--penalty-window", &flags->sampling.penalty_window,
               "Tokens the penalties look back at");
   command.Add("--ids", &flags->ids, "Print token ids instead of text");
-  AddComputeFlags(command, flags->compute);
+  AddStepComputeFlags(command, flags->compute);
 }
 
 }  // namespace mnemon

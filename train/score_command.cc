@@ -136,9 +136,12 @@ absl::Status Score(RowFeed& feed, ScoreInput& input, at::Tensor& logits) {
 
 absl::StatusOr<std::unique_ptr<RowFeed>> MakeFeed(const Model& model,
                                                   const ScoreInput& input,
-                                                  const std::string& form) {
+                                                  const std::string& form,
+                                                  const DecoderOptions& decoder) {
   constexpr int64_t kSessions = 16;
-  if (form == "step") return MakeStepFeed(model, std::min(input.batch, kSessions));
+  if (form == "step") {
+    return MakeStepFeed(model, std::min(input.batch, kSessions), decoder);
+  }
   return MakeSequenceFeed(model, input.mask);
 }
 
@@ -154,7 +157,7 @@ absl::Status CheckOutputFits(const ScoreInput& input, int64_t vocab) {
   return absl::OkStatus();
 }
 
-absl::Status RunScore(const ScoreFlags& flags, at::Device device) {
+absl::Status RunScore(const ScoreFlags& flags, const Compute& compute) {
   if (flags.form != "sequence" && flags.form != "step") {
     return UsageError(
         StrCat("--form ", Quoted(flags.form), " is not known: use sequence or step"));
@@ -164,7 +167,7 @@ absl::Status RunScore(const ScoreFlags& flags, at::Device device) {
                              kMaxChunk, " tokens of a session"));
   }
   MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                          LoadCheckpoint(flags.checkpoint, {.device = device}));
+                          LoadCheckpoint(flags.checkpoint, {.device = compute.device}));
   if (!IsAutoregressive(loaded.config) && (flags.form == "step" || flags.chunk > 0)) {
     return UsageError(StrCat("architecture ", loaded.config.architecture,
                              " takes whole sequences: leave out --form step and "
@@ -178,7 +181,7 @@ absl::Status RunScore(const ScoreFlags& flags, at::Device device) {
   at::Tensor logits =
       at::empty({input->batch, input->length, loaded.config.vocab}, at::kFloat);
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<RowFeed> feed,
-                          MakeFeed(*loaded.model, *input, flags.form));
+                          MakeFeed(*loaded.model, *input, flags.form, compute.decoder));
   MNEMON_RETURN_IF_ERROR(Score(*feed, *input, logits));
   const TensorToWrite tensor = {
       "logits",
@@ -200,8 +203,8 @@ void AddScoreCommand(CommandLine& line) {
        "mnemon-train score --checkpoint run/best --tokens in.safetensors --out "
        "out.safetensors --form step --chunk 16"},
       [flags] {
-        return RunComputing(flags->compute, [&](at::Device device) {
-          return RunScore(*flags, device);
+        return RunComputing(flags->compute, [&](const Compute& compute) {
+          return RunScore(*flags, compute);
         });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
@@ -223,7 +226,7 @@ void AddScoreCommand(CommandLine& line) {
            "Tokens of a row per call, within segments; 0 = a whole segment, in "
            "step form 64")
       .Between(0, int64_t{1} << 31);
-  AddComputeFlags(command, flags->compute);
+  AddStepComputeFlags(command, flags->compute);
 }
 
 }  // namespace mnemon

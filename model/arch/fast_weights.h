@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "model/arch/step_decoder.h"
 #include "model/config.h"
+#include "model/weights.h"
 
 namespace mnemon {
 
@@ -15,6 +17,10 @@ class Model;
 
 absl::Status ValidateFastWeights(const ModelConfig& config);
 std::unique_ptr<Model> MakeFastWeights(const ModelConfig& config);
+std::unique_ptr<Decoder> MakeFastWeightsDecoder(const ModelConfig& config,
+                                                const StateSpec& carry_spec,
+                                                const TensorViews& views,
+                                                const StepOptions& options);
 std::vector<ModelConfig> FastWeightsVariants();
 
 }  // namespace mnemon

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "model/arch/step_decoder.h"
 #include "model/config.h"
+#include "model/weights.h"
 
 namespace mnemon {
 
@@ -14,6 +16,10 @@ class Model;
 
 absl::Status ValidateTransformerXl(const ModelConfig& config);
 std::unique_ptr<Model> MakeTransformerXl(const ModelConfig& config);
+std::unique_ptr<Decoder> MakeTransformerXlDecoder(const ModelConfig& config,
+                                                  const StateSpec& carry_spec,
+                                                  const TensorViews& views,
+                                                  const StepOptions& options);
 std::vector<ModelConfig> TransformerXlVariants();
 
 }  // namespace mnemon

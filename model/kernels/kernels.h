@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Constants of the step form that the rest of the model library shares.
+// The operations of a step, on rows: a row is one token of one session, rows of all
+// sessions of a step lie one below the other. A step form is a fixed sequence of these
+// calls; a CPU team and a GPU each implement them. C++17, for nvcc.
+//
+// Determinism: each number of a row is the same sequence of roundings whatever the
+// other rows, the number of rows, the worker that computes it and the number of
+// workers. Sums over k or over positions run in a fixed order:
+//   matrix        k = 0 .. K-1, one accumulator per output, fused multiply-add
+//   norm, sums    16 interleaved partial sums, then a tree (8, 4, 2, 1)
+//   attention     blocks of 16 positions counted from the session's position 0; groups
+//                 of kGroupBlocks blocks, each with its own maximum
+// kKernelRevision changes with any of it.
 #pragma once
+
+#include <cstdint>
 
 namespace mnemon {
 
@@ -8,7 +21,190 @@ namespace mnemon {
 // unit of attention's reduction, counted from a session's absolute position 0.
 inline constexpr int kBlockPositions = 16;
 
+// Blocks whose scores are held at once.
+inline constexpr int kGroupBlocks = 32;
+
 // Most tokens one Segment may carry.
 inline constexpr int kMaxChunk = 64;
+
+// Outputs per panel of a packed matrix.
+inline constexpr int kPanel = 16;
+
+// Part of every numerics_id: bumped when the bits of any operation change.
+inline constexpr int kKernelRevision = 1;
+
+// How the weights of a matrix are stored; everything is computed in float32.
+enum class WeightFormat : uint8_t { kFp32, kBf16 };
+
+// W [N, K] as ceil(N / 16) panels. A panel holds, for k = 0 .. K-1, the weights of its
+// 16 outputs side by side; in bfloat16, for every two k, a uint32 for each output, the
+// first weight in its lower half (the second of the last is zero where K is odd). Rows
+// beyond N are zero. Owned by a PackedWeights.
+struct MatrixView {
+  int64_t outputs = 0;  // N
+  int64_t inputs = 0;   // K
+  WeightFormat format = WeightFormat::kFp32;
+  const void* panels = nullptr;
+  const float* bias = nullptr;  // [N] and zeros up to whole panels; null: none
+};
+
+// A layer norm, eps 1e-5.
+struct NormView {
+  const float* gain = nullptr;  // [width]; null: no norm at all
+  const float* bias = nullptr;
+};
+
+// A matrix of floats with `stride` floats from row to row.
+struct Rows {
+  float* data = nullptr;
+  int64_t stride = 0;
+
+  float* row(int64_t r) const { return data + r * stride; }
+};
+struct ConstRows {
+  const float* data = nullptr;
+  int64_t stride = 0;
+
+  ConstRows(const float* d, int64_t s) : data(d), stride(s) {}
+  ConstRows(Rows rows) : data(rows.data), stride(rows.stride) {}
+  const float* row(int64_t r) const { return data + r * stride; }
+};
+
+// out[r] = scale * table[ids[r]] + position[r]; `positions` may be null, and holds for
+// each row where its position vector starts, added when not null.
+struct EmbedCall {
+  int64_t rows = 0;
+  int64_t width = 0;             // D
+  const float* table = nullptr;  // [V, D]
+  float scale = 1.0f;
+  const int32_t* ids = nullptr;
+  const float* const* positions = nullptr;
+  Rows out;
+};
+
+enum class Act : uint8_t { kNone, kRelu, kGelu, kSigmoid };
+
+// out = act(norm(in) W^T + bias) [* (norm(in) G^T + bias of G)] [+ residual], row by
+// row. `residual` may be `out`.
+struct LinearCall {
+  int64_t rows = 0;
+  ConstRows in{nullptr, 0};       // [rows, K]
+  const int32_t* pick = nullptr;  // row r is in.row(pick[r]); null: in.row(r)
+  NormView norm;
+  MatrixView weights;
+  Act act = Act::kNone;
+  const MatrixView* gate = nullptr;  // G, of the same shape; null: none
+  ConstRows residual{nullptr, 0};    // [rows, N]; null data: none
+  Rows out;                          // [rows, N]
+};
+
+// What one row of attention sees: positions first .. last of its session, in blocks.
+struct Sight {
+  const float* const* blocks = nullptr;  // of positions 16 b .. 16 b + 15, by b - base
+  int64_t base = 0;                      // the first block that is there
+  int64_t first = 0;
+  int64_t last = 0;   // first > last: sees nothing, the output is zero
+  int64_t query = 0;  // the row's own position, where distances start
+};
+
+// Scaled dot-product attention of each row and head over its sight:
+//   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
+//   out = sum_j softmax(s)_j v_j
+// Within a block keys are columns [H K][16], f as well [H][16], values rows, head by
+// head [H][16][K].
+struct AttendCall {
+  int64_t rows = 0;
+  int64_t heads = 0;
+  int64_t width = 0;  // K of a head
+  float scale = 1.0f;
+  ConstRows query{nullptr, 0};  // [rows, H K]
+  Rows out;                     // [rows, H K]
+  const Sight* sights = nullptr;
+  int64_t key_offset = 0;  // floats from the start of a block
+  int64_t value_offset = 0;
+  int64_t fold_offset = -1;  // of f = u.k, folded in at append; -1: none
+  // R^T [H][K][table_rows], S^T [H][table_rows]; null: none. Row z is distance 0.
+  // 15 floats before and behind each table may be read.
+  const float* relative_key = nullptr;
+  const float* relative_bias = nullptr;
+  int64_t table_rows = 0;
+  int64_t zero_row = 0;
+  const float* slopes = nullptr;  // [H]; null: none
+};
+
+// Where one row's key, value and folded bias go: a block and the place within it.
+struct Place {
+  float* block = nullptr;
+  int64_t slot = 0;  // 0 .. 15
+};
+
+// Writes keys as columns, values as rows, and f = u.k per head.
+struct AppendCall {
+  int64_t rows = 0;
+  int64_t heads = 0;
+  int64_t width = 0;
+  const Place* places = nullptr;
+  ConstRows key{nullptr, 0};    // [rows, H K]; null data: only f, from the stored key
+  ConstRows value{nullptr, 0};  // [rows, H K]
+  int64_t key_offset = 0;
+  int64_t value_offset = 0;
+  int64_t fold_offset = -1;
+  const float* query_bias = nullptr;  // u [H K]
+};
+
+// Consecutive rows of one session, fed one after the other.
+struct FastWeightRun {
+  int64_t first = 0;
+  int64_t count = 0;
+  float* state = nullptr;       // W^T [H][N][K]
+  float* normaliser = nullptr;  // z [H][N]; null: none
+};
+
+// Tokens of fast weights, per run and head in order, write before read:
+//   W += beta (v - W phi(k)) phi(k)^T   or   W += v phi(k)^T
+//   out = W phi(q)   [/ (z.phi(q) + 1e-6), z += phi(k)]
+// phi is DPFP of order nu. The state is read once and written once per token.
+struct FastWeightCall {
+  int64_t heads = 0;
+  int64_t width = 0;  // K
+  int64_t nu = 1;     // N = 2 nu K
+  int64_t runs = 0;
+  const FastWeightRun* run = nullptr;  // [runs]
+  ConstRows query{nullptr, 0};         // [rows, H K], likewise key and value
+  ConstRows key{nullptr, 0};
+  ConstRows value{nullptr, 0};
+  ConstRows beta{nullptr, 0};  // [rows, H], after the sigmoid; null data: the sum rule
+  Rows out;                    // [rows, H K]
+};
+
+// out[to[r]] = sum_l weights[l] in_l[r], l in order.
+struct MixCall {
+  int64_t rows = 0;
+  int64_t width = 0;
+  int64_t layers = 0;
+  const float* weights = nullptr;  // [layers]
+  ConstRows in{nullptr, 0};        // of the first layer
+  int64_t layer_stride = 0;        // floats to the same row of the next one
+  const int32_t* to = nullptr;     // null: row r goes to row r
+  Rows out;
+};
+
+// One worker's view of the operations. Every worker of a team makes the same calls in
+// the same order; each does its share. Between a call and one that reads or overwrites
+// what it touched there must be a Sync.
+class StepKernels {
+ public:
+  virtual ~StepKernels() = default;
+
+  virtual void Embed(const EmbedCall& call) = 0;
+  virtual void Linear(const LinearCall& call) = 0;
+  virtual void Append(const AppendCall& call) = 0;
+  virtual void Attend(const AttendCall& call) = 0;
+  virtual void FastWeights(const FastWeightCall& call) = 0;
+  virtual void Mix(const MixCall& call) = 0;
+
+  // All workers have come here before any goes on.
+  virtual void Sync() = 0;
+};
 
 }  // namespace mnemon

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -16,10 +15,6 @@ namespace mnemon {
 // Computed in double on the CPU, rounded to the type of `options`.
 at::Tensor Sinusoid(int64_t first, int64_t count, int64_t width,
                     const at::TensorOptions& options);
-
-// Slope of each head: 2^(-8h/H), h = 1..H, where H is a power of two; otherwise those
-// of the next lower power of two, then every other one of the next higher.
-std::vector<double> AlibiSlopes(int64_t heads);
 
 // The bias of attention scores, -slope_h |i - j|, before and behind the query alike.
 // Query i of T stands at key J-T+i. [H, T, J].

@@ -17,7 +17,7 @@ PROBES = {"fma_gflops": {"before": 100.0, "after": 110.0},
 
 def step_result(size, batch, steady=True):
     return {"architecture": "causal", "size": size, "batch": int(batch), "context": 128,
-            "decoder": "default/fp32/x", "steady": steady, "tokens_per_second": 1000.0,
+            "precision": "PRECISION", "decoder": "step/PRECISION/x", "steady": steady, "tokens_per_second": 1000.0,
             "step_us": {"median": 1000.0, "q25": 900.0, "q75": 1100.0, "p99": 2000.0},
             "read_gbytes": {"before": 40.0, "after": 50.0}, "floor_us": {"floor": 20.0},
             "floor_share": 0.02, "allocations_per_step": 875.0}
@@ -119,16 +119,50 @@ class ScriptsTest(unittest.TestCase):
         run = {**PROBES, "threads": 2, "load_average": 0.1,
                "results": [step_result("SIZE", 7, steady=False)]}
         document = json.dumps(run).replace('"batch": 7', '"batch": \'"$7"\'')
-        bench = f"#!/bin/sh\necho '{document}' | sed \"s/SIZE/$5/\"\n"
+        bench = (f"#!/bin/sh\necho '{document}' | "
+                 "sed \"s/SIZE/$5/; s/PRECISION/${11}/g\"\n")
         ran = self.run_script("step_table.sh", "--bin", self.programs(bench))
         self.assertEqual(ran.returncode, 0, ran.stderr)
         rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")][1:]
-        self.assertEqual([row.split(" | ")[:2] for row in rows],
-                         [["| XS", "1"], ["| S", "1"], ["| M", "1"], ["| G", "1"],
-                          ["| SEED", "1"], ["| XS", "16"], ["| S", "16"]])
-        self.assertEqual(rows[0], "| XS | 1 | causal \\* | 1,000 | 900 to 1,100 | 2,000 | "
+        expected = [(precision, size, "1") for precision in ("fp32", "bf16")
+                    for size in ("XS", "S", "M", "G", "SEED")]
+        expected += [("fp32", size, batch) for batch in ("16", "64")
+                     for size in ("XS", "S", "M")]
+        self.assertEqual([tuple(row[2:].split(" | ")[:3]) for row in rows], expected)
+        self.assertIn("Decoders: `step/fp32/x`, `step/bf16/x`.", ran.stdout)
+        self.assertEqual(rows[0], "| fp32 | XS | 1 | causal \\* | 1,000 | 900 to 1,100 | 2,000 | "
                          "1,000 | 50 | 20.0 | 2.0% | 875 |")
         self.assertIn("100 to 110 GFLOP/s,\n  20 to 30 GB/s from memory", ran.stdout)
+
+    def test_context_draws_every_architecture(self):
+        document = json.dumps({"results": [step_result("XS", 1)]})
+        self.programs(f"#!/bin/sh\necho '{document}'\n")
+        svg = self.folder / "context.svg"
+        flags = ("--bench", self.folder / "mnemon-bench", "--longest", "20000")
+        ran = self.run_script("context.py", *flags, svg)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = [line.split(" | ")[:2] for line in ran.stdout.splitlines()[2:]]
+        self.assertIn(["| fast_weights", "20,000"], rows)
+        self.assertEqual([row for row in rows if row[0] == "| causal"][-1],
+                         ["| causal", "4,095"])
+        self.assertIn("transformer_xl 1000", svg.read_text())
+        self.programs("#!/bin/sh\necho broken >&2; exit 1\n")
+        svg.unlink()
+        ran = self.run_script("context.py", *flags, svg)
+        self.expect_one_line(ran, 1, "broken")
+        self.assertEqual(svg.exists(), False)
+
+    def test_curves_draws_runs(self):
+        run = self.folder / "small"
+        (run / "last" / "training").mkdir(parents=True)
+        (run / "last" / "training" / "config.toml").write_text("batch = 4\nseq_len = 25\n")
+        (run / "metrics.csv").write_text("step,validation\n10,2.5\n20,\n30,1.25\n")
+        svg = self.folder / "curves.svg"
+        ran = self.run_script("curves.py", svg, run)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("small 1.250", svg.read_text())
+        ran = self.run_script("curves.py", svg, self.folder / "absent")
+        self.expect_one_line(ran, 1, "absent")
 
     def test_step_table_refuses(self):
         ran = self.run_script("step_table.sh", "--bin", self.folder / "absent")

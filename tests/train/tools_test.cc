@@ -369,7 +369,7 @@ TEST_F(ToolsTest, ScoreNamesWhatIsWrong) {
   fails(good, "--chunk", {"--form", "step", "--chunk", "65"}, 2);
   fails(good, "--chunk", {"--chunk=-1"}, 2);
   fails(good, "--device", {"--device", "tpu"}, 2);
-  fails(good, "--precision", {"--precision", "bf16"}, 2);
+  fails(good, "--precision", {"--precision", "int8"}, 2);
 }
 
 TEST_F(ToolsTest, ScoreOfAnEncoder) {

@@ -11,10 +11,12 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "model/layers/alibi.h"
 #include "model/layers/attention.h"
 #include "model/layers/delta_rule.h"
 #include "model/layers/growing_rows.h"
 #include "model/layers/positions.h"
+#include "model/layers/sinusoid.h"
 #include "model/layers/step_linear.h"
 #include "tests/model/arch/variants.h"
 
@@ -143,6 +145,25 @@ TEST(SinusoidTest, RowsOfTheTable) {
     }
   }
   EXPECT_EQ(Sinusoid(0, 2, 5, at::kDouble).size(1), 5);
+}
+
+TEST(SinusoidTest, TableOfTurnsIsTheSame) {
+  for (const int64_t width : {1, 2, 5, 6, 128}) {
+    const SinusoidTable table(70000, width);
+    std::vector<double> exact(width);
+    std::vector<float> found(width);
+    for (const int64_t position : {0, 1, 255, 256, 257, 4990, 65535, 69999}) {
+      SinusoidRow(position, exact);
+      table.Write(position, found.data());
+      for (int64_t d = 0; d < width; ++d) {
+        // Half a unit of the last place of a float below 1.
+        EXPECT_NEAR(found[d], exact[d], 6e-8) << position << " of " << width;
+      }
+    }
+  }
+  std::vector<float> row(4);
+  SinusoidTable(3, 4).Write(2, row.data());
+  EXPECT_NEAR(row[3], std::cos(2 * 0.01), 6e-8);
 }
 
 TEST(AlibiTest, SlopesOfAnyNumberOfHeads) {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// The step form of fast weights. The state per layer is W, transposed to [H, N, K] so
+// that a feature's row is a vector, and z where the config has it. A prompt runs
+// through the layers as a whole; the recurrence runs token by token inside the kernel.
+#include <algorithm>
+#include <vector>
+
+#include "model/arch/fast_weights.h"
+#include "model/arch/step_decoder.h"
+#include "model/arch/step_weights.h"
+#include "model/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+struct Layer {
+  MatrixView query_key_value;  // [3 D, D]
+  MatrixView gate;             // [H, D]; empty with the sum rule
+  MatrixView output;
+  StepFeedForward feed_forward;
+};
+
+int64_t Features(const ModelConfig& c) { return 2 * c.nu * c.head_width(); }
+
+StateSpec MakeSpec(const ModelConfig& c) {
+  StateSpec spec;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const std::string layer = "layer" + std::to_string(i);
+    spec.entries.push_back(
+        {.name = layer + ".wt", .shape = {c.heads, Features(c), c.head_width()}});
+    if (c.normalise == Normalise::kZ) {
+      spec.entries.push_back({.name = layer + ".z", .shape = {c.heads, Features(c)}});
+    }
+  }
+  return spec;
+}
+
+class FastWeightsDecoder final : public StepDecoder {
+ public:
+  FastWeightsDecoder(const ModelConfig& c, const StateSpec& carry_spec,
+                     const TensorViews& views, const StepOptions& options)
+      : StepDecoder(c, carry_spec, MakeSpec(c), options),
+        weights_(views, options.format),
+        frame_(MakeStepFrame(c, weights_)) {
+    for (int64_t i = 0; i < c.layers; ++i) {
+      const auto name = [i](const char* part) { return names::Layer(i, part); };
+      Layer& layer = layers_.emplace_back();
+      layer.query_key_value = weights_.Linear(
+          {name(names::kQuery), name(names::kKey), name(names::kValue)});
+      if (delta()) layer.gate = weights_.Linear({name(names::kGate)});
+      layer.output = weights_.Linear({name(names::kOutput)});
+      layer.feed_forward = MakeStepFeedForward(c, i, weights_);
+    }
+  }
+
+ protected:
+  void MakeRoom(int64_t rows) override {
+    if (rows <= room_) return;
+    const ModelConfig& c = config();
+    x_.resize(rows * c.d_model);
+    projected_.resize(rows * 3 * c.d_model);
+    beta_.resize(rows * c.heads);
+    mixed_.resize(rows * c.d_model);
+    hidden_.resize(rows * c.d_ff);
+    // No more runs than rows.
+    runs_.resize(rows * c.layers);
+    kernels().Reserve(
+        std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
+                 ScratchFloats(FastWeightCall{.width = c.head_width(), .nu = c.nu})));
+    room_ = rows;
+  }
+
+  void Prepare(const StepBatch& batch, StateArena& arena) override {
+    const size_t count = batch.runs.size();
+    const bool normalised = config().normalise == Normalise::kZ;
+    const int per_layer = normalised ? 2 : 1;
+    for (size_t l = 0; l < layers_.size(); ++l) {
+      for (size_t i = 0; i < count; ++i) {
+        const StepBatch::Run& run = batch.runs[i];
+        const int entry = static_cast<int>(l) * per_layer;
+        runs_[l * count + i] = {
+            .first = run.first,
+            .count = run.count,
+            .state = arena.Fixed(run.slot, entry),
+            .normaliser = normalised ? arena.Fixed(run.slot, entry + 1) : nullptr};
+      }
+    }
+  }
+
+  void Forward(StepKernels& k, const StepBatch& batch, float* logits) override {
+    const ModelConfig& c = config();
+    const int64_t rows = batch.rows(), width = c.d_model;
+    const auto count = static_cast<int64_t>(batch.runs.size());
+    const Rows x{x_.data(), width}, hidden{hidden_.data(), c.d_ff};
+    const Rows mixed{mixed_.data(), width}, projected{projected_.data(), 3 * width};
+    const Rows beta{beta_.data(), c.heads};
+    EmbedTokens(k, frame_, rows, batch.ids.data(), /*positions=*/nullptr, x);
+    k.Sync();
+    for (size_t l = 0; l < layers_.size(); ++l) {
+      const Layer& layer = layers_[l];
+      k.Linear(
+          {.rows = rows, .in = x, .weights = layer.query_key_value, .out = projected});
+      if (delta()) {
+        k.Linear({.rows = rows,
+                  .in = x,
+                  .weights = layer.gate,
+                  .act = Act::kSigmoid,
+                  .out = beta});
+      }
+      k.Sync();
+      k.FastWeights({.heads = c.heads,
+                     .width = c.head_width(),
+                     .nu = c.nu,
+                     .runs = count,
+                     .run = runs_.data() + static_cast<int64_t>(l) * count,
+                     .query = projected,
+                     .key = {projected.data + width, 3 * width},
+                     .value = {projected.data + 2 * width, 3 * width},
+                     .beta = delta() ? ConstRows(beta) : ConstRows(nullptr, 0),
+                     .out = mixed});
+      k.Sync();
+      k.Linear({.rows = rows,
+                .in = mixed,
+                .weights = layer.output,
+                .residual = x,
+                .out = x});
+      k.Sync();
+      AddFeedForward(k, layer.feed_forward, rows, x, hidden, x);
+    }
+    WriteLogits(k, frame_, x, batch.wanted, logits);
+  }
+
+  void ImportRows(int64_t, const TensorViews& carry, StateArena& arena,
+                  int32_t slot) override {
+    const ModelConfig& c = config();
+    const int64_t features = Features(c), width = c.head_width();
+    for (int e = 0; e < static_cast<int>(carry.size()); ++e) {
+      const float* from = carry[e].data;
+      float* to = arena.Fixed(slot, e);
+      if (carry[e].shape.size() == 2) {  // z
+        std::copy_n(from, c.heads * features, to);
+        continue;
+      }
+      for (int64_t h = 0; h < c.heads; ++h) {
+        for (int64_t i = 0; i < width; ++i) {
+          for (int64_t n = 0; n < features; ++n) {
+            to[(h * features + n) * width + i] = from[(h * width + i) * features + n];
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  bool delta() const { return config().update_rule == UpdateRule::kDelta; }
+
+  StepWeights weights_;
+  const StepFrame frame_;
+  std::vector<Layer> layers_;
+  int64_t room_ = 0;  // rows that what follows holds
+  std::vector<float> x_, projected_, beta_, mixed_, hidden_;
+  std::vector<FastWeightRun> runs_;  // per layer, per run of the batch
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> MakeFastWeightsDecoder(const ModelConfig& config,
+                                                const StateSpec& carry_spec,
+                                                const TensorViews& views,
+                                                const StepOptions& options) {
+  return std::make_unique<FastWeightsDecoder>(config, carry_spec, views, options);
+}
+
+}  // namespace mnemon

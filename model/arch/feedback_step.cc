@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+// The step form of the Feedback Transformer: token by token, the sessions of a batch
+// side by side. A memory is made from all layers' outputs of its token, and what every
+// layer reads of it is cached at once: key, value and u.k, per layer or, with shared
+// keys and values, the two once and u.k per layer.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "model/arch/feedback.h"
+#include "model/arch/relative_table.h"
+#include "model/arch/step_decoder.h"
+#include "model/arch/step_weights.h"
+#include "model/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+struct Layer {
+  NormView norm;
+  MatrixView query;
+  RelativeTable relative;
+  const float* query_bias = nullptr;  // u [H, K]
+  MatrixView output;
+  StepFeedForward feed_forward;
+  int64_t key_offset = 0, value_offset = 0, fold_offset = 0;  // within a block
+  int64_t key_column = 0, value_column = 0;  // within a row of `projected_`
+};
+
+bool Shared(const ModelConfig& c) { return c.projection == Projection::kShared; }
+
+StateSpec MakeSpec(const ModelConfig& c) {
+  StateSpec spec;
+  const auto add = [&](std::string name, std::vector<int64_t> row, BlockLayout layout) {
+    spec.entries.push_back({.name = std::move(name),
+                            .shape = std::move(row),
+                            .growth = Growth::kAppend,
+                            .capacity = c.positions + 1,
+                            .layout = layout});
+  };
+  const auto add_pair = [&](const std::string& owner) {
+    add(owner + ".key", {c.heads, c.head_width()}, BlockLayout::kColumns);
+    add(owner + ".value", {c.heads, c.head_width()}, BlockLayout::kHeadRows);
+  };
+  if (Shared(c)) add_pair("memory");
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const std::string layer = "layer" + std::to_string(i);
+    if (!Shared(c)) add_pair(layer);
+    add(layer + ".fold", {c.heads}, BlockLayout::kColumns);
+  }
+  return spec;
+}
+
+class FeedbackDecoder final : public StepDecoder {
+ public:
+  FeedbackDecoder(const ModelConfig& c, const StateSpec& carry_spec,
+                  const TensorViews& views, const StepOptions& options)
+      : StepDecoder(c, carry_spec, MakeSpec(c), options),
+        weights_(views, options.format),
+        frame_(MakeStepFrame(c, weights_)),
+        scale_(1.0f / std::sqrt(static_cast<float>(c.head_width()))) {
+    MakeMix();
+    MakeMemoryMaps();
+    const int64_t pair = 2 * c.d_model * kBlockPositions;
+    int64_t offset = Shared(c) ? pair : 0;
+    for (int64_t i = 0; i < c.layers; ++i) {
+      Layer& layer = layers_.emplace_back(MakeLayer(i));
+      layer.key_offset = Shared(c) ? 0 : offset;
+      layer.value_offset = layer.key_offset + pair / 2;
+      if (!Shared(c)) offset += pair;
+      layer.fold_offset = offset;
+      offset += c.heads * kBlockPositions;
+      layer.key_column = Shared(c) ? 0 : 2 * i * c.d_model;
+      layer.value_column = layer.key_column + c.d_model;
+    }
+  }
+
+ protected:
+  void MakeRoom(int64_t rows) override {
+    if (rows <= room_) return;
+    const ModelConfig& c = config();
+    outputs_.resize((c.layers + 1) * rows * c.d_model);
+    query_.resize(rows * c.d_model);
+    mixed_.resize(rows * c.d_model);
+    attended_.resize(rows * c.d_model);
+    hidden_.resize(rows * c.d_ff);
+    memory_.resize(rows * c.d_model);
+    projected_.resize(rows * memory_maps_.outputs);
+    last_.resize(rows * c.d_model);
+    waves_.resize(kMaxChunk);
+    for (Wave& wave : waves_) {
+      wave.ids.reserve(rows);
+      wave.rows.reserve(rows);
+      wave.sights.reserve(rows);
+      wave.places.reserve(rows);
+    }
+    kernels().Reserve(LinearScratch(rows, std::max(c.d_model, c.d_ff)));
+    room_ = rows;
+  }
+
+  // The i-th tokens of all runs are one wave: those that have no memory yet come last,
+  // since attention leaves them out.
+  void Prepare(const StepBatch& batch, StateArena&) override {
+    int64_t most = 0;
+    for (const StepBatch::Run& run : batch.runs) most = std::max(most, run.count);
+    wave_count_ = most;
+    for (int64_t i = 0; i < most; ++i) {
+      Wave& wave = waves_[i];
+      wave.ids.clear();
+      wave.rows.clear();
+      wave.sights.clear();
+      wave.places.clear();
+      for (const bool fresh : {false, true}) {
+        for (const StepBatch::Run& run : batch.runs) {
+          const int64_t position = run.position + i;
+          if (i >= run.count || (position == 0) != fresh) continue;
+          wave.ids.push_back(batch.ids[run.first + i]);
+          wave.rows.push_back(static_cast<int32_t>(run.first + i));
+          wave.places.push_back(batch.places[run.first + i]);
+          wave.sights.push_back({.blocks = batch.blocks.data() + run.block,
+                                 .base = run.base,
+                                 .first = 0,
+                                 .last = position - 1,
+                                 .query = position});
+        }
+        if (!fresh) wave.remembering = static_cast<int64_t>(wave.ids.size());
+      }
+    }
+  }
+
+  void Forward(StepKernels& k, const StepBatch& batch, float* logits) override {
+    for (int64_t i = 0; i < wave_count_; ++i) FeedWave(k, waves_[i]);
+    WriteLogits(k, frame_, {last_.data(), config().d_model}, batch.wanted, logits);
+  }
+
+  void ImportRows(int64_t position, const TensorViews& carry, StateArena& arena,
+                  int32_t slot) override {
+    const std::vector<Place> places = Places(arena, slot, 0, position);
+    std::vector<float> projected(position * memory_maps_.outputs);
+    kernels().Reserve(LinearScratch(position, config().d_model));
+    kernels().Run([&](StepKernels& k) {
+      Remember(k, position, {carry[0].data, config().d_model}, places.data(),
+               {projected.data(), memory_maps_.outputs});
+    });
+  }
+
+ private:
+  // One token of each of some sessions.
+  struct Wave {
+    int64_t remembering = 0;  // rows that have memories, the first ones
+    std::vector<int32_t> ids;
+    std::vector<int32_t> rows;  // of the batch
+    std::vector<Sight> sights;
+    std::vector<Place> places;
+  };
+
+  void MakeMix() {
+    const TensorView& raw = weights_.Get(names::kMemoryMix);
+    const int64_t count = config().layers + 1;
+    double most = raw.data[0], total = 0;
+    for (int64_t l = 0; l < count; ++l) most = std::max<double>(most, raw.data[l]);
+    for (int64_t l = 0; l < count; ++l) total += std::exp(raw.data[l] - most);
+    for (int64_t l = 0; l < count; ++l) {
+      mix_.push_back(static_cast<float>(std::exp(raw.data[l] - most) / total));
+    }
+  }
+
+  // Keys and values of all layers as one matrix.
+  void MakeMemoryMaps() {
+    std::vector<std::string> bases;
+    if (Shared(config())) {
+      bases = {names::kMemoryKey, names::kMemoryValue};
+    } else {
+      for (int64_t i = 0; i < config().layers; ++i) {
+        bases.push_back(names::Layer(i, names::kKey));
+        bases.push_back(names::Layer(i, names::kValue));
+      }
+    }
+    memory_maps_ = weights_.Linear(bases);
+  }
+
+  Layer MakeLayer(int64_t i) {
+    const auto name = [i](const char* part) { return names::Layer(i, part); };
+    Layer layer;
+    layer.norm = weights_.Norm(name(names::kAttnNorm));
+    layer.query = weights_.Linear({name(names::kQuery)});
+    const TensorView& query_bias = weights_.Get(name(names::kQueryBias));
+    layer.relative = MakeRelativeTable(weights_.Get(name(names::kRelativeKey)),
+                                       weights_.Find(name(names::kRelativeBias)),
+                                       &query_bias, weights_.packed());
+    layer.query_bias = query_bias.data;
+    layer.output = weights_.Linear({name(names::kOutput)});
+    layer.feed_forward = MakeStepFeedForward(config(), i, weights_);
+    return layer;
+  }
+
+  void FeedWave(StepKernels& k, const Wave& wave) {
+    const ModelConfig& c = config();
+    const int64_t width = c.d_model, seen = wave.remembering;
+    const auto rows = static_cast<int64_t>(wave.ids.size());
+    const auto output = [&](size_t l) {
+      return Rows{outputs_.data() + static_cast<int64_t>(l) * rows * width, width};
+    };
+    const Rows query{query_.data(), width}, mixed{mixed_.data(), width};
+    const Rows attended{attended_.data(), width}, hidden{hidden_.data(), c.d_ff};
+    EmbedTokens(k, frame_, rows, wave.ids.data(), /*positions=*/nullptr, output(0));
+    k.Sync();
+    for (size_t l = 0; l < layers_.size(); ++l) {
+      const Layer& layer = layers_[l];
+      if (seen > 0) {
+        k.Linear({.rows = seen,
+                  .in = output(l),
+                  .norm = layer.norm,
+                  .weights = layer.query,
+                  .out = query});
+        k.Sync();
+        k.Attend({.rows = seen,
+                  .heads = c.heads,
+                  .width = c.head_width(),
+                  .scale = scale_,
+                  .query = query,
+                  .out = mixed,
+                  .sights = wave.sights.data(),
+                  .key_offset = layer.key_offset,
+                  .value_offset = layer.value_offset,
+                  .fold_offset = layer.fold_offset,
+                  .relative_key = layer.relative.key,
+                  .relative_bias = layer.relative.bias,
+                  .table_rows = layer.relative.rows,
+                  .zero_row = layer.relative.rows});
+        k.Sync();
+        k.Linear({.rows = seen,
+                  .in = mixed,
+                  .weights = layer.output,
+                  .residual = output(l),
+                  .out = attended});
+        k.Sync();
+        AddFeedForward(k, layer.feed_forward, seen, attended, hidden, output(l + 1));
+      }
+      if (rows > seen) {
+        const auto fresh = [&](Rows all) { return Rows{all.row(seen), all.stride}; };
+        AddFeedForward(k, layer.feed_forward, rows - seen, fresh(output(l)), hidden,
+                       fresh(output(l + 1)));
+      }
+    }
+    // The last layer's output for the head, and the memory for the next tokens.
+    k.Mix({.rows = rows,
+           .width = width,
+           .layers = 1,
+           .weights = &one_,
+           .in = output(layers_.size()),
+           .to = wave.rows.data(),
+           .out = {last_.data(), width}});
+    k.Mix({.rows = rows,
+           .width = width,
+           .layers = c.layers + 1,
+           .weights = mix_.data(),
+           .in = output(0),
+           .layer_stride = rows * width,
+           .out = {memory_.data(), width}});
+    k.Sync();
+    Remember(k, rows, {memory_.data(), width}, wave.places.data(),
+             {projected_.data(), memory_maps_.outputs});
+    k.Sync();
+  }
+
+  // Projects memories [rows, D] and puts keys, values and u.k of every layer in place.
+  void Remember(StepKernels& k, int64_t rows, ConstRows memory, const Place* places,
+                Rows projected) const {
+    const ModelConfig& c = config();
+    k.Linear({.rows = rows, .in = memory, .weights = memory_maps_, .out = projected});
+    k.Sync();
+    for (const Layer& layer : layers_) {
+      // A shared pair is written again by every layer, with the same numbers.
+      k.Append({.rows = rows,
+                .heads = c.heads,
+                .width = c.head_width(),
+                .places = places,
+                .key = {projected.data + layer.key_column, projected.stride},
+                .value = {projected.data + layer.value_column, projected.stride},
+                .key_offset = layer.key_offset,
+                .value_offset = layer.value_offset,
+                .fold_offset = layer.fold_offset,
+                .query_bias = layer.query_bias});
+    }
+  }
+
+  StepWeights weights_;
+  const StepFrame frame_;
+  const float scale_;
+  const float one_ = 1.0f;
+  std::vector<float> mix_;  // [L+1], after the softmax
+  MatrixView memory_maps_;  // keys and values of all layers
+  std::vector<Layer> layers_;
+  int64_t room_ = 0;            // rows that what follows holds
+  std::vector<float> outputs_;  // of the embedding and each layer
+  std::vector<float> query_, mixed_, attended_, hidden_, memory_, projected_;
+  std::vector<float> last_;  // per row of the batch
+  std::vector<Wave> waves_;
+  int64_t wave_count_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> MakeFeedbackDecoder(const ModelConfig& config,
+                                             const StateSpec& carry_spec,
+                                             const TensorViews& views,
+                                             const StepOptions& options) {
+  return std::make_unique<FeedbackDecoder>(config, carry_spec, views, options);
+}
+
+}  // namespace mnemon

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The operations of kernels.h on the CPU, one table per instruction set: each does one
+// worker's share. The shares of a team together touch every output exactly once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/kernels/kernels.h"
+
+namespace mnemon {
+
+// The `index`-th of `count` workers.
+struct Share {
+  int index = 0;
+  int count = 1;
+
+  // Its part of `units` things: consecutive, the same ones for the same numbers.
+  int64_t begin(int64_t units) const { return units * index / count; }
+  int64_t end(int64_t units) const { return units * (index + 1) / count; }
+};
+
+// `scratch` is the worker's own: ScratchFloats of the call.
+struct CpuOperations {
+  const char* target;  // "avx2"
+  void (*embed)(const EmbedCall& call, Share share);
+  void (*linear)(const LinearCall& call, Share share, float* scratch);
+  void (*append)(const AppendCall& call, Share share);
+  void (*attend)(const AttendCall& call, Share share);
+  void (*fast_weights)(const FastWeightCall& call, Share share, float* scratch);
+  void (*mix)(const MixCall& call, Share share);
+};
+
+// Inputs of a matrix that pass through scratch memory at once.
+inline constexpr int64_t kScratchInputs = 256;
+
+int64_t LinearScratch(int64_t rows, int64_t inputs);
+inline int64_t ScratchFloats(const LinearCall& call) {
+  return LinearScratch(call.rows, call.weights.inputs);
+}
+int64_t ScratchFloats(const FastWeightCall& call);
+
+// Plain loops, in the order of rounding that kernels.h promises: the tests' truth.
+const CpuOperations& ReferenceOperations();
+
+// Of this build that this machine can run, the best first; "reference" is the last.
+std::vector<std::string> CpuTargets();
+
+// By name; empty: the best. INVALID_ARGUMENT names --target and lists the names.
+absl::StatusOr<const CpuOperations*> FindCpuOperations(std::string_view target);
+
+}  // namespace mnemon

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Weights in the layout of the kernels, packed once when a model is loaded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/kernels/kernels.h"
+
+namespace mnemon {
+
+// Row-major weights [outputs, inputs] as they come from a checkpoint.
+struct PlainMatrix {
+  const float* weights = nullptr;
+  const float* bias = nullptr;  // [outputs]; null: none
+  int64_t outputs = 0;
+};
+
+// Owns what views point into; they stay valid as long as it lives. One thread until it
+// is complete, constant afterwards.
+class PackedWeights {
+ public:
+  explicit PackedWeights(WeightFormat format) : format_(format) {}
+
+  WeightFormat format() const { return format_; }
+  int64_t bytes() const { return bytes_; }
+
+  // One matrix below the other: outputs are those of all parts in order. Where one part
+  // has a bias, the others get zeros.
+  MatrixView Pack(std::span<const PlainMatrix> parts, int64_t inputs);
+  // A copy; kept in float32 whatever the format.
+  const float* Keep(std::span<const float> values);
+  // Zeros to be filled, with `margin` more before and behind that may be read.
+  float* Make(int64_t count, int64_t margin = 0);
+
+ private:
+  struct Freed {
+    void operator()(void* memory) const;
+  };
+
+  void* Allocate(int64_t bytes);
+
+  const WeightFormat format_;
+  int64_t bytes_ = 0;
+  std::vector<std::unique_ptr<void, Freed>> memory_;
+};
+
+// Nearest, ties to even. NaN stays NaN.
+uint16_t ToBf16(float value);
+
+}  // namespace mnemon

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+// One loop per sum, in the order that kernels.h gives; nothing is vectorised by hand.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "model/kernels/cpu_operations.h"
+
+namespace mnemon {
+namespace {
+
+// 16 interleaved partial sums of f(0) .. f(count-1), then a tree.
+template <class Function>
+float Sum(int64_t count, const Function& f) {
+  std::array<float, 16> lane = {};
+  for (int64_t i = 0; i < count; ++i) lane[i % 16] = f(i, lane[i % 16]);
+  for (int apart = 8; apart > 0; apart /= 2) {
+    for (int i = 0; i < apart; ++i) lane[i] += lane[i + apart];
+  }
+  return lane[0];
+}
+
+float Dot(const float* a, const float* b, int64_t count) {
+  return Sum(count, [&](int64_t i, float sum) { return std::fma(a[i], b[i], sum); });
+}
+
+float Weight(const MatrixView& matrix, int64_t n, int64_t k) {
+  const int64_t panel = n / kPanel, output = n % kPanel;
+  if (matrix.format == WeightFormat::kFp32) {
+    return static_cast<const float*>(
+        matrix.panels)[(panel * matrix.inputs + k) * kPanel + output];
+  }
+  const int64_t pair = (panel * ((matrix.inputs + 1) / 2) + k / 2) * kPanel + output;
+  const uint32_t both = static_cast<const uint32_t*>(matrix.panels)[pair];
+  const uint32_t bits = k % 2 == 0 ? both << 16 : both & 0xFFFF0000u;
+  float value;
+  std::copy_n(reinterpret_cast<const char*>(&bits), sizeof(bits),
+              reinterpret_cast<char*>(&value));
+  return value;
+}
+
+float Product(const MatrixView& matrix, const float* in, int64_t n) {
+  float sum = 0;
+  for (int64_t k = 0; k < matrix.inputs; ++k) {
+    sum = std::fma(in[k], Weight(matrix, n, k), sum);
+  }
+  return matrix.bias == nullptr ? sum : sum + matrix.bias[n];
+}
+
+float Activate(float x, Act act) {
+  switch (act) {
+    case Act::kNone:
+      return x;
+    case Act::kRelu:
+      return std::max(x, 0.0f);
+    case Act::kGelu:
+      return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
+    case Act::kSigmoid:
+      return 1.0f / (1.0f + std::exp(-x));
+  }
+  return x;
+}
+
+void Embed(const EmbedCall& call, Share share) {
+  for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
+    const float* position = call.positions == nullptr ? nullptr : call.positions[r];
+    for (int64_t i = 0; i < call.width; ++i) {
+      const float x = call.scale * call.table[int64_t{call.ids[r]} * call.width + i];
+      call.out.row(r)[i] = position == nullptr ? x : x + position[i];
+    }
+  }
+}
+
+std::vector<float> Normed(const float* in, int64_t width, const NormView& norm) {
+  const float count = static_cast<float>(width);
+  const float mean = Sum(width, [&](int64_t i, float s) { return s + in[i]; }) / count;
+  const float squares = Sum(width, [&](int64_t i, float s) {
+    return std::fma(in[i] - mean, in[i] - mean, s);
+  });
+  const float scale = 1.0f / std::sqrt(squares / count + 1e-5f);
+  std::vector<float> out(width);
+  for (int64_t i = 0; i < width; ++i) {
+    out[i] = std::fma((in[i] - mean) * scale, norm.gain[i], norm.bias[i]);
+  }
+  return out;
+}
+
+void Linear(const LinearCall& call, Share share, float* /*scratch*/) {
+  const int64_t panels = (call.weights.outputs + kPanel - 1) / kPanel;
+  const int64_t begin = share.begin(panels) * kPanel;
+  const int64_t end = std::min(share.end(panels) * kPanel, call.weights.outputs);
+  for (int64_t r = 0; r < call.rows; ++r) {
+    const float* in = call.in.row(call.pick == nullptr ? r : call.pick[r]);
+    std::vector<float> normed;
+    if (call.norm.gain != nullptr) {
+      normed = Normed(in, call.weights.inputs, call.norm);
+      in = normed.data();
+    }
+    for (int64_t n = begin; n < end; ++n) {
+      float y = Activate(Product(call.weights, in, n), call.act);
+      if (call.gate != nullptr) y *= Product(*call.gate, in, n);
+      if (call.residual.data != nullptr) y += call.residual.row(r)[n];
+      call.out.row(r)[n] = y;
+    }
+  }
+}
+
+void Append(const AppendCall& call, Share share) {
+  const int64_t units = call.rows * call.heads;
+  for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
+    const int64_t r = unit / call.heads, h = unit % call.heads, at = h * call.width;
+    const Place& place = call.places[r];
+    for (int64_t i = at; i < at + call.width; ++i) {
+      place.block[call.key_offset + i * kBlockPositions + place.slot] =
+          call.key.row(r)[i];
+      if (call.value.data == nullptr) continue;
+      place.block[call.value_offset + at * kBlockPositions + place.slot * call.width +
+                  (i - at)] = call.value.row(r)[i];
+    }
+    if (call.fold_offset < 0) continue;
+    place.block[call.fold_offset + h * kBlockPositions + place.slot] =
+        Dot(call.key.row(r) + at, call.query_bias + at, call.width);
+  }
+}
+
+float Score(const AttendCall& call, const Sight& sight, const float* query,
+            int64_t head, int64_t position) {
+  const int64_t at = head * call.width;
+  const float* block = sight.blocks[position / kBlockPositions - sight.base];
+  const int64_t place = position % kBlockPositions;
+  const int64_t distance = sight.query - position;
+  const int64_t row = call.zero_row - distance;
+  float score = 0;
+  for (int64_t i = at; i < at + call.width; ++i) {
+    float key = block[call.key_offset + i * kBlockPositions + place];
+    if (call.relative_key != nullptr)
+      key += call.relative_key[i * call.table_rows + row];
+    score = std::fma(query[i], key, score);
+  }
+  if (call.fold_offset >= 0) {
+    score += block[call.fold_offset + head * kBlockPositions + place];
+  }
+  if (call.relative_bias != nullptr) {
+    score += call.relative_bias[head * call.table_rows + row];
+  }
+  score *= call.scale;
+  if (call.slopes != nullptr) {
+    score = std::fma(-call.slopes[head], static_cast<float>(distance), score);
+  }
+  return score;
+}
+
+void Attend(const AttendCall& call, Share share) {
+  const int64_t units = call.rows * call.heads;
+  for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
+    const int64_t r = unit / call.heads, h = unit % call.heads, at = h * call.width;
+    const Sight& sight = call.sights[r];
+    float* out = call.out.row(r);
+    std::fill_n(out + at, call.width, 0.0f);
+    std::vector<float> scores;
+    for (int64_t p = sight.first; p <= sight.last; ++p) {
+      scores.push_back(Score(call, sight, call.query.row(r), h, p));
+    }
+    if (scores.empty()) continue;
+    const float most = *std::max_element(scores.begin(), scores.end());
+    float total = 0;
+    for (float& score : scores) total += score = std::exp(score - most);
+    for (int64_t p = sight.first; p <= sight.last; ++p) {
+      const float* block = sight.blocks[p / kBlockPositions - sight.base];
+      const float* value = block + call.value_offset + at * kBlockPositions +
+                           p % kBlockPositions * call.width;
+      const float weight = scores[p - sight.first] / total;
+      for (int64_t i = at; i < at + call.width; ++i) out[i] += weight * value[i - at];
+    }
+  }
+}
+
+std::vector<float> Features(const float* x, int64_t width, int64_t nu) {
+  const int64_t wide = 2 * width;
+  std::vector<float> halves(wide), out(nu * wide);
+  for (int64_t j = 0; j < width; ++j) {
+    halves[j] = std::max(x[j], 0.0f);
+    halves[width + j] = std::max(-x[j], 0.0f);
+  }
+  for (int64_t i = 1; i <= nu; ++i) {
+    for (int64_t j = 0; j < wide; ++j) {
+      out[(i - 1) * wide + j] = halves[j] * halves[((j - i) % wide + wide) % wide];
+    }
+  }
+  const float sum =
+      Sum(nu * wide, [&](int64_t i, float s) { return s + out[i]; }) + 1e-6f;
+  for (float& feature : out) feature /= sum;
+  return out;
+}
+
+void FastWeights(const FastWeightCall& call, Share share, float* /*scratch*/) {
+  const int64_t units = call.runs * call.heads, features = 2 * call.nu * call.width;
+  for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
+    const FastWeightRun& run = call.run[unit / call.heads];
+    const int64_t h = unit % call.heads, at = h * call.width;
+    float* state = run.state + h * features * call.width;
+    for (int64_t r = run.first; r < run.first + run.count; ++r) {
+      const std::vector<float> k = Features(call.key.row(r) + at, call.width, call.nu);
+      const std::vector<float> q =
+          Features(call.query.row(r) + at, call.width, call.nu);
+      float scale = 1;
+      if (run.normaliser != nullptr) {
+        float* z = run.normaliser + h * features;
+        for (int64_t n = 0; n < features; ++n) z[n] += k[n];
+        scale = 1.0f / (Dot(z, q.data(), features) + 1e-6f);
+      }
+      for (int64_t i = 0; i < call.width; ++i) {
+        float change = call.value.row(r)[at + i];
+        if (call.beta.data != nullptr) {
+          float old = 0;
+          for (int64_t n = 0; n < features; ++n)
+            old += state[n * call.width + i] * k[n];
+          change = call.beta.row(r)[h] * (change - old);
+        }
+        float read = 0;
+        for (int64_t n = 0; n < features; ++n) {
+          state[n * call.width + i] += change * k[n];
+          read += state[n * call.width + i] * q[n];
+        }
+        call.out.row(r)[at + i] = read * scale;
+      }
+    }
+  }
+}
+
+void Mix(const MixCall& call, Share share) {
+  for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
+    for (int64_t i = 0; i < call.width; ++i) {
+      float sum = 0;
+      for (int64_t l = 0; l < call.layers; ++l) {
+        sum = std::fma(call.weights[l], call.in.row(r)[l * call.layer_stride + i], sum);
+      }
+      call.out.row(call.to == nullptr ? r : call.to[r])[i] = sum;
+    }
+  }
+}
+
+constexpr CpuOperations kReference = {"reference", Embed,       Linear, Append,
+                                      Attend,      FastWeights, Mix};
+
+}  // namespace
+
+const CpuOperations& ReferenceOperations() { return kReference; }
+
+}  // namespace mnemon

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The operations of kernels.h, compiled once per instruction set.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "model/kernels/simd_operations.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+//
+#include <algorithm>
+
+#include <hwy/highway.h>
+
+#include "model/kernels/cpu_operations.h"
+#include "model/kernels/simd_attend-inl.h"
+#include "model/kernels/simd_fast_weights-inl.h"
+#include "model/kernels/simd_linear-inl.h"
+#include "model/kernels/simd_operations.h"
+#include "model/kernels/vector16-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mnemon {
+namespace HWY_NAMESPACE {
+
+void Embed(const EmbedCall& call, Share share) {
+  const V16 scale = Set16(call.scale);
+  for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
+    const float* from = call.table + int64_t{call.ids[r]} * call.width;
+    const float* position = call.positions == nullptr ? nullptr : call.positions[r];
+    for (int64_t i = 0; i < call.width; i += 16) {
+      const int64_t left = call.width - i;
+      V16 x = Mul(LoadSome16(from + i, left), scale);
+      if (position != nullptr) x = Add(x, LoadSome16(position + i, left));
+      StoreSome16(x, call.out.row(r) + i, left);
+    }
+  }
+}
+
+void Append(const AppendCall& call, Share share) {
+  const int64_t units = call.rows * call.heads;
+  for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
+    const int64_t r = unit / call.heads, h = unit % call.heads;
+    const int64_t at = h * call.width;
+    const Place& place = call.places[r];
+    const float* key = call.key.row(r) + at;
+    float* columns = place.block + call.key_offset + at * kBlockPositions + place.slot;
+    for (int64_t i = 0; i < call.width; ++i) columns[i * kBlockPositions] = key[i];
+    if (call.value.data != nullptr) {
+      std::copy_n(call.value.row(r) + at, call.width,
+                  place.block + call.value_offset + at * kBlockPositions +
+                      place.slot * call.width);
+    }
+    if (call.fold_offset >= 0) {
+      place.block[call.fold_offset + h * kBlockPositions + place.slot] =
+          Dot(key, call.query_bias + at, call.width);
+    }
+  }
+}
+
+void Mix(const MixCall& call, Share share) {
+  const int64_t parts = (call.width + 15) / 16;
+  const int64_t units = call.rows * parts;
+  for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
+    const int64_t r = unit / parts, i = unit % parts * 16, left = call.width - i;
+    V16 sum = Zero16();
+    const float* in = call.in.row(r) + i;
+    for (int64_t l = 0; l < call.layers; ++l) {
+      sum = Fma(Set16(call.weights[l]), LoadSome16(in + l * call.layer_stride, left),
+                sum);
+    }
+    StoreSome16(sum, call.out.row(call.to == nullptr ? r : call.to[r]) + i, left);
+  }
+}
+
+// As users know them.
+constexpr const char* kName = HWY_TARGET == HWY_AVX2   ? "avx2"
+                              : HWY_TARGET == HWY_AVX3 ? "avx512"
+                                                       : "portable";
+
+CpuOperations MakeOperations() {
+  return {kName, Embed, Linear, Append, Attend, FastWeights, Mix};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace mnemon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace mnemon {
+
+HWY_EXPORT(MakeOperations);
+
+std::vector<CpuOperations> SimdOperations() {
+  std::vector<CpuOperations> found;
+  // Dispatch goes by what it believes the machine to have: shown one target at a time,
+  // it gives the functions of each.
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    found.push_back(HWY_DYNAMIC_DISPATCH(MakeOperations)());
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  return found;
+}
+
+}  // namespace mnemon
+#endif

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "model/kernels/thread_team.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cmath>
+#include <fstream>
+#include <string>
+
+namespace mnemon {
+namespace {
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Cores worth of processor time per period; infinite without a limit.
+double Quota() {
+  // cgroup v2: "max 100000" or "150000 100000".
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  std::string limit;
+  double period = 0;
+  if (v2 >> limit >> period && limit != "max" && period > 0) {
+    return std::strtod(limit.c_str(), nullptr) / period;
+  }
+  std::ifstream quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream length("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double used = 0;
+  if (quota >> used && length >> period && used > 0 && period > 0) return used / period;
+  return HUGE_VAL;
+}
+
+}  // namespace
+
+void ThreadTeam::Count::Raise() {
+  // In one order with the sleeper's two steps: either it sees the new value or it is
+  // seen here.
+  value_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+    syscall(SYS_futex, &value_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  }
+}
+
+std::chrono::nanoseconds ThreadTeam::Count::WaitWhile(uint32_t old,
+                                                      std::chrono::nanoseconds spin) {
+  constexpr std::chrono::nanoseconds kNone(0);
+  if (value_.load(std::memory_order_acquire) != old) return kNone;
+  const auto start = std::chrono::steady_clock::now();
+  auto now = start;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (value_.load(std::memory_order_acquire) != old) return kNone;
+      Pause();
+    }
+    now = std::chrono::steady_clock::now();
+  } while (now - start < spin);
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  while (value_.load(std::memory_order_seq_cst) == old) {
+    syscall(SYS_futex, &value_, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
+  }
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  return std::chrono::steady_clock::now() - now;
+}
+
+int UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
+  const double quota = Quota();
+  if (quota < cores) cores = static_cast<int>(std::floor(quota));
+  return std::max(1, cores);
+}
+
+ThreadTeam::ThreadTeam(int count) : count_(count), patience_(count) {
+  threads_.reserve(static_cast<size_t>(count - 1));
+  for (int i = 1; i < count; ++i) threads_.emplace_back([this, i] { Loop(i); });
+}
+
+ThreadTeam::~ThreadTeam() {
+  ending_ = true;
+  rounds_.Raise();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadTeam::Run(Work work, void* context) {
+  if (count_ == 1) return work(context, 0);
+  work_ = work;
+  context_ = context;
+  rounds_.Raise();
+  work(context, 0);
+  Barrier(0);
+}
+
+void ThreadTeam::Loop(int index) {
+  for (uint32_t round = 0;; ++round) {
+    rounds_.WaitWhile(round, kMostSpin);
+    if (ending_) return;
+    work_(context_, index);
+    Barrier(index);
+  }
+}
+
+void ThreadTeam::Barrier(int index) {
+  if (count_ == 1) return;
+  const uint32_t passed = passed_.value();
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
+    arrived_.store(0, std::memory_order_relaxed);
+    passed_.Raise();
+  } else {
+    std::chrono::nanoseconds& spin = patience_[index].spin;
+    const std::chrono::nanoseconds slept = passed_.WaitWhile(passed, spin);
+    if (slept.count() == 0) {
+      spin = std::min(kMostSpin, spin + spin / 4);
+    } else {
+      spin = slept < kShortSleep ? std::max(kLeastSpin, spin / 4) : kMostSpin;
+    }
+  }
+}
+
+}  // namespace mnemon

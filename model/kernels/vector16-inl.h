@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// Sixteen floats as one value, whatever the width of the machine's vectors, and the
+// functions of them that must give the same bits on every target. Included once per
+// target by Highway.
+#if defined(MNEMON_VECTOR16_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef MNEMON_VECTOR16_INL_H
+#undef MNEMON_VECTOR16_INL_H
+#else
+#define MNEMON_VECTOR16_INL_H
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace mnemon {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F = hn::CappedTag<float, 16>;
+using Vec = hn::Vec<F>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(F()));
+constexpr int kParts = 16 / kLanes;
+
+struct V16 {
+  Vec v[kParts];
+};
+
+HWY_INLINE V16 Zero16() {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Zero(F());
+  return out;
+}
+HWY_INLINE V16 Set16(float x) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Set(F(), x);
+  return out;
+}
+HWY_INLINE V16 Load16(const float* from) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::LoadU(F(), from + i * kLanes);
+  return out;
+}
+// The first `count` of 16; the rest is zero, and not read.
+HWY_INLINE V16 LoadSome16(const float* from, int64_t count) {
+  if (count >= 16) return Load16(from);
+  HWY_ALIGN float some[16] = {};
+  std::memcpy(some, from, static_cast<size_t>(count) * sizeof(float));
+  return Load16(some);
+}
+// Of 16 pairs of bfloat16: those in the lower halves, those in the upper halves.
+HWY_INLINE V16 LoadLowerBf16(const uint32_t* from) {
+  const hn::RebindToUnsigned<F> wide;
+  V16 out;
+  for (int i = 0; i < kParts; ++i) {
+    const auto pairs = hn::LoadU(wide, from + i * kLanes);
+    out.v[i] = hn::BitCast(F(), hn::ShiftLeft<16>(pairs));
+  }
+  return out;
+}
+HWY_INLINE V16 LoadUpperBf16(const uint32_t* from) {
+  const hn::RebindToUnsigned<F> wide;
+  const auto upper = hn::Set(wide, 0xFFFF0000u);
+  V16 out;
+  for (int i = 0; i < kParts; ++i) {
+    const auto pairs = hn::LoadU(wide, from + i * kLanes);
+    out.v[i] = hn::BitCast(F(), hn::And(pairs, upper));
+  }
+  return out;
+}
+HWY_INLINE void Store16(const V16& x, float* to) {
+  for (int i = 0; i < kParts; ++i) hn::StoreU(x.v[i], F(), to + i * kLanes);
+}
+HWY_INLINE void StoreSome16(const V16& x, float* to, int64_t count) {
+  if (count >= 16) return Store16(x, to);
+  HWY_ALIGN float all[16];
+  Store16(x, all);
+  std::memcpy(to, all, static_cast<size_t>(count) * sizeof(float));
+}
+
+HWY_INLINE V16 Add(const V16& a, const V16& b) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Add(a.v[i], b.v[i]);
+  return out;
+}
+HWY_INLINE V16 Sub(const V16& a, const V16& b) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Sub(a.v[i], b.v[i]);
+  return out;
+}
+HWY_INLINE V16 Mul(const V16& a, const V16& b) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Mul(a.v[i], b.v[i]);
+  return out;
+}
+HWY_INLINE V16 Div(const V16& a, const V16& b) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Div(a.v[i], b.v[i]);
+  return out;
+}
+HWY_INLINE V16 Max(const V16& a, const V16& b) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Max(a.v[i], b.v[i]);
+  return out;
+}
+// a b + c in one rounding.
+HWY_INLINE V16 Fma(const V16& a, const V16& b, const V16& c) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
+  return out;
+}
+// c - a b in one rounding.
+HWY_INLINE V16 Fnma(const V16& a, const V16& b, const V16& c) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::NegMulAdd(a.v[i], b.v[i], c.v[i]);
+  return out;
+}
+HWY_INLINE V16 Abs(const V16& a) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Abs(a.v[i]);
+  return out;
+}
+// Where s is negative, no; else yes.
+HWY_INLINE V16 IfNegative(const V16& s, const V16& no, const V16& yes) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) {
+    out.v[i] = hn::IfThenElse(hn::Lt(s.v[i], hn::Zero(F())), no.v[i], yes.v[i]);
+  }
+  return out;
+}
+
+// Lanes 8, 4, 2, 1 apart.
+HWY_INLINE float Sum16(const V16& x) {
+  HWY_ALIGN float lane[16];
+  Store16(x, lane);
+  for (int apart = 8; apart > 0; apart /= 2) {
+    for (int i = 0; i < apart; ++i) lane[i] += lane[i + apart];
+  }
+  return lane[0];
+}
+// Sum of a[i] b[i].
+HWY_INLINE float Dot(const float* a, const float* b, int64_t width) {
+  V16 sum = Zero16();
+  for (int64_t i = 0; i < width; i += 16) {
+    sum = Fma(LoadSome16(a + i, width - i), LoadSome16(b + i, width - i), sum);
+  }
+  return Sum16(sum);
+}
+
+HWY_INLINE float Max16(const V16& x) {
+  HWY_ALIGN float lane[16];
+  Store16(x, lane);
+  float most = lane[0];
+  for (int i = 1; i < 16; ++i) most = lane[i] > most ? lane[i] : most;
+  return most;
+}
+
+// e^x for x <= 88, zero below -87: x = n ln 2 + r, a polynomial in r (Taylor to r^7,
+// below 1 ulp for |r| <= ln 2 / 2), times 2^n.
+HWY_INLINE V16 Exp16(const V16& x) {
+  const hn::RebindToSigned<F> di;
+  V16 out;
+  for (int i = 0; i < kParts; ++i) {
+    const Vec low = hn::Set(F(), -87.0f);
+    const Vec clamped = hn::Max(x.v[i], low);
+    const Vec n = hn::Round(hn::Mul(clamped, hn::Set(F(), 1.44269504088896341f)));
+    Vec r = hn::NegMulAdd(n, hn::Set(F(), 0.693145751953125f), clamped);
+    r = hn::NegMulAdd(n, hn::Set(F(), 1.42860677e-6f), r);
+    Vec p = hn::Set(F(), 1.0f / 5040);
+    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f / 720));
+    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f / 120));
+    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f / 24));
+    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f / 6));
+    p = hn::MulAdd(p, r, hn::Set(F(), 0.5f));
+    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f));
+    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f));
+    const auto exponent =
+        hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
+    const Vec scaled = hn::Mul(p, hn::BitCast(F(), exponent));
+    out.v[i] = hn::IfThenElse(hn::Lt(x.v[i], low), hn::Zero(F()), scaled);
+  }
+  return out;
+}
+
+HWY_INLINE V16 Sigmoid16(const V16& x) {
+  const V16 e = Exp16(Sub(Zero16(), Abs(x)));  // e^-|x|
+  const V16 d = Add(Set16(1.0f), e);
+  return IfNegative(x, Div(e, d), Div(Set16(1.0f), d));
+}
+
+// x Phi(x) with the error function of Abramowitz and Stegun, 7.1.26 (error 1.5e-7).
+HWY_INLINE V16 Gelu16(const V16& x) {
+  const V16 z = Mul(Abs(x), Set16(0.70710678118654752f));
+  const V16 t = Div(Set16(1.0f), Fma(Set16(0.3275911f), z, Set16(1.0f)));
+  V16 p = Fma(Set16(1.061405429f), t, Set16(-1.453152027f));
+  p = Fma(p, t, Set16(1.421413741f));
+  p = Fma(p, t, Set16(-0.284496736f));
+  p = Fma(p, t, Set16(0.254829592f));
+  const V16 tail = Mul(Mul(p, t), Exp16(Sub(Zero16(), Mul(z, z))));  // 1 - erf z
+  const V16 half = Mul(Set16(0.5f), x);
+  return IfNegative(x, Mul(half, tail), Mul(half, Sub(Set16(2.0f), tail)));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace mnemon
+HWY_AFTER_NAMESPACE();
+
+#endif  // MNEMON_VECTOR16_INL_H

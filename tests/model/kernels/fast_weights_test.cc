@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include <array>
+
+#include "tests/model/kernels/targets.h"
+
+namespace mnemon {
+namespace {
+
+struct Options {
+  int64_t heads = 2, width = 16, nu = 1;
+  bool delta = true, normalise = false;
+};
+
+// Two sessions, whose tokens are given in pieces.
+class Sessions {
+ public:
+  static constexpr int64_t kTokens = 12;
+
+  explicit Sessions(const Options& options) : options_(options) {
+    const int64_t row = options.heads * options.width;
+    const int64_t features = 2 * options.nu * options.width;
+    query_ = Drawn(2 * kTokens * row, 1);
+    key_ = Drawn(2 * kTokens * row, 2);
+    value_ = Drawn(2 * kTokens * row, 3);
+    for (float beta : Drawn(2 * kTokens * options.heads, 4)) {
+      beta_.push_back(0.5f + beta / 2);
+    }
+    for (int s = 0; s < 2; ++s) {
+      state_[s] = Drawn(options.heads * features * options.width, 5 + s);
+      for (float z : Drawn(options.heads * features, 7 + s)) {
+        normaliser_[s].push_back(1 + std::abs(z));
+      }
+    }
+    out_.assign(2 * kTokens * row, kNotANumber);
+  }
+
+  // The next `counts[s]` tokens of each session, after those already fed.
+  void Feed(const CpuOperations& operations, std::array<int64_t, 2> counts,
+            int workers = 1) {
+    const int64_t row = options_.heads * options_.width;
+    std::vector<FastWeightRun> runs;
+    for (int s = 0; s < 2; ++s) {
+      if (counts[s] == 0) continue;
+      runs.push_back(
+          {.first = s * kTokens + fed_[s],
+           .count = counts[s],
+           .state = state_[s].data(),
+           .normaliser = options_.normalise ? normaliser_[s].data() : nullptr});
+      fed_[s] += counts[s];
+    }
+    FastWeightCall call = {.heads = options_.heads,
+                           .width = options_.width,
+                           .nu = options_.nu,
+                           .runs = static_cast<int64_t>(runs.size()),
+                           .run = runs.data(),
+                           .query = {query_.data(), row},
+                           .key = {key_.data(), row},
+                           .value = {value_.data(), row},
+                           .out = {out_.data(), row}};
+    if (options_.delta) call.beta = {beta_.data(), options_.heads};
+    std::vector<float> scratch(ScratchFloats(call));
+    for (int w = 0; w < workers; ++w) {
+      operations.fast_weights(call, {w, workers}, scratch.data());
+    }
+  }
+
+  // Outputs, then both states.
+  std::vector<float> Result() const {
+    std::vector<float> all = out_;
+    for (int s = 0; s < 2; ++s) {
+      all.insert(all.end(), state_[s].begin(), state_[s].end());
+      all.insert(all.end(), normaliser_[s].begin(), normaliser_[s].end());
+    }
+    return all;
+  }
+
+ private:
+  const Options options_;
+  std::vector<float> query_, key_, value_, beta_, out_;
+  std::array<std::vector<float>, 2> state_, normaliser_;
+  std::array<int64_t, 2> fed_ = {};
+};
+
+std::vector<Options> AllOptions() {
+  std::vector<Options> all;
+  for (const int64_t width : {1, 4, 16, 20, 32, 40, 64}) {
+    for (const int64_t nu : {1, 2, 3}) {
+      for (int bits = 0; bits < 4; ++bits) {
+        all.push_back({.heads = 1 + width % 3,
+                       .width = width,
+                       .nu = nu,
+                       .delta = (bits & 1) != 0,
+                       .normalise = (bits & 2) != 0});
+      }
+    }
+  }
+  return all;
+}
+
+using FastWeightsTest = TargetTest;
+
+TEST_P(FastWeightsTest, AgreesWithTheReference) {
+  for (const Options& options : AllOptions()) {
+    Sessions found(options), expected(options);
+    found.Feed(target(), {Sessions::kTokens, 5});
+    expected.Feed(reference(), {Sessions::kTokens, 5});
+    std::vector<float> a = found.Result(), b = expected.Result();
+    for (size_t i = 0; i < a.size(); ++i) {
+      // Tokens not fed stay as they were in both.
+      if (std::isnan(a[i]) && std::isnan(b[i])) a[i] = b[i] = 0;
+    }
+    EXPECT_LE(Difference(a, b), 1e-5)
+        << "width " << options.width << " nu " << options.nu;
+  }
+}
+
+TEST_P(FastWeightsTest, SameBitsInAnySplitAndWithAnyWorkers) {
+  for (const Options& options : AllOptions()) {
+    Sessions whole(options);
+    whole.Feed(target(), {Sessions::kTokens, Sessions::kTokens});
+    for (const int workers : {1, 2, 3, 4}) {
+      Sessions pieces(options);
+      for (int64_t t = 0; t < Sessions::kTokens; ++t) {
+        pieces.Feed(target(), {1, t == 0 ? Sessions::kTokens : 0}, workers);
+      }
+      ASSERT_EQ(pieces.Result(), whole.Result()) << "width " << options.width;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, FastWeightsTest,
+                         testing::ValuesIn(TargetsUnderTest()), TargetName);
+
+}  // namespace
+}  // namespace mnemon

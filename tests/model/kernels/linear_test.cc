@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "model/kernels/packed_weights.h"
+#include "tests/model/kernels/targets.h"
+
+namespace mnemon {
+namespace {
+
+struct Shape {
+  int64_t rows, inputs, outputs;
+};
+
+struct Options {
+  WeightFormat format = WeightFormat::kFp32;
+  Act act = Act::kNone;
+  bool norm = false, bias = false, gate = false, residual = false, pick = false;
+};
+
+// A linear call with numbers of its own.
+class Layer {
+ public:
+  Layer(const Shape& shape, const Options& options)
+      : shape_(shape), options_(options), packed_(options.format) {
+    in_ = Drawn(2 * shape.rows * shape.inputs, 1);
+    gain_ = Drawn(shape.inputs, 2);
+    shift_ = Drawn(shape.inputs, 3);
+    residual_ = Drawn(shape.rows * shape.outputs, 4);
+    weights_ = Pack(5);
+    gate_ = Pack(6);
+    for (int64_t r = 0; r < shape.rows; ++r) {
+      pick_.push_back(static_cast<int32_t>((r * 7 + 3) % (2 * shape.rows)));
+    }
+  }
+
+  // Rows first .. first+count-1 by `workers` workers, one after the other.
+  std::vector<float> Run(const CpuOperations& operations, int64_t first, int64_t count,
+                         int workers = 1) const {
+    std::vector<float> out(count * shape_.outputs, kNotANumber);
+    LinearCall call = {.rows = count, .weights = weights_, .act = options_.act};
+    call.in = {in_.data() + (options_.pick ? 0 : first * shape_.inputs), shape_.inputs};
+    if (options_.pick) call.pick = pick_.data() + first;
+    if (options_.norm) call.norm = {.gain = gain_.data(), .bias = shift_.data()};
+    if (options_.gate) call.gate = &gate_;
+    if (options_.residual) {
+      call.residual = {residual_.data() + first * shape_.outputs, shape_.outputs};
+    }
+    call.out = {out.data(), shape_.outputs};
+    std::vector<float> scratch(ScratchFloats(call));
+    for (int w = 0; w < workers; ++w) {
+      operations.linear(call, {w, workers}, scratch.data());
+    }
+    return out;
+  }
+
+ private:
+  MatrixView Pack(uint32_t seed) {
+    const std::vector<float> weights = Drawn(shape_.outputs * shape_.inputs, seed);
+    const std::vector<float> bias = Drawn(shape_.outputs, seed + 10);
+    const PlainMatrix part = {.weights = weights.data(),
+                              .bias = options_.bias ? bias.data() : nullptr,
+                              .outputs = shape_.outputs};
+    return packed_.Pack({&part, 1}, shape_.inputs);
+  }
+
+  const Shape shape_;
+  const Options options_;
+  PackedWeights packed_;
+  std::vector<float> in_, gain_, shift_, residual_;
+  MatrixView weights_, gate_;
+  std::vector<int32_t> pick_;
+};
+
+constexpr Shape kShapes[] = {{1, 1, 1},     {1, 16, 16},   {1, 33, 130}, {2, 128, 7},
+                             {3, 40, 200},  {7, 5, 48},    {13, 64, 33}, {25, 17, 96},
+                             {1, 300, 512}, {5, 1024, 40}, {70, 96, 80}, {17, 700, 16}};
+
+std::vector<Options> AllOptions() {
+  std::vector<Options> all;
+  for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+    for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
+      for (int bits = 0; bits < 32; ++bits) {
+        all.push_back({.format = format,
+                       .act = act,
+                       .norm = (bits & 1) != 0,
+                       .bias = (bits & 2) != 0,
+                       .gate = (bits & 4) != 0,
+                       .residual = (bits & 8) != 0,
+                       .pick = (bits & 16) != 0});
+      }
+    }
+  }
+  return all;
+}
+
+using LinearTest = TargetTest;
+
+TEST_P(LinearTest, AgreesWithTheReference) {
+  int i = 0;
+  for (const Options& options : AllOptions()) {
+    const Shape& shape = kShapes[i++ % std::size(kShapes)];
+    const Layer layer(shape, options);
+    EXPECT_LE(Difference(layer.Run(target(), 0, shape.rows),
+                         layer.Run(reference(), 0, shape.rows)),
+              1e-5)
+        << i;
+  }
+}
+
+TEST_P(LinearTest, ARowHasItsBitsWhateverTheRowsAndWorkers) {
+  int i = 0;
+  for (const Options& options : AllOptions()) {
+    const Shape& shape = kShapes[i++ % std::size(kShapes)];
+    const Layer layer(shape, options);
+    const std::vector<float> all = layer.Run(target(), 0, shape.rows);
+    for (const int workers : {2, 3, 4, 9}) {
+      ASSERT_EQ(layer.Run(target(), 0, shape.rows, workers), all) << i;
+    }
+    for (int64_t r = 0; r < shape.rows; ++r) {
+      const auto from = all.begin() + r * shape.outputs;
+      ASSERT_EQ(layer.Run(target(), r, 1, 2),
+                std::vector<float>(from, from + shape.outputs))
+          << i << " row " << r;
+    }
+  }
+}
+
+TEST_P(LinearTest, NoRowsNoOutput) {
+  const Layer layer({4, 16, 16}, {});
+  EXPECT_TRUE(layer.Run(target(), 0, 0).empty());
+}
+
+TEST(LinearReference, IsThePlainSum) {
+  PackedWeights packed(WeightFormat::kFp32);
+  const std::vector<float> weights = {1, 2, 3, 4, 5, 6}, bias = {10, 20};
+  const PlainMatrix part = {
+      .weights = weights.data(), .bias = bias.data(), .outputs = 2};
+  const MatrixView matrix = packed.Pack({&part, 1}, 3);
+  const std::vector<float> in = {1, -1, 2};
+  std::vector<float> out(2);
+  ReferenceOperations().linear(
+      {.rows = 1, .in = {in.data(), 3}, .weights = matrix, .out = {out.data(), 2}}, {},
+      nullptr);
+  EXPECT_EQ(out, (std::vector<float>{15, 31}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, LinearTest, testing::ValuesIn(TargetsUnderTest()),
+                         TargetName);
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "model/kernels/packed_weights.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/model/kernels/targets.h"
+
+namespace mnemon {
+namespace {
+
+float FromBf16(uint16_t value) {
+  const uint32_t bits = uint32_t{value} << 16;
+  float out;
+  std::memcpy(&out, &bits, sizeof(out));
+  return out;
+}
+
+TEST(PackedWeights, PanelsOf16OutputsBelowEachOther) {
+  constexpr int64_t kInputs = 3;
+  const std::vector<float> a = Drawn(10 * kInputs, 1), b = Drawn(10 * kInputs, 2);
+  const std::vector<float> bias = Drawn(10, 3);
+  PackedWeights packed(WeightFormat::kFp32);
+  const PlainMatrix parts[] = {
+      {.weights = a.data(), .bias = nullptr, .outputs = 10},
+      {.weights = b.data(), .bias = bias.data(), .outputs = 10}};
+  const MatrixView view = packed.Pack(parts, kInputs);
+  EXPECT_EQ(view.outputs, 20);
+  EXPECT_EQ(view.inputs, kInputs);
+  const auto* panels = static_cast<const float*>(view.panels);
+  for (int64_t n = 0; n < 32; ++n) {
+    for (int64_t k = 0; k < kInputs; ++k) {
+      float expected = 0;
+      if (n < 10) expected = a[n * kInputs + k];
+      if (n >= 10 && n < 20) expected = b[(n - 10) * kInputs + k];
+      EXPECT_EQ(panels[(n / 16 * kInputs + k) * 16 + n % 16], expected);
+    }
+    EXPECT_EQ(view.bias[n], n >= 10 && n < 20 ? bias[n - 10] : 0.0f);
+  }
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(panels) % 64, 0u);
+  EXPECT_GE(packed.bytes(), 2 * 16 * kInputs * 4);
+}
+
+TEST(PackedWeights, NoBiasWhereNoPartHasOne) {
+  const float weight = 2;
+  PackedWeights packed(WeightFormat::kBf16);
+  const PlainMatrix part = {.weights = &weight, .bias = nullptr, .outputs = 1};
+  const MatrixView view = packed.Pack({&part, 1}, 1);
+  EXPECT_EQ(view.bias, nullptr);
+  EXPECT_EQ(FromBf16(static_cast<const uint32_t*>(view.panels)[0] & 0xFFFF), 2.0f);
+}
+
+TEST(ToBf16, IsTheNearestTiesToEven) {
+  for (const float value : Drawn(10000, 1, 100.0f)) {
+    const float found = FromBf16(ToBf16(value));
+    const float below = FromBf16(static_cast<uint16_t>(ToBf16(value) - 1));
+    const float above = FromBf16(static_cast<uint16_t>(ToBf16(value) + 1));
+    EXPECT_LE(std::abs(found - value), std::abs(below - value));
+    EXPECT_LE(std::abs(found - value), std::abs(above - value));
+  }
+  EXPECT_EQ(ToBf16(1.0f), 0x3F80);
+  EXPECT_EQ(ToBf16(1.0f + 1.0f / 256), 0x3F80);  // between 3F80 and 3F81
+  EXPECT_EQ(ToBf16(1.0f + 3.0f / 256), 0x3F82);  // between 3F81 and 3F82
+  EXPECT_EQ(ToBf16(-0.0f), 0x8000);
+  EXPECT_EQ(ToBf16(HUGE_VALF), 0x7F80);
+  EXPECT_TRUE(std::isnan(FromBf16(ToBf16(kNotANumber))));
+}
+
+TEST(PackedWeights, KeepsWhatItIsGiven) {
+  PackedWeights packed(WeightFormat::kFp32);
+  const std::vector<float> values = Drawn(100, 1);
+  const float* kept = packed.Keep(values);
+  float* zeros = packed.Make(7, /*margin=*/16);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(kept[i], values[i]);
+  for (int i = -16; i < 7 + 16; ++i) EXPECT_EQ(zeros[i], 0.0f);
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// The bits of every operation, hashed. When this fails because the arithmetic was meant
+// to change, raise kKernelRevision and write the new hash beside it: states that older
+// builds stored are then rebuilt instead of continued with other bits.
+#include <cstring>
+
+#include "model/kernels/packed_weights.h"
+#include "tests/model/kernels/targets.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int kHashedRevision = 1;
+constexpr uint64_t kHash = 10315903408996280896ull;
+
+class Hash {
+ public:
+  void Add(const std::vector<float>& floats) {
+    for (const float f : floats) {
+      uint32_t bits;
+      std::memcpy(&bits, &f, sizeof(bits));
+      for (int i = 0; i < 4; ++i) {
+        value_ = (value_ ^ (bits >> (8 * i) & 0xFF)) * 1099511628211ull;  // FNV-1a
+      }
+    }
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 14695981039346656037ull;
+};
+
+void HashLinear(const CpuOperations& operations, WeightFormat format, Hash& hash) {
+  constexpr int64_t kRows = 3, kInputs = 70, kOutputs = 50;
+  const std::vector<float> in = Drawn(kRows * kInputs, 1), gain = Drawn(kInputs, 2);
+  const std::vector<float> weights = Drawn(kOutputs * kInputs, 3);
+  const std::vector<float> bias = Drawn(kOutputs, 4);
+  PackedWeights packed(format);
+  const PlainMatrix part = {
+      .weights = weights.data(), .bias = bias.data(), .outputs = kOutputs};
+  const MatrixView matrix = packed.Pack({&part, 1}, kInputs);
+  for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
+    std::vector<float> out(kRows * kOutputs);
+    const LinearCall call = {.rows = kRows,
+                             .in = {in.data(), kInputs},
+                             .norm = {.gain = gain.data(), .bias = gain.data()},
+                             .weights = matrix,
+                             .act = act,
+                             .gate = act == Act::kGelu ? &matrix : nullptr,
+                             .out = {out.data(), kOutputs}};
+    std::vector<float> scratch(ScratchFloats(call));
+    operations.linear(call, {}, scratch.data());
+    hash.Add(out);
+  }
+}
+
+void HashAttend(const CpuOperations& operations, Hash& hash) {
+  constexpr int64_t kHeads = 2, kWidth = 20, kRow = kHeads * kWidth, kBlocks = 40;
+  constexpr int64_t kPositions = kBlocks * kBlockPositions;
+  constexpr int64_t kBlockFloats = (2 * kRow + kHeads) * kBlockPositions;
+  std::vector<float> blocks = Drawn(kBlocks * kBlockFloats, 1);
+  std::vector<const float*> pointers;
+  std::vector<Place> places;
+  for (int64_t b = 0; b < kBlocks; ++b) {
+    pointers.push_back(blocks.data() + b * kBlockFloats);
+    places.push_back({blocks.data() + b * kBlockFloats, b % kBlockPositions});
+  }
+  const std::vector<float> rows = Drawn(kBlocks * kRow, 2);
+  operations.append({.rows = kBlocks,
+                     .heads = kHeads,
+                     .width = kWidth,
+                     .places = places.data(),
+                     .key = {rows.data(), kRow},
+                     .value = {rows.data(), kRow},
+                     .key_offset = 0,
+                     .value_offset = kRow * kBlockPositions,
+                     .fold_offset = 2 * kRow * kBlockPositions,
+                     .query_bias = rows.data()},
+                    {});
+  hash.Add(blocks);
+  const std::vector<float> tables = Drawn(kRow * kPositions + 32, 3);
+  const std::vector<float> slopes = {0.5f, 0.01f};
+  const Sight sight = {.blocks = pointers.data(),
+                       .first = 5,
+                       .last = kPositions - 3,
+                       .query = kPositions - 3};
+  std::vector<float> out(kRow);
+  for (const bool relative : {false, true}) {
+    operations.attend({.rows = 1,
+                       .heads = kHeads,
+                       .width = kWidth,
+                       .scale = 0.3f,
+                       .query = {rows.data(), kRow},
+                       .out = {out.data(), kRow},
+                       .sights = &sight,
+                       .key_offset = 0,
+                       .value_offset = kRow * kBlockPositions,
+                       .fold_offset = relative ? 2 * kRow * kBlockPositions : -1,
+                       .relative_key = relative ? tables.data() + 16 : nullptr,
+                       .relative_bias = relative ? tables.data() + 16 : nullptr,
+                       .table_rows = kPositions,
+                       .zero_row = kPositions - 1,
+                       .slopes = relative ? nullptr : slopes.data()},
+                      {});
+    hash.Add(out);
+  }
+}
+
+void HashFastWeights(const CpuOperations& operations, Hash& hash) {
+  constexpr int64_t kHeads = 2, kWidth = 20, kNu = 2, kRow = kHeads * kWidth;
+  constexpr int64_t kFeatures = 2 * kNu * kWidth;
+  const std::vector<float> rows = Drawn(5 * kRow, 1);
+  std::vector<float> state = Drawn(kHeads * kFeatures * kWidth, 2);
+  std::vector<float> normaliser(kHeads * kFeatures, 1.0f), out(5 * kRow);
+  const FastWeightRun run = {
+      .count = 5, .state = state.data(), .normaliser = normaliser.data()};
+  FastWeightCall call = {.heads = kHeads,
+                         .width = kWidth,
+                         .nu = kNu,
+                         .runs = 1,
+                         .run = &run,
+                         .query = {rows.data(), kRow},
+                         .key = {rows.data(), kRow},
+                         .value = {rows.data(), kRow},
+                         .out = {out.data(), kRow}};
+  std::vector<float> scratch(ScratchFloats(call));
+  for (const bool delta : {false, true}) {
+    if (delta) call.beta = {rows.data(), kRow};
+    operations.fast_weights(call, {}, scratch.data());
+    hash.Add(out);
+    hash.Add(state);
+    hash.Add(normaliser);
+  }
+}
+
+void HashRows(const CpuOperations& operations, Hash& hash) {
+  constexpr int64_t kWidth = 20;
+  const std::vector<float> rows = Drawn(6 * kWidth, 1);
+  const int32_t id = 2;
+  const float* position = rows.data();
+  std::vector<float> out(kWidth);
+  operations.embed({.rows = 1,
+                    .width = kWidth,
+                    .table = rows.data(),
+                    .scale = 1.3f,
+                    .ids = &id,
+                    .positions = &position,
+                    .out = {out.data(), kWidth}},
+                   {});
+  hash.Add(out);
+  operations.mix({.rows = 1,
+                  .width = kWidth,
+                  .layers = 6,
+                  .weights = rows.data(),
+                  .in = {rows.data(), kWidth},
+                  .layer_stride = kWidth,
+                  .out = {out.data(), kWidth}},
+                 {});
+  hash.Add(out);
+}
+
+TEST(KernelRevision, BitsAreThoseOfTheRevision) {
+  int checked = 0;
+  for (const std::string& target : CpuTargets()) {
+    // Those whose vectors have a fused multiply-add round alike, whatever their width.
+    if (target != "avx2" && target != "avx512") continue;
+    const CpuOperations& operations = **FindCpuOperations(target);
+    Hash hash;
+    HashRows(operations, hash);
+    HashLinear(operations, WeightFormat::kFp32, hash);
+    HashLinear(operations, WeightFormat::kBf16, hash);
+    HashAttend(operations, hash);
+    HashFastWeights(operations, hash);
+    EXPECT_EQ(hash.value(), kHash) << target;
+    ++checked;
+  }
+  EXPECT_EQ(kHashedRevision, kKernelRevision);
+  if (checked == 0) GTEST_SKIP() << "this machine has neither AVX2 nor AVX-512";
+}
+
+}  // namespace
+}  // namespace mnemon

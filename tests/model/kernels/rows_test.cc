@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// Embedding, appending to blocks, and mixing.
+#include "tests/model/kernels/targets.h"
+
+namespace mnemon {
+namespace {
+
+using RowsTest = TargetTest;
+
+TEST_P(RowsTest, Embed) {
+  for (const int64_t width : {1, 16, 20, 128}) {
+    const std::vector<float> table = Drawn(5 * width, 1),
+                             positions = Drawn(3 * width, 2);
+    const std::vector<int32_t> ids = {4, 0, 4};
+    const std::vector<const float*> starts = {&positions[0], &positions[width],
+                                              &positions[2 * width]};
+    for (const bool positioned : {false, true}) {
+      const auto run = [&](const CpuOperations& operations, int workers) {
+        std::vector<float> out(3 * width, kNotANumber);
+        for (int w = 0; w < workers; ++w) {
+          operations.embed({.rows = 3,
+                            .width = width,
+                            .table = table.data(),
+                            .scale = 1.7f,
+                            .ids = ids.data(),
+                            .positions = positioned ? starts.data() : nullptr,
+                            .out = {out.data(), width}},
+                           {w, workers});
+        }
+        return out;
+      };
+      const std::vector<float> found = run(target(), 1);
+      EXPECT_EQ(found, run(target(), 2));
+      EXPECT_EQ(found, run(reference(), 1));
+      const float first = 1.7f * table[4 * width];
+      EXPECT_FLOAT_EQ(found[0], positioned ? first + positions[0] : first);
+    }
+  }
+}
+
+TEST_P(RowsTest, AppendTouchesOnlyItsPlaces) {
+  constexpr int64_t kHeads = 3;
+  for (const int64_t width : {1, 16, 20}) {
+    const int64_t row = kHeads * width, value_offset = row * kBlockPositions;
+    const int64_t fold_offset = 2 * value_offset;
+    const std::vector<float> key = Drawn(2 * row, 1), value = Drawn(2 * row, 2);
+    const std::vector<float> bias = Drawn(row, 3);
+    const std::vector<float> before = Drawn(fold_offset + kHeads * kBlockPositions, 4);
+    const auto run = [&](const CpuOperations& operations, int workers) {
+      std::vector<float> block = before;
+      const Place places[] = {{block.data(), 3}, {block.data(), 15}};
+      for (int w = 0; w < workers; ++w) {
+        operations.append({.rows = 2,
+                           .heads = kHeads,
+                           .width = width,
+                           .places = places,
+                           .key = {key.data(), row},
+                           .value = {value.data(), row},
+                           .key_offset = 0,
+                           .value_offset = value_offset,
+                           .fold_offset = fold_offset,
+                           .query_bias = bias.data()},
+                          {w, workers});
+      }
+      return block;
+    };
+    const std::vector<float> found = run(target(), 1);
+    EXPECT_EQ(found, run(target(), 4));
+    EXPECT_LE(Difference(found, run(reference(), 1)), 1e-6);
+    EXPECT_EQ(found[3], key[0]);
+    EXPECT_EQ(found[value_offset + 15 * width], value[row]);
+    EXPECT_EQ(found[value_offset + (16 + 15) * width], value[row + width]);
+    int64_t changed = 0;
+    for (size_t i = 0; i < found.size(); ++i) changed += found[i] != before[i] ? 1 : 0;
+    EXPECT_EQ(changed, 2 * (2 * row + kHeads));
+  }
+}
+
+TEST_P(RowsTest, Mix) {
+  constexpr int64_t kLayers = 4;
+  for (const int64_t width : {1, 16, 20, 128}) {
+    const std::vector<float> in = Drawn(kLayers * 2 * width, 1);
+    const std::vector<float> weights = {0.1f, 0.2f, 0.3f, 0.4f};
+    const std::vector<int32_t> to = {2, 0};
+    const auto run = [&](const CpuOperations& operations, int workers) {
+      std::vector<float> out(3 * width, -1.0f);
+      for (int w = 0; w < workers; ++w) {
+        operations.mix({.rows = 2,
+                        .width = width,
+                        .layers = kLayers,
+                        .weights = weights.data(),
+                        .in = {in.data(), width},
+                        .layer_stride = 2 * width,
+                        .to = to.data(),
+                        .out = {out.data(), width}},
+                       {w, workers});
+      }
+      return out;
+    };
+    const std::vector<float> found = run(target(), 1);
+    EXPECT_EQ(found, run(target(), 3));
+    EXPECT_LE(Difference(found, run(reference(), 1)), 1e-6);
+    EXPECT_EQ(found[width], -1.0f);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, RowsTest, testing::ValuesIn(TargetsUnderTest()),
+                         TargetName);
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// What the tests of the kernels have in common: every target of this machine, drawn
+// numbers, and calls split over workers.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/kernels/cpu_operations.h"
+
+namespace mnemon {
+
+inline std::vector<float> Drawn(int64_t count, uint32_t seed, float size = 1.0f) {
+  std::minstd_rand random(seed * 2654435761u + 1);
+  std::uniform_real_distribution<float> value(-size, size);
+  std::vector<float> floats(static_cast<size_t>(count));
+  for (float& f : floats) f = value(random);
+  return floats;
+}
+
+inline constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
+
+// max |a - b| / (1 + max |b|); infinite where one is not a number.
+inline float Difference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  float most = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float away = std::abs(a[i] - b[i]);
+    most = std::max(most, std::isnan(away) ? HUGE_VALF : away);
+    size = std::max(size, std::abs(b[i]));
+  }
+  return most / (1 + size);
+}
+
+class TargetTest : public testing::TestWithParam<std::string> {
+ protected:
+  const CpuOperations& target() const { return *FindCpuOperations(GetParam()).value(); }
+  const CpuOperations& reference() const { return ReferenceOperations(); }
+};
+
+// All but the reference itself.
+inline std::vector<std::string> TargetsUnderTest() {
+  std::vector<std::string> targets = CpuTargets();
+  targets.pop_back();
+  return targets;
+}
+
+inline std::string TargetName(const testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "model/kernels/thread_team.h"
+
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "model/kernels/cpu_kernels.h"
+
+namespace mnemon {
+namespace {
+
+class ThreadTeamTest : public testing::TestWithParam<int> {};
+
+TEST_P(ThreadTeamTest, EveryThreadDoesItsPartOfEveryRound) {
+  ThreadTeam team(GetParam());
+  struct Context {
+    std::array<int, 8> calls = {};
+  } context;
+  for (int round = 1; round <= 1000; ++round) {
+    team.Run([](void* c, int index) { ++static_cast<Context*>(c)->calls[index]; },
+             &context);
+    // Run returns when all have.
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_EQ(context.calls[i], i < team.count() ? round : 0);
+    }
+  }
+}
+
+TEST_P(ThreadTeamTest, NobodyPassesABarrierBeforeAllHaveCome) {
+  ThreadTeam team(GetParam());
+  struct Context {
+    ThreadTeam* team;
+    std::array<int, 8> at = {};
+    std::array<bool, 8> fault = {};
+  } context{&team};
+  team.Run(
+      [](void* given, int index) {
+        auto& c = *static_cast<Context*>(given);
+        for (int round = 1; round <= 1000; ++round) {
+          c.at[index] = round;
+          c.team->Barrier(index);
+          for (int i = 0; i < c.team->count(); ++i) {
+            if (c.at[i] != round) c.fault[index] = true;
+          }
+          c.team->Barrier(index);
+        }
+      },
+      &context);
+  EXPECT_EQ(context.fault, (std::array<bool, 8>{}));
+}
+
+TEST_P(ThreadTeamTest, WakesFromSleep) {
+  ThreadTeam team(GetParam());
+  std::atomic<int> calls = 0;
+  for (int round = 1; round <= 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // beyond the spin
+    team.Run([](void* c, int) { ++*static_cast<std::atomic<int>*>(c); }, &calls);
+    EXPECT_EQ(calls, round * team.count());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Counts, ThreadTeamTest, testing::Values(1, 2, 3, 4, 8));
+
+TEST(UsableCores, IsWithinTheMachine) {
+  EXPECT_GE(UsableCores(), 1);
+  EXPECT_LE(UsableCores(), static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+TEST(UsableCores, FollowsTheAffinityMask) {
+  int cores = 0;
+  std::thread([&] {
+    cpu_set_t old, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(old), &old), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &old)) {
+        CPU_SET(i, &one);
+        break;
+      }
+    }
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    cores = UsableCores();
+  }).join();
+  EXPECT_EQ(cores, 1);
+}
+
+TEST(CpuTargets, TheBestFirstTheReferenceLast) {
+  const std::vector<std::string> targets = CpuTargets();
+  ASSERT_GE(targets.size(), 2u);
+  EXPECT_EQ(targets.back(), "reference");
+  EXPECT_EQ(FindCpuOperations("").value(), FindCpuOperations(targets[0]).value());
+  const auto unknown = FindCpuOperations("abacus");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(unknown.status().message().find(targets[0]), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mnemon
