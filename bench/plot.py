@@ -33,7 +33,7 @@ def draw(curves, x_text, y_text, log_y, label):
     """`curves`: (name, points (x, y)); `label`: a y as text."""
     scale = math.log10 if log_y else float
     ys = [y for _, points in curves for _, y in points]
-    ticks = one_two_five(min(ys) / 2, max(ys) * 2) if log_y else fifths(min(ys), max(ys))
+    ticks = one_two_five(min(ys) / 2.5, max(ys) * 2.5) if log_y else fifths(min(ys), max(ys))
     low, high = scale(ticks[0]), scale(ticks[-1])
     xs = [x for _, points in curves for x, _ in points]
     first, last = math.log10(min(xs)), math.log10(max(xs))

@@ -175,15 +175,24 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count) {
                max_blocks_ - blocks_used_, " of ", max_blocks_, " are free"),
         {.reason = "NO_FREE_BLOCKS", .retry_after = std::chrono::milliseconds(1000)});
   }
-  for (int64_t i = 0; i < count; ++i) {
-    if (free_blocks_.empty()) {
-      slot.blocks.push_back(MakeFloats(block_floats_));
-    } else {
-      slot.blocks.push_back(std::move(free_blocks_.back()));
-      free_blocks_.pop_back();
+  const size_t before = slot.blocks.size();
+  try {
+    slot.blocks.reserve(before + static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      if (free_blocks_.empty()) {
+        slot.blocks.push_back(MakeFloats(block_floats_));
+      } else {
+        slot.blocks.push_back(std::move(free_blocks_.back()));
+        free_blocks_.pop_back();
+      }
     }
-    ++blocks_used_;
+  } catch (const std::bad_alloc&) {
+    slot.blocks.resize(before);
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "not enough memory for the state of a session",
+                     {.reason = "OUT_OF_MEMORY"});
   }
+  blocks_used_ += count;
   return absl::OkStatus();
 }
 

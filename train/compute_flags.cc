@@ -2,6 +2,7 @@
 #include "train/compute_flags.h"
 
 #include <new>
+#include <system_error>
 
 #include <c10/util/Exception.h>
 
@@ -33,16 +34,20 @@ absl::Status RunComputing(const ComputeFlags& flags,
   InitTensorRuntime(threads);
   const absl::StatusOr<at::Device> device = FindDevice(flags.device);
   if (!device.ok()) return UsageError(std::string(device.status().message()));
-  ThreadTeam team(threads);
-  const absl::StatusOr<DecoderOptions> decoder = ToDecoderOptions(flags.decoder, team);
-  if (!decoder.ok()) return UsageError(std::string(decoder.status().message()));
   try {
+    ThreadTeam team(threads);
+    const absl::StatusOr<DecoderOptions> decoder =
+        ToDecoderOptions(flags.decoder, team);
+    if (!decoder.ok()) return UsageError(std::string(decoder.status().message()));
     return body({.device = *device, .decoder = *decoder});
   } catch (const c10::Error& error) {
     return absl::InternalError(
         StrCat("libtorch: ", std::string(error.what_without_backtrace())));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("not enough memory");
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        StrCat("--threads ", threads, ": ", std::string(error.what())));
   }
 }
 

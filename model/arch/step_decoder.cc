@@ -45,15 +45,10 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
     status = arena.Reserve(segment.slot, static_cast<int64_t>(segment.tokens.size()));
     if (!status.ok()) break;
   }
-  // Memory can run out only before a pass has begun; segments fed by then stay fed in
-  // part only if they did not all fit one pass, so room for the largest comes first.
+  // Memory can run out only before the first pass has begun: room comes first.
   if (status.ok()) {
     try {
-      int64_t most = 0;
-      for (const Segment& segment : segments) {
-        most += static_cast<int64_t>(segment.tokens.size());
-      }
-      MakeRoom(std::min(most, kRowsAtOnce + kMaxChunk));
+      MakeRoomFor(segments, arena);
     } catch (const std::bad_alloc&) {
       status = OutOfMemory();
     }
@@ -75,6 +70,25 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
     arena.Advance(segment.slot, static_cast<int64_t>(segment.tokens.size()));
   }
   return absl::OkStatus();
+}
+
+void StepDecoder::MakeRoomFor(std::span<const Segment> segments,
+                              const StateArena& arena) {
+  int64_t rows = 0, blocks = 0;
+  for (const Segment& segment : segments) {
+    const auto count = static_cast<int64_t>(segment.tokens.size());
+    rows += count;
+    blocks += (segment.position + count) / kBlockPositions + 1 -
+              arena.first_held(segment.slot) / kBlockPositions;
+  }
+  rows = std::min(rows, kRowsAtOnce + kMaxChunk);
+  batch_.runs.reserve(std::min<size_t>(segments.size(), kRowsAtOnce));
+  batch_.ids.reserve(rows);
+  batch_.positions.reserve(rows);
+  batch_.places.reserve(rows);
+  batch_.wanted.reserve(rows);
+  if (spec_.growing()) batch_.blocks.reserve(blocks);
+  MakeRoom(rows);
 }
 
 void StepDecoder::Feed(std::span<const Segment> segments, StateArena& arena,

@@ -40,8 +40,8 @@ struct StepBatch {
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
 };
 
-// Rows of at most this many tokens go through the layers at once, unless one segment
-// alone has more.
+// A pass through the layers takes no further segment once it has this many rows: it has
+// fewer than kRowsAtOnce + kMaxChunk.
 inline constexpr int64_t kRowsAtOnce = 256;
 
 class StepDecoder : public Decoder {
@@ -76,6 +76,7 @@ class StepDecoder : public Decoder {
   CpuKernels& kernels() { return kernels_; }
 
  private:
+  void MakeRoomFor(std::span<const Segment> segments, const StateArena& arena);
   void Feed(std::span<const Segment> segments, StateArena& arena, float*& logits);
 
   const ModelConfig config_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/check.h"
 #include "model/arch/relative_table.h"
 #include "model/arch/step_weights.h"
 #include "model/layers/alibi.h"
@@ -89,12 +90,13 @@ class WindowDecoder final : public StepDecoder {
     for (const StepBatch::Run& run : batch.runs) {
       for (int64_t i = 0; i < run.count; ++i) {
         const int64_t position = run.position + i;
-        sights_[run.first + i] = {
-            .blocks = batch.blocks.data() + run.block,
-            .base = run.base,
-            .first = std::max<int64_t>(0, position - shape_.reach),
-            .last = position,
-            .query = position};
+        const int64_t first = std::max<int64_t>(0, position - shape_.reach);
+        MNEMON_CHECK(first / kBlockPositions >= run.base);  // never beyond the floor
+        sights_[run.first + i] = {.blocks = batch.blocks.data() + run.block,
+                                  .base = run.base,
+                                  .first = first,
+                                  .last = position,
+                                  .query = position};
       }
     }
     PreparePositions(batch);

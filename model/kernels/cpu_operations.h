@@ -43,7 +43,7 @@ inline int64_t ScratchFloats(const LinearCall& call) {
 }
 int64_t ScratchFloats(const FastWeightCall& call);
 
-// Plain loops, in the order of rounding that kernels.h promises: the tests' truth.
+// Plain loops over the equations of kernels.h: what the others are held against.
 const CpuOperations& ReferenceOperations();
 
 // Of this build that this machine can run, the best first; "reference" is the last.

@@ -6,7 +6,7 @@
 // Determinism: each number of a row is the same sequence of roundings whatever the
 // other rows, the number of rows, the worker that computes it and the number of
 // workers. Sums over k or over positions run in a fixed order:
-//   matrix        k = 0 .. K-1, one accumulator per output, fused multiply-add
+//   matrix        k = 0 .. K-1, one accumulator per output, multiply-add
 //   norm, sums    16 interleaved partial sums, then a tree (8, 4, 2, 1)
 //   attention     blocks of 16 positions counted from the session's position 0; groups
 //                 of kGroupBlocks blocks, each with its own maximum
@@ -144,7 +144,7 @@ struct AppendCall {
   int64_t heads = 0;
   int64_t width = 0;
   const Place* places = nullptr;
-  ConstRows key{nullptr, 0};    // [rows, H K]; null data: only f, from the stored key
+  ConstRows key{nullptr, 0};    // [rows, H K]
   ConstRows value{nullptr, 0};  // [rows, H K]
   int64_t key_offset = 0;
   int64_t value_offset = 0;
@@ -163,7 +163,7 @@ struct FastWeightRun {
 // Tokens of fast weights, per run and head in order, write before read:
 //   W += beta (v - W phi(k)) phi(k)^T   or   W += v phi(k)^T
 //   out = W phi(q)   [/ (z.phi(q) + 1e-6), z += phi(k)]
-// phi is DPFP of order nu. The state is read once and written once per token.
+// phi is DPFP of order nu. The state comes from memory and goes back once per token.
 struct FastWeightCall {
   int64_t heads = 0;
   int64_t width = 0;  // K

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One loop per sum, in the order that kernels.h gives; nothing is vectorised by hand.
+// The equations as they are written, nothing vectorised by hand; the order of sums is
+// that of kernels.h for matrices and norms only.
 #include <algorithm>
 #include <array>
 #include <cmath>

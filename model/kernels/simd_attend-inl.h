@@ -90,35 +90,39 @@ class Attention {
 
   // Fills scores_ and returns their maximum. What is not seen scores -infinity.
   float Scores() {
+    return call_.relative_key == nullptr ? ScoreAll<false>() : ScoreAll<true>();
+  }
+  template <bool kRelative>
+  float ScoreAll() {
     V16 most = Set16(-HUGE_VALF);
     int64_t block = first_block_;
-    for (; block + 3 <= last_block_; block += 4) ScoreBlocks<4>(block, most);
-    for (; block <= last_block_; ++block) ScoreBlocks<1>(block, most);
+    for (; block + 3 <= last_block_; block += 4) ScoreBlocks<4, kRelative>(block, most);
+    for (; block <= last_block_; ++block) ScoreBlocks<1, kRelative>(block, most);
     return Max16(most);
   }
 
-  template <int kBlocks>
+  template <int kBlocks, bool kRelative>
   HWY_INLINE void ScoreBlocks(int64_t block, V16& most) {
+    const int64_t values = call_.value_offset - call_.key_offset;  // from the keys
     const float* key[kBlocks];
-    const float* value[kBlocks];
-    const float* table[kBlocks];
     V16 score[kBlocks];
-    const bool relative = call_.relative_key != nullptr;
     for (int b = 0; b < kBlocks; ++b) {
       key[b] = Block(block + b) + call_.key_offset + at_ * kBlockPositions;
-      value[b] = Values(block + b);
-      table[b] = relative
-                     ? call_.relative_key + at_ * call_.table_rows + TableRow(block + b)
-                     : nullptr;
       score[b] = Zero16();
     }
+    const float* table =
+        kRelative ? call_.relative_key + at_ * call_.table_rows + TableRow(block)
+                  : nullptr;
     for (int64_t i = 0; i < call_.width; ++i) {
       const V16 q = Set16(query_[i]);
       for (int b = 0; b < kBlocks; ++b) {
-        V16 k = Load16(key[b] + i * kBlockPositions);
-        if (relative) k = Add(k, Load16(table[b] + i * call_.table_rows));
+        const float* column = key[b] + i * kBlockPositions;
+        V16 k = Load16(column);
+        if constexpr (kRelative) {
+          k = Add(k, Load16(table + i * call_.table_rows + b * kBlockPositions));
+        }
         score[b] = Fma(q, k, score[b]);
-        hwy::Prefetch(value[b] + i * kBlockPositions);
+        hwy::Prefetch(column + values);
       }
     }
     for (int b = 0; b < kBlocks; ++b) {
@@ -178,46 +182,68 @@ class Attention {
     return total;
   }
 
-  // Adds the values of the group to 16 or 32 outputs from `i` on: even and odd
-  // positions apart.
+  // Sums over even and over odd positions, of 16 kWide numbers each.
   template <int kWide>
-  HWY_INLINE void AddValues(int64_t i) {
-    const int64_t stride = call_.width;
+  struct Sums {
+    V16 of[2][kWide];
+  };
+
+  // Adds weight[j] times row j of 16 rows, and asks for as many numbers from `next` on.
+  // A function of its own: there the sums stay in registers.
+  template <int kWide>
+  static HWY_NOINLINE void AddWholeBlock(const float* weight, const float* value,
+                                         int64_t stride, const float* next,
+                                         Sums<kWide>& sums) {
+    V16 even[kWide], odd[kWide];
+    for (int w = 0; w < kWide; ++w) even[w] = sums.of[0][w];
+    for (int w = 0; w < kWide; ++w) odd[w] = sums.of[1][w];
+    for (int j = 0; j < kBlockPositions; j += 2) {
+      const V16 p = Set16(weight[j]), q = Set16(weight[j + 1]);
+      for (int w = 0; w < kWide; ++w) {
+        even[w] = Fma(p, Load16(value + 16 * w), even[w]);
+        odd[w] = Fma(q, Load16(value + stride + 16 * w), odd[w]);
+        hwy::Prefetch(next + 16 * w);
+        hwy::Prefetch(next + 16 * (kWide + w));
+      }
+      value += 2 * stride;
+      next += 2 * 16 * kWide;
+    }
+    for (int w = 0; w < kWide; ++w) sums.of[0][w] = even[w];
+    for (int w = 0; w < kWide; ++w) sums.of[1][w] = odd[w];
+  }
+
+  // Adds the values of the group to 16 or 32 outputs from `i` on.
+  template <int kWide>
+  void AddValues(int64_t i) {
     const int64_t left = call_.width - i;
-    V16 sum[2][kWide];
+    Sums<kWide> sums;
     for (int w = 0; w < kWide; ++w) {
-      sum[0][w] = LoadSome16(out_ + i + 16 * w, left - 16 * w);
-      sum[1][w] = Zero16();
+      sums.of[0][w] = LoadSome16(out_ + i + 16 * w, left - 16 * w);
+      sums.of[1][w] = Zero16();
     }
     for (int64_t block = first_block_; block <= last_block_; ++block) {
       const float* value = Values(block) + i;
-      const float* next = NextKeys(block) + i * kBlockPositions;
       const float* weight = ScoresOf(block);
       const int64_t begin = block * kBlockPositions;
       // Only what is seen: the other places of a block may hold anything.
       const int64_t from = std::max<int64_t>(0, sight_.first - begin);
       const int64_t to = std::min<int64_t>(kBlockPositions, sight_.last - begin + 1);
       if (left >= 16 * kWide && from == 0 && to == kBlockPositions) {
-        for (int j = 0; j < kBlockPositions; ++j) {
-          const V16 p = Set16(weight[j]);
-          for (int w = 0; w < kWide; ++w) {
-            sum[j % 2][w] = Fma(p, Load16(value + j * stride + 16 * w), sum[j % 2][w]);
-            hwy::Prefetch(next + (j * kWide + w) * kBlockPositions);
-          }
-        }
-      } else {
-        for (int64_t j = from; j < to; ++j) {
-          const V16 p = Set16(weight[j]);
-          for (int w = 0; w < kWide; ++w) {
-            sum[j % 2][w] =
-                Fma(p, LoadSome16(value + j * stride + 16 * w, left - 16 * w),
-                    sum[j % 2][w]);
-          }
+        AddWholeBlock<kWide>(weight, value, call_.width,
+                             NextKeys(block) + i * kBlockPositions, sums);
+        continue;
+      }
+      for (int64_t j = from; j < to; ++j) {
+        const V16 p = Set16(weight[j]);
+        for (int w = 0; w < kWide; ++w) {
+          V16& sum = sums.of[j % 2][w];
+          sum =
+              Fma(p, LoadSome16(value + j * call_.width + 16 * w, left - 16 * w), sum);
         }
       }
     }
     for (int w = 0; w < kWide; ++w) {
-      StoreSome16(Add(sum[0][w], sum[1][w]), out_ + i + 16 * w, left - 16 * w);
+      StoreSome16(Add(sums.of[0][w], sums.of[1][w]), out_ + i + 16 * w, left - 16 * w);
     }
   }
 

@@ -60,7 +60,7 @@ struct Ending {
         case Act::kNone:
           break;
         case Act::kRelu:
-          sum = Max(sum, Zero16());
+          sum = IfNegative(sum, Zero16(), sum);  // NaN stays NaN
           break;
         case Act::kGelu:
           sum = Gelu16(sum);

@@ -82,10 +82,17 @@ int UsableCores() {
 
 ThreadTeam::ThreadTeam(int count) : count_(count), patience_(count) {
   threads_.reserve(static_cast<size_t>(count - 1));
-  for (int i = 1; i < count; ++i) threads_.emplace_back([this, i] { Loop(i); });
+  try {
+    for (int i = 1; i < count; ++i) threads_.emplace_back([this, i] { Loop(i); });
+  } catch (...) {
+    End();
+    throw;
+  }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { End(); }
+
+void ThreadTeam::End() {
   ending_ = true;
   rounds_.Raise();
   for (std::thread& thread : threads_) thread.join();

@@ -23,7 +23,8 @@ int UsableCores();
 class ThreadTeam {
  public:
   // `count` >= 1. Makes count - 1 threads, which take over the floating-point mode of
-  // the maker; they end with the team.
+  // the maker; they end with the team. Throws std::system_error when the system gives
+  // no more threads.
   explicit ThreadTeam(int count);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -68,6 +69,7 @@ class ThreadTeam {
   };
 
   void Loop(int index);
+  void End();
 
   const int count_;
   Work work_ = nullptr;  // with context_, written before rounds_ is raised

@@ -105,13 +105,13 @@ HWY_INLINE V16 Max(const V16& a, const V16& b) {
   for (int i = 0; i < kParts; ++i) out.v[i] = hn::Max(a.v[i], b.v[i]);
   return out;
 }
-// a b + c in one rounding.
+// a b + c, in one rounding where the target can.
 HWY_INLINE V16 Fma(const V16& a, const V16& b, const V16& c) {
   V16 out;
   for (int i = 0; i < kParts; ++i) out.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
   return out;
 }
-// c - a b in one rounding.
+// c - a b, likewise.
 HWY_INLINE V16 Fnma(const V16& a, const V16& b, const V16& c) {
   V16 out;
   for (int i = 0; i < kParts; ++i) out.v[i] = hn::NegMulAdd(a.v[i], b.v[i], c.v[i]);
@@ -157,8 +157,8 @@ HWY_INLINE float Max16(const V16& x) {
   return most;
 }
 
-// e^x for x <= 88, zero below -87: x = n ln 2 + r, a polynomial in r (Taylor to r^7,
-// below 1 ulp for |r| <= ln 2 / 2), times 2^n.
+// e^x for x <= 88, zero below -87, NaN for NaN: x = n ln 2 + r, a polynomial in r
+// (Taylor to r^7, below 1 ulp for |r| <= ln 2 / 2), times 2^n.
 HWY_INLINE V16 Exp16(const V16& x) {
   const hn::RebindToSigned<F> di;
   V16 out;
@@ -179,7 +179,8 @@ HWY_INLINE V16 Exp16(const V16& x) {
     const auto exponent =
         hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
     const Vec scaled = hn::Mul(p, hn::BitCast(F(), exponent));
-    out.v[i] = hn::IfThenElse(hn::Lt(x.v[i], low), hn::Zero(F()), scaled);
+    const Vec found = hn::IfThenElse(hn::Lt(x.v[i], low), hn::Zero(F()), scaled);
+    out.v[i] = hn::IfThenElse(hn::Eq(x.v[i], x.v[i]), found, x.v[i]);
   }
   return out;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <utility>
 
 #include "tests/model/kernels/targets.h"
@@ -40,6 +41,10 @@ class Session {
     tables_ = Drawn(row * table_rows_ + 2 * margin, 77);
     biases_ = Drawn(options.heads * table_rows_ + 2 * margin, 78);
     slopes_ = Drawn(options.heads, 79, 0.05f);
+  }
+
+  void SetKeys(float key) {
+    for (auto& block : blocks_) std::fill_n(block.begin(), value_offset_, key);
   }
 
   // Blocks before `from_block` are gone.
@@ -141,6 +146,17 @@ TEST_P(AttendTest, ARowHasItsBitsWhateverTheRowsTheWorkersAndTheBlocksThatAreGon
       ASSERT_EQ(session.Attend(target(), {session.See(40 * r, 100 + 60 * r, gone)},
                                static_cast<uint32_t>(1 + r), 2),
                 std::vector<float>(all.begin() + r * row, all.begin() + (r + 1) * row));
+    }
+  }
+}
+
+// As in the sequence form: what overflows is not taken for a number.
+TEST_P(AttendTest, WhatIsNotANumberStaysSo) {
+  for (const float key : {kNotANumber, HUGE_VALF, -HUGE_VALF}) {
+    Session session({}, 20);
+    session.SetKeys(key);
+    for (const float value : session.Attend(target(), {session.See(0, 19)}, 1)) {
+      EXPECT_TRUE(std::isnan(value)) << key;
     }
   }
 }

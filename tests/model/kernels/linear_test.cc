@@ -123,6 +123,25 @@ TEST_P(LinearTest, ARowHasItsBitsWhateverTheRowsAndWorkers) {
   }
 }
 
+TEST_P(LinearTest, WhatIsNotANumberStaysSo) {
+  for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
+    PackedWeights packed(WeightFormat::kFp32);
+    const std::vector<float> weights(16, kNotANumber);
+    const PlainMatrix part = {
+        .weights = weights.data(), .bias = nullptr, .outputs = 16};
+    const float in = 1;
+    std::vector<float> out(16);
+    const LinearCall call = {.rows = 1,
+                             .in = {&in, 1},
+                             .weights = packed.Pack({&part, 1}, 1),
+                             .act = act,
+                             .out = {out.data(), 16}};
+    std::vector<float> scratch(ScratchFloats(call));
+    target().linear(call, {}, scratch.data());
+    for (const float value : out) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
 TEST_P(LinearTest, NoRowsNoOutput) {
   const Layer layer({4, 16, 16}, {});
   EXPECT_TRUE(layer.Run(target(), 0, 0).empty());
