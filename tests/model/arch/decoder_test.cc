@@ -19,7 +19,7 @@ namespace mnemon {
 namespace {
 
 constexpr double kTolerance = 2e-5;
-constexpr int32_t kSlots = 6;
+constexpr int32_t kSlots = 66;
 
 // max |a - b| / max |b|.
 double Apart(const at::Tensor& a, const at::Tensor& b) {
@@ -191,13 +191,15 @@ TEST_P(DecoderTest, RefusesACarryThatDoesNotFit) {
 }
 
 // Sessions of unlike length, fed in rounds of random shares, order and slots, with one
-// to four threads.
+// to four threads: 64 of them, up to three blocks long, where a step is fast.
 TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
-  constexpr int kSessions = 4;
-  std::vector<std::vector<int32_t>> tokens(kSessions);
-  std::vector<std::vector<float>> alone(kSessions);
-  for (int s = 0; s < kSessions; ++s) {
-    tokens[s] = Ids(RandomTokens(config(), 1, 5 + 2 * s, s));
+  const int sessions = GetParam().step_form ? 64 : 4;
+  const int64_t longest = std::min<int64_t>(decoder_->spec().max_positions(), 41);
+  std::vector<std::vector<int32_t>> tokens(sessions);
+  std::vector<std::vector<float>> alone(sessions);
+  for (int s = 0; s < sessions; ++s) {
+    const int64_t count = std::min<int64_t>(longest, 5 + 2 * (s % 19));
+    tokens[s] = Ids(RandomTokens(config(), 1, count, s));
     const int32_t slot = MustAcquire();
     for (const int32_t& token : tokens[s]) {
       const std::vector<float> row = MustStep(slot, {&token, 1});
@@ -215,11 +217,11 @@ TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
     const std::unique_ptr<Decoder> decoder = MustMakeDecoder(*model_, &team);
     std::vector<int32_t> slots(kSlots);
     for (int32_t& slot : slots) slot = MustAcquire();
-    std::vector<std::vector<float>> batched(kSessions);
-    std::vector<int> order(kSessions);
+    std::vector<std::vector<float>> batched(sessions);
+    std::vector<int> order(sessions);
     std::iota(order.begin(), order.end(), 0);
     for (bool more = true; more;) {
-      std::swap(order[0], order[random(kSessions)]);
+      for (int s = sessions; --s > 0;) std::swap(order[s], order[random(s + 1)]);
       std::vector<Segment> segments;
       std::vector<int> fed;
       more = false;
@@ -228,7 +230,7 @@ TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
         const int64_t done = arena_->length(slot);
         const int64_t left = static_cast<int64_t>(tokens[s].size()) - done;
         more = more || left > 0;
-        const int64_t count = std::min<int64_t>(left, random(4));
+        const int64_t count = std::min<int64_t>(left, random(6));
         if (count == 0) continue;
         segments.push_back({.slot = slot,
                             .position = done,

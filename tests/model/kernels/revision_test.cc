@@ -11,7 +11,7 @@ namespace mnemon {
 namespace {
 
 constexpr int kHashedRevision = 1;
-constexpr uint64_t kHash = 10315903408996280896ull;
+constexpr uint64_t kHash = 10686752351256118408ull;
 
 class Hash {
  public:
@@ -80,19 +80,22 @@ void HashAttend(const CpuOperations& operations, Hash& hash) {
   hash.Add(blocks);
   const std::vector<float> tables = Drawn(kRow * kPositions + 32, 3);
   const std::vector<float> slopes = {0.5f, 0.01f};
-  const Sight sight = {.blocks = pointers.data(),
-                       .first = 5,
-                       .last = kPositions - 3,
-                       .query = kPositions - 3};
-  std::vector<float> out(kRow);
+  // The second begins a few blocks behind the begin of a group.
+  const std::vector<Sight> sights = {
+      {.blocks = pointers.data(),
+       .first = 5,
+       .last = kPositions - 3,
+       .query = kPositions - 3},
+      {.blocks = pointers.data(), .first = 37, .last = 600, .query = 620}};
+  std::vector<float> out(2 * kRow);
   for (const bool relative : {false, true}) {
-    operations.attend({.rows = 1,
+    operations.attend({.rows = 2,
                        .heads = kHeads,
                        .width = kWidth,
                        .scale = 0.3f,
                        .query = {rows.data(), kRow},
                        .out = {out.data(), kRow},
-                       .sights = &sight,
+                       .sights = sights.data(),
                        .key_offset = 0,
                        .value_offset = kRow * kBlockPositions,
                        .fold_offset = relative ? 2 * kRow * kBlockPositions : -1,
