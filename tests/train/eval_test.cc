@@ -61,21 +61,23 @@ class EvalTest : public testing::Test {
     tmp_.Put("validation.txt", text_.substr(369));
   }
   // Trains for a moment and returns what was said; the checkpoint is Last().
-  std::string Fit(const std::string& model, const std::string& data,
-                  const std::string& more = "") {
+  std::string Fit(const std::string& model, const std::string& data, int steps = 20) {
     fs::remove_all(tmp_.Path("run"));
     tmp_.Put("run.toml",
              StrCat("[model]\nd_model = 8\nheads = 2\nlayers = 2\nd_ff = 16\n", model,
-                    "[data]\n", data, "[optimiser]\nlr = 0.01\n[train]\nsteps = 20\n",
-                    "[sample]\ntokens = 0\n", more));
+                    "[data]\n", data, "[optimiser]\nlr = 0.01\n[train]\nsteps = ",
+                    steps, "\n[sample]\ntokens = 0\n"));
     const Ran ran = RunTool({"fit", "--config", tmp_.Path("run.toml"), "--out",
                              tmp_.Path("run"), "--threads", "1"});
     EXPECT_EQ(ran.code, 0) << ran.err;
     return ran.out;
   }
-  std::string FitText(const std::string& model, const std::string& data) {
-    return Fit(model, StrCat("text = \"", tmp_.Path("text.txt"),
-                             "\"\nseq_len = 8\nbatch = 1\n", data));
+  std::string FitText(const std::string& model, const std::string& data,
+                      int steps = 20) {
+    return Fit(model,
+               StrCat("text = \"", tmp_.Path("text.txt"),
+                      "\"\nseq_len = 8\nbatch = 1\n", data),
+               steps);
   }
   std::string Last() const { return tmp_.Path("run/last"); }
   Ran Eval(std::vector<std::string> more = {}) const {
@@ -122,6 +124,35 @@ TEST_F(EvalTest, FindsTheValidationLossOfTheRunInBothForms) {
     const Ran step = EvalText("validation.txt", {"--form", "step"});
     EXPECT_NEAR(Nats(step), told, 1.5e-4) << c.model;
     EXPECT_THAT(step.out, HasSubstr("step form"));
+  }
+}
+
+// A bfloat16 weight has 8 significant bits: what a trained model loses by it is small,
+// and not nothing.
+TEST_F(EvalTest, TrainedModelsLoseLittleInBfloat16) {
+  const char* const words[] = {"when ", "the ", "king ",    "speaks ",
+                               "all ",  "men ", "listen.\n"};
+  std::string text;
+  for (uint32_t i = 0, random = 1; i < 2000; ++i) {
+    random = random * 1664525 + 1013904223;
+    text += words[(random >> 24) % 7];
+  }
+  tmp_.Put("text.txt", text);
+  for (const std::string model :
+       {std::string(kCausal), std::string("architecture = \"fast_weights\"\n"),
+        std::string("architecture = \"transformer_xl\"\nposition_kind = \"relative\"\n"
+                    "mem_len = 8\npositions = 32\n"),
+        std::string("architecture = \"feedback\"\nposition_kind = \"relative\"\n"
+                    "positions = 32\n"),
+        std::string("architecture = \"feedback_shared\"\n"
+                    "position_kind = \"relative\"\npositions = 32\n")}) {
+    FitText(model, "", 200);
+    const double wide = Nats(EvalText("text.txt", {"--form", "step"}));
+    const double narrow =
+        Nats(EvalText("text.txt", {"--form", "step", "--precision", "bf16"}));
+    EXPECT_LT(wide, 1.2) << model << "has learned nothing";
+    EXPECT_LT(narrow, wide + 0.005) << model;
+    EXPECT_NE(narrow, wide) << model;
   }
 }
 
