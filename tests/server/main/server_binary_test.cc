@@ -339,7 +339,12 @@ TEST_F(ServerBinary, CtrlCStopsAClientAndKeepsWhatWasPrinted) {
 
   // In a chat it stops the answer only; the end of input ends it.
   auto chat = Client({"chat", "--max-tokens", kEndless}, std::nullopt);
-  EXPECT_FALSE(chat->Wait(milliseconds(100)).has_value());
+  // It takes signals before it makes its session.
+  std::string sessions;
+  for (int i = 0; i < 200 && sessions.find("IDLE") == sessions.npos; ++i) {
+    sessions = Mnemon({"sessions", "list"});
+  }
+  EXPECT_THAT(sessions, HasSubstr("IDLE"));
   chat->Signal(SIGINT);
   EXPECT_FALSE(chat->Wait(milliseconds(100)).has_value());
   chat->Signal(SIGTERM);
