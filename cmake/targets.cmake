@@ -69,6 +69,7 @@ function(mnemon_test target)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${target} ${ARG_SOURCES})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   mnemon_configure(${target} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS}
                    GTest::gtest GTest::gmock GTest::gtest_main
                    $<$<BOOL:${ARG_TORCH}>:mnemon_torch>)

@@ -24,7 +24,7 @@
 namespace mnemon {
 namespace {
 
-constexpr int kRevision = 1;
+constexpr int kDecoderRevision = 1;
 
 // Copies rows [first, first + count) of a growing entry; the rows of a block lie
 // together.
@@ -91,7 +91,7 @@ class DefaultDecoder final : public Decoder {
       : model_(model),
         device_(DeviceOf(model)),
         numerics_id_(StrCat("default/fp32/", DeviceClass(device_), "/torch-",
-                            TensorLibraryVersion(), "/r", kRevision)) {}
+                            TensorLibraryVersion(), "/r", kDecoderRevision)) {}
 
   const ModelConfig& config() const override { return model_.config(); }
   const StateSpec& spec() const override { return model_.carry_spec(); }

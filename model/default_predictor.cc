@@ -16,7 +16,7 @@
 namespace mnemon {
 namespace {
 
-constexpr int kRevision = 1;
+constexpr int kPredictorRevision = 1;
 
 void Append(const at::Tensor& tensor, std::vector<float>& out) {
   const at::Tensor values = tensor.to(at::kCPU).contiguous();
@@ -29,7 +29,7 @@ class DefaultPredictor final : public Predictor {
   explicit DefaultPredictor(const Model& model)
       : model_(model),
         numerics_id_(StrCat("default/fp32/", DeviceClass(DeviceOf(model)), "/torch-",
-                            TensorLibraryVersion(), "/r", kRevision)) {}
+                            TensorLibraryVersion(), "/r", kPredictorRevision)) {}
 
   const ModelConfig& config() const override { return model_.config(); }
   const std::string& numerics_id() const override { return numerics_id_; }

@@ -16,7 +16,7 @@ std::string_view LayoutName(BlockLayout layout) {
 }
 
 // A session of more than 2^42 floats is a mistake; products stay far from overflow.
-constexpr int64_t kMaxElements = int64_t{1} << 42;
+constexpr int64_t kMaxStateElements = int64_t{1} << 42;
 
 absl::Status Fault(const StateEntry& entry, std::string_view what) {
   return absl::InvalidArgumentError(StrCat("state ", entry.name, ": ", what));
@@ -37,14 +37,15 @@ absl::Status StateSpec::Validate() const {
     int64_t elements = 1;
     for (int64_t size : entry.shape) {
       if (size < 1) return Fault(entry, "sizes must be positive");
-      if (elements > kMaxElements / size) return Fault(entry, "too large");
+      if (elements > kMaxStateElements / size) return Fault(entry, "too large");
       elements *= size;
     }
     if (entry.growth == Growth::kFixed) {
       if (entry.capacity != 0) return Fault(entry, "a fixed entry has no capacity");
     } else {
       if (entry.capacity < 1) return Fault(entry, "capacity must be positive");
-      if (elements > kMaxElements / entry.capacity) return Fault(entry, "too large");
+      if (elements > kMaxStateElements / entry.capacity)
+        return Fault(entry, "too large");
       elements *= entry.capacity;
       if (!first_growing) first_growing = &entry;
       if (entry.growth != first_growing->growth ||
@@ -53,7 +54,7 @@ absl::Status StateSpec::Validate() const {
       }
     }
     total += elements;
-    if (total > kMaxElements) return Fault(entry, "too large");
+    if (total > kMaxStateElements) return Fault(entry, "too large");
   }
   return absl::OkStatus();
 }

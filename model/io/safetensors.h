@@ -51,7 +51,7 @@ struct TensorInfo {
 };
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // in the order of the data
+  std::vector<TensorInfo> tensors;  // in the order of the data, then of the names
   std::vector<uint32_t> by_name;    // their indices in the order of their names
   std::map<std::string, std::string> metadata;
 };

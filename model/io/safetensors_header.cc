@@ -354,10 +354,12 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensors(std::string_view file) {
   for (const TensorInfo& tensor : header.tensors) {
     MNEMON_RETURN_IF_ERROR(CheckSpan(tensor, data_bytes));
   }
-  std::stable_sort(header.tensors.begin(), header.tensors.end(),
-                   [](const TensorInfo& a, const TensorInfo& b) {
-                     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-                   });
+  // In place: a stable sort would copy the entries. Only empty tensors share a place.
+  const auto precedes = [](const TensorInfo& a, const TensorInfo& b) {
+    if (a.begin != b.begin) return a.begin < b.begin;
+    return a.end != b.end ? a.end < b.end : a.name < b.name;
+  };
+  std::sort(header.tensors.begin(), header.tensors.end(), precedes);
   header.by_name = OrderByName(header.tensors);
   MNEMON_RETURN_IF_ERROR(CheckNames(header));
   MNEMON_RETURN_IF_ERROR(CheckCoverage(header.tensors, data_bytes));

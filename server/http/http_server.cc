@@ -26,7 +26,7 @@ namespace mnemon {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr char kText[] = "text/plain; charset=utf-8";
 constexpr char kExposition[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -65,7 +65,7 @@ class Descriptor {
 // close with unread input would take the answer away from it.
 struct Connection {
   Descriptor socket;
-  Clock::time_point deadline;
+  SteadyClock::time_point deadline;
   std::string in;
   std::string out;  // not empty: the answer
   size_t sent = 0;
@@ -168,7 +168,7 @@ class PollServer final : public HttpServer {
 
   // Waits for something to do and does it; false = stop.
   bool Round() {
-    const auto now = Clock::now();
+    const auto now = SteadyClock::now();
     const bool accepting = now >= accept_again_;
     auto due = accepting ? now + std::chrono::hours(1) : accept_again_;
     std::vector<pollfd> polled = {
@@ -185,7 +185,7 @@ class PollServer final : public HttpServer {
     for (size_t i = connections_.size(); i-- > 0;) {
       Connection& one = connections_[i];
       const bool alive = polled[i + 2].revents == 0 || Serve(one);
-      if (!alive || Clock::now() >= one.deadline) {
+      if (!alive || SteadyClock::now() >= one.deadline) {
         connections_.erase(connections_.begin() + static_cast<ptrdiff_t>(i));
       }
     }
@@ -202,9 +202,9 @@ class PollServer final : public HttpServer {
       }
       Connection& one = connections_.emplace_back();
       one.socket = std::move(socket);
-      one.deadline = Clock::now() + options_.patience;
+      one.deadline = SteadyClock::now() + options_.patience;
     } else if (!WouldBlock()) {
-      accept_again_ = Clock::now() + kAcceptPause;
+      accept_again_ = SteadyClock::now() + kAcceptPause;
     }
   }
 
@@ -235,7 +235,7 @@ class PollServer final : public HttpServer {
     one.sent += static_cast<size_t>(sent);
     if (one.sent < one.out.size()) return true;
     one.over = true;
-    one.deadline = std::min(one.deadline, Clock::now() + kLinger);
+    one.deadline = std::min(one.deadline, SteadyClock::now() + kLinger);
     return shutdown(one.socket.get(), SHUT_WR) == 0;
   }
 
@@ -294,7 +294,7 @@ class PollServer final : public HttpServer {
 
   // Owned by thread_.
   std::vector<Connection> connections_;  // the oldest first
-  Clock::time_point accept_again_;
+  SteadyClock::time_point accept_again_;
 
   std::thread thread_;
 };

@@ -20,7 +20,7 @@ namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr char kIdHeader[] = "x-request-id";
 
@@ -51,7 +51,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   CallInterceptor(grpc::experimental::ServerRpcInfo* info, const CallWatch& watch)
       : watch_(watch),
         context_(info->server_context()),
-        start_(Clock::now()),
+        start_(SteadyClock::now()),
         record_{.method = KnownMethod(info->method())},
         health_(IsHealth(record_.method)) {
     if (watch_.started) watch_.started(record_.method);
@@ -126,7 +126,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     {
       std::lock_guard lock(mutex_);
       if (std::exchange(ended_, true)) return;
-      record_.took = Clock::now() - start_;
+      record_.took = SteadyClock::now() - start_;
       record = record_;
     }
     ForgetRequestId(context_);
@@ -143,7 +143,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
 
   const CallWatch& watch_;
   const grpc::ServerContextBase* const context_;
-  const Clock::time_point start_;
+  const SteadyClock::time_point start_;
   std::mutex mutex_;
   CallRecord record_;  // guarded by mutex_
   const bool health_;

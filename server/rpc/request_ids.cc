@@ -13,7 +13,7 @@
 namespace mnemon {
 namespace {
 
-constexpr size_t kMaxId = 64;
+constexpr size_t kMaxRequestId = 64;
 
 struct Open {
   std::mutex mutex;
@@ -42,7 +42,7 @@ std::string NextId() {
 }  // namespace
 
 std::string ChooseRequestId(std::string_view sent) {
-  const bool usable = !sent.empty() && sent.size() <= kMaxId &&
+  const bool usable = !sent.empty() && sent.size() <= kMaxRequestId &&
                       std::all_of(sent.begin(), sent.end(), [](unsigned char c) {
                         return std::isalnum(c) || c == '-' || c == '_' || c == '.';
                       });

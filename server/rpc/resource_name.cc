@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::string_view kSessions = "sessions/";
 constexpr std::string_view kModels = "models/";
-constexpr size_t kMaxId = 63;
+constexpr size_t kMaxResourceId = 63;
 
 bool IsAlphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
 bool IsId(std::string_view id) {
-  return !id.empty() && id.size() <= kMaxId && IsAlphanumeric(id.front()) &&
+  return !id.empty() && id.size() <= kMaxResourceId && IsAlphanumeric(id.front()) &&
          std::all_of(id.begin(), id.end(),
                      [](char c) { return IsAlphanumeric(c) || c == '-'; });
 }

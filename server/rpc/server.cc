@@ -25,7 +25,7 @@ namespace mnemon {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr char kReadiness[] = "mnemon.v1.Generation";
 // For a stream to take its last status once it was told to end.
@@ -72,7 +72,7 @@ class Reflection final : public grpc::ServerBuilderOption {
 class GrpcServer final : public RpcServer {
  public:
   GrpcServer(Engine& engine, const RpcOptions& options)
-      : rate_(options.max_calls_per_second, mnemon::Clock::Real()) {
+      : rate_(options.max_calls_per_second, Clock::Real()) {
     services_.push_back(MakeGenerationService(engine, calls_, rate_));
     services_.push_back(MakeSessionsService(engine, rate_));
     services_.push_back(MakeModelsService(engine));
@@ -111,14 +111,14 @@ class GrpcServer final : public RpcServer {
   }
 
   void Shutdown(milliseconds grace) override {
-    calls_.LowerDeadline(Clock::now() + grace);
+    calls_.LowerDeadline(SteadyClock::now() + grace);
     std::lock_guard lock(shutdown_mutex_);
     if (closed_) return;
     calls_.WaitEmpty();
     calls_.StopAll(
         MakeError(absl::StatusCode::kUnavailable, "the server is going down",
                   {.reason = "SHUTTING_DOWN", .retry_after = milliseconds(1000)}));
-    calls_.WaitEmpty(Clock::now() + kEndingTime);
+    calls_.WaitEmpty(SteadyClock::now() + kEndingTime);
     // gRPC compares with the wall clock; this is only a short wait.
     server_->Shutdown(std::chrono::system_clock::now() + kClosingTime);
     server_->Wait();
