@@ -95,6 +95,7 @@ void DescribeTimes(const std::string& key, const std::vector<double>& seconds,
   record.Set(key + ".median", spread.median / unit);
   record.Set(key + ".q75", spread.upper / unit);
   record.Set(key + ".p99", spread.p99 / unit);
+  record.Set(key + ".mean", spread.mean / unit);
 }
 
 void DescribeFloor(const std::string& key, const Floor& floor, double unit,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 namespace mnemon {
 
@@ -20,7 +21,9 @@ Spread SpreadOf(std::vector<double> samples) {
           .lower = at(0.25),
           .median = at(0.5),
           .upper = at(0.75),
-          .p99 = at(0.99)};
+          .p99 = at(0.99),
+          .mean = std::accumulate(samples.begin(), samples.end(), 0.0) /
+                  static_cast<double>(samples.size())};
 }
 
 }  // namespace mnemon

@@ -12,6 +12,7 @@ struct Spread {
   double median = 0;
   double upper = 0;  // third quartile
   double p99 = 0;
+  double mean = 0;
 };
 
 // Between two samples linearly. All 0 without samples.

@@ -18,7 +18,8 @@ PROBES = {"fma_gflops": {"before": 100.0, "after": 110.0},
 def step_result(size, batch, steady=True):
     return {"architecture": "causal", "size": size, "batch": int(batch), "context": 128,
             "precision": "PRECISION", "decoder": "step/PRECISION/x", "steady": steady, "tokens_per_second": 1000.0,
-            "step_us": {"median": 1000.0, "q25": 900.0, "q75": 1100.0, "p99": 2000.0},
+            "steps": 10, "step_us": {"median": 1000.0, "q25": 900.0, "q75": 1100.0,
+                                     "p99": 2000.0, "mean": 1200.0},
             "read_gbytes": {"before": 40.0, "after": 50.0}, "floor_us": {"floor": 20.0},
             "floor_share": 0.02, "allocations_per_step": 875.0}
 
@@ -151,6 +152,23 @@ class ScriptsTest(unittest.TestCase):
         ran = self.run_script("context.py", *flags, svg)
         self.expect_one_line(ran, 1, "broken")
         self.assertEqual(svg.exists(), False)
+
+    def test_beside_counts_what_is_busy(self):
+        # Takes 1000 us for every process of the script, this one with them.
+        document = json.dumps({"results": [step_result("XS", 1)]})
+        document = document.replace("1000.0", "'$n'000").replace("1200.0", "'$n'000")
+        self.programs(
+            "#!/bin/sh\nn=$(grep -ls \"^PPid:[[:space:]]*$PPID\\$\" /proc/[0-9]*/status"
+            f" | wc -l)\necho '{document}'\n")
+        ran = self.run_script("beside.py", "--bench", self.folder / "mnemon-bench",
+                              "--busy", "3", "--rounds", "2", "--size", "XS", "--arch", "causal")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stdout.splitlines()[2:],
+                         ["| XS | causal | 1,000 | 1,000 | 4,000 | 4,000 | 4.0 | 4.0 |"])
+        self.programs("#!/bin/sh\necho broken >&2; exit 1\n")
+        ran = self.run_script("beside.py", "--bench", self.folder / "mnemon-bench")
+        self.assertEqual((ran.returncode, ran.stderr), (1, "broken\n"))
+        self.assertEqual(self.run_script("beside.py", "--busy", "0").returncode, 2)
 
     def test_curves_draws_runs(self):
         run = self.folder / "small"

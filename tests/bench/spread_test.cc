@@ -13,6 +13,7 @@ TEST(SpreadOf, OddCount) {
   EXPECT_DOUBLE_EQ(spread.median, 3);
   EXPECT_DOUBLE_EQ(spread.upper, 4);
   EXPECT_DOUBLE_EQ(spread.p99, 4.96);
+  EXPECT_DOUBLE_EQ(spread.mean, 3);
 }
 
 TEST(SpreadOf, BetweenTwoSamples) {
@@ -23,6 +24,7 @@ TEST(SpreadOf, BetweenTwoSamples) {
 TEST(SpreadOf, OneAndNone) {
   EXPECT_DOUBLE_EQ(SpreadOf({7}).p99, 7);
   EXPECT_DOUBLE_EQ(SpreadOf({7}).lower, 7);
+  EXPECT_DOUBLE_EQ(SpreadOf({1, 1, 1, 9}).mean, 3);
   EXPECT_DOUBLE_EQ(SpreadOf({}).median, 0);
 }
 
