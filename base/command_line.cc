@@ -86,8 +86,13 @@ std::vector<std::string> FlagNames(CLI::App& app) {
 std::string UnknownArgument(CLI::App& root, const std::string& argument) {
   CLI::App& command = ChosenCommand(root);
   if (absl::StartsWith(argument, "-")) {
-    std::string flag = argument.substr(0, argument.find('='));
-    return absl::StrCat("unknown flag ", flag, DidYouMean(flag, FlagNames(command)));
+    const std::string flag = argument.substr(0, argument.find('='));
+    const std::vector<std::string> flags = FlagNames(command);
+    if (std::find(flags.begin(), flags.end(), flag) != flags.end()) {
+      return absl::StrCat(flag, " comes too early: give it after ",
+                          CommandName(command));
+    }
+    return absl::StrCat("unknown flag ", flag, DidYouMean(flag, flags));
   }
   std::vector<std::string> commands = SubcommandNames(command);
   if (commands.empty()) {

@@ -147,8 +147,11 @@ class Chat {
       return ports_.out.good();
     });
     ports_.out << "\n" << std::flush;
+    if (!ports_.out.good()) {
+      over_ = true;
+      return absl::UnavailableError("cannot write standard output");
+    }
     if (result.ok() || ports_.stop_answer()) return absl::OkStatus();
-    if (!ports_.out.good()) over_ = true;
     return Described(result.status());
   }
 

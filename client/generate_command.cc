@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "client/client.h"
@@ -39,18 +40,18 @@ class Output {
  public:
   explicit Output(Form form) : form_(form), terminal_(isatty(STDOUT_FILENO) == 1) {}
 
-  // False when nobody reads standard output any more.
-  bool Print(const GenerateChunk& chunk) {
+  absl::Status Print(const GenerateChunk& chunk) {
     std::string text = chunk.text;
     if (form_ == Form::kIds) text = Ids(chunk);
     if (form_ == Form::kLogprobs) text = LogprobLines(chunk.logprobs);
     if (terminal_) text = ForTerminal(text);
     text_seen_ = text_seen_ || !chunk.text.empty();
-    return Write(text);
+    return WriteStandardOutput(text);
   }
 
-  void Finish() {
-    if (form_ == Form::kIds || (form_ == Form::kText && terminal_)) Write("\n");
+  absl::Status Finish() {
+    const bool line = form_ == Form::kIds || (form_ == Form::kText && terminal_);
+    return WriteStandardOutput(line ? "\n" : "");
   }
 
   bool text_seen() const { return text_seen_; }
@@ -63,11 +64,6 @@ class Output {
       first_ = false;
     }
     return text;
-  }
-
-  static bool Write(const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return std::fflush(stdout) == 0;
   }
 
   const Form form_;
@@ -109,12 +105,16 @@ absl::Status Run(GenerateFlags& flags) {
   Output output(flags.logprobs ? Form::kLogprobs
                 : flags.ids    ? Form::kIds
                                : Form::kText);
+  absl::Status written;
   absl::StatusOr<GenerateResult> result =
       client->Generate(flags.generate, [&](const GenerateChunk& chunk) {
-        return !interrupts.interrupted() && output.Print(chunk);
+        if (interrupts.interrupted()) return false;
+        written = output.Print(chunk);
+        return written.ok();
       });
   interrupts.SetAction(nullptr);
-  output.Finish();
+  MNEMON_RETURN_IF_ERROR(written);
+  MNEMON_RETURN_IF_ERROR(output.Finish());
   if (!result.ok()) return Described(result.status());
   if (flags.stats) PrintStats(*result);
   if (!flags.ids && !flags.logprobs && !output.text_seen() &&

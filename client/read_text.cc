@@ -2,6 +2,8 @@
 #include "client/read_text.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 
@@ -15,7 +17,10 @@ absl::StatusOr<std::string> ReadText(const std::string& path, size_t max_bytes) 
   std::ifstream file;
   if (path != "-") file.open(path, std::ios::binary);
   std::istream& input = path == "-" ? std::cin : file;
-  if (!input) return absl::NotFoundError(StrCat("cannot open ", Quoted(path)));
+  if (!input) {
+    return absl::NotFoundError(
+        StrCat("cannot open ", Quoted(path), ": ", std::strerror(errno)));
+  }
   std::string text;
   while (input && text.size() <= max_bytes) {
     const size_t begin = text.size();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "client/client.h"
 #include "client/commands.h"
@@ -38,15 +39,16 @@ absl::Status Run(ScoreFlags& flags) {
   Interrupts interrupts;
   std::unique_ptr<Client> client = Client::Connect(flags.client);
   interrupts.SetAction([&] { client->CancelStreams(); });
+  absl::Status written;
   absl::StatusOr<ScoreResult> result =
       client->Score(flags.score, [&](const std::vector<TokenLogprobs>& tokens) {
         if (interrupts.interrupted()) return false;
         if (!flags.logprobs) return true;
-        const std::string lines = LogprobLines(tokens);
-        std::fwrite(lines.data(), 1, lines.size(), stdout);
-        return std::fflush(stdout) == 0;
+        written = WriteStandardOutput(LogprobLines(tokens));
+        return written.ok();
       });
   interrupts.SetAction(nullptr);
+  MNEMON_RETURN_IF_ERROR(written);
   if (!result.ok()) return Described(result.status());
   const double nats = result->tokens > 0
                           ? -result->logprob_sum / static_cast<double>(result->tokens)

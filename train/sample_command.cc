@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "model/kernels/kernels.h"
 #include "model/load.h"
@@ -38,21 +39,13 @@ class Printer {
   explicit Printer(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
 
   absl::Status Print(int32_t token) {
-    if (tokenizer_ != nullptr) return Write(text_.Push(tokenizer_->TokenBytes(token)));
-    return Write(StrCat(std::exchange(first_, false) ? "" : ",", token));
+    if (tokenizer_ != nullptr)
+      return WriteStandardOutput(text_.Push(tokenizer_->TokenBytes(token)));
+    return WriteStandardOutput(StrCat(std::exchange(first_, false) ? "" : ",", token));
   }
-  absl::Status Finish() { return Write(text_.Finish() + "\n"); }
+  absl::Status Finish() { return WriteStandardOutput(text_.Finish() + "\n"); }
 
  private:
-  static absl::Status Write(const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-    if (std::ferror(stdout)) {
-      return absl::UnavailableError("cannot write standard output");
-    }
-    return absl::OkStatus();
-  }
-
   const Tokenizer* tokenizer_;  // null: ids
   Utf8Stream text_;
   bool first_ = true;

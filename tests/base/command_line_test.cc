@@ -85,6 +85,7 @@ TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
       {{"run", "--fiel", "x"}, "unknown flag --fiel; did you mean --file?"},
       {{"run", "--fiel=x"}, "unknown flag --fiel; did you mean --file?"},
       {{"run", "--file", "x", "--zzzzzz"}, "unknown flag --zzzzzz\n"},
+      {{"--file", "x", "run"}, "--file comes too early: give it after tool run\n"},
       {{"run", "--file", "x", "--count", "ten"}, "--count"},
       {{"run", "--file"}, "--file"},
       {{"run"}, "--file is required: give --file or set MNEMON_FILE"},

@@ -352,6 +352,22 @@ TEST_F(ServerBinary, CtrlCStopsAClientAndKeepsWhatWasPrinted) {
   EXPECT_THAT(Mnemon({"sessions", "list"}), Not(HasSubstr("IDLE")));
 }
 
+TEST_F(ServerBinary, AFullDiskEndsAClientByItsName) {
+  auto server = Listening();
+  for (const std::string command : {"generate --prompt a --max-tokens 65536",
+                                    "score --text abc --logprobs 1", "chat"}) {
+    ChildProcess client(dir_,
+                        {"/bin/sh", "-c",
+                         StrCat("exec ", MNEMON_BINARY_DIR, "/bin/mnemon ", command,
+                                " --server 127.0.0.1:", port_, " > /dev/full")},
+                        "a\n");
+    EXPECT_EQ(client.Wait(), 1) << command;
+    EXPECT_THAT(client.err(), HasSubstr("mnemon: cannot write standard output"))
+        << command;
+    EXPECT_THAT(client.err(), Not(HasSubstr("CANCELLED")));
+  }
+}
+
 TEST_F(ServerBinary, KilledClientFreesItsSession) {
   auto server = Listening();
   Mnemon({"sessions", "create", "s"});
