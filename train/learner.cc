@@ -132,9 +132,8 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
     const int64_t rows = PartOf(batch.rows, w, team_.size()).size();
     if (rows == 0) return absl::OkStatus();
     ForwardOptions options;
-    options.dropout =
-        DropoutGenerator(static_cast<uint64_t>(config_.seed), optimiser_.steps(), w,
-                         parameters_.values().device());
+    options.dropout = DropoutGenerator(static_cast<uint64_t>(config_.seed),
+                                       optimiser_.steps(), w, device());
     MNEMON_ASSIGN_OR_RETURN(const Said said,
                             PartOfBatch(batch, w, options, carries_[w]));
     const double weight = static_cast<double>(rows) / static_cast<double>(batch.rows);
@@ -284,7 +283,7 @@ absl::Status Learner::LoadCarry(const std::string& file) {
           StrCat("tensor ", name, " is missing or of wrong shape"));
     }
     MNEMON_ASSIGN_OR_RETURN(at::Tensor all, ToTensor(saved, *info));
-    all = all.to(parameters_.values().device());
+    all = all.to(device());
     for (int w = 0; w < team_.size(); ++w) {
       const Part rows = PartOf(config_.data.batch, w, team_.size());
       if (rows.size() == 0) continue;

@@ -56,6 +56,8 @@ class Learner {
 
   int64_t updates_per_epoch() const { return training_->batches_per_pass(); }
   int64_t parameter_count() const;
+  // Where the weights are, and all that is computed with them.
+  at::Device device() const { return parameters_.values().device(); }
   const LoaderCursor& cursor() const { return training_->cursor(); }
 
   // Adds config, weights, tokenizer, optimiser and carry to a checkpoint.

@@ -59,6 +59,7 @@ class TrainingOnADevice : public ::testing::Test {
                                 at::Device device) {
     auto learner = Learner::Create(config, task, team_, device);
     EXPECT_TRUE(learner.ok()) << learner.status();
+    EXPECT_EQ((*learner)->device(), device);
     return *std::move(learner);
   }
 
