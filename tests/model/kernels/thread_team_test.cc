@@ -68,9 +68,9 @@ TEST_P(ThreadTeamTest, WakesFromSleep) {
 INSTANTIATE_TEST_SUITE_P(Counts, ThreadTeamTest, testing::Values(1, 2, 3, 4, 8));
 
 // While `busy`, all but the caller come late, as beside processes that take their
-// cores; else all work equally long. Run says how many workers there were.
+// cores; else the caller does. Run says how many workers there were.
 struct Late {
-  static constexpr std::chrono::milliseconds kLate{3}, kWork{1};
+  static constexpr std::chrono::milliseconds kLate{3};
   std::atomic<bool> busy = true;
   std::atomic<int> workers = 0;
 
@@ -78,10 +78,7 @@ struct Late {
     team.Run(
         [](void* given, int index, int count) {
           auto& late = *static_cast<Late*>(given);
-          const auto start = std::chrono::steady_clock::now();
-          if (late.busy && index > 0) std::this_thread::sleep_for(kLate);
-          while (!late.busy && std::chrono::steady_clock::now() - start < kWork) {
-          }
+          if (late.busy == (index > 0)) std::this_thread::sleep_for(kLate);
           if (index == 0) late.workers = count;
         },
         this);
@@ -94,16 +91,15 @@ TEST(ThreadTeam, TheCallerGoesOnAloneWithoutThoseWhoAreLate) {
   Late late;
   int runs = 0;
   while (late.Run(team) == 2) ASSERT_LT(++runs, 100);
-  // Twenty times as long as it took to find out, at least 5 ms; then it tries again.
+  // Twenty times as long as it took to find out, at least 20 ms; then it tries again.
   const auto alone = std::chrono::steady_clock::now();
   while (late.Run(team) == 1) {
     ASSERT_LT(std::chrono::steady_clock::now() - alone, std::chrono::seconds(3));
   }
-  EXPECT_GT(std::chrono::steady_clock::now() - alone, std::chrono::milliseconds(90));
+  EXPECT_GT(std::chrono::steady_clock::now() - alone, std::chrono::milliseconds(350));
 }
 
 TEST(ThreadTeam, ThoseWhoComeInTimeAreWaitedFor) {
-  if (UsableCores() < 2) GTEST_SKIP() << "one core: threads are late by nature";
   ThreadTeam team(2);
   Late late;
   while (late.Run(team) == 2) {
@@ -112,10 +108,10 @@ TEST(ThreadTeam, ThoseWhoComeInTimeAreWaitedFor) {
   // Whatever else runs on this machine, some trial finds them in time.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   int together = 0;
-  while (together < 12 && std::chrono::steady_clock::now() < end) {
+  while (together < 20 && std::chrono::steady_clock::now() < end) {
     together = late.Run(team) == 2 ? together + 1 : 0;
   }
-  EXPECT_EQ(together, 12);  // the trial passed, and the next
+  EXPECT_EQ(together, 20);  // the trial passed, and the next
 }
 
 TEST(ThreadTeam, OrWaitsForever) {
