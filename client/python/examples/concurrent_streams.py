@@ -7,6 +7,7 @@
 
 import argparse
 import asyncio
+import sys
 
 import mnemon
 
@@ -18,19 +19,24 @@ async def continuation(client: mnemon.aio.Client, prompt: str, max_tokens: int) 
     return text
 
 
-async def main() -> None:
+async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prompts", nargs="+")
     parser.add_argument("--server", default="127.0.0.1:50051")
     parser.add_argument("--max-tokens", type=int, default=100)
     flags = parser.parse_args()
     async with mnemon.aio.Client(flags.server) as client:
-        texts = await asyncio.gather(
-            *(continuation(client, prompt, flags.max_tokens) for prompt in flags.prompts)
-        )
+        try:
+            texts = await asyncio.gather(
+                *(continuation(client, prompt, flags.max_tokens) for prompt in flags.prompts)
+            )
+        except mnemon.Error as error:
+            print(error, file=sys.stderr)
+            return 1
     for text in texts:
         print(f"{text}\n---")
+    return 0
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(asyncio.run(main()))

@@ -7,6 +7,7 @@ trains a tiny model, serves it on a free port of loopback and runs every test on
 """
 
 import asyncio
+import os
 import pathlib
 import subprocess
 import sys
@@ -224,6 +225,27 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
                 caught.exception.field_violations[0].field, "sampling.temperature"
             )
             self.assertTrue(await client.is_serving())
+
+
+class ExamplesTest(unittest.TestCase):
+    def run_example(self, name, server):
+        return subprocess.run(
+            [sys.executable, f"{REPOSITORY}/client/python/examples/{name}", "the "]
+            + ["--server", server, "--max-tokens", "9"],
+            env={**os.environ, "PYTHONPATH": STUBS},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def test_examples_stream_or_say_why_not(self):
+        for name in ("stream.py", "concurrent_streams.py"):
+            ran = self.run_example(name, address)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+            self.assertGreaterEqual(len(ran.stdout), 9)
+            ran = self.run_example(name, "127.0.0.1:1")
+            self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+            self.assertRegex(ran.stderr, r"\AUNAVAILABLE: .*\n\Z")
 
 
 if __name__ == "__main__":
