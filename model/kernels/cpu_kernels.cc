@@ -7,8 +7,8 @@ namespace mnemon {
 
 class CpuKernels::Worker final : public StepKernels {
  public:
-  Worker(const CpuOperations& operations, ThreadTeam& team)
-      : operations_(operations), team_(team) {}
+  Worker(const CpuOperations& operations, ThreadTeam& team, int index)
+      : operations_(operations), team_(team), share_{index, team.count()} {}
 
   void Embed(const EmbedCall& call) override { operations_.embed(call, share_); }
   void Linear(const LinearCall& call) override {
@@ -20,11 +20,8 @@ class CpuKernels::Worker final : public StepKernels {
     operations_.fast_weights(call, share_, Scratch(ScratchFloats(call)));
   }
   void Mix(const MixCall& call) override { operations_.mix(call, share_); }
-  void Sync() override {
-    if (share_.count > 1) team_.Barrier(share_.index);
-  }
+  void Sync() override { team_.Barrier(share_.index); }
 
-  void Take(Share share) { share_ = share; }
   void Reserve(int64_t floats) {
     if (static_cast<int64_t>(scratch_.size()) < floats) scratch_.resize(floats);
   }
@@ -37,14 +34,14 @@ class CpuKernels::Worker final : public StepKernels {
 
   const CpuOperations& operations_;
   ThreadTeam& team_;
-  Share share_;  // of the run
+  const Share share_;
   std::vector<float> scratch_;
 };
 
 CpuKernels::CpuKernels(const CpuOperations& operations, ThreadTeam& team)
     : operations_(operations), team_(team) {
   for (int i = 0; i < team.count(); ++i) {
-    workers_.push_back(std::make_unique<Worker>(operations, team));
+    workers_.push_back(std::make_unique<Worker>(operations, team, i));
   }
 }
 
@@ -54,10 +51,6 @@ void CpuKernels::Reserve(int64_t floats) {
   for (const std::unique_ptr<Worker>& worker : workers_) worker->Reserve(floats);
 }
 
-StepKernels& CpuKernels::worker(Share share) {
-  Worker& worker = *workers_[share.index];
-  worker.Take(share);
-  return worker;
-}
+StepKernels& CpuKernels::worker(int index) { return *workers_[index]; }
 
 }  // namespace mnemon

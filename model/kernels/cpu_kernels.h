@@ -23,7 +23,7 @@ class CpuKernels {
   // May throw std::bad_alloc.
   void Reserve(int64_t floats);
 
-  // Every worker of the run calls step(kernels) with its own view. One thread at a
+  // Every worker of the team calls step(kernels) with its own view. One thread at a
   // time, and one CpuKernels of a team at a time.
   template <class Step>
   void Run(const Step& step) {
@@ -32,16 +32,16 @@ class CpuKernels {
       const Step* step;
     } context{this, &step};
     team_.Run(
-        [](void* given, int index, int workers) {
+        [](void* given, int index) {
           const auto* c = static_cast<const Context*>(given);
-          (*c->step)(c->self->worker({index, workers}));
+          (*c->step)(c->self->worker(index));
         },
         &context);
   }
 
  private:
   class Worker;
-  StepKernels& worker(Share share);
+  StepKernels& worker(int index);
 
   const CpuOperations& operations_;
   ThreadTeam& team_;

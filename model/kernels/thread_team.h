@@ -2,7 +2,7 @@
 // The threads that compute steps together: the caller and count - 1 others, which wait
 // for each other by spinning for a bounded time, then in the kernel. Each does the same
 // share of the same work every time, so that its part of the weights stays in its own
-// cache; while other processes keep a thread from its core, the caller does it all.
+// cache.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,6 @@ namespace mnemon {
 // a quota of processor time. At least 1.
 int UsableCores();
 
-// What the caller does about threads that it waits for most of the time.
-enum class Absence { kGoOnAlone, kWait };
-
 // Run is for one thread at a time. Neither Run nor Barrier allocates, locks, or calls
 // the system but to wake or to sleep.
 class ThreadTeam {
@@ -28,34 +25,25 @@ class ThreadTeam {
   // `count` >= 1. Makes count - 1 threads, which take over the floating-point mode of
   // the maker; they end with the team. Throws std::system_error when the system gives
   // no more threads.
-  explicit ThreadTeam(int count, Absence absence = Absence::kGoOnAlone);
+  explicit ThreadTeam(int count);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int count() const { return count_; }
 
-  // Calls work(context, index, workers) on every thread, index 0 .. workers - 1, the
-  // caller being 0; returns when all have. `workers` is count(), or 1 when the caller
-  // goes on alone. `work` must not throw.
-  using Work = void (*)(void* context, int index, int workers);
+  // Calls work(context, index) on every thread, index 0 .. count-1, the caller being 0;
+  // returns when all have. `work` must not throw.
+  using Work = void (*)(void* context, int index);
   void Run(Work work, void* context);
 
-  // Within a Run of several workers, by thread `index`: returns when all have called
-  // it.
+  // Within Run, by thread `index`: returns when all threads have called it.
   void Barrier(int index);
 
  private:
-  using Nanoseconds = std::chrono::nanoseconds;
-  using Time = std::chrono::steady_clock::time_point;
-  static constexpr Nanoseconds kMostSpin{40'000};
-  static constexpr Nanoseconds kLeastSpin{1'000};
-  static constexpr Nanoseconds kShortSleep{20'000};
-
-  struct Wait {
-    Nanoseconds all{0};     // but for a first look
-    Nanoseconds asleep{0};  // of it
-  };
+  static constexpr std::chrono::nanoseconds kMostSpin{40'000};
+  static constexpr std::chrono::nanoseconds kLeastSpin{1'000};
+  static constexpr std::chrono::nanoseconds kShortSleep{20'000};
 
   // A number that threads wait on.
   class Count {
@@ -64,8 +52,8 @@ class ThreadTeam {
     // One more; wakes who sleeps.
     void Raise();
     // Returns when it is no longer `old`, and sees what was written before Raise. Spins
-    // for a while, then sleeps; says for how long.
-    Wait WaitWhile(uint32_t old, Nanoseconds spin);
+    // for a while, then sleeps; returns how long it slept.
+    std::chrono::nanoseconds WaitWhile(uint32_t old, std::chrono::nanoseconds spin);
 
    private:
     std::atomic<uint32_t> value_ = 0;
@@ -77,35 +65,13 @@ class ThreadTeam {
   // nothing, and waking a processor that has gone idle is slow: spin in full. On a
   // cache line of its own.
   struct alignas(64) Patience {
-    Nanoseconds spin = kMostSpin;
-  };
-
-  // Whether the others are worth waiting for, judged by the caller alone: a processor
-  // that others keep busy runs each thread for milliseconds at a time, and a team meets
-  // many times in every one of them.
-  class Company {
-   public:
-    explicit Company(int count) : count_(count) {}
-    bool away(Time now) const { return now < back_; }
-    void Waited(Nanoseconds time) { waited_ += time; }
-    // After a run of all threads that took from `start` to `end`.
-    void Judge(Time start, Time end);
-
-   private:
-    const int count_;
-    Time back_ = Time::min();
-    int runs_ = 0;  // of the trial, and their time and waits
-    Nanoseconds ran_{0};
-    Nanoseconds waited_{0};
+    std::chrono::nanoseconds spin = kMostSpin;
   };
 
   void Loop(int index);
   void End();
 
   const int count_;
-  const Absence absence_;
-  std::vector<Patience> patience_;  // each by its own thread
-  std::vector<std::thread> threads_;
   Work work_ = nullptr;  // with context_, written before rounds_ is raised
   void* context_ = nullptr;
   bool ending_ = false;  // written before rounds_ is raised
@@ -113,7 +79,8 @@ class ThreadTeam {
   alignas(64) Count rounds_;  // of Run; raised once more to end the threads
   alignas(64) std::atomic<int32_t> arrived_ = 0;  // at the barrier
   alignas(64) Count passed_;                      // barriers
-  alignas(64) Company company_;                   // by the caller
+  std::vector<Patience> patience_;                // each by its own thread
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace mnemon

@@ -213,7 +213,7 @@ TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
   };
   for (const int threads : {1, 2, 3, 4}) {
     if (!GetParam().step_form) InitTensorRuntime(threads);
-    ThreadTeam team(GetParam().step_form ? threads : 1, Absence::kWait);
+    ThreadTeam team(GetParam().step_form ? threads : 1);
     const std::unique_ptr<Decoder> decoder = MustMakeDecoder(*model_, &team);
     std::vector<int32_t> slots(kSlots);
     for (int32_t& slot : slots) slot = MustAcquire();

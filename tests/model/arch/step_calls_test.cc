@@ -42,7 +42,7 @@ void AllowOnlyToWait() {
 // In a process of its own.
 [[noreturn]] void StepUnderWatch(const ModelConfig& config) {
   const std::unique_ptr<Model> model = MakeTestModel(config);
-  ThreadTeam team(2, Absence::kWait);
+  ThreadTeam team(2);
   const auto decoder = *MakeDecoder(*model, {.team = &team});
   const auto arena = *StateArena::Create(decoder->spec(), {.slots = 3});
   const std::vector<int32_t> tokens = {1, 2, 3};

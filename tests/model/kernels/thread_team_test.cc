@@ -17,12 +17,12 @@ namespace {
 class ThreadTeamTest : public testing::TestWithParam<int> {};
 
 TEST_P(ThreadTeamTest, EveryThreadDoesItsPartOfEveryRound) {
-  ThreadTeam team(GetParam(), Absence::kWait);
+  ThreadTeam team(GetParam());
   struct Context {
     std::array<int, 8> calls = {};
   } context;
   for (int round = 1; round <= 1000; ++round) {
-    team.Run([](void* c, int index, int) { ++static_cast<Context*>(c)->calls[index]; },
+    team.Run([](void* c, int index) { ++static_cast<Context*>(c)->calls[index]; },
              &context);
     // Run returns when all have.
     for (int i = 0; i < 8; ++i) {
@@ -32,15 +32,14 @@ TEST_P(ThreadTeamTest, EveryThreadDoesItsPartOfEveryRound) {
 }
 
 TEST_P(ThreadTeamTest, NobodyPassesABarrierBeforeAllHaveCome) {
-  if (GetParam() == 1) return;  // nobody to wait for
-  ThreadTeam team(GetParam(), Absence::kWait);
+  ThreadTeam team(GetParam());
   struct Context {
     ThreadTeam* team;
     std::array<int, 8> at = {};
     std::array<bool, 8> fault = {};
   } context{&team};
   team.Run(
-      [](void* given, int index, int) {
+      [](void* given, int index) {
         auto& c = *static_cast<Context*>(given);
         for (int round = 1; round <= 1000; ++round) {
           c.at[index] = round;
@@ -56,69 +55,16 @@ TEST_P(ThreadTeamTest, NobodyPassesABarrierBeforeAllHaveCome) {
 }
 
 TEST_P(ThreadTeamTest, WakesFromSleep) {
-  ThreadTeam team(GetParam(), Absence::kWait);
+  ThreadTeam team(GetParam());
   std::atomic<int> calls = 0;
   for (int round = 1; round <= 5; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // beyond the spin
-    team.Run([](void* c, int, int) { ++*static_cast<std::atomic<int>*>(c); }, &calls);
+    team.Run([](void* c, int) { ++*static_cast<std::atomic<int>*>(c); }, &calls);
     EXPECT_EQ(calls, round * team.count());
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, ThreadTeamTest, testing::Values(1, 2, 3, 4, 8));
-
-// While `busy`, all but the caller come late, as beside processes that take their
-// cores; else the caller does. Run says how many workers there were.
-struct Late {
-  static constexpr std::chrono::milliseconds kLate{3};
-  std::atomic<bool> busy = true;
-  std::atomic<int> workers = 0;
-
-  int Run(ThreadTeam& team) {
-    team.Run(
-        [](void* given, int index, int count) {
-          auto& late = *static_cast<Late*>(given);
-          if (late.busy == (index > 0)) std::this_thread::sleep_for(kLate);
-          if (index == 0) late.workers = count;
-        },
-        this);
-    return workers;
-  }
-};
-
-TEST(ThreadTeam, TheCallerGoesOnAloneWithoutThoseWhoAreLate) {
-  ThreadTeam team(2);
-  Late late;
-  int runs = 0;
-  while (late.Run(team) == 2) ASSERT_LT(++runs, 100);
-  // Twenty times as long as it took to find out, at least 20 ms; then it tries again.
-  const auto alone = std::chrono::steady_clock::now();
-  while (late.Run(team) == 1) {
-    ASSERT_LT(std::chrono::steady_clock::now() - alone, std::chrono::seconds(3));
-  }
-  EXPECT_GT(std::chrono::steady_clock::now() - alone, std::chrono::milliseconds(350));
-}
-
-TEST(ThreadTeam, ThoseWhoComeInTimeAreWaitedFor) {
-  ThreadTeam team(2);
-  Late late;
-  while (late.Run(team) == 2) {
-  }
-  late.busy = false;
-  // Whatever else runs on this machine, some trial finds them in time.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  int together = 0;
-  while (together < 20 && std::chrono::steady_clock::now() < end) {
-    together = late.Run(team) == 2 ? together + 1 : 0;
-  }
-  EXPECT_EQ(together, 20);  // the trial passed, and the next
-}
-
-TEST(ThreadTeam, OrWaitsForever) {
-  ThreadTeam team(2, Absence::kWait);
-  Late late;
-  for (int run = 0; run < 20; ++run) ASSERT_EQ(late.Run(team), 2);
-}
 
 TEST(UsableCores, IsWithinTheMachine) {
   EXPECT_GE(UsableCores(), 1);
