@@ -138,7 +138,7 @@ TEST_F(EvalTest, TrainedModelsLoseLittleInBfloat16) {
     text += words[(random >> 24) % 7];
   }
   tmp_.Put("text.txt", text);
-  for (const std::string model :
+  for (const std::string& model :
        {std::string(kCausal), std::string("architecture = \"fast_weights\"\n"),
         std::string("architecture = \"transformer_xl\"\nposition_kind = \"relative\"\n"
                     "mem_len = 8\npositions = 32\n"),
