@@ -30,7 +30,9 @@ void AddBenchFlags(Command command, const std::string& context_help,
       .WithCommas()
       .OneOf(Strings(BenchSizes()));
   command.Add("--batch", &flags.batch, "Sessions side by side").Between(1, 4096);
-  command.Add("--context", &flags.context, context_help).Between(1, 1 << 20);
+  if (!context_help.empty()) {
+    command.Add("--context", &flags.context, context_help).Between(1, 1 << 20);
+  }
   command
       .Add("--seconds", &flags.seconds,
            "Time to measure each model; loading and probing come on top")

@@ -149,7 +149,7 @@ absl::Status RunEngine(const EngineFlags& flags) {
                                      {"share", "inter_token_floor_share", 4},
                                      {"allocations/token", "allocations_per_token", 0},
                                      {"steady", "steady"}},
-                         .make = [&](const BenchModel& model) {
+                         .make = [&](const BenchModel& model, const Compute&) {
                            return MakeSubject(model, flags);
                          }});
 }

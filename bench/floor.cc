@@ -24,19 +24,15 @@ int64_t Seen(const ModelConfig& c, int64_t context) {
   return context;
 }
 
+int64_t HeadMatrix(const ModelConfig& c) { return c.vocab * c.d_model; }
+
 // The matrices of all layers, and what is multiplied outside them but for the head.
 int64_t BodyMatrices(const ModelConfig& c) {
-  const int64_t square = c.d_model * c.d_model;
-  const int64_t feed_forward = (c.gated ? 3 : 2) * c.d_model * c.d_ff;
-  if (IsShared(c)) return c.layers * (2 * square + feed_forward) + 2 * square;
-  int64_t layer = 4 * square + feed_forward;
-  if (c.architecture == "fast_weights" && c.update_rule == UpdateRule::kDelta) {
-    layer += c.heads * c.d_model;
-  }
-  return c.layers * layer;
+  int64_t all = -HeadMatrix(c);
+  for (const MatrixShape& matrix : Matrices(c)) all += matrix.outputs * matrix.inputs;
+  return all;
 }
 
-int64_t HeadMatrix(const ModelConfig& c) { return c.vocab * c.d_model; }
 int64_t HeadBias(const ModelConfig& c) { return c.tie_head ? 0 : c.vocab; }
 
 // Biases, norms and mixing weights that every token meets.
@@ -90,6 +86,27 @@ int64_t InputFloats(const ModelConfig& c, WeightFormat format) {
 }
 
 }  // namespace
+
+std::vector<MatrixShape> Matrices(const ModelConfig& c) {
+  const int64_t d = c.d_model;
+  std::vector<MatrixShape> all;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    // Keys and values of a feedback memory are made once for all layers.
+    all.push_back({.outputs = (IsFeedback(c) ? 1 : 3) * d, .inputs = d});
+    if (c.architecture == "fast_weights" && c.update_rule == UpdateRule::kDelta) {
+      all.push_back({.outputs = c.heads, .inputs = d});
+    }
+    all.push_back({.outputs = d, .inputs = d});
+    if (c.gated) all.push_back({.outputs = c.d_ff, .inputs = d});
+    all.push_back({.outputs = c.d_ff, .inputs = d});
+    all.push_back({.outputs = d, .inputs = c.d_ff});
+  }
+  if (IsFeedback(c)) {
+    all.push_back({.outputs = 2 * d * (IsShared(c) ? 1 : c.layers), .inputs = d});
+  }
+  all.push_back({.outputs = c.vocab, .inputs = d});
+  return all;
+}
 
 Work StepWork(const ModelConfig& c, int64_t context, WeightFormat format) {
   const int64_t seen = Seen(c, context);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "model/config.h"
 #include "model/kernels/kernels.h"
@@ -23,6 +24,16 @@ struct Work {
 
   bool operator==(const Work&) const = default;
 };
+
+// W [outputs, inputs] of a step, as it is multiplied: what shares an input is one
+// matrix.
+struct MatrixShape {
+  int64_t outputs = 0;
+  int64_t inputs = 0;
+};
+
+// Those that one token meets, in order; the output head is the last.
+std::vector<MatrixShape> Matrices(const ModelConfig& config);
 
 // One token of each session, `context` tokens after its start. n = stored positions
 // that a query sees (transformer_xl: at most M); D, L, M, K as everywhere:

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
       mnemon::VersionText("mnemon-bench",
                           "libtorch " + mnemon::TensorLibraryVersion()));
   mnemon::AddStepCommand(line);
+  mnemon::AddLinearCommand(line);
   mnemon::AddPrefillCommand(line);
   mnemon::AddEngineCommand(line);
   mnemon::AddCheckpointCommand(line);

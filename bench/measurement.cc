@@ -43,7 +43,7 @@ absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measureme
   Subjects subjects;
   std::vector<int64_t> working_sets;
   for (const std::unique_ptr<BenchModel>& model : models) {
-    MNEMON_ASSIGN_OR_RETURN(subjects.emplace_back(), measurement.make(*model));
+    MNEMON_ASSIGN_OR_RETURN(subjects.emplace_back(), measurement.make(*model, compute));
     working_sets.push_back(subjects.back()->working_set());
   }
   Bracket bracket(ThreadsOf(flags.compute), std::move(working_sets));

@@ -60,8 +60,10 @@ class Subject {
 struct Measurement {
   std::string command;  // as typed
   std::vector<Column> columns;
-  // Warmed up: what it takes is not measured. The model outlives the subject.
-  std::function<absl::StatusOr<std::unique_ptr<Subject>>(const BenchModel&)> make;
+  // Warmed up: what it takes is not measured. Both outlive the subject.
+  std::function<absl::StatusOr<std::unique_ptr<Subject>>(const BenchModel&,
+                                                         const Compute&)>
+      make;
 };
 
 // Measures every model that the flags name and prints one report. Models take turns, so

@@ -93,7 +93,7 @@ absl::Status RunPrefill(const BenchFlags& flags) {
                                      {"share", "floor_share", 4},
                                      {"allocations/token", "allocations_per_token", 0},
                                      {"steady", "steady"}},
-                         .make = [&](const BenchModel& model) {
+                         .make = [&](const BenchModel& model, const Compute&) {
                            return MakeSubject(model, flags);
                          }});
 }

@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <barrier>
 #include <functional>
-#include <memory>
-#include <new>
 #include <thread>
 #include <vector>
 
+#include "base/slabs.h"
 #include "bench/vector_loops.h"
 
 namespace mnemon {
@@ -17,17 +16,10 @@ namespace {
 using Time = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr size_t kAlignment = 64;
 constexpr int64_t kGranule = 512;  // floats: what ReadFloats takes at least
 // A pass reads at least this much, so that starting the threads together costs little.
 constexpr int64_t kPassBytes = int64_t{64} << 20;
 constexpr int64_t kPassRounds = 1'000'000;
-
-struct AlignedDelete {
-  void operator()(float* p) const {
-    ::operator delete[](p, std::align_val_t(kAlignment));
-  }
-};
 
 // The shortest pass, in seconds: all threads start together, the last one ends it.
 double BestPass(int threads, Seconds budget, const std::function<void(int)>& pass) {
@@ -63,15 +55,15 @@ double BestPass(int threads, Seconds budget, const std::function<void(int)>& pas
 double ProbeRead(int64_t bytes, int threads, Seconds budget) {
   const int64_t floats = bytes / static_cast<int64_t>(sizeof(float));
   const int64_t part = std::max<int64_t>(1, floats / threads / kGranule) * kGranule;
-  const std::unique_ptr<float[], AlignedDelete> buffer(
-      new (std::align_val_t(kAlignment)) float[static_cast<size_t>(part * threads)]);
-  std::fill_n(buffer.get(), part * threads, 1.0f);
+  Slabs memory;  // as the weights and states of a step
+  float* const buffer = memory.TakeFloats(part * threads);
+  std::fill_n(buffer, part * threads, 1.0f);
   const int64_t part_bytes = part * static_cast<int64_t>(sizeof(float));
   const int64_t times = std::max<int64_t>(1, kPassBytes / threads / part_bytes);
   const double seconds = BestPass(threads, budget, [&](int thread) {
     volatile float sink;
     for (int64_t i = 0; i < times; ++i) {
-      sink = ReadFloats(buffer.get() + thread * part, static_cast<size_t>(part));
+      sink = ReadFloats(buffer + thread * part, static_cast<size_t>(part));
     }
     static_cast<void>(sink);
   });

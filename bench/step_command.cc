@@ -111,7 +111,7 @@ absl::Status RunStep(const BenchFlags& flags) {
                                      {"share", "floor_share", 4},
                                      {"allocations", "allocations_per_step", 0},
                                      {"steady", "steady"}},
-                         .make = [&](const BenchModel& model) {
+                         .make = [&](const BenchModel& model, const Compute&) {
                            return MakeSubject(model, flags);
                          }});
 }

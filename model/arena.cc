@@ -18,8 +18,6 @@ namespace {
 // How far a stream may run ahead of delivery, twice: the rows a ring keeps beyond M.
 constexpr int64_t kRingSlack = 2 * kMaxChunk;
 
-constexpr size_t kLine = 64;  // bytes
-
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t BlocksPerSlot(const StateSpec& spec) {
@@ -44,8 +42,8 @@ struct StateArena::Slot {
   int64_t reserved = 0;
   int64_t floor = 0;
   int64_t first_block = 0;
-  std::vector<Floats> blocks;
-  Floats fixed;
+  std::vector<float*> blocks;
+  float* fixed = nullptr;
 };
 
 absl::StatusOr<std::unique_ptr<StateArena>> StateArena::Create(const StateSpec& spec,
@@ -88,16 +86,6 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
 
 StateArena::~StateArena() = default;
 
-void StateArena::Freed::operator()(float* floats) const {
-  operator delete[](floats, std::align_val_t(kLine));
-}
-
-StateArena::Floats StateArena::MakeFloats(int64_t count) {
-  Floats floats(new (std::align_val_t(kLine)) float[count]);
-  std::fill_n(floats.get(), count, 0.0f);
-  return floats;
-}
-
 int32_t StateArena::slots() const { return static_cast<int32_t>(slots_.size()); }
 
 int64_t StateArena::bytes_used() const {
@@ -114,8 +102,8 @@ int64_t StateArena::bytes_used(int32_t slot) const {
 absl::StatusOr<int32_t> StateArena::Acquire() {
   for (int32_t slot = 0; slot < slots(); ++slot) {
     if (slots_[slot].used) continue;
-    if (!slots_[slot].fixed && spec_.fixed_elements() > 0) {
-      slots_[slot].fixed = MakeFloats(spec_.fixed_elements());
+    if (slots_[slot].fixed == nullptr && spec_.fixed_elements() > 0) {
+      slots_[slot].fixed = memory_.TakeFloats(spec_.fixed_elements());
     }
     slots_[slot].used = true;
     ++slots_used_;
@@ -131,7 +119,7 @@ absl::StatusOr<int32_t> StateArena::Acquire() {
 void StateArena::Release(int32_t slot) {
   Reset(slot);
   Slot& s = slots_[slot];
-  std::fill_n(s.fixed.get(), spec_.fixed_elements(), 0.0f);
+  std::fill_n(s.fixed, spec_.fixed_elements(), 0.0f);
   s.used = false;
   --slots_used_;
 }
@@ -139,17 +127,16 @@ void StateArena::Release(int32_t slot) {
 void StateArena::Reset(int32_t slot) {
   Slot& s = slots_[slot];
   MNEMON_CHECK(s.used);
-  for (Floats& block : s.blocks) {
-    std::fill_n(block.get(), block_floats_, 0.0f);
-    free_blocks_.push_back(std::move(block));
+  for (float* block : s.blocks) {
+    std::fill_n(block, block_floats_, 0.0f);
+    free_blocks_.push_back(block);
     --blocks_used_;
   }
   s.blocks.clear();
   s.length = s.reserved = s.floor = s.first_block = 0;
   for (size_t e = 0; e < spec_.entries.size(); ++e) {
     if (spec_.entries[e].growth != Growth::kFixed) continue;
-    std::fill_n(s.fixed.get() + entry_offset_[e], entry_elements_[e],
-                spec_.entries[e].fill);
+    std::fill_n(s.fixed + entry_offset_[e], entry_elements_[e], spec_.entries[e].fill);
   }
 }
 
@@ -180,9 +167,9 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count) {
     slot.blocks.reserve(before + static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) {
       if (free_blocks_.empty()) {
-        slot.blocks.push_back(MakeFloats(block_floats_));
+        slot.blocks.push_back(memory_.TakeFloats(block_floats_));
       } else {
-        slot.blocks.push_back(std::move(free_blocks_.back()));
+        slot.blocks.push_back(free_blocks_.back());
         free_blocks_.pop_back();
       }
     }
@@ -204,9 +191,9 @@ absl::Status StateArena::Copy(int32_t from, int32_t to) {
   const size_t count = source.blocks.size();
   MNEMON_RETURN_IF_ERROR(TakeBlocks(target, static_cast<int64_t>(count)));
   for (size_t i = 0; i < count; ++i) {
-    std::copy_n(source.blocks[i].get(), block_floats_, target.blocks[i].get());
+    std::copy_n(source.blocks[i], block_floats_, target.blocks[i]);
   }
-  std::copy_n(source.fixed.get(), spec_.fixed_elements(), target.fixed.get());
+  std::copy_n(source.fixed, spec_.fixed_elements(), target.fixed);
   target.length = source.length;
   target.reserved = source.reserved;
   target.floor = source.floor;
@@ -249,8 +236,8 @@ void StateArena::Truncate(int32_t slot, int64_t length) {
   s.floor = std::min(s.floor, length);
   const int64_t keep = CeilDiv(length, kBlockPositions) - s.first_block;
   while (spec_.growing() && static_cast<int64_t>(s.blocks.size()) > keep) {
-    std::fill_n(s.blocks.back().get(), block_floats_, 0.0f);
-    free_blocks_.push_back(std::move(s.blocks.back()));
+    std::fill_n(s.blocks.back(), block_floats_, 0.0f);
+    free_blocks_.push_back(s.blocks.back());
     s.blocks.pop_back();
     --blocks_used_;
   }
@@ -265,8 +252,8 @@ void StateArena::SetFloor(int32_t slot, int64_t floor) {
   const int64_t oldest = std::max<int64_t>(0, s.floor - spec_.capacity());
   const int64_t first = oldest / kBlockPositions;
   while (s.first_block < first && !s.blocks.empty()) {
-    std::fill_n(s.blocks.front().get(), block_floats_, 0.0f);
-    free_blocks_.push_back(std::move(s.blocks.front()));
+    std::fill_n(s.blocks.front(), block_floats_, 0.0f);
+    free_blocks_.push_back(s.blocks.front());
     s.blocks.erase(s.blocks.begin());
     ++s.first_block;
     --blocks_used_;
@@ -274,18 +261,18 @@ void StateArena::SetFloor(int32_t slot, int64_t floor) {
 }
 
 float* StateArena::Fixed(int32_t slot, int entry) {
-  return slots_[slot].fixed.get() + entry_offset_[entry];
+  return slots_[slot].fixed + entry_offset_[entry];
 }
 
 const float* StateArena::Fixed(int32_t slot, int entry) const {
-  return slots_[slot].fixed.get() + entry_offset_[entry];
+  return slots_[slot].fixed + entry_offset_[entry];
 }
 
 float* StateArena::Block(int32_t slot, int64_t block) {
   Slot& s = slots_[slot];
   const int64_t index = block - s.first_block;
   MNEMON_CHECK(index >= 0 && index < static_cast<int64_t>(s.blocks.size()));
-  return s.blocks[index].get();
+  return s.blocks[index];
 }
 
 float* StateArena::Row(int32_t slot, int entry, int64_t position) {
@@ -297,12 +284,12 @@ const float* StateArena::Row(int32_t slot, int entry, int64_t position) const {
   const int64_t block = position / kBlockPositions - s.first_block;
   MNEMON_CHECK(block >= 0 && position < s.reserved);
   MNEMON_CHECK(spec_.entries[entry].layout == BlockLayout::kRows);
-  return s.blocks[block].get() + entry_offset_[entry] +
+  return s.blocks[block] + entry_offset_[entry] +
          position % kBlockPositions * entry_elements_[entry];
 }
 
 void StateArena::SaveFixed(int32_t slot, std::vector<float>& saved) const {
-  const float* fixed = slots_[slot].fixed.get();
+  const float* fixed = slots_[slot].fixed;
   saved.assign(fixed, fixed + spec_.fixed_elements());
 }
 
@@ -310,7 +297,7 @@ void StateArena::RestoreFixed(int32_t slot, const std::vector<float>& saved,
                               int64_t length) {
   Slot& s = slots_[slot];
   MNEMON_CHECK(static_cast<int64_t>(saved.size()) == spec_.fixed_elements());
-  std::copy(saved.begin(), saved.end(), s.fixed.get());
+  std::copy(saved.begin(), saved.end(), s.fixed);
   if (!spec_.growing()) s.length = s.reserved = length;
 }
 

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/slabs.h"
 #include "model/state.h"
 
 namespace mnemon {
@@ -105,12 +106,6 @@ class StateArena {
 
  private:
   struct Slot;
-  // Floats that begin on a cache line.
-  struct Freed {
-    void operator()(float* floats) const;
-  };
-  using Floats = std::unique_ptr<float[], Freed>;
-  static Floats MakeFloats(int64_t count);
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
   // Puts `count` more blocks at the end of a slot's list, or none.
@@ -122,7 +117,8 @@ class StateArena {
   std::vector<int64_t> entry_offset_;  // floats; within the fixed or growing block
   std::vector<int64_t> entry_elements_;
   std::vector<Slot> slots_;
-  std::vector<Floats> free_blocks_;
+  Slabs memory_;
+  std::vector<float*> free_blocks_;
   int32_t slots_used_ = 0;
   int64_t blocks_used_ = 0;
 };

@@ -8,6 +8,7 @@
 #include "model/arch/fast_weights.h"
 #include "model/arch/step_decoder.h"
 #include "model/arch/step_weights.h"
+#include "model/kernels/row_buffer.h"
 #include "model/tensor_names.h"
 
 namespace mnemon {
@@ -57,11 +58,11 @@ class FastWeightsDecoder final : public StepDecoder {
   void MakeRoom(int64_t rows) override {
     if (rows <= room_) return;
     const ModelConfig& c = config();
-    x_.resize(rows * c.d_model);
-    projected_.resize(rows * 3 * c.d_model);
-    beta_.resize(rows * c.heads);
-    mixed_.resize(rows * c.d_model);
-    hidden_.resize(rows * c.d_ff);
+    x_.Resize(rows, c.d_model);
+    projected_.Resize(rows, 3 * c.d_model);
+    beta_.Resize(rows, c.heads);
+    mixed_.Resize(rows, c.d_model);
+    hidden_.Resize(rows, c.d_ff);
     // No more runs than rows.
     runs_.resize(rows * c.layers);
     kernels().Reserve(
@@ -91,9 +92,8 @@ class FastWeightsDecoder final : public StepDecoder {
     const ModelConfig& c = config();
     const int64_t rows = batch.rows(), width = c.d_model;
     const auto count = static_cast<int64_t>(batch.runs.size());
-    const Rows x{x_.data(), width}, hidden{hidden_.data(), c.d_ff};
-    const Rows mixed{mixed_.data(), width}, projected{projected_.data(), 3 * width};
-    const Rows beta{beta_.data(), c.heads};
+    const Rows x = x_.rows(), hidden = hidden_.rows(), mixed = mixed_.rows();
+    const Rows projected = projected_.rows(), beta = beta_.rows();
     EmbedTokens(k, frame_, rows, batch.ids.data(), /*positions=*/nullptr, x);
     k.Sync();
     for (size_t l = 0; l < layers_.size(); ++l) {
@@ -114,8 +114,8 @@ class FastWeightsDecoder final : public StepDecoder {
                      .runs = count,
                      .run = runs_.data() + static_cast<int64_t>(l) * count,
                      .query = projected,
-                     .key = {projected.data + width, 3 * width},
-                     .value = {projected.data + 2 * width, 3 * width},
+                     .key = {projected.data + width, projected.stride},
+                     .value = {projected.data + 2 * width, projected.stride},
                      .beta = delta() ? ConstRows(beta) : ConstRows(nullptr, 0),
                      .out = mixed});
       k.Sync();
@@ -158,7 +158,7 @@ class FastWeightsDecoder final : public StepDecoder {
   const StepFrame frame_;
   std::vector<Layer> layers_;
   int64_t room_ = 0;  // rows that what follows holds
-  std::vector<float> x_, projected_, beta_, mixed_, hidden_;
+  RowBuffer x_, projected_, beta_, mixed_, hidden_;
   std::vector<FastWeightRun> runs_;  // per layer, per run of the batch
 };
 

@@ -11,6 +11,7 @@
 #include "model/arch/relative_table.h"
 #include "model/arch/step_decoder.h"
 #include "model/arch/step_weights.h"
+#include "model/kernels/row_buffer.h"
 #include "model/tensor_names.h"
 
 namespace mnemon {
@@ -79,14 +80,14 @@ class FeedbackDecoder final : public StepDecoder {
   void MakeRoom(int64_t rows) override {
     if (rows <= room_) return;
     const ModelConfig& c = config();
-    outputs_.resize((c.layers + 1) * rows * c.d_model);
-    query_.resize(rows * c.d_model);
-    mixed_.resize(rows * c.d_model);
-    attended_.resize(rows * c.d_model);
-    hidden_.resize(rows * c.d_ff);
-    memory_.resize(rows * c.d_model);
-    projected_.resize(rows * memory_maps_.outputs);
-    last_.resize(rows * c.d_model);
+    outputs_.Resize((c.layers + 1) * rows, c.d_model);
+    query_.Resize(rows, c.d_model);
+    mixed_.Resize(rows, c.d_model);
+    attended_.Resize(rows, c.d_model);
+    hidden_.Resize(rows, c.d_ff);
+    memory_.Resize(rows, c.d_model);
+    projected_.Resize(rows, memory_maps_.outputs);
+    last_.Resize(rows, c.d_model);
     waves_.resize(kMaxChunk);
     for (Wave& wave : waves_) {
       wave.ids.reserve(rows);
@@ -94,7 +95,8 @@ class FeedbackDecoder final : public StepDecoder {
       wave.sights.reserve(rows);
       wave.places.reserve(rows);
     }
-    kernels().Reserve(LinearScratch(rows, std::max(c.d_model, c.d_ff)));
+    kernels().Reserve(std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
+                               ScratchFloats(AttendCall{.width = c.head_width()})));
     room_ = rows;
   }
 
@@ -130,17 +132,18 @@ class FeedbackDecoder final : public StepDecoder {
 
   void Forward(StepKernels& k, const StepBatch& batch, float* logits) override {
     for (int64_t i = 0; i < wave_count_; ++i) FeedWave(k, waves_[i]);
-    WriteLogits(k, frame_, {last_.data(), config().d_model}, batch.wanted, logits);
+    WriteLogits(k, frame_, last_.rows(), batch.wanted, logits);
   }
 
   void ImportRows(int64_t position, const TensorViews& carry, StateArena& arena,
                   int32_t slot) override {
     const std::vector<Place> places = Places(arena, slot, 0, position);
-    std::vector<float> projected(position * memory_maps_.outputs);
+    RowBuffer projected;
+    projected.Resize(position, memory_maps_.outputs);
     kernels().Reserve(LinearScratch(position, config().d_model));
     kernels().Run([&](StepKernels& k) {
       Remember(k, position, {carry[0].data, config().d_model}, places.data(),
-               {projected.data(), memory_maps_.outputs});
+               projected.rows());
     });
   }
 
@@ -199,10 +202,11 @@ class FeedbackDecoder final : public StepDecoder {
     const int64_t width = c.d_model, seen = wave.remembering;
     const auto rows = static_cast<int64_t>(wave.ids.size());
     const auto output = [&](size_t l) {
-      return Rows{outputs_.data() + static_cast<int64_t>(l) * rows * width, width};
+      const Rows all = outputs_.rows();
+      return Rows{all.row(static_cast<int64_t>(l) * rows), all.stride};
     };
-    const Rows query{query_.data(), width}, mixed{mixed_.data(), width};
-    const Rows attended{attended_.data(), width}, hidden{hidden_.data(), c.d_ff};
+    const Rows query = query_.rows(), mixed = mixed_.rows(), memory = memory_.rows();
+    const Rows attended = attended_.rows(), hidden = hidden_.rows();
     EmbedTokens(k, frame_, rows, wave.ids.data(), /*positions=*/nullptr, output(0));
     k.Sync();
     for (size_t l = 0; l < layers_.size(); ++l) {
@@ -250,17 +254,16 @@ class FeedbackDecoder final : public StepDecoder {
            .weights = &one_,
            .in = output(layers_.size()),
            .to = wave.rows.data(),
-           .out = {last_.data(), width}});
+           .out = last_.rows()});
     k.Mix({.rows = rows,
            .width = width,
            .layers = c.layers + 1,
            .weights = mix_.data(),
            .in = output(0),
-           .layer_stride = rows * width,
-           .out = {memory_.data(), width}});
+           .layer_stride = rows * memory.stride,
+           .out = memory});
     k.Sync();
-    Remember(k, rows, {memory_.data(), width}, wave.places.data(),
-             {projected_.data(), memory_maps_.outputs});
+    Remember(k, rows, memory, wave.places.data(), projected_.rows());
     k.Sync();
   }
 
@@ -292,10 +295,10 @@ class FeedbackDecoder final : public StepDecoder {
   std::vector<float> mix_;  // [L+1], after the softmax
   MatrixView memory_maps_;  // keys and values of all layers
   std::vector<Layer> layers_;
-  int64_t room_ = 0;            // rows that what follows holds
-  std::vector<float> outputs_;  // of the embedding and each layer
-  std::vector<float> query_, mixed_, attended_, hidden_, memory_, projected_;
-  std::vector<float> last_;  // per row of the batch
+  int64_t room_ = 0;   // rows that what follows holds
+  RowBuffer outputs_;  // of the embedding and each layer
+  RowBuffer query_, mixed_, attended_, hidden_, memory_, projected_;
+  RowBuffer last_;  // per row of the batch
   std::vector<Wave> waves_;
   int64_t wave_count_ = 0;
 };

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "model/arch/relative_table.h"
 #include "model/arch/step_weights.h"
+#include "model/kernels/row_buffer.h"
 #include "model/layers/alibi.h"
 #include "model/layers/sinusoid.h"
 #include "model/tensor_names.h"
@@ -75,14 +76,15 @@ class WindowDecoder final : public StepDecoder {
   void MakeRoom(int64_t rows) override {
     if (rows <= room_) return;
     const ModelConfig& c = config();
-    x_.resize(rows * c.d_model);
-    projected_.resize(rows * 3 * c.d_model);
-    mixed_.resize(rows * c.d_model);
-    hidden_.resize(rows * c.d_ff);
+    x_.Resize(rows, c.d_model);
+    projected_.Resize(rows, 3 * c.d_model);
+    mixed_.Resize(rows, c.d_model);
+    hidden_.Resize(rows, c.d_ff);
     sights_.resize(rows);
-    if (sinusoid_) sinusoid_rows_.resize(rows * c.d_model);
+    if (sinusoid_) sinusoid_rows_.Resize(rows, c.d_model);
     position_rows_.resize(rows);
-    kernels().Reserve(LinearScratch(rows, std::max(c.d_model, c.d_ff)));
+    kernels().Reserve(std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
+                               ScratchFloats(AttendCall{.width = c.head_width()})));
     room_ = rows;
   }
 
@@ -105,8 +107,8 @@ class WindowDecoder final : public StepDecoder {
   void Forward(StepKernels& k, const StepBatch& batch, float* logits) override {
     const ModelConfig& c = config();
     const int64_t rows = batch.rows(), width = c.d_model;
-    const Rows x{x_.data(), width}, hidden{hidden_.data(), c.d_ff};
-    const Rows mixed{mixed_.data(), width}, projected{projected_.data(), 3 * width};
+    const Rows x = x_.rows(), hidden = hidden_.rows(), mixed = mixed_.rows();
+    const Rows projected = projected_.rows();
     const bool positioned = learned_ != nullptr || sinusoid_;
     EmbedTokens(k, frame_, rows, batch.ids.data(),
                 positioned ? position_rows_.data() : nullptr, x);
@@ -118,9 +120,10 @@ class WindowDecoder final : public StepDecoder {
                 .weights = layer.query_key_value,
                 .out = projected});
       k.Sync();
-      Append(k, layer, rows, batch.places.data(), {projected.data + width, 3 * width},
-             {projected.data + 2 * width, 3 * width});
-      k.Sync();
+      Append(k, layer, rows, batch.places.data(),
+             {projected.data + width, projected.stride},
+             {projected.data + 2 * width, projected.stride});
+      if (rows > static_cast<int64_t>(batch.runs.size())) k.Sync();
       k.Attend({.rows = rows,
                 .heads = c.heads,
                 .width = c.head_width(),
@@ -158,20 +161,21 @@ class WindowDecoder final : public StepDecoder {
       const TensorView& first = carry[shape_.carries_inputs ? i : 2 * i];
       const int64_t count = first.shape[0];
       std::vector<Place> places = Places(arena, slot, position - count, count);
-      std::vector<float> made;
+      RowBuffer made;
       ConstRows key(first.data, width), value(nullptr, width);
       if (shape_.carries_inputs) {
-        made.resize(count * 3 * width);
+        made.Resize(count, 3 * width);
+        const Rows rows = made.rows();
         kernels().Reserve(LinearScratch(count, width));
         kernels().Run([&](StepKernels& k) {
           k.Linear({.rows = count,
                     .in = {first.data, width},
                     .norm = layer.norm,
                     .weights = layer.query_key_value,
-                    .out = {made.data(), 3 * width}});
+                    .out = rows});
         });
-        key = {made.data() + width, 3 * width};
-        value = {made.data() + 2 * width, 3 * width};
+        key = {rows.data + width, rows.stride};
+        value = {rows.data + 2 * width, rows.stride};
       } else {
         value = {carry[2 * i + 1].data, width};
       }
@@ -228,7 +232,7 @@ class WindowDecoder final : public StepDecoder {
     }
     if (!sinusoid_) return;
     for (int64_t r = 0; r < batch.rows(); ++r) {
-      float* row = sinusoid_rows_.data() + r * width;
+      float* row = sinusoid_rows_.rows().row(r);
       sinusoid_->Write(batch.positions[r], row);
       position_rows_[r] = row;
     }
@@ -243,7 +247,7 @@ class WindowDecoder final : public StepDecoder {
   std::vector<float> slopes_;
   std::vector<Layer> layers_;
   int64_t room_ = 0;  // rows that what follows holds
-  std::vector<float> x_, projected_, mixed_, hidden_, sinusoid_rows_;
+  RowBuffer x_, projected_, mixed_, hidden_, sinusoid_rows_;
   std::vector<Sight> sights_;
   std::vector<const float*> position_rows_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/kernels/cpu_kernels.h"
 
+#include "base/aligned_floats.h"
 #include "base/check.h"
 
 namespace mnemon {
@@ -15,7 +16,9 @@ class CpuKernels::Worker final : public StepKernels {
     operations_.linear(call, share_, Scratch(ScratchFloats(call)));
   }
   void Append(const AppendCall& call) override { operations_.append(call, share_); }
-  void Attend(const AttendCall& call) override { operations_.attend(call, share_); }
+  void Attend(const AttendCall& call) override {
+    operations_.attend(call, share_, Scratch(ScratchFloats(call)));
+  }
   void FastWeights(const FastWeightCall& call) override {
     operations_.fast_weights(call, share_, Scratch(ScratchFloats(call)));
   }
@@ -35,7 +38,7 @@ class CpuKernels::Worker final : public StepKernels {
   const CpuOperations& operations_;
   ThreadTeam& team_;
   const Share share_;
-  std::vector<float> scratch_;
+  AlignedFloats scratch_;
 };
 
 CpuKernels::CpuKernels(const CpuOperations& operations, ThreadTeam& team)

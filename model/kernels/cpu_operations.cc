@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "model/kernels/row_buffer.h"
 #include "model/kernels/simd_operations.h"
 
 namespace mnemon {
@@ -31,7 +32,7 @@ const std::vector<CpuOperations>& All() {
 int64_t LinearScratch(int64_t rows, int64_t inputs) {
   // Rows that are normed or picked, sums of two panels that wait for the rest, and part
   // of those panels in float32.
-  return rows * (inputs + 2 * kPanel) + 2 * kScratchInputs * kPanel;
+  return rows * (RowStride(inputs) + 2 * kPanel) + 2 * kScratchInputs * kPanel;
 }
 
 int64_t ScratchFloats(const FastWeightCall& call) {

@@ -29,7 +29,7 @@ struct CpuOperations {
   void (*embed)(const EmbedCall& call, Share share);
   void (*linear)(const LinearCall& call, Share share, float* scratch);
   void (*append)(const AppendCall& call, Share share);
-  void (*attend)(const AttendCall& call, Share share);
+  void (*attend)(const AttendCall& call, Share share, float* scratch);
   void (*fast_weights)(const FastWeightCall& call, Share share, float* scratch);
   void (*mix)(const MixCall& call, Share share);
 };
@@ -40,6 +40,15 @@ inline constexpr int64_t kScratchInputs = 256;
 int64_t LinearScratch(int64_t rows, int64_t inputs);
 inline int64_t ScratchFloats(const LinearCall& call) {
   return LinearScratch(call.rows, call.weights.inputs);
+}
+// Rows and heads of attention that a worker computes side by side, and what each needs:
+// scores of a group, and one sum.
+inline constexpr int64_t kAttendUnits = 4;
+inline int64_t AttendUnitFloats(int64_t width) {
+  return kGroupBlocks * kBlockPositions + (width + 15) / 16 * 16;
+}
+inline int64_t ScratchFloats(const AttendCall& call) {
+  return kAttendUnits * AttendUnitFloats(call.width);
 }
 int64_t ScratchFloats(const FastWeightCall& call);
 

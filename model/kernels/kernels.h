@@ -138,7 +138,9 @@ struct Place {
   int64_t slot = 0;  // 0 .. 15
 };
 
-// Writes keys as columns, values as rows, and f = u.k per head.
+// Writes keys as columns, values as rows, and f = u.k per head. Where each row is
+// another session's, an Attend with the same rows and heads needs no Sync in between: a
+// worker attends to what it has appended itself.
 struct AppendCall {
   int64_t rows = 0;
   int64_t heads = 0;

@@ -1,41 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "model/kernels/packed_weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 namespace mnemon {
-namespace {
-
-constexpr int64_t kLine = 64;
-constexpr int64_t kHugePage = int64_t{2} << 20;
-
-}  // namespace
-
 uint16_t ToBf16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-void PackedWeights::Freed::operator()(void* memory) const { std::free(memory); }
-
-void* PackedWeights::Allocate(int64_t bytes) {
-  const int64_t unit = bytes >= kHugePage ? kHugePage : kLine;
-  const int64_t whole = std::max(unit, (bytes + unit - 1) / unit * unit);
-  void* memory = std::aligned_alloc(unit, whole);
-  if (memory == nullptr) throw std::bad_alloc();
-  memory_.emplace_back(memory);
-  // Best effort: fewer misses of the address cache on large matrices.
-  if (unit == kHugePage) madvise(memory, whole, MADV_HUGEPAGE);
-  std::memset(memory, 0, whole);
-  bytes_ += whole;
-  return memory;
 }
 
 MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t inputs) {
@@ -48,7 +22,7 @@ MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t input
   const int64_t panels = (outputs + kPanel - 1) / kPanel;
   const int64_t size = format_ == WeightFormat::kFp32 ? 4 : 2;
   const int64_t depth = format_ == WeightFormat::kFp32 ? inputs : (inputs + 1) / 2 * 2;
-  void* packed = Allocate(panels * depth * kPanel * size);
+  void* packed = memory_.Take(panels * depth * kPanel * size);
   float* biases = bias ? Make(panels * kPanel) : nullptr;
   int64_t n = 0;
   for (const PlainMatrix& part : parts) {
@@ -81,9 +55,7 @@ const float* PackedWeights::Keep(std::span<const float> values) {
 }
 
 float* PackedWeights::Make(int64_t count, int64_t margin) {
-  return static_cast<float*>(
-             Allocate((count + 2 * margin) * static_cast<int64_t>(sizeof(float)))) +
-         margin;
+  return memory_.TakeFloats(std::max<int64_t>(1, count + 2 * margin)) + margin;
 }
 
 }  // namespace mnemon

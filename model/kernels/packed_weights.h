@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
+#include "base/slabs.h"
 #include "model/kernels/kernels.h"
 
 namespace mnemon {
@@ -26,7 +24,7 @@ class PackedWeights {
   explicit PackedWeights(WeightFormat format) : format_(format) {}
 
   WeightFormat format() const { return format_; }
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return memory_.bytes(); }
 
   // One matrix below the other: outputs are those of all parts in order. Where one part
   // has a bias, the others get zeros.
@@ -37,15 +35,8 @@ class PackedWeights {
   float* Make(int64_t count, int64_t margin = 0);
 
  private:
-  struct Freed {
-    void operator()(void* memory) const;
-  };
-
-  void* Allocate(int64_t bytes);
-
   const WeightFormat format_;
-  int64_t bytes_ = 0;
-  std::vector<std::unique_ptr<void, Freed>> memory_;
+  Slabs memory_;
 };
 
 // Nearest, ties to even. NaN stays NaN.

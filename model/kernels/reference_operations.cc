@@ -153,7 +153,7 @@ float Score(const AttendCall& call, const Sight& sight, const float* query,
   return score;
 }
 
-void Attend(const AttendCall& call, Share share) {
+void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
   const int64_t units = call.rows * call.heads;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const int64_t r = unit / call.heads, h = unit % call.heads, at = h * call.width;

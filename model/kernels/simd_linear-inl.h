@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "model/kernels/cpu_operations.h"
+#include "model/kernels/row_buffer.h"
 #include "model/kernels/vector16-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,102 +79,142 @@ struct Ending {
   }
 };
 
-// Inputs begin .. end-1, begin even, of a longer sum: what went before lies in
-// `partial` [rows][kTilePanels][16] unless `begin` is 0, and the sum goes there unless
-// `end` is the last.
+// Sums of one row with `kPanels` panels at once, k in order.
+template <class Format, int kPanels>
+HWY_INLINE void RowPanels(const float* x, int64_t panel, const Ending& ending) {
+  const int64_t inputs = ending.matrix.inputs, size = Format::Before(inputs);
+  const auto* at =
+      static_cast<const typename Format::Stored*>(ending.matrix.panels) + panel * size;
+  V16 sum[kPanels];
+  for (int p = 0; p < kPanels; ++p) sum[p] = Zero16();
+  int64_t k = 0;
+  for (; k + 2 <= inputs; k += 2, at += Format::Before(2)) {
+    const V16 even = Set16(x[k]), odd = Set16(x[k + 1]);
+    for (int p = 0; p < kPanels; ++p) {
+      sum[p] = Fma(even, Format::Even(at + p * size), sum[p]);
+      sum[p] = Fma(odd, Format::Odd(at + p * size), sum[p]);
+    }
+  }
+  if (k < inputs) {
+    const V16 even = Set16(x[k]);
+    for (int p = 0; p < kPanels; ++p) {
+      sum[p] = Fma(even, Format::Even(at + p * size), sum[p]);
+    }
+  }
+  for (int p = 0; p < kPanels; ++p) ending.Finish(sum[p], 0, panel + p);
+}
+
+// As many panels as stay in registers, then fewer.
 template <class Format>
+void OneRow(const float* x, int64_t begin, int64_t end, const Ending& ending) {
+  int64_t panel = begin;
+  for (; panel + kRowPanels <= end; panel += kRowPanels) {
+    RowPanels<Format, kRowPanels>(x, panel, ending);
+  }
+  for (; panel + 4 <= end; panel += 4) RowPanels<Format, 4>(x, panel, ending);
+  for (; panel + 2 <= end; panel += 2) RowPanels<Format, 2>(x, panel, ending);
+  for (; panel < end; ++panel) RowPanels<Format, 1>(x, panel, ending);
+}
+
+// Some inputs of a few panels in float32, whose sums go on where they were left.
 struct Stretch {
-  int64_t begin = 0;
-  int64_t end = 0;
-  const typename Format::Stored* weights = nullptr;  // of input `begin`, first panel
-  int64_t size = 0;                                  // from panel to panel
-  float* partial = nullptr;
+  int64_t begin = 0;               // of the inputs; 0: sums begin at zero
+  int64_t count = 0;               // of inputs
+  const float* weights = nullptr;  // of input `begin`, first panel
+  int64_t size = 0;                // from panel to panel
+  // What comes next as it is stored, likewise: where, and bytes from panel to panel and
+  // from input to input.
+  const char* next = nullptr;
+  int64_t next_size = 0;
+  int64_t next_step = 0;
 };
 
-// `rows` x `panels` sums at once, k in order.
-template <class Format, int kRows, int kPanels>
-HWY_INLINE void Tile(const ConstRows& in, int64_t row, int64_t panel,
-                     const Stretch<Format>& stretch, const Ending& ending) {
-  const auto partial = [&](int r, int p) {
-    return stretch.partial + ((row + r) * kTilePanels + p) * kPanel;
-  };
+// What a tile asks for ahead of its use: bytes from `at` on, `step` for each of its own
+// inputs. The tiles of a stretch share what comes next, so that it is near when its
+// turn comes and memory is never asked for much at once.
+struct Ahead {
+  const char* at = nullptr;
+  int64_t step = 0;
+
+  Ahead(const Stretch& stretch, int64_t panels, int64_t tile, int64_t tiles) {
+    const int64_t panel = tile % panels, before = tile / panels;
+    const int64_t together = (tiles - panel + panels - 1) / panels;
+    step = stretch.next_step / together;
+    at = stretch.next + panel * stretch.next_size + before * stretch.count * step;
+  }
+};
+
+// Adds to sums [kRows][kPanels][16], k in order. A function of its own: there the sums
+// and the addresses of all rows stay in registers.
+template <int kRows, int kPanels>
+HWY_NOINLINE void AddTile(const float* x, int64_t stride, const Stretch& stretch,
+                          Ahead ahead, float* sums) {
   V16 sum[kRows][kPanels];
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
     for (int p = 0; p < kPanels; ++p) {
-      sum[r][p] = Zero16();
-      if (stretch.begin > 0) sum[r][p] = Load16(partial(r, p));
+      sum[r][p] = stretch.begin == 0 ? Zero16() : Load16(sums + (r * kPanels + p) * 16);
     }
   }
-  const float* x[kRows];
-  for (int r = 0; r < kRows; ++r) x[r] = in.row(row + r);
-  const auto* at = stretch.weights;
-  int64_t k = stretch.begin;
-  for (; k + 2 <= stretch.end; k += 2, at += Format::Before(2)) {
+  const float* at = stretch.weights;
+  const int64_t size = stretch.size, count = stretch.count;
+  // Three rows share one moving address: there are not enough registers for one a row,
+  // which the compiler would make of them if it saw what they have in common.
+  constexpr int kBases = (kRows + 2) / 3;
+  const float* base[kBases];
+#pragma GCC unroll 16
+  for (int i = 0; i < kBases; ++i) base[i] = x + 3 * i * stride;
+  for (const float* const end = at + count * kPanel; at != end; at += kPanel) {
     V16 w[kPanels];
-    for (int p = 0; p < kPanels; ++p) w[p] = Format::Even(at + p * stretch.size);
+#pragma GCC unroll 16
+    for (int p = 0; p < kPanels; ++p) w[p] = Load16(at + p * size);
+    __builtin_prefetch(ahead.at, /*write=*/0, /*second cache*/ 2);
+    ahead.at += ahead.step;
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const V16 one = Set16(x[r][k]);
+      const V16 one = Set16(base[r / 3][r % 3 * stride]);
+#pragma GCC unroll 16
       for (int p = 0; p < kPanels; ++p) sum[r][p] = Fma(one, w[p], sum[r][p]);
     }
-    for (int p = 0; p < kPanels; ++p) w[p] = Format::Odd(at + p * stretch.size);
-    for (int r = 0; r < kRows; ++r) {
-      const V16 one = Set16(x[r][k + 1]);
-      for (int p = 0; p < kPanels; ++p) sum[r][p] = Fma(one, w[p], sum[r][p]);
+#pragma GCC unroll 16
+    for (int i = 0; i < kBases; ++i) {
+      ++base[i];
+      asm("" : "+r"(base[i]));
     }
   }
-  if (k < stretch.end) {
-    for (int p = 0; p < kPanels; ++p) {
-      const V16 w = Format::Even(at + p * stretch.size);
-      for (int r = 0; r < kRows; ++r) sum[r][p] = Fma(Set16(x[r][k]), w, sum[r][p]);
-    }
-  }
-  const bool done = stretch.end == ending.matrix.inputs;
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
     for (int p = 0; p < kPanels; ++p) {
-      if (done) {
-        ending.Finish(sum[r][p], row + r, panel + p);
-      } else {
-        Store16(sum[r][p], partial(r, p));
-      }
+      Store16(sum[r][p], sums + (r * kPanels + p) * 16);
     }
   }
 }
 
-// One row: as many panels as stay in registers, then fewer.
-template <class Format>
-void OneRow(const ConstRows& in, int64_t begin, int64_t end, const Ending& ending) {
-  Stretch<Format> whole{.end = ending.matrix.inputs,
-                        .size = Format::Before(ending.matrix.inputs)};
-  const auto* panels =
-      static_cast<const typename Format::Stored*>(ending.matrix.panels);
-  int64_t panel = begin;
-  const auto next = [&](int64_t count) {
-    whole.weights = panels + panel * whole.size;
-    return panel + count <= end;
-  };
-  for (; next(kRowPanels); panel += kRowPanels) {
-    Tile<Format, 1, kRowPanels>(in, 0, panel, whole, ending);
+// AddTile<rows, kPanels>, rows in 1 .. kMost.
+template <int kPanels, int kMost>
+HWY_INLINE void AddTileOf(int64_t rows, const float* x, int64_t stride,
+                          const Stretch& stretch, Ahead ahead, float* sums) {
+  if constexpr (kMost > 1) {
+    if (rows < kMost) {
+      return AddTileOf<kPanels, kMost - 1>(rows, x, stride, stretch, ahead, sums);
+    }
   }
-  for (; next(4); panel += 4) Tile<Format, 1, 4>(in, 0, panel, whole, ending);
-  for (; next(2); panel += 2) Tile<Format, 1, 2>(in, 0, panel, whole, ending);
-  for (; next(1); ++panel) Tile<Format, 1, 1>(in, 0, panel, whole, ending);
+  AddTile<kMost, kPanels>(x, stride, stretch, ahead, sums);
 }
 
+// Adds a stretch to the sums of all rows, [rows][kPanels][16], in tiles of like size: a
+// small one at the end would leave the arithmetic units idle.
 template <int kPanels>
-void PanelsOfRows(const ConstRows& in, int64_t rows, int64_t panel,
-                  const Stretch<Fp32>& stretch, const Ending& ending) {
-  int64_t row = 0;
-  for (; row + kTileRows <= rows; row += kTileRows) {
-    Tile<Fp32, kTileRows, kPanels>(in, row, panel, stretch, ending);
-  }
-  for (; row + 4 <= rows; row += 4) {
-    Tile<Fp32, 4, kPanels>(in, row, panel, stretch, ending);
-  }
-  for (; row + 2 <= rows; row += 2) {
-    Tile<Fp32, 2, kPanels>(in, row, panel, stretch, ending);
-  }
-  for (; row < rows; ++row) {
-    Tile<Fp32, 1, kPanels>(in, row, panel, stretch, ending);
+void AddStretch(const ConstRows& in, int64_t rows, const Stretch& stretch,
+                float* sums) {
+  const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t row = rows * t / tiles, next = rows * (t + 1) / tiles;
+    AddTileOf<kPanels, kTileRows>(next - row, in.row(row) + stretch.begin, in.stride,
+                                  stretch, Ahead(stretch, kPanels, t, tiles),
+                                  sums + row * kPanels * kPanel);
   }
 }
 
@@ -185,38 +226,53 @@ void Widen(const typename Format::Stored* from, int64_t inputs, float* to) {
   }
 }
 
-// Several rows meet the weights as float32: those of a stretch are widened once.
+// Sums of all rows with `kPanels` panels. The weights are float32, or become so stretch
+// by stretch in `wide` [kPanels][kDepth][16].
+template <class Format, int kPanels>
+void RowsPanels(const ConstRows& in, int64_t rows, int64_t panel, float* sums,
+                float* wide, const Ending& ending) {
+  const int64_t inputs = ending.matrix.inputs, size = Format::Before(inputs);
+  const auto* panels =
+      static_cast<const typename Format::Stored*>(ending.matrix.panels) + panel * size;
+  for (int64_t k = 0; k < inputs; k += kDepth) {
+    Stretch stretch{.begin = k, .count = std::min(kDepth, inputs - k)};
+    if constexpr (std::is_same_v<Format, Fp32>) {
+      stretch.weights = panels + Format::Before(k);
+      stretch.size = size;
+    } else {
+      stretch.weights = wide;
+      stretch.size = kDepth * kPanel;
+      for (int p = 0; p < kPanels; ++p) {
+        Widen<Format>(panels + p * size + Format::Before(k), stretch.count,
+                      wide + p * stretch.size);
+      }
+    }
+    const auto* next = k + kDepth < inputs ? panels + Format::Before(k + kDepth)
+                                           : panels + kPanels * size;
+    stretch.next = reinterpret_cast<const char*>(next);
+    constexpr auto kStored = static_cast<int64_t>(sizeof(*panels));
+    stretch.next_size = size * kStored;
+    stretch.next_step = Format::Before(2) * kStored / 2;
+    AddStretch<kPanels>(in, rows, stretch, sums);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int p = 0; p < kPanels; ++p) {
+      ending.Finish(Load16(sums + (r * kPanels + p) * kPanel), r, panel + p);
+    }
+  }
+}
+
 template <class Format>
 void Multiply(const ConstRows& in, int64_t rows, int64_t begin, int64_t end,
               float* scratch, const Ending& ending) {
-  if (rows == 1) return OneRow<Format>(in, begin, end, ending);
-  const int64_t inputs = ending.matrix.inputs, size = Format::Before(inputs);
-  const auto* panels =
-      static_cast<const typename Format::Stored*>(ending.matrix.panels);
-  float* wide = scratch + rows * kTilePanels * kPanel;  // [kTilePanels][kDepth][16]
-  for (int64_t panel = begin; panel < end;) {
-    const int64_t count = panel + kTilePanels <= end ? kTilePanels : 1;
-    for (int64_t k = 0; k < inputs; k += kDepth) {
-      Stretch<Fp32> stretch{
-          .begin = k, .end = std::min(k + kDepth, inputs), .partial = scratch};
-      const auto* stored = panels + panel * size + Format::Before(k);
-      if constexpr (std::is_same_v<Format, Fp32>) {
-        stretch.weights = stored;
-        stretch.size = size;
-      } else {
-        stretch.weights = wide;
-        stretch.size = kDepth * kPanel;
-        for (int64_t p = 0; p < count; ++p) {
-          Widen<Format>(stored + p * size, stretch.end - k, wide + p * stretch.size);
-        }
-      }
-      if (count == kTilePanels) {
-        PanelsOfRows<kTilePanels>(in, rows, panel, stretch, ending);
-      } else {
-        PanelsOfRows<1>(in, rows, panel, stretch, ending);
-      }
-    }
-    panel += count;
+  if (rows == 1) return OneRow<Format>(in.row(0), begin, end, ending);
+  float* const wide = scratch + rows * kTilePanels * kPanel;
+  int64_t panel = begin;
+  for (; panel + kTilePanels <= end; panel += kTilePanels) {
+    RowsPanels<Format, kTilePanels>(in, rows, panel, scratch, wide, ending);
+  }
+  for (; panel < end; ++panel) {
+    RowsPanels<Format, 1>(in, rows, panel, scratch, wide, ending);
   }
 }
 
@@ -264,20 +320,20 @@ void NormRow(const float* in, int64_t width, const NormView& norm, float* out) {
 // Every worker norms all rows itself: cheaper than to wait for the others.
 void Linear(const LinearCall& call, Share share, float* scratch) {
   ConstRows in = call.in;
-  const int64_t inputs = call.weights.inputs;
+  const int64_t inputs = call.weights.inputs, stride = RowStride(inputs);
   if (call.norm.gain != nullptr || call.pick != nullptr) {
     for (int64_t r = 0; r < call.rows; ++r) {
       const float* from = call.in.row(call.pick == nullptr ? r : call.pick[r]);
-      float* to = scratch + r * inputs;
+      float* to = scratch + r * stride;
       if (call.norm.gain != nullptr) {
         NormRow(from, inputs, call.norm, to);
       } else {
         std::copy_n(from, inputs, to);
       }
     }
-    in = ConstRows(scratch, inputs);
+    in = ConstRows(scratch, stride);
   }
-  float* rest = scratch + call.rows * inputs;
+  float* rest = scratch + call.rows * stride;
   MultiplyBy(call.weights, /*factor=*/false, call, in, share, rest);
   if (call.gate != nullptr) {
     MultiplyBy(*call.gate, /*factor=*/true, call, in, share, rest);

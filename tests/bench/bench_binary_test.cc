@@ -54,15 +54,15 @@ void ExpectCeilings(const json& document) {
 TEST_F(BenchBinaryTest, StepOfEveryArchitecture) {
   const json document = Measure(
       {"step", "--arch", "feedback,feedback_shared,fast_weights,transformer_xl,causal",
-       "--size", "XS", "--context", "20", "--batch", "2", "--seconds", "0.05"});
+       "--size", "XS", "--context", "100", "--batch", "16", "--seconds", "0.05"});
   ASSERT_EQ(document["results"].size(), 5u);
   EXPECT_EQ(document["command"], "step");
   ExpectCeilings(document);
   EXPECT_EQ(document["results"][1]["architecture"], "feedback_shared");
   EXPECT_EQ(document["results"][4]["weight_bytes"], 4 * 809728);
   for (const json& result : document["results"]) {
-    EXPECT_EQ(result["batch"], 2);
-    EXPECT_EQ(result["context"], 20);
+    EXPECT_EQ(result["batch"], 16);
+    EXPECT_EQ(result["context"], 100);
     EXPECT_EQ(result["precision"], "fp32");
     EXPECT_GE(result["steps"], 1);
     const json& step = result["step_us"];
@@ -72,13 +72,33 @@ TEST_F(BenchBinaryTest, StepOfEveryArchitecture) {
     EXPECT_LE(step["median"], step["q75"]);
     EXPECT_LE(step["q75"], step["p99"]);
     EXPECT_NEAR(result["tokens_per_second"].get<double>(),
-                2e6 / step["median"].get<double>(), 1e-3);
+                16e6 / step["median"].get<double>(), 1e-3);
     EXPECT_NEAR(
         result["floor_share"].get<double>(),
         result["floor_us"]["floor"].get<double>() / step["median"].get<double>(), 1e-9);
     EXPECT_GT(result["floor_share"], 0);
     EXPECT_LT(result["floor_share"], 1);
     EXPECT_TRUE(result["allocations_per_step"].is_number());
+  }
+}
+
+TEST_F(BenchBinaryTest, Linear) {
+  const json document = Measure({"linear", "--arch", "causal,feedback_shared", "--size",
+                                 "XS", "--batch", "3", "--seconds", "0.05"});
+  ASSERT_EQ(document["results"].size(), 2u);
+  ExpectCeilings(document);
+  // Weights that are multiplied, as in floor_test.
+  const int64_t multiplied[] = {802816, 704512};
+  for (int i = 0; i < 2; ++i) {
+    const json& result = document["results"][i];
+    EXPECT_EQ(result["weight_bytes"], 4 * multiplied[i]);
+    EXPECT_GE(result["passes"], 1);
+    const double us = result["pass_us"]["median"].get<double>();
+    EXPECT_NEAR(result["gflops"].get<double>(), 2e-3 * 3 * multiplied[i] / us, 1e-3);
+    EXPECT_NEAR(result["gbytes"].get<double>(), 4e-3 * multiplied[i] / us, 1e-3);
+    EXPECT_GT(result["fma_share"], 0);
+    EXPECT_LT(result["fma_share"], 1);
+    EXPECT_GT(result["read_share"], 0);
   }
 }
 

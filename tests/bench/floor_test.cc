@@ -25,6 +25,21 @@ TEST(StepWork, Causal) {
   EXPECT_EQ(work.state_bytes, 4 * (131072 + 1024 + 128));
 }
 
+TEST(Matrices, ShareAnInputOrAreApart) {
+  const std::vector<MatrixShape> causal = Matrices(Xs("causal"));
+  ASSERT_EQ(causal.size(), 4u * 4 + 1);
+  const int64_t expected[][2] = {{384, 128}, {128, 128}, {512, 128}, {128, 512}};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(causal[i].outputs, expected[i][0]);
+    EXPECT_EQ(causal[i].inputs, expected[i][1]);
+  }
+  EXPECT_EQ(causal.back().outputs, 128);
+  // Queries alone; keys and values of all layers at once.
+  const std::vector<MatrixShape> feedback = Matrices(Xs("feedback"));
+  EXPECT_EQ(feedback[0].outputs, 128);
+  EXPECT_EQ(feedback[16].outputs, 2 * 4 * 128);
+}
+
 TEST(StepWork, AHeadOfItsOwnHasABias) {
   ModelConfig config = Xs("causal");
   const Work tied = StepWork(config, 128);

@@ -15,14 +15,15 @@ struct Options {
 // Keys and values of one session; what no query may see is not a number.
 class Session {
  public:
-  Session(const Options& options, int64_t positions) : options_(options) {
+  Session(const Options& options, int64_t positions, uint32_t seed = 1)
+      : options_(options) {
     const int64_t row = options.heads * options.width;
     value_offset_ = row * kBlockPositions;
     fold_offset_ = 2 * value_offset_;
     const int64_t block_floats = fold_offset_ + options.heads * kBlockPositions;
     for (int64_t first = 0; first < positions; first += kBlockPositions) {
       auto& block = blocks_.emplace_back(
-          Drawn(block_floats, static_cast<uint32_t>(first + 1), /*size=*/3.0f));
+          Drawn(block_floats, static_cast<uint32_t>(first) + seed, /*size=*/3.0f));
       for (int64_t slot = positions - first; slot < kBlockPositions; ++slot) {
         for (int64_t i = 0; i < row; ++i) {
           block[i * kBlockPositions + slot] = kNotANumber;
@@ -84,7 +85,10 @@ class Session {
       call.table_rows = table_rows_;
       call.zero_row = table_rows_ - 1;
     }
-    for (int w = 0; w < workers; ++w) operations.attend(call, {w, workers});
+    std::vector<float> scratch(ScratchFloats(call));
+    for (int w = 0; w < workers; ++w) {
+      operations.attend(call, {w, workers}, scratch.data());
+    }
     return out;
   }
 
@@ -146,6 +150,29 @@ TEST_P(AttendTest, ARowHasItsBitsWhateverTheRowsTheWorkersAndTheBlocksThatAreGon
       ASSERT_EQ(session.Attend(target(), {session.See(40 * r, 100 + 60 * r, gone)},
                                static_cast<uint32_t>(1 + r), 2),
                 std::vector<float>(all.begin() + r * row, all.begin() + (r + 1) * row));
+    }
+  }
+}
+
+// Rows of one session may share what they read; of others they must not.
+TEST_P(AttendTest, RowsOfSeveralSessionsSeeTheirOwn) {
+  for (const Options& options : AllOptions()) {
+    const Session one(options, 300), other(options, 200, /*seed=*/1000);
+    std::vector<Sight> sights;
+    for (const int64_t count : {1, 2, 3, 4, 5, 9}) {
+      for (int64_t r = 0; r < count; ++r) sights.push_back(one.See(7 * r, 280 + r));
+      for (int64_t r = 0; r < count; ++r) sights.push_back(other.See(r, 180 + r));
+    }
+    sights.push_back(other.See(0, -1));  // sees nothing, between others
+    sights.push_back(other.See(0, 0));
+    // All calls are made with the queries and tables of `one`.
+    const std::vector<float> all = one.Attend(target(), sights, 1, 3);
+    const int64_t row = options.heads * options.width;
+    for (size_t r = 0; r < sights.size(); ++r) {
+      const auto alone = all.begin() + static_cast<int64_t>(r) * row;
+      ASSERT_EQ(one.Attend(target(), {sights[r]}, static_cast<uint32_t>(1 + r)),
+                std::vector<float>(alone, alone + row))
+          << "row " << r << " of width " << options.width;
     }
   }
 }

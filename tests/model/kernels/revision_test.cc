@@ -89,22 +89,23 @@ void HashAttend(const CpuOperations& operations, Hash& hash) {
       {.blocks = pointers.data(), .first = 37, .last = 600, .query = 620}};
   std::vector<float> out(2 * kRow);
   for (const bool relative : {false, true}) {
-    operations.attend({.rows = 2,
-                       .heads = kHeads,
-                       .width = kWidth,
-                       .scale = 0.3f,
-                       .query = {rows.data(), kRow},
-                       .out = {out.data(), kRow},
-                       .sights = sights.data(),
-                       .key_offset = 0,
-                       .value_offset = kRow * kBlockPositions,
-                       .fold_offset = relative ? 2 * kRow * kBlockPositions : -1,
-                       .relative_key = relative ? tables.data() + 16 : nullptr,
-                       .relative_bias = relative ? tables.data() + 16 : nullptr,
-                       .table_rows = kPositions,
-                       .zero_row = kPositions - 1,
-                       .slopes = relative ? nullptr : slopes.data()},
-                      {});
+    const AttendCall call = {.rows = 2,
+                             .heads = kHeads,
+                             .width = kWidth,
+                             .scale = 0.3f,
+                             .query = {rows.data(), kRow},
+                             .out = {out.data(), kRow},
+                             .sights = sights.data(),
+                             .key_offset = 0,
+                             .value_offset = kRow * kBlockPositions,
+                             .fold_offset = relative ? 2 * kRow * kBlockPositions : -1,
+                             .relative_key = relative ? tables.data() + 16 : nullptr,
+                             .relative_bias = relative ? tables.data() + 16 : nullptr,
+                             .table_rows = kPositions,
+                             .zero_row = kPositions - 1,
+                             .slopes = relative ? nullptr : slopes.data()};
+    std::vector<float> scratch(ScratchFloats(call));
+    operations.attend(call, {}, scratch.data());
     hash.Add(out);
   }
 }

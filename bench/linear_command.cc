@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "bench/commands.h"
+#include "bench/measurement.h"
+#include "bench/spread.h"
+#include "model/kernels/cpu_kernels.h"
+#include "model/kernels/packed_weights.h"
+#include "model/kernels/row_buffer.h"
+
+namespace mnemon {
+namespace {
+
+// All matrices of a step one after the other, each with the same number of rows.
+class LinearSubject : public Subject {
+ public:
+  LinearSubject(const BenchModel& model, const BenchFlags& flags,
+                const CpuOperations& operations, ThreadTeam& team);
+
+  int64_t working_set() const override { return packed_.bytes(); }
+  bool done() const override { return passes_.done(); }
+  absl::Status TakeTurn() override {
+    return passes_.Time([&] {
+      Pass();
+      return absl::OkStatus();
+    });
+  }
+  void Describe(const Ceiling& ceiling, Record& record) const override;
+
+  void Pass();
+
+ private:
+  const int64_t rows_;
+  PackedWeights packed_;
+  std::vector<MatrixView> matrices_;
+  RowBuffer in_, out_;  // as wide as the widest matrix
+  CpuKernels kernels_;
+  Samples passes_;
+};
+
+LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
+                             const CpuOperations& operations, ThreadTeam& team)
+    : rows_(flags.batch),
+      packed_(model.format()),
+      kernels_(operations, team),
+      passes_(flags.seconds) {
+  int64_t most_inputs = 0, most_outputs = 0;
+  std::vector<float> weights;
+  for (const MatrixShape& shape : Matrices(model.config())) {
+    // What is multiplied does not change how long it takes.
+    weights.resize(static_cast<size_t>(shape.outputs * shape.inputs), 0.01f);
+    const PlainMatrix plain{.weights = weights.data(), .outputs = shape.outputs};
+    matrices_.push_back(packed_.Pack({&plain, 1}, shape.inputs));
+    most_inputs = std::max(most_inputs, shape.inputs);
+    most_outputs = std::max(most_outputs, shape.outputs);
+  }
+  in_.Resize(rows_, most_inputs);
+  out_.Resize(rows_, most_outputs);
+  kernels_.Reserve(LinearScratch(rows_, most_inputs));
+}
+
+void LinearSubject::Pass() {
+  kernels_.Run([&](StepKernels& k) {
+    for (const MatrixView& matrix : matrices_) {
+      k.Linear(
+          {.rows = rows_, .in = in_.rows(), .weights = matrix, .out = out_.rows()});
+      k.Sync();
+    }
+  });
+}
+
+void LinearSubject::Describe(const Ceiling& ceiling, Record& record) const {
+  int64_t multiplied = 0;
+  for (const MatrixView& matrix : matrices_)
+    multiplied += matrix.outputs * matrix.inputs;
+  const double median = SpreadOf(passes_.seconds()).median;
+  const double flops = 2.0 * static_cast<double>(multiplied * rows_) / median;
+  record.Set("weight_bytes", packed_.bytes());
+  record.Set("passes", passes_.count());
+  DescribeTimes("pass_us", passes_.seconds(), 1e-6, record);
+  record.Set("gflops", flops / 1e9);
+  record.Set("fma_share", flops / ceiling.flops_per_second);
+  const double rate = static_cast<double>(packed_.bytes()) / median;
+  record.Set("gbytes", rate / 1e9);
+  record.Set("read_share", rate / ceiling.bytes_per_second);
+}
+
+absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
+                                                     const Compute& compute,
+                                                     const BenchFlags& flags) {
+  MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
+                          FindCpuOperations(compute.decoder.target));
+  auto subject =
+      std::make_unique<LinearSubject>(model, flags, *operations, *compute.decoder.team);
+  subject->Pass();  // warms up
+  return subject;
+}
+
+absl::Status RunLinear(const BenchFlags& flags) {
+  return Measure(flags, {.command = "linear",
+                         .columns = {{"architecture", "architecture"},
+                                     {"size", "size"},
+                                     {"rows", "batch"},
+                                     {"us", "pass_us.median", 1},
+                                     {"q25", "pass_us.q25", 1},
+                                     {"q75", "pass_us.q75", 1},
+                                     {"GFLOP/s", "gflops", 1},
+                                     {"of FMA", "fma_share", 4},
+                                     {"GB/s", "gbytes", 1},
+                                     {"of reads", "read_share", 4},
+                                     {"steady", "steady"}},
+                         .make = [&](const BenchModel& model, const Compute& compute) {
+                           return MakeSubject(model, compute, flags);
+                         }});
+}
+
+}  // namespace
+
+void AddLinearCommand(CommandLine& line) {
+  auto flags = std::make_shared<BenchFlags>();
+  Command command = line.AddCommand(
+      "linear", "The matrices of a step alone, with a row for each of some sessions.",
+      {"mnemon-bench linear --arch causal --size S,M --batch 16",
+       "mnemon-bench linear --arch fast_weights --size XS --precision bf16 --json"},
+      [flags] { return RunLinear(*flags); });
+  flags->context = 0;
+  AddBenchFlags(command, /*context_help=*/"", *flags);
+}
+
+}  // namespace mnemon

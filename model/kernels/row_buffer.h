@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Rows that the operations of a step read and write.
+#pragma once
+
+#include <cstdint>
+
+#include "base/aligned_floats.h"
+#include "model/kernels/kernels.h"
+
+namespace mnemon {
+
+// Floats from row to row of a buffer: whole cache lines, and one more than a power of
+// two would be. Rows a power of two apart compete for the same places of a cache.
+inline int64_t RowStride(int64_t width) { return (width + 15) / 16 * 16 + 16; }
+
+class RowBuffer {
+ public:
+  // What it held is gone. May throw std::bad_alloc.
+  void Resize(int64_t rows, int64_t width) {
+    stride_ = RowStride(width);
+    floats_.resize(static_cast<size_t>(rows * stride_));
+  }
+
+  Rows rows() { return {floats_.data(), stride_}; }
+
+ private:
+  int64_t stride_ = 0;
+  AlignedFloats floats_;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// The first half of Attend of kernels.h: scores of blocks of positions. Included once
+// per target by Highway.
+#if defined(MNEMON_SIMD_SCORES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef MNEMON_SIMD_SCORES_INL_H
+#undef MNEMON_SIMD_SCORES_INL_H
+#else
+#define MNEMON_SIMD_SCORES_INL_H
+#endif
+
+#include <cmath>
+
+#include "model/kernels/cpu_operations.h"
+#include "model/kernels/vector16-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mnemon {
+namespace HWY_NAMESPACE {
+
+// One row and head of attention, group of blocks by group of blocks.
+struct AttendUnit {
+  const Sight* sight = nullptr;
+  int64_t head = 0;
+  int64_t at = 0;  // of the head within a row
+  const float* query = nullptr;
+  float* even = nullptr;    // [K], sums over even positions: the output
+  float* odd = nullptr;     // [K], over odd ones since the group began
+  float* scores = nullptr;  // [kGroupBlocks][16], of the group
+  float most = 0;           // score of all groups so far
+  V16 peak;                 // score of the group by lane
+  V16 total;                // of the weights by lane
+
+  const float* Block(int64_t block) const { return sight->blocks[block - sight->base]; }
+  float* Scores(int64_t block) const {
+    return scores + block % kGroupBlocks * kBlockPositions;
+  }
+  bool SeesAll(int64_t block) const {
+    const int64_t begin = block * kBlockPositions;
+    return begin >= sight->first && begin + kBlockPositions - 1 <= sight->last;
+  }
+};
+
+// The row of the relative tables for the first position of a block; later ones follow.
+HWY_INLINE int64_t TableRow(const AttendCall& call, const AttendUnit& unit,
+                            int64_t block) {
+  return call.zero_row - unit.sight->query + block * kBlockPositions;
+}
+
+HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t block,
+                         V16 score) {
+  if (call.fold_offset >= 0) {
+    score = Add(score, Load16(unit.Block(block) + call.fold_offset +
+                              unit.head * kBlockPositions));
+  }
+  if (call.relative_bias != nullptr) {
+    score = Add(score, Load16(call.relative_bias + unit.head * call.table_rows +
+                              TableRow(call, unit, block)));
+  }
+  score = Mul(score, Set16(call.scale));
+  if (call.slopes != nullptr) {
+    const float nearest =
+        static_cast<float>(unit.sight->query - block * kBlockPositions);
+    V16 distance;
+    for (int p = 0; p < kParts; ++p) {
+      distance.v[p] =
+          hn::Sub(hn::Set(F(), nearest), hn::Iota(F(), static_cast<float>(p * kLanes)));
+    }
+    score = Fnma(Set16(call.slopes[unit.head]), distance, score);
+  }
+  return score;
+}
+
+// What is not seen scores -infinity.
+HWY_INLINE V16 Mask(const AttendUnit& unit, int64_t block, const V16& score) {
+  if (unit.SeesAll(block)) return score;
+  const int64_t begin = block * kBlockPositions;
+  HWY_ALIGN float lane[16];
+  Store16(score, lane);
+  for (int i = 0; i < 16; ++i) {
+    if (begin + i < unit.sight->first || begin + i > unit.sight->last) {
+      lane[i] = -HUGE_VALF;
+    }
+  }
+  return Load16(lane);
+}
+
+// Scores `kBlocks` blocks from `block` on, of one head, for rows of one session: each
+// key is read once for all of them.
+template <int kRows, int kBlocks, bool kRelative>
+HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t block) {
+  const int64_t width = call.width, table_rows = call.table_rows;
+  const float* key[kBlocks];
+  const float* query[kRows];
+  const float* table[kRows];
+  V16 score[kRows][kBlocks];
+  for (int b = 0; b < kBlocks; ++b) {
+    key[b] =
+        units[0].Block(block + b) + call.key_offset + units[0].at * kBlockPositions;
+  }
+  for (int r = 0; r < kRows; ++r) {
+    query[r] = units[r].query;
+    table[r] = kRelative ? call.relative_key + units[r].at * table_rows +
+                               TableRow(call, units[r], block)
+                         : nullptr;
+    for (int b = 0; b < kBlocks; ++b) score[r][b] = Zero16();
+  }
+  for (int64_t i = 0; i < width; ++i) {
+    V16 k[kBlocks];
+    for (int b = 0; b < kBlocks; ++b) k[b] = Load16(key[b] + i * kBlockPositions);
+    for (int r = 0; r < kRows; ++r) {
+      const V16 q = Set16(query[r][i]);
+      for (int b = 0; b < kBlocks; ++b) {
+        V16 both = k[b];
+        if constexpr (kRelative) {
+          both = Add(both, Load16(table[r] + i * table_rows + b * kBlockPositions));
+        }
+        score[r][b] = Fma(q, both, score[r][b]);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    AttendUnit& unit = units[r];
+    for (int b = 0; b < kBlocks; ++b) {
+      const V16 done =
+          Mask(unit, block + b, AddBiases(call, unit, block + b, score[r][b]));
+      Store16(done, unit.Scores(block + b));
+      unit.peak = Max(unit.peak, done);
+    }
+  }
+}
+
+// The same of blocks begin .. end-1. A function of its own: there the sums stay in
+// registers.
+template <int kRows, bool kRelative>
+HWY_NOINLINE void ScoreRange(const AttendCall& call, AttendUnit* units, int64_t begin,
+                             int64_t end) {
+  constexpr int kAtOnce = kRows * kParts > 2 ? 2 : 4;
+  for (; begin + kAtOnce <= end; begin += kAtOnce) {
+    ScoreBlocks<kRows, kAtOnce, kRelative>(call, units, begin);
+  }
+  for (; begin < end; ++begin) ScoreBlocks<kRows, 1, kRelative>(call, units, begin);
+}
+
+template <int kRows>
+HWY_INLINE void Score(const AttendCall& call, AttendUnit* units, int64_t begin,
+                      int64_t end) {
+  if (begin >= end) return;
+  if (call.relative_key != nullptr) {
+    ScoreRange<kRows, true>(call, units, begin, end);
+  } else {
+    ScoreRange<kRows, false>(call, units, begin, end);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace mnemon
+HWY_AFTER_NAMESPACE();
+
+#endif  // MNEMON_SIMD_SCORES_INL_H
