@@ -5,13 +5,19 @@
 Examples:
   DIR/bin/python bench/compare.py
   DIR/bin/python bench/compare.py --arch causal --size M,G --json causal.json
+  DIR/bin/python bench/compare.py --arch causal --size S --batch 16 --precision bf16
   bench/tables.py compare seed.json causal.json > bench/compare_table.md
 
-One session, batch 1. The weights are drawn by mnemon, written as a checkpoint, and read
-by everyone else; each program must give mnemon's logits before its time counts. Programs
+A step is one more token for each of --batch sessions; its time is divided by them. The
+weights are drawn by mnemon, written as a checkpoint, and read by everyone else; each
+program must give mnemon's logits before its time counts, to 1e-3 of the largest (llama.cpp
+1e-2). With --precision bf16 mnemon stores its matrices in bfloat16, and so does llama.cpp;
+the others compute the same model in float32, and 3e-2 is allowed: bfloat16 has 8 bits of
+mantissa, so each rounding is off by up to 2e-3, and they add up over the layers. Programs
 take turns: one round each, again and again. The floor is what the memory bandwidth of
-the same run allows (bench/floor.h). Needs the packages of bench/requirements.txt in the
-Python that runs it; a program that is not there is named below the table.
+the same run allows with mnemon's weights (bench/floor.h). Needs the packages of
+bench/requirements.txt in the Python that runs it; a program that is not there is named
+below the table.
 
 Exit code: 0 done, 1 failed or logits differ, 2 usage.
 """
@@ -29,12 +35,12 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import tables  # noqa: E402
-from peers import Missing, checkpoint as checkpoints  # noqa: E402
+from peers import Missing, Task, checkpoint as checkpoints  # noqa: E402
 from peers.mnemon import Mnemon, run  # noqa: E402
 
 PEERS = (("eager", "PyTorch eager"), ("reference", "labml-nn"), ("llama", "llama.cpp"),
          ("ctranslate", "CTranslate2"))
-TOLERANCE = 1e-3  # of the largest logit
+TOLERANCE = {"fp32": 1e-3, "bf16": 3e-2}  # of the largest logit
 TRIAL_SECONDS = 0.3  # with each number of threads
 
 
@@ -48,14 +54,15 @@ def names(known):
     return parse
 
 
-def positive(kind):
+def positive(kind, most=1e6):
     def parse(text):
         try:
             value = kind(text)
         except ValueError:
             value = 0
-        if not 0 < value < 1e6:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(
+                f"'{text}' is not a positive number, {most:,.0f} at most")
         return value
 
     return parse
@@ -76,6 +83,10 @@ def parse_flags():
                         help=f"some of {','.join(tables.SIZES)} (default: XS,S,SEED)")
     parser.add_argument("--context", type=positive(int), default=128,
                         help="tokens that the session has behind it (default: 128)")
+    parser.add_argument("--batch", type=positive(int, 4096), default=1,
+                        help="sessions in one step (default: 1)")
+    parser.add_argument("--precision", choices=tables.PRECISIONS, default="fp32",
+                        help="of mnemon's stored weights, and of llama.cpp's (default: fp32)")
     parser.add_argument("--threads", type=several(positive(int)),
                         default=sorted({1, os.cpu_count()}),
                         help="numbers of threads: mnemon runs with the largest, each other "
@@ -106,11 +117,11 @@ def check_packages():
                                "install the packages of bench/requirements.txt") from error
 
 
-def fastest(make, checkpoint, prompt, counts):
+def fastest(make, task, counts):
     """The peer with the number of threads that suits it."""
     best, best_seconds = None, None
     for threads in counts:
-        peer = make(checkpoint, prompt, threads)
+        peer = make(task, threads)
         peer.round(0)  # warms up
         seconds = statistics.median(peer.round(TRIAL_SECONDS))
         if best is None or seconds < best_seconds:
@@ -118,14 +129,19 @@ def fastest(make, checkpoint, prompt, counts):
     return best
 
 
-def difference(peer, logits, checkpoint, prompt):
-    """Largest difference of the logits after the prompt, over the largest logit."""
+def differences(peer, logits, task):
+    """Largest difference of the logits after the prompt, and of each session's in a batch
+    from those of one session alone; over the largest logit."""
     if hasattr(peer, "same_as"):
-        logits = peer.same_as(checkpoint, prompt).logits(prompt)
-    return float(abs(peer.logits(prompt) - logits).max() / abs(logits).max())
+        logits = peer.same_as(task).logits(task.prompt)
+    found = [abs(peer.logits(task.prompt) - logits).max()]
+    if task.batch > 1 and hasattr(peer, "batch_logits"):
+        alone = peer.logits(task.prompt + task.prompt[:1])
+        found += [abs(row - alone).max() for row in peer.batch_logits()]
+    return [float(differs / abs(logits).max()) for differs in found]
 
 
-def make_peers(checkpoint, prompt, logits, counts):
+def make_peers(task, logits, counts):
     """Those that run here, and why the others do not:
     ([(peer, difference of logits)], [row without times])."""
     peers, rows = [], []
@@ -133,13 +149,14 @@ def make_peers(checkpoint, prompt, logits, counts):
         row = {"program": label, "wrong": False}
         try:
             imported = __import__(f"peers.{module}", fromlist=[module])
-            peer = fastest(imported.make, checkpoint, prompt, counts)
-            differs = difference(peer, logits, checkpoint, prompt)
-            if differs <= getattr(peer, "tolerance", TOLERANCE):
-                peers.append((peer, differs))
+            peer = fastest(imported.make, task, counts)
+            found = differences(peer, logits, task)
+            tolerance = max(TOLERANCE[task.precision], getattr(peer, "tolerance", 0))
+            if all(differs <= tolerance for differs in found):  # so a NaN is wrong
+                peers.append((peer, max(found)))
                 continue
             row["wrong"] = True
-            row["missing"] = f"gives other logits, by {differs:.0e} of the largest"
+            row["missing"] = f"gives other logits, by {max(found):.0e} of the largest"
         except (Missing, ImportError) as error:
             row["missing"] = str(error)
         rows.append(row)
@@ -158,32 +175,33 @@ def compare(architecture, size, flags):
     """One row per program, and mnemon itself."""
     with tempfile.TemporaryDirectory() as work:
         directory = pathlib.Path(work) / "checkpoint"
-        mnemon = Mnemon(flags.bin, architecture, size, flags.context, max(flags.threads),
-                        directory)
+        mnemon = Mnemon(flags, architecture, size, directory)
         checkpoint = checkpoints.read(directory)
         vocab = checkpoint.config["vocab"]
         prompt = [(i * 7919 + 13) % vocab for i in range(flags.context)]
-        peers, missing = make_peers(checkpoint, prompt, mnemon.logits(prompt), flags.threads)
+        task = Task(checkpoint, prompt, flags.batch, flags.precision)
+        peers, missing = make_peers(task, mnemon.logits(prompt), flags.threads)
         programs = [mnemon] + [peer for peer, _ in peers]
-        differences = [0.0] + [differs for _, differs in peers]
+        largest = [0.0] + [differs for _, differs in peers]
         rounds = [[] for _ in programs]
         for _ in range(flags.rounds):
             for program, samples in zip(programs, rounds):
                 samples.append(program.round(flags.seconds))
-        floor = statistics.median(mnemon.floors)
+        floor = statistics.median(mnemon.floors) / flags.batch
+        model = {"architecture": architecture, "size": size, "batch": flags.batch,
+                 "precision": flags.precision}
         rows = []
-        for program, samples, differs in zip(programs, rounds, differences):
-            times = spread([sample for turn in samples for sample in turn])
+        for program, samples, differs in zip(programs, rounds, largest):
+            times = spread([step / flags.batch for turn in samples for step in turn])
             ratios = [statistics.median(turn) / statistics.median(own)
                       for turn, own in zip(samples, rounds[0])]
             rows.append({
-                "architecture": architecture, "size": size, "program": program.name,
-                "threads": program.threads,
+                **model, "program": program.name, "threads": program.threads,
                 "us_per_token": {key: value * 1e6 for key, value in times.items()},
                 "floor_us": floor * 1e6, "floor_share": floor / times["median"],
                 "times_mnemon": statistics.median(ratios),
                 "logits_difference": differs, "steady": mnemon.steady})
-        rows += [{"architecture": architecture, "size": size, **row} for row in missing]
+        rows += [{**model, **row} for row in missing]
         return rows, mnemon
 
 
@@ -194,7 +212,8 @@ def measure(flags):
         "command": shlex.join(["python", *command]), "machine": tables.machine(),
         "mnemon": run(pathlib.Path(flags.bin) / "mnemon-bench", "--version").strip(),
         "python": f"Python {platform.python_version()}", "threads": flags.threads,
-        "context": flags.context, "rounds": flags.rounds, "seconds": flags.seconds,
+        "context": flags.context, "batch": flags.batch, "precision": flags.precision,
+        "rounds": flags.rounds, "seconds": flags.seconds,
         "load_average": [], "fma_gflops": [], "memory_gbytes": [], "results": []}
     for size in flags.size:
         for architecture in flags.arch:

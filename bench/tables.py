@@ -18,6 +18,7 @@ import sys
 
 ARCHITECTURES = ["feedback", "feedback_shared", "fast_weights", "transformer_xl", "causal"]
 SIZES = ["XS", "S", "M", "G", "SEED"]
+PRECISIONS = ["fp32", "bf16"]
 
 
 def machine():
@@ -112,8 +113,11 @@ def comparison_head(documents):
     commands = "\n".join(document["command"] for document in documents)
     return f"""# Comparison
 
-Microseconds for one more token of one session, {one(documents, "context")} tokens after its \
-start, float32. Written by
+Microseconds for one more token of a session, {one(documents, "context")} tokens after its \
+start: the time of a step
+of `batch` sessions, divided by them. `weights` is how mnemon and llama.cpp store their \
+matrices; the
+others have float32. Written by
 
 ```
 {commands}
@@ -125,47 +129,62 @@ start, float32. Written by
 - Programs take turns: {one(documents, "rounds")} rounds of {one(documents, "seconds")} s each. \
 `threads` is the number, out of
   {", ".join(map(str, one(documents, "threads")))}, with which a program was fastest.
-- Every program gives mnemon's logits after the same {one(documents, "context")} tokens; \
-the last column is the largest
-  difference, relative to the largest logit.
+- Every program gives mnemon's logits after the same {one(documents, "context")} tokens, \
+with llama.cpp each session
+  of a batch; the last column is the largest difference, relative to the largest logit.
 - Probes in mnemon's rounds: {span(seen["fma_gflops"])} GFLOP/s, \
 {span(seen["memory_gbytes"])} GB/s from memory; load average
   {span(seen["load_average"], 1)} at the start of the models.
-- Floor: what the bandwidth and arithmetic of the same run allow ([floor.h](floor.h)). \
-Share = floor / median.
+- Floor: what the bandwidth and arithmetic of the same run allow with mnemon's
+  weights, a step's divided by the sessions ([floor.h](floor.h)). Share = floor / median.
 {STAR}
 
-| size | architecture | program | threads | us/token | quartiles | floor us | share | \
-time / mnemon's | logits differ by |
-|---|---|---|---|---|---|---|---|---|---|"""
+| weights | size | batch | architecture | program | threads | us/token | quartiles | floor us \
+| share | time / mnemon's | logits differ by |
+|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
 def comparison_row(row):
     times = row["us_per_token"]
     differs = f"{row['logits_difference']:.0e}" if row["logits_difference"] else "-"
-    return (f"| {row['size']} | {row['architecture']}{star(row['steady'])} | {row['program']} "
+    return (f"| {row['precision']} | {row['size']} | {row['batch']} "
+            f"| {row['architecture']}{star(row['steady'])} | {row['program']} "
             f"| {row['threads']} | {microseconds(times['median'])} "
             f"| {microseconds(times['q25'])} to {microseconds(times['q75'])} "
             f"| {microseconds(row['floor_us'])} | {100 * row['floor_share']:.2g}% "
             f"| {row['times_mnemon']:.3g} | {differs} |")
 
 
+def comparison_rows(documents):
+    """Sorted; documents from before --batch and --precision do not name them."""
+    rows = [{"batch": 1, "precision": "fp32", **row}
+            for document in documents for row in document["results"]]
+    return sorted(rows, key=lambda row: (
+        PRECISIONS.index(row["precision"]), SIZES.index(row["size"]), row["batch"],
+        ARCHITECTURES.index(row["architecture"])))
+
+
+def where(row):
+    """The size, and what is not as in a plain comparison."""
+    special = [f"batch {row['batch']}"] * (row["batch"] != 1)
+    special += [row["precision"]] * (row["precision"] != "fp32")
+    return row["size"] + (f" ({', '.join(special)})" if special else "")
+
+
 def comparison_table(documents):
-    rows = [row for document in documents for row in document["results"]]
-    rows.sort(key=lambda row: (SIZES.index(row["size"]),
-                               ARCHITECTURES.index(row["architecture"])))
+    rows = comparison_rows(documents)
     lines = [comparison_head(documents)]
     lines += [comparison_row(row) for row in rows if "us_per_token" in row]
     reasons = {}
     for row in rows:
         if "missing" in row:
             models = reasons.setdefault((row["program"], row["missing"]), {})
-            models.setdefault(row["architecture"], []).append(row["size"])
+            models.setdefault(row["architecture"], []).append(where(row))
     if reasons:
         lines.append("\nNot in the table:\n")
     for (program, reason), models in reasons.items():
-        where = "; ".join(f"{name} {', '.join(sizes)}" for name, sizes in models.items())
-        lines.append(f"- {program}, {where}: {reason}.")
+        named = "; ".join(f"{name} {', '.join(sizes)}" for name, sizes in models.items())
+        lines.append(f"- {program}, {named}: {reason}.")
     return "\n".join(lines)
 
 

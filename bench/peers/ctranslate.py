@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """CTranslate2, causal only: the same weights in its own model format, float32.
 
-It decodes a whole continuation in one call. A sample is the difference of a long and a
-short one after the same prompt, over the tokens in between.
+It decodes a whole continuation in one call, of as many equal prompts as there are
+sessions. A sample is the difference of a long and a short one after the same prompt, over
+the steps in between.
 """
 
 import pathlib
@@ -62,7 +63,8 @@ def _convert(checkpoint, directory):
 
 
 class CTranslate2:
-    def __init__(self, checkpoint, prompt, threads):
+    def __init__(self, task, threads):
+        checkpoint = task.checkpoint
         if checkpoint.config["architecture"] != "causal":
             raise Missing("runs plain causal models only")
         if checkpoint.absolute_positions() is None:
@@ -79,7 +81,7 @@ class CTranslate2:
         self.generator = ctranslate2.Generator(
             str(directory), device="cpu", compute_type="float32", inter_threads=1,
             intra_threads=threads)
-        self.prompt = [str(token) for token in prompt]
+        self.prompts = [[str(token) for token in task.prompt]] * task.batch
 
     def logits(self, tokens):
         import numpy
@@ -90,7 +92,7 @@ class CTranslate2:
     def _seconds(self, count):
         begin = time.perf_counter()
         self.generator.generate_batch(
-            [self.prompt], min_length=count, max_length=count, sampling_topk=1,
+            self.prompts, min_length=count, max_length=count, sampling_topk=1,
             include_prompt_in_result=False)
         return time.perf_counter() - begin
 
@@ -101,5 +103,5 @@ class CTranslate2:
         return samples
 
 
-def make(checkpoint, prompt, threads):
-    return CTranslate2(checkpoint, prompt, threads)
+def make(task, threads):
+    return CTranslate2(task, threads)

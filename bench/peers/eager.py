@@ -187,5 +187,6 @@ def product(x, weight, bias):
     return torch.mv(weight, x) if bias is None else torch.addmv(bias, weight, x)
 
 
-def make(checkpoint, prompt, threads):
-    return Eager(checkpoint, prompt, threads)
+def make(task, threads):
+    task.require_one_session()
+    return Eager(task.checkpoint, task.prompt, threads)

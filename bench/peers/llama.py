@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""llama.cpp, causal only: the same weights as its architecture gpt2, float32 throughout.
+"""llama.cpp, causal only: the same weights as its architecture gpt2, in float32, or the
+matrices in bfloat16 where mnemon stores them so; keys and values are float32.
 
 Its gpt2 has GELU (tanh form) where the model may have ReLU: its logits are held against
 those of mnemon's weights with that activation, which eager PyTorch computes. It has no
-bias in the output head: where the model has one, it is added behind it.
+bias in the output head: where the model has one, it is added behind it. Sessions are
+sequences of one context; each has its own copy of the keys and values.
 """
 
 import ctypes
@@ -12,7 +14,7 @@ import pathlib
 from . import Missing, repeat
 
 
-def _convert(checkpoint, path):
+def _convert(checkpoint, path, precision):
     import gguf
     import torch
 
@@ -26,31 +28,43 @@ def _convert(checkpoint, path):
     writer.add_head_count(c["heads"])
     writer.add_layer_norm_eps(1e-5)
     writer.add_vocab_size(c["vocab"])
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32 if precision == "fp32"
+                         else gguf.LlamaFileType.MOSTLY_BF16)
     writer.add_tokenizer_model("none")
 
     def add(name, tensor):
         writer.add_tensor(name, tensor.contiguous().numpy())
 
-    def both(theirs, ours):
+    def add_matrix(name, tensor):
+        if precision == "fp32":
+            return add(name, tensor)
+        kind = gguf.GGMLQuantizationType.BF16
+        rounded = gguf.quants.quantize(tensor.contiguous().numpy(), kind)
+        return writer.add_tensor(name, rounded, raw_dtype=kind)
+
+    def norm(theirs, ours):
         for kind in ("weight", "bias"):
             add(f"{theirs}.{kind}", weights[f"{ours}.{kind}"])
 
-    add("token_embd.weight", checkpoint.embedding)
+    def linear(theirs, *ours):
+        for kind, put in (("weight", add_matrix), ("bias", add)):
+            put(f"{theirs}.{kind}", torch.cat([weights[f"{part}.{kind}"] for part in ours]))
+
+    # A tied embedding is the head as well, and that is a matrix.
+    (add_matrix if c["tie_head"] else add)("token_embd.weight", checkpoint.embedding)
     add("position_embd.weight", checkpoint.absolute_positions())
-    both("output_norm", "norm")
+    norm("output_norm", "norm")
     if not c["tie_head"]:
-        add("output.weight", checkpoint.head_weight)
+        add_matrix("output.weight", checkpoint.head_weight)
     for i in range(c["layers"]):
-        both(f"blk.{i}.attn_norm", f"layers.{i}.attn.norm")
-        for kind in ("weight", "bias"):
-            add(f"blk.{i}.attn_qkv.{kind}",
-                torch.cat([checkpoint.layer(i, f"attn.{p}.{kind}")
-                           for p in ("query", "key", "value")]))
-        both(f"blk.{i}.attn_output", f"layers.{i}.attn.output")
-        both(f"blk.{i}.ffn_norm", f"layers.{i}.ff.norm")
-        both(f"blk.{i}.ffn_up", f"layers.{i}.ff.in")
-        both(f"blk.{i}.ffn_down", f"layers.{i}.ff.out")
+        ours = f"layers.{i}"
+        norm(f"blk.{i}.attn_norm", f"{ours}.attn.norm")
+        linear(f"blk.{i}.attn_qkv",
+               *(f"{ours}.attn.{part}" for part in ("query", "key", "value")))
+        linear(f"blk.{i}.attn_output", f"{ours}.attn.output")
+        norm(f"blk.{i}.ffn_norm", f"{ours}.ff.norm")
+        linear(f"blk.{i}.ffn_up", f"{ours}.ff.in")
+        linear(f"blk.{i}.ffn_down", f"{ours}.ff.out")
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -61,13 +75,14 @@ class Llama:
     tolerance = 1e-2  # its GELU looks up half-precision values
 
     @staticmethod
-    def same_as(checkpoint, prompt):
+    def same_as(task):
         """What its logits are held against: mnemon's weights with its activation."""
         from .eager import Eager
 
-        return Eager(checkpoint, prompt, 1, gelu=True)
+        return Eager(task.checkpoint, task.prompt, 1, gelu=True)
 
-    def __init__(self, checkpoint, prompt, threads):
+    def __init__(self, task, threads):
+        checkpoint = task.checkpoint
         if checkpoint.config["architecture"] != "causal":
             raise Missing("runs plain causal models only")
         if checkpoint.absolute_positions() is None:
@@ -79,13 +94,17 @@ class Llama:
             import llama_cpp
         except (ImportError, OSError, RuntimeError) as error:
             raise Missing(f"cannot import: {error}") from error
-        self.context = self.model = None
+        most = llama_cpp.llama_max_parallel_sequences()
+        if task.batch > most:
+            raise Missing(f"holds {most} sequences at most")
+        self.context = self.model = self.batch = None
         self.lib = llama_cpp
         self.threads = threads
-        self.name = f"llama.cpp ({llama_cpp.__version__} of its Python package) F32"
+        stored = {"fp32": "F32", "bf16": "BF16"}[task.precision]
+        self.name = f"llama.cpp ({llama_cpp.__version__} of its Python package) {stored}"
         path = pathlib.Path(checkpoint.directory) / "model.gguf"
         if not path.exists():
-            _convert(checkpoint, path)
+            _convert(checkpoint, path, task.precision)
         self._quiet = llama_cpp.llama_log_callback(lambda *_: None)
         llama_cpp.llama_log_set(self._quiet, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
@@ -94,7 +113,11 @@ class Llama:
         if not self.model:
             raise Missing("did not load the converted model")
         params = llama_cpp.llama_context_default_params()
-        params.n_ctx = params.n_batch = params.n_ubatch = len(prompt) + 64
+        tokens = len(task.prompt) + 64
+        params.n_ctx = task.batch * tokens
+        params.n_batch = params.n_ubatch = max(tokens, task.batch)
+        params.n_seq_max = task.batch
+        params.kv_unified = False  # else each would read the others' keys and mask them
         params.n_threads = params.n_threads_batch = threads
         params.type_k = params.type_v = 0  # float32
         self.context = llama_cpp.llama_init_from_model(self.model, params)
@@ -103,45 +126,74 @@ class Llama:
         self.memory = llama_cpp.llama_get_memory(self.context)
         self.vocab = checkpoint.config["vocab"]
         self.head_bias = checkpoint.head_bias
-        self.prompt = prompt
-        self.fed = 0
+        self.prompt = task.prompt
+        self.sequences = range(task.batch)
+        self.batch = self._one_token_each()
+        self.filled = False  # every sequence holds the prompt
+
+    def _one_token_each(self):
+        batch = self.lib.llama_batch_init(len(self.sequences), 0, 1)
+        batch.n_tokens = len(self.sequences)
+        for i in self.sequences:
+            batch.token[i], batch.pos[i] = self.prompt[0], len(self.prompt)
+            batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = 1, i, 1
+        return batch
 
     def __del__(self):
+        if getattr(self, "batch", None):
+            self.lib.llama_batch_free(self.batch)
         if getattr(self, "context", None):
             self.lib.llama_free(self.context)
         if getattr(self, "model", None):
             self.lib.llama_model_free(self.model)
 
-    def _feed(self, tokens):
-        array = (self.lib.llama_token * len(tokens))(*tokens)
-        if self.lib.llama_decode(self.context,
-                                 self.lib.llama_batch_get_one(array, len(tokens))):
+    def _decode(self, batch):
+        if self.lib.llama_decode(self.context, batch):
             raise RuntimeError("llama_decode failed")
-        self.fed += len(tokens)
 
-    def _cut(self, count):
-        self.lib.llama_memory_seq_rm(self.memory, 0, count, -1)
-        self.fed = count
-
-    def logits(self, tokens):
+    def _rows(self, count):
+        """Of the last batch: [count, V]."""
         import numpy
 
-        self._cut(0)
-        self._feed(tokens)
-        row = self.lib.llama_get_logits_ith(self.context, -1)
-        logits = numpy.ctypeslib.as_array(row, shape=(self.vocab,)).copy()
-        return logits if self.head_bias is None else logits + self.head_bias.numpy()
+        first = self.lib.llama_get_logits(self.context)
+        rows = numpy.ctypeslib.as_array(first, shape=(count, self.vocab)).copy()
+        return rows if self.head_bias is None else rows + self.head_bias.numpy()
+
+    def logits(self, tokens):
+        self.filled = False
+        self.lib.llama_memory_clear(self.memory, False)
+        array = (self.lib.llama_token * len(tokens))(*tokens)
+        self._decode(self.lib.llama_batch_get_one(array, len(tokens)))
+        return self._rows(1)[0]
+
+    def _fill(self):
+        self.logits(self.prompt)
+        for i in self.sequences[1:]:
+            self.lib.llama_memory_seq_cp(self.memory, 0, i, -1, -1)
+        self._step()  # copies are made with the next batch
+        self._cut()
+        self.filled = True
+
+    def batch_logits(self):
+        self._fill()
+        self._step()
+        rows = self._rows(len(self.sequences))
+        self._cut()
+        return rows
 
     def round(self, seconds):
-        if self.fed != len(self.prompt):
-            self.logits(self.prompt)
-        return repeat(seconds, self._step_after_prompt)
+        if not self.filled:
+            self._fill()
+        return repeat(seconds, self._step, self._cut)
 
-    def _step_after_prompt(self):
-        self._feed(self.prompt[:1])
-        self.lib.llama_get_logits_ith(self.context, -1)  # waits for the result
-        self._cut(len(self.prompt))
+    def _step(self):
+        self._decode(self.batch)
+        self.lib.llama_get_logits(self.context)  # waits for the result
+
+    def _cut(self):
+        for i in self.sequences:
+            self.lib.llama_memory_seq_rm(self.memory, i, len(self.prompt), -1)
 
 
-def make(checkpoint, prompt, threads):
-    return Llama(checkpoint, prompt, threads)
+def make(task, threads):
+    return Llama(task, threads)

@@ -14,16 +14,18 @@ def run(*command):
 
 
 class Mnemon:
-    """Writes the checkpoint `directory`."""
+    """Writes the checkpoint `directory`; `flags` are those of bench/compare.py."""
 
-    def __init__(self, binaries, architecture, size, context, threads, directory):
-        self.binaries = pathlib.Path(binaries)
+    def __init__(self, flags, architecture, size, directory):
+        self.binaries = pathlib.Path(flags.bin)
+        threads = max(flags.threads)
         self.model = ("--arch", architecture, "--size", size)
-        self.step = ("--context", context, "--threads", threads)
+        self.weights = ("--precision", flags.precision)
+        self.step = ("--context", flags.context, "--batch", flags.batch, "--threads", threads)
         self.directory = pathlib.Path(directory)
         self.name = "mnemon"
         self.threads = threads
-        self.floors = []  # seconds, one per round
+        self.floors = []  # seconds per step, one per round
         self.steady = True
         self.probes = {"fma_gflops": [], "memory_gbytes": []}
         run(self.binaries / "mnemon-bench", "checkpoint", *self.model, "--out", self.directory)
@@ -35,13 +37,14 @@ class Mnemon:
         given, written = self.directory.parent / "tokens", self.directory.parent / "logits"
         save_file({"tokens": torch.tensor([tokens])}, given)
         run(self.binaries / "mnemon-train", "score", "--checkpoint", self.directory,
-            "--tokens", given, "--out", written, "--form", "step")
+            "--tokens", given, "--out", written, "--form", "step", *self.weights)
         return load_file(written)["logits"][0, -1].numpy()
 
     def round(self, seconds):
         """Quartiles of a run, which stand for its steps."""
         document = json.loads(run(self.binaries / "mnemon-bench", "step", *self.model,
-                                  *self.step, "--seconds", seconds, "--json"))
+                                  *self.step, *self.weights, "--seconds", seconds,
+                                  "--json"))
         result = document["results"][0]
         decoder = "/".join(result["decoder"].split("/")[:2])
         self.name = f"mnemon, decoder {decoder}"

@@ -190,6 +190,7 @@ class ReferenceXl(Reference):
             self.feed(self.prompt[:1], self.memory)[0].argmax(dim=-1)))
 
 
-def make(checkpoint, prompt, threads):
-    xl = checkpoint.config["architecture"] == "transformer_xl"
-    return (ReferenceXl if xl else Reference)(checkpoint, prompt, threads)
+def make(task, threads):
+    task.require_one_session()
+    xl = task.checkpoint.config["architecture"] == "transformer_xl"
+    return (ReferenceXl if xl else Reference)(task.checkpoint, task.prompt, threads)

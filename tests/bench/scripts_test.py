@@ -79,6 +79,7 @@ class ScriptsTest(unittest.TestCase):
         programs = ("--bin", self.programs())
         for flag, value in (("--arch", "lstm"), ("--size", "XXL"), ("--threads", "2,0"),
                             ("--seconds", "nan"), ("--rounds", "1.5"), ("--context", "-1"),
+                            ("--batch", "0"), ("--batch", "4097"), ("--precision", "fp16"),
                             ("--json", self.folder / "absent" / "out.json")):
             ran = self.run_script("compare.py", *programs, flag, value)
             self.expect_one_line(ran, 2, flag)
@@ -98,11 +99,30 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
         self.assertEqual(rows[1:], [
-            f"| {size} | causal | mnemon | 2 | 123 | 99.0 to 150 | 12.3 | 10% | 1 | - |"
+            f"| fp32 | {size} | 1 | causal | mnemon | 2 | 123 | 99.0 to 150 | 12.3 | 10% | 1 | - |"
             for size in ("XS", "SEED")])
         self.assertIn("python compare.py --size SEED\npython compare.py --size XS", ran.stdout)
         self.assertIn("100 to 120 GFLOP/s, 20 to 30 GB/s", ran.stdout)
         self.assertIn("- llama.cpp, causal XS, SEED: not there.", ran.stdout)
+
+    def test_comparisons_of_batches_and_precisions(self):
+        documents = [comparison("XS")]  # as written before there were others
+        for precision, batch in (("bf16", 1), ("fp32", 16), ("fp32", 2), ("bf16", 4)):
+            document = comparison("XS", batch=batch, precision=precision)
+            for row in document["results"]:
+                row |= {"batch": batch, "precision": precision}
+            documents.append(document)
+        ran = self.run_script("tables.py", "compare",
+                              *(self.write(f"{i}.json", d) for i, d in enumerate(documents)))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
+        self.assertEqual([tuple(row.split(" | ")[:3]) for row in rows],
+                         [("| weights", "size", "batch")] + [
+                             (f"| {precision}", "XS", batch) for precision, batch in (
+                                 ("fp32", "1"), ("fp32", "2"), ("fp32", "16"), ("bf16", "1"),
+                                 ("bf16", "4"))])
+        self.assertIn("- llama.cpp, causal XS, XS (batch 2), XS (batch 16), XS (bf16), "
+                      "XS (batch 4, bf16): not there.", ran.stdout)
 
     def test_what_makes_no_table(self):
         good = self.write("good.json", comparison("XS"))
