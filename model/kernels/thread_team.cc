@@ -22,6 +22,14 @@ void Pause() {
 #endif
 }
 
+constexpr int kChecks = 100;
+
+int Steps(int count) {
+  int steps = 0;
+  while (1 << steps < count) ++steps;
+  return steps;
+}
+
 // Cores worth of processor time per period; infinite without a limit.
 double Quota() {
   // cgroup v2: "max 100000" or "150000 100000".
@@ -52,7 +60,10 @@ void ThreadTeam::Count::Raise() {
 std::chrono::nanoseconds ThreadTeam::Count::WaitWhile(uint32_t old,
                                                       std::chrono::nanoseconds spin) {
   constexpr std::chrono::nanoseconds kNone(0);
-  if (value_.load(std::memory_order_acquire) != old) return kNone;
+  // Most waits are shorter than one look at the clock.
+  for (int i = 0; i < kChecks; ++i) {
+    if (value_.load(std::memory_order_acquire) != old) return kNone;
+  }
   const auto start = std::chrono::steady_clock::now();
   auto now = start;
   do {
@@ -80,7 +91,11 @@ int UsableCores() {
   return std::max(1, cores);
 }
 
-ThreadTeam::ThreadTeam(int count) : count_(count), patience_(count) {
+ThreadTeam::ThreadTeam(int count)
+    : count_(count),
+      steps_(Steps(count)),
+      told_(static_cast<size_t>(count * steps_)),
+      passages_(count) {
   threads_.reserve(static_cast<size_t>(count - 1));
   try {
     for (int i = 1; i < count; ++i) threads_.emplace_back([this, i] { Loop(i); });
@@ -117,14 +132,13 @@ void ThreadTeam::Loop(int index) {
 }
 
 void ThreadTeam::Barrier(int index) {
-  if (count_ == 1) return;
-  const uint32_t passed = passed_.value();
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
-    arrived_.store(0, std::memory_order_relaxed);
-    passed_.Raise();
-  } else {
-    std::chrono::nanoseconds& spin = patience_[index].spin;
-    const std::chrono::nanoseconds slept = passed_.WaitWhile(passed, spin);
+  Passage& passage = passages_[index];
+  const uint32_t passed = passage.passed++;
+  for (int step = 0; step < steps_; ++step) {
+    told_[(index + (1 << step)) % count_ * steps_ + step].Raise();
+    std::chrono::nanoseconds& spin = passage.spin;
+    const std::chrono::nanoseconds slept =
+        told_[index * steps_ + step].WaitWhile(passed, spin);
     if (slept.count() == 0) {
       spin = std::min(kMostSpin, spin + spin / 4);
     } else {

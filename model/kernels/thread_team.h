@@ -45,8 +45,8 @@ class ThreadTeam {
   static constexpr std::chrono::nanoseconds kLeastSpin{1'000};
   static constexpr std::chrono::nanoseconds kShortSleep{20'000};
 
-  // A number that threads wait on.
-  class Count {
+  // A number that threads wait on, on a cache line of its own.
+  class alignas(64) Count {
    public:
     uint32_t value() const { return value_.load(std::memory_order_relaxed); }
     // One more; wakes who sleeps.
@@ -60,11 +60,13 @@ class ThreadTeam {
     std::atomic<int32_t> sleepers_ = 0;
   };
 
-  // How long a thread spins at a barrier. A sleep that was short says that another
+  // One thread's way through the barriers.
+  //
+  // It spins for `spin`, then sleeps. A sleep that was short says that another
   // thread needed this very core: spin less. One that was long gave the core away for
-  // nothing, and waking a processor that has gone idle is slow: spin in full. On a
-  // cache line of its own.
-  struct alignas(64) Patience {
+  // nothing, and waking a processor that has gone idle is slow: spin in full.
+  struct alignas(64) Passage {
+    uint32_t passed = 0;  // barriers
     std::chrono::nanoseconds spin = kMostSpin;
   };
 
@@ -75,11 +77,13 @@ class ThreadTeam {
   Work work_ = nullptr;  // with context_, written before rounds_ is raised
   void* context_ = nullptr;
   bool ending_ = false;  // written before rounds_ is raised
-  // Each on a cache line of its own.
-  alignas(64) Count rounds_;  // of Run; raised once more to end the threads
-  alignas(64) std::atomic<int32_t> arrived_ = 0;  // at the barrier
-  alignas(64) Count passed_;                      // barriers
-  std::vector<Patience> patience_;                // each by its own thread
+  Count rounds_;         // of Run; raised once more to end the threads
+  // Barriers are passed in steps (dissemination, Hensgen, Finkel and Manber 1988): in
+  // step s a thread tells the one 2^s further on and waits for the one 2^s before it;
+  // after log2(count) steps it has heard of all.
+  const int steps_;
+  std::vector<Count> told_;        // [count][steps_]: how often each was told
+  std::vector<Passage> passages_;  // each by its own thread
   std::vector<std::thread> threads_;
 };
 
