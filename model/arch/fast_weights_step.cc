@@ -36,28 +36,36 @@ StateSpec MakeSpec(const ModelConfig& c) {
   return spec;
 }
 
-class FastWeightsDecoder final : public StepDecoder {
- public:
-  FastWeightsDecoder(const ModelConfig& c, const StateSpec& carry_spec,
-                     const TensorViews& views, const StepOptions& options)
-      : StepDecoder(c, carry_spec, MakeSpec(c), options),
-        weights_(views, options.format),
-        frame_(MakeStepFrame(c, weights_)) {
-    for (int64_t i = 0; i < c.layers; ++i) {
-      const auto name = [i](const char* part) { return names::Layer(i, part); };
-      Layer& layer = layers_.emplace_back();
-      layer.query_key_value = weights_.Linear(
-          {name(names::kQuery), name(names::kKey), name(names::kValue)});
-      if (delta()) layer.gate = weights_.Linear({name(names::kGate)});
-      layer.output = weights_.Linear({name(names::kOutput)});
-      layer.feed_forward = MakeStepFeedForward(c, i, weights_);
-    }
-  }
+// What no step changes.
+struct FastWeightsModel {
+  const ModelConfig config;
+  const StepFrame frame;
+  std::vector<Layer> layers;
 
- protected:
+  bool delta() const { return config.update_rule == UpdateRule::kDelta; }
+};
+
+FastWeightsModel MakeFastWeightsModel(const ModelConfig& c, StepWeights& weights) {
+  FastWeightsModel model{.config = c, .frame = MakeStepFrame(c, weights), .layers = {}};
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const auto name = [i](const char* part) { return names::Layer(i, part); };
+    Layer& layer = model.layers.emplace_back();
+    layer.query_key_value =
+        weights.Linear({name(names::kQuery), name(names::kKey), name(names::kValue)});
+    if (model.delta()) layer.gate = weights.Linear({name(names::kGate)});
+    layer.output = weights.Linear({name(names::kOutput)});
+    layer.feed_forward = MakeStepFeedForward(c, i, weights);
+  }
+  return model;
+}
+
+class FastWeightsPass final : public StepPass {
+ public:
+  explicit FastWeightsPass(const FastWeightsModel& model) : model_(model) {}
+
   void MakeRoom(int64_t rows) override {
     if (rows <= room_) return;
-    const ModelConfig& c = config();
+    const ModelConfig& c = model_.config;
     x_.Resize(rows, c.d_model);
     projected_.Resize(rows, 3 * c.d_model);
     beta_.Resize(rows, c.heads);
@@ -65,17 +73,15 @@ class FastWeightsDecoder final : public StepDecoder {
     hidden_.Resize(rows, c.d_ff);
     // No more runs than rows.
     runs_.resize(rows * c.layers);
-    kernels().Reserve(
-        std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
-                 ScratchFloats(FastWeightCall{.width = c.head_width(), .nu = c.nu})));
     room_ = rows;
   }
 
   void Prepare(const StepBatch& batch, StateArena& arena) override {
+    batch_ = &batch;
     const size_t count = batch.runs.size();
-    const bool normalised = config().normalise == Normalise::kZ;
+    const bool normalised = model_.config.normalise == Normalise::kZ;
     const int per_layer = normalised ? 2 : 1;
-    for (size_t l = 0; l < layers_.size(); ++l) {
+    for (size_t l = 0; l < model_.layers.size(); ++l) {
       for (size_t i = 0; i < count; ++i) {
         const StepBatch::Run& run = batch.runs[i];
         const int entry = static_cast<int>(l) * per_layer;
@@ -88,19 +94,19 @@ class FastWeightsDecoder final : public StepDecoder {
     }
   }
 
-  void Forward(StepKernels& k, const StepBatch& batch, float* logits) override {
-    const ModelConfig& c = config();
-    const int64_t rows = batch.rows(), width = c.d_model;
-    const auto count = static_cast<int64_t>(batch.runs.size());
+  void Forward(StepKernels& k, float* logits) override {
+    const ModelConfig& c = model_.config;
+    const int64_t rows = batch_->rows(), width = c.d_model;
+    const auto count = static_cast<int64_t>(batch_->runs.size());
     const Rows x = x_.rows(), hidden = hidden_.rows(), mixed = mixed_.rows();
     const Rows projected = projected_.rows(), beta = beta_.rows();
-    EmbedTokens(k, frame_, rows, batch.ids.data(), /*positions=*/nullptr, x);
+    EmbedTokens(k, model_.frame, rows, batch_->ids.data(), /*positions=*/nullptr, x);
     k.Sync();
-    for (size_t l = 0; l < layers_.size(); ++l) {
-      const Layer& layer = layers_[l];
+    for (size_t l = 0; l < model_.layers.size(); ++l) {
+      const Layer& layer = model_.layers[l];
       k.Linear(
           {.rows = rows, .in = x, .weights = layer.query_key_value, .out = projected});
-      if (delta()) {
+      if (model_.delta()) {
         k.Linear({.rows = rows,
                   .in = x,
                   .weights = layer.gate,
@@ -116,7 +122,7 @@ class FastWeightsDecoder final : public StepDecoder {
                      .query = projected,
                      .key = {projected.data + width, projected.stride},
                      .value = {projected.data + 2 * width, projected.stride},
-                     .beta = delta() ? ConstRows(beta) : ConstRows(nullptr, 0),
+                     .beta = model_.delta() ? ConstRows(beta) : ConstRows(nullptr, 0),
                      .out = mixed});
       k.Sync();
       k.Linear({.rows = rows,
@@ -127,7 +133,33 @@ class FastWeightsDecoder final : public StepDecoder {
       k.Sync();
       AddFeedForward(k, layer.feed_forward, rows, x, hidden, x);
     }
-    WriteLogits(k, frame_, x, batch.wanted, logits);
+    WriteLogits(k, model_.frame, x, batch_->wanted, logits);
+  }
+
+ private:
+  const FastWeightsModel& model_;
+  const StepBatch* batch_ = nullptr;
+  int64_t room_ = 0;  // rows that what follows holds
+  RowBuffer x_, projected_, beta_, mixed_, hidden_;
+  std::vector<FastWeightRun> runs_;  // per layer, per run of the batch
+};
+
+class FastWeightsDecoder final : public StepDecoder {
+ public:
+  FastWeightsDecoder(const ModelConfig& c, const StateSpec& carry_spec,
+                     const TensorViews& views, const StepOptions& options)
+      : StepDecoder(c, carry_spec, MakeSpec(c), views, options),
+        model_(MakeFastWeightsModel(c, weights())) {}
+
+ protected:
+  std::unique_ptr<StepPass> MakePass() const override {
+    return std::make_unique<FastWeightsPass>(model_);
+  }
+
+  int64_t Scratch(int64_t rows) const override {
+    const ModelConfig& c = config();
+    return std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
+                    ScratchFloats(FastWeightCall{.width = c.head_width(), .nu = c.nu}));
   }
 
   void ImportRows(int64_t, const TensorViews& carry, StateArena& arena,
@@ -152,14 +184,7 @@ class FastWeightsDecoder final : public StepDecoder {
   }
 
  private:
-  bool delta() const { return config().update_rule == UpdateRule::kDelta; }
-
-  StepWeights weights_;
-  const StepFrame frame_;
-  std::vector<Layer> layers_;
-  int64_t room_ = 0;  // rows that what follows holds
-  RowBuffer x_, projected_, beta_, mixed_, hidden_;
-  std::vector<FastWeightRun> runs_;  // per layer, per run of the batch
+  const FastWeightsModel model_;
 };
 
 }  // namespace

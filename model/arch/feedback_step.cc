@@ -52,41 +52,113 @@ StateSpec MakeSpec(const ModelConfig& c) {
   return spec;
 }
 
-class FeedbackDecoder final : public StepDecoder {
- public:
-  FeedbackDecoder(const ModelConfig& c, const StateSpec& carry_spec,
-                  const TensorViews& views, const StepOptions& options)
-      : StepDecoder(c, carry_spec, MakeSpec(c), options),
-        weights_(views, options.format),
-        frame_(MakeStepFrame(c, weights_)),
-        scale_(1.0f / std::sqrt(static_cast<float>(c.head_width()))) {
-    MakeMix();
-    MakeMemoryMaps();
-    const int64_t pair = 2 * c.d_model * kBlockPositions;
-    int64_t offset = Shared(c) ? pair : 0;
-    for (int64_t i = 0; i < c.layers; ++i) {
-      Layer& layer = layers_.emplace_back(MakeLayer(i));
-      layer.key_offset = Shared(c) ? 0 : offset;
-      layer.value_offset = layer.key_offset + pair / 2;
-      if (!Shared(c)) offset += pair;
-      layer.fold_offset = offset;
-      offset += c.heads * kBlockPositions;
-      layer.key_column = Shared(c) ? 0 : 2 * i * c.d_model;
-      layer.value_column = layer.key_column + c.d_model;
-    }
-  }
+// What no step changes.
+struct FeedbackModel {
+  const ModelConfig config;
+  const StepFrame frame;
+  const float scale;
+  std::vector<float> mix;  // [L+1], after the softmax
+  MatrixView memory_maps;  // keys and values of all layers
+  std::vector<Layer> layers;
+};
 
- protected:
+std::vector<float> MakeMix(const ModelConfig& c, const StepWeights& weights) {
+  const TensorView& raw = weights.Get(names::kMemoryMix);
+  const int64_t count = c.layers + 1;
+  double most = raw.data[0], total = 0;
+  for (int64_t l = 0; l < count; ++l) most = std::max<double>(most, raw.data[l]);
+  for (int64_t l = 0; l < count; ++l) total += std::exp(raw.data[l] - most);
+  std::vector<float> mix;
+  for (int64_t l = 0; l < count; ++l) {
+    mix.push_back(static_cast<float>(std::exp(raw.data[l] - most) / total));
+  }
+  return mix;
+}
+
+// Keys and values of all layers as one matrix.
+MatrixView MakeMemoryMaps(const ModelConfig& c, StepWeights& weights) {
+  if (Shared(c)) return weights.Linear({names::kMemoryKey, names::kMemoryValue});
+  std::vector<std::string> bases;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    bases.push_back(names::Layer(i, names::kKey));
+    bases.push_back(names::Layer(i, names::kValue));
+  }
+  return weights.Linear(bases);
+}
+
+Layer MakeLayer(const ModelConfig& c, int64_t i, StepWeights& weights) {
+  const auto name = [i](const char* part) { return names::Layer(i, part); };
+  Layer layer;
+  layer.norm = weights.Norm(name(names::kAttnNorm));
+  layer.query = weights.Linear({name(names::kQuery)});
+  const TensorView& query_bias = weights.Get(name(names::kQueryBias));
+  layer.relative = MakeRelativeTable(weights.Get(name(names::kRelativeKey)),
+                                     weights.Find(name(names::kRelativeBias)),
+                                     &query_bias, weights.packed());
+  layer.query_bias = query_bias.data;
+  layer.output = weights.Linear({name(names::kOutput)});
+  layer.feed_forward = MakeStepFeedForward(c, i, weights);
+  return layer;
+}
+
+FeedbackModel MakeFeedbackModel(const ModelConfig& c, StepWeights& weights) {
+  FeedbackModel model{.config = c,
+                      .frame = MakeStepFrame(c, weights),
+                      .scale = 1.0f / std::sqrt(static_cast<float>(c.head_width())),
+                      .mix = MakeMix(c, weights),
+                      .memory_maps = MakeMemoryMaps(c, weights),
+                      .layers = {}};
+  const int64_t pair = 2 * c.d_model * kBlockPositions;
+  int64_t offset = Shared(c) ? pair : 0;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    Layer& layer = model.layers.emplace_back(MakeLayer(c, i, weights));
+    layer.key_offset = Shared(c) ? 0 : offset;
+    layer.value_offset = layer.key_offset + pair / 2;
+    if (!Shared(c)) offset += pair;
+    layer.fold_offset = offset;
+    offset += c.heads * kBlockPositions;
+    layer.key_column = Shared(c) ? 0 : 2 * i * c.d_model;
+    layer.value_column = layer.key_column + c.d_model;
+  }
+  return model;
+}
+
+// Projects memories [rows, D] and puts keys, values and u.k of every layer in place.
+void Remember(StepKernels& k, const FeedbackModel& model, int64_t rows,
+              ConstRows memory, const Place* places, Rows projected) {
+  const ModelConfig& c = model.config;
+  k.Linear(
+      {.rows = rows, .in = memory, .weights = model.memory_maps, .out = projected});
+  k.Sync();
+  for (const Layer& layer : model.layers) {
+    // A shared pair is written again by every layer, with the same numbers.
+    k.Append({.rows = rows,
+              .heads = c.heads,
+              .width = c.head_width(),
+              .places = places,
+              .key = {projected.data + layer.key_column, projected.stride},
+              .value = {projected.data + layer.value_column, projected.stride},
+              .key_offset = layer.key_offset,
+              .value_offset = layer.value_offset,
+              .fold_offset = layer.fold_offset,
+              .query_bias = layer.query_bias});
+  }
+}
+
+class FeedbackPass final : public StepPass {
+ public:
+  explicit FeedbackPass(const FeedbackModel& model) : model_(model) {}
+
   void MakeRoom(int64_t rows) override {
     if (rows <= room_) return;
-    const ModelConfig& c = config();
+    const ModelConfig& c = model_.config;
     outputs_.Resize((c.layers + 1) * rows, c.d_model);
     query_.Resize(rows, c.d_model);
     mixed_.Resize(rows, c.d_model);
     attended_.Resize(rows, c.d_model);
     hidden_.Resize(rows, c.d_ff);
     memory_.Resize(rows, c.d_model);
-    projected_.Resize(rows, memory_maps_.outputs);
+    projected_.Resize(rows, model_.memory_maps.outputs);
     last_.Resize(rows, c.d_model);
     waves_.resize(kMaxChunk);
     for (Wave& wave : waves_) {
@@ -95,14 +167,13 @@ class FeedbackDecoder final : public StepDecoder {
       wave.sights.reserve(rows);
       wave.places.reserve(rows);
     }
-    kernels().Reserve(std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
-                               ScratchFloats(AttendCall{.width = c.head_width()})));
     room_ = rows;
   }
 
   // The i-th tokens of all runs are one wave: those that have no memory yet come last,
   // since attention leaves them out.
   void Prepare(const StepBatch& batch, StateArena&) override {
+    batch_ = &batch;
     int64_t most = 0;
     for (const StepBatch::Run& run : batch.runs) most = std::max(most, run.count);
     wave_count_ = most;
@@ -130,21 +201,9 @@ class FeedbackDecoder final : public StepDecoder {
     }
   }
 
-  void Forward(StepKernels& k, const StepBatch& batch, float* logits) override {
+  void Forward(StepKernels& k, float* logits) override {
     for (int64_t i = 0; i < wave_count_; ++i) FeedWave(k, waves_[i]);
-    WriteLogits(k, frame_, last_.rows(), batch.wanted, logits);
-  }
-
-  void ImportRows(int64_t position, const TensorViews& carry, StateArena& arena,
-                  int32_t slot) override {
-    const std::vector<Place> places = Places(arena, slot, 0, position);
-    RowBuffer projected;
-    projected.Resize(position, memory_maps_.outputs);
-    kernels().Reserve(LinearScratch(position, config().d_model));
-    kernels().Run([&](StepKernels& k) {
-      Remember(k, position, {carry[0].data, config().d_model}, places.data(),
-               projected.rows());
-    });
+    WriteLogits(k, model_.frame, last_.rows(), batch_->wanted, logits);
   }
 
  private:
@@ -157,48 +216,8 @@ class FeedbackDecoder final : public StepDecoder {
     std::vector<Place> places;
   };
 
-  void MakeMix() {
-    const TensorView& raw = weights_.Get(names::kMemoryMix);
-    const int64_t count = config().layers + 1;
-    double most = raw.data[0], total = 0;
-    for (int64_t l = 0; l < count; ++l) most = std::max<double>(most, raw.data[l]);
-    for (int64_t l = 0; l < count; ++l) total += std::exp(raw.data[l] - most);
-    for (int64_t l = 0; l < count; ++l) {
-      mix_.push_back(static_cast<float>(std::exp(raw.data[l] - most) / total));
-    }
-  }
-
-  // Keys and values of all layers as one matrix.
-  void MakeMemoryMaps() {
-    std::vector<std::string> bases;
-    if (Shared(config())) {
-      bases = {names::kMemoryKey, names::kMemoryValue};
-    } else {
-      for (int64_t i = 0; i < config().layers; ++i) {
-        bases.push_back(names::Layer(i, names::kKey));
-        bases.push_back(names::Layer(i, names::kValue));
-      }
-    }
-    memory_maps_ = weights_.Linear(bases);
-  }
-
-  Layer MakeLayer(int64_t i) {
-    const auto name = [i](const char* part) { return names::Layer(i, part); };
-    Layer layer;
-    layer.norm = weights_.Norm(name(names::kAttnNorm));
-    layer.query = weights_.Linear({name(names::kQuery)});
-    const TensorView& query_bias = weights_.Get(name(names::kQueryBias));
-    layer.relative = MakeRelativeTable(weights_.Get(name(names::kRelativeKey)),
-                                       weights_.Find(name(names::kRelativeBias)),
-                                       &query_bias, weights_.packed());
-    layer.query_bias = query_bias.data;
-    layer.output = weights_.Linear({name(names::kOutput)});
-    layer.feed_forward = MakeStepFeedForward(config(), i, weights_);
-    return layer;
-  }
-
   void FeedWave(StepKernels& k, const Wave& wave) {
-    const ModelConfig& c = config();
+    const ModelConfig& c = model_.config;
     const int64_t width = c.d_model, seen = wave.remembering;
     const auto rows = static_cast<int64_t>(wave.ids.size());
     const auto output = [&](size_t l) {
@@ -207,10 +226,11 @@ class FeedbackDecoder final : public StepDecoder {
     };
     const Rows query = query_.rows(), mixed = mixed_.rows(), memory = memory_.rows();
     const Rows attended = attended_.rows(), hidden = hidden_.rows();
-    EmbedTokens(k, frame_, rows, wave.ids.data(), /*positions=*/nullptr, output(0));
+    EmbedTokens(k, model_.frame, rows, wave.ids.data(), /*positions=*/nullptr,
+                output(0));
     k.Sync();
-    for (size_t l = 0; l < layers_.size(); ++l) {
-      const Layer& layer = layers_[l];
+    for (size_t l = 0; l < model_.layers.size(); ++l) {
+      const Layer& layer = model_.layers[l];
       if (seen > 0) {
         k.Linear({.rows = seen,
                   .in = output(l),
@@ -221,7 +241,7 @@ class FeedbackDecoder final : public StepDecoder {
         k.Attend({.rows = seen,
                   .heads = c.heads,
                   .width = c.head_width(),
-                  .scale = scale_,
+                  .scale = model_.scale,
                   .query = query,
                   .out = mixed,
                   .sights = wave.sights.data(),
@@ -252,55 +272,64 @@ class FeedbackDecoder final : public StepDecoder {
            .width = width,
            .layers = 1,
            .weights = &one_,
-           .in = output(layers_.size()),
+           .in = output(model_.layers.size()),
            .to = wave.rows.data(),
            .out = last_.rows()});
     k.Mix({.rows = rows,
            .width = width,
            .layers = c.layers + 1,
-           .weights = mix_.data(),
+           .weights = model_.mix.data(),
            .in = output(0),
            .layer_stride = rows * memory.stride,
            .out = memory});
     k.Sync();
-    Remember(k, rows, memory, wave.places.data(), projected_.rows());
+    Remember(k, model_, rows, memory, wave.places.data(), projected_.rows());
     k.Sync();
   }
 
-  // Projects memories [rows, D] and puts keys, values and u.k of every layer in place.
-  void Remember(StepKernels& k, int64_t rows, ConstRows memory, const Place* places,
-                Rows projected) const {
-    const ModelConfig& c = config();
-    k.Linear({.rows = rows, .in = memory, .weights = memory_maps_, .out = projected});
-    k.Sync();
-    for (const Layer& layer : layers_) {
-      // A shared pair is written again by every layer, with the same numbers.
-      k.Append({.rows = rows,
-                .heads = c.heads,
-                .width = c.head_width(),
-                .places = places,
-                .key = {projected.data + layer.key_column, projected.stride},
-                .value = {projected.data + layer.value_column, projected.stride},
-                .key_offset = layer.key_offset,
-                .value_offset = layer.value_offset,
-                .fold_offset = layer.fold_offset,
-                .query_bias = layer.query_bias});
-    }
-  }
-
-  StepWeights weights_;
-  const StepFrame frame_;
-  const float scale_;
+  const FeedbackModel& model_;
+  const StepBatch* batch_ = nullptr;
   const float one_ = 1.0f;
-  std::vector<float> mix_;  // [L+1], after the softmax
-  MatrixView memory_maps_;  // keys and values of all layers
-  std::vector<Layer> layers_;
   int64_t room_ = 0;   // rows that what follows holds
   RowBuffer outputs_;  // of the embedding and each layer
   RowBuffer query_, mixed_, attended_, hidden_, memory_, projected_;
   RowBuffer last_;  // per row of the batch
   std::vector<Wave> waves_;
   int64_t wave_count_ = 0;
+};
+
+class FeedbackDecoder final : public StepDecoder {
+ public:
+  FeedbackDecoder(const ModelConfig& c, const StateSpec& carry_spec,
+                  const TensorViews& views, const StepOptions& options)
+      : StepDecoder(c, carry_spec, MakeSpec(c), views, options),
+        model_(MakeFeedbackModel(c, weights())) {}
+
+ protected:
+  std::unique_ptr<StepPass> MakePass() const override {
+    return std::make_unique<FeedbackPass>(model_);
+  }
+
+  int64_t Scratch(int64_t rows) const override {
+    const ModelConfig& c = config();
+    return std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
+                    ScratchFloats(AttendCall{.width = c.head_width()}));
+  }
+
+  void ImportRows(int64_t position, const TensorViews& carry, StateArena& arena,
+                  int32_t slot) override {
+    const std::vector<Place> places = Places(arena, slot, 0, position);
+    RowBuffer projected;
+    projected.Resize(position, model_.memory_maps.outputs);
+    kernels().Reserve(LinearScratch(position, config().d_model));
+    kernels().Run([&](StepKernels& k) {
+      Remember(k, model_, position, {carry[0].data, config().d_model}, places.data(),
+               projected.rows());
+    });
+  }
+
+ private:
+  const FeedbackModel model_;
 };
 
 }  // namespace

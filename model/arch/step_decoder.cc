@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/arch/step_decoder.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/error.h"
@@ -13,6 +14,16 @@ namespace {
 std::string NumericsId(const StepOptions& options) {
   return StrCat("step/", options.format == WeightFormat::kFp32 ? "fp32" : "bf16",
                 "/cpu-", options.operations->target, "/r", kKernelRevision);
+}
+
+int64_t Tokens(const Segment& segment) {
+  return static_cast<int64_t>(segment.tokens.size());
+}
+
+int64_t Tokens(std::span<const Segment> segments) {
+  int64_t tokens = 0;
+  for (const Segment& segment : segments) tokens += Tokens(segment);
+  return tokens;
 }
 
 // Gives back what was reserved and not fed.
@@ -30,25 +41,28 @@ absl::Status OutOfMemory() {
 }  // namespace
 
 StepDecoder::StepDecoder(const ModelConfig& config, StateSpec carry_spec,
-                         StateSpec spec, const StepOptions& options)
+                         StateSpec spec, const TensorViews& views,
+                         const StepOptions& options)
     : config_(config),
       carry_spec_(std::move(carry_spec)),
       spec_(std::move(spec)),
       numerics_id_(NumericsId(options)),
-      kernels_(*options.operations, *options.team) {}
+      weights_(views, options.format),
+      kernels_(*options.operations, *options.team),
+      ways_(options.team->count()) {}
 
 absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& arena,
                                float* logits) {
   MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config_, arena));
   absl::Status status;
   for (const Segment& segment : segments) {
-    status = arena.Reserve(segment.slot, static_cast<int64_t>(segment.tokens.size()));
+    status = arena.Reserve(segment.slot, Tokens(segment));
     if (!status.ok()) break;
   }
-  // Memory can run out only before the first pass has begun: room comes first.
+  // Memory can run out only before the first group is fed: room comes first.
   if (status.ok()) {
     try {
-      MakeRoomFor(segments, arena);
+      MakeRoom(segments, arena);
     } catch (const std::bad_alloc&) {
       status = OutOfMemory();
     }
@@ -57,86 +71,87 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
     GiveBack(segments, arena);
     return status;
   }
-  for (size_t begin = 0; begin < segments.size();) {
-    size_t end = begin;
-    int64_t rows = 0;
-    while (end < segments.size() && rows < kRowsAtOnce) {
-      rows += static_cast<int64_t>(segments[end++].tokens.size());
-    }
-    Feed(segments.subspan(begin, end - begin), arena, logits);
-    begin = end;
+  for (std::span<const Segment> rest = segments; !rest.empty();) {
+    const std::span<const Segment> group = Group(rest);
+    Feed(group, arena, logits);
+    rest = rest.subspan(group.size());
   }
-  for (const Segment& segment : segments) {
-    arena.Advance(segment.slot, static_cast<int64_t>(segment.tokens.size()));
-  }
+  for (const Segment& segment : segments) arena.Advance(segment.slot, Tokens(segment));
   return absl::OkStatus();
 }
 
-void StepDecoder::MakeRoomFor(std::span<const Segment> segments,
-                              const StateArena& arena) {
-  int64_t rows = 0, blocks = 0;
-  for (const Segment& segment : segments) {
-    const auto count = static_cast<int64_t>(segment.tokens.size());
-    rows += count;
-    blocks += (segment.position + count) / kBlockPositions + 1 -
-              arena.first_held(segment.slot) / kBlockPositions;
+std::span<const Segment> StepDecoder::Group(std::span<const Segment> segments) {
+  size_t end = 0;
+  for (int64_t rows = 0; end < segments.size() && rows < kRowsAtOnce; ++end) {
+    rows += Tokens(segments[end]);
   }
-  rows = std::min(rows, kRowsAtOnce + kMaxChunk);
-  batch_.runs.reserve(std::min<size_t>(segments.size(), kRowsAtOnce));
-  batch_.ids.reserve(rows);
-  batch_.positions.reserve(rows);
-  batch_.places.reserve(rows);
-  batch_.wanted.reserve(rows);
-  if (spec_.growing()) batch_.blocks.reserve(blocks);
-  MakeRoom(rows);
+  return segments.first(end);
 }
 
-void StepDecoder::Feed(std::span<const Segment> segments, StateArena& arena,
-                       float*& logits) {
-  batch_.runs.clear();
-  batch_.ids.clear();
-  batch_.positions.clear();
-  batch_.blocks.clear();
-  batch_.places.clear();
-  batch_.wanted.clear();
-  const bool growing = spec_.growing();
-  for (const Segment& segment : segments) {
-    const auto count = static_cast<int64_t>(segment.tokens.size());
-    const int64_t end = segment.position + count;
-    StepBatch::Run run{.slot = segment.slot,
-                       .first = batch_.rows(),
-                       .count = count,
-                       .position = segment.position};
-    if (growing) {
-      run.block = static_cast<int64_t>(batch_.blocks.size());
-      run.base = arena.first_held(segment.slot) / kBlockPositions;
-      for (int64_t b = run.base; b * kBlockPositions < end; ++b) {
-        batch_.blocks.push_back(arena.Block(segment.slot, b));
+int StepDecoder::Deal(std::span<const Segment> group) {
+  const int64_t rows = Tokens(group);
+  const auto workers = static_cast<int64_t>(ways_.size());
+  if (workers > 1 && rows >= kRowsAlone * workers &&
+      weights_.packed().bytes() <= kBytesAlone) {
+    int64_t dealt = 0, most = 0;
+    std::span<const Segment> rest = group;
+    for (int64_t w = 0; w < workers; ++w) {
+      const int64_t before = dealt;
+      size_t count = 0;
+      while (count < rest.size() && dealt * workers < rows * (w + 1)) {
+        dealt += Tokens(rest[count++]);
       }
+      ways_[w].segments = rest.first(count);
+      rest = rest.subspan(count);
+      most = std::max(most, dealt - before);
     }
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t position = segment.position + i;
-      batch_.ids.push_back(segment.tokens[i]);
-      batch_.positions.push_back(position);
-      if (growing) {
-        batch_.places.push_back(
-            {.block = arena.Block(segment.slot, position / kBlockPositions),
-             .slot = position % kBlockPositions});
-      }
-    }
-    const int64_t last = batch_.rows() - 1;
-    if (segment.logits == LogitsMode::kAll) {
-      for (int64_t r = run.first; r <= last; ++r) {
-        batch_.wanted.push_back(static_cast<int32_t>(r));
-      }
-    } else if (segment.logits == LogitsMode::kLast) {
-      batch_.wanted.push_back(static_cast<int32_t>(last));
-    }
-    batch_.runs.push_back(run);
+    // Who has more than a fair part would keep the others waiting.
+    if (most * workers * 8 <= rows * 9) return static_cast<int>(workers);
   }
-  Prepare(batch_, arena);
-  kernels_.Run([&](StepKernels& k) { Forward(k, batch_, logits); });
-  logits += static_cast<int64_t>(batch_.wanted.size()) * config_.vocab;
+  ways_[0].segments = group;
+  return 1;
+}
+
+void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& arena) {
+  while (!segments.empty()) {
+    const std::span<const Segment> group = Group(segments);
+    segments = segments.subspan(group.size());
+    const int used = Deal(group);
+    for (int w = 0; w < used; ++w) {
+      Way& way = ways_[w];
+      const int64_t rows = Tokens(way.segments);
+      int64_t blocks = 0;
+      for (const Segment& segment : way.segments) {
+        blocks += (segment.position + Tokens(segment)) / kBlockPositions + 1 -
+                  arena.first_held(segment.slot) / kBlockPositions;
+      }
+      way.batch.Reserve(rows, spec_.growing() ? blocks : 0);
+      if (way.pass == nullptr) way.pass = MakePass();
+      way.pass->MakeRoom(rows);
+      kernels_.Reserve(Scratch(rows));
+    }
+  }
+}
+
+void StepDecoder::Feed(std::span<const Segment> group, StateArena& arena,
+                       float*& logits) {
+  const int used = Deal(group);
+  for (int w = 0; w < used; ++w) {
+    Way& way = ways_[w];
+    way.batch.Clear();
+    for (const Segment& segment : way.segments) way.batch.Add(segment, arena);
+    way.pass->Prepare(way.batch, arena);
+    way.logits = logits;
+    logits += static_cast<int64_t>(way.batch.wanted.size()) * config_.vocab;
+  }
+  if (used == 1) {
+    kernels_.Run(
+        [this](StepKernels& k) { ways_[0].pass->Forward(k, ways_[0].logits); });
+  } else {
+    kernels_.RunAlone([this](StepKernels& k, int worker) {
+      ways_[worker].pass->Forward(k, ways_[worker].logits);
+    });
+  }
 }
 
 absl::Status StepDecoder::Import(int64_t position, const TensorViews& carry,

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT
-// What all step forms have in common: from segments to rows and back.
+// What all step forms have in common: from segments to rows and back. A step form is a
+// StepDecoder, which owns the packed weights and never changes, and its StepPasses,
+// each of which holds the rows of one way through the layers.
+//
+// Either all workers of the team go through the layers together, each with its part of
+// every operation, or, with many sessions and small weights, each goes alone with its
+// part of the sessions: then nobody waits for anybody. The bits are the same.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "model/arch/step_batch.h"
+#include "model/arch/step_weights.h"
 #include "model/decoder.h"
 #include "model/kernels/cpu_kernels.h"
 #include "model/kernels/kernels.h"
@@ -19,30 +27,28 @@ struct StepOptions {
   ThreadTeam* team = nullptr;
 };
 
-// The rows of one pass: the tokens of some segments, segment by segment.
-struct StepBatch {
-  struct Run {
-    int32_t slot = 0;
-    int64_t first = 0;     // its first row
-    int64_t count = 0;     // its rows
-    int64_t position = 0;  // of its first row
-    int64_t block = 0;     // where its blocks stand in `blocks`
-    int64_t base = 0;      // the number of the first of them
-  };
-
-  std::vector<Run> runs;
-  std::vector<int32_t> ids;  // per row, likewise positions
-  std::vector<int64_t> positions;
-  std::vector<const float*> blocks;  // of all runs
-  std::vector<Place> places;         // per row; empty without growing entries
-  std::vector<int32_t> wanted;       // rows that logits are asked of
-
-  int64_t rows() const { return static_cast<int64_t>(ids.size()); }
-};
-
-// A pass through the layers takes no further segment once it has this many rows: it has
-// fewer than kRowsAtOnce + kMaxChunk.
+// A group of segments that is fed at once takes no further one when it has this many
+// rows: it has fewer than kRowsAtOnce + kMaxChunk.
 inline constexpr int64_t kRowsAtOnce = 256;
+
+// Workers go alone when each has this many rows, which pay for reading all weights, and
+// the weights, of all matrices, take no more bytes than these.
+inline constexpr int64_t kRowsAlone = 16;
+inline constexpr int64_t kBytesAlone = int64_t{32} << 20;
+
+class StepPass {
+ public:
+  virtual ~StepPass() = default;
+
+  // Makes room for `rows` rows; may throw std::bad_alloc.
+  virtual void MakeRoom(int64_t rows) = 0;
+  // By the stepping thread, before Forward, for what depends on the arena. The batch,
+  // whose state has been reserved, stays as it is until Forward returns.
+  virtual void Prepare(const StepBatch& batch, StateArena& arena) = 0;
+  // On every worker that goes this way: feeds the batch and writes rows of logits, one
+  // for each of batch.wanted.
+  virtual void Forward(StepKernels& k, float* logits) = 0;
+};
 
 class StepDecoder : public Decoder {
  public:
@@ -56,16 +62,13 @@ class StepDecoder : public Decoder {
                       int32_t slot) final;
 
  protected:
+  // What `views` show must outlive it.
   StepDecoder(const ModelConfig& config, StateSpec carry_spec, StateSpec spec,
-              const StepOptions& options);
+              const TensorViews& views, const StepOptions& options);
 
-  // Makes room for `rows` rows; may throw std::bad_alloc.
-  virtual void MakeRoom(int64_t rows) = 0;
-  // On every worker: feeds the batch, whose state has been reserved, and writes rows
-  // of logits, one for each of batch.wanted.
-  virtual void Forward(StepKernels& k, const StepBatch& batch, float* logits) = 0;
-  // Called before Forward by the stepping thread, for what depends on the arena.
-  virtual void Prepare(const StepBatch& batch, StateArena& arena) = 0;
+  virtual std::unique_ptr<StepPass> MakePass() const = 0;
+  // Of a pass of `rows` rows: see CpuKernels::Reserve.
+  virtual int64_t Scratch(int64_t rows) const = 0;
   // Writes a carry, whose shapes have been checked, into reserved rows of a slot.
   virtual void ImportRows(int64_t position, const TensorViews& carry, StateArena& arena,
                           int32_t slot) = 0;
@@ -73,18 +76,32 @@ class StepDecoder : public Decoder {
   // The places of rows first .. first+count-1 of a slot.
   static std::vector<Place> Places(StateArena& arena, int32_t slot, int64_t first,
                                    int64_t count);
+  StepWeights& weights() { return weights_; }
   CpuKernels& kernels() { return kernels_; }
 
  private:
-  void MakeRoomFor(std::span<const Segment> segments, const StateArena& arena);
-  void Feed(std::span<const Segment> segments, StateArena& arena, float*& logits);
+  // Segments that one worker feeds, or all workers together.
+  struct Way {
+    std::unique_ptr<StepPass> pass;
+    StepBatch batch;
+    std::span<const Segment> segments;
+    float* logits = nullptr;
+  };
+
+  // The first segments, which are fed at once.
+  static std::span<const Segment> Group(std::span<const Segment> segments);
+  // Deals a group out; returns how many ways are used.
+  int Deal(std::span<const Segment> group);
+  void MakeRoom(std::span<const Segment> segments, const StateArena& arena);
+  void Feed(std::span<const Segment> group, StateArena& arena, float*& logits);
 
   const ModelConfig config_;
   const StateSpec carry_spec_;
   const StateSpec spec_;
   const std::string numerics_id_;
+  StepWeights weights_;
   CpuKernels kernels_;
-  StepBatch batch_;
+  std::vector<Way> ways_;  // one for each worker
 };
 
 }  // namespace mnemon

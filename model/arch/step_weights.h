@@ -30,6 +30,7 @@ class StepWeights {
   MatrixView Linear(const std::vector<std::string>& bases);
   NormView Norm(const std::string& base) const;
   PackedWeights& packed() { return packed_; }
+  const PackedWeights& packed() const { return packed_; }
 
  private:
   const TensorViews views_;

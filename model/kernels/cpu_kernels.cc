@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "model/kernels/cpu_kernels.h"
 
-#include "base/aligned_floats.h"
 #include "base/check.h"
 
 namespace mnemon {
 
 class CpuKernels::Worker final : public StepKernels {
  public:
-  Worker(const CpuOperations& operations, ThreadTeam& team, int index)
-      : operations_(operations), team_(team), share_{index, team.count()} {}
+  // `team` null: alone.
+  Worker(const CpuOperations& operations, ThreadTeam* team, Share share,
+         AlignedFloats& scratch)
+      : operations_(operations), team_(team), share_(share), scratch_(scratch) {}
 
   void Embed(const EmbedCall& call) override { operations_.embed(call, share_); }
   void Linear(const LinearCall& call) override {
@@ -23,10 +24,8 @@ class CpuKernels::Worker final : public StepKernels {
     operations_.fast_weights(call, share_, Scratch(ScratchFloats(call)));
   }
   void Mix(const MixCall& call) override { operations_.mix(call, share_); }
-  void Sync() override { team_.Barrier(share_.index); }
-
-  void Reserve(int64_t floats) {
-    if (static_cast<int64_t>(scratch_.size()) < floats) scratch_.resize(floats);
+  void Sync() override {
+    if (team_ != nullptr) team_->Barrier(share_.index);
   }
 
  private:
@@ -36,24 +35,30 @@ class CpuKernels::Worker final : public StepKernels {
   }
 
   const CpuOperations& operations_;
-  ThreadTeam& team_;
+  ThreadTeam* const team_;
   const Share share_;
-  AlignedFloats scratch_;
+  AlignedFloats& scratch_;
 };
 
 CpuKernels::CpuKernels(const CpuOperations& operations, ThreadTeam& team)
-    : operations_(operations), team_(team) {
+    : operations_(operations), team_(team), scratch_(team.count()) {
   for (int i = 0; i < team.count(); ++i) {
-    workers_.push_back(std::make_unique<Worker>(operations, team, i));
+    together_.push_back(std::make_unique<Worker>(operations, &team,
+                                                 Share{i, team.count()}, scratch_[i]));
+    alone_.push_back(
+        std::make_unique<Worker>(operations, nullptr, Share{}, scratch_[i]));
   }
 }
 
 CpuKernels::~CpuKernels() = default;
 
 void CpuKernels::Reserve(int64_t floats) {
-  for (const std::unique_ptr<Worker>& worker : workers_) worker->Reserve(floats);
+  for (AlignedFloats& scratch : scratch_) {
+    if (static_cast<int64_t>(scratch.size()) < floats) scratch.resize(floats);
+  }
 }
 
-StepKernels& CpuKernels::worker(int index) { return *workers_[index]; }
+StepKernels& CpuKernels::together(int index) { return *together_[index]; }
+StepKernels& CpuKernels::alone(int index) { return *alone_[index]; }
 
 }  // namespace mnemon

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/aligned_floats.h"
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/kernels.h"
 #include "model/kernels/thread_team.h"
@@ -23,29 +24,35 @@ class CpuKernels {
   // May throw std::bad_alloc.
   void Reserve(int64_t floats);
 
-  // Every worker of the team calls step(kernels) with its own view. One thread at a
-  // time, and one CpuKernels of a team at a time.
+  // Every worker of the team calls step(kernels) with its own view, and does its share
+  // of each operation. One thread at a time, and one CpuKernels of a team at a time.
   template <class Step>
   void Run(const Step& step) {
-    struct Context {
-      CpuKernels* self;
-      const Step* step;
-    } context{this, &step};
-    team_.Run(
-        [](void* given, int index) {
-          const auto* c = static_cast<const Context*>(given);
-          (*c->step)(c->self->worker(index));
-        },
-        &context);
+    OnTeam([&](int index) { step(together(index)); });
+  }
+
+  // Likewise step(kernels, index), each with a view that does whole operations and
+  // whose Sync waits for nobody.
+  template <class Step>
+  void RunAlone(const Step& step) {
+    OnTeam([&](int index) { step(alone(index), index); });
   }
 
  private:
   class Worker;
-  StepKernels& worker(int index);
+
+  template <class Work>
+  void OnTeam(const Work& work) {
+    team_.Run([](void* given, int index) { (*static_cast<const Work*>(given))(index); },
+              const_cast<Work*>(&work));
+  }
+  StepKernels& together(int index);
+  StepKernels& alone(int index);
 
   const CpuOperations& operations_;
   ThreadTeam& team_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<AlignedFloats> scratch_;  // of each worker
+  std::vector<std::unique_ptr<Worker>> together_, alone_;
 };
 
 }  // namespace mnemon
