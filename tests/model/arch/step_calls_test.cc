@@ -12,6 +12,7 @@
 #include <cstddef>
 
 #include "bench/allocation_count.h"
+#include "model/arch/step_decoder.h"
 #include "model/kernels/thread_team.h"
 #include "model/registry.h"
 #include "tests/model/arch/variants.h"
@@ -40,20 +41,20 @@ void AllowOnlyToWait() {
 }
 
 // In a process of its own.
-[[noreturn]] void StepUnderWatch(const ModelConfig& config) {
+[[noreturn]] void StepUnderWatch(const ModelConfig& config, int32_t sessions) {
   const std::unique_ptr<Model> model = MakeTestModel(config);
   ThreadTeam team(2);
   const auto decoder = *MakeDecoder(*model, {.team = &team});
-  const auto arena = *StateArena::Create(decoder->spec(), {.slots = 3});
+  const auto arena = *StateArena::Create(decoder->spec(), {.slots = sessions});
   const std::vector<int32_t> tokens = {1, 2, 3};
   const int64_t length = std::min<int64_t>(3, SegmentationFree(config, 3));
-  std::vector<Segment> segments(3);
+  std::vector<Segment> segments(sessions);
   for (Segment& segment : segments) {
     segment = {.slot = *arena->Acquire(),
                .tokens = std::span(tokens).first(length),
                .logits = LogitsMode::kAll};
   }
-  std::vector<float> logits(9 * config.vocab);
+  std::vector<float> logits(sessions * length * config.vocab);
   const auto step = [&] {
     if (!decoder->Step(segments, *arena, logits.data()).ok()) _exit(kFailed);
     for (const Segment& segment : segments) {
@@ -71,18 +72,30 @@ void AllowOnlyToWait() {
   _exit((CountAllocations() - before).calls == 0 ? 0 : kAllocated);
 }
 
-class StepCallsTest : public testing::TestWithParam<ModelConfig> {};
+class StepCallsTest : public testing::TestWithParam<ModelConfig> {
+ protected:
+  void Watch(int32_t sessions);
+};
 
-TEST_P(StepCallsTest, NeitherCallsTheSystemNorAllocates) {
-  if (!CountsAllocations()) GTEST_SKIP() << "sanitizers call the system themselves";
+void StepCallsTest::Watch(int32_t sessions) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
-  if (child == 0) StepUnderWatch(GetParam());
+  if (child == 0) StepUnderWatch(GetParam(), sessions);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_FALSE(WIFSIGNALED(status))
       << "killed by signal " << WTERMSIG(status) << ": a step made a system call";
   EXPECT_EQ(WEXITSTATUS(status), 0) << "3: it allocated; 4: it could not run";
+}
+
+TEST_P(StepCallsTest, NeitherCallsTheSystemNorAllocates) {
+  if (!CountsAllocations()) GTEST_SKIP() << "sanitizers call the system themselves";
+  Watch(3);
+}
+
+TEST_P(StepCallsTest, NorWhereEachWorkerGoesAlone) {
+  if (!CountsAllocations()) GTEST_SKIP() << "sanitizers call the system themselves";
+  Watch(2 * kRowsAlone + 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, StepCallsTest,
