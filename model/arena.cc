@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/reserve.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/kernels/kernels.h"
@@ -164,16 +165,21 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count) {
   }
   const size_t before = slot.blocks.size();
   try {
-    slot.blocks.reserve(before + static_cast<size_t>(count));
+    ReserveAtLeast(slot.blocks, before + static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) {
       if (free_blocks_.empty()) {
+        // All of them may come back, when there may be no memory for a longer list.
+        ReserveAtLeast(free_blocks_, static_cast<size_t>(blocks_made_ + 1));
         slot.blocks.push_back(memory_.TakeFloats(block_floats_));
+        ++blocks_made_;
       } else {
         slot.blocks.push_back(free_blocks_.back());
         free_blocks_.pop_back();
       }
     }
   } catch (const std::bad_alloc&) {
+    free_blocks_.insert(free_blocks_.end(), slot.blocks.begin() + before,
+                        slot.blocks.end());
     slot.blocks.resize(before);
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "not enough memory for the state of a session",

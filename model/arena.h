@@ -118,7 +118,8 @@ class StateArena {
   std::vector<int64_t> entry_elements_;
   std::vector<Slot> slots_;
   Slabs memory_;
-  std::vector<float*> free_blocks_;
+  std::vector<float*> free_blocks_;  // with room for all that were made
+  int64_t blocks_made_ = 0;
   int32_t slots_used_ = 0;
   int64_t blocks_used_ = 0;
 };

@@ -280,7 +280,7 @@ class FeedbackPass final : public StepPass {
            .layers = c.layers + 1,
            .weights = model_.mix.data(),
            .in = output(0),
-           .layer_stride = rows * memory.stride,
+           .layer_stride = rows * output(0).stride,
            .out = memory});
     k.Sync();
     Remember(k, model_, rows, memory, wave.places.data(), projected_.rows());

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "model/arch/step_batch.h"
 
+#include "base/reserve.h"
+
 namespace mnemon {
 
 void StepBatch::Reserve(int64_t rows, int64_t block_count) {
-  runs.reserve(rows);
-  ids.reserve(rows);
-  positions.reserve(rows);
-  places.reserve(rows);
-  wanted.reserve(rows);
-  blocks.reserve(block_count);
+  ReserveAtLeast(runs, rows);
+  ReserveAtLeast(ids, rows);
+  ReserveAtLeast(positions, rows);
+  ReserveAtLeast(places, rows);
+  ReserveAtLeast(wanted, rows);
+  ReserveAtLeast(blocks, block_count);
 }
 
 void StepBatch::Clear() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What all step forms have in common: from segments to rows and back. A step form is a
-// StepDecoder, which owns the packed weights and never changes, and its StepPasses,
-// each of which holds the rows of one way through the layers.
+// StepDecoder with packed weights, which never change, and its StepPasses, each of
+// which holds the rows of one way through the layers.
 //
 // Either all workers of the team go through the layers together, each with its part of
 // every operation, or, with many sessions and small weights, each goes alone with its
@@ -32,7 +32,7 @@ struct StepOptions {
 inline constexpr int64_t kRowsAtOnce = 256;
 
 // Workers go alone when each has this many rows, which pay for reading all weights, and
-// the weights, of all matrices, take no more bytes than these.
+// all that is packed takes no more bytes than these.
 inline constexpr int64_t kRowsAlone = 16;
 inline constexpr int64_t kBytesAlone = int64_t{32} << 20;
 

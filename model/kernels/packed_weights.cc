@@ -5,6 +5,7 @@
 #include <cstring>
 
 namespace mnemon {
+
 uint16_t ToBf16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));

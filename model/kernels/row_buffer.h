@@ -9,9 +9,9 @@
 
 namespace mnemon {
 
-// Floats from row to row of a buffer: whole cache lines, and one more than a power of
-// two would be. Rows a power of two apart compete for the same places of a cache.
-inline int64_t RowStride(int64_t width) { return (width + 15) / 16 * 16 + 16; }
+// Floats from row to row of a buffer: an odd number of cache lines. Rows a power of two
+// apart compete for the same places of a cache.
+inline int64_t RowStride(int64_t width) { return ((width + 15) / 16 | 1) * 16; }
 
 class RowBuffer {
  public:

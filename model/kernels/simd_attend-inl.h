@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/simd_scores-inl.h"
@@ -202,7 +203,8 @@ void AttendHeads(const AttendCall& call, int64_t row, int64_t begin, int64_t end
 HWY_INLINE int64_t RowsTogether(const AttendCall& call, int64_t row) {
   int64_t count = 1;
   while (count < kSharedRows && row + count < call.rows &&
-         call.sights[row + count].blocks == call.sights[row].blocks) {
+         call.sights[row + count].blocks == call.sights[row].blocks &&
+         call.sights[row + count].base == call.sights[row].base) {
     ++count;
   }
   return count == 3 ? 2 : count;

@@ -131,16 +131,21 @@ struct Stretch {
 
 // What a tile asks for ahead of its use: bytes from `at` on, `step` for each of its own
 // inputs. The tiles of a stretch share what comes next, so that it is near when its
-// turn comes and memory is never asked for much at once.
+// turn comes and memory is never asked for much at once. With few rows there is one
+// tile for several panels: then memory sets the pace, and the processor itself fetches
+// ahead.
 struct Ahead {
   const char* at = nullptr;
   int64_t step = 0;
 
   Ahead(const Stretch& stretch, int64_t panels, int64_t tile, int64_t tiles) {
+    constexpr int64_t kMost =
+        8;  // tiles that share a panel: a few bytes for each input
     const int64_t panel = tile % panels, before = tile / panels;
-    const int64_t together = (tiles - panel + panels - 1) / panels;
-    step = stretch.next_step / together;
-    at = stretch.next + panel * stretch.next_size + before * stretch.count * step;
+    const int64_t together = std::min(kMost, (tiles - panel + panels - 1) / panels);
+    const int64_t each = stretch.next_step / together;
+    at = stretch.next + panel * stretch.next_size + before * stretch.count * each;
+    step = before < together ? each : 0;
   }
 };
 

@@ -64,7 +64,7 @@ TEST_P(ThreadTeamTest, WakesFromSleep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Counts, ThreadTeamTest, testing::Values(1, 2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Counts, ThreadTeamTest, testing::Values(1, 2, 3, 4, 5, 7, 8));
 
 TEST(UsableCores, IsWithinTheMachine) {
   EXPECT_GE(UsableCores(), 1);
