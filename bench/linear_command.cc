@@ -93,6 +93,10 @@ void LinearSubject::Describe(const Ceiling& ceiling, Record& record) const {
 absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
                                                      const Compute& compute,
                                                      const BenchFlags& flags) {
+  if (!compute.device.is_cpu()) {
+    return UsageError("--device " + flags.compute.device +
+                      ": the matrices of a step are measured on the CPU only");
+  }
   MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
                           FindCpuOperations(compute.decoder.target));
   auto subject =

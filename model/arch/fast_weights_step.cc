@@ -156,10 +156,9 @@ class FastWeightsDecoder final : public StepDecoder {
     return std::make_unique<FastWeightsPass>(model_);
   }
 
-  int64_t Scratch(int64_t rows) const override {
+  int64_t Scratch() const override {
     const ModelConfig& c = config();
-    return std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
-                    ScratchFloats(FastWeightCall{.width = c.head_width(), .nu = c.nu}));
+    return ScratchFloats(FastWeightCall{.width = c.head_width(), .nu = c.nu});
   }
 
   void ImportRows(int64_t, const TensorViews& carry, StateArena& arena,

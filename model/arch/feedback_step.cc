@@ -310,10 +310,8 @@ class FeedbackDecoder final : public StepDecoder {
     return std::make_unique<FeedbackPass>(model_);
   }
 
-  int64_t Scratch(int64_t rows) const override {
-    const ModelConfig& c = config();
-    return std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
-                    ScratchFloats(AttendCall{.width = c.head_width()}));
+  int64_t Scratch() const override {
+    return ScratchFloats(AttendCall{.width = config().head_width()});
   }
 
   void ImportRows(int64_t position, const TensorViews& carry, StateArena& arena,

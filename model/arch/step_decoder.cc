@@ -128,7 +128,8 @@ void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& 
       way.batch.Reserve(rows, spec_.growing() ? blocks : 0);
       if (way.pass == nullptr) way.pass = MakePass();
       way.pass->MakeRoom(rows);
-      kernels_.Reserve(Scratch(rows));
+      kernels_.Reserve(std::max(
+          LinearScratch(rows, std::max(config_.d_model, config_.d_ff)), Scratch()));
     }
   }
 }

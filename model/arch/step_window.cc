@@ -240,10 +240,8 @@ class WindowDecoder final : public StepDecoder {
     return std::make_unique<WindowPass>(model_);
   }
 
-  int64_t Scratch(int64_t rows) const override {
-    const ModelConfig& c = config();
-    return std::max(LinearScratch(rows, std::max(c.d_model, c.d_ff)),
-                    ScratchFloats(AttendCall{.width = c.head_width()}));
+  int64_t Scratch() const override {
+    return ScratchFloats(AttendCall{.width = config().head_width()});
   }
 
   // Keys and values as they are, or made from the inputs of the layer.

@@ -139,8 +139,8 @@ struct Ahead {
   int64_t step = 0;
 
   Ahead(const Stretch& stretch, int64_t panels, int64_t tile, int64_t tiles) {
-    constexpr int64_t kMost =
-        8;  // tiles that share a panel: a few bytes for each input
+    // Tiles that share a panel: each asks for some bytes for each of its inputs.
+    constexpr int64_t kMost = 8;
     const int64_t panel = tile % panels, before = tile / panels;
     const int64_t together = std::min(kMost, (tiles - panel + panels - 1) / panels);
     const int64_t each = stretch.next_step / together;

@@ -48,7 +48,6 @@ class ThreadTeam {
   // A number that threads wait on, on a cache line of its own.
   class alignas(64) Count {
    public:
-    uint32_t value() const { return value_.load(std::memory_order_relaxed); }
     // One more; wakes who sleeps.
     void Raise();
     // Returns when it is no longer `old`, and sees what was written before Raise. Spins
