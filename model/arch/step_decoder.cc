@@ -150,8 +150,7 @@ void StepDecoder::Feed(std::span<const Segment> group, StateArena& arena,
         [this](StepKernels& k) { ways_[0].pass->Forward(k, ways_[0].logits); });
   } else {
     kernels_.RunAlone([this](StepKernels& k, int worker) {
-      const Way& way = ways_[worker];
-      if (way.batch.rows() > 0) way.pass->Forward(k, way.logits);
+      ways_[worker].pass->Forward(k, ways_[worker].logits);
     });
   }
 }

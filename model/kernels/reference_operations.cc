@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "model/kernels/cpu_operations.h"
 
@@ -74,30 +73,27 @@ void Embed(const EmbedCall& call, Share share) {
   }
 }
 
-std::vector<float> Normed(const float* in, int64_t width, const NormView& norm) {
+void NormRow(const float* in, int64_t width, const NormView& norm, float* out) {
   const float count = static_cast<float>(width);
   const float mean = Sum(width, [&](int64_t i, float s) { return s + in[i]; }) / count;
   const float squares = Sum(width, [&](int64_t i, float s) {
     return std::fma(in[i] - mean, in[i] - mean, s);
   });
   const float scale = 1.0f / std::sqrt(squares / count + 1e-5f);
-  std::vector<float> out(width);
   for (int64_t i = 0; i < width; ++i) {
     out[i] = std::fma((in[i] - mean) * scale, norm.gain[i], norm.bias[i]);
   }
-  return out;
 }
 
-void Linear(const LinearCall& call, Share share, float* /*scratch*/) {
+void Linear(const LinearCall& call, Share share, float* scratch) {
   const int64_t panels = (call.weights.outputs + kPanel - 1) / kPanel;
   const int64_t begin = share.begin(panels) * kPanel;
   const int64_t end = std::min(share.end(panels) * kPanel, call.weights.outputs);
   for (int64_t r = 0; r < call.rows; ++r) {
     const float* in = call.in.row(call.pick == nullptr ? r : call.pick[r]);
-    std::vector<float> normed;
     if (call.norm.gain != nullptr) {
-      normed = Normed(in, call.weights.inputs, call.norm);
-      in = normed.data();
+      NormRow(in, call.weights.inputs, call.norm, scratch);
+      in = scratch;
     }
     for (int64_t n = begin; n < end; ++n) {
       float y = Activate(Product(call.weights, in, n), call.act);
@@ -160,27 +156,27 @@ void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
     const Sight& sight = call.sights[r];
     float* out = call.out.row(r);
     std::fill_n(out + at, call.width, 0.0f);
-    std::vector<float> scores;
+    const auto score = [&](int64_t p) {
+      return Score(call, sight, call.query.row(r), h, p);
+    };
+    float most = -HUGE_VALF, total = 0;
+    for (int64_t p = sight.first; p <= sight.last; ++p) most = std::max(most, score(p));
     for (int64_t p = sight.first; p <= sight.last; ++p) {
-      scores.push_back(Score(call, sight, call.query.row(r), h, p));
+      total += std::exp(score(p) - most);
     }
-    if (scores.empty()) continue;
-    const float most = *std::max_element(scores.begin(), scores.end());
-    float total = 0;
-    for (float& score : scores) total += score = std::exp(score - most);
     for (int64_t p = sight.first; p <= sight.last; ++p) {
       const float* block = sight.blocks[p / kBlockPositions - sight.base];
       const float* value = block + call.value_offset + at * kBlockPositions +
                            p % kBlockPositions * call.width;
-      const float weight = scores[p - sight.first] / total;
+      const float weight = std::exp(score(p) - most) / total;
       for (int64_t i = at; i < at + call.width; ++i) out[i] += weight * value[i - at];
     }
   }
 }
 
-std::vector<float> Features(const float* x, int64_t width, int64_t nu) {
+// phi(x) [2 nu K], with room for `halves` [2 K].
+void Features(const float* x, int64_t width, int64_t nu, float* halves, float* out) {
   const int64_t wide = 2 * width;
-  std::vector<float> halves(wide), out(nu * wide);
   for (int64_t j = 0; j < width; ++j) {
     halves[j] = std::max(x[j], 0.0f);
     halves[width + j] = std::max(-x[j], 0.0f);
@@ -192,25 +188,24 @@ std::vector<float> Features(const float* x, int64_t width, int64_t nu) {
   }
   const float sum =
       Sum(nu * wide, [&](int64_t i, float s) { return s + out[i]; }) + 1e-6f;
-  for (float& feature : out) feature /= sum;
-  return out;
+  for (int64_t n = 0; n < nu * wide; ++n) out[n] /= sum;
 }
 
-void FastWeights(const FastWeightCall& call, Share share, float* /*scratch*/) {
+void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
   const int64_t units = call.runs * call.heads, features = 2 * call.nu * call.width;
+  float *k = scratch, *q = k + features, *halves = q + features;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const FastWeightRun& run = call.run[unit / call.heads];
     const int64_t h = unit % call.heads, at = h * call.width;
     float* state = run.state + h * features * call.width;
     for (int64_t r = run.first; r < run.first + run.count; ++r) {
-      const std::vector<float> k = Features(call.key.row(r) + at, call.width, call.nu);
-      const std::vector<float> q =
-          Features(call.query.row(r) + at, call.width, call.nu);
+      Features(call.key.row(r) + at, call.width, call.nu, halves, k);
+      Features(call.query.row(r) + at, call.width, call.nu, halves, q);
       float scale = 1;
       if (run.normaliser != nullptr) {
         float* z = run.normaliser + h * features;
         for (int64_t n = 0; n < features; ++n) z[n] += k[n];
-        scale = 1.0f / (Dot(z, q.data(), features) + 1e-6f);
+        scale = 1.0f / (Dot(z, q, features) + 1e-6f);
       }
       for (int64_t i = 0; i < call.width; ++i) {
         float change = call.value.row(r)[at + i];

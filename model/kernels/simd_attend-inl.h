@@ -41,6 +41,7 @@ class AttendTile {
         unit.head = head + h;
         unit.at = unit.head * call.width;
         unit.query = call.query.row(row + r) + unit.at;
+        Fetch(unit.query, call.width);
         unit.even = call.out.row(row + r) + unit.at;
         unit.scores = scratch;
         unit.odd = scratch + kGroupBlocks * kBlockPositions;
@@ -190,45 +191,56 @@ class AttendTile {
   int64_t common_begin_ = 0, common_end_ = 0;
 };
 
-template <int kRows>
-void AttendHeads(const AttendCall& call, int64_t row, int64_t begin, int64_t end,
-                 float* scratch) {
-  constexpr int64_t kHeads = AttendTile<kRows>::kHeads;
-  for (int64_t head = begin; head < end; head += kHeads) {
-    AttendTile<kRows>(call, row, head, std::min(kHeads, end - head), scratch).Run();
-  }
-}
-
-// How many rows from `row` on are taken together: of one session, 4, 2 or 1.
-HWY_INLINE int64_t RowsTogether(const AttendCall& call, int64_t row) {
+// How many rows from `row` on are the same session's.
+HWY_INLINE int64_t RowsOfSession(const AttendCall& call, int64_t row) {
+  const Sight* const sights = call.sights + row;
   int64_t count = 1;
-  while (count < kSharedRows && row + count < call.rows &&
-         call.sights[row + count].blocks == call.sights[row].blocks &&
-         call.sights[row + count].base == call.sights[row].base) {
+  while (row + count < call.rows && sights[count].blocks == sights[0].blocks &&
+         sights[count].base == sights[0].base) {
     ++count;
   }
-  return count == 3 ? 2 : count;
+  return count;
 }
 
-// Workers share tiles of rows, head by head.
-void Attend(const AttendCall& call, Share share, float* scratch) {
-  int64_t tiles = 0;
-  for (int64_t row = 0; row < call.rows; row += RowsTogether(call, row)) ++tiles;
-  const int64_t begin = share.begin(tiles * call.heads);
-  const int64_t end = share.end(tiles * call.heads);
-  int64_t unit = 0;  // the tile's first
-  for (int64_t row = 0; row < call.rows && unit < end; unit += call.heads) {
-    const int64_t count = RowsTogether(call, row);
-    const int64_t first = std::max<int64_t>(0, begin - unit);
-    const int64_t last = std::min(call.heads, end - unit);
-    if (first < last) {
-      if (count == 1) AttendHeads<1>(call, row, first, last, scratch);
-      if (count == 2) AttendHeads<2>(call, row, first, last, scratch);
-      if constexpr (kSharedRows == 4) {
-        if (count == 4) AttendHeads<4>(call, row, first, last, scratch);
-      }
+// Units begin .. end-1 of the `rows` rows of a session, head by head.
+HWY_INLINE void AttendSession(const AttendCall& call, int64_t row, int64_t rows,
+                              int64_t begin, int64_t end, float* scratch) {
+  if (rows == 1) {
+    constexpr int64_t kHeads = AttendTile<1>::kHeads;
+    for (int64_t head = begin; head < end; head += kHeads) {
+      AttendTile<1>(call, row, head, std::min(kHeads, end - head), scratch).Run();
     }
-    row += count;
+    return;
+  }
+  while (begin < end) {
+    const int64_t head = begin / rows, r = begin % rows;
+    const int64_t left = std::min(rows - r, end - begin);
+    if (left >= kSharedRows) {
+      AttendTile<kSharedRows>(call, row + r, head, 1, scratch).Run();
+      begin += kSharedRows;
+    } else if (left >= 2) {
+      AttendTile<2>(call, row + r, head, 1, scratch).Run();
+      begin += 2;
+    } else {
+      AttendTile<1>(call, row + r, head, 1, scratch).Run();
+      ++begin;
+    }
+  }
+}
+
+// A unit is a row and head. Those of a session go head by head, so that each worker
+// reads the keys and values of other heads.
+void Attend(const AttendCall& call, Share share, float* scratch) {
+  const int64_t units = call.rows * call.heads;
+  const int64_t begin = share.begin(units), end = share.end(units);
+  int64_t unit = 0;  // the session's first
+  for (int64_t row = 0; row < call.rows && unit < end;) {
+    const int64_t rows = RowsOfSession(call, row);
+    const int64_t first = std::max<int64_t>(0, begin - unit);
+    const int64_t last = std::min(rows * call.heads, end - unit);
+    if (first < last) AttendSession(call, row, rows, first, last, scratch);
+    row += rows;
+    unit += rows * call.heads;
   }
 }
 

@@ -337,6 +337,8 @@ void Linear(const LinearCall& call, Share share, float* scratch) {
       }
     }
     in = ConstRows(scratch, stride);
+  } else if (call.rows == 1) {
+    Fetch(in.row(0), inputs);
   }
   float* rest = scratch + call.rows * stride;
   MultiplyBy(call.weights, /*factor=*/false, call, in, share, rest);

@@ -70,6 +70,11 @@ HWY_INLINE V16 LoadUpperBf16(const uint32_t* from) {
   }
   return out;
 }
+// Asks for `count` floats that another core has written, all at once: met one by one,
+// each of their cache lines would be waited for.
+HWY_INLINE void Fetch(const float* from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
+}
 HWY_INLINE void Store16(const V16& x, float* to) {
   for (int i = 0; i < kParts; ++i) hn::StoreU(x.v[i], F(), to + i * kLanes);
 }

@@ -253,6 +253,30 @@ TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
   InitTensorRuntime(1);
 }
 
+// Prompts of like length that could go to eight of nine workers.
+TEST_P(DecoderTest, SameBitsWithMoreWorkersThanPrompts) {
+  const int64_t length = std::min<int64_t>(decoder_->spec().max_positions(), 20);
+  std::vector<std::vector<int32_t>> tokens;
+  std::vector<float> alone;
+  for (int s = 0; s < 8; ++s) {
+    tokens.push_back(Ids(RandomTokens(config(), 1, length, s)));
+    const int32_t slot = MustAcquire();
+    const std::vector<float> rows = MustStep(slot, tokens[s]);
+    alone.insert(alone.end(), rows.begin(), rows.end());
+    arena_->Release(slot);
+  }
+  ThreadTeam team(9);
+  const std::unique_ptr<Decoder> decoder = MustMakeDecoder(*model_, &team);
+  std::vector<Segment> segments;
+  for (const std::vector<int32_t>& prompt : tokens) {
+    segments.push_back(
+        {.slot = MustAcquire(), .tokens = prompt, .logits = LogitsMode::kAll});
+  }
+  std::vector<float> together(alone.size());
+  ASSERT_TRUE(decoder->Step(segments, *arena_, together.data()).ok());
+  EXPECT_EQ(together, alone);
+}
+
 TEST_P(DecoderTest, WritesTheLogitsAskedFor) {
   const std::vector<int32_t> tokens = Ids(RandomTokens(config(), 1, 4));
   const std::vector<float> all = MustStep(MustAcquire(), tokens);

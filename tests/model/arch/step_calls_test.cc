@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <string>
 
 #include "bench/allocation_count.h"
 #include "model/arch/step_decoder.h"
+#include "model/kernels/cpu_operations.h"
 #include "model/kernels/thread_team.h"
 #include "model/registry.h"
 #include "tests/model/arch/variants.h"
@@ -41,10 +43,11 @@ void AllowOnlyToWait() {
 }
 
 // In a process of its own.
-[[noreturn]] void StepUnderWatch(const ModelConfig& config, int32_t sessions) {
+[[noreturn]] void StepUnderWatch(const ModelConfig& config, const std::string& target,
+                                 int32_t sessions) {
   const std::unique_ptr<Model> model = MakeTestModel(config);
   ThreadTeam team(2);
-  const auto decoder = *MakeDecoder(*model, {.team = &team});
+  const auto decoder = *MakeDecoder(*model, {.target = target, .team = &team});
   const auto arena = *StateArena::Create(decoder->spec(), {.slots = sessions});
   const std::vector<int32_t> tokens = {1, 2, 3};
   const int64_t length = std::min<int64_t>(3, SegmentationFree(config, 3));
@@ -78,14 +81,17 @@ class StepCallsTest : public testing::TestWithParam<ModelConfig> {
 };
 
 void StepCallsTest::Watch(int32_t sessions) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) StepUnderWatch(GetParam(), sessions);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_FALSE(WIFSIGNALED(status))
-      << "killed by signal " << WTERMSIG(status) << ": a step made a system call";
-  EXPECT_EQ(WEXITSTATUS(status), 0) << "3: it allocated; 4: it could not run";
+  for (const std::string& target : CpuTargets()) {
+    SCOPED_TRACE(target);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) StepUnderWatch(GetParam(), target, sessions);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_FALSE(WIFSIGNALED(status))
+        << "killed by signal " << WTERMSIG(status) << ": a step made a system call";
+    EXPECT_EQ(WEXITSTATUS(status), 0) << "3: it allocated; 4: it could not run";
+  }
 }
 
 TEST_P(StepCallsTest, NeitherCallsTheSystemNorAllocates) {
