@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "bench/commands.h"
 #include "bench/measurement.h"
 #include "bench/spread.h"
+#include "bench/vector_loops.h"
 #include "model/kernels/cpu_kernels.h"
 #include "model/kernels/packed_weights.h"
 #include "model/kernels/row_buffer.h"
@@ -16,7 +19,14 @@
 namespace mnemon {
 namespace {
 
-// All matrices of a step one after the other, each with the same number of rows.
+// Multiply-adds of a burst. One goes by first: processors begin them slowly. Both are
+// too short for the clock to rise much.
+constexpr int64_t kBurstRounds = 4000;
+
+// All matrices of a step one after the other, each with the same number of rows. Behind
+// each pass a burst of multiply-adds from registers, at the clock that the pass has
+// left: processors lower it under load, and the probes before and after know nothing of
+// that.
 class LinearSubject : public Subject {
  public:
   LinearSubject(const BenchModel& model, const BenchFlags& flags,
@@ -25,22 +35,28 @@ class LinearSubject : public Subject {
   int64_t working_set() const override { return packed_.bytes(); }
   bool done() const override { return passes_.done(); }
   absl::Status TakeTurn() override {
-    return passes_.Time([&] {
+    const absl::Status status = passes_.Time([&] {
       Pass();
       return absl::OkStatus();
     });
+    Burst();
+    return status;
   }
   void Describe(const Ceiling& ceiling, Record& record) const override;
 
   void Pass();
 
  private:
+  void Burst();
+
   const int64_t rows_;
   PackedWeights packed_;
   std::vector<MatrixView> matrices_;
   RowBuffer in_, out_;  // as wide as the widest matrix
   CpuKernels kernels_;
   Samples passes_;
+  std::vector<double> rates_;  // operations per second of each burst, all workers
+  std::vector<double> parts_;  // of the last one, each by its worker
 };
 
 LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
@@ -48,7 +64,8 @@ LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
     : rows_(flags.batch),
       packed_(model.format()),
       kernels_(operations, team),
-      passes_(flags.seconds) {
+      passes_(flags.seconds),
+      parts_(team.count()) {
   int64_t most_inputs = 0, most_outputs = 0;
   std::vector<float> weights;
   for (const MatrixShape& shape : Matrices(model.config())) {
@@ -74,6 +91,18 @@ void LinearSubject::Pass() {
   });
 }
 
+void LinearSubject::Burst() {
+  kernels_.RunAlone([&](StepKernels&, int worker) {
+    using Clock = std::chrono::steady_clock;
+    MultiplyAdd(kBurstRounds);
+    const Clock::time_point start = Clock::now();
+    const double operations = MultiplyAdd(kBurstRounds);
+    const std::chrono::duration<double> took = Clock::now() - start;
+    parts_[worker] = operations / took.count();
+  });
+  rates_.push_back(std::accumulate(parts_.begin(), parts_.end(), 0.0));
+}
+
 void LinearSubject::Describe(const Ceiling& ceiling, Record& record) const {
   int64_t multiplied = 0;
   for (const MatrixView& matrix : matrices_)
@@ -85,6 +114,9 @@ void LinearSubject::Describe(const Ceiling& ceiling, Record& record) const {
   DescribeTimes("pass_us", passes_.seconds(), 1e-6, record);
   record.Set("gflops", flops / 1e9);
   record.Set("fma_share", flops / ceiling.flops_per_second);
+  const double meanwhile = SpreadOf(rates_).median;
+  record.Set("fma_gflops_meanwhile", meanwhile / 1e9);
+  record.Set("fma_share_meanwhile", flops / meanwhile);
   const double rate = static_cast<double>(packed_.bytes()) / median;
   record.Set("gbytes", rate / 1e9);
   record.Set("read_share", rate / ceiling.bytes_per_second);
@@ -115,6 +147,7 @@ absl::Status RunLinear(const BenchFlags& flags) {
                                      {"q75", "pass_us.q75", 1},
                                      {"GFLOP/s", "gflops", 1},
                                      {"of FMA", "fma_share", 4},
+                                     {"of FMA meanwhile", "fma_share_meanwhile", 4},
                                      {"GB/s", "gbytes", 1},
                                      {"of reads", "read_share", 4},
                                      {"steady", "steady"}},

@@ -98,6 +98,11 @@ TEST_F(BenchBinaryTest, Linear) {
     EXPECT_NEAR(result["gbytes"].get<double>(), 4e-3 * multiplied[i] / us, 1e-3);
     EXPECT_GT(result["fma_share"], 0);
     EXPECT_LT(result["fma_share"], 1);
+    const double meanwhile = result["fma_gflops_meanwhile"];
+    EXPECT_GT(meanwhile, 0);
+    EXPECT_LT(meanwhile, 2 * document["fma_gflops"]["before"].get<double>());
+    EXPECT_NEAR(result["fma_share_meanwhile"].get<double>(),
+                result["gflops"].get<double>() / meanwhile, 1e-6);
     EXPECT_GT(result["read_share"], 0);
   }
 }
