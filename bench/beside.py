@@ -5,6 +5,7 @@
 Examples:
   bench/beside.py
   bench/beside.py --busy 4 --arch causal --size XS,S --seconds 5
+  bench/beside.py --session ours
 
 Alone and beside them in turns, --rounds times; the mean over all steps of all rounds, and
 the middle one of the rounds' medians. A step may be ten times the median now and then,
@@ -26,13 +27,13 @@ ALL = "feedback,feedback_shared,fast_weights,transformer_xl,causal"
 
 
 @contextlib.contextmanager
-def busy(count):
-    """So many processes that do nothing but use a core, each as by another user: in a
-    session of its own, which some schedulers give a share of its own."""
+def busy(count, own_session):
+    """So many processes that do nothing but use a core. Some schedulers deal the cores to
+    sessions first, and then within each."""
     with contextlib.ExitStack() as stack:
         for _ in range(count):
             process = stack.enter_context(subprocess.Popen(
-                [sys.executable, "-c", LOOP], start_new_session=True))
+                [sys.executable, "-c", LOOP], start_new_session=own_session))
             stack.callback(process.kill)
         yield
 
@@ -64,6 +65,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0,
                         help="to measure each in each round (default: 1)")
     parser.add_argument("--rounds", type=int, default=3, help="default: 3")
+    parser.add_argument("--session", default="own", choices=["own", "ours"],
+                        help="of each busy process: one of its own, as if another user "
+                        "had started it (default), or the one of the step")
     parser.add_argument("--bench", default="build/release/bin/mnemon-bench")
     flags = parser.parse_args()
     if flags.busy < 1 or flags.rounds < 1:
@@ -75,7 +79,7 @@ def main():
             alone, beside = [], []
             for _ in range(flags.rounds):
                 alone.append(measure(flags, architecture, size))
-                with busy(flags.busy):
+                with busy(flags.busy, flags.session == "own"):
                     beside.append(measure(flags, architecture, size))
             (a, a_median), (b, b_median) = told(alone), told(beside)
             print(f"| {size} | {architecture} | {a:,.0f} | {a_median:,.0f} | {b:,.0f} | "

@@ -57,28 +57,30 @@ void ThreadTeam::Count::Raise() {
   }
 }
 
-std::chrono::nanoseconds ThreadTeam::Count::WaitWhile(uint32_t old,
-                                                      std::chrono::nanoseconds spin) {
-  constexpr std::chrono::nanoseconds kNone(0);
-  // Most waits are shorter than one look at the clock.
+bool ThreadTeam::Count::Passed(uint32_t old) const {
   for (int i = 0; i < kChecks; ++i) {
-    if (value_.load(std::memory_order_acquire) != old) return kNone;
+    if (value_.load(std::memory_order_acquire) != old) return true;
   }
-  const auto start = std::chrono::steady_clock::now();
-  auto now = start;
+  return false;
+}
+
+bool ThreadTeam::Count::SpinWhile(uint32_t old) const {
+  const auto end = std::chrono::steady_clock::now() + kMostSpin;
   do {
     for (int i = 0; i < 16; ++i) {
-      if (value_.load(std::memory_order_acquire) != old) return kNone;
+      if (value_.load(std::memory_order_acquire) != old) return true;
       Pause();
     }
-    now = std::chrono::steady_clock::now();
-  } while (now - start < spin);
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+void ThreadTeam::Count::SleepWhile(uint32_t old) {
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   while (value_.load(std::memory_order_seq_cst) == old) {
     syscall(SYS_futex, &value_, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
   }
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
-  return std::chrono::steady_clock::now() - now;
 }
 
 int UsableCores() {
@@ -124,7 +126,7 @@ void ThreadTeam::Run(Work work, void* context) {
 
 void ThreadTeam::Loop(int index) {
   for (uint32_t round = 0;; ++round) {
-    rounds_.WaitWhile(round, kMostSpin);
+    Wait(index, rounds_, round);
     if (ending_) return;
     work_(context_, index);
     Barrier(index);
@@ -132,19 +134,39 @@ void ThreadTeam::Loop(int index) {
 }
 
 void ThreadTeam::Barrier(int index) {
-  Passage& passage = passages_[index];
-  const uint32_t passed = passage.passed++;
+  const uint32_t passed = passages_[index].passed++;
   for (int step = 0; step < steps_; ++step) {
     told_[(index + (1 << step)) % count_ * steps_ + step].Raise();
-    std::chrono::nanoseconds& spin = passage.spin;
-    const std::chrono::nanoseconds slept =
-        told_[index * steps_ + step].WaitWhile(passed, spin);
-    if (slept.count() == 0) {
-      spin = std::min(kMostSpin, spin + spin / 4);
-    } else {
-      spin = slept < kShortSleep ? std::max(kLeastSpin, spin / 4) : kMostSpin;
+    Wait(index, told_[index * steps_ + step], passed);
+  }
+}
+
+void ThreadTeam::Wait(int index, Count& count, uint32_t old) {
+  // Most waits are shorter than one look at the clock.
+  if (count.Passed(old)) return;
+  NoteCore(index);
+  if (!SharesCore(index) && count.SpinWhile(old)) return;
+  count.SleepWhile(old);
+  NoteCore(index);  // it may have woken elsewhere
+}
+
+void ThreadTeam::NoteCore(int index) {
+  std::atomic<int>& noted = passages_[index].core;
+  const int core = sched_getcpu();
+  if (noted.load(std::memory_order_relaxed) != core) {
+    noted.store(core, std::memory_order_relaxed);
+  }
+}
+
+bool ThreadTeam::SharesCore(int index) const {
+  const int core = passages_[index].core.load(std::memory_order_relaxed);
+  if (core < 0) return false;
+  for (int i = 0; i < count_; ++i) {
+    if (i != index && passages_[i].core.load(std::memory_order_relaxed) == core) {
+      return true;
     }
   }
+  return false;
 }
 
 }  // namespace mnemon

@@ -42,17 +42,19 @@ class ThreadTeam {
 
  private:
   static constexpr std::chrono::nanoseconds kMostSpin{40'000};
-  static constexpr std::chrono::nanoseconds kLeastSpin{1'000};
-  static constexpr std::chrono::nanoseconds kShortSleep{20'000};
 
-  // A number that threads wait on, on a cache line of its own.
+  // A number that threads wait on, on a cache line of its own. Who finds it raised sees
+  // what was written before.
   class alignas(64) Count {
    public:
     // One more; wakes who sleeps.
     void Raise();
-    // Returns when it is no longer `old`, and sees what was written before Raise. Spins
-    // for a while, then sleeps; returns how long it slept.
-    std::chrono::nanoseconds WaitWhile(uint32_t old, std::chrono::nanoseconds spin);
+    // Whether it is no longer `old`, now or within a fraction of a microsecond.
+    bool Passed(uint32_t old) const;
+    // Likewise within kMostSpin.
+    bool SpinWhile(uint32_t old) const;
+    // Returns when it is no longer `old`.
+    void SleepWhile(uint32_t old);
 
    private:
     std::atomic<uint32_t> value_ = 0;
@@ -60,15 +62,19 @@ class ThreadTeam {
   };
 
   // One thread's way through the barriers.
-  //
-  // It spins for `spin`, then sleeps. A sleep that was short says that another
-  // thread needed this very core: spin less. One that was long gave the core away for
-  // nothing, and waking a processor that has gone idle is slow: spin in full.
   struct alignas(64) Passage {
     uint32_t passed = 0;  // barriers
-    std::chrono::nanoseconds spin = kMostSpin;
+    // Where it was when it last had to wait, for the others to read; -1: not known.
+    // Rarely written: on a line of its own it stays in their caches.
+    alignas(64) std::atomic<int> core = -1;
   };
 
+  // Thread `index` waits until `count` is no longer `old`: it spins, then sleeps. Where
+  // another thread of the team was last seen on the same core it sleeps at once: that
+  // one may be who is waited for, and needs the core.
+  void Wait(int index, Count& count, uint32_t old);
+  void NoteCore(int index);
+  bool SharesCore(int index) const;
   void Loop(int index);
   void End();
 
@@ -82,7 +88,7 @@ class ThreadTeam {
   // after log2(count) steps it has heard of all.
   const int steps_;
   std::vector<Count> told_;        // [count][steps_]: how often each was told
-  std::vector<Passage> passages_;  // each by its own thread
+  std::vector<Passage> passages_;  // each written by its own thread
   std::vector<std::thread> threads_;
 };
 

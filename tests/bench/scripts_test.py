@@ -174,17 +174,24 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(svg.exists(), False)
 
     def test_beside_counts_what_is_busy(self):
-        # Takes 1000 us for every process of the script, this one with them.
+        # Takes 1000 us for every process of the script, this one with them, and 10 more
+        # for each in the script's session.
         document = json.dumps({"results": [step_result("XS", 1)]})
-        document = document.replace("1000.0", "'$n'000").replace("1200.0", "'$n'000")
+        document = document.replace("1000.0", "'$us'").replace("1200.0", "'$us'")
         self.programs(
-            "#!/bin/sh\nn=$(grep -ls \"^PPid:[[:space:]]*$PPID\\$\" /proc/[0-9]*/status"
-            f" | wc -l)\necho '{document}'\n")
-        ran = self.run_script("beside.py", "--bench", self.folder / "mnemon-bench",
-                              "--busy", "3", "--rounds", "2", "--size", "XS", "--arch", "causal")
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertEqual(ran.stdout.splitlines()[2:],
-                         ["| XS | causal | 1,000 | 1,000 | 4,000 | 4,000 | 4.0 | 4.0 |"])
+            "#!/bin/sh\nours=$(cut -d' ' -f6 /proc/$PPID/stat)\nus=0\n"
+            "for file in $(grep -ls \"^PPid:[[:space:]]*$PPID\$\" /proc/[0-9]*/status); do\n"
+            "  us=$((us + 1000))\n"
+            "  [ \"$(cut -d' ' -f6 ${file%us})\" != $ours ] || us=$((us + 10))\n"
+            f"done\necho '{document}'\n")
+        for session, beside in ([], "4,010"), (["--session", "ours"], "4,040"):
+            ran = self.run_script("beside.py", "--bench", self.folder / "mnemon-bench", "--busy",
+                                  "3", "--rounds", "2", "--size", "XS", "--arch", "causal",
+                                  *session)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertEqual(
+                ran.stdout.splitlines()[2:],
+                [f"| XS | causal | 1,010 | 1,010 | {beside} | {beside} | 4.0 | 4.0 |"])
         self.programs("#!/bin/sh\necho broken >&2; exit 1\n")
         ran = self.run_script("beside.py", "--bench", self.folder / "mnemon-bench")
         self.assertEqual((ran.returncode, ran.stderr), (1, "broken\n"))

@@ -2,6 +2,7 @@
 #include "model/kernels/thread_team.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include <array>
 #include <atomic>
@@ -13,6 +14,32 @@
 
 namespace mnemon {
 namespace {
+
+// Calls work() on a thread that may use the first of our cores only, as may those that
+// it makes.
+template <class Work>
+void OnOneCore(const Work& work) {
+  std::thread([&] {
+    cpu_set_t old, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(old), &old), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &old)) {
+        CPU_SET(i, &one);
+        break;
+      }
+    }
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    work();
+  }).join();
+}
+
+// Seconds of processor time that this process has used.
+double Used() {
+  timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
 
 class ThreadTeamTest : public testing::TestWithParam<int> {};
 
@@ -66,6 +93,24 @@ TEST_P(ThreadTeamTest, WakesFromSleep) {
 
 INSTANTIATE_TEST_SUITE_P(Counts, ThreadTeamTest, testing::Values(1, 2, 3, 4, 5, 7, 8));
 
+// Each would spin while the other, which it waits for, needs the core: 40 us a barrier.
+TEST(ThreadTeam, ThreadsThatShareACoreDoNotSpin) {
+  OnOneCore([] {
+    constexpr int kBarriers = 1000;
+    ThreadTeam team(2);
+    const double before = Used();
+    team.Run(
+        [](void* given, int index) {
+          for (int i = 0; i < kBarriers; ++i) {
+            static_cast<ThreadTeam*>(given)->Barrier(index);
+          }
+        },
+        &team);
+    EXPECT_LT((Used() - before) / kBarriers, 20e-6)
+        << "seconds of processor time per barrier";
+  });
+}
+
 TEST(UsableCores, IsWithinTheMachine) {
   EXPECT_GE(UsableCores(), 1);
   EXPECT_LE(UsableCores(), static_cast<int>(std::thread::hardware_concurrency()));
@@ -73,19 +118,7 @@ TEST(UsableCores, IsWithinTheMachine) {
 
 TEST(UsableCores, FollowsTheAffinityMask) {
   int cores = 0;
-  std::thread([&] {
-    cpu_set_t old, one;
-    ASSERT_EQ(sched_getaffinity(0, sizeof(old), &old), 0);
-    CPU_ZERO(&one);
-    for (int i = 0; i < CPU_SETSIZE; ++i) {
-      if (CPU_ISSET(i, &old)) {
-        CPU_SET(i, &one);
-        break;
-      }
-    }
-    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-    cores = UsableCores();
-  }).join();
+  OnOneCore([&] { cores = UsableCores(); });
   EXPECT_EQ(cores, 1);
 }
 
