@@ -180,7 +180,7 @@ class ScriptsTest(unittest.TestCase):
         document = document.replace("1000.0", "'$us'").replace("1200.0", "'$us'")
         self.programs(
             "#!/bin/sh\nours=$(cut -d' ' -f6 /proc/$PPID/stat)\nus=0\n"
-            "for file in $(grep -ls \"^PPid:[[:space:]]*$PPID\$\" /proc/[0-9]*/status); do\n"
+            "for file in $(grep -ls \"^PPid:[[:space:]]*$PPID\\$\" /proc/[0-9]*/status); do\n"
             "  us=$((us + 1000))\n"
             "  [ \"$(cut -d' ' -f6 ${file%us})\" != $ours ] || us=$((us + 10))\n"
             f"done\necho '{document}'\n")
