@@ -8,11 +8,11 @@
 
 #include "base/status_macros.h"
 #include "bench/model_size.h"
-#include "model/device.h"
 #include "model/io/checkpoint.h"
 #include "model/io/tensors.h"
-#include "model/model.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
+#include "model/sequence/device.h"
+#include "model/sequence/model.h"
 #include "train/compute_flags.h"
 
 namespace mnemon {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 #include "model/kernels/kernels.h"
 
 namespace mnemon {

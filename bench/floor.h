@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/kernels/kernels.h"
 
 namespace mnemon {

@@ -30,7 +30,7 @@ constexpr int64_t kBurstRounds = 4000;
 class LinearSubject : public Subject {
  public:
   LinearSubject(const BenchModel& model, const BenchFlags& flags,
-                const CpuOperations& operations, ThreadTeam& team);
+                const CpuOperations& operations, ThreadPool& pool);
 
   int64_t working_set() const override { return packed_.bytes(); }
   bool done() const override { return passes_.done(); }
@@ -60,12 +60,12 @@ class LinearSubject : public Subject {
 };
 
 LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
-                             const CpuOperations& operations, ThreadTeam& team)
+                             const CpuOperations& operations, ThreadPool& pool)
     : rows_(flags.batch),
       packed_(model.format()),
-      kernels_(operations, team),
+      kernels_(operations, pool),
       passes_(flags.seconds),
-      parts_(team.count()) {
+      parts_(pool.count()) {
   int64_t most_inputs = 0, most_outputs = 0;
   std::vector<float> weights;
   for (const MatrixShape& shape : Matrices(model.config())) {
@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
   MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
                           FindCpuOperations(compute.decoder.target));
   auto subject =
-      std::make_unique<LinearSubject>(model, flags, *operations, *compute.decoder.team);
+      std::make_unique<LinearSubject>(model, flags, *operations, *compute.decoder.pool);
   subject->Pass();  // warms up
   return subject;
 }

@@ -2,7 +2,7 @@
 #include "base/command_line.h"
 #include "base/process.h"
 #include "bench/commands.h"
-#include "model/runtime.h"
+#include "model/sequence/runtime.h"
 
 int main(int argc, char** argv) {
   mnemon::InitProcess();

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 namespace mnemon {
 

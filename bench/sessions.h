@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/bench_model.h"
-#include "model/arena.h"
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
+#include "model/state/arena.h"
 
 namespace mnemon {
 

@@ -10,8 +10,8 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/model.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
+#include "model/sequence/model.h"
 
 namespace mnemon {
 namespace {

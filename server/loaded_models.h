@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/decoder.h"
-#include "model/load.h"
-#include "model/registry.h"
+#include "model/decoder/decoder.h"
+#include "model/load/load.h"
+#include "model/registry/registry.h"
 #include "server/engine/engine.h"
 
 namespace mnemon {
@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
 // Where and how models compute.
 struct ModelOptions {
   at::Device device = at::kCPU;
-  DecoderOptions decoder;  // its team must outlive the models
+  DecoderOptions decoder;  // its pool must outlive the models
 };
 
 // Owns models, decoders and tokenizers; outlives the engine. Constant after loading.

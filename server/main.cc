@@ -9,10 +9,10 @@
 #include "base/process.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/decoder_flags.h"
-#include "model/device.h"
-#include "model/kernels/thread_team.h"
-#include "model/runtime.h"
+#include "model/kernels/thread_pool.h"
+#include "model/registry/decoder_flags.h"
+#include "model/sequence/device.h"
+#include "model/sequence/runtime.h"
 #include "server/loaded_models.h"
 #include "server/rpc/listen_address.h"
 #include "server/serve.h"
@@ -114,8 +114,8 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
       std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
   const auto device = mnemon::FindDevice(flags.device);
   if (!device.ok()) return Usage(device.status());
-  mnemon::ThreadTeam team(flags.threads);
-  const auto decoder = mnemon::ToDecoderOptions(flags.decoder, team);
+  mnemon::ThreadPool pool(flags.threads);
+  const auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
   if (!decoder.ok()) return Usage(decoder.status());
   MNEMON_ASSIGN_OR_RETURN(
       LoadedModels models,
@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   flags.serve.libraries = libraries;
   AddFlags(line.root(), flags);
   line.SetBody([&]() -> absl::Status {
-    // The team is the one pool of this process.
+    // The pool is the one pool of this process.
     mnemon::InitTensorRuntime(1);
     return Run(flags, signals);
   });

@@ -37,36 +37,11 @@ bool IsProtobuf(std::string_view include) {
          EndsWith(include, ".pb.h");
 }
 
-// Files directly in model/ form several layers; the key is the name without extension.
-const std::map<std::string, std::string, std::less<>>& ModelFiles() {
-  static const std::map<std::string, std::string, std::less<>> files = {
-      {"config", "model/config"},
-      {"state", "model/state"},
-      {"arena", "model/state"},
-      {"weights", "model/weights"},
-      {"tensor_names", "model/weights"},
-      {"decoder", "model/decoder"},
-      {"model", "model/model"},
-      {"initialise", "model/model"},
-      {"runtime", "model/model"},
-      {"device", "model/model"},
-      {"gpu", "model/model"},
-      {"gpu_none", "model/model"},
-      {"gpu_cuda", "model/model"},
-      {"default_decoder", "model/default_decoder"},
-      {"default_predictor", "model/default_decoder"},
-      {"registry", "registry"},
-      {"decoder_flags", "registry"},
-      {"load", "model/load"},
-  };
-  return files;
-}
-
 bool MustBeTorchFree(std::string_view path) {
   static const std::set<std::string, std::less<>> layers = {
-      "base",     "kernels",       "model/config", "model/state",  "model/weights",
-      "sampling", "model/decoder", "text",         "server/state", "server/engine",
-      "proto",    "server/rpc",    "server/http",  "client"};
+      "base",       "model/kernels",  "model/config",  "model/state",  "model/weights",
+      "model/text", "model/sampling", "model/decoder", "server/state", "server/engine",
+      "server/rpc", "server/http",    "proto",         "client"};
   return layers.contains(LayerOf(path)) || EndsWith(path, "_step.cc");
 }
 
@@ -127,46 +102,49 @@ std::optional<std::string> FindCycle(const Graph& graph) {
 }  // namespace
 
 const Rules& ProjectRules() {
-  // A layer, and those it may include. Only the registry includes arch.
+  // A folder, and those it may include. Only the registry includes arch.
   static constexpr std::pair<const char*, const char*> kAllowed[] = {
       {"base", ""},
-      {"kernels", "base"},
+      {"model/kernels", "base"},
       {"model/config", "base"},
-      {"model/state", "model/config kernels base"},
+      {"model/state", "model/config model/kernels base"},
       {"model/weights", "model/state model/config base"},
-      {"model/decoder", "model/weights model/state model/config kernels base"},
-      {"model/model", "model/decoder model/weights model/state model/config base"},
-      {"model/default_decoder", "model/model model/decoder model/state kernels base"},
-      {"layers", "model/weights model/state model/config kernels base"},
-      {"arch",
-       "layers model/default_decoder model/model model/decoder model/weights "
-       "model/state model/config kernels base"},
-      {"registry",
-       "arch model/default_decoder model/model model/decoder model/weights "
-       "model/state model/config kernels base"},
-      {"io", "model/model model/weights model/config base"},
-      {"text", "model/config base"},
-      {"sampling", "kernels base"},
+      {"model/decoder", "model/weights model/state model/config model/kernels base"},
+      {"model/sequence", "model/decoder model/weights model/state model/config base"},
+      {"model/default", "model/sequence model/decoder model/state model/kernels base"},
+      {"model/layers", "model/weights model/state model/config model/kernels base"},
+      {"model/arch",
+       "model/layers model/default model/sequence model/decoder model/weights "
+       "model/state model/config model/kernels base"},
+      {"model/registry",
+       "model/arch model/default model/sequence model/decoder model/weights "
+       "model/state model/config model/kernels base"},
+      {"model/io", "model/sequence model/weights model/config base"},
+      {"model/text", "model/config base"},
+      {"model/sampling", "model/kernels base"},
       {"model/load",
-       "registry io text model/model model/decoder model/weights model/state "
-       "model/config base"},
+       "model/registry model/io model/text model/sequence model/decoder model/weights "
+       "model/state model/config base"},
       {"server/state", "model/state base"},
       {"server/engine",
-       "server/state model/decoder model/state model/config sampling text base"},
+       "server/state model/decoder model/state model/config model/sampling model/text "
+       "base"},
       {"proto", ""},
       {"server/rpc", "server/engine proto base"},
       {"server/http", "server/engine base"},
-      {"server/main",
-       "server/rpc server/http server/engine server/state model/load registry io text "
-       "model/model model/decoder model/config kernels base"},
+      {"server",
+       "server/rpc server/http server/engine server/state model/load model/registry "
+       "model/io model/text model/sequence model/decoder model/config model/kernels "
+       "base"},
       {"train",
-       "model/load registry io text sampling layers model/default_decoder model/model "
-       "model/decoder model/weights model/state model/config kernels base"},
+       "model/load model/registry model/io model/text model/sampling model/layers "
+       "model/default model/sequence model/decoder model/weights model/state "
+       "model/config model/kernels base"},
       {"client", "proto base"},
       {"bench",
-       "train client server/engine server/state model/load registry io text sampling "
-       "layers model/default_decoder model/model model/decoder model/weights "
-       "model/state model/config kernels base"},
+       "train client server/engine server/state model/load model/registry model/io "
+       "model/text model/sampling model/layers model/default model/sequence "
+       "model/decoder model/weights model/state model/config model/kernels base"},
   };
   static const Rules rules = [] {
     Rules parsed;
@@ -180,37 +158,18 @@ const Rules& ProjectRules() {
   return rules;
 }
 
+// A file's folder: of model/ and server/ the second level, else the first.
 std::string LayerOf(std::string_view path) {
-  static constexpr std::pair<const char*, const char*> kFolders[] = {
-      {"base/", "base"},
-      {"model/kernels/", "kernels"},
-      {"model/layers/", "layers"},
-      {"model/arch/", "arch"},
-      {"model/io/", "io"},
-      {"model/text/", "text"},
-      {"model/sampling/", "sampling"},
-      {"server/state/", "server/state"},
-      {"server/engine/", "server/engine"},
-      {"server/rpc/", "server/rpc"},
-      {"server/http/", "server/http"},
-      {"train/", "train"},
-      {"client/", "client"},
-      {"bench/", "bench"},
-      {"tests/", "tests"},
-      {"proto/", "proto"},
-      {"mnemon/v1/", "proto"},
-      {"google/rpc/", "proto"},
-  };
-  for (const auto& [prefix, layer] : kFolders) {
-    if (StartsWith(path, prefix)) return layer;
+  for (const char* generated : {"mnemon/v1/", "google/rpc/"}) {
+    if (StartsWith(path, generated)) return "proto";
   }
-  const fs::path file(path);
-  if (file.parent_path() == "server") return "server/main";
-  if (file.parent_path() == "model") {
-    auto layer = ModelFiles().find(file.stem().string());
-    if (layer != ModelFiles().end()) return layer->second;
+  const fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) return "";
+  std::string layer = folder.begin()->string();
+  if ((layer == "model" || layer == "server") && folder != layer) {
+    layer += "/" + std::next(folder.begin())->string();
   }
-  return "";
+  return layer == "tests" || ProjectRules().contains(layer) ? layer : "";
 }
 
 std::vector<std::string> ParseIncludes(std::string_view source) {

@@ -24,7 +24,7 @@ const Tree& Project() {
 }
 
 TEST(Project, IsReadWhole) {
-  EXPECT_TRUE(Project().contains("model/model.h"));
+  EXPECT_TRUE(Project().contains("model/sequence/model.h"));
   EXPECT_TRUE(Project().contains("server/main.cc"));
   EXPECT_TRUE(Project().contains("tests/layering_test.cc"));
   for (const auto& [path, includes] : Project()) {
@@ -70,16 +70,15 @@ TEST(Rules, CanBeOrdered) {
 
 TEST(LayerOf, PlacesFiles) {
   EXPECT_EQ(LayerOf("base/file.cc"), "base");
-  EXPECT_EQ(LayerOf("model/arena.h"), "model/state");
-  EXPECT_EQ(LayerOf("model/tensor_names.h"), "model/weights");
-  EXPECT_EQ(LayerOf("model/load.cc"), "model/load");
-  EXPECT_EQ(LayerOf("model/arch/causal_step.cc"), "arch");
-  EXPECT_EQ(LayerOf("server/main.cc"), "server/main");
-  EXPECT_EQ(LayerOf("server/serve.h"), "server/main");
+  EXPECT_EQ(LayerOf("model/state/arena.h"), "model/state");
+  EXPECT_EQ(LayerOf("model/arch/causal_step.cc"), "model/arch");
+  EXPECT_EQ(LayerOf("server/main.cc"), "server");
+  EXPECT_EQ(LayerOf("server/rpc/server.h"), "server/rpc");
   EXPECT_EQ(LayerOf("server/cache/store.h"), "");
   EXPECT_EQ(LayerOf("mnemon/v1/sessions.grpc.pb.h"), "proto");
-  EXPECT_EQ(LayerOf("model/unheard_of.h"), "");
+  EXPECT_EQ(LayerOf("model/config.h"), "");
   EXPECT_EQ(LayerOf("model/unheard_of/config.h"), "");
+  EXPECT_EQ(LayerOf("tests/model/io/load_test.cc"), "tests");
   EXPECT_EQ(LayerOf("vector"), "");
 }
 
@@ -103,21 +102,22 @@ TEST(ResolveIncludes, FollowsRelativePaths) {
 }
 
 TEST(UnknownEdges, AreFound) {
-  EXPECT_THAT(UnknownEdges({{"server/engine/a.cc", {"model/model.h", "base/b.h"}}},
-                           ProjectRules()),
-              ElementsAre(HasSubstr("server/engine may not include model/model")));
-  EXPECT_THAT(UnknownEdges({{"base/a.h", {"model/config.h"}}}, ProjectRules()),
+  EXPECT_THAT(
+      UnknownEdges({{"server/engine/a.cc", {"model/sequence/model.h", "base/b.h"}}},
+                   ProjectRules()),
+      ElementsAre(HasSubstr("server/engine may not include model/sequence")));
+  EXPECT_THAT(UnknownEdges({{"base/a.h", {"model/config/config.h"}}}, ProjectRules()),
               ElementsAre(HasSubstr("base may not include model/config")));
   EXPECT_THAT(
       UnknownEdges({{"train/a.cc", {"server/engine/engine.h"}}}, ProjectRules()),
       ElementsAre(HasSubstr("train may not include server/engine")));
   EXPECT_THAT(
       UnknownEdges({{"model/io/a.cc", {"model/arch/causal.h"}}}, ProjectRules()),
-      ElementsAre(HasSubstr("io may not include arch")));
+      ElementsAre(HasSubstr("model/io may not include model/arch")));
   EXPECT_THAT(UnknownEdges({{"train/a.cc", {"tests/fakes/b.h"}}}, ProjectRules()),
               ElementsAre(HasSubstr("train may not include tests")));
   EXPECT_THAT(UnknownEdges({{"train/a.cc", {"model/arch/causal.h"}}}, ProjectRules()),
-              ElementsAre(HasSubstr("train may not include arch")));
+              ElementsAre(HasSubstr("train may not include model/arch")));
   EXPECT_THAT(UnknownEdges({{"helpers/a.cc", {}}}, ProjectRules()),
               ElementsAre("helpers/a.cc belongs to no layer"));
   EXPECT_THAT(UnknownEdges({{"tests/a.cc", {"model/arch/causal.h", "client/c.h"}}},
@@ -126,10 +126,11 @@ TEST(UnknownEdges, AreFound) {
 }
 
 TEST(Cycles, AreFoundBetweenLayers) {
-  EXPECT_THAT(Cycles({{"model/config.h", {"model/io/a.h"}},
-                      {"model/io/b.cc", {"model/model.h"}},
-                      {"model/model.h", {"model/config.h"}}}),
-              ElementsAre("layers: io > model/model > model/config > io"));
+  EXPECT_THAT(
+      Cycles({{"model/config/config.h", {"model/io/a.h"}},
+              {"model/io/b.cc", {"model/sequence/model.h"}},
+              {"model/sequence/model.h", {"model/config/config.h"}}}),
+      ElementsAre("layers: model/config > model/io > model/sequence > model/config"));
 }
 
 TEST(Cycles, AreFoundBetweenFilesOfOneLayer) {
@@ -138,10 +139,11 @@ TEST(Cycles, AreFoundBetweenFilesOfOneLayer) {
 }
 
 TEST(Cycles, IgnoreADiamond) {
-  EXPECT_THAT(Cycles({{"train/a.cc", {"model/model.h", "model/config.h"}},
-                      {"model/model.h", {"model/config.h"}},
-                      {"model/config.h", {"base/a.h"}}}),
-              IsEmpty());
+  EXPECT_THAT(
+      Cycles({{"train/a.cc", {"model/sequence/model.h", "model/config/config.h"}},
+              {"model/sequence/model.h", {"model/config/config.h"}},
+              {"model/config/config.h", {"base/a.h"}}}),
+      IsEmpty());
 }
 
 TEST(TorchMeetsProtobuf, IsFoundThroughThreeHops) {
@@ -168,13 +170,15 @@ TEST(TorchMeetsProtobuf, KnowsBothFamilies) {
 
 TEST(TorchInTorchFree, IsFound) {
   for (const char* path :
-       {"model/config.h", "model/state.cc", "model/arena.h", "model/decoder.h",
-        "model/weights.h", "model/kernels/cpu.cc", "server/engine/engine.cc",
-        "server/state/store.h", "model/arch/causal_step.cc", "model/text/a.cc"}) {
+       {"model/config/config.h", "model/state/state.cc", "model/state/arena.h",
+        "model/decoder/decoder.h", "model/weights/weights.h", "model/kernels/cpu.cc",
+        "server/engine/engine.cc", "server/state/store.h", "model/arch/causal_step.cc",
+        "model/text/a.cc"}) {
     const Tree tree = {{path, {"model/x.h"}}, {"model/x.h", {"c10/util/Half.h"}}};
     EXPECT_EQ(TorchInTorchFree(tree).size(), 1) << path;
   }
-  for (const char* path : {"model/model.h", "model/arch/causal.cc", "train/main.cc"}) {
+  for (const char* path :
+       {"model/sequence/model.h", "model/arch/causal.cc", "train/main.cc"}) {
     EXPECT_THAT(TorchInTorchFree({{path, {"ATen/core/Tensor.h"}}}), IsEmpty()) << path;
   }
 }
@@ -183,7 +187,7 @@ TEST(HeavyTorch, IsFound) {
   EXPECT_EQ(HeavyTorch({{"train/a.h", {"torch/torch.h"}}}).size(), 1);
   EXPECT_EQ(HeavyTorch({{"train/a.h", {"torch/nn/module.h"}}}).size(), 1);
   EXPECT_EQ(HeavyTorch({{"model/arch/a.cc", {"torch/torch.h"}}}).size(), 1);
-  EXPECT_EQ(HeavyTorch({{"model/model.cc", {"ATen/ATen.h"}}}).size(), 1);
+  EXPECT_EQ(HeavyTorch({{"model/sequence/model.cc", {"ATen/ATen.h"}}}).size(), 1);
   EXPECT_THAT(HeavyTorch({{"train/a.cc", {"torch/torch.h"}},
                           {"model/arch/b.cc", {"ATen/ops/mm.h"}}}),
               IsEmpty());

@@ -8,9 +8,9 @@
 
 #include "base/command_line.h"
 #include "base/strings.h"
-#include "model/device.h"
-#include "model/kernels/thread_team.h"
-#include "model/runtime.h"
+#include "model/kernels/thread_pool.h"
+#include "model/sequence/device.h"
+#include "model/sequence/runtime.h"
 
 namespace mnemon {
 
@@ -35,9 +35,9 @@ absl::Status RunComputing(const ComputeFlags& flags,
   const absl::StatusOr<at::Device> device = FindDevice(flags.device);
   if (!device.ok()) return UsageError(std::string(device.status().message()));
   try {
-    ThreadTeam team(threads);
+    ThreadPool pool(threads);
     const absl::StatusOr<DecoderOptions> decoder =
-        ToDecoderOptions(flags.decoder, team);
+        ToDecoderOptions(flags.decoder, pool);
     if (!decoder.ok()) return UsageError(std::string(decoder.status().message()));
     return body({.device = *device, .decoder = *decoder});
   } catch (const c10::Error& error) {

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "base/command_line.h"
-#include "model/decoder_flags.h"
-#include "model/registry.h"
+#include "model/registry/decoder_flags.h"
+#include "model/registry/registry.h"
 
 namespace mnemon {
 
@@ -28,7 +28,7 @@ void AddStepComputeFlags(Command app, ComputeFlags& flags);
 // What the flags ask for, ready for use.
 struct Compute {
   at::Device device = at::kCPU;
-  DecoderOptions decoder;  // its team has `threads` threads
+  DecoderOptions decoder;  // its pool has `threads` threads
 };
 
 // The cores that `flags` ask for: all that this process may use unless said.

@@ -11,7 +11,7 @@
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
 
 namespace mnemon {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/config.h"
-#include "model/model.h"
+#include "model/config/config.h"
+#include "model/sequence/model.h"
 
 namespace mnemon {
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/runtime.h"
+#include "model/sequence/runtime.h"
 #include "train/learner.h"
 #include "train/metrics.h"
 #include "train/plan.h"

@@ -7,7 +7,7 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/device.h"
+#include "model/sequence/device.h"
 #include "train/commands.h"
 #include "train/config.h"
 #include "train/fit.h"

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "model/io/checkpoint.h"
 #include "model/io/import_labml.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
 #include "train/commands.h"
 
 namespace mnemon {

@@ -8,8 +8,8 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/load.h"
-#include "model/registry.h"
+#include "model/load/load.h"
+#include "model/registry/registry.h"
 #include "nlohmann/json.hpp"
 #include "train/commands.h"
 #include "train/compute_flags.h"

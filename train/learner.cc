@@ -15,10 +15,10 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/device.h"
 #include "model/io/tensors.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
 #include "model/sampling/sampler.h"
+#include "model/sequence/device.h"
 #include "train/draws.h"
 #include "train/id_tensor.h"
 

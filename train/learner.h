@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/io/checkpoint.h"
-#include "model/model.h"
+#include "model/sequence/model.h"
 #include "train/config.h"
 #include "train/evaluation.h"
 #include "train/loader.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/command_line.h"
 #include "base/process.h"
-#include "model/runtime.h"
+#include "model/sequence/runtime.h"
 #include "train/commands.h"
 
 int main(int argc, char** argv) {

@@ -7,7 +7,7 @@
 #include <c10/core/GradMode.h>
 
 #include "base/check.h"
-#include "model/device.h"
+#include "model/sequence/device.h"
 
 namespace mnemon {
 namespace {

@@ -10,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "model/io/tensors.h"
-#include "model/model.h"
+#include "model/sequence/model.h"
 
 namespace mnemon {
 

@@ -9,10 +9,10 @@
 #include <ATen/ops/empty.h>
 
 #include "base/status_macros.h"
-#include "model/arena.h"
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 #include "model/kernels/kernels.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
+#include "model/state/arena.h"
 
 namespace mnemon {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/model.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
+#include "model/sequence/model.h"
 
 namespace mnemon {
 

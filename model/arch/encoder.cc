@@ -18,8 +18,8 @@
 #include "model/layers/frame.h"
 #include "model/layers/multi_head.h"
 #include "model/layers/positions.h"
-#include "model/model.h"
-#include "model/tensor_names.h"
+#include "model/sequence/model.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {

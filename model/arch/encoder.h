@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Registry entry of the encoder. Contracts: model/registry.h.
+// Registry entry of the encoder. Contracts: model/registry/registry.h.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 namespace mnemon {
 

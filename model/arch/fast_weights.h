@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Registry entry of the Fast Weights Transformer with DPFP. Contracts:
-// model/registry.h.
+// model/registry/registry.h.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "model/arch/step_decoder.h"
-#include "model/config.h"
-#include "model/weights.h"
+#include "model/config/config.h"
+#include "model/weights/weights.h"
 
 namespace mnemon {
 

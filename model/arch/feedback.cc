@@ -31,8 +31,8 @@
 #include "model/layers/frame.h"
 #include "model/layers/growing_rows.h"
 #include "model/layers/step_linear.h"
-#include "model/model.h"
-#include "model/tensor_names.h"
+#include "model/sequence/model.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {

@@ -12,7 +12,7 @@
 #include "model/arch/step_decoder.h"
 #include "model/arch/step_weights.h"
 #include "model/kernels/row_buffer.h"
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {

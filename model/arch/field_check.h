@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 namespace mnemon {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "model/kernels/packed_weights.h"
-#include "model/weights.h"
+#include "model/weights/weights.h"
 
 namespace mnemon {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/arena.h"
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 #include "model/kernels/kernels.h"
+#include "model/state/arena.h"
 
 namespace mnemon {
 

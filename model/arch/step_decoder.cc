@@ -48,8 +48,8 @@ StepDecoder::StepDecoder(const ModelConfig& config, StateSpec carry_spec,
       spec_(std::move(spec)),
       numerics_id_(NumericsId(options)),
       weights_(views, options.format),
-      kernels_(*options.operations, *options.team),
-      ways_(options.team->count()) {}
+      kernels_(*options.operations, *options.pool),
+      ways_(options.pool->count()) {}
 
 absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& arena,
                                float* logits) {

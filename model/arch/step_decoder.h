@@ -3,7 +3,7 @@
 // StepDecoder with packed weights, which never change, and its StepPasses, each of
 // which holds the rows of one way through the layers.
 //
-// Either all workers of the team go through the layers together, each with its part of
+// Either all workers of the pool go through the layers together, each with its part of
 // every operation, or, with many sessions and small weights, each goes alone with its
 // part of the sessions: then nobody waits for anybody. The bits are the same.
 #pragma once
@@ -14,17 +14,17 @@
 
 #include "model/arch/step_batch.h"
 #include "model/arch/step_weights.h"
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 #include "model/kernels/cpu_kernels.h"
 #include "model/kernels/kernels.h"
 
 namespace mnemon {
 
-// How a step form computes. The team must outlive the decoder.
+// How a step form computes. The pool must outlive the decoder.
 struct StepOptions {
   WeightFormat format = WeightFormat::kFp32;
   const CpuOperations* operations = nullptr;
-  ThreadTeam* team = nullptr;
+  ThreadPool* pool = nullptr;
 };
 
 // A group of segments that is fed at once takes no further one when it has this many

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/kernels/kernels.h"
 #include "model/kernels/packed_weights.h"
-#include "model/weights.h"
+#include "model/weights/weights.h"
 
 namespace mnemon {
 
-// Names as in model/tensor_names.h. What the views show must outlive it.
+// Names as in model/weights/tensor_names.h. What the views show must outlive it.
 class StepWeights {
  public:
   StepWeights(const TensorViews& views, WeightFormat format)

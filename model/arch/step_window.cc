@@ -12,7 +12,7 @@
 #include "model/kernels/row_buffer.h"
 #include "model/layers/alibi.h"
 #include "model/layers/sinusoid.h"
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "model/arch/step_decoder.h"
-#include "model/weights.h"
+#include "model/weights/weights.h"
 
 namespace mnemon {
 

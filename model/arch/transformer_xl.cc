@@ -24,8 +24,8 @@
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/layers/relative_positions.h"
-#include "model/model.h"
-#include "model/tensor_names.h"
+#include "model/sequence/model.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Registry entry of Transformer-XL. Contracts: model/registry.h.
+// Registry entry of Transformer-XL. Contracts: model/registry/registry.h.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "model/arch/step_decoder.h"
-#include "model/config.h"
-#include "model/weights.h"
+#include "model/config/config.h"
+#include "model/weights/weights.h"
 
 namespace mnemon {
 

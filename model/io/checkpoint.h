@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/io/safetensors.h"
 
 namespace mnemon {

@@ -15,7 +15,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/io/tensor_check.h"
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/io/safetensors.h"
-#include "model/model.h"
+#include "model/sequence/model.h"
 
 namespace mnemon {
 

@@ -7,10 +7,10 @@ namespace mnemon {
 
 class CpuKernels::Worker final : public StepKernels {
  public:
-  // `team` null: alone.
-  Worker(const CpuOperations& operations, ThreadTeam* team, Share share,
+  // `pool` null: alone.
+  Worker(const CpuOperations& operations, ThreadPool* pool, Share share,
          AlignedFloats& scratch)
-      : operations_(operations), team_(team), share_(share), scratch_(scratch) {}
+      : operations_(operations), pool_(pool), share_(share), scratch_(scratch) {}
 
   void Embed(const EmbedCall& call) override { operations_.embed(call, share_); }
   void Linear(const LinearCall& call) override {
@@ -25,7 +25,7 @@ class CpuKernels::Worker final : public StepKernels {
   }
   void Mix(const MixCall& call) override { operations_.mix(call, share_); }
   void Sync() override {
-    if (team_ != nullptr) team_->Barrier(share_.index);
+    if (pool_ != nullptr) pool_->Barrier(share_.index);
   }
 
  private:
@@ -35,16 +35,16 @@ class CpuKernels::Worker final : public StepKernels {
   }
 
   const CpuOperations& operations_;
-  ThreadTeam* const team_;
+  ThreadPool* const pool_;
   const Share share_;
   AlignedFloats& scratch_;
 };
 
-CpuKernels::CpuKernels(const CpuOperations& operations, ThreadTeam& team)
-    : operations_(operations), team_(team), scratch_(team.count()) {
-  for (int i = 0; i < team.count(); ++i) {
-    together_.push_back(std::make_unique<Worker>(operations, &team,
-                                                 Share{i, team.count()}, scratch_[i]));
+CpuKernels::CpuKernels(const CpuOperations& operations, ThreadPool& pool)
+    : operations_(operations), pool_(pool), scratch_(pool.count()) {
+  for (int i = 0; i < pool.count(); ++i) {
+    together_.push_back(std::make_unique<Worker>(operations, &pool,
+                                                 Share{i, pool.count()}, scratch_[i]));
     alone_.push_back(
         std::make_unique<Worker>(operations, nullptr, Share{}, scratch_[i]));
   }

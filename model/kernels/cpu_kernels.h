@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The operations of kernels.h by a team of threads.
+// The operations of kernels.h by a pool of threads.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,14 @@
 #include "base/aligned_floats.h"
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/kernels.h"
-#include "model/kernels/thread_team.h"
+#include "model/kernels/thread_pool.h"
 
 namespace mnemon {
 
 class CpuKernels {
  public:
   // Both must outlive it.
-  CpuKernels(const CpuOperations& operations, ThreadTeam& team);
+  CpuKernels(const CpuOperations& operations, ThreadPool& pool);
   ~CpuKernels();
 
   const char* target() const { return operations_.target; }
@@ -24,8 +24,8 @@ class CpuKernels {
   // May throw std::bad_alloc.
   void Reserve(int64_t floats);
 
-  // Every worker of the team calls step(kernels) with its own view, and does its share
-  // of each operation. One thread at a time, and one CpuKernels of a team at a time.
+  // Every worker of the pool calls step(kernels) with its own view, and does its share
+  // of each operation. One thread at a time, and one CpuKernels of a pool at a time.
   template <class Step>
   void Run(const Step& step) {
     OnTeam([&](int index) { step(together(index)); });
@@ -43,14 +43,14 @@ class CpuKernels {
 
   template <class Work>
   void OnTeam(const Work& work) {
-    team_.Run([](void* given, int index) { (*static_cast<const Work*>(given))(index); },
+    pool_.Run([](void* given, int index) { (*static_cast<const Work*>(given))(index); },
               const_cast<Work*>(&work));
   }
   StepKernels& together(int index);
   StepKernels& alone(int index);
 
   const CpuOperations& operations_;
-  ThreadTeam& team_;
+  ThreadPool& pool_;
   std::vector<AlignedFloats> scratch_;  // of each worker
   std::vector<std::unique_ptr<Worker>> together_, alone_;
 };

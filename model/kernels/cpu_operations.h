@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The operations of kernels.h on the CPU, one table per instruction set: each does one
-// worker's share. The shares of a team together touch every output exactly once.
+// worker's share. The shares of a pool together touch every output exactly once.
 #pragma once
 
 #include <cstdint>

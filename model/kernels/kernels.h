@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The operations of a step, on rows: a row is one token of one session, rows of all
 // sessions of a step lie one below the other. A step form is a fixed sequence of these
-// calls; a CPU team and a GPU each implement them. C++17, for nvcc.
+// calls; a CPU pool and a GPU each implement them. C++17, for nvcc.
 //
 // Determinism: each number of a row is the same sequence of roundings whatever the
 // other rows, the number of rows, the worker that computes it and the number of
@@ -191,7 +191,7 @@ struct MixCall {
   Rows out;
 };
 
-// One worker's view of the operations. Every worker of a team makes the same calls in
+// One worker's view of the operations. Every worker of a pool makes the same calls in
 // the same order; each does its share. Between a call and one that reads or overwrites
 // what it touched there must be a Sync.
 class StepKernels {

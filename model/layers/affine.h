@@ -10,7 +10,7 @@
 
 namespace mnemon {
 
-// See TensorVisitor in model/model.h.
+// See TensorVisitor in model/sequence/model.h.
 using WeightVisitor = std::function<void(const std::string& name, at::Tensor& tensor)>;
 
 // A linear map y = W x + b, or the gain and bias of a layer norm.

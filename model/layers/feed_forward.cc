@@ -5,7 +5,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/relu.h>
 
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 

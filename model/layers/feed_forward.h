@@ -8,7 +8,7 @@
 // Error Linear Units", Hendrycks and Gimpel, 2016).
 #pragma once
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/layers/affine.h"
 #include "model/layers/dropout.h"
 

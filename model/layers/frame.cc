@@ -9,7 +9,7 @@
 #include <ATen/ops/linear.h>
 
 #include "model/layers/positions.h"
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 

@@ -3,7 +3,7 @@
 // norm and output head behind it.
 #pragma once
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/layers/affine.h"
 
 namespace mnemon {

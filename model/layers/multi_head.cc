@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 

@@ -9,7 +9,7 @@
 #include <ATen/ops/repeat_interleave.h>
 
 #include "model/layers/attention.h"
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 

@@ -29,7 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 #include "model/text/tokenizer.h"
 #include "server/engine/observer.h"
 #include "server/engine/request.h"

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 #include "model/sampling/logprobs.h"
 #include "model/sampling/sampler.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/arena.h"
+#include "model/state/arena.h"
 
 namespace mnemon {
 

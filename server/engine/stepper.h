@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 #include "model/sampling/logprobs.h"
 #include "server/engine/session.h"
 

@@ -5,9 +5,9 @@
 #include "bench/model_size.h"
 #include "gtest/gtest.h"
 #include "model/io/tensors.h"
-#include "model/model.h"
-#include "model/registry.h"
-#include "model/tensor_names.h"
+#include "model/registry/registry.h"
+#include "model/sequence/model.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/model.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
+#include "model/sequence/model.h"
 
 namespace mnemon {
 namespace {

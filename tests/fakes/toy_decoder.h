@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 #include "model/sampling/sampler.h"
 
 namespace mnemon {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/status_macros.h"
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 
 namespace mnemon {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mnemon;

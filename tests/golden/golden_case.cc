@@ -7,10 +7,10 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/status_macros.h"
-#include "model/device.h"
 #include "model/io/import_labml.h"
 #include "model/io/tensors.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
+#include "model/sequence/device.h"
 
 namespace mnemon {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "model/io/safetensors.h"
-#include "model/model.h"
+#include "model/sequence/model.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {

@@ -15,12 +15,12 @@
 #include <c10/core/GradMode.h>
 
 #include "gtest/gtest.h"
-#include "model/default_decoder.h"
+#include "model/default/default_decoder.h"
 #include "model/layers/delta_rule.h"
 #include "model/layers/multi_head.h"
 #include "model/layers/positions.h"
-#include "model/registry.h"
-#include "model/runtime.h"
+#include "model/registry/registry.h"
+#include "model/sequence/runtime.h"
 #include "tests/golden/golden_case.h"
 
 namespace mnemon {

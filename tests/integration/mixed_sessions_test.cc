@@ -7,8 +7,8 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/model.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
+#include "model/sequence/model.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
 

@@ -18,8 +18,8 @@
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
 #include "model/io/tensors.h"
-#include "model/load.h"
-#include "model/registry.h"
+#include "model/load/load.h"
+#include "model/registry/registry.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "gtest/gtest.h"
-#include "model/device.h"
 #include "model/io/checkpoint.h"
-#include "model/registry.h"
-#include "model/runtime.h"
+#include "model/registry/registry.h"
+#include "model/sequence/device.h"
+#include "model/sequence/runtime.h"
 #include "tests/fakes/host_device.h"
 #include "train/learner.h"
 #include "train/reverse_task.h"

@@ -7,8 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
-#include "model/registry.h"
-#include "model/runtime.h"
+#include "model/registry/registry.h"
+#include "model/sequence/runtime.h"
 #include "train/text_task.h"
 
 namespace mnemon {

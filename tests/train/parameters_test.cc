@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "gtest/gtest.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
 
 namespace mnemon {
 namespace {

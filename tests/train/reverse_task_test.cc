@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/runtime.h"
+#include "model/sequence/runtime.h"
 #include "train/learner.h"
 
 namespace mnemon {

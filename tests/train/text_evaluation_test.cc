@@ -12,9 +12,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/model.h"
-#include "model/registry.h"
-#include "model/runtime.h"
+#include "model/registry/registry.h"
+#include "model/sequence/model.h"
+#include "model/sequence/runtime.h"
 
 namespace mnemon {
 namespace {

@@ -15,7 +15,7 @@
 #include "model/arch/transformer_xl.h"
 #include "model/io/safetensors.h"
 #include "model/kernels/cpu_operations.h"
-#include "model/kernels/thread_team.h"
+#include "model/kernels/thread_pool.h"
 
 namespace mnemon {
 namespace {
@@ -70,9 +70,9 @@ int Run(const std::string& dir, const std::string& target) {
     views.push_back(
         {.name = info.name, .shape = info.shape, .data = floats.back().data()});
   }
-  ThreadTeam team(1);
+  ThreadPool pool(1);
   const auto decoder = MakeStepForm(
-      config, views, {.operations = OrDie(FindCpuOperations(target)), .team = &team});
+      config, views, {.operations = OrDie(FindCpuOperations(target)), .pool = &pool});
   const auto arena = OrDie(StateArena::Create(decoder->spec(), {.slots = 1}));
   const int32_t slot = OrDie(arena->Acquire());
   std::vector<float> logits(config.vocab);

@@ -8,11 +8,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include "model/default_decoder.h"
+#include "model/default/default_decoder.h"
 #include "model/kernels/cpu_operations.h"
-#include "model/kernels/thread_team.h"
-#include "model/registry.h"
-#include "model/runtime.h"
+#include "model/kernels/thread_pool.h"
+#include "model/registry/registry.h"
+#include "model/sequence/runtime.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {
@@ -80,11 +80,11 @@ class DecoderTest : public testing::TestWithParam<Served> {
     EXPECT_TRUE(arena.ok()) << arena.status();
     return *std::move(arena);
   }
-  std::unique_ptr<Decoder> MustMakeDecoder(const Model& model, ThreadTeam* team) const {
+  std::unique_ptr<Decoder> MustMakeDecoder(const Model& model, ThreadPool* pool) const {
     if (!GetParam().step_form) return MakeDefaultDecoder(model);
     auto decoder = MakeDecoder(
         model,
-        {.format = GetParam().format, .target = GetParam().target, .team = team});
+        {.format = GetParam().format, .target = GetParam().target, .pool = pool});
     EXPECT_TRUE(decoder.ok()) << decoder.status();
     return *std::move(decoder);
   }
@@ -213,8 +213,8 @@ TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
   };
   for (const int threads : {1, 2, 3, 4}) {
     if (!GetParam().step_form) InitTensorRuntime(threads);
-    ThreadTeam team(GetParam().step_form ? threads : 1);
-    const std::unique_ptr<Decoder> decoder = MustMakeDecoder(*model_, &team);
+    ThreadPool pool(GetParam().step_form ? threads : 1);
+    const std::unique_ptr<Decoder> decoder = MustMakeDecoder(*model_, &pool);
     std::vector<int32_t> slots(kSlots);
     for (int32_t& slot : slots) slot = MustAcquire();
     std::vector<std::vector<float>> batched(sessions);
@@ -265,8 +265,8 @@ TEST_P(DecoderTest, SameBitsWithMoreWorkersThanPrompts) {
     alone.insert(alone.end(), rows.begin(), rows.end());
     arena_->Release(slot);
   }
-  ThreadTeam team(9);
-  const std::unique_ptr<Decoder> decoder = MustMakeDecoder(*model_, &team);
+  ThreadPool pool(9);
+  const std::unique_ptr<Decoder> decoder = MustMakeDecoder(*model_, &pool);
   std::vector<Segment> segments;
   for (const std::vector<int32_t>& prompt : tokens) {
     segments.push_back(

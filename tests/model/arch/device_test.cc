@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // On another device than the CPU every architecture computes what it computes on the
 // CPU, and no tensor stays behind: an operation across devices throws there.
-#include "model/device.h"
+#include "model/sequence/device.h"
 
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "gmock/gmock.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
 #include "tests/fakes/host_device.h"
 #include "tests/model/arch/variants.h"
 

@@ -8,9 +8,9 @@
 #include <ATen/ops/ones.h>
 
 #include "base/error.h"
-#include "model/default_predictor.h"
-#include "model/registry.h"
-#include "model/runtime.h"
+#include "model/default/default_predictor.h"
+#include "model/registry/registry.h"
+#include "model/sequence/runtime.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The table of architectures, what each refuses, and how weights start.
-#include "model/registry.h"
+#include "model/registry/registry.h"
 
 #include <array>
 #include <cmath>

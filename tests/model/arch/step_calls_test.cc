@@ -15,8 +15,8 @@
 #include "bench/allocation_count.h"
 #include "model/arch/step_decoder.h"
 #include "model/kernels/cpu_operations.h"
-#include "model/kernels/thread_team.h"
-#include "model/registry.h"
+#include "model/kernels/thread_pool.h"
+#include "model/registry/registry.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {
@@ -35,7 +35,7 @@ void AllowOnlyToWait() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
   const sock_fprog program = {.len = std::size(filter), .filter = filter};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(kFailed);
-  // For the threads of the team as well.
+  // For the threads of the pool as well.
   if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
               &program) != 0) {
     _exit(kFailed);
@@ -46,8 +46,8 @@ void AllowOnlyToWait() {
 [[noreturn]] void StepUnderWatch(const ModelConfig& config, const std::string& target,
                                  int32_t sessions) {
   const std::unique_ptr<Model> model = MakeTestModel(config);
-  ThreadTeam team(2);
-  const auto decoder = *MakeDecoder(*model, {.target = target, .team = &team});
+  ThreadPool pool(2);
+  const auto decoder = *MakeDecoder(*model, {.target = target, .pool = &pool});
   const auto arena = *StateArena::Create(decoder->spec(), {.slots = sessions});
   const std::vector<int32_t> tokens = {1, 2, 3};
   const int64_t length = std::min<int64_t>(3, SegmentationFree(config, 3));

@@ -10,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "gtest/gtest.h"
-#include "model/model.h"
+#include "model/sequence/model.h"
 
 namespace mnemon {
 

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "bench/allocation_count.h"
 #include "gtest/gtest.h"
-#include "model/arena.h"
 #include "model/kernels/kernels.h"
+#include "model/state/arena.h"
 
 namespace mnemon {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/arena.h"
+#include "model/state/arena.h"
 
 #include <algorithm>
 #include <random>

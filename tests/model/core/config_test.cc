@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/config.h"
+#include "model/config/config.h"
 
 #include <cmath>
 

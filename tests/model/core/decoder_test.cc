@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/decoder.h"
+#include "model/decoder/decoder.h"
 
 #include "base/error.h"
 #include "gmock/gmock.h"

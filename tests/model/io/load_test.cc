@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/load.h"
+#include "model/load/load.h"
 
 #include <sys/resource.h>
 
@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
 #include "model/io/tensors.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/io/temporary_directory.h"
 

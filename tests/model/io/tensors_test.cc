@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/registry.h"
+#include "model/registry/registry.h"
 
 namespace mnemon {
 namespace {

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include "model/decoder/decoder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "model/kernels/kernels.h"
+
+namespace mnemon {
+namespace {
+
+absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
+                          const StateArena& arena) {
+  if (segment.slot < 0 || segment.slot >= arena.slots()) {
+    return InvalidField("slot", StrCat("slot ", segment.slot, " of ", arena.slots(),
+                                       " does not exist"));
+  }
+  const int64_t count = static_cast<int64_t>(segment.tokens.size());
+  if (count < 1 || count > kMaxChunk) {
+    return InvalidField(
+        "tokens", StrCat("a segment takes 1 to ", kMaxChunk, " tokens, got ", count));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (segment.tokens[i] < 0 || segment.tokens[i] >= config.vocab) {
+      return InvalidField(
+          "tokens", StrCat("token ", segment.tokens[i], " at position ",
+                           segment.position + i, " is not in 0..", config.vocab - 1));
+    }
+  }
+  if (segment.position != arena.length(segment.slot)) {
+    return InvalidField("position", StrCat("segment at position ", segment.position,
+                                           ", state at ", arena.length(segment.slot)));
+  }
+  const int64_t limit = arena.spec().max_positions();
+  if (count > limit - segment.position) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     StrCat("position ", segment.position + count,
+                            " is beyond the model's limit of ", limit),
+                     {.reason = "CONTEXT_LIMIT"});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t FirstVisible(const StateEntry& entry, int64_t position) {
+  return entry.growth == Growth::kRing ? std::max<int64_t>(0, position - entry.capacity)
+                                       : 0;
+}
+
+absl::Status BeginImport(int64_t position, const TensorViews& carry,
+                         const StateSpec& carry_spec, StateArena& arena, int32_t slot) {
+  const auto& entries = carry_spec.entries;
+  if (position < 0 || carry.size() != (position == 0 ? 0 : entries.size())) {
+    return InvalidField(
+        "carry", StrCat("a carry at position ", position, " with ", carry.size(),
+                        " entries does not fit ", entries.size(), " state entries"));
+  }
+  if (slot < 0 || slot >= arena.slots() || arena.length(slot) != 0) {
+    return InvalidField("slot", StrCat("slot ", slot, " is not a fresh slot"));
+  }
+  for (size_t i = 0; i < carry.size(); ++i) {
+    std::vector<int64_t> shape = entries[i].shape;
+    if (entries[i].growth != Growth::kFixed) {
+      shape.insert(shape.begin(), position - FirstVisible(entries[i], position));
+    }
+    if (carry[i].name != entries[i].name || carry[i].shape != shape) {
+      return InvalidField(
+          "carry",
+          StrCat("carry entry ", carry[i].name, " [", StrJoin(carry[i].shape, ", "),
+                 "] must be ", entries[i].name, " [", StrJoin(shape, ", "), "]"));
+    }
+  }
+  const bool ring = arena.spec().growth() == Growth::kRing;
+  const int64_t first =
+      ring ? std::max<int64_t>(0, position - arena.spec().capacity()) : 0;
+  arena.StartAt(slot, first);
+  absl::Status status = arena.Reserve(slot, position - first);
+  if (!status.ok()) arena.Reset(slot);
+  return status;
+}
+
+int64_t LogitsRows(std::span<const Segment> segments) {
+  int64_t rows = 0;
+  for (const Segment& segment : segments) {
+    if (segment.logits == LogitsMode::kLast) rows += 1;
+    if (segment.logits == LogitsMode::kAll) {
+      rows += static_cast<int64_t>(segment.tokens.size());
+    }
+  }
+  return rows;
+}
+
+absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
+                           const StateArena& arena) {
+  // Kept from call to call: a step allocates nothing once it is warm.
+  static thread_local std::vector<int32_t> slots;
+  slots.clear();
+  for (const Segment& segment : segments) {
+    absl::Status status = CheckSegment(segment, config, arena);
+    if (!status.ok()) return status;
+    slots.push_back(segment.slot);
+  }
+  std::sort(slots.begin(), slots.end());
+  if (auto twice = std::adjacent_find(slots.begin(), slots.end());
+      twice != slots.end()) {
+    return InvalidField("slot", StrCat("slot ", *twice, " stands twice in a step"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,
+                          int64_t max_positions) {
+  const int64_t count = static_cast<int64_t>(input.tokens.size());
+  if (input.batch < 1 || count < input.batch || count % input.batch != 0) {
+    return InvalidField("tokens",
+                        StrCat(count, " tokens are no ", input.batch,
+                               " sequences of the same length of at least 1"));
+  }
+  const int64_t time = count / input.batch;
+  for (int64_t i = 0; i < count; ++i) {
+    if (input.tokens[i] < 0 || input.tokens[i] >= config.vocab) {
+      return InvalidField("tokens", StrCat("token ", input.tokens[i], " of sequence ",
+                                           i / time, " at position ", i % time,
+                                           " is not in 0..", config.vocab - 1));
+    }
+  }
+  if (time > max_positions) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        StrCat(time, " tokens are beyond the model's limit of ", max_positions),
+        {.reason = "CONTEXT_LIMIT", .field = "tokens"});
+  }
+  const int64_t given = static_cast<int64_t>(input.explicit_mask.size());
+  const int64_t one = time * time;
+  const bool fits = input.mask == PredictMask::kExplicit
+                        ? given == one || given == input.batch * one
+                        : given == 0;
+  if (fits) return absl::OkStatus();
+  return InvalidField("explicit_mask",
+                      input.mask == PredictMask::kExplicit
+                          ? StrCat("an explicit mask has ", one, " or ",
+                                   input.batch * one, " bytes here, got ", given)
+                          : StrCat("explicit_mask goes with the explicit mask only"));
+}
+
+}  // namespace mnemon

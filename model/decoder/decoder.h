@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// The step form of an autoregressive model, and the one-pass form of an encoder, as the
+// engine sees them. No torch, no tensors: token ids in, logits out, state in an arena.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/state/arena.h"
+#include "model/weights/weights.h"
+
+namespace mnemon {
+
+enum class LogitsMode { kNone, kLast, kAll };
+
+// Consecutive tokens of one session.
+struct Segment {
+  int32_t slot = 0;
+  int64_t position = 0;             // of tokens[0]; equals arena.length(slot)
+  std::span<const int32_t> tokens;  // 1 .. kMaxChunk
+  LogitsMode logits = LogitsMode::kLast;
+};
+
+// Constant after construction but for scratch memory: one thread at a time.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+
+  virtual const ModelConfig& config() const = 0;
+  // What a session's state consists of: a function of the config alone.
+  virtual const StateSpec& spec() const = 0;
+  // Names everything beside weights and history that decides bits: decoder, precision,
+  // kernel target, device class, revision. States of another numerics_id are rebuilt.
+  virtual const std::string& numerics_id() const = 0;
+
+  // Feeds every segment and advances its slot. Logits go to `logits`, rows of V floats
+  // packed in segment order (none, one or tokens.size() rows per segment); `logits` may
+  // be null when no segment wants any. A session's logits depend on its own history
+  // alone: bit for bit the same in any batch, slot, order and split into segments.
+  // On error no slot has advanced: INVALID_ARGUMENT (empty or long segment, token out
+  // of range, wrong position, a slot twice), FAILED_PRECONDITION (beyond the context),
+  // RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL.
+  // REQUIRES: `arena` was created with spec().
+  virtual absl::Status Step(std::span<const Segment> segments, StateArena& arena,
+                            float* logits) = 0;
+
+  // Writes a carry of the sequence form (one view per entry of Model::carry_spec(),
+  // batch of one: [n, row...] for growing entries, the entry's shape for fixed ones),
+  // reached after `position` tokens, into a fresh slot. One way.
+  virtual absl::Status Import(int64_t position, const TensorViews& carry,
+                              StateArena& arena, int32_t slot) = 0;
+};
+
+// Number of logits rows that `segments` ask for.
+int64_t LogitsRows(std::span<const Segment> segments);
+
+// What every decoder checks before it touches anything; the errors of Step above.
+absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
+                           const StateArena& arena);
+
+// The first row of a growing entry that a query at `position` may need.
+int64_t FirstVisible(const StateEntry& entry, int64_t position);
+
+// How every decoder begins to import a carry: checks its entries and their shapes, and
+// that the slot is fresh; reserves the rows that queries from `position` on can see.
+// INVALID_ARGUMENT names the entry; RESOURCE_EXHAUSTED without room, the slot is then
+// still fresh.
+absl::Status BeginImport(int64_t position, const TensorViews& carry,
+                         const StateSpec& carry_spec, StateArena& arena, int32_t slot);
+
+// Which keys a position of an encoder sees.
+enum class PredictMask {
+  kConfig,  // as config().mask says
+  kNone,    // all
+  kCausal,  // those up to itself
+  kExplicit,
+};
+
+// Attention maps: what each position (row) gives to each key (column), rows sum to 1.
+enum class AttentionMaps {
+  kNone,
+  kUsed,  // the weights that made the logits
+  // As the attention notebook computes them (get_attention_maps): from the input of
+  // each block before its norm, under the same mask.
+  kNotebook,
+};
+
+// An encoder: sequences whole in one call, no state. Constant after construction but
+// for scratch memory: one thread at a time, in a server the engine's.
+class Predictor {
+ public:
+  struct Input {
+    std::span<const int32_t> tokens;  // [B, T], row-major
+    int64_t batch = 0;                // B
+    PredictMask mask = PredictMask::kConfig;
+    // With kExplicit, else empty: [T, T] or [B, T, T], row-major, a row per query;
+    // non-zero = takes part. A position that sees nothing gets zeros from attention.
+    std::span<const uint8_t> explicit_mask;
+    AttentionMaps maps = AttentionMaps::kNone;
+  };
+  struct Output {
+    std::vector<float> logits;             // [B, T, V]
+    std::vector<std::vector<float>> maps;  // per layer [B, H, T, T]; empty unless asked
+  };
+
+  virtual ~Predictor() = default;
+
+  virtual const ModelConfig& config() const = 0;
+  // As Decoder::numerics_id().
+  virtual const std::string& numerics_id() const = 0;
+
+  // Longest sequence, T.
+  virtual int64_t max_positions() const = 0;
+
+  // A sequence's numbers depend on the sequence and its mask alone: bit for bit the
+  // same in any batch. INVALID_ARGUMENT names the field (tokens, explicit_mask);
+  // FAILED_PRECONDITION (T beyond max_positions), RESOURCE_EXHAUSTED (no memory),
+  // INTERNAL.
+  virtual absl::StatusOr<Output> Predict(const Input& input) = 0;
+};
+
+// What every predictor checks before it computes anything; the errors of Predict above.
+absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,
+                          int64_t max_positions);
+
+}  // namespace mnemon

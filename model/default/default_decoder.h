@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The step form that every architecture has: one session and one token at a time
+// through the sequence form. Slow and exact; a new architecture serves with it at once.
+#pragma once
+
+#include <memory>
+
+#include "model/decoder/decoder.h"
+#include "model/sequence/model.h"
+
+namespace mnemon {
+
+// spec() is model.carry_spec(). Runs on one core whatever the pool's size, so that bits
+// do not depend on the number of threads. `model` must outlive the decoder and keep its
+// weights.
+std::unique_ptr<Decoder> MakeDefaultDecoder(const Model& model);
+
+}  // namespace mnemon

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "model/gpu.h"
-
-namespace mnemon {
-
-Gpu FindGpu() { return {"", "this build has no CUDA; build with the preset cuda"}; }
-
-}  // namespace mnemon

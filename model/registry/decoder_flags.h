@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// How decoders compute, as the flags of every command that steps a model say it.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/command_line.h"
+#include "model/registry/registry.h"
+
+namespace mnemon {
+
+struct DecoderFlags {
+  std::string precision = "fp32";
+  std::string target;  // empty: the best of this machine
+};
+
+// Adds --precision and --target. `flags` must outlive `app`.
+void AddDecoderFlags(Command app, DecoderFlags& flags);
+
+// INVALID_ARGUMENT names the flag. `pool` must outlive the decoders.
+absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,
+                                                ThreadPool& pool);
+
+}  // namespace mnemon

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Where a model's weights live and its tensors are computed: the CPU or one GPU. Tokens
+// and session state stay on the host.
+#pragma once
+
+#include <string>
+
+#include <c10/core/Device.h>
+
+#include "absl/status/statusor.h"
+#include "model/sequence/model.h"
+
+namespace mnemon {
+
+// The device that the value of a --device flag means, ready for use: "cpu", or "cuda"
+// for the first GPU. INVALID_ARGUMENT for another name, a build without CUDA, a machine
+// without a GPU; the message names the flag and the fix. Call in main, before the first
+// tensor operation.
+absl::StatusOr<at::Device> FindDevice(const std::string& name);
+
+// What decides bits there: "cuda-nvidia-h100-80gb-hbm3"; of the CPU, the instruction
+// sets that libtorch and its BLAS have chosen, "cpu-avx2-haswell".
+std::string DeviceClass(at::Device device);
+
+// Where the weights of `model` are.
+at::Device DeviceOf(const Model& model);
+// Moves all weights, gradients off. Throws c10::Error when memory does not suffice.
+void MoveWeights(Model& model, at::Device device);
+
+}  // namespace mnemon

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <c10/core/GradMode.h>
+
+#include "model/sequence/model.h"
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.ends_with(end);
+}
+
+// What follows "layers.{i}." in a name; empty outside the layers.
+std::string PartOfLayer(const std::string& name) {
+  if (!name.starts_with("layers.")) return "";
+  return name.substr(name.find('.', sizeof("layers.") - 1) + 1);
+}
+
+// Draws tensors in the order of Visit.
+class Initialiser {
+ public:
+  Initialiser(const ModelConfig& config, Initialisation kind, uint64_t seed)
+      : config_(config),
+        kind_(kind),
+        generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+
+  void Draw(const std::string& name, at::Tensor& tensor) {
+    if (name == names::Weight(names::kEmbed)) {
+      // Sane: of unit size where the stack reads it, after the factor sqrt(D); and
+      // logits of unit size where it is the head as well.
+      const bool shrink =
+          kind_ == Initialisation::kSane && (config_.embed_scale || config_.tie_head);
+      tensor.normal_(0.0, shrink ? 1.0 / std::sqrt(config_.d_model) : 1.0, generator_);
+    } else if (name == names::kMemoryMix || EndsWith(name, "norm.weight")) {
+      tensor.fill_(1.0);
+    } else if (EndsWith(name, ".weight") && name != names::Weight(names::kPositions)) {
+      fan_in_ = tensor.size(1);
+      DrawUniform(tensor);
+    } else if (EndsWith(name, ".bias") && !EndsWith(name, "norm.bias") &&
+               kind_ == Initialisation::kReference) {
+      DrawUniform(tensor);
+    } else if (EndsWith(name, names::kRelativeBias) && kind_ == Initialisation::kSane) {
+      DrawRecency(tensor);
+    } else {
+      // Other position tables, norm biases, and all biases of the sane kind.
+      tensor.zero_();
+    }
+  }
+
+ private:
+  // Older memories count less, as in "Train Short, Test Long" (Press, Smith, Lewis,
+  // 2021), with slopes from 1/2 (first head) to 1/32 (last). Rows of distances that
+  // training never reaches keep it; at 0 their many memories would drown the near ones.
+  void DrawRecency(at::Tensor& bias) {  // [P or 2P, H]; distance n in row P-n
+    const int64_t heads = bias.size(1);
+    bias.zero_();
+    at::Tensor past = bias.narrow(0, 0, config_.positions);
+    for (int64_t h = 0; h < heads; ++h) {
+      const double exponent = heads == 1 ? 3.0 : 1.0 + 4.0 * h / (heads - 1.0);
+      past.select(1, h).copy_(at::arange(config_.positions, 0, -1, bias.options()) *
+                              -std::exp2(-exponent));
+    }
+  }
+
+  void DrawUniform(at::Tensor& tensor) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(fan_in_));
+    tensor.uniform_(-bound, bound, generator_);
+  }
+
+  const ModelConfig& config_;
+  const Initialisation kind_;
+  at::Generator generator_;
+  int64_t fan_in_ = 1;  // of the last linear weight; its bias comes next
+};
+
+}  // namespace
+
+void InitialiseWeights(Model& model, Initialisation kind, uint64_t seed) {
+  at::NoGradGuard no_grad;
+  Initialiser initialiser(model.config(), kind, seed);
+  std::map<std::string, at::Tensor> first_layer;
+  // labml clones one layer; the encoder's notebook draws each.
+  const bool copies =
+      kind == Initialisation::kReference && model.config().architecture != "encoder";
+  model.Visit([&](const std::string& name, at::Tensor& tensor) {
+    const std::string part = PartOfLayer(name);
+    if (copies && !part.empty()) {
+      const auto [at, inserted] = first_layer.try_emplace(part, tensor);
+      if (!inserted) {
+        tensor.copy_(at->second);
+        return;
+      }
+    }
+    initialiser.Draw(name, tensor);
+  });
+}
+
+}  // namespace mnemon

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "model/sequence/runtime.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace mnemon {
+namespace {
+
+// Switches of the libraries under libtorch, looked up at run time: a libtorch built on
+// others lacks them.
+using SetThreads = void (*)(int);
+
+SetThreads Find(const char* name) {
+  return reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, name));
+}
+
+// OpenBLAS keeps a pool of its own; another BLAS follows OpenMP.
+void SetBlasThreads(int threads) {
+  static const SetThreads set = Find("openblas_set_num_threads");
+  if (set != nullptr) set(threads);
+}
+
+// What libtorch's loops and an OpenMP BLAS ask how wide to run; each thread has its own
+// value. at::set_num_threads sets it too, but starts the threads of a third pool anew,
+// which takes longer than a step of a small model.
+void SetLoopThreads(int threads) {
+  static const SetThreads set = Find("omp_set_num_threads");
+  set != nullptr ? set(threads) : at::set_num_threads(threads);
+}
+
+absl::Status OutOfMemory() {
+  return MakeError(absl::StatusCode::kResourceExhausted, "not enough memory",
+                   {.reason = "OUT_OF_MEMORY"});
+}
+
+}  // namespace
+
+void InitTensorRuntime(int threads) {
+  threads = std::max(threads, 1);
+  at::set_num_threads(threads);
+  SetBlasThreads(threads);
+}
+
+SingleThreaded::SingleThreaded() : threads_(at::get_num_threads()) {
+  SetLoopThreads(1);
+  SetBlasThreads(1);
+}
+
+SingleThreaded::~SingleThreaded() {
+  SetLoopThreads(threads_);
+  SetBlasThreads(threads_);
+}
+
+absl::Status RunTensors(const std::function<absl::Status()>& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  } catch (const std::exception& error) {
+    // How libtorch's allocators say bad_alloc.
+    const std::string_view what = error.what();
+    for (const char* memory : {"can't allocate memory", "out of memory"}) {
+      if (what.find(memory) != what.npos) return OutOfMemory();
+    }
+    return absl::InternalError(StrCat("model step failed: ", what));
+  }
+}
+
+std::string TensorLibraryVersion() { return TORCH_VERSION; }
+
+}  // namespace mnemon
