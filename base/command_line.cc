@@ -121,6 +121,8 @@ std::string DescribeParseError(CLI::App& root, const CLI::ParseError& error) {
 }
 
 void PrintError(const std::string& binary, const std::string& message) {
+  // Who reads the log as JSON reads this line too.
+  if (log_format() == LogFormat::kJson) return LogError(message);
   std::vector<std::string> lines = absl::StrSplit(message, '\n');
   for (std::string& line : lines) line = EscapeControls(line);
   std::fprintf(stderr, "%s: %s\n", binary.c_str(), absl::StrJoin(lines, "\n").c_str());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One shape for all our commands: help with examples first, --version, flags that fall
-// back to MNEMON_... variables, errors that name the flag, exit codes 0, 1 and 2.
+// The command line that all programs share: help with examples first, --version, flags
+// that fall back to MNEMON_... variables, errors that name the flag, exit codes 0, 1
+// and 2.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Completion scripts for shells.
 #pragma once
 
 #include <string>

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -88,24 +89,24 @@ class Descriptor {
   int fd_;
 };
 
-absl::Status ReadExactly(int fd, const std::string& path, std::string& bytes) {
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = ::read(fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      return absl::DataLossError(Failed("read", path, errno).message());
-    }
+// Reads `count` bytes or fewer, not fewer than 1; `done` of `size` were read before.
+absl::StatusOr<size_t> ReadSome(int fd, const std::string& path, char* to, size_t count,
+                                size_t done, size_t size) {
+  for (;;) {
+    const ssize_t n = ::read(fd, to, count);
+    if (n > 0) return static_cast<size_t>(n);
     if (n == 0) {
       return absl::DataLossError(StrCat(Quoted(path), " ended after ", done, " of ",
-                                        bytes.size(), " bytes while it was read"));
+                                        size, " bytes while it was read"));
     }
-    done += static_cast<size_t>(n);
+    if (errno != EINTR) {
+      return absl::DataLossError(Failed("read", path, errno).message());
+    }
   }
-  return absl::OkStatus();
 }
 
 // Takes the result of open(), with errno as open left it.
-absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
+absl::StatusOr<struct stat> StatOpened(const Descriptor& file, const std::string& path,
                                        int64_t max_bytes) {
   if (file.get() < 0) {
     if (errno == ELOOP) {
@@ -114,26 +115,23 @@ absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
     }
     return Failed("open", path, errno);
   }
-  struct stat before;
-  if (::fstat(file.get(), &before) != 0) return Failed("stat", path, errno);
-  if (!S_ISREG(before.st_mode)) {
+  struct stat found;
+  if (::fstat(file.get(), &found) != 0) return Failed("stat", path, errno);
+  if (!S_ISREG(found.st_mode)) {
     return absl::InvalidArgumentError(
-        StrCat(Quoted(path), " is ", S_ISDIR(before.st_mode) ? "a directory, " : "",
+        StrCat(Quoted(path), " is ", S_ISDIR(found.st_mode) ? "a directory, " : "",
                "not a regular file"));
   }
-  if (before.st_size > max_bytes) {
-    return absl::OutOfRangeError(StrCat(Quoted(path), " has ", before.st_size,
+  if (found.st_size > max_bytes) {
+    return absl::OutOfRangeError(StrCat(Quoted(path), " has ", found.st_size,
                                         " bytes, at most ", max_bytes,
                                         " are accepted"));
   }
-  std::string bytes;
-  try {
-    bytes.resize(static_cast<size_t>(before.st_size));
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        StrCat("no memory for the ", before.st_size, " bytes of ", Quoted(path)));
-  }
-  MNEMON_RETURN_IF_ERROR(ReadExactly(file.get(), path, bytes));
+  return found;
+}
+
+absl::Status CheckUnchanged(const Descriptor& file, const std::string& path,
+                            const struct stat& before) {
   struct stat after;
   if (::fstat(file.get(), &after) != 0) return Failed("stat", path, errno);
   if (after.st_size != before.st_size ||
@@ -141,6 +139,30 @@ absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
       after.st_mtim.tv_nsec != before.st_mtim.tv_nsec) {
     return absl::DataLossError(StrCat(Quoted(path), " changed while it was read"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status NoMemoryFor(const std::string& path, int64_t bytes) {
+  return absl::ResourceExhaustedError(
+      StrCat("no memory for the ", bytes, " bytes of ", Quoted(path)));
+}
+
+absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
+                                       int64_t max_bytes) {
+  MNEMON_ASSIGN_OR_RETURN(const struct stat before, StatOpened(file, path, max_bytes));
+  std::string bytes;
+  try {
+    bytes.resize(static_cast<size_t>(before.st_size));
+  } catch (const std::bad_alloc&) {
+    return NoMemoryFor(path, before.st_size);
+  }
+  for (size_t done = 0; done < bytes.size();) {
+    MNEMON_ASSIGN_OR_RETURN(const size_t count,
+                            ReadSome(file.get(), path, bytes.data() + done,
+                                     bytes.size() - done, done, bytes.size()));
+    done += count;
+  }
+  MNEMON_RETURN_IF_ERROR(CheckUnchanged(file, path, before));
   return bytes;
 }
 
@@ -327,10 +349,10 @@ Directory::~Directory() {
 Directory::Directory(Directory&& other) noexcept
     : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
 
-absl::StatusOr<std::string> Directory::Read(const std::string& name,
-                                            int64_t max_bytes) const {
+absl::StatusOr<int> Directory::OpenBelow(const std::string& name,
+                                         std::string& shown) const {
   MNEMON_RETURN_IF_ERROR(CheckPath(name));
-  const std::string shown = StrCat(path_, "/", name);
+  shown = StrCat(path_, "/", name);
   const std::vector<std::string> parts = absl::StrSplit(name, "/");
   Descriptor dir;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -340,14 +362,48 @@ absl::StatusOr<std::string> Directory::Read(const std::string& name,
     }
     const int at = i == 0 ? fd_ : dir.get();
     if (i + 1 == parts.size()) {
-      return ReadOpened(Descriptor(::openat(at, parts[i].c_str(), kReadFlags)), shown,
-                        max_bytes);
+      return ::openat(at, parts[i].c_str(), kReadFlags);
     }
     Descriptor next(::openat(at, parts[i].c_str(), kReadFlags | O_DIRECTORY));
     if (next.get() < 0) return Failed("open", shown, errno);
     dir = std::move(next);
   }
   return absl::InternalError("unreachable: a name has at least one component");
+}
+
+absl::StatusOr<std::string> Directory::Read(const std::string& name,
+                                            int64_t max_bytes) const {
+  std::string shown;
+  MNEMON_ASSIGN_OR_RETURN(const int fd, OpenBelow(name, shown));
+  return ReadOpened(Descriptor(fd), shown, max_bytes);
+}
+
+absl::StatusOr<FileBytes> Directory::ReadBytes(
+    const std::string& name, int64_t max_bytes,
+    const std::function<void(std::string_view)>& follow) const {
+  std::string shown;
+  MNEMON_ASSIGN_OR_RETURN(const int fd, OpenBelow(name, shown));
+  const Descriptor file(fd);
+  MNEMON_ASSIGN_OR_RETURN(const struct stat before, StatOpened(file, shown, max_bytes));
+  // Read, although it is mapped: a disk that fails, fails here and not under a reader.
+  constexpr size_t kPiece = size_t{1} << 20;
+  std::vector<char> piece(kPiece);
+  const auto size = static_cast<size_t>(before.st_size);
+  for (size_t done = 0; done < size;) {
+    MNEMON_ASSIGN_OR_RETURN(
+        const size_t count,
+        ReadSome(fd, shown, piece.data(), std::min(kPiece, size - done), done, size));
+    follow({piece.data(), count});
+    done += count;
+  }
+  FileBytes bytes;
+  try {
+    bytes = FileBytes(fd, before.st_size);
+  } catch (const std::bad_alloc&) {
+    return NoMemoryFor(shown, before.st_size);
+  }
+  MNEMON_RETURN_IF_ERROR(CheckUnchanged(file, shown, before));
+  return bytes;
 }
 
 absl::StatusOr<std::vector<std::string>> Directory::List() const {

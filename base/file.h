@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Files, read whole and written durably.
 //
-// Reading copies: a file that is truncated or replaced meanwhile is old, new or an
-// error, never a SIGBUS. Writing a directory is old or new at any crash: everything is
-// written under a temporary name, fsynced, and renamed.
+// Reading copies, but for ReadBytes: a file that is truncated or replaced meanwhile is
+// old, new or an error, never a SIGBUS. Writing a directory is old or new at any crash:
+// everything is written under a temporary name, fsynced, and renamed.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file_bytes.h"
 
 namespace mnemon {
 
@@ -38,6 +39,11 @@ class Directory {
   // As ReadFile, for a file below the directory; `name` may have several components,
   // none of them "..", and no link is followed.
   absl::StatusOr<std::string> Read(const std::string& name, int64_t max_bytes) const;
+  // The same of a large file: `follow` is given all bytes in their order, piece by
+  // piece; then they are mapped, not copied (see FileBytes).
+  absl::StatusOr<FileBytes> ReadBytes(
+      const std::string& name, int64_t max_bytes,
+      const std::function<void(std::string_view)>& follow) const;
   // Names directly below it.
   absl::StatusOr<std::vector<std::string>> List() const;
   // Whether the path it was opened by now leads elsewhere or nowhere.
@@ -45,6 +51,9 @@ class Directory {
 
  private:
   Directory(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  // Opens `name` below it; `shown` gets the path for messages.
+  absl::StatusOr<int> OpenBelow(const std::string& name, std::string& shown) const;
+
   const std::string path_;
   int fd_;
 };

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Input iterator that leaves its progress where the handler finds it: the parser tells
+// Input iterator that leaves its progress where the handler finds it: the parser gives
 // handlers of keys and values no position.
 class TrackedInput {
  public:

@@ -25,8 +25,8 @@ struct JsonLimits {
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view what,
                                          const JsonLimits& limits = {});
 
-// What the parser's own exception says, without the input it quotes: short and free of
-// control characters, whatever the file holds.
+// The text of the parser's own exception, without the input it quotes: short and free
+// of control characters, whatever the file holds.
 std::string DescribeJsonFault(const std::exception& fault);
 
 }  // namespace mnemon

@@ -2,17 +2,20 @@
 #include "base/log.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
-#include "base/throttle.h"
+#include "base/token_bucket.h"
+#include "nlohmann/json.hpp"
 #include "spdlog/logger.h"
 #include "spdlog/sinks/stdout_sinks.h"
 
@@ -22,6 +25,13 @@ namespace {
 constexpr double kEventsPerSecond = 10;
 constexpr double kEventBurst = 50;
 constexpr size_t kMaxValue = 500;
+
+// Of a JSON line Log writes the members after "level", without the braces.
+constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
+constexpr char kJsonPattern[] =
+    "{\"time\":\"%Y-%m-%dT%H:%M:%S.%e%z\",\"level\":\"%l\",%v}";
+
+std::atomic<LogFormat> format{LogFormat::kText};
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -37,45 +47,97 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-// Never destroyed: threads may log while the process ends.
-spdlog::logger& Logger() {
-  static spdlog::logger* logger = [] {
-    auto* made =
-        new spdlog::logger("mnemon", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+// One logger per format, so that a line never meets the pattern of the other one. Never
+// destroyed: threads may log while the process ends.
+struct Loggers {
+  spdlog::logger text = Make(kTextPattern);
+  spdlog::logger json = Make(kJsonPattern);
+
+  static spdlog::logger Make(const char* pattern) {
+    spdlog::logger made("mnemon", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made.set_pattern(pattern);
     // A full or closed standard error must not end the process.
-    made->set_error_handler([](const std::string&) {});
+    made.set_error_handler([](const std::string&) {});
     return made;
-  }();
-  return *logger;
+  }
+};
+
+Loggers& AllLoggers() {
+  static Loggers* loggers = new Loggers;
+  return *loggers;
 }
 
-Throttle& LimitOf(std::string_view event) {
+spdlog::logger& LoggerOf(LogFormat wanted) {
+  return wanted == LogFormat::kJson ? AllLoggers().json : AllLoggers().text;
+}
+
+// `line` is what the pattern of `wanted` takes.
+void Write(LogFormat wanted, LogLevel level, std::string_view line) {
+  LoggerOf(wanted).log(ToSpdlog(level),
+                       spdlog::string_view_t(line.data(), line.size()));
+}
+
+struct EventLimit {
+  TokenBucket bucket{kEventsPerSecond, kEventBurst};
+  std::atomic<int64_t> suppressed{0};
+};
+
+EventLimit& LimitOf(std::string_view event) {
   static std::mutex mutex;
-  // Never destroyed, as the logger. Bounded, because events are constants.
-  static auto* limits = new std::map<std::string, Throttle, std::less<>>;
+  // Never destroyed, as the loggers. Bounded, because events are constants.
+  static auto* limits = new std::map<std::string, EventLimit, std::less<>>;
   std::lock_guard lock(mutex);
   const auto found = limits->find(event);
-  if (found != limits->end()) return found->second;
-  return limits->try_emplace(std::string(event), kEventsPerSecond, kEventBurst)
-      .first->second;
+  return found != limits->end() ? found->second : (*limits)[std::string(event)];
 }
 
 bool IsPlain(unsigned char c) {
   return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == ':' || c == '/';
 }
 
-void AppendValue(std::string_view value, std::string& line) {
-  if (!value.empty() && std::all_of(value.begin(), value.end(), IsPlain)) {
-    line.append(value.substr(0, kMaxValue));
-    return;
+std::string Cut(std::string_view value) {
+  if (value.size() <= kMaxValue) return std::string(value);
+  return StrCat(value.substr(0, kMaxValue), "...");
+}
+
+std::string AsText(const std::string& value) {
+  if (!value.empty() && value.size() <= kMaxValue &&
+      std::all_of(value.begin(), value.end(), IsPlain)) {
+    return value;
   }
-  line += '"';
-  for (const char c : value.substr(0, kMaxValue)) {
-    if (c == '"' || c == '\\') line += '\\';
-    line += c;
+  std::string quoted = "\"";
+  for (const char c : Cut(value)) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
   }
-  line += value.size() > kMaxValue ? "...\"" : "\"";
+  return quoted + '"';
+}
+std::string AsText(int64_t value) { return StrCat(value); }
+std::string AsText(double value) { return absl::StrFormat("%.3f", value); }
+
+std::string AsJson(std::string_view value) {
+  return nlohmann::json(value).dump(-1, ' ', true,
+                                    nlohmann::json::error_handler_t::replace);
+}
+std::string AsJson(const std::string& value) {
+  return AsJson(std::string_view(Cut(value)));
+}
+std::string AsJson(int64_t value) { return StrCat(value); }
+std::string AsJson(double value) {
+  return std::isfinite(value) ? AsText(value) : "null";
+}
+
+std::string EventLine(LogFormat wanted, std::string_view event,
+                      const std::vector<LogField>& fields) {
+  const bool json = wanted == LogFormat::kJson;
+  std::string line =
+      StrCat(json ? "\"event\":" : "event=", json ? AsJson(event) : std::string(event));
+  for (const LogField& field : fields) {
+    line += json ? StrCat(",", AsJson(field.key), ":") : StrCat(" ", field.key, "=");
+    std::visit([&](const auto& value) { line += json ? AsJson(value) : AsText(value); },
+               field.value);
+  }
+  return line;
 }
 
 }  // namespace
@@ -99,27 +161,52 @@ std::string EscapeControls(std::string_view text) {
   return escaped;
 }
 
-void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
+std::optional<LogLevel> ParseLogLevel(std::string_view name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  if (name == "warning") return LogLevel::kWarning;
+  if (name == "error") return LogLevel::kError;
+  return std::nullopt;
+}
+
+std::optional<LogFormat> ParseLogFormat(std::string_view name) {
+  if (name == "text") return LogFormat::kText;
+  if (name == "json") return LogFormat::kJson;
+  return std::nullopt;
+}
+
+void SetLogLevel(LogLevel level) {
+  AllLoggers().text.set_level(ToSpdlog(level));
+  AllLoggers().json.set_level(ToSpdlog(level));
+}
+
+void SetLogFormat(LogFormat wanted) { format = wanted; }
+LogFormat log_format() { return format; }
 
 void LogEvent(LogLevel level, std::string_view event,
               const std::vector<LogField>& fields) {
-  if (!Logger().should_log(ToSpdlog(level))) return;
-  const std::optional<int64_t> suppressed =
-      LimitOf(event).Pass(std::chrono::steady_clock::now());
-  if (!suppressed) return;
-  std::string line = StrCat("event=", event);
-  for (const LogField& field : fields) {
-    line += StrCat(" ", field.key, "=");
-    AppendValue(field.value, line);
+  const LogFormat wanted = format;
+  if (!LoggerOf(wanted).should_log(ToSpdlog(level))) return;
+  EventLimit& limit = LimitOf(event);
+  if (limit.bucket.Take(std::chrono::steady_clock::now()).count() > 0) {
+    ++limit.suppressed;
+    return;
   }
-  if (*suppressed > 0) line += StrCat(" suppressed=", *suppressed);
-  Log(level, line);
+  std::vector<LogField> all = fields;
+  if (const int64_t suppressed = limit.suppressed.exchange(0); suppressed > 0) {
+    all.push_back({"suppressed", suppressed});
+  }
+  std::string line = EventLine(wanted, event, all);
+  if (wanted == LogFormat::kText) line = EscapeControls(line);
+  Write(wanted, level, line);
 }
 
 void Log(LogLevel level, std::string_view text) {
-  spdlog::logger& logger = Logger();
-  if (!logger.should_log(ToSpdlog(level))) return;
-  logger.log(ToSpdlog(level), spdlog::string_view_t(EscapeControls(text)));
+  const LogFormat wanted = format;
+  if (!LoggerOf(wanted).should_log(ToSpdlog(level))) return;
+  Write(wanted, level,
+        wanted == LogFormat::kJson ? StrCat("\"message\":", AsJson(text))
+                                   : EscapeControls(text));
 }
 
 }  // namespace mnemon

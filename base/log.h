@@ -1,19 +1,35 @@
 // SPDX-License-Identifier: MIT
-// Log lines to standard error: time, level, text. Control characters in the text are
-// escaped, so no input can forge a line. What requests can cause is logged as events,
-// whose volume is bounded. Safe for concurrent use.
+// Log lines on standard error: time, level and text, or one JSON object per line.
+// Control characters are escaped in both forms, so no input can forge a line. What
+// requests can cause is logged as events, whose volume is bounded. Safe for concurrent
+// use.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace mnemon {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
+// kText: "2026-01-31T12:00:00.000+00:00 info TEXT".
+// kJson: {"time":"2026-01-31T12:00:00.000+00:00","level":"info","message":"TEXT"}, in
+// ASCII; bytes that are not UTF-8 become U+FFFD.
+enum class LogFormat { kText, kJson };
+
+// "debug", "info", "warning", "error"; "text", "json"; nullopt for other names.
+std::optional<LogLevel> ParseLogLevel(std::string_view name);
+std::optional<LogFormat> ParseLogFormat(std::string_view name);
+
 // Lines below `level` are dropped. Default kInfo.
 void SetLogLevel(LogLevel level);
+// Default kText.
+void SetLogFormat(LogFormat format);
+LogFormat log_format();
 
 void Log(LogLevel level, std::string_view text);
 inline void LogInfo(std::string_view text) { Log(LogLevel::kInfo, text); }
@@ -22,17 +38,19 @@ inline void LogError(std::string_view text) { Log(LogLevel::kError, text); }
 
 struct LogField {
   std::string_view key;
-  std::string value;
+  // A string is cut to 500 bytes; a double has three decimals.
+  std::variant<std::string, int64_t, double> value;
 };
 
-// A line "event=NAME key=value ...": a value other than letters, digits and -._:/
-// stands in quotes, with \" and \\ escaped, cut to 500 bytes. Of one `event`, 50 lines
-// pass at once and 10 a second later; the next that passes says how many did not:
-// suppressed=N. `event` is one of few constants, never input.
+// Text: "event=NAME key=value ..."; a string other than letters, digits and -._:/
+// stands in quotes, with \" and \\ escaped. JSON: {..., "event":"NAME", "key":value,
+// ...}. Of one `event`, 50 lines pass at once and 10 a second later; the next that
+// passes has the field suppressed, the number of those that did not. `event` is one of
+// few constants, never input; so is each key.
 void LogEvent(LogLevel level, std::string_view event,
               const std::vector<LogField>& fields);
 
-// `text` with every control character written as \xNN: what Log does to its lines.
+// `text` with every control character written as \xNN: what Log does to lines of text.
 std::string EscapeControls(std::string_view text);
 
 }  // namespace mnemon

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The closest of several names to one that was mistyped.
 #pragma once
 
 #include <span>

@@ -116,7 +116,7 @@ void NotifyServiceManager(const std::string& state) {
   if (fd < 0) return;
   const socklen_t length =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size);
-  // Without a listener there is nobody to tell of it either.
+  // Without a listener an error has no receiver either.
   (void)sendto(fd, state.data(), state.size(), MSG_NOSIGNAL,
                reinterpret_cast<const sockaddr*>(&address), length);
   close(fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every main does before anything else.
+// The set-up of a process, its signals and its version.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ class SignalWaiter {
   int WaitFor(int timeout_ms);
 };
 
-// Tells the service manager that started this process, if any, e.g. "READY=1": the
-// protocol of sd_notify(3).
+// Sends a state, e.g. "READY=1", to the service manager that started this process, if
+// any: the protocol of sd_notify(3).
 void NotifyServiceManager(const std::string& state);
 
 // "0.1.0" and "abcdef": filled by the build.

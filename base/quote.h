@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Quotation of untrusted text in error messages.
 #pragma once
 
 #include <string>

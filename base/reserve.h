@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reservation of room in a vector that grows again and again.
 #pragma once
 
 #include <algorithm>

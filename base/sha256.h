@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// SHA-256 of bytes.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Macros that return from a function with an error status.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What all measurements have in common.
+// The flags that all measurements share.
 #pragma once
 
 #include <memory>
@@ -27,8 +27,8 @@ struct BenchFlags {
 };
 
 // Adds --arch, --size, --batch, --context, --seconds, --json and the compute flags.
-// `flags` must outlive `command`; `context_help` says what --context means here, empty:
-// there is no such flag.
+// `flags` must outlive `command`; `context_help` explains --context, empty: there is no
+// such flag.
 void AddBenchFlags(Command command, const std::string& context_help, BenchFlags& flags);
 
 // Every size of every architecture that the flags name.

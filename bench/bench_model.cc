@@ -9,8 +9,8 @@
 #include "base/status_macros.h"
 #include "bench/model_size.h"
 #include "model/io/checkpoint.h"
-#include "model/io/tensors.h"
-#include "model/registry/registry.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "model/sequence/device.h"
 #include "model/sequence/model.h"
 #include "train/compute_flags.h"
@@ -29,14 +29,19 @@ void DrawZeros(Model& model) {
   });
 }
 
+absl::StatusOr<std::unique_ptr<Model>> DrawModel(const ModelConfig& config) {
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config));
+  InitialiseWeights(*model, Initialisation::kSane, kSeed);
+  DrawZeros(*model);
+  return model;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
     std::string_view architecture, std::string_view size, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(const ModelConfig config, SizedConfig(architecture, size));
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config));
-  InitialiseWeights(*model, Initialisation::kSane, kSeed);
-  DrawZeros(*model);
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, DrawModel(config));
   MoveWeights(*model, compute.device);
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
                           MakeDecoder(*model, compute.decoder));
@@ -66,9 +71,10 @@ const ModelConfig& BenchModel::config() const { return model_->config(); }
 
 const StateSpec& BenchModel::carry_spec() const { return model_->carry_spec(); }
 
-absl::Status BenchModel::Write(const std::string& dir) const {
-  MNEMON_ASSIGN_OR_RETURN(std::string weights, FormatWeights(*model_));
-  return WriteCheckpoint(dir, {{"config.json", ConfigToJson(config())},
+absl::Status WriteDrawnCheckpoint(const ModelConfig& config, const std::string& dir) {
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, DrawModel(config));
+  MNEMON_ASSIGN_OR_RETURN(std::string weights, FormatWeights(*model));
+  return WriteCheckpoint(dir, {{"config.json", ConfigToJson(config)},
                                {"model.safetensors", std::move(weights)}});
 }
 

@@ -16,6 +16,7 @@ namespace mnemon {
 
 class Model;
 struct Compute;
+struct ModelConfig;
 
 class BenchModel {
  public:
@@ -39,9 +40,6 @@ class BenchModel {
   const StateSpec& carry_spec() const;
   int64_t parameters() const { return parameters_; }
 
-  // Writes it as a checkpoint without a tokenizer.
-  absl::Status Write(const std::string& dir) const;
-
  private:
   BenchModel(std::string_view architecture, std::string_view size, WeightFormat format,
              std::unique_ptr<Model> model, std::unique_ptr<Decoder> decoder);
@@ -53,5 +51,9 @@ class BenchModel {
   const std::unique_ptr<Decoder> decoder_;
   const int64_t parameters_;
 };
+
+// Writes a model of `config` with drawn weights, those of BenchModel, as a checkpoint
+// without a tokenizer. INVALID_ARGUMENT for a configuration that no model takes.
+absl::Status WriteDrawnCheckpoint(const ModelConfig& config, const std::string& dir);
 
 }  // namespace mnemon

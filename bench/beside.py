@@ -49,7 +49,7 @@ def measure(flags, architecture, size):
     return result["steps"], result["step_us"]["mean"], result["step_us"]["median"]
 
 
-def told(rounds):
+def summary(rounds):
     steps = sum(count for count, _, _ in rounds)
     mean = sum(count * mean for count, mean, _ in rounds) / steps
     return mean, statistics.median(median for _, _, median in rounds)
@@ -81,7 +81,7 @@ def main():
                 alone.append(measure(flags, architecture, size))
                 with busy(flags.busy, flags.session == "own"):
                     beside.append(measure(flags, architecture, size))
-            (a, a_median), (b, b_median) = told(alone), told(beside)
+            (a, a_median), (b, b_median) = summary(alone), summary(beside)
             print(f"| {size} | {architecture} | {a:,.0f} | {a_median:,.0f} | {b:,.0f} | "
                   f"{b_median:,.0f} | {b / a:.1f} | {b_median / a_median:.1f} |", flush=True)
 

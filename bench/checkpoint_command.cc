@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "bench/bench_model.h"
 #include "bench/commands.h"
 #include "bench/model_size.h"
@@ -11,16 +13,40 @@
 namespace mnemon {
 namespace {
 
+constexpr char kEncoder[] = "encoder";
+
 struct CheckpointFlags {
   std::string architecture;
   std::string size;
+  std::vector<std::string> set;
   std::string out;
 };
 
+absl::StatusOr<ModelConfig> ConfigOf(const CheckpointFlags& flags) {
+  // The other commands measure decoders; an encoder has the sizes of the causal one.
+  const bool encoder = flags.architecture == kEncoder;
+  MNEMON_ASSIGN_OR_RETURN(
+      ModelConfig config,
+      SizedConfig(encoder ? "causal" : flags.architecture, flags.size));
+  if (encoder) {
+    config.architecture = kEncoder;
+    config.position_kind = PositionKind::kSinusoidal;
+    config.tie_head = false;
+  }
+  for (const std::string& pair : flags.set) {
+    const size_t equals = pair.find('=');
+    if (equals == std::string::npos) {
+      return UsageError(StrCat("--set takes KEY=VALUE, got ", pair));
+    }
+    MNEMON_RETURN_IF_ERROR(
+        SetConfigField(config, pair.substr(0, equals), pair.substr(equals + 1)));
+  }
+  return config;
+}
+
 absl::Status RunCheckpoint(const CheckpointFlags& flags) {
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<BenchModel> model,
-                          BenchModel::Make(flags.architecture, flags.size));
-  return model->Write(flags.out);
+  MNEMON_ASSIGN_OR_RETURN(const ModelConfig config, ConfigOf(flags));
+  return WriteDrawnCheckpoint(config, flags.out);
 }
 
 }  // namespace
@@ -29,15 +55,24 @@ void AddCheckpointCommand(CommandLine& line) {
   auto flags = std::make_shared<CheckpointFlags>();
   Command command = line.AddCommand(
       "checkpoint", "Writes a model as the other commands measure it.",
-      {"mnemon-bench checkpoint --arch causal --size S --out causal-s"}, [flags] {
+      {"mnemon-bench checkpoint --arch causal --size S --out causal-s",
+       "mnemon-bench checkpoint --arch causal --size XS --set positions=8192 --out "
+       "long"},
+      [flags] {
         return RunComputing({}, [&](const Compute&) { return RunCheckpoint(*flags); });
       });
+  std::vector<std::string> architectures(BenchArchitectures().begin(),
+                                         BenchArchitectures().end());
+  architectures.push_back(kEncoder);
   command.Add("--arch", &flags->architecture, "Architecture")
       .Required()
-      .OneOf({BenchArchitectures().begin(), BenchArchitectures().end()});
+      .OneOf(std::move(architectures));
   command.Add("--size", &flags->size, "Size")
       .Required()
       .OneOf({BenchSizes().begin(), BenchSizes().end()});
+  command.Add("--set", &flags->set,
+              "Field of config.json that differs from the size's, KEY=VALUE; may be "
+              "repeated");
   command.Add("--out", &flags->out, "Directory to write").Required();
 }
 

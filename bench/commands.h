@@ -9,6 +9,7 @@ namespace mnemon {
 void AddStepCommand(CommandLine& line);
 void AddLinearCommand(CommandLine& line);
 void AddPrefillCommand(CommandLine& line);
+void AddSamplingCommand(CommandLine& line);
 void AddEngineCommand(CommandLine& line);
 void AddCheckpointCommand(CommandLine& line);
 

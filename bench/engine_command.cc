@@ -118,6 +118,8 @@ void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
   record.Set("inter_token_us.p99", gaps.p99 * 1e6);
   record.Set("inter_token_floor_us", step * 1e6);
   record.Set("inter_token_floor_share", gaps.median > 0 ? step / gaps.median : 0.0);
+  record.Set("cpu_us_per_token", rounds_.cpu_seconds() * 1e6 /
+                                     (tokens * static_cast<double>(rounds_.count())));
   record.Set("allocations_per_token",
              static_cast<double>(rounds_.allocated().calls) /
                  (tokens * static_cast<double>(rounds_.count())));

@@ -47,9 +47,10 @@ std::vector<MatrixShape> Matrices(const ModelConfig& config);
 Work StepWork(const ModelConfig& config, int64_t context,
               WeightFormat format = WeightFormat::kFp32);
 
-// A prompt of `tokens` fed to each fresh session, logits for the last token. Where a
-// prompt can be fed as a whole, weights are read once and a state is written once. The
-// feedback forms go token by token: the sum of their steps, the output head once.
+// A prompt of `tokens` computed by each fresh session, logits for the last token. Where
+// a prompt can be computed as a whole, weights are read once and a state is written
+// once. The feedback forms go token by token: the sum of their steps, the output head
+// once.
 Work PromptWork(const ModelConfig& config, int64_t tokens,
                 WeightFormat format = WeightFormat::kFp32);
 

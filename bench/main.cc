@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   mnemon::AddStepCommand(line);
   mnemon::AddLinearCommand(line);
   mnemon::AddPrefillCommand(line);
+  mnemon::AddSamplingCommand(line);
   mnemon::AddEngineCommand(line);
   mnemon::AddCheckpointCommand(line);
   return line.Run(argc, argv);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "bench/measurement.h"
 
+#include <time.h>
+
 #include <chrono>
 #include <cstddef>
 #include <limits>
@@ -63,17 +65,26 @@ absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measureme
   return absl::OkStatus();
 }
 
+double ProcessCpuSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 }  // namespace
 
 absl::Status Samples::Time(const std::function<absl::Status()>& call) {
   const AllocationCount before = CountAllocations();
+  const double cpu_before = ProcessCpuSeconds();
   const Time::time_point start = Time::now();
   const absl::Status status = call();
   const std::chrono::duration<double> took = Time::now() - start;
+  const double cpu = ProcessCpuSeconds() - cpu_before;
   const AllocationCount more = CountAllocations() - before;
   MNEMON_RETURN_IF_ERROR(status);
   seconds_.push_back(took.count());
   spent_ += took.count();
+  cpu_seconds_ += cpu;
   allocated_.calls += more.calls;
   allocated_.bytes += more.bytes;
   return absl::OkStatus();

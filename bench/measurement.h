@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the measurements have in common: models take turns between two probes of the
-// machine, and one report tells the figures.
+// The parts that the measurements share: models take turns between two probes of the
+// machine, and one report lists the figures.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ class Samples {
   // Enough when the calls took `seconds` together.
   explicit Samples(double seconds) : budget_(seconds) {}
 
-  // Runs `call` and, unless it fails, notes how long it took and what it allocated.
+  // Runs `call` and, unless it fails, notes how long it took, the processor time of all
+  // threads, and what it allocated.
   absl::Status Time(const std::function<absl::Status()>& call);
 
   double spent() const { return spent_; }
@@ -34,10 +35,12 @@ class Samples {
   const std::vector<double>& seconds() const { return seconds_; }  // of each call
   int64_t count() const { return static_cast<int64_t>(seconds_.size()); }
   AllocationCount allocated() const { return allocated_; }  // by all calls
+  double cpu_seconds() const { return cpu_seconds_; }       // of all calls
 
  private:
   const double budget_;
   double spent_ = 0;
+  double cpu_seconds_ = 0;
   std::vector<double> seconds_;
   AllocationCount allocated_;
 };

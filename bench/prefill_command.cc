@@ -25,7 +25,7 @@ class PrefillSubject : public Subject {
         sessions_(std::move(sessions)),
         prompts_(flags.seconds) {}
 
-  // What lies in the caches while the prompt is fed.
+  // What lies in the caches while the prompt is computed.
   int64_t working_set() const override {
     return WorkingSet(StepWork(model_.config(), flags_.context, model_.format()),
                       flags_.batch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a measurement prints: one JSON document, or a table for people.
+// The output of a measurement: one JSON document, or a table for people.
 #pragma once
 
 #include <cstdint>

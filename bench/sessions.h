@@ -25,13 +25,13 @@ class Sessions {
   static absl::StatusOr<Sessions> Create(const BenchModel& model, int64_t batch,
                                          int64_t context);
 
-  // Feeds one token to each of the first `count` sessions, logits for all of them.
+  // Computes one token of each of the first `count` sessions, logits for all of them.
   absl::Status Step(int64_t count);
   // Undoes all steps. A fixed state keeps its numbers: its work does not depend on
   // them.
   void Rewind();
 
-  // Feeds a prompt to all sessions, chunk after chunk, logits for its last token.
+  // Computes a prompt in all sessions, chunk after chunk, logits for its last token.
   // DEADLINE_EXCEEDED when a chunk would start after `deadline`. REQUIRES: context 0.
   absl::Status FeedPrompt(int64_t tokens,
                           std::chrono::steady_clock::time_point deadline);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How repeated measurements of one thing are told.
+// The spread of repeated measurements of one thing.
 #pragma once
 
 #include <vector>

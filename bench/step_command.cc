@@ -84,6 +84,7 @@ void StepSubject::Describe(const Ceiling& ceiling, Record& record) const {
   DescribeFloor("floor_us", floor, 1e-6, record);
   record.Set("floor_share", floor.seconds() / median);
   record.Set("moved_gbytes", static_cast<double>(working_set()) / median / 1e9);
+  record.Set("cpu_us_per_step", steps_.cpu_seconds() * 1e6 / steps);
   record.Set("allocations_per_step", steps_.allocated().calls / steps);
   record.Set("allocated_bytes_per_step", steps_.allocated().bytes / steps);
 }

@@ -57,16 +57,19 @@ std::vector<int32_t> DrawPrompt(const RoundShape& shape, int64_t stream) {
   return prompt;
 }
 
+// Tokens that come together count as equal gaps; those that come with the first one
+// have none.
 void NoteTokens(int64_t count, Reader& reader, RoundTimes& times) {
+  if (count == 0) return;
   const Time::time_point now = Time::now();
-  for (int64_t i = 0; i < count; ++i, ++reader.tokens) {
-    if (reader.tokens == 0) {
-      times.first_token.push_back(Seconds(now - reader.asked).count());
-    } else {
-      times.gaps.push_back(Seconds(now - reader.last).count());
-    }
-    reader.last = now;
+  if (reader.tokens == 0) {
+    times.first_token.push_back(Seconds(now - reader.asked).count());
+  } else {
+    const double gap = Seconds(now - reader.last).count() / static_cast<double>(count);
+    times.gaps.insert(times.gaps.end(), count, gap);
   }
+  reader.tokens += count;
+  reader.last = now;
 }
 
 absl::Status CheckEnd(const TokenChunk& chunk, const RoundShape& shape) {

@@ -5,6 +5,7 @@
 Examples:
   bench/tables.py step run.json ...      documents of `mnemon-bench step --json`
   bench/tables.py compare run.json ...   documents of `bench/compare.py --json`
+  bench/tables.py serving run.json ...   documents of `mnemon-load SCENARIO --json FILE`
 
 Several documents make one table. Exit code: 0 done, 1 failed, 2 usage.
 """
@@ -188,11 +189,31 @@ def comparison_table(documents):
     return "\n".join(lines)
 
 
+def serving_table(documents):
+    lines = [f"""# Serving table
+
+A server as its clients see it, over loopback, from `mnemon-load` on the same machine. Written by
+`scripts/check serving`.
+
+- Machine: {machine()}; load average at the start of the scenarios
+  {span([document["load_average"] for document in documents], 1)}.
+- Server: {one(documents, "server")}.
+- Slack {one(documents, "slack"):g}; a figure without a bar explains others.
+
+| scenario | what | value | unit | bar | verdict |
+|---|---|---|---|---|---|"""]
+    for document in documents:
+        for row in document["results"]:
+            lines.append(f"| {document['scenario']} | {row['what']} | {row['value']:,.4g} "
+                         f"| {row['unit']} | {row['bar']} | {row['verdict']} |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(
         usage=argparse.SUPPRESS, description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["step", "compare"])
+    parser.add_argument("kind", choices=["step", "compare", "serving"])
     parser.add_argument("documents", nargs="+", metavar="run.json")
     flags = parser.parse_args()
     documents = []
@@ -202,7 +223,8 @@ def main():
         except (OSError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from error
     try:
-        print({"step": step_table, "compare": comparison_table}[flags.kind](documents))
+        table = {"step": step_table, "compare": comparison_table, "serving": serving_table}
+        print(table[flags.kind](documents))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"not a measurement of this kind: {error!r}") from error
 

@@ -14,7 +14,7 @@ namespace {
 constexpr char kSeveralLines[] = "\"\"\"";
 
 constexpr char kHelp[] =
-    "A line is fed to the model as it is typed; several lines go between \"\"\" and "
+    "A line is sent to the model as it is typed; several lines go between \"\"\" and "
     "\"\"\".\n"
     "/set NAME VALUE   temperature, top_k, top_p, min_p, typical_p, seed, max_tokens,\n"
     "                  repetition_penalty, frequency_penalty, presence_penalty,\n"
@@ -48,11 +48,16 @@ class Chat {
     absl::StatusOr<SessionSummary> session = absl::NotFoundError("");
     if (!options_.session.empty()) session = client_.GetSession(options_.session);
     if (absl::IsNotFound(session.status())) {
-      session = client_.CreateSession(options_.session, options_.model);
+      session = Create();
     }
     if (!session.ok()) return Described(session.status());
     generate_.session = session->id;
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<SessionSummary> Create() {
+    return client_.CreateSession(CreateSessionOptions{
+        .id = options_.session, .model = options_.model, .ttl = options_.ttl});
   }
 
   absl::Status Close() {
@@ -131,7 +136,7 @@ class Chat {
 
   absl::Status Clear() {
     MNEMON_RETURN_IF_ERROR(Delete());
-    auto session = client_.CreateSession(options_.session, options_.model);
+    const absl::StatusOr<SessionSummary> session = Create();
     if (!session.ok()) return Described(session.status());
     generate_.session = session->id;
     return absl::OkStatus();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The conversation behind `mnemon chat`, apart from terminal and signals.
+// The conversation of `mnemon chat`, without terminal and signal handling.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <ostream>
@@ -16,6 +17,8 @@ struct ChatOptions {
   std::string model;
   std::string session;  // a name: continued or created, and kept; empty: a new one
   bool keep = false;    // keep a new one too
+  // Of a session that is created; every turn renews it. Absent: the server's default.
+  std::optional<std::chrono::milliseconds> ttl;
   bool terminal = false;
   GenerateOptions generate;  // sampling only
 };
@@ -23,7 +26,7 @@ struct ChatOptions {
 struct ChatPorts {
   // The next line; nullopt at the end. `more`: inside a text of several lines.
   std::function<std::optional<std::string>(bool more)> read_line;
-  // Before an answer begins; and whether the present one, or the chat, shall end.
+  // Called before an answer begins; whether the current answer, or the chat, is to end.
   std::function<void()> begin_answer;
   std::function<bool()> stop_answer;
   std::function<bool()> stop_chat;
@@ -31,8 +34,8 @@ struct ChatPorts {
   std::ostream& note;  // everything else
 };
 
-// Reads lines until the end or /bye. A line is fed as it is typed; lines between """
-// are fed as one text. Deletes the session at the end unless it is to be kept. Without
+// Reads lines until the end or /bye. A line is sent as it is typed; lines between """
+// are sent as one text. Deletes the session at the end unless it is to be kept. Without
 // a terminal the first error of a turn is also the result; UNAVAILABLE ends the chat.
 absl::Status RunChat(Client& client, const ChatOptions& options,
                      const ChatPorts& ports);

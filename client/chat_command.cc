@@ -3,6 +3,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "base/status_macros.h"
 #include "client/chat.h"
@@ -10,6 +11,7 @@
 #include "client/interrupts.h"
 #include "client/line_reader.h"
 #include "client/sampling_flags.h"
+#include "client/ttl_flag.h"
 
 namespace mnemon::client {
 namespace {
@@ -18,10 +20,17 @@ struct ChatFlags {
   ClientOptions client;
   ChatOptions chat;
   SamplingFlags sampling;
+  std::optional<int32_t> ttl;  // seconds
 };
+
+// A session that is deleted at the end needs a ttl only for the case that the chat is
+// killed or its connection lost.
+constexpr int32_t kChatTtl = 3600;
 
 absl::Status Run(ChatFlags& flags) {
   MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.chat.generate));
+  const bool kept = flags.chat.keep || !flags.chat.session.empty();
+  flags.chat.ttl = TtlOfSeconds(flags.ttl.value_or(kept ? kSessionTtl : kChatTtl));
   Interrupts interrupts;
   std::unique_ptr<Client> client = Client::Connect(flags.client);
   interrupts.SetAction([&] { client->CancelStreams(); });
@@ -50,7 +59,7 @@ absl::Status Run(ChatFlags& flags) {
 void AddChatCommand(CommandLine& line) {
   auto flags = std::make_shared<ChatFlags>();
   Command command = line.AddCommand(
-      "chat", "Talks to a model that remembers; /help inside.",
+      "chat", "Talks to a model in a session; /help inside.",
       {"mnemon chat", "mnemon chat --session anna   # continued next time",
        "printf 'Hello.\\nAnd then?\\n' | mnemon chat --max-tokens 80"},
       [flags] { return Run(*flags); });
@@ -60,6 +69,7 @@ void AddChatCommand(CommandLine& line) {
   command.Add("--session", &flags->chat.session,
               "Session to continue, or to create; it is kept");
   command.Add("--keep", &flags->chat.keep, "Keep the new session at the end");
+  AddTtlFlag(command, flags->ttl, "default 3600, or 86400 for a session that is kept");
   AddSamplingFlags(command, flags->chat.generate, flags->sampling);
 }
 

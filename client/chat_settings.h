@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// /set and /show of the chat.
+// The chat commands /set and /show.
 #pragma once
 
 #include <string>

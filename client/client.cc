@@ -26,23 +26,30 @@ using SteadyClock = std::chrono::steady_clock;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
-  // A server that is cut off is noticed; its limit is a ping per 10 s.
+  // Detects a lost connection. The server accepts a ping per 10 s at most.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
-  // Two clients in one process are two connections.
+  // Each client in a process has a connection of its own.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(options.server, grpc::InsecureChannelCredentials(),
                                    arguments);
 }
 
 SessionSummary Summary(const v1::Session& session) {
-  return {.id = LastPart(session.name()),
-          .model = LastPart(session.model()),
-          .state = v1::Session::State_Name(session.state()),
-          .position = session.token_count(),
-          .state_size_bytes = session.state_size_bytes()};
+  SessionSummary summary{.id = LastPart(session.name()),
+                         .model = LastPart(session.model()),
+                         .state = v1::Session::State_Name(session.state()),
+                         .position = session.token_count(),
+                         .state_size_bytes = session.state_size_bytes()};
+  if (session.has_expire_time()) {
+    const google::protobuf::Timestamp& time = session.expire_time();
+    summary.expire_time = std::chrono::system_clock::time_point(
+        std::chrono::seconds(time.seconds()) +
+        std::chrono::microseconds(time.nanos() / 1000));
+  }
+  return summary;
 }
 
 ModelSummary Summary(const v1::Model& model) {
@@ -107,7 +114,7 @@ class GrpcClient final : public Client {
     grpc::ClientContext context;
     const Registration registration(*this, context);
     auto stream = generation_->Score(&context);
-    // The server answers a part before it reads the next one, so somebody has to read
+    // The server answers a part before it reads the next one, so responses are read
     // while parts are sent.
     std::thread writer([&] {
       bool open = true;
@@ -161,14 +168,11 @@ class GrpcClient final : public Client {
     for (grpc::ClientContext* context : streams_) context->TryCancel();
   }
 
-  absl::StatusOr<SessionSummary> CreateSession(const std::string& id,
-                                               const std::string& model) override {
-    v1::CreateSessionRequest request;
-    request.set_session_id(LastPart(id));
-    request.mutable_session()->set_model(ModelResource(model));
+  absl::StatusOr<SessionSummary> CreateSession(
+      const CreateSessionOptions& options) override {
     v1::Session session;
-    MNEMON_RETURN_IF_ERROR(
-        Call(*sessions_, &v1::Sessions::Stub::CreateSession, request, session));
+    MNEMON_RETURN_IF_ERROR(Call(*sessions_, &v1::Sessions::Stub::CreateSession,
+                                ToMessage(options), session));
     return Summary(session);
   }
 
@@ -228,7 +232,7 @@ class GrpcClient final : public Client {
   }
 
  private:
-  // Makes a running call known to CancelStreams.
+  // Registers a running call for CancelStreams.
   class Registration {
    public:
     Registration(GrpcClient& client, grpc::ClientContext& context)
@@ -257,7 +261,8 @@ class GrpcClient final : public Client {
     return TextAndTokens();
   }
 
-  // Waits for the connection, but not for one that has failed: the call tells why.
+  // Waits for the connection, but not for one that has failed: the call returns
+  // the reason.
   absl::Status Reach() {
     const auto deadline = std::chrono::system_clock::now() + options_.connect_timeout;
     while (true) {
@@ -273,7 +278,7 @@ class GrpcClient final : public Client {
     }
   }
 
-  // A failed connection says which server it was.
+  // Adds the address of the server to the error of a failed connection.
   absl::Status FromServer(const grpc::Status& status) const {
     absl::Status ours = FromGrpcStatus(status);
     if (!absl::IsUnavailable(ours) || GetErrorDetail(ours)) return ours;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// C++ client of a mnemon server. No protobuf type shows here.
+// C++ client of a mnemon server, free of protobuf types.
 #pragma once
 
 #include <chrono>
@@ -88,17 +88,17 @@ struct GenerateResult {
 };
 
 struct ScoreOptions {
-  std::string model;    // may be empty when the server has one
-  std::string session;  // empty: a fresh state
-  bool commit = false;  // the text joins the session's history; else it stays as it was
+  std::string model;         // may be empty when the server has one
+  std::string session;       // empty: a fresh state
+  bool commit = false;       // append the text to the session; else it is unchanged
   int32_t most_likely = 0;   // so many most likely tokens beside each, and
   std::vector<int32_t> ids;  // these
-  std::string text;          // what is judged, of any length; or
+  std::string text;          // what is scored, of any length; or
   std::vector<int32_t> tokens;
 };
 
 struct ScoreResult {
-  int64_t tokens = 0;      // that were judged
+  int64_t tokens = 0;      // that were scored
   double logprob_sum = 0;  // natural logarithm
 };
 
@@ -125,12 +125,20 @@ struct PredictResult {
   std::vector<FloatArray> maps;  // per layer [B, H, T, T]
 };
 
+struct CreateSessionOptions {
+  std::string id;     // empty: drawn by the server
+  std::string model;  // may be empty when the server has one
+  // The session is deleted this long after its last use; absent: the server's default.
+  std::optional<std::chrono::milliseconds> ttl;
+};
+
 struct SessionSummary {
   std::string id;
   std::string model;
   std::string state;  // "IDLE", "QUEUED", "RUNNING"
   int64_t position = 0;
   int64_t state_size_bytes = 0;
+  std::optional<std::chrono::system_clock::time_point> expire_time;  // absent: never
 };
 
 struct ModelSummary {
@@ -144,8 +152,8 @@ struct ModelSummary {
 };
 
 // Safe for concurrent use. Errors are the server's statuses with their typed payload
-// (base/error.h), decoded from the standard details; metadata "resource" is what
-// ResourceInfo or PreconditionFailure is about.
+// (base/error.h), decoded from the standard details; metadata "resource" is the
+// resource that ResourceInfo or PreconditionFailure names.
 class Client {
  public:
   static std::unique_ptr<Client> Connect(const ClientOptions& options);
@@ -158,7 +166,7 @@ class Client {
   virtual absl::StatusOr<GenerateResult> Generate(
       const GenerateOptions& options,
       const std::function<bool(const GenerateChunk&)>& on_chunk) = 0;
-  // Likewise: sends the text in parts and hands over the judgements as they come.
+  // Likewise: sends the text in parts and passes on the scores as they come.
   virtual absl::StatusOr<ScoreResult> Score(
       const ScoreOptions& options,
       const std::function<bool(const std::vector<TokenLogprobs>&)>& on_tokens) = 0;
@@ -169,8 +177,12 @@ class Client {
 
   virtual absl::StatusOr<PredictResult> Predict(const PredictOptions& options) = 0;
 
-  virtual absl::StatusOr<SessionSummary> CreateSession(const std::string& id,
-                                                       const std::string& model) = 0;
+  virtual absl::StatusOr<SessionSummary> CreateSession(
+      const CreateSessionOptions& options) = 0;
+  absl::StatusOr<SessionSummary> CreateSession(const std::string& id,
+                                               const std::string& model) {
+    return CreateSession(CreateSessionOptions{.id = id, .model = model});
+  }
   virtual absl::StatusOr<SessionSummary> GetSession(const std::string& id) = 0;
   virtual absl::StatusOr<std::vector<SessionSummary>> ListSessions() = 0;
   virtual absl::Status DeleteSession(const std::string& id) = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The subcommands of mnemon: each adds itself with its options. Called once, from main.
+// The subcommands of mnemon. Each function adds one with its flags; called once by
+// main.
 #pragma once
 
 #include "base/command_line.h"

@@ -30,12 +30,12 @@ struct GenerateFlags {
   bool stats = false;
 };
 
-// What one message of the server takes.
+// Limit of one message to the server.
 constexpr size_t kMaxPromptBytes = size_t{4} << 20;
 
 enum class Form { kText, kIds, kLogprobs };
 
-// Prints what comes. Text goes out as it is, but not to a terminal.
+// Prints chunks. Text is printed unchanged, but escaped on a terminal.
 class Output {
  public:
   explicit Output(Form form) : form_(form), terminal_(isatty(STDOUT_FILENO) == 1) {}
@@ -140,11 +140,11 @@ void AddGenerateCommand(CommandLine& line) {
               "Model; not needed when the server has one");
   command.Add("--session", &flags->generate.session,
               "Session whose memory continues; without one nothing is kept");
-  Flag text = command.Add("--prompt", &flags->generate.text, "Text to feed");
+  Flag text = command.Add("--prompt", &flags->generate.text, "Text of the prompt");
   Flag file = command.Add("--prompt-file", &flags->prompt_file,
-                          "File with the text to feed; - = standard input");
+                          "File with the text of the prompt; - = standard input");
   Flag tokens =
-      command.Add("--tokens", &flags->generate.tokens, "Token ids to feed: 1,2,3")
+      command.Add("--tokens", &flags->generate.tokens, "Token ids of the prompt: 1,2,3")
           .WithCommas();
   text.Excludes(file).Excludes(tokens);
   file.Excludes(tokens);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include <array>
+#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +14,14 @@
 #include "client/commands.h"
 #include "client/describe_error.h"
 #include "client/sampling_flags.h"
+#include "client/ttl_flag.h"
 
 namespace mnemon::client {
 namespace {
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell. The server's words go to a terminal.
+// Columns as wide as their widest cell. Text of the server is escaped for a terminal.
 void PrintTable(const std::vector<Row>& rows) {
   std::vector<size_t> widths(rows.front().size(), 0);
   for (const Row& row : rows) {
@@ -59,8 +64,20 @@ absl::Status ListModels(const ModelsFlags& flags) {
   return absl::OkStatus();
 }
 
+// "2026-01-31T08:00:00Z"; "-" without a time.
+std::string Utc(const std::optional<std::chrono::system_clock::time_point>& time) {
+  if (!time) return "-";
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(*time);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), "%FT%TZ", &parts);
+  return text.data();
+}
+
 struct SessionsFlags {
   ClientOptions client;
+  std::optional<int32_t> ttl;  // seconds
   std::string model;
   std::vector<std::string> ids;
 };
@@ -68,10 +85,11 @@ struct SessionsFlags {
 absl::Status ListSessions(const SessionsFlags& flags) {
   auto sessions = Client::Connect(flags.client)->ListSessions();
   if (!sessions.ok()) return Described(sessions.status());
-  std::vector<Row> rows = {{"SESSION", "MODEL", "STATE", "TOKENS", "STATE BYTES"}};
+  std::vector<Row> rows = {
+      {"SESSION", "MODEL", "STATE", "TOKENS", "STATE BYTES", "EXPIRES"}};
   for (const SessionSummary& session : *sessions) {
     rows.push_back({session.id, session.model, session.state, StrCat(session.position),
-                    StrCat(session.state_size_bytes)});
+                    StrCat(session.state_size_bytes), Utc(session.expire_time)});
   }
   PrintTable(rows);
   return absl::OkStatus();
@@ -81,7 +99,10 @@ absl::Status CreateSessions(SessionsFlags& flags) {
   auto client = Client::Connect(flags.client);
   if (flags.ids.empty()) flags.ids.emplace_back();
   for (const std::string& id : flags.ids) {
-    auto session = client->CreateSession(id, flags.model);
+    auto session = client->CreateSession(
+        CreateSessionOptions{.id = id,
+                             .model = flags.model,
+                             .ttl = TtlOfSeconds(flags.ttl.value_or(kSessionTtl))});
     if (!session.ok()) return Described(session.status());
     std::printf("%s\n", ForTerminal(session->id).c_str());
   }
@@ -132,10 +153,12 @@ void AddSessionsCommand(CommandLine& line) {
   AddServerFlag(list, flags->client);
   Command create = line.AddCommand(
       "create", "Creates sessions and prints their ids.",
-      {"mnemon sessions create", "mnemon sessions create anna --model small"},
+      {"mnemon sessions create", "mnemon sessions create anna --model small",
+       "mnemon sessions create anna --ttl 604800   # a week"},
       [flags] { return CreateSessions(*flags); }, &sessions);
   AddServerFlag(create, flags->client);
   create.Add("--model", &flags->model, "Model; not needed when the server has one");
+  AddTtlFlag(create, flags->ttl, "default 86400");
   create.Add("ids", &flags->ids, "Ids; without any the server draws one");
   Command remove = line.AddCommand(
       "delete", "Deletes sessions; calls running on them end.",
@@ -147,7 +170,7 @@ void AddSessionsCommand(CommandLine& line) {
 
 void AddHealthCommand(CommandLine& line) {
   auto flags = std::make_shared<HealthFlags>();
-  // A probe wants its answer soon.
+  // Probes have short timeouts.
   flags->client.connect_timeout = std::chrono::milliseconds(2000);
   flags->client.call_timeout = std::chrono::milliseconds(3000);
   Command command = line.AddCommand(

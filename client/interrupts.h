@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ctrl-C and SIGTERM for a command that streams.
+// Handling of SIGINT and SIGTERM in a command that streams.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace mnemon::client {
 
-// Takes SIGINT and SIGTERM away from the process while it lives. Create before any
-// other thread is started, at most one.
+// Blocks SIGINT and SIGTERM in the process and handles them on a thread of its own. At
+// most one, created before any other thread is started.
 class Interrupts {
  public:
   Interrupts();
@@ -19,13 +19,13 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // Called on a thread of its own for every signal from now on; null = nothing.
+  // Called on that thread for every signal from now on; null = nothing.
   void SetAction(std::function<void()> action);
-  // A signal came since the last Reset; SIGTERM stays.
+  // A signal has arrived since the last Reset; Reset does not clear SIGTERM.
   bool interrupted() const;
   bool terminated() const;
   void Reset();
-  // Readable once SIGTERM came.
+  // Readable once SIGTERM has arrived.
   int terminated_fd() const { return fds_[0]; }
 
  private:

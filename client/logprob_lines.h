@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Log-probabilities as lines of text.
 #pragma once
 
 #include <span>
@@ -9,7 +10,7 @@
 namespace mnemon::client {
 
 // One line per token: index, id and log-probability, then the candidates as
-// id:log-probability, all parted by one space.
+// id:log-probability, separated by one space.
 std::string LogprobLines(std::span<const TokenLogprobs> tokens);
 
 }  // namespace mnemon::client

@@ -9,6 +9,11 @@
 namespace mnemon::client {
 namespace {
 
+void SetDuration(std::chrono::milliseconds time, google::protobuf::Duration& out) {
+  out.set_seconds(time.count() / 1000);
+  out.set_nanos(static_cast<int32_t>(time.count() % 1000 * 1'000'000));
+}
+
 // Of one message of a Score call.
 constexpr size_t kPartTokens = 16384;
 constexpr size_t kPartBytes = 65536;
@@ -56,9 +61,7 @@ void SetStopping(const GenerateOptions& options, v1::Stopping& stopping) {
                                          options.stop_tokens.end());
   for (const std::string& text : options.stop_strings) stopping.add_stop_strings(text);
   if (options.time_limit) {
-    const int64_t ms = options.time_limit->count();
-    stopping.mutable_time_limit()->set_seconds(ms / 1000);
-    stopping.mutable_time_limit()->set_nanos(static_cast<int32_t>(ms % 1000 * 1000000));
+    SetDuration(*options.time_limit, *stopping.mutable_time_limit());
   }
 }
 
@@ -116,6 +119,14 @@ void ForEachScoreMessage(const ScoreOptions& options,
     if (!send(message)) return;
     at = end;
   }
+}
+
+v1::CreateSessionRequest ToMessage(const CreateSessionOptions& options) {
+  v1::CreateSessionRequest request;
+  request.set_session_id(LastPart(options.id));
+  request.mutable_session()->set_model(ModelResource(options.model));
+  if (options.ttl) SetDuration(*options.ttl, *request.mutable_session()->mutable_ttl());
+  return request;
 }
 
 v1::PredictRequest ToMessage(const PredictOptions& options) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Between the client's plain values and the messages of the API.
+// Conversion between the client's plain values and the messages of the API.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,11 @@
 
 #include "client/client.h"
 #include "mnemon/v1/generation.pb.h"
+#include "mnemon/v1/sessions.pb.h"
 
 namespace mnemon::client {
 
-// People write "a", resources are called "sessions/a" and "models/a"; empty stays
+// Users write "a", resources are called "sessions/a" and "models/a"; empty stays
 // empty.
 std::string SessionResource(const std::string& id);
 std::string ModelResource(const std::string& name);
@@ -18,8 +19,9 @@ std::string ModelResource(const std::string& name);
 std::string LastPart(const std::string& resource);
 
 v1::GenerateRequest ToMessage(const GenerateOptions& options);
+v1::CreateSessionRequest ToMessage(const CreateSessionOptions& options);
 // Calls `send` with the messages of a Score call, as long as it returns true. Text is
-// parted between characters.
+// split between characters.
 void ForEachScoreMessage(const ScoreOptions& options,
                          const std::function<bool(const v1::ScoreRequest&)>& send);
 v1::PredictRequest ToMessage(const PredictOptions& options);
@@ -27,7 +29,7 @@ PredictResult FromMessage(const v1::PredictResponse& message);
 ScoreResult FromMessage(const v1::ScoreResponse::Summary& message);
 GenerateChunk FromMessage(const v1::GenerateResponse& message);
 TokenLogprobs FromMessage(const v1::TokenLogprobs& message);
-// Puts the facts of one message into `result`; true when it was the last one.
+// Copies the facts of one message into `result`; true when it was the last one.
 bool TakeFacts(const v1::GenerateResponse& message, GenerateResult& result);
 
 }  // namespace mnemon::client

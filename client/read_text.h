@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The text of a file or of standard input.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What several commands share: the server's address, sampling, and text on a terminal.
+// Flags of several commands (server address, sampling) and text for a terminal.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,18 @@
 
 namespace mnemon::client {
 
-// Tokens per answer where nobody says otherwise: people watch.
+// Tokens per answer by default: short enough for a person to wait for.
 inline constexpr int32_t kDefaultMaxTokens = 256;
 
 void AddServerFlag(Command command, ClientOptions& options);
 
-// Values of flags that become GenerateOptions by TakeFlags.
+// Values of flags that TakeFlags converts to GenerateOptions.
 struct SamplingFlags {
   std::vector<std::string> logit_bias;  // "ID=BIAS" each
   std::optional<double> time_limit;     // seconds
 };
 void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags);
-// A usage error names the flag and what is wrong.
+// The usage error names the flag and the mistake.
 absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options);
 
 // `text` as it may be shown on a terminal: control characters but line ends and tabs

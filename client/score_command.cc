@@ -64,7 +64,7 @@ absl::Status Run(ScoreFlags& flags) {
 void AddScoreCommand(CommandLine& line) {
   auto flags = std::make_shared<ScoreFlags>();
   Command command = line.AddCommand(
-      "score", "Says how likely a text is: nats per token and perplexity.",
+      "score", "Prints how likely a text is: nats per token and perplexity.",
       {"mnemon score --file story.txt",
        "mnemon score --session anna --text 'And then'   # anna stays as she was",
        "mnemon score --tokens 1,2,3 --logprobs 5"},

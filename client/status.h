@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From gRPC's statuses with google.rpc details to ours.
+// Conversion of gRPC statuses with google.rpc details to absl::Status.
 #pragma once
 
 #include <grpcpp/support/status.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Every dependency, found here and nowhere else. Versions are Debian 12's unless said;
+# Every dependency, found here and nowhere else. Versions are Debian 12's unless noted;
 # a minimum stands where an older one is known not to work.
 
 # Threads: std::thread.
@@ -35,6 +35,12 @@ if(MNEMON_SERVER)
   find_package(gRPC 1.51 CONFIG REQUIRED)
   # prometheus-cpp: counters, histograms and their text format.
   find_package(prometheus-cpp CONFIG REQUIRED)
+  # Boost.Beast and Boost.Asio: the HTTP port (docs/decisions/http_library.md). Header
+  # only, so nothing is added to the packages that running needs.
+  find_path(BOOST_INCLUDE boost/beast/version.hpp REQUIRED)
+  add_library(mnemon_boost INTERFACE)
+  target_include_directories(mnemon_boost SYSTEM INTERFACE ${BOOST_INCLUDE})
+  target_compile_definitions(mnemon_boost INTERFACE BOOST_ASIO_NO_DEPRECATED)
 endif()
 
 # libtorch: any version from 1.13 on. Its package would add its own compile flags to

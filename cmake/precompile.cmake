@@ -18,8 +18,8 @@ set(mnemon_precompile_grpc <algorithm> <functional> <map> <memory> <string> <vec
 set(mnemon_precompile_gtest <algorithm> <functional> <map> <memory> <string> <vector>
     <gmock/gmock.h> <gtest/gtest.h>)
 
-# ccache stores units that use such headers only when it is told that their macros do not
-# depend on the time of day.
+# ccache stores units that use such headers only when it is configured to assume that
+# their macros do not depend on the time of day.
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
@@ -31,6 +31,10 @@ function(mnemon_precompiled list)
   file(WRITE ${PROJECT_BINARY_DIR}/precompiled_${list}.cc "")
   add_library(mnemon_precompiled_${list} OBJECT ${PROJECT_BINARY_DIR}/precompiled_${list}.cc)
   set_target_properties(mnemon_precompiled_${list} PROPERTIES UNITY_BUILD OFF)
+  # As those that use it: see targets.cmake.
+  if(list MATCHES "plain|torch")
+    set_target_properties(mnemon_precompiled_${list} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
   target_link_libraries(mnemon_precompiled_${list} PRIVATE ${ARGN})
   target_precompile_headers(mnemon_precompiled_${list} PRIVATE ${mnemon_precompile_${list}})
 endfunction()

@@ -3,6 +3,8 @@
 #   NAME SOURCES file... [DEPS target...] [PUBLIC_DEPS target...] [TORCH] [GRPC]
 # Binaries lie in <build>/bin. Each is a component of the installation of its own name,
 # together with its completions for bash and fish.
+# Libraries without GRPC, and all that is compiled with their precompiled headers, can be
+# part of a shared library, the sequence module; calls within one are direct all the same.
 # DEPS are linked PRIVATE. TORCH links libtorch PRIVATE and puts the units into the job
 # pool of heavy compilations. All use precompiled headers.
 include(GNUInstallDirs)
@@ -16,6 +18,7 @@ function(mnemon_configure target)
   if(ARG_TORCH)
     target_link_libraries(${target} PRIVATE mnemon_torch)
     set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fPIC>)
     target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_torch)
   elseif(ARG_GRPC)
     target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_grpc)
@@ -33,6 +36,11 @@ endfunction()
 function(mnemon_library target)
   cmake_parse_arguments(ARG "TORCH;GRPC" "" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   add_library(${target} STATIC ${ARG_SOURCES})
+  if(NOT ARG_GRPC)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_options(${target} PRIVATE
+                           $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-semantic-interposition>)
+  endif()
   mnemon_configure(${target} ${ARGN})
   mnemon_precompile_plain(${target} ${ARGN})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC_DEPS})
@@ -75,6 +83,7 @@ function(mnemon_test target)
                    $<$<BOOL:${ARG_TORCH}>:mnemon_torch>)
   if(ARG_TORCH)
     set_property(TARGET ${target} PROPERTY JOB_POOL_COMPILE torch)
+    target_compile_options(${target} PRIVATE -fPIC)
     target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_torch)
   elseif(ARG_GRPC)
     target_precompile_headers(${target} REUSE_FROM mnemon_precompiled_grpc)

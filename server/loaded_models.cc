@@ -8,18 +8,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "base/resource_id.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/registry/registry.h"
-#include "model/sequence/model.h"
 
 namespace mnemon {
 namespace {
-
-bool IsName(std::string_view text) {
-  return !text.empty() && text.size() <= 63 && text.front() != '-' &&
-         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
-}
 
 std::string Bytes(int64_t bytes) {
   const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -76,7 +70,7 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
   std::set<std::string> names;
   for (const std::string& value : values) {
     const size_t equals = value.find('=');
-    const bool named = equals != value.npos && IsName(value.substr(0, equals));
+    const bool named = equals != value.npos && IsResourceId(value.substr(0, equals));
     CheckpointFlag flag{.name = named ? value.substr(0, equals) : "default",
                         .dir = named ? value.substr(equals + 1) : value};
     if (flag.dir.empty()) {
@@ -93,31 +87,26 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
   return flags;
 }
 
-absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& flag,
-                                                        const ModelOptions& options) {
+absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
+    const CheckpointFlag& flag, const ServeModelOptions& options) {
   One one;
-  MNEMON_ASSIGN_OR_RETURN(one.loaded,
-                          LoadCheckpoint(flag.dir, {.device = options.device}));
-  const ModelConfig& config = one.loaded.config;
+  MNEMON_ASSIGN_OR_RETURN(one.served, LoadServedModel(flag.dir, options));
+  const ModelConfig& config = one.served.config;
   one.facts = {.name = flag.name,
-               .model_id = one.loaded.model_id,
+               .model_id = one.served.model_id,
                .architecture = config.architecture,
                .config_json = ConfigToJson(config),
                .vocab = config.vocab,
-               .has_tokenizer = one.loaded.tokenizer != nullptr,
-               .parameters = CountParameters(*one.loaded.model)};
-  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
-                          FindArchitecture(config.architecture));
-  if (!entry->autoregressive()) {
-    MNEMON_ASSIGN_OR_RETURN(one.predictor, MakePredictor(*one.loaded.model));
-    one.facts.numerics_id = one.predictor->numerics_id();
-    one.facts.context_limit = one.predictor->max_positions();
+               .has_tokenizer = one.served.tokenizer != nullptr,
+               .parameters = one.served.parameters};
+  if (one.served.predictor) {
+    one.facts.numerics_id = one.served.predictor->numerics_id();
+    one.facts.context_limit = one.served.predictor->max_positions();
     return one;
   }
-  MNEMON_ASSIGN_OR_RETURN(one.decoder, MakeDecoder(*one.loaded.model, options.decoder));
-  const StateSpec& spec = one.decoder->spec();
+  const StateSpec& spec = one.served.decoder->spec();
   MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
-  one.facts.numerics_id = one.decoder->numerics_id();
+  one.facts.numerics_id = one.served.decoder->numerics_id();
   one.facts.state_bytes_per_session = full.growing_bytes + full.fixed_bytes;
   if (spec.max_positions() != StateSpec::kUnlimited) {
     one.facts.context_limit = spec.max_positions();
@@ -127,20 +116,21 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(const CheckpointFlag& fl
 
 absl::StatusOr<LoadedModels> LoadedModels::Load(
     const std::vector<CheckpointFlag>& flags, const Engine::Options& options,
-    const ModelOptions& model) {
+    const ServeModelOptions& model) {
   LoadedModels models;
   for (const CheckpointFlag& flag : flags) {
     MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, model));
     LogFacts(one.facts);
-    if (one.decoder) {
-      MNEMON_RETURN_IF_ERROR(LogCapacity(one.facts, one.decoder->spec(), options));
+    if (one.served.decoder) {
+      MNEMON_RETURN_IF_ERROR(
+          LogCapacity(one.facts, one.served.decoder->spec(), options));
     }
-    if (one.loaded.config.architecture == "transformer_xl" &&
-        one.loaded.config.window == Window::kSegment) {
+    if (one.served.config.architecture == "transformer_xl" &&
+        one.served.config.window == Window::kSegment) {
       LogInfo(StrCat("model ", flag.name,
                      ": trained with window: segment, served "
                      "sliding: the same up to mem_len + 1 = ",
-                     one.loaded.config.mem_len + 1, " tokens of history"));
+                     one.served.config.mem_len + 1, " tokens of history"));
     }
     models.models_.push_back(std::move(one));
   }
@@ -151,9 +141,9 @@ std::vector<EngineModel> LoadedModels::ForEngine() const {
   std::vector<EngineModel> out;
   for (const One& one : models_) {
     out.push_back({.facts = one.facts,
-                   .decoder = one.decoder.get(),
-                   .predictor = one.predictor.get(),
-                   .tokenizer = one.loaded.tokenizer.get()});
+                   .decoder = one.served.decoder.get(),
+                   .predictor = one.served.predictor.get(),
+                   .tokenizer = one.served.tokenizer.get()});
   }
   return out;
 }

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/decoder/decoder.h"
 #include "model/load/load.h"
-#include "model/registry/registry.h"
 #include "server/engine/engine.h"
 
 namespace mnemon {
@@ -27,31 +25,24 @@ struct CheckpointFlag {
 absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
     const std::vector<std::string>& values);
 
-// Where and how models compute.
-struct ModelOptions {
-  at::Device device = at::kCPU;
-  DecoderOptions decoder;  // its pool must outlive the models
-};
-
-// Owns models, decoders and tokenizers; outlives the engine. Constant after loading.
+// Owns decoders, predictors and tokenizers; outlives the engine. Constant after
+// loading.
 class LoadedModels {
  public:
   // Loads all or nothing; logs what each is and what it costs.
   static absl::StatusOr<LoadedModels> Load(const std::vector<CheckpointFlag>& flags,
                                            const Engine::Options& options,
-                                           const ModelOptions& model);
+                                           const ServeModelOptions& model);
 
   std::vector<EngineModel> ForEngine() const;
 
  private:
   struct One {
-    LoadedModel loaded;
-    std::unique_ptr<Decoder> decoder;      // null for an encoder
-    std::unique_ptr<Predictor> predictor;  // null for all others
+    ServedModel served;
     ModelFacts facts;
   };
   static absl::StatusOr<One> LoadOne(const CheckpointFlag& flag,
-                                     const ModelOptions& options);
+                                     const ServeModelOptions& options);
 
   std::vector<One> models_;
 };

@@ -10,9 +10,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/kernels/thread_pool.h"
+#include "model/module/sequence_module.h"
 #include "model/registry/decoder_flags.h"
-#include "model/sequence/device.h"
-#include "model/sequence/runtime.h"
 #include "server/loaded_models.h"
 #include "server/rpc/listen_address.h"
 #include "server/serve.h"
@@ -26,9 +25,16 @@ struct Flags {
   std::vector<std::string> checkpoints;
   std::string device = "cpu";
   std::string reflection = "on";
+  std::string log_level = "info";
+  std::string log_format = "text";
   int threads = mnemon::UsableCores();
   mnemon::DecoderFlags decoder;
-  double grace = 30;  // seconds
+  // Seconds.
+  double grace = 30;
+  double queue_wait = 60;
+  double idle_timeout = 30;
+  double session_ttl = 0;
+  double max_session_ttl = 0;
   mnemon::ServeOptions serve;
 };
 
@@ -39,21 +45,43 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Required();
   app.Add("--listen", &flags.serve.rpc.listen,
           "Address to listen on, HOST:PORT; port 0 = any free one");
-  app.Add(
-      "--http", &flags.serve.http,
-      "Address of /metrics, /healthz and /readyz, HOST:PORT; port 0 = any free one; "
-      "empty = off");
+  app.Add("--http", &flags.serve.http,
+          "Address of /metrics and of the probes, HOST:PORT; port 0 = any free one; "
+          "empty = off");
   app.Add("--http-port-file", &flags.serve.http_port_file,
           "File that gets the port of --http");
   app.Add("--port-file", &flags.serve.port_file,
           "File that gets the port once the server listens");
-  app.Add("--device", &flags.device, "Where models run: cpu or cuda");
+  app.Add("--device", &flags.device, "Where autoregressive models run: cpu or cuda");
   app.Add("--threads", &flags.threads, "Threads of the model").Between(1, 1024);
   mnemon::AddDecoderFlags(app, flags.decoder);
   app.Add("--sessions", &engine.sessions,
           "Sessions per model, those of calls without one included")
       .Between(1, 1 << 20);
-  app.Add("--queue", &engine.max_queue, "Calls that may wait").Between(0, 1 << 20);
+  app.Add("--running", &engine.running,
+          "Calls that run at once per model; 0 = as many as --sessions, at most 256")
+      .Between(0, 1 << 16);
+  app.Add("--queue", &engine.max_queue, "Calls that may wait, per model")
+      .Between(0, 1 << 20);
+  app.Add("--queue-bytes", &engine.queue_bytes,
+          "Bytes of the prompts of calls that wait, per model, at most")
+      .Between(1, int64_t{1} << 40);
+  app.Add("--queue-wait", &flags.queue_wait,
+          "Seconds that a call may be expected to wait; a longer wait is refused")
+      .Between(0.001, 86400);
+  app.Add(
+         "--idle-timeout", &flags.idle_timeout,
+         "Seconds after which a call ends whose caller does not read, or does not send "
+         "what is to be scored")
+      .Between(0.001, 86400);
+  app.Add(
+         "--session-ttl", &flags.session_ttl,
+         "Seconds from its last use to the end of a session that was created without a "
+         "ttl; 0 = --max-session-ttl")
+      .Between(0, 3e9);
+  app.Add("--max-session-ttl", &flags.max_session_ttl,
+          "Greatest ttl of a session in seconds; 0 = no limit")
+      .Between(0, 3e9);
   app.Add("--state-bytes", &engine.state_bytes,
           "Bytes of growing session state per model, at most")
       .Between(1, int64_t{1} << 50);
@@ -73,6 +101,11 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Between(0, 1e9);
   app.Add("--reflection", &flags.reflection, "Answer gRPC reflection")
       .OneOf({"on", "off"});
+  app.Add("--log-level", &flags.log_level, "Least severe log lines to write")
+      .OneOf({"debug", "info", "warning", "error"});
+  app.Add("--log-format", &flags.log_format,
+          "Log lines as text, or as one JSON object each")
+      .OneOf({"text", "json"});
   app.Add("--grace", &flags.grace,
           "Seconds that running streams have to finish after SIGTERM")
       .Between(0, 86400);
@@ -82,7 +115,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
 // before the server listens, so there is nothing to tidy up.
 absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>& flags,
                                                const mnemon::Engine::Options& options,
-                                               const mnemon::ModelOptions& model,
+                                               const mnemon::ServeModelOptions& model,
                                                mnemon::SignalWaiter& signals) {
   auto loading = std::async(std::launch::async,
                             [&] { return LoadedModels::Load(flags, options, model); });
@@ -94,11 +127,25 @@ absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>
   return loading.get();
 }
 
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
 absl::Status Usage(const absl::Status& status) {
   return mnemon::UsageError(std::string(status.message()));
 }
 
+absl::Status CheckDevice(const std::string& device) {
+  if (device == "cpu") return absl::OkStatus();
+  MNEMON_ASSIGN_OR_RETURN(const mnemon::SequenceModule* module,
+                          mnemon::LoadSequenceModule());
+  const absl::Status found = module->CheckDevice(device);
+  return found.ok() ? found : Usage(found);
+}
+
 absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
+  mnemon::SetLogLevel(*mnemon::ParseLogLevel(flags.log_level));
+  mnemon::SetLogFormat(*mnemon::ParseLogFormat(flags.log_format));
   auto checkpoints = mnemon::ParseCheckpointFlags(flags.checkpoints);
   if (!checkpoints.ok()) return Usage(checkpoints.status());
   auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen);
@@ -110,17 +157,26 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
     }
   }
   flags.serve.rpc.reflection = flags.reflection == "on";
-  flags.serve.grace =
-      std::chrono::milliseconds(static_cast<int64_t>(flags.grace * 1000));
-  const auto device = mnemon::FindDevice(flags.device);
-  if (!device.ok()) return Usage(device.status());
+  flags.serve.grace = Milliseconds(flags.grace);
+  mnemon::Engine::Options& engine = flags.serve.engine;
+  engine.max_wait = Milliseconds(flags.queue_wait);
+  engine.idle_timeout = Milliseconds(flags.idle_timeout);
+  if (flags.session_ttl > 0) engine.session_ttl = Milliseconds(flags.session_ttl);
+  if (flags.max_session_ttl > 0) {
+    engine.max_session_ttl = Milliseconds(flags.max_session_ttl);
+  }
+  if (engine.session_ttl && engine.max_session_ttl &&
+      *engine.session_ttl > *engine.max_session_ttl) {
+    return mnemon::UsageError("--session-ttl is above --max-session-ttl");
+  }
+  MNEMON_RETURN_IF_ERROR(CheckDevice(flags.device));
   mnemon::ThreadPool pool(flags.threads);
   const auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
   if (!decoder.ok()) return Usage(decoder.status());
   MNEMON_ASSIGN_OR_RETURN(
       LoadedModels models,
       LoadUnlessStopped(*checkpoints, flags.serve.engine,
-                        {.device = *device, .decoder = *decoder}, signals));
+                        {.device = flags.device, .decoder = *decoder}, signals));
   return mnemon::Serve(models.ForEngine(), flags.serve, signals);
 }
 
@@ -129,8 +185,7 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
 int main(int argc, char** argv) {
   mnemon::InitProcess();
   mnemon::SignalWaiter signals;
-  const std::string libraries = mnemon::StrCat(
-      "libtorch ", mnemon::TensorLibraryVersion(), ", ", mnemon::RpcLibraryVersion());
+  const std::string libraries = mnemon::RpcLibraryVersion();
   mnemon::CommandLine line(
       "mnemon-server", "Serves models that remember, over gRPC.",
       {"mnemon-server --checkpoint runs/feedback-small/best",
@@ -140,10 +195,6 @@ int main(int argc, char** argv) {
   Flags flags;
   flags.serve.libraries = libraries;
   AddFlags(line.root(), flags);
-  line.SetBody([&]() -> absl::Status {
-    // The pool is the one pool of this process.
-    mnemon::InitTensorRuntime(1);
-    return Run(flags, signals);
-  });
+  line.SetBody([&] { return Run(flags, signals); });
   return line.Run(argc, argv);
 }

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics.h"
+#include "server/http/probes.h"
 #include "server/rpc/listen_address.h"
 
 namespace mnemon {
@@ -18,14 +19,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between looks at signals while something else is waited for.
+// Between checks for a signal while the server drains.
 constexpr milliseconds kPoll{20};
+// Between updates of the health service: probes come every few seconds.
+constexpr milliseconds kReadinessPeriod{250};
 
 void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& signals) {
   LogInfo(StrCat("stopping: new work is refused, streams have ", grace.count(), " ms"));
   NotifyServiceManager("STOPPING=1");
-  rpc.SetReady(false);
   engine.Drain();
+  rpc.UpdateReadiness();
   std::future<void> closed =
       std::async(std::launch::async, [&rpc, grace] { rpc.Shutdown(grace); });
   while (closed.wait_for(milliseconds(0)) != std::future_status::ready) {
@@ -37,21 +40,16 @@ void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& sig
   LogInfo("stopped");
 }
 
-// Why no call should come here now; empty when they may.
-std::string WhyNotReady(const Engine& engine) {
-  const EngineStats stats = engine.Stats();
-  if (stats.draining) return "draining";
-  return stats.max_queued > 0 && stats.queued >= stats.max_queued ? "overloaded" : "";
-}
-
 absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const ListenAddress& address,
                                                           const Engine& engine,
                                                           const Metrics& metrics) {
   MNEMON_RETURN_IF_ERROR(CheckBindable(address));
-  return HttpServer::Start({.host = address.host,
-                            .port = address.port,
-                            .metrics = [&] { return metrics.Text(engine.Stats()); },
-                            .not_ready = [&] { return WhyNotReady(engine); }});
+  return HttpServer::Start({.host = address.host, .port = address.port},
+                           MakeProbes({.stats = [&engine] { return engine.Stats(); },
+                                       .metrics =
+                                           [&metrics](const EngineStats& now) {
+                                             return metrics.Text(now);
+                                           }}));
 }
 
 // Null when there is to be none.
@@ -76,16 +74,11 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& option
   return http;
 }
 
-CallWatch WatchFor(std::shared_ptr<Metrics> metrics) {
-  return {.started = [metrics](const std::string& m) { metrics->OnRpcStarted(m); },
-          .ended =
-              [metrics](const CallRecord& call) {
-                metrics->OnRpcEnded({.method = call.method,
-                                     .status = call.status,
-                                     .took = call.took,
-                                     .sent_bytes = call.sent_bytes,
-                                     .received_bytes = call.received_bytes});
-              }};
+// Waits for a signal; meanwhile gRPC's readiness follows the engine's.
+void AwaitSignal(RpcServer& rpc, SignalWaiter& signals) {
+  while (signals.WaitFor(static_cast<int>(kReadinessPeriod.count())) == 0) {
+    rpc.UpdateReadiness();
+  }
 }
 
 }  // namespace
@@ -101,7 +94,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   RpcOptions rpc_options = options.rpc;
   if (!options.http.empty()) {
     engine_options.observer = metrics;
-    rpc_options.watch = WatchFor(metrics);
+    rpc_options.observer = metrics;
   }
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                           Engine::Create(std::move(models), engine_options));
@@ -116,7 +109,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   const std::string& listen = options.rpc.listen;
   LogInfo(StrCat("listening on ", listen.substr(0, listen.rfind(':')), ":", port));
   NotifyServiceManager("READY=1");
-  signals.Wait();
+  AwaitSignal(*rpc, signals);
   Drain(*engine, *rpc, options.grace, signals);
   return absl::OkStatus();
 }

@@ -13,14 +13,14 @@
 
 namespace mnemon {
 
-// When somebody else has this port, the server says so and runs without HTTP. Any other
+// When another process has this port, the server warns and runs without HTTP. Any other
 // address must be free.
 inline constexpr char kDefaultHttp[] = "127.0.0.1:9100";
 
 struct ServeOptions {
   Engine::Options engine;
   RpcOptions rpc;
-  // "host:port" for /metrics, /healthz and /readyz; empty: none.
+  // "host:port" of the HTTP server (probes.h); empty: none.
   std::string http = kDefaultHttp;
   std::string http_port_file;  // gets the port of http; empty: none
   std::string port_file;       // gets the port once the server listens; empty: none

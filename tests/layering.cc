@@ -39,10 +39,13 @@ bool IsProtobuf(std::string_view include) {
 
 bool MustBeTorchFree(std::string_view path) {
   static const std::set<std::string, std::less<>> layers = {
-      "base",       "model/kernels",  "model/config",  "model/state",  "model/weights",
-      "model/text", "model/sampling", "model/decoder", "server/state", "server/engine",
-      "server/rpc", "server/http",    "proto",         "client"};
-  return layers.contains(LayerOf(path)) || EndsWith(path, "_step.cc");
+      "base",           "model/kernels", "model/config",    "model/state",
+      "model/weights",  "model/decoder", "model/positions", "model/steps",
+      "model/registry", "model/io",      "model/text",      "model/sampling",
+      "model/module",   "model/load",    "server/state",    "server/engine",
+      "server/rpc",     "server/http",   "server",          "proto",
+      "client"};
+  return layers.contains(LayerOf(path));
 }
 
 // The shortest chain of includes from `file` to something that `wanted` accepts,
@@ -102,7 +105,7 @@ std::optional<std::string> FindCycle(const Graph& graph) {
 }  // namespace
 
 const Rules& ProjectRules() {
-  // A folder, and those it may include. Only the registry includes arch.
+  // A folder, and those it may include. Only the registries include steps and arch.
   static constexpr std::pair<const char*, const char*> kAllowed[] = {
       {"base", ""},
       {"model/kernels", "base"},
@@ -110,41 +113,56 @@ const Rules& ProjectRules() {
       {"model/state", "model/config model/kernels base"},
       {"model/weights", "model/state model/config base"},
       {"model/decoder", "model/weights model/state model/config model/kernels base"},
-      {"model/sequence", "model/decoder model/weights model/state model/config base"},
-      {"model/default", "model/sequence model/decoder model/state model/kernels base"},
-      {"model/layers", "model/weights model/state model/config model/kernels base"},
-      {"model/arch",
-       "model/layers model/default model/sequence model/decoder model/weights "
-       "model/state model/config model/kernels base"},
+      {"model/positions", "base"},
+      {"model/steps",
+       "model/positions model/decoder model/weights model/state model/config "
+       "model/kernels base"},
       {"model/registry",
-       "model/arch model/default model/sequence model/decoder model/weights "
-       "model/state model/config model/kernels base"},
-      {"model/io", "model/sequence model/weights model/config base"},
+       "model/steps model/decoder model/weights model/state model/config model/kernels "
+       "base"},
+      {"model/io", "model/weights model/config base"},
       {"model/text", "model/config base"},
       {"model/sampling", "model/kernels base"},
+      {"model/module", "model/decoder model/weights model/config base"},
       {"model/load",
-       "model/registry model/io model/text model/sequence model/decoder model/weights "
-       "model/state model/config base"},
+       "model/module model/registry model/io model/text model/decoder model/weights "
+       "model/config base"},
+      // From here on with torch.
+      {"model/sequence", "model/decoder model/weights model/state model/config base"},
+      {"model/default", "model/sequence model/decoder model/state model/kernels base"},
+      {"model/layers",
+       "model/positions model/weights model/state model/config model/kernels base"},
+      {"model/arch",
+       "model/steps model/layers model/sequence model/decoder model/weights "
+       "model/state model/config model/kernels base"},
+      {"model/sequence_registry",
+       "model/registry model/arch model/default model/sequence model/decoder "
+       "model/weights model/config base"},
+      {"model/sequence_io",
+       "model/sequence_registry model/load model/io model/text model/sequence "
+       "model/weights model/config base"},
+      {"model/sequence_module",
+       "model/module model/sequence_registry model/default model/sequence base"},
       {"server/state", "model/state base"},
       {"server/engine",
        "server/state model/decoder model/state model/config model/sampling model/text "
        "base"},
       {"proto", ""},
       {"server/rpc", "server/engine proto base"},
-      {"server/http", "server/engine base"},
+      {"server/http", "server/rpc server/engine base"},
       {"server",
-       "server/rpc server/http server/engine server/state model/load model/registry "
-       "model/io model/text model/sequence model/decoder model/config model/kernels "
-       "base"},
+       "server/rpc server/http server/engine server/state model/load model/module "
+       "model/registry model/text model/decoder model/config model/kernels base"},
       {"train",
-       "model/load model/registry model/io model/text model/sampling model/layers "
-       "model/default model/sequence model/decoder model/weights model/state "
-       "model/config model/kernels base"},
+       "model/sequence_io model/sequence_registry model/registry model/io model/text "
+       "model/sampling model/layers model/default model/sequence model/decoder "
+       "model/weights model/state model/config model/kernels base"},
       {"client", "proto base"},
       {"bench",
-       "train client server/engine server/state model/load model/registry model/io "
-       "model/text model/sampling model/layers model/default model/sequence "
-       "model/decoder model/weights model/state model/config model/kernels base"},
+       "train client proto server/engine server/state model/sequence_io "
+       "model/sequence_registry model/registry model/io model/text model/sampling "
+       "model/layers model/default model/sequence model/decoder model/weights "
+       "model/state model/config model/kernels base"},
   };
   static const Rules rules = [] {
     Rules parsed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who may include whom, checked on the #include lines of the source tree.
+// The rules of who may include whom, checked on the #include lines of the source tree.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ Tree ReadTree(const std::string& root);
 // Edges between layers that `rules` do not allow, and files that belong to no layer.
 std::vector<std::string> UnknownEdges(const Tree& tree, const Rules& rules);
 
-// A cycle between layers, or between files, each told once.
+// A cycle between layers, or between files, each listed once.
 std::vector<std::string> Cycles(const Tree& tree);
 
 // Files that reach headers of both torch and protobuf (or gRPC).

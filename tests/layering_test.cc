@@ -71,7 +71,7 @@ TEST(Rules, CanBeOrdered) {
 TEST(LayerOf, PlacesFiles) {
   EXPECT_EQ(LayerOf("base/file.cc"), "base");
   EXPECT_EQ(LayerOf("model/state/arena.h"), "model/state");
-  EXPECT_EQ(LayerOf("model/arch/causal_step.cc"), "model/arch");
+  EXPECT_EQ(LayerOf("model/steps/causal_step.cc"), "model/steps");
   EXPECT_EQ(LayerOf("server/main.cc"), "server");
   EXPECT_EQ(LayerOf("server/rpc/server.h"), "server/rpc");
   EXPECT_EQ(LayerOf("server/cache/store.h"), "");
@@ -172,8 +172,9 @@ TEST(TorchInTorchFree, IsFound) {
   for (const char* path :
        {"model/config/config.h", "model/state/state.cc", "model/state/arena.h",
         "model/decoder/decoder.h", "model/weights/weights.h", "model/kernels/cpu.cc",
-        "server/engine/engine.cc", "server/state/store.h", "model/arch/causal_step.cc",
-        "model/text/a.cc"}) {
+        "server/engine/engine.cc", "server/state/store.h", "model/steps/causal_step.cc",
+        "model/text/a.cc", "model/registry/registry.cc", "model/load/load.cc",
+        "server/main.cc"}) {
     const Tree tree = {{path, {"model/x.h"}}, {"model/x.h", {"c10/util/Half.h"}}};
     EXPECT_EQ(TorchInTorchFree(tree).size(), 1) << path;
   }

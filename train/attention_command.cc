@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/decoder/decoder.h"
-#include "model/load/load.h"
-#include "model/registry/registry.h"
+#include "model/sequence_io/load.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "train/attention_picture.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
@@ -16,7 +16,7 @@
 namespace mnemon {
 namespace {
 
-// Cells of a larger map could not be told apart.
+// Cells of a larger map could not be distinguished.
 constexpr int64_t kMostTokens = 512;
 
 struct AttentionFlags {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The flags of where and how a command computes.
 #pragma once
 
 #include <functional>
@@ -31,7 +32,7 @@ struct Compute {
   DecoderOptions decoder;  // its pool has `threads` threads
 };
 
-// The cores that `flags` ask for: all that this process may use unless said.
+// The cores that `flags` ask for: by default all that this process may use.
 int ThreadsOf(const ComputeFlags& flags);
 
 // Refuses what this build and machine cannot do, sets the threads, and runs `body`;

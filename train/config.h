@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What defines a training run. One field list (VisitTrainFields) gives TOML, --set,
-// checks, printing and the comparison on resume; the fields of the model come from
-// VisitConfigFields under "model.".
+// The configuration of a training run. One field list (VisitTrainFields) gives TOML,
+// --set, checks, printing and the comparison on resume; the fields of the model come
+// from VisitConfigFields under "model.".
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How well a model predicts.
+// Measures of how well a model predicts.
 #pragma once
 
 #include <cstdint>

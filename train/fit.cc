@@ -46,7 +46,7 @@ class Run {
  private:
   absl::Status PlanUpdates();
   absl::Status Report(const UpdateResult& update, double lr, bool validate);
-  // Validates, samples, and says whether this is the best so far.
+  // Validates, samples, and returns whether this is the best so far.
   absl::StatusOr<bool> Validate();
   // Of the weights at the end of the run, where the task has a test part.
   absl::Status Test();
@@ -82,7 +82,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
   state_.text_sha256 = task_.sha256();
   if (saved) {
     state_ = *saved;
-    MNEMON_RETURN_IF_ERROR(directory_.Settle(state_.best_step, config_.keep));
+    MNEMON_RETURN_IF_ERROR(directory_.Prune(state_.best_step, config_.keep));
     seconds_before_ = saved->seconds;
     MNEMON_RETURN_IF_ERROR(
         learner_->Load(directory_.checkpoint_path(state_.steps), state_.steps,
@@ -133,7 +133,7 @@ bool Run::OutOfTime() const {
 absl::StatusOr<bool> Run::Validate() {
   MNEMON_ASSIGN_OR_RETURN(const Evaluation validation, learner_->Validate());
   state_.validation = validation.loss();
-  // Of a text, the loss says it all.
+  // Of a text, the loss is enough.
   if (task_.tokenizer() == nullptr) accuracy_ = validation.accuracy();
   const bool best =
       state_.best_validation < 0 || state_.validation < state_.best_validation;
@@ -283,7 +283,7 @@ absl::Status Fit(const FitOptions& given) {
                   ? static_cast<int>(saved->threads)
                   : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
-  // Each thread of the team runs whole operations.
+  // Each thread runs whole operations.
   InitTensorRuntime(1);
   Team team(threads);
   options.config.model.vocab = task->vocab();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Token ids as a tensor.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@
 
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/load/load.h"
-#include "model/registry/registry.h"
+#include "model/sequence_io/load.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "nlohmann/json.hpp"
 #include "train/commands.h"
 #include "train/compute_flags.h"

@@ -13,12 +13,13 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
+#include "base/partition.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/io/tensors.h"
-#include "model/registry/registry.h"
 #include "model/sampling/sampler.h"
 #include "model/sequence/device.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "train/draws.h"
 #include "train/id_tensor.h"
 
@@ -103,9 +104,9 @@ Learner::Learner(const TrainConfig& config, const Task& task, Team& team,
       prompt_(std::move(prompt)),
       carries_(team.size()) {}
 
-absl::StatusOr<Learner::Said> Learner::PartOfBatch(const Batch& batch, int worker,
-                                                   const ForwardOptions& options,
-                                                   Carry& carry) const {
+absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int worker,
+                                                      const ForwardOptions& options,
+                                                      Carry& carry) const {
   // A growing memory has an end; a pass longer than that starts it afresh.
   const int64_t room = model().carry_spec().max_positions() - carry.position;
   if (batch.fresh || room < batch.columns) carry = Carry();
@@ -121,7 +122,7 @@ absl::StatusOr<Learner::Said> Learner::PartOfBatch(const Batch& batch, int worke
   const bool keep = config_.data.loader == LoaderKind::kSequential;
   const at::Tensor targets = part(batch.targets).to(result.logits.device());
   carry = keep ? result.carry.Detached() : Carry();
-  return Said{.logits = result.logits.flatten(0, 1), .targets = targets.flatten()};
+  return Outputs{.logits = result.logits.flatten(0, 1), .targets = targets.flatten()};
 }
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
@@ -134,10 +135,11 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
     ForwardOptions options;
     options.dropout = DropoutGenerator(static_cast<uint64_t>(config_.seed),
                                        optimiser_.steps(), w, device());
-    MNEMON_ASSIGN_OR_RETURN(const Said said,
+    MNEMON_ASSIGN_OR_RETURN(const Outputs outputs,
                             PartOfBatch(batch, w, options, carries_[w]));
     const double weight = static_cast<double>(rows) / static_cast<double>(batch.rows);
-    const at::Tensor loss = at::cross_entropy_loss(said.logits, said.targets) * weight;
+    const at::Tensor loss =
+        at::cross_entropy_loss(outputs.logits, outputs.targets) * weight;
     losses[w] = loss.item<double>();
     loss.backward();
     return absl::OkStatus();
@@ -193,8 +195,9 @@ absl::StatusOr<Evaluation> Learner::Evaluate(Loader& loader, int64_t count) {
     MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) -> absl::Status {
       c10::AutoGradMode no_graph(false);
       if (PartOf(batch.rows, w, team_.size()).size() == 0) return absl::OkStatus();
-      MNEMON_ASSIGN_OR_RETURN(const Said said, PartOfBatch(batch, w, {}, carries[w]));
-      parts[w].Add(said.logits, said.targets);
+      MNEMON_ASSIGN_OR_RETURN(const Outputs outputs,
+                              PartOfBatch(batch, w, {}, carries[w]));
+      parts[w].Add(outputs.logits, outputs.targets);
       return absl::OkStatus();
     }));
     for (const Evaluation& part : parts) all.Add(part);

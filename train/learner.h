@@ -33,7 +33,8 @@ struct UpdateResult {
   int64_t tokens = 0;
 };
 
-// Owned by one thread; works on those of its team, which share out the rows of a batch.
+// Owned by one thread; works on those of its `Team`, which share out the rows of a
+// batch.
 class Learner {
  public:
   // Initialises the model from config.seed: the same weights on every device.
@@ -51,7 +52,8 @@ class Learner {
   absl::StatusOr<Evaluation> Validate();
   // Over the test part; nullopt where the task has none.
   absl::StatusOr<std::optional<Evaluation>> Test();
-  // The prompt and what the model says after it; empty where the task has no prompts.
+  // The prompt and what the model generates after it; empty where the task has no
+  // prompts.
   absl::StatusOr<std::string> Sample() const;
 
   int64_t updates_per_epoch() const { return training_->batches_per_pass(); }
@@ -81,14 +83,15 @@ class Learner {
           std::unique_ptr<Loader> test, std::vector<int32_t> prompt);
 
   const Model& model() const { return *workers_[0].model; }
-  // What the model says to the worker's rows of `batch` after `carry`, which becomes
+  // The model's logits for the worker's rows of `batch` after `carry`, which becomes
   // that of the next batch. REQUIRES: the part has rows.
-  struct Said {
+  struct Outputs {
     at::Tensor logits;   // [rows * T, V]
     at::Tensor targets;  // [rows * T]
   };
-  absl::StatusOr<Said> PartOfBatch(const Batch& batch, int worker,
-                                   const ForwardOptions& options, Carry& carry) const;
+  absl::StatusOr<Outputs> PartOfBatch(const Batch& batch, int worker,
+                                      const ForwardOptions& options,
+                                      Carry& carry) const;
   // Over `count` batches of a loader, spread over its pass where they do not continue
   // each other.
   absl::StatusOr<Evaluation> Evaluate(Loader& loader, int64_t count);

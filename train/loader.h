@@ -19,7 +19,8 @@ struct LoaderCursor {
   int64_t batch = 0;
 };
 
-// targets[b, t] is what a model says at inputs[b, t]: in a text, the token behind it.
+// targets[b, t] is what a model is to predict at inputs[b, t]: in a text, the token
+// behind it.
 struct Batch {
   int64_t rows = 0;              // B, or less in the last batch of a shuffled pass
   int64_t columns = 0;           // T, or less in the last batch of a sequential pass

@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/io/tensors.h"
+#include "model/sequence_io/tensors.h"
 #include "model/sequence/model.h"
 
 namespace mnemon {

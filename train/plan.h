@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How many updates a run makes, fixed before the first one.
+// The number of updates of a run, fixed before the first one.
 #pragma once
 
 #include <cstdint>

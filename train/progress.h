@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a person sees of a run: a line per report on standard output, and on a terminal
-// a bar on standard error in between.
+// The progress of a run as a person sees it: a line per report on standard output, and
+// on a terminal a bar on standard error in between.
 #pragma once
 
 #include <chrono>

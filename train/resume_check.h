@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The check that a run may continue with a configuration.
 #pragma once
 
 #include <string>

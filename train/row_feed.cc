@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "model/decoder/decoder.h"
 #include "model/kernels/kernels.h"
-#include "model/registry/registry.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "model/state/arena.h"
 
 namespace mnemon {

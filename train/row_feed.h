@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Logits of rows of tokens side by side, fed piece by piece, in either form of a model:
-// what score and eval are made of.
+// Logits of rows of tokens side by side, computed piece by piece, in either form of a
+// model: what score and eval are made of.
 #pragma once
 
 #include <cstdint>

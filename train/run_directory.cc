@@ -91,10 +91,10 @@ absl::Status RunDirectory::Save(int64_t step, const CheckpointContent& content,
   MNEMON_RETURN_IF_ERROR(WriteCheckpoint(checkpoint_path(step), content));
   MNEMON_RETURN_IF_ERROR(ReplaceSymlink(path_ + "/last", StrCat(kStepPrefix, step)));
   last_ = step;
-  return Settle(best_step, keep);
+  return Prune(best_step, keep);
 }
 
-absl::Status RunDirectory::Settle(int64_t best_step, int64_t keep) const {
+absl::Status RunDirectory::Prune(int64_t best_step, int64_t keep) const {
   if (best_step > 0) {
     MNEMON_RETURN_IF_ERROR(
         ReplaceSymlink(path_ + "/best", StrCat(kStepPrefix, best_step)));

@@ -25,13 +25,13 @@ class RunDirectory {
   // The update that `last` points to; nullopt when there is no checkpoint yet.
   std::optional<int64_t> last() const { return last_; }
 
-  // Writes step-`step`, then moves `last`, then settles. A crash between any two leaves
+  // Writes step-`step`, then moves `last`, then prunes. A crash between any two leaves
   // a run that resumes.
   absl::Status Save(int64_t step, const CheckpointContent& content, int64_t best_step,
                     int64_t keep);
   // Moves `best` to best_step (0 = none yet), then removes all but the newest `keep`
   // and the best. Also for a run that is resumed: the crash may have come before this.
-  absl::Status Settle(int64_t best_step, int64_t keep) const;
+  absl::Status Prune(int64_t best_step, int64_t keep) const;
 
  private:
   explicit RunDirectory(std::string path) : path_(std::move(path)) {}

@@ -12,9 +12,9 @@
 #include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "model/kernels/kernels.h"
-#include "model/load/load.h"
-#include "model/registry/registry.h"
 #include "model/sampling/sampler.h"
+#include "model/sequence_io/load.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "model/text/detokenizer.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
@@ -88,7 +88,7 @@ absl::Status CheckFlags(const SampleFlags& flags) {
   return UsageError(StrCat("--", field, ": ", std::string(valid.message())));
 }
 
-// Feeds `tokens` in pieces; `logits` are those of the last one.
+// Computes `tokens` in pieces; `logits` are those of the last one.
 absl::Status Feed(Decoder& decoder, StateArena& arena, int32_t slot,
                   std::span<const int32_t> tokens, std::vector<float>& logits) {
   while (!tokens.empty()) {
@@ -119,11 +119,13 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
   const bool as_ids = flags.ids || !flags.prompt_tokens.empty();
   Printer printer(as_ids ? nullptr : loaded.tokenizer.get());
   SamplerScratch scratch;
+  PenaltyCounts penalties(sampling);
   std::vector<int32_t> history = prompt;
   for (int64_t sampled = 0; sampled < flags.tokens; ++sampled) {
+    penalties.Update(history);
     MNEMON_ASSIGN_OR_RETURN(
         const int32_t token,
-        Sample(logits, sampling, arena->length(slot), scratch, history));
+        Sample(logits, sampling, arena->length(slot), scratch, penalties.counts()));
     history.push_back(token);
     MNEMON_RETURN_IF_ERROR(printer.Print(token));
     if (sampled + 1 == flags.tokens) break;

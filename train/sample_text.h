@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Sampled text for a terminal.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The stop of a long run by a signal.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run learns: where its batches come from and what its tokens mean.
+// The task of a run: where its batches come from and what its tokens mean.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Task {
   virtual std::string Describe() const = 0;
   // Null where tokens stand for no text.
   virtual const Tokenizer* tokenizer() const = 0;
-  // SHA-256 of the text; empty where the configuration says everything.
+  // SHA-256 of the text; empty where the configuration defines everything.
   virtual const std::string& sha256() const = 0;
 
   // The batches of one part in the order that `options` and `seed` give; null for

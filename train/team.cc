@@ -74,9 +74,4 @@ void Team::Loop(int worker) {
   }
 }
 
-Part PartOf(int64_t count, int part, int parts) {
-  const auto bound = [&](int64_t i) { return (count * i + parts - 1) / parts; };
-  return {bound(part), bound(part + 1)};
-}
-
 }  // namespace mnemon

@@ -47,13 +47,4 @@ class Team {
   std::vector<std::thread> threads_;  // constant after construction
 };
 
-// Element `part` of `parts` nearly equal parts of 0 .. count-1: [begin, end). The first
-// is empty only when all are.
-struct Part {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-};
-Part PartOf(int64_t count, int part, int parts);
-
 }  // namespace mnemon

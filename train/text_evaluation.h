@@ -18,8 +18,8 @@ enum class WindowMemory {
   kKept,   // one after the other, with the memory of all before
 };
 
-// Feeds `tokens` but the last in windows of `window` that do not overlap, the last one
-// shorter where it must be; the token behind each position is its target.
+// Computes `tokens` but the last in windows of `window` that do not overlap, the last
+// one shorter where it must be; the token behind each position is its target.
 // `progress(n)` is called after every n positions. INVALID_ARGUMENT for fewer than two
 // tokens, else the errors of the feed.
 absl::StatusOr<Evaluation> EvaluateText(std::span<const int32_t> tokens, int64_t window,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run knows beside weights, optimiser and memory: training/state.json.
+// The state of a run beside weights, optimiser and memory: training/state.json.
 #pragma once
 
 #include <cstdint>

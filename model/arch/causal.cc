@@ -12,13 +12,13 @@
 #include <ATen/ops/cat.h>
 
 #include "base/status_macros.h"
-#include "model/arch/field_check.h"
 #include "model/layers/attention.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/layers/positions.h"
 #include "model/layers/relative_positions.h"
 #include "model/sequence/model.h"
+#include "model/steps/causal_step.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -51,23 +51,10 @@ Weights MakeWeights(const ModelConfig& c) {
   return weights;
 }
 
-StateSpec MakeSpec(const ModelConfig& c) {
-  StateSpec spec;
-  for (int64_t i = 0; i < c.layers; ++i) {
-    for (const char* part : {".key", ".value"}) {
-      spec.entries.push_back({.name = "layer" + std::to_string(i) + part,
-                              .shape = {c.heads, c.head_width()},
-                              .growth = Growth::kAppend,
-                              .capacity = c.positions});
-    }
-  }
-  return spec;
-}
-
 class Causal final : public Model {
  public:
   explicit Causal(const ModelConfig& config)
-      : config_(config), spec_(MakeSpec(config)), weights_(MakeWeights(config)) {}
+      : config_(config), spec_(CausalCarry(config)), weights_(MakeWeights(config)) {}
 
   const ModelConfig& config() const override { return config_; }
   const StateSpec& carry_spec() const override { return spec_; }
@@ -138,47 +125,8 @@ class Causal final : public Model {
 
 }  // namespace
 
-absl::Status ValidateCausal(const ModelConfig& config) {
-  return FieldCheck(config, {"positions", "position_kind", "embed_scale", "tie_head",
-                             "activation", "gated"})
-      .status();
-}
-
 std::unique_ptr<Model> MakeCausal(const ModelConfig& config) {
   return std::make_unique<Causal>(config);
-}
-
-std::vector<ModelConfig> CausalVariants() {
-  const auto variant = [](PositionKind kind, int64_t heads = 2) {
-    return ModelConfig{.architecture = "causal",
-                       .d_model = 4 * heads,
-                       .heads = heads,
-                       .layers = 2,
-                       .d_ff = 12,
-                       .vocab = 7,
-                       .positions = 13,
-                       .position_kind = kind,
-                       .dropout = 0.2};
-  };
-  ModelConfig sinusoidal = variant(PositionKind::kSinusoidal);
-  sinusoidal.embed_scale = true;
-  ModelConfig tied = variant(PositionKind::kLearned);
-  tied.tie_head = true;
-  tied.activation = Activation::kGelu;
-  ModelConfig gated = variant(PositionKind::kRelative);
-  gated.gated = true;
-  gated.tie_head = gated.embed_scale = true;
-  ModelConfig gated_gelu = variant(PositionKind::kNone);
-  gated_gelu.gated = true;
-  gated_gelu.activation = Activation::kGelu;
-  return {sinusoidal,
-          variant(PositionKind::kLearned),
-          variant(PositionKind::kNone),
-          variant(PositionKind::kAlibi, 3),
-          variant(PositionKind::kRelative, 3),
-          tied,
-          gated,
-          gated_gelu};
 }
 
 }  // namespace mnemon

@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Registry entry of the plain pre-norm causal transformer. Contracts:
-// model/registry/registry.h.
+// The plain pre-norm causal transformer in its sequence form. Contract:
+// model/sequence_registry/sequence_registry.h.
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "model/arch/step_decoder.h"
 #include "model/config/config.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 
 class Model;
 
-absl::Status ValidateCausal(const ModelConfig& config);
 std::unique_ptr<Model> MakeCausal(const ModelConfig& config);
-std::unique_ptr<Decoder> MakeCausalDecoder(const ModelConfig& config,
-                                           const StateSpec& carry_spec,
-                                           const TensorViews& views,
-                                           const StepOptions& options);
-std::vector<ModelConfig> CausalVariants();
 
 }  // namespace mnemon

@@ -12,7 +12,6 @@
 #include <ATen/TensorOperators.h>
 
 #include "base/status_macros.h"
-#include "model/arch/field_check.h"
 #include "model/layers/attention.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
@@ -135,41 +134,8 @@ class Encoder final : public Model {
 
 }  // namespace
 
-absl::Status ValidateEncoder(const ModelConfig& config) {
-  FieldCheck check(config, {"positions", "position_kind", "embed_scale", "activation",
-                            "gated", "mask", "norm_logits"});
-  check.Require(config.position_kind != PositionKind::kRelative, "position_kind",
-                "none, sinusoidal, learned or alibi");
-  return check.status();
-}
-
 std::unique_ptr<Model> MakeEncoder(const ModelConfig& config) {
   return std::make_unique<Encoder>(config);
-}
-
-std::vector<ModelConfig> EncoderVariants() {
-  const auto variant = [](PositionKind kind, Mask mask, bool norm_logits) {
-    return ModelConfig{.architecture = "encoder",
-                       .d_model = 12,
-                       .heads = 3,
-                       .layers = 2,
-                       .d_ff = 16,
-                       .vocab = 7,
-                       .positions = 13,
-                       .position_kind = kind,
-                       .mask = mask,
-                       .norm_logits = norm_logits,
-                       .dropout = 0.2};
-  };
-  ModelConfig gated = variant(PositionKind::kSinusoidal, Mask::kCausal, false);
-  gated.gated = gated.embed_scale = true;
-  gated.activation = Activation::kGelu;
-  return {variant(PositionKind::kSinusoidal, Mask::kNone, true),
-          variant(PositionKind::kNone, Mask::kNone, false),
-          variant(PositionKind::kLearned, Mask::kCausal, true),
-          variant(PositionKind::kAlibi, Mask::kNone, true),
-          variant(PositionKind::kAlibi, Mask::kCausal, false),
-          gated};
 }
 
 }  // namespace mnemon

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Registry entry of the encoder. Contracts: model/registry/registry.h.
+// The encoder in its sequence form. Contract:
+// model/sequence_registry/sequence_registry.h.
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "model/config/config.h"
 
 namespace mnemon {
 
 class Model;
 
-absl::Status ValidateEncoder(const ModelConfig& config);
 std::unique_ptr<Model> MakeEncoder(const ModelConfig& config);
-std::vector<ModelConfig> EncoderVariants();
 
 }  // namespace mnemon

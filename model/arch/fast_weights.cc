@@ -13,12 +13,12 @@
 #include <ATen/ops/sigmoid.h>
 
 #include "base/status_macros.h"
-#include "model/arch/field_check.h"
 #include "model/layers/attention.h"
 #include "model/layers/delta_rule.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/sequence/model.h"
+#include "model/steps/fast_weights_step.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -54,24 +54,12 @@ Weights MakeWeights(const ModelConfig& c) {
 }
 
 // Per layer W [H, K, N] and, where normalised, z [H, N].
-StateSpec MakeSpec(const ModelConfig& c) {
-  const int64_t features = 2 * c.nu * c.head_width();
-  StateSpec spec;
-  for (int64_t i = 0; i < c.layers; ++i) {
-    const std::string layer = "layer" + std::to_string(i);
-    spec.entries.push_back(
-        {.name = layer + ".w", .shape = {c.heads, c.head_width(), features}});
-    if (c.normalise == Normalise::kZ) {
-      spec.entries.push_back({.name = layer + ".z", .shape = {c.heads, features}});
-    }
-  }
-  return spec;
-}
-
 class FastWeights final : public Model {
  public:
   explicit FastWeights(const ModelConfig& config)
-      : config_(config), spec_(MakeSpec(config)), weights_(MakeWeights(config)) {}
+      : config_(config),
+        spec_(FastWeightsCarry(config)),
+        weights_(MakeWeights(config)) {}
 
   const ModelConfig& config() const override { return config_; }
   const StateSpec& carry_spec() const override { return spec_; }
@@ -151,32 +139,8 @@ class FastWeights final : public Model {
 
 }  // namespace
 
-absl::Status ValidateFastWeights(const ModelConfig& config) {
-  return FieldCheck(config, {"nu", "update_rule", "normalise"}).status();
-}
-
 std::unique_ptr<Model> MakeFastWeights(const ModelConfig& config) {
   return std::make_unique<FastWeights>(config);
-}
-
-std::vector<ModelConfig> FastWeightsVariants() {
-  const auto variant = [](int64_t width, int64_t nu, UpdateRule rule,
-                          Normalise normalise) {
-    return ModelConfig{.architecture = "fast_weights",
-                       .d_model = width,
-                       .heads = 2,
-                       .layers = 2,
-                       .d_ff = 12,
-                       .vocab = 7,
-                       .nu = nu,
-                       .update_rule = rule,
-                       .normalise = normalise,
-                       .dropout = 0.2};
-  };
-  return {variant(12, 1, UpdateRule::kDelta, Normalise::kNone),
-          variant(10, 3, UpdateRule::kDelta, Normalise::kZ),
-          variant(12, 2, UpdateRule::kSum, Normalise::kNone),
-          variant(8, 1, UpdateRule::kSum, Normalise::kZ)};
 }
 
 }  // namespace mnemon

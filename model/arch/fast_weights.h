@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Registry entry of the Fast Weights Transformer with DPFP. Contracts:
-// model/registry/registry.h.
+// The Fast Weights Transformer with DPFP in its sequence form. Contract:
+// model/sequence_registry/sequence_registry.h.
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "model/arch/step_decoder.h"
 #include "model/config/config.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 
 class Model;
 
-absl::Status ValidateFastWeights(const ModelConfig& config);
 std::unique_ptr<Model> MakeFastWeights(const ModelConfig& config);
-std::unique_ptr<Decoder> MakeFastWeightsDecoder(const ModelConfig& config,
-                                                const StateSpec& carry_spec,
-                                                const TensorViews& views,
-                                                const StepOptions& options);
-std::vector<ModelConfig> FastWeightsVariants();
 
 }  // namespace mnemon

@@ -25,13 +25,13 @@
 #include <ATen/ops/stack.h>
 
 #include "base/status_macros.h"
-#include "model/arch/field_check.h"
 #include "model/layers/attention.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/layers/growing_rows.h"
 #include "model/layers/step_linear.h"
 #include "model/sequence/model.h"
+#include "model/steps/feedback_step.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -112,12 +112,7 @@ Weights MakeWeights(const ModelConfig& c) {
 class Feedback final : public Model {
  public:
   explicit Feedback(const ModelConfig& config)
-      : config_(config),
-        spec_{.entries = {{.name = "memory",
-                           .shape = {config.d_model},
-                           .growth = Growth::kAppend,
-                           .capacity = config.positions + 1}}},
-        weights_(MakeWeights(config)) {}
+      : config_(config), spec_(FeedbackCarry(config)), weights_(MakeWeights(config)) {}
 
   const ModelConfig& config() const override { return config_; }
   const StateSpec& carry_spec() const override { return spec_; }
@@ -277,37 +272,8 @@ class Feedback final : public Model {
 
 }  // namespace
 
-absl::Status ValidateFeedback(const ModelConfig& config) {
-  FieldCheck check(config,
-                   {"positions", "position_kind", "projection", "position_bias"});
-  check.Require(config.position_kind == PositionKind::kRelative, "position_kind",
-                "relative");
-  return check.status();
-}
-
 std::unique_ptr<Model> MakeFeedback(const ModelConfig& config) {
   return std::make_unique<Feedback>(config);
-}
-
-std::vector<ModelConfig> FeedbackVariants() {
-  ModelConfig base{.architecture = "feedback",
-                   .d_model = 8,
-                   .heads = 2,
-                   .layers = 2,
-                   .d_ff = 12,
-                   .vocab = 7,
-                   .positions = 13,
-                   .position_kind = PositionKind::kRelative,
-                   .dropout = 0.2};
-  std::vector<ModelConfig> variants;
-  for (Projection projection : {Projection::kPerLayer, Projection::kShared}) {
-    for (PositionBias bias : {PositionBias::kFree, PositionBias::kTied}) {
-      variants.push_back(base);
-      variants.back().projection = projection;
-      variants.back().position_bias = bias;
-    }
-  }
-  return variants;
 }
 
 }  // namespace mnemon

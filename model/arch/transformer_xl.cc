@@ -19,12 +19,12 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/arch/field_check.h"
 #include "model/layers/attention.h"
 #include "model/layers/feed_forward.h"
 #include "model/layers/frame.h"
 #include "model/layers/relative_positions.h"
 #include "model/sequence/model.h"
+#include "model/steps/transformer_xl_step.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -58,21 +58,12 @@ Weights MakeWeights(const ModelConfig& c) {
   return weights;
 }
 
-StateSpec MakeSpec(const ModelConfig& c) {
-  StateSpec spec;
-  for (int64_t i = 0; i < c.layers && c.mem_len > 0; ++i) {
-    spec.entries.push_back({.name = "layer" + std::to_string(i) + ".mem",
-                            .shape = {c.d_model},
-                            .growth = Growth::kRing,
-                            .capacity = c.mem_len});
-  }
-  return spec;
-}
-
 class TransformerXl final : public Model {
  public:
   explicit TransformerXl(const ModelConfig& config)
-      : config_(config), spec_(MakeSpec(config)), weights_(MakeWeights(config)) {}
+      : config_(config),
+        spec_(TransformerXlCarry(config)),
+        weights_(MakeWeights(config)) {}
 
   const ModelConfig& config() const override { return config_; }
   const StateSpec& carry_spec() const override { return spec_; }
@@ -158,36 +149,8 @@ class TransformerXl final : public Model {
 
 }  // namespace
 
-absl::Status ValidateTransformerXl(const ModelConfig& config) {
-  FieldCheck check(config, {"positions", "position_kind", "window", "mem_len"});
-  check.Require(config.position_kind == PositionKind::kRelative, "position_kind",
-                "relative");
-  check.Require(config.mem_len <= config.positions, "mem_len",
-                StrCat("at most positions (", config.positions, ")"));
-  return check.status();
-}
-
 std::unique_ptr<Model> MakeTransformerXl(const ModelConfig& config) {
   return std::make_unique<TransformerXl>(config);
-}
-
-std::vector<ModelConfig> TransformerXlVariants() {
-  const auto variant = [](Window window, int64_t mem_len, int64_t positions) {
-    return ModelConfig{.architecture = "transformer_xl",
-                       .d_model = 8,
-                       .heads = 2,
-                       .layers = 2,
-                       .d_ff = 12,
-                       .vocab = 7,
-                       .positions = positions,
-                       .position_kind = PositionKind::kRelative,
-                       .window = window,
-                       .mem_len = mem_len,
-                       .dropout = 0.2};
-  };
-  return {variant(Window::kSliding, 4, 4), variant(Window::kSliding, 0, 1),
-          variant(Window::kSegment, 16, 40), variant(Window::kSegment, 3, 16),
-          variant(Window::kSegment, 0, 16)};
 }
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What defines a model, apart from its weights. One field list (VisitConfigFields)
-// gives JSON, equality, printing and range checks.
+// The configuration of a model: all that defines it apart from its weights. One field
+// list (VisitConfigFields) gives JSON, equality, printing and range checks.
 #pragma once
 
 #include <cstdint>

@@ -110,39 +110,4 @@ absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig&
   return absl::OkStatus();
 }
 
-absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,
-                          int64_t max_positions) {
-  const int64_t count = static_cast<int64_t>(input.tokens.size());
-  if (input.batch < 1 || count < input.batch || count % input.batch != 0) {
-    return InvalidField("tokens",
-                        StrCat(count, " tokens are no ", input.batch,
-                               " sequences of the same length of at least 1"));
-  }
-  const int64_t time = count / input.batch;
-  for (int64_t i = 0; i < count; ++i) {
-    if (input.tokens[i] < 0 || input.tokens[i] >= config.vocab) {
-      return InvalidField("tokens", StrCat("token ", input.tokens[i], " of sequence ",
-                                           i / time, " at position ", i % time,
-                                           " is not in 0..", config.vocab - 1));
-    }
-  }
-  if (time > max_positions) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition,
-        StrCat(time, " tokens are beyond the model's limit of ", max_positions),
-        {.reason = "CONTEXT_LIMIT", .field = "tokens"});
-  }
-  const int64_t given = static_cast<int64_t>(input.explicit_mask.size());
-  const int64_t one = time * time;
-  const bool fits = input.mask == PredictMask::kExplicit
-                        ? given == one || given == input.batch * one
-                        : given == 0;
-  if (fits) return absl::OkStatus();
-  return InvalidField("explicit_mask",
-                      input.mask == PredictMask::kExplicit
-                          ? StrCat("an explicit mask has ", one, " or ",
-                                   input.batch * one, " bytes here, got ", given)
-                          : StrCat("explicit_mask goes with the explicit mask only"));
-}
-
 }  // namespace mnemon

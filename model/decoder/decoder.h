@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,14 +39,14 @@ class Decoder {
   // kernel target, device class, revision. States of another numerics_id are rebuilt.
   virtual const std::string& numerics_id() const = 0;
 
-  // Feeds every segment and advances its slot. Logits go to `logits`, rows of V floats
-  // packed in segment order (none, one or tokens.size() rows per segment); `logits` may
-  // be null when no segment wants any. A session's logits depend on its own history
-  // alone: bit for bit the same in any batch, slot, order and split into segments.
-  // On error no slot has advanced: INVALID_ARGUMENT (empty or long segment, token out
-  // of range, wrong position, a slot twice), FAILED_PRECONDITION (beyond the context),
-  // RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL.
-  // REQUIRES: `arena` was created with spec().
+  // Computes every segment and advances its slot. Logits go to `logits`, rows of V
+  // floats packed in segment order (none, one or tokens.size() rows per segment);
+  // `logits` may be null when no segment wants any. A session's logits depend on its
+  // own history alone: bit for bit the same in any batch, slot, order and split into
+  // segments. On error no slot has advanced: INVALID_ARGUMENT (empty or long segment,
+  // token out of range, wrong position, a slot twice), FAILED_PRECONDITION (beyond the
+  // context), RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL. REQUIRES: `arena`
+  // was created with spec().
   virtual absl::Status Step(std::span<const Segment> segments, StateArena& arena,
                             float* logits) = 0;
 
@@ -90,17 +91,26 @@ enum class AttentionMaps {
   kNotebook,
 };
 
+// What one prediction costs at most, for limits on requests; INT64_MAX where a number
+// would be beyond that.
+struct PredictCost {
+  int64_t multiply_adds = 0;
+  int64_t peak_bytes = 0;  // of the output and what is computed on the way
+};
+
+class Prediction;
+
 // An encoder: sequences whole in one call, no state. Constant after construction but
-// for scratch memory: one thread at a time, in a server the engine's.
+// for scratch memory: one thread at a time, its predictions included.
 class Predictor {
  public:
   struct Input {
-    std::span<const int32_t> tokens;  // [B, T], row-major
-    int64_t batch = 0;                // B
+    std::vector<int32_t> tokens;  // [B, T], row-major
+    int64_t batch = 0;            // B
     PredictMask mask = PredictMask::kConfig;
     // With kExplicit, else empty: [T, T] or [B, T, T], row-major, a row per query;
     // non-zero = takes part. A position that sees nothing gets zeros from attention.
-    std::span<const uint8_t> explicit_mask;
+    std::vector<uint8_t> explicit_mask;
     AttentionMaps maps = AttentionMaps::kNone;
   };
   struct Output {
@@ -117,14 +127,39 @@ class Predictor {
   // Longest sequence, T.
   virtual int64_t max_positions() const = 0;
 
-  // A sequence's numbers depend on the sequence and its mask alone: bit for bit the
-  // same in any batch. INVALID_ARGUMENT names the field (tokens, explicit_mask);
-  // FAILED_PRECONDITION (T beyond max_positions), RESOURCE_EXHAUSTED (no memory),
-  // INTERNAL.
-  virtual absl::StatusOr<Output> Predict(const Input& input) = 0;
+  // Checks the input and takes the memory that the prediction needs; computes nothing
+  // yet. The predictor must outlive the prediction; any number of them may be under
+  // way. INVALID_ARGUMENT names the field (tokens, explicit_mask); FAILED_PRECONDITION
+  // (T beyond max_positions), RESOURCE_EXHAUSTED (no memory), INTERNAL.
+  virtual absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) = 0;
+
+  // A prediction from its beginning to its end; the errors of Begin and Advance.
+  absl::StatusOr<Output> Predict(Input input);
 };
 
-// What every predictor checks before it computes anything; the errors of Predict above.
+// One prediction under way. A sequence's numbers depend on the sequence and its mask
+// alone: bit for bit the same in any batch and however pieces of several predictions
+// take turns. It may be destroyed at any time.
+class Prediction {
+ public:
+  virtual ~Prediction() = default;
+
+  // Computes the next piece, of at most kPieceMultiplyAdds or, where one row takes
+  // more, one row: at most 20 ms on a slow core. True when all is done. After an error
+  // (RESOURCE_EXHAUSTED, INTERNAL) there is nothing to do but to destroy it.
+  virtual absl::StatusOr<bool> Advance() = 0;
+
+  // What was computed. REQUIRES: Advance has returned true; once.
+  virtual Predictor::Output TakeOutput() = 0;
+};
+
+inline constexpr int64_t kPieceMultiplyAdds = int64_t{16} << 20;
+
+// What CheckPredict accepts costs so much.
+PredictCost PredictCostOf(const ModelConfig& config, int64_t batch, int64_t time,
+                          AttentionMaps maps);
+
+// What every predictor checks before it computes anything; the errors of Begin above.
 absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,
                           int64_t max_positions);
 

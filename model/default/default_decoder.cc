@@ -87,8 +87,10 @@ void WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
 
 class DefaultDecoder final : public Decoder {
  public:
-  explicit DefaultDecoder(const Model& model)
-      : model_(model),
+  // `owned`: null, or the model.
+  DefaultDecoder(const Model& model, std::unique_ptr<const Model> owned)
+      : owned_(std::move(owned)),
+        model_(model),
         device_(DeviceOf(model)),
         numerics_id_(StrCat("default/fp32/", DeviceClass(device_), "/torch-",
                             TensorLibraryVersion(), "/r", kDecoderRevision)) {}
@@ -104,7 +106,8 @@ class DefaultDecoder final : public Decoder {
     absl::Status status = ReserveAll(segments, arena);
     if (status.ok()) {
       for (const Segment& segment : segments) {
-        arena.SaveFixed(segment.slot, fixed.emplace_back());
+        const std::span<float> entries = arena.FixedEntries(segment.slot);
+        fixed.emplace_back(entries.begin(), entries.end());
       }
       status = FeedAll(segments, arena, logits);
     }
@@ -115,7 +118,8 @@ class DefaultDecoder final : public Decoder {
         continue;
       }
       if (i < fixed.size()) {
-        arena.RestoreFixed(segment.slot, fixed[i], segment.position);
+        std::copy(fixed[i].begin(), fixed[i].end(),
+                  arena.FixedEntries(segment.slot).begin());
       }
       arena.Truncate(segment.slot, segment.position);  // gives reserved blocks back
     }
@@ -162,7 +166,7 @@ class DefaultDecoder final : public Decoder {
     });
   }
 
-  // Feeds one segment and moves `logits` behind its rows.
+  // Computes one segment and moves `logits` behind its rows.
   absl::Status Feed(const Segment& segment, StateArena& arena, float*& logits) const {
     int64_t position = segment.position;
     for (size_t i = 0; i < segment.tokens.size(); ++i, ++position) {
@@ -182,6 +186,7 @@ class DefaultDecoder final : public Decoder {
     return absl::OkStatus();
   }
 
+  const std::unique_ptr<const Model> owned_;
   const Model& model_;
   const at::Device device_;  // of the weights
   const std::string numerics_id_;
@@ -190,7 +195,12 @@ class DefaultDecoder final : public Decoder {
 }  // namespace
 
 std::unique_ptr<Decoder> MakeDefaultDecoder(const Model& model) {
-  return std::make_unique<DefaultDecoder>(model);
+  return std::make_unique<DefaultDecoder>(model, nullptr);
+}
+
+std::unique_ptr<Decoder> MakeDefaultDecoder(std::unique_ptr<const Model> model) {
+  const Model& served = *model;
+  return std::make_unique<DefaultDecoder>(served, std::move(model));
 }
 
 }  // namespace mnemon

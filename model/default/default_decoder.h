@@ -14,5 +14,7 @@ namespace mnemon {
 // do not depend on the number of threads. `model` must outlive the decoder and keep its
 // weights.
 std::unique_ptr<Decoder> MakeDefaultDecoder(const Model& model);
+// The same with a model of its own.
+std::unique_ptr<Decoder> MakeDefaultDecoder(std::unique_ptr<const Model> model);
 
 }  // namespace mnemon

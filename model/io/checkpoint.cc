@@ -65,18 +65,16 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& text,
   return manifest;
 }
 
-absl::Status Verify(const Manifest& manifest, const std::string& name,
-                    const std::string& content, const std::string& path) {
+absl::Status Verify(const Manifest& manifest, const std::string& name, int64_t bytes,
+                    const std::string& sha256, const std::string& path) {
   const auto entry = manifest.find(name);
   if (entry == manifest.end()) {
     return absl::DataLossError(StrCat(Quoted(path), " is not in ", kManifest));
   }
-  const int64_t bytes = static_cast<int64_t>(content.size());
   if (bytes != entry->second.bytes) {
     return absl::DataLossError(StrCat(Quoted(path), " has ", bytes, " bytes, ",
                                       kManifest, " says ", entry->second.bytes));
   }
-  const std::string sha256 = Sha256Hex(content);
   if (sha256 != entry->second.sha256) {
     return absl::DataLossError(StrCat(Quoted(path), " has SHA-256 ", sha256, ", ",
                                       kManifest, " says ",
@@ -84,6 +82,13 @@ absl::Status Verify(const Manifest& manifest, const std::string& name,
   }
   return absl::OkStatus();
 }
+
+// A file that agrees with the manifest, where there is one.
+template <class Bytes>
+struct Verified {
+  Bytes bytes;
+  std::string sha256;
+};
 
 // One opened checkpoint directory with its manifest, if it has one.
 class CheckpointReader {
@@ -105,12 +110,26 @@ class CheckpointReader {
     return reader;
   }
 
-  absl::StatusOr<std::string> Read(const std::string& name, int64_t max_bytes) const {
+  absl::StatusOr<Verified<std::string>> Read(const std::string& name,
+                                             int64_t max_bytes) const {
     MNEMON_ASSIGN_OR_RETURN(std::string content, dir_.Read(name, max_bytes));
-    if (manifest_) {
-      MNEMON_RETURN_IF_ERROR(Verify(*manifest_, name, content, path_ + "/" + name));
-    }
-    return content;
+    std::string sha256 = Sha256Hex(content);
+    MNEMON_RETURN_IF_ERROR(Check(name, static_cast<int64_t>(content.size()), sha256));
+    return Verified<std::string>{std::move(content), std::move(sha256)};
+  }
+
+  // The same of a large file, hashed while it is read.
+  absl::StatusOr<Verified<FileBytes>> ReadBytes(const std::string& name,
+                                                int64_t max_bytes) const {
+    Sha256 hash;
+    MNEMON_ASSIGN_OR_RETURN(
+        FileBytes bytes,
+        dir_.ReadBytes(name, max_bytes,
+                       [&hash](std::string_view piece) { hash.Update(piece); }));
+    std::string sha256 = hash.HexDigest();
+    MNEMON_RETURN_IF_ERROR(
+        Check(name, static_cast<int64_t>(bytes.view().size()), sha256));
+    return Verified<FileBytes>{std::move(bytes), std::move(sha256)};
   }
 
   bool Promises(const std::string& name) const {
@@ -121,12 +140,19 @@ class CheckpointReader {
  private:
   CheckpointReader(std::string path, Directory dir)
       : path_(std::move(path)), dir_(std::move(dir)) {}
+
+  absl::Status Check(const std::string& name, int64_t bytes,
+                     const std::string& sha256) const {
+    if (!manifest_) return absl::OkStatus();
+    return Verify(*manifest_, name, bytes, sha256, path_ + "/" + name);
+  }
+
   std::string path_;
   Directory dir_;
   std::optional<Manifest> manifest_;
 };
 
-// The error of a directory without weights says so when it holds pickled ones.
+// The error of a directory without weights mentions pickled ones that it holds.
 absl::Status ExplainMissingWeights(const CheckpointReader& reader,
                                    const std::string& path,
                                    const absl::Status& status) {
@@ -140,51 +166,45 @@ absl::Status ExplainMissingWeights(const CheckpointReader& reader,
   return status;
 }
 
-std::string ModelId(const CheckpointFiles& files, const std::string& config) {
-  Sha256 hash;
-  const auto add = [&hash](std::string_view bytes, uint64_t length) {
-    std::string frame;
-    for (int i = 0; i < 8; ++i) frame += static_cast<char>(length >> (8 * i) & 0xff);
-    hash.Update(frame);
-    hash.Update(bytes);
-  };
-  add(files.weights.bytes(), files.weights.bytes().size());
-  add(config, config.size());
-  // No tokenizer is not the same as an empty one.
-  const bool has_tokenizer = files.tokenizer_json.has_value();
-  add(has_tokenizer ? *files.tokenizer_json : "",
-      has_tokenizer ? files.tokenizer_json->size() : UINT64_MAX);
-  return hash.HexDigest();
+// `tokenizer` is empty where there is none.
+std::string ModelId(const std::string& weights, const std::string& config,
+                    const std::string& tokenizer) {
+  std::string digests =
+      StrCat(kWeights, " ", weights, "\n", kConfig, " ", config, "\n");
+  if (!tokenizer.empty()) digests += StrCat(kTokenizer, " ", tokenizer, "\n");
+  return Sha256Hex(digests);
 }
 
 absl::StatusOr<CheckpointFiles> ReadOpened(const CheckpointReader& reader,
                                            const std::string& dir) {
   CheckpointFiles files;
-  MNEMON_ASSIGN_OR_RETURN(const std::string config,
-                          reader.Read(kConfig, kMaxConfigBytes));
-  absl::StatusOr<ModelConfig> parsed = ParseConfig(config);
+  MNEMON_ASSIGN_OR_RETURN(const auto config, reader.Read(kConfig, kMaxConfigBytes));
+  absl::StatusOr<ModelConfig> parsed = ParseConfig(config.bytes);
   if (!parsed.ok()) return Annotated(parsed.status(), Quoted(dir + "/" + kConfig));
   files.config = *std::move(parsed);
 
-  absl::StatusOr<std::string> weights = reader.Read(kWeights, MaxSafetensorsFile());
+  auto weights = reader.ReadBytes(kWeights, MaxSafetensorsFile());
   if (absl::IsNotFound(weights.status())) {
     return ExplainMissingWeights(reader, dir, weights.status());
   }
   if (!weights.ok()) return weights.status();
-  absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(*std::move(weights));
+  absl::StatusOr<Safetensors> tensors =
+      Safetensors::FromBytes(std::move(weights->bytes));
   if (!tensors.ok()) return Annotated(tensors.status(), Quoted(dir + "/" + kWeights));
   files.weights = *std::move(tensors);
 
-  absl::StatusOr<std::string> tokenizer = reader.Read(kTokenizer, kMaxTokenizerBytes);
+  auto tokenizer = reader.Read(kTokenizer, kMaxTokenizerBytes);
+  std::string tokenizer_sha256;
   if (tokenizer.ok()) {
-    files.tokenizer_json = *std::move(tokenizer);
+    files.tokenizer_json = std::move(tokenizer->bytes);
+    tokenizer_sha256 = std::move(tokenizer->sha256);
   } else if (!absl::IsNotFound(tokenizer.status())) {
     return tokenizer.status();
   } else if (reader.Promises(kTokenizer)) {
     return absl::DataLossError(
         StrCat(Quoted(dir), " lacks ", kTokenizer, ", which ", kManifest, " lists"));
   }
-  files.model_id = ModelId(files, config);
+  files.model_id = ModelId(weights->sha256, config.sha256, tokenizer_sha256);
   return files;
 }
 
@@ -249,7 +269,9 @@ absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& co
 absl::StatusOr<std::string> ReadTrainingFile(const std::string& dir,
                                              const std::string& name) {
   MNEMON_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(dir));
-  return reader.Read(StrCat(kTraining, name), MaxSafetensorsFile());
+  MNEMON_ASSIGN_OR_RETURN(auto file,
+                          reader.Read(StrCat(kTraining, name), MaxSafetensorsFile()));
+  return std::move(file.bytes);
 }
 
 }  // namespace mnemon

@@ -20,7 +20,7 @@ struct CheckpointFiles {
   ModelConfig config;
   Safetensors weights;
   std::optional<std::string> tokenizer_json;
-  std::string model_id;  // SHA-256 over weights, config and tokenizer
+  std::string model_id;  // SHA-256 over those of weights, config and tokenizer
 };
 
 // Reads `dir`, which may itself be a link; the files inside must be regular. A

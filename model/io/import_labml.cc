@@ -122,7 +122,8 @@ std::vector<int64_t> SinusoidShape(Foreign foreign, const ModelConfig& config) {
   return {config.positions, 1, config.d_model};
 }
 
-// Rows on the past side as the weights have them; nullopt without a table to tell.
+// Rows on the past side as the weights have them; nullopt without a table that shows
+// it.
 std::optional<int64_t> RowsInFile(Foreign foreign, const Safetensors& weights) {
   if (foreign == Foreign::kFastWeights) return std::nullopt;
   const char* sinusoid = SinusoidTable(foreign);
@@ -406,7 +407,7 @@ absl::StatusOr<ImportedModel> ImportLabml(std::string_view config_json,
   }
 
   const MappingList mappings(foreign, config);
-  std::vector<ExpectedTensor> expected;
+  std::vector<TensorShape> expected;
   for (const Mapping& mapping : mappings.all()) {
     expected.push_back({mapping.foreign, mapping.shape});
   }

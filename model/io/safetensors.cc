@@ -62,15 +62,15 @@ absl::StatusOr<Safetensors> Safetensors::Read(const std::string& path) {
                " is a pickle file by its name; pickle is never read, convert it to "
                "safetensors"));
   }
-  MNEMON_ASSIGN_OR_RETURN(std::string file, ReadFile(path, MaxSafetensorsFile()));
-  absl::StatusOr<Safetensors> parsed = FromBytes(std::move(file));
+  MNEMON_ASSIGN_OR_RETURN(const std::string file, ReadFile(path, MaxSafetensorsFile()));
+  absl::StatusOr<Safetensors> parsed = FromBytes(file);
   if (!parsed.ok()) return Annotated(parsed.status(), Quoted(path));
   return parsed;
 }
 
-absl::StatusOr<Safetensors> Safetensors::FromBytes(std::string file) {
+absl::StatusOr<Safetensors> Safetensors::FromBytes(FileBytes file) {
   Safetensors result;
-  MNEMON_ASSIGN_OR_RETURN(result.header_, ParseSafetensors(file));
+  MNEMON_ASSIGN_OR_RETURN(result.header_, ParseSafetensors(file.view()));
   result.file_ = std::move(file);
   return result;
 }
@@ -85,8 +85,8 @@ const TensorInfo* Safetensors::Find(std::string_view name) const {
 }
 
 std::string_view Safetensors::Bytes(const TensorInfo& tensor) const {
-  return std::string_view(file_).substr(static_cast<size_t>(tensor.begin),
-                                        static_cast<size_t>(tensor.end - tensor.begin));
+  return file_.view().substr(static_cast<size_t>(tensor.begin),
+                             static_cast<size_t>(tensor.end - tensor.begin));
 }
 
 absl::StatusOr<std::vector<float>> Safetensors::Floats(const TensorInfo& tensor) const {

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file_bytes.h"
 
 namespace mnemon {
 
@@ -61,7 +62,7 @@ inline constexpr int64_t kMaxSafetensorsHeader = 100'000'000;
 inline constexpr int64_t kMaxSafetensorsRank = 64;
 inline constexpr int64_t kMaxSafetensorsMetadata = 16 << 20;
 
-// A name that says pickle (.pt, .pth, .bin, .ckpt, .pkl, .pickle): such files are
+// A name that stands for pickle (.pt, .pth, .bin, .ckpt, .pkl, .pickle): such files are
 // refused by name and never opened.
 bool IsPickleName(std::string_view path);
 
@@ -82,23 +83,29 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensors(std::string_view file);
 // what cannot fit is not tried.
 int64_t MaxSafetensorsFile();
 
-// A file read whole. Constant after construction.
+// A file read whole. Constant after construction, but for what is released.
 class Safetensors {
  public:
   // Errors of ReadFile and ParseSafetensors, prefixed with the path.
   static absl::StatusOr<Safetensors> Read(const std::string& path);
-  static absl::StatusOr<Safetensors> FromBytes(std::string file);
+  static absl::StatusOr<Safetensors> FromBytes(FileBytes file);
+  static absl::StatusOr<Safetensors> FromBytes(std::string_view file) {
+    return FromBytes(FileBytes(file));
+  }
 
   const SafetensorsHeader& header() const { return header_; }
-  const std::string& bytes() const { return file_; }    // the whole file
-  const TensorInfo* Find(std::string_view name) const;  // null when absent
+  std::string_view bytes() const { return file_.view(); }  // the whole file
+  const TensorInfo* Find(std::string_view name) const;     // null when absent
   std::string_view Bytes(const TensorInfo& tensor) const;
+  // Gives the memory of a tensor's bytes back: nobody may read them any more. Safe for
+  // concurrent calls.
+  void Release(std::string_view bytes) const { file_.Release(bytes); }
   // Values of a float32 or int64 tensor, copied out. INVALID_ARGUMENT for another type.
   absl::StatusOr<std::vector<float>> Floats(const TensorInfo& tensor) const;
   absl::StatusOr<std::vector<int64_t>> Ints(const TensorInfo& tensor) const;
 
  private:
-  std::string file_;
+  FileBytes file_;
   SafetensorsHeader header_;
 };
 

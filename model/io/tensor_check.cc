@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/io/tensor_check.h"
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -37,10 +37,20 @@ class Faults {
 
 // Index of the first element that is NaN or infinite; -1 when there is none.
 int64_t FirstNonFinite(std::string_view bytes) {
-  for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
-    float value;
-    std::memcpy(&value, bytes.data() + at, sizeof(value));
-    if (!std::isfinite(value)) return static_cast<int64_t>(at / sizeof(float));
+  // Branches at the end of a stretch alone, so that the loop runs as fast as memory.
+  constexpr size_t kStretch = 1024;
+  constexpr uint32_t kExponent = 0x7F800000;
+  const size_t count = bytes.size() / sizeof(float);
+  for (size_t begin = 0; begin < count; begin += kStretch) {
+    uint32_t bits[kStretch];
+    const size_t here = std::min(kStretch, count - begin);
+    std::memcpy(bits, bytes.data() + begin * sizeof(float), here * sizeof(float));
+    uint32_t found = 0;
+    for (size_t i = 0; i < here; ++i) found |= (bits[i] & kExponent) == kExponent;
+    if (found == 0) continue;
+    for (size_t i = 0; i < here; ++i) {
+      if ((bits[i] & kExponent) == kExponent) return static_cast<int64_t>(begin + i);
+    }
   }
   return -1;
 }
@@ -48,11 +58,11 @@ int64_t FirstNonFinite(std::string_view bytes) {
 }  // namespace
 
 absl::Status CheckTensors(const Safetensors& file,
-                          std::span<const ExpectedTensor> expected,
+                          std::span<const TensorShape> expected,
                           bool refuse_non_finite) {
   Faults faults;
   std::set<std::string_view> known;
-  for (const ExpectedTensor& tensor : expected) {
+  for (const TensorShape& tensor : expected) {
     known.insert(tensor.name);
     const TensorInfo* found = file.Find(tensor.name);
     if (found == nullptr) {

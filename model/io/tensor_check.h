@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: MIT
+// The check of a safetensors file against the tensors that a model needs.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "model/io/safetensors.h"
+#include "model/weights/weights.h"
 
 namespace mnemon {
-
-struct ExpectedTensor {
-  std::string name;
-  std::vector<int64_t> shape;
-};
 
 // Whether `file` holds exactly the `expected` tensors, all float32. Missing and extra
 // tensors, wrong types and shapes, and (by option) NaN and infinity are one
 // INVALID_ARGUMENT that lists them all; beyond a hundred it gives their number.
 absl::Status CheckTensors(const Safetensors& file,
-                          std::span<const ExpectedTensor> expected,
+                          std::span<const TensorShape> expected,
                           bool refuse_non_finite);
 
 }  // namespace mnemon

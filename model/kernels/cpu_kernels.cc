@@ -24,6 +24,8 @@ class CpuKernels::Worker final : public StepKernels {
     operations_.fast_weights(call, share_, Scratch(ScratchFloats(call)));
   }
   void Mix(const MixCall& call) override { operations_.mix(call, share_); }
+  void Norm(const NormCall& call) override { operations_.norm(call, share_); }
+  void Softmax(const SoftmaxCall& call) override { operations_.softmax(call, share_); }
   void Sync() override {
     if (pool_ != nullptr) pool_->Barrier(share_.index);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/partition.h"
 #include "model/kernels/kernels.h"
 
 namespace mnemon {
@@ -19,8 +20,8 @@ struct Share {
   int count = 1;
 
   // Its part of `units` things: consecutive, the same ones for the same numbers.
-  int64_t begin(int64_t units) const { return units * index / count; }
-  int64_t end(int64_t units) const { return units * (index + 1) / count; }
+  int64_t begin(int64_t units) const { return PartOf(units, index, count).begin; }
+  int64_t end(int64_t units) const { return PartOf(units, index, count).end; }
 };
 
 // `scratch` is the worker's own: ScratchFloats of the call.
@@ -32,6 +33,8 @@ struct CpuOperations {
   void (*attend)(const AttendCall& call, Share share, float* scratch);
   void (*fast_weights)(const FastWeightCall& call, Share share, float* scratch);
   void (*mix)(const MixCall& call, Share share);
+  void (*norm)(const NormCall& call, Share share);
+  void (*softmax)(const SoftmaxCall& call, Share share);
 };
 
 // Inputs of a matrix that pass through scratch memory at once.

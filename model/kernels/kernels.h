@@ -74,8 +74,9 @@ struct ConstRows {
 // each row where its position vector starts, added when not null.
 struct EmbedCall {
   int64_t rows = 0;
-  int64_t width = 0;             // D
-  const float* table = nullptr;  // [V, D]
+  int64_t width = 0;                 // D
+  const float* table = nullptr;      // [V, D]
+  const MatrixView* tied = nullptr;  // in place of it: [V, D] packed in float32
   float scale = 1.0f;
   const int32_t* ids = nullptr;
   const float* const* positions = nullptr;
@@ -98,8 +99,9 @@ struct LinearCall {
   Rows out;                          // [rows, N]
 };
 
-// What one row of attention sees: positions first .. last of its session, in blocks.
-struct Sight {
+// The keys that one row of attention reads: positions first .. last of its session, in
+// blocks.
+struct KeyRange {
   const float* const* blocks = nullptr;  // of positions 16 b .. 16 b + 15, by b - base
   int64_t base = 0;                      // the first block that is there
   int64_t first = 0;
@@ -107,7 +109,7 @@ struct Sight {
   int64_t query = 0;  // the row's own position, where distances start
 };
 
-// Scaled dot-product attention of each row and head over its sight:
+// Scaled dot-product attention of each row and head over its range of keys:
 //   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
 //   out = sum_j softmax(s)_j v_j
 // Within a block keys are columns [H K][16], f as well [H][16], values rows, head by
@@ -119,7 +121,7 @@ struct AttendCall {
   float scale = 1.0f;
   ConstRows query{nullptr, 0};  // [rows, H K]
   Rows out;                     // [rows, H K]
-  const Sight* sights = nullptr;
+  const KeyRange* key_ranges = nullptr;
   int64_t key_offset = 0;  // floats from the start of a block
   int64_t value_offset = 0;
   int64_t fold_offset = -1;  // of f = u.k, folded in at append; -1: none
@@ -154,7 +156,7 @@ struct AppendCall {
   const float* query_bias = nullptr;  // u [H K]
 };
 
-// Consecutive rows of one session, fed one after the other.
+// Consecutive rows of one session, computed one after the other.
 struct FastWeightRun {
   int64_t first = 0;
   int64_t count = 0;
@@ -191,6 +193,30 @@ struct MixCall {
   Rows out;
 };
 
+// out[r] = act(norm(in[r])). `out` may be `in`.
+struct NormCall {
+  int64_t rows = 0;
+  int64_t width = 0;
+  ConstRows in{nullptr, 0};
+  NormView norm;
+  Act act = Act::kNone;
+  Rows out;
+};
+
+// Scores of consecutive queries of one head become attention weights, in place:
+//   w_j = softmax_j(scale s_j - slope |query - j|)
+// over the keys that take part; zero for the others, and everywhere where none does.
+struct SoftmaxCall {
+  int64_t rows = 0;
+  int64_t keys = 0;
+  int64_t query = 0;  // the position of row 0
+  float scale = 1.0f;
+  float slope = 0;
+  bool causal = false;            // keys up to the query's own position take part
+  const uint8_t* mask = nullptr;  // [rows, keys], non-zero = takes part; null: all
+  Rows scores;                    // [rows, keys]
+};
+
 // One worker's view of the operations. Every worker of a pool makes the same calls in
 // the same order; each does its share. Between a call and one that reads or overwrites
 // what it touched there must be a Sync.
@@ -204,6 +230,8 @@ class StepKernels {
   virtual void Attend(const AttendCall& call) = 0;
   virtual void FastWeights(const FastWeightCall& call) = 0;
   virtual void Mix(const MixCall& call) = 0;
+  virtual void Norm(const NormCall& call) = 0;
+  virtual void Softmax(const SoftmaxCall& call) = 0;
 
   // All workers have come here before any goes on.
   virtual void Sync() = 0;

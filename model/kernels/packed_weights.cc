@@ -5,12 +5,76 @@
 #include <cstring>
 
 namespace mnemon {
+namespace {
+
+// Inputs that a panel has room for.
+int64_t Depth(WeightFormat format, int64_t inputs) {
+  return format == WeightFormat::kFp32 ? inputs : (inputs + 1) / 2 * 2;
+}
+
+// Inputs begin .. end-1 of some rows, side by side.
+void FillFp32(const float* from, int64_t stride, int64_t rows, int64_t begin,
+              int64_t end, float* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = begin; k < end; ++k) to[k * kPanel + r] = from[r * stride + k];
+  }
+}
+
+void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
+              int64_t end, uint32_t* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t k = begin; k < end; ++k) {
+      to[k / 2 * kPanel + r] |= uint32_t{ToBf16(from[r * stride + k])} << (k % 2 * 16);
+    }
+  }
+}
+
+}  // namespace
 
 uint16_t ToBf16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+MatrixView PackedWeights::Room(int64_t outputs, int64_t inputs, bool bias) {
+  const int64_t panels = (outputs + kPanel - 1) / kPanel;
+  const int64_t size = format_ == WeightFormat::kFp32 ? 4 : 2;
+  return {.outputs = outputs,
+          .inputs = inputs,
+          .format = format_,
+          .panels = memory_.Take(panels * Depth(format_, inputs) * kPanel * size),
+          .bias = bias ? Make(panels * kPanel) : nullptr};
+}
+
+void PackedWeights::Fill(const MatrixView& room, int64_t at, const PlainMatrix& part,
+                         int64_t first, int64_t count) {
+  const int64_t inputs = room.inputs, depth = Depth(room.format, inputs);
+  void* const packed = const_cast<void*>(room.panels);
+  // Rows of one panel together, a few inputs at a time: what is read and what is
+  // written stay in the first cache.
+  constexpr int64_t kAtOnce = 16;
+  for (int64_t row = first; row < first + count;) {
+    const int64_t n = at + row, panel = n / kPanel * depth * kPanel;
+    const int64_t output = n % kPanel;
+    const int64_t rows = std::min(first + count - row, kPanel - output);
+    const float* const from = part.weights + row * inputs;
+    for (int64_t k = 0; k < inputs; k += kAtOnce) {
+      const int64_t end = std::min(k + kAtOnce, inputs);
+      if (room.format == WeightFormat::kFp32) {
+        FillFp32(from, inputs, rows, k, end,
+                 static_cast<float*>(packed) + panel + output);
+      } else {
+        FillBf16(from, inputs, rows, k, end,
+                 static_cast<uint32_t*>(packed) + panel / 2 + output);
+      }
+    }
+    if (part.bias != nullptr) {
+      std::copy_n(part.bias + row, rows, const_cast<float*>(room.bias) + n);
+    }
+    row += rows;
+  }
 }
 
 MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t inputs) {
@@ -20,33 +84,13 @@ MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t input
     outputs += part.outputs;
     bias = bias || part.bias != nullptr;
   }
-  const int64_t panels = (outputs + kPanel - 1) / kPanel;
-  const int64_t size = format_ == WeightFormat::kFp32 ? 4 : 2;
-  const int64_t depth = format_ == WeightFormat::kFp32 ? inputs : (inputs + 1) / 2 * 2;
-  void* packed = memory_.Take(panels * depth * kPanel * size);
-  float* biases = bias ? Make(panels * kPanel) : nullptr;
-  int64_t n = 0;
+  const MatrixView room = Room(outputs, inputs, bias);
+  int64_t at = 0;
   for (const PlainMatrix& part : parts) {
-    for (int64_t i = 0; i < part.outputs; ++i, ++n) {
-      for (int64_t k = 0; k < inputs; ++k) {
-        const float weight = part.weights[i * inputs + k];
-        const int64_t panel = n / kPanel * depth * kPanel, output = n % kPanel;
-        if (format_ == WeightFormat::kFp32) {
-          static_cast<float*>(packed)[panel + k * kPanel + output] = weight;
-        } else {
-          uint32_t& pair =
-              static_cast<uint32_t*>(packed)[panel / 2 + k / 2 * kPanel + output];
-          pair |= uint32_t{ToBf16(weight)} << (k % 2 * 16);
-        }
-      }
-      if (part.bias != nullptr) biases[n] = part.bias[i];
-    }
+    Fill(room, at, part, 0, part.outputs);
+    at += part.outputs;
   }
-  return {.outputs = outputs,
-          .inputs = inputs,
-          .format = format_,
-          .panels = packed,
-          .bias = biases};
+  return room;
 }
 
 const float* PackedWeights::Keep(std::span<const float> values) {

@@ -26,6 +26,12 @@ class PackedWeights {
   WeightFormat format() const { return format_; }
   int64_t bytes() const { return memory_.bytes(); }
 
+  // Room for a matrix, for Fill to write into.
+  MatrixView Room(int64_t outputs, int64_t inputs, bool bias);
+  // Writes rows first .. first+count-1 of `part`, whose own row 0 is output `at` of
+  // `room`. Safe for concurrent calls with different rows.
+  static void Fill(const MatrixView& room, int64_t at, const PlainMatrix& part,
+                   int64_t first, int64_t count);
   // One matrix below the other: outputs are those of all parts in order. Where one part
   // has a bias, the others get zeros.
   MatrixView Pack(std::span<const PlainMatrix> parts, int64_t inputs);

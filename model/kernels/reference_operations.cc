@@ -67,7 +67,10 @@ void Embed(const EmbedCall& call, Share share) {
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
     const float* position = call.positions == nullptr ? nullptr : call.positions[r];
     for (int64_t i = 0; i < call.width; ++i) {
-      const float x = call.scale * call.table[int64_t{call.ids[r]} * call.width + i];
+      const float x =
+          call.scale * (call.tied != nullptr
+                            ? Weight(*call.tied, call.ids[r], i)
+                            : call.table[int64_t{call.ids[r]} * call.width + i]);
       call.out.row(r)[i] = position == nullptr ? x : x + position[i];
     }
   }
@@ -122,12 +125,12 @@ void Append(const AppendCall& call, Share share) {
   }
 }
 
-float Score(const AttendCall& call, const Sight& sight, const float* query,
+float Score(const AttendCall& call, const KeyRange& key_range, const float* query,
             int64_t head, int64_t position) {
   const int64_t at = head * call.width;
-  const float* block = sight.blocks[position / kBlockPositions - sight.base];
+  const float* block = key_range.blocks[position / kBlockPositions - key_range.base];
   const int64_t place = position % kBlockPositions;
-  const int64_t distance = sight.query - position;
+  const int64_t distance = key_range.query - position;
   const int64_t row = call.zero_row - distance;
   float score = 0;
   for (int64_t i = at; i < at + call.width; ++i) {
@@ -153,19 +156,20 @@ void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
   const int64_t units = call.rows * call.heads;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const int64_t r = unit / call.heads, h = unit % call.heads, at = h * call.width;
-    const Sight& sight = call.sights[r];
+    const KeyRange& key_range = call.key_ranges[r];
     float* out = call.out.row(r);
     std::fill_n(out + at, call.width, 0.0f);
     const auto score = [&](int64_t p) {
-      return Score(call, sight, call.query.row(r), h, p);
+      return Score(call, key_range, call.query.row(r), h, p);
     };
     float most = -HUGE_VALF, total = 0;
-    for (int64_t p = sight.first; p <= sight.last; ++p) most = std::max(most, score(p));
-    for (int64_t p = sight.first; p <= sight.last; ++p) {
+    for (int64_t p = key_range.first; p <= key_range.last; ++p)
+      most = std::max(most, score(p));
+    for (int64_t p = key_range.first; p <= key_range.last; ++p) {
       total += std::exp(score(p) - most);
     }
-    for (int64_t p = sight.first; p <= sight.last; ++p) {
-      const float* block = sight.blocks[p / kBlockPositions - sight.base];
+    for (int64_t p = key_range.first; p <= key_range.last; ++p) {
+      const float* block = key_range.blocks[p / kBlockPositions - key_range.base];
       const float* value = block + call.value_offset + at * kBlockPositions +
                            p % kBlockPositions * call.width;
       const float weight = std::exp(score(p) - most) / total;
@@ -238,8 +242,41 @@ void Mix(const MixCall& call, Share share) {
   }
 }
 
-constexpr CpuOperations kReference = {"reference", Embed,       Linear, Append,
-                                      Attend,      FastWeights, Mix};
+void Norm(const NormCall& call, Share share) {
+  for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
+    float* out = call.out.row(r);
+    NormRow(call.in.row(r), call.width, call.norm, out);
+    for (int64_t i = 0; i < call.width; ++i) out[i] = Activate(out[i], call.act);
+  }
+}
+
+void Softmax(const SoftmaxCall& call, Share share) {
+  for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
+    float* const row = call.scores.row(r);
+    const int64_t query = call.query + r;
+    const auto takes_part = [&](int64_t j) {
+      return (!call.causal || j <= query) &&
+             (call.mask == nullptr || call.mask[r * call.keys + j] != 0);
+    };
+    float most = -HUGE_VALF;
+    for (int64_t j = 0; j < call.keys; ++j) {
+      const auto distance = static_cast<float>(std::abs(query - j));
+      row[j] = takes_part(j) ? std::fma(-call.slope, distance, row[j] * call.scale)
+                             : -HUGE_VALF;
+      most = std::max(most, row[j]);
+    }
+    if (most == -HUGE_VALF) {
+      std::fill_n(row, call.keys, 0.0f);
+      continue;
+    }
+    for (int64_t j = 0; j < call.keys; ++j) row[j] = std::exp(row[j] - most);
+    const float total = Sum(call.keys, [&](int64_t j, float s) { return s + row[j]; });
+    for (int64_t j = 0; j < call.keys; ++j) row[j] /= total;
+  }
+}
+
+constexpr CpuOperations kReference = {"reference", Embed, Linear, Append, Attend,
+                                      FastWeights, Mix,   Norm,   Softmax};
 
 }  // namespace
 

@@ -33,11 +33,11 @@ class AttendTile {
   // `heads` <= kHeads from `head` on.
   AttendTile(const AttendCall& call, int64_t row, int64_t head, int64_t heads,
              float* scratch)
-      : call_(call), heads_(heads), low_(call.sights[row].first) {
+      : call_(call), heads_(heads), low_(call.key_ranges[row].first) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int r = 0; r < kRows; ++r, scratch += AttendUnitFloats(call.width)) {
         AttendUnit& unit = units_[h][r];
-        unit.sight = &call.sights[row + r];
+        unit.key_range = &call.key_ranges[row + r];
         unit.head = head + h;
         unit.at = unit.head * call.width;
         unit.query = call.query.row(row + r) + unit.at;
@@ -47,8 +47,8 @@ class AttendTile {
         unit.odd = scratch + kGroupBlocks * kBlockPositions;
         unit.total = Zero16();
         std::fill_n(unit.even, call.width, 0.0f);
-        low_ = std::min(low_, unit.sight->first);
-        high_ = std::max(high_, unit.sight->last);
+        low_ = std::min(low_, unit.key_range->first);
+        high_ = std::max(high_, unit.key_range->last);
       }
     }
   }
@@ -72,7 +72,7 @@ class AttendTile {
     }
     for (int64_t h = 0; h < heads_; ++h) {
       for (AttendUnit& unit : units_[h]) {
-        if (unit.sight->first <= unit.sight->last) {
+        if (unit.key_range->first <= unit.key_range->last) {
           Scale(unit.even, Set16(1.0f / Sum16(unit.total)));
         }
       }
@@ -86,19 +86,19 @@ class AttendTile {
     common_begin_ = first;
     common_end_ = last;
     for (int r = 0; r < kRows; ++r) {
-      const Sight& sight = *units_[0][r].sight;
+      const KeyRange& key_range = *units_[0][r].key_range;
       const auto in_group = [&](int64_t block) {
         return std::clamp(block, first, last);
       };
-      const int64_t behind = sight.last / kBlockPositions + 1;
-      const bool any = sight.first <= sight.last;
-      begin_[r] = in_group(sight.first / kBlockPositions);
+      const int64_t behind = key_range.last / kBlockPositions + 1;
+      const bool any = key_range.first <= key_range.last;
+      begin_[r] = in_group(key_range.first / kBlockPositions);
       end_[r] = any ? in_group(behind) : begin_[r];
       common_begin_ =
           std::max(common_begin_,
-                   in_group((sight.first + kBlockPositions - 1) / kBlockPositions));
+                   in_group((key_range.first + kBlockPositions - 1) / kBlockPositions));
       common_end_ = std::min(
-          common_end_, any ? in_group((sight.last + 1) / kBlockPositions) : first);
+          common_end_, any ? in_group((key_range.last + 1) / kBlockPositions) : first);
     }
     common_end_ = std::max(common_begin_, common_end_);
   }
@@ -141,7 +141,7 @@ class AttendTile {
     const float peak = Max16(unit.peak);
     // The first group that it sees anything of.
     const int64_t group = begin / kGroupBlocks * kGroupBlocks;
-    const bool fresh = unit.sight->first >= group * kBlockPositions;
+    const bool fresh = unit.key_range->first >= group * kBlockPositions;
     const float most = fresh ? peak : std::max(unit.most, peak);
     if (!fresh) {
       const V16 shrink = Exp16(Set16(unit.most - most));
@@ -193,10 +193,10 @@ class AttendTile {
 
 // How many rows from `row` on are the same session's.
 HWY_INLINE int64_t RowsOfSession(const AttendCall& call, int64_t row) {
-  const Sight* const sights = call.sights + row;
+  const KeyRange* const key_ranges = call.key_ranges + row;
   int64_t count = 1;
-  while (row + count < call.rows && sights[count].blocks == sights[0].blocks &&
-         sights[count].base == sights[0].base) {
+  while (row + count < call.rows && key_ranges[count].blocks == key_ranges[0].blocks &&
+         key_ranges[count].base == key_ranges[0].base) {
     ++count;
   }
   return count;

@@ -13,20 +13,34 @@
 #include "model/kernels/simd_fast_weights-inl.h"
 #include "model/kernels/simd_linear-inl.h"
 #include "model/kernels/simd_operations.h"
+#include "model/kernels/simd_softmax-inl.h"
 #include "model/kernels/vector16-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
+// Inputs i .. i+15 of output n of a packed matrix.
+HWY_INLINE V16 LoadUnpacked16(const MatrixView& matrix, int64_t n, int64_t i) {
+  const float* const from = static_cast<const float*>(matrix.panels) +
+                            (n / kPanel * matrix.inputs + i) * kPanel + n % kPanel;
+  const int64_t count = std::min<int64_t>(16, matrix.inputs - i);
+  HWY_ALIGN float lane[16] = {};
+  for (int64_t k = 0; k < count; ++k) lane[k] = from[k * kPanel];
+  return Load16(lane);
+}
+
 void Embed(const EmbedCall& call, Share share) {
   const V16 scale = Set16(call.scale);
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
-    const float* from = call.table + int64_t{call.ids[r]} * call.width;
     const float* position = call.positions == nullptr ? nullptr : call.positions[r];
     for (int64_t i = 0; i < call.width; i += 16) {
       const int64_t left = call.width - i;
-      V16 x = Mul(LoadSome16(from + i, left), scale);
+      const int64_t id = call.ids[r];
+      const V16 row = call.tied != nullptr
+                          ? LoadUnpacked16(*call.tied, id, i)
+                          : LoadSome16(call.table + id * call.width + i, left);
+      V16 x = Mul(row, scale);
       if (position != nullptr) x = Add(x, LoadSome16(position + i, left));
       StoreSome16(x, call.out.row(r) + i, left);
     }
@@ -75,7 +89,7 @@ constexpr const char* kName = HWY_TARGET == HWY_AVX2   ? "avx2"
                                                        : "portable";
 
 CpuOperations MakeOperations() {
-  return {kName, Embed, Linear, Append, Attend, FastWeights, Mix};
+  return {kName, Embed, Linear, Append, Attend, FastWeights, Mix, Norm, Softmax};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -89,8 +103,8 @@ HWY_EXPORT(MakeOperations);
 
 std::vector<CpuOperations> SimdOperations() {
   std::vector<CpuOperations> found;
-  // Dispatch goes by what it believes the machine to have: shown one target at a time,
-  // it gives the functions of each.
+  // Dispatch chooses by the targets that it takes the machine to have: shown one at a
+  // time, it gives the functions of each.
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());

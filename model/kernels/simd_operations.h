@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The operations of kernels.h with vector instructions.
 #pragma once
 
 #include <vector>

@@ -19,7 +19,7 @@ namespace HWY_NAMESPACE {
 
 // One row and head of attention, group of blocks by group of blocks.
 struct AttendUnit {
-  const Sight* sight = nullptr;
+  const KeyRange* key_range = nullptr;
   int64_t head = 0;
   int64_t at = 0;  // of the head within a row
   const float* query = nullptr;
@@ -30,20 +30,22 @@ struct AttendUnit {
   V16 peak;                 // score of the group by lane
   V16 total;                // of the weights by lane
 
-  const float* Block(int64_t block) const { return sight->blocks[block - sight->base]; }
+  const float* Block(int64_t block) const {
+    return key_range->blocks[block - key_range->base];
+  }
   float* Scores(int64_t block) const {
     return scores + block % kGroupBlocks * kBlockPositions;
   }
   bool SeesAll(int64_t block) const {
     const int64_t begin = block * kBlockPositions;
-    return begin >= sight->first && begin + kBlockPositions - 1 <= sight->last;
+    return begin >= key_range->first && begin + kBlockPositions - 1 <= key_range->last;
   }
 };
 
 // The row of the relative tables for the first position of a block; later ones follow.
 HWY_INLINE int64_t TableRow(const AttendCall& call, const AttendUnit& unit,
                             int64_t block) {
-  return call.zero_row - unit.sight->query + block * kBlockPositions;
+  return call.zero_row - unit.key_range->query + block * kBlockPositions;
 }
 
 HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t block,
@@ -59,7 +61,7 @@ HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t
   score = Mul(score, Set16(call.scale));
   if (call.slopes != nullptr) {
     const float nearest =
-        static_cast<float>(unit.sight->query - block * kBlockPositions);
+        static_cast<float>(unit.key_range->query - block * kBlockPositions);
     V16 distance;
     for (int p = 0; p < kParts; ++p) {
       distance.v[p] =
@@ -77,7 +79,7 @@ HWY_INLINE V16 Mask(const AttendUnit& unit, int64_t block, const V16& score) {
   HWY_ALIGN float lane[16];
   Store16(score, lane);
   for (int i = 0; i < 16; ++i) {
-    if (begin + i < unit.sight->first || begin + i > unit.sight->last) {
+    if (begin + i < unit.key_range->first || begin + i > unit.key_range->last) {
       lane[i] = -HUGE_VALF;
     }
   }

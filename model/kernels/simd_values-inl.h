@@ -80,8 +80,9 @@ HWY_INLINE void AddSome(const AttendCall& call, const AttendUnit& unit, int64_t 
   const float* value = Values(call, unit, block) + i;
   const float* weight = unit.Scores(block);
   const int64_t begin = block * kBlockPositions;
-  const int64_t from = std::max<int64_t>(0, unit.sight->first - begin);
-  const int64_t to = std::min<int64_t>(kBlockPositions, unit.sight->last - begin + 1);
+  const int64_t from = std::max<int64_t>(0, unit.key_range->first - begin);
+  const int64_t to =
+      std::min<int64_t>(kBlockPositions, unit.key_range->last - begin + 1);
   V16 sum[2] = {LoadSome16(unit.even + i, count), LoadSome16(unit.odd + i, count)};
   for (int64_t j = from; j < to; ++j) {
     V16& part = sum[j % 2];

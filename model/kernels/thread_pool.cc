@@ -96,7 +96,7 @@ int UsableCores() {
 ThreadPool::ThreadPool(int count)
     : count_(count),
       steps_(Steps(count)),
-      told_(static_cast<size_t>(count * steps_)),
+      signals_(static_cast<size_t>(count * steps_)),
       passages_(count) {
   threads_.reserve(static_cast<size_t>(count - 1));
   try {
@@ -136,8 +136,8 @@ void ThreadPool::Loop(int index) {
 void ThreadPool::Barrier(int index) {
   const uint32_t passed = passages_[index].passed++;
   for (int step = 0; step < steps_; ++step) {
-    told_[(index + (1 << step)) % count_ * steps_ + step].Raise();
-    Wait(index, told_[index * steps_ + step], passed);
+    signals_[(index + (1 << step)) % count_ * steps_ + step].Raise();
+    Wait(index, signals_[index * steps_ + step], passed);
   }
 }
 

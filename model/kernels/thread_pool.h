@@ -84,10 +84,10 @@ class ThreadPool {
   bool ending_ = false;  // written before rounds_ is raised
   Count rounds_;         // of Run; raised once more to end the threads
   // Barriers are passed in steps (dissemination, Hensgen, Finkel and Manber 1988): in
-  // step s a thread tells the one 2^s further on and waits for the one 2^s before it;
-  // after log2(count) steps it has heard of all.
+  // step s a thread signals the one 2^s further on and waits for the one 2^s before it;
+  // after log2(count) steps all have arrived.
   const int steps_;
-  std::vector<Count> told_;        // [count][steps_]: how often each was told
+  std::vector<Count> signals_;     // [count][steps_]: signals that each got
   std::vector<Passage> passages_;  // each written by its own thread
   std::vector<std::thread> threads_;
 };

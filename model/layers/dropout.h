@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Dropout with masks from a generator of its own.
 #pragma once
 
 #include <optional>

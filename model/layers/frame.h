@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What stands around the stack of layers: token embedding and positions before it,
-// norm and output head behind it.
+// The parts around the stack of layers: token embedding and positions before it, norm
+// and output head behind it.
 #pragma once
 
 #include "model/config/config.h"

@@ -32,9 +32,9 @@ struct ScoreShape {
 };
 
 // A mask [T, J], [B, T, J] or [B, H, T, J] for `type` scores. Boolean and integer masks
-// say which keys take part (non-zero); floating ones are added to the scaled scores and
-// may hold -infinity, but neither NaN nor +infinity. Undefined: everything takes part.
-// INVALID_ARGUMENT names the shape.
+// name the keys that take part (non-zero); floating ones are added to the scaled scores
+// and may hold -infinity, but neither NaN nor +infinity. Undefined: everything takes
+// part. INVALID_ARGUMENT names the shape.
 absl::StatusOr<ScoreMask> MakeScoreMask(const at::Tensor& mask, const ScoreShape& shape,
                                         at::ScalarType type);
 

@@ -6,8 +6,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
-#include "model/layers/alibi.h"
-#include "model/layers/sinusoid.h"
+#include "model/positions/alibi.h"
+#include "model/positions/sinusoid.h"
 
 namespace mnemon {
 

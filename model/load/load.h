@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT
-// From a checkpoint directory to something that runs: used by every binary.
+// The loading of a checkpoint directory into what serves it, without torch unless the
+// model asks for its sequence form.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
-
-#include <c10/core/Device.h>
 
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
-#include "model/sequence/model.h"
+#include "model/registry/registry.h"
 #include "model/text/tokenizer.h"
 
 namespace mnemon {
 
-struct LoadedModel {
+struct ServedModel {
   ModelConfig config;
-  std::string model_id;  // SHA-256 over weights, config, tokenizer
-  std::unique_ptr<Model> model;
+  std::string model_id;  // see docs/checkpoint_format.md
+  int64_t parameters = 0;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+  // One of the two.
+  std::unique_ptr<Decoder> decoder;
+  std::unique_ptr<Predictor> predictor;
 };
 
-struct LoadOptions {
-  // Refuse weights that hold NaN or infinity.
-  bool refuse_non_finite = true;
-  // Where the weights go.
-  at::Device device = at::kCPU;
+// Where and how a model computes.
+struct ServeModelOptions {
+  std::string device = "cpu";  // as of --device; of autoregressive models
+  DecoderOptions decoder;      // its pool must outlive the model
 };
 
-// Reads and checks the whole checkpoint in `dir` (which may be a link such as
-// run/last). Errors are INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION or DATA_LOSS
-// and name the file and every fault; nothing is half-loaded and nothing of a declared
-// size is allocated before it was checked.
-absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
-                                           const LoadOptions& options = {});
+// Reads, checks and packs the checkpoint in `dir`; the errors of ReadModelFiles,
+// MakeDecoder, and of the sequence module where one is needed. Nothing of the file
+// stays in memory.
+absl::StatusOr<ServedModel> LoadServedModel(const std::string& dir,
+                                            const ServeModelOptions& options);
 
 }  // namespace mnemon

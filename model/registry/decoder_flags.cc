@@ -9,6 +9,10 @@
 namespace mnemon {
 
 void AddDecoderFlags(Command app, DecoderFlags& flags) {
+  app.Add("--decoder", &flags.decoder,
+          "What serves a model: step, its step form where it has one, or sequence, its "
+          "sequence form, slow and exact")
+      .OneOf({"step", "sequence"});
   app.Add("--precision", &flags.precision,
           "Of the weights that steps read: fp32 or bf16");
   app.Add("--target", &flags.target,
@@ -18,7 +22,10 @@ void AddDecoderFlags(Command app, DecoderFlags& flags) {
 
 absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,
                                                 ThreadPool& pool) {
-  DecoderOptions options{.target = flags.target, .pool = &pool};
+  DecoderOptions options{
+      .form = flags.decoder == "sequence" ? DecoderForm::kSequence : DecoderForm::kStep,
+      .target = flags.target,
+      .pool = &pool};
   if (flags.precision == "bf16") {
     options.format = WeightFormat::kBf16;
   } else if (flags.precision != "fp32") {

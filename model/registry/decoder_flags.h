@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How decoders compute, as the flags of every command that steps a model say it.
+// The flags of how decoders compute, for every command that steps a model.
 #pragma once
 
 #include <string>
@@ -11,11 +11,12 @@
 namespace mnemon {
 
 struct DecoderFlags {
+  std::string decoder = "step";
   std::string precision = "fp32";
   std::string target;  // empty: the best of this machine
 };
 
-// Adds --precision and --target. `flags` must outlive `app`.
+// Adds --decoder, --precision and --target. `flags` must outlive `app`.
 void AddDecoderFlags(Command app, DecoderFlags& flags);
 
 // INVALID_ARGUMENT names the flag. `pool` must outlive the decoders.

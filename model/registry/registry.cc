@@ -2,24 +2,21 @@
 #include "model/registry/registry.h"
 
 #include <array>
-#include <new>
 #include <utility>
-
-#include <c10/util/Exception.h>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/arch/causal.h"
-#include "model/arch/encoder.h"
-#include "model/arch/fast_weights.h"
-#include "model/arch/feedback.h"
-#include "model/arch/step_decoder.h"
-#include "model/arch/transformer_xl.h"
-#include "model/default/default_decoder.h"
-#include "model/default/default_predictor.h"
-#include "model/sequence/device.h"
+#include "model/kernels/cpu_operations.h"
+#include "model/kernels/thread_pool.h"
+#include "model/steps/causal_step.h"
+#include "model/steps/encoder_predictor.h"
+#include "model/steps/fast_weights_step.h"
+#include "model/steps/feedback_step.h"
+#include "model/steps/step_options.h"
+#include "model/steps/transformer_xl_step.h"
 
 namespace mnemon {
 namespace {
@@ -29,37 +26,37 @@ constexpr auto kArchitectures = std::to_array<ArchitectureEntry>({
      .summary =
          "Feedback Transformer: every layer attends to one memory vector per token",
      .validate = ValidateFeedback,
-     .make = MakeFeedback,
+     .tensors = FeedbackTensors,
      .make_decoder = MakeFeedbackDecoder,
      .make_predictor = nullptr,
      .variants = FeedbackVariants},
     {.name = "fast_weights",
      .summary = "fast weights with DPFP features: a state of constant size",
      .validate = ValidateFastWeights,
-     .make = MakeFastWeights,
+     .tensors = FastWeightsTensors,
      .make_decoder = MakeFastWeightsDecoder,
      .make_predictor = nullptr,
      .variants = FastWeightsVariants},
     {.name = "transformer_xl",
      .summary = "Transformer-XL: relative attention over a window of memory",
      .validate = ValidateTransformerXl,
-     .make = MakeTransformerXl,
+     .tensors = TransformerXlTensors,
      .make_decoder = MakeTransformerXlDecoder,
      .make_predictor = nullptr,
      .variants = TransformerXlVariants},
     {.name = "causal",
      .summary = "plain causal transformer with a key and value cache",
      .validate = ValidateCausal,
-     .make = MakeCausal,
+     .tensors = CausalTensors,
      .make_decoder = MakeCausalDecoder,
      .make_predictor = nullptr,
      .variants = CausalVariants},
     {.name = "encoder",
      .summary = "encoder that classifies every position of a whole sequence",
      .validate = ValidateEncoder,
-     .make = MakeEncoder,
+     .tensors = EncoderTensors,
      .make_decoder = nullptr,
-     .make_predictor = MakeDefaultPredictor,
+     .make_predictor = MakeEncoderPredictor,
      .variants = EncoderVariants},
 });
 
@@ -78,6 +75,30 @@ absl::Status WrongKind(const ArchitectureEntry& entry, std::string_view fault) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    StrCat("architecture ", entry.name, " ", fault),
                    {.reason = "MODEL_KIND", .field = "model"});
+}
+
+absl::Status TakesWholeSequences(const ArchitectureEntry& entry) {
+  return WrongKind(entry, "takes whole sequences, not token by token");
+}
+
+// What `make` makes with the kernels that `options` name.
+template <class Made>
+absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(
+    std::unique_ptr<Made> (*make)(const ModelConfig&, const TensorViews&,
+                                  const StepOptions&),
+    const ModelConfig& config, const TensorViews& views, const DecoderOptions& options,
+    const OnPacked& packed) {
+  MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
+                          FindCpuOperations(options.target));
+  static ThreadPool alone(1);  // without state: any number of models may share it
+  return CatchOutOfMemory("the weights of this model",
+                          [&]() -> absl::StatusOr<std::unique_ptr<Made>> {
+                            return make(config, views,
+                                        {.format = options.format,
+                                         .operations = operations,
+                                         .pool = options.pool ? options.pool : &alone,
+                                         .packed = packed});
+                          });
 }
 
 std::vector<std::string> KnownNames() {
@@ -109,54 +130,40 @@ absl::Status ValidateModel(const ModelConfig& config) {
                       StrCat(general.message(), "; ", own.message()));
 }
 
-absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config) {
-  MNEMON_RETURN_IF_ERROR(ValidateModel(config));
+absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
+                                                     const TensorViews& views,
+                                                     const DecoderOptions& options,
+                                                     const OnPacked& packed) {
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
-  try {
-    return entry->make(config);
-  } catch (const c10::Error&) {  // the tensor library's way of saying bad_alloc
-  } catch (const std::bad_alloc&) {
-  }
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   "not enough memory for the weights of this model",
-                   {.reason = "OUT_OF_MEMORY"});
+  if (!entry->autoregressive()) return TakesWholeSequences(*entry);
+  if (entry->make_decoder == nullptr) return WrongKind(*entry, "has no step form");
+  return MakeWithKernels(entry->make_decoder, config, views, options, packed);
 }
 
-absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model,
-                                                     const DecoderOptions& options) {
+absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const ModelConfig& config,
+                                                         const TensorViews& views,
+                                                         const DecoderOptions& options,
+                                                         const OnPacked& packed) {
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
-                          FindArchitecture(model.config().architecture));
-  if (!entry->autoregressive()) {
-    return WrongKind(*entry, "takes whole sequences, not token by token");
+                          FindArchitecture(config.architecture));
+  if (entry->make_predictor == nullptr) {
+    return WrongKind(*entry, "is autoregressive: it generates, it does not predict");
   }
-  if (entry->make_decoder == nullptr || !DeviceOf(model).is_cpu()) {
-    if (options.format == WeightFormat::kFp32) return MakeDefaultDecoder(model);
-    return InvalidField("precision",
-                        "--precision bf16 is for the kernels of the CPU: use fp32");
-  }
-  MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
-                          FindCpuOperations(options.target));
-  static ThreadPool alone(1);  // without state: any number of decoders may share it
-  // Not const, for visitors that replace tensors; this one only looks.
-  const TensorViews views = ViewWeights(const_cast<Model&>(model));
-  try {
-    return entry->make_decoder(model.config(), model.carry_spec(), views,
-                               {.format = options.format,
-                                .operations = operations,
-                                .pool = options.pool ? options.pool : &alone});
-  } catch (const std::bad_alloc&) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     "not enough memory to pack the weights of this model",
-                     {.reason = "OUT_OF_MEMORY"});
-  }
+  return MakeWithKernels(entry->make_predictor, config, views, options, packed);
 }
 
-absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const Model& model) {
+absl::StatusOr<bool> ServedBySequenceForm(const ModelConfig& config, bool on_cpu,
+                                          const DecoderOptions& options) {
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
-                          FindArchitecture(model.config().architecture));
-  if (entry->make_predictor != nullptr) return entry->make_predictor(model);
-  return WrongKind(*entry, "is autoregressive: it generates, it does not predict");
+                          FindArchitecture(config.architecture));
+  if (!entry->autoregressive()) return TakesWholeSequences(*entry);
+  if (entry->make_decoder != nullptr && on_cpu && options.form == DecoderForm::kStep) {
+    return false;
+  }
+  if (options.format == WeightFormat::kFp32) return true;
+  return InvalidField("precision",
+                      "--precision bf16 is for the kernels of the CPU: use fp32");
 }
 
 absl::Status SetArchitecture(ModelConfig& config, std::string_view name) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The architectures mnemon knows: an explicit table in registry.cc.
+// The architectures mnemon knows, without torch: an explicit table in registry.cc. The
+// sequence forms have one of their own, model/sequence_registry.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,7 +14,7 @@
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
 #include "model/kernels/kernels.h"
-#include "model/sequence/model.h"
+#include "model/weights/weights.h"
 
 namespace mnemon {
 
@@ -24,16 +26,17 @@ struct ArchitectureEntry {
   std::string_view summary;  // one line
   // What ValidateConfig cannot know: which fields and values this architecture takes.
   absl::Status (*validate)(const ModelConfig& config);
-  // REQUIRES: validated. Weights are allocated, not initialised.
-  std::unique_ptr<Model> (*make)(const ModelConfig& config);
+  // All tensors in the order of the file. REQUIRES here and below: validated.
+  std::vector<TensorShape> (*tensors)(const ModelConfig& config);
   // What serves it: one of the two is set, but for an autoregressive model without a
-  // step form of its own, which the default decoder serves. What `views` show must
-  // outlive the decoder, the model its predictor.
+  // step form of its own, which the default decoder serves. What `views` show is read
+  // during the call alone.
   std::unique_ptr<Decoder> (*make_decoder)(const ModelConfig& config,
-                                           const StateSpec& carry_spec,
                                            const TensorViews& views,
                                            const StepOptions& options);
-  std::unique_ptr<Predictor> (*make_predictor)(const Model& model);
+  std::unique_ptr<Predictor> (*make_predictor)(const ModelConfig& config,
+                                               const TensorViews& views,
+                                               const StepOptions& options);
   // Tiny configurations that together reach every branch of the architecture. Property
   // tests run over them.
   std::vector<ModelConfig> (*variants)();
@@ -49,22 +52,39 @@ absl::StatusOr<const ArchitectureEntry*> FindArchitecture(std::string_view name)
 // ValidateConfig and the architecture's own checks, in one error that lists all.
 absl::Status ValidateModel(const ModelConfig& config);
 
-// Validates, then makes the model with uninitialised weights. RESOURCE_EXHAUSTED when
-// memory does not suffice.
-absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config);
+// Which decoder serves an autoregressive model.
+enum class DecoderForm {
+  kStep,      // its step form, where it has one
+  kSequence,  // the default decoder, which runs the sequence form
+};
 
-// How a decoder computes, on the CPU.
+// How a decoder or predictor computes, on the CPU.
 struct DecoderOptions {
+  DecoderForm form = DecoderForm::kStep;
   WeightFormat format = WeightFormat::kFp32;
   std::string target;          // of CpuTargets(); empty: the best
   ThreadPool* pool = nullptr;  // must outlive the decoder; null: the calling thread
 };
 
-// The decoder or the predictor that serves `model`, which must outlive it and keep its
-// weights. FAILED_PRECONDITION for a model of the other kind.
-absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(
-    const Model& model, const DecoderOptions& options = {});
-absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const Model& model);
+// Called when a view has been packed: see StepOptions.
+using OnPacked = std::function<void(const TensorView&)>;
+
+// The step form with the weights that `views` show, or the predictor. `config` was
+// validated, and `views` are all of its tensors. FAILED_PRECONDITION for a model of the
+// other kind, or one without a step form; RESOURCE_EXHAUSTED without memory.
+absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
+                                                     const TensorViews& views,
+                                                     const DecoderOptions& options,
+                                                     const OnPacked& packed = {});
+absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const ModelConfig& config,
+                                                         const TensorViews& views,
+                                                         const DecoderOptions& options,
+                                                         const OnPacked& packed = {});
+
+// Whether the default decoder serves the model. FAILED_PRECONDITION for an encoder;
+// INVALID_ARGUMENT for options that do not go with the default decoder.
+absl::StatusOr<bool> ServedBySequenceForm(const ModelConfig& config, bool on_cpu,
+                                          const DecoderOptions& options);
 
 // Applies an architecture name as users type it: a registry name, or feedback_shared
 // for feedback with projection: shared. NOT_FOUND lists the known names.

@@ -9,7 +9,7 @@
 
 namespace mnemon {
 
-absl::StatusOr<TokenLogprobs> JudgeToken(std::span<const float> logits, int32_t token,
+absl::StatusOr<TokenLogprobs> ScoreToken(std::span<const float> logits, int32_t token,
                                          const CandidateChoice& choice,
                                          SamplerScratch& scratch) {
   double most = -INFINITY;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How likely tokens are under the unmodified distribution of the model.
+// Log-probabilities of tokens under the unmodified distribution of the model.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct CandidateChoice {
 // log softmax(logits) at `token` and at the candidates, the most likely ones first.
 // Arithmetic in double. INTERNAL, NON_FINITE_LOGITS, as in Sample. REQUIRES: all ids
 // are below V.
-absl::StatusOr<TokenLogprobs> JudgeToken(std::span<const float> logits, int32_t token,
+absl::StatusOr<TokenLogprobs> ScoreToken(std::span<const float> logits, int32_t token,
                                          const CandidateChoice& choice,
                                          SamplerScratch& scratch);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a model's weights live and its tensors are computed: the CPU or one GPU. Tokens
-// and session state stay on the host.
+// The device that holds a model's weights and computes its tensors: the CPU or one GPU.
+// Tokens and session state stay on the host.
 #pragma once
 
 #include <string>

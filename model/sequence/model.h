@@ -59,7 +59,7 @@ using TensorVisitor = std::function<void(const std::string& name, at::Tensor& te
 
 // Two kinds: an autoregressive model, whose logits depend on the tokens up to each
 // position, so that a carry continues them; and an encoder, which takes whole sequences
-// and no carry. The registry says which a model is. Safe for concurrent Forward calls
+// and no carry. The registry lists which a model is. Safe for concurrent Forward calls
 // while no weight is changed.
 class Model {
  public:

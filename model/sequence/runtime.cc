@@ -11,7 +11,7 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
-#include "base/error.h"
+#include "base/out_of_memory.h"
 #include "base/strings.h"
 
 namespace mnemon {
@@ -39,11 +39,6 @@ void SetLoopThreads(int threads) {
   set != nullptr ? set(threads) : at::set_num_threads(threads);
 }
 
-absl::Status OutOfMemory() {
-  return MakeError(absl::StatusCode::kResourceExhausted, "not enough memory",
-                   {.reason = "OUT_OF_MEMORY"});
-}
-
 }  // namespace
 
 void InitTensorRuntime(int threads) {
@@ -66,12 +61,12 @@ absl::Status RunTensors(const std::function<absl::Status()>& run) {
   try {
     return run();
   } catch (const std::bad_alloc&) {
-    return OutOfMemory();
+    return OutOfMemoryError();
   } catch (const std::exception& error) {
-    // How libtorch's allocators say bad_alloc.
+    // libtorch's allocators throw this in place of bad_alloc.
     const std::string_view what = error.what();
     for (const char* memory : {"can't allocate memory", "out of memory"}) {
-      if (what.find(memory) != what.npos) return OutOfMemory();
+      if (what.find(memory) != what.npos) return OutOfMemoryError();
     }
     return absl::InternalError(StrCat("model step failed: ", what));
   }

@@ -2,7 +2,7 @@
 #include "model/state/arena.h"
 
 #include <algorithm>
-#include <limits>
+#include <bit>
 #include <new>
 #include <utility>
 
@@ -33,19 +33,16 @@ int64_t BlocksPerSlot(const StateSpec& spec) {
   return 0;
 }
 
-}  // namespace
+int64_t BlocksPerSavedState(const StateSpec& spec) {
+  return spec.growth() == Growth::kRing ? CeilDiv(spec.capacity(), kBlockPositions) + 1
+                                        : 0;
+}
 
-// `blocks[i]` holds positions (first_block + i) * kBlockPositions and following; its
-// rows are held from `first_held` (of the first block) to `reserved`.
-struct StateArena::Slot {
-  bool used = false;
-  int64_t length = 0;
-  int64_t reserved = 0;
-  int64_t floor = 0;
-  int64_t first_block = 0;
-  std::vector<float*> blocks;
-  float* fixed = nullptr;
-};
+// Fixed blocks beyond are filled by the one who gives them back, so that a recycler
+// that lags behind does not make memory grow.
+constexpr int64_t kMostFixedRecycling = 64;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<StateArena>> StateArena::Create(const StateSpec& spec,
                                                                const Options& options) {
@@ -58,13 +55,20 @@ absl::StatusOr<std::unique_ptr<StateArena>> StateArena::Create(const StateSpec& 
     return InvalidField("blocks",
                         StrCat("blocks must not be negative, got ", options.blocks));
   }
+  if (options.saved_states < 0) {
+    return InvalidField(
+        "saved_states",
+        StrCat("saved_states must not be negative, got ", options.saved_states));
+  }
   int64_t blocks = options.blocks;
   if (blocks == 0) {
-    const int64_t per_slot = BlocksPerSlot(spec);
-    if (per_slot > std::numeric_limits<int64_t>::max() / options.slots) {
+    int64_t saved = 0;
+    if (__builtin_mul_overflow(BlocksPerSlot(spec), int64_t{options.slots}, &blocks) ||
+        __builtin_mul_overflow(BlocksPerSavedState(spec), int64_t{options.saved_states},
+                               &saved) ||
+        __builtin_add_overflow(blocks, saved, &blocks)) {
       return InvalidField("slots", "slots times blocks per slot overflows");
     }
-    blocks = per_slot * options.slots;
   }
   return std::unique_ptr<StateArena>(new StateArena(spec, options, blocks));
 }
@@ -72,138 +76,156 @@ absl::StatusOr<std::unique_ptr<StateArena>> StateArena::Create(const StateSpec& 
 StateArena::StateArena(const StateSpec& spec, const Options& options,
                        int64_t max_blocks)
     : spec_(spec),
+      max_slots_(options.slots),
       max_blocks_(max_blocks),
       block_floats_(spec.row_elements() * kBlockPositions),
-      slots_(options.slots) {
+      fixed_floats_(spec.fixed_elements()) {
   int64_t fixed_offset = 0;
   int64_t row_offset = 0;
+  bool zero = true;  // all fixed entries of a fresh state
   for (const StateEntry& entry : spec_.entries) {
     const bool fixed = entry.growth == Growth::kFixed;
     entry_elements_.push_back(entry.elements());
     entry_offset_.push_back(fixed ? fixed_offset : row_offset * kBlockPositions);
     (fixed ? fixed_offset : row_offset) += entry.elements();
+    zero = zero && (!fixed || std::bit_cast<uint32_t>(entry.fill) == 0);
+  }
+  if (block_floats_ > 0) {
+    blocks_ = std::make_unique<BlockPool>(BlockPool::Options{
+        .floats = block_floats_,
+        .most = max_blocks_,
+        .clean = [count = block_floats_](float* f) { std::fill_n(f, count, 0.0f); },
+        .recycler = options.recycler,
+        .on_clean = options.on_clean});
+  }
+  if (fixed_floats_ > 0) {
+    fixed_ = std::make_unique<BlockPool>(
+        BlockPool::Options{.floats = fixed_floats_,
+                           .most = INT64_MAX,
+                           .clean = [this](float* fixed) { FillFixed(fixed); },
+                           .zero = zero,
+                           .recycler = options.recycler,
+                           .most_recycling = kMostFixedRecycling});
   }
 }
 
 StateArena::~StateArena() = default;
 
-int32_t StateArena::slots() const { return static_cast<int32_t>(slots_.size()); }
+absl::Status StateArena::OutOfMemory() {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "not enough memory for the state of a session",
+                   {.reason = "OUT_OF_MEMORY"});
+}
+
+void StateArena::FillFixed(float* fixed) const {
+  for (size_t e = 0; e < spec_.entries.size(); ++e) {
+    if (spec_.entries[e].growth != Growth::kFixed) continue;
+    std::fill_n(fixed + entry_offset_[e], entry_elements_[e], spec_.entries[e].fill);
+  }
+}
 
 int64_t StateArena::bytes_used() const {
   return static_cast<int64_t>(sizeof(float)) *
-         (slots_used_ * spec_.fixed_elements() + blocks_used_ * block_floats_);
+         (slots_used_ * fixed_floats_ + blocks_used() * block_floats_);
 }
 
 int64_t StateArena::bytes_used(int32_t slot) const {
-  const int64_t blocks = static_cast<int64_t>(slots_[slot].blocks.size());
   return static_cast<int64_t>(sizeof(float)) *
-         (spec_.fixed_elements() + blocks * block_floats_);
+         (fixed_floats_ + slots_[slot].blocks() * block_floats_);
 }
 
-absl::StatusOr<int32_t> StateArena::Acquire() {
-  for (int32_t slot = 0; slot < slots(); ++slot) {
-    if (slots_[slot].used) continue;
-    if (slots_[slot].fixed == nullptr && spec_.fixed_elements() > 0) {
-      slots_[slot].fixed = memory_.TakeFloats(spec_.fixed_elements());
-    }
-    slots_[slot].used = true;
-    ++slots_used_;
-    Reset(slot);
-    return slot;
+absl::StatusOr<int32_t> StateArena::Acquire() try {
+  if (slots_used_ == max_slots_) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        StrCat("all ", slots(), " session slots are in use"),
+        {.reason = "NO_FREE_SLOT", .retry_after = std::chrono::milliseconds(1000)});
   }
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      StrCat("all ", slots(), " session slots are in use"),
-      {.reason = "NO_FREE_SLOT", .retry_after = std::chrono::milliseconds(1000)});
+  if (free_slot_ < 0) {
+    slots_.emplace_back();
+    free_slot_ = static_cast<int32_t>(slots_.size()) - 1;
+  }
+  const int32_t slot = free_slot_;
+  Slot& s = slots_[slot];
+  if (fixed_) s.fixed = fixed_->Take();
+  free_slot_ = s.next_free;
+  s.used = true;
+  ++slots_used_;
+  return slot;
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
+}
+
+void StateArena::DropBlocks(Slot& slot, Range range) {
+  if (range.size() > 0) blocks_->Drop(slot.list, range.begin, range.end);
 }
 
 void StateArena::Release(int32_t slot) {
-  Reset(slot);
   Slot& s = slots_[slot];
-  std::fill_n(s.fixed, spec_.fixed_elements(), 0.0f);
-  s.used = false;
+  MNEMON_CHECK(s.used);
+  DropBlocks(s, {0, s.blocks()});
+  if (fixed_) fixed_->Drop(s.fixed);
+  s = {.next_free = free_slot_, .list = std::move(s.list)};
+  free_slot_ = slot;
   --slots_used_;
 }
 
 void StateArena::Reset(int32_t slot) {
   Slot& s = slots_[slot];
   MNEMON_CHECK(s.used);
-  for (float* block : s.blocks) {
-    std::fill_n(block, block_floats_, 0.0f);
-    free_blocks_.push_back(block);
-    --blocks_used_;
-  }
-  s.blocks.clear();
+  DropBlocks(s, {0, s.blocks()});
   s.length = s.reserved = s.floor = s.first_block = 0;
-  for (size_t e = 0; e < spec_.entries.size(); ++e) {
-    if (spec_.entries[e].growth != Growth::kFixed) continue;
-    std::fill_n(s.fixed + entry_offset_[e], entry_elements_[e], spec_.entries[e].fill);
+  if (!fixed_) return;
+  if (StateBlock* const fresh = fixed_->TakeReady()) {
+    fixed_->Drop(std::exchange(s.fixed, fresh));
+  } else {
+    FillFixed(s.fixed->floats());
   }
 }
-
-int64_t StateArena::length(int32_t slot) const { return slots_[slot].length; }
 
 int64_t StateArena::first_held(int32_t slot) const {
   return slots_[slot].first_block * kBlockPositions;
 }
 
+bool StateArena::WritesShared(const Slot& slot) const {
+  const int64_t last = slot.length / kBlockPositions - slot.first_block;
+  return slot.length % kBlockPositions != 0 && last < slot.blocks() &&
+         blocks_->shared(slot.list->blocks[last]);
+}
+
 int64_t StateArena::BlocksNeeded(int32_t slot, int64_t count) const {
-  if (!spec_.growing()) return 0;
+  if (!spec_.growing() || count == 0) return 0;
   const Slot& s = slots_[slot];
   const int64_t end = CeilDiv(s.length + count, kBlockPositions);
-  const int64_t have = s.first_block + static_cast<int64_t>(s.blocks.size());
-  return std::max<int64_t>(0, end - have);
+  return std::max<int64_t>(0, end - s.first_block - s.blocks()) + WritesShared(s);
 }
 
-absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count) {
-  if (count > max_blocks_ - blocks_used_) {
+absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy) {
+  const int64_t taken = count + copy;
+  const int64_t free = max_blocks_ - blocks_->used();
+  if (taken > free) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,
-        StrCat("session state needs ", count, " more blocks, ",
-               max_blocks_ - blocks_used_, " of ", max_blocks_, " are free"),
+        StrCat("session state needs ", taken, " more blocks, ", free, " of ",
+               max_blocks_, " are free"),
         {.reason = "NO_FREE_BLOCKS", .retry_after = std::chrono::milliseconds(1000)});
   }
-  const size_t before = slot.blocks.size();
+  const int64_t before = slot.blocks();
   try {
-    ReserveAtLeast(slot.blocks, before + static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i) {
-      if (free_blocks_.empty()) {
-        // All of them may come back, when there may be no memory for a longer list.
-        ReserveAtLeast(free_blocks_, static_cast<size_t>(blocks_made_ + 1));
-        slot.blocks.push_back(memory_.TakeFloats(block_floats_));
-        ++blocks_made_;
-      } else {
-        slot.blocks.push_back(free_blocks_.back());
-        free_blocks_.pop_back();
-      }
-    }
+    if (slot.list == nullptr) slot.list = std::make_unique<BlockList>();
+    std::vector<StateBlock*>& blocks = slot.list->blocks;
+    ReserveAtLeast(blocks, static_cast<size_t>(before + taken));
+    for (int64_t i = 0; i < taken; ++i) blocks.push_back(blocks_->Take());
   } catch (const std::bad_alloc&) {
-    free_blocks_.insert(free_blocks_.end(), slot.blocks.begin() + before,
-                        slot.blocks.end());
-    slot.blocks.resize(before);
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     "not enough memory for the state of a session",
-                     {.reason = "OUT_OF_MEMORY"});
+    DropBlocks(slot, {before, slot.blocks()});
+    return OutOfMemory();
   }
-  blocks_used_ += count;
-  return absl::OkStatus();
-}
-
-absl::Status StateArena::Copy(int32_t from, int32_t to) {
-  const Slot& source = slots_[from];
-  Slot& target = slots_[to];
-  MNEMON_CHECK(from != to && source.used && target.used);
-  MNEMON_CHECK(target.length == 0 && target.blocks.empty());
-  const size_t count = source.blocks.size();
-  MNEMON_RETURN_IF_ERROR(TakeBlocks(target, static_cast<int64_t>(count)));
-  for (size_t i = 0; i < count; ++i) {
-    std::copy_n(source.blocks[i], block_floats_, target.blocks[i]);
-  }
-  std::copy_n(source.fixed, spec_.fixed_elements(), target.fixed);
-  target.length = source.length;
-  target.reserved = source.reserved;
-  target.floor = source.floor;
-  target.first_block = source.first_block;
+  if (!copy) return absl::OkStatus();
+  std::vector<StateBlock*>& blocks = slot.list->blocks;
+  StateBlock*& shared = blocks[slot.length / kBlockPositions - slot.first_block];
+  std::copy_n(shared->floats(), block_floats_, blocks.back()->floats());
+  blocks_->Drop(std::exchange(shared, blocks.back()));
+  blocks.pop_back();
   return absl::OkStatus();
 }
 
@@ -216,14 +238,18 @@ absl::Status StateArena::Reserve(int32_t slot, int64_t count) {
                             " is beyond the state's limit of ", spec_.max_positions()),
                      {.reason = "CONTEXT_LIMIT"});
   }
-  MNEMON_RETURN_IF_ERROR(TakeBlocks(s, BlocksNeeded(slot, count)));
+  if (const int64_t needed = BlocksNeeded(slot, count); needed > 0) {
+    const int64_t end = CeilDiv(s.length + count, kBlockPositions);
+    const int64_t more = std::max<int64_t>(0, end - s.first_block - s.blocks());
+    MNEMON_RETURN_IF_ERROR(TakeBlocks(s, more, /*copy=*/needed > more));
+  }
   s.reserved = std::max(s.reserved, s.length + count);
   return absl::OkStatus();
 }
 
 void StateArena::StartAt(int32_t slot, int64_t position) {
   Slot& s = slots_[slot];
-  MNEMON_CHECK(s.used && s.reserved == 0 && s.blocks.empty());
+  MNEMON_CHECK(s.used && s.reserved == 0 && s.blocks() == 0);
   MNEMON_CHECK(position == 0 || spec_.growth() == Growth::kRing);
   s.length = s.reserved = s.floor = position;
   s.first_block = position / kBlockPositions;
@@ -240,13 +266,7 @@ void StateArena::Truncate(int32_t slot, int64_t length) {
   MNEMON_CHECK(s.used && length >= first_held(slot) && length <= s.length);
   s.length = s.reserved = length;
   s.floor = std::min(s.floor, length);
-  const int64_t keep = CeilDiv(length, kBlockPositions) - s.first_block;
-  while (spec_.growing() && static_cast<int64_t>(s.blocks.size()) > keep) {
-    std::fill_n(s.blocks.back(), block_floats_, 0.0f);
-    free_blocks_.push_back(s.blocks.back());
-    s.blocks.pop_back();
-    --blocks_used_;
-  }
+  DropBlocks(s, {CeilDiv(length, kBlockPositions) - s.first_block, s.blocks()});
 }
 
 void StateArena::SetFloor(int32_t slot, int64_t floor) {
@@ -256,29 +276,68 @@ void StateArena::SetFloor(int32_t slot, int64_t floor) {
   if (spec_.growth() != Growth::kRing) return;
   // The query at `floor` sees rows floor - M and later.
   const int64_t oldest = std::max<int64_t>(0, s.floor - spec_.capacity());
-  const int64_t first = oldest / kBlockPositions;
-  while (s.first_block < first && !s.blocks.empty()) {
-    std::fill_n(s.blocks.front(), block_floats_, 0.0f);
-    free_blocks_.push_back(s.blocks.front());
-    s.blocks.erase(s.blocks.begin());
-    ++s.first_block;
-    --blocks_used_;
+  const int64_t unseen =
+      std::clamp<int64_t>(oldest / kBlockPositions - s.first_block, 0, s.blocks());
+  DropBlocks(s, {0, unseen});
+  s.first_block += unseen;
+}
+
+StateArena::Range StateArena::Visible(const Slot& slot) const {
+  const int64_t end =
+      std::min(slot.blocks(), CeilDiv(slot.length, kBlockPositions) - slot.first_block);
+  if (spec_.growth() != Growth::kRing) return {0, end};
+  const int64_t oldest = std::max<int64_t>(0, slot.length - spec_.capacity());
+  return {std::clamp<int64_t>(oldest / kBlockPositions - slot.first_block, 0, end),
+          end};
+}
+
+std::unique_ptr<BlockList> StateArena::Share(const BlockList* list, Range range) {
+  if (range.size() <= 0) return nullptr;
+  auto shared = std::make_unique<BlockList>();
+  const auto from = list->blocks.begin();
+  shared->blocks.assign(from + range.begin, from + range.end);
+  for (StateBlock* const block : shared->blocks) blocks_->Hold(block);
+  return shared;
+}
+
+absl::Status StateArena::Fork(int32_t from, int32_t to) try {
+  Slot& source = slots_[from];
+  Slot& target = slots_[to];
+  MNEMON_CHECK(from != to && source.used && target.used);
+  MNEMON_CHECK(target.length == 0 && target.blocks() == 0);
+  const int64_t end = std::min(
+      source.blocks(), CeilDiv(source.length, kBlockPositions) - source.first_block);
+  target.list = Share(source.list.get(), {0, end});
+  if (fixed_) {
+    std::copy_n(source.fixed->floats(), fixed_floats_, target.fixed->floats());
   }
+  source.reserved = source.length;
+  target.length = target.reserved = source.length;
+  target.floor = source.floor;
+  target.first_block = source.first_block;
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
 }
 
 float* StateArena::Fixed(int32_t slot, int entry) {
-  return slots_[slot].fixed + entry_offset_[entry];
+  return slots_[slot].fixed->floats() + entry_offset_[entry];
 }
 
 const float* StateArena::Fixed(int32_t slot, int entry) const {
-  return slots_[slot].fixed + entry_offset_[entry];
+  return slots_[slot].fixed->floats() + entry_offset_[entry];
+}
+
+std::span<float> StateArena::FixedEntries(int32_t slot) {
+  if (!fixed_) return {};
+  return {slots_[slot].fixed->floats(), static_cast<size_t>(fixed_floats_)};
 }
 
 float* StateArena::Block(int32_t slot, int64_t block) {
   Slot& s = slots_[slot];
   const int64_t index = block - s.first_block;
-  MNEMON_CHECK(index >= 0 && index < static_cast<int64_t>(s.blocks.size()));
-  return s.blocks[index];
+  MNEMON_CHECK(index >= 0 && index < s.blocks());
+  return s.list->blocks[index]->floats();
 }
 
 float* StateArena::Row(int32_t slot, int entry, int64_t position) {
@@ -290,21 +349,8 @@ const float* StateArena::Row(int32_t slot, int entry, int64_t position) const {
   const int64_t block = position / kBlockPositions - s.first_block;
   MNEMON_CHECK(block >= 0 && position < s.reserved);
   MNEMON_CHECK(spec_.entries[entry].layout == BlockLayout::kRows);
-  return s.blocks[block] + entry_offset_[entry] +
+  return s.list->blocks[block]->floats() + entry_offset_[entry] +
          position % kBlockPositions * entry_elements_[entry];
-}
-
-void StateArena::SaveFixed(int32_t slot, std::vector<float>& saved) const {
-  const float* fixed = slots_[slot].fixed;
-  saved.assign(fixed, fixed + spec_.fixed_elements());
-}
-
-void StateArena::RestoreFixed(int32_t slot, const std::vector<float>& saved,
-                              int64_t length) {
-  Slot& s = slots_[slot];
-  MNEMON_CHECK(static_cast<int64_t>(saved.size()) == spec_.fixed_elements());
-  std::copy(saved.begin(), saved.end(), s.fixed);
-  if (!spec_.growing()) s.length = s.reserved = length;
 }
 
 }  // namespace mnemon

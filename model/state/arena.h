@@ -1,22 +1,37 @@
 // SPDX-License-Identifier: MIT
 // The memory of all sessions of one decoder: slots, and one pool of blocks of
-// kBlockPositions rows. A slot owns a list of blocks; a fixed entry set is one block of
-// its own. Nothing wraps and nothing is overwritten: a chunk is appended first and
-// attended afterwards, and rows cut back may be written again.
+// kBlockPositions rows. A slot owns a list of blocks; its fixed entries are one block
+// of their own. Nothing wraps and nothing is overwritten: a chunk is appended first and
+// attended afterwards, and truncated rows may be written again.
+//
+// Blocks have reference counts: a fork and a saved state share them. Rows are only
+// written into the last, partly filled block of a slot and behind it; where another
+// holder has that block as well, Reserve replaces it by a copy.
 //
 // Layout of a growing block: for each growing entry in spec order, kBlockPositions
 // rows. Layout of the fixed block: the fixed entries in spec order.
 //
-// Not safe for concurrent use: one thread (the engine's) owns an arena.
+// Threads: one thread, the model runner's, owns an arena and makes all calls, with
+// SavedState and FixedCopy too. With a recycler, blocks given back are cleaned on the
+// recycler's thread, which also calls on_clean; without one, by the caller. Cost, with
+// a recycler: no call but Reserve's copy of one block, Fork's and SaveFixed's copy of
+// the fixed entries and Save's of both does work of the size of a block; Fork, and for
+// a ring Save and Restore, count one reference per block; lists of more than
+// BlockPool::kDropsInPlace blocks are given back in constant time, a long tail of one
+// by copying its pointers.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/slabs.h"
+#include "model/state/block_pool.h"
+#include "model/state/saved_state.h"
 #include "model/state/state.h"
 
 namespace mnemon {
@@ -24,55 +39,70 @@ namespace mnemon {
 class StateArena {
  public:
   struct Options {
-    int32_t slots = 0;  // at least 1
+    int32_t slots = 0;  // at least 1; one that was never used costs nothing
     // Growing blocks in the pool; 0 = enough for every slot at the spec's capacity
-    // (a ring: ceil((M + 128) / 16) + 1 per slot). Memory is taken from the system
-    // when a block is first used, and kept.
+    // (a ring: ceil((M + 128) / 16) + 1 per slot, and ceil(M / 16) + 1 per saved
+    // state). Memory is taken from the system when a block is first used, and kept.
     int64_t blocks = 0;
+    int32_t saved_states = 0;  // that exist at once, for blocks = 0
+    // Outlives the arena; null: blocks given back are cleaned by the caller.
+    BlockRecycler* recycler = nullptr;
+    // Called on the recycler's thread after blocks became clean or stopped being
+    // recycled. Must be cheap and must not call the arena or the recycler.
+    std::function<void()> on_clean;
   };
 
   // INVALID_ARGUMENT for a bad spec or sizes that overflow.
   static absl::StatusOr<std::unique_ptr<StateArena>> Create(const StateSpec& spec,
                                                             const Options& options);
+  // Waits for at most one batch of the recycler: no lock that on_clean takes may be
+  // held.
   ~StateArena();
   StateArena(const StateArena&) = delete;
   StateArena& operator=(const StateArena&) = delete;
 
   const StateSpec& spec() const { return spec_; }
-  int32_t slots() const;
+  int32_t slots() const { return max_slots_; }
   int32_t slots_used() const { return slots_used_; }
   int64_t blocks() const { return max_blocks_; }
-  int64_t blocks_used() const { return blocks_used_; }
-  // Bytes held by acquired slots, fixed and growing.
+  // Growing blocks that are held or being recycled, a shared one once.
+  int64_t blocks_used() const { return blocks_ ? blocks_->used() : 0; }
+  // References to growing blocks that the recycler has still to deal with: while there
+  // are any, blocks_used() may fall, and on_clean will be called. Read it before
+  // blocks_used().
+  int64_t blocks_recycling() const { return blocks_ ? blocks_->recycling() : 0; }
+  // Bytes of acquired slots' fixed entries and of blocks_used().
   int64_t bytes_used() const;
-  // Bytes held by one acquired slot.
+  // Bytes held by one acquired slot, shared blocks included.
   int64_t bytes_used(int32_t slot) const;
 
   // A fresh state: length 0, fixed entries filled. RESOURCE_EXHAUSTED when no slot is
-  // free.
+  // free or no memory.
   absl::StatusOr<int32_t> Acquire();
-  // Gives slot and blocks back; their bytes are zeroed. REQUIRES: acquired.
+  // Gives slot and blocks back. REQUIRES: acquired.
   void Release(int32_t slot);
   // Back to a fresh state, slot kept.
   void Reset(int32_t slot);
-  // Makes the fresh slot `to` a copy of `from`. RESOURCE_EXHAUSTED when the pool has
-  // too few blocks; `to` is then still fresh. REQUIRES: both acquired, not the same.
-  absl::Status Copy(int32_t from, int32_t to);
+  // Makes the fresh slot `to` a copy of `from` that shares its blocks. Rows that `from`
+  // had reserved beyond its length must be reserved again. RESOURCE_EXHAUSTED when
+  // memory runs out; `to` is then still fresh. REQUIRES: both acquired, not the same.
+  absl::Status Fork(int32_t from, int32_t to);
 
-  // Tokens fed to this slot: the absolute position of the next one.
-  int64_t length(int32_t slot) const;
-  // First position whose row is still held (0 unless a ring has let blocks go).
+  // Tokens that this slot has computed: the absolute position of the next one.
+  int64_t length(int32_t slot) const { return slots_[slot].length; }
+  // First position whose row is still held (0 unless a ring gave blocks back).
   int64_t first_held(int32_t slot) const;
 
-  // Blocks that Reserve(slot, count) would take from the pool.
+  // Blocks that Reserve(slot, count) would take from the pool, the copy of a shared
+  // last block included. With a recycler it may become one less by itself.
   int64_t BlocksNeeded(int32_t slot, int64_t count) const;
-  // Makes room for rows length .. length+count-1. RESOURCE_EXHAUSTED when the pool has
-  // too few blocks, FAILED_PRECONDITION beyond an append capacity; on error nothing
-  // changed. Idempotent for the same range.
+  // Makes room for rows length .. length+count-1, which nobody else holds afterwards.
+  // RESOURCE_EXHAUSTED when the pool has too few blocks, FAILED_PRECONDITION beyond an
+  // append capacity; on error nothing changed. Idempotent for the same range.
   absl::Status Reserve(int32_t slot, int64_t count);
   // Makes a fresh slot begin at `position`, as if the rows before it had been written
-  // and let go: for a state that is brought from elsewhere. REQUIRES: length 0, no rows
-  // reserved; 0 unless the growth is a ring.
+  // and given back: for a state that is brought from elsewhere. REQUIRES: length 0, no
+  // rows reserved; 0 unless the growth is a ring.
   void StartAt(int32_t slot, int64_t position);
   // Declares `count` reserved rows written. REQUIRES: reserved.
   void Advance(int32_t slot, int64_t count);
@@ -85,9 +115,29 @@ class StateArena {
   // fixed.
   void SetFloor(int32_t slot, int64_t floor);
 
+  // Keeps the state of a slot in the empty `saved`: a copy of the fixed entries, and of
+  // a ring the blocks that a query at this position can see, shared. Of an append
+  // growth nothing is kept but the position. Rows that the slot had reserved beyond its
+  // length must be reserved again. RESOURCE_EXHAUSTED when memory runs out; nothing
+  // changed then. REQUIRES: a slot of length 0 is fresh.
+  absl::Status Save(int32_t slot, SavedState& saved);
+  // Blocks that Save(slot) would hold.
+  int64_t SavedBlocks(int32_t slot) const;
+  // Makes a slot the saved state again, with the floor at its position.
+  // RESOURCE_EXHAUSTED when memory runs out (rings only); nothing changed then.
+  // REQUIRES for an append growth: the slot is the one saved and was never cut below
+  // the saved position.
+  absl::Status Restore(int32_t slot, const SavedState& saved);
+  // Restore and Drop in one, in constant time and without a need for memory.
+  void RestoreAndDrop(int32_t slot, SavedState& saved);
+  // Empties it; no effect on an empty one.
+  void Drop(SavedState& saved);
+
   // Fixed entry `entry` of the spec: elements() floats.
   float* Fixed(int32_t slot, int entry);
   const float* Fixed(int32_t slot, int entry) const;
+  // All fixed entries in spec order.
+  std::span<float> FixedEntries(int32_t slot);
   // Row of growing entry `entry` at an absolute position, held or reserved: elements()
   // floats. The rows of one block are contiguous.
   float* Row(int32_t slot, int entry, int64_t position);
@@ -99,29 +149,68 @@ class StateArena {
   float* Block(int32_t slot, int64_t block);
   int64_t BlockOffset(int entry) const { return entry_offset_[entry]; }
 
-  // Copies of all fixed entries, for cutting back; `saved` is overwritten. RestoreFixed
-  // also sets the length of a slot without growing entries.
-  void SaveFixed(int32_t slot, std::vector<float>& saved) const;
-  void RestoreFixed(int32_t slot, const std::vector<float>& saved, int64_t length);
+  // Copies all fixed entries, for cutting back; takes memory where `copy` is empty.
+  // Throws std::bad_alloc.
+  void SaveFixed(int32_t slot, FixedCopy& copy);
+  // Also sets the length of a slot without growing entries. REQUIRES: not empty.
+  void RestoreFixed(int32_t slot, const FixedCopy& copy, int64_t length);
+  // Takes the fixed entries out of a saved state, which can only be dropped then;
+  // none at position 0.
+  FixedCopy TakeFixed(SavedState& saved);
+  // Empties it; no effect on an empty one.
+  void Drop(FixedCopy& copy);
 
  private:
-  struct Slot;
+  // `list` holds blocks of positions first_block * kBlockPositions and following; their
+  // rows can be used up to `reserved`. Null when it has none.
+  struct Slot {
+    bool used = false;
+    int32_t next_free = -1;
+    int64_t length = 0;
+    int64_t reserved = 0;
+    int64_t floor = 0;
+    int64_t first_block = 0;
+    std::unique_ptr<BlockList> list;
+    StateBlock* fixed = nullptr;
+
+    int64_t blocks() const {
+      return list ? static_cast<int64_t>(list->blocks.size()) : 0;
+    }
+  };
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
-  // Puts `count` more blocks at the end of a slot's list, or none.
-  absl::Status TakeBlocks(Slot& slot, int64_t count);
+  static absl::Status OutOfMemory();
+  void FillFixed(float* fixed) const;
+  // Puts `count` more blocks at the end of a slot's list, and with `copy` replaces the
+  // one that the slot's next row goes into; or changes nothing.
+  absl::Status TakeBlocks(Slot& slot, int64_t count, bool copy);
+  // Whether rows from the slot's length on go into a block that others hold too.
+  bool WritesShared(const Slot& slot) const;
+  // The part of a slot's list that a query at its length can see.
+  struct Range {
+    int64_t begin = 0, end = 0;
+    int64_t size() const { return end - begin; }
+  };
+  Range Visible(const Slot& slot) const;
+  // A new list that holds the blocks of `range` too; null for none. Throws
+  // std::bad_alloc.
+  std::unique_ptr<BlockList> Share(const BlockList* list, Range range);
+  void DropBlocks(Slot& slot, Range range);
+  // In place of the slot's blocks; the position of `saved`.
+  void PutBlocks(Slot& slot, std::unique_ptr<BlockList> list, const SavedState& saved);
 
   const StateSpec spec_;
+  const int32_t max_slots_;
   const int64_t max_blocks_;
-  const int64_t block_floats_;         // floats of one growing block
+  const int64_t block_floats_;         // of one growing block
+  const int64_t fixed_floats_;         // of the fixed block
   std::vector<int64_t> entry_offset_;  // floats; within the fixed or growing block
   std::vector<int64_t> entry_elements_;
-  std::vector<Slot> slots_;
-  Slabs memory_;
-  std::vector<float*> free_blocks_;  // with room for all that were made
-  int64_t blocks_made_ = 0;
+  std::unique_ptr<BlockPool> blocks_;  // null without growing entries
+  std::unique_ptr<BlockPool> fixed_;   // null without fixed entries
+  std::deque<Slot> slots_;             // those ever used
+  int32_t free_slot_ = -1;             // a list through next_free
   int32_t slots_used_ = 0;
-  int64_t blocks_used_ = 0;
 };
 
 }  // namespace mnemon

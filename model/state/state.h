@@ -53,7 +53,7 @@ struct StateSpec {
   int64_t fixed_elements() const;  // floats of all fixed entries together
   int64_t row_elements() const;    // floats of one row of all growing entries together
 
-  // Tokens that can be fed to one session; kUnlimited for ring and fixed states.
+  // Tokens that one session can compute; kUnlimited for ring and fixed states.
   int64_t max_positions() const;
   static constexpr int64_t kUnlimited = INT64_MAX;
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The outer schema of tokenizer.json.
 #pragma once
 
 #include <string>

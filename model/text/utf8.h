@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Code points of UTF-8, well-formed or not.
 #pragma once
 
 #include <cstddef>

@@ -17,6 +17,12 @@ struct TensorView {
   const float* data = nullptr;
 };
 
+// What a tensor is to be.
+struct TensorShape {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
 using TensorViews = std::vector<TensorView>;
 
 }  // namespace mnemon

@@ -1,82 +1,35 @@
 // SPDX-License-Identifier: MIT
+// Making and ending an engine, and the calls that run a model.
 #include "server/engine/engine.h"
 
+#include <algorithm>
+#include <new>
 #include <set>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/out_of_memory.h"
+#include "base/quote.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/engine/engine_core.h"
+#include "server/engine/engine_errors.h"
+#include "server/engine/random.h"
+#include "server/engine/request_check.h"
+#include "server/engine/text_calls.h"
 
 namespace mnemon {
 namespace {
 
-class ThreadedEngine final : public Engine {
- public:
-  explicit ThreadedEngine(std::shared_ptr<EngineCore> core)
-      : core_(std::move(core)), thread_([this] { core_->Run(); }) {}
-  ~ThreadedEngine() override {
-    core_->Stop();
-    thread_.join();
-  }
+// What one answer of Predict may hold: a client takes messages of 4 MiB unless it was
+// made otherwise.
+constexpr int64_t kMaxFloats = (int64_t{4} << 20) / sizeof(float) - 1024;
 
-  std::vector<ModelFacts> ListModels() const override { return core_->ListModels(); }
-  absl::StatusOr<ModelFacts> GetModel(const std::string& name) const override {
-    return core_->GetModel(name);
-  }
-  absl::StatusOr<SessionFacts> CreateSession(const CreateSessionRequest& r) override {
-    return core_->CreateSession(r);
-  }
-  absl::StatusOr<SessionFacts> GetSession(const std::string& id) const override {
-    return core_->GetSession(id);
-  }
-  absl::StatusOr<SessionPage> ListSessions(
-      int32_t page_size, const std::string& page_token) const override {
-    return core_->ListSessions(page_size, page_token);
-  }
-  absl::Status DeleteSession(const std::string& id) override {
-    return core_->DeleteSession(id);
-  }
-  absl::StatusOr<TokenizedText> Tokenize(const std::string& model,
-                                         const std::string& text) const override {
-    return core_->Tokenize(model, text);
-  }
-  absl::StatusOr<DetokenizedText> Detokenize(
-      const std::string& model, const std::vector<int32_t>& tokens) const override {
-    return core_->Detokenize(model, tokens);
-  }
-  absl::StatusOr<std::shared_ptr<TokenStream>> Generate(
-      const GenerateRequest& request, std::function<void()> on_ready) override {
-    auto stream = core_->Generate(request, std::move(on_ready));
-    if (!stream.ok()) NoteRefused(request, stream.status());
-    return stream;
-  }
-  void NoteRefused(const GenerateRequest& request,
-                   const absl::Status& status) override {
-    core_->TellRefused(request, status);
-  }
-  absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
-                                  std::function<void()> on_ready) override {
-    return core_->Score(request, std::move(on_ready));
-  }
-  absl::StatusOr<std::function<void()>> Predict(PredictRequest request,
-                                                OnPredicted on_done) override {
-    return core_->Predict(std::move(request), std::move(on_done));
-  }
-  void Drain() override { core_->Drain(); }
-  bool WaitIdle(std::chrono::milliseconds timeout) override {
-    return core_->WaitIdle(timeout);
-  }
-  EngineStats Stats() const override { return core_->Stats(); }
-
- private:
-  // Shared with the callbacks of streams, which may outlive the engine.
-  const std::shared_ptr<EngineCore> core_;
-  std::thread thread_;
-};
+uint64_t SeedFor(const std::string& request_id) {
+  if (request_id.empty()) return RandomNumber();
+  return std::stoull(Sha256Hex(request_id).substr(0, 16), nullptr, 16);
+}
 
 absl::Status AtLeast(int64_t least, int64_t value, const std::string& option) {
   if (value >= least) return absl::OkStatus();
@@ -86,46 +39,29 @@ absl::Status AtLeast(int64_t least, int64_t value, const std::string& option) {
 
 absl::Status CheckOptions(const Engine::Options& options) {
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.sessions, "sessions"));
+  MNEMON_RETURN_IF_ERROR(AtLeast(0, options.running, "running"));
   MNEMON_RETURN_IF_ERROR(AtLeast(0, options.max_queue, "max_queue"));
+  MNEMON_RETURN_IF_ERROR(AtLeast(1, options.queue_bytes, "queue_bytes"));
+  MNEMON_RETURN_IF_ERROR(AtLeast(1, options.max_wait.count(), "max_wait"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.max_tokens, "max_tokens"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.max_prompt_tokens, "max_prompt_tokens"));
+  MNEMON_RETURN_IF_ERROR(AtLeast(1, options.idle_timeout.count(), "idle_timeout"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.state_bytes, "state_bytes"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.step_tokens, "step_tokens"));
+  MNEMON_RETURN_IF_ERROR(AtLeast(1, options.callback_threads, "callback_threads"));
+  MNEMON_RETURN_IF_ERROR(CheckTtl(options.session_ttl));
+  MNEMON_RETURN_IF_ERROR(CheckTtl(options.max_session_ttl));
+  if (options.session_ttl && options.max_session_ttl &&
+      *options.session_ttl > *options.max_session_ttl) {
+    return InvalidField("session_ttl", "session_ttl is above max_session_ttl");
+  }
   if (!options.clock) return InvalidField("clock", "the engine needs a clock");
   return absl::OkStatus();
 }
 
-// An arena whose growing state stays within state_bytes.
-absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
-                                                      const Engine::Options& options) {
-  const StateSpec& spec = model.decoder->spec();
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
-                          StateArena::Create(spec, {.slots = options.sessions}));
-  if (!spec.growing()) return arena;
-  const int64_t block_bytes = static_cast<int64_t>(sizeof(float)) *
-                              spec.row_elements() * StepBudget{}.block_positions;
-  const int64_t blocks = options.state_bytes / block_bytes;
-  const int64_t per_session = arena->blocks() / options.sessions;
-  if (blocks < per_session) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted,
-        StrCat("model '", model.facts.name, "': one session's state grows to ",
-               per_session * block_bytes, " bytes, state_bytes is ",
-               options.state_bytes),
-        {.reason = "STATE_BYTES", .field = "state_bytes"});
-  }
-  if (blocks >= arena->blocks()) return arena;
-  return StateArena::Create(spec, {.slots = options.sessions, .blocks = blocks});
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> models,
-                                                       const Options& options) {
-  MNEMON_RETURN_IF_ERROR(CheckOptions(options));
+absl::Status CheckModels(const std::vector<EngineModel>& models) {
   if (models.empty()) return InvalidField("models", "the engine needs a model");
   std::set<std::string> names;
-  std::vector<std::unique_ptr<Lane>> lanes;
   for (const EngineModel& model : models) {
     if (!names.insert(model.facts.name).second) {
       return InvalidField("models",
@@ -135,18 +71,338 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
       return InvalidField("models", StrCat("model '", model.facts.name,
                                            "' needs a decoder or a predictor"));
     }
-    std::unique_ptr<StateArena> arena;
-    if (model.decoder) {
-      MNEMON_ASSIGN_OR_RETURN(arena, MakeArena(model, options));
-    }
-    lanes.push_back(std::make_unique<Lane>(lanes.size(), model, std::move(arena)));
   }
-  auto core = std::make_shared<EngineCore>(std::move(lanes), options);
+  return absl::OkStatus();
+}
+
+absl::Status CheckCost(const PredictCost& cost, const Engine::Options& options) {
+  if (cost.multiply_adds <= options.max_predict_multiply_adds &&
+      cost.peak_bytes <= options.max_predict_bytes) {
+    return absl::OkStatus();
+  }
+  return InvalidField(
+      "tokens",
+      StrCat("the prediction takes ", cost.multiply_adds, " multiply-adds and ",
+             cost.peak_bytes, " bytes, at most ", options.max_predict_multiply_adds,
+             " and ", options.max_predict_bytes, ": send fewer or shorter sequences"));
+}
+
+absl::Status CheckAnswer(int64_t tokens, const Predictor::Input& input,
+                         const ModelConfig& config) {
+  const int64_t time = tokens / input.batch;
+  const int64_t per_layer =
+      input.maps == AttentionMaps::kNone ? 0 : int64_t{config.heads} * tokens * time;
+  // Each factor was checked before, so no product overflows.
+  const int64_t floats = tokens * config.vocab + config.layers * per_layer;
+  if (floats <= kMaxFloats) return absl::OkStatus();
+  return InvalidField(
+      "tokens", StrCat("the answer would hold ", floats, " numbers, at most ",
+                       kMaxFloats, " fit into one message: send fewer sequences"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> models,
+                                                       const Options& options) {
+  MNEMON_RETURN_IF_ERROR(CheckOptions(options));
+  MNEMON_RETURN_IF_ERROR(CheckModels(models));
   try {
-    return std::unique_ptr<Engine>(new ThreadedEngine(std::move(core)));
+    std::unique_ptr<Engine> engine(new Engine(options, models.size()));
+    MNEMON_RETURN_IF_ERROR(engine->StartRunners(models));
+    return engine;
   } catch (const std::system_error&) {
-    return absl::ResourceExhaustedError("the engine's thread cannot be started");
+    return absl::ResourceExhaustedError("the threads of the engine cannot be started");
   }
+}
+
+Engine::Engine(const Options& options, size_t models)
+    : context_(std::make_shared<EngineContext>(options, models)) {}
+
+absl::Status Engine::StartRunners(const std::vector<EngineModel>& models) {
+  for (size_t i = 0; i < models.size(); ++i) {
+    Runner runner;
+    if (models[i].decoder) {
+      MNEMON_ASSIGN_OR_RETURN(runner.decoder,
+                              ModelRunner::Start(i, models[i], context_));
+    } else {
+      MNEMON_ASSIGN_OR_RETURN(runner.predictor,
+                              PredictRunner::Start(i, models[i], context_));
+    }
+    runners_.push_back(std::move(runner));
+  }
+  expiry_ = std::thread([this] { ExpireSessions(); });
+  return absl::OkStatus();
+}
+
+Engine::~Engine() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (expiry_.joinable()) expiry_.join();
+  for (const Runner& runner : runners_) {
+    if (runner.decoder) runner.decoder->Stop();
+    if (runner.predictor) runner.predictor->Stop();
+  }
+  context_->callbacks.Stop();
+}
+
+std::vector<ModelFacts> Engine::ListModels() const {
+  std::vector<ModelFacts> facts;
+  for (const Runner& runner : runners_) facts.push_back(runner.model().facts);
+  return facts;
+}
+
+absl::StatusOr<ModelFacts> Engine::GetModel(const std::string& name) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(name));
+  return runners_[index].model().facts;
+}
+
+absl::StatusOr<size_t> Engine::FindModel(const std::string& name) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < runners_.size(); ++i) {
+    const std::string& known = runners_[i].model().facts.name;
+    if (known == name || (name.empty() && runners_.size() == 1)) return i;
+    names.push_back(known);
+  }
+  if (name.empty()) {
+    return InvalidField("model", StrCat("several models are loaded, name one of ",
+                                        StrJoin(names, ", ")));
+  }
+  return MakeError(
+      absl::StatusCode::kNotFound,
+      StrCat("model ", Quoted(name), " is not loaded; there is ", StrJoin(names, ", ")),
+      {.reason = "MODEL_NOT_FOUND", .field = "model"});
+}
+
+absl::StatusOr<size_t> Engine::FindDecoder(const std::string& name) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(name));
+  if (runners_[index].decoder) return index;
+  return engine_errors::WrongKind(runners_[index].model().facts.name,
+                                  "takes whole sequences: use Predict");
+}
+
+absl::StatusOr<TokenizedText> Engine::Tokenize(const std::string& model,
+                                               const std::string& text) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(model));
+  return mnemon::Tokenize(runners_[index].model().tokenizer, text);
+}
+
+absl::StatusOr<DetokenizedText> Engine::Detokenize(
+    const std::string& model, const std::vector<int32_t>& tokens) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(model));
+  return mnemon::Detokenize(runners_[index].model().tokenizer, tokens);
+}
+
+CallLimits Engine::LimitsOf(const ModelRunner& runner) const {
+  return {.vocab = runner.vocab(),
+          .max_tokens = context_->options.max_tokens,
+          .max_prompt_tokens = context_->options.max_prompt_tokens};
+}
+
+absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
+    const GenerateRequest& request, std::function<void()> on_ready) try {
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          SessionFor(request.session, request.model));
+  const ModelRunner& runner = *runners_[session->model].decoder;
+  const CallLimits limits = LimitsOf(runner);
+  MNEMON_RETURN_IF_ERROR(CheckCall(request, limits));
+  const Tokenizer* const tokenizer = runner.model().tokenizer;
+  if (!request.stop_strings.empty() && !tokenizer)
+    return NeedsTokenizer("stop_strings");
+
+  auto call = std::make_shared<Call>();
+  MNEMON_ASSIGN_OR_RETURN(call->prompt,
+                          PromptTokens(request.prompt, tokenizer, limits));
+  call->session = std::move(session);
+  call->sampling = request.sampling;
+  call->penalties = PenaltyCounts(request.sampling);
+  call->sampling.seed = request.seed ? *request.seed : SeedFor(request.request_id);
+  call->max_tokens = request.max_tokens.value_or(context_->options.max_tokens);
+  call->stop_tokens = request.stop_tokens;
+  std::sort(call->stop_tokens.begin(), call->stop_tokens.end());
+  if (!request.stop_strings.empty()) {
+    call->stop_matcher.emplace(*tokenizer, request.stop_strings);
+  }
+  call->time_limit = request.time_limit;
+  call->logprobs = request.logprobs;
+  call->request_id = request.request_id;
+  call->deadline = request.deadline;
+  OpenStream(call, tokenizer, request.stop_strings, std::move(on_ready));
+  MNEMON_RETURN_IF_ERROR(Submit(call));
+  return call->stream;
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+void Engine::RecordRefusal(const GenerateRequest& request, const absl::Status& status) {
+  EngineObserver* const observer = context_->options.observer.get();
+  if (observer == nullptr) return;
+  absl::StatusOr<size_t> model = FindModel(request.model);
+  if (!model.ok() && !request.session.empty()) {
+    const auto session = context_->directory.Find(request.session);
+    if (session.ok()) model = (*session)->model;
+  }
+  observer->OnRefused(model.ok() ? std::optional(*model) : std::nullopt, status);
+}
+
+void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* tokenizer,
+                        std::vector<std::string> stop_strings,
+                        std::function<void()> on_ready) const {
+  const Options& options = context_->options;
+  call->arrival = options.clock->Now();
+  call->prompt_bytes = static_cast<int64_t>(call->prompt.size() * sizeof(int32_t));
+  TokenStream::Options stream{.tokenizer = tokenizer,
+                              .stop_strings = std::move(stop_strings),
+                              .on_ready = std::move(on_ready)};
+  const size_t model = call->session->model;
+  stream.on_event = [weak_runner = std::weak_ptr(runners_[model].decoder),
+                     weak_call = std::weak_ptr(call)](StreamEvent event) {
+    const auto runner = weak_runner.lock();
+    const auto event_of = weak_call.lock();
+    if (runner && event_of) runner->OnStreamEvent(event_of, event);
+  };
+  // A call that scores generates nothing.
+  if (!call->scoring) {
+    stream.timer = RequestTimer(options.observer, *options.clock, model);
+  }
+  call->stream = std::make_shared<TokenStream>(std::move(stream));
+}
+
+absl::Status Engine::Submit(const std::shared_ptr<Call>& call) const {
+  ModelRunner& runner = *runners_[call->session->model].decoder;
+  Session& session = *call->session;
+  SessionDirectory& directory = context_->directory;
+  if (!call->stateless()) {
+    MNEMON_RETURN_IF_ERROR(directory.Hold(session, call->request_id));
+  }
+  const absl::Status queued = [&]() -> absl::Status {
+    const int64_t tokens = session.history.size();
+    const auto prompt = static_cast<int64_t>(call->prompt.size());
+    if (!call->scoring && tokens + prompt == 0) {
+      return InvalidField("prompt", "a new session needs at least one token");
+    }
+    if (prompt > runner.context_limit() - tokens) {
+      return engine_errors::ContextLimit(tokens, prompt, runner.context_limit());
+    }
+    // Memory is taken here, not on the runner's thread.
+    session.history.Reserve(tokens + prompt + TokenStream::kCapacity);
+    return runner.Enqueue(call);
+  }();
+  if (!queued.ok() && !call->stateless()) directory.Release(session, /*taken=*/false);
+  return queued;
+}
+
+absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
+                                        std::function<void()> on_ready) try {
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          SessionFor(request.session, request.model));
+  const std::shared_ptr<ModelRunner>& runner = runners_[session->model].decoder;
+  MNEMON_RETURN_IF_ERROR(CheckCandidates(request.candidates, runner->vocab()));
+  auto call = std::make_shared<Call>();
+  call->scoring.emplace();
+  call->logprobs = {.wanted = true, .candidates = request.candidates};
+  call->deadline = request.deadline;
+  call->session = std::move(session);
+  if (!request.session.empty() && !request.commit) {
+    // Held while its history is copied, so that it does not change.
+    const std::shared_ptr<Session> source = call->session;
+    auto copy = std::make_shared<Session>("", source->model, nullptr);
+    MNEMON_RETURN_IF_ERROR(context_->directory.Hold(*source, ""));
+    const absl::Status copied = [&]() -> absl::Status {
+      try {
+        copy->history.Append(source->history.tokens());
+        return absl::OkStatus();
+      } catch (const std::bad_alloc&) {
+        return OutOfMemoryError();
+      }
+    }();
+    call->scoring->source_version = source->history.version();
+    context_->directory.Release(*source, /*taken=*/false);
+    MNEMON_RETURN_IF_ERROR(copied);
+    call->scoring->source = source;
+    call->session = std::move(copy);
+  }
+  OpenStream(call, nullptr, {}, std::move(on_ready));
+  ScoreCall scored = MakeScoreCall(runner, call, LimitsOf(*runner));
+  MNEMON_RETURN_IF_ERROR(Submit(call));
+  return scored;
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::StatusOr<std::function<void()>> Engine::Predict(PredictRequest request,
+                                                      OnPredicted on_done) try {
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(request.model));
+  const std::shared_ptr<PredictRunner>& runner = runners_[index].predictor;
+  if (!runner) {
+    return engine_errors::WrongKind(runners_[index].model().facts.name,
+                                    "generates: use Generate");
+  }
+  const Predictor& predictor = *runner->model().predictor;
+  Predictor::Input input{.tokens = std::move(request.tokens),
+                         .batch = request.batch,
+                         .mask = request.mask,
+                         .explicit_mask = std::move(request.explicit_mask),
+                         .maps = request.maps};
+  MNEMON_RETURN_IF_ERROR(
+      CheckPredict(input, predictor.config(), predictor.max_positions()));
+  const auto tokens = static_cast<int64_t>(input.tokens.size());
+  MNEMON_RETURN_IF_ERROR(CheckAnswer(tokens, input, predictor.config()));
+  const PredictCost cost =
+      PredictCostOf(predictor.config(), input.batch, tokens / input.batch, input.maps);
+  MNEMON_RETURN_IF_ERROR(CheckCost(cost, context_->options));
+  const auto job = std::make_shared<PredictJob>(std::move(input), cost.multiply_adds,
+                                                request.deadline, std::move(on_done));
+  MNEMON_RETURN_IF_ERROR(runner->Enqueue(job));
+  return [weak = std::weak_ptr(runner), job] {
+    if (const auto running = weak.lock()) running->Cancel(job);
+  };
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+void Engine::Drain() {
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = true;
+  }
+  for (const Runner& runner : runners_) {
+    if (runner.decoder) runner.decoder->Drain();
+    if (runner.predictor) runner.predictor->Drain();
+  }
+}
+
+bool Engine::WaitIdle(std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  return std::all_of(runners_.begin(), runners_.end(), [&](const Runner& runner) {
+    return runner.decoder ? runner.decoder->WaitIdle(deadline)
+                          : runner.predictor->WaitIdle(deadline);
+  });
+}
+
+EngineStats Engine::Stats() const {
+  EngineStats stats;
+  {
+    std::lock_guard lock(mutex_);
+    stats.draining = draining_;
+  }
+  stats.sessions = context_->directory.size();
+  stats.sessions_created = context_->directory.created();
+  stats.sessions_expired = context_->directory.expired();
+  for (const Runner& runner : runners_) {
+    stats.models.push_back(runner.decoder ? runner.decoder->Stats()
+                                          : runner.predictor->Stats());
+    const ModelStats& model = stats.models.back();
+    stats.running += model.running;
+    stats.queued += model.waiting;
+    stats.state_bytes += model.state_bytes;
+    stats.steps += model.steps;
+    stats.tokens_fed += model.tokens_fed;
+    stats.tokens_generated += model.tokens_generated;
+  }
+  return stats;
 }
 
 }  // namespace mnemon

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/engine_errors.h"
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/error.h"
 #include "base/quote.h"
@@ -11,6 +13,12 @@ namespace mnemon::engine_errors {
 namespace {
 
 constexpr std::chrono::milliseconds kRetry{1000};
+
+std::chrono::milliseconds RetryAfter(Wait wait) {
+  if (wait.count() <= 0) return kRetry;
+  const auto ms = static_cast<int64_t>(std::min(wait.count(), 3600.0) * 1000);
+  return std::chrono::milliseconds(std::clamp<int64_t>(ms, 20, 60000));
+}
 
 }  // namespace
 
@@ -30,11 +38,6 @@ absl::Status SessionLimit(int32_t sessions) {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    StrCat("all ", sessions, " sessions of the model are in use"),
                    {.reason = "SESSION_LIMIT", .retry_after = kRetry});
-}
-
-absl::Status OutOfMemory() {
-  return MakeError(absl::StatusCode::kResourceExhausted, "out of memory",
-                   {.reason = "OUT_OF_MEMORY", .retry_after = kRetry});
 }
 
 absl::Status SessionExpired(const std::string& session) {
@@ -74,10 +77,35 @@ absl::Status WrongKind(const std::string& model, const std::string& does) {
                    {.reason = "MODEL_KIND", .field = "model"});
 }
 
-absl::Status QueueFull(int64_t queued) {
+absl::Status SessionDeleted() {
+  return MakeError(absl::StatusCode::kAborted, "the session was deleted",
+                   {.reason = "SESSION_DELETED"});
+}
+
+absl::Status QueueFull(int64_t queued, Wait wait) {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    StrCat(queued, " calls are waiting, no more are taken"),
-                   {.reason = "QUEUE_FULL", .retry_after = kRetry});
+                   {.reason = "QUEUE_FULL", .retry_after = RetryAfter(wait)});
+}
+
+absl::Status DeadlineUnreachable(Wait wait) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "at the present load the call would not end before its deadline",
+                   {.reason = "DEADLINE_UNREACHABLE", .retry_after = RetryAfter(wait)});
+}
+
+absl::Status NoFreeBlocks(std::optional<Wait> wait) {
+  ErrorDetail detail{.reason = "NO_FREE_BLOCKS"};
+  if (wait) detail.retry_after = RetryAfter(*wait);
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "no memory is left for the growing state of sessions",
+                   std::move(detail));
+}
+
+absl::Status CallerIdle(std::chrono::milliseconds idle) {
+  return MakeError(absl::StatusCode::kAborted,
+                   StrCat("the caller neither read nor sent for ", idle.count(), " ms"),
+                   {.reason = "CALLER_IDLE"});
 }
 
 absl::Status ContextLimit(int64_t tokens, int64_t prompt, int64_t context) {

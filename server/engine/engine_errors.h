@@ -2,7 +2,9 @@
 // Errors that several files of the engine return. See engine.h.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,12 +20,21 @@ absl::Status RequestIdReused(const std::string& session);
 absl::Status RequestRepeated(const std::string& session);
 absl::Status SessionBusy(const std::string& session);
 absl::Status SessionLimit(int32_t sessions);
-absl::Status QueueFull(int64_t queued);
+// The session was deleted while a call was on it.
+absl::Status SessionDeleted();
+// `wait`: measured; until there is room. A zero is a time that is not known yet.
+using Wait = std::chrono::duration<double>;
+absl::Status QueueFull(int64_t queued, Wait wait);
+// The call would end behind its deadline; `wait`: until it could begin.
+absl::Status DeadlineUnreachable(Wait wait);
+// Growing states have used up their memory; without `wait` a repetition does not help.
+absl::Status NoFreeBlocks(std::optional<Wait> wait);
+// The caller did not read, or did not send, for so long.
+absl::Status CallerIdle(std::chrono::milliseconds idle);
 // A history of `tokens` and a prompt of `prompt` more do not fit.
 absl::Status ContextLimit(int64_t tokens, int64_t prompt, int64_t context);
-// A call that this kind of model does not take; `does` says what it does instead.
+// A call that this kind of model does not take; `does` names what it does instead.
 absl::Status WrongKind(const std::string& model, const std::string& does);
 absl::Status Draining();
-absl::Status OutOfMemory();
 
 }  // namespace mnemon::engine_errors

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What happens in an engine, told as it happens: for metrics. An engine without an
+// The events of an engine, reported as they happen, for metrics. An engine without an
 // observer measures nothing.
 //
 // "Request" is one call that generates. Its life: taken, admitted (its prompt is about
-// to be fed), tokens, ended; or refused, or ended before it was admitted.
+// to be computed), tokens, ended; or refused, or ended before it was admitted.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ struct RequestEnd {
 };
 
 // Methods are called with no lock held, from any thread, several times for every step
-// and token, and must neither block nor throw. `model` is the place of a model in the
+// and token, and must neither block nor throw. `model` is the index of a model in the
 // list that Engine::Create got.
 class EngineObserver {
  public:

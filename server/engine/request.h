@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What callers ask of the engine and what they get back. Plain values.
+// Requests to the engine and their results, as plain values.
 #pragma once
 
 #include <chrono>
@@ -29,12 +29,12 @@ struct GenerateRequest {
   std::string model;
   // Id of a session whose memory continues; empty = a session dropped at the end.
   std::string session;
-  // What is fed first. May be empty when the session already has a history.
+  // What is computed first. May be empty when the session already has a history.
   Prompt prompt;
   SamplingParams sampling;       // its seed is ignored in favour of `seed`
   std::optional<uint64_t> seed;  // absent: drawn by the engine and reported
-  // Tokens to generate; 0 feeds the prompt only; absent: as many as the context allows,
-  // at most Engine::Options::max_tokens.
+  // Tokens to generate; 0 computes the prompt only; absent: as many as the context
+  // allows, at most Engine::Options::max_tokens.
   std::optional<int32_t> max_tokens;
   // Generation ends with the first of these; it is delivered and part of the history.
   std::vector<int32_t> stop_tokens;
@@ -45,6 +45,9 @@ struct GenerateRequest {
   // And when so much time has passed since admission; above 0.
   std::optional<std::chrono::milliseconds> time_limit;
   LogprobOptions logprobs;
+  // After it nobody waits for the answer: a call that cannot end before it at the
+  // present load is refused.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
   // A UUID or empty. A session takes a request once: a repetition is refused. Without a
   // session and a seed, it decides the seed, so that a repetition gives the same.
   std::string request_id;
@@ -64,7 +67,7 @@ struct StartFacts {
   int64_t prompt_tokens = 0;
   uint64_t seed = 0;
   std::chrono::nanoseconds queue_time{};  // from the call to its admission
-  int64_t resumed_tokens = 0;  // of the history, in the state and not fed again
+  int64_t resumed_tokens = 0;             // of the history; their state was kept
 };
 
 // Facts known at the end: go out with the last message.
@@ -78,7 +81,7 @@ struct FinishFacts {
   std::chrono::nanoseconds generation_time{};
 };
 
-// What Engine::Score is to judge: the tokens of all parts, in their order.
+// What Engine::Score is to score: the tokens of all parts, in their order.
 struct ScoreRequest {
   std::string model;           // as in GenerateRequest
   std::string session;         // likewise
@@ -86,6 +89,7 @@ struct ScoreRequest {
   // The parts join the session's history; else it is left as it was, and may be used by
   // others meanwhile.
   bool commit = false;
+  std::optional<std::chrono::steady_clock::time_point> deadline;  // as above
 };
 
 // What Engine::Predict is to do: see Predictor::Input.
@@ -96,6 +100,7 @@ struct PredictRequest {
   PredictMask mask = PredictMask::kConfig;
   std::vector<uint8_t> explicit_mask;
   AttentionMaps maps = AttentionMaps::kNone;
+  std::optional<std::chrono::steady_clock::time_point> deadline;  // as above
 };
 
 struct TokenizedText {
@@ -143,7 +148,7 @@ struct ModelFacts {
   std::string architecture;
   std::string config_json;
   int64_t vocab = 0;
-  // Tokens a session can feed; absent: no limit.
+  // Tokens a session can compute; absent: no limit.
   std::optional<int64_t> context_limit;
   bool has_tokenizer = false;
   int64_t parameters = 0;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "base/resource_id.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/text/utf8.h"
@@ -14,17 +15,12 @@
 namespace mnemon {
 namespace {
 
-constexpr size_t kMaxIdSize = 63;
 constexpr size_t kMaxStopTokens = 1024;
 constexpr size_t kMaxStopStrings = 16;
 constexpr size_t kMaxStopStringBytes = 256;
 constexpr int32_t kMaxMostLikely = 20;
 constexpr size_t kMaxCandidateIds = 100;
 constexpr std::chrono::hours kMaxTime{24 * 36525};
-
-bool IsIdCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-}
 
 absl::Status TooLong(size_t tokens, int64_t limit) {
   return InvalidField("prompt", StrCat("the prompt has ", tokens, " tokens, at most ",
@@ -59,14 +55,9 @@ absl::Status CheckStopStrings(const std::vector<std::string>& strings) {
 }  // namespace
 
 absl::Status CheckSessionId(const std::string& id, const std::string& field) {
-  if (!id.empty() && id.size() <= kMaxIdSize && id[0] != '-' &&
-      std::all_of(id.begin(), id.end(), IsIdCharacter)) {
-    return absl::OkStatus();
-  }
-  return InvalidField(field, StrCat("a session id is 1 to ", kMaxIdSize,
-                                    " characters of a-z, 0-9 and '-', the first not "
-                                    "'-'; got ",
-                                    Quoted(id)));
+  if (IsResourceId(id)) return absl::OkStatus();
+  return InvalidField(
+      field, StrCat("a session id is ", kResourceIdRule, "; got ", Quoted(id)));
 }
 
 absl::Status CheckRequestId(const std::string& id) {

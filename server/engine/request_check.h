@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What can be judged about a request without looking at a session: pure functions.
-// Errors are INVALID_ARGUMENT and name the field, unless said otherwise.
+// The checks of a request that need no session: pure functions. Errors are
+// INVALID_ARGUMENT and name the field, unless noted otherwise.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace mnemon {
 
-// 1 to 63 characters of a-z, 0-9 and '-', the first a letter or digit.
+// See base/resource_id.h.
 absl::Status CheckSessionId(const std::string& id, const std::string& field);
 
 // Empty, or a UUID: 8-4-4-4-12 hexadecimal digits.

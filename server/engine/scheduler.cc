@@ -2,67 +2,63 @@
 #include "server/engine/scheduler.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace mnemon {
 namespace {
 
-// Takes blocks from `blocks` for growth from `have` to `want` tokens; returns how far
-// they reach.
-int64_t Grow(const Candidate& candidate, int64_t have, int64_t want, int64_t per_block,
-             int64_t& blocks) {
-  const auto taken = [&](int64_t tokens) {
-    return tokens <= candidate.free_in_block
-               ? 0
-               : (tokens - candidate.free_in_block + per_block - 1) / per_block;
-  };
-  const int64_t before = taken(have);
-  const int64_t granted = std::min(taken(want) - before, blocks);
-  blocks -= granted;
-  if (before + granted == taken(want)) return want;
-  return candidate.free_in_block + (before + granted) * per_block;
+// What is left of the pool.
+struct Blocks {
+  int64_t free;        // reserved ones included
+  int64_t unreserved;  // of them
+};
+
+// Gives `chunk` up to `want` tokens, as far as blocks reach: its own reserved ones
+// first, then those reserved for nobody.
+void Grant(ScheduledChunk& chunk, int64_t want, int64_t block_positions,
+           Blocks& blocks) {
+  int64_t needed = 0;
+  if (want > chunk.free_positions) {
+    needed = (want - chunk.free_positions + block_positions - 1) / block_positions;
+  }
+  const int64_t reserved = std::min({needed, chunk.reserved_blocks, blocks.free});
+  const int64_t pool = std::clamp<int64_t>(
+      std::min(needed - reserved, blocks.free - reserved), 0, blocks.unreserved);
+  blocks.free -= reserved + pool;
+  blocks.unreserved -= pool;
+  chunk.count = reserved + pool == needed
+                    ? want
+                    : chunk.free_positions + (reserved + pool) * block_positions;
+  chunk.starved = chunk.count == 0;
 }
 
 }  // namespace
 
-std::vector<Planned> PlanStep(std::span<const Candidate> candidates,
-                              int64_t last_served, const StepBudget& budget) {
-  const int64_t count = static_cast<int64_t>(candidates.size());
-  std::vector<Planned> plan;
-  plan.reserve(candidates.size());
-  for (int64_t i = 0; i < count; ++i) {
-    if (!candidates[i].paused) plan.push_back({.candidate = static_cast<int32_t>(i)});
-  }
-
+void ScheduleStep(std::span<ScheduledChunk> chunks, const StepBudget& budget) {
   int64_t tokens = budget.tokens;
-  int64_t blocks = budget.blocks;
-  for (const bool prompts : {false, true}) {
-    for (Planned& planned : plan) {
-      const Candidate& candidate = candidates[planned.candidate];
-      if ((candidate.unfed > 1) != prompts) continue;
-      planned.tokens = Grow(candidate, 0, 1, budget.block_positions, blocks);
-      tokens -= planned.tokens;
+  Blocks blocks{.free = std::max<int64_t>(0, budget.free_blocks),
+                .unreserved = std::max<int64_t>(0, budget.unreserved_blocks)};
+  std::vector<ScheduledChunk*> prompts;
+  for (ScheduledChunk& chunk : chunks) {
+    chunk.count = 0;
+    chunk.starved = false;
+    if (chunk.available > 1) {
+      prompts.push_back(&chunk);
+      continue;
     }
+    Grant(chunk, 1, budget.block_positions, blocks);
+    tokens -= chunk.count;
   }
-
-  const auto first = std::find_if(plan.begin(), plan.end(), [&](const Planned& p) {
-    return p.candidate > last_served;
+  std::stable_sort(prompts.begin(), prompts.end(), [](const auto* a, const auto* b) {
+    return a->prefill_served < b->prefill_served;
   });
-  std::rotate(plan.begin(), first, plan.end());
-  for (Planned& planned : plan) {
-    const Candidate& candidate = candidates[planned.candidate];
+  tokens = std::max(tokens, std::min(budget.chunk, budget.tokens));
+  for (ScheduledChunk* chunk : prompts) {
     if (tokens <= 0) break;
-    if (planned.tokens == 0) continue;
-    const int64_t want =
-        std::min({candidate.unfed, budget.chunk, planned.tokens + tokens});
-    const int64_t got =
-        Grow(candidate, planned.tokens, want, budget.block_positions, blocks);
-    tokens -= got - planned.tokens;
-    planned.tokens = got;
+    Grant(*chunk, std::min({chunk->available, budget.chunk, tokens}),
+          budget.block_positions, blocks);
+    tokens -= chunk->count;
   }
-  std::sort(plan.begin(), plan.end(), [](const Planned& a, const Planned& b) {
-    return a.candidate < b.candidate;
-  });
-  return plan;
 }
 
 }  // namespace mnemon

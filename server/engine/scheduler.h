@@ -1,39 +1,31 @@
 // SPDX-License-Identifier: MIT
-// Which sessions step next, and with how many tokens: a pure function.
+// The plan of the next step: which calls take part, and with how many tokens; a pure
+// function.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
-#include <vector>
+
+#include "server/engine/scheduled_chunk.h"
 
 namespace mnemon {
 
-// One running session as the scheduler sees it.
-struct Candidate {
-  int64_t unfed = 0;    // tokens of its history it may be fed now, at least 1
-  bool paused = false;  // its reader is behind, or it has nothing to feed
-  // Positions it can grow by without another block.
-  int64_t free_in_block = std::numeric_limits<int64_t>::max();
-};
-
 struct StepBudget {
-  int64_t tokens = 256;  // over all sessions of one step
-  int64_t chunk = 64;    // per session
-  int64_t blocks = 0;    // free in the pool
+  int64_t tokens = 256;  // over all chunks of one step
+  int64_t chunk = 64;    // per call
+  // Of the pool, now; and those of them, or of what comes back to it, that are reserved
+  // for nobody.
+  int64_t free_blocks = 0;
+  int64_t unreserved_blocks = 0;
   int64_t block_positions = 16;
 };
 
-struct Planned {
-  int32_t candidate = 0;  // index into the candidates
-  int64_t tokens = 0;     // 1 .. chunk; 0: it needs a block and there is none
-};
-
-// Every session that is not paused gets at least one token (decoding never waits for a
-// prompt), the rest of the budget goes to prompts in order, starting after
-// `last_served`, so that long prompts take turns. Blocks go to decoding sessions first;
-// a prompt is cut short where they end. Result in the order of candidates.
-std::vector<Planned> PlanStep(std::span<const Candidate> candidates,
-                              int64_t last_served, const StepBudget& budget);
+// Sets count and starved of every chunk.
+//
+// A call with one available token (decoding) always takes part. The rest of the budget,
+// at least one chunk, goes to prompts, those first that have been served least (then in
+// the order given), so that of prompts that wait together none is ever more than one
+// chunk ahead. A chunk is cut short where blocks end; one that gets none is starved.
+void ScheduleStep(std::span<ScheduledChunk> chunks, const StepBudget& budget);
 
 }  // namespace mnemon

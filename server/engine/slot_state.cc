@@ -2,8 +2,11 @@
 #include "server/engine/slot_state.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
+#include "base/check.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 
 namespace mnemon {
@@ -16,14 +19,14 @@ absl::Status SlotState::Acquire(StateArena& arena) {
 
 void SlotState::Release(StateArena& arena) {
   if (!held()) return;
+  DropShadows(arena);
+  arena.Drop(before_call_);
   arena.Release(slot_);
   slot_ = -1;
-  shadows_ = {};
-  spare_ = {};
 }
 
-absl::Status SlotState::CopyFrom(const SlotState& other, StateArena& arena) {
-  return other.held() ? arena.Copy(other.slot_, slot_) : absl::OkStatus();
+absl::Status SlotState::ForkFrom(const SlotState& other, StateArena& arena) {
+  return other.held() ? arena.Fork(other.slot_, slot_) : absl::OkStatus();
 }
 
 int64_t SlotState::fed(const StateArena& arena) const {
@@ -34,18 +37,51 @@ int64_t SlotState::bytes(const StateArena& arena) const {
   return held() ? arena.bytes_used(slot_) : 0;
 }
 
+absl::Status SlotState::BeginCall(StateArena& arena) try {
+  MNEMON_CHECK(held() && shadows_.empty() && before_call_.empty());
+  MakeRoom();  // KeepPrompt cannot fail
+  return arena.Save(slot_, before_call_);
+} catch (const std::bad_alloc&) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "not enough memory for the state of a session",
+                   {.reason = "OUT_OF_MEMORY"});
+}
+
+void SlotState::KeepPrompt(StateArena& arena) {
+  if (before_call_.empty()) return;
+  // A cut may still need it: its rows are held until a later shadow serves all cuts.
+  FixedCopy fixed = arena.TakeFixed(before_call_);
+  if (!fixed.empty()) {
+    shadows_.insert(shadows_.begin(),
+                    {.position = before_call_.position(), .fixed = std::move(fixed)});
+  }
+  arena.Drop(before_call_);
+}
+
+void SlotState::RollBackCall(StateArena& arena) {
+  if (before_call_.empty()) return;
+  DropShadows(arena);
+  arena.RestoreAndDrop(slot_, before_call_);
+}
+
 int64_t SlotState::Feedable(const StateArena& arena, int64_t history,
                             int64_t kept) const {
   const int64_t fed = arena.length(slot_);
+  if (arena.spec().fixed_elements() == 0) return history - fed;
+  const auto next = [&](int64_t interval) {
+    const int64_t due = NewestShadow() + interval;
+    return due > fed ? due : fed + interval;
+  };
   const int64_t earliest = kept - 1;  // the least fed() that a cut can ask for
-  if (arena.spec().fixed_elements() == 0 || history <= earliest) return history - fed;
   const int64_t last_start = earliest - (kShadowInterval - 1);
-  if (fed < last_start) return std::min(history, last_start) - fed;
-  const int64_t next = NewestShadow() + kShadowInterval;
-  return std::min(history, next > fed ? next : fed + kShadowInterval) - fed;
+  if (fed >= last_start) return std::min(history, next(kShadowInterval)) - fed;
+  // A shadow just before last_start would be in the way of the one there.
+  const int64_t due = next(PromptInterval(arena));
+  const int64_t end = due + kShadowInterval <= last_start ? due : last_start;
+  return std::min(history, end) - fed;
 }
 
-void SlotState::LetGo(StateArena& arena, int64_t kept) {
+void SlotState::ReleaseUnreachable(StateArena& arena, int64_t kept) {
   const int64_t fed = arena.length(slot_);
   const int64_t earliest = kept - 1;
   if (arena.spec().fixed_elements() == 0) {
@@ -53,26 +89,36 @@ void SlotState::LetGo(StateArena& arena, int64_t kept) {
     return;
   }
   while (shadows_.size() > 1 && shadows_[1].position <= earliest) {
-    spare_.push_back(std::move(shadows_.front().values));
+    spare_.push_back(std::move(shadows_.front().fixed));
     shadows_.erase(shadows_.begin());
   }
-  // Without a shadow a cut starts afresh and needs no row.
-  arena.SetFloor(slot_, shadows_.empty() ? fed : shadows_.front().position);
+  const bool covered = !shadows_.empty() && shadows_.front().position <= earliest;
+  if (!covered && Base() > 0) {
+    arena.SetFloor(slot_, Base());
+  } else {
+    // A replay from a fresh state needs no row.
+    arena.SetFloor(slot_, shadows_.empty() ? fed : shadows_.front().position);
+  }
+}
+
+bool SlotState::ShadowDue(const StateArena& arena, int64_t count, int64_t kept) const {
+  if (arena.spec().fixed_elements() == 0) return false;
+  const int64_t fed = arena.length(slot_);
+  const int64_t since = fed - NewestShadow();
+  return since >= PromptInterval(arena) ||
+         (fed + count >= kept && since >= kShadowInterval);
 }
 
 void SlotState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
-  const int64_t fed = arena.length(slot_);
-  if (arena.spec().fixed_elements() == 0 || fed + count < kept ||
-      fed - NewestShadow() < kShadowInterval) {
-    return;
-  }
-  Shadow shadow{.position = fed, .values = {}};
+  if (!ShadowDue(arena, count, kept)) return;
+  MakeRoom();
+  FixedCopy fixed;
   if (!spare_.empty()) {
-    shadow.values = std::move(spare_.back());
+    fixed = std::move(spare_.back());
     spare_.pop_back();
   }
-  arena.SaveFixed(slot_, shadow.values);
-  shadows_.push_back(std::move(shadow));
+  arena.SaveFixed(slot_, fixed);
+  shadows_.push_back({.position = arena.length(slot_), .fixed = std::move(fixed)});
 }
 
 void SlotState::CutBack(StateArena& arena, int64_t history) {
@@ -87,15 +133,15 @@ void SlotState::CutBack(StateArena& arena, int64_t history) {
   RestoreNewest(arena);
 }
 
-void SlotState::Settle(StateArena& arena, int64_t history) {
+void SlotState::Rest(StateArena& arena, int64_t history) {
   if (!held()) return;
   CutBack(arena, history);
-  shadows_ = {};
-  spare_ = {};
+  DropShadows(arena);
+  arena.Drop(before_call_);
   arena.SetFloor(slot_, arena.length(slot_));
 }
 
-void SlotState::Distrust(StateArena& arena, int64_t position) {
+void SlotState::RollBack(StateArena& arena, int64_t position) {
   if (arena.spec().fixed_elements() == 0) {
     if (arena.length(slot_) > position) arena.Truncate(slot_, position);
     return;
@@ -104,25 +150,38 @@ void SlotState::Distrust(StateArena& arena, int64_t position) {
   RestoreNewest(arena);
 }
 
+void SlotState::MakeRoom() {
+  shadows_.reserve(kMaxShadows);
+  spare_.reserve(kMaxShadows);
+}
+
 int64_t SlotState::NewestShadow() const {
-  return shadows_.empty() ? 0 : shadows_.back().position;
+  return shadows_.empty() ? Base() : shadows_.back().position;
 }
 
 void SlotState::DropShadowsAfter(int64_t position) {
   while (!shadows_.empty() && shadows_.back().position > position) {
-    spare_.push_back(std::move(shadows_.back().values));
+    spare_.push_back(std::move(shadows_.back().fixed));
     shadows_.pop_back();
   }
 }
 
+void SlotState::DropShadows(StateArena& arena) {
+  DropShadowsAfter(-1);
+  for (FixedCopy& copy : spare_) arena.Drop(copy);
+  spare_.clear();
+}
+
 void SlotState::RestoreNewest(StateArena& arena) {
   if (shadows_.empty()) {
-    arena.Reset(slot_);
+    // Restoring a ring may run out of memory; computing from token 0 gives the same
+    // state.
+    if (Base() == 0 || !arena.Restore(slot_, before_call_).ok()) arena.Reset(slot_);
     return;
   }
   const Shadow& shadow = shadows_.back();
   arena.Truncate(slot_, shadow.position);
-  arena.RestoreFixed(slot_, shadow.values, shadow.position);
+  arena.RestoreFixed(slot_, shadow.fixed, shadow.position);
 }
 
 }  // namespace mnemon

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The state of one session in an arena, and what it takes to cut it back.
+// The state of one session in an arena, with what a rewind of it needs.
 //
-// Growing entries are cut by truncation. A fixed entry has no past, so while tokens can
-// still be taken back, copies ("shadows") of the fixed entries are kept, one per
-// kShadowInterval fed tokens, the oldest at most that far before the earliest point a
-// cut can reach. Cutting back restores a shadow; the tokens between it and the cut are
-// fed again with the next call.
+// Growing entries are cut by truncation. A fixed entry has no past, so copies
+// ("shadows") of the fixed entries are kept: while tokens can still be taken back, one
+// per kShadowInterval computed tokens, the oldest about that far before the earliest
+// point a cut can reach; while a prompt is computed, the newest of one per
+// PromptInterval tokens, so that a step that fails does not begin again at token 0.
+// Cutting back restores a shadow; the tokens between it and the cut are computed again
+// with the next call. At most kMaxShadows exist at once.
+//
+// From BeginCall until KeepPrompt the state from before the call's prompt is kept too,
+// and RollBackCall returns to it.
 //
 // `kept` below: the tokens of the history that no cut can take away (the prompt and
-// what was delivered). Owned by the engine thread.
+// what was delivered). Owned by the thread that owns the arena.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +27,13 @@ namespace mnemon {
 class SlotState {
  public:
   static constexpr int64_t kShadowInterval = 16;
+  // With at most 64 tokens computed and not delivered.
+  static constexpr int64_t kMaxShadows = 64 / kShadowInterval + 3;
+  // Tokens between shadows while a prompt is computed. A ring holds the rows that a
+  // query at its oldest shadow sees, so there it is what an arena has room for.
+  static int64_t PromptInterval(const StateArena& arena) {
+    return arena.spec().growth() == Growth::kRing ? 64 : 256;
+  }
 
   bool held() const { return slot_ >= 0; }
   // REQUIRES: held.
@@ -31,44 +43,68 @@ class SlotState {
   // No effect when not held.
   void Release(StateArena& arena);
 
-  // Makes a fresh state a copy of `other`, which rests in the same arena.
-  // RESOURCE_EXHAUSTED when the pool has too few blocks. REQUIRES: held.
-  absl::Status CopyFrom(const SlotState& other, StateArena& arena);
+  // Makes a fresh state a copy of `other`, which is at rest in the same arena.
+  // RESOURCE_EXHAUSTED when memory runs out; still fresh then. REQUIRES: held.
+  absl::Status ForkFrom(const SlotState& other, StateArena& arena);
 
-  // Tokens fed; 0 when not held.
+  // Computed tokens; 0 when not held.
   int64_t fed(const StateArena& arena) const;
   int64_t bytes(const StateArena& arena) const;
+  int64_t shadows() const { return static_cast<int64_t>(shadows_.size()); }
+
+  // Keeps the state from before a call's prompt. RESOURCE_EXHAUSTED when memory runs
+  // out; nothing changed then. REQUIRES: held, no call under way.
+  absl::Status BeginCall(StateArena& arena);
+  // The call's first token was delivered: its prompt stays. No effect when no state is
+  // kept.
+  void KeepPrompt(StateArena& arena);
+  // Back to the state at BeginCall, exactly, which is no longer kept. No effect when
+  // none is kept.
+  void RollBackCall(StateArena& arena);
+  // Whether RollBackCall can still be called.
+  bool can_roll_back_call() const { return !before_call_.empty(); }
+  // Blocks that are held for RollBackCall.
+  int64_t call_blocks() const { return before_call_.blocks(); }
 
   // How many of the tokens fed() .. history-1 one segment may take, so that a shadow
   // falls where one is due. REQUIRES: held, fed() <= history.
   int64_t Feedable(const StateArena& arena, int64_t history, int64_t kept) const;
-  // Forgets what no cut can reach any more; a ring's blocks go back to the pool.
-  void LetGo(StateArena& arena, int64_t kept);
-  // Before every segment of `count` tokens: saves a due shadow.
+  // Gives back what no cut can reach any more: shadows and a ring's blocks.
+  void ReleaseUnreachable(StateArena& arena, int64_t kept);
+  // Whether BeforeFeed would copy the fixed entries.
+  bool ShadowDue(const StateArena& arena, int64_t count, int64_t kept) const;
+  // Before every segment of `count` tokens: saves a due shadow. Throws std::bad_alloc.
   void BeforeFeed(StateArena& arena, int64_t count, int64_t kept);
   // Makes fed() <= history - 1 (0 for an empty history).
   void CutBack(StateArena& arena, int64_t history);
-  // CutBack, after which no earlier cut will come.
-  void Settle(StateArena& arena, int64_t history);
-  // After a feed from `position` that may have left anything: back to a trusted state
-  // at or before `position`.
-  void Distrust(StateArena& arena, int64_t position);
+  // CutBack, after which no earlier cut will come and no call is under way.
+  void Rest(StateArena& arena, int64_t history);
+  // After a step from `position` that may have left anything: back to a state at or
+  // before `position` that is known to be right, while a call can be rolled back never
+  // before the one at BeginCall.
+  void RollBack(StateArena& arena, int64_t position);
 
  private:
   struct Shadow {
     int64_t position;
-    std::vector<float> values;
+    FixedCopy fixed;
   };
 
+  // Dropping and keeping shadows needs no memory afterwards. Throws std::bad_alloc.
+  void MakeRoom();
+  // Where a replay starts when no shadow is of use.
+  int64_t Base() const { return before_call_.empty() ? 0 : before_call_.position(); }
   int64_t NewestShadow() const;
   void DropShadowsAfter(int64_t position);
-  // Back to the newest shadow, or to a fresh state when there is none.
+  void DropShadows(StateArena& arena);
+  // Back to the newest shadow, or to Base() when there is none.
   void RestoreNewest(StateArena& arena);
 
   int32_t slot_ = -1;
   // By rising position. A fresh state (position 0) is its own shadow and not listed.
   std::vector<Shadow> shadows_;
-  std::vector<std::vector<float>> spare_;  // memory of dropped shadows
+  std::vector<FixedCopy> spare_;  // memory of dropped shadows
+  SavedState before_call_;
 };
 
 }  // namespace mnemon

@@ -6,34 +6,43 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
-#include "base/strings.h"
+#include "server/engine/engine_errors.h"
 
 namespace mnemon {
 namespace {
 
-// The text of a foreign exception may hold paths and addresses: it goes to the log.
-absl::Status ModelFailure(std::string_view what) {
-  LogEvent(LogLevel::kError, "model_step_failed", {{"error", std::string(what)}});
-  return MakeError(absl::StatusCode::kInternal, "the model failed to step",
-                   {.reason = "MODEL_FAILURE"});
+LogitsMode ModeOf(const ScheduledChunk& chunk) {
+  const Call& call = *chunk.call;
+  const int64_t end = chunk.position + chunk.count;
+  if (call.scoring) {
+    return end >= call.scoring->next ? LogitsMode::kAll : LogitsMode::kNone;
+  }
+  const bool sample = call.max_tokens > 0 && end == call.session->history.size();
+  return sample ? LogitsMode::kLast : LogitsMode::kNone;
 }
 
 }  // namespace
 
-absl::Status Stepper::Step(std::span<const Feed> feeds, bool& thrown) {
+absl::Status Stepper::ModelFailure(std::string_view what) {
+  failures_.emplace_back(what);
+  return MakeError(absl::StatusCode::kInternal, "the model failed to step",
+                   {.reason = "MODEL_FAILURE"});
+}
+
+absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& thrown) {
   thrown = true;
   try {
     segments_.clear();
-    for (const Feed& feed : feeds) {
-      Session& session = *feed.call->session;
-      session.state.BeforeFeed(arena_, feed.count, feed.kept);
+    for (const ScheduledChunk& chunk : chunks) {
+      Session& session = *chunk.call->session;
+      session.state.BeforeFeed(arena_, chunk.count, chunk.kept);
       segments_.push_back(
           {.slot = session.state.slot(),
-           .position = feed.position,
-           .tokens = std::span(session.history).subspan(feed.position, feed.count),
-           .logits = ModeOf(feed)});
+           .position = chunk.position,
+           .tokens = session.history.tokens().subspan(chunk.position, chunk.count),
+           .logits = ModeOf(chunk)});
     }
     const size_t floats = LogitsRows(segments_) * decoder_.config().vocab;
     if (logits_.size() < floats) logits_.resize(floats);
@@ -41,9 +50,7 @@ absl::Status Stepper::Step(std::span<const Feed> feeds, bool& thrown) {
     thrown = false;
     return status;
   } catch (const std::bad_alloc&) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted, "out of memory in a model step",
-        {.reason = "OUT_OF_MEMORY", .retry_after = std::chrono::milliseconds(1000)});
+    return OutOfMemoryError();
   } catch (const std::exception& e) {
     return ModelFailure(e.what());
   } catch (...) {
@@ -51,68 +58,60 @@ absl::Status Stepper::Step(std::span<const Feed> feeds, bool& thrown) {
   }
 }
 
-void Stepper::Run(std::span<Feed> feeds) {
+void Stepper::Run(std::span<ScheduledChunk> chunks) {
   bool thrown = false;
-  absl::Status status = Step(feeds, thrown);
+  absl::Status status = Step(chunks, thrown);
   if (!status.ok()) {
-    for (Feed& feed : feeds) {
-      feed.call->alone_until = feed.position + feed.count;
+    for (ScheduledChunk& chunk : chunks) {
+      chunk.call->alone_until = chunk.position + chunk.count;
       // A Status promises that no state has changed; an exception promises nothing.
-      if (thrown) feed.call->session->state.Distrust(arena_, feed.position);
+      if (thrown) chunk.call->session->state.RollBack(arena_, chunk.position);
     }
-    if (feeds.size() == 1) feeds[0].status = std::move(status);
+    if (chunks.size() == 1) chunks[0].status = std::move(status);
     return;
   }
   const size_t vocab = decoder_.config().vocab;
   size_t row = 0;
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    Feed& feed = feeds[i];
-    feed.fed = true;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    ScheduledChunk& chunk = chunks[i];
+    chunk.computed = true;
     const size_t rows = LogitsRows(std::span(segments_).subspan(i, 1));
     if (rows == 0) continue;
     const auto logits = std::span(logits_).subspan(row * vocab, rows * vocab);
     row += rows;
-    feed.status =
-        feed.call->scoring ? JudgeInto(feed, logits) : SampleInto(feed, logits);
+    chunk.status = chunk.call->scoring ? Score(chunk, logits) : Sample(chunk, logits);
   }
 }
 
-LogitsMode Stepper::ModeOf(const Feed& feed) const {
-  const int64_t end = feed.position + feed.count;
-  if (feed.call->scoring) {
-    return end >= feed.call->scoring->next ? LogitsMode::kAll : LogitsMode::kNone;
-  }
-  const bool sample = feed.call->max_tokens > 0 &&
-                      end == static_cast<int64_t>(feed.call->session->history.size());
-  return sample ? LogitsMode::kLast : LogitsMode::kNone;
-}
-
-absl::Status Stepper::JudgeInto(Feed& feed, std::span<const float> logits) {
-  const Call& call = *feed.call;
+absl::Status Stepper::Score(ScheduledChunk& chunk, std::span<const float> logits) {
+  const Call& call = *chunk.call;
   const size_t vocab = decoder_.config().vocab;
-  for (int64_t i = 0; i < feed.count; ++i) {
-    const int64_t index = feed.position + i + 1;
-    // Fed once more after a step that failed.
+  for (int64_t i = 0; i < chunk.count; ++i) {
+    const int64_t index = chunk.position + i + 1;
+    // Computed once more after a step that failed.
     if (index < call.scoring->next) continue;
-    MNEMON_ASSIGN_OR_RETURN(
-        TokenLogprobs judged,
-        JudgeToken(logits.subspan(i * vocab, vocab), call.session->history[index],
-                   call.logprobs.candidates, sampler_));
-    feed.judged.push_back(std::move(judged));
+    MNEMON_ASSIGN_OR_RETURN(TokenLogprobs scored,
+                            ScoreToken(logits.subspan(i * vocab, vocab),
+                                       call.session->history.tokens()[index],
+                                       call.logprobs.candidates, sampler_));
+    chunk.scored.push_back(std::move(scored));
   }
   return absl::OkStatus();
 }
 
-absl::Status Stepper::SampleInto(Feed& feed, std::span<const float> logits) {
-  const Call& call = *feed.call;
-  MNEMON_ASSIGN_OR_RETURN(const int32_t token,
-                          Sample(logits, call.sampling, feed.position + feed.count,
-                                 sampler_, call.session->history));
+absl::Status Stepper::Sample(ScheduledChunk& chunk, std::span<const float> logits) {
+  Call& call = *chunk.call;
+  call.penalties.Update(call.session->history.tokens());
+  MNEMON_ASSIGN_OR_RETURN(
+      const int32_t token,
+      mnemon::Sample(logits, call.sampling, chunk.position + chunk.count, sampler_,
+                     call.penalties.counts()));
   if (call.logprobs.wanted) {
     MNEMON_ASSIGN_OR_RETURN(
-        feed.logprobs, JudgeToken(logits, token, call.logprobs.candidates, sampler_));
+        chunk.logprobs, ScoreToken(logits, token, call.logprobs.candidates, sampler_));
   }
-  feed.token = token;
+  chunk.token = token;
+  if (call.stop_matcher) chunk.stop_string = call.stop_matcher->Push(token);
   return absl::OkStatus();
 }
 

@@ -1,60 +1,47 @@
 // SPDX-License-Identifier: MIT
-// One model call for some sessions, and the sampling of their next tokens. The edge at
-// which a model's exceptions and bad logits turn into the status of one call.
+// One model call for the scheduled chunks of some calls, and the sampling of their next
+// tokens. Here a model's exceptions and bad logits turn into the status of one call.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "model/decoder/decoder.h"
 #include "model/sampling/logprobs.h"
-#include "server/engine/session.h"
+#include "server/engine/call.h"
+#include "server/engine/scheduled_chunk.h"
 
 namespace mnemon {
 
-// Some tokens for one call.
-struct Feed {
-  std::shared_ptr<Call> call;
-  int64_t position = 0;  // == fed
-  int64_t count = 0;     // at least 1
-  int64_t kept = 0;      // Call::kept()
-
-  // Results. Nothing of them is set when the step failed as a whole and each call is to
-  // be tried alone.
-  bool fed = false;
-  std::optional<int32_t> token;  // when the feed reached the end of the history
-  std::optional<TokenLogprobs> logprobs;  // of `token`, where wanted
-  // Of a scoring call: the tokens that its fed ones foretell, from Scoring::next on.
-  std::vector<TokenLogprobs> judged;
-  absl::Status status;  // not OK: this call's own failure
-};
-
-// Owned by the engine thread.
+// Owned by a model runner's thread.
 class Stepper {
  public:
   // Both outlive the stepper.
   Stepper(Decoder& decoder, StateArena& arena) : decoder_(decoder), arena_(arena) {}
 
-  // Feeds all, and samples where the end of a history is reached. Calls of several
-  // feeds that fail together are marked to be stepped alone.
-  void Run(std::span<Feed> feeds);
+  // Computes all chunks, and samples where the end of a history is reached. Calls of
+  // several chunks that fail together are marked to be stepped alone.
+  void Run(std::span<ScheduledChunk> chunks);
+  // Texts of the model's exceptions since the last call; may hold paths and addresses,
+  // so it is for the log only.
+  std::vector<std::string> TakeFailures() { return std::exchange(failures_, {}); }
 
  private:
-  absl::Status Step(std::span<const Feed> feeds, bool& thrown);
-  LogitsMode ModeOf(const Feed& feed) const;
-  absl::Status SampleInto(Feed& feed, std::span<const float> logits);
+  absl::Status Step(std::span<const ScheduledChunk> chunks, bool& thrown);
+  absl::Status ModelFailure(std::string_view what);
+  absl::Status Sample(ScheduledChunk& chunk, std::span<const float> logits);
   // `logits`: [count, V].
-  absl::Status JudgeInto(Feed& feed, std::span<const float> logits);
+  absl::Status Score(ScheduledChunk& chunk, std::span<const float> logits);
 
   Decoder& decoder_;
   StateArena& arena_;
   std::vector<Segment> segments_;
   std::vector<float> logits_;
   SamplerScratch sampler_;
+  std::vector<std::string> failures_;
 };
 
 }  // namespace mnemon

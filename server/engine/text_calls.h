@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Text to tokens and back, without a model call: pure functions. `tokenizer` may be
-// null, which is FAILED_PRECONDITION, NO_TOKENIZER.
+// Conversion of text to tokens and back, without a model call: pure functions.
+// `tokenizer` may be null, which is FAILED_PRECONDITION, NO_TOKENIZER.
 #pragma once
 
 #include <cstdint>

@@ -7,114 +7,121 @@
 
 namespace mnemon {
 
-TokenStream::TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
-                         std::function<void()> on_space,
-                         const std::vector<std::string>& stop_strings, CallMeter meter)
-    : tokenizer_(tokenizer),
-      on_ready_(std::move(on_ready)),
-      on_space_(std::move(on_space)),
-      meter_(std::move(meter)),
-      stop_(stop_strings) {}
+TokenStream::TokenStream(Options options)
+    : tokenizer_(options.tokenizer),
+      on_ready_(std::move(options.on_ready)),
+      on_event_(std::move(options.on_event)),
+      timer_(std::move(options.timer)),
+      stop_(options.stop_strings) {}
 
 TokenChunk TokenStream::Take() {
   TokenChunk chunk;
-  std::optional<CallMeter::Time> full_since;
+  std::optional<RequestTimer::Time> full_since;
+  bool was_full = false;
   {
     std::lock_guard lock(mutex_);
     notified_ = false;
     if (waiting_.tokens.empty() && !waiting_.finished) return chunk;
     chunk = std::exchange(waiting_, {});
+    was_full = chunk.tokens.size() == kCapacity;
     full_since = std::exchange(full_since_, {});
-    delivered_ += static_cast<int64_t>(chunk.tokens.size());
-    waiting_.first_index =
-        chunk.first_index + static_cast<int64_t>(chunk.tokens.size());
-    if (chunk.finished) done_ = true;
+    const auto count = static_cast<int64_t>(chunk.tokens.size());
+    waiting_.first_index = chunk.first_index + count;
+    delivered_.fetch_add(count, std::memory_order_release);
+    waiting_count_.store(0, std::memory_order_release);
+    if (chunk.finished) taken_ = true;
   }
-  if (full_since) meter_.Stalled(*full_since);
+  if (full_since) timer_.Stalled(*full_since);
   if (tokenizer_) {
     for (int32_t token : chunk.tokens) {
       chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
     }
     if (chunk.finished) chunk.text += stop_.Push(utf8_.Finish()) + stop_.Finish();
   }
-  if (on_space_) on_space_();
+  if (on_event_ && chunk.finished) {
+    on_event_(StreamEvent::kEnd);
+  } else if (on_event_ && was_full) {
+    on_event_(StreamEvent::kSpace);
+  }
   return chunk;
 }
 
 void TokenStream::Cancel() {
-  std::optional<CallMeter::Time> full_since;
+  std::optional<RequestTimer::Time> full_since;
   {
     std::lock_guard lock(mutex_);
-    if (cancelled_ || done_) return;
-    cancelled_ = true;
+    if (cancelled() || taken_) return;
+    cancelled_.store(true, std::memory_order_release);
     waiting_.tokens.clear();
     waiting_.logprobs.clear();
+    waiting_count_.store(0, std::memory_order_release);
     full_since = std::exchange(full_since_, {});
     waiting_.finish.reset();
     if (waiting_.finished) waiting_.status = absl::CancelledError("call cancelled");
   }
-  if (full_since) meter_.Stalled(*full_since);
-  if (on_space_) on_space_();
+  if (full_since) timer_.Stalled(*full_since);
+  if (on_event_) on_event_(StreamEvent::kCancelled);
 }
 
 void TokenStream::Start(const StartFacts& facts) {
-  meter_.Admitted(facts);
+  timer_.Admitted(facts);
   std::lock_guard lock(mutex_);
   waiting_.start = facts;
   waiting_.first_index = facts.first_index + facts.prompt_tokens;
 }
 
-void TokenStream::Push(int64_t index, int32_t token,
-                       std::optional<TokenLogprobs> logprobs) {
-  meter_.Token();
-  bool notify;
-  {
-    std::lock_guard lock(mutex_);
-    // After Cancel nothing more is delivered, so that the cut-back point stands still.
-    if (cancelled_) return;
-    MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
-    if (waiting_.tokens.empty()) waiting_.first_index = index;
-    waiting_.tokens.push_back(token);
-    if (logprobs) waiting_.logprobs.push_back(*std::move(logprobs));
-    if (waiting_.tokens.size() == kCapacity) full_since_ = meter_.Now();
-    notify = !std::exchange(notified_, true);
-  }
-  if (notify && on_ready_) on_ready_();
+bool TokenStream::Push(int64_t index, int32_t token,
+                       std::optional<TokenLogprobs> logprobs, RequestTimer::Time now) {
+  timer_.Token(now);
+  std::lock_guard lock(mutex_);
+  // After Cancel nothing more is delivered, so that the point of the cut stays fixed.
+  if (cancelled()) return false;
+  MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
+  if (waiting_.tokens.empty()) waiting_.first_index = index;
+  waiting_.tokens.push_back(token);
+  if (logprobs) waiting_.logprobs.push_back(*std::move(logprobs));
+  const auto count = static_cast<int>(waiting_.tokens.size());
+  waiting_count_.store(count, std::memory_order_release);
+  if (count == kCapacity) full_since_ = now;
+  return !std::exchange(notified_, true);
 }
 
-void TokenStream::Finish(absl::Status status, const std::optional<FinishFacts>& facts) {
+bool TokenStream::Finish(absl::Status status, const std::optional<FinishFacts>& facts) {
   bool notify;
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.finished || done_) return;
+    if (waiting_.finished || taken_) return false;
     waiting_.finished = true;
-    if (cancelled_ && status.ok()) status = absl::CancelledError("call cancelled");
+    if (cancelled() && status.ok()) status = absl::CancelledError("call cancelled");
     if (status.ok()) waiting_.finish = facts;
     waiting_.status = status;
     notify = !std::exchange(notified_, true);
   }
-  meter_.Ended(status, facts);
-  if (notify && on_ready_) on_ready_();
+  timer_.Ended(status, facts);
+  return notify;
 }
 
-int TokenStream::space() const {
-  std::lock_guard lock(mutex_);
-  return kCapacity - static_cast<int>(waiting_.tokens.size());
+bool TokenStream::Abort(absl::Status status) {
+  {
+    std::lock_guard lock(mutex_);
+    if (cancelled() || taken_) return false;
+    // From here on as if cancelled, but for how it ends.
+    cancelled_.store(true, std::memory_order_release);
+    waiting_.tokens.clear();
+    waiting_.logprobs.clear();
+    waiting_count_.store(0, std::memory_order_release);
+    waiting_.finish.reset();
+    waiting_.finished = true;
+    waiting_.status = status;
+    full_since_.reset();
+    notified_ = true;
+  }
+  timer_.Ended(status, std::nullopt);
+  return true;
 }
 
-bool TokenStream::cancelled() const {
-  std::lock_guard lock(mutex_);
-  return cancelled_;
-}
-
-bool TokenStream::done() const {
-  std::lock_guard lock(mutex_);
-  return done_;
-}
-
-int64_t TokenStream::delivered() const {
-  std::lock_guard lock(mutex_);
-  return delivered_;
+void TokenStream::RunCallback() {
+  if (on_ready_) on_ready_();
 }
 
 }  // namespace mnemon

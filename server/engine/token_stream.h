@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The tokens of one Generate call between the engine thread, which puts them in, and
-// one consumer (a transport), which takes them out.
+// The tokens of one call between the model runner, which puts them in, and one consumer
+// (a transport), which takes them out.
 //
-// Bounded: when kCapacity tokens wait, the engine pauses this session and no other.
-// A token counts as delivered when Take returned it; cancelling cuts the session back
-// to the last delivered one. Shared ownership, because either side may end first.
+// Bounded: when kCapacity tokens wait, the runner pauses this session and no other. A
+// token counts as delivered when Take returned it; cancelling cuts the session back to
+// the last delivered one. Shared ownership, because either side may end first.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -18,8 +19,9 @@
 #include "model/text/detokenizer.h"
 #include "model/text/stop_text.h"
 #include "model/text/tokenizer.h"
-#include "server/engine/call_meter.h"
+#include "server/engine/callback_threads.h"
 #include "server/engine/request.h"
+#include "server/engine/request_timer.h"
 
 namespace mnemon {
 
@@ -37,21 +39,33 @@ struct TokenChunk {
   std::optional<FinishFacts> finish;  // when finished with OK
 };
 
-// Safe for concurrent use by the engine thread and one consumer.
-class TokenStream {
+// Events of a consumer that matter to the runner.
+enum class StreamEvent {
+  kSpace,      // took tokens out of a full stream
+  kEnd,        // took the end
+  kCancelled,  // wants no more
+};
+
+// Safe for concurrent use by one runner and one consumer.
+class TokenStream final : public Callback {
  public:
   static constexpr int kCapacity = 64;
 
-  // `tokenizer` may be null and must outlive the stream. `on_ready` is called, with no
-  // lock held and possibly on the engine thread, when Take has something new after it
-  // had nothing; it must not block. `on_space` likewise when room appears or the
-  // consumer takes the end or cancels, always from within Take or Cancel. Either may
-  // still run when the other side is gone: capture what it needs by shared ownership.
-  // The text ends at the first of `stop_strings`, none of them empty. `meter` hears of
-  // everything that the engine puts in.
-  TokenStream(const Tokenizer* tokenizer, std::function<void()> on_ready,
-              std::function<void()> on_space,
-              const std::vector<std::string>& stop_strings = {}, CallMeter meter = {});
+  struct Options {
+    // Null: no text. Outlives the stream.
+    const Tokenizer* tokenizer = nullptr;
+    // The text ends at the first of them; none is empty.
+    std::vector<std::string> stop_strings = {};
+    // Called on a callback thread, with no lock held, when Take has something new after
+    // it had nothing; must not block for long.
+    std::function<void()> on_ready = nullptr;
+    // Called from within Take or Cancel, with no lock held. Either function may still
+    // run when the other side is gone: capture what it needs by shared ownership.
+    std::function<void(StreamEvent)> on_event = nullptr;
+    // Records the times of the call.
+    RequestTimer timer = {};
+  };
+  explicit TokenStream(Options options);
 
   // Consumer side.
   // Takes all that waits; empty and not finished when there is no token and no end yet
@@ -62,33 +76,44 @@ class TokenStream {
   // Idempotent.
   void Cancel();
 
-  // Engine side.
+  // Runner side.
   void Start(const StartFacts& facts);
+  // True: on_ready is due, the caller queues this stream with its callback threads.
   // `logprobs` with all tokens of a stream or with none. REQUIRES: space() > 0.
-  void Push(int64_t index, int32_t token,
-            std::optional<TokenLogprobs> logprobs = std::nullopt);
-  void Finish(absl::Status status, const std::optional<FinishFacts>& facts);
-  int space() const;
-  bool cancelled() const;
-  // Take has returned the end.
-  bool done() const;
+  [[nodiscard]] bool Push(int64_t index, int32_t token,
+                          std::optional<TokenLogprobs> logprobs,
+                          RequestTimer::Time now);
+  // Likewise. The first end counts.
+  [[nodiscard]] bool Finish(absl::Status status,
+                            const std::optional<FinishFacts>& facts);
+  // Ends at the last token that was taken: what waits is dropped.
+  [[nodiscard]] bool Abort(absl::Status status);
+  int space() const {
+    return kCapacity - waiting_count_.load(std::memory_order_acquire);
+  }
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   // Tokens that Take has returned.
-  int64_t delivered() const;
+  int64_t delivered() const { return delivered_.load(std::memory_order_acquire); }
+
+  // Calls on_ready.
+  void RunCallback() override;
 
  private:
   const Tokenizer* const tokenizer_;
   const std::function<void()> on_ready_;
-  const std::function<void()> on_space_;
-  CallMeter meter_;  // of the engine side, but for what is safe for concurrent use
-  mutable std::mutex mutex_;
-  Utf8Stream utf8_;        // owned by the consumer
-  StopText stop_;          // owned by the consumer
-  TokenChunk waiting_;     // guarded by mutex_, as everything below
-  bool notified_ = false;  // on_ready_ called since the last Take
-  bool cancelled_ = false;
-  bool done_ = false;  // the finished chunk was taken
-  int64_t delivered_ = 0;
-  std::optional<CallMeter::Time> full_since_;
+  const std::function<void(StreamEvent)> on_event_;
+  RequestTimer timer_;  // of the runner's side, but for what is safe for concurrent use
+  Utf8Stream utf8_;     // owned by the consumer
+  StopText stop_;       // owned by the consumer
+
+  std::mutex mutex_;
+  TokenChunk waiting_;     // guarded by mutex_, as all below; atomics are read without
+  bool notified_ = false;  // on_ready_ is due or was called since the last Take
+  bool taken_ = false;     // the finished chunk was taken
+  std::optional<RequestTimer::Time> full_since_;
+  std::atomic<int> waiting_count_ = 0;
+  std::atomic<bool> cancelled_ = false;
+  std::atomic<int64_t> delivered_ = 0;
 };
 
 }  // namespace mnemon

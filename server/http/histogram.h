@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Histograms that a thread which must not wait can count into: prometheus-cpp's take a
-// mutex for every value.
+// Histograms without locks for threads that must not wait: those of prometheus-cpp lock
+// a mutex for every value.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,13 @@ namespace mnemon {
 class Histogram {
  public:
   // `bounds` are the upper ends of the buckets, ascending, each part of its bucket; the
-  // last bucket, +Inf, comes by itself.
+  // last bucket, +Inf, is added.
   explicit Histogram(std::vector<double> bounds);
 
   // Without a lock.
   void Observe(double value);
-  // What was observed before is in it; of what comes meanwhile, perhaps a part.
+  // Contains all that was observed before the call, and perhaps a part of what is
+  // observed during it.
   prometheus::ClientMetric Collect() const;
 
  private:

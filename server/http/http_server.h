@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HTTP for probes and Prometheus: GET and HEAD of /metrics, /healthz and /readyz.
+// An HTTP/1.1 server over Boost.Beast: one thread, one handler for all requests.
 // No authentication, no TLS: bind it to a loopback address or a closed network.
 #pragma once
 
@@ -12,23 +12,37 @@
 
 namespace mnemon {
 
+struct HttpRequest {
+  std::string method;  // as sent: "GET"
+  std::string path;    // of the target, without the query; not decoded
+};
+
+struct HttpResponse {
+  int code = 200;
+  std::string type = "text/plain; charset=utf-8";
+  std::string body;
+  std::string allow = {};  // the header Allow; empty: none
+};
+
+// Called on the server's thread; what it refers to outlives the server. It may throw:
+// the answer is then 500.
+using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
+
 struct HttpOptions {
   std::string host;
   int port = 0;  // 0: any free port
-  // Called on the server's thread; what they refer to outlives the server.
-  std::function<std::string()> metrics;    // the body of /metrics
-  std::function<std::string()> not_ready;  // empty: ready, else why not
   // A connection's time to send its request and to take the answer.
-  std::chrono::milliseconds patience{5000};
+  std::chrono::milliseconds timeout{5000};
 };
 
-// One thread that waits for no peer. Each connection is of one request of at most 16
-// KiB; of 64 at once the oldest gives way to the next, so no number of peers that say
-// nothing keeps others out.
+// A connection carries one request, with a header of at most 16 KiB and a body that is
+// dropped. At most 64 connections are open: one more closes the oldest, so peers that
+// are silent or slow never keep others out.
 class HttpServer {
  public:
   // UNAVAILABLE when the address cannot be bound.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpOptions options);
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpOptions& options,
+                                                           HttpHandler handler);
   // Closes all connections.
   virtual ~HttpServer() = default;
 

@@ -159,18 +159,17 @@ class PrometheusMetrics final : public Metrics {
     }
   }
 
-  void OnRpcStarted(const std::string& method) override {
+  void OnCallStarted(const std::string& method) override {
     rpc_started_.Add({{"grpc_method", method}}).Increment();
   }
 
-  void OnRpcEnded(const RpcFacts& facts) override {
-    const Labels labels = {{"grpc_method", facts.method},
-                           {"grpc_status", facts.status}};
-    rpc_duration_.Add(labels, buckets::kRpc).Observe(facts.took.count());
+  void OnCallEnded(const CallRecord& call) override {
+    const Labels labels = {{"grpc_method", call.method}, {"grpc_status", call.status}};
+    rpc_duration_.Add(labels, buckets::kRpc).Observe(call.total.count());
     rpc_sent_.Add(labels, buckets::kMessage)
-        .Observe(static_cast<double>(facts.sent_bytes));
+        .Observe(static_cast<double>(call.sent_bytes));
     rpc_received_.Add(labels, buckets::kMessage)
-        .Observe(static_cast<double>(facts.received_bytes));
+        .Observe(static_cast<double>(call.received_bytes));
   }
 
   std::string Text(const EngineStats& now) const override {
@@ -233,10 +232,10 @@ class PrometheusMetrics final : public Metrics {
       NewCounter("mnemon_prompt_tokens_total", "Prompt tokens of admitted requests.");
   Family<Counter>& generation_tokens_ =
       NewCounter("mnemon_generation_tokens_total", "Tokens generated.");
-  Family<Counter>& saved_tokens_ = NewCounter(
-      "mnemon_prefill_tokens_saved_total",
-      "Tokens of sessions' histories that were not fed again, because the session's "
-      "state held them.");
+  Family<Counter>& saved_tokens_ =
+      NewCounter("mnemon_prefill_tokens_saved_total",
+                 "Tokens of sessions' histories that were not computed again, because "
+                 "the session's state held them.");
   Family<Counter>& success_ =
       NewCounter("mnemon_request_success_total", "Requests that ended as they should.");
   Family<Counter>& failure_ = NewCounter("mnemon_request_failure_total",

@@ -36,12 +36,19 @@ class Readings {
 
 std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now) {
   Readings running("mnemon_requests_running", "Requests in the batch.");
-  Readings waiting("mnemon_requests_waiting", "Requests that wait for a place.");
+  Readings waiting("mnemon_requests_waiting", "Requests that wait to be admitted.");
+  Readings limit("mnemon_queue_limit", "Requests that may wait.");
+  Readings stalled("mnemon_requests_stalled",
+                   "Running requests whose caller does not read, or does not send.");
+  Readings ready("mnemon_model_ready", "1 while the model takes work, else 0.");
   std::map<std::string, double> bytes;  // by memory kind
   int64_t queued = 0, busy = 0, used = 0, capacity = 0;
   for (const ModelStats& model : now.models) {
     running.Add({{"model", model.model}}, static_cast<double>(model.running));
     waiting.Add({{"model", model.model}}, static_cast<double>(model.waiting));
+    limit.Add({{"model", model.model}}, static_cast<double>(model.max_waiting));
+    stalled.Add({{"model", model.model}}, static_cast<double>(model.stalled));
+    ready.Add({{"model", model.model}}, model.ready ? 1 : 0);
     queued += model.sessions_queued;
     busy += model.sessions_running;
     used += model.state_bytes;
@@ -60,20 +67,20 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now) {
   for (const auto& [kind, value] : bytes) {
     state_bytes.Add({{"tier", kTier}, {"memory_kind", kind}}, value);
   }
-  Readings most("mnemon_session_state_capacity_bytes",
-                "Bytes of session state that there is room for.");
-  most.Add({{"tier", kTier}}, static_cast<double>(capacity));
+  Readings capacity_bytes("mnemon_session_state_capacity_bytes",
+                          "Bytes of session state that there is room for.");
+  capacity_bytes.Add({{"tier", kTier}}, static_cast<double>(capacity));
   Readings usage("mnemon_state_cache_usage_ratio",
                  "Used part of the capacity, 0 to 1.");
   usage.Add({}, capacity == 0 ? 0 : static_cast<double>(used) / capacity);
-  Readings events("mnemon_session_events_total", "What befell named sessions.",
+  Readings events("mnemon_session_events_total", "Events of named sessions.",
                   prometheus::MetricType::Counter);
   events.Add({{"event", "create"}}, static_cast<double>(now.sessions_created));
   events.Add({{"event", "expire"}}, static_cast<double>(now.sessions_expired));
 
   std::vector<prometheus::MetricFamily> families;
-  for (Readings* readings :
-       {&running, &waiting, &sessions, &state_bytes, &most, &usage, &events}) {
+  for (Readings* readings : {&running, &waiting, &limit, &stalled, &ready, &sessions,
+                             &state_bytes, &capacity_bytes, &usage, &events}) {
     families.push_back(readings->Take());
   }
   return families;

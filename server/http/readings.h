@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is read from the engine when somebody asks.
+// Gauges and counters made from the engine's statistics.
 #pragma once
 
 #include <vector>

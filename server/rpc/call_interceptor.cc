@@ -1,28 +1,47 @@
 // SPDX-License-Identifier: MIT
-#include "server/rpc/call_interceptor.h"
-
+// The hooks of gRPC through which a call gets its RpcCall.
 #include <algorithm>
-#include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_format.h"
 #include "base/log.h"
-#include "base/strings.h"
-#include "server/rpc/request_ids.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/status_mapping.h"
 
 namespace mnemon {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
-using SteadyClock = std::chrono::steady_clock;
 
 constexpr char kIdHeader[] = "x-request-id";
+constexpr std::string_view kOurPackage = "mnemon.v1.";
+
+// The call is shared: context and interceptor are released in no fixed order.
+class CallContext final : public grpc::CallbackServerContext {
+ public:
+  void Attach(std::shared_ptr<RpcCall> call) { call_ = std::move(call); }
+  RpcCall* call() const { return call_.get(); }
+
+ private:
+  std::shared_ptr<RpcCall> call_;  // constant once a handler runs
+};
+
+// gRPC's class for calls of unknown methods is final, so those keep its own context.
+class ContextAllocator final : public grpc::ContextAllocator {
+ public:
+  grpc::CallbackServerContext* NewCallbackServerContext() override {
+    return new CallContext;
+  }
+  // Also called with contexts that gRPC has made and owns.
+  void Release(grpc::CallbackServerContext* context) override {
+    delete dynamic_cast<CallContext*>(context);
+  }
+};
 
 // gRPC's own implementation of it takes plain bytes for messages and has no descriptor.
 bool IsHealth(std::string_view method) {
@@ -31,7 +50,7 @@ bool IsHealth(std::string_view method) {
 }
 
 // "/mnemon.v1.Generation/Generate" without the first slash. Callers choose the text, so
-// only methods that we know are told apart.
+// only known methods are distinguished.
 std::string KnownMethod(const char* path) {
   std::string method = path[0] == '/' ? path + 1 : path;
   if (IsHealth(method)) return method;
@@ -41,61 +60,78 @@ std::string KnownMethod(const char* path) {
   return pool->FindMethodByName(dotted) != nullptr ? method : "other";
 }
 
-std::string NameOf(grpc::StatusCode code) {
-  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+double Milliseconds(CallRecord::Seconds time) { return time.count() * 1000; }
+
+// Fields that do not apply are left out.
+std::vector<LogField> FieldsOf(const CallRecord& call) {
+  std::vector<LogField> fields = {{"request_id", call.request_id},
+                                  {"method", call.method},
+                                  {"status", call.status}};
+  if (!call.reason.empty()) fields.push_back({"reason", call.reason});
+  if (!call.model.empty()) fields.push_back({"model", call.model});
+  if (!call.session.empty()) fields.push_back({"session", call.session});
+  if (call.prompt_tokens > 0) fields.push_back({"prompt_tokens", call.prompt_tokens});
+  if (call.first_token) fields.push_back({"generated_tokens", call.generated_tokens});
+  if (call.queue_time) fields.push_back({"queue_ms", Milliseconds(*call.queue_time)});
+  if (call.first_token) {
+    fields.push_back({"first_token_ms", Milliseconds(*call.first_token)});
+  }
+  fields.push_back({"ms", Milliseconds(call.total)});
+  fields.push_back({"received_bytes", call.received_bytes});
+  fields.push_back({"sent_bytes", call.sent_bytes});
+  return fields;
 }
 
-// Hooks of one call come from several threads, reads and writes at the same time.
 class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
-  CallInterceptor(grpc::experimental::ServerRpcInfo* info, const CallWatch& watch)
-      : watch_(watch),
-        context_(info->server_context()),
-        start_(SteadyClock::now()),
-        record_{.method = KnownMethod(info->method())},
-        health_(IsHealth(record_.method)) {
-    if (watch_.started) watch_.started(record_.method);
+  CallInterceptor(grpc::experimental::ServerRpcInfo* info, CallObserver* observer)
+      : observer_(observer),
+        method_(KnownMethod(info->method())),
+        health_(IsHealth(method_)),
+        call_(std::make_shared<RpcCall>(method_)) {
+    if (auto* context = dynamic_cast<CallContext*>(info->server_context())) {
+      context->Attach(call_);
+    }
+    if (observer_ != nullptr) observer_->OnCallStarted(method_);
   }
 
+  // gRPC releases a call on a thread of its own, whoever finished it: nothing that may
+  // wait for log or metrics happens on the thread that calls Finish.
   ~CallInterceptor() override {
-    {
-      std::lock_guard lock(mutex_);
-      if (ended_) return;
-      record_.status = "CANCELLED";
-    }
-    End();
+    call_->End(grpc::StatusCode::CANCELLED);
+    const CallRecord record = call_->record();
+    // Probes come every few seconds for ever.
+    LogEvent(health_ ? LogLevel::kDebug : LogLevel::kInfo, "call", FieldsOf(record));
+    if (observer_ != nullptr) observer_->OnCallEnded(record);
   }
 
   void Intercept(InterceptorBatchMethods* methods) override {
     const auto at = [&](InterceptionHookPoints point) {
       return methods->QueryInterceptionHookPoint(point);
     };
-    if (at(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) Begin(methods);
+    if (at(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+      call_->SetRequestId(ChooseRequestId(SentId(*methods)));
+    }
     if (at(InterceptionHookPoints::POST_RECV_MESSAGE)) {
-      const int64_t size = SizeOf(methods->GetRecvMessage());
-      std::lock_guard lock(mutex_);
-      record_.received_bytes += size;
+      call_->AddReceivedBytes(SizeOf(methods->GetRecvMessage()));
     }
     if (at(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
       const grpc::ByteBuffer* bytes = methods->GetSerializedSendMessage();
-      if (bytes != nullptr) {
-        std::lock_guard lock(mutex_);
-        record_.sent_bytes += static_cast<int64_t>(bytes->Length());
-      }
+      if (bytes != nullptr) call_->AddSentBytes(static_cast<int64_t>(bytes->Length()));
     }
-    if (at(InterceptionHookPoints::PRE_SEND_STATUS)) {
-      {
-        std::lock_guard lock(mutex_);
-        record_.status = NameOf(methods->GetSendStatus().error_code());
-        // Not in the headers: once those are sent a client does not try again.
-        methods->GetSendTrailingMetadata()->emplace(kIdHeader, record_.request_id);
-      }
-      End();
-    }
+    if (at(InterceptionHookPoints::PRE_SEND_STATUS)) EndWith(*methods);
     methods->Proceed();
   }
 
  private:
+  static std::string_view SentId(InterceptorBatchMethods& methods) {
+    const auto* headers = methods.GetRecvInitialMetadata();
+    if (headers == nullptr) return {};
+    const auto found = headers->find(kIdHeader);
+    if (found == headers->end()) return {};
+    return {found->second.data(), found->second.size()};
+  }
+
   // Of a message received; null at the end of a stream.
   int64_t SizeOf(const void* message) const {
     if (message == nullptr) return 0;
@@ -107,66 +143,58 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
         static_cast<const google::protobuf::Message*>(message)->ByteSizeLong());
   }
 
-  void Begin(InterceptorBatchMethods* methods) {
-    std::string_view sent;
-    const auto* headers = methods->GetRecvInitialMetadata();
-    if (headers != nullptr) {
-      const auto found = headers->find(kIdHeader);
-      if (found != headers->end()) {
-        sent = {found->second.data(), found->second.size()};
-      }
+  void EndWith(InterceptorBatchMethods& methods) {
+    grpc::Status status = methods.GetSendStatus();
+    // Our own errors have details; this one comes from the generated base of a service.
+    if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED &&
+        status.error_details().empty() && IsOurs()) {
+      const absl::Status later =
+          MethodNotAvailable(std::string_view(method_).substr(method_.find('/') + 1));
+      status = ToGrpcStatus(later, {}, nullptr);
+      call_->SetReason("METHOD_UNIMPLEMENTED");
+      methods.ModifySendStatus(status);
     }
-    std::lock_guard lock(mutex_);
-    record_.request_id = ChooseRequestId(sent);
-    RememberRequestId(context_, record_.request_id);
+    call_->End(status.error_code());
+    // Not in the headers: once those are sent a client does not try again.
+    methods.GetSendTrailingMetadata()->emplace(kIdHeader, call_->request_id());
   }
 
-  void End() {
-    CallRecord record;
-    {
-      std::lock_guard lock(mutex_);
-      if (std::exchange(ended_, true)) return;
-      record_.took = SteadyClock::now() - start_;
-      record = record_;
-    }
-    ForgetRequestId(context_);
-    // Probes come every few seconds for ever.
-    LogEvent(health_ ? LogLevel::kDebug : LogLevel::kInfo, "call",
-             {{"request_id", record.request_id},
-              {"method", record.method},
-              {"status", record.status},
-              {"ms", absl::StrFormat("%.3f", record.took.count() * 1000)},
-              {"received_bytes", StrCat(record.received_bytes)},
-              {"sent_bytes", StrCat(record.sent_bytes)}});
-    if (watch_.ended) watch_.ended(record);
-  }
+  bool IsOurs() const { return method_.rfind(kOurPackage, 0) == 0; }
 
-  const CallWatch& watch_;
-  const grpc::ServerContextBase* const context_;
-  const SteadyClock::time_point start_;
-  std::mutex mutex_;
-  CallRecord record_;  // guarded by mutex_
+  CallObserver* const observer_;  // may be null
+  const std::string method_;
   const bool health_;
-  bool ended_ = false;  // guarded by mutex_
+  const std::shared_ptr<RpcCall> call_;
 };
 
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit Factory(CallWatch watch) : watch_(std::move(watch)) {}
+  explicit Factory(std::shared_ptr<CallObserver> observer)
+      : observer_(std::move(observer)) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override {
-    return new CallInterceptor(info, watch_);
+    return new CallInterceptor(info, observer_.get());
   }
 
  private:
-  const CallWatch watch_;  // outlives every call: the server owns this factory
+  // The server owns this factory, so it outlives every call.
+  const std::shared_ptr<CallObserver> observer_;
 };
 
 }  // namespace
 
+RpcCall* CallOf(grpc::ServerContextBase* context) {
+  const auto* own = dynamic_cast<CallContext*>(context);
+  return own == nullptr ? nullptr : own->call();
+}
+
+std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator() {
+  return std::make_unique<ContextAllocator>();
+}
+
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeCallInterceptors(CallWatch watch) {
-  return std::make_unique<Factory>(std::move(watch));
+MakeCallInterceptors(std::shared_ptr<CallObserver> observer) {
+  return std::make_unique<Factory>(std::move(observer));
 }
 
 }  // namespace mnemon

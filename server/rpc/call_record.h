@@ -1,27 +1,38 @@
 // SPDX-License-Identifier: MIT
-// What is to be known of every gRPC call, whatever its method does.
+// The record of one gRPC call, for log and metrics.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 
 namespace mnemon {
 
 struct CallRecord {
+  using Seconds = std::chrono::duration<double>;
+
   std::string method;      // "mnemon.v1.Generation/Generate"; "other" when unknown
-  std::string request_id;  // as in the log and in the trailer x-request-id
+  std::string request_id;  // also in the trailer x-request-id
+  std::string model;       // name of the loaded model; empty: none is known
+  std::string session;     // id; empty: the call names none
   std::string status;      // "OK", "NOT_FOUND", ...
-  std::chrono::duration<double> took{0};
-  int64_t sent_bytes = 0;  // of messages
+  std::string reason;      // of an error's ErrorInfo; empty: none
+  int64_t prompt_tokens = 0;
+  int64_t generated_tokens = 0;        // delivered to the caller
+  std::optional<Seconds> queue_time;   // from the call to its admission
+  std::optional<Seconds> first_token;  // from the call to its first delivered token
+  Seconds total{0};                    // from the call to its status
+  int64_t sent_bytes = 0;              // of messages
   int64_t received_bytes = 0;
 };
 
-// Both may be empty; called from any thread, must neither block nor throw.
-struct CallWatch {
-  std::function<void(const std::string& method)> started;
-  std::function<void(const CallRecord&)> ended;
+// Called from threads of gRPC, never from a model runner; must not throw.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  virtual void OnCallStarted(const std::string& method) = 0;
+  virtual void OnCallEnded(const CallRecord& record) = 0;
 };
 
 }  // namespace mnemon

@@ -50,7 +50,7 @@ std::string_view PromptPath(const v1::Prompt& prompt) {
   return "prompt";
 }
 
-// Fields that are set; the engine judges their values.
+// Copies the fields that are set; the engine checks their values.
 void ReadSampling(const v1::Sampling& from, SamplingParams& to) {
   if (from.has_temperature()) to.temperature = from.temperature();
   if (from.has_top_k()) to.top_k = from.top_k();

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT
-#include "server/rpc/generate_reactor.h"
-
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "server/rpc/baton.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/call_serializer.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/messages.h"
+#include "server/rpc/reactors.h"
 #include "server/rpc/resource_name.h"
 
 namespace mnemon {
 namespace {
 
-// All members but baton_ belong to the holder of the baton; OnCancel and OnDone come
-// from gRPC, which keeps the reactor alive for them.
+// All members but turn_ belong to the holder of turn_; OnCancel and OnDone come from
+// gRPC, which keeps the reactor alive for them.
 class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
-  GenerateReactor(Engine& engine, OpenCalls& calls,
-                  grpc::CallbackServerContext* context,
+  GenerateReactor(const CallServices& shared, grpc::CallbackServerContext* context,
                   const v1::GenerateRequest* request)
-      : calls_(calls),
+      : calls_(shared.calls),
         context_(context),
+        call_(*CallOf(context)),
         scope_(ScopeOf(*request)),
-        baton_(std::make_shared<Baton>()) {
-    open_id_ = calls_.Add([this, baton = baton_](const absl::Status& status) {
-      if (baton->TakeToStop(status)) Advance();
+        turn_(std::make_shared<CallSerializer>()) {
+    open_id_ = calls_.Add([this, turn = turn_](const absl::Status& status) {
+      if (turn->AcquireToStop(status)) Advance();
     });
-    absl::Status status = Guarded([&] { return Begin(engine, *request); });
+    const absl::Status status = Guarded([&] { return Begin(shared, *request); });
     if (status.ok()) {
       Advance();
     } else {
@@ -37,12 +37,12 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) baton_->TakeToStop(absl::CancelledError("the reader is gone"));
+    if (!ok) turn_->AcquireToStop(absl::CancelledError("the reader is gone"));
     Advance();
   }
 
   void OnCancel() override {
-    if (baton_->TakeToStop(EndOfCaller(*context_))) Advance();
+    if (turn_->AcquireToStop(EndOfCaller(*context_))) Advance();
   }
 
   void OnDone() override {
@@ -51,38 +51,41 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   }
 
  private:
-  absl::Status Begin(Engine& engine, const v1::GenerateRequest& message) {
+  absl::Status Begin(const CallServices& shared, const v1::GenerateRequest& message) {
     GenerateRequest request;
-    absl::Status status = [&]() -> absl::Status {
-      MNEMON_ASSIGN_OR_RETURN(request, FromMessage(message));
-      MNEMON_ASSIGN_OR_RETURN(model_, ServingModel(engine, request));
-      return absl::OkStatus();
-    }();
-    if (!status.ok()) {
-      engine.NoteRefused(request, status);
-      return status;
-    }
-    MNEMON_ASSIGN_OR_RETURN(stream_, engine.Generate(request, [this, baton = baton_] {
-      if (baton->Take()) Advance();
-    }));
+    const absl::Status status =
+        Guarded([&] { return Start(shared, message, request); });
+    if (!status.ok()) shared.engine.RecordRefusal(request, status);
+    return status;
+  }
+
+  // Fills `request` as far as it comes.
+  absl::Status Start(const CallServices& shared, const v1::GenerateRequest& message,
+                     GenerateRequest& request) {
+    // The names alone: to refuse by rate must stay cheap.
+    request.model = ParseOptionalModel(message.model(), "model").value_or("");
+    request.session = ParseOptionalSession(message.session(), "session").value_or("");
+    call_.SetSession(request.session);
+    MNEMON_RETURN_IF_ERROR(shared.admission.Admit(*context_));
+    MNEMON_ASSIGN_OR_RETURN(request, FromMessage(message));
+    request.deadline = DeadlineOf(*context_);
+    MNEMON_ASSIGN_OR_RETURN(
+        const std::string model,
+        ServingModel(shared.engine, request.session, request.model));
+    call_.SetModel(model);
+    model_ = ModelResource(model);
+    MNEMON_ASSIGN_OR_RETURN(stream_,
+                            shared.engine.Generate(request, [this, turn = turn_] {
+                              if (turn->Acquire()) Advance();
+                            }));
     return absl::OkStatus();
   }
 
-  static absl::StatusOr<std::string> ServingModel(Engine& engine,
-                                                  const GenerateRequest& request) {
-    if (!request.session.empty()) {
-      MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine.GetSession(request.session));
-      return ModelResource(facts.model);
-    }
-    MNEMON_ASSIGN_OR_RETURN(ModelFacts facts, engine.GetModel(request.model));
-    return ModelResource(facts.name);
-  }
-
-  // REQUIRES: the caller holds the baton. Returns with the baton given back, or kept by
-  // a write in flight, or kept for ever by the end of the call.
+  // REQUIRES: the caller holds turn_. Returns with turn_ released, or held by a write
+  // in flight, or held for ever by the end of the call.
   void Advance() {
     do {
-      if (std::optional<absl::Status> stop = baton_->stop()) return End(*stop);
+      if (std::optional<absl::Status> stop = turn_->stop()) return End(*stop);
       TokenChunk chunk;
       absl::Status status = Guarded([&] {
         chunk = stream_->Take();
@@ -92,14 +95,17 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
       if (!status.ok()) return End(status);
       if (chunk.finished) return DeliverLast(chunk);
       if (chunk.start || !chunk.tokens.empty()) return StartWrite(&response_);
-    } while (!baton_->Release());
+    } while (!turn_->Release());
   }
 
   void Fill(const TokenChunk& chunk) {
     ToMessage(chunk, scope_.session, model_, response_);
     if (chunk.start) {
       prompt_end_ = chunk.start->first_index + chunk.start->prompt_tokens;
+      call_.SetQueueTime(chunk.start->queue_time);
+      call_.AddPromptTokens(chunk.start->prompt_tokens);
     }
+    call_.AddGeneratedTokens(static_cast<int64_t>(chunk.tokens.size()));
     if (chunk.finish) {
       response_.mutable_finish()->set_token_count(prompt_end_ +
                                                   chunk.finish->generated_tokens);
@@ -121,10 +127,11 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
 
   OpenCalls& calls_;
   grpc::CallbackServerContext* const context_;
+  RpcCall& call_;
   const RequestScope scope_;
-  // Shared with the engine's and the shutdown's way of waking this call, which may come
-  // when the reactor is gone.
-  const std::shared_ptr<Baton> baton_;
+  // Shared with the notifications of the engine and of the shutdown, which may come
+  // when the reactor is destroyed.
+  const std::shared_ptr<CallSerializer> turn_;
   int64_t open_id_ = 0;
   std::string model_;  // resource name
   std::shared_ptr<TokenStream> stream_;
@@ -134,10 +141,20 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
 
 }  // namespace
 
+absl::StatusOr<std::string> ServingModel(Engine& engine, const std::string& session,
+                                         const std::string& model) {
+  if (!session.empty()) {
+    MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine.GetSession(session));
+    return facts.model;
+  }
+  MNEMON_ASSIGN_OR_RETURN(ModelFacts facts, engine.GetModel(model));
+  return facts.name;
+}
+
 grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(
-    Engine& engine, OpenCalls& calls, grpc::CallbackServerContext* context,
+    const CallServices& shared, grpc::CallbackServerContext* context,
     const v1::GenerateRequest* request) {
-  return new GenerateReactor(engine, calls, context, request);
+  return new GenerateReactor(shared, context, request);
 }
 
 }  // namespace mnemon

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
+// The log output of protobuf and gRPC.
 #pragma once
 
 namespace mnemon {
 
-// Sends what protobuf and gRPC want to print through our log, in bounded volume:
-// hostile input makes protobuf write a line per message. Process-wide; call again at
-// will.
+// Routes it to our log, in bounded volume: hostile input makes protobuf write a line
+// per message. Process-wide; idempotent.
 void InstallLibraryLogs();
 
 }  // namespace mnemon

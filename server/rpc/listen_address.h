@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// An address to listen on.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ struct ListenAddress {
 // INVALID_ARGUMENT unless `text` is host:port or [address]:port.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);
 
-// Tries to bind, and lets go again. UNAVAILABLE with the system's reason: in use, not
+// Binds for a moment. UNAVAILABLE with the system's reason: in use, not
 // permitted, not an address of this machine, unknown name.
 absl::Status CheckBindable(const ListenAddress& address);
 

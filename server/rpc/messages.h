@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Between the engine's plain values and the messages of the API.
+// Conversions between plain values of the engine and messages of the API.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace mnemon {
 
-// INVALID_ARGUMENT for wrong names and values that the engine does not see,
+// INVALID_ARGUMENT for wrong names and for values that the engine does not get,
 // UNIMPLEMENTED for set fields that are not available. Fields are request paths.
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r);
 absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r);
@@ -24,11 +24,11 @@ absl::StatusOr<PredictRequest> FromMessage(const v1::PredictRequest& r);
 
 Prompt FromMessage(const v1::Prompt& prompt);
 
-// INVALID_ARGUMENT where it is no valid Duration; the engine has narrower limits.
+// INVALID_ARGUMENT unless it is a valid Duration; the engine has narrower limits.
 absl::StatusOr<std::chrono::milliseconds> FromDuration(
     const google::protobuf::Duration& duration, std::string_view field);
 
-// The scope of errors of these calls. Holds nothing of `r`.
+// The scope of errors of these calls. Does not refer to `r`.
 RequestScope ScopeOf(const v1::CreateSessionRequest& r);
 RequestScope ScopeOf(const v1::GenerateRequest& r);
 RequestScope ScopeOf(const v1::ScoreRequest::Open& r);

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "mnemon/v1/models.grpc.pb.h"
+#include "server/rpc/call_context.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/messages.h"
 #include "server/rpc/resource_name.h"
@@ -28,6 +29,7 @@ class ModelsService final : public v1::Models::CallbackService {
     return Answer(context, {.model = request->name()}, [&]() -> absl::Status {
       MNEMON_ASSIGN_OR_RETURN(std::string name,
                               ParseModelResource(request->name(), "name"));
+      CallOf(context)->SetModel(name);
       MNEMON_ASSIGN_OR_RETURN(ModelFacts facts, engine_.GetModel(name));
       ToMessage(facts, *response);
       return absl::OkStatus();

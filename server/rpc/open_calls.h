@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The streams that are open, so that a shutdown can wait for them and end them.
+// The set of open streams, for which a shutdown waits and which it then ends.
 #pragma once
 
 #include <chrono>

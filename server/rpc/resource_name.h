@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// "sessions/{id}" and "models/{name}".
+// Resource names: "sessions/{id}" and "models/{name}".
 #pragma once
 
 #include <string>
@@ -12,8 +12,7 @@ namespace mnemon {
 std::string SessionResource(std::string_view id);
 std::string ModelResource(std::string_view name);
 
-// The part behind the slash: 1 to 63 characters of a-z, 0-9 and '-', starting with a
-// letter or digit. INVALID_ARGUMENT names `field`.
+// The part behind the slash, see base/resource_id.h. INVALID_ARGUMENT names `field`.
 absl::StatusOr<std::string> ParseSessionResource(std::string_view resource,
                                                  std::string_view field);
 absl::StatusOr<std::string> ParseModelResource(std::string_view resource,

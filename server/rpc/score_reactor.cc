@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "server/rpc/score_reactor.h"
-
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -8,41 +6,49 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "server/rpc/baton.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/call_serializer.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/messages.h"
+#include "server/rpc/reactors.h"
 
 namespace mnemon {
 namespace {
 
-// All members but baton_ and read_ belong to the holder of the baton; the request
-// belongs to gRPC while a read is in flight.
+// All members but turn_ and read_ belong to the holder of turn_; the request belongs to
+// gRPC while a read is in flight.
 class ScoreReactor final
     : public grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse> {
  public:
-  ScoreReactor(Engine& engine, OpenCalls& calls, grpc::CallbackServerContext* context)
-      : engine_(engine),
-        calls_(calls),
+  ScoreReactor(const CallServices& shared, grpc::CallbackServerContext* context)
+      : engine_(shared.engine),
+        calls_(shared.calls),
         context_(context),
-        baton_(std::make_shared<Baton>()) {
-    open_id_ = calls_.Add([this, baton = baton_](const absl::Status& status) {
-      if (baton->TakeToStop(status)) Advance();
+        call_record_(*CallOf(context)),
+        turn_(std::make_shared<CallSerializer>()) {
+    open_id_ = calls_.Add([this, turn = turn_](const absl::Status& status) {
+      if (turn->AcquireToStop(status)) Advance();
     });
-    Advance();
+    const absl::Status admitted = shared.admission.Admit(*context);
+    if (admitted.ok()) {
+      Advance();
+    } else {
+      End(admitted);
+    }
   }
 
   void OnReadDone(bool ok) override {
     read_ = ok ? Read::kMessage : Read::kEnd;
-    if (baton_->Take()) Advance();
+    if (turn_->Acquire()) Advance();
   }
 
   void OnWriteDone(bool ok) override {
-    if (!ok) baton_->TakeToStop(absl::CancelledError("the reader is gone"));
+    if (!ok) turn_->AcquireToStop(absl::CancelledError("the reader is gone"));
     Advance();
   }
 
   void OnCancel() override {
-    if (baton_->TakeToStop(EndOfCaller(*context_))) Advance();
+    if (turn_->AcquireToStop(EndOfCaller(*context_))) Advance();
   }
 
   void OnDone() override {
@@ -53,17 +59,17 @@ class ScoreReactor final
  private:
   enum class Read { kIdle, kInFlight, kMessage, kEnd };
 
-  // REQUIRES: the caller holds the baton. Returns with the baton given back, or kept by
-  // a write in flight, or kept for ever by the end of the call.
+  // REQUIRES: the caller holds turn_. Returns with turn_ released, or held by a write
+  // in flight, or held for ever by the end of the call.
   void Advance() {
     do {
-      if (std::optional<absl::Status> stop = baton_->stop()) return End(*stop);
+      if (std::optional<absl::Status> stop = turn_->stop()) return End(*stop);
       bool writing = false;
       const absl::Status status = Guarded([&] { return Work(writing); });
       if (!status.ok()) return End(status);
       if (over_) return StartWriteAndFinish(&response_, {}, grpc::Status::OK);
       if (writing) return StartWrite(&response_);
-    } while (!baton_->Release());
+    } while (!turn_->Release());
   }
 
   absl::Status Work(bool& writing) {
@@ -75,7 +81,7 @@ class ScoreReactor final
       writing = !chunk.logprobs.empty();
       if (over_ || writing) return absl::OkStatus();
     }
-    // Everything was said about the parts so far: on to the next one.
+    // The parts so far are answered: on to the next one.
     while (awaited_ == 0) {
       switch (read_.load()) {
         case Read::kIdle:
@@ -112,15 +118,20 @@ class ScoreReactor final
     if (!call_) return NotOpened();
     if (!request_.has_part()) return InvalidField("part", "the message holds nothing");
     MNEMON_ASSIGN_OR_RETURN(awaited_, call_->append(FromMessage(request_.part())));
+    call_record_.AddPromptTokens(awaited_);
     return absl::OkStatus();
   }
 
   absl::Status Open(const v1::ScoreRequest::Open& open) {
     scope_ = ScopeOf(open);
-    MNEMON_ASSIGN_OR_RETURN(const ScoreRequest request, FromMessage(open));
-    MNEMON_ASSIGN_OR_RETURN(call_, engine_.Score(request, [this, baton = baton_] {
-      if (baton->Take()) Advance();
+    MNEMON_ASSIGN_OR_RETURN(ScoreRequest request, FromMessage(open));
+    call_record_.SetSession(request.session);
+    request.deadline = DeadlineOf(*context_);
+    MNEMON_ASSIGN_OR_RETURN(call_, engine_.Score(request, [this, turn = turn_] {
+      if (turn->Acquire()) Advance();
     }));
+    call_record_.SetModel(
+        ServingModel(engine_, request.session, request.model).value_or(""));
     return absl::OkStatus();
   }
 
@@ -131,10 +142,11 @@ class ScoreReactor final
                 *response_.add_logprobs());
       logprob_sum_ += chunk.logprobs[i].logprob;
     }
-    judged_ += static_cast<int64_t>(chunk.logprobs.size());
+    if (!chunk.logprobs.empty()) call_record_.AddDelivered();
+    scored_ += static_cast<int64_t>(chunk.logprobs.size());
     awaited_ -= static_cast<int64_t>(chunk.logprobs.size());
     if (!chunk.finished) return;
-    response_.mutable_summary()->set_token_count(judged_);
+    response_.mutable_summary()->set_token_count(scored_);
     response_.mutable_summary()->set_logprob_sum(logprob_sum_);
   }
 
@@ -146,17 +158,18 @@ class ScoreReactor final
   Engine& engine_;
   OpenCalls& calls_;
   grpc::CallbackServerContext* const context_;
-  // Shared with the engine's and the shutdown's way of waking this call, which may come
-  // when the reactor is gone.
-  const std::shared_ptr<Baton> baton_;
+  RpcCall& call_record_;
+  // Shared with the notifications of the engine and of the shutdown, which may come
+  // when the reactor is destroyed.
+  const std::shared_ptr<CallSerializer> turn_;
   std::atomic<Read> read_ = Read::kIdle;
   int64_t open_id_ = 0;
   RequestScope scope_;
   std::optional<ScoreCall> call_;
   bool closed_ = false;  // the caller has sent all
   bool over_ = false;    // the last message is in response_
-  int64_t awaited_ = 0;  // tokens of the parts so far that were not judged yet
-  int64_t judged_ = 0;
+  int64_t awaited_ = 0;  // tokens of the parts so far that were not scored yet
+  int64_t scored_ = 0;
   double logprob_sum_ = 0;
   v1::ScoreRequest request_;
   v1::ScoreResponse response_;
@@ -165,8 +178,8 @@ class ScoreReactor final
 }  // namespace
 
 grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* StartScore(
-    Engine& engine, OpenCalls& calls, grpc::CallbackServerContext* context) {
-  return new ScoreReactor(engine, calls, context);
+    const CallServices& shared, grpc::CallbackServerContext* context) {
+  return new ScoreReactor(shared, context);
 }
 
 }  // namespace mnemon

@@ -3,7 +3,9 @@
 
 #include <climits>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +17,9 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "server/rpc/call_interceptor.h"
+#include "mnemon/v1/admin.grpc.pb.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/call_context.h"
 #include "server/rpc/library_logs.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/open_calls.h"
@@ -28,7 +32,7 @@ using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr char kReadiness[] = "mnemon.v1.Generation";
-// For a stream to take its last status once it was told to end.
+// For a stream to send its last status once a shutdown ends it.
 constexpr milliseconds kEndingTime{500};
 // For unary calls and open transports, once no stream is left.
 constexpr milliseconds kClosingTime{200};
@@ -72,11 +76,14 @@ class Reflection final : public grpc::ServerBuilderOption {
 class GrpcServer final : public RpcServer {
  public:
   GrpcServer(Engine& engine, const RpcOptions& options)
-      : rate_(options.max_calls_per_second, Clock::Real()) {
-    services_.push_back(MakeGenerationService(engine, calls_, rate_));
-    services_.push_back(MakeSessionsService(engine, rate_));
+      : engine_(engine), admission_(options.max_calls_per_second, Clock::Real()) {
+    const CallServices shared{
+        .engine = engine, .calls = calls_, .admission = admission_};
+    services_.push_back(MakeGenerationService(shared));
+    services_.push_back(MakeSessionsService(shared));
     services_.push_back(MakeModelsService(engine));
-    services_.push_back(MakeAdminService());
+    // All of its methods come with a later version.
+    services_.push_back(std::make_unique<v1::Admin::CallbackService>());
   }
 
   ~GrpcServer() override {
@@ -92,7 +99,8 @@ class GrpcServer final : public RpcServer {
     for (const auto& service : services_) builder.RegisterService(service.get());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;
-    interceptors.push_back(MakeCallInterceptors(options.watch));
+    interceptors.push_back(MakeCallInterceptors(options.observer));
+    builder.SetContextAllocator(MakeContextAllocator());
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
     builder.SetOption(std::make_unique<Reflection>(options.reflection));
     server_ = builder.BuildAndStart();
@@ -106,8 +114,14 @@ class GrpcServer final : public RpcServer {
 
   int port() const override { return port_; }
 
-  void SetReady(bool ready) override {
-    server_->GetHealthCheckService()->SetServingStatus(kReadiness, ready);
+  void UpdateReadiness() override {
+    const EngineStats now = engine_.Stats();
+    bool any = false;
+    for (const ModelStats& model : now.models) {
+      any = any || model.ready;
+      SetServing(StrCat(kReadiness, "/", model.model), model.ready);
+    }
+    SetServing(kReadiness, any);
   }
 
   void Shutdown(milliseconds grace) override {
@@ -126,13 +140,24 @@ class GrpcServer final : public RpcServer {
   }
 
  private:
+  // gRPC writes to every watcher, also of a status that stays.
+  void SetServing(const std::string& service, bool serving) {
+    std::lock_guard lock(serving_mutex_);
+    const auto [entry, added] = serving_.emplace(service, serving);
+    if (!added && std::exchange(entry->second, serving) == serving) return;
+    server_->GetHealthCheckService()->SetServingStatus(service, serving);
+  }
+
+  Engine& engine_;
   OpenCalls calls_;
-  RateLimit rate_;
+  Admission admission_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   std::mutex shutdown_mutex_;
   bool closed_ = false;  // guarded by shutdown_mutex_
+  std::mutex serving_mutex_;
+  std::map<std::string, bool> serving_;  // guarded by serving_mutex_
 };
 
 absl::Status CheckOptions(const RpcOptions& options) {
@@ -160,7 +185,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine,
   InstallLibraryLogs();
   auto server = std::make_unique<GrpcServer>(engine, options);
   MNEMON_RETURN_IF_ERROR(server->Listen(address, options));
-  server->SetReady(true);
+  server->UpdateReadiness();
   return server;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The gRPC front of an engine: mnemon.v1 and grpc.health.v1. One small reactor per RPC.
+// The gRPC server of an engine: mnemon.v1 and grpc.health.v1. One small reactor per
+// RPC.
 #pragma once
 
 #include <chrono>
@@ -17,9 +18,9 @@ struct RpcOptions {
   std::string listen = "127.0.0.1:50051";  // port 0: any free port
   int32_t max_concurrent_streams = 1024;   // per connection
   int64_t max_message_bytes = 4 << 20;     // received
-  CallWatch watch;                         // hears of every call
-  // Calls of Generation and CreateSession taken per second, over all callers; what is
-  // more is RESOURCE_EXHAUSTED and told when to come again. 0 = any number.
+  std::shared_ptr<CallObserver> observer;  // of every call; may be null
+  // Calls of Generation and CreateSession taken per second, over all callers; more are
+  // refused with RESOURCE_EXHAUSTED and the time to wait. 0 = any number.
   double max_calls_per_second = 0;
   bool reflection = true;  // grpc.reflection.v1alpha
 };
@@ -35,9 +36,11 @@ class RpcServer {
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
-  // Readiness flips to NOT_SERVING (the empty service name, liveness, stays SERVING);
-  // calls go on.
-  virtual void SetReady(bool ready) = 0;
+  // Brings the statuses of grpc.health.v1 up to date with Engine::Stats. The service
+  // "mnemon.v1.Generation/NAME" is SERVING while the model NAME is ready, and
+  // "mnemon.v1.Generation" while any model is. The empty service, liveness, is always
+  // SERVING. Calls that run go on.
+  virtual void UpdateReadiness() = 0;
   // Waits for open calls until `grace` has passed, then cancels the rest. Blocks.
   virtual void Shutdown(std::chrono::milliseconds grace) = 0;
 };

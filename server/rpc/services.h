@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The services of mnemon.v1 over an engine, which outlives them. One factory each.
+// The services of mnemon.v1 over an engine, one factory each. Methods that a later
+// version brings are not overridden: gRPC's generated base answers UNIMPLEMENTED, and
+// the interceptor of call_context.h adds the details. What is passed outlives the
+// services.
 #pragma once
 
 #include <memory>
@@ -7,16 +10,12 @@
 #include <grpcpp/impl/service_type.h>
 
 #include "server/engine/engine.h"
-#include "server/rpc/open_calls.h"
-#include "server/rpc/rate_limit.h"
+#include "server/rpc/reactors.h"
 
 namespace mnemon {
 
-// `calls` and `rate` outlive the services.
-std::unique_ptr<grpc::Service> MakeGenerationService(Engine& engine, OpenCalls& calls,
-                                                     RateLimit& rate);
-std::unique_ptr<grpc::Service> MakeSessionsService(Engine& engine, RateLimit& rate);
+std::unique_ptr<grpc::Service> MakeGenerationService(const CallServices& shared);
+std::unique_ptr<grpc::Service> MakeSessionsService(const CallServices& shared);
 std::unique_ptr<grpc::Service> MakeModelsService(const Engine& engine);
-std::unique_ptr<grpc::Service> MakeAdminService();
 
 }  // namespace mnemon

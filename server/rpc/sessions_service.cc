@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "base/status_macros.h"
 #include "mnemon/v1/sessions.grpc.pb.h"
+#include "server/rpc/call_context.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/messages.h"
-#include "server/rpc/not_available.h"
 #include "server/rpc/resource_name.h"
 #include "server/rpc/services.h"
 
@@ -15,14 +15,17 @@ using Unary = grpc::ServerUnaryReactor;
 
 class SessionsService final : public v1::Sessions::CallbackService {
  public:
-  SessionsService(Engine& engine, RateLimit& rate) : engine_(engine), rate_(rate) {}
+  explicit SessionsService(const CallServices& shared)
+      : engine_(shared.engine), admission_(shared.admission) {}
 
   Unary* CreateSession(Context* context, const v1::CreateSessionRequest* request,
                        v1::Session* response) override {
     return Answer(context, ScopeOf(*request), [&]() -> absl::Status {
-      MNEMON_RETURN_IF_ERROR(rate_.Admit());
+      MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
       MNEMON_ASSIGN_OR_RETURN(CreateSessionRequest create, FromMessage(*request));
       MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.CreateSession(create));
+      CallOf(context)->SetSession(facts.id);
+      CallOf(context)->SetModel(facts.model);
       ToMessage(facts, *response);
       return absl::OkStatus();
     });
@@ -33,7 +36,9 @@ class SessionsService final : public v1::Sessions::CallbackService {
     return Answer(context, {.session = request->name()}, [&]() -> absl::Status {
       MNEMON_ASSIGN_OR_RETURN(std::string id,
                               ParseSessionResource(request->name(), "name"));
+      CallOf(context)->SetSession(id);
       MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.GetSession(id));
+      CallOf(context)->SetModel(facts.model);
       ToMessage(facts, *response);
       return absl::OkStatus();
     });
@@ -61,58 +66,22 @@ class SessionsService final : public v1::Sessions::CallbackService {
       if (!request->etag().empty()) return FieldNotAvailable("etag");
       MNEMON_ASSIGN_OR_RETURN(std::string id,
                               ParseSessionResource(request->name(), "name"));
+      CallOf(context)->SetSession(id);
       absl::Status status = engine_.DeleteSession(id);
       if (request->allow_missing() && absl::IsNotFound(status)) return absl::OkStatus();
       return status;
     });
   }
 
-  Unary* UpdateSession(Context* context, const v1::UpdateSessionRequest*,
-                       v1::Session*) override {
-    return UnaryNotAvailable(context, "UpdateSession");
-  }
-
-  Unary* ForkSession(Context* context, const v1::ForkSessionRequest*,
-                     v1::Session*) override {
-    return UnaryNotAvailable(context, "ForkSession");
-  }
-
-  Unary* RewindSession(Context* context, const v1::RewindSessionRequest*,
-                       v1::Session*) override {
-    return UnaryNotAvailable(context, "RewindSession");
-  }
-
-  Unary* CheckpointSession(Context* context, const v1::CheckpointSessionRequest*,
-                           v1::Checkpoint*) override {
-    return UnaryNotAvailable(context, "CheckpointSession");
-  }
-
-  grpc::ServerWriteReactor<v1::ExportSessionResponse>* ExportSession(
-      Context* context, const v1::ExportSessionRequest*) override {
-    return StreamNotAvailable<grpc::ServerWriteReactor<v1::ExportSessionResponse>>(
-        context, "ExportSession");
-  }
-
-  grpc::ServerReadReactor<v1::ImportSessionRequest>* ImportSession(
-      Context* context, v1::Session*) override {
-    return StreamNotAvailable<grpc::ServerReadReactor<v1::ImportSessionRequest>>(
-        context, "ImportSession");
-  }
-
-  Unary* VerifySession(Context* context, const v1::VerifySessionRequest*,
-                       v1::VerifySessionResponse*) override {
-    return UnaryNotAvailable(context, "VerifySession");
-  }
-
  private:
   Engine& engine_;
-  RateLimit& rate_;
+  Admission& admission_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeSessionsService(Engine& engine, RateLimit& rate) {
-  return std::make_unique<SessionsService>(engine, rate);
+std::unique_ptr<grpc::Service> MakeSessionsService(const CallServices& shared) {
+  return std::make_unique<SessionsService>(shared);
 }
 
 }  // namespace mnemon

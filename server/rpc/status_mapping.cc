@@ -11,7 +11,7 @@
 #include "base/strings.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/rpc/request_ids.h"
+#include "server/rpc/call_context.h"
 
 namespace mnemon {
 namespace {
@@ -139,13 +139,19 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
                           grpc::ServerContextBase* context) {
   if (status.ok()) return grpc::Status::OK;
   const auto code = static_cast<grpc::StatusCode>(status.code());
-  const std::string text = PublicText(status, RequestIdOf(context));
+  RpcCall* const call = CallOf(context);
+  const std::string text = PublicText(status, call ? call->request_id() : "");
   if (status.code() == absl::StatusCode::kCancelled ||
       status.code() == absl::StatusCode::kDeadlineExceeded) {
     return grpc::Status(code, text);
   }
   ErrorDetail detail = DetailOf(status);
   detail.field = Shortened(RequestPath(detail.field, scope));
+  if (call != nullptr) {
+    call->SetReason(detail.reason);
+    // A retry would repeat what the caller has.
+    if (call->delivered()) detail.retry_after.reset();
+  }
 
   google::rpc::Status details;
   details.set_code(static_cast<int>(status.code()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// From the engine's statuses to gRPC's: code, text, and google.rpc details in the
-// trailer grpc-status-details-bin. The only place on the server that knows google.rpc.
+// The mapping from statuses of the engine to those of gRPC: code, text, and google.rpc
+// details in the trailer grpc-status-details-bin. The only place on the server that
+// knows google.rpc.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ struct FieldPath {
   std::string_view request;
 };
 
-// How errors of one call are put into the words of its request.
+// The names that errors of one call use: those of its request.
 struct RequestScope {
   std::string session;  // "sessions/x" or empty
   std::string model;    // "models/x" or empty
@@ -29,9 +30,10 @@ struct RequestScope {
 
 // Every error carries ErrorInfo (but CANCELLED and DEADLINE_EXCEEDED, which carry
 // nothing); further details follow from the code: BadRequest, ResourceInfo,
-// QuotaFailure, PreconditionFailure, and RetryInfo where a retry can help. The text of
-// an INTERNAL error without a reason stays in the log. Adds the trailer
-// grpc-retry-pushback-ms to `context`, which may be null.
+// QuotaFailure, PreconditionFailure, and RetryInfo where a retry can help, which it
+// cannot once something was delivered. The text of an INTERNAL error without a reason
+// stays in the log. Adds the trailer grpc-retry-pushback-ms to `context`, which may be
+// null, and the reason to the record of its call.
 grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
                           grpc::ServerContextBase* context);
 

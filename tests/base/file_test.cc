@@ -87,7 +87,7 @@ TEST_F(FileTest, NamesWhatCannotBeRead) {
 }
 
 TEST_F(FileTest, ReadThatEndsEarlyIsDataLoss) {
-  // The kernel says one page for every file of sysfs and gives fewer bytes.
+  // The kernel reports one page for every file of sysfs and gives fewer bytes.
   const std::string path = "/sys/devices/system/cpu/online";
   if (!fs::exists(path)) GTEST_SKIP() << "no sysfs here";
   ExpectError(ReadFile(path, 1 << 20).status(), absl::StatusCode::kDataLoss, path);
@@ -331,6 +331,31 @@ TEST_F(FileTest, ParentMayBeALink) {
   fs::create_symlink("real", Path("run"));
   ASSERT_TRUE(WriteFileDurably(Path("run/x"), "x").ok());
   EXPECT_EQ(Get("real/x"), "x");
+}
+
+TEST(ReadBytes, GivesAllBytesInOrderThenMapsThem) {
+  const std::string dir = testing::TempDir() + "/read_bytes";
+  std::filesystem::create_directories(dir);
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{3 << 20} + 7}) {
+    std::string content(size, '\0');
+    for (size_t i = 0; i < size; ++i) content[i] = static_cast<char>(i * 31 % 251);
+    std::ofstream(dir + "/f", std::ios::binary) << content;
+    std::string followed;
+    const auto bytes = Directory::Open(dir)->ReadBytes(
+        "f", 1 << 30, [&](std::string_view piece) { followed += piece; });
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_EQ(followed, content);
+    EXPECT_EQ(bytes->view(), content);
+    // A part that ends within pages, then everything.
+    if (size > 0) bytes->Release(bytes->view().substr(1));
+    bytes->Release(bytes->view());
+  }
+  const auto unread = [](std::string_view) { ADD_FAILURE(); };
+  EXPECT_EQ(Directory::Open(dir)->ReadBytes("f", 10, unread).status().code(),
+            absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(Directory::Open(dir)->ReadBytes("g", 10, unread).status().code(),
+            absl::StatusCode::kNotFound);
+  std::filesystem::remove_all(dir);
 }
 
 }  // namespace

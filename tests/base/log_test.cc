@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "base/log.h"
 
+#include <chrono>
+#include <limits>
+#include <sstream>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace mnemon {
 namespace {
@@ -51,7 +56,86 @@ TEST(LogEvent, QuotesWhatIsNotPlain) {
 TEST(LogEvent, CutsLongValues) {
   testing::internal::CaptureStderr();
   LogEvent(LogLevel::kInfo, "long", {{"a", std::string(1 << 20, ' ')}});
-  EXPECT_LT(testing::internal::GetCapturedStderr().size(), 600u);
+  LogEvent(LogLevel::kInfo, "long", {{"a", std::string(1 << 20, 'a')}});
+  EXPECT_LT(testing::internal::GetCapturedStderr().size(), 1200u);
+}
+
+TEST(LogEvent, WritesNumbersAsNumbers) {
+  testing::internal::CaptureStderr();
+  LogEvent(LogLevel::kInfo, "numbers", {{"a", -7}, {"b", 1.0 / 3}, {"c", "0x"}});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("event=numbers a=-7 b=0.333 c=0x\n"));
+}
+
+// The lines that `write` logs as JSON.
+template <class Write>
+std::vector<nlohmann::json> JsonLines(Write write) {
+  testing::internal::CaptureStderr();
+  SetLogFormat(LogFormat::kJson);
+  write();
+  SetLogFormat(LogFormat::kText);
+  std::istringstream lines(testing::internal::GetCapturedStderr());
+  std::vector<nlohmann::json> parsed;
+  for (std::string line; std::getline(lines, line);) {
+    for (const unsigned char c : line) EXPECT_TRUE(c >= 0x20 && c < 0x7f) << line;
+    parsed.push_back(nlohmann::json::parse(line, nullptr, false));
+    EXPECT_TRUE(parsed.back().is_object()) << line;
+  }
+  return parsed;
+}
+
+TEST(LogJson, EachLineIsAnObjectWhateverTheTextHolds) {
+  const std::string texts[] = {"plain", "h\xc3\xa9", "\"}{\n\r\x1b[2J\x7f\\",
+                               std::string("a\0b", 3), "%v {} %s"};
+  const auto lines = JsonLines([&] {
+    for (const std::string& text : texts) LogWarning(text);
+    LogError("not UTF-8: \xff\xc3");
+  });
+  ASSERT_EQ(lines.size(), 6u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(lines[i]["message"], texts[i]);
+    EXPECT_EQ(lines[i]["level"], "warning");
+    EXPECT_THAT(lines[i]["time"].get<std::string>(),
+                testing::MatchesRegex("[0-9]+-[0-9]+-[0-9]+T[0-9:.]+[+-][0-9:]+"));
+  }
+  EXPECT_EQ(lines[5]["message"], "not UTF-8: \xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(lines[5]["level"], "error");
+}
+
+TEST(LogJson, EventsHaveTypedMembers) {
+  const auto lines = JsonLines([] {
+    LogEvent(LogLevel::kInfo, "typed",
+             {{"text", "two \"words\"\n"},
+              {"count", int64_t{1} << 40},
+              {"ms", 1.5},
+              {"bad", std::numeric_limits<double>::quiet_NaN()},
+              {"long", std::string(1000, '\xc3')}});
+  });
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0]["event"], "typed");
+  EXPECT_EQ(lines[0]["text"], "two \"words\"\n");
+  EXPECT_EQ(lines[0]["count"], int64_t{1} << 40);
+  EXPECT_EQ(lines[0]["ms"], 1.5);
+  EXPECT_TRUE(lines[0]["bad"].is_null());
+  EXPECT_LT(lines[0]["long"].get<std::string>().size(), 2000u);
+}
+
+TEST(LogJson, LevelsHoldToo) {
+  SetLogLevel(LogLevel::kError);
+  EXPECT_EQ(JsonLines([] { LogWarning("quiet"); }).size(), 0u);
+  SetLogLevel(LogLevel::kInfo);
+  EXPECT_EQ(JsonLines([] { LogInfo("loud"); }).size(), 1u);
+}
+
+TEST(LogNames, AreThoseOfTheFlags) {
+  EXPECT_EQ(ParseLogLevel("debug"), LogLevel::kDebug);
+  EXPECT_EQ(ParseLogLevel("info"), LogLevel::kInfo);
+  EXPECT_EQ(ParseLogLevel("warning"), LogLevel::kWarning);
+  EXPECT_EQ(ParseLogLevel("error"), LogLevel::kError);
+  EXPECT_EQ(ParseLogLevel("loud"), std::nullopt);
+  EXPECT_EQ(ParseLogFormat("text"), LogFormat::kText);
+  EXPECT_EQ(ParseLogFormat("json"), LogFormat::kJson);
+  EXPECT_EQ(ParseLogFormat("xml"), std::nullopt);
 }
 
 TEST(LogEvent, IsBoundedPerEvent) {
@@ -61,6 +145,17 @@ TEST(LogEvent, IsBoundedPerEvent) {
   const std::string lines = testing::internal::GetCapturedStderr();
   EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 500);
   EXPECT_THAT(lines, testing::HasSubstr("event=other"));
+}
+
+TEST(LogEvent, SaysHowManyWereSuppressed) {
+  testing::internal::CaptureStderr();
+  // Far beyond the burst, and long enough for the rate to let some more pass.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(250);
+  while (std::chrono::steady_clock::now() < end) {
+    LogEvent(LogLevel::kInfo, "counted", {});
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::ContainsRegex("event=counted suppressed=[1-9]"));
 }
 
 TEST(EscapeControls, KeepsTextAndEscapesTerminalControls) {

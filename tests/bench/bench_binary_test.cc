@@ -39,7 +39,7 @@ class BenchBinaryTest : public testing::Test {
   TemporaryDirectory tmp_;
 };
 
-// What every measurement says about the machine.
+// What every measurement reports about the machine.
 void ExpectCeilings(const json& document) {
   EXPECT_EQ(document["threads"], 1);
   for (const char* when : {"before", "after"}) {
@@ -79,6 +79,7 @@ TEST_F(BenchBinaryTest, StepOfEveryArchitecture) {
     EXPECT_GT(result["floor_share"], 0);
     EXPECT_LT(result["floor_share"], 1);
     EXPECT_TRUE(result["allocations_per_step"].is_number());
+    EXPECT_GT(result["cpu_us_per_step"], 0);
   }
 }
 
@@ -138,6 +139,7 @@ TEST_F(BenchBinaryTest, Engine) {
       EXPECT_LT(result[share], 1) << share;
     }
     EXPECT_TRUE(result["allocations_per_token"].is_number());
+    EXPECT_GT(result["cpu_us_per_token"], 0);
   }
 }
 
@@ -160,6 +162,22 @@ TEST_F(BenchBinaryTest, Checkpoint) {
   EXPECT_EQ(files->config.architecture, "feedback");
   EXPECT_EQ(files->config.projection, Projection::kShared);
   EXPECT_FALSE(files->tokenizer_json.has_value());
+}
+
+TEST_F(BenchBinaryTest, CheckpointOfAnEncoderWithOtherFields) {
+  const std::string out = tmp_.Path("checkpoint");
+  const Ran ran = Run({"checkpoint", "--arch", "encoder", "--size", "XS", "--set",
+                       "layers=1", "--set", "positions=64", "--out", out});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const auto files = ReadCheckpoint(out);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->config.architecture, "encoder");
+  EXPECT_EQ(files->config.layers, 1);
+  EXPECT_EQ(files->config.positions, 64);
+  EXPECT_THAT(Run({"checkpoint", "--arch", "causal", "--size", "XS", "--set",
+                   "layerz=1", "--out", out})
+                  .err,
+              HasSubstr("layerz"));
 }
 
 TEST_F(BenchBinaryTest, UsageErrorsNameTheFlag) {
@@ -204,6 +222,17 @@ TEST_F(BenchBinaryTest, HelpAndVersion) {
   const Ran version = Run({"--version"});
   EXPECT_EQ(version.code, 0);
   EXPECT_THAT(version.out, HasSubstr("mnemon-bench 0.1.0"));
+}
+
+TEST_F(BenchBinaryTest, SamplingAllocatesNothing) {
+  const Ran ran = Run({"sampling", "--vocab", "3000", "--seconds", "0.02", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const json document = json::parse(ran.out, nullptr, /*allow_exceptions=*/false);
+  EXPECT_GE(document["results"].size(), 10u);
+  for (const json& result : document["results"]) {
+    EXPECT_GT(result["token_us"]["median"], 0) << result;
+    EXPECT_EQ(result["allocations"], 0) << result;
+  }
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 #include "bench/model_size.h"
 #include "gtest/gtest.h"
-#include "model/io/tensors.h"
-#include "model/registry/registry.h"
 #include "model/sequence/model.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {

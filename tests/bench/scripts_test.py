@@ -136,6 +136,22 @@ class ScriptsTest(unittest.TestCase):
         self.expect_one_line(ran, 1, "absent.json")
         self.expect_one_line(self.run_script("tables.py", "lstm", good), 2, "lstm")
 
+    def test_serving_table(self):
+        def run(scenario, **changes):
+            row = {"what": "p99", "value": 12.3456, "unit": "ms", "bar": "<= 20",
+                   "verdict": "pass"}
+            return {"scenario": scenario, "server": "mnemon-server 1", "slack": 1.0,
+                    "load_average": 0.5, "passed": True, "results": [row], **changes}
+        ran = self.run_script("tables.py", "serving", self.write("a.json", run("idle")),
+                              self.write("b.json", run("cpu")))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
+        self.assertEqual(rows[1:], [f"| {name} | p99 | 12.35 | ms | <= 20 | pass |"
+                                    for name in ("idle", "cpu")])
+        ran = self.run_script("tables.py", "serving", self.folder / "a.json",
+                              self.write("c.json", run("cpu", server="mnemon-server 2")))
+        self.expect_one_line(ran, 1, "server")
+
     def test_step_table(self):
         run = {**PROBES, "threads": 2, "load_average": 0.1,
                "results": [step_result("SIZE", 7, steady=False)]}

@@ -84,6 +84,31 @@ TEST_F(ChatTest, KeepKeeps) {
   EXPECT_THAT(note_.str(), HasSubstr((*sessions)[0].id));
 }
 
+TEST_F(ChatTest, SessionsExpireUnusedForTheTtl) {
+  using std::chrono::system_clock;
+  options_.session = "anna";
+  options_.ttl = std::chrono::hours(3);
+  const auto expiry_is_right = [&](system_clock::time_point begin) {
+    const auto expiry = rig_.client->GetSession("anna")->expire_time;
+    return expiry && *expiry >= begin + *options_.ttl - std::chrono::seconds(1) &&
+           *expiry <= system_clock::now() + *options_.ttl + std::chrono::seconds(1);
+  };
+  const system_clock::time_point begin = system_clock::now();
+  ASSERT_TRUE(Run({"abc"}).ok());
+  EXPECT_TRUE(expiry_is_right(begin));
+  ASSERT_TRUE(Run({"/clear"}).ok());
+  EXPECT_TRUE(expiry_is_right(begin));
+}
+
+TEST_F(ChatTest, WithoutATtlTheServerDecides) {
+  options_.session = "anna";
+  ASSERT_TRUE(Run({"abc"}).ok());
+  const auto plain = rig_.client->CreateSession("bert", "");
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(rig_.client->GetSession("anna")->expire_time.has_value(),
+            plain->expire_time.has_value());
+}
+
 TEST_F(ChatTest, SeveralLinesAreOneText) {
   ASSERT_TRUE(Run({"\"\"\"ab", "/bye", "c\"\"\""}).code() !=
               absl::StatusCode::kOk);  // '/' is unknown to the tokenizer
@@ -101,7 +126,7 @@ TEST_F(ChatTest, SettingsAreUsedAndShown) {
   EXPECT_THAT(note_.str(), HasSubstr("/clear"));
 }
 
-TEST_F(ChatTest, MistakesAreToldAndTheChatGoesOn) {
+TEST_F(ChatTest, MistakesAreReportedAndTheChatGoesOn) {
   options_.terminal = true;
   ASSERT_TRUE(Run({"/nonsense", "/set", "/set top_k x", "/set tempreature 1", "A%",
                    "/set top_p 7", "abc", "/set top_p -", "abc"})

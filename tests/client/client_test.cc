@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-// A port that accepts connections into its backlog and never says a word.
+// A port that accepts connections into its backlog and never answers.
 class SilentPort {
  public:
   explicit SilentPort(bool listening) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {

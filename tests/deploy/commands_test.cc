@@ -129,8 +129,8 @@ TEST_P(Commands, VersionNamesCommitAndLibraries) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Commands,
-                         ::testing::Values("mnemon", "mnemon-bench", "mnemon-server",
-                                           "mnemon-train"),
+                         ::testing::Values("mnemon", "mnemon-bench", "mnemon-load",
+                                           "mnemon-server", "mnemon-train"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

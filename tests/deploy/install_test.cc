@@ -53,7 +53,7 @@ TEST_F(Install, WholeAndRunning) {
   Run({MNEMON_CMAKE, "--install", MNEMON_BINARY_DIR, "--prefix", prefix_});
   const std::set<std::string> files = Files();
   for (const char* binary :
-       {"mnemon", "mnemon-bench", "mnemon-server", "mnemon-train"}) {
+       {"mnemon", "mnemon-bench", "mnemon-load", "mnemon-server", "mnemon-train"}) {
     EXPECT_THAT(files, Contains(StrCat("bin/", binary)));
     EXPECT_THAT(files, Contains(StrCat("share/bash-completion/completions/", binary)));
     EXPECT_THAT(files,
@@ -70,7 +70,7 @@ TEST_F(Install, WholeAndRunning) {
        {"lib/systemd/system/mnemon.service", "share/mnemon/prometheus/prometheus.yml",
         "share/mnemon/prometheus/alerts.yml",
         "share/mnemon/grafana/dashboards/mnemon.json",
-        "share/mnemon/configs/causal-small.toml"}) {
+        "share/mnemon/configs/causal-small.toml", "lib/mnemon/libmnemon_sequence.so"}) {
     EXPECT_THAT(files, Contains(file));
   }
   // An installed configuration is enough to start a training from.

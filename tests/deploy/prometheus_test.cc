@@ -70,7 +70,8 @@ std::string InUrl(const std::string& text) {
   return url;
 }
 
-// A port that was free a moment ago: Prometheus does not tell one that it chose itself.
+// A port that was free a moment ago: Prometheus does not report one that it chose
+// itself.
 int FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
@@ -156,7 +157,7 @@ TEST_F(Deploy, PromtoolAccepts) {
   Run({kPromtool, "test", "rules", dir_ + "/prometheus/alerts_test.yml"});
 }
 
-// Alerts and panels speak of metrics that the documentation lists.
+// Alerts and panels use metrics that the documentation lists.
 TEST_F(Deploy, NamesAreDocumented) {
   const std::string docs = Read(StrCat(MNEMON_SOURCE_DIR, "/docs/operations.md"));
   std::string texts = Read(dir_ + "/prometheus/alerts.yml");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// A clock for tests, without waiting.
 #pragma once
 
 #include <atomic>
@@ -7,7 +8,7 @@
 
 namespace mnemon {
 
-// Stands still until told otherwise. Safe for concurrent use.
+// A clock that a test moves. Safe for concurrent use.
 class FakeClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point Now() const override {

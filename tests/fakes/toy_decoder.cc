@@ -202,6 +202,7 @@ std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> histor
   const int32_t slot = *(*arena)->Acquire();
   std::vector<float> logits(ToyDecoder::kVocab);
   SamplerScratch scratch;
+  PenaltyCounts penalties(sampling);
   std::vector<int32_t> tokens;
   for (size_t i = 0; static_cast<int64_t>(tokens.size()) < count; ++i) {
     const Segment segment{.slot = slot,
@@ -210,7 +211,8 @@ std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> histor
     MNEMON_CHECK(decoder.Step({&segment, 1}, **arena, logits.data()).ok());
     (*arena)->SetFloor(slot, i);
     if (i + 1 < history.size()) continue;
-    tokens.push_back(*Sample(logits, sampling, i + 1, scratch, history));
+    penalties.Update(history);
+    tokens.push_back(*Sample(logits, sampling, i + 1, scratch, penalties.counts()));
     history.push_back(tokens.back());
   }
   return tokens;

@@ -26,7 +26,7 @@ class ToyDecoder final : public Decoder {
  public:
   static constexpr int64_t kVocab = 40;
   static constexpr int64_t kRingCapacity = 21;
-  // Tokens that never come out of it, and what feeding them does.
+  // Tokens that never come out of it, and what computing them does.
   static constexpr int32_t kOrdinaryTokens = 32;  // ids below are ordinary
   static constexpr int32_t kFailing = 33;         // Step returns INTERNAL
   static constexpr int32_t kThrowing = 34;     // Step throws and leaves states damaged
@@ -72,7 +72,7 @@ class ToyDecoder final : public Decoder {
 };
 
 // What a session with `history` goes on with: `count` tokens from an arena of its own,
-// fed one token at a time.
+// computed one token at a time.
 std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> history,
                                      int64_t count, const SamplingParams& sampling);
 

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "model/decoder/decoder.h"
@@ -30,9 +32,51 @@ class ToyPredictor final : public Predictor {
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t max_positions() const override { return kPositions; }
 
-  absl::StatusOr<Output> Predict(const Input& input) override {
-    PassGate();
+  absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) override {
     MNEMON_RETURN_IF_ERROR(CheckPredict(input, config_, kPositions));
+    return std::make_unique<Whole>(*this, std::move(input));
+  }
+
+  // While closed, a prediction waits.
+  void Close() {
+    std::lock_guard lock(mutex_);
+    open_ = false;
+  }
+  void Open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  // Until a call waits.
+  bool AwaitHeld() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return held_; });
+  }
+  int64_t calls() const {
+    std::lock_guard lock(mutex_);
+    return calls_;
+  }
+
+ private:
+  // All in one piece.
+  class Whole final : public Prediction {
+   public:
+    Whole(ToyPredictor& predictor, Input input)
+        : predictor_(predictor), input_(std::move(input)) {}
+    absl::StatusOr<bool> Advance() override {
+      output_ = predictor_.Compute(input_);
+      return true;
+    }
+    Output TakeOutput() override { return std::move(output_); }
+
+   private:
+    ToyPredictor& predictor_;
+    const Input input_;
+    Output output_;
+  };
+
+  Output Compute(const Input& input) {
+    PassGate();
     if (input.tokens[0] == kThrowing) throw std::runtime_error("toy exception");
     const int64_t time = static_cast<int64_t>(input.tokens.size()) / input.batch;
     Output output;
@@ -59,27 +103,6 @@ class ToyPredictor final : public Predictor {
     return output;
   }
 
-  // While closed, Predict waits.
-  void Close() {
-    std::lock_guard lock(mutex_);
-    open_ = false;
-  }
-  void Open() {
-    std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-  // Until a call waits.
-  bool AwaitHeld() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return held_; });
-  }
-  int64_t calls() const {
-    std::lock_guard lock(mutex_);
-    return calls_;
-  }
-
- private:
   void PassGate() {
     std::unique_lock lock(mutex_);
     ++calls_;

@@ -8,9 +8,9 @@
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "model/io/import_labml.h"
-#include "model/io/tensors.h"
-#include "model/registry/registry.h"
 #include "model/sequence/device.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
 
 namespace mnemon {
 namespace {
@@ -42,11 +42,11 @@ absl::StatusOr<GoldenCase> GoldenCase::Load(const std::string& directory) {
   MNEMON_ASSIGN_OR_RETURN(Safetensors io,
                           Safetensors::Read(directory + "/io.safetensors"));
   // A unit has no weights.
-  Safetensors weights = io;
-  if (std::filesystem::exists(directory + "/weights.safetensors")) {
-    MNEMON_ASSIGN_OR_RETURN(weights,
-                            Safetensors::Read(directory + "/weights.safetensors"));
-  }
+  const std::string own = directory + "/weights.safetensors";
+  MNEMON_ASSIGN_OR_RETURN(
+      Safetensors weights,
+      Safetensors::Read(std::filesystem::exists(own) ? own
+                                                     : directory + "/io.safetensors"));
   return GoldenCase(std::move(config), std::move(weights), std::move(io));
 }
 

@@ -19,8 +19,8 @@
 #include "model/layers/delta_rule.h"
 #include "model/layers/multi_head.h"
 #include "model/layers/positions.h"
-#include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "tests/golden/golden_case.h"
 
 namespace mnemon {

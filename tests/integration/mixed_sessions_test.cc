@@ -7,8 +7,8 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/registry/registry.h"
 #include "model/sequence/model.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
 
@@ -56,9 +56,10 @@ class MixedSessions : public testing::Test {
 
   // Two turns of session number `i`, under the name `name`, and a score.
   Turns Run(int i, const std::string& name) {
-    const size_t lane = static_cast<size_t>(i) % models_.size();
-    const ModelConfig& config = models_[lane]->config();
-    const int64_t room = std::min<int64_t>(decoders_[lane]->spec().max_positions(), 64);
+    const size_t which = static_cast<size_t>(i) % models_.size();
+    const ModelConfig& config = models_[which]->config();
+    const int64_t room =
+        std::min<int64_t>(decoders_[which]->spec().max_positions(), 64);
     const auto prompt = [&](int turn) {
       std::vector<int32_t> ids;
       for (int j = 0; j <= (i + turn) % 3; ++j) {
@@ -67,7 +68,7 @@ class MixedSessions : public testing::Test {
       return ids;
     };
     Turns turns;
-    const auto made = client_->CreateSession(name, StrCat("m", lane));
+    const auto made = client_->CreateSession(name, StrCat("m", which));
     EXPECT_TRUE(made.ok()) << made.status();
     for (int turn = 0; turn < 2; ++turn) {
       client::GenerateOptions options;
@@ -89,13 +90,13 @@ class MixedSessions : public testing::Test {
     client::ScoreOptions score;
     score.session = name;
     score.tokens = prompt(2);
-    const auto judged = client_->Score(score, [&](const auto& tokens) {
+    const auto scored = client_->Score(score, [&](const auto& tokens) {
       for (const client::TokenLogprobs& one : tokens) {
         turns.logprobs.push_back(one.logprob);
       }
       return true;
     });
-    EXPECT_TRUE(judged.ok()) << judged.status();
+    EXPECT_TRUE(scored.ok()) << scored.status();
     EXPECT_TRUE(client_->DeleteSession(name).ok());
     return turns;
   }

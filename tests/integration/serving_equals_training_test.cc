@@ -17,9 +17,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
-#include "model/io/tensors.h"
-#include "model/load/load.h"
-#include "model/registry/registry.h"
+#include "model/sequence_io/load.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
 

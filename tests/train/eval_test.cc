@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// fit, eval and attention as a user runs them: eval finds the loss that fit told.
+// fit, eval and attention as a user runs them: eval finds the loss that fit printed.
 #include <cstdlib>
 #include <filesystem>
 
@@ -60,7 +60,7 @@ class EvalTest : public testing::Test {
     tmp_.Put("text.txt", text_);
     tmp_.Put("validation.txt", text_.substr(369));
   }
-  // Trains for a moment and returns what was said; the checkpoint is Last().
+  // Trains for a moment and returns the output; the checkpoint is Last().
   std::string Fit(const std::string& model, const std::string& data, int steps = 20) {
     fs::remove_all(tmp_.Path("run"));
     tmp_.Put("run.toml",
@@ -115,14 +115,14 @@ TEST_F(EvalTest, FindsTheValidationLossOfTheRunInBothForms) {
         Case{"architecture = \"transformer_xl\"\nposition_kind = \"relative\"\n"
              "mem_len = 12\npositions = 32\n",
              "loader = \"sequential\"\n", "memory kept from one to the next"}}) {
-    const double told = NumberAfter(FitText(c.model, c.data), "  validation ");
+    const double printed = NumberAfter(FitText(c.model, c.data), "  validation ");
     const Ran sequence = EvalText("validation.txt");
-    EXPECT_NEAR(Nats(sequence), told, 1.5e-4) << c.model;
+    EXPECT_NEAR(Nats(sequence), printed, 1.5e-4) << c.model;
     EXPECT_THAT(sequence.out, AllOf(HasSubstr("41 characters, 41 tokens"),
                                     HasSubstr("windows of 8 tokens"),
                                     HasSubstr(c.memory), HasSubstr("sequence form")));
     const Ran step = EvalText("validation.txt", {"--form", "step"});
-    EXPECT_NEAR(Nats(step), told, 1.5e-4) << c.model;
+    EXPECT_NEAR(Nats(step), printed, 1.5e-4) << c.model;
     EXPECT_THAT(step.out, HasSubstr("step form"));
   }
 }
@@ -218,16 +218,18 @@ constexpr char kReverse[] =
     "training_sequences = 64\nvalidation_sequences = 9\ntest_sequences = 13\n";
 
 TEST_F(EvalTest, TheTestPartOfTheReverseTask) {
-  const std::string said = Fit(kEncoder, kReverse);
-  EXPECT_THAT(said, AllOf(HasSubstr("reverse: 64 training, 9 validation and 13 test"),
-                          HasSubstr("8 updates per epoch"),
-                          ContainsRegex("validation [0-9.]+  accuracy 0\\.[0-9]+")));
+  const std::string printed = Fit(kEncoder, kReverse);
+  EXPECT_THAT(printed,
+              AllOf(HasSubstr("reverse: 64 training, 9 validation and 13 test"),
+                    HasSubstr("8 updates per epoch"),
+                    ContainsRegex("validation [0-9.]+  accuracy 0\\.[0-9]+")));
   const Ran ran = Eval();
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, AllOf(HasSubstr("13 test sequences of 5 tokens"),
                              HasSubstr(" of 65 right")));
-  EXPECT_NEAR(NumberAfter(ran.out, "loss "), NumberAfter(said, "test: loss "), 1.5e-4);
-  EXPECT_EQ(NumberAfter(ran.out, "accuracy "), NumberAfter(said, "accuracy "));
+  EXPECT_NEAR(NumberAfter(ran.out, "loss "), NumberAfter(printed, "test: loss "),
+              1.5e-4);
+  EXPECT_EQ(NumberAfter(ran.out, "accuracy "), NumberAfter(printed, "accuracy "));
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"--text", "a.txt"},
         {"--form", "step"},

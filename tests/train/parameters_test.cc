@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "gtest/gtest.h"
-#include "model/registry/registry.h"
+#include "model/sequence_registry/sequence_registry.h"
 
 namespace mnemon {
 namespace {

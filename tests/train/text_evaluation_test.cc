@@ -12,16 +12,16 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/registry/registry.h"
 #include "model/sequence/model.h"
 #include "model/sequence/runtime.h"
+#include "model/sequence_registry/sequence_registry.h"
 
 namespace mnemon {
 namespace {
 
 constexpr int64_t kVocab = 50;
 
-// Knows that after token x comes x + 1, and notes what it was fed.
+// Knows that after token x comes x + 1, and records its input.
 class CountingFeed final : public RowFeed {
  public:
   CountingFeed(int64_t rows, int64_t tokens) : most_rows_(rows), most_tokens_(tokens) {}
@@ -58,11 +58,11 @@ class CountingFeed final : public RowFeed {
 
 Evaluation Evaluate(std::span<const int32_t> tokens, int64_t window,
                     WindowMemory memory, RowFeed& feed) {
-  int64_t told = 0;
+  int64_t reported = 0;
   const auto found = EvaluateText(tokens, window, memory, feed,
-                                  [&](int64_t positions) { told += positions; });
+                                  [&](int64_t positions) { reported += positions; });
   EXPECT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(told, found->positions);
+  EXPECT_EQ(reported, found->positions);
   return *found;
 }
 

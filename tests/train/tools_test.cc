@@ -136,7 +136,7 @@ class ToolsTest : public testing::Test {
     const CheckpointFiles files = ReadCheckpoint(dir).value();
     CheckpointContent content = {
         {"config.json", ConfigToJson(files.config)},
-        {"model.safetensors", files.weights.bytes()},
+        {"model.safetensors", std::string(files.weights.bytes())},
         {"tokenizer.json",
          MakeCharTokenizer("abcdefghijklmno\xc3\xa9\n").value()->ToJson()}};
     EXPECT_TRUE(WriteCheckpoint(dir, content).ok());
@@ -194,8 +194,9 @@ TEST_F(ToolsTest, HistoriesLongerThanAMemory) {
   const std::string dir = Import("xl_truncated");
   CheckpointFiles files = ReadCheckpoint(dir).value();
   files.config.window = Window::kSliding;
-  const CheckpointContent content = {{"config.json", ConfigToJson(files.config)},
-                                     {"model.safetensors", files.weights.bytes()}};
+  const CheckpointContent content = {
+      {"config.json", ConfigToJson(files.config)},
+      {"model.safetensors", std::string(files.weights.bytes())}};
   ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
   std::vector<int64_t> tokens(2 * 700);
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -524,7 +525,7 @@ TEST_F(ToolsTest, InspectShowsConfigParametersStateAndIdentities) {
   const Ran encoder = RunTool({"inspect", Import("encoder")});
   EXPECT_EQ(encoder.code, 0) << encoder.err;
   EXPECT_THAT(encoder.out, testing::ContainsRegex("architecture +encoder"));
-  EXPECT_THAT(encoder.out, testing::ContainsRegex("numerics_id +default/fp32/cpu"));
+  EXPECT_THAT(encoder.out, testing::ContainsRegex("numerics_id +step/fp32/cpu"));
   EXPECT_THAT(encoder.out,
               testing::ContainsRegex("logits.norm.weight +\\[10\\] +10\n"));
   EXPECT_THAT(encoder.out, testing::ContainsRegex("total +4974\n"));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Streams a continuation, and says what to correct or when to come back.
+"""Streams a continuation, and prints what to correct or when to retry.
 
     PYTHONPATH=client/python python3 client/python/examples/stream.py 'It is ' --server 127.0.0.1:50051
 """

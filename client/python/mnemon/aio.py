@@ -66,11 +66,14 @@ class Client:
     async def predict(self, request: generation_pb2.PredictRequest):
         return await self._call(self._stubs.generation.Predict, request)
 
-    async def create_session(self, session_id: str = "", *, model: str = ""):
-        request = sessions_pb2.CreateSessionRequest(
-            session_id=session_id,
-            session=sessions_pb2.Session(model=requests.model_name(model)),
-        )
+    async def create_session(
+        self,
+        session_id: str = "",
+        *,
+        model: str = "",
+        ttl: float | None = requests.SESSION_TTL,
+    ) -> sessions_pb2.Session:
+        request = requests.create_session_request(session_id, model=model, ttl=ttl)
         return await self._call(self._stubs.sessions.CreateSession, request)
 
     async def get_session(self, session_id: str):

@@ -72,11 +72,16 @@ class Client:
     def predict(self, request: generation_pb2.PredictRequest):
         return self._call(self._stubs.generation.Predict, request)
 
-    def create_session(self, session_id: str = "", *, model: str = ""):
-        request = sessions_pb2.CreateSessionRequest(
-            session_id=session_id,
-            session=sessions_pb2.Session(model=requests.model_name(model)),
-        )
+    def create_session(
+        self,
+        session_id: str = "",
+        *,
+        model: str = "",
+        ttl: float | None = requests.SESSION_TTL,
+    ) -> sessions_pb2.Session:
+        """The server deletes the session `ttl` seconds after its last use; None leaves that
+        to the server's default."""
+        request = requests.create_session_request(session_id, model=model, ttl=ttl)
         return self._call(self._stubs.sessions.CreateSession, request)
 
     def get_session(self, session_id: str):

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mnemon.v1 import generation_pb2, sampling_pb2
+from mnemon.v1 import generation_pb2, sampling_pb2, sessions_pb2
 
 Prompt = str | Sequence[int]
+
+SESSION_TTL = 86400.0  # seconds; default of create_session
 
 # Keywords of generate() by the message that carries them.
 _SAMPLING = frozenset(
@@ -67,6 +69,17 @@ def generate_request(
         request.sampling.logit_bias.add(token_id=token_id, bias=bias)
     if time_limit is not None:
         request.stopping.time_limit.FromNanoseconds(round(time_limit * 1e9))
+    return request
+
+
+def create_session_request(
+    session_id: str, *, model: str, ttl: float | None
+) -> sessions_pb2.CreateSessionRequest:
+    request = sessions_pb2.CreateSessionRequest(
+        session_id=session_id, session=sessions_pb2.Session(model=model_name(model))
+    )
+    if ttl is not None:
+        request.session.ttl.FromNanoseconds(round(ttl * 1e9))
     return request
 
 

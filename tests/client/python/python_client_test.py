@@ -93,7 +93,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(self.client.detokenize(ids), "lazy dog")
 
     def test_scores_a_text_in_parts(self):
-        def judged(parts):
+        def scored(parts):
             responses = list(self.client.score(parts, timeout=30))
             logprobs = [t.logprob for r in responses for t in r.logprobs]
             summary = responses[-1].summary
@@ -101,9 +101,9 @@ class ClientTest(unittest.TestCase):
             self.assertAlmostEqual(summary.logprob_sum, sum(logprobs), places=3)
             return logprobs
 
-        whole = judged(["the quick brown fox"])
+        whole = scored(["the quick brown fox"])
         self.assertEqual(len(whole), 18)
-        self.assertEqual(judged(["the quick", " brown fox"]), whole)
+        self.assertEqual(scored(["the quick", " brown fox"]), whole)
 
     def test_a_decoder_does_not_predict(self):
         from mnemon.v1 import generation_pb2
@@ -124,6 +124,18 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(self.client.get_session("anna").token_count, 24)
         names = [s.name for s in self.client.list_sessions()]
         self.assertEqual(names, ["sessions/anna"])
+
+    def test_sessions_have_a_ttl(self):
+        for name, options, seconds in (
+            ("day", {}, 86400),
+            ("hour", {"ttl": 3600}, 3600),
+            ("part", {"ttl": 90.5}, 90.5),
+        ):
+            with self.subTest(name):
+                session = self.client.create_session(name, **options)
+                self.client.delete_session(name)
+                expires = session.expire_time.ToMilliseconds() / 1000
+                self.assertAlmostEqual(expires - time.time(), seconds, delta=10)
 
     def test_leaving_the_loop_cancels(self):
         for chunk in self.client.generate("the ", max_tokens=1500, timeout=30):
@@ -211,7 +223,9 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_sessions_and_errors(self):
         async with mnemon.aio.Client(address) as client:
-            await client.create_session("berta")
+            session = await client.create_session("berta", ttl=60)
+            expires = session.expire_time.ToMilliseconds() / 1000
+            self.assertAlmostEqual(expires - time.time(), 60, delta=10)
             self.assertEqual(
                 [s.name for s in await client.list_sessions()], ["sessions/berta"]
             )

@@ -9,13 +9,11 @@
 
 #include "base/file.h"
 #include "base/process.h"
-#include "model/arch/causal.h"
-#include "model/arch/fast_weights.h"
-#include "model/arch/feedback.h"
-#include "model/arch/transformer_xl.h"
 #include "model/io/safetensors.h"
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/thread_pool.h"
+#include "model/registry/registry.h"
+#include "model/steps/step_options.h"
 
 namespace mnemon {
 namespace {
@@ -28,22 +26,6 @@ T OrDie(absl::StatusOr<T> value) {
   if (value.ok()) return *std::move(value);
   std::fprintf(stderr, "count_steps: %s\n", value.status().ToString().c_str());
   std::exit(1);
-}
-
-std::unique_ptr<Decoder> MakeStepForm(const ModelConfig& config,
-                                      const TensorViews& views,
-                                      const StepOptions& options) {
-  const StateSpec no_carry;
-  if (config.architecture == "causal") {
-    return MakeCausalDecoder(config, no_carry, views, options);
-  }
-  if (config.architecture == "feedback") {
-    return MakeFeedbackDecoder(config, no_carry, views, options);
-  }
-  if (config.architecture == "fast_weights") {
-    return MakeFastWeightsDecoder(config, no_carry, views, options);
-  }
-  return MakeTransformerXlDecoder(config, no_carry, views, options);
 }
 
 }  // namespace
@@ -71,7 +53,8 @@ int Run(const std::string& dir, const std::string& target) {
         {.name = info.name, .shape = info.shape, .data = floats.back().data()});
   }
   ThreadPool pool(1);
-  const auto decoder = MakeStepForm(
+  const ArchitectureEntry* const entry = OrDie(FindArchitecture(config.architecture));
+  const auto decoder = entry->make_decoder(
       config, views, {.operations = OrDie(FindCpuOperations(target)), .pool = &pool});
   const auto arena = OrDie(StateArena::Create(decoder->spec(), {.slots = 1}));
   const int32_t slot = OrDie(arena->Acquire());

@@ -11,8 +11,8 @@
 #include "model/default/default_decoder.h"
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/thread_pool.h"
-#include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {
@@ -190,8 +190,8 @@ TEST_P(DecoderTest, RefusesACarryThatDoesNotFit) {
   EXPECT_EQ(code(3, views), absl::StatusCode::kInvalidArgument);  // not fresh
 }
 
-// Sessions of unlike length, fed in rounds of random shares, order and slots, with one
-// to four threads: 64 of them, up to three blocks long, where a step is fast.
+// Sessions of unlike length, computed in rounds of random shares, order and slots, with
+// one to four threads: 64 of them, up to three blocks long, where a step is fast.
 TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
   const int sessions = GetParam().step_form ? 64 : 4;
   const int64_t longest = std::min<int64_t>(decoder_->spec().max_positions(), 41);

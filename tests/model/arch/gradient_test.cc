@@ -176,7 +176,7 @@ bool EndsWithAny(std::string_view name, std::initializer_list<std::string_view> 
   return false;
 }
 
-// Weights outside the graph when `time` tokens are fed to a fresh model.
+// Weights outside the graph when a fresh model computes `time` tokens.
 bool TakesNoPart(const ModelConfig& config, std::string_view name, int64_t time) {
   if (config.architecture == "fast_weights") {
     return EndsWithAny(name, {"attn.norm.weight", "attn.norm.bias"});

@@ -11,13 +11,13 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "model/layers/alibi.h"
 #include "model/layers/attention.h"
 #include "model/layers/delta_rule.h"
 #include "model/layers/growing_rows.h"
 #include "model/layers/positions.h"
-#include "model/layers/sinusoid.h"
 #include "model/layers/step_linear.h"
+#include "model/positions/alibi.h"
+#include "model/positions/sinusoid.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {

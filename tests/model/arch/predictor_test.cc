@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The predictor that serves each encoder: it equals the sequence form, its bits depend
-// on a sequence and its mask alone, and masks and maps mean what they say.
+// on a sequence and its mask alone, and masks and maps are as documented.
 #include <algorithm>
 
 #include <ATen/TensorOperators.h>
@@ -8,9 +8,9 @@
 #include <ATen/ops/ones.h>
 
 #include "base/error.h"
-#include "model/default/default_predictor.h"
-#include "model/registry/registry.h"
-#include "model/sequence/runtime.h"
+#include "model/kernels/cpu_operations.h"
+#include "model/kernels/thread_pool.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {
@@ -79,15 +79,16 @@ TEST_P(PredictorTest, EqualsTheSequenceForm) {
 TEST_P(PredictorTest, SameBitsAloneAndBatchedWithAnyThreads) {
   const Predictor::Output together =
       MustPredict({.tokens = ids_, .batch = kBatch, .maps = AttentionMaps::kUsed});
-  for (const int threads : {1, 2}) {
-    InitTensorRuntime(threads);
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    const std::unique_ptr<Predictor> other = *MakePredictor(*model_, {.pool = &pool});
     Predictor::Output joined;
     joined.maps.resize(together.maps.size());
     for (int64_t row = 0; row < kBatch; ++row) {
-      const Predictor::Output alone =
-          MustPredict({.tokens = std::span(ids_).subspan(row * kTime, kTime),
-                       .batch = 1,
-                       .maps = AttentionMaps::kUsed});
+      const Predictor::Output alone = MustPredict(
+          {.tokens = {ids_.begin() + row * kTime, ids_.begin() + (row + 1) * kTime},
+           .batch = 1,
+           .maps = AttentionMaps::kUsed});
       joined.logits.insert(joined.logits.end(), alone.logits.begin(),
                            alone.logits.end());
       for (size_t i = 0; i < alone.maps.size(); ++i) {
@@ -98,12 +99,47 @@ TEST_P(PredictorTest, SameBitsAloneAndBatchedWithAnyThreads) {
     EXPECT_EQ(joined.logits, together.logits);
     EXPECT_EQ(joined.maps, together.maps);
   }
-  InitTensorRuntime(1);
+}
+
+// Groups of many short sequences, and predictions that take turns.
+TEST_P(PredictorTest, SameBitsInAGroupAndBesideAnotherPrediction) {
+  const Predictor::Output expected = MustPredict({.tokens = ids_, .batch = kBatch});
+  std::vector<int32_t> many;
+  constexpr int64_t kTimes = 40;
+  for (int64_t i = 0; i < kTimes; ++i)
+    many.insert(many.end(), ids_.begin(), ids_.end());
+  auto long_one = *predictor_->Begin({.tokens = many, .batch = kTimes * kBatch});
+  auto short_one = *predictor_->Begin({.tokens = ids_, .batch = kBatch});
+  for (bool long_done = false, short_done = false; !long_done || !short_done;) {
+    if (!long_done) long_done = *long_one->Advance();
+    if (!short_done) short_done = *short_one->Advance();
+  }
+  EXPECT_EQ(short_one->TakeOutput().logits, expected.logits);
+  const std::vector<float> all = long_one->TakeOutput().logits;
+  for (int64_t i = 0; i < kTimes; ++i) {
+    const auto from = all.begin() + i * static_cast<int64_t>(expected.logits.size());
+    EXPECT_TRUE(std::equal(expected.logits.begin(), expected.logits.end(), from)) << i;
+  }
+}
+
+TEST_P(PredictorTest, EveryTargetAndPrecisionEqualsTheSequenceForm) {
+  const ForwardResult expected = MustForward(*model_, tokens_);
+  for (const std::string& target : CpuTargets()) {
+    for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+      const auto predictor =
+          *MakePredictor(*model_, {.format = format, .target = target});
+      const auto output = predictor->Predict({.tokens = ids_, .batch = kBatch});
+      ASSERT_TRUE(output.ok()) << output.status();
+      EXPECT_LE(RelativeDifference(Logits(*output), expected.logits),
+                format == WeightFormat::kFp32 ? 2e-5 : 5e-2)
+          << target;
+    }
+  }
 }
 
 TEST_P(PredictorTest, MasksByNameEqualMasksWrittenOut) {
   const at::Tensor all = at::ones({kTime, kTime}, at::kByte);
-  const auto predict = [&](PredictMask kind, std::span<const uint8_t> bytes = {}) {
+  const auto predict = [&](PredictMask kind, const std::vector<uint8_t>& bytes = {}) {
     return Logits(MustPredict(
         {.tokens = ids_, .batch = kBatch, .mask = kind, .explicit_mask = bytes}));
   };
@@ -235,8 +271,52 @@ TEST_P(PredictorTest, BadInputsAreRefused) {
   EXPECT_EQ(GetErrorDetail(status)->reason, "CONTEXT_LIMIT");
 }
 
+// A model whose rows take so much that one sequence is many pieces.
+TEST(PredictionPieces, AreBoundedAndLeaveTheBits) {
+  const ModelConfig config{.architecture = "encoder",
+                           .d_model = 256,
+                           .heads = 4,
+                           .layers = 2,
+                           .d_ff = 1024,
+                           .vocab = 7,
+                           .positions = 600};
+  const std::unique_ptr<Model> model = MakeTestModel(config);
+  const std::unique_ptr<Predictor> predictor = *MakePredictor(*model);
+  const std::vector<int32_t> ids = Ids(RandomTokens(config, 1, 600));
+  auto prediction = *predictor->Begin({.tokens = ids, .batch = 1});
+  int64_t pieces = 1;
+  while (!*prediction->Advance()) ++pieces;
+  const PredictCost cost = PredictCostOf(config, 1, 600, AttentionMaps::kNone);
+  EXPECT_GE(pieces, cost.multiply_adds / kPieceMultiplyAdds);
+  EXPECT_LE(pieces, 4 * cost.multiply_adds / kPieceMultiplyAdds);
+  const std::vector<float> once = prediction->TakeOutput().logits;
+  const ForwardResult expected =
+      MustForward(*model, RandomTokens(config, 1, 600), {}, {});
+  for (size_t i = 0; i < once.size(); ++i) {
+    ASSERT_NEAR(once[i], expected.logits.data_ptr<float>()[i], 2e-3) << i;
+  }
+}
+
+TEST(PredictCost, GrowsAndNeverOverflows) {
+  const ModelConfig config{.architecture = "encoder",
+                           .d_model = 65536,
+                           .heads = 4,
+                           .layers = 1024,
+                           .d_ff = 1 << 20,
+                           .vocab = 1 << 24};
+  const PredictCost huge =
+      PredictCostOf(config, INT64_MAX / 8, INT64_MAX / 8, AttentionMaps::kNotebook);
+  EXPECT_EQ(huge.multiply_adds, INT64_MAX);
+  EXPECT_EQ(huge.peak_bytes, INT64_MAX);
+  const PredictCost one = PredictCostOf(config, 1, 8, AttentionMaps::kNone);
+  const PredictCost shown = PredictCostOf(config, 1, 8, AttentionMaps::kUsed);
+  const PredictCost two = PredictCostOf(config, 2, 8, AttentionMaps::kNone);
+  EXPECT_GT(shown.peak_bytes, one.peak_bytes);
+  EXPECT_EQ(two.multiply_adds, 2 * one.multiply_adds);
+}
+
 TEST_P(PredictorTest, NamesItsNumerics) {
-  EXPECT_EQ(predictor_->numerics_id().find("default/fp32/cpu"), 0u);
+  EXPECT_EQ(predictor_->numerics_id().find("step/fp32/cpu-"), 0u);
   EXPECT_EQ(predictor_->config(), config());
 }
 

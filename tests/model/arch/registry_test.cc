@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The table of architectures, what each refuses, and how weights start.
-#include "model/registry/registry.h"
+#include "model/sequence_registry/sequence_registry.h"
 
 #include <array>
 #include <cmath>
@@ -32,6 +32,23 @@ TEST(RegistryTest, EveryEntryHasValidVariants) {
     for (const ModelConfig& config : entry.variants()) {
       EXPECT_EQ(config.architecture, entry.name);
       EXPECT_TRUE(ValidateModel(config).ok()) << ValidateModel(config);
+    }
+  }
+}
+
+// The list of tensors, known without torch, is what the sequence form visits.
+TEST(RegistryTest, TensorsAreThoseOfTheSequenceForm) {
+  for (const ArchitectureEntry& entry : Architectures()) {
+    for (const ModelConfig& config : entry.variants()) {
+      const std::unique_ptr<Model> model = MakeModel(config).value();
+      std::vector<std::pair<std::string, std::vector<int64_t>>> visited, listed;
+      model->Visit([&](const std::string& name, at::Tensor& tensor) {
+        visited.emplace_back(name, tensor.sizes().vec());
+      });
+      for (const TensorShape& tensor : entry.tensors(config)) {
+        listed.emplace_back(tensor.name, tensor.shape);
+      }
+      EXPECT_EQ(listed, visited) << entry.name;
     }
   }
 }

@@ -13,10 +13,10 @@
 #include <string>
 
 #include "bench/allocation_count.h"
-#include "model/arch/step_decoder.h"
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/thread_pool.h"
-#include "model/registry/registry.h"
+#include "model/sequence_registry/sequence_registry.h"
+#include "model/steps/step_decoder.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {

@@ -10,8 +10,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
+#include "model/sequence_registry/sequence_registry.h"
 
 namespace mnemon {
 namespace {

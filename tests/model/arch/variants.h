@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the property tests run over: every variant of every architecture, with weights
-// that hide nothing (no table at zero, no two layers alike).
+// The models that the property tests run over: every variant of every architecture,
+// with weights that hide nothing (no table at zero, no two layers alike).
 #pragma once
 
 #include <memory>

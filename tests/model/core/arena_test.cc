@@ -12,6 +12,7 @@ namespace mnemon {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 
 StateEntry Fixed(int64_t size, float fill) {
   return {.name = "fixed", .shape = {size}, .fill = fill};
@@ -259,9 +260,9 @@ TEST(StateArena, SavedFixedEntriesComeBack) {
     ASSERT_TRUE(arena->Reserve(slot, 20).ok());
     arena->Advance(slot, 20);
     arena->Fixed(slot, 0)[1] = 3.0f;
-    std::vector<float> saved(100, 8.0f);
+    FixedCopy saved;
     arena->SaveFixed(slot, saved);
-    EXPECT_EQ(saved, std::vector<float>({1.0f, 3.0f, 2.0f}));
+    EXPECT_THAT(arena->FixedEntries(slot), ElementsAre(1.0f, 3.0f, 2.0f));
     ASSERT_TRUE(arena->Reserve(slot, 5).ok());
     arena->Advance(slot, 5);
     std::fill_n(arena->Fixed(slot, 0), 2, 0.0f);
@@ -271,10 +272,12 @@ TEST(StateArena, SavedFixedEntriesComeBack) {
     EXPECT_EQ(arena->length(slot), 20);
     EXPECT_EQ(arena->Fixed(slot, 0)[1], 3.0f);
     EXPECT_EQ(*arena->Fixed(slot, 1), 2.0f);
+    arena->Drop(saved);
+    EXPECT_TRUE(saved.empty());
   }
 }
 
-TEST(StateArena, CopiesLiveOnTheirOwn) {
+TEST(StateArena, ForksShareBlocksAndLiveOnTheirOwn) {
   for (const Growth growth : {Growth::kAppend, Growth::kRing}) {
     auto arena = Make({{Fixed(2, 5.0f), Rows(growth, 1, 40)}}, 3);
     const int32_t a = *arena->Acquire();
@@ -290,10 +293,12 @@ TEST(StateArena, CopiesLiveOnTheirOwn) {
     for (int i = 0; i < (growth == Growth::kRing ? 9 : 2); ++i) feed(a, 19, 0);
     arena->Fixed(a, 0)[1] = 7;
     const int64_t used = arena->bytes_used();
-    ASSERT_TRUE(arena->Copy(a, b).ok());
+    ASSERT_TRUE(arena->Fork(a, b).ok());
     EXPECT_EQ(arena->bytes_used(b), arena->bytes_used(a));
-    EXPECT_EQ(arena->bytes_used(),
-              used + arena->bytes_used(b) - 2 * int64_t{sizeof(float)});
+    EXPECT_EQ(arena->bytes_used(), used);
+    EXPECT_EQ(arena->Block(a, arena->first_held(a) / 16),
+              arena->Block(b, arena->first_held(b) / 16));
+    EXPECT_EQ(arena->BlocksNeeded(b, 1), 1);
     EXPECT_EQ(arena->length(b), arena->length(a));
     EXPECT_EQ(arena->first_held(b), arena->first_held(a));
     EXPECT_EQ(arena->Fixed(b, 0)[1], 7);
@@ -310,18 +315,66 @@ TEST(StateArena, CopiesLiveOnTheirOwn) {
   }
 }
 
-TEST(StateArena, ACopyThatDoesNotFitTakesNothing) {
-  auto arena = Make(AppendSpec(), 2, 5);
+TEST(StateArena, ACopyOnWriteThatDoesNotFitChangesNothing) {
+  auto arena = Make(AppendSpec(), 2, 3);
   const int32_t a = *arena->Acquire();
   const int32_t b = *arena->Acquire();
   Feed(*arena, a, 33);
-  Feed(*arena, b, 0);
-  ASSERT_TRUE(arena->Reserve(b, 0).ok());
-  const absl::Status status = arena->Copy(a, b);
+  ASSERT_TRUE(arena->Fork(a, b).ok());
+  EXPECT_EQ(arena->blocks_used(), 3);
+  EXPECT_EQ(arena->BlocksNeeded(b, 15), 1);
+  EXPECT_EQ(arena->BlocksNeeded(b, 16), 2);
+  const absl::Status status = arena->Reserve(b, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(GetErrorDetail(status)->reason, "NO_FREE_BLOCKS");
   EXPECT_EQ(arena->blocks_used(), 3);
-  EXPECT_EQ(arena->length(b), 0);
+  EXPECT_EQ(arena->Block(b, 2), arena->Block(a, 2));
+  arena->Truncate(b, 32);
+  EXPECT_EQ(arena->BlocksNeeded(a, 15), 0);
+  EXPECT_EQ(arena->BlocksNeeded(b, 16), 1);
+}
+
+TEST(StateArena, ASavedRingHoldsWhatItsPositionCanSee) {
+  auto arena = Make(RingSpec(20), 1);
+  const int32_t slot = *arena->Acquire();
+  Feed(*arena, slot, 50);
+  SavedState saved;
+  EXPECT_EQ(arena->SavedBlocks(slot), 3);  // rows 30 to 49
+  ASSERT_TRUE(arena->Save(slot, saved).ok());
+  EXPECT_EQ(saved.blocks(), 3);
+  EXPECT_EQ(saved.position(), 50);
+  EXPECT_EQ(arena->blocks_used(), 4);
+  arena->SetFloor(slot, 50);
+  EXPECT_EQ(arena->blocks_used(), 3);
+  EXPECT_EQ(arena->BlocksNeeded(slot, 14), 1);  // the copy of the last one
+  Feed(*arena, slot, 60);
+  arena->SetFloor(slot, 110);
+  EXPECT_EQ(arena->first_held(slot), 80);
+  EXPECT_EQ(arena->blocks_used(), 3 + 2);
+  for (int64_t i = 80; i < 110; ++i) *arena->Row(slot, 0, i) = -1;
+  arena->RestoreAndDrop(slot, saved);
+  EXPECT_TRUE(saved.empty());
+  EXPECT_EQ(arena->length(slot), 50);
+  EXPECT_EQ(arena->blocks_used(), 3);
+  for (int64_t i = 30; i < 50; ++i) EXPECT_EQ(*arena->Row(slot, 0, i), i);
+  arena->Release(slot);
+  EXPECT_EQ(arena->blocks_used(), 0);
+}
+
+TEST(StateArena, SavedStatesCountWhereThePoolFollowsFromThem) {
+  const auto blocks = [](const StateSpec& spec, int32_t saved) {
+    return (*StateArena::Create(spec, {.slots = 2, .saved_states = saved}))->blocks();
+  };
+  EXPECT_EQ(blocks(RingSpec(20), 3) - blocks(RingSpec(20), 0), 3 * 3);
+  EXPECT_EQ(blocks(AppendSpec(), 3), blocks(AppendSpec(), 0));
+  EXPECT_FALSE(StateArena::Create(RingSpec(20), {.slots = 2, .saved_states = -1}).ok());
+}
+
+TEST(StateArena, SlotsThatWereNeverUsedCostNothing) {
+  auto arena = Make({{Fixed(1000, 5.0f)}}, 1 << 20);
+  const int32_t slot = *arena->Acquire();
+  arena->Release(slot);
+  EXPECT_EQ(*arena->Acquire(), slot);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the program itself asks for, in bytes: resident memory also counts what an
+// The bytes that the program itself asks for: resident memory also counts what an
 // allocator keeps and what a sanitizer writes beside every byte.
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace mnemon {
 
-// From StartHeapPeak on, HeapPeak says how much more was allocated at once by operator
-// new than at the start, at its usable size. Threads may allocate meanwhile; one thread
-// asks.
+// From StartHeapPeak on, HeapPeak returns how much more was allocated at once by
+// operator new than at the start, at its usable size. Threads may allocate meanwhile;
+// one thread asks.
 void StartHeapPeak();
 int64_t HeapPeak();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/load/load.h"
+#include "model/sequence_io/load.h"
 
 #include <sys/resource.h>
 
@@ -7,8 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
-#include "model/io/tensors.h"
-#include "model/registry/registry.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/io/temporary_directory.h"
 

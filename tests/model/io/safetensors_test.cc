@@ -260,7 +260,7 @@ TEST(Safetensors, MillionTinyTensorsTakeBoundedTimeAndMemory) {
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->tensors.size(), 1'000'000u);
-  // scripts/check says when a sanitizer slows everything down twentyfold.
+  // scripts/check sets this when a sanitizer slows everything down twentyfold.
   EXPECT_LT(seconds, std::getenv("MNEMON_SANITIZED") == nullptr ? 10 : 60);
   EXPECT_LT(HeapPeak(), 200 << 20);
   EXPECT_LT(growth, 600 * 1024);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// A temporary directory for tests.
 #pragma once
 
 #include <cstdlib>

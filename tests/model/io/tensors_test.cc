@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/io/tensors.h"
+#include "model/sequence_io/tensors.h"
 
 #include <limits>
 
@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/registry/registry.h"
+#include "model/sequence_registry/sequence_registry.h"
 
 namespace mnemon {
 namespace {

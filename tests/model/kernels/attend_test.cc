@@ -49,7 +49,7 @@ class Session {
   }
 
   // Blocks before `from_block` are gone.
-  Sight See(int64_t first, int64_t last, int64_t from_block = 0) const {
+  KeyRange See(int64_t first, int64_t last, int64_t from_block = 0) const {
     return {.blocks = pointers_.data() + from_block,
             .base = from_block,
             .first = first,
@@ -58,9 +58,9 @@ class Session {
   }
 
   std::vector<float> Attend(const CpuOperations& operations,
-                            const std::vector<Sight>& sights, uint32_t first_query,
-                            int workers = 1) const {
-    const auto rows = static_cast<int64_t>(sights.size());
+                            const std::vector<KeyRange>& key_ranges,
+                            uint32_t first_query, int workers = 1) const {
+    const auto rows = static_cast<int64_t>(key_ranges.size());
     const int64_t row = options_.heads * options_.width;
     std::vector<float> queries;
     for (int64_t r = 0; r < rows; ++r) {
@@ -74,7 +74,7 @@ class Session {
                        .scale = 1 / std::sqrt(static_cast<float>(options_.width)),
                        .query = {queries.data(), row},
                        .out = {out.data(), row},
-                       .sights = sights.data(),
+                       .key_ranges = key_ranges.data(),
                        .key_offset = 0,
                        .value_offset = value_offset_};
     if (options_.fold) call.fold_offset = fold_offset_;
@@ -123,11 +123,11 @@ TEST_P(AttendTest, AgreesWithTheReference) {
     // Around the borders of blocks and of groups of blocks.
     for (const int64_t positions : {1, 15, 16, 17, 70, 512, 513, 1100}) {
       const Session session(options, positions);
-      const std::vector<Sight> sights = {session.See(0, positions - 1),
-                                         session.See(positions / 2, positions - 1),
-                                         session.See(0, positions / 3)};
-      EXPECT_LE(Difference(session.Attend(target(), sights, 5),
-                           session.Attend(reference(), sights, 5)),
+      const std::vector<KeyRange> key_ranges = {
+          session.See(0, positions - 1), session.See(positions / 2, positions - 1),
+          session.See(0, positions / 3)};
+      EXPECT_LE(Difference(session.Attend(target(), key_ranges, 5),
+                           session.Attend(reference(), key_ranges, 5)),
                 1e-5)
           << positions << " positions, width " << options.width;
     }
@@ -138,11 +138,12 @@ TEST_P(AttendTest, ARowHasItsBitsWhateverTheRowsTheWorkersAndTheBlocksThatAreGon
   for (const Options& options : AllOptions()) {
     constexpr int64_t kPositions = 600;
     const Session session(options, kPositions);
-    std::vector<Sight> sights;
-    for (int64_t r = 0; r < 9; ++r) sights.push_back(session.See(40 * r, 100 + 60 * r));
-    const std::vector<float> all = session.Attend(target(), sights, 1);
+    std::vector<KeyRange> key_ranges;
+    for (int64_t r = 0; r < 9; ++r)
+      key_ranges.push_back(session.See(40 * r, 100 + 60 * r));
+    const std::vector<float> all = session.Attend(target(), key_ranges, 1);
     for (const int workers : {2, 3, 4, 7}) {
-      ASSERT_EQ(session.Attend(target(), sights, 1, workers), all);
+      ASSERT_EQ(session.Attend(target(), key_ranges, 1, workers), all);
     }
     const int64_t row = options.heads * options.width;
     for (int64_t r = 0; r < 9; ++r) {
@@ -158,19 +159,19 @@ TEST_P(AttendTest, ARowHasItsBitsWhateverTheRowsTheWorkersAndTheBlocksThatAreGon
 TEST_P(AttendTest, RowsOfSeveralSessionsSeeTheirOwn) {
   for (const Options& options : AllOptions()) {
     const Session one(options, 300), other(options, 200, /*seed=*/1000);
-    std::vector<Sight> sights;
+    std::vector<KeyRange> key_ranges;
     for (const int64_t count : {1, 2, 3, 4, 5, 9}) {
-      for (int64_t r = 0; r < count; ++r) sights.push_back(one.See(7 * r, 280 + r));
-      for (int64_t r = 0; r < count; ++r) sights.push_back(other.See(r, 180 + r));
+      for (int64_t r = 0; r < count; ++r) key_ranges.push_back(one.See(7 * r, 280 + r));
+      for (int64_t r = 0; r < count; ++r) key_ranges.push_back(other.See(r, 180 + r));
     }
-    sights.push_back(other.See(0, -1));  // sees nothing, between others
-    sights.push_back(other.See(0, 0));
+    key_ranges.push_back(other.See(0, -1));  // sees nothing, between others
+    key_ranges.push_back(other.See(0, 0));
     // All calls are made with the queries and tables of `one`.
-    const std::vector<float> all = one.Attend(target(), sights, 1, 3);
+    const std::vector<float> all = one.Attend(target(), key_ranges, 1, 3);
     const int64_t row = options.heads * options.width;
-    for (size_t r = 0; r < sights.size(); ++r) {
+    for (size_t r = 0; r < key_ranges.size(); ++r) {
       const auto alone = all.begin() + static_cast<int64_t>(r) * row;
-      ASSERT_EQ(one.Attend(target(), {sights[r]}, static_cast<uint32_t>(1 + r)),
+      ASSERT_EQ(one.Attend(target(), {key_ranges[r]}, static_cast<uint32_t>(1 + r)),
                 std::vector<float>(alone, alone + row))
           << "row " << r << " of width " << options.width;
     }

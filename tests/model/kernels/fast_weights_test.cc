@@ -34,7 +34,7 @@ class Sessions {
     out_.assign(2 * kTokens * row, kNotANumber);
   }
 
-  // The next `counts[s]` tokens of each session, after those already fed.
+  // The next `counts[s]` tokens of each session, after those already computed.
   void Feed(const CpuOperations& operations, std::array<int64_t, 2> counts,
             int workers = 1) {
     const int64_t row = options_.heads * options_.width;
@@ -106,7 +106,7 @@ TEST_P(FastWeightsTest, AgreesWithTheReference) {
     expected.Feed(reference(), {Sessions::kTokens, 5});
     std::vector<float> a = found.Result(), b = expected.Result();
     for (size_t i = 0; i < a.size(); ++i) {
-      // Tokens not fed stay as they were in both.
+      // Tokens not computed stay as they were in both.
       if (std::isnan(a[i]) && std::isnan(b[i])) a[i] = b[i] = 0;
     }
     EXPECT_LE(Difference(a, b), 1e-5)

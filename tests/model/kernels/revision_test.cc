@@ -81,7 +81,7 @@ void HashAttend(const CpuOperations& operations, Hash& hash) {
   const std::vector<float> tables = Drawn(kRow * kPositions + 32, 3);
   const std::vector<float> slopes = {0.5f, 0.01f};
   // The second begins a few blocks behind the begin of a group.
-  const std::vector<Sight> sights = {
+  const std::vector<KeyRange> key_ranges = {
       {.blocks = pointers.data(),
        .first = 5,
        .last = kPositions - 3,
@@ -95,7 +95,7 @@ void HashAttend(const CpuOperations& operations, Hash& hash) {
                              .scale = 0.3f,
                              .query = {rows.data(), kRow},
                              .out = {out.data(), kRow},
-                             .sights = sights.data(),
+                             .key_ranges = key_ranges.data(),
                              .key_offset = 0,
                              .value_offset = kRow * kBlockPositions,
                              .fold_offset = relative ? 2 * kRow * kBlockPositions : -1,

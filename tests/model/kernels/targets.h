@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the kernels have in common: every target of this machine, drawn
+// The parts that the tests of the kernels share: every target of this machine, drawn
 // numbers, and calls split over workers.
 #pragma once
 

@@ -22,7 +22,9 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 int32_t Draw(const std::vector<float>& logits, const SamplingParams& params,
              int64_t index = 0, const std::vector<int32_t>& history = {}) {
   SamplerScratch scratch;
-  const auto token = Sample(logits, params, index, scratch, history);
+  PenaltyCounts window(params);
+  window.Update(history);
+  const auto token = Sample(logits, params, index, scratch, window.counts());
   EXPECT_TRUE(token.ok()) << token.status();
   return token.ok() ? *token : -1;
 }
@@ -193,7 +195,7 @@ TEST(Sample, TypicalKeepsWhatIsCloseToTheEntropy) {
   EXPECT_THAT(Support(logits, {.typical_p = 0.95}), ElementsAre(0, 1, 2, 3, 4));
 }
 
-TEST(Sample, CutsJudgeWhatTheOnesBeforeHaveKept) {
+TEST(Sample, CutsApplyToWhatTheOnesBeforeHaveKept) {
   const float half = std::log(0.5f);
   const std::vector<float> logits = {half, 2 * half, 3 * half, 4 * half, 4 * half};
   // Typical sampling drops the most likely token; then 1/4 is the most likely.
@@ -332,7 +334,9 @@ TEST(Sample, IsPureWhateverTheScratchHeld) {
     std::vector<int32_t> history(random() % 40);
     for (int32_t& id : history) id = static_cast<int32_t>(random() % logits.size());
     const int64_t index = random();
-    const auto token = Sample(logits, params, index, scratch, history);
+    PenaltyCounts counts(params);
+    counts.Update(history);
+    const auto token = Sample(logits, params, index, scratch, counts.counts());
     ASSERT_TRUE(token.ok());
     ASSERT_EQ(*token, Draw(logits, params, index, history));
     // What is older than the window is without effect.

@@ -145,7 +145,7 @@ TEST(EngineQueue, StatelessCallsWaitForOneAnotherWithinABound) {
   EXPECT_TRUE(session.Finish().status.ok());
   server.AwaitIdle();
   EXPECT_EQ(server.engine->Stats().queued, 0);
-  // The place that they passed on is free, and it is one.
+  // The session that they counted as is free, and it is one.
   server.CreateSession("t");
   EXPECT_EQ(ReasonOf(server.engine->CreateSession({}).status()), "SESSION_LIMIT");
 }
@@ -187,7 +187,7 @@ TEST(EngineTtl, ExpiresAfterTheLastUseByTheSteadyClock) {
   }
 }
 
-TEST(EngineTtl, AnExpiredSessionGivesItsPlaceBack) {
+TEST(EngineTtl, AnExpiredSessionCountsNoMore) {
   ToyServer server(ToyState::kFixed, {.sessions = 1});
   ASSERT_TRUE(server.engine->CreateSession({.id = "a", .ttl = milliseconds(10)}).ok());
   EXPECT_FALSE(server.engine->CreateSession({.id = "b"}).ok());
@@ -258,7 +258,7 @@ TEST(EngineDelete, EndsARunningCallAndFreesEverything) {
     }
     ASSERT_TRUE(server.engine->DeleteSession("s").ok());
     EXPECT_FALSE(server.engine->GetSession("s").ok());
-    // The place is free at once, the name too.
+    // The room for it is free at once, the name too.
     server.CreateSession("s");
     EXPECT_FALSE(server.engine->CreateSession({}).ok());
     server.decoder.AllowAll();

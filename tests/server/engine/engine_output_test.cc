@@ -127,17 +127,17 @@ TEST_F(OutputTest, LogprobsAreThoseOfTheUnmodifiedDistribution) {
   request.sampling.repetition_penalty = 1.5;
   request.logprobs = {.wanted = true, .candidates = {.most_likely = 4, .ids = {39, 0}}};
   Reader reader(*server.engine, request);
-  std::vector<TokenLogprobs> judged;
+  std::vector<TokenLogprobs> scored;
   std::vector<int32_t> tokens;
   for (bool finished = false; !finished;) {
     const TokenChunk chunk = reader.Next();
     ASSERT_EQ(chunk.logprobs.size(), chunk.tokens.size());
-    judged.insert(judged.end(), chunk.logprobs.begin(), chunk.logprobs.end());
+    scored.insert(scored.end(), chunk.logprobs.begin(), chunk.logprobs.end());
     tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
     finished = chunk.finished;
   }
-  ASSERT_THAT(judged, SizeIs(30));
-  // The same history, fed one token at a time.
+  ASSERT_THAT(scored, SizeIs(30));
+  // The same history, computed one token at a time.
   ToyDecoder decoder(ToyState::kFixedAndAppend);
   auto arena = StateArena::Create(decoder.spec(), {.slots = 1});
   const int32_t slot = *(*arena)->Acquire();
@@ -150,10 +150,10 @@ TEST_F(OutputTest, LogprobsAreThoseOfTheUnmodifiedDistribution) {
                           .tokens = std::span(&history[i], 1)};
     ASSERT_TRUE(decoder.Step({&segment, 1}, **arena, logits.data()).ok());
     if (i == 0) continue;
-    EXPECT_EQ(judged[i - 1], *JudgeToken(logits, history[i + 1],
+    EXPECT_EQ(scored[i - 1], *ScoreToken(logits, history[i + 1],
                                          request.logprobs.candidates, scratch));
-    EXPECT_THAT(judged[i - 1].candidates, SizeIs(6));
-    EXPECT_EQ(judged[i - 1].candidates[4].logprob, -INFINITY);
+    EXPECT_THAT(scored[i - 1].candidates, SizeIs(6));
+    EXPECT_EQ(scored[i - 1].candidates[4].logprob, -INFINITY);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Engine::Score: judgements of given tokens, on fresh states and on sessions.
+// Engine::Score: scores of given tokens, on fresh states and on sessions.
 #include <random>
 
 #include "base/status_macros.h"
@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Parts = std::vector<std::vector<int32_t>>;
 
-struct Judgement {
+struct Scores {
   std::vector<TokenLogprobs> tokens;
   int64_t first_index = -1;
   absl::Status status;
@@ -28,20 +28,20 @@ class Scorer {
 
   absl::Status status() const { return call_.status(); }
   ScoreCall& call() { return *call_; }
-  const Judgement& judgement() const { return judgement_; }
+  const Scores& scores() const { return scores_; }
 
-  // Waits until all of the part that can be is judged.
+  // Waits until all of the part that can be is scored.
   absl::Status Append(const Prompt& part) {
     MNEMON_ASSIGN_OR_RETURN(const int64_t count, call_->append(part));
-    const size_t target = judgement_.tokens.size() + static_cast<size_t>(count);
-    while (!ended_ && judgement_.tokens.size() < target) Take();
-    return ended_ ? judgement_.status : absl::OkStatus();
+    const size_t target = scores_.tokens.size() + static_cast<size_t>(count);
+    while (!ended_ && scores_.tokens.size() < target) Take();
+    return ended_ ? scores_.status : absl::OkStatus();
   }
 
-  Judgement Finish() {
+  Scores Finish() {
     call_->close();
     while (!ended_) Take();
-    return judgement_;
+    return scores_;
   }
 
   void Take() {
@@ -51,21 +51,21 @@ class Scorer {
       return;
     }
     EXPECT_EQ(chunk.logprobs.size(), chunk.tokens.size());
-    if (judgement_.first_index < 0) judgement_.first_index = chunk.first_index;
-    judgement_.tokens.insert(judgement_.tokens.end(), chunk.logprobs.begin(),
-                             chunk.logprobs.end());
+    if (scores_.first_index < 0) scores_.first_index = chunk.first_index;
+    scores_.tokens.insert(scores_.tokens.end(), chunk.logprobs.begin(),
+                          chunk.logprobs.end());
     ended_ = chunk.finished;
-    if (ended_) judgement_.status = chunk.status;
+    if (ended_) scores_.status = chunk.status;
   }
 
  private:
   const std::shared_ptr<ReadySignal> signal_;
   absl::StatusOr<ScoreCall> call_;
-  Judgement judgement_;
+  Scores scores_;
   bool ended_ = false;
 };
 
-Judgement Score(Engine& engine, const ScoreRequest& request, const Parts& parts) {
+Scores Score(Engine& engine, const ScoreRequest& request, const Parts& parts) {
   Scorer scorer(engine, request);
   if (!scorer.status().ok()) return {.status = scorer.status()};
   for (const auto& part : parts) {
@@ -77,7 +77,7 @@ Judgement Score(Engine& engine, const ScoreRequest& request, const Parts& parts)
   return scorer.Finish();
 }
 
-// By the definition: the history fed one token at a time to a decoder of its own;
+// By the definition: the history computed one token at a time to a decoder of its own;
 // judgements of the tokens from `from` on.
 std::vector<TokenLogprobs> Slow(ToyState state, const std::vector<int32_t>& history,
                                 size_t from, const CandidateChoice& choice) {
@@ -86,7 +86,7 @@ std::vector<TokenLogprobs> Slow(ToyState state, const std::vector<int32_t>& hist
   const int32_t slot = *(*arena)->Acquire();
   std::vector<float> logits(ToyDecoder::kVocab);
   SamplerScratch scratch;
-  std::vector<TokenLogprobs> judged;
+  std::vector<TokenLogprobs> scored;
   for (size_t i = 0; i + 1 < history.size(); ++i) {
     const Segment segment{.slot = slot,
                           .position = static_cast<int64_t>(i),
@@ -94,16 +94,16 @@ std::vector<TokenLogprobs> Slow(ToyState state, const std::vector<int32_t>& hist
     EXPECT_TRUE(decoder.Step({&segment, 1}, **arena, logits.data()).ok());
     (*arena)->SetFloor(slot, static_cast<int64_t>(i) + 1);
     if (i + 1 < from) continue;
-    judged.push_back(*JudgeToken(logits, history[i + 1], choice, scratch));
+    scored.push_back(*ScoreToken(logits, history[i + 1], choice, scratch));
   }
-  return judged;
+  return scored;
 }
 
 struct EngineScore : testing::TestWithParam<ToyState> {
   ToyServer server{GetParam()};
 };
 
-TEST_P(EngineScore, JudgesWhateverThePartsAre) {
+TEST_P(EngineScore, ScoresWhateverThePartsAre) {
   const std::vector<int32_t> text = Tokens(300, 5);
   const CandidateChoice choice{.most_likely = 3, .ids = {39}};
   const auto expected = Slow(GetParam(), text, 1, choice);
@@ -117,7 +117,7 @@ TEST_P(EngineScore, JudgesWhateverThePartsAre) {
       parts.emplace_back(text.begin() + at, text.begin() + at + count);
       at += count;
     }
-    const Judgement got = Score(*server.engine, {.candidates = choice}, parts);
+    const Scores got = Score(*server.engine, {.candidates = choice}, parts);
     ASSERT_TRUE(got.status.ok()) << got.status;
     EXPECT_EQ(got.first_index, 1);
     EXPECT_EQ(got.tokens, expected);
@@ -134,7 +134,7 @@ TEST_P(EngineScore, ADryRunLeavesTheSessionAsItWas) {
   server.AwaitIdle();
   const auto before = server.engine->GetSession("s");
   for (int round = 0; round < 2; ++round) {
-    const Judgement got =
+    const Scores got =
         Score(*server.engine, {.session = "s"},
               {{text.begin(), text.begin() + 17}, {text.begin() + 17, text.end()}});
     ASSERT_TRUE(got.status.ok()) << got.status;
@@ -167,8 +167,8 @@ TEST_P(EngineScore, TheSessionGoesOnWhileADryRunIsOpen) {
 TEST_P(EngineScore, ACommittedTextIsHistory) {
   server.CreateSession("s");
   const std::vector<int32_t> text = Tokens(90, 8);
-  const Judgement got = Score(*server.engine, {.session = "s", .commit = true},
-                              {{text[0]}, {text.begin() + 1, text.end()}});
+  const Scores got = Score(*server.engine, {.session = "s", .commit = true},
+                           {{text[0]}, {text.begin() + 1, text.end()}});
   ASSERT_TRUE(got.status.ok()) << got.status;
   EXPECT_EQ(got.tokens, Slow(GetParam(), text, 1, {}));
   EXPECT_EQ(server.Position("s"), 90);
@@ -202,7 +202,7 @@ TEST_P(EngineScore, AFailingNeighbourChangesNothing) {
   Reader bad(*small.engine, Ask({1, ToyDecoder::kThrowing}, 5));
   small.decoder.AllowAll();
   EXPECT_EQ(bad.Finish().status.code(), absl::StatusCode::kInternal);
-  const Judgement got = scorer.Finish();
+  const Scores got = scorer.Finish();
   ASSERT_TRUE(got.status.ok()) << got.status;
   EXPECT_EQ(got.tokens, Slow(GetParam(), text, 1, {}));
   EXPECT_EQ(small.decoder.largest_step(), 2u);
@@ -211,10 +211,10 @@ TEST_P(EngineScore, AFailingNeighbourChangesNothing) {
 INSTANTIATE_TEST_SUITE_P(States, EngineScore, testing::ValuesIn(kToyStates),
                          [](const auto& info) { return ToyName(info.param); });
 
-TEST(EngineScore, WithoutTokensNothingIsJudged) {
+TEST(EngineScore, WithoutTokensNothingIsScored) {
   ToyServer server(ToyState::kFixedAndAppend);
   for (const Parts& parts : {Parts{}, Parts{{}}, Parts{{5}}, Parts{{}, {5}, {}}}) {
-    const Judgement got = Score(*server.engine, {}, parts);
+    const Scores got = Score(*server.engine, {}, parts);
     EXPECT_TRUE(got.status.ok()) << got.status;
     EXPECT_THAT(got.tokens, IsEmpty());
   }
@@ -226,7 +226,7 @@ TEST(EngineScore, ASlowReaderPausesOnlyItsOwnCall) {
   ASSERT_TRUE(scorer.call().append(Tokens(500, 1)).ok());
   while (scorer.call().stream->space() > 0) std::this_thread::yield();
   EXPECT_THAT(server.Run(Ask({1}, 100)).tokens, SizeIs(100));
-  const Judgement got = scorer.Finish();
+  const Scores got = scorer.Finish();
   EXPECT_EQ(got.tokens, Slow(ToyState::kFixedAndAppend, Tokens(500, 1), 1, {}));
 }
 
@@ -263,7 +263,7 @@ TEST(EngineScore, OneCallAtATimeOnASession) {
   EXPECT_EQ(ReasonOf(open.Finish().status), "SESSION_DELETED");
 }
 
-TEST(EngineScore, TakesAPlaceAndGivesItBack) {
+TEST(EngineScore, CountsAsASessionWhileItIsOpen) {
   ToyServer server(ToyState::kFixedAndAppend, {.sessions = 1});
   for (int round = 0; round < 3; ++round) {
     Scorer first(*server.engine, {});

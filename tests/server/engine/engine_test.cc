@@ -42,7 +42,7 @@ TEST_P(EachState, ASessionGoesOnWhereItStopped) {
   server.CreateSession("s");
   std::vector<int32_t> history;
   for (int call = 0; call < 12; ++call) {
-    // Every fourth call continues without a prompt, every fifth only feeds one.
+    // Every fourth call continues without a prompt, every fifth only computes one.
     const auto prompt =
         call % 4 == 3 ? std::vector<int32_t>{} : Tokens(call * 7 + 1, call);
     const int count = call % 5 == 2 ? 0 : call * 3 + 1;
@@ -147,7 +147,7 @@ TEST(Engine, TheContextEndsACallAndRefusesAPrompt) {
     request.max_tokens.reset();
     const Outcome outcome = Reader(*engine, request).Finish();
     EXPECT_EQ(outcome.finish->reason, FinishReason::kContextLimit);
-    // 50 tokens can be fed, so 51 exist.
+    // 50 tokens can be computed, so 51 exist.
     EXPECT_EQ(outcome.tokens,
               ToyContinuation(ToyState::kAppend, Tokens(30, 1), 21, AskedSampling()));
     for (const auto& prompt : {Tokens(1, 1), Tokens(0, 1)}) {

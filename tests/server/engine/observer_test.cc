@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an engine tells its observer, on a clock that moves when the test says so.
+// The events that an engine reports to its observer, on a clock that the test moves.
 #include <mutex>
 #include <thread>
 
@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// Notes down all it hears, times in milliseconds.
+// Records all events, times in milliseconds.
 class Notes final : public EngineObserver {
  public:
   void OnStep(size_t model, int64_t sessions, Seconds) override {
@@ -128,13 +128,13 @@ TEST(Observer, ASessionsStateIsSavedWork) {
   watched.notes->Forget();
   server.Run(Ask({5}, 1, "s"));
   server.AwaitIdle();
-  // Seven tokens are in the history, the last of which no step has fed yet.
+  // Seven tokens are in the history, the last of which no step has computed yet.
   EXPECT_THAT(watched.notes->Heard(),
               Contains("admitted 0 prompt 1 resumed 6 after 0"));
 }
 
-// A call that judges takes part in steps, but generates nothing.
-TEST(Observer, JudgingIsNoRequest) {
+// A call that scores takes part in steps, but generates nothing.
+TEST(Observer, ScoringIsNoRequest) {
   Watched watched;
   ToyServer& server = *watched.server;
   auto call = server.engine->Score({}, [] {});
@@ -164,33 +164,41 @@ TEST(Observer, BatchesAreCounted) {
   EXPECT_THAT(watched.notes->All(), Contains("step 0 3"));
 }
 
-TEST(Observer, RefusalsSayWhy) {
+TEST(Observer, RecordedRefusalsSayWhy) {
   Watched watched({.sessions = 1, .max_queue = 0});
   ToyServer& server = *watched.server;
   Engine& engine = *server.engine;
-  GenerateRequest request = Ask({-1}, 1);
-  EXPECT_FALSE(engine.Generate(request, [] {}).ok());
-  request = Ask({1}, 1);
-  request.model = "absent";
-  EXPECT_FALSE(engine.Generate(request, [] {}).ok());
-  EXPECT_FALSE(engine.Generate(Ask({1}, 1, "absent"), [] {}).ok());
+  const auto refused = [&](const GenerateRequest& request) {
+    const auto stream = engine.Generate(request, [] {});
+    EXPECT_FALSE(stream.ok());
+    engine.RecordRefusal(request, stream.status());
+  };
+  GenerateRequest absent = Ask({1}, 1);
+  absent.model = "absent";
+  refused(absent);
+  refused(Ask({-1}, 1));
+  refused(Ask({1}, 1, "absent"));
   server.decoder.Allow(0);
   Reader running(engine, Ask({1}, 1));
   server.decoder.AwaitHeld();
-  EXPECT_FALSE(engine.Generate(Ask({1}, 1), [] {}).ok());
-  engine.NoteRefused(
+  refused(Ask({1}, 1));
+  engine.RecordRefusal(
       {}, MakeError(absl::StatusCode::kInvalidArgument, "", {.reason = "BEFORE"}));
   engine.Drain();
-  EXPECT_FALSE(engine.Generate(Ask({1}, 1), [] {}).ok());
-  const auto heard = watched.notes->Heard();
-  EXPECT_THAT(heard, Contains("refused - MODEL_NOT_FOUND"));
-  EXPECT_THAT(heard, Contains("refused 0 SESSION_NOT_FOUND"));
-  EXPECT_THAT(heard, Contains("refused 0 QUEUE_FULL"));
-  EXPECT_THAT(heard, Contains("refused 0 BEFORE"));
-  EXPECT_THAT(heard, Contains("refused 0 DRAINING"));
-  EXPECT_EQ(std::count_if(heard.begin(), heard.end(),
-                          [](const auto& n) { return n.rfind("refused", 0) == 0; }),
-            6);
+  refused(Ask({1}, 1));
+  std::vector<std::string> heard;
+  for (const std::string& note : watched.notes->Heard()) {
+    if (note.rfind("refused", 0) == 0) heard.push_back(note);
+  }
+  EXPECT_THAT(heard, ElementsAre("refused - MODEL_NOT_FOUND", "refused 0 INVALID_VALUE",
+                                 "refused 0 SESSION_NOT_FOUND", "refused 0 QUEUE_FULL",
+                                 "refused 0 BEFORE", "refused 0 DRAINING"));
+}
+
+TEST(Observer, GenerateRecordsNoRefusal) {
+  Watched watched;
+  EXPECT_FALSE(watched.server->engine->Generate(Ask({-1}, 1), [] {}).ok());
+  EXPECT_THAT(watched.notes->Heard(), IsEmpty());
 }
 
 TEST(Observer, AReaderThatDoesNotReadIsAStall) {
@@ -202,9 +210,11 @@ TEST(Observer, AReaderThatDoesNotReadIsAStall) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::yield();
   }
+  EXPECT_EQ(server.engine->Stats().models[0].stalled, 1);
   server.clock.Advance(milliseconds(2500));
   reader.Finish();
   server.AwaitIdle();
+  EXPECT_EQ(server.engine->Stats().models[0].stalled, 0);
   EXPECT_THAT(watched.notes->Heard(), Contains("stall 0 2500"));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/scheduler.h"
 
+#include <algorithm>
 #include <random>
 
 #include "gmock/gmock.h"
@@ -12,93 +13,136 @@ namespace {
 
 constexpr int64_t kMany = 1'000'000;
 
-std::vector<int64_t> TokensOf(const std::vector<Planned>& plan, size_t candidates) {
-  std::vector<int64_t> tokens(candidates, -1);
-  for (const Planned& p : plan) tokens[p.candidate] = p.tokens;
-  return tokens;
+StepBudget Blocks(int64_t blocks) {
+  return {.free_blocks = blocks, .unreserved_blocks = blocks};
 }
 
-std::vector<int64_t> Plan(const std::vector<Candidate>& candidates, int64_t last_served,
-                          const StepBudget& budget) {
-  return TokensOf(PlanStep(candidates, last_served, budget), candidates.size());
+std::vector<int64_t> Schedule(std::vector<ScheduledChunk> chunks,
+                              const StepBudget& budget) {
+  ScheduleStep(chunks, budget);
+  std::vector<int64_t> counts;
+  for (const ScheduledChunk& chunk : chunks) counts.push_back(chunk.count);
+  return counts;
 }
 
-TEST(PlanStep, UsesTheModelLibrarysSizes) {
+TEST(ScheduleStep, UsesTheModelLibrarysSizes) {
   EXPECT_EQ(StepBudget{}.chunk, kMaxChunk);
   EXPECT_EQ(StepBudget{}.block_positions, kBlockPositions);
 }
 
-TEST(PlanStep, NothingToDo) {
-  EXPECT_TRUE(PlanStep({}, -1, {}).empty());
-  EXPECT_EQ(Plan({{.unfed = 1, .paused = true}}, -1, {}), std::vector<int64_t>({-1}));
+TEST(ScheduleStep, NothingToDo) { EXPECT_TRUE(Schedule({}, {}).empty()); }
+
+TEST(ScheduleStep, DecodingNeverWaitsForPrompts) {
+  EXPECT_EQ(
+      Schedule({{.available = 500}, {.available = 1}, {.available = 1}}, {.tokens = 2}),
+      std::vector<int64_t>({2, 1, 1}));
+  EXPECT_EQ(Schedule({{.available = 500}, {.available = 1}}, {.tokens = 256}),
+            std::vector<int64_t>({64, 1}));
 }
 
-TEST(PlanStep, DecodingNeverWaitsForPrompts) {
-  EXPECT_EQ(Plan({{.unfed = 500}, {.unfed = 1}, {.unfed = 500}, {.unfed = 1}}, -1,
-                 {.tokens = 4}),
-            std::vector<int64_t>({1, 1, 1, 1}));
-  EXPECT_EQ(Plan({{.unfed = 500}, {.unfed = 1}}, -1, {.tokens = 1}),
-            std::vector<int64_t>({1, 1}));
+TEST(ScheduleStep, PromptsNeverWaitForDecoding) {
+  std::vector<ScheduledChunk> chunks(300, {.available = 1});
+  chunks.push_back({.available = 500});
+  ScheduleStep(chunks, {});
+  EXPECT_EQ(chunks.back().count, 64);
 }
 
-TEST(PlanStep, PromptsTakeTurns) {
-  const std::vector<Candidate> prompts = {
-      {.unfed = 500}, {.unfed = 500}, {.unfed = 500}};
-  EXPECT_EQ(Plan(prompts, -1, {.tokens = 66}), std::vector<int64_t>({64, 1, 1}));
-  EXPECT_EQ(Plan(prompts, 0, {.tokens = 66}), std::vector<int64_t>({1, 64, 1}));
-  EXPECT_EQ(Plan(prompts, 1, {.tokens = 66}), std::vector<int64_t>({1, 1, 64}));
-  EXPECT_EQ(Plan(prompts, 2, {.tokens = 66}), std::vector<int64_t>({64, 1, 1}));
+TEST(ScheduleStep, ThePromptServedLeastIsFirst) {
+  EXPECT_EQ(Schedule({{.available = 500, .prefill_served = 64},
+                      {.available = 500, .prefill_served = 0},
+                      {.available = 500, .prefill_served = 3}},
+                     {.tokens = 70}),
+            std::vector<int64_t>({0, 64, 6}));
 }
 
-TEST(PlanStep, BlocksGoToDecodingFirstAndCutPromptsShort) {
-  const std::vector<Candidate> candidates = {
-      {.unfed = 100, .free_in_block = 3},
-      {.unfed = 1, .free_in_block = 0},
-      {.unfed = 1, .free_in_block = 5},
+// Of prompts that wait together none is ever more than one chunk ahead, whatever the
+// budget leaves for them.
+TEST(ScheduleStep, PromptsAreServedEvenly) {
+  for (const int prompts : {2, 5, 10, 64}) {
+    for (const int decoding : {0, 1, 17, 255}) {
+      std::vector<ScheduledChunk> chunks(prompts, {.available = kMany});
+      chunks.resize(prompts + decoding, {.available = 1});
+      std::vector<int64_t> served(prompts);
+      for (int step = 0; step < 40 * prompts; ++step) {
+        for (int i = 0; i < prompts; ++i) chunks[i].prefill_served = served[i];
+        ScheduleStep(chunks, {});
+        for (int i = 0; i < prompts; ++i) served[i] += chunks[i].count;
+        const auto [least, most] = std::minmax_element(served.begin(), served.end());
+        ASSERT_LE(*most - *least, StepBudget{}.chunk);
+      }
+      const auto [least, most] = std::minmax_element(served.begin(), served.end());
+      EXPECT_LE(static_cast<double>(*most), 1.2 * static_cast<double>(*least))
+          << prompts << " prompts beside " << decoding;
+    }
+  }
+}
+
+TEST(ScheduleStep, BlocksGoToDecodingFirstAndCutPromptsShort) {
+  const std::vector<ScheduledChunk> chunks = {
+      {.available = 100, .free_positions = 3},
+      {.available = 1, .free_positions = 0},
+      {.available = 1, .free_positions = 5},
   };
-  EXPECT_EQ(Plan(candidates, -1, {.blocks = 3}), std::vector<int64_t>({35, 1, 1}));
-  EXPECT_EQ(Plan(candidates, -1, {.blocks = 1}), std::vector<int64_t>({3, 1, 1}));
-  EXPECT_EQ(Plan(candidates, -1, {.blocks = 0}), std::vector<int64_t>({3, 0, 1}));
+  EXPECT_EQ(Schedule(chunks, Blocks(3)), std::vector<int64_t>({35, 1, 1}));
+  EXPECT_EQ(Schedule(chunks, Blocks(1)), std::vector<int64_t>({3, 1, 1}));
+  EXPECT_EQ(Schedule(chunks, Blocks(0)), std::vector<int64_t>({3, 0, 1}));
 }
 
-TEST(PlanStep, KeepsItsPromisesForRandomCandidates) {
+TEST(ScheduleStep, ReservedBlocksAreThereWhenThePoolIsEmpty) {
+  std::vector<ScheduledChunk> chunks = {
+      {.available = 100, .free_positions = 0, .reserved_blocks = 2},
+      {.available = 1, .free_positions = 0},
+  };
+  ScheduleStep(chunks, {.free_blocks = 5});
+  EXPECT_EQ(chunks[0].count, 32);
+  EXPECT_FALSE(chunks[0].starved);
+  EXPECT_EQ(chunks[1].count, 0);
+  EXPECT_TRUE(chunks[1].starved);
+  // Blocks that are on their way back are not there yet.
+  ScheduleStep(chunks, {.free_blocks = 1});
+  EXPECT_EQ(chunks[0].count, 16);
+}
+
+TEST(ScheduleStep, KeepsItsBoundsForRandomChunks) {
   std::mt19937 random(5);
-  for (int round = 0; round < 2000; ++round) {
-    std::vector<Candidate> candidates(random() % 20);
-    for (Candidate& c : candidates) {
-      c.unfed = random() % 3 ? 1 : 1 + random() % 300;
-      c.paused = random() % 4 == 0;
-      if (random() % 3) c.free_in_block = random() % 17;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<ScheduledChunk> chunks(random() % 20);
+    for (ScheduledChunk& c : chunks) {
+      c.available = random() % 3 ? 1 : 1 + random() % 300;
+      c.prefill_served = random() % 500;
+      if (random() % 3) c.free_positions = random() % 17;
+      if (random() % 4 == 0) c.reserved_blocks = random() % 5;
     }
-    StepBudget budget{.blocks = kMany};
+    StepBudget budget = Blocks(kMany);
     budget.tokens = 1 + random() % 300;
-    if (random() % 3 == 0) budget.blocks = random() % 8;
-    const auto plan =
-        PlanStep(candidates, static_cast<int64_t>(random() % 21) - 1, budget);
-    int64_t blocks = 0, tokens = 0, unpaused = 0, starved = 0;
-    for (size_t i = 0; i < plan.size(); ++i) {
-      if (i > 0) {
-        ASSERT_LT(plan[i - 1].candidate, plan[i].candidate);
+    if (random() % 3 == 0) budget.unreserved_blocks = random() % 8;
+    if (random() % 5 == 0) budget.free_blocks = random() % 8;
+    ScheduleStep(chunks, budget);
+    int64_t blocks = 0, all_blocks = 0, tokens = 0, decoding = 0, starved = 0;
+    for (const ScheduledChunk& c : chunks) {
+      ASSERT_LE(c.count, std::min(c.available, budget.chunk));
+      tokens += c.count;
+      decoding += c.available == 1;
+      starved += c.starved;
+      if (c.count > c.free_positions) {
+        const int64_t needed = (c.count - c.free_positions + 15) / 16;
+        blocks += std::max<int64_t>(0, needed - c.reserved_blocks);
+        all_blocks += needed;
       }
-      const Candidate& c = candidates[plan[i].candidate];
-      ASSERT_FALSE(c.paused);
-      ASSERT_LE(plan[i].tokens, std::min(c.unfed, budget.chunk));
-      tokens += plan[i].tokens;
-      starved += plan[i].tokens == 0;
-      if (plan[i].tokens > c.free_in_block) {
-        blocks += (plan[i].tokens - c.free_in_block + 15) / 16;
+      if (c.available == 1) {
+        ASSERT_TRUE(c.count == 1 || c.starved);
       }
-      if (plan[i].tokens == 0) {
-        ASSERT_EQ(c.free_in_block, 0);
+      if (c.starved) {
+        ASSERT_EQ(c.free_positions, 0);
       }
     }
-    for (const Candidate& c : candidates) unpaused += !c.paused;
-    ASSERT_EQ(static_cast<int64_t>(plan.size()), unpaused);
-    ASSERT_LE(blocks, budget.blocks);
-    ASSERT_LE(tokens, std::max(budget.tokens, unpaused));
+    ASSERT_LE(blocks, budget.unreserved_blocks);
+    ASSERT_LE(all_blocks, budget.free_blocks);
+    ASSERT_LE(tokens, std::max(budget.tokens, decoding + budget.chunk));
     // Somebody goes without only when the blocks are really used up.
     if (starved > 0) {
-      ASSERT_EQ(blocks, budget.blocks);
+      ASSERT_TRUE(blocks == budget.unreserved_blocks ||
+                  all_blocks == budget.free_blocks);
     }
   }
 }

@@ -12,11 +12,19 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+// `ready` counts how often on_ready was due.
 struct Fixture {
+  void Push(int64_t index, int32_t token) {
+    ready += stream.Push(index, token, std::nullopt, {});
+  }
+  void Finish(absl::Status status, std::optional<FinishFacts> facts) {
+    ready += stream.Finish(std::move(status), facts);
+  }
   int ready = 0;
-  int space = 0;
+  std::vector<StreamEvent> events;
   std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
-  TokenStream stream{tokenizer.get(), [this] { ++ready; }, [this] { ++space; }};
+  TokenStream stream{{.tokenizer = tokenizer.get(),
+                      .on_event = [this](StreamEvent e) { events.push_back(e); }}};
 };
 
 TEST(TokenStream, StartFactsWaitForTheFirstToken) {
@@ -24,25 +32,26 @@ TEST(TokenStream, StartFactsWaitForTheFirstToken) {
   f.stream.Start({.first_index = 5, .prompt_tokens = 2, .seed = 9});
   EXPECT_EQ(f.ready, 0);
   EXPECT_FALSE(f.stream.Take().start);
-  f.stream.Push(7, 'a');
+  f.Push(7, 'a');
   const TokenChunk chunk = f.stream.Take();
   ASSERT_TRUE(chunk.start);
   EXPECT_EQ(chunk.start->seed, 9u);
   EXPECT_EQ(chunk.first_index, 7);
   EXPECT_EQ(chunk.text, "a");
-  f.stream.Push(8, 'b');
+  f.Push(8, 'b');
   EXPECT_FALSE(f.stream.Take().start);
 }
 
 TEST(TokenStream, TokensCoalesceAndNotifyOnce) {
   Fixture f;
-  f.stream.Push(0, 'a');
-  f.stream.Push(1, 'b');
+  f.Push(0, 'a');
+  f.Push(1, 'b');
   EXPECT_EQ(f.ready, 1);
   EXPECT_THAT(f.stream.Take().tokens, ElementsAre('a', 'b'));
-  EXPECT_EQ(f.space, 1);
+  // Room in a stream that was not full changes nothing for its runner.
+  EXPECT_THAT(f.events, IsEmpty());
   EXPECT_EQ(f.stream.delivered(), 2);
-  f.stream.Push(2, 'c');
+  f.Push(2, 'c');
   EXPECT_EQ(f.ready, 2);
   EXPECT_THAT(f.stream.Take().tokens, ElementsAre('c'));
   EXPECT_THAT(f.stream.Take().tokens, IsEmpty());
@@ -50,27 +59,27 @@ TEST(TokenStream, TokensCoalesceAndNotifyOnce) {
 
 TEST(TokenStream, TextIsAlwaysCompleteUtf8) {
   Fixture f;
-  f.stream.Push(0, 0xe2);
+  f.Push(0, 0xe2);
   EXPECT_EQ(f.stream.Take().text, "");
-  f.stream.Push(1, 0x82);
-  f.stream.Push(2, 0xac);
+  f.Push(1, 0x82);
+  f.Push(2, 0xac);
   EXPECT_EQ(f.stream.Take().text, "\xe2\x82\xac");
-  f.stream.Push(3, 0xe2);
-  f.stream.Finish(absl::OkStatus(), FinishFacts{});
+  f.Push(3, 0xe2);
+  f.Finish(absl::OkStatus(), FinishFacts{});
   EXPECT_EQ(f.stream.Take().text, "\xef\xbf\xbd");
 }
 
 TEST(TokenStream, EndsOnce) {
   Fixture f;
-  f.stream.Push(0, 'a');
-  f.stream.Finish(absl::OkStatus(), FinishFacts{.generated_tokens = 1});
-  f.stream.Finish(absl::InternalError("late"), std::nullopt);
-  EXPECT_FALSE(f.stream.done());
+  f.Push(0, 'a');
+  f.Finish(absl::OkStatus(), FinishFacts{.generated_tokens = 1});
+  f.Finish(absl::InternalError("late"), std::nullopt);
+  EXPECT_THAT(f.events, IsEmpty());
   const TokenChunk chunk = f.stream.Take();
   EXPECT_TRUE(chunk.finished);
   EXPECT_TRUE(chunk.status.ok());
   EXPECT_EQ(chunk.finish->generated_tokens, 1);
-  EXPECT_TRUE(f.stream.done());
+  EXPECT_THAT(f.events, ElementsAre(StreamEvent::kEnd));
   EXPECT_FALSE(f.stream.Take().finished);
 }
 
@@ -78,25 +87,26 @@ TEST(TokenStream, HoldsAtMostItsCapacity) {
   Fixture f;
   for (int i = 0; i < TokenStream::kCapacity; ++i) {
     EXPECT_EQ(f.stream.space(), TokenStream::kCapacity - i);
-    f.stream.Push(i, 'x');
+    f.Push(i, 'x');
   }
   EXPECT_EQ(f.stream.space(), 0);
-  EXPECT_DEATH(f.stream.Push(64, 'x'), "check failed");
+  EXPECT_DEATH(f.Push(64, 'x'), "check failed");
   f.stream.Take();
+  EXPECT_THAT(f.events, ElementsAre(StreamEvent::kSpace));
   EXPECT_EQ(f.stream.space(), TokenStream::kCapacity);
 }
 
 TEST(TokenStream, CancelDropsWhatWaitsAndFreezesDelivery) {
   Fixture f;
-  f.stream.Push(0, 'a');
+  f.Push(0, 'a');
   f.stream.Take();
-  f.stream.Push(1, 'b');
+  f.Push(1, 'b');
   f.stream.Cancel();
   f.stream.Cancel();
-  EXPECT_EQ(f.space, 2);
-  f.stream.Push(2, 'c');
+  EXPECT_THAT(f.events, ElementsAre(StreamEvent::kCancelled));
+  f.Push(2, 'c');
   EXPECT_EQ(f.stream.delivered(), 1);
-  f.stream.Finish(absl::OkStatus(), FinishFacts{});
+  f.Finish(absl::OkStatus(), FinishFacts{});
   const TokenChunk chunk = f.stream.Take();
   EXPECT_THAT(chunk.tokens, IsEmpty());
   EXPECT_EQ(chunk.status.code(), absl::StatusCode::kCancelled);
@@ -106,8 +116,8 @@ TEST(TokenStream, CancelDropsWhatWaitsAndFreezesDelivery) {
 
 TEST(TokenStream, CancelBetweenEndAndTakeIsACancel) {
   Fixture f;
-  f.stream.Push(0, 'a');
-  f.stream.Finish(absl::OkStatus(), FinishFacts{});
+  f.Push(0, 'a');
+  f.Finish(absl::OkStatus(), FinishFacts{});
   f.stream.Cancel();
   EXPECT_TRUE(f.stream.cancelled());
   EXPECT_EQ(f.stream.Take().status.code(), absl::StatusCode::kCancelled);
@@ -116,10 +126,25 @@ TEST(TokenStream, CancelBetweenEndAndTakeIsACancel) {
 
 TEST(TokenStream, CancelAfterTheEndWasTakenIsNothing) {
   Fixture f;
-  f.stream.Finish(absl::OkStatus(), FinishFacts{});
+  f.Finish(absl::OkStatus(), FinishFacts{});
   f.stream.Take();
   f.stream.Cancel();
   EXPECT_FALSE(f.stream.cancelled());
+}
+
+TEST(TokenStream, AnAbortEndsItAtTheLastTokenTaken) {
+  Fixture f;
+  f.Push(0, 'a');
+  f.stream.Take();
+  f.Push(1, 'b');
+  EXPECT_TRUE(f.stream.Abort(absl::AbortedError("idle")));
+  EXPECT_FALSE(f.stream.Abort(absl::AbortedError("again")));
+  f.Finish(absl::OkStatus(), FinishFacts{});
+  const TokenChunk chunk = f.stream.Take();
+  EXPECT_TRUE(chunk.finished);
+  EXPECT_THAT(chunk.tokens, IsEmpty());
+  EXPECT_EQ(chunk.status.message(), "idle");
+  EXPECT_EQ(f.stream.delivered(), 1);
 }
 
 TEST(TokenStream, NoTokenIsLostBetweenTwoThreads) {
@@ -132,15 +157,15 @@ TEST(TokenStream, NoTokenIsLostBetweenTwoThreads) {
     ++events;
     changed.notify_all();
   };
-  TokenStream stream(nullptr, notify, notify);
+  TokenStream stream({.on_ready = notify, .on_event = [&](StreamEvent) { notify(); }});
   std::thread engine([&] {
     for (int i = 0; i < kTokens; ++i) {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return stream.space() > 0; });
       lock.unlock();
-      stream.Push(i, i);
+      if (stream.Push(i, i, std::nullopt, {})) stream.RunCallback();
     }
-    stream.Finish(absl::OkStatus(), FinishFacts{});
+    if (stream.Finish(absl::OkStatus(), FinishFacts{})) stream.RunCallback();
   });
   int next = 0;
   int seen = 0;

@@ -17,17 +17,26 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr char kBody[] = "a_total 1\n";
 
 class HttpServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto started = HttpServer::Start({.host = "127.0.0.1",
-                                      .port = 0,
-                                      .metrics = [this]() -> std::string {
-                                        if (fail_) throw std::runtime_error("x");
-                                        return body_;
-                                      },
-                                      .not_ready = [this] { return why_; }});
+    auto started =
+        HttpServer::Start({.host = "127.0.0.1", .port = 0},
+                          [this](const HttpRequest& request) -> HttpResponse {
+                            if (fail_) throw std::runtime_error("x");
+                            if (request.path == "/echo") {
+                              return {.body = request.method + " " + request.path};
+                            }
+                            if (request.path != "/page") {
+                              return {.code = 405, .body = "no\n", .allow = "GET"};
+                            }
+                            return {.type = "text/x", .body = kBody};
+                          });
     ASSERT_TRUE(started.ok()) << started.status();
     server_ = *std::move(started);
     ASSERT_GT(server_->port(), 0);
@@ -36,62 +45,59 @@ class HttpServerTest : public ::testing::Test {
     return HttpGet(server_->port(), path, method);
   }
 
-  std::string body_ = "a_total 1\n";
-  std::string why_;
   std::atomic<bool> fail_ = false;
   std::unique_ptr<HttpServer> server_;
 };
 
-TEST_F(HttpServerTest, Metrics) {
-  const HttpAnswer answer = Get("/metrics");
+HttpResponse Nothing(const HttpRequest&) { return {}; }
+
+TEST_F(HttpServerTest, AnswersWithWhatTheHandlerReturns) {
+  const HttpAnswer answer = Get("/page");
   EXPECT_EQ(answer.code, 200);
-  EXPECT_EQ(answer.body, "a_total 1\n");
+  EXPECT_EQ(answer.body, kBody);
   EXPECT_THAT(answer.headers,
-              AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"),
-                    HasSubstr("Content-Length: 10")));
-  EXPECT_EQ(Get("/metrics?x=1").code, 200);
+              AllOf(HasSubstr("Content-Type: text/x\r\n"),
+                    HasSubstr("Content-Length: 10"), HasSubstr("no-store\r\n"),
+                    HasSubstr("Connection: close"), Not(HasSubstr("Allow"))));
+  const HttpAnswer refused = Get("/other");
+  EXPECT_EQ(refused.code, 405);
+  EXPECT_THAT(refused.headers,
+              AllOf(HasSubstr("Allow: GET"), HasSubstr("text/plain; charset=utf-8")));
 }
 
-TEST_F(HttpServerTest, ReadinessFlipsAndLivenessDoesNot) {
-  EXPECT_EQ(Get("/readyz").code, 200);
-  why_ = "draining";
-  EXPECT_EQ(Get("/readyz").code, 503);
-  EXPECT_EQ(Get("/readyz").body, "draining\n");
-  EXPECT_EQ(Get("/healthz").code, 200);
+TEST_F(HttpServerTest, TheHandlerSeesMethodAndPath) {
+  EXPECT_EQ(Get("/echo?x=/page?y").body, "GET /echo");
+  EXPECT_EQ(Get("/echo", "BREW").body, "BREW /echo");
+  EXPECT_EQ(Get("/%65cho").code, 405);
 }
 
 TEST_F(HttpServerTest, HeadHasTheHeadersOnly) {
-  const HttpAnswer answer = Get("/metrics", "HEAD");
+  const HttpAnswer answer = Get("/page", "HEAD");
   EXPECT_EQ(answer.code, 200);
   EXPECT_THAT(answer.headers, HasSubstr("Content-Length: 10"));
   EXPECT_THAT(answer.body, IsEmpty());
 }
 
-TEST_F(HttpServerTest, NothingElseIsThere) {
-  for (const char* path : {"/", "/metrics/", "/metricsx", "/etc/passwd",
-                           "/../../etc/passwd", "/%2e%2e/etc/passwd"}) {
-    EXPECT_THAT(Get(path).code, ::testing::AnyOf(404, 400)) << path;
-  }
-  for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS"}) {
-    EXPECT_EQ(Get("/metrics", method).code, 405) << method;
-  }
-}
-
-TEST_F(HttpServerTest, AFailureIsAnAnswer) {
+TEST_F(HttpServerTest, AnExceptionIsAnAnswer) {
   fail_ = true;
-  EXPECT_EQ(Get("/metrics").code, 500);
-  EXPECT_EQ(Get("/healthz").code, 200);
+  EXPECT_EQ(Get("/page").code, 500);
+  fail_ = false;
+  EXPECT_EQ(Get("/page").code, 200);
 }
 
 TEST_F(HttpServerTest, LivesThroughJunk) {
   const int port = server_->port();
-  SendRaw(port, "junk\r\n\r\n");
-  SendRaw(port, StrCat(std::string(1000, '\0'), "\r\n\r\n"));
-  SendRaw(port, StrCat("GET /metrics HTTP/1.1\r\nX: ", std::string(1 << 20, 'x'),
-                       "\r\n\r\n"));
-  SendRaw(port, "GET /metrics HTTP/9.9\r\n\r\n");
-  SendRaw(port, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-  EXPECT_EQ(Get("/metrics").code, 200);
+  for (const std::string& junk :
+       {std::string("junk\r\n\r\n"), StrCat(std::string(1000, '\0'), "\r\n\r\n"),
+        std::string("GET /page HTTP/9.9\r\n\r\n"),
+        std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), std::string("\r\n\r\n\r\n"),
+        std::string("GET /page HTTP/1.1\r\nContent-Length: -1\r\n\r\n"),
+        std::string("GET /page HTTP/1.1\r\nno colon\r\n\r\n")}) {
+    EXPECT_THAT(SendRaw(port, junk), StartsWith("HTTP/1.1 400 ")) << junk;
+  }
+  SendRaw(port,
+          StrCat("GET /page HTTP/1.1\r\nX: ", std::string(1 << 20, 'x'), "\r\n\r\n"));
+  EXPECT_EQ(Get("/page").code, 200);
 }
 
 TEST_F(HttpServerTest, ServesManyAtOnce) {
@@ -99,7 +105,7 @@ TEST_F(HttpServerTest, ServesManyAtOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
-      for (int n = 0; n < 10; ++n) good += Get("/metrics").code == 200;
+      for (int n = 0; n < 10; ++n) good += Get("/page").code == 200;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -107,20 +113,16 @@ TEST_F(HttpServerTest, ServesManyAtOnce) {
 }
 
 TEST_F(HttpServerTest, PortInUseIsUnavailable) {
-  const auto second = HttpServer::Start({.host = "127.0.0.1",
-                                         .port = server_->port(),
-                                         .metrics = [] { return ""; },
-                                         .not_ready = [] { return ""; }});
+  const auto second =
+      HttpServer::Start({.host = "127.0.0.1", .port = server_->port()}, Nothing);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(second.status().message()),
-              HasSubstr(StrCat("127.0.0.1:", server_->port())));
+  EXPECT_THAT(
+      std::string(second.status().message()),
+      AllOf(HasSubstr(StrCat("127.0.0.1:", server_->port())), HasSubstr("in use")));
 }
 
-TEST(HttpServer, EndsAtOnce) {
-  auto server = HttpServer::Start({.host = "0.0.0.0",
-                                   .port = 0,
-                                   .metrics = [] { return ""; },
-                                   .not_ready = [] { return ""; }});
+TEST(HttpServer, EndsAtOnceWhateverIsOpen) {
+  auto server = HttpServer::Start({.host = "0.0.0.0", .port = 0}, Nothing);
   ASSERT_TRUE(server.ok()) << server.status();
   const auto start = std::chrono::steady_clock::now();
   server->reset();
@@ -128,23 +130,24 @@ TEST(HttpServer, EndsAtOnce) {
 }
 
 TEST(HttpServer, TakesAName) {
-  const auto server = HttpServer::Start({.host = "localhost",
-                                         .port = 0,
-                                         .metrics = [] { return ""; },
-                                         .not_ready = [] { return ""; }});
+  const auto server = HttpServer::Start({.host = "localhost", .port = 0}, Nothing);
   ASSERT_TRUE(server.ok()) << server.status();
-  EXPECT_EQ(HttpGet((*server)->port(), "/healthz").code, 200);
+  EXPECT_EQ(HttpGet((*server)->port(), "/").code, 200);
+}
+
+TEST(HttpServer, AnUnknownNameIsUnavailable) {
+  const auto server =
+      HttpServer::Start({.host = "no.such.invalid", .port = 1}, Nothing);
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("no.such.invalid:1"));
 }
 
 TEST(HttpServer, ListensOnV6OrSaysThatItCannot) {
-  const auto server = HttpServer::Start({.host = "::1",
-                                         .port = 0,
-                                         .metrics = [] { return ""; },
-                                         .not_ready = [] { return ""; }});
+  const auto server = HttpServer::Start({.host = "::1", .port = 0}, Nothing);
   if (server.ok()) {
     EXPECT_GT((*server)->port(), 0);
   } else {
-    EXPECT_THAT(std::string(server.status().message()), HasSubstr("IPv4"));
+    EXPECT_THAT(std::string(server.status().message()), HasSubstr("[::1]:0"));
   }
 }
 

@@ -100,6 +100,9 @@ TEST(Metrics, TypesAndHelp) {
   const std::pair<const char*, const char*> types[] = {
       {"mnemon_requests_running", "gauge"},
       {"mnemon_requests_waiting", "gauge"},
+      {"mnemon_requests_stalled", "gauge"},
+      {"mnemon_queue_limit", "gauge"},
+      {"mnemon_model_ready", "gauge"},
       {"mnemon_sessions", "gauge"},
       {"mnemon_session_state_bytes", "gauge"},
       {"mnemon_session_state_capacity_bytes", "gauge"},
@@ -225,6 +228,9 @@ TEST(Metrics, ReadsTheEngine) {
                  .architecture = "feedback",
                  .running = 3,
                  .waiting = 2,
+                 .max_waiting = 7,
+                 .stalled = 1,
+                 .ready = false,
                  .sessions_queued = 1,
                  .sessions_running = 2,
                  .state_bytes = 100,
@@ -236,6 +242,10 @@ TEST(Metrics, ReadsTheEngine) {
   auto samples = Samples(Make()->Text(now));
   EXPECT_EQ(samples["mnemon_requests_running{model=\"a\"}"], 3);
   EXPECT_EQ(samples["mnemon_requests_waiting{model=\"a\"}"], 2);
+  EXPECT_EQ(samples["mnemon_queue_limit{model=\"a\"}"], 7);
+  EXPECT_EQ(samples["mnemon_requests_stalled{model=\"a\"}"], 1);
+  EXPECT_EQ(samples["mnemon_model_ready{model=\"a\"}"], 0);
+  EXPECT_EQ(samples["mnemon_model_ready{model=\"b\"}"], 1);
   EXPECT_EQ(samples["mnemon_requests_running{model=\"b\"}"], 0);
   EXPECT_EQ(samples["mnemon_sessions{tier=\"device\",state=\"idle\"}"], 6);
   EXPECT_EQ(samples["mnemon_sessions{tier=\"device\",state=\"queued\"}"], 1);
@@ -251,12 +261,13 @@ TEST(Metrics, ReadsTheEngine) {
 
 TEST(Metrics, CallsByMethodAndStatus) {
   const auto metrics = Make();
-  metrics->OnRpcStarted("mnemon.v1.Models/ListModels");
-  metrics->OnRpcEnded({.method = "mnemon.v1.Models/ListModels",
-                       .status = "OK",
-                       .took = Seconds(0.00002),
-                       .sent_bytes = 2000,
-                       .received_bytes = 0});
+  metrics->OnCallStarted("mnemon.v1.Models/ListModels");
+  CallRecord call;
+  call.method = "mnemon.v1.Models/ListModels";
+  call.status = "OK";
+  call.total = Seconds(0.00002);
+  call.sent_bytes = 2000;
+  metrics->OnCallEnded(call);
   const std::string text = metrics->Text({});
   auto samples = Samples(text);
   const std::string labels =

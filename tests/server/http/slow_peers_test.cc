@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/http/http_server.h"
+#include "server/http/probes.h"
 #include "tests/fakes/http_get.h"
 
 namespace mnemon {
@@ -72,12 +73,11 @@ class Peer {
 
 class SlowPeers : public ::testing::Test {
  protected:
-  void Start(milliseconds patience) {
-    auto started = HttpServer::Start({.host = "127.0.0.1",
-                                      .port = 0,
-                                      .metrics = [this] { return body_; },
-                                      .not_ready = [] { return ""; },
-                                      .patience = patience});
+  void Start(milliseconds timeout) {
+    auto started = HttpServer::Start(
+        {.host = "127.0.0.1", .port = 0, .timeout = timeout},
+        MakeProbes({.stats = [] { return EngineStats(); },
+                    .metrics = [this](const EngineStats&) { return body_; }}));
     ASSERT_TRUE(started.ok()) << started.status();
     server_ = *std::move(started);
   }
@@ -96,7 +96,7 @@ class SlowPeers : public ::testing::Test {
 };
 
 constexpr milliseconds kShort{300};
-// When the end of a short patience is overdue on a busy machine.
+// When the end of a short time-out is overdue on a busy machine.
 constexpr milliseconds kOverdue{3000};
 
 TEST_F(SlowPeers, ByteByByteIsClosedWhenItsTimeIsOver) {
@@ -185,6 +185,25 @@ TEST_F(SlowPeers, AHugeHeaderIsRefusedWhileItComes) {
   const std::string fits =
       StrCat("GET /metrics HTTP/1.1\r\nX: ", std::string(16000, 'x'), "\r\n\r\n");
   EXPECT_THAT(SendRaw(port(), fits), StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(SendRaw(port(), StrCat("GET /metrics HTTP/1.1\r\nX: ",
+                                     std::string(16384, 'x'), "\r\n\r\n")),
+              StartsWith("HTTP/1.1 431 "));
+}
+
+// A time-out that passes while the server is being closed, and open connections then,
+// are harmless.
+TEST_F(SlowPeers, OpenConnectionsDoNotHoldUpTheEnd) {
+  body_ = std::string(8 << 20, 'x');
+  Start(seconds(60));
+  std::deque<Peer> peers;
+  for (int i = 0; i < 8; ++i) peers.emplace_back(port(), 4096);
+  ASSERT_TRUE(peers[0].Send("GET /metrics HTTP/1.1\r\n\r\n"));
+  ASSERT_TRUE(peers[1].Send("GET /metr"));
+  ASSERT_TRUE(peers[0].Readable(seconds(5)));
+  const auto start = Clock::now();
+  server_.reset();
+  EXPECT_LT(Clock::now() - start, milliseconds(1500));
+  for (Peer& peer : peers) peer.ReadToTheEnd();
 }
 
 TEST_F(SlowPeers, ABodyIsReadAndDropped) {

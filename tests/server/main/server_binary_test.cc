@@ -15,10 +15,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
-#include "model/io/tensors.h"
-#include "model/registry/registry.h"
 #include "model/sequence/model.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "model/text/tokenizer.h"
+#include "nlohmann/json.hpp"
 #include "server/loaded_models.h"
 #include "tests/fakes/child_process.h"
 #include "tests/fakes/http_get.h"
@@ -138,6 +139,7 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   auto server = Listening({"--checkpoint", "xl=" + Path("segment")});
   EXPECT_EQ(Mnemon({"health"}), "SERVING\n");
   EXPECT_EQ(Mnemon({"health", "--service", "mnemon.v1.Generation"}), "SERVING\n");
+  EXPECT_EQ(Mnemon({"health", "--service", "mnemon.v1.Generation/xl"}), "SERVING\n");
   EXPECT_THAT(Mnemon({"health", "--service", "other"}, 1), HasSubstr("NOT_FOUND"));
   EXPECT_THAT(Mnemon({"models"}), AllOf(HasSubstr("default"), HasSubstr("fast_weights"),
                                         HasSubstr("unlimited"), HasSubstr("xl")));
@@ -212,6 +214,8 @@ TEST_F(ServerBinary, HttpTellsOfWorkAndOfDraining) {
   auto server = Listening({"--grace", "60"});
   EXPECT_EQ(HttpGet(http_port_, "/healthz").code, 200);
   EXPECT_EQ(HttpGet(http_port_, "/readyz").code, 200);
+  EXPECT_EQ(HttpGet(http_port_, "/readyz/default").code, 200);
+  EXPECT_EQ(HttpGet(http_port_, "/readyz/absent").code, 404);
   Mnemon({"sessions", "create", "anna"});
   Mnemon({"generate", "--session", "anna", "--prompt", "abc", "--max-tokens", "20"});
   Mnemon({"generate", "--prompt", "A"}, 1);
@@ -224,7 +228,7 @@ TEST_F(ServerBinary, HttpTellsOfWorkAndOfDraining) {
         "\nmnemon_request_failure_total{model=\"default\",reason=\"validation\"} 1",
         "\nmnemon_session_events_total{event=\"create\"} 1",
         "\nmnemon_inter_token_latency_seconds_count{model=\"default\"} 19",
-        "\nmnemon_build_info{", "\nmnemon_session_state_bytes{", "libtorch", "gRPC"}) {
+        "\nmnemon_build_info{", "\nmnemon_session_state_bytes{", "gRPC"}) {
     EXPECT_THAT(metrics, HasSubstr(sample));
   }
 
@@ -237,17 +241,52 @@ TEST_F(ServerBinary, HttpTellsOfWorkAndOfDraining) {
     std::this_thread::sleep_for(milliseconds(2));
   }
   EXPECT_EQ(ready.code, 503);
-  EXPECT_EQ(ready.body, "draining\n");
+  EXPECT_EQ(ready.body, "default: draining\n");
   EXPECT_EQ(HttpGet(http_port_, "/healthz").code, 200);
   EXPECT_THAT(HttpGet(http_port_, "/metrics").body,
               HasSubstr("mnemon_requests_running{model=\"default\"} 1"));
   server->Signal(SIGTERM);
   EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
   client->Wait();
-  EXPECT_THAT(server->err(), AllOf(HasSubstr("event=call request_id="),
-                                   HasSubstr("method=mnemon.v1.Sessions/CreateSession "
-                                             "status=OK ms=")));
+  EXPECT_THAT(server->err(),
+              AllOf(HasSubstr("event=call request_id="),
+                    HasSubstr("method=mnemon.v1.Sessions/CreateSession "
+                              "status=OK model=default session=anna ms="),
+                    HasSubstr("reason=UNKNOWN_CHARACTER model=default"),
+                    HasSubstr("prompt_tokens=3 generated_tokens=20")));
   EXPECT_EQ(HttpGet(http_port_, "/healthz").code, 0);
+}
+
+TEST_F(ServerBinary, LogsAsJsonFromAChosenLevelOn) {
+  auto server = Listening({"--log-format", "json", "--log-level", "debug"});
+  Mnemon({"generate", "--prompt", "abc", "--max-tokens", "20"});
+  Mnemon({"health"});
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0);
+  std::istringstream lines(server->err());
+  int calls = 0, probes = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    ASSERT_TRUE(object.is_object()) << line;
+    const std::string method = object.value("method", "");
+    calls += method == "mnemon.v1.Generation/Generate";
+    probes += method == "grpc.health.v1.Health/Check";
+  }
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(probes, 1);
+
+  server = Listening({"--log-level", "error"});
+  Mnemon({"generate", "--prompt", "abc", "--max-tokens", "20"});
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(), 0);
+  EXPECT_EQ(server->err(), "");
+
+  // The error that ends a start, too.
+  server = Server({"--checkpoint", Path("absent"), "--log-format", "json"});
+  EXPECT_EQ(server->Wait(), 1);
+  const auto object = nlohmann::json::parse(server->err(), nullptr, false);
+  ASSERT_TRUE(object.is_object()) << server->err();
+  EXPECT_EQ(object["level"], "error");
 }
 
 TEST_F(ServerBinary, HttpCanBeOff) {
@@ -420,6 +459,8 @@ TEST_F(ServerBinary, WrongUsageIsExitCodeTwo) {
       {{"--checkpoint", tiny, "--checkpoint", tiny}, "default"},
       {{"--checkpoint", tiny, "--listen", "nowhere"}, "HOST:PORT"},
       {{"--checkpoint", tiny, "--http", "nowhere"}, "--http"},
+      {{"--checkpoint", tiny, "--log-level", "loud"}, "--log-level"},
+      {{"--checkpoint", tiny, "--log-format", "xml"}, "--log-format"},
   };
   // All at once: most of their time goes to loading libraries.
   std::vector<std::unique_ptr<ChildProcess>> servers;
@@ -457,6 +498,65 @@ TEST_F(ServerBinary, FailedStartIsExitCodeOneAndOneError) {
     EXPECT_THAT(error.substr(at), HasSubstr(cases[i].second));
     EXPECT_EQ(std::count(error.begin() + at, error.end(), '\n'), 1) << error;
   }
+}
+
+// A number of /proc/<pid>/status, in kB.
+int64_t StatusKilobytes(pid_t pid, const std::string& key) {
+  std::ifstream status(StrCat("/proc/", pid, "/status"));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key + ":")) return std::stoll(line.substr(key.size() + 1));
+  }
+  return -1;
+}
+
+std::string Mapped(pid_t pid) {
+  std::ifstream maps(StrCat("/proc/", pid, "/maps"));
+  return {std::istreambuf_iterator<char>(maps), {}};
+}
+
+// Three times the bars of a quiet machine: 0.15 s, and 80 MB beside the weights.
+TEST_F(ServerBinary, StartsSoonAndSmallWithoutLibtorch) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto server = Listening();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(450));
+  const std::string maps = Mapped(server->pid());
+  EXPECT_THAT(maps, HasSubstr("mnemon-server"));
+  for (const char* library : {"libtorch", "libc10", "libmnemon_sequence", "blas"}) {
+    EXPECT_THAT(maps, Not(HasSubstr(library)));
+  }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(StatusKilobytes(server->pid(), "VmRSS"), 3 * 80 * 1000);
+#endif
+}
+
+TEST_F(ServerBinary, LoadsLibtorchForTheSequenceForm) {
+  auto server = Listening({"--decoder", "sequence"});
+  EXPECT_THAT(Mapped(server->pid()), HasSubstr("libmnemon_sequence.so"));
+  EXPECT_EQ(Mnemon({"generate", "--prompt", "abc", "--max-tokens", "5"}).size() > 0,
+            true);
+}
+
+// A copy of the program alone, as an installation without the module.
+TEST_F(ServerBinary, NamesTheModuleThatItMisses) {
+  std::filesystem::create_directories(Path("alone/bin"));
+  const std::string program = Path("alone/bin/mnemon-server");
+  std::filesystem::copy(StrCat(MNEMON_BINARY_DIR, "/bin/mnemon-server"), program,
+                        std::filesystem::copy_options::overwrite_existing);
+  const auto run = [&](const std::string& decoder) {
+    ChildProcess server(
+        dir_, {program, "--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0",
+               "--decoder", decoder, "--http", "", "--port-file", Path("absent/port")});
+    EXPECT_EQ(server.Wait(), 1);
+    return server.err();
+  };
+  EXPECT_THAT(run("sequence"),
+              AllOf(HasSubstr("alone/bin/libmnemon_sequence.so"),
+                    HasSubstr("alone/lib/mnemon/libmnemon_sequence.so"),
+                    HasSubstr("--decoder step")));
+  EXPECT_THAT(run("step"), HasSubstr("absent"));
+  std::filesystem::create_directories(Path("alone/lib/mnemon"));
+  std::ofstream(Path("alone/lib/mnemon/libmnemon_sequence.so")) << "no library";
+  EXPECT_THAT(run("sequence"), HasSubstr("cannot be loaded"));
 }
 
 TEST(ParseCheckpointFlags, NamesAndDirectories) {

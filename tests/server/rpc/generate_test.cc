@@ -109,27 +109,27 @@ TEST(Generate, AStopStringEndsTheTextBeforeIt) {
 
 TEST(Generate, LogprobsComeWithTheirTokens) {
   Rig rig;
-  std::vector<client::TokenLogprobs> judged;
+  std::vector<client::TokenLogprobs> scored;
   std::vector<int32_t> tokens;
   GenerateOptions options{.tokens = {4, 5}, .max_tokens = 30, .seed = 3};
   const auto take = [&](const client::GenerateChunk& chunk) {
-    judged.insert(judged.end(), chunk.logprobs.begin(), chunk.logprobs.end());
+    scored.insert(scored.end(), chunk.logprobs.begin(), chunk.logprobs.end());
     tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
     return true;
   };
   ASSERT_TRUE(rig.client->Generate(options, take).ok());
-  EXPECT_TRUE(judged.empty());
+  EXPECT_TRUE(scored.empty());
   tokens.clear();
   options.logprobs = {.wanted = true, .most_likely = 3, .ids = {7}};
   ASSERT_TRUE(rig.client->Generate(options, take).ok());
-  ASSERT_EQ(judged.size(), tokens.size());
-  for (size_t i = 0; i < judged.size(); ++i) {
-    EXPECT_EQ(judged[i].index, static_cast<int64_t>(2 + i));
-    EXPECT_EQ(judged[i].token, tokens[i]);
-    ASSERT_EQ(judged[i].candidates.size(), 4u);
-    EXPECT_GE(judged[i].candidates[0].logprob, judged[i].logprob);
-    EXPECT_GE(judged[i].candidates[1].logprob, judged[i].candidates[2].logprob);
-    EXPECT_EQ(judged[i].candidates[3].token, 7);
+  ASSERT_EQ(scored.size(), tokens.size());
+  for (size_t i = 0; i < scored.size(); ++i) {
+    EXPECT_EQ(scored[i].index, static_cast<int64_t>(2 + i));
+    EXPECT_EQ(scored[i].token, tokens[i]);
+    ASSERT_EQ(scored[i].candidates.size(), 4u);
+    EXPECT_GE(scored[i].candidates[0].logprob, scored[i].logprob);
+    EXPECT_GE(scored[i].candidates[1].logprob, scored[i].candidates[2].logprob);
+    EXPECT_EQ(scored[i].candidates[3].token, 7);
   }
 }
 

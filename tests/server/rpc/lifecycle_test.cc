@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "gmock/gmock.h"
-#include "server/rpc/baton.h"
+#include "server/rpc/call_serializer.h"
 #include "server/rpc/listen_address.h"
 #include "server/rpc/open_calls.h"
 #include "tests/server/rpc/rig.h"
@@ -71,8 +71,10 @@ TEST(Drain, RefusesNewWorkFinishesOldAndFlipsReadinessOnly) {
     return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 100});
   });
   rig.decoder.AwaitHeld();
-  rig.server->SetReady(false);
+  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/toy")).ok());
   rig.engine->Drain();
+  rig.server->UpdateReadiness();
+  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReady, "/toy"))));
   EXPECT_TRUE(rig.client->CheckHealth("").ok());
   EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(kReady)));
   for (const absl::Status& status :
@@ -152,16 +154,45 @@ TEST(Wire, JunkIsClosed) {
   EXPECT_TRUE(Collect(*rig.client, {.tokens = {1}, .max_tokens = 5}).result.ok());
 }
 
-TEST(Baton, HasOneHolderAndLosesNoWish) {
-  Baton baton;
-  EXPECT_FALSE(baton.Take());
-  EXPECT_FALSE(baton.Release());
-  EXPECT_TRUE(baton.Release());
-  EXPECT_TRUE(baton.Take());
-  EXPECT_FALSE(baton.TakeToStop(absl::AbortedError("first")));
-  EXPECT_FALSE(baton.TakeToStop(absl::AbortedError("second")));
-  EXPECT_FALSE(baton.Release());
-  EXPECT_EQ(baton.stop()->message(), "first");
+TEST(CallSerializer, HasOneHolderAndLosesNoRequest) {
+  CallSerializer turn;
+  EXPECT_FALSE(turn.Acquire());
+  EXPECT_FALSE(turn.Release());
+  EXPECT_TRUE(turn.Release());
+  EXPECT_TRUE(turn.Acquire());
+  EXPECT_FALSE(turn.AcquireToStop(absl::AbortedError("first")));
+  EXPECT_FALSE(turn.AcquireToStop(absl::AbortedError("second")));
+  EXPECT_FALSE(turn.Release());
+  EXPECT_EQ(turn.stop()->message(), "first");
+}
+
+// One queue for all models today, so a full one shows at all of them.
+TEST(Readiness, FollowsTheQueueAndComesBack) {
+  Rig rig({.engine = {.sessions = 1, .max_queue = 1}});
+  rig.decoder.Allow(0);
+  const auto start = [&] {
+    return std::async(std::launch::async, [&] {
+      return Collect(*rig.NewClient(), {.tokens = {1}, .max_tokens = 3});
+    });
+  };
+  std::future<Collected> running = start();
+  rig.decoder.AwaitHeld();
+  std::future<Collected> waiting = start();
+  ASSERT_TRUE(Eventually([&] { return rig.engine->Stats().models[0].waiting == 1; }));
+  EXPECT_FALSE(rig.engine->Stats().models[0].ready);
+  EXPECT_EQ(rig.engine->Stats().models[0].max_waiting, 1);
+  rig.server->UpdateReadiness();
+  for (const std::string& service : {std::string(kReady), StrCat(kReady, "/toy")}) {
+    EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(service))) << service;
+  }
+  EXPECT_TRUE(absl::IsNotFound(rig.client->CheckHealth(StrCat(kReady, "/other"))));
+  EXPECT_TRUE(rig.client->CheckHealth("").ok());
+  rig.decoder.AllowAll();
+  EXPECT_TRUE(running.get().result.ok());
+  EXPECT_TRUE(waiting.get().result.ok());
+  rig.server->UpdateReadiness();
+  EXPECT_TRUE(rig.client->CheckHealth(kReady).ok());
+  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/toy")).ok());
 }
 
 TEST(OpenCalls, WaitsForTheLast) {

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/rpc/rate_limit.h"
+#include "server/rpc/admission.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/rpc/rig.h"
 
@@ -75,40 +75,47 @@ TEST(Deadline, InThePastIsRefusedAndInAHundredYearsWorks) {
   EXPECT_TRUE(Ended(rig, Ask(1, 3), std::chrono::hours(24 * 365 * 100)).status.ok());
 }
 
-TEST(RateLimit, FillsAtItsRate) {
+TEST(Admission, FillsAtItsRate) {
   FakeClock clock;
-  RateLimit limit(2, clock);
-  EXPECT_TRUE(limit.Admit().ok());
-  EXPECT_TRUE(limit.Admit().ok());
-  const absl::Status refused = limit.Admit();
+  const grpc::CallbackServerContext context;
+  Admission limit(2, clock);
+  EXPECT_TRUE(limit.Admit(context).ok());
+  EXPECT_TRUE(limit.Admit(context).ok());
+  const absl::Status refused = limit.Admit(context);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   const auto wait = GetErrorDetail(refused)->retry_after;
   ASSERT_TRUE(wait);
   EXPECT_GE(*wait, milliseconds(500));
   EXPECT_LE(*wait, milliseconds(502));
   clock.Advance(*wait - milliseconds(10));
-  EXPECT_FALSE(limit.Admit().ok());
+  EXPECT_FALSE(limit.Admit(context).ok());
   clock.Advance(milliseconds(10));
-  EXPECT_TRUE(limit.Admit().ok());
-  EXPECT_FALSE(limit.Admit().ok());
+  EXPECT_TRUE(limit.Admit(context).ok());
+  EXPECT_FALSE(limit.Admit(context).ok());
   clock.Advance(std::chrono::hours(1));
-  EXPECT_TRUE(limit.Admit().ok());
-  EXPECT_TRUE(limit.Admit().ok());
-  EXPECT_FALSE(limit.Admit().ok());
+  EXPECT_TRUE(limit.Admit(context).ok());
+  EXPECT_TRUE(limit.Admit(context).ok());
+  EXPECT_FALSE(limit.Admit(context).ok());
 }
 
-TEST(RateLimit, LessThanOnePerSecondAndNone) {
+TEST(DeadlineOf, IsAbsentWithoutADeadline) {
+  const grpc::CallbackServerContext context;
+  EXPECT_EQ(DeadlineOf(context), std::nullopt);
+}
+
+TEST(Admission, LessThanOnePerSecondAndNone) {
   FakeClock clock;
-  RateLimit slow(0.1, clock);
-  EXPECT_TRUE(slow.Admit().ok());
-  EXPECT_FALSE(slow.Admit().ok());
+  const grpc::CallbackServerContext context;
+  Admission slow(0.1, clock);
+  EXPECT_TRUE(slow.Admit(context).ok());
+  EXPECT_FALSE(slow.Admit(context).ok());
   clock.Advance(std::chrono::seconds(10));
-  EXPECT_TRUE(slow.Admit().ok());
-  RateLimit none(0, clock);
-  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(none.Admit().ok());
+  EXPECT_TRUE(slow.Admit(context).ok());
+  Admission none(0, clock);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(none.Admit(context).ok());
 }
 
-TEST(RateLimit, RefusesOverGrpcWithTheTimeToWait) {
+TEST(Admission, RefusesOverGrpcWithTheTimeToWait) {
   Rig rig({.rpc = {.max_calls_per_second = 0.001}});
   EXPECT_TRUE(Ended(rig, Ask(1, 3)).status.ok());
   const Answer refused = Ended(rig, Ask(1, 3));

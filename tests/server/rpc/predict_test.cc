@@ -37,7 +37,7 @@ struct PredictRig {
   std::unique_ptr<v1::Generation::Stub> stub;
 };
 
-// What the predictor says by itself.
+// The answer of the predictor by itself.
 Predictor::Output Direct(const PredictOptions& options) {
   ToyPredictor predictor;
   std::vector<int32_t> tokens;

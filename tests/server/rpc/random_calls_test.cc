@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Calls of every kind at random, right and wrong, from several threads: the server
-// lives, answers only what its status table says, and keeps no memory.
+// lives, answers only what its status table lists, and keeps no memory.
 #include <unistd.h>
 
 #include <fstream>

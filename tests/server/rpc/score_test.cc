@@ -28,7 +28,7 @@ Scored Score(Rig& rig, const ScoreOptions& options) {
   return scored;
 }
 
-// What generating says of its tokens, judging says of the same tokens.
+// Log-probabilities of generated tokens are those that Score gives to the same tokens.
 TEST(Score, AgreesWithGenerate) {
   Rig rig;
   std::vector<TokenLogprobs> sampled;
@@ -53,14 +53,14 @@ TEST(Score, AgreesWithGenerate) {
   for (const TokenLogprobs& one : scored.tokens) sum += one.logprob;
   EXPECT_EQ(scored.result->logprob_sum, sum);
   for (size_t i = 0; i < sampled.size(); ++i) {
-    const TokenLogprobs& judged = scored.tokens[i + 2];
-    EXPECT_EQ(judged.index, sampled[i].index);
-    EXPECT_EQ(judged.token, sampled[i].token);
-    EXPECT_EQ(judged.logprob, sampled[i].logprob);
-    ASSERT_EQ(judged.candidates.size(), 3u);
+    const TokenLogprobs& score = scored.tokens[i + 2];
+    EXPECT_EQ(score.index, sampled[i].index);
+    EXPECT_EQ(score.token, sampled[i].token);
+    EXPECT_EQ(score.logprob, sampled[i].logprob);
+    ASSERT_EQ(score.candidates.size(), 3u);
     for (size_t c = 0; c < 3; ++c) {
-      EXPECT_EQ(judged.candidates[c].token, sampled[i].candidates[c].token);
-      EXPECT_EQ(judged.candidates[c].logprob, sampled[i].candidates[c].logprob);
+      EXPECT_EQ(score.candidates[c].token, sampled[i].candidates[c].token);
+      EXPECT_EQ(score.candidates[c].logprob, sampled[i].candidates[c].logprob);
     }
   }
 }
@@ -99,7 +99,7 @@ TEST(Score, OnASessionOnlyCommitChangesIt) {
                             {.temperature = 0}));
 }
 
-TEST(Score, WithNothingToJudgeIsNothing) {
+TEST(Score, WithNothingToScoreIsNothing) {
   Rig rig;
   for (const std::vector<int32_t>& tokens : {std::vector<int32_t>{}, {5}}) {
     const Scored scored = Score(rig, {.tokens = tokens});

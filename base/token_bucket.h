@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// A token bucket: the bound of how often something happens.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+
+namespace mnemon {
+
+// Safe for concurrent use.
+class TokenBucket {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Full at first: `burst` tokens at once, `per_second` more each second.
+  // REQUIRES: per_second > 0, burst >= 1.
+  TokenBucket(double per_second, double burst);
+
+  // Zero: a token was taken. Else none was, and the result is the time until there is
+  // one, at most a day. A `now` earlier than the last one counts as the last one.
+  std::chrono::nanoseconds Take(Time now);
+
+ private:
+  const double per_second_;
+  const double burst_;
+  std::mutex mutex_;
+  double tokens_;             // guarded by mutex_
+  std::optional<Time> last_;  // guarded by mutex_
+};
+
+}  // namespace mnemon

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include "bench/serving/calls.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mnemon::serving {
+
+// Methods but Cancel are called by gRPC, one at a time.
+class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
+ public:
+  Call(Calls& calls, const v1::GenerateRequest& request, const CallOptions& options,
+       OnEnd on_end)
+      : calls_(calls),
+        request_(request),
+        on_end_(std::move(on_end)),
+        options_(options) {}
+
+  void Start(Connection& connection) {
+    record_.sent = SteadyClock::now();
+    context_.set_deadline(
+        std::chrono::system_clock::now() +
+        std::chrono::duration_cast<std::chrono::microseconds>(options_.deadline));
+    connection.generation->async()->Generate(&context_, &request_, this);
+    Read();
+    StartCall();
+  }
+
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    Note();
+    ++reads_;
+    Read();
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    record_.ended = SteadyClock::now();
+    record_.code = status.error_code();
+    record_.message = status.error_message();
+    record_.error = FactsOf(status);
+    if (on_end_) on_end_(record_);
+    calls_.OnEnded(this, std::move(record_));
+  }
+
+ private:
+  void Read() {
+    if (options_.read_at_most < 0 || reads_ < options_.read_at_most) {
+      StartRead(&message_);
+    }
+  }
+
+  void Note() {
+    const TimePoint now = SteadyClock::now();
+    calls_.messages_.fetch_add(1, std::memory_order_relaxed);
+    if (message_.has_prompt()) record_.prompt_index = message_.prompt().first_index();
+    if (message_.tokens().empty()) return;
+    if (record_.next_index >= 0 && message_.first_index() != record_.next_index) {
+      record_.contiguous = false;
+    }
+    record_.next_index = message_.first_index() + message_.tokens_size();
+    for (const int32_t token : message_.tokens()) {
+      record_.tokens.push_back(token);
+      record_.arrivals.push_back(now);
+    }
+  }
+
+  Calls& calls_;
+  const v1::GenerateRequest request_;
+  const OnEnd on_end_;
+  const CallOptions options_;
+  grpc::ClientContext context_;
+  v1::GenerateResponse message_;
+  CallRecord record_;
+  int64_t reads_ = 0;
+};
+
+Calls::Calls() = default;
+
+Calls::~Calls() {
+  CancelAll();
+  Wait(Seconds(60));
+}
+
+void Calls::Start(Connection& connection, const v1::GenerateRequest& request,
+                  const CallOptions& options, OnEnd on_end) {
+  auto call = std::make_unique<Call>(*this, request, options, std::move(on_end));
+  Call* const started = call.get();
+  {
+    std::lock_guard lock(mutex_);
+    calls_.push_back(std::move(call));
+  }
+  started->Start(connection);
+}
+
+int64_t Calls::running() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(calls_.size());
+}
+
+int64_t Calls::messages() const { return messages_.load(std::memory_order_relaxed); }
+
+bool Calls::Wait(Seconds timeout) const {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_for(lock, timeout, [&] { return calls_.empty(); });
+}
+
+void Calls::CancelAll() {
+  std::lock_guard lock(mutex_);
+  for (const auto& call : calls_) call->Cancel();
+}
+
+std::vector<CallRecord> Calls::Take() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(records_, {});
+}
+
+void Calls::OnEnded(Call* call, CallRecord record) {
+  std::lock_guard lock(mutex_);
+  records_.push_back(std::move(record));
+  const auto found = std::find_if(calls_.begin(), calls_.end(),
+                                  [&](const auto& one) { return one.get() == call; });
+  calls_.erase(found);  // gRPC uses a reactor no more once OnDone runs
+  if (calls_.empty()) ended_.notify_all();
+}
+
+}  // namespace mnemon::serving

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Generate calls that run beside each other, and what became of each.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/serving/connection.h"
+
+namespace mnemon::serving {
+
+using SteadyClock = std::chrono::steady_clock;
+using TimePoint = SteadyClock::time_point;
+using Seconds = std::chrono::duration<double>;
+
+// One Generate call as its client saw it.
+struct CallRecord {
+  TimePoint sent;
+  TimePoint ended;
+  std::vector<TimePoint> arrivals;  // of each token
+  std::vector<int32_t> tokens;
+  int64_t prompt_index = -1;  // PromptFacts.first_index; -1: no PromptFacts came
+  int64_t next_index = -1;    // behind the last delivered token; -1: there was none
+  bool contiguous = true;     // each index followed the one before
+  grpc::StatusCode code = grpc::StatusCode::UNKNOWN;
+  std::string message;
+  ErrorFacts error;
+
+  bool ok() const { return code == grpc::StatusCode::OK; }
+  Seconds took() const { return ended - sent; }
+};
+
+struct CallOptions {
+  Seconds deadline{600};
+  // Messages after which the caller stops to read; -1: it reads all.
+  int64_t read_at_most = -1;
+};
+
+// Safe for concurrent use. Ends all its calls when it goes.
+class Calls {
+ public:
+  using OnEnd = std::function<void(const CallRecord&)>;
+
+  Calls();
+  ~Calls();
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  // Does not block. `on_end` is called once, on a thread of gRPC, before the call
+  // counts as ended; it must not block.
+  void Start(Connection& connection, const v1::GenerateRequest& request,
+             const CallOptions& options, OnEnd on_end = nullptr);
+  int64_t running() const;
+  // Messages received by all calls.
+  int64_t messages() const;
+  // Waits until none runs; false when some still do after `timeout`.
+  bool Wait(Seconds timeout) const;
+  void CancelAll();
+  // Records of the calls that have ended, in the order of their ends; they are then
+  // forgotten.
+  std::vector<CallRecord> Take();
+
+ private:
+  class Call;
+  void OnEnded(Call* call, CallRecord record);
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
+  std::list<std::unique_ptr<Call>> calls_;  // running; guarded by mutex_
+  std::vector<CallRecord> records_;         // guarded by mutex_
+  std::atomic<int64_t> messages_{0};
+};
+
+}  // namespace mnemon::serving

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// A gRPC connection to a server on loopback, with the stubs of every service.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <grpcpp/grpcpp.h>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "mnemon/v1/generation.grpc.pb.h"
+#include "mnemon/v1/sessions.grpc.pb.h"
+
+namespace mnemon::serving {
+
+struct ConnectionOptions {
+  // gRPC's standard retry policy: five attempts after UNAVAILABLE and
+  // RESOURCE_EXHAUSTED, with exponential backoff.
+  bool retries = false;
+  // Flow-control window of a stream as small as the library makes it, so that a server
+  // soon sees that nobody reads.
+  bool small_window = false;
+};
+
+// A connection of its own, even to the same server. Safe for concurrent use.
+struct Connection {
+  Connection(int port, const ConnectionOptions& options);
+
+  const std::shared_ptr<grpc::Channel> channel;
+  const std::unique_ptr<v1::Generation::Stub> generation;
+  const std::unique_ptr<v1::Sessions::Stub> sessions;
+  const std::unique_ptr<grpc::health::v1::Health::Stub> health;
+};
+
+// `count` connections; calls are spread over them by turns.
+class Connections {
+ public:
+  Connections(int port, int count, const ConnectionOptions& options = {});
+  Connection& at(size_t i) { return *all_[i % all_.size()]; }
+
+ private:
+  std::vector<std::unique_ptr<Connection>> all_;
+};
+
+// The reason of the status's ErrorInfo and the delay of its RetryInfo.
+struct ErrorFacts {
+  std::string reason;        // empty: there is no ErrorInfo
+  bool has_retry = false;    // RetryInfo is there
+  double retry_seconds = 0;  // its delay
+};
+ErrorFacts FactsOf(const grpc::Status& status);
+
+}  // namespace mnemon::serving

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include <grpcpp/grpcpp.h>
+
+#include "base/command_line.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "base/standard_output.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/scenario.h"
+
+namespace mnemon::serving {
+namespace {
+
+struct Entry {
+  const char* name;
+  const char* summary;
+  Scenario run;
+};
+
+constexpr Entry kScenarios[] = {
+    {"overload",
+     "Three and ten times the calls that the server can serve: goodput, and the time "
+     "that refusals take.",
+     RunOverload},
+    {"retry",
+     "Streams that together want more state than there is, with gRPC's retries: every "
+     "history is exact.",
+     RunRetry},
+    {"idle",
+     "Streams that nobody reads and Score callers that send nothing: others are served "
+     "within the idle limit.",
+     RunIdle},
+    {"two-models",
+     "A small model beside a large one and beside an encoder: speed and token gaps.",
+     RunTwoModels},
+    {"many-sessions",
+     "Thousands of sessions at rest beside streams: the time of short calls, and of a "
+     "large session's end.",
+     RunManySessions},
+    {"cpu", "Processor time per streamed token beyond the model's step.", RunCpu},
+};
+
+struct Flags {
+  ScenarioOptions options;
+  double slack = 1;
+  std::string json;
+};
+
+std::string BesideThisBinary(const std::string& name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path() / name).string();
+}
+
+// A folder for checkpoints and logs: the one given, else one that goes with the run.
+class WorkFolder {
+ public:
+  explicit WorkFolder(ScenarioOptions& options) {
+    if (options.directory.empty()) {
+      temporary_ = options.directory =
+          (std::filesystem::temp_directory_path() / StrCat("mnemon-load-", getpid()))
+              .string();
+    }
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    if (!temporary_.empty()) std::filesystem::remove_all(temporary_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+ private:
+  std::string temporary_;
+};
+
+absl::Status RunScenario(const Entry& entry, Flags flags) {
+  if (flags.options.server_binary.empty()) {
+    flags.options.server_binary = BesideThisBinary("mnemon-server");
+  }
+  if (flags.options.bench_binary.empty()) {
+    flags.options.bench_binary = BesideThisBinary("mnemon-bench");
+  }
+  const WorkFolder folder(flags.options);
+  MNEMON_RETURN_IF_ERROR(MakeDirectories(flags.options.directory));
+  MNEMON_ASSIGN_OR_RETURN(
+      std::string server,
+      RunToEnd({flags.options.server_binary, "--version"},
+               flags.options.directory + "/version.log", std::chrono::seconds(30)));
+  server.resize(std::min(server.size(), server.find('\n')));
+  Verdict verdict(entry.name, std::move(server), flags.slack);
+  MNEMON_RETURN_IF_ERROR(entry.run(flags.options, verdict));
+  MNEMON_RETURN_IF_ERROR(WriteStandardOutput(verdict.Table()));
+  if (!flags.json.empty()) {
+    MNEMON_RETURN_IF_ERROR(WriteFileDurably(flags.json, verdict.Json()));
+  }
+  if (verdict.passed()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      StrCat(entry.name, ": ", verdict.missed(), " bars were missed"));
+}
+
+void AddScenario(CommandLine& line, const Entry& entry) {
+  auto flags = std::make_shared<Flags>();
+  Command command = line.AddCommand(
+      entry.name, entry.summary,
+      {StrCat("mnemon-load ", entry.name),
+       StrCat("mnemon-load ", entry.name, " --quick --slack 3 --json result.json")},
+      [flags, &entry] { return RunScenario(entry, *flags); });
+  ScenarioOptions& options = flags->options;
+  command.Add("--server-binary", &options.server_binary,
+              "Server to measure; empty = mnemon-server beside this binary");
+  command.Add("--bench-binary", &options.bench_binary,
+              "mnemon-bench, which makes the checkpoints; empty = the one beside this "
+              "binary");
+  command.Add("--work", &options.directory,
+              "Folder for checkpoints and logs, kept for the next run; empty = a "
+              "temporary one");
+  command.Add("--server-flag", &options.server_flags,
+              "Further flag of the server; may be repeated");
+  command.Add("--quick", &options.quick, "Ten seconds at most, with small models");
+  command.Add("--slack", &flags->slack, "How many times as wide the bars are")
+      .Between(1, 100);
+  command.Add("--json", &flags->json, "File that gets the result as JSON");
+}
+
+int Main(int argc, char** argv) {
+  InitProcess();
+  CommandLine line(
+      "mnemon-load",
+      "Measures a server from outside, as its clients see it, against fixed bars.",
+      {"mnemon-load overload", "mnemon-load two-models --quick --slack 3",
+       "mnemon-load cpu --server-binary build/release/bin/mnemon-server"},
+      VersionText("mnemon-load", "gRPC " + grpc::Version()));
+  for (const Entry& entry : kScenarios) AddScenario(line, entry);
+  return line.Run(argc, argv);
+}
+
+}  // namespace
+}  // namespace mnemon::serving
+
+int main(int argc, char** argv) { return mnemon::serving::Main(argc, argv); }

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+// Thousands of sessions at rest beside hundreds of streams: how long short calls take,
+// and what the end of one very large session does to the streams.
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/scenario.h"
+#include "bench/serving/traffic.h"
+
+namespace mnemon::serving {
+namespace {
+
+struct Shape {
+  int resting;
+  int streams;
+  int rounds;
+  double window;         // seconds of short calls
+  double around;         // seconds: a window around the end of a session
+  int64_t large_layers;  // of the model with the large session, and
+  int64_t large_tokens;  // of that session
+};
+
+constexpr Shape kFull = {10'000, 256, 5, 4, 0.5, 256, 2048};
+constexpr Shape kQuick = {1'000, 64, 3, 0.3, 0.25, 16, 512};
+
+constexpr int kCreators = 16;
+constexpr int64_t kEndless = 1'000'000'000;  // tokens
+// Keys and values of one token in one layer, 256 wide.
+constexpr int64_t kTokenBytes = 2048;
+constexpr std::chrono::milliseconds kBetweenShort{10};
+
+void SetDeadline(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+}
+
+grpc::Status Create(Connection& connection, const std::string& id,
+                    const std::string& model) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::CreateSessionRequest request;
+  request.set_session_id(id);
+  request.mutable_session()->set_model("models/" + model);
+  v1::Session session;
+  return connection.sessions->CreateSession(&context, request, &session);
+}
+
+grpc::Status Delete(Connection& connection, const std::string& id) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::DeleteSessionRequest request;
+  request.set_name("sessions/" + id);
+  google::protobuf::Empty nothing;
+  return connection.sessions->DeleteSession(&context, request, &nothing);
+}
+
+grpc::Status Get(Connection& connection, const std::string& id) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::GetSessionRequest request;
+  request.set_name("sessions/" + id);
+  v1::Session session;
+  return connection.sessions->GetSession(&context, request, &session);
+}
+
+grpc::Status CheckHealth(Connection& connection) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  grpc::health::v1::HealthCheckResponse response;
+  return connection.health->Check(&context, {}, &response);
+}
+
+// Sends `tokens` to the session and generates one.
+grpc::Status Feed(Connection& connection, const std::string& id, int64_t tokens) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
+  v1::GenerateRequest request = MakeRequest("", tokens, 1, 1);
+  request.set_session("sessions/" + id);
+  const auto reader = connection.generation->Generate(&context, request);
+  for (v1::GenerateResponse message; reader->Read(&message);) continue;
+  return reader->Finish();
+}
+
+// Seconds that calls of each kind took.
+struct ShortCalls {
+  std::vector<double> get, create, health;
+  int64_t failed = 0;
+};
+
+ShortCalls RunShortCalls(Connections& connections, const Shape& shape, double seconds) {
+  ShortCalls calls;
+  const TimePoint end =
+      SteadyClock::now() +
+      std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds));
+  std::atomic<int64_t> failed{0};
+  const auto repeat = [&](std::vector<double>& took, const auto& call) {
+    for (int number = 0; SteadyClock::now() < end; ++number) {
+      const TimePoint begin = SteadyClock::now();
+      if (!call(number).ok()) ++failed;
+      took.push_back(Seconds(SteadyClock::now() - begin).count());
+      std::this_thread::sleep_for(kBetweenShort);
+    }
+  };
+  std::thread get([&] {
+    repeat(calls.get, [&](int number) {
+      return Get(connections.at(0), StrCat("r", number * 7919 % shape.resting));
+    });
+  });
+  std::thread create([&] {
+    repeat(calls.create, [&](int number) {
+      return Create(connections.at(1), StrCat("short", number), "small");
+    });
+    for (size_t number = 0; number < calls.create.size(); ++number) {
+      Delete(connections.at(1), StrCat("short", number));
+    }
+  });
+  std::thread health([&] {
+    repeat(calls.health, [&](int) { return CheckHealth(connections.at(2)); });
+  });
+  get.join();
+  create.join();
+  health.join();
+  calls.failed = failed;
+  return calls;
+}
+
+absl::Status MakeResting(Connections& connections, const Shape& shape) {
+  std::atomic<int> next{0}, failed{0};
+  std::vector<std::thread> creators;
+  for (size_t i = 0; i < kCreators; ++i) {
+    creators.emplace_back([&, i] {
+      for (int number; (number = next++) < shape.resting;) {
+        const std::string id = StrCat("r", number);
+        if (!Create(connections.at(i), id, "small").ok() ||
+            !Feed(connections.at(i), id, 4).ok()) {
+          ++failed;
+        }
+      }
+    });
+  }
+  for (std::thread& creator : creators) creator.join();
+  if (failed == 0) return absl::OkStatus();
+  return absl::InternalError(StrCat(failed.load(), " sessions could not be made"));
+}
+
+absl::Status MeasureShortCalls(Connections& connections, const Shape& shape,
+                               Verdict& verdict) {
+  std::vector<double> get, create, health;
+  int64_t failed = 0;
+  for (int round = 0; round < shape.rounds; ++round) {
+    const ShortCalls calls = RunShortCalls(connections, shape, shape.window);
+    get.push_back(P99(calls.get));
+    create.push_back(P99(calls.create));
+    health.push_back(P99(calls.health));
+    failed += calls.failed;
+  }
+  verdict.AtMost("GetSession p99", Median(get) * 1e3, 20, "ms");
+  verdict.AtMost("CreateSession p99", Median(create) * 1e3, 20, "ms");
+  verdict.AtMost("health p99", Median(health) * 1e3, 20, "ms");
+  verdict.Exactly("short calls that failed", static_cast<double>(failed), 0, "");
+  return absl::OkStatus();
+}
+
+void NoteServerTimes(const MetricsPage& before, const MetricsPage& after,
+                     Verdict& verdict) {
+  const std::string name = "grpc_server_call_duration_seconds";
+  for (const char* method :
+       {"mnemon.v1.Sessions/GetSession", "mnemon.v1.Sessions/CreateSession",
+        "grpc.health.v1.Health/Check"}) {
+    const std::vector<std::string> labels = {StrCat("grpc_method=\"", method, "\"")};
+    const HistogramPage taken =
+        Since(before.Histogram(name, labels), after.Histogram(name, labels));
+    verdict.Note(StrCat(method, " p99, server's time"), taken.Quantile(0.99) * 1e3,
+                 "ms");
+  }
+}
+
+// Ends a large session again and again beside the streams.
+absl::StatusOr<std::vector<std::pair<Interval, Interval>>> EndLargeSessions(
+    Connections& connections, const Shape& shape) {
+  std::vector<std::pair<Interval, Interval>> windows;  // without and with an end
+  for (int round = 0; round < shape.rounds; ++round) {
+    grpc::Status status = Create(connections.at(0), "large", "large");
+    if (status.ok()) status = Feed(connections.at(0), "large", shape.large_tokens);
+    if (!status.ok()) return absl::InternalError(status.error_message());
+    Pass(shape.around);
+    const Interval without = Pass(shape.around);
+    const TimePoint from = SteadyClock::now();
+    status = Delete(connections.at(0), "large");
+    if (!status.ok()) return absl::InternalError(status.error_message());
+    Pass(std::max(0.0, shape.around - Seconds(SteadyClock::now() - from).count()));
+    windows.push_back({without, {from, SteadyClock::now()}});
+  }
+  return windows;
+}
+
+}  // namespace
+
+absl::Status RunManySessions(const ScenarioOptions& options, Verdict& verdict) {
+  const Shape shape = options.quick ? kQuick : kFull;
+  MNEMON_ASSIGN_OR_RETURN(const std::string small,
+                          Checkpoint(options, "fast_weights", "XS"));
+  MNEMON_ASSIGN_OR_RETURN(const std::string large,
+                          Checkpoint(options, "causal", "XS",
+                                     {"d_model=256", "heads=4", "d_ff=64",
+                                      StrCat("layers=", shape.large_layers),
+                                      StrCat("positions=", shape.large_tokens + 128)}));
+  const int64_t large_bytes = shape.large_layers * shape.large_tokens * kTokenBytes;
+  MNEMON_ASSIGN_OR_RETURN(
+      const auto server,
+      StartServer(
+          options,
+          {"--checkpoint", "small=" + small, "--checkpoint", "large=" + large,
+           "--sessions", StrCat(shape.resting + shape.streams + 2000), "--state-bytes",
+           StrCat(2 * large_bytes), "--max-tokens", StrCat(kEndless)}));
+  Connections connections(server->port(), 4);
+  RunShortCalls(connections, shape, 0.1);  // connects
+  const ShortCalls idle = RunShortCalls(connections, shape, shape.window);
+  verdict.Note("idle server: CreateSession p99", P99(idle.create) * 1e3, "ms");
+  verdict.Note("idle server: health p99", P99(idle.health) * 1e3, "ms");
+  MNEMON_RETURN_IF_ERROR(MakeResting(connections, shape));
+
+  Connections stream_connections(server->port(), 4);
+  Calls streams;
+  for (int i = 0; i < shape.streams; ++i) {
+    streams.Start(stream_connections.at(static_cast<size_t>(i)),
+                  MakeRequest("small", 4, kEndless, static_cast<uint64_t>(i)), {});
+  }
+  Pass(shape.around);
+  MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server->Metrics());
+  MNEMON_RETURN_IF_ERROR(MeasureShortCalls(connections, shape, verdict));
+  MNEMON_ASSIGN_OR_RETURN(const MetricsPage after, server->Metrics());
+  NoteServerTimes(before, after, verdict);
+  verdict.Note("sessions at rest", after.Sum("mnemon_sessions"), "");
+
+  MNEMON_ASSIGN_OR_RETURN(const auto windows, EndLargeSessions(connections, shape));
+  verdict.Exactly("streams that run", static_cast<double>(streams.running()),
+                  shape.streams, "");
+  streams.CancelAll();
+  streams.Wait(Seconds(30));
+  const std::vector<CallRecord> records = streams.Take();
+  std::vector<double> control, moved;
+  for (const auto& [without, with] : windows) {
+    control.push_back(P99(GapsIn(records, without)));
+    moved.push_back(P99(GapsIn(records, with)) - control.back());
+  }
+  verdict.Note("streams: p99 gap", Median(control) * 1e3, "ms");
+  verdict.AtMost(StrCat("a session of ", large_bytes >> 20,
+                        " MiB ends: p99 gap, more than without"),
+                 Median(moved) * 1e3, 10, "ms");
+  return absl::OkStatus();
+}
+
+}  // namespace mnemon::serving

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+// More calls than the server can serve: how many still end in time, and how soon the
+// others are refused.
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/scenario.h"
+#include "bench/serving/traffic.h"
+
+namespace mnemon::serving {
+namespace {
+
+struct Shape {
+  int sessions;
+  double deadline;  // of a client, seconds
+  double warm_up;   // seconds
+  double measured;  // seconds
+};
+
+constexpr Shape kFull = {64, 6, 8, 20};
+constexpr Shape kQuick = {16, 0.8, 0.8, 1.4};
+
+constexpr const char* kRefusals[] = {"RESOURCE_EXHAUSTED", "UNAVAILABLE"};
+
+HistogramPage RefusalsOf(const MetricsPage& page) {
+  HistogramPage all;
+  for (const char* status : kRefusals) {
+    const HistogramPage one =
+        page.Histogram("grpc_server_call_duration_seconds",
+                       {"grpc_method=\"mnemon.v1.Generation/Generate\"",
+                        StrCat("grpc_status=\"", status, "\"")});
+    all.count += one.count;
+    all.sum += one.sum;
+    for (const auto& [bound, count] : one.buckets) all.buckets[bound] += count;
+  }
+  return all;
+}
+
+// What is left of the loop's time once the warm-up is over; ends before the last calls,
+// which meet no others, do.
+Interval Measured(TimePoint begin, const Shape& shape) {
+  const auto at = [&](double seconds) {
+    return begin + std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds));
+  };
+  return {at(shape.warm_up), at(shape.warm_up + shape.measured)};
+}
+
+// Tokens of a call that takes a third of the deadline when the server is just busy: a
+// call that waits for many others then comes too late, on a machine of any speed.
+int64_t TokensPerCall(Connections& connections, const Shape& shape) {
+  constexpr int64_t kTried = 8;
+  const RequestOf request = [](int64_t number) {
+    return MakeRequest("m", 16, kTried, static_cast<uint64_t>(number));
+  };
+  std::vector<double> took;
+  for (const CallRecord& call :
+       RunClosedLoop(connections, shape.sessions, request, {}, shape.warm_up)) {
+    if (call.ok()) took.push_back(call.took().count());
+  }
+  const double token = Median(took) / kTried;
+  if (token <= 0) return kTried;
+  return std::clamp(static_cast<int64_t>(shape.deadline / 3 / token), int64_t{4},
+                    int64_t{1024});
+}
+
+void NoteEnds(const std::vector<CallRecord>& records, const std::string& load,
+              Verdict& verdict) {
+  std::map<std::string, double> ends;
+  std::vector<double> refused, retry;
+  for (const CallRecord& call : records) {
+    ++ends[call.ok()                   ? "OK"
+           : call.error.reason.empty() ? StrCat("code ", static_cast<int>(call.code))
+                                       : call.error.reason];
+    if (!call.ok() && !call.error.reason.empty()) {
+      refused.push_back(call.took().count());
+      if (call.error.has_retry) retry.push_back(call.error.retry_seconds);
+    }
+  }
+  for (const auto& [how, count] : ends) {
+    verdict.Note(StrCat(load, ": calls ended ", how), count, "");
+  }
+  verdict.Note(StrCat(load, ": refusals seen by clients p99"), P99(refused) * 1e3,
+               "ms");
+  verdict.Note(StrCat(load, ": RetryInfo median"), Median(retry), "s");
+}
+
+}  // namespace
+
+absl::Status RunOverload(const ScenarioOptions& options, Verdict& verdict) {
+  const Shape shape = options.quick ? kQuick : kFull;
+  MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "S"));
+  MNEMON_ASSIGN_OR_RETURN(const auto server,
+                          StartServer(options, {"--checkpoint", "m=" + model,
+                                                "--sessions", StrCat(shape.sessions)}));
+  Connections connections(server->port(), 8);
+  const CallOptions call = {.deadline = Seconds(shape.deadline)};
+  const int64_t tokens = TokensPerCall(connections, shape);
+  verdict.Note("tokens of a call", static_cast<double>(tokens), "");
+  const RequestOf request = [&](int64_t number) {
+    return MakeRequest("m", 16, tokens, static_cast<uint64_t>(number));
+  };
+  const double duration = shape.warm_up + shape.measured;
+
+  TimePoint begin = SteadyClock::now();
+  const std::vector<CallRecord> closed =
+      RunClosedLoop(connections, shape.sessions, request, call, duration);
+  const double capacity = CompletedPerSecond(closed, Measured(begin, shape));
+  verdict.Note("closed loop: capacity", capacity, "calls/s");
+  if (capacity <= 0) {
+    return absl::InternalError("no call ended OK in the closed loop; the first: " +
+                               (closed.empty() ? "" : closed[0].message));
+  }
+
+  for (const int factor : {3, 10}) {
+    const std::string load = StrCat(factor, "x");
+    MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server->Metrics());
+    begin = SteadyClock::now();
+    const std::vector<CallRecord> records =
+        RunOpenLoop(connections, factor * capacity, request, call, duration);
+    MNEMON_ASSIGN_OR_RETURN(const MetricsPage after, server->Metrics());
+    const double goodput = CompletedPerSecond(records, Measured(begin, shape));
+    verdict.ShareAtLeast(StrCat(load, ": goodput, share of capacity"),
+                         goodput / capacity, 0.9);
+    const HistogramPage refused = Since(RefusalsOf(before), RefusalsOf(after));
+    verdict.Note(StrCat(load, ": refusals"), refused.count, "");
+    verdict.AtMost(StrCat(load, ": refusals p99, server's time"),
+                   refused.Quantile(0.99) * 1e3, 50, "ms");
+    NoteEnds(records, load, verdict);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mnemon::serving

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+// Streams that together want twice the state that there is, from clients with gRPC's
+// standard retry policy. A session's history has to be what its client knows: a call
+// that ends other than OK before its first token leaves it as it was, a later end keeps
+// the prompt and what was delivered.
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/scenario.h"
+#include "bench/serving/traffic.h"
+
+namespace mnemon::serving {
+namespace {
+
+struct Shape {
+  int streams;
+  int64_t prompt_tokens;
+  int64_t new_tokens;
+  int turns;
+  double turn;           // seconds in which clients begin calls
+  double deadline;       // of a call, seconds
+  int64_t state_tokens;  // that the server has room for
+};
+
+constexpr Shape kFull = {50, 512, 64, 3, 20, 60, 14'400};
+// Prompts of several chunks, so that some find no room in their middle. Room for one
+// session at its context limit is the least that a server takes.
+constexpr Shape kQuick = {50, 384, 32, 1, 2, 10, 10'240};
+constexpr int64_t kTokenBytes = 4096;  // of state, causal XS
+constexpr int kProbes = 8;             // sessions whose history is scored
+constexpr std::chrono::milliseconds kRefused{200};
+constexpr std::chrono::milliseconds kPoll{10};
+constexpr double kLogprobTolerance = 1e-3;
+
+// What the client of one session knows. Used by that client's thread.
+struct Known {
+  std::string name;  // "sessions/..."
+  std::vector<int32_t> history;
+  bool deleted = false;
+};
+
+struct Tally {
+  std::map<std::string, double> ends;
+  int64_t ok = 0;
+  int64_t untyped = 0;
+  int64_t prompt_moved = 0;  // a prompt began elsewhere than at the history's end
+  int64_t wrong_length = 0;
+  int64_t retry_after_token = 0;
+};
+
+// Tokens in the session's history once no call runs on it.
+absl::StatusOr<int64_t> LengthAtRest(Connection& connection, const std::string& name) {
+  v1::GetSessionRequest request;
+  request.set_name(name);
+  for (int look = 0; look < 500; ++look) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    v1::Session session;
+    const grpc::Status status =
+        connection.sessions->GetSession(&context, request, &session);
+    if (!status.ok()) {
+      return absl::InternalError("GetSession: " + status.error_message());
+    }
+    if (session.state() == v1::Session::IDLE) return session.token_count();
+    std::this_thread::sleep_for(kPoll);
+  }
+  return absl::InternalError(name + " does not come to rest");
+}
+
+absl::Status DeleteSession(Connection& connection, Known& known) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  v1::DeleteSessionRequest request;
+  request.set_name(known.name);
+  google::protobuf::Empty nothing;
+  const grpc::Status status =
+      connection.sessions->DeleteSession(&context, request, &nothing);
+  known.deleted = true;
+  if (status.ok()) return absl::OkStatus();
+  return absl::InternalError("DeleteSession: " + status.error_message());
+}
+
+absl::StatusOr<std::vector<Known>> CreateSessions(Connection& connection, int count) {
+  std::vector<Known> all;
+  for (int i = 0; i < count; ++i) {
+    grpc::ClientContext context;
+    v1::CreateSessionRequest request;
+    request.set_session_id(StrCat("s", i));
+    request.mutable_session()->set_model("models/m");
+    v1::Session session;
+    const grpc::Status status =
+        connection.sessions->CreateSession(&context, request, &session);
+    if (!status.ok()) return absl::InternalError(status.error_message());
+    all.push_back({.name = session.name(), .history = {}});
+  }
+  return all;
+}
+
+// Log-probabilities that the server gives `tokens` behind `session`, which stays as it
+// is, or behind nothing when that is empty.
+absl::StatusOr<std::vector<float>> ScoreTokens(Connection& connection,
+                                               const std::string& session,
+                                               const std::vector<int32_t>& tokens) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  const auto stream = connection.generation->Score(&context);
+  v1::ScoreRequest open;
+  if (session.empty()) {
+    open.mutable_open()->set_model("models/m");
+  } else {
+    open.mutable_open()->set_session(session);
+  }
+  v1::ScoreRequest part;
+  part.mutable_part()->mutable_tokens()->mutable_ids()->Assign(tokens.begin(),
+                                                               tokens.end());
+  stream->Write(open);
+  stream->Write(part);
+  stream->WritesDone();
+  std::vector<float> logprobs;
+  for (v1::ScoreResponse message; stream->Read(&message);) {
+    for (const auto& one : message.logprobs()) logprobs.push_back(one.logprob());
+  }
+  const grpc::Status status = stream->Finish();
+  if (!status.ok()) return absl::InternalError("Score: " + status.error_message());
+  return logprobs;
+}
+
+// Moves the client's knowledge on by what one call brought.
+void Apply(const CallRecord& call, const v1::GenerateRequest& request, Known& known,
+           Tally& tally) {
+  const auto length = static_cast<int64_t>(known.history.size());
+  if (call.prompt_index >= 0 && call.prompt_index != length) ++tally.prompt_moved;
+  if (call.ok()) {
+    ++tally.ok;
+  } else {
+    if (call.error.reason.empty()) ++tally.untyped;
+    if (!call.tokens.empty() && call.error.has_retry) ++tally.retry_after_token;
+  }
+  ++tally
+        .ends[call.ok()                   ? "OK"
+              : call.error.reason.empty() ? StrCat("code ", static_cast<int>(call.code))
+                                          : call.error.reason];
+  if (!call.ok() && call.tokens.empty()) return;
+  const auto& prompt = request.prompt().tokens().ids();
+  known.history.insert(known.history.end(), prompt.begin(), prompt.end());
+  known.history.insert(known.history.end(), call.tokens.begin(), call.tokens.end());
+}
+
+// One client: calls until one ends OK, or after a token, or the turn's time is over. A
+// client whose stream breaks off gives its session up.
+absl::Status RunClient(const Shape& shape, const v1::GenerateRequest& request,
+                       Connection& connection, Known& known, Tally& tally,
+                       std::mutex& mutex) {
+  const TimePoint end =
+      SteadyClock::now() +
+      std::chrono::duration_cast<SteadyClock::duration>(Seconds(shape.turn));
+  while (SteadyClock::now() < end) {
+    Calls calls;
+    calls.Start(connection, request, {.deadline = Seconds(shape.deadline)});
+    calls.Wait(Seconds(shape.deadline + 5));
+    const std::vector<CallRecord> records = calls.Take();
+    if (records.size() != 1) return absl::InternalError("a call outlived its deadline");
+    const CallRecord& call = records[0];
+    MNEMON_ASSIGN_OR_RETURN(const int64_t length, LengthAtRest(connection, known.name));
+    {
+      std::lock_guard lock(mutex);
+      Apply(call, request, known, tally);
+      if (length != static_cast<int64_t>(known.history.size())) ++tally.wrong_length;
+    }
+    if (call.ok()) return absl::OkStatus();
+    if (!call.tokens.empty()) return DeleteSession(connection, known);
+    std::this_thread::sleep_for(kRefused);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunTurn(const Shape& shape, int turn, Connections& connections,
+                     std::vector<Known>& sessions, Tally& tally) {
+  std::mutex mutex;
+  absl::Status failed;
+  std::vector<std::thread> clients;
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    if (sessions[i].deleted) continue;
+    clients.emplace_back([&, i] {
+      v1::GenerateRequest request =
+          MakeRequest("", shape.prompt_tokens, shape.new_tokens,
+                      1000 * static_cast<uint64_t>(turn) + i);
+      request.set_session(sessions[i].name);
+      const absl::Status status =
+          RunClient(shape, request, connections.at(i), sessions[i], tally, mutex);
+      std::lock_guard lock(mutex);
+      if (failed.ok()) failed = status;
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  return failed;
+}
+
+// Sessions whose next tokens do not get the log-probabilities that the same tokens get
+// behind the history that the client knows.
+absl::StatusOr<int64_t> CountWrongContents(Connections& connections,
+                                           std::vector<Known>& sessions) {
+  std::vector<Known*> kept;
+  for (Known& session : sessions) {
+    if (session.deleted) continue;
+    if (static_cast<int>(kept.size()) < kProbes && !session.history.empty()) {
+      kept.push_back(&session);
+    } else {
+      // Makes room for the copies that are scored.
+      MNEMON_RETURN_IF_ERROR(DeleteSession(connections.at(0), session));
+    }
+  }
+  int64_t wrong = 0;
+  for (const Known* session : kept) {
+    const std::vector<int32_t> probe = {1, 2, 3, 4, 5, 6, 7};
+    std::vector<int32_t> whole = session->history;
+    whole.insert(whole.end(), probe.begin(), probe.end());
+    MNEMON_ASSIGN_OR_RETURN(const std::vector<float> behind,
+                            ScoreTokens(connections.at(0), session->name, probe));
+    MNEMON_ASSIGN_OR_RETURN(const std::vector<float> fresh,
+                            ScoreTokens(connections.at(0), "", whole));
+    bool equal = behind.size() == probe.size() && fresh.size() + 1 == whole.size();
+    for (size_t i = 0; equal && i < probe.size(); ++i) {
+      const float expected = fresh[fresh.size() - probe.size() + i];
+      equal = std::abs(behind[i] - expected) < kLogprobTolerance;
+    }
+    wrong += equal ? 0 : 1;
+  }
+  return wrong;
+}
+
+}  // namespace
+
+absl::Status RunRetry(const ScenarioOptions& options, Verdict& verdict) {
+  const Shape shape = options.quick ? kQuick : kFull;
+  MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "XS"));
+  MNEMON_ASSIGN_OR_RETURN(
+      const auto server,
+      StartServer(options, {"--checkpoint", "m=" + model, "--state-bytes",
+                            StrCat(shape.state_tokens * kTokenBytes)}));
+  Connections connections(server->port(), 4, {.retries = true});
+  MNEMON_ASSIGN_OR_RETURN(std::vector<Known> sessions,
+                          CreateSessions(connections.at(0), shape.streams));
+  Tally tally;
+  const int64_t whole = shape.prompt_tokens + shape.new_tokens;
+  const double room = static_cast<double>(shape.state_tokens / whole);
+  int64_t first_turn = 0;
+  for (int turn = 0; turn < shape.turns; ++turn) {
+    MNEMON_RETURN_IF_ERROR(RunTurn(shape, turn, connections, sessions, tally));
+    if (turn == 0) first_turn = tally.ok;
+    // Half of the clients end their conversations, so that others can go on.
+    for (size_t i = turn % 2; turn + 1 < shape.turns && i < sessions.size(); i += 2) {
+      if (!sessions[i].deleted) {
+        MNEMON_RETURN_IF_ERROR(DeleteSession(connections.at(0), sessions[i]));
+      }
+    }
+  }
+  verdict.ShareAtLeast("first turn: streams that ended OK, share of those with room",
+                       static_cast<double>(first_turn) / room, 0.5);
+  verdict.Exactly("calls that ended without a reason",
+                  static_cast<double>(tally.untyped), 0, "");
+  verdict.Exactly("prompts that began elsewhere than known",
+                  static_cast<double>(tally.prompt_moved), 0, "");
+  verdict.Exactly("sessions of another length than known",
+                  static_cast<double>(tally.wrong_length), 0, "");
+  verdict.Exactly("RetryInfo after a token",
+                  static_cast<double>(tally.retry_after_token), 0, "");
+  MNEMON_ASSIGN_OR_RETURN(const int64_t wrong,
+                          CountWrongContents(connections, sessions));
+  verdict.Exactly("sessions with another content than known",
+                  static_cast<double>(wrong), 0, "");
+  for (const auto& [how, count] : tally.ends) {
+    verdict.Note("calls ended " + how, count, "");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mnemon::serving

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The scenarios of mnemon-load, each against a server that it starts and ends.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bench/serving/test_server.h"
+#include "bench/serving/verdict.h"
+
+namespace mnemon::serving {
+
+struct ScenarioOptions {
+  std::string server_binary;
+  std::string bench_binary;               // mnemon-bench, which makes checkpoints
+  std::string directory;                  // of checkpoints, logs and ports
+  std::vector<std::string> server_flags;  // behind the scenario's own
+  bool quick = false;                     // ten seconds at most, smaller models
+};
+
+// Fills `verdict`. An error when the scenario could not be run, not when a bar was
+// missed.
+using Scenario = absl::Status (*)(const ScenarioOptions& options, Verdict& verdict);
+
+absl::Status RunOverload(const ScenarioOptions& options, Verdict& verdict);
+absl::Status RunRetry(const ScenarioOptions& options, Verdict& verdict);
+absl::Status RunIdle(const ScenarioOptions& options, Verdict& verdict);
+absl::Status RunTwoModels(const ScenarioOptions& options, Verdict& verdict);
+absl::Status RunManySessions(const ScenarioOptions& options, Verdict& verdict);
+absl::Status RunCpu(const ScenarioOptions& options, Verdict& verdict);
+
+// The checkpoint of a drawn model, made once per directory: its path. `set` are fields
+// of config.json, KEY=VALUE.
+absl::StatusOr<std::string> Checkpoint(const ScenarioOptions& options,
+                                       const std::string& architecture,
+                                       const std::string& size,
+                                       const std::vector<std::string>& set = {});
+
+// A server with `flags` and then those of the user.
+absl::StatusOr<std::unique_ptr<TestServer>> StartServer(const ScenarioOptions& options,
+                                                        std::vector<std::string> flags);
+
+}  // namespace mnemon::serving

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "bench/serving/test_server.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+
+namespace mnemon::serving {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kStart{120};
+constexpr std::chrono::seconds kEnd{2};
+
+int ReadPort(const std::string& path) {
+  int port = 0;
+  std::ifstream(path) >> port;
+  return port;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(
+    const std::string& binary, const std::vector<std::string>& flags,
+    const std::string& directory) {
+  const std::string port = directory + "/port", http = directory + "/http_port";
+  const std::string log = directory + "/server.log";
+  std::filesystem::remove(port);
+  std::filesystem::remove(http);
+  std::vector<std::string> words = {
+      binary,        "--listen",         "127.0.0.1:0", "--port-file", port, "--http",
+      "127.0.0.1:0", "--http-port-file", http,          "--grace",     "0"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  const auto begin = steady_clock::now();
+  std::unique_ptr<TestServer> server(new TestServer(words, log));
+  while ((server->port_ = ReadPort(port)) == 0) {
+    if (server->child_.Wait(std::chrono::milliseconds(2)) ||
+        steady_clock::now() - begin > kStart) {
+      std::ifstream file(log);
+      return absl::UnavailableError(StrCat(
+          binary,
+          " does not listen: ", std::string(std::istreambuf_iterator<char>(file), {})));
+    }
+  }
+  server->start_time_ = steady_clock::now() - begin;
+  server->http_port_ = ReadPort(http);
+  return server;
+}
+
+TestServer::~TestServer() {
+  child_.Terminate();
+  child_.Wait(kEnd);
+}
+
+absl::StatusOr<bool> TakesFlag(const std::string& binary, const std::string& flag,
+                               const std::string& directory) {
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::string help,
+      RunToEnd({binary, "--help"}, directory + "/help.log", std::chrono::seconds(30)));
+  return help.find(flag + " ") != std::string::npos;
+}
+
+}  // namespace mnemon::serving

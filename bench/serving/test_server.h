@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// A mnemon-server of the tool's own, on free ports of loopback.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bench/serving/child.h"
+#include "bench/serving/metrics_page.h"
+
+namespace mnemon::serving {
+
+// One thread, which must outlive the server.
+class TestServer {
+ public:
+  // Starts `binary` with `flags` and waits until it listens. Files go to `directory`.
+  // UNAVAILABLE with its log when it does not come up.
+  static absl::StatusOr<std::unique_ptr<TestServer>> Start(
+      const std::string& binary, const std::vector<std::string>& flags,
+      const std::string& directory);
+  // SIGTERM; SIGKILL when it has not ended two seconds later.
+  ~TestServer();
+
+  int port() const { return port_; }
+  double CpuSeconds() const { return child_.CpuSeconds(); }
+  // From the start of the process until it listened.
+  std::chrono::duration<double> start_time() const { return start_time_; }
+  absl::StatusOr<MetricsPage> Metrics() const { return MetricsPage::Fetch(http_port_); }
+
+ private:
+  TestServer(const std::vector<std::string>& words, const std::string& log)
+      : child_(words, log) {}
+
+  Child child_;
+  int port_ = 0;
+  int http_port_ = 0;
+  std::chrono::duration<double> start_time_{};
+};
+
+// Whether the help of `binary` names `flag`.
+absl::StatusOr<bool> TakesFlag(const std::string& binary, const std::string& flag,
+                               const std::string& directory);
+
+}  // namespace mnemon::serving

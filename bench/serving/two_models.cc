@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+// Streams of a small model beside sixteen of a large one, and beside an encoder: turns
+// alone and turns beside, of the same streams.
+#include <string>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/scenario.h"
+#include "bench/serving/traffic.h"
+
+namespace mnemon::serving {
+namespace {
+
+struct Shape {
+  const char* large;  // size of the large model
+  int large_streams;
+  int rounds;
+  double alone;       // seconds of a turn
+  double beside;      // seconds of a turn
+  double pause;       // seconds between turns
+  int64_t rows;       // of the first Predict that is tried
+  int64_t positions;  // of the encoder, and of each row
+};
+
+constexpr Shape kFull = {"G", 16, 5, 3, 6, 2, 128, 1024};
+constexpr Shape kQuick = {"S", 16, 3, 0.4, 0.5, 0.2, 32, 256};
+
+constexpr int kSmallStreams = 4;
+constexpr int64_t kEndless = 1'000'000'000;  // tokens
+// Of the encoder: a small one, because servers bound what an answer holds.
+constexpr int64_t kClasses = 8;
+
+// Token gaps and speed of the small streams in one turn.
+struct Turn {
+  double speed = 0;  // tokens per second, all streams
+  double p99 = 0;    // seconds
+  double median = 0;
+};
+
+Turn TurnOf(std::span<const CallRecord> records, const Interval& interval) {
+  const std::vector<double> gaps = GapsIn(records, interval);
+  return {.speed = TokensPerSecond(records, interval),
+          .p99 = P99(gaps),
+          .median = Median(gaps)};
+}
+
+class Bench {
+ public:
+  Bench(const Shape& shape, TestServer& server)
+      : shape_(shape), server_(server), connections_(server.port(), 4) {}
+
+  absl::Status BesideLarge(Verdict& verdict);
+  absl::Status BesideEncoder(Verdict& verdict);
+
+ private:
+  void StartSmall(Calls& calls) {
+    for (int i = 0; i < kSmallStreams; ++i) {
+      calls.Start(connections_.at(static_cast<size_t>(i)),
+                  MakeRequest("small", 4, kEndless, static_cast<uint64_t>(i)), {});
+    }
+  }
+  absl::StatusOr<std::vector<CallRecord>> End(Calls& calls) {
+    const int64_t running = calls.running();
+    calls.CancelAll();
+    if (!calls.Wait(Seconds(30))) return absl::InternalError("a stream does not end");
+    if (running != kSmallStreams) {
+      return absl::InternalError(
+          StrCat("small streams ended early: ", calls.Take().at(0).message));
+    }
+    return calls.Take();
+  }
+  // Mean duration of a step of the large model over a turn, by the server's histogram.
+  absl::StatusOr<double> StepOfLarge(double seconds);
+  void StartLarge(Calls& calls) {
+    for (int i = 0; i < shape_.large_streams; ++i) {
+      calls.Start(connections_.at(static_cast<size_t>(i)),
+                  MakeRequest("large", 4, kEndless, static_cast<uint64_t>(i)), {});
+    }
+  }
+  // Waits until tokens come again and again.
+  static absl::Status WaitForFlow(const Calls& calls);
+  grpc::Status Predict(double deadline);
+  // Sets rows_ to those of the largest Predict that the server accepts.
+  absl::Status FindLargestPredict();
+
+  const Shape& shape_;
+  TestServer& server_;
+  Connections connections_;
+  int64_t rows_ = 0;  // of the largest Predict
+};
+
+absl::StatusOr<double> Bench::StepOfLarge(double seconds) {
+  const std::string name = "mnemon_step_duration_seconds";
+  const std::vector<std::string> labels = {"model=\"large\""};
+  MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server_.Metrics());
+  Pass(seconds);
+  MNEMON_ASSIGN_OR_RETURN(const MetricsPage after, server_.Metrics());
+  return Since(before.Histogram(name, labels), after.Histogram(name, labels)).mean();
+}
+
+absl::Status Bench::WaitForFlow(const Calls& calls) {
+  int64_t seen = calls.messages();
+  for (int flowing = 0, looks = 0; flowing < 4; ++looks) {
+    if (looks == 1200) return absl::InternalError("no token comes for 120 s");
+    Pass(0.1);
+    const int64_t now = calls.messages();
+    flowing = now > seen ? flowing + 1 : 0;
+    seen = now;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Bench::BesideLarge(Verdict& verdict) {
+  double large_step = 0;
+  {
+    Calls large;
+    StartLarge(large);
+    Pass(shape_.pause);
+    MNEMON_ASSIGN_OR_RETURN(large_step, StepOfLarge(shape_.beside));
+  }
+  Calls small;
+  StartSmall(small);
+  std::vector<Interval> alone, beside;
+  std::vector<double> large_speeds;
+  MNEMON_RETURN_IF_ERROR(WaitForFlow(small));
+  for (int round = 0; round < shape_.rounds; ++round) {
+    alone.push_back(Pass(shape_.alone));
+    Calls large;
+    StartLarge(large);
+    Pass(shape_.pause);
+    beside.push_back(Pass(shape_.beside));
+    large.CancelAll();
+    large.Wait(Seconds(30));
+    large_speeds.push_back(TokensPerSecond(large.Take(), beside.back()));
+    Pass(shape_.pause);
+  }
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<CallRecord> records, End(small));
+  std::vector<double> shares, p99s, over;
+  for (size_t i = 0; i < alone.size(); ++i) {
+    const Turn a = TurnOf(records, alone[i]), b = TurnOf(records, beside[i]);
+    verdict.Note(StrCat("round ", i + 1, ": small alone"), a.speed, "tokens/s");
+    verdict.Note(StrCat("round ", i + 1, ": small beside large"), b.speed, "tokens/s");
+    shares.push_back(b.speed / a.speed);
+    p99s.push_back(b.p99);
+    over.push_back(b.p99 / (large_step + a.median));
+  }
+  verdict.Note("large: speed beside small", Median(large_speeds), "tokens/s");
+  verdict.Note("large: step alone", large_step * 1e3, "ms");
+  verdict.Note("small beside large: p99 gap", Median(p99s) * 1e3, "ms");
+  verdict.ShareAtLeast("small beside large: speed, share of that alone", Median(shares),
+                       0.45);
+  verdict.AtMost("small beside large: p99 gap, in steps of large + own", Median(over),
+                 2, "");
+  return absl::OkStatus();
+}
+
+grpc::Status Bench::Predict(double deadline) {
+  v1::PredictRequest request;
+  request.set_model("models/encoder");
+  for (int64_t row = 0; row < rows_; ++row) {
+    auto* ids = request.add_sequences()->mutable_ids();
+    for (int64_t i = 0; i < shape_.positions; ++i) {
+      ids->Add(static_cast<int32_t>(i % kClasses));
+    }
+  }
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(static_cast<int64_t>(1e3 * deadline)));
+  v1::PredictResponse response;
+  return connections_.at(0).generation->Predict(&context, request, &response);
+}
+
+absl::Status Bench::FindLargestPredict() {
+  for (rows_ = shape_.rows; rows_ >= 1; rows_ /= 2) {
+    const grpc::Status status = Predict(shape_.pause);
+    // One that runs into its deadline was accepted.
+    if (status.ok() || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InternalError("no Predict is accepted");
+}
+
+absl::Status Bench::BesideEncoder(Verdict& verdict) {
+  MNEMON_RETURN_IF_ERROR(FindLargestPredict());
+  Calls small;
+  StartSmall(small);
+  std::vector<Interval> alone, beside;
+  for (int round = 0; round < shape_.rounds; ++round) {
+    MNEMON_RETURN_IF_ERROR(WaitForFlow(small));
+    alone.push_back(Pass(shape_.alone));
+    const TimePoint from = SteadyClock::now();
+    for (double left;
+         (left = shape_.beside - Seconds(SteadyClock::now() - from).count()) > 0;) {
+      Predict(left);
+    }
+    beside.push_back({from, SteadyClock::now()});
+  }
+  // The gap that the last Predict has made ends behind it.
+  MNEMON_RETURN_IF_ERROR(WaitForFlow(small));
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<CallRecord> records, End(small));
+  std::vector<double> moved, longest;
+  for (size_t i = 0; i < alone.size(); ++i) {
+    const Turn a = TurnOf(records, alone[i]), b = TurnOf(records, beside[i]);
+    moved.push_back(b.p99 - a.p99);
+    double most = 0;
+    for (const double gap : GapsIn(records, beside[i])) most = std::max(most, gap);
+    longest.push_back(most);
+  }
+  verdict.Note(StrCat("Predict: rows of ", shape_.positions, " tokens"),
+               static_cast<double>(rows_), "");
+  verdict.Note("small beside Predict: longest gap", Median(longest) * 1e3, "ms");
+  verdict.AtMost("small beside Predict: p99 gap, more than alone", Median(moved) * 1e3,
+                 30, "ms");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunTwoModels(const ScenarioOptions& options, Verdict& verdict) {
+  const Shape shape = options.quick ? kQuick : kFull;
+  MNEMON_ASSIGN_OR_RETURN(const std::string small,
+                          Checkpoint(options, "fast_weights", "XS"));
+  MNEMON_ASSIGN_OR_RETURN(const std::string large,
+                          Checkpoint(options, "causal", shape.large));
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::string encoder,
+      Checkpoint(options, "encoder", "XS",
+                 {StrCat("positions=", shape.positions), StrCat("vocab=", kClasses)}));
+  // Each part by a server of its own: what a Predict leaves behind is none of the
+  // other's business.
+  const std::vector<std::string> flags = {
+      "--checkpoint", "small=" + small,     "--checkpoint", "large=" + large,
+      "--checkpoint", "encoder=" + encoder, "--max-tokens", StrCat(kEndless)};
+  {
+    MNEMON_ASSIGN_OR_RETURN(const auto server, StartServer(options, flags));
+    MNEMON_RETURN_IF_ERROR(Bench(shape, *server).BesideLarge(verdict));
+  }
+  MNEMON_ASSIGN_OR_RETURN(const auto server, StartServer(options, flags));
+  return Bench(shape, *server).BesideEncoder(verdict);
+}
+
+}  // namespace mnemon::serving

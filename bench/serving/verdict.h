@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// The measured figures of a scenario, each beside the bar that it is held against.
+#pragma once
+
+#include <string>
+
+#include "bench/report.h"
+
+namespace mnemon::serving {
+
+// One thread.
+class Verdict {
+ public:
+  // `slack` widens every bar: what may be at most L may be L * slack; what has to be at
+  // least the share S may miss 1 by slack times as much, or be S / slack if that is
+  // more. `server` names the one that was measured.
+  Verdict(std::string scenario, std::string server, double slack);
+
+  // `value` and `limit` are in `unit`.
+  void AtMost(const std::string& what, double value, double limit,
+              const std::string& unit);
+  // REQUIRES: a share, 0 to 1.
+  void ShareAtLeast(const std::string& what, double share, double limit);
+  // A bar without slack.
+  void Exactly(const std::string& what, double value, double wanted,
+               const std::string& unit);
+  // A figure without a bar.
+  void Note(const std::string& what, double value, const std::string& unit);
+
+  bool passed() const { return missed_ == 0; }
+  int missed() const { return missed_; }
+  std::string Table() const;
+  std::string Json() const;
+
+ private:
+  void Add(const std::string& what, double value, const std::string& unit,
+           const std::string& bar, bool within);
+
+  const double slack_;
+  int missed_ = 0;
+  Report report_;
+};
+
+}  // namespace mnemon::serving

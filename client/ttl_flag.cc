@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "client/ttl_flag.h"
+
+#include "base/strings.h"
+
+namespace mnemon::client {
+
+void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
+                const std::string& defaults) {
+  command
+      .Add("--ttl", &seconds,
+           StrCat("Seconds without use after which the server deletes the session; 0 = "
+                  "the server's default; ",
+                  defaults))
+      .Between(0, INT32_MAX);
+}
+
+std::optional<std::chrono::milliseconds> TtlOfSeconds(int32_t seconds) {
+  if (seconds == 0) return std::nullopt;
+  return std::chrono::seconds(seconds);
+}
+
+}  // namespace mnemon::client

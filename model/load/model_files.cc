@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "model/load/model_files.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/out_of_memory.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/io/checkpoint.h"
+#include "model/io/tensor_check.h"
+#include "model/registry/registry.h"
+
+namespace mnemon {
+namespace {
+
+std::vector<TensorShape> TensorsOf(const ModelConfig& config) {
+  const auto entry = FindArchitecture(config.architecture);
+  MNEMON_CHECK(entry.ok());  // the configuration was validated
+  return (*entry)->tensors(config);
+}
+
+// Small misfits are left to CheckTensors, which lists every one of them; what is
+// refused here is a configuration of another model altogether.
+absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
+                             const Safetensors& weights) {
+  constexpr int64_t kFactor = 4, kSlack = 64 << 20;
+  int64_t needed = 0;  // no product overflows: ValidateConfig bounds them
+  for (const TensorShape& tensor : tensors) {
+    needed += *TensorBytes(DType::kF32, tensor.shape);
+  }
+  const auto held = static_cast<int64_t>(weights.bytes().size());
+  if (needed / kFactor <= held + kSlack / kFactor) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat("config.json describes at least ", needed,
+                                           " bytes of weights, model.safetensors has ",
+                                           held, " bytes"));
+}
+
+absl::StatusOr<ModelFiles> Check(CheckpointFiles files, bool refuse_non_finite) {
+  ModelFiles checked;
+  MNEMON_RETURN_IF_ERROR(ValidateModel(files.config));
+  if (files.tokenizer_json) {
+    MNEMON_ASSIGN_OR_RETURN(checked.tokenizer, ParseTokenizer(*files.tokenizer_json));
+    if (checked.tokenizer->size() != files.config.vocab) {
+      return absl::InvalidArgumentError(
+          StrCat("tokenizer.json has ", checked.tokenizer->size(),
+                 " tokens, config.json has vocab ", files.config.vocab));
+    }
+  }
+  const std::vector<TensorShape> tensors = TensorsOf(files.config);
+  MNEMON_RETURN_IF_ERROR(CheckProportion(tensors, files.weights));
+  const absl::Status fits = CheckTensors(files.weights, tensors, refuse_non_finite);
+  if (!fits.ok()) return Annotated(fits, "model.safetensors");
+  checked.config = std::move(files.config);
+  checked.model_id = std::move(files.model_id);
+  checked.weights = std::move(files.weights);
+  return checked;
+}
+
+}  // namespace
+
+int64_t ModelFiles::parameters() const {
+  int64_t count = 0;
+  for (const TensorInfo& tensor : weights.header().tensors) count += tensor.elements();
+  return count;
+}
+
+absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
+                                          bool refuse_non_finite) {
+  absl::StatusOr<ModelFiles> checked = absl::InternalError("not read");
+  try {
+    MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
+    checked = CatchOutOfMemory(
+        {}, [&] { return Check(std::move(files), refuse_non_finite); });
+  } catch (const std::exception& error) {
+    checked = absl::InternalError(error.what());
+  }
+  if (!checked.ok()) return Annotated(checked.status(), Quoted(dir));
+  return checked;
+}
+
+TensorViews ViewWeights(const ModelFiles& files,
+                        std::vector<std::vector<float>>& copies) {
+  TensorViews views;
+  for (const TensorShape& tensor : TensorsOf(files.config)) {
+    const TensorInfo* found = files.weights.Find(tensor.name);
+    MNEMON_CHECK(found != nullptr);
+    const char* bytes = files.weights.Bytes(*found).data();
+    const auto* floats = reinterpret_cast<const float*>(bytes);
+    if (reinterpret_cast<uintptr_t>(bytes) % alignof(float) != 0) {
+      copies.push_back(*files.weights.Floats(*found));
+      floats = copies.back().data();
+    }
+    views.push_back({tensor.name, tensor.shape, floats});
+  }
+  return views;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// A checkpoint that was found to hold a model, not yet made into one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/io/safetensors.h"
+#include "model/text/tokenizer.h"
+#include "model/weights/weights.h"
+
+namespace mnemon {
+
+struct ModelFiles {
+  ModelConfig config;
+  std::string model_id;                  // see docs/checkpoint_format.md
+  std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+  Safetensors weights;                   // all tensors of the architecture, no others
+
+  int64_t parameters() const;
+};
+
+// Reads and checks the whole checkpoint in `dir` (which may be a link such as
+// run/last); by option, weights may hold NaN and infinity. Errors are INVALID_ARGUMENT,
+// NOT_FOUND, FAILED_PRECONDITION or DATA_LOSS and name the file and every fault;
+// nothing of a declared size is allocated before it was checked.
+absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
+                                          bool refuse_non_finite = true);
+
+// Views of the weights in the order of the architecture's tensors. `copies` keeps those
+// whose bytes lie where no float may.
+TensorViews ViewWeights(const ModelFiles& files,
+                        std::vector<std::vector<float>>& copies);
+
+}  // namespace mnemon

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "model/positions/sinusoid.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kStride = 256;
+
+double Frequency(size_t pair, size_t width) {
+  return std::exp(-2.0 * static_cast<double>(pair) * std::log(10000.0) /
+                  static_cast<double>(width));
+}
+
+// Sine and cosine of positions 0, stride, 2 stride .. at every frequency.
+std::vector<double> Turns(int64_t count, int64_t stride, int64_t width) {
+  const auto pairs = static_cast<size_t>((width + 1) / 2);
+  std::vector<double> turns;
+  turns.reserve(static_cast<size_t>(count) * pairs * 2);
+  for (int64_t r = 0; r < count; ++r) {
+    for (size_t i = 0; i < pairs; ++i) {
+      const double angle =
+          static_cast<double>(r * stride) * Frequency(i, static_cast<size_t>(width));
+      turns.push_back(std::sin(angle));
+      turns.push_back(std::cos(angle));
+    }
+  }
+  return turns;
+}
+
+}  // namespace
+
+void SinusoidRow(int64_t position, std::span<double> row) {
+  for (size_t d = 0; d < row.size(); ++d) {
+    const double angle = static_cast<double>(position) * Frequency(d / 2, row.size());
+    row[d] = d % 2 == 0 ? std::sin(angle) : std::cos(angle);
+  }
+}
+
+SinusoidTable::SinusoidTable(int64_t positions, int64_t width)
+    : width_(width),
+      coarse_(Turns((positions + kStride - 1) / kStride, kStride, width)),
+      fine_(Turns(std::min(positions, kStride), 1, width)) {}
+
+void SinusoidTable::Write(int64_t position, float* row) const {
+  const int64_t turns = (width_ + 1) / 2 * 2;
+  const double* a = coarse_.data() + position / kStride * turns;
+  const double* b = fine_.data() + position % kStride * turns;
+  for (int64_t d = 0; d < width_; ++d) {
+    const int64_t sine = d / 2 * 2, cosine = sine + 1;
+    row[d] = static_cast<float>(d % 2 == 0 ? a[sine] * b[cosine] + a[cosine] * b[sine]
+                                           : a[cosine] * b[cosine] - a[sine] * b[sine]);
+  }
+}
+
+}  // namespace mnemon

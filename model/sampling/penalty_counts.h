@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// The count of each token in the penalty window of one call, kept up to date as the
+// history grows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "model/sampling/sampling_params.h"
+
+namespace mnemon {
+
+struct TokenCount {
+  int32_t token = 0;
+  int32_t count = 0;  // at least 1
+
+  bool operator==(const TokenCount&) const = default;
+};
+
+// Not safe for concurrent use.
+class PenaltyCounts {
+ public:
+  // Counts nothing.
+  PenaltyCounts() = default;
+  // Counts the last `penalty_window` tokens; nothing when no penalty has an effect.
+  explicit PenaltyCounts(const SamplingParams& params)
+      : window_(params.penalizes() ? static_cast<size_t>(params.penalty_window) : 0) {}
+
+  // Takes the whole history: O(tokens added since the last call), and O(window) after
+  // a cut and the first time. Allocates only while more different tokens than ever
+  // before are in the window. REQUIRES: the tokens counted so far are unchanged; after
+  // a cut, Update comes before other tokens are appended.
+  void Update(std::span<const int32_t> history);
+
+  // Each token of the window once, in no particular order. Valid until the next Update.
+  std::span<const TokenCount> counts() const { return counts_; }
+
+ private:
+  void Add(int32_t token);
+  void Remove(int32_t token);
+
+  size_t window_ = 0;
+  // What is counted: history[begin_, end_).
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  std::vector<TokenCount> counts_;
+  absl::flat_hash_map<int32_t, size_t> position_;  // of a token in counts_
+};
+
+}  // namespace mnemon

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "model/sequence_io/load.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "base/out_of_memory.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/load/model_files.h"
+#include "model/sequence/device.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
+
+namespace mnemon {
+namespace {
+
+absl::StatusOr<LoadedModel> Load(ModelFiles files, const LoadOptions& options) {
+  LoadedModel loaded;
+  MNEMON_ASSIGN_OR_RETURN(loaded.model, MakeModel(files.config));
+  // Checked already.
+  MNEMON_RETURN_IF_ERROR(
+      LoadWeights(files.weights, /*refuse_non_finite=*/false, *loaded.model));
+  try {
+    MoveWeights(*loaded.model, options.device);
+  } catch (const std::exception&) {
+    return OutOfMemoryError(StrCat("the weights on ", options.device.str()));
+  }
+  RequireGradients(*loaded.model, false);
+  loaded.tokenizer = std::move(files.tokenizer);
+  loaded.config = std::move(files.config);
+  loaded.model_id = std::move(files.model_id);
+  return loaded;
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
+                                           const LoadOptions& options) {
+  MNEMON_ASSIGN_OR_RETURN(ModelFiles files,
+                          ReadModelFiles(dir, options.refuse_non_finite));
+  try {
+    absl::StatusOr<LoadedModel> loaded = Load(std::move(files), options);
+    if (!loaded.ok()) return Annotated(loaded.status(), Quoted(dir));
+    return loaded;
+  } catch (const std::exception& error) {
+    return absl::InternalError(StrCat(Quoted(dir), ": ", error.what()));
+  }
+}
+
+}  // namespace mnemon

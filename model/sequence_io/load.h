@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// The loading of a checkpoint directory into a model in its sequence form.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <c10/core/Device.h>
+
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/sequence/model.h"
+#include "model/text/tokenizer.h"
+
+namespace mnemon {
+
+struct LoadedModel {
+  ModelConfig config;
+  std::string model_id;  // see docs/checkpoint_format.md
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+};
+
+struct LoadOptions {
+  // Refuse weights that hold NaN or infinity.
+  bool refuse_non_finite = true;
+  // Where the weights go.
+  at::Device device = at::kCPU;
+};
+
+// The errors of ReadModelFiles, RESOURCE_EXHAUSTED; nothing is half-loaded.
+absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
+                                           const LoadOptions& options = {});
+
+}  // namespace mnemon

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Handles to what a StateArena keeps of a slot, to return to: empty when made, filled
+// and emptied by the arena on its owner's thread. One that is destroyed full leaves its
+// blocks counted as used until the arena is destroyed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "model/state/block_pool.h"
+
+namespace mnemon {
+
+// A copy of the fixed entries of a slot.
+class FixedCopy {
+ public:
+  FixedCopy() = default;
+  FixedCopy(FixedCopy&& other) noexcept;
+  FixedCopy& operator=(FixedCopy&& other) noexcept;  // REQUIRES: empty
+
+  bool empty() const { return block_ == nullptr; }
+
+ private:
+  friend class StateArena;
+
+  StateBlock* block_ = nullptr;
+};
+
+// The whole state of a slot at a position.
+class SavedState {
+ public:
+  SavedState() = default;
+  SavedState(SavedState&& other) noexcept;
+  SavedState& operator=(SavedState&& other) noexcept;  // REQUIRES: empty
+
+  bool empty() const { return position_ < 0; }
+  // Tokens computed. REQUIRES: not empty.
+  int64_t position() const { return position_; }
+  // Blocks that it holds, some of them together with slots.
+  int64_t blocks() const {
+    return list_ ? static_cast<int64_t>(list_->blocks.size()) : 0;
+  }
+
+ private:
+  friend class StateArena;
+
+  int64_t position_ = -1;
+  int64_t first_block_ = 0;
+  FixedCopy fixed_;                  // empty at position 0
+  std::unique_ptr<BlockList> list_;  // of a ring
+};
+
+}  // namespace mnemon

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The step form of causal.
+#include "model/steps/causal_step.h"
+
+#include "model/steps/step_window.h"
+
+namespace mnemon {
+
+std::unique_ptr<Decoder> MakeCausalDecoder(const ModelConfig& config,
+                                           const TensorViews& views,
+                                           const StepOptions& options) {
+  return MakeWindowDecoder(config, CausalCarry(config), views,
+                           {.reach = config.positions - 1,
+                            .zero_row = config.positions - 1,
+                            .growth = Growth::kAppend,
+                            .capacity = config.positions,
+                            .carries_inputs = false},
+                           options);
+}
+
+}  // namespace mnemon

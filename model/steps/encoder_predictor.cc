@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "model/steps/encoder_predictor.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "base/status_macros.h"
+#include "model/positions/alibi.h"
+#include "model/steps/encoder_prediction.h"
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+EncoderModel MakeEncoderModel(const ModelConfig& c, StepWeights& weights) {
+  EncoderModel model{.config = c,
+                     .frame = MakeStepFrame(c, weights),
+                     .scale = 1.0f / std::sqrt(static_cast<float>(c.head_width())),
+                     .sinusoid = std::nullopt,
+                     .slopes = {},
+                     .layers = {},
+                     .head_in = {},
+                     .logits_norm = {}};
+  if (c.position_kind == PositionKind::kLearned) {
+    model.learned = weights.Table(names::Weight(names::kPositions));
+  }
+  if (c.position_kind == PositionKind::kSinusoidal) {
+    model.sinusoid.emplace(c.positions, c.d_model);
+  }
+  if (c.position_kind == PositionKind::kAlibi) {
+    const std::vector<double> slopes = AlibiSlopes(c.heads);
+    model.slopes.assign(slopes.begin(), slopes.end());
+  }
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const auto name = [i](const char* part) { return names::Layer(i, part); };
+    model.layers.push_back(
+        {.norm = weights.Norm(name(names::kAttnNorm)),
+         .query_key_value = weights.Linear(
+             {name(names::kQuery), name(names::kKey), name(names::kValue)}),
+         .output = weights.Linear({name(names::kOutput)}),
+         .feed_forward = MakeStepFeedForward(c, i, weights)});
+  }
+  model.head_in = weights.Linear({names::kHeadIn});
+  if (c.norm_logits) model.logits_norm = weights.Norm(names::kLogitsNorm);
+  weights.Pack();
+  return model;
+}
+
+class EncoderPredictor final : public Predictor {
+ public:
+  EncoderPredictor(const ModelConfig& config, const TensorViews& views,
+                   const StepOptions& options)
+      : numerics_id_(StepNumericsId(options)),
+        workers_(options.pool->count()),
+        weights_(views, options),
+        model_(MakeEncoderModel(config, weights_)),
+        kernels_(*options.operations, *options.pool) {}
+
+  const ModelConfig& config() const override { return model_.config; }
+  const std::string& numerics_id() const override { return numerics_id_; }
+  int64_t max_positions() const override { return config().positions; }
+
+  absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) override {
+    MNEMON_RETURN_IF_ERROR(CheckPredict(input, config(), max_positions()));
+    return CatchOutOfMemory("this prediction",
+                            [&]() -> absl::StatusOr<std::unique_ptr<Prediction>> {
+                              return std::make_unique<EncoderPrediction>(
+                                  model_, kernels_, workers_, std::move(input));
+                            });
+  }
+
+ private:
+  const std::string numerics_id_;
+  const int workers_;
+  StepWeights weights_;
+  const EncoderModel model_;
+  CpuKernels kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Predictor> MakeEncoderPredictor(const ModelConfig& config,
+                                                const TensorViews& views,
+                                                const StepOptions& options) {
+  return std::make_unique<EncoderPredictor>(config, views, options);
+}
+
+}  // namespace mnemon

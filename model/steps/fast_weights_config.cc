@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include <string>
+
+#include "model/steps/fast_weights_step.h"
+#include "model/steps/field_check.h"
+#include "model/steps/tensor_list.h"
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+
+absl::Status ValidateFastWeights(const ModelConfig& config) {
+  return FieldCheck(config, {"nu", "update_rule", "normalise"}).status();
+}
+
+std::vector<TensorShape> FastWeightsTensors(const ModelConfig& c) {
+  TensorList list(c);
+  list.Embedding();
+  for (int64_t i = 0; i < c.layers; ++i) {
+    list.Norm(list.Layer(i, names::kAttnNorm), c.d_model);
+    for (const char* part : {names::kQuery, names::kKey, names::kValue}) {
+      list.Matrix(list.Layer(i, part), c.d_model, c.d_model);
+    }
+    if (c.update_rule == UpdateRule::kDelta) {
+      list.Matrix(list.Layer(i, names::kGate), c.heads, c.d_model);
+    }
+    list.Linear(list.Layer(i, names::kOutput), c.d_model, c.d_model);
+    list.FeedForward(i);
+  }
+  list.Head();
+  return list.Take();
+}
+
+StateSpec FastWeightsCarry(const ModelConfig& c) {
+  const int64_t features = 2 * c.nu * c.head_width();
+  StateSpec spec;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const std::string layer = "layer" + std::to_string(i);
+    spec.entries.push_back(
+        {.name = layer + ".w", .shape = {c.heads, c.head_width(), features}});
+    if (c.normalise == Normalise::kZ) {
+      spec.entries.push_back({.name = layer + ".z", .shape = {c.heads, features}});
+    }
+  }
+  return spec;
+}
+
+std::vector<ModelConfig> FastWeightsVariants() {
+  const auto variant = [](int64_t width, int64_t nu, UpdateRule rule,
+                          Normalise normalise) {
+    return ModelConfig{.architecture = "fast_weights",
+                       .d_model = width,
+                       .heads = 2,
+                       .layers = 2,
+                       .d_ff = 12,
+                       .vocab = 7,
+                       .nu = nu,
+                       .update_rule = rule,
+                       .normalise = normalise,
+                       .dropout = 0.2};
+  };
+  return {variant(12, 1, UpdateRule::kDelta, Normalise::kNone),
+          variant(10, 3, UpdateRule::kDelta, Normalise::kZ),
+          variant(12, 2, UpdateRule::kSum, Normalise::kNone),
+          variant(8, 1, UpdateRule::kSum, Normalise::kZ)};
+}
+
+}  // namespace mnemon

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The Fast Weights Transformer with DPFP without torch: what its configuration takes,
+// its weights, and what serves it. Contracts: model/registry/registry.h.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "model/config/config.h"
+#include "model/decoder/decoder.h"
+#include "model/state/state.h"
+#include "model/steps/step_options.h"
+#include "model/weights/weights.h"
+
+namespace mnemon {
+
+absl::Status ValidateFastWeights(const ModelConfig& config);
+std::vector<TensorShape> FastWeightsTensors(const ModelConfig& config);
+std::vector<ModelConfig> FastWeightsVariants();
+// The carry of its sequence form.
+StateSpec FastWeightsCarry(const ModelConfig& config);
+
+std::unique_ptr<Decoder> MakeFastWeightsDecoder(const ModelConfig& config,
+                                                const TensorViews& views,
+                                                const StepOptions& options);
+
+}  // namespace mnemon

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// A Generate or Score call, from its admission check to its end.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/sampling/penalty_counts.h"
+#include "model/sampling/sampling_params.h"
+#include "model/text/stop_text.h"
+#include "model/text/utf8.h"
+#include "server/engine/request.h"
+#include "server/engine/session.h"
+#include "server/engine/token_stream.h"
+
+namespace mnemon {
+
+// Finds stop strings in the text of generated tokens.
+class StopMatcher {
+ public:
+  // `tokenizer` outlives it. REQUIRES: no string is empty.
+  StopMatcher(const Tokenizer& tokenizer, const std::vector<std::string>& strings)
+      : tokenizer_(tokenizer), stop_(strings) {}
+  // The string that this token completes.
+  const std::optional<std::string>& Push(int32_t token) {
+    stop_.Push(utf8_.Push(tokenizer_.TokenBytes(token)));
+    return stop_.found();
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  Utf8Stream utf8_;
+  StopText stop_;
+};
+
+// The part of a call that scores tokens instead of generating them. Owned by the model
+// runner, but for `source`.
+struct Scoring {
+  // The session whose state the call's own one starts with, and the version that its
+  // history then had; null when it works on its session itself.
+  std::shared_ptr<Session> source;
+  uint64_t source_version = 0;
+
+  bool closed = false;  // no part comes any more
+  int64_t first = 0;    // index of the first token that is scored
+  int64_t next = 0;     // and of the one to score next
+};
+
+// Shared by the runner and the callbacks of the call's stream, which may come at any
+// time.
+struct Call : std::enable_shared_from_this<Call> {
+  using Time = std::chrono::steady_clock::time_point;
+  enum class Phase {
+    kWaiting,     // for a permit, or for the runner to admit it
+    kRunning,     // takes part in steps
+    kDelivering,  // computed all; its consumer has not taken all
+    kOver,
+  };
+
+  // Constant after creation.
+  std::shared_ptr<Session> session;
+  std::shared_ptr<TokenStream> stream;
+  std::vector<int32_t> prompt;  // emptied at admission
+  SamplingParams sampling;
+  int64_t max_tokens = 0;            // 0: compute the prompt only
+  std::vector<int32_t> stop_tokens;  // sorted
+  LogprobOptions logprobs;
+  std::string request_id;  // may be empty
+  std::optional<std::chrono::milliseconds> time_limit;
+  std::optional<Time> deadline;
+  Time arrival;
+  int64_t prompt_bytes = 0;
+  int64_t expected_units = 0;  // see LoadEstimate
+  // From arrival to end, as estimated then and not corrected; zero: not estimated.
+  std::chrono::duration<double> estimated{0};
+
+  // Guarded by the runner's mutex: where it waits for a permit.
+  std::optional<std::list<std::shared_ptr<Call>>::iterator> waiting_at;
+
+  // Set by the runner before the end is visible: whoever clears it, the consumer that
+  // takes the end or the runner, releases the session.
+  std::atomic<bool> release_on_end = false;
+
+  // Owned by the model runner.
+  Phase phase = Phase::kWaiting;
+  std::optional<Scoring> scoring;
+  Time admission;
+  std::optional<Time> prompt_done;
+  int64_t base = 0;        // tokens of the history before this call
+  int64_t prompt_end = 0;  // and with its prompt
+  int64_t generated = 0;
+  // Blocks that its slot may hold without asking: the prompt's were reserved.
+  int64_t reserved_blocks = 0;
+  // A step of its own until so many tokens are computed: it was part of one that
+  // failed.
+  int64_t alone_until = 0;
+  int64_t prefill_served = -1;  // prompt tokens, for taking turns; -1: no turn yet
+  int64_t units_done = 0;       // of expected_units
+  PenaltyCounts penalties;      // of the history up to the last sampled token
+  std::optional<StopMatcher> stop_matcher;  // absent without stop strings
+  // The time since which nothing happens because its caller does not read or does not
+  // send; and the tokens delivered by then.
+  std::optional<Time> stalled_since;
+  int64_t delivered_then = 0;
+
+  bool stateless() const { return session->id.empty(); }
+  // REQUIRES: admitted.
+  std::optional<Time> time_up() const {
+    if (!time_limit) return std::nullopt;
+    return admission + *time_limit;
+  }
+  // Tokens of the history up to the last delivered one. REQUIRES: there is one.
+  int64_t delivered_size() const {
+    return (scoring ? scoring->first : prompt_end) + stream->delivered();
+  }
+  // Tokens of the history that no cut can take away any more; before the first token
+  // was delivered only rolling back goes further.
+  int64_t kept() const {
+    return stateless() ? session->history.size() : delivered_size();
+  }
+  // Tokens of the history that this call computes: without sampling the last one stays.
+  int64_t to_compute() const {
+    const int64_t tokens = session->history.size();
+    return max_tokens == 0 ? tokens - 1 : tokens;
+  }
+};
+
+}  // namespace mnemon

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/callback_threads.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mnemon {
+namespace {
+
+// Taken by a thread at a time: few locks, and still work for the others.
+constexpr size_t kMostAtOnce = 16;
+
+}  // namespace
+
+CallbackThreads::CallbackThreads(int count) {
+  for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+void CallbackThreads::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+void CallbackThreads::Post(std::vector<std::shared_ptr<Callback>>& batch) {
+  if (batch.empty()) return;
+  int wake = 0;
+  bool ended;
+  {
+    std::lock_guard lock(mutex_);
+    ended = ending_;
+    if (!ended) {
+      for (auto& callback : batch) queue_.push_back(std::move(callback));
+      wake = std::min<int>(waiting_, 1 + static_cast<int>(batch.size() / kMostAtOnce));
+    }
+  }
+  if (ended) {
+    for (const auto& callback : batch) callback->RunCallback();
+  }
+  batch.clear();
+  for (int i = 0; i < wake; ++i) work_.notify_one();
+}
+
+void CallbackThreads::Post(std::shared_ptr<Callback> callback) {
+  std::vector<std::shared_ptr<Callback>> batch;
+  batch.push_back(std::move(callback));
+  Post(batch);
+}
+
+void CallbackThreads::Loop() {
+  std::vector<std::shared_ptr<Callback>> taken;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    while (queue_.empty() && !ending_) {
+      ++waiting_;
+      work_.wait(lock);
+      --waiting_;
+    }
+    if (queue_.empty()) return;
+    const size_t share = queue_.size() / threads_.size() + 1;
+    for (size_t i = std::min({queue_.size(), share, kMostAtOnce}); i > 0; --i) {
+      taken.push_back(std::move(queue_.front()));
+      queue_.pop_front();
+    }
+    lock.unlock();
+    for (const auto& callback : taken) callback->RunCallback();
+    taken.clear();
+    lock.lock();
+  }
+}
+
+}  // namespace mnemon

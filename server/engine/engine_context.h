@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The parts that the runners of one engine share.
+#pragma once
+
+#include "model/state/block_recycler.h"
+#include "server/engine/callback_threads.h"
+#include "server/engine/engine_options.h"
+#include "server/engine/pool_turns.h"
+#include "server/engine/session_directory.h"
+
+namespace mnemon {
+
+// Its parts are safe for concurrent use. Shared, because a stream may outlive its
+// engine.
+struct EngineContext {
+  EngineContext(const EngineOptions& its_options, size_t models)
+      : options(its_options),
+        directory(models, its_options.sessions, *its_options.clock),
+        turns(*its_options.clock),
+        callbacks(its_options.callback_threads) {}
+
+  const EngineOptions options;
+  mutable SessionDirectory directory;
+  mutable PoolTurns turns;
+  mutable CallbackThreads callbacks;
+  mutable BlockRecycler recycler;  // outlives the arenas of the runners
+};
+
+}  // namespace mnemon

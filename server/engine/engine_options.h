@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The options of an engine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/clock.h"
+#include "server/engine/observer.h"
+#include "server/engine/token_history.h"
+
+namespace mnemon {
+
+struct EngineOptions {
+  // Behaviour. Limits of calls and sessions are per model.
+  int32_t sessions = 64;  // those of stateless calls while they run included
+  int32_t running = 0;    // calls that run at once; 0: as many as sessions, at most 256
+  int32_t max_queue = 256;                    // calls that wait
+  int64_t queue_bytes = int64_t{64} << 20;    // of their prompts
+  std::chrono::milliseconds max_wait{60000};  // that a call is expected to wait
+  int32_t max_tokens = 65536;                 // most that one call generates
+  int32_t max_prompt_tokens = 1 << 20;
+  // How long a call may hold up its own stream: by not reading, or by not sending what
+  // is to be scored.
+  std::chrono::milliseconds idle_timeout{30000};
+  // Of a session that is created without a ttl; absent: none. And the greatest one, to
+  // which longer ones are lowered, and which a session without any gets.
+  std::optional<std::chrono::milliseconds> session_ttl;
+  std::optional<std::chrono::milliseconds> max_session_ttl;
+  // Bounds of one prediction: multiply-adds, and bytes of intermediate values and
+  // answer.
+  int64_t max_predict_multiply_adds = int64_t{100} * 1000 * 1000 * 1000;
+  int64_t max_predict_bytes = int64_t{256} << 20;
+  // Performance.
+  int64_t state_bytes = int64_t{1} << 30;  // growing state, at most
+  int64_t step_tokens = 256;               // tokens per step, over all calls
+  int callback_threads = 2;
+  const Clock* clock = &Clock::Real();
+  // Null: nothing is measured. Shared, because streams may outlive the engine.
+  std::shared_ptr<EngineObserver> observer;
+  HistoryObserver on_history_change;  // may be empty
+};
+
+}  // namespace mnemon

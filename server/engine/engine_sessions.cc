@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Sessions as resources.
+#include <algorithm>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/out_of_memory.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "server/engine/engine.h"
+#include "server/engine/engine_errors.h"
+#include "server/engine/random.h"
+#include "server/engine/request_check.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int32_t kPageSize = 100;
+constexpr int32_t kMaxPageSize = 1000;
+// A page token is this and the last id of the page before.
+constexpr std::string_view kPageTokenPrefix = "after.";
+// Between checks of expiries: the clock may run apart from the machine's.
+constexpr std::chrono::milliseconds kLongestExpiryWait{1000};
+
+// What a session gets that asks for `ttl`: too long a time is lowered.
+std::optional<std::chrono::milliseconds> TtlFor(
+    const std::optional<std::chrono::milliseconds>& ttl,
+    const Engine::Options& options) {
+  const auto& most = options.max_session_ttl;
+  const auto wanted = ttl ? ttl : options.session_ttl;
+  return wanted && most ? std::min(*wanted, *most) : wanted ? wanted : most;
+}
+
+}  // namespace
+
+absl::StatusOr<SessionFacts> Engine::CreateSession(
+    const CreateSessionRequest& request) try {
+  if (!request.id.empty()) {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
+  }
+  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+  MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
+  MNEMON_ASSIGN_OR_RETURN(const size_t model, FindDecoder(request.model));
+  const bool drawn = request.id.empty();
+  auto session = std::make_shared<Session>(drawn ? RandomId() : request.id, model,
+                                           &context_->options.on_history_change);
+  session->ttl = TtlFor(request.ttl, context_->options);
+  session->request_id = request.request_id;
+  {
+    std::lock_guard lock(mutex_);
+    if (draining_) return engine_errors::Draining();
+  }
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
+                          context_->directory.Insert(std::move(session), drawn));
+  if (made->ttl) {
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+  return FactsOf(*made);
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::StatusOr<SessionFacts> Engine::GetSession(const std::string& id) {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                          context_->directory.Find(id));
+  return FactsOf(*session);
+}
+
+absl::StatusOr<SessionPage> Engine::ListSessions(int32_t page_size,
+                                                 const std::string& page_token) {
+  if (page_size < 0) {
+    return InvalidField("page_size",
+                        StrCat("page_size must not be negative, got ", page_size));
+  }
+  std::string after;
+  if (!page_token.empty()) {
+    if (page_token.rfind(kPageTokenPrefix, 0) == 0) {
+      after = page_token.substr(kPageTokenPrefix.size());
+    }
+    if (!CheckSessionId(after, "page_token").ok()) {
+      return InvalidField("page_token",
+                          StrCat("not a page token: ", Quoted(page_token)));
+    }
+  }
+  const size_t count = std::min(page_size == 0 ? kPageSize : page_size, kMaxPageSize);
+  RemoveExpired();
+  auto found = context_->directory.After(after, count + 1);
+  SessionPage page;
+  if (found.size() > count) {
+    found.pop_back();
+    page.next_page_token = StrCat(kPageTokenPrefix, found.back()->id);
+  }
+  for (const auto& session : found) page.sessions.push_back(FactsOf(*session));
+  return page;
+}
+
+absl::Status Engine::DeleteSession(const std::string& id) {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                          context_->directory.Remove(id));
+  runners_[session->model].decoder->Forget(session);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Engine::SessionFor(const std::string& id,
+                                                            const std::string& model) {
+  // Refused at once rather than after the work of encoding a prompt.
+  {
+    std::lock_guard lock(mutex_);
+    if (draining_) return engine_errors::Draining();
+  }
+  if (id.empty()) {
+    MNEMON_ASSIGN_OR_RETURN(const size_t index, FindDecoder(model));
+    return std::make_shared<Session>("", index, &context_->options.on_history_change);
+  }
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "session"));
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          context_->directory.Find(id));
+  if (model.empty()) return session;
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(model));
+  if (index != session->model) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     StrCat("session ", Quoted(id), " belongs to model ",
+                            Quoted(runners_[session->model].model().facts.name)),
+                     {.reason = "MODEL_MISMATCH", .field = "model"});
+  }
+  return session;
+}
+
+SessionFacts Engine::FactsOf(const Session& session) const {
+  const SessionDirectory::Facts kept = context_->directory.FactsOf(session);
+  SessionFacts facts;
+  facts.id = session.id;
+  facts.model = runners_[session.model].model().facts.name;
+  if (kept.held) {
+    facts.state = session.running.load(std::memory_order_relaxed)
+                      ? SessionState::kRunning
+                      : SessionState::kQueued;
+  }
+  facts.position = session.history.size();
+  facts.state_size_bytes = session.state_bytes.load(std::memory_order_relaxed);
+  facts.create_time = session.create_time;
+  facts.last_use_time = kept.last_use_time;
+  if (kept.expiry) {
+    // From what is left, so that a jump of the wall clock moves nothing but its
+    // reading.
+    const Clock& clock = *context_->options.clock;
+    facts.expire_time =
+        clock.WallNow() + std::chrono::duration_cast<std::chrono::milliseconds>(
+                              *kept.expiry - clock.Now());
+  }
+  return facts;
+}
+
+void Engine::RemoveExpired() {
+  while (true) {
+    const auto removed = context_->directory.RemoveExpired();
+    if (removed.empty()) return;
+    for (const auto& session : removed)
+      runners_[session->model].decoder->Forget(session);
+  }
+}
+
+void Engine::ExpireSessions() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    RemoveExpired();
+    const auto next = context_->directory.NextExpiry();
+    const auto now = context_->options.clock->Now();
+    lock.lock();
+    if (stopping_) return;
+    if (!next) {
+      changed_.wait_for(lock, kLongestExpiryWait);
+    } else if (*next > now) {
+      changed_.wait_for(
+          lock, std::clamp<std::chrono::nanoseconds>(
+                    *next - now, std::chrono::milliseconds(1), kLongestExpiryWait));
+    }
+  }
+}
+
+}  // namespace mnemon

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+// The runner's loop: events, one step, what follows from it.
+#include "server/engine/model_runner.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/out_of_memory.h"
+#include "base/strings.h"
+#include "server/engine/engine_errors.h"
+
+namespace mnemon {
+namespace {
+
+// The clock may run apart from the machine's: due times are checked this often.
+constexpr std::chrono::milliseconds kLongestSleep{1000};
+
+// Writes a log line on a callback thread.
+class LogLine final : public Callback {
+ public:
+  LogLine(std::string event, std::string error)
+      : event_(std::move(event)), error_(std::move(error)) {}
+  void RunCallback() override {
+    LogEvent(LogLevel::kError, event_, {{"error", error_}});
+  }
+
+ private:
+  const std::string event_;
+  const std::string error_;
+};
+
+}  // namespace
+
+void ModelRunner::Run() {
+  while (Await()) {
+    try {
+      Round();
+    } catch (const std::exception& e) {
+      // Memory ran out in the bookkeeping: these calls end, the runner goes on.
+      callbacks_.push_back(std::make_shared<LogLine>("runner_round_failed", e.what()));
+      EndAll(OutOfMemoryError());
+    }
+  }
+  EndAll(MakeError(absl::StatusCode::kUnavailable, "the server is stopping",
+                   {.reason = "DRAINING"}));
+}
+
+bool ModelRunner::Await() {
+  if (!busy_) {
+    context_->turns.Leave(turn_);
+    last_step_end_.reset();
+  }
+  std::unique_lock lock(mutex_);
+  while (inbox_.empty() && !stopping_ && !busy_) {
+    asleep_ = true;
+    idle_.notify_all();
+    const std::optional<Time> due = NextDue();
+    if (!due) {
+      work_.wait(lock);
+      continue;
+    }
+    const auto left = *due - context_->options.clock->Now();
+    if (left.count() <= 0) break;
+    work_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(
+                             left, std::chrono::milliseconds(1), kLongestSleep));
+  }
+  asleep_ = false;
+  events_.swap(inbox_);
+  return !stopping_;
+}
+
+std::optional<ModelRunner::Time> ModelRunner::NextDue() const {
+  std::optional<Time> due;
+  const auto consider = [&](std::optional<Time> time) {
+    if (time && (!due || *time < *due)) due = time;
+  };
+  for (const auto* calls : {&running_, &delivering_}) {
+    for (const auto& call : *calls) {
+      if (call->phase == Call::Phase::kRunning) consider(call->time_up());
+      if (call->stalled_since) {
+        consider(*call->stalled_since + context_->options.idle_timeout);
+      }
+    }
+  }
+  return due;
+}
+
+void ModelRunner::Round() {
+  HandleEvents();
+  EndDueCalls();
+  bool admitted = false;
+  for (; !starting_.empty() && Admit(starting_.front()); starting_.pop_front()) {
+    admitted = true;
+  }
+  do {
+    Plan();
+  } while (chunks_.empty() && ResolveStarvation());
+  // What has changed so far need not wait for the step.
+  if (admitted || !endings_.empty() || !callbacks_.empty()) Publish();
+  busy_ = !chunks_.empty();
+  if (busy_) RunStep();
+  Publish();
+}
+
+void ModelRunner::HandleEvents() {
+  for (Event& event : events_) Handle(event);
+  events_.clear();
+}
+
+void ModelRunner::Handle(Event& event) {
+  const std::shared_ptr<Call>& call = event.call;
+  switch (event.kind) {
+    case Event::Kind::kWake:
+      return;
+    case Event::Kind::kStart:
+      starting_.push_back(call);
+      return;
+    case Event::Kind::kEnd:
+      if (call->phase != Call::Phase::kDelivering) return;
+      call->phase = Call::Phase::kOver;
+      std::erase(delivering_, call);
+      call->session->call = nullptr;
+      Rest(call->session);
+      return;
+    case Event::Kind::kCancelled:
+      // A call that starts or runs is ended by Admit or EndDueCalls.
+      if (call->phase == Call::Phase::kDelivering &&
+          call->release_on_end.exchange(false)) {
+        CutToDelivered(*call);
+      }
+      return;
+    case Event::Kind::kInput: {
+      if (call->phase == Call::Phase::kWaiting) {
+        call->prompt.insert(call->prompt.end(), event.tokens.begin(),
+                            event.tokens.end());
+      } else if (call->phase == Call::Phase::kRunning) {
+        call->session->history.Append(event.tokens);
+        call->prompt_end = call->session->history.size();
+        call->stalled_since.reset();
+      }
+      return;
+    }
+    case Event::Kind::kInputClosed:
+      call->scoring->closed = true;
+      return;
+    case Event::Kind::kForgotten: {
+      Session& session = *event.session;
+      session.forgotten = true;
+      Call* const holder = session.call;
+      if (holder != nullptr && holder->phase == Call::Phase::kRunning) {
+        End(holder->shared_from_this(), engine_errors::SessionDeleted());
+        return;
+      }
+      // What was generated is still delivered.
+      if (holder != nullptr) {
+        holder->phase = Call::Phase::kOver;
+        std::erase_if(delivering_, [&](const auto& c) { return c.get() == holder; });
+        session.call = nullptr;
+      }
+      DropState(session);
+      return;
+    }
+  }
+}
+
+void ModelRunner::EndDueCalls() {
+  const Time now = context_->options.clock->Now();
+  const auto idle = context_->options.idle_timeout;
+  for (size_t i = running_.size(); i-- > 0;) {
+    const std::shared_ptr<Call> call = running_[i];
+    const auto time_up = call->time_up();
+    if (call->stream->cancelled()) {
+      End(call, absl::CancelledError("call cancelled"));
+    } else if (time_up && *time_up <= now) {
+      End(call, absl::OkStatus(),
+          FinishFacts{.reason = FinishReason::kTimeLimit,
+                      .generated_tokens = call->generated});
+    } else if (call->scoring && NothingToDo(*call)) {
+      End(call, absl::OkStatus(), FinishFacts{});
+    } else if (call->stalled_since && *call->stalled_since + idle <= now) {
+      Abort(call, engine_errors::CallerIdle(idle));
+    }
+  }
+  for (size_t i = delivering_.size(); i-- > 0;) {
+    const std::shared_ptr<Call> call = delivering_[i];
+    const int64_t delivered = call->stream->delivered();
+    if (std::exchange(call->delivered_then, delivered) != delivered) {
+      call->stalled_since = now;
+    }
+    if (*call->stalled_since + idle <= now)
+      Abort(call, engine_errors::CallerIdle(idle));
+  }
+}
+
+void ModelRunner::RunStep() {
+  const EngineOptions& options = context_->options;
+  context_->turns.Acquire(turn_);
+  const Time start = options.clock->Now();
+  // Those that were part of a failed step come last, each in a step of its own.
+  const auto together = std::stable_partition(
+      chunks_.begin(), chunks_.end(), [](const ScheduledChunk& chunk) {
+        return chunk.position >= chunk.call->alone_until;
+      });
+  const std::span chunks(chunks_);
+  const size_t count = together - chunks_.begin();
+  if (count > 0) stepper_.Run(chunks.first(count));
+  for (size_t i = count; i < chunks.size(); ++i) stepper_.Run(chunks.subspan(i, 1));
+  const Time end = options.clock->Now();
+  counts_.steps += static_cast<int64_t>(chunks.size() - count + (count > 0));
+  step_interval_ = end - last_step_end_.value_or(start);
+  last_step_end_ = end;
+  if (options.observer) {
+    options.observer->OnStep(index_, static_cast<int64_t>(chunks.size()), end - start);
+  }
+  for (std::string& what : stepper_.TakeFailures()) {
+    callbacks_.push_back(
+        std::make_shared<LogLine>("model_step_failed", std::move(what)));
+  }
+  for (ScheduledChunk& chunk : chunks_) Commit(chunk);
+  chunks_.clear();
+}
+
+void ModelRunner::Commit(ScheduledChunk& chunk) {
+  const std::shared_ptr<Call> call = chunk.call->shared_from_this();
+  Session& session = *call->session;
+  if (chunk.computed) {
+    counts_.tokens_computed += chunk.count;
+    ++call->units_done;
+    if (chunk.available > 1) call->prefill_served += chunk.count;
+  }
+  UpdateBytes(session);
+  if (!chunk.status.ok()) {
+    End(call, chunk.status);
+    return;
+  }
+  if (call->scoring) {
+    for (TokenLogprobs& scored : chunk.scored) {
+      const int32_t token = scored.token;
+      if (call->stream->Push(call->scoring->next++, token, std::move(scored),
+                             *last_step_end_)) {
+        callbacks_.push_back(call->stream);
+      }
+    }
+    return;
+  }
+  if (call->max_tokens == 0) {
+    if (session.state.fed(*arena_) >= call->to_compute()) {
+      End(call, absl::OkStatus(), FinishFacts{});
+    }
+    return;
+  }
+  if (chunk.token) CommitToken(chunk, call);
+}
+
+void ModelRunner::CommitToken(ScheduledChunk& chunk,
+                              const std::shared_ptr<Call>& call) {
+  if (!call->prompt_done) {
+    call->prompt_done = *last_step_end_;
+    call->reserved_blocks = 0;
+  }
+  const int32_t token = *chunk.token;
+  TokenHistory& history = call->session->history;
+  const int64_t index = history.size();
+  history.Append({&token, 1});
+  ++call->generated;
+  ++counts_.tokens_generated;
+  if (call->stream->Push(index, token, std::move(chunk.logprobs), *last_step_end_)) {
+    callbacks_.push_back(call->stream);
+  }
+  FinishFacts facts{.generated_tokens = call->generated};
+  const auto& stops = call->stop_tokens;
+  if (std::binary_search(stops.begin(), stops.end(), token)) {
+    facts.reason = FinishReason::kStopToken;
+    facts.stop_token = token;
+  } else if (chunk.stop_string) {
+    facts.reason = FinishReason::kStopString;
+    facts.stop_string = std::move(chunk.stop_string);
+  } else if (call->generated >= call->max_tokens) {
+    facts.reason = FinishReason::kMaxTokens;
+  } else if (index >= context_limit_) {
+    facts.reason = FinishReason::kContextLimit;
+  } else {
+    return;
+  }
+  End(call, absl::OkStatus(), facts);
+}
+
+void ModelRunner::Publish() {
+  counts_.running = static_cast<int64_t>(running_.size());
+  counts_.running_units = counts_.running_named = counts_.stalled = 0;
+  for (const auto& call : running_) {
+    counts_.running_units +=
+        std::max<int64_t>(1, call->expected_units - call->units_done);
+    counts_.running_named += call->stateless() ? 0 : 1;
+    counts_.stalled += call->stalled_since ? 1 : 0;
+  }
+  counts_.delivering = static_cast<int64_t>(delivering_.size());
+  // Blocks being recycled belong to no session. Read first, since their number only
+  // falls.
+  const int64_t recycling = arena_->blocks_recycling() * block_bytes_;
+  counts_.state_bytes = std::max<int64_t>(0, arena_->bytes_used() - recycling);
+  std::vector<std::shared_ptr<Call>> late;
+  {
+    std::lock_guard lock(mutex_);
+    permits_ -= std::exchange(ended_permits_, 0);
+    permits_named_ -= std::exchange(ended_named_, 0);
+    lent_ = static_cast<int32_t>(std::min<int64_t>(counts_.stalled, permits_));
+    lent_ = std::min(lent_, most_running_);
+    if (step_interval_) estimate_.RecordStep(*step_interval_);
+    for (int64_t generated : ended_generated_) estimate_.RecordEnd(generated);
+    for (const auto& [estimated, actual] : accuracy_) {
+      estimate_.RecordAccuracy(estimated, actual);
+    }
+    published_ = counts_;
+    StartWaitingLocked(late);
+  }
+  step_interval_.reset();
+  ended_generated_.clear();
+  accuracy_.clear();
+  for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable({}));
+  for (Ending& ending : endings_) {
+    if (ending.stream->Finish(std::move(ending.status), ending.facts)) {
+      callbacks_.push_back(ending.stream);
+    }
+  }
+  endings_.clear();
+  context_->callbacks.Post(callbacks_);
+}
+
+}  // namespace mnemon

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// The runner of one loaded decoder: a thread with its own lock, queue and arena, which
+// makes all calls of that model. Continuous batching: every running call takes part in
+// every step of its model until it finishes, pauses or ends.
+//
+// Permits: at most Engine::Options::running calls run at once, more wait in the queue,
+// in order of arrival. A call whose caller does not read (or, of a Score call, does not
+// send) lends its permit to one that waits.
+//
+// Blocks: those for a whole prompt are reserved when its call is admitted; what grows
+// while tokens are generated is taken step by step. A running call that finds none
+// pauses; the states of sessions at rest then go, the longest unused first (the next
+// call computes them again from the history); when all running calls are paused, the
+// one admitted last ends, RESOURCE_EXHAUSTED, at its last delivered token.
+//
+// See docs/engine_threads.md for who may touch what.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/engine/call.h"
+#include "server/engine/engine_context.h"
+#include "server/engine/engine_model.h"
+#include "server/engine/load_estimate.h"
+#include "server/engine/pool_turns.h"
+#include "server/engine/request.h"
+#include "server/engine/scheduler.h"
+#include "server/engine/stepper.h"
+
+namespace mnemon {
+
+// Shared, because callbacks of streams may come at any time; what they do then is
+// without effect after Stop.
+class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
+ public:
+  // `model.decoder` is set. RESOURCE_EXHAUSTED when state_bytes does not hold one
+  // session, or no thread can be started.
+  static absl::StatusOr<std::shared_ptr<ModelRunner>> Start(
+      size_t index, const EngineModel& model,
+      const std::shared_ptr<const EngineContext>& context);
+  ~ModelRunner();
+
+  const EngineModel& model() const { return model_; }
+  int64_t vocab() const { return vocab_; }
+  // Tokens a session can compute.
+  int64_t context_limit() const { return context_limit_; }
+
+  // Any thread.
+  // Takes the call, whose session the caller holds. Its stream gets everything from
+  // then on, its end included. UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED:
+  // SESSION_LIMIT, QUEUE_FULL, DEADLINE_UNREACHABLE.
+  absl::Status Enqueue(const std::shared_ptr<Call>& call);
+  void OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent event);
+  // The next part of a scoring call; that no part comes any more.
+  void AddInput(const std::shared_ptr<Call>& call, std::vector<int32_t> tokens);
+  void CloseInput(const std::shared_ptr<Call>& call);
+  // The session left the directory: a call on it ends, its state goes.
+  void Forget(const std::shared_ptr<Session>& session);
+  // Refuses calls from now on; those taken go on.
+  void Drain();
+  // True when no call waits or runs; waits until `deadline` at most.
+  bool WaitIdle(std::chrono::steady_clock::time_point deadline);
+  // Ends all calls with UNAVAILABLE and joins the thread.
+  void Stop();
+  ModelStats Stats() const;
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Event {
+    enum class Kind {
+      kStart,
+      kEnd,
+      kCancelled,
+      kInput,
+      kInputClosed,
+      kForgotten,
+      kWake
+    };
+    Kind kind;
+    std::shared_ptr<Call> call;
+    std::shared_ptr<Session> session;
+    std::vector<int32_t> tokens;
+  };
+  // How a stream ends, once everything else of its call is done.
+  struct Ending {
+    std::shared_ptr<TokenStream> stream;
+    absl::Status status;
+    std::optional<FinishFacts> facts;
+  };
+  // What changes from step to step, for other threads.
+  struct Counts {
+    int64_t running = 0;
+    int64_t running_named = 0;  // calls on sessions
+    int64_t running_units = 0;
+    int64_t delivering = 0;
+    int64_t stalled = 0;
+    int64_t state_bytes = 0;
+    int64_t steps = 0;
+    int64_t tokens_computed = 0;
+    int64_t tokens_generated = 0;
+  };
+  // Calls that wait for a permit, in order of arrival. Stateless ones also wait for the
+  // limit of sessions.
+  using Queue = std::list<std::shared_ptr<Call>>;
+
+  ModelRunner(size_t index, const EngineModel& model,
+              const std::shared_ptr<const EngineContext>& context,
+              std::unique_ptr<StateArena> arena);
+
+  // Any thread. "Locked": mutex_ is held.
+  void Post(Event event);
+  void PostLocked(Event event);
+  bool PermitFreeLocked() const;
+  // Gives the call a permit.
+  void StartLocked(const std::shared_ptr<Call>& call);
+  // Of a call that would join the queue now.
+  LoadEstimate::Duration WaitTimeLocked() const;
+  LoadEstimate::Duration TimeToNextEnd() const;
+  LoadEstimate::Duration RunTimeLocked(const Call& call) const;
+  // Whether the call would end behind its deadline if it took so long from now on.
+  bool TooLateLocked(const Call& call, LoadEstimate::Duration takes) const;
+  absl::Status EnqueueLocked(const std::shared_ptr<Call>& call);
+  // Hands permits to waiting calls; those that have become too late go to `late`.
+  void StartWaitingLocked(std::vector<std::shared_ptr<Call>>& late);
+  void RemoveWaitingLocked(Queue& queue, Queue::iterator at);
+  bool IdleLocked() const;
+  // Ends a call that never ran.
+  void Refuse(const std::shared_ptr<Call>& call, absl::Status status);
+
+  // The runner's thread: model_runner.cc.
+  void Run();
+  // Waits for something to do; false = stop.
+  bool Await();
+  std::optional<Time> NextDue() const;
+  void Round();
+  void HandleEvents();
+  void Handle(Event& event);
+  // Ends calls that were cancelled, whose time is up, or whose callers are idle.
+  void EndDueCalls();
+  void RunStep();
+  void Commit(ScheduledChunk& chunk);
+  void CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call);
+  // Publishes what other threads read, starts waiting calls, hands over callbacks.
+  void Publish();
+
+  // The runner's thread: model_runner_calls.cc.
+  // False: it waits for blocks.
+  bool Admit(const std::shared_ptr<Call>& call);
+  absl::StatusOr<bool> TryAdmit(Call& call);
+  absl::Status PrepareScoring(Call& call);
+  // Whether all that the call asks for is computed.
+  bool NothingToDo(const Call& call) const;
+  // Ends a running call at its last delivered token, or, when it is not OK and nothing
+  // was delivered, as if it had never been.
+  void End(const std::shared_ptr<Call>& call, absl::Status status,
+           std::optional<FinishFacts> facts = std::nullopt);
+  // Likewise where its caller is at fault: tokens that wait in the stream are dropped.
+  void Abort(const std::shared_ptr<Call>& call, const absl::Status& status);
+  // The session of a call that was cancelled or aborted: cut, or as before the call.
+  void CutToDelivered(Call& call);
+  void RollBack(Call& call);
+  // With the next Publish.
+  void GiveBackPermit(const Call& call);
+  // The call no longer holds its session, whose history is final; its request id is
+  // remembered if it was `taken`.
+  void Release(Call& call, bool taken);
+  // What a session at rest keeps of its state.
+  void Rest(const std::shared_ptr<Session>& session);
+  void DropState(Session& session);
+  void EndAll(const absl::Status& status);
+
+  // The runner's thread: model_runner_plan.cc.
+  void Plan();
+  int64_t BlocksFor(const Session& session, int64_t tokens) const;
+  int64_t BlocksHeld(const Session& session) const;
+  // Free blocks that are reserved for nobody.
+  int64_t FreeBlocks() const;
+  // Drops states of sessions at rest until `needed` blocks are free, or none is left.
+  void MakeRoom(int64_t needed);
+  // Nothing can step for lack of blocks: makes room, or ends a call. True: worth
+  // another look.
+  bool ResolveStarvation();
+
+  void Notify(const std::shared_ptr<TokenStream>& stream) {
+    callbacks_.push_back(stream);
+  }
+  void UpdateBytes(Session& session);
+
+  const size_t index_;
+  const EngineModel model_;
+  const std::shared_ptr<const EngineContext> context_;
+  const int64_t vocab_;          // V
+  const int64_t context_limit_;  // tokens
+  const int64_t block_bytes_;
+  const int64_t capacity_bytes_;
+  const int32_t most_running_;
+
+  mutable std::mutex mutex_;  // guards what follows, up to published_
+  std::condition_variable work_;
+  std::condition_variable idle_;
+  std::vector<Event> inbox_;
+  Queue waiting_named_;
+  Queue waiting_stateless_;
+  int64_t waiting_ = 0;        // calls in both
+  int64_t waiting_units_ = 0;  // of theirs
+  int64_t waiting_bytes_ = 0;
+  int32_t permits_ = 0;        // held by calls that start or run
+  int32_t permits_named_ = 0;  // of them, by calls on sessions
+  int32_t lent_ = 0;           // of them, by stalled calls
+  bool draining_ = false;
+  bool stopping_ = false;
+  bool asleep_ = false;
+  LoadEstimate estimate_;
+  Counts published_;  // as of the last round
+
+  // Owned by the runner's thread.
+  std::unique_ptr<StateArena> arena_;
+  Stepper stepper_;
+  PoolTurns::Member turn_;
+  std::vector<Event> events_;
+  std::list<std::shared_ptr<Call>> starting_;  // have a permit, wait for blocks
+  std::vector<std::shared_ptr<Call>> running_;
+  std::list<std::shared_ptr<Session>> resting_;  // with state; the longest unused first
+  std::vector<ScheduledChunk> chunks_;
+  std::vector<Call*> starved_;  // of the last plan
+  std::vector<std::shared_ptr<Call>> delivering_;
+  std::vector<Ending> endings_;                       // of this round
+  std::vector<std::shared_ptr<Callback>> callbacks_;  // due after this round
+  bool busy_ = false;                                 // the last round did something
+  std::optional<Time> last_step_end_;                 // absent after a pause
+  int32_t ended_permits_ = 0;             // of calls that ended in this round
+  int32_t ended_named_ = 0;               // of them, calls on sessions
+  std::vector<int64_t> ended_generated_;  // tokens of calls that ended by themselves
+  // What those that ended took, beside what had been estimated.
+  std::vector<std::pair<LoadEstimate::Duration, LoadEstimate::Duration>> accuracy_;
+  std::optional<LoadEstimate::Duration> step_interval_;
+  Counts counts_;
+
+  std::thread thread_;
+};
+
+}  // namespace mnemon

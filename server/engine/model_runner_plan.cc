@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// The plan of the next step, and the blocks for it.
+#include <algorithm>
+
+#include "server/engine/engine_errors.h"
+#include "server/engine/model_runner.h"
+
+namespace mnemon {
+
+void ModelRunner::Plan() {
+  const Time now = context_->options.clock->Now();
+  const bool growing = arena_->spec().growing();
+  constexpr StepBudget kShape;
+  int64_t least_served = -1;
+  for (const auto& call : running_) {
+    if (call->prefill_served < 0 || call->prompt_done) continue;
+    if (least_served < 0 || call->prefill_served < least_served) {
+      least_served = call->prefill_served;
+    }
+  }
+  chunks_.clear();
+  for (const auto& call : running_) {
+    SlotState& state = call->session->state;
+    if (state.can_roll_back_call() && call->stream->delivered() > 0) {
+      state.KeepPrompt(*arena_);
+    }
+    const int64_t kept = call->kept();
+    state.ReleaseUnreachable(*arena_, kept);
+    const int64_t space = call->stream->space();
+    const bool behind = state.fed(*arena_) < call->to_compute();
+    int64_t available = behind ? state.Feedable(*arena_, call->to_compute(), kept) : 0;
+    if (call->scoring) available = std::min(available, space);
+    const bool waits_for_caller =
+        space == 0 || (call->scoring && available <= 0 && !call->scoring->closed);
+    if (!waits_for_caller) {
+      call->stalled_since.reset();
+    } else if (!call->stalled_since) {
+      call->stalled_since = now;
+    }
+    if (available <= 0 || space == 0) continue;
+    // A call that joins starts level with the one served least, not ahead of all.
+    if (call->prefill_served < 0)
+      call->prefill_served = std::max<int64_t>(0, least_served);
+    ScheduledChunk chunk{.call = call.get(),
+                         .position = state.fed(*arena_),
+                         .available = available,
+                         .prefill_served = call->prefill_served,
+                         .kept = kept};
+    if (growing) {
+      const int64_t within = chunk.position % kShape.block_positions;
+      chunk.free_positions = arena_->BlocksNeeded(state.slot(), 1) > 0
+                                 ? 0
+                                 : kShape.block_positions - within;
+      chunk.reserved_blocks =
+          std::max<int64_t>(0, call->reserved_blocks - BlocksHeld(*call->session));
+    }
+    chunks_.push_back(chunk);
+  }
+  ScheduleStep(chunks_, {.tokens = context_->options.step_tokens,
+                         .free_blocks = arena_->blocks() - arena_->blocks_used(),
+                         .unreserved_blocks = FreeBlocks()});
+  starved_.clear();
+  for (const ScheduledChunk& chunk : chunks_) {
+    if (chunk.starved) starved_.push_back(chunk.call);
+  }
+  std::erase_if(chunks_, [](const ScheduledChunk& chunk) { return chunk.count == 0; });
+  // States at rest are dropped before a call has to pause for long.
+  if (!starved_.empty() && !chunks_.empty()) {
+    MakeRoom(static_cast<int64_t>(starved_.size()));
+  }
+}
+
+bool ModelRunner::ResolveStarvation() {
+  if (starved_.empty()) return false;
+  // Recycled blocks wake the runner once they are clean.
+  if (arena_->blocks_recycling() > 0) return false;
+  if (!resting_.empty()) {
+    MakeRoom(1);
+    return true;
+  }
+  const std::shared_ptr<Call> victim =
+      (*std::max_element(
+           starved_.begin(), starved_.end(),
+           [](const Call* a, const Call* b) { return a->admission < b->admission; }))
+          ->shared_from_this();
+  starved_.clear();
+  const bool delivers = victim->generated > 0;
+  // Only a call that leaves nothing behind is worth a plain repetition.
+  End(victim, engine_errors::NoFreeBlocks(delivers ? std::nullopt
+                                                   : std::optional(TimeToNextEnd())));
+  // Its blocks are what the others wait for; the next call computes the state again.
+  if (!victim->session->forgotten) DropState(*victim->session);
+  return true;
+}
+
+int64_t ModelRunner::BlocksFor(const Session& session, int64_t tokens) const {
+  if (!arena_->spec().growing()) return 0;
+  int64_t blocks = arena_->BlocksNeeded(session.state.slot(), tokens);
+  if (arena_->spec().growth() == Growth::kRing) {
+    // Its oldest blocks come back on the way.
+    constexpr StepBudget kShape;
+    const int64_t rows = arena_->spec().capacity() + 2 * kShape.chunk;
+    const int64_t most =
+        (rows + kShape.block_positions - 1) / kShape.block_positions + 1;
+    blocks = std::min(blocks, std::max<int64_t>(0, most - BlocksHeld(session)));
+  }
+  return blocks;
+}
+
+int64_t ModelRunner::BlocksHeld(const Session& session) const {
+  if (block_bytes_ == 0 || !session.state.held()) return 0;
+  return (session.state.bytes(*arena_) - arena_->spec().bytes_at(0)) / block_bytes_;
+}
+
+int64_t ModelRunner::FreeBlocks() const {
+  int64_t free = arena_->blocks() - arena_->blocks_used();
+  for (const auto& call : running_) {
+    free -= std::max<int64_t>(0, call->reserved_blocks - BlocksHeld(*call->session));
+  }
+  return free;
+}
+
+void ModelRunner::MakeRoom(int64_t needed) {
+  // Blocks that are being recycled count.
+  int64_t missing = needed - FreeBlocks() - arena_->blocks_recycling();
+  while (missing > 0 && !resting_.empty()) {
+    Session& oldest = *resting_.front();
+    missing -= BlocksHeld(oldest);
+    DropState(oldest);
+  }
+}
+
+void ModelRunner::UpdateBytes(Session& session) {
+  session.state_bytes.store(session.state.bytes(*arena_), std::memory_order_relaxed);
+}
+
+}  // namespace mnemon

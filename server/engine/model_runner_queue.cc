@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+// The methods of a runner for any thread: taking calls, the queue, the end.
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "server/engine/engine_errors.h"
+#include "server/engine/model_runner.h"
+
+namespace mnemon {
+namespace {
+
+// How much longer than estimated a call may wait and run. More than when it starts: one
+// that was taken is hardly ever refused later.
+constexpr double kMargin = 1.15;
+
+int64_t ContextOf(const EngineModel& model) {
+  const int64_t state = model.decoder->spec().max_positions();
+  return std::min(state, model.facts.context_limit.value_or(state));
+}
+
+int64_t BlockBytes(const StateSpec& spec) {
+  return static_cast<int64_t>(sizeof(float)) * spec.row_elements() *
+         StepBudget{}.block_positions;
+}
+
+int32_t MostRunning(const EngineOptions& options) {
+  return options.running > 0 ? options.running : std::min(options.sessions, 256);
+}
+
+// An arena whose growing state stays within state_bytes. A call that ended may hold its
+// slot for a moment longer than its session counts, hence twice as many.
+absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
+                                                      const EngineContext& context,
+                                                      std::function<void()> on_clean) {
+  const StateSpec& spec = model.decoder->spec();
+  const EngineOptions& options = context.options;
+  // These only count: memory is taken when a block is used.
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> one,
+                          StateArena::Create(spec, {.slots = 1}));
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::unique_ptr<StateArena> all,
+      StateArena::Create(
+          spec, {.slots = options.sessions, .saved_states = MostRunning(options)}));
+  int64_t blocks = all->blocks();
+  if (spec.growing()) {
+    const int64_t fit = options.state_bytes / BlockBytes(spec);
+    if (fit < one->blocks()) {
+      return MakeError(
+          absl::StatusCode::kResourceExhausted,
+          StrCat("model '", model.facts.name, "': one session's state grows to ",
+                 one->blocks() * BlockBytes(spec), " bytes, state_bytes is ",
+                 options.state_bytes),
+          {.reason = "STATE_BYTES", .field = "state_bytes"});
+    }
+    blocks = std::min(blocks, fit);
+  }
+  return StateArena::Create(spec, {.slots = 2 * options.sessions + 2,
+                                   .blocks = blocks,
+                                   .recycler = &context.recycler,
+                                   .on_clean = std::move(on_clean)});
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<ModelRunner>> ModelRunner::Start(
+    size_t index, const EngineModel& model,
+    const std::shared_ptr<const EngineContext>& context) {
+  // The arena is made first, and wakes a runner that exists only then.
+  auto weak = std::make_shared<std::weak_ptr<ModelRunner>>();
+  const auto on_clean = [weak] {
+    if (const auto runner = weak->lock()) runner->Post({.kind = Event::Kind::kWake});
+  };
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
+                          MakeArena(model, *context, on_clean));
+  const std::shared_ptr<ModelRunner> runner(
+      new ModelRunner(index, model, context, std::move(arena)));
+  *weak = runner;
+  try {
+    runner->thread_ = std::thread([self = runner.get()] { self->Run(); });
+  } catch (const std::system_error&) {
+    return absl::ResourceExhaustedError("the thread of a model cannot be started");
+  }
+  return runner;
+}
+
+ModelRunner::ModelRunner(size_t index, const EngineModel& model,
+                         const std::shared_ptr<const EngineContext>& context,
+                         std::unique_ptr<StateArena> arena)
+    : index_(index),
+      model_(model),
+      context_(context),
+      vocab_(model.decoder->config().vocab),
+      context_limit_(ContextOf(model)),
+      block_bytes_(BlockBytes(model.decoder->spec())),
+      capacity_bytes_(context->options.sessions * model.decoder->spec().bytes_at(0) +
+                      arena->blocks() * block_bytes_),
+      most_running_(MostRunning(context->options)),
+      estimate_(StepBudget{}.chunk),
+      arena_(std::move(arena)),
+      stepper_(*model.decoder, *arena_) {}
+
+ModelRunner::~ModelRunner() { Stop(); }
+
+void ModelRunner::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = stopping_ = true;
+    work_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void ModelRunner::Drain() {
+  std::lock_guard lock(mutex_);
+  draining_ = true;
+}
+
+bool ModelRunner::WaitIdle(Time deadline) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_until(lock, deadline, [&] { return IdleLocked(); });
+}
+
+bool ModelRunner::IdleLocked() const {
+  return asleep_ && inbox_.empty() && waiting_ == 0 && permits_ == 0;
+}
+
+ModelStats ModelRunner::Stats() const {
+  std::lock_guard lock(mutex_);
+  const int64_t starting =
+      std::max<int64_t>(0, permits_named_ - published_.running_named);
+  return {.model = model_.facts.name,
+          .architecture = model_.facts.architecture,
+          .running = permits_,
+          .waiting = waiting_,
+          .max_waiting = context_->options.max_queue,
+          .stalled = published_.stalled,
+          .ready = !draining_ && (context_->options.max_queue == 0 ||
+                                  waiting_ < context_->options.max_queue),
+          .sessions_queued = starting + static_cast<int64_t>(waiting_named_.size()),
+          .sessions_running = published_.running_named + published_.delivering,
+          .state_bytes = published_.state_bytes,
+          .state_capacity_bytes = capacity_bytes_,
+          .steps = published_.steps,
+          .tokens_fed = published_.tokens_computed,
+          .tokens_generated = published_.tokens_generated};
+}
+
+void ModelRunner::Post(Event event) {
+  std::lock_guard lock(mutex_);
+  PostLocked(std::move(event));
+}
+
+void ModelRunner::PostLocked(Event event) {
+  inbox_.push_back(std::move(event));
+  if (asleep_) work_.notify_one();
+}
+
+absl::Status ModelRunner::Enqueue(const std::shared_ptr<Call>& call) {
+  std::lock_guard lock(mutex_);
+  return EnqueueLocked(call);
+}
+
+absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
+  const EngineOptions& options = context_->options;
+  SessionDirectory& directory = context_->directory;
+  if (draining_) return engine_errors::Draining();
+  const bool stateless = call->stateless();
+  Queue& queue = stateless ? waiting_stateless_ : waiting_named_;
+  call->expected_units =
+      estimate_.UnitsOf(static_cast<int64_t>(call->prompt.size()), call->max_tokens);
+  const bool counted = stateless && directory.TakeStateless(index_);
+  const LoadEstimate::Duration run = RunTimeLocked(*call);
+  if ((counted || !stateless) && queue.empty() && PermitFreeLocked() &&
+      !TooLateLocked(*call, kMargin * estimate_.Corrected(run))) {
+    if (permits_ > 0) call->estimated = run;
+    StartLocked(call);
+    return absl::OkStatus();
+  }
+  if (counted) directory.ReturnStateless(index_);
+  if (stateless && !counted && !directory.StatelessWait(index_)) {
+    return engine_errors::SessionLimit(options.sessions);
+  }
+  const LoadEstimate::Duration wait = WaitTimeLocked();
+  if (waiting_ >= options.max_queue ||
+      waiting_bytes_ + call->prompt_bytes > options.queue_bytes ||
+      (estimate_.measured() && wait > options.max_wait)) {
+    return engine_errors::QueueFull(waiting_, wait);
+  }
+  if (TooLateLocked(*call, kMargin * estimate_.Corrected(wait + run))) {
+    return engine_errors::DeadlineUnreachable(wait);
+  }
+  call->estimated = wait + run;
+  call->waiting_at = queue.insert(queue.end(), call);
+  ++waiting_;
+  waiting_units_ += call->expected_units;
+  waiting_bytes_ += call->prompt_bytes;
+  return absl::OkStatus();
+}
+
+void ModelRunner::StartLocked(const std::shared_ptr<Call>& call) {
+  ++permits_;
+  if (!call->stateless()) ++permits_named_;
+  PostLocked({.kind = Event::Kind::kStart, .call = call});
+}
+
+bool ModelRunner::PermitFreeLocked() const { return permits_ - lent_ < most_running_; }
+
+LoadEstimate::Duration ModelRunner::TimeToNextEnd() const {
+  std::lock_guard lock(mutex_);
+  return estimate_.WaitTime(0, published_.running_units, permits_);
+}
+
+LoadEstimate::Duration ModelRunner::WaitTimeLocked() const {
+  return estimate_.WaitTime(waiting_units_, published_.running_units, permits_);
+}
+
+LoadEstimate::Duration ModelRunner::RunTimeLocked(const Call& call) const {
+  return estimate_.RunTime(call.expected_units);
+}
+
+bool ModelRunner::TooLateLocked(const Call& call, LoadEstimate::Duration takes) const {
+  // With nothing else to do the call gets as far as it can.
+  if (!call.deadline || permits_ == 0 || !estimate_.measured()) return false;
+  return takes > *call.deadline - context_->options.clock->Now();
+}
+
+void ModelRunner::StartWaitingLocked(std::vector<std::shared_ptr<Call>>& late) {
+  SessionDirectory& directory = context_->directory;
+  while (waiting_ > 0 && PermitFreeLocked()) {
+    const bool stateless_first =
+        !waiting_stateless_.empty() &&
+        (waiting_named_.empty() ||
+         waiting_stateless_.front()->arrival < waiting_named_.front()->arrival);
+    Queue* queue = stateless_first ? &waiting_stateless_ : &waiting_named_;
+    bool counted = stateless_first && directory.TakeStateless(index_);
+    if (stateless_first && !counted) {
+      // At the limit of sessions only calls on sessions can start.
+      queue = &waiting_named_;
+      if (queue->empty()) return;
+    }
+    const std::shared_ptr<Call> call = queue->front();
+    RemoveWaitingLocked(*queue, queue->begin());
+    if (TooLateLocked(*call, RunTimeLocked(*call))) {
+      if (counted) directory.ReturnStateless(index_);
+      estimate_.RecordAccuracy(
+          call->estimated,
+          context_->options.clock->Now() - call->arrival + RunTimeLocked(*call));
+      late.push_back(call);
+      continue;
+    }
+    StartLocked(call);
+  }
+}
+
+void ModelRunner::RemoveWaitingLocked(Queue& queue, Queue::iterator at) {
+  --waiting_;
+  waiting_units_ -= (*at)->expected_units;
+  waiting_bytes_ -= (*at)->prompt_bytes;
+  (*at)->waiting_at.reset();
+  queue.erase(at);
+}
+
+void ModelRunner::Refuse(const std::shared_ptr<Call>& call, absl::Status status) {
+  if (!call->stateless()) {
+    context_->directory.Release(*call->session, /*taken=*/false);
+  }
+  if (call->stream->Finish(std::move(status), std::nullopt)) {
+    context_->callbacks.Post(call->stream);
+  }
+}
+
+void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent event) {
+  switch (event) {
+    case StreamEvent::kSpace:
+      return Post({.kind = Event::Kind::kWake});
+    case StreamEvent::kEnd:
+      // One that was cancelled first is cut, and released, by the runner.
+      if (call->stream->cancelled() || !call->release_on_end.exchange(false)) return;
+      // In this order: the next call on the session comes behind this event.
+      Post({.kind = Event::Kind::kEnd, .call = call});
+      context_->directory.Release(*call->session, /*taken=*/true);
+      return;
+    case StreamEvent::kCancelled: {
+      {
+        std::lock_guard lock(mutex_);
+        if (!call->waiting_at) {
+          PostLocked({.kind = Event::Kind::kCancelled, .call = call});
+          return;
+        }
+        RemoveWaitingLocked(call->stateless() ? waiting_stateless_ : waiting_named_,
+                            *call->waiting_at);
+      }
+      return Refuse(call, absl::CancelledError("call cancelled"));
+    }
+  }
+}
+
+void ModelRunner::AddInput(const std::shared_ptr<Call>& call,
+                           std::vector<int32_t> tokens) {
+  Post({.kind = Event::Kind::kInput, .call = call, .tokens = std::move(tokens)});
+}
+
+void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {
+  Post({.kind = Event::Kind::kInputClosed, .call = call});
+}
+
+void ModelRunner::Forget(const std::shared_ptr<Session>& session) {
+  std::vector<std::shared_ptr<Call>> late;
+  {
+    std::lock_guard lock(mutex_);
+    PostLocked({.kind = Event::Kind::kForgotten, .session = session});
+    StartWaitingLocked(late);
+  }
+  for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable({}));
+}
+
+}  // namespace mnemon

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/pool_turns.h"
+
+#include <algorithm>
+
+namespace mnemon {
+
+void PoolTurns::Acquire(Member& member) {
+  std::unique_lock lock(mutex_);
+  if (holder_ == &member) {
+    // Without a waiting runner there is no need to read the clock.
+    if (waiting_.empty()) return;
+    ChargeLocked();
+    Member* const next = NextLocked();
+    if (next->used >= member.used) return;
+    GrantLocked(next);
+  } else {
+    if (holder_ != nullptr) {
+      ChargeLocked();
+      virtual_time_ = std::max(virtual_time_, holder_->used);
+    }
+    // Time without work gives no credit.
+    member.used = std::max(member.used, virtual_time_);
+  }
+  if (holder_ == nullptr) return GrantLocked(&member);
+  member.waiting = true;
+  waiting_.push_back(&member);
+  member.granted.wait(lock, [&] { return holder_ == &member; });
+}
+
+void PoolTurns::Leave(Member& member) {
+  std::lock_guard lock(mutex_);
+  if (holder_ != &member) return;
+  ChargeLocked();
+  GrantLocked(NextLocked());
+}
+
+void PoolTurns::ChargeLocked() {
+  const auto now = clock_.Now();
+  holder_->used += now - since_;
+  since_ = now;
+}
+
+PoolTurns::Member* PoolTurns::NextLocked() const {
+  const auto next = std::min_element(
+      waiting_.begin(), waiting_.end(),
+      [](const Member* a, const Member* b) { return a->used < b->used; });
+  return next == waiting_.end() ? nullptr : *next;
+}
+
+void PoolTurns::GrantLocked(Member* member) {
+  holder_ = member;
+  if (member == nullptr) return;
+  since_ = clock_.Now();
+  virtual_time_ = std::max(virtual_time_, member->used);
+  if (!member->waiting) return;
+  member->waiting = false;
+  std::erase(waiting_, member);
+  member->granted.notify_one();
+}
+
+}  // namespace mnemon

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Turns on the process's thread pool, fair by time between the model runners: the one
+// that has used the pool least goes next (start-time fair queueing, Goyal, Vin and
+// Cheng 1996, with time measured instead of known).
+//
+// A runner keeps its turn from step to step, the time between them included, until
+// another one that waits has used less. So a fast model makes many steps for each of a
+// slow one, and no runner waits longer than one piece of work of each other runner
+// takes, plus the time that it is itself ahead.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace mnemon {
+
+// Safe for concurrent use.
+class PoolTurns {
+ public:
+  // One runner's account. Guarded by the mutex of its turns.
+  class Member {
+    friend class PoolTurns;
+    std::chrono::nanoseconds used{0};  // virtual time
+    std::condition_variable granted;
+    bool waiting = false;
+  };
+
+  // `clock` outlives it.
+  explicit PoolTurns(const Clock& clock) : clock_(clock) {}
+
+  // Before each piece of work: returns when `member` has the turn, at once when it
+  // keeps it.
+  void Acquire(Member& member);
+  // `member` has nothing to do for now, or gives up; no effect without the turn.
+  void Leave(Member& member);
+
+ private:
+  void ChargeLocked();
+  // The waiting member that has used least; null when none waits.
+  Member* NextLocked() const;
+  void GrantLocked(Member* member);
+
+  const Clock& clock_;
+  std::mutex mutex_;
+  Member* holder_ = nullptr;                     // guarded by mutex_, as all below
+  std::chrono::steady_clock::time_point since_;  // charged up to here
+  std::chrono::nanoseconds virtual_time_{0};     // what a newcomer starts from
+  std::vector<Member*> waiting_;
+};
+
+}  // namespace mnemon

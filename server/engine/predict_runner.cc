@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/predict_runner.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/out_of_memory.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "server/engine/engine_errors.h"
+
+namespace mnemon {
+namespace {
+
+// Of the newest prediction in the moving average.
+constexpr double kWeight = 1.0 / 8;
+
+absl::Status ServerStops() {
+  return MakeError(absl::StatusCode::kUnavailable, "the server is stopping",
+                   {.reason = "DRAINING"});
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<PredictRunner>> PredictRunner::Start(
+    size_t index, const EngineModel& model,
+    const std::shared_ptr<const EngineContext>& context) {
+  const std::shared_ptr<PredictRunner> runner(new PredictRunner(index, model, context));
+  try {
+    runner->thread_ = std::thread([self = runner.get()] { self->Run(); });
+  } catch (const std::system_error&) {
+    return absl::ResourceExhaustedError("the thread of a model cannot be started");
+  }
+  return runner;
+}
+
+PredictRunner::PredictRunner(size_t index, const EngineModel& model,
+                             const std::shared_ptr<const EngineContext>& context)
+    : index_(index), model_(model), context_(context) {}
+
+PredictRunner::~PredictRunner() { Stop(); }
+
+void PredictRunner::Stop() {
+  stop_now_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    draining_ = stopping_ = true;
+    work_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void PredictRunner::Drain() {
+  std::lock_guard lock(mutex_);
+  draining_ = true;
+}
+
+bool PredictRunner::WaitIdle(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_until(lock, deadline,
+                          [&] { return queue_.empty() && running_cost_ == 0; });
+}
+
+ModelStats PredictRunner::Stats() const {
+  std::lock_guard lock(mutex_);
+  const int32_t limit = context_->options.max_queue;
+  const auto waiting = static_cast<int64_t>(queue_.size());
+  return {.model = model_.facts.name,
+          .architecture = model_.facts.architecture,
+          .running = running_cost_ > 0 ? 1 : 0,
+          .waiting = waiting,
+          .max_waiting = limit,
+          .ready = !draining_ && (limit == 0 || waiting < limit),
+          .steps = predictions_,
+          .tokens_fed = tokens_};
+}
+
+PredictRunner::Duration PredictRunner::WaitTimeLocked() const {
+  return Duration(per_multiply_add_ *
+                  static_cast<double>(waiting_cost_ + running_cost_));
+}
+
+absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
+  const EngineOptions& options = context_->options;
+  std::lock_guard lock(mutex_);
+  if (draining_) return engine_errors::Draining();
+  const Duration wait = WaitTimeLocked();
+  const auto waiting = static_cast<int64_t>(queue_.size());
+  const bool runs_at_once = waiting == 0 && running_cost_ == 0;
+  if (!runs_at_once && (waiting >= options.max_queue || wait > options.max_wait)) {
+    return engine_errors::QueueFull(waiting, wait);
+  }
+  if (job->deadline_ && !runs_at_once) {
+    const Duration takes(per_multiply_add_ * static_cast<double>(job->cost_));
+    if (wait + takes > *job->deadline_ - options.clock->Now()) {
+      return engine_errors::DeadlineUnreachable(wait);
+    }
+  }
+  queue_.push_back(job);
+  waiting_cost_ += job->cost_;
+  work_.notify_one();
+  return absl::OkStatus();
+}
+
+void PredictRunner::Cancel(const std::shared_ptr<PredictJob>& job) {
+  job->cancelled_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::erase(queue_, job) == 0) return;
+    waiting_cost_ -= job->cost_;
+    if (queue_.empty() && running_cost_ == 0) idle_.notify_all();
+  }
+  job->result_ = absl::CancelledError("call cancelled");
+  context_->callbacks.Post(job);
+}
+
+std::shared_ptr<PredictJob> PredictRunner::Next() {
+  std::unique_lock lock(mutex_);
+  if (queue_.empty()) {
+    idle_.notify_all();
+    lock.unlock();
+    context_->turns.Leave(turn_);
+    lock.lock();
+  }
+  work_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+  if (queue_.empty()) return nullptr;
+  std::shared_ptr<PredictJob> job = std::move(queue_.front());
+  queue_.pop_front();
+  waiting_cost_ -= job->cost_;
+  running_cost_ = std::max<int64_t>(1, job->cost_);
+  return job;
+}
+
+void PredictRunner::Run() {
+  while (const std::shared_ptr<PredictJob> job = Next()) {
+    const auto tokens = static_cast<int64_t>(job->input_.tokens.size());
+    const auto start = context_->options.clock->Now();
+    job->result_ = Compute(*job);
+    const Duration took = context_->options.clock->Now() - start;
+    {
+      std::lock_guard lock(mutex_);
+      if (job->result_.ok()) {
+        const double per = took.count() / static_cast<double>(running_cost_);
+        per_multiply_add_ +=
+            (per - per_multiply_add_) * (per_multiply_add_ == 0 ? 1.0 : kWeight);
+        ++predictions_;
+        tokens_ += tokens;
+      }
+      running_cost_ = 0;
+    }
+    context_->callbacks.Post(job);
+  }
+}
+
+absl::Status PredictRunner::Interrupted(const PredictJob& job) const {
+  if (stop_now_) return ServerStops();
+  if (job.cancelled_) return absl::CancelledError("call cancelled");
+  if (job.deadline_ && *job.deadline_ <= context_->options.clock->Now()) {
+    return absl::DeadlineExceededError("the deadline has passed");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) {
+  std::string failure;
+  try {
+    MNEMON_RETURN_IF_ERROR(Interrupted(job));
+    context_->turns.Acquire(turn_);
+    MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Prediction> prediction,
+                            model_.predictor->Begin(std::move(job.input_)));
+    while (true) {
+      MNEMON_ASSIGN_OR_RETURN(const bool done, prediction->Advance());
+      if (done) return prediction->TakeOutput();
+      MNEMON_RETURN_IF_ERROR(Interrupted(job));
+      context_->turns.Acquire(turn_);
+    }
+  } catch (const std::bad_alloc&) {
+    return OutOfMemoryError();
+  } catch (const std::exception& e) {
+    // The text of a foreign exception may hold paths and addresses: it goes to the log.
+    failure = e.what();
+  }
+  class FailureLine final : public Callback {
+   public:
+    explicit FailureLine(std::string what) : what_(std::move(what)) {}
+    void RunCallback() override { LogError(StrCat("prediction failed: ", what_)); }
+
+   private:
+    const std::string what_;
+  };
+  context_->callbacks.Post(std::make_shared<FailureLine>(std::move(failure)));
+  return MakeError(absl::StatusCode::kInternal, "the model failed to predict",
+                   {.reason = "MODEL_FAILURE"});
+}
+
+}  // namespace mnemon

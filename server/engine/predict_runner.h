@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// The runner of one loaded encoder: a thread with its own lock and queue, which
+// computes one prediction after the other in pieces, taking turns on the thread pool
+// with other models after each piece.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/engine/engine_context.h"
+#include "server/engine/engine_model.h"
+
+namespace mnemon {
+
+using OnPredicted = std::function<void(absl::StatusOr<Predictor::Output>)>;
+
+// One Predict call. Shared by the runner and its caller, who may cancel it.
+class PredictJob final : public Callback {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  PredictJob(Predictor::Input input, int64_t cost, std::optional<Time> deadline,
+             OnPredicted on_done)
+      : input_(std::move(input)),
+        cost_(cost),
+        deadline_(deadline),
+        on_done_(std::move(on_done)) {}
+
+  // Calls on_done with the result.
+  void RunCallback() override { on_done_(std::move(result_)); }
+
+ private:
+  friend class PredictRunner;
+
+  Predictor::Input input_;  // owned by the runner once taken
+  const int64_t cost_;      // multiply-adds
+  const std::optional<Time> deadline_;
+  const OnPredicted on_done_;
+  std::atomic<bool> cancelled_ = false;
+  // Written before the job is queued as a callback.
+  absl::StatusOr<Predictor::Output> result_ = absl::UnknownError("not run");
+};
+
+// Shared, because a caller may cancel at any time.
+class PredictRunner {
+ public:
+  // `model.predictor` is set. RESOURCE_EXHAUSTED when no thread can be started.
+  static absl::StatusOr<std::shared_ptr<PredictRunner>> Start(
+      size_t index, const EngineModel& model,
+      const std::shared_ptr<const EngineContext>& context);
+  ~PredictRunner();
+
+  const EngineModel& model() const { return model_; }
+
+  // Any thread.
+  // UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: QUEUE_FULL, DEADLINE_UNREACHABLE.
+  // on_done is then not called; else it is, once, on a callback thread.
+  absl::Status Enqueue(const std::shared_ptr<PredictJob>& job);
+  // Ends the job with CANCELLED: at once when it waits, after the present piece when it
+  // runs.
+  void Cancel(const std::shared_ptr<PredictJob>& job);
+  void Drain();
+  bool WaitIdle(std::chrono::steady_clock::time_point deadline);
+  // Ends all jobs with UNAVAILABLE and joins the thread.
+  void Stop();
+  ModelStats Stats() const;
+
+ private:
+  using Duration = std::chrono::duration<double>;
+
+  PredictRunner(size_t index, const EngineModel& model,
+                const std::shared_ptr<const EngineContext>& context);
+
+  void Run();
+  // Null: the runner stops.
+  std::shared_ptr<PredictJob> Next();
+  absl::StatusOr<Predictor::Output> Compute(PredictJob& job);
+  // Why the job ends before it is done; OK: it goes on.
+  absl::Status Interrupted(const PredictJob& job) const;
+  // Until a job that joins the queue now could begin.
+  Duration WaitTimeLocked() const;
+
+  const size_t index_;
+  const EngineModel model_;
+  const std::shared_ptr<const EngineContext> context_;
+
+  mutable std::mutex mutex_;  // guards what follows, up to tokens_
+  std::condition_variable work_;
+  std::condition_variable idle_;
+  std::deque<std::shared_ptr<PredictJob>> queue_;
+  int64_t waiting_cost_ = 0;
+  int64_t running_cost_ = 0;     // of the one that runs; 0: none does
+  double per_multiply_add_ = 0;  // seconds, moving average; 0: not measured yet
+  bool draining_ = false;
+  bool stopping_ = false;
+  int64_t predictions_ = 0;
+  int64_t tokens_ = 0;
+
+  std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between pieces
+  PoolTurns::Member turn_;              // owned by the runner's thread
+  std::thread thread_;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/score_call.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/out_of_memory.h"
+#include "base/status_macros.h"
+#include "server/engine/engine_errors.h"
+
+namespace mnemon {
+namespace {
+
+class ScoreInput {
+ public:
+  ScoreInput(const std::shared_ptr<ModelRunner>& runner,
+             const std::shared_ptr<Call>& call, const CallLimits& limits)
+      : runner_(runner),
+        call_(call),
+        limits_(limits),
+        tokens_(call->session->history.size()) {}
+
+  absl::StatusOr<int64_t> Append(const Prompt& part) try {
+    const std::shared_ptr<ModelRunner> runner = runner_.lock();
+    if (!runner) return engine_errors::Draining();
+    MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
+                            PromptTokens(part, runner->model().tokenizer, limits_));
+    const auto count = static_cast<int64_t>(tokens.size());
+    std::lock_guard lock(mutex_);
+    const int64_t before = tokens_;
+    if (count > runner->context_limit() - before) {
+      return engine_errors::ContextLimit(before, count, runner->context_limit());
+    }
+    runner->AddInput(call_, std::move(tokens));
+    tokens_ += count;
+    // The first token of all has no prediction.
+    return before == 0 ? std::max<int64_t>(0, count - 1) : count;
+  } catch (const std::bad_alloc&) {
+    return OutOfMemoryError();
+  }
+
+  void Close() {
+    if (const auto runner = runner_.lock()) runner->CloseInput(call_);
+  }
+
+ private:
+  const std::weak_ptr<ModelRunner> runner_;
+  const std::shared_ptr<Call> call_;
+  const CallLimits limits_;
+  std::mutex mutex_;
+  int64_t tokens_;  // of the history and all parts; guarded by mutex_
+};
+
+}  // namespace
+
+ScoreCall MakeScoreCall(const std::shared_ptr<ModelRunner>& runner,
+                        const std::shared_ptr<Call>& call, const CallLimits& limits) {
+  const auto input = std::make_shared<ScoreInput>(runner, call, limits);
+  return {.stream = call->stream,
+          .append = [input](const Prompt& part) { return input->Append(part); },
+          .close = [input] { input->Close(); }};
+}
+
+}  // namespace mnemon

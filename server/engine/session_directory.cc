@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session_directory.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "server/engine/engine_errors.h"
+
+namespace mnemon {
+
+using engine_errors::NotFound;
+using engine_errors::RequestIdReused;
+using engine_errors::RequestRepeated;
+using engine_errors::SessionBusy;
+using engine_errors::SessionExists;
+using engine_errors::SessionExpired;
+using engine_errors::SessionLimit;
+using Lock = std::lock_guard<std::mutex>;
+
+absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
+    std::shared_ptr<Session> session, bool drawn_id) {
+  Lock lock(mutex_);
+  if (const auto made = requests_.find(session->request_id);
+      made != requests_.end() && !session->request_id.empty()) {
+    const std::shared_ptr<Session>& other = sessions_.at(made->second);
+    const bool same = (drawn_id || session->id == other->id) &&
+                      session->model == other->model && session->ttl == other->ttl;
+    if (!same) return RequestIdReused(other->id);
+    return other;
+  }
+  if (sessions_.contains(session->id)) return SessionExists(session->id);
+  Count& count = counts_[session->model];
+  if (count.named + count.stateless >= limit_) return SessionLimit(limit_);
+  ++count.named;
+  ++created_count_;
+  sessions_.emplace(session->id, session);
+  if (!session->request_id.empty()) requests_[session->request_id] = session->id;
+  std::erase(expired_, session->id);
+  session->create_time = session->last_use_time = clock_.WallNow();
+  if (session->ttl) {
+    session->expiry = clock_.Now() + *session->ttl;
+    expiries_.emplace(*session->expiry, session->id);
+  }
+  return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(
+    const std::string& id) const {
+  Lock lock(mutex_);
+  return FindLocked(id);
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::FindLocked(
+    const std::string& id) const {
+  const auto found = sessions_.find(id);
+  if (found != sessions_.end()) return found->second;
+  if (std::find(expired_.begin(), expired_.end(), id) != expired_.end()) {
+    return SessionExpired(id);
+  }
+  return NotFound(id);
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
+    const std::string& id) {
+  Lock lock(mutex_);
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, FindLocked(id));
+  EraseLocked(session);
+  return session;
+}
+
+std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
+  std::vector<std::shared_ptr<Session>> removed;
+  Lock lock(mutex_);
+  const Time now = clock_.Now();
+  while (!expiries_.empty() && expiries_.begin()->first <= now &&
+         removed.size() < kExpiredAtOnce) {
+    removed.push_back(sessions_.at(expiries_.begin()->second));
+    EraseLocked(removed.back());
+    ++expired_count_;
+    expired_.push_back(removed.back()->id);
+    if (expired_.size() > kRemembered) expired_.pop_front();
+  }
+  return removed;
+}
+
+std::optional<SessionDirectory::Time> SessionDirectory::NextExpiry() const {
+  Lock lock(mutex_);
+  if (expiries_.empty()) return std::nullopt;
+  return expiries_.begin()->first;
+}
+
+std::vector<std::shared_ptr<Session>> SessionDirectory::After(const std::string& after,
+                                                              size_t count) const {
+  std::vector<std::shared_ptr<Session>> page;
+  page.reserve(count);
+  Lock lock(mutex_);
+  for (auto it = sessions_.upper_bound(after);
+       it != sessions_.end() && page.size() < count; ++it) {
+    page.push_back(it->second);
+  }
+  return page;
+}
+
+absl::Status SessionDirectory::Hold(Session& session, const std::string& request_id) {
+  Lock lock(mutex_);
+  if (session.deleted) return NotFound(session.id);
+  const auto& ids = session.request_ids;
+  if (!request_id.empty() &&
+      (request_id == session.holder_request_id ||
+       std::find(ids.begin(), ids.end(), request_id) != ids.end())) {
+    return RequestRepeated(session.id);
+  }
+  if (session.held) return SessionBusy(session.id);
+  session.held = true;
+  session.holder_request_id = request_id;
+  session.last_use_time = clock_.WallNow();
+  StopExpiryLocked(session);
+  return absl::OkStatus();
+}
+
+bool SessionDirectory::Release(Session& session, bool taken) {
+  Lock lock(mutex_);
+  session.held = false;
+  std::string request_id = std::exchange(session.holder_request_id, {});
+  if (taken && !request_id.empty()) {
+    session.request_ids.push_back(std::move(request_id));
+    if (session.request_ids.size() > Session::kRequestIds) {
+      session.request_ids.pop_front();
+    }
+  }
+  session.running.store(false, std::memory_order_relaxed);
+  if (session.deleted) return false;
+  session.last_use_time = clock_.WallNow();
+  if (session.ttl) {
+    session.expiry = clock_.Now() + *session.ttl;
+    expiries_.emplace(*session.expiry, session.id);
+  }
+  return true;
+}
+
+bool SessionDirectory::TakeStateless(size_t model) {
+  Lock lock(mutex_);
+  Count& count = counts_[model];
+  if (count.named + count.stateless >= limit_) return false;
+  ++count.stateless;
+  return true;
+}
+
+bool SessionDirectory::StatelessWait(size_t model) const {
+  Lock lock(mutex_);
+  return counts_[model].stateless > 0;
+}
+
+void SessionDirectory::ReturnStateless(size_t model) {
+  Lock lock(mutex_);
+  --counts_[model].stateless;
+}
+
+SessionDirectory::Facts SessionDirectory::FactsOf(const Session& session) const {
+  Lock lock(mutex_);
+  return {.held = session.held,
+          .last_use_time = session.last_use_time,
+          .expiry = session.expiry};
+}
+
+int64_t SessionDirectory::size() const {
+  Lock lock(mutex_);
+  return static_cast<int64_t>(sessions_.size());
+}
+
+int64_t SessionDirectory::created() const {
+  Lock lock(mutex_);
+  return created_count_;
+}
+
+int64_t SessionDirectory::expired() const {
+  Lock lock(mutex_);
+  return expired_count_;
+}
+
+void SessionDirectory::EraseLocked(const std::shared_ptr<Session>& session) {
+  StopExpiryLocked(*session);
+  session->deleted = true;
+  --counts_[session->model].named;
+  if (!session->request_id.empty()) requests_.erase(session->request_id);
+  sessions_.erase(session->id);
+}
+
+void SessionDirectory::StopExpiryLocked(Session& session) {
+  if (!session.expiry) return;
+  expiries_.erase({*session.expiry, session.id});
+  session.expiry.reset();
+}
+
+}  // namespace mnemon

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// The named sessions of the process: by id for look-up and paging, by expiry for
+// dropping, by the request that made them. Records whether a call holds a session.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "server/engine/session.h"
+
+namespace mnemon {
+
+// Safe for concurrent use. No operation but After takes longer than O(log n).
+class SessionDirectory {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Limits the sessions of each of `models` models; `clock` outlives it.
+  SessionDirectory(size_t models, int32_t sessions, const Clock& clock)
+      : clock_(clock), limit_(sessions), counts_(models) {}
+
+  // Adds a session at rest. When the same request_id made one before that still exists,
+  // returns that one if it is the same (the id unless `drawn_id`, model, ttl), else
+  // ALREADY_EXISTS, REQUEST_ID_REUSED. ALREADY_EXISTS, SESSION_EXISTS for a taken id;
+  // RESOURCE_EXHAUSTED, SESSION_LIMIT.
+  absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session,
+                                                  bool drawn_id);
+  // NOT_FOUND, SESSION_NOT_FOUND or SESSION_EXPIRED as far as is remembered.
+  absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id) const;
+  // Removes it; a call that holds it may go on. Errors as Find.
+  absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id);
+  // Removes those whose time is over. Bounded: at most kExpiredAtOnce, the rest next
+  // time.
+  std::vector<std::shared_ptr<Session>> RemoveExpired();
+  std::optional<Time> NextExpiry() const;
+  // Up to `count` sessions whose ids come after `after`, by id.
+  std::vector<std::shared_ptr<Session>> After(const std::string& after,
+                                              size_t count) const;
+
+  // One call at a time holds a session. NOT_FOUND when it was removed, ALREADY_EXISTS,
+  // REQUEST_REPEATED when it has or had a call of this request id, ABORTED,
+  // SESSION_BUSY.
+  absl::Status Hold(Session& session, const std::string& request_id);
+  // The session rests: with a ttl it expires that long after now. The holder's request
+  // id is remembered if `taken`. False when it was removed meanwhile.
+  bool Release(Session& session, bool taken);
+
+  // A stateless call counts as a session of its model while it runs; false at the
+  // limit.
+  bool TakeStateless(size_t model);
+  // Whether one may come free by itself: another stateless call has one.
+  bool StatelessWait(size_t model) const;
+  void ReturnStateless(size_t model);
+
+  struct Facts {
+    bool held = false;
+    std::chrono::system_clock::time_point last_use_time;
+    std::optional<std::chrono::steady_clock::time_point> expiry;
+  };
+  Facts FactsOf(const Session& session) const;
+  int64_t size() const;
+  int64_t created() const;
+  int64_t expired() const;
+
+ private:
+  static constexpr size_t kExpiredAtOnce = 256;
+  static constexpr size_t kRemembered = 1024;
+  struct Count {
+    int32_t named = 0;
+    int32_t stateless = 0;
+  };
+
+  absl::StatusOr<std::shared_ptr<Session>> FindLocked(const std::string& id) const;
+  void EraseLocked(const std::shared_ptr<Session>& session);
+  void StopExpiryLocked(Session& session);
+
+  const Clock& clock_;
+  const int32_t limit_;
+  mutable std::mutex mutex_;  // guards all below, and parts of Session
+  std::map<std::string, std::shared_ptr<Session>> sessions_;
+  std::set<std::pair<Time, std::string>> expiries_;
+  std::map<std::string, std::string> requests_;  // id of the session each one made
+  std::deque<std::string> expired_;              // ids, the newest last
+  std::vector<Count> counts_;                    // per model
+  int64_t created_count_ = 0;
+  int64_t expired_count_ = 0;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "server/http/probes.h"
+
+#include <string_view>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace mnemon {
+namespace {
+
+constexpr char kExposition[] = "text/plain; version=0.0.4; charset=utf-8";
+constexpr std::string_view kReadyz = "/readyz";
+
+HttpResponse NotFound() {
+  return {.code = 404,
+          .body =
+              "not found: there is /metrics, /healthz, /readyz and "
+              "/readyz/MODEL\n"};
+}
+
+// Ready while any model is; every model that is not is named.
+HttpResponse ReadinessOfAll(const EngineStats& now) {
+  bool any = false;
+  std::string unready;
+  for (const ModelStats& model : now.models) {
+    const std::string why = WhyNotReady(now, model);
+    any = any || why.empty();
+    if (!why.empty()) unready += StrCat(model.model, ": ", why, "\n");
+  }
+  if (any) return {.body = StrCat("ready\n", unready)};
+  return {.code = 503, .body = unready};
+}
+
+HttpResponse ReadinessOf(std::string_view name, const EngineStats& now) {
+  for (const ModelStats& model : now.models) {
+    if (model.model != name) continue;
+    const std::string why = WhyNotReady(now, model);
+    if (why.empty()) return {.body = "ready\n"};
+    return {.code = 503, .body = why + "\n"};
+  }
+  return {.code = 404, .body = "no model of this name is loaded\n"};
+}
+
+HttpResponse Answer(const ProbeSources& sources, const HttpRequest& request) {
+  const std::string_view path = request.path;
+  const bool readyz = path.substr(0, kReadyz.size()) == kReadyz &&
+                      (path.size() == kReadyz.size() || path[kReadyz.size()] == '/');
+  if (path != "/metrics" && path != "/healthz" && !readyz) return NotFound();
+  if (request.method != "GET" && request.method != "HEAD") {
+    return {.code = 405, .body = "GET or HEAD only\n", .allow = "GET, HEAD"};
+  }
+  if (path == "/healthz") return {.body = "ok\n"};
+  const EngineStats now = sources.stats();
+  if (path == "/metrics") return {.type = kExposition, .body = sources.metrics(now)};
+  if (path == kReadyz) return ReadinessOfAll(now);
+  return ReadinessOf(path.substr(kReadyz.size() + 1), now);
+}
+
+}  // namespace
+
+std::string WhyNotReady(const EngineStats& now, const ModelStats& model) {
+  if (model.ready) return "";
+  return now.draining ? "draining" : "queue full";
+}
+
+HttpHandler MakeProbes(ProbeSources sources) {
+  return [sources = std::move(sources)](const HttpRequest& request) {
+    return Answer(sources, request);
+  };
+}
+
+}  // namespace mnemon

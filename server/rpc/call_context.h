@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// The context of a gRPC call from its arrival to its end: request id and record.
+//
+// An interceptor makes the RpcCall when the call arrives, attaches it to the call's
+// context, where handlers find it, and hands the record to log and observer once gRPC
+// releases the call.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_interceptor.h>
+
+#include "server/rpc/call_record.h"
+
+namespace mnemon {
+
+// Safe for concurrent use: reads, writes and the reactor of a call are on different
+// threads.
+class RpcCall {
+ public:
+  explicit RpcCall(std::string method);
+
+  std::string request_id() const;
+  // A token, or another result that a retry would repeat, was handed to the transport.
+  bool delivered() const;
+  CallRecord record() const;
+
+  void SetRequestId(std::string id);
+  void SetModel(const std::string& name);
+  void SetSession(const std::string& id);
+  void SetReason(const std::string& reason);
+  void SetQueueTime(std::chrono::nanoseconds time);
+  void AddPromptTokens(int64_t count);
+  // Results other than generated tokens.
+  void AddDelivered();
+  void AddGeneratedTokens(int64_t count);
+  void AddSentBytes(int64_t bytes);
+  void AddReceivedBytes(int64_t bytes);
+  // The call has its status; the first one counts.
+  void End(grpc::StatusCode code);
+
+ private:
+  const std::chrono::steady_clock::time_point start_;
+  mutable std::mutex mutex_;
+  CallRecord record_;       // guarded by mutex_
+  bool delivered_ = false;  // guarded by mutex_
+};
+
+// The call of `context`; null when the context is null or of a call that is not ours to
+// handle (reflection, unknown methods). Valid as long as the context.
+RpcCall* CallOf(grpc::ServerContextBase* context);
+
+// Makes the contexts that CallOf needs, for all callback methods of a server.
+std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator();
+
+// For every call: RpcCall, trailer x-request-id, log line, `observer` (may be null).
+// Gives the details of an unimplemented method of our API to its status.
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
+MakeCallInterceptors(std::shared_ptr<CallObserver> observer);
+
+// What the caller sent as x-request-id, if it is 1 to 64 letters, digits, '-', '_' and
+// '.'; else 16 random hexadecimal digits.
+std::string ChooseRequestId(std::string_view sent);
+
+}  // namespace mnemon

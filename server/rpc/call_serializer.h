@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// A non-blocking lock for the progress of one reactor, which several threads drive: the
+// engine, gRPC's callbacks, a shutdown.
+//
+// Invariant: at most one holder. Only the holder starts a write or finishes the call,
+// and it stays the holder while a write is in flight. The holder that finishes the call
+// never releases the lock, so no thread acquires it afterwards, and the reactor, which
+// may be destroyed by then, is not touched by a late notification. Shared between the
+// reactor and all that notify it.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace mnemon {
+
+// Safe for concurrent use. Held when constructed.
+class CallSerializer {
+ public:
+  // True: the caller holds the lock now. False: the present holder sees the request
+  // when it releases and looks for work again, or the call is over.
+  bool Acquire() {
+    std::lock_guard lock(mutex_);
+    return AcquireLocked();
+  }
+
+  // As Acquire, and asks for the end of the call with `status`; the first such request
+  // counts.
+  bool AcquireToStop(const absl::Status& status) {
+    std::lock_guard lock(mutex_);
+    if (!stop_) stop_ = status;
+    return AcquireLocked();
+  }
+
+  // False: another thread called Acquire meanwhile; the caller still holds the lock and
+  // looks for work again.
+  bool Release() {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(again_, false)) return false;
+    held_ = false;
+    return true;
+  }
+
+  // The requested end of the call.
+  std::optional<absl::Status> stop() const {
+    std::lock_guard lock(mutex_);
+    return stop_;
+  }
+
+ private:
+  bool AcquireLocked() {
+    if (held_) {
+      again_ = true;
+      return false;
+    }
+    return held_ = true;
+  }
+
+  mutable std::mutex mutex_;
+  bool held_ = true;                  // guarded by mutex_
+  bool again_ = false;                // guarded by mutex_
+  std::optional<absl::Status> stop_;  // guarded by mutex_
+};
+
+}  // namespace mnemon

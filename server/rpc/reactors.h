@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The calls of the service Generation that outlast their handler: one reactor each,
+// which deletes itself at the end of the call. All arguments outlive the call.
+#pragma once
+
+#include <string>
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "absl/status/statusor.h"
+#include "mnemon/v1/generation.pb.h"
+#include "server/engine/engine.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/open_calls.h"
+
+namespace mnemon {
+
+// What all calls of a server use.
+struct CallServices {
+  Engine& engine;
+  OpenCalls& calls;
+  Admission& admission;
+};
+
+// The name of the model that serves a call: that of the session, or the one named,
+// which may be empty when one is loaded. The errors are those of Engine::GetSession,
+// GetModel.
+absl::StatusOr<std::string> ServingModel(Engine& engine, const std::string& session,
+                                         const std::string& model);
+
+// One write is in flight at a time; tokens that come meanwhile join the next message. A
+// refusal is recorded here and nowhere else, whatever refused the call.
+grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(
+    const CallServices& shared, grpc::CallbackServerContext* context,
+    const v1::GenerateRequest* request);
+
+// Reads a part, answers it to its end, and only then reads the next one, so a caller
+// that sends faster than the model scores is slowed down by the transport.
+grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* StartScore(
+    const CallServices& shared, grpc::CallbackServerContext* context);
+
+grpc::ServerUnaryReactor* StartPredict(const CallServices& shared,
+                                       grpc::CallbackServerContext* context,
+                                       const v1::PredictRequest* request,
+                                       v1::PredictResponse* response);
+
+}  // namespace mnemon

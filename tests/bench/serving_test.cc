@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// The arithmetic of mnemon-load.
+#include "bench/serving/metrics_page.h"
+#include "bench/serving/traffic.h"
+#include "bench/serving/verdict.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mnemon::serving {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kPage[] =
+    "# HELP calls_total text\n"
+    "calls_total{model=\"a\"} 3\n"
+    "calls_total{model=\"b\"} 4\n"
+    "calls_total_more 100\n"
+    "took_bucket{m=\"x\",le=\"0.01\"} 90\n"
+    "took_bucket{m=\"x\",le=\"0.05\"} 98\n"
+    "took_bucket{m=\"x\",le=\"+Inf\"} 100\n"
+    "took_bucket{m=\"y\",le=\"0.01\"} 7\n"
+    "took_count{m=\"x\"} 100\n"
+    "took_sum{m=\"x\"} 2\n";
+
+TEST(MetricsPage, SumsTheSeriesOfANameThatHoldTheLabels) {
+  const MetricsPage page = MetricsPage::Parse(kPage);
+  EXPECT_EQ(page.Sum("calls_total"), 7);
+  EXPECT_EQ(page.Sum("calls_total", {"model=\"b\""}), 4);
+  EXPECT_EQ(page.Sum("absent"), 0);
+}
+
+TEST(MetricsPage, QuantilesAreLinearWithinABucket) {
+  const HistogramPage took = MetricsPage::Parse(kPage).Histogram("took", {"m=\"x\""});
+  EXPECT_DOUBLE_EQ(took.Quantile(0.45), 0.005);
+  EXPECT_DOUBLE_EQ(took.Quantile(0.94), 0.03);
+  EXPECT_DOUBLE_EQ(took.Quantile(0.99), 0.05) << "the last bound that is finite";
+  EXPECT_DOUBLE_EQ(took.mean(), 0.02);
+  EXPECT_EQ(HistogramPage().Quantile(0.99), 0);
+}
+
+TEST(MetricsPage, SinceLeavesOutWhatWasBefore) {
+  const HistogramPage before{
+      .buckets = {{0.01, 50}, {0.05, 50}}, .count = 50, .sum = 1};
+  const HistogramPage now{.buckets = {{0.01, 50}, {0.05, 60}}, .count = 60, .sum = 2};
+  const HistogramPage since = Since(before, now);
+  EXPECT_EQ(since.count, 10);
+  EXPECT_DOUBLE_EQ(since.Quantile(0.5), 0.03);
+}
+
+TEST(Verdict, AllBarsWithin) {
+  Verdict verdict("x", "mnemon-server 1", 1);
+  verdict.AtMost("a", 20, 20, "ms");
+  verdict.ShareAtLeast("b", 0.9, 0.9);
+  verdict.Exactly("c", 0, 0, "");
+  verdict.Note("d", 1e9, "");
+  EXPECT_TRUE(verdict.passed());
+  EXPECT_THAT(verdict.Table(), HasSubstr("passed yes"));
+}
+
+TEST(Verdict, EachKindOfBarCanBeMissed) {
+  Verdict verdict("x", "mnemon-server 1", 1);
+  verdict.AtMost("a", 20.1, 20, "ms");
+  verdict.ShareAtLeast("b", 0.89, 0.9);
+  verdict.Exactly("c", 1, 0, "");
+  EXPECT_EQ(verdict.missed(), 3);
+  EXPECT_THAT(verdict.Table(), HasSubstr("MISSED"));
+  EXPECT_THAT(verdict.Json(), HasSubstr("\"passed\": false"));
+}
+
+TEST(Verdict, SlackWidensBars) {
+  Verdict within("x", "mnemon-server 1", 3);
+  within.AtMost("a", 59, 20, "ms");
+  within.ShareAtLeast("b", 0.71, 0.9);
+  within.ShareAtLeast("c", 0.16, 0.45);
+  EXPECT_TRUE(within.passed());
+  Verdict beyond("x", "mnemon-server 1", 3);
+  beyond.AtMost("a", 61, 20, "ms");
+  beyond.ShareAtLeast("b", 0.69, 0.9);
+  beyond.ShareAtLeast("c", 0.14, 0.45);
+  beyond.Exactly("d", 1, 0, "");
+  EXPECT_EQ(beyond.missed(), 4);
+}
+
+class Windows : public ::testing::Test {
+ protected:
+  static TimePoint At(int64_t ms) { return TimePoint(std::chrono::milliseconds(ms)); }
+  static CallRecord Call(const std::vector<int64_t>& arrivals, int64_t end,
+                         grpc::StatusCode code) {
+    CallRecord call;
+    for (const int64_t ms : arrivals) call.arrivals.push_back(At(ms));
+    call.ended = At(end);
+    call.code = code;
+    return call;
+  }
+  const std::vector<CallRecord> calls_ = {
+      Call({10, 20, 900, 2500}, 2500, grpc::StatusCode::OK),
+      Call({1500, 1600}, 1700, grpc::StatusCode::OK),
+      Call({1100}, 1200, grpc::StatusCode::DEADLINE_EXCEEDED)};
+  const Interval window_{At(1000), At(2000)};
+};
+
+TEST_F(Windows, CountTheCallsThatEndedOkWithin) {
+  EXPECT_DOUBLE_EQ(CompletedPerSecond(calls_, window_), 1);
+}
+
+TEST_F(Windows, CountTheTokensThatCameWithin) {
+  EXPECT_DOUBLE_EQ(TokensPerSecond(calls_, window_), 3);
+}
+
+TEST_F(Windows, HoldTheGapsThatReachIntoThem) {
+  EXPECT_THAT(GapsIn(calls_, window_), ElementsAre(DoubleEq(1.6), DoubleEq(0.1)));
+}
+
+}  // namespace
+}  // namespace mnemon::serving

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+// Random calls of an arena against a model of it that copies everything.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/state/arena.h"
+#include "model/state/block_recycler.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kFixed = 3, kWidth = 2, kBlock = 16, kSlots = 5, kBlocks = 40;
+constexpr int64_t kCapacity = 150, kRing = 40;
+
+struct Case {
+  Growth growth;
+  bool fixed;
+  bool recycler;
+};
+
+StateSpec SpecOf(const Case& c) {
+  StateSpec spec;
+  if (c.fixed) spec.entries.push_back({.name = "f", .shape = {kFixed}, .fill = 0.5f});
+  if (c.growth != Growth::kFixed) {
+    spec.entries.push_back({.name = "g",
+                            .shape = {kWidth},
+                            .growth = c.growth,
+                            .capacity = c.growth == Growth::kRing ? kRing : kCapacity});
+  }
+  return spec;
+}
+
+// What a slot should hold. `rows` of all positions, those no longer held too.
+struct ModelState {
+  int64_t length = 0;
+  int64_t floor = 0;
+  std::vector<float> fixed;
+  std::vector<float> rows;  // one number per row: all of its numbers are this
+};
+
+struct ModelSlot : ModelState {
+  int32_t slot = -1;
+};
+
+struct ModelSaved {
+  SavedState saved;
+  ModelState state;
+  int32_t slot = -1;       // the one saved
+  bool restorable = true;  // by that slot: never cut below
+};
+
+class ArenaModelTest : public testing::TestWithParam<Case> {
+ protected:
+  ArenaModelTest() : spec_(SpecOf(GetParam())) {
+    if (GetParam().recycler) recycler_ = std::make_unique<BlockRecycler>();
+    arena_ = *StateArena::Create(
+        spec_, {.slots = kSlots, .blocks = kBlocks, .recycler = recycler_.get()});
+  }
+
+  bool ring() const { return GetParam().growth == Growth::kRing; }
+  bool append() const { return GetParam().growth == Growth::kAppend; }
+  int entry() const { return GetParam().fixed ? 1 : 0; }
+
+  ModelState Fresh() const {
+    return {.fixed = std::vector<float>(GetParam().fixed ? kFixed : 0, 0.5f)};
+  }
+
+  int64_t Random(int64_t below) {
+    return std::uniform_int_distribution<int64_t>(0, below - 1)(random_);
+  }
+
+  ModelSlot* Any() { return slots_.empty() ? nullptr : &slots_[Random(slots_.size())]; }
+
+  // After what was given back is clean, as at once without a recycler.
+  void AwaitRecycled() {
+    while (arena_->blocks_recycling() > 0) std::this_thread::yield();
+  }
+
+  void Acquire() {
+    const auto slot = arena_->Acquire();
+    ASSERT_EQ(slot.ok(), slots_.size() < kSlots);
+    if (!slot.ok()) return;
+    slots_.push_back({Fresh(), *slot});
+    Check(slots_.back());
+  }
+
+  // Reserve, write, advance; sometimes not all of it.
+  void Feed(ModelSlot& s) {
+    const int64_t count = 1 + Random(40);
+    if (GetParam().growth != Growth::kFixed) AwaitRecycled();
+    const int64_t needed = arena_->BlocksNeeded(s.slot, count);
+    const int64_t used = arena_->blocks_used();
+    const absl::Status status = arena_->Reserve(s.slot, count);
+    if (append() && s.length + count > kCapacity) {
+      EXPECT_EQ(GetErrorDetail(status)->reason, "CONTEXT_LIMIT");
+    } else if (needed > kBlocks - used) {
+      EXPECT_EQ(GetErrorDetail(status)->reason, "NO_FREE_BLOCKS");
+    } else {
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    ASSERT_EQ(arena_->blocks_used(), status.ok() ? used + needed : used);
+    if (!status.ok()) return;
+    ASSERT_EQ(arena_->BlocksNeeded(s.slot, count), 0);
+    const int64_t written = Random(4) == 0 ? Random(count + 1) : count;
+    for (int64_t i = s.length; i < s.length + written; ++i) {
+      s.rows.push_back(++number_);
+      if (GetParam().growth == Growth::kFixed) continue;
+      std::fill_n(arena_->Row(s.slot, entry(), i), kWidth, number_);
+    }
+    arena_->Advance(s.slot, written);
+    s.length += written;
+    if (GetParam().fixed && s.length > 0) {
+      s.fixed[Random(kFixed)] = ++number_;
+      std::copy(s.fixed.begin(), s.fixed.end(), arena_->FixedEntries(s.slot).begin());
+    }
+  }
+
+  void Cut(ModelSlot& s, int64_t length) {
+    arena_->Truncate(s.slot, length);
+    if (length == 0) {  // a state of length 0 is a fresh one
+      s.fixed = Fresh().fixed;
+      std::copy(s.fixed.begin(), s.fixed.end(), arena_->FixedEntries(s.slot).begin());
+    }
+    s.length = length;
+    s.floor = std::min(s.floor, length);
+    s.rows.resize(length);
+    for (ModelSaved& saved : saved_) {
+      if (saved.slot == s.slot && length < saved.state.length) saved.restorable = false;
+    }
+  }
+
+  void Fork(ModelSlot& s) {
+    const auto to = arena_->Acquire();
+    if (!to.ok()) return;
+    const int64_t used = arena_->blocks_used();
+    ASSERT_TRUE(arena_->Fork(s.slot, *to).ok());
+    EXPECT_LE(arena_->blocks_used(), used);
+    const ModelState copy = s;
+    slots_.push_back({copy, *to});
+  }
+
+  void Save(ModelSlot& s) {
+    if (saved_.size() == 4) return;
+    ModelSaved& saved = saved_.emplace_back();
+    const int64_t blocks = arena_->SavedBlocks(s.slot);
+    ASSERT_TRUE(arena_->Save(s.slot, saved.saved).ok());
+    EXPECT_EQ(saved.saved.blocks(), blocks);
+    EXPECT_EQ(saved.saved.position(), s.length);
+    saved.state = s;
+    saved.state.floor = s.length;
+    saved.slot = s.slot;
+  }
+
+  void Restore(size_t index) {
+    ModelSaved& saved = saved_[index];
+    for (ModelSlot& s : slots_) {
+      if (s.slot != saved.slot || !saved.restorable) continue;
+      const bool drop = Random(2);
+      if (drop) {
+        arena_->RestoreAndDrop(s.slot, saved.saved);
+        EXPECT_TRUE(saved.saved.empty());
+      } else {
+        ASSERT_TRUE(arena_->Restore(s.slot, saved.saved).ok());
+      }
+      static_cast<ModelState&>(s) = saved.state;
+      for (ModelSaved& other : saved_) {
+        other.restorable &= other.slot != s.slot || s.length >= other.state.length;
+      }
+      Check(s);
+      if (drop) saved_.erase(saved_.begin() + index);
+      return;
+    }
+    Drop(index);
+  }
+
+  void Drop(size_t index) {
+    arena_->Drop(saved_[index].saved);
+    EXPECT_TRUE(saved_[index].saved.empty());
+    saved_.erase(saved_.begin() + index);
+  }
+
+  void Release(ModelSlot& s) {
+    arena_->Release(s.slot);
+    for (ModelSaved& saved : saved_) saved.restorable &= saved.slot != s.slot;
+    s = slots_.back();
+    slots_.pop_back();
+  }
+
+  void Check(const ModelSlot& s) {
+    ASSERT_EQ(arena_->length(s.slot), s.length);
+    EXPECT_THAT(arena_->FixedEntries(s.slot), testing::ElementsAreArray(s.fixed));
+    if (GetParam().growth == Growth::kFixed) return;
+    const int64_t oldest = ring() ? std::max<int64_t>(0, s.floor - kRing) : 0;
+    ASSERT_LE(arena_->first_held(s.slot), oldest);
+    for (int64_t i = oldest; i < s.length; ++i) {
+      for (int64_t k = 0; k < kWidth; ++k) {
+        ASSERT_EQ(arena_->Row(s.slot, entry(), i)[k], s.rows[i]) << "row " << i;
+      }
+    }
+  }
+
+  // What is used is what slots can reach, and what only saved states hold.
+  void CheckCount() {
+    AwaitRecycled();
+    std::set<const float*> blocks;
+    for (const ModelSlot& s : slots_) {
+      const int64_t held =
+          (arena_->bytes_used(s.slot) - 4 * static_cast<int64_t>(s.fixed.size())) /
+          (4 * kWidth * kBlock);
+      for (int64_t b = 0; b < held; ++b) {
+        blocks.insert(arena_->Block(s.slot, arena_->first_held(s.slot) / kBlock + b));
+      }
+    }
+    int64_t saved = 0;
+    for (const ModelSaved& state : saved_) saved += state.saved.blocks();
+    ASSERT_GE(arena_->blocks_used(), static_cast<int64_t>(blocks.size()));
+    ASSERT_LE(arena_->blocks_used(), static_cast<int64_t>(blocks.size()) + saved);
+  }
+
+  void Step() {
+    ModelSlot* const s = Any();
+    const int64_t what = Random(16);
+    if (s == nullptr || what == 0) return Acquire();
+    if (what < 6) return Feed(*s);
+    if (what < 8) {
+      const int64_t first = GetParam().growth == Growth::kFixed
+                                ? s->length
+                                : std::max(s->floor, int64_t{0});
+      return Cut(*s, first + Random(s->length - first + 1));
+    }
+    if (what < 10) {
+      s->floor = std::max(s->floor, s->length - Random(20));
+      s->floor = std::min(s->floor, s->length);
+      return arena_->SetFloor(s->slot, s->floor);
+    }
+    if (what == 10) return Fork(*s);
+    if (what < 13) return Save(*s);
+    if (what == 13) return Release(*s);
+    if (what == 14) {
+      arena_->Reset(s->slot);
+      static_cast<ModelState&>(*s) = Fresh();
+      for (ModelSaved& saved : saved_) {
+        saved.restorable &= saved.slot != s->slot || saved.state.length == 0;
+      }
+      return;
+    }
+    if (!saved_.empty()) Random(3) ? Restore(Random(saved_.size())) : Drop(0);
+  }
+
+  const StateSpec spec_;
+  std::mt19937_64 random_{17};
+  float number_ = 1;
+  std::unique_ptr<BlockRecycler> recycler_;
+  std::unique_ptr<StateArena> arena_;
+  std::vector<ModelSlot> slots_;
+  std::vector<ModelSaved> saved_;
+};
+
+TEST_P(ArenaModelTest, HoldsWhatWasWritten) {
+  for (int i = 0; i < 6000; ++i) {
+    Step();
+    for (const ModelSlot& s : slots_) Check(s);
+    CheckCount();
+    if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "at call " << i;
+  }
+  while (!saved_.empty()) Drop(0);
+  // Without saved states the count is exact.
+  CheckCount();
+  while (!slots_.empty()) Release(slots_.back());
+  AwaitRecycled();
+  EXPECT_EQ(arena_->blocks_used(), 0);
+  EXPECT_EQ(arena_->bytes_used(), 0);
+  EXPECT_EQ(arena_->slots_used(), 0);
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const bool recycler : {false, true}) {
+    for (const Growth growth : {Growth::kFixed, Growth::kRing, Growth::kAppend}) {
+      for (const bool fixed : {false, true}) {
+        if (growth != Growth::kFixed || fixed)
+          cases.push_back({growth, fixed, recycler});
+      }
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ArenaModelTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) {
+                           return std::string(Name(info.param.growth)) +
+                                  (info.param.fixed ? "_with_fixed" : "_alone") +
+                                  (info.param.recycler ? "_recycled" : "");
+                         });
+
+}  // namespace
+}  // namespace mnemon

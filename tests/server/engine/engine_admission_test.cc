@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+// Blocks and permits: who runs, who waits, who pauses, and what is left of a call that
+// ends early.
+#include <numeric>
+
+#include "base/strings.h"
+#include "tests/server/engine/engine_fixture.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int64_t kBlockBytes = 16 * 3 * 4;
+
+ToyServer SmallPool(int64_t blocks, Engine::Options options = {}) {
+  options.state_bytes = blocks * kBlockBytes;
+  return ToyServer(ToyState::kAppend, options, 64);
+}
+
+std::vector<int32_t> Continuation(const std::vector<int32_t>& history, int64_t count) {
+  return ToyContinuation(ToyState::kAppend, history, count, AskedSampling());
+}
+
+TEST(Admission, APromptThatNeverFitsIsRefusedBeforeItIsComputed) {
+  ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 64);
+  server.CreateSession("s");
+  EXPECT_EQ(ReasonOf(server.Run(Ask(Tokens(65, 1), 1, "s")).status), "CONTEXT_LIMIT");
+  EXPECT_EQ(server.engine->Stats().tokens_fed, 0);
+}
+
+// Two sessions share a pool that holds one of them at full length.
+TEST(Admission, StatesAtRestMakeRoomAndAreComputedAgain) {
+  ToyServer server = SmallPool(4);
+  server.CreateSession("a");
+  server.CreateSession("b");
+  std::vector<int32_t> a, b;
+  for (int turn = 0; turn < 4; ++turn) {
+    for (auto [id, history] : {std::pair{"a", &a}, std::pair{"b", &b}}) {
+      const auto prompt = Tokens(5, turn);
+      const auto expected = Continuation(Joined(*history, prompt), 8);
+      const Outcome outcome = server.Run(Ask(prompt, 8, id));
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+      ASSERT_EQ(outcome.tokens, expected);
+      *history = Joined(Joined(*history, prompt), expected);
+    }
+  }
+  server.AwaitIdle();
+  EXPECT_LE(server.engine->Stats().state_bytes, 4 * kBlockBytes);
+}
+
+// Four growing streams of a pool that holds two and a half: they pause, one after the
+// other is ended, the rest go on to their ends.
+TEST(Admission, WhenAllPauseOneEndsAndTheOthersGoOn) {
+  for (const bool named : {false, true}) {
+    ToyServer server = SmallPool(10);
+    std::vector<std::unique_ptr<Reader>> readers;
+    server.decoder.Allow(0);
+    for (int i = 0; i < 4; ++i) {
+      const std::string id = named ? StrCat("s", i) : "";
+      if (named) server.CreateSession(id);
+      server.clock.Advance(milliseconds(1));
+      readers.push_back(std::make_unique<Reader>(*server.engine, Ask({i + 1}, 62, id)));
+    }
+    server.decoder.AllowAll();
+    int complete = 0;
+    for (int i = 0; i < 4; ++i) {
+      const Outcome outcome = readers[i]->Finish();
+      const auto expected = Continuation({i + 1}, 62);
+      ASSERT_EQ(outcome.tokens,
+                std::vector<int32_t>(expected.begin(),
+                                     expected.begin() + outcome.tokens.size()));
+      complete += outcome.status.ok();
+      if (!outcome.status.ok()) {
+        EXPECT_EQ(ReasonOf(outcome.status), "NO_FREE_BLOCKS");
+        // A plain repetition would store the prompt twice.
+        EXPECT_FALSE(GetErrorDetail(outcome.status)->retry_after);
+      }
+      if (named) {
+        EXPECT_EQ(server.Position(StrCat("s", i)),
+                  1 + static_cast<int64_t>(outcome.tokens.size()));
+      }
+    }
+    EXPECT_GE(complete, 2);
+    // What was cut short goes on, from its history.
+    for (int i = 0; named && i < 4; ++i) {
+      const size_t got = readers[i]->so_far().tokens.size();
+      const Outcome rest =
+          server.Run(Ask({}, 62 - static_cast<int32_t>(got), StrCat("s", i)));
+      ASSERT_TRUE(rest.status.ok()) << rest.status;
+      EXPECT_EQ(Joined(readers[i]->so_far().tokens, rest.tokens),
+                Continuation({i + 1}, 62));
+    }
+  }
+}
+
+TEST(Admission, APromptWaitsForBlocksThatARunningCallGivesBack) {
+  ToyServer server = SmallPool(4);
+  server.decoder.Allow(0);
+  Reader first(*server.engine, Ask(Tokens(40, 1), 5));
+  server.decoder.AwaitHeld();
+  Reader second(*server.engine, Ask(Tokens(40, 2), 5));
+  server.decoder.AllowAll();
+  EXPECT_EQ(first.Finish().tokens, Continuation(Tokens(40, 1), 5));
+  EXPECT_EQ(second.Finish().tokens, Continuation(Tokens(40, 2), 5));
+}
+
+// The same request again and again under a pool that cannot take it: nothing of it is
+// ever left behind.
+TEST(Admission, ARepeatedCallStoresItsPromptOnce) {
+  ToyServer server = SmallPool(4);
+  server.CreateSession("s");
+  const auto first = server.Run(Ask(Tokens(10, 3), 10, "s")).tokens;
+  const auto history = Joined(Tokens(10, 3), first);
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const absl::Status status =
+        server.Run(Ask({1, 2, ToyDecoder::kOutOfMemory}, 5, "s")).status;
+    EXPECT_EQ(ReasonOf(status), "OUT_OF_MEMORY");
+    EXPECT_EQ(server.Position("s"), 20);
+  }
+  EXPECT_EQ(server.Run(Ask({}, 10, "s")).tokens, Continuation(history, 10));
+}
+
+TEST(Permits, CallsBeyondThemWaitInOrder) {
+  ToyServer server(ToyState::kRing, {.sessions = 8, .running = 2});
+  server.CreateSession("s");
+  server.decoder.Allow(0);
+  std::vector<std::unique_ptr<Reader>> readers;
+  for (int i = 0; i < 5; ++i) {
+    server.clock.Advance(milliseconds(1));
+    readers.push_back(
+        std::make_unique<Reader>(*server.engine, Ask({i}, 10, i == 3 ? "s" : "")));
+  }
+  EXPECT_EQ(server.engine->Stats().running, 2);
+  EXPECT_EQ(server.engine->Stats().queued, 3);
+  EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kQueued);
+  server.decoder.AllowAll();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(readers[i]->Finish().tokens,
+              ToyContinuation(ToyState::kRing, {i}, 10, AskedSampling()));
+  }
+  EXPECT_LE(server.decoder.largest_step(), 2u);
+}
+
+TEST(Permits, ADeletedSessionsWaitingCallEnds) {
+  ToyServer server(ToyState::kRing, {.sessions = 4, .running = 1});
+  server.CreateSession("s");
+  server.decoder.Allow(0);
+  Reader first(*server.engine, Ask({1}, 3));
+  server.decoder.AwaitHeld();
+  Reader waits(*server.engine, Ask({2}, 3, "s"));
+  ASSERT_TRUE(server.engine->DeleteSession("s").ok());
+  server.decoder.AllowAll();
+  EXPECT_TRUE(first.Finish().status.ok());
+  EXPECT_EQ(ReasonOf(waits.Finish().status), "SESSION_DELETED");
+}
+
+TEST(Permits, AReaderThatStopsLendsItsPermit) {
+  ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 2});
+  std::vector<std::unique_ptr<Reader>> stopped;
+  for (int i = 0; i < 2; ++i) {
+    stopped.push_back(std::make_unique<Reader>(*server.engine, Ask({i}, 200)));
+  }
+  for (auto& reader : stopped) {
+    while (reader->stream().space() > 0) std::this_thread::yield();
+  }
+  EXPECT_EQ(server.Run(Ask({7}, 100)).tokens,
+            ToyContinuation(ToyState::kFixed, {7}, 100, AskedSampling()));
+  EXPECT_EQ(server.engine->Stats().models[0].stalled, 2);
+  // They go on where they were.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(stopped[i]->Finish().tokens,
+              ToyContinuation(ToyState::kFixed, {i}, 200, AskedSampling()));
+  }
+}
+
+TEST(Queue, IsBoundedByBytes) {
+  ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 1, .queue_bytes = 400});
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask({1}, 1));
+  server.decoder.AwaitHeld();
+  Reader fits(*server.engine, Ask(Tokens(60, 1), 1));
+  EXPECT_TRUE(fits.status().ok());
+  EXPECT_EQ(ReasonOf(Reader(*server.engine, Ask(Tokens(60, 1), 1)).status()),
+            "QUEUE_FULL");
+  EXPECT_TRUE(Reader(*server.engine, Ask(Tokens(20, 1), 1)).status().ok());
+  server.decoder.AllowAll();
+  EXPECT_TRUE(fits.Finish().status.ok());
+}
+
+// A clock that moves 10 ms with every step makes the load known exactly.
+TEST(Queue, ACallThatCannotMeetItsDeadlineIsRefusedAtOnce) {
+  ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 1});
+  server.decoder.Allow(0);
+  Reader warm(*server.engine, Ask({1}, 40));
+  for (int i = 0; i < 40; ++i) {
+    server.decoder.AwaitHeld();
+    server.clock.Advance(milliseconds(10));
+    server.decoder.Allow(1);
+  }
+  server.decoder.AllowAll();
+  warm.Finish();
+  server.AwaitIdle();
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask({1}, 40));
+  server.decoder.AwaitHeld();
+  // 400 ms of its own behind up to 400 ms of the other.
+  GenerateRequest request = Ask({2}, 40);
+  request.deadline = server.clock.Now() + milliseconds(300);
+  const absl::Status late = Reader(*server.engine, request).status();
+  EXPECT_EQ(ReasonOf(late), "DEADLINE_UNREACHABLE");
+  EXPECT_GT(*GetErrorDetail(late)->retry_after, milliseconds(100));
+  EXPECT_LT(*GetErrorDetail(late)->retry_after, milliseconds(1000));
+  request.deadline = server.clock.Now() + seconds(2);
+  Reader in_time(*server.engine, request);
+  EXPECT_TRUE(in_time.status().ok()) << in_time.status();
+  server.decoder.AllowAll();
+  EXPECT_TRUE(in_time.Finish().status.ok());
+}
+
+TEST(IdleTimeout, EndsStreamsThatNobodyReads) {
+  for (const bool named : {false, true}) {
+    ToyServer server(ToyState::kFixedAndAppend,
+                     {.sessions = 2, .idle_timeout = milliseconds(500)});
+    if (named) server.CreateSession("s");
+    Reader reader(*server.engine, Ask({1}, 200, named ? "s" : ""));
+    reader.Next();
+    while (reader.stream().space() > 0) std::this_thread::yield();
+    server.clock.Advance(milliseconds(500));
+    while (!reader.stream().cancelled()) std::this_thread::yield();
+    const auto delivered = reader.stream().delivered();
+    const Outcome outcome = reader.Finish();
+    EXPECT_EQ(ReasonOf(outcome.status), "CALLER_IDLE");
+    EXPECT_EQ(static_cast<int64_t>(outcome.tokens.size()), delivered);
+    server.AwaitIdle();
+    if (!named) continue;
+    EXPECT_EQ(server.Position("s"), 1 + delivered);
+    EXPECT_EQ(server.Run(Ask({}, 10, "s")).tokens,
+              ToyContinuation(ToyState::kFixedAndAppend, Joined({1}, outcome.tokens),
+                              10, AskedSampling()));
+  }
+}
+
+TEST(IdleTimeout, FreesASessionWhoseLastTokensNobodyTakes) {
+  ToyServer server(ToyState::kFixed, {.idle_timeout = milliseconds(500)});
+  server.CreateSession("s");
+  Reader reader(*server.engine, Ask({1}, 20, "s"));
+  server.AwaitIdle();
+  server.clock.Advance(milliseconds(500));
+  while (server.engine->GetSession("s")->state != SessionState::kIdle) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(server.Position("s"), 0);
+  EXPECT_EQ(ReasonOf(reader.Finish().status), "CALLER_IDLE");
+  EXPECT_TRUE(server.Run(Ask({1}, 20, "s")).status.ok());
+}
+
+TEST(IdleTimeout, EndsScoringThatSendsNothing) {
+  ToyServer server(ToyState::kFixed,
+                   {.sessions = 1, .idle_timeout = milliseconds(500)});
+  auto call = server.engine->Score({}, [] {});
+  ASSERT_TRUE(call.ok());
+  Reader waits(*server.engine, Ask({1}, 5));
+  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+  server.clock.Advance(milliseconds(500));
+  EXPECT_TRUE(waits.Finish().status.ok());
+  EXPECT_EQ(ReasonOf(call->stream->Take().status), "CALLER_IDLE");
+}
+
+TEST(History, EveryChangeIsObserved) {
+  std::mutex mutex;
+  std::map<std::string, std::vector<int32_t>> copies;
+  Engine::Options options{.sessions = 4};
+  options.on_history_change = [&](const HistoryChange& change) {
+    std::lock_guard lock(mutex);
+    auto& copy = copies[change.session];
+    ASSERT_LE(change.kept, static_cast<int64_t>(copy.size()));
+    copy.resize(change.kept);
+    copy.insert(copy.end(), change.appended.begin(), change.appended.end());
+  };
+  ToyServer server(ToyState::kRing, options);
+  server.CreateSession("s");
+  const Outcome first = server.Run(Ask({1, 2}, 20, "s"));
+  Reader cancelled(*server.engine, Ask({3}, 100, "s"));
+  const TokenChunk chunk = cancelled.Next();
+  cancelled.stream().Cancel();
+  server.AwaitIdle();
+  auto expected = Joined(Joined({1, 2}, first.tokens), {3});
+  expected = Joined(expected, cancelled.so_far().tokens);
+  std::lock_guard lock(mutex);
+  EXPECT_EQ(copies["s"], expected);
+  EXPECT_EQ(server.Position("s"), static_cast<int64_t>(expected.size()));
+}
+
+TEST(Ttl, DefaultAndGreatest) {
+  ToyServer server(ToyState::kFixed,
+                   {.session_ttl = seconds(10), .max_session_ttl = seconds(60)});
+  Engine& engine = *server.engine;
+  const auto left = [&](std::optional<milliseconds> ttl) {
+    const auto made = engine.CreateSession({.ttl = ttl});
+    EXPECT_TRUE(made.ok()) << made.status();
+    return std::chrono::duration_cast<seconds>(*made->expire_time -
+                                               server.clock.WallNow());
+  };
+  EXPECT_EQ(left(std::nullopt), seconds(10));
+  EXPECT_EQ(left(seconds(5)), seconds(5));
+  EXPECT_EQ(left(seconds(500)), seconds(60));
+  ToyServer limited(ToyState::kFixed, {.max_session_ttl = seconds(60)});
+  EXPECT_TRUE(limited.engine->CreateSession({})->expire_time);
+}
+
+}  // namespace
+}  // namespace mnemon

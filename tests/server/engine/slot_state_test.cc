@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/slot_state.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/state/block_recycler.h"
+#include "tests/fakes/toy_decoder.h"
+
+namespace mnemon {
+namespace {
+
+// Logits after a history that is computed token by token with a state of its own.
+std::vector<float> Reference(ToyState toy, const std::vector<int32_t>& history) {
+  ToyDecoder decoder(toy, 1 << 20);
+  const auto arena = *StateArena::Create(
+      decoder.spec(),
+      {.slots = 1, .blocks = decoder.spec().growing() ? int64_t{1} << 16 : 0});
+  const int32_t slot = *arena->Acquire();
+  std::vector<float> logits(ToyDecoder::kVocab);
+  for (size_t i = 0; i < history.size(); ++i) {
+    const Segment segment{.slot = slot,
+                          .position = static_cast<int64_t>(i),
+                          .tokens = std::span(&history[i], 1)};
+    EXPECT_TRUE(decoder.Step({&segment, 1}, *arena, logits.data()).ok());
+  }
+  return logits;
+}
+
+// One session whose tokens are computed as by an engine.
+class SlotStateTest : public testing::TestWithParam<ToyState> {
+ protected:
+  SlotStateTest() : decoder_(GetParam(), 1 << 14) {
+    const StateArena::Options options{
+        .slots = 2, .saved_states = 1, .recycler = &recycler_};
+    arena_ = *StateArena::Create(decoder_.spec(), options);
+    EXPECT_TRUE(state_.Acquire(*arena_).ok());
+  }
+  ~SlotStateTest() override {
+    state_.Release(*arena_);
+    AwaitRecycled();
+    EXPECT_EQ(arena_->blocks_used(), 0);
+    EXPECT_EQ(arena_->slots_used(), 0);
+  }
+
+  void AwaitRecycled() const {
+    while (arena_->blocks_recycling() > 0) std::this_thread::yield();
+  }
+  bool fixed() const { return decoder_.spec().fixed_elements() > 0; }
+  int64_t size() const { return static_cast<int64_t>(history_.size()); }
+  int64_t fed() const { return state_.fed(*arena_); }
+  int64_t Random(int64_t below) {
+    return std::uniform_int_distribution<int64_t>(0, below - 1)(random_);
+  }
+  void Append(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) history_.push_back(Random(30));
+  }
+
+  // One segment; with `throwing` the step fails and leaves the state damaged.
+  void FeedSome(bool throwing) {
+    state_.ReleaseUnreachable(*arena_, kept_);
+    AwaitRecycled();
+    const int64_t position = fed();
+    const int64_t most = state_.Feedable(*arena_, size(), kept_);
+    ASSERT_GT(most, 0);
+    const int64_t count = std::min<int64_t>(most, 1 + Random(64));
+    copies_ += state_.ShadowDue(*arena_, count, kept_);
+    state_.BeforeFeed(*arena_, count, kept_);
+    ASSERT_FALSE(state_.ShadowDue(*arena_, count, kept_));
+    ASSERT_LE(state_.shadows(), SlotState::kMaxShadows);
+    std::vector<int32_t> tokens(history_.begin() + position,
+                                history_.begin() + position + count);
+    if (throwing) tokens.back() = ToyDecoder::kThrowing;
+    const Segment segment{
+        .slot = state_.slot(), .position = position, .tokens = tokens};
+    try {
+      const absl::Status status = decoder_.Step({&segment, 1}, *arena_, logits_.data());
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(fed(), position + count);
+    } catch (const std::runtime_error&) {
+      state_.RollBack(*arena_, position);
+      ASSERT_LE(fed(), position);
+      ASSERT_GE(fed(),
+                fixed() ? std::max(first_, position - MostReplayed()) : position);
+    }
+  }
+  int64_t MostReplayed() const {
+    return SlotState::PromptInterval(*arena_) + SlotState::kShadowInterval;
+  }
+
+  // To the end of the history; one step of `one_in` fails.
+  void Feed(int64_t one_in) {
+    while (fed() < size()) {
+      ASSERT_NO_FATAL_FAILURE(FeedSome(one_in > 0 && Random(one_in) == 0));
+    }
+  }
+
+  void CheckLogits() { ASSERT_EQ(logits_, Reference(GetParam(), history_)); }
+
+  BlockRecycler recycler_;
+  ToyDecoder decoder_;
+  std::unique_ptr<StateArena> arena_;
+  SlotState state_;
+  std::mt19937 random_{23};
+  std::vector<float> logits_ = std::vector<float>(ToyDecoder::kVocab * 64);
+  std::vector<int32_t> history_;
+  int64_t kept_ = 0;
+  int64_t first_ = 0;  // fed() at BeginCall
+  int64_t copies_ = 0;
+};
+
+// Calls that end in every way: before the first delivered token, which leaves nothing
+// of them, or later, which leaves the prompt and what was delivered.
+TEST_P(SlotStateTest, CallsEndAnywhere) {
+  logits_.resize(ToyDecoder::kVocab);
+  // What an append state is compared to costs the square of its length.
+  const int calls = decoder_.spec().growth() == Growth::kAppend ? 20 : 150;
+  for (int call = 0; call < calls; ++call) {
+    SCOPED_TRACE(call);
+    const std::vector<int32_t> before = history_;
+    first_ = fed();
+    ASSERT_TRUE(state_.BeginCall(*arena_).ok());
+    Append(1 + (Random(4) == 0 ? Random(400) : Random(20)));
+    kept_ = size();
+    const int64_t prompt_end = size();
+    const bool fails = Random(3) == 0;
+    for (int64_t left = fails ? Random(8) : -1; fed() < size() && left != 0; --left) {
+      ASSERT_NO_FATAL_FAILURE(FeedSome(Random(8) == 0));
+    }
+    if (fed() == size()) {
+      ASSERT_NO_FATAL_FAILURE(CheckLogits());
+    }
+    for (int64_t left = fails ? 0 : Random(Random(2) ? 30 : 120); left > 0; --left) {
+      Append(1);
+      ASSERT_NO_FATAL_FAILURE(Feed(12));
+      if (Random(20) == 0) {
+        ASSERT_NO_FATAL_FAILURE(CheckLogits());
+      }
+      const int64_t waiting = size() - kept_;
+      if (waiting == 64 || Random(10) == 0) kept_ += 1 + Random(waiting);
+      if (kept_ > prompt_end) state_.KeepPrompt(*arena_);
+      EXPECT_EQ(state_.can_roll_back_call(), kept_ == prompt_end);
+    }
+    if (state_.can_roll_back_call() && Random(4) != 0) {
+      state_.RollBackCall(*arena_);
+      EXPECT_EQ(fed(), first_);
+      history_ = before;
+    } else {
+      history_.resize(kept_);
+    }
+    const int64_t reached = std::min(fed(), std::max<int64_t>(0, size() - 1));
+    if (Random(2)) state_.CutBack(*arena_, size());
+    // Of a prompt that was computed little is computed again.
+    ASSERT_GE(fed(), fixed() ? reached - 2 * SlotState::kShadowInterval : reached);
+    state_.Rest(*arena_, size());
+    EXPECT_FALSE(state_.can_roll_back_call());
+    EXPECT_EQ(state_.shadows(), 0);
+    ASSERT_LE(fed(), std::max<int64_t>(0, size() - 1));
+    first_ = 0;
+  }
+}
+
+TEST_P(SlotStateTest, AStepThatFailsLateInAPromptRepeatsLittle) {
+  Append(50);
+  kept_ = size();
+  ASSERT_NO_FATAL_FAILURE(Feed(0));
+  state_.Rest(*arena_, size());
+  first_ = fed();
+  copies_ = 0;
+  ASSERT_TRUE(state_.BeginCall(*arena_).ok());
+  Append(1500);
+  kept_ = size();
+  while (fed() < size()) {
+    ASSERT_NO_FATAL_FAILURE(FeedSome(false));
+    EXPECT_LE(state_.shadows(), 2);
+  }
+  EXPECT_LE(copies_, 1500 / SlotState::PromptInterval(*arena_) + 2);
+  EXPECT_EQ(copies_ > 0, fixed());
+  const int64_t position = fed();
+  state_.RollBack(*arena_, position);
+  EXPECT_GE(fed(), fixed() ? position - MostReplayed() : position);
+  state_.RollBackCall(*arena_);
+  EXPECT_EQ(fed(), first_);
+  history_.resize(50);
+  state_.Rest(*arena_, size());
+  Append(3);
+  kept_ = size();
+  logits_.resize(ToyDecoder::kVocab);
+  ASSERT_NO_FATAL_FAILURE(Feed(0));
+  CheckLogits();
+}
+
+TEST_P(SlotStateTest, AForkGoesItsOwnWay) {
+  Append(75);
+  kept_ = size();
+  ASSERT_NO_FATAL_FAILURE(Feed(0));
+  state_.Rest(*arena_, size());
+  SlotState origin = std::move(state_);
+  state_ = SlotState();
+  const std::vector<int32_t> history = history_;
+  ASSERT_TRUE(state_.Acquire(*arena_).ok());
+  ASSERT_TRUE(state_.ForkFrom(origin, *arena_).ok());
+  logits_.resize(ToyDecoder::kVocab);
+  for (int round = 0; round < 2; ++round) {
+    Append(20);
+    kept_ = size();
+    ASSERT_NO_FATAL_FAILURE(Feed(0));
+    CheckLogits();
+    std::swap(state_, origin);
+    history_ = history;
+  }
+  origin.Release(*arena_);
+}
+
+INSTANTIATE_TEST_SUITE_P(States, SlotStateTest, testing::ValuesIn(kToyStates),
+                         [](const auto& info) { return ToyName(info.param); });
+
+}  // namespace
+}  // namespace mnemon
