@@ -77,8 +77,6 @@ struct Call : std::enable_shared_from_this<Call> {
   Time arrival;
   int64_t prompt_bytes = 0;
   int64_t expected_units = 0;  // see LoadEstimate
-  // From arrival to end, as estimated then and not corrected; zero: not estimated.
-  std::chrono::duration<double> estimated{0};
 
   // Guarded by the runner's mutex: where it waits for a permit.
   std::optional<std::list<std::shared_ptr<Call>>::iterator> waiting_at;

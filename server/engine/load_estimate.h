@@ -26,12 +26,6 @@ class LoadEstimate {
   // A call ended by itself after generating so many tokens.
   void RecordEnd(int64_t generated);
 
-  // A call took so long from its arrival to its end, or would have, that was estimated
-  // to take `estimated`: what estimates have missed so far corrects later ones.
-  void RecordAccuracy(Duration estimated, Duration actual);
-  // Wait and run of a call that arrives now, as estimated below.
-  Duration Corrected(Duration estimated) const { return estimated * correction_; }
-
   // Units of a call that may generate up to `max_tokens`: as many as calls generated on
   // average so far, few where none has ended yet.
   int64_t UnitsOf(int64_t prompt_tokens, int64_t max_tokens) const;
@@ -51,15 +45,11 @@ class LoadEstimate {
   // Weight of the newest step and call in the moving averages.
   static constexpr double kStepWeight = 1.0 / 16;
   static constexpr double kCallWeight = 1.0 / 8;
-  static constexpr double kAccuracyWeight = 1.0 / 16;
-  static constexpr double kLeastCorrection = 0.75;
-  static constexpr double kMostCorrection = 3;
 
   const int64_t chunk_;
   Duration step_{0};
   int steps_ = 0;
   std::optional<double> generated_;
-  double correction_ = 1;
 };
 
 }  // namespace mnemon

@@ -311,15 +311,11 @@ void ModelRunner::Publish() {
     lent_ = std::min(lent_, most_running_);
     if (step_interval_) estimate_.RecordStep(*step_interval_);
     for (int64_t generated : ended_generated_) estimate_.RecordEnd(generated);
-    for (const auto& [estimated, actual] : accuracy_) {
-      estimate_.RecordAccuracy(estimated, actual);
-    }
     published_ = counts_;
     StartWaitingLocked(late);
   }
   step_interval_.reset();
   ended_generated_.clear();
-  accuracy_.clear();
   for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable({}));
   for (Ending& ending : endings_) {
     if (ending.stream->Finish(std::move(ending.status), ending.facts)) {

@@ -27,7 +27,6 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -246,8 +245,6 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   int32_t ended_permits_ = 0;             // of calls that ended in this round
   int32_t ended_named_ = 0;               // of them, calls on sessions
   std::vector<int64_t> ended_generated_;  // tokens of calls that ended by themselves
-  // What those that ended took, beside what had been estimated.
-  std::vector<std::pair<LoadEstimate::Duration, LoadEstimate::Duration>> accuracy_;
   std::optional<LoadEstimate::Duration> step_interval_;
   Counts counts_;
 

@@ -126,11 +126,6 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     facts->generation_time = now - prompt_done;
     if (!ended->scoring) ended_generated_.push_back(ended->generated);
   }
-  // Of one that ended early only that it took at least so long is known.
-  const Time::duration took = context_->options.clock->Now() - ended->arrival;
-  if (ended->estimated.count() > 0 && (facts || took > ended->estimated)) {
-    accuracy_.emplace_back(ended->estimated, took);
-  }
   const bool nothing_pushed = ended->scoring
                                   ? ended->scoring->next == ended->scoring->first
                                   : ended->generated == 0;

@@ -13,9 +13,10 @@
 namespace mnemon {
 namespace {
 
-// How much longer than estimated a call may wait and run. More than when it starts: one
-// that was taken is hardly ever refused later.
-constexpr double kMargin = 1.15;
+// How much longer than estimated a call may run and wait. A queue needs to last for no
+// longer than the load takes to change, and who was taken is hardly ever refused later.
+constexpr double kRunMargin = 1.15;
+constexpr double kWaitMargin = 2;
 
 int64_t ContextOf(const EngineModel& model) {
   const int64_t state = model.decoder->spec().max_positions();
@@ -175,8 +176,7 @@ absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
   const bool counted = stateless && directory.TakeStateless(index_);
   const LoadEstimate::Duration run = RunTimeLocked(*call);
   if ((counted || !stateless) && queue.empty() && PermitFreeLocked() &&
-      !TooLateLocked(*call, kMargin * estimate_.Corrected(run))) {
-    if (permits_ > 0) call->estimated = run;
+      !TooLateLocked(*call, kRunMargin * run)) {
     StartLocked(call);
     return absl::OkStatus();
   }
@@ -190,10 +190,9 @@ absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
       (estimate_.measured() && wait > options.max_wait)) {
     return engine_errors::QueueFull(waiting_, wait);
   }
-  if (TooLateLocked(*call, kMargin * estimate_.Corrected(wait + run))) {
+  if (TooLateLocked(*call, kRunMargin * run + kWaitMargin * wait)) {
     return engine_errors::DeadlineUnreachable(wait);
   }
-  call->estimated = wait + run;
   call->waiting_at = queue.insert(queue.end(), call);
   ++waiting_;
   waiting_units_ += call->expected_units;
@@ -246,9 +245,6 @@ void ModelRunner::StartWaitingLocked(std::vector<std::shared_ptr<Call>>& late) {
     RemoveWaitingLocked(*queue, queue->begin());
     if (TooLateLocked(*call, RunTimeLocked(*call))) {
       if (counted) directory.ReturnStateless(index_);
-      estimate_.RecordAccuracy(
-          call->estimated,
-          context_->options.clock->Now() - call->arrival + RunTimeLocked(*call));
       late.push_back(call);
       continue;
     }
