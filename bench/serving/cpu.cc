@@ -40,7 +40,7 @@ absl::StatusOr<nlohmann::json> RunBench(const ScenarioOptions& options,
   words.insert(words.end(), more.begin(), more.end());
   MNEMON_ASSIGN_OR_RETURN(
       const std::string output,
-      RunToEnd(words, options.directory + "/bench.log", std::chrono::seconds(120)));
+      RunToEnd(options.directory, words, std::chrono::seconds(120)));
   const size_t begin = output.find('{');
   if (begin == std::string::npos) return absl::InternalError("mnemon-bench: " + output);
   MNEMON_ASSIGN_OR_RETURN(const nlohmann::json document,

@@ -91,8 +91,8 @@ absl::Status RunScenario(const Entry& entry, Flags flags) {
   MNEMON_RETURN_IF_ERROR(MakeDirectories(flags.options.directory));
   MNEMON_ASSIGN_OR_RETURN(
       std::string server,
-      RunToEnd({flags.options.server_binary, "--version"},
-               flags.options.directory + "/version.log", std::chrono::seconds(30)));
+      RunToEnd(flags.options.directory, {flags.options.server_binary, "--version"},
+               std::chrono::seconds(30)));
   server.resize(std::min(server.size(), server.find('\n')));
   Verdict verdict(entry.name, std::move(server), flags.slack);
   MNEMON_RETURN_IF_ERROR(entry.run(flags.options, verdict));

@@ -26,8 +26,7 @@ absl::StatusOr<std::string> Checkpoint(const ScenarioOptions& options,
                                     path};
   for (const std::string& pair : set) words.insert(words.end(), {"--set", pair});
   MNEMON_RETURN_IF_ERROR(
-      RunToEnd(words, options.directory + "/checkpoint.log", std::chrono::seconds(120))
-          .status());
+      RunToEnd(options.directory, words, std::chrono::seconds(120)).status());
   return path;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "bench/serving/test_server.h"
 
+#include <signal.h>
+
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "base/status_macros.h"
@@ -29,7 +30,6 @@ absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(
     const std::string& binary, const std::vector<std::string>& flags,
     const std::string& directory) {
   const std::string port = directory + "/port", http = directory + "/http_port";
-  const std::string log = directory + "/server.log";
   std::filesystem::remove(port);
   std::filesystem::remove(http);
   std::vector<std::string> words = {
@@ -37,14 +37,12 @@ absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(
       "127.0.0.1:0", "--http-port-file", http,          "--grace",     "0"};
   words.insert(words.end(), flags.begin(), flags.end());
   const auto begin = steady_clock::now();
-  std::unique_ptr<TestServer> server(new TestServer(words, log));
+  std::unique_ptr<TestServer> server(new TestServer(directory, words));
   while ((server->port_ = ReadPort(port)) == 0) {
     if (server->child_.Wait(std::chrono::milliseconds(2)) ||
         steady_clock::now() - begin > kStart) {
-      std::ifstream file(log);
-      return absl::UnavailableError(StrCat(
-          binary,
-          " does not listen: ", std::string(std::istreambuf_iterator<char>(file), {})));
+      return absl::UnavailableError(
+          StrCat(binary, " does not listen: ", server->child_.err()));
     }
   }
   server->start_time_ = steady_clock::now() - begin;
@@ -53,7 +51,7 @@ absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(
 }
 
 TestServer::~TestServer() {
-  child_.Terminate();
+  child_.Signal(SIGTERM);
   child_.Wait(kEnd);
 }
 
@@ -61,7 +59,7 @@ absl::StatusOr<bool> TakesFlag(const std::string& binary, const std::string& fla
                                const std::string& directory) {
   MNEMON_ASSIGN_OR_RETURN(
       const std::string help,
-      RunToEnd({binary, "--help"}, directory + "/help.log", std::chrono::seconds(30)));
+      RunToEnd(directory, {binary, "--help"}, std::chrono::seconds(30)));
   return help.find(flag + " ") != std::string::npos;
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "bench/serving/child.h"
+#include "base/child_process.h"
 #include "bench/serving/metrics_page.h"
 
 namespace mnemon::serving {
@@ -31,10 +31,10 @@ class TestServer {
   absl::StatusOr<MetricsPage> Metrics() const { return MetricsPage::Fetch(http_port_); }
 
  private:
-  TestServer(const std::vector<std::string>& words, const std::string& log)
-      : child_(words, log) {}
+  TestServer(const std::string& directory, const std::vector<std::string>& words)
+      : child_(directory, words) {}
 
-  Child child_;
+  ChildProcess child_;
   int port_ = 0;
   int http_port_ = 0;
   std::chrono::duration<double> start_time_{};

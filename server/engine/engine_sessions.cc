@@ -22,8 +22,6 @@ constexpr int32_t kPageSize = 100;
 constexpr int32_t kMaxPageSize = 1000;
 // A page token is this and the last id of the page before.
 constexpr std::string_view kPageTokenPrefix = "after.";
-// Between checks of expiries: the clock may run apart from the machine's.
-constexpr std::chrono::milliseconds kLongestExpiryWait{1000};
 
 // What a session gets that asks for `ttl`: too long a time is lowered.
 std::optional<std::chrono::milliseconds> TtlFor(
@@ -179,13 +177,8 @@ void Engine::ExpireSessions() {
     const auto now = context_->options.clock->Now();
     lock.lock();
     if (stopping_) return;
-    if (!next) {
-      changed_.wait_for(lock, kLongestExpiryWait);
-    } else if (*next > now) {
-      changed_.wait_for(
-          lock, std::clamp<std::chrono::nanoseconds>(
-                    *next - now, std::chrono::milliseconds(1), kLongestExpiryWait));
-    }
+    const auto left = next ? *next - now : std::chrono::nanoseconds::max();
+    if (left.count() > 0) changed_.wait_for(lock, SleepFor(left));
   }
 }
 

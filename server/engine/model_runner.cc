@@ -15,9 +15,6 @@
 namespace mnemon {
 namespace {
 
-// The clock may run apart from the machine's: due times are checked this often.
-constexpr std::chrono::milliseconds kLongestSleep{1000};
-
 // Writes a log line on a callback thread.
 class LogLine final : public Callback {
  public:
@@ -53,19 +50,18 @@ bool ModelRunner::Await() {
     context_->turns.Leave(turn_);
     last_step_end_.reset();
   }
+  const std::optional<Time> due = busy_ ? std::nullopt : NextDue();
   std::unique_lock lock(mutex_);
   while (inbox_.empty() && !stopping_ && !busy_) {
     asleep_ = true;
     idle_.notify_all();
-    const std::optional<Time> due = NextDue();
     if (!due) {
       work_.wait(lock);
       continue;
     }
     const auto left = *due - context_->options.clock->Now();
     if (left.count() <= 0) break;
-    work_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(
-                             left, std::chrono::milliseconds(1), kLongestSleep));
+    work_.wait_for(lock, SleepFor(left));
   }
   asleep_ = false;
   events_.swap(inbox_);
@@ -303,6 +299,7 @@ void ModelRunner::Publish() {
   const int64_t recycling = arena_->blocks_recycling() * block_bytes_;
   counts_.state_bytes = std::max<int64_t>(0, arena_->bytes_used() - recycling);
   std::vector<std::shared_ptr<Call>> late;
+  LoadEstimate::Duration wait{0};
   {
     std::lock_guard lock(mutex_);
     permits_ -= std::exchange(ended_permits_, 0);
@@ -313,10 +310,11 @@ void ModelRunner::Publish() {
     for (int64_t generated : ended_generated_) estimate_.RecordEnd(generated);
     published_ = counts_;
     StartWaitingLocked(late);
+    if (!late.empty()) wait = WaitTimeLocked();
   }
   step_interval_.reset();
   ended_generated_.clear();
-  for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable({}));
+  for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable(wait));
   for (Ending& ending : endings_) {
     if (ending.stream->Finish(std::move(ending.status), ending.facts)) {
       callbacks_.push_back(ending.stream);

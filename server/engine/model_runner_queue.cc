@@ -306,12 +306,14 @@ void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {
 
 void ModelRunner::Forget(const std::shared_ptr<Session>& session) {
   std::vector<std::shared_ptr<Call>> late;
+  LoadEstimate::Duration wait{0};
   {
     std::lock_guard lock(mutex_);
     PostLocked({.kind = Event::Kind::kForgotten, .session = session});
     StartWaitingLocked(late);
+    if (!late.empty()) wait = WaitTimeLocked();
   }
-  for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable({}));
+  for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable(wait));
 }
 
 }  // namespace mnemon

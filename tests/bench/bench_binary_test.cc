@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // mnemon-bench as a user runs it: short, on the smallest size.
+#include "base/child_process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
 #include "nlohmann/json.hpp"
-#include "tests/fakes/child_process.h"
 #include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {

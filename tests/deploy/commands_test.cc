@@ -9,10 +9,10 @@
 #include <set>
 #include <sstream>
 
+#include "base/child_process.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/fakes/child_process.h"
 
 namespace mnemon {
 namespace {

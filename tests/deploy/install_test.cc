@@ -6,10 +6,10 @@
 #include <fstream>
 #include <set>
 
+#include "base/child_process.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/fakes/child_process.h"
 
 namespace mnemon {
 namespace {

@@ -22,12 +22,12 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "base/child_process.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/fakes/child_process.h"
 #include "tests/fakes/http_get.h"
 
 namespace mnemon {

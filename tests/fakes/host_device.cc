@@ -14,6 +14,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include "model/sequence/device.h"
+
 namespace mnemon {
 namespace {
 
@@ -151,5 +153,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
 }  // namespace
 
 at::Device HostDevice() { return {kType, 0}; }
+
+at::Device AcceleratorForTests() {
+  const auto gpu = FindDevice("cuda");
+  return gpu.ok() ? *gpu : HostDevice();
+}
 
 }  // namespace mnemon

@@ -13,4 +13,8 @@ namespace mnemon {
 // an address that no access survives.
 at::Device HostDevice();
 
+// The GPU of this machine; where there is none, HostDevice(). One of the two, since
+// autograd of libtorch knows one kind of accelerator per process.
+at::Device AcceleratorForTests();
+
 }  // namespace mnemon

@@ -66,58 +66,49 @@ class TrainingOnADevice : public ::testing::Test {
   Team team_{1};
 };
 
-// A device that is always there, and the GPU of the machine.
-std::vector<at::Device> Devices() {
-  std::vector<at::Device> devices = {HostDevice()};
-  if (const auto gpu = FindDevice("cuda"); gpu.ok()) devices.push_back(*gpu);
-  return devices;
-}
-
 TEST_F(TrainingOnADevice, EqualsTheCpuButForRounding) {
-  for (const at::Device device : Devices()) {
-    for (const ArchitectureEntry& entry : Architectures()) {
-      for (const OptimiserKind kind :
-           {OptimiserKind::kSgd, OptimiserKind::kAdam, OptimiserKind::kAdamw,
-            OptimiserKind::kAdamLabml}) {
-        SCOPED_TRACE(device.str() + " " + std::string(entry.name));
-        const std::unique_ptr<Task> task = MakeTask(entry);
-        TrainConfig config = Config(entry, *task, kind);
-        // A GPU has random numbers of its own.
-        if (device != HostDevice()) config.model.dropout = 0;
-        auto here = Make(config, *task, at::kCPU), there = Make(config, *task, device);
-        for (int i = 0; i < 3; ++i) {
-          auto a = here->Update(1e-2), b = there->Update(1e-2);
-          ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
-          EXPECT_NEAR(a->loss, b->loss, 1e-3);
-          EXPECT_NEAR(a->gradient_norm, b->gradient_norm, 1e-3);
-        }
-        EXPECT_NEAR(here->Validate()->loss(), there->Validate()->loss(), 1e-3);
-        EXPECT_EQ(there->Sample()->empty(), !entry.autoregressive());
+  const at::Device device = AcceleratorForTests();
+  for (const ArchitectureEntry& entry : Architectures()) {
+    for (const OptimiserKind kind :
+         {OptimiserKind::kSgd, OptimiserKind::kAdam, OptimiserKind::kAdamw,
+          OptimiserKind::kAdamLabml}) {
+      SCOPED_TRACE(device.str() + " " + std::string(entry.name));
+      const std::unique_ptr<Task> task = MakeTask(entry);
+      TrainConfig config = Config(entry, *task, kind);
+      // A GPU has random numbers of its own.
+      if (device != HostDevice()) config.model.dropout = 0;
+      auto here = Make(config, *task, at::kCPU), there = Make(config, *task, device);
+      for (int i = 0; i < 3; ++i) {
+        auto a = here->Update(1e-2), b = there->Update(1e-2);
+        ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+        EXPECT_NEAR(a->loss, b->loss, 1e-3);
+        EXPECT_NEAR(a->gradient_norm, b->gradient_norm, 1e-3);
       }
+      EXPECT_NEAR(here->Validate()->loss(), there->Validate()->loss(), 1e-3);
+      EXPECT_EQ(there->Sample()->empty(), !entry.autoregressive());
     }
   }
 }
 
 TEST_F(TrainingOnADevice, WhatItSavesContinues) {
   const std::string dir = testing::TempDir() + "/device_checkpoint";
-  for (const at::Device device : Devices()) {
-    for (const ArchitectureEntry& entry : Architectures()) {
-      SCOPED_TRACE(device.str() + " " + std::string(entry.name));
-      const std::unique_ptr<Task> task = MakeTask(entry);
-      const TrainConfig config = Config(entry, *task, OptimiserKind::kAdam);
-      auto first = Make(config, *task, device);
-      for (int i = 0; i < 2; ++i) ASSERT_TRUE(first->Update(1e-3).ok());
-      CheckpointContent content;
-      ASSERT_TRUE(first->Save(content).ok());
-      ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
-      auto second = Make(config, *task, device);
-      const absl::Status loaded = second->Load(dir, 2, first->cursor());
-      ASSERT_TRUE(loaded.ok()) << loaded;
-      for (int i = 0; i < 2; ++i) {
-        auto a = first->Update(1e-3), b = second->Update(1e-3);
-        ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
-        EXPECT_NEAR(a->loss, b->loss, device == HostDevice() ? 0 : 1e-4);
-      }
+  const at::Device device = AcceleratorForTests();
+  for (const ArchitectureEntry& entry : Architectures()) {
+    SCOPED_TRACE(device.str() + " " + std::string(entry.name));
+    const std::unique_ptr<Task> task = MakeTask(entry);
+    const TrainConfig config = Config(entry, *task, OptimiserKind::kAdam);
+    auto first = Make(config, *task, device);
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(first->Update(1e-3).ok());
+    CheckpointContent content;
+    ASSERT_TRUE(first->Save(content).ok());
+    ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
+    auto second = Make(config, *task, device);
+    const absl::Status loaded = second->Load(dir, 2, first->cursor());
+    ASSERT_TRUE(loaded.ok()) << loaded;
+    for (int i = 0; i < 2; ++i) {
+      auto a = first->Update(1e-3), b = second->Update(1e-3);
+      ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+      EXPECT_NEAR(a->loss, b->loss, device == HostDevice() ? 0 : 1e-4);
     }
   }
   std::filesystem::remove_all(dir);

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/child_process.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,7 +22,6 @@
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "server/loaded_models.h"
-#include "tests/fakes/child_process.h"
 #include "tests/fakes/http_get.h"
 
 namespace mnemon {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/serving/child.h"
+#include "base/child_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -15,7 +16,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 
-namespace mnemon::serving {
+namespace mnemon {
 namespace {
 
 constexpr std::chrono::milliseconds kPoll{2};
@@ -26,41 +27,65 @@ std::string Slurp(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+int OpenForWriting(const std::string& path) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+
 }  // namespace
 
-Child::Child(const std::vector<std::string>& words, const std::string& log) {
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  MNEMON_CHECK(out >= 0 && null >= 0);
+ChildProcess::ChildProcess(const std::string& directory,
+                           const std::vector<std::string>& argv,
+                           const std::optional<std::string>& input) {
+  static std::atomic<int> number{0};
+  const std::string base = directory + "/child" + std::to_string(number++);
+  out_path_ = base + ".out";
+  err_path_ = base + ".err";
+  const int out = OpenForWriting(out_path_);
+  const int err = OpenForWriting(err_path_);
+  int in[2];
+  MNEMON_CHECK(out >= 0 && err >= 0 && pipe2(in, O_CLOEXEC) == 0);
   std::vector<char*> arguments;
-  for (const std::string& word : words) {
-    arguments.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& argument : argv) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   arguments.push_back(nullptr);
   const pid_t parent = getpid();
   pid_ = fork();
   MNEMON_CHECK(pid_ >= 0);
   if (pid_ == 0) {
-    // A tool that is killed takes its servers along.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
-    dup2(null, 0);
+    dup2(in[0], 0);
     dup2(out, 1);
-    dup2(out, 2);
+    dup2(err, 2);
     execv(arguments[0], arguments.data());
     _exit(127);
   }
   close(out);
-  close(null);
+  close(err);
+  close(in[0]);
+  input_ = in[1];
+  if (input) {
+    MNEMON_CHECK(write(input_, input->data(), input->size()) ==
+                 static_cast<ssize_t>(input->size()));
+    close(input_);
+    input_ = -1;
+  }
 }
 
-Child::~Child() {
-  if (code_) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+ChildProcess::~ChildProcess() {
+  if (!code_) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  if (input_ >= 0) close(input_);
 }
 
-std::optional<int> Child::Wait(std::chrono::milliseconds timeout) {
+void ChildProcess::Signal(int signal) {
+  if (!code_) kill(pid_, signal);
+}
+
+std::optional<int> ChildProcess::Wait(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!code_) {
     int status = 0;
@@ -75,11 +100,10 @@ std::optional<int> Child::Wait(std::chrono::milliseconds timeout) {
   return code_;
 }
 
-void Child::Terminate() {
-  if (!code_) kill(pid_, SIGTERM);
-}
+std::string ChildProcess::out() const { return Slurp(out_path_); }
+std::string ChildProcess::err() const { return Slurp(err_path_); }
 
-double Child::CpuSeconds() const {
+double ChildProcess::CpuSeconds() const {
   const std::string line = Slurp(StrCat("/proc/", pid_, "/stat"));
   // The name, which may hold spaces, ends at the last parenthesis; utime and stime are
   // the 12th and 13th field behind it.
@@ -93,19 +117,19 @@ double Child::CpuSeconds() const {
   return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-absl::StatusOr<std::string> RunToEnd(const std::vector<std::string>& words,
-                                     const std::string& log,
+absl::StatusOr<std::string> RunToEnd(const std::string& directory,
+                                     const std::vector<std::string>& argv,
                                      std::chrono::milliseconds timeout) {
-  Child child(words, log);
+  ChildProcess child(directory, argv);
   const std::optional<int> code = child.Wait(timeout);
-  std::string output = Slurp(log);
-  if (code == 0) return output;
+  if (code == 0) return child.out();
+  std::string output = child.out() + child.err();
   if (output.size() > kQuoted) output = output.substr(output.size() - kQuoted);
   if (!code) {
     return absl::DeadlineExceededError(
-        StrCat(words[0], " took more than ", timeout.count(), " ms: ", output));
+        StrCat(argv[0], " took more than ", timeout.count(), " ms: ", output));
   }
-  return absl::InternalError(StrCat(words[0], " ended with ", *code, ": ", output));
+  return absl::InternalError(StrCat(argv[0], " ended with ", *code, ": ", output));
 }
 
-}  // namespace mnemon::serving
+}  // namespace mnemon
