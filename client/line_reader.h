@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// A reader of lines that a second descriptor can stop.
 #pragma once
 
 #include <optional>

@@ -227,8 +227,7 @@ absl::Status RunTwoModels(const ScenarioOptions& options, Verdict& verdict) {
       const std::string encoder,
       Checkpoint(options, "encoder", "XS",
                  {StrCat("positions=", shape.positions), StrCat("vocab=", kClasses)}));
-  // Each part by a server of its own: what a Predict leaves behind is none of the
-  // other's business.
+  // A server for each part, so that neither affects the other.
   const std::vector<std::string> flags = {
       "--checkpoint", "small=" + small,     "--checkpoint", "large=" + large,
       "--checkpoint", "encoder=" + encoder, "--max-tokens", StrCat(kEndless)};

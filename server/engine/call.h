@@ -75,10 +75,11 @@ struct Call : std::enable_shared_from_this<Call> {
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<Time> deadline;
   Time arrival;
-  int64_t prompt_bytes = 0;
-  int64_t expected_units = 0;  // see LoadEstimate
 
-  // Guarded by the runner's mutex: where it waits for a permit.
+  // Guarded by the runner's mutex until it has a permit: its part of the queue's bytes,
+  // its units of work (LoadEstimate), and where it waits for the permit.
+  int64_t prompt_bytes = 0;
+  int64_t expected_units = 0;
   std::optional<std::list<std::shared_ptr<Call>>::iterator> waiting_at;
 
   // Set by the runner before the end is visible: whoever clears it, the consumer that
@@ -95,18 +96,20 @@ struct Call : std::enable_shared_from_this<Call> {
   int64_t generated = 0;
   // Blocks that its slot may hold without asking: the prompt's were reserved.
   int64_t reserved_blocks = 0;
-  // A step of its own until so many tokens are computed: it was part of one that
-  // failed.
+  // Until this many tokens are computed its chunks are stepped alone, because a step
+  // that it shared failed.
   int64_t alone_until = 0;
   int64_t prefill_served = -1;  // prompt tokens, for taking turns; -1: no turn yet
   int64_t units_done = 0;       // of expected_units
   PenaltyCounts penalties;      // of the history up to the last sampled token
   std::optional<StopMatcher> stop_matcher;  // absent without stop strings
-  // The time since which nothing happens because its caller does not read or does not
-  // send; and the tokens delivered by then.
+  // When the call began to wait for its caller to read or to send; and, of a delivering
+  // call, the tokens delivered at the last check.
   std::optional<Time> stalled_since;
   int64_t delivered_then = 0;
 
+  // Whether it has pushed a token or a score.
+  bool gave() const { return scoring ? scoring->next > scoring->first : generated > 0; }
   bool stateless() const { return session->id.empty(); }
   // REQUIRES: admitted.
   std::optional<Time> time_up() const {

@@ -2,7 +2,10 @@
 #include "server/engine/callback_threads.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "base/log.h"
 
 namespace mnemon {
 namespace {
@@ -10,7 +13,24 @@ namespace {
 // Taken by a thread at a time: few locks, and still work for the others.
 constexpr size_t kMostAtOnce = 16;
 
+class LogLine final : public Callback {
+ public:
+  LogLine(std::string event, std::string error)
+      : event_(std::move(event)), error_(std::move(error)) {}
+  void RunCallback() override {
+    LogEvent(LogLevel::kError, event_, {{"error", error_}});
+  }
+
+ private:
+  const std::string event_;
+  const std::string error_;
+};
+
 }  // namespace
+
+std::shared_ptr<Callback> LogCallback(std::string event, std::string error) {
+  return std::make_shared<LogLine>(std::move(event), std::move(error));
+}
 
 CallbackThreads::CallbackThreads(int count) {
   for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Loop(); });
@@ -35,7 +55,8 @@ void CallbackThreads::Post(std::vector<std::shared_ptr<Callback>>& batch) {
     std::lock_guard lock(mutex_);
     ended = ending_;
     if (!ended) {
-      for (auto& callback : batch) queue_.push_back(std::move(callback));
+      queue_.insert(queue_.end(), std::make_move_iterator(batch.begin()),
+                    std::make_move_iterator(batch.end()));
       wake = std::min<int>(waiting_, 1 + static_cast<int>(batch.size() / kMostAtOnce));
     }
   }

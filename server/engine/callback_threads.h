@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The threads that run consumers' callbacks, so that a model runner only queues them.
-// There text is decoded, messages are built and written.
+// The threads that run consumers' callbacks, which decode text and build and write
+// messages; a model runner only queues them.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,9 @@ class Callback {
   // Must not throw.
   virtual void RunCallback() = 0;
 };
+
+// Writes the line `event` with `error` to the log, which a runner's thread must not.
+std::shared_ptr<Callback> LogCallback(std::string event, std::string error);
 
 // Safe for concurrent use.
 class CallbackThreads {

@@ -26,6 +26,9 @@ namespace {
 // made otherwise.
 constexpr int64_t kMaxFloats = (int64_t{4} << 20) / sizeof(float) - 1024;
 
+// Tokens that a call generates without its history's memory growing.
+constexpr int64_t kMostReserved = 16384;
+
 uint64_t SeedFor(const std::string& request_id) {
   if (request_id.empty()) return RandomNumber();
   return std::stoull(Sha256Hex(request_id).substr(0, 16), nullptr, 16);
@@ -286,9 +289,13 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call) const {
     if (prompt > runner.context_limit() - tokens) {
       return engine_errors::ContextLimit(tokens, prompt, runner.context_limit());
     }
-    // Memory is taken here, not on the runner's thread.
-    session.history.Reserve(tokens + prompt + TokenStream::kCapacity);
-    return runner.Enqueue(call);
+    return CatchOutOfMemory({}, [&] {
+      // Memory is taken here, not on the runner's thread.
+      session.history.Reserve(
+          tokens + prompt +
+          std::clamp<int64_t>(call->max_tokens, TokenStream::kCapacity, kMostReserved));
+      return runner.Enqueue(call);
+    });
   }();
   if (!queued.ok() && !call->stateless()) directory.Release(session, /*taken=*/false);
   return queued;

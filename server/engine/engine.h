@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 // The engine: checks requests, finds the model and the session that they name, and
-// hands them to the runner of that model. Knows no gRPC and no torch.
+// hands them to the runner of that model. Depends on neither gRPC nor torch.
 //
 // Computed tokens: a session has a history of n tokens of which its state has computed
 // s <= n; at rest the last token is not computed, so a continuation always has
 // something to compute. Cancelling cuts the history to the last delivered token.
 //
-// A call on a session that ends other than OK before its first token was delivered
-// leaves the session and its remembered request ids as they were: a plain repetition is
-// right. After the first token the prompt stays, the history ends at the last delivered
-// token, and the error has no retry_after.
+// A call on a session that ends other than OK before its first token leaves the session
+// and its remembered request ids as they were: the same call may be repeated. After the
+// first token the prompt stays. A cancelled or idle call then leaves the history at the
+// last delivered token; after any other error the tokens generated so far are still
+// delivered, and the history ends with them. A transport drops retry_after once a token
+// was delivered.
 //
 // Errors carry an ErrorDetail: SESSION_NOT_FOUND, SESSION_EXPIRED, SESSION_EXISTS,
 // REQUEST_ID_REUSED, REQUEST_REPEATED, SESSION_BUSY,
@@ -52,7 +54,8 @@ class Engine {
   using Options = EngineOptions;
 
   // Creates arenas and starts the threads. INVALID_ARGUMENT for bad options, no models
-  // or duplicate names; RESOURCE_EXHAUSTED when state_bytes does not hold one session.
+  // or duplicate names; RESOURCE_EXHAUSTED, STATE_BYTES, when state_bytes does not hold
+  // one session; RESOURCE_EXHAUSTED when no thread can be started.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(std::vector<EngineModel> models,
                                                         const Options& options);
   // Ends running streams with UNAVAILABLE and joins the threads. Not from a callback.

@@ -14,7 +14,7 @@ namespace mnemon::engine_errors {
 absl::Status NotFound(const std::string& session);
 absl::Status SessionExpired(const std::string& session);
 absl::Status SessionExists(const std::string& session);
-// A session that the request would not make was made by the same request_id.
+// The request_id has created a session that differs from the requested one.
 absl::Status RequestIdReused(const std::string& session);
 // The session has taken this request before.
 absl::Status RequestRepeated(const std::string& session);
@@ -22,7 +22,7 @@ absl::Status SessionBusy(const std::string& session);
 absl::Status SessionLimit(int32_t sessions);
 // The session was deleted while a call was on it.
 absl::Status SessionDeleted();
-// `wait`: measured; until there is room. A zero is a time that is not known yet.
+// `wait`: the measured time until there is room, in seconds; zero: not known yet.
 using Wait = std::chrono::duration<double>;
 absl::Status QueueFull(int64_t queued, Wait wait);
 // The call would end behind its deadline; `wait`: until it could begin.

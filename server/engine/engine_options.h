@@ -25,9 +25,9 @@ struct EngineOptions {
   // How long a call may hold up its own stream: by not reading, or by not sending what
   // is to be scored.
   std::chrono::milliseconds idle_timeout{30000};
-  // Of a session that is created without a ttl; absent: none. And the greatest one, to
-  // which longer ones are lowered, and which a session without any gets.
+  // The ttl of a session that is created without one; absent: max_session_ttl.
   std::optional<std::chrono::milliseconds> session_ttl;
+  // Longer ttls are lowered to it; absent: no limit.
   std::optional<std::chrono::milliseconds> max_session_ttl;
   // Bounds of one prediction: multiply-adds, and bytes of intermediate values and
   // answer.

@@ -27,8 +27,8 @@ LoadEstimate::Duration LoadEstimate::WaitTime(int64_t waiting_units,
                                               int64_t running_units,
                                               int64_t running) const {
   if (running == 0) return Duration(0);
-  // Of n calls anywhere in their course, the first to end has left, on average,
-  // 2 / (n + 1) of the mean that is left.
+  // Of n running calls with uniformly distributed work left, the least is on average
+  // 2 / (n + 1) of the mean.
   const double mean_left =
       static_cast<double>(running_units) / static_cast<double>(running);
   const double first_end = 2 * mean_left / static_cast<double>(running + 1);

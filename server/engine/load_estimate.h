@@ -31,12 +31,12 @@ class LoadEstimate {
   int64_t UnitsOf(int64_t prompt_tokens, int64_t max_tokens) const;
   // From its admission to its end.
   Duration RunTime(int64_t units) const { return step_ * static_cast<double>(units); }
-  // Until a call is admitted that `waiting_units` are ahead of, `running` calls having
-  // `running_units` left.
+  // From now until a queued call starts, with `waiting_units` queued before it and
+  // `running_units` left of the `running` calls together.
   Duration WaitTime(int64_t waiting_units, int64_t running_units,
                     int64_t running) const;
 
-  // Whether there is anything to go by.
+  // Whether enough steps were measured for an estimate.
   bool measured() const { return steps_ >= kFewSteps; }
 
  private:

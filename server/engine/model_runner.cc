@@ -7,42 +7,24 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
 
 namespace mnemon {
-namespace {
-
-// Writes a log line on a callback thread.
-class LogLine final : public Callback {
- public:
-  LogLine(std::string event, std::string error)
-      : event_(std::move(event)), error_(std::move(error)) {}
-  void RunCallback() override {
-    LogEvent(LogLevel::kError, event_, {{"error", error_}});
-  }
-
- private:
-  const std::string event_;
-  const std::string error_;
-};
-
-}  // namespace
-
 void ModelRunner::Run() {
   while (Await()) {
     try {
       Round();
     } catch (const std::exception& e) {
       // Memory ran out in the bookkeeping: these calls end, the runner goes on.
-      callbacks_.push_back(std::make_shared<LogLine>("runner_round_failed", e.what()));
+      callbacks_.push_back(LogCallback("runner_round_failed", e.what()));
       EndAll(OutOfMemoryError());
     }
   }
   EndAll(MakeError(absl::StatusCode::kUnavailable, "the server is stopping",
                    {.reason = "DRAINING"}));
+  context_->turns.Leave(turn_);
 }
 
 bool ModelRunner::Await() {
@@ -88,12 +70,15 @@ void ModelRunner::Round() {
   HandleEvents();
   EndDueCalls();
   bool admitted = false;
-  for (; !starting_.empty() && Admit(starting_.front()); starting_.pop_front()) {
-    admitted = true;
-  }
-  do {
+  while (true) {
     Plan();
-  } while (chunks_.empty() && ResolveStarvation());
+    // Blocks go to calls that pause before they go to new ones.
+    if (starved_.empty() && AdmitStarting()) {
+      admitted = true;
+    } else if (!chunks_.empty() || !ResolveStarvation()) {
+      break;
+    }
+  }
   // What has changed so far need not wait for the step.
   if (admitted || !endings_.empty() || !callbacks_.empty()) Publish();
   busy_ = !chunks_.empty();
@@ -102,8 +87,10 @@ void ModelRunner::Round() {
 }
 
 void ModelRunner::HandleEvents() {
-  for (Event& event : events_) Handle(event);
+  // Where one throws, EndAll goes on behind it.
+  while (handled_ < events_.size()) Handle(events_[handled_++]);
   events_.clear();
+  handled_ = 0;
 }
 
 void ModelRunner::Handle(Event& event) {
@@ -122,13 +109,14 @@ void ModelRunner::Handle(Event& event) {
       Rest(call->session);
       return;
     case Event::Kind::kCancelled:
-      // A call that starts or runs is ended by Admit or EndDueCalls.
+      // A call that starts or runs is ended by EndDueCalls.
       if (call->phase == Call::Phase::kDelivering &&
           call->release_on_end.exchange(false)) {
         CutToDelivered(*call);
       }
       return;
     case Event::Kind::kInput: {
+      if (event.tokens.empty()) return;
       if (call->phase == Call::Phase::kWaiting) {
         call->prompt.insert(call->prompt.end(), event.tokens.begin(),
                             event.tokens.end());
@@ -165,6 +153,16 @@ void ModelRunner::Handle(Event& event) {
 void ModelRunner::EndDueCalls() {
   const Time now = context_->options.clock->Now();
   const auto idle = context_->options.idle_timeout;
+  std::erase_if(starting_, [&](const std::shared_ptr<Call>& call) {
+    if (call->session->forgotten) {
+      EndStarting(call, engine_errors::SessionDeleted());
+    } else if (call->stream->cancelled()) {
+      EndStarting(call, absl::CancelledError("call cancelled"));
+    } else {
+      return false;
+    }
+    return true;
+  });
   for (size_t i = running_.size(); i-- > 0;) {
     const std::shared_ptr<Call> call = running_[i];
     const auto time_up = call->time_up();
@@ -212,8 +210,7 @@ void ModelRunner::RunStep() {
     options.observer->OnStep(index_, static_cast<int64_t>(chunks.size()), end - start);
   }
   for (std::string& what : stepper_.TakeFailures()) {
-    callbacks_.push_back(
-        std::make_shared<LogLine>("model_step_failed", std::move(what)));
+    callbacks_.push_back(LogCallback("model_step_failed", std::move(what)));
   }
   for (ScheduledChunk& chunk : chunks_) Commit(chunk);
   chunks_.clear();

@@ -11,7 +11,7 @@
 // while tokens are generated is taken step by step. A running call that finds none
 // pauses; the states of sessions at rest then go, the longest unused first (the next
 // call computes them again from the history); when all running calls are paused, the
-// one admitted last ends, RESOURCE_EXHAUSTED, at its last delivered token.
+// one admitted last ends, RESOURCE_EXHAUSTED, at its last generated token.
 //
 // See docs/engine_threads.md for who may touch what.
 #pragma once
@@ -59,15 +59,19 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   int64_t context_limit() const { return context_limit_; }
 
   // Any thread.
-  // Takes the call, whose session the caller holds. Its stream gets everything from
-  // then on, its end included. UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED:
-  // SESSION_LIMIT, QUEUE_FULL, DEADLINE_UNREACHABLE.
+  // Starts or queues the call; its tokens and its end then go to its stream, unless an
+  // error is returned: UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: SESSION_LIMIT,
+  // QUEUE_FULL, DEADLINE_UNREACHABLE. REQUIRES: the caller holds the call's session.
   absl::Status Enqueue(const std::shared_ptr<Call>& call);
+  // What the consumer of the call's stream did; called from its Take and Cancel.
   void OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent event);
-  // The next part of a scoring call; that no part comes any more.
-  void AddInput(const std::shared_ptr<Call>& call, std::vector<int32_t> tokens);
+  // Appends a part to a scoring call. RESOURCE_EXHAUSTED, QUEUE_FULL, while it waits
+  // for a permit and the parts of all that wait exceed queue_bytes. REQUIRES: tokens
+  // below V that fit the context.
+  absl::Status AddInput(const std::shared_ptr<Call>& call, std::vector<int32_t> tokens);
+  // No part follows.
   void CloseInput(const std::shared_ptr<Call>& call);
-  // The session left the directory: a call on it ends, its state goes.
+  // The session left the directory: a call on it ends, and its state is dropped.
   void Forget(const std::shared_ptr<Session>& session);
   // Refuses calls from now on; those taken go on.
   void Drain();
@@ -158,14 +162,19 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void Publish();
 
   // The runner's thread: model_runner_calls.cc.
+  // Admits calls that have a permit, in order, until one has to wait for blocks. False:
+  // nothing has changed.
+  bool AdmitStarting();
   // False: it waits for blocks.
   bool Admit(const std::shared_ptr<Call>& call);
   absl::StatusOr<bool> TryAdmit(Call& call);
   absl::Status PrepareScoring(Call& call);
+  // Ends a call that has a permit and was not admitted.
+  void EndStarting(const std::shared_ptr<Call>& call, absl::Status status);
   // Whether all that the call asks for is computed.
   bool NothingToDo(const Call& call) const;
-  // Ends a running call at its last delivered token, or, when it is not OK and nothing
-  // was delivered, as if it had never been.
+  // Ends a running call: a cancelled one at its last delivered token, another one at
+  // its last generated token, or rolled back when it failed before its first token.
   void End(const std::shared_ptr<Call>& call, absl::Status status,
            std::optional<FinishFacts> facts = std::nullopt);
   // Likewise where its caller is at fault: tokens that wait in the stream are dropped.
@@ -189,8 +198,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   int64_t BlocksHeld(const Session& session) const;
   // Free blocks that are reserved for nobody.
   int64_t FreeBlocks() const;
-  // Drops states of sessions at rest until `needed` blocks are free, or none is left.
-  void MakeRoom(int64_t needed);
+  // Drops states until `needed` blocks are free, or none is left to drop: of sessions
+  // at rest, then of calls that have computed all. False: none was dropped.
+  bool MakeRoom(int64_t needed);
   // Nothing can step for lack of blocks: makes room, or ends a call. True: worth
   // another look.
   bool ResolveStarvation();
@@ -232,6 +242,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   Stepper stepper_;
   PoolTurns::Member turn_;
   std::vector<Event> events_;
+  size_t handled_ = 0;                         // of events_
   std::list<std::shared_ptr<Call>> starting_;  // have a permit, wait for blocks
   std::vector<std::shared_ptr<Call>> running_;
   std::list<std::shared_ptr<Session>> resting_;  // with state; the longest unused first

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/out_of_memory.h"
+#include "base/reserve.h"
 #include "base/status_macros.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/model_runner.h"
@@ -12,6 +13,14 @@
 namespace mnemon {
 
 using engine_errors::NoFreeBlocks;
+
+bool ModelRunner::AdmitStarting() {
+  bool any = false;
+  for (; !starting_.empty() && Admit(starting_.front()); starting_.pop_front()) {
+    any = true;
+  }
+  return any;
+}
 
 bool ModelRunner::Admit(const std::shared_ptr<Call>& call) {
   const absl::StatusOr<bool> admitted = [&]() -> absl::StatusOr<bool> {
@@ -25,21 +34,24 @@ bool ModelRunner::Admit(const std::shared_ptr<Call>& call) {
     if (*admitted && NothingToDo(*call)) End(call, absl::OkStatus(), FinishFacts{});
     return *admitted;
   }
+  EndStarting(call, admitted.status());
+  return true;
+}
+
+void ModelRunner::EndStarting(const std::shared_ptr<Call>& call, absl::Status status) {
+  const std::shared_ptr<Session> session = call->session;
+  endings_.push_back({.stream = call->stream, .status = std::move(status)});
   GiveBackPermit(*call);
   call->phase = Call::Phase::kOver;
-  const std::shared_ptr<Session> session = call->session;
-  session->call = nullptr;
   if (call->stateless()) {
     DropState(*session);
     context_->directory.ReturnStateless(index_);
   } else if (session->forgotten) {
     DropState(*session);
   } else {
-    context_->directory.Release(*session, /*taken=*/false);
     Rest(session);
+    context_->directory.Release(*session, /*taken=*/false);
   }
-  endings_.push_back({.stream = call->stream, .status = admitted.status()});
-  return true;
 }
 
 bool ModelRunner::NothingToDo(const Call& call) const {
@@ -49,8 +61,6 @@ bool ModelRunner::NothingToDo(const Call& call) const {
 
 absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   Session& session = *call.session;
-  if (session.forgotten) return engine_errors::SessionDeleted();
-  if (call.stream->cancelled()) return absl::CancelledError("call cancelled");
   if (session.resting) {
     resting_.erase(*session.resting);
     session.resting.reset();
@@ -76,10 +86,11 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     if (!running_.empty() || arena_->blocks_recycling() > 0) return false;
     return NoFreeBlocks(TimeToNextEnd());
   }
+  ReserveAtLeast(running_, running_.size() + 1);  // nothing fails once it is changed
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));
   session.history.Append(call.prompt);
   call.prompt = {};
-  call.reserved_blocks = held + own;
+  call.reserved_blocks = held + needed;
   call.base = before;
   call.prompt_end = before + prompt;
   call.admission = context_->options.clock->Now();
@@ -126,9 +137,6 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     facts->generation_time = now - prompt_done;
     if (!ended->scoring) ended_generated_.push_back(ended->generated);
   }
-  const bool nothing_pushed = ended->scoring
-                                  ? ended->scoring->next == ended->scoring->first
-                                  : ended->generated == 0;
   if (ended->stateless() || session.forgotten) {
     ended->phase = Call::Phase::kOver;
     session.call = nullptr;
@@ -136,10 +144,13 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     if (ended->stateless()) context_->directory.ReturnStateless(index_);
   } else if (cancelled) {
     CutToDelivered(*ended);
-  } else if (!status.ok() && nothing_pushed) {
+  } else if (!status.ok() && !ended->gave()) {
     RollBack(*ended);
     Release(*ended, /*taken=*/false);
   } else {
+    if (ended->scoring && !status.ok()) {
+      session.history.Cut(std::min(session.history.size(), ended->scoring->next));
+    }
     session.state.CutBack(*arena_, session.history.size());
     UpdateBytes(session);
     ended->phase = Call::Phase::kDelivering;
@@ -156,7 +167,12 @@ void ModelRunner::Abort(const std::shared_ptr<Call>& call, const absl::Status& s
   const bool running = call->phase == Call::Phase::kRunning;
   // Whoever takes the end releases the session; from now on that is the runner.
   if (!running && !call->release_on_end.exchange(false)) return;
-  if (call->stream->Abort(status)) callbacks_.push_back(call->stream);
+  const bool aborted = call->stream->Abort(status);
+  if (aborted) callbacks_.push_back(call->stream);
+  // The consumer has just taken the end.
+  if (!running && !aborted && !call->stream->cancelled()) {
+    return Release(*call, /*taken=*/true);
+  }
   if (running) {
     End(call, status);
   } else {
@@ -209,6 +225,7 @@ void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
   if (session->forgotten || !session->state.held()) return;
   session->state.Rest(*arena_, session->history.size());
   UpdateBytes(*session);
+  if (session->resting) return;  // a call ended before the runner looked at it
   resting_.push_back(session);
   session->resting = std::prev(resting_.end());
 }
@@ -237,12 +254,9 @@ void ModelRunner::EndAll(const absl::Status& status) {
   chunks_.clear();
   busy_ = false;
   for (const auto& call : waiting) Refuse(call, status);
-  for (const auto& call : starting_) {
-    GiveBackPermit(*call);
-    if (call->stateless()) context_->directory.ReturnStateless(index_);
-    Refuse(call, status);
+  for (; !starting_.empty(); starting_.pop_front()) {
+    EndStarting(starting_.front(), status);
   }
-  starting_.clear();
   while (!running_.empty()) End(running_.back(), status);
   Publish();
 }

@@ -36,6 +36,7 @@ void ModelRunner::Plan() {
       call->stalled_since.reset();
     } else if (!call->stalled_since) {
       call->stalled_since = now;
+      call->prefill_served = -1;
     }
     if (available <= 0 || space == 0) continue;
     // A call that joins starts level with the one served least, not ahead of all.
@@ -48,8 +49,9 @@ void ModelRunner::Plan() {
                          .kept = kept};
     if (growing) {
       const int64_t within = chunk.position % kShape.block_positions;
+      // A block that others hold too is replaced by a copy first.
       chunk.free_positions = arena_->BlocksNeeded(state.slot(), 1) > 0
-                                 ? 0
+                                 ? -within
                                  : kShape.block_positions - within;
       chunk.reserved_blocks =
           std::max<int64_t>(0, call->reserved_blocks - BlocksHeld(*call->session));
@@ -74,20 +76,17 @@ bool ModelRunner::ResolveStarvation() {
   if (starved_.empty()) return false;
   // Recycled blocks wake the runner once they are clean.
   if (arena_->blocks_recycling() > 0) return false;
-  if (!resting_.empty()) {
-    MakeRoom(1);
-    return true;
-  }
+  if (MakeRoom(1)) return true;
   const std::shared_ptr<Call> victim =
       (*std::max_element(
            starved_.begin(), starved_.end(),
            [](const Call* a, const Call* b) { return a->admission < b->admission; }))
           ->shared_from_this();
   starved_.clear();
-  const bool delivers = victim->generated > 0;
+  const bool gave = victim->gave();
   // Only a call that leaves nothing behind is worth a plain repetition.
-  End(victim, engine_errors::NoFreeBlocks(delivers ? std::nullopt
-                                                   : std::optional(TimeToNextEnd())));
+  End(victim, engine_errors::NoFreeBlocks(gave ? std::nullopt
+                                               : std::optional(TimeToNextEnd())));
   // Its blocks are what the others wait for; the next call computes the state again.
   if (!victim->session->forgotten) DropState(*victim->session);
   return true;
@@ -120,14 +119,21 @@ int64_t ModelRunner::FreeBlocks() const {
   return free;
 }
 
-void ModelRunner::MakeRoom(int64_t needed) {
+bool ModelRunner::MakeRoom(int64_t needed) {
   // Blocks that are being recycled count.
   int64_t missing = needed - FreeBlocks() - arena_->blocks_recycling();
-  while (missing > 0 && !resting_.empty()) {
-    Session& oldest = *resting_.front();
-    missing -= BlocksHeld(oldest);
-    DropState(oldest);
+  bool any = false;
+  const auto drop = [&](Session& session) {
+    missing -= BlocksHeld(session);
+    DropState(session);
+    any = true;
+  };
+  while (missing > 0 && !resting_.empty()) drop(*resting_.front());
+  for (const auto& call : delivering_) {
+    if (missing <= 0) break;
+    if (BlocksHeld(*call->session) > 0) drop(*call->session);
   }
+  return any;
 }
 
 void ModelRunner::UpdateBytes(Session& session) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The methods of a runner for any thread: taking calls, the queue, the end.
 #include <algorithm>
+#include <atomic>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/reserve.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
@@ -13,8 +15,9 @@
 namespace mnemon {
 namespace {
 
-// How much longer than estimated a call may run and wait. A queue needs to last for no
-// longer than the load takes to change, and who was taken is hardly ever refused later.
+// Factors on the estimated run and wait times in the deadline check of a new call. With
+// them a queued call is hardly ever refused later. They shorten the queue, which only
+// has to bridge gaps between arrivals.
 constexpr double kRunMargin = 1.15;
 constexpr double kWaitMargin = 2;
 
@@ -70,16 +73,16 @@ absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
 absl::StatusOr<std::shared_ptr<ModelRunner>> ModelRunner::Start(
     size_t index, const EngineModel& model,
     const std::shared_ptr<const EngineContext>& context) {
-  // The arena is made first, and wakes a runner that exists only then.
-  auto weak = std::make_shared<std::weak_ptr<ModelRunner>>();
-  const auto on_clean = [weak] {
-    if (const auto runner = weak->lock()) runner->Post({.kind = Event::Kind::kWake});
+  // The runner is made after its arena, and outlives it: on_clean is not called later.
+  const auto made = std::make_shared<std::atomic<ModelRunner*>>(nullptr);
+  const auto on_clean = [made] {
+    if (ModelRunner* const runner = *made) runner->Post({.kind = Event::Kind::kWake});
   };
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
                           MakeArena(model, *context, on_clean));
   const std::shared_ptr<ModelRunner> runner(
       new ModelRunner(index, model, context, std::move(arena)));
-  *weak = runner;
+  *made = runner.get();
   try {
     runner->thread_ = std::thread([self = runner.get()] { self->Run(); });
   } catch (const std::system_error&) {
@@ -171,8 +174,12 @@ absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
   if (draining_) return engine_errors::Draining();
   const bool stateless = call->stateless();
   Queue& queue = stateless ? waiting_stateless_ : waiting_named_;
-  call->expected_units =
-      estimate_.UnitsOf(static_cast<int64_t>(call->prompt.size()), call->max_tokens);
+  // A state that was dropped is computed again.
+  const int64_t again =
+      call->session->state_bytes == 0 ? call->session->history.size() : 0;
+  call->expected_units = estimate_.UnitsOf(
+      again + static_cast<int64_t>(call->prompt.size()), call->max_tokens);
+  ReserveAtLeast(inbox_, inbox_.size() + 1);  // nothing fails once it is counted
   const bool counted = stateless && directory.TakeStateless(index_);
   const LoadEstimate::Duration run = RunTimeLocked(*call);
   if ((counted || !stateless) && queue.empty() && PermitFreeLocked() &&
@@ -201,9 +208,9 @@ absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
 }
 
 void ModelRunner::StartLocked(const std::shared_ptr<Call>& call) {
+  PostLocked({.kind = Event::Kind::kStart, .call = call});
   ++permits_;
   if (!call->stateless()) ++permits_named_;
-  PostLocked({.kind = Event::Kind::kStart, .call = call});
 }
 
 bool ModelRunner::PermitFreeLocked() const { return permits_ - lent_ < most_running_; }
@@ -222,7 +229,7 @@ LoadEstimate::Duration ModelRunner::RunTimeLocked(const Call& call) const {
 }
 
 bool ModelRunner::TooLateLocked(const Call& call, LoadEstimate::Duration takes) const {
-  // With nothing else to do the call gets as far as it can.
+  // When no other call runs, this one is never too late: it takes no time from others.
   if (!call.deadline || permits_ == 0 || !estimate_.measured()) return false;
   return takes > *call.deadline - context_->options.clock->Now();
 }
@@ -230,6 +237,9 @@ bool ModelRunner::TooLateLocked(const Call& call, LoadEstimate::Duration takes) 
 void ModelRunner::StartWaitingLocked(std::vector<std::shared_ptr<Call>>& late) {
   SessionDirectory& directory = context_->directory;
   while (waiting_ > 0 && PermitFreeLocked()) {
+    // Nothing fails once a call has left the queue.
+    ReserveAtLeast(inbox_, inbox_.size() + 1);
+    ReserveAtLeast(late, late.size() + 1);
     const bool stateless_first =
         !waiting_stateless_.empty() &&
         (waiting_named_.empty() ||
@@ -289,15 +299,30 @@ void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent e
         }
         RemoveWaitingLocked(call->stateless() ? waiting_stateless_ : waiting_named_,
                             *call->waiting_at);
+        if (IdleLocked()) idle_.notify_all();
       }
       return Refuse(call, absl::CancelledError("call cancelled"));
     }
   }
 }
 
-void ModelRunner::AddInput(const std::shared_ptr<Call>& call,
-                           std::vector<int32_t> tokens) {
-  Post({.kind = Event::Kind::kInput, .call = call, .tokens = std::move(tokens)});
+absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
+                                   std::vector<int32_t> tokens) {
+  std::lock_guard lock(mutex_);
+  const auto count = static_cast<int64_t>(tokens.size());
+  const auto bytes = count * static_cast<int64_t>(sizeof(int32_t));
+  if (call->waiting_at && waiting_bytes_ + bytes > context_->options.queue_bytes) {
+    return engine_errors::QueueFull(waiting_, WaitTimeLocked());
+  }
+  PostLocked({.kind = Event::Kind::kInput, .call = call, .tokens = std::move(tokens)});
+  if (call->waiting_at) {
+    const int64_t units = estimate_.UnitsOf(count, /*max_tokens=*/0);
+    call->prompt_bytes += bytes;
+    waiting_bytes_ += bytes;
+    call->expected_units += units;
+    waiting_units_ += units;
+  }
+  return absl::OkStatus();
 }
 
 void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {

@@ -5,8 +5,8 @@
 //
 // A runner keeps its turn from step to step, the time between them included, until
 // another one that waits has used less. So a fast model makes many steps for each of a
-// slow one, and no runner waits longer than one piece of work of each other runner
-// takes, plus the time that it is itself ahead.
+// slow one, and a runner waits at most for one piece of work of each other runner, plus
+// the time by which its own use exceeds theirs.
 #pragma once
 
 #include <chrono>

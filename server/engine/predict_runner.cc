@@ -8,10 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
-#include "base/strings.h"
 #include "server/engine/engine_errors.h"
 
 namespace mnemon {
@@ -92,7 +90,8 @@ absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
   const Duration wait = WaitTimeLocked();
   const auto waiting = static_cast<int64_t>(queue_.size());
   const bool runs_at_once = waiting == 0 && running_cost_ == 0;
-  if (!runs_at_once && (waiting >= options.max_queue || wait > options.max_wait)) {
+  if (!runs_at_once && (waiting >= options.max_queue || wait > options.max_wait ||
+                        waiting_bytes_ + job->bytes_ > options.queue_bytes)) {
     return engine_errors::QueueFull(waiting, wait);
   }
   if (job->deadline_ && !runs_at_once) {
@@ -103,6 +102,7 @@ absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
   }
   queue_.push_back(job);
   waiting_cost_ += job->cost_;
+  waiting_bytes_ += job->bytes_;
   work_.notify_one();
   return absl::OkStatus();
 }
@@ -113,6 +113,7 @@ void PredictRunner::Cancel(const std::shared_ptr<PredictJob>& job) {
     std::lock_guard lock(mutex_);
     if (std::erase(queue_, job) == 0) return;
     waiting_cost_ -= job->cost_;
+    waiting_bytes_ -= job->bytes_;
     if (queue_.empty() && running_cost_ == 0) idle_.notify_all();
   }
   job->result_ = absl::CancelledError("call cancelled");
@@ -132,6 +133,7 @@ std::shared_ptr<PredictJob> PredictRunner::Next() {
   std::shared_ptr<PredictJob> job = std::move(queue_.front());
   queue_.pop_front();
   waiting_cost_ -= job->cost_;
+  waiting_bytes_ -= job->bytes_;
   running_cost_ = std::max<int64_t>(1, job->cost_);
   return job;
 }
@@ -170,14 +172,13 @@ absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) {
   std::string failure;
   try {
     MNEMON_RETURN_IF_ERROR(Interrupted(job));
-    context_->turns.Acquire(turn_);
     MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Prediction> prediction,
                             model_.predictor->Begin(std::move(job.input_)));
     while (true) {
-      MNEMON_ASSIGN_OR_RETURN(const bool done, prediction->Advance());
-      if (done) return prediction->TakeOutput();
       MNEMON_RETURN_IF_ERROR(Interrupted(job));
       context_->turns.Acquire(turn_);
+      MNEMON_ASSIGN_OR_RETURN(const bool done, prediction->Advance());
+      if (done) return prediction->TakeOutput();
     }
   } catch (const std::bad_alloc&) {
     return OutOfMemoryError();
@@ -185,15 +186,7 @@ absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) {
     // The text of a foreign exception may hold paths and addresses: it goes to the log.
     failure = e.what();
   }
-  class FailureLine final : public Callback {
-   public:
-    explicit FailureLine(std::string what) : what_(std::move(what)) {}
-    void RunCallback() override { LogError(StrCat("prediction failed: ", what_)); }
-
-   private:
-    const std::string what_;
-  };
-  context_->callbacks.Post(std::make_shared<FailureLine>(std::move(failure)));
+  context_->callbacks.Post(LogCallback("model_predict_failed", std::move(failure)));
   return MakeError(absl::StatusCode::kInternal, "the model failed to predict",
                    {.reason = "MODEL_FAILURE"});
 }

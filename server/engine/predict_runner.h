@@ -33,6 +33,8 @@ class PredictJob final : public Callback {
   PredictJob(Predictor::Input input, int64_t cost, std::optional<Time> deadline,
              OnPredicted on_done)
       : input_(std::move(input)),
+        bytes_(static_cast<int64_t>(input_.tokens.size() * sizeof(int32_t) +
+                                    input_.explicit_mask.size())),
         cost_(cost),
         deadline_(deadline),
         on_done_(std::move(on_done)) {}
@@ -44,6 +46,7 @@ class PredictJob final : public Callback {
   friend class PredictRunner;
 
   Predictor::Input input_;  // owned by the runner once taken
+  const int64_t bytes_;     // of the input
   const int64_t cost_;      // multiply-adds
   const std::optional<Time> deadline_;
   const OnPredicted on_done_;
@@ -70,7 +73,9 @@ class PredictRunner {
   // Ends the job with CANCELLED: at once when it waits, after the present piece when it
   // runs.
   void Cancel(const std::shared_ptr<PredictJob>& job);
+  // Refuses jobs from now on; those queued go on.
   void Drain();
+  // True when no job waits or runs; waits until `deadline` at most.
   bool WaitIdle(std::chrono::steady_clock::time_point deadline);
   // Ends all jobs with UNAVAILABLE and joins the thread.
   void Stop();
@@ -100,6 +105,7 @@ class PredictRunner {
   std::condition_variable idle_;
   std::deque<std::shared_ptr<PredictJob>> queue_;
   int64_t waiting_cost_ = 0;
+  int64_t waiting_bytes_ = 0;
   int64_t running_cost_ = 0;     // of the one that runs; 0: none does
   double per_multiply_add_ = 0;  // seconds, moving average; 0: not measured yet
   bool draining_ = false;

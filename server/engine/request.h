@@ -45,8 +45,8 @@ struct GenerateRequest {
   // And when so much time has passed since admission; above 0.
   std::optional<std::chrono::milliseconds> time_limit;
   LogprobOptions logprobs;
-  // After it nobody waits for the answer: a call that cannot end before it at the
-  // present load is refused.
+  // The caller's deadline: a call that cannot end before it at the present load is
+  // refused.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   // A UUID or empty. A session takes a request once: a repetition is refused. Without a
   // session and a seed, it decides the seed, so that a repetition gives the same.
@@ -118,10 +118,11 @@ enum class SessionState { kIdle, kQueued, kRunning };
 struct CreateSessionRequest {
   std::string id;     // empty: the engine draws 128 random bits, in hexadecimal
   std::string model;  // as in GenerateRequest
-  // Time after the last use at which the session is dropped; absent: never.
+  // Time after the last use at which the session is dropped, lowered to
+  // EngineOptions::max_session_ttl; absent: EngineOptions::session_ttl.
   std::optional<std::chrono::milliseconds> ttl;
-  // A UUID or empty: while the session it made exists, the same request answers with
-  // it.
+  // A UUID or empty. While the session that it created exists, a repetition of the
+  // request returns that session.
   std::string request_id;
 };
 
@@ -153,6 +154,7 @@ struct ModelFacts {
   bool has_tokenizer = false;
   int64_t parameters = 0;
   int64_t state_bytes_per_session = 0;  // at the context limit, or constant size
+  std::string precision = "fp32";       // of the weights that steps read
 };
 
 }  // namespace mnemon

@@ -21,8 +21,8 @@ struct ScheduledChunk {
   Call* call = nullptr;   // alive while it runs
   int64_t position = 0;   // of the first token == computed tokens of the session
   int64_t available = 0;  // tokens that may be computed now, at least 1
-  // Positions it can grow by without another block of the pool, and blocks of the pool
-  // that are reserved for it.
+  // Positions it can grow by without another block of the pool (below 0: the first
+  // block that it takes gives so many fewer), and blocks that are reserved for it.
   int64_t free_positions = std::numeric_limits<int64_t>::max();
   int64_t reserved_blocks = 0;
   // Prompt tokens computed so far, for taking turns.

@@ -26,9 +26,8 @@ void Grant(ScheduledChunk& chunk, int64_t want, int64_t block_positions,
       std::min(needed - reserved, blocks.free - reserved), 0, blocks.unreserved);
   blocks.free -= reserved + pool;
   blocks.unreserved -= pool;
-  chunk.count = reserved + pool == needed
-                    ? want
-                    : chunk.free_positions + (reserved + pool) * block_positions;
+  const int64_t fit = chunk.free_positions + (reserved + pool) * block_positions;
+  chunk.count = reserved + pool == needed ? want : std::max<int64_t>(0, fit);
   chunk.starved = chunk.count == 0;
 }
 

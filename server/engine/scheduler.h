@@ -13,8 +13,8 @@ namespace mnemon {
 struct StepBudget {
   int64_t tokens = 256;  // over all chunks of one step
   int64_t chunk = 64;    // per call
-  // Of the pool, now; and those of them, or of what comes back to it, that are reserved
-  // for nobody.
+  // Free blocks of the pool, reserved ones included; and those left after all
+  // reservations.
   int64_t free_blocks = 0;
   int64_t unreserved_blocks = 0;
   int64_t block_positions = 16;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,10 +19,7 @@ class ScoreInput {
  public:
   ScoreInput(const std::shared_ptr<ModelRunner>& runner,
              const std::shared_ptr<Call>& call, const CallLimits& limits)
-      : runner_(runner),
-        call_(call),
-        limits_(limits),
-        tokens_(call->session->history.size()) {}
+      : runner_(runner), call_(call), limits_(limits) {}
 
   absl::StatusOr<int64_t> Append(const Prompt& part) try {
     const std::shared_ptr<ModelRunner> runner = runner_.lock();
@@ -30,12 +28,13 @@ class ScoreInput {
                             PromptTokens(part, runner->model().tokenizer, limits_));
     const auto count = static_cast<int64_t>(tokens.size());
     std::lock_guard lock(mutex_);
-    const int64_t before = tokens_;
+    if (!tokens_) tokens_ = call_->session->history.size();
+    const int64_t before = *tokens_;
     if (count > runner->context_limit() - before) {
       return engine_errors::ContextLimit(before, count, runner->context_limit());
     }
-    runner->AddInput(call_, std::move(tokens));
-    tokens_ += count;
+    MNEMON_RETURN_IF_ERROR(runner->AddInput(call_, std::move(tokens)));
+    *tokens_ += count;
     // The first token of all has no prediction.
     return before == 0 ? std::max<int64_t>(0, count - 1) : count;
   } catch (const std::bad_alloc&) {
@@ -51,7 +50,9 @@ class ScoreInput {
   const std::shared_ptr<Call> call_;
   const CallLimits limits_;
   std::mutex mutex_;
-  int64_t tokens_;  // of the history and all parts; guarded by mutex_
+  // Of the history, which the call holds from its first part on, and of all parts;
+  // guarded by mutex_.
+  std::optional<int64_t> tokens_;
 };
 
 }  // namespace

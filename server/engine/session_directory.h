@@ -37,7 +37,8 @@ class SessionDirectory {
   // RESOURCE_EXHAUSTED, SESSION_LIMIT.
   absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session,
                                                   bool drawn_id);
-  // NOT_FOUND, SESSION_NOT_FOUND or SESSION_EXPIRED as far as is remembered.
+  // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
+  // SESSION_NOT_FOUND.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id) const;
   // Removes it; a call that holds it may go on. Errors as Find.
   absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id);
@@ -60,7 +61,7 @@ class SessionDirectory {
   // A stateless call counts as a session of its model while it runs; false at the
   // limit.
   bool TakeStateless(size_t model);
-  // Whether one may come free by itself: another stateless call has one.
+  // Whether a stateless call of the model runs, whose end makes room for another one.
   bool StatelessWait(size_t model) const;
   void ReturnStateless(size_t model);
 

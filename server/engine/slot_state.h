@@ -79,9 +79,9 @@ class SlotState {
   void CutBack(StateArena& arena, int64_t history);
   // CutBack, after which no earlier cut will come and no call is under way.
   void Rest(StateArena& arena, int64_t history);
-  // After a step from `position` that may have left anything: back to a state at or
-  // before `position` that is known to be right, while a call can be rolled back never
-  // before the one at BeginCall.
+  // After a failed step from `position`, which may have left the state in any
+  // condition: back to a valid state at or before `position`. While a call can be
+  // rolled back, not before that of BeginCall, unless memory for it runs out.
   void RollBack(StateArena& arena, int64_t position);
 
  private:

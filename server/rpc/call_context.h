@@ -51,8 +51,8 @@ class RpcCall {
   bool delivered_ = false;  // guarded by mutex_
 };
 
-// The call of `context`; null when the context is null or of a call that is not ours to
-// handle (reflection, unknown methods). Valid as long as the context.
+// The call of `context`; null when the context is null, or belongs to reflection or to
+// an unknown method. Valid as long as the context.
 RpcCall* CallOf(grpc::ServerContextBase* context);
 
 // Makes the contexts that CallOf needs, for all callback methods of a server.

@@ -62,7 +62,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   // Fills `request` as far as it comes.
   absl::Status Start(const CallServices& shared, const v1::GenerateRequest& message,
                      GenerateRequest& request) {
-    // The names alone: to refuse by rate must stay cheap.
+    // Only the names are parsed before the rate limit: that refusal has to stay cheap.
     request.model = ParseOptionalModel(message.model(), "model").value_or("");
     request.session = ParseOptionalSession(message.session(), "session").value_or("");
     call_.SetSession(request.session);

@@ -15,8 +15,9 @@
 
 namespace mnemon {
 
-// INVALID_ARGUMENT for wrong names and for values that the engine does not get,
-// UNIMPLEMENTED for set fields that are not available. Fields are request paths.
+// INVALID_ARGUMENT for malformed names, and for enum values and shapes that a request
+// of the engine cannot represent; UNIMPLEMENTED for set fields that are not available.
+// Errors name request paths.
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r);
 absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r);
 absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r);
@@ -38,9 +39,9 @@ void ToMessage(const SessionFacts& facts, v1::Session& out);
 void ToMessage(const ModelFacts& facts, v1::Model& out);
 void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& out);
 struct PredictShape {
-  int64_t batch = 0;
-  int64_t time = 0;
-  int64_t vocab = 0;
+  int64_t batch = 0;  // B
+  int64_t time = 0;   // T
+  int64_t vocab = 0;  // V
 };
 void ToMessage(const Predictor::Output& output, const PredictShape& shape,
                v1::PredictResponse& out);

@@ -40,6 +40,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(
 grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* StartScore(
     const CallServices& shared, grpc::CallbackServerContext* context);
 
+// The prediction is cancelled when the caller cancels or the server shuts down.
 grpc::ServerUnaryReactor* StartPredict(const CallServices& shared,
                                        grpc::CallbackServerContext* context,
                                        const v1::PredictRequest* request,

@@ -67,7 +67,10 @@ class ScoreReactor final
       bool writing = false;
       const absl::Status status = Guarded([&] { return Work(writing); });
       if (!status.ok()) return End(status);
-      if (over_) return StartWriteAndFinish(&response_, {}, grpc::Status::OK);
+      if (over_) {
+        return StartWriteAndFinish(&response_, {},
+                                   ToGrpcStatus(end_, scope_, context_));
+      }
       if (writing) return StartWrite(&response_);
     } while (!turn_->Release());
   }
@@ -75,9 +78,11 @@ class ScoreReactor final
   absl::Status Work(bool& writing) {
     if (call_) {
       const TokenChunk chunk = call_->stream->Take();
-      if (chunk.finished) MNEMON_RETURN_IF_ERROR(chunk.status);
+      // Scores that came with an error are delivered before it.
+      if (chunk.logprobs.empty()) MNEMON_RETURN_IF_ERROR(chunk.status);
       Fill(chunk);
       over_ = chunk.finished;
+      end_ = chunk.status;
       writing = !chunk.logprobs.empty();
       if (over_ || writing) return absl::OkStatus();
     }
@@ -145,7 +150,7 @@ class ScoreReactor final
     if (!chunk.logprobs.empty()) call_record_.AddDelivered();
     scored_ += static_cast<int64_t>(chunk.logprobs.size());
     awaited_ -= static_cast<int64_t>(chunk.logprobs.size());
-    if (!chunk.finished) return;
+    if (!chunk.finished || !chunk.status.ok()) return;
     response_.mutable_summary()->set_token_count(scored_);
     response_.mutable_summary()->set_logprob_sum(logprob_sum_);
   }
@@ -168,6 +173,7 @@ class ScoreReactor final
   std::optional<ScoreCall> call_;
   bool closed_ = false;  // the caller has sent all
   bool over_ = false;    // the last message is in response_
+  absl::Status end_;     // when over_: how the call ends
   int64_t awaited_ = 0;  // tokens of the parts so far that were not scored yet
   int64_t scored_ = 0;
   double logprob_sum_ = 0;

@@ -41,7 +41,8 @@ class RpcServer {
   // "mnemon.v1.Generation" while any model is. The empty service, liveness, is always
   // SERVING. Calls that run go on.
   virtual void UpdateReadiness() = 0;
-  // Waits for open calls until `grace` has passed, then cancels the rest. Blocks.
+  // Waits for open calls until `grace` has passed, then ends the rest with UNAVAILABLE,
+  // SHUTTING_DOWN. Blocks. A second call may shorten the grace of one that waits.
   virtual void Shutdown(std::chrono::milliseconds grace) = 0;
 };
 

@@ -112,7 +112,7 @@ void ToMessage(const ModelFacts& facts, v1::Model& out) {
   out.set_has_tokenizer(facts.has_tokenizer);
   out.set_parameter_count(facts.parameters);
   out.set_session_state_size_bytes(facts.state_bytes_per_session);
-  out.set_precision("fp32");
+  out.set_precision(facts.precision);
 }
 
 }  // namespace mnemon

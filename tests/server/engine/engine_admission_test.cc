@@ -106,6 +106,51 @@ TEST(Admission, APromptWaitsForBlocksThatARunningCallGivesBack) {
   EXPECT_EQ(second.Finish().tokens, Continuation(Tokens(40, 2), 5));
 }
 
+TEST(Admission, BlocksOfACallThatHasComputedAllAreThereForTheNext) {
+  ToyServer server = SmallPool(4);
+  server.CreateSession("s");
+  Reader unread(*server.engine, Ask(Tokens(50, 1), 4, "s"));
+  server.AwaitIdle();
+  EXPECT_EQ(server.Run(Ask(Tokens(40, 2), 5)).tokens, Continuation(Tokens(40, 2), 5));
+  EXPECT_EQ(unread.Finish().tokens, Continuation(Tokens(50, 1), 4));
+  const auto history = Joined(Tokens(50, 1), unread.so_far().tokens);
+  EXPECT_EQ(server.Run(Ask({}, 5, "s")).tokens, Continuation(history, 5));
+}
+
+TEST(Admission, ACancelledCallNeedNotWaitForBlocks) {
+  ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 128);
+  server.CreateSession("s");
+  Reader stopped(*server.engine, Ask({1}, 120));
+  while (stopped.stream().space() > 0) std::this_thread::yield();
+  Reader waits(*server.engine, Ask(Tokens(80, 2), 3));
+  Reader behind(*server.engine, Ask({2}, 3, "s"));
+  behind.stream().Cancel();
+  EXPECT_TRUE(absl::IsCancelled(behind.Finish().status));
+  EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kIdle);
+  EXPECT_EQ(waits.so_far().tokens.size(), 0u);
+  stopped.stream().Cancel();
+  EXPECT_EQ(waits.Finish().tokens, Continuation(Tokens(80, 2), 3));
+}
+
+// Its state rests, and rests once.
+TEST(Admission, ACallThatIsCancelledAtOnceLeavesItsSessionAtRest) {
+  ToyServer server = SmallPool(4);
+  server.CreateSession("a");
+  server.CreateSession("b");
+  const auto first = server.Run(Ask(Tokens(20, 1), 5, "a")).tokens;
+  server.decoder.Allow(0);
+  Reader held(*server.engine, Ask({1}, 1));
+  server.decoder.AwaitHeld();
+  Reader(*server.engine, Ask({2}, 5, "a")).stream().Cancel();
+  server.decoder.AllowAll();
+  held.Finish();
+  server.AwaitIdle();
+  // Takes the state of "a" away, once.
+  EXPECT_TRUE(server.Run(Ask(Tokens(60, 2), 2, "b")).status.ok());
+  EXPECT_EQ(server.Run(Ask({}, 5, "a")).tokens,
+            Continuation(Joined(Tokens(20, 1), first), 5));
+}
+
 // The same request again and again under a pool that cannot take it: nothing of it is
 // ever left behind.
 TEST(Admission, ARepeatedCallStoresItsPromptOnce) {
@@ -189,6 +234,21 @@ TEST(Queue, IsBoundedByBytes) {
   EXPECT_TRUE(fits.Finish().status.ok());
 }
 
+TEST(Queue, CountsPartsOfCallsThatScore) {
+  ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 1, .queue_bytes = 400});
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask({1}, 1));
+  server.decoder.AwaitHeld();
+  const auto scoring = server.engine->Score({}, [] {});
+  ASSERT_TRUE(scoring.ok());
+  EXPECT_TRUE(scoring->append(Tokens(60, 1)).ok());
+  EXPECT_EQ(ReasonOf(scoring->append(Tokens(60, 1)).status()), "QUEUE_FULL");
+  EXPECT_EQ(ReasonOf(Reader(*server.engine, Ask(Tokens(60, 1), 1)).status()),
+            "QUEUE_FULL");
+  server.decoder.AllowAll();
+  scoring->stream->Cancel();
+}
+
 // A clock that moves 10 ms with every step makes the load known exactly.
 TEST(Queue, ACallThatCannotMeetItsDeadlineIsRefusedAtOnce) {
   ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 1});
@@ -263,7 +323,9 @@ TEST(IdleTimeout, EndsScoringThatSendsNothing) {
   ASSERT_TRUE(call.ok());
   Reader waits(*server.engine, Ask({1}, 5));
   while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
-  server.clock.Advance(milliseconds(500));
+  server.clock.Advance(milliseconds(400));
+  EXPECT_TRUE(call->append(std::vector<int32_t>()).ok());  // as good as nothing
+  server.clock.Advance(milliseconds(100));
   EXPECT_TRUE(waits.Finish().status.ok());
   EXPECT_EQ(ReasonOf(call->stream->Take().status), "CALLER_IDLE");
 }

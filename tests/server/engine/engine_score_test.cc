@@ -78,7 +78,7 @@ Scores Score(Engine& engine, const ScoreRequest& request, const Parts& parts) {
 }
 
 // By the definition: the history computed one token at a time to a decoder of its own;
-// judgements of the tokens from `from` on.
+// the scores of the tokens from `from` on.
 std::vector<TokenLogprobs> Slow(ToyState state, const std::vector<int32_t>& history,
                                 size_t from, const CandidateChoice& choice) {
   ToyDecoder decoder(state);
@@ -248,6 +248,25 @@ TEST(EngineScore, ErrorsNameWhatIsWrong) {
   }
   server.AwaitIdle();
   EXPECT_EQ(server.engine->Stats().state_bytes, 0);
+}
+
+// 64 tokens are one chunk: the next one fails.
+TEST(EngineScore, AfterAnErrorTheHistoryEndsAtTheLastScore) {
+  for (const ToyState state : kToyStates) {
+    ToyServer server(state);
+    server.CreateSession("s");
+    std::vector<int32_t> text = Tokens(100, 4);
+    text[85] = ToyDecoder::kFailing;
+    Scorer scorer(*server.engine, {.session = "s", .commit = true});
+    EXPECT_FALSE(scorer.Append(text).ok());
+    const Scores& got = scorer.scores();
+    EXPECT_EQ(got.status.code(), absl::StatusCode::kInternal);
+    ASSERT_FALSE(got.tokens.empty());
+    EXPECT_EQ(server.Position("s"), 1 + static_cast<int64_t>(got.tokens.size()));
+    text.resize(1 + got.tokens.size());
+    EXPECT_EQ(server.Run(Ask({}, 5, "s")).tokens,
+              ToyContinuation(state, text, 5, AskedSampling()));
+  }
 }
 
 TEST(EngineScore, OneCallAtATimeOnASession) {
