@@ -94,7 +94,10 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
       });
       if (!status.ok()) return End(status);
       if (chunk.finished) return DeliverLast(chunk);
-      if (chunk.start || !chunk.tokens.empty()) return StartWrite(&response_);
+      if (chunk.start || !chunk.tokens.empty()) {
+        turn_->PassOn();
+        return StartWrite(&response_);
+      }
     } while (!turn_->Release());
   }
 

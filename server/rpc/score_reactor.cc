@@ -71,7 +71,10 @@ class ScoreReactor final
         return StartWriteAndFinish(&response_, {},
                                    ToGrpcStatus(end_, scope_, context_));
       }
-      if (writing) return StartWrite(&response_);
+      if (writing) {
+        turn_->PassOn();
+        return StartWrite(&response_);
+      }
     } while (!turn_->Release());
   }
 
