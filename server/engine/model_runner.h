@@ -9,9 +9,10 @@
 //
 // Blocks: those for a whole prompt are reserved when its call is admitted; what grows
 // while tokens are generated is taken step by step. A running call that finds none
-// pauses; the states of sessions at rest then go, the longest unused first (the next
-// call computes them again from the history); when all running calls are paused, the
-// one admitted last ends, RESOURCE_EXHAUSTED, at its last generated token.
+// pauses, and until it goes on no other call is admitted; the states of sessions at
+// rest then go, the longest unused first (the next call computes them again from the
+// history); when all running calls are paused, the one admitted last ends,
+// RESOURCE_EXHAUSTED, at its last generated token.
 //
 // See docs/engine_threads.md for who may touch what.
 #pragma once
