@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -24,6 +25,13 @@ constexpr Shape kFull = {64, 6, 8, 20};
 constexpr Shape kQuick = {16, 0.8, 0.8, 1.4};
 
 constexpr const char* kRefusals[] = {"RESOURCE_EXHAUSTED", "UNAVAILABLE"};
+
+// A core is left for the calls themselves and for those who make them: steps on all
+// cores would lose to the generator what on another machine it would not take.
+int64_t StepThreads() {
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(std::thread::hardware_concurrency()) - 1);
+}
 
 HistogramPage RefusalsOf(const MetricsPage& page) {
   HistogramPage all;
@@ -94,7 +102,8 @@ absl::Status RunOverload(const ScenarioOptions& options, Verdict& verdict) {
   MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "S"));
   MNEMON_ASSIGN_OR_RETURN(const auto server,
                           StartServer(options, {"--checkpoint", "m=" + model,
-                                                "--sessions", StrCat(shape.sessions)}));
+                                                "--sessions", StrCat(shape.sessions),
+                                                "--threads", StrCat(StepThreads())}));
   Connections connections(server->port(), 8);
   const CallOptions call = {.deadline = Seconds(shape.deadline)};
   const int64_t tokens = TokensPerCall(connections, shape);
