@@ -93,11 +93,14 @@ std::vector<CallRecord> RunOpenLoop(Connections& connections, double rate,
 
 double CompletedPerSecond(std::span<const CallRecord> records,
                           const Interval& interval) {
-  int64_t count = 0;
+  double count = 0;
   for (const CallRecord& call : records) {
-    if (call.ok() && interval.holds(call.ended)) ++count;
+    if (!call.ok() || call.arrivals.empty()) continue;
+    const auto within = std::count_if(call.arrivals.begin(), call.arrivals.end(),
+                                      [&](TimePoint at) { return interval.holds(at); });
+    count += static_cast<double>(within) / static_cast<double>(call.arrivals.size());
   }
-  return static_cast<double>(count) / interval.seconds();
+  return count / interval.seconds();
 }
 
 double TokensPerSecond(std::span<const CallRecord> records, const Interval& interval) {

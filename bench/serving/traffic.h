@@ -44,7 +44,9 @@ std::vector<CallRecord> RunOpenLoop(Connections& connections, double rate,
                                     const RequestOf& request,
                                     const CallOptions& options, double seconds);
 
-// Calls that ended OK in the interval, per second.
+// Calls that ended OK per second of the interval, each counted with the share of its
+// tokens that arrived there: calls of a batch end together, and a count of ends would
+// move by a batch.
 double CompletedPerSecond(std::span<const CallRecord> records,
                           const Interval& interval);
 // Tokens that arrived in the interval, per second.

@@ -102,8 +102,9 @@ class Windows : public ::testing::Test {
   const Interval window_{At(1000), At(2000)};
 };
 
-TEST_F(Windows, CountTheCallsThatEndedOkWithin) {
+TEST_F(Windows, CountCallsThatEndedOkByTheirTokensWithin) {
   EXPECT_DOUBLE_EQ(CompletedPerSecond(calls_, window_), 1);
+  EXPECT_DOUBLE_EQ(CompletedPerSecond(calls_, {At(1000), At(1550)}), 0.5 / 0.55);
 }
 
 TEST_F(Windows, CountTheTokensThatCameWithin) {
