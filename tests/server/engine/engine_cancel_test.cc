@@ -159,7 +159,7 @@ TEST_P(CancelEachState, DuringThePromptLeavesTheSessionAsItWas) {
   const auto first = Tokens(70, 5);
   const auto history = Joined(first, server.Run(Ask(first, 20, "s")).tokens);
   server.AwaitIdle();
-  const int64_t bytes = server.engine->Stats().state_bytes;
+  const int64_t bytes = server.engine->GetSession("s")->state_size_bytes;
   for (const int steps : {1, 3, 9}) {
     server.decoder.Allow(steps);
     GenerateRequest request = Ask(Tokens(200, 4), 10, "s");
@@ -171,7 +171,7 @@ TEST_P(CancelEachState, DuringThePromptLeavesTheSessionAsItWas) {
     EXPECT_EQ(reader.Finish().status.code(), absl::StatusCode::kCancelled);
     server.AwaitIdle();
     EXPECT_EQ(server.Position("s"), 90);
-    EXPECT_EQ(server.engine->Stats().state_bytes, bytes);
+    EXPECT_EQ(server.engine->GetSession("s")->state_size_bytes, bytes);
   }
   // Nothing of it is left to compute, and its request id was not taken.
   const int64_t before = server.engine->Stats().tokens_fed;
