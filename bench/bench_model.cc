@@ -9,10 +9,10 @@
 #include "base/status_macros.h"
 #include "bench/model_size.h"
 #include "model/io/checkpoint.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
 #include "model/sequence/device.h"
 #include "model/sequence/model.h"
+#include "model/sequence_io/tensors.h"
+#include "model/sequence_registry/sequence_registry.h"
 #include "train/compute_flags.h"
 
 namespace mnemon {

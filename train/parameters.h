@@ -9,8 +9,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/sequence_io/tensors.h"
 #include "model/sequence/model.h"
+#include "model/sequence_io/tensors.h"
 
 namespace mnemon {
 
