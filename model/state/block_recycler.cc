@@ -30,7 +30,7 @@ BlockRecycler::~BlockRecycler() {
 
 void BlockRecycler::Wake() {
   wakes_.fetch_add(1);
-  if (asleep_.exchange(false)) wakes_.notify_one();
+  wakes_.notify_one();  // no system call when nobody waits
 }
 
 void BlockRecycler::Add(BlockPool& pool) {
@@ -66,9 +66,7 @@ void BlockRecycler::Run() {
     }
     if (more) continue;
     lock.unlock();
-    asleep_.store(true);
     wakes_.wait(seen);
-    asleep_.store(false);
     lock.lock();
   }
 }

@@ -37,7 +37,6 @@ class BlockRecycler {
   void Run();
 
   std::atomic<uint32_t> wakes_{0};
-  std::atomic<bool> asleep_{false};  // or about to look at wakes_ once more
   std::mutex mutex_;
   std::condition_variable batch_done_;
   std::vector<BlockPool*> pools_;  // guarded by mutex_
