@@ -102,26 +102,23 @@ class DefaultDecoder final : public Decoder {
   absl::Status Step(std::span<const Segment> segments, StateArena& arena,
                     float* logits) override {
     MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config(), arena));
-    std::vector<std::vector<float>> fixed;  // per segment, to go back to
-    absl::Status status = ReserveAll(segments, arena);
-    if (status.ok()) {
-      for (const Segment& segment : segments) {
-        const std::span<float> entries = arena.FixedEntries(segment.slot);
-        fixed.emplace_back(entries.begin(), entries.end());
-      }
-      status = FeedAll(segments, arena, logits);
+    std::vector<SavedFixed> before(segments.size());  // to go back to
+    for (size_t i = 0; i < segments.size(); ++i) {
+      before[i] = arena.SaveFixed(segments[i].slot);
     }
+    absl::Status status = ReserveAll(segments, arena);
+    if (status.ok()) status = FeedAll(segments, arena, logits);
     for (size_t i = 0; i < segments.size(); ++i) {
       const Segment& segment = segments[i];
       if (status.ok()) {
         arena.Advance(segment.slot, static_cast<int64_t>(segment.tokens.size()));
-        continue;
+      } else {
+        arena.Truncate(segment.slot, segment.position);  // gives reserved blocks back
+        if (!before[i].empty()) {
+          arena.RestoreFixed(segment.slot, before[i], segment.position);
+        }
       }
-      if (i < fixed.size()) {
-        std::copy(fixed[i].begin(), fixed[i].end(),
-                  arena.FixedEntries(segment.slot).begin());
-      }
-      arena.Truncate(segment.slot, segment.position);  // gives reserved blocks back
+      arena.Drop(before[i]);
     }
     return status;
   }

@@ -2,7 +2,6 @@
 #include "model/state/arena.h"
 
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <utility>
 
@@ -37,10 +36,6 @@ int64_t BlocksPerSavedState(const StateSpec& spec) {
   return spec.growth() == Growth::kRing ? CeilDiv(spec.capacity(), kBlockPositions) + 1
                                         : 0;
 }
-
-// Fixed blocks beyond are filled by the one who gives them back, so that a recycler
-// that lags behind does not make memory grow.
-constexpr int64_t kMostFixedRecycling = 64;
 
 }  // namespace
 
@@ -82,30 +77,22 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
       fixed_floats_(spec.fixed_elements()) {
   int64_t fixed_offset = 0;
   int64_t row_offset = 0;
-  bool zero = true;  // all fixed entries of a fresh state
   for (const StateEntry& entry : spec_.entries) {
     const bool fixed = entry.growth == Growth::kFixed;
     entry_elements_.push_back(entry.elements());
     entry_offset_.push_back(fixed ? fixed_offset : row_offset * kBlockPositions);
     (fixed ? fixed_offset : row_offset) += entry.elements();
-    zero = zero && (!fixed || std::bit_cast<uint32_t>(entry.fill) == 0);
   }
   if (block_floats_ > 0) {
-    blocks_ = std::make_unique<BlockPool>(BlockPool::Options{
-        .floats = block_floats_,
-        .most = max_blocks_,
-        .clean = [count = block_floats_](float* f) { std::fill_n(f, count, 0.0f); },
-        .recycler = options.recycler,
-        .on_clean = options.on_clean});
+    blocks_ =
+        std::make_unique<BlockPool>(BlockPool::Options{.floats = block_floats_,
+                                                       .most = max_blocks_,
+                                                       .recycler = options.recycler,
+                                                       .on_clean = options.on_clean});
   }
   if (fixed_floats_ > 0) {
-    fixed_ = std::make_unique<BlockPool>(
-        BlockPool::Options{.floats = fixed_floats_,
-                           .most = INT64_MAX,
-                           .clean = [this](float* fixed) { FillFixed(fixed); },
-                           .zero = zero,
-                           .recycler = options.recycler,
-                           .most_recycling = kMostFixedRecycling});
+    fixed_ = std::make_unique<BlockPool>(BlockPool::Options{
+        .floats = fixed_floats_, .most = INT64_MAX, .zeroed = false});
   }
 }
 
@@ -117,10 +104,12 @@ absl::Status StateArena::OutOfMemory() {
                    {.reason = "OUT_OF_MEMORY"});
 }
 
-void StateArena::FillFixed(float* fixed) const {
+void StateArena::MakeBlank() {
+  blank_ = fixed_->Take();
   for (size_t e = 0; e < spec_.entries.size(); ++e) {
     if (spec_.entries[e].growth != Growth::kFixed) continue;
-    std::fill_n(fixed + entry_offset_[e], entry_elements_[e], spec_.entries[e].fill);
+    std::fill_n(blank_->floats() + entry_offset_[e], entry_elements_[e],
+                spec_.entries[e].fill);
   }
 }
 
@@ -147,7 +136,10 @@ absl::StatusOr<int32_t> StateArena::Acquire() try {
   }
   const int32_t slot = free_slot_;
   Slot& s = slots_[slot];
-  if (fixed_) s.fixed = fixed_->Take();
+  if (fixed_) {
+    if (blank_ == nullptr) MakeBlank();
+    fixed_->Hold(s.fixed = blank_);
+  }
   free_slot_ = s.next_free;
   s.used = true;
   ++slots_used_;
@@ -175,12 +167,13 @@ void StateArena::Reset(int32_t slot) {
   MNEMON_CHECK(s.used);
   DropBlocks(s, {0, s.blocks()});
   s.length = s.reserved = s.floor = s.first_block = 0;
+  PutFixed(s, blank_);
+}
+
+void StateArena::PutFixed(Slot& slot, StateBlock* fixed) {
   if (!fixed_) return;
-  if (StateBlock* const fresh = fixed_->TakeReady()) {
-    fixed_->Drop(std::exchange(s.fixed, fresh));
-  } else {
-    FillFixed(s.fixed->floats());
-  }
+  fixed_->Hold(fixed);
+  fixed_->Drop(std::exchange(slot.fixed, fixed));
 }
 
 int64_t StateArena::first_held(int32_t slot) const {
@@ -200,7 +193,8 @@ int64_t StateArena::BlocksNeeded(int32_t slot, int64_t count) const {
   return std::max<int64_t>(0, end - s.first_block - s.blocks()) + WritesShared(s);
 }
 
-absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy) {
+absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy,
+                                    BlockCopies& copies) {
   const int64_t taken = count + copy;
   const int64_t free = max_blocks_ - blocks_->used();
   if (taken > free) {
@@ -215,6 +209,7 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy) {
     if (slot.list == nullptr) slot.list = std::make_unique<BlockList>();
     std::vector<StateBlock*>& blocks = slot.list->blocks;
     ReserveAtLeast(blocks, static_cast<size_t>(before + taken));
+    ReserveAtLeast(copies.copies_, copies.copies_.size() + copy);
     for (int64_t i = 0; i < taken; ++i) blocks.push_back(blocks_->Take());
   } catch (const std::bad_alloc&) {
     DropBlocks(slot, {before, slot.blocks()});
@@ -223,13 +218,55 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy) {
   if (!copy) return absl::OkStatus();
   std::vector<StateBlock*>& blocks = slot.list->blocks;
   StateBlock*& shared = blocks[slot.length / kBlockPositions - slot.first_block];
-  std::copy_n(shared->floats(), block_floats_, blocks.back()->floats());
-  blocks_->Drop(std::exchange(shared, blocks.back()));
+  copies.copies_.push_back({.from = shared,
+                            .to = blocks.back(),
+                            .floats = block_floats_,
+                            .pool = blocks_.get()});
+  copies.floats_ += block_floats_;
+  shared = blocks.back();
   blocks.pop_back();
   return absl::OkStatus();
 }
 
+void StateArena::OwnFixed(Slot& slot, BlockCopies& copies) {
+  if (!fixed_ || !fixed_->shared(slot.fixed)) return;
+  ReserveAtLeast(copies.copies_, copies.copies_.size() + 1);
+  StateBlock* const own = fixed_->Take();
+  copies.copies_.push_back({.from = std::exchange(slot.fixed, own),
+                            .to = own,
+                            .floats = fixed_floats_,
+                            .pool = fixed_.get()});
+  copies.floats_ += fixed_floats_;
+}
+
+void BlockCopies::Make(int part, int parts) const {
+  int64_t begin = floats_ * part / parts;
+  int64_t left = floats_ * (part + 1) / parts - begin;
+  for (const Copy& copy : copies_) {
+    if (left == 0) return;
+    if (begin < copy.floats) {
+      const int64_t count = std::min(left, copy.floats - begin);
+      std::copy_n(copy.from->floats() + begin, count, copy.to->floats() + begin);
+      left -= count;
+    }
+    begin = std::max<int64_t>(0, begin - copy.floats);
+  }
+}
+
+void StateArena::Finish(BlockCopies& copies) {
+  for (const BlockCopies::Copy& copy : copies.copies_) copy.pool->Drop(copy.from);
+  copies.copies_.clear();
+  copies.floats_ = 0;
+}
+
 absl::Status StateArena::Reserve(int32_t slot, int64_t count) {
+  const absl::Status status = Reserve(slot, count, copies_);
+  copies_.Make(0, 1);
+  Finish(copies_);
+  return status;
+}
+
+absl::Status StateArena::Reserve(int32_t slot, int64_t count, BlockCopies& copies) try {
   Slot& s = slots_[slot];
   MNEMON_CHECK(s.used && count >= 0);
   if (count > spec_.max_positions() - s.length) {
@@ -238,13 +275,17 @@ absl::Status StateArena::Reserve(int32_t slot, int64_t count) {
                             " is beyond the state's limit of ", spec_.max_positions()),
                      {.reason = "CONTEXT_LIMIT"});
   }
+  if (count == 0) return absl::OkStatus();
+  OwnFixed(s, copies);
   if (const int64_t needed = BlocksNeeded(slot, count); needed > 0) {
     const int64_t end = CeilDiv(s.length + count, kBlockPositions);
     const int64_t more = std::max<int64_t>(0, end - s.first_block - s.blocks());
-    MNEMON_RETURN_IF_ERROR(TakeBlocks(s, more, /*copy=*/needed > more));
+    MNEMON_RETURN_IF_ERROR(TakeBlocks(s, more, /*copy=*/needed > more, copies));
   }
   s.reserved = std::max(s.reserved, s.length + count);
   return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
 }
 
 void StateArena::StartAt(int32_t slot, int64_t position) {
@@ -308,9 +349,7 @@ absl::Status StateArena::Fork(int32_t from, int32_t to) try {
   const int64_t end = std::min(
       source.blocks(), CeilDiv(source.length, kBlockPositions) - source.first_block);
   target.list = Share(source.list.get(), {0, end});
-  if (fixed_) {
-    std::copy_n(source.fixed->floats(), fixed_floats_, target.fixed->floats());
-  }
+  PutFixed(target, source.fixed);
   source.reserved = source.length;
   target.length = target.reserved = source.length;
   target.floor = source.floor;
@@ -321,6 +360,7 @@ absl::Status StateArena::Fork(int32_t from, int32_t to) try {
 }
 
 float* StateArena::Fixed(int32_t slot, int entry) {
+  MNEMON_CHECK(!fixed_->shared(slots_[slot].fixed));
   return slots_[slot].fixed->floats() + entry_offset_[entry];
 }
 
@@ -328,7 +368,7 @@ const float* StateArena::Fixed(int32_t slot, int entry) const {
   return slots_[slot].fixed->floats() + entry_offset_[entry];
 }
 
-std::span<float> StateArena::FixedEntries(int32_t slot) {
+std::span<const float> StateArena::FixedEntries(int32_t slot) const {
   if (!fixed_) return {};
   return {slots_[slot].fixed->floats(), static_cast<size_t>(fixed_floats_)};
 }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
 // The memory of all sessions of one decoder: slots, and one pool of blocks of
-// kBlockPositions rows. A slot owns a list of blocks; its fixed entries are one block
+// kBlockPositions rows. A slot holds a list of blocks; its fixed entries are one block
 // of their own. Nothing wraps and nothing is overwritten: a chunk is appended first and
 // attended afterwards, and truncated rows may be written again.
 //
-// Blocks have reference counts: a fork and a saved state share them. Rows are only
-// written into the last, partly filled block of a slot and behind it; where another
-// holder has that block as well, Reserve replaces it by a copy.
+// Copy on write: blocks have reference counts, and fresh slots, forks and saved states
+// share them. A step writes the fixed entries, and rows into the last, partly filled
+// block of a slot and behind it; where another holder has one of these blocks as well,
+// Reserve replaces it by a copy. Nothing else copies.
 //
 // Layout of a growing block: for each growing entry in spec order, kBlockPositions
 // rows. Layout of the fixed block: the fixed entries in spec order.
 //
 // Threads: one thread, the model runner's, owns an arena and makes all calls, with
-// SavedState and FixedCopy too. With a recycler, blocks given back are cleaned on the
+// SavedState and SavedFixed too. With a recycler, blocks given back are cleaned on the
 // recycler's thread, which also calls on_clean; without one, by the caller. Cost, with
-// a recycler: no call but Reserve's copy of one block, Fork's and SaveFixed's copy of
-// the fixed entries and Save's of both does work of the size of a block; Fork, and for
-// a ring Save and Restore, count one reference per block; lists of more than
+// a recycler: no call does work of the size of a block but Reserve, whose copies can be
+// shared out among threads (BlockCopies), and the first Acquire of all; Fork, and for a
+// ring Save and Restore, count one reference per block; lists of more than
 // BlockPool::kDropsInPlace blocks are given back in constant time, a long tail of one
 // by copying its pointers.
 #pragma once
@@ -35,6 +36,27 @@
 #include "model/state/state.h"
 
 namespace mnemon {
+
+// The copies that reservations need before their slots are used.
+class BlockCopies {
+ public:
+  bool empty() const { return copies_.empty(); }
+  int64_t bytes() const { return floats_ * static_cast<int64_t>(sizeof(float)); }
+  // Makes part `part` of `parts` equal ones. Different parts on any threads at once.
+  void Make(int part, int parts) const;
+
+ private:
+  friend class StateArena;
+
+  struct Copy {
+    StateBlock* from;  // held until Finish
+    StateBlock* to;
+    int64_t floats;
+    BlockPool* pool;
+  };
+  std::vector<Copy> copies_;
+  int64_t floats_ = 0;
+};
 
 class StateArena {
  public:
@@ -76,8 +98,8 @@ class StateArena {
   // Bytes held by one acquired slot, shared blocks included.
   int64_t bytes_used(int32_t slot) const;
 
-  // A fresh state: length 0, fixed entries filled. RESOURCE_EXHAUSTED when no slot is
-  // free or no memory.
+  // A fresh state: length 0, fixed entries as filled. RESOURCE_EXHAUSTED when no slot
+  // is free or no memory.
   absl::StatusOr<int32_t> Acquire();
   // Gives slot and blocks back. REQUIRES: acquired.
   void Release(int32_t slot);
@@ -96,10 +118,16 @@ class StateArena {
   // Blocks that Reserve(slot, count) would take from the pool, the copy of a shared
   // last block included. With a recycler it may become one less by itself.
   int64_t BlocksNeeded(int32_t slot, int64_t count) const;
-  // Makes room for rows length .. length+count-1, which nobody else holds afterwards.
-  // RESOURCE_EXHAUSTED when the pool has too few blocks, FAILED_PRECONDITION beyond an
+  // Makes room for rows length .. length+count-1. With count > 0 nobody else holds
+  // those and the fixed entries afterwards: they can be written. RESOURCE_EXHAUSTED
+  // when the pool has too few blocks or memory runs out, FAILED_PRECONDITION beyond an
   // append capacity; on error nothing changed. Idempotent for the same range.
   absl::Status Reserve(int32_t slot, int64_t count);
+  // The same, but the caller makes `copies`, then calls Finish, and uses no slot that
+  // was reserved so in between. Whatever is returned, what was added stays to be made.
+  absl::Status Reserve(int32_t slot, int64_t count, BlockCopies& copies);
+  // Empties it. REQUIRES: all parts are made.
+  void Finish(BlockCopies& copies);
   // Makes a fresh slot begin at `position`, as if the rows before it had been written
   // and given back: for a state that is brought from elsewhere. REQUIRES: length 0, no
   // rows reserved; 0 unless the growth is a ring.
@@ -115,11 +143,11 @@ class StateArena {
   // fixed.
   void SetFloor(int32_t slot, int64_t floor);
 
-  // Keeps the state of a slot in the empty `saved`: a copy of the fixed entries, and of
-  // a ring the blocks that a query at this position can see, shared. Of an append
-  // growth nothing is kept but the position. Rows that the slot had reserved beyond its
-  // length must be reserved again. RESOURCE_EXHAUSTED when memory runs out; nothing
-  // changed then. REQUIRES: a slot of length 0 is fresh.
+  // Keeps the state of a slot in the empty `saved`: the fixed entries, and of a ring
+  // the blocks that a query at this position can see. Of an append growth nothing is
+  // kept but the position. What the slot had reserved must be reserved again.
+  // RESOURCE_EXHAUSTED when memory runs out (rings only); nothing changed then.
+  // REQUIRES: a slot of length 0 is fresh.
   absl::Status Save(int32_t slot, SavedState& saved);
   // Blocks that Save(slot) would hold.
   int64_t SavedBlocks(int32_t slot) const;
@@ -133,11 +161,12 @@ class StateArena {
   // Empties it; no effect on an empty one.
   void Drop(SavedState& saved);
 
-  // Fixed entry `entry` of the spec: elements() floats.
+  // Fixed entry `entry` of the spec: elements() floats. To write them REQUIRES:
+  // reserved, and since then not forked or saved.
   float* Fixed(int32_t slot, int entry);
   const float* Fixed(int32_t slot, int entry) const;
   // All fixed entries in spec order.
-  std::span<float> FixedEntries(int32_t slot);
+  std::span<const float> FixedEntries(int32_t slot) const;
   // Row of growing entry `entry` at an absolute position, held or reserved: elements()
   // floats. The rows of one block are contiguous.
   float* Row(int32_t slot, int entry, int64_t position);
@@ -149,16 +178,16 @@ class StateArena {
   float* Block(int32_t slot, int64_t block);
   int64_t BlockOffset(int entry) const { return entry_offset_[entry]; }
 
-  // Copies all fixed entries, for cutting back; takes memory where `copy` is empty.
-  // Throws std::bad_alloc.
-  void SaveFixed(int32_t slot, FixedCopy& copy);
+  // All fixed entries as they are now, for cutting back; empty without fixed entries.
+  // What the slot had reserved must be reserved again.
+  SavedFixed SaveFixed(int32_t slot);
   // Also sets the length of a slot without growing entries. REQUIRES: not empty.
-  void RestoreFixed(int32_t slot, const FixedCopy& copy, int64_t length);
+  void RestoreFixed(int32_t slot, const SavedFixed& saved, int64_t length);
   // Takes the fixed entries out of a saved state, which can only be dropped then;
   // none at position 0.
-  FixedCopy TakeFixed(SavedState& saved);
+  SavedFixed TakeFixed(SavedState& saved);
   // Empties it; no effect on an empty one.
-  void Drop(FixedCopy& copy);
+  void Drop(SavedFixed& saved);
 
  private:
   // `list` holds blocks of positions first_block * kBlockPositions and following; their
@@ -180,10 +209,16 @@ class StateArena {
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
   static absl::Status OutOfMemory();
-  void FillFixed(float* fixed) const;
+  // Makes blank_. Throws std::bad_alloc.
+  void MakeBlank();
+  // In place of the slot's fixed entries; holds `fixed`.
+  void PutFixed(Slot& slot, StateBlock* fixed);
+  // Replaces the fixed entries where others hold them too, or changes nothing. Throws
+  // std::bad_alloc.
+  void OwnFixed(Slot& slot, BlockCopies& copies);
   // Puts `count` more blocks at the end of a slot's list, and with `copy` replaces the
   // one that the slot's next row goes into; or changes nothing.
-  absl::Status TakeBlocks(Slot& slot, int64_t count, bool copy);
+  absl::Status TakeBlocks(Slot& slot, int64_t count, bool copy, BlockCopies& copies);
   // Whether rows from the slot's length on go into a block that others hold too.
   bool WritesShared(const Slot& slot) const;
   // The part of a slot's list that a query at its length can see.
@@ -208,6 +243,8 @@ class StateArena {
   std::vector<int64_t> entry_elements_;
   std::unique_ptr<BlockPool> blocks_;  // null without growing entries
   std::unique_ptr<BlockPool> fixed_;   // null without fixed entries
+  StateBlock* blank_ = nullptr;        // fixed entries of a fresh slot; null at first
+  BlockCopies copies_;                 // of a Reserve that makes its own
   std::deque<Slot> slots_;             // those ever used
   int32_t free_slot_ = -1;             // a list through next_free
   int32_t slots_used_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Saved states and copies of fixed entries.
+// Saved states and saved fixed entries.
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -18,13 +18,8 @@ absl::Status StateArena::Save(int32_t slot, SavedState& saved) try {
   if (s.length > 0) {
     Range range;
     if (spec_.growth() == Growth::kRing) range = Visible(s);
-    SaveFixed(slot, saved.fixed_);
-    try {
-      saved.list_ = Share(s.list.get(), range);
-    } catch (...) {
-      Drop(saved.fixed_);
-      throw;
-    }
+    saved.list_ = Share(s.list.get(), range);
+    saved.fixed_ = SaveFixed(slot);
     saved.first_block_ = s.first_block + range.begin;
   }
   saved.position_ = s.length;
@@ -85,23 +80,23 @@ void StateArena::Drop(SavedState& saved) {
   saved.position_ = -1;
 }
 
-FixedCopy StateArena::TakeFixed(SavedState& saved) { return std::move(saved.fixed_); }
+SavedFixed StateArena::TakeFixed(SavedState& saved) { return std::move(saved.fixed_); }
 
-void StateArena::SaveFixed(int32_t slot, FixedCopy& copy) {
-  if (!fixed_) return;
-  if (copy.empty()) copy.block_ = fixed_->Take();
-  std::copy_n(slots_[slot].fixed->floats(), fixed_floats_, copy.block_->floats());
+SavedFixed StateArena::SaveFixed(int32_t slot) {
+  SavedFixed saved;
+  if (fixed_) fixed_->Hold(saved.block_ = slots_[slot].fixed);
+  return saved;
 }
 
-void StateArena::RestoreFixed(int32_t slot, const FixedCopy& copy, int64_t length) {
+void StateArena::RestoreFixed(int32_t slot, const SavedFixed& saved, int64_t length) {
   Slot& s = slots_[slot];
-  MNEMON_CHECK(!copy.empty());
-  std::copy_n(copy.block_->floats(), fixed_floats_, s.fixed->floats());
+  MNEMON_CHECK(!saved.empty());
+  PutFixed(s, saved.block_);
   if (!spec_.growing()) s.length = s.reserved = length;
 }
 
-void StateArena::Drop(FixedCopy& copy) {
-  if (!copy.empty()) fixed_->Drop(std::exchange(copy.block_, nullptr));
+void StateArena::Drop(SavedFixed& saved) {
+  if (!saved.empty()) fixed_->Drop(std::exchange(saved.block_, nullptr));
 }
 
 }  // namespace mnemon

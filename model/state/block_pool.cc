@@ -47,9 +47,12 @@ BlockPool::~BlockPool() {
   DeleteAll(lists_.load(std::memory_order_acquire));
 }
 
+void BlockPool::Clean(StateBlock* block) const {
+  if (options_.zeroed) std::fill_n(block->floats(), options_.floats, 0.0f);
+}
+
 StateBlock* BlockPool::Make(Slabs& memory) {
   auto* const block = new (memory.Take(bytes_)) StateBlock;
-  if (!options_.zero) options_.clean(block->floats());
   made_.fetch_add(1, std::memory_order_relaxed);
   return block;
 }
@@ -80,8 +83,8 @@ StateBlock* BlockPool::Take() {
 
 bool BlockPool::DropHolder(StateBlock* block) {
   if (block->holders.fetch_sub(1, std::memory_order_acq_rel) > 1) return false;
-  if (options_.recycler == nullptr || recycling() >= options_.most_recycling) {
-    options_.clean(block->floats());
+  if (options_.recycler == nullptr) {
+    Clean(block);
     block->next = std::exchange(local_, block);
     clean_count_.fetch_add(1, std::memory_order_relaxed);
     returned_.fetch_add(1, std::memory_order_release);
@@ -163,7 +166,7 @@ bool BlockPool::Recycle(int64_t bytes) {
   while (cleaned * bytes_ + holders * kHolderBytes < bytes) {
     StateBlock* const block = NextDirty(holders, bytes / kHolderBytes);
     if (block == nullptr) break;
-    options_.clean(block->floats());
+    Clean(block);
     block->next = first;
     first = block;
     if (last == nullptr) last = block;
@@ -187,7 +190,7 @@ bool BlockPool::MakeReady(int64_t bytes) try {
     StateBlock* const block = Make(ready_memory_);
     auto* const begin = reinterpret_cast<volatile char*>(block->floats());
     const int64_t size = bytes_ - static_cast<int64_t>(sizeof(StateBlock));
-    for (int64_t i = 0; options_.zero && i < size; i += kPage) begin[i] = 0;
+    for (int64_t i = 0; i < size; i += kPage) begin[i] = 0;
     Publish(block, block, 1);
     ++count;
   }

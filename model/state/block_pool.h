@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Blocks of one size with reference counts, and the memory behind them. A block whose
-// last holder is gone is cleaned (filled as a fresh one is) before it is used again: on
+// Blocks of one size with reference counts, and the memory behind them. Where blocks
+// are taken zeroed, one whose last holder is gone is zeroed before it is used again: on
 // the calling thread, or by a BlockRecycler on its own.
 //
 // Threads: one thread, the owner's, calls everything but Recycle; Recycle runs on the
@@ -42,14 +42,13 @@ struct BlockList {
 class BlockPool {
  public:
   struct Options {
-    int64_t floats = 0;                 // of one block, at least 1
-    int64_t most = 0;                   // blocks that are taken at once
-    std::function<void(float*)> clean;  // writes a fresh block's numbers
-    bool zero = true;                   // a fresh block is all zeros
-    // Outlives the pool; null: given back blocks are cleaned by the caller.
+    int64_t floats = 0;  // of one block, at least 1
+    int64_t most = 0;    // blocks that are taken at once
+    // Else a taken block holds any numbers: who takes it overwrites all of them.
+    bool zeroed = true;
+    // Outlives the pool; null: given back blocks are zeroed by the caller. None where
+    // blocks are not zeroed.
     BlockRecycler* recycler = nullptr;
-    // With this many blocks being recycled, the caller cleans those it gives back.
-    int64_t most_recycling = INT64_MAX;
     // After blocks became clean, on the recycler's thread; may be empty.
     std::function<void()> on_clean;
   };
@@ -70,8 +69,6 @@ class BlockPool {
 
   // A clean block with one holder. REQUIRES: used() < most. Throws std::bad_alloc.
   StateBlock* Take();
-  // The same without taking memory from the system: null when no block is clean.
-  StateBlock* TakeReady();
   // One holder more.
   void Hold(StateBlock* block) {
     block->holders.fetch_add(1, std::memory_order_relaxed);
@@ -92,6 +89,9 @@ class BlockPool {
   bool Recycle(int64_t bytes);
 
  private:
+  void Clean(StateBlock* block) const;
+  // Null when no block is clean.
+  StateBlock* TakeReady();
   // Throws std::bad_alloc.
   StateBlock* Make(Slabs& memory);
   // Whether the recycler now has a block to clean.

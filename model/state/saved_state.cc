@@ -7,10 +7,10 @@
 
 namespace mnemon {
 
-FixedCopy::FixedCopy(FixedCopy&& other) noexcept
+SavedFixed::SavedFixed(SavedFixed&& other) noexcept
     : block_(std::exchange(other.block_, nullptr)) {}
 
-FixedCopy& FixedCopy::operator=(FixedCopy&& other) noexcept {
+SavedFixed& SavedFixed::operator=(SavedFixed&& other) noexcept {
   MNEMON_CHECK(empty());
   block_ = std::exchange(other.block_, nullptr);
   return *this;

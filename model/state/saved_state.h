@@ -11,12 +11,12 @@
 
 namespace mnemon {
 
-// A copy of the fixed entries of a slot.
-class FixedCopy {
+// The fixed entries of a slot as they were.
+class SavedFixed {
  public:
-  FixedCopy() = default;
-  FixedCopy(FixedCopy&& other) noexcept;
-  FixedCopy& operator=(FixedCopy&& other) noexcept;  // REQUIRES: empty
+  SavedFixed() = default;
+  SavedFixed(SavedFixed&& other) noexcept;
+  SavedFixed& operator=(SavedFixed&& other) noexcept;  // REQUIRES: empty
 
   bool empty() const { return block_ == nullptr; }
 
@@ -46,7 +46,7 @@ class SavedState {
 
   int64_t position_ = -1;
   int64_t first_block_ = 0;
-  FixedCopy fixed_;                  // empty at position 0
+  SavedFixed fixed_;                 // empty at position 0
   std::unique_ptr<BlockList> list_;  // of a ring
 };
 

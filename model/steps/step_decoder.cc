@@ -19,6 +19,10 @@ int64_t Tokens(std::span<const Segment> segments) {
   return tokens;
 }
 
+// Copies of more bytes are shared out among the workers, which takes a few
+// microseconds.
+constexpr int64_t kCopyAlone = int64_t{64} << 10;
+
 // Gives back what was reserved and not computed.
 void GiveBack(std::span<const Segment> segments, StateArena& arena) {
   for (const Segment& segment : segments) {
@@ -42,11 +46,7 @@ StepDecoder::StepDecoder(const ModelConfig& config, StateSpec carry_spec,
 absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& arena,
                                float* logits) {
   MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config_, arena));
-  absl::Status status;
-  for (const Segment& segment : segments) {
-    status = arena.Reserve(segment.slot, Tokens(segment));
-    if (!status.ok()) break;
-  }
+  absl::Status status = Reserve(segments, arena);
   // Memory can run out only before the first group is computed: room comes first.
   if (status.ok()) {
     status = CatchOutOfMemory({}, [&] {
@@ -65,6 +65,23 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
   }
   for (const Segment& segment : segments) arena.Advance(segment.slot, Tokens(segment));
   return absl::OkStatus();
+}
+
+absl::Status StepDecoder::Reserve(std::span<const Segment> segments,
+                                  StateArena& arena) {
+  absl::Status status;
+  for (size_t i = 0; i < segments.size() && status.ok(); ++i) {
+    status = arena.Reserve(segments[i].slot, Tokens(segments[i]), copies_);
+  }
+  if (copies_.bytes() > kCopyAlone) {
+    kernels_.RunAlone([this](StepKernels&, int worker) {
+      copies_.Make(worker, static_cast<int>(ways_.size()));
+    });
+  } else {
+    copies_.Make(0, 1);
+  }
+  arena.Finish(copies_);
+  return status;
 }
 
 std::span<const Segment> StepDecoder::Group(std::span<const Segment> segments) {

@@ -86,6 +86,8 @@ class StepDecoder : public Decoder {
   static std::span<const Segment> Group(std::span<const Segment> segments);
   // Deals a group out; returns how many ways are used.
   int Deal(std::span<const Segment> group);
+  // Room for the segments' rows in the arena.
+  absl::Status Reserve(std::span<const Segment> segments, StateArena& arena);
   void MakeRoom(std::span<const Segment> segments, const StateArena& arena);
   void Feed(std::span<const Segment> group, StateArena& arena, float*& logits);
 
@@ -96,6 +98,7 @@ class StepDecoder : public Decoder {
   StepWeights weights_;
   CpuKernels kernels_;
   std::vector<Way> ways_;  // one for each worker
+  BlockCopies copies_;     // empty between steps
 };
 
 }  // namespace mnemon

@@ -19,7 +19,7 @@ absl::Status SlotState::Acquire(StateArena& arena) {
 
 void SlotState::Release(StateArena& arena) {
   if (!held()) return;
-  DropShadows(arena);
+  DropShadowsAfter(arena, -1);
   arena.Drop(before_call_);
   arena.Release(slot_);
   slot_ = -1;
@@ -39,7 +39,7 @@ int64_t SlotState::bytes(const StateArena& arena) const {
 
 absl::Status SlotState::BeginCall(StateArena& arena) try {
   MNEMON_CHECK(held() && shadows_.empty() && before_call_.empty());
-  MakeRoom();  // KeepPrompt cannot fail
+  shadows_.reserve(kMaxShadows);  // KeepPrompt cannot fail
   return arena.Save(slot_, before_call_);
 } catch (const std::bad_alloc&) {
   return MakeError(absl::StatusCode::kResourceExhausted,
@@ -50,7 +50,7 @@ absl::Status SlotState::BeginCall(StateArena& arena) try {
 void SlotState::KeepPrompt(StateArena& arena) {
   if (before_call_.empty()) return;
   // A cut may still need it: its rows are held until a later shadow serves all cuts.
-  FixedCopy fixed = arena.TakeFixed(before_call_);
+  SavedFixed fixed = arena.TakeFixed(before_call_);
   if (!fixed.empty()) {
     shadows_.insert(shadows_.begin(),
                     {.position = before_call_.position(), .fixed = std::move(fixed)});
@@ -60,7 +60,7 @@ void SlotState::KeepPrompt(StateArena& arena) {
 
 void SlotState::RollBackCall(StateArena& arena) {
   if (before_call_.empty()) return;
-  DropShadows(arena);
+  DropShadowsAfter(arena, -1);
   arena.RestoreAndDrop(slot_, before_call_);
 }
 
@@ -89,7 +89,7 @@ void SlotState::ReleaseUnreachable(StateArena& arena, int64_t kept) {
     return;
   }
   while (shadows_.size() > 1 && shadows_[1].position <= earliest) {
-    spare_.push_back(std::move(shadows_.front().fixed));
+    arena.Drop(shadows_.front().fixed);
     shadows_.erase(shadows_.begin());
   }
   const bool covered = !shadows_.empty() && shadows_.front().position <= earliest;
@@ -111,14 +111,9 @@ bool SlotState::ShadowDue(const StateArena& arena, int64_t count, int64_t kept) 
 
 void SlotState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
   if (!ShadowDue(arena, count, kept)) return;
-  MakeRoom();
-  FixedCopy fixed;
-  if (!spare_.empty()) {
-    fixed = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  arena.SaveFixed(slot_, fixed);
-  shadows_.push_back({.position = arena.length(slot_), .fixed = std::move(fixed)});
+  shadows_.reserve(kMaxShadows);
+  shadows_.push_back(
+      {.position = arena.length(slot_), .fixed = arena.SaveFixed(slot_)});
 }
 
 void SlotState::CutBack(StateArena& arena, int64_t history) {
@@ -129,14 +124,14 @@ void SlotState::CutBack(StateArena& arena, int64_t history) {
     arena.Truncate(slot_, target);
     return;
   }
-  DropShadowsAfter(target);
+  DropShadowsAfter(arena, target);
   RestoreNewest(arena);
 }
 
 void SlotState::Rest(StateArena& arena, int64_t history) {
   if (!held()) return;
   CutBack(arena, history);
-  DropShadows(arena);
+  DropShadowsAfter(arena, -1);
   arena.Drop(before_call_);
   arena.SetFloor(slot_, arena.length(slot_));
 }
@@ -146,30 +141,19 @@ void SlotState::RollBack(StateArena& arena, int64_t position) {
     if (arena.length(slot_) > position) arena.Truncate(slot_, position);
     return;
   }
-  DropShadowsAfter(position);
+  DropShadowsAfter(arena, position);
   RestoreNewest(arena);
-}
-
-void SlotState::MakeRoom() {
-  shadows_.reserve(kMaxShadows);
-  spare_.reserve(kMaxShadows);
 }
 
 int64_t SlotState::NewestShadow() const {
   return shadows_.empty() ? Base() : shadows_.back().position;
 }
 
-void SlotState::DropShadowsAfter(int64_t position) {
+void SlotState::DropShadowsAfter(StateArena& arena, int64_t position) {
   while (!shadows_.empty() && shadows_.back().position > position) {
-    spare_.push_back(std::move(shadows_.back().fixed));
+    arena.Drop(shadows_.back().fixed);
     shadows_.pop_back();
   }
-}
-
-void SlotState::DropShadows(StateArena& arena) {
-  DropShadowsAfter(-1);
-  for (FixedCopy& copy : spare_) arena.Drop(copy);
-  spare_.clear();
 }
 
 void SlotState::RestoreNewest(StateArena& arena) {

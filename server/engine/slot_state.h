@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The state of one session in an arena, with what a rewind of it needs.
 //
-// Growing entries are cut by truncation. A fixed entry has no past, so copies
+// Growing entries are cut by truncation. A fixed entry has no past, so earlier values
 // ("shadows") of the fixed entries are kept: while tokens can still be taken back, one
 // per kShadowInterval computed tokens, the oldest about that far before the earliest
 // point a cut can reach; while a prompt is computed, the newest of one per
@@ -71,7 +71,7 @@ class SlotState {
   int64_t Feedable(const StateArena& arena, int64_t history, int64_t kept) const;
   // Gives back what no cut can reach any more: shadows and a ring's blocks.
   void ReleaseUnreachable(StateArena& arena, int64_t kept);
-  // Whether BeforeFeed would copy the fixed entries.
+  // Whether BeforeFeed would save a shadow, so that the step copies the fixed entries.
   bool ShadowDue(const StateArena& arena, int64_t count, int64_t kept) const;
   // Before every segment of `count` tokens: saves a due shadow. Throws std::bad_alloc.
   void BeforeFeed(StateArena& arena, int64_t count, int64_t kept);
@@ -87,23 +87,19 @@ class SlotState {
  private:
   struct Shadow {
     int64_t position;
-    FixedCopy fixed;
+    SavedFixed fixed;
   };
 
-  // Dropping and keeping shadows needs no memory afterwards. Throws std::bad_alloc.
-  void MakeRoom();
   // Where a replay starts when no shadow is of use.
   int64_t Base() const { return before_call_.empty() ? 0 : before_call_.position(); }
   int64_t NewestShadow() const;
-  void DropShadowsAfter(int64_t position);
-  void DropShadows(StateArena& arena);
+  void DropShadowsAfter(StateArena& arena, int64_t position);
   // Back to the newest shadow, or to Base() when there is none.
   void RestoreNewest(StateArena& arena);
 
   int32_t slot_ = -1;
   // By rising position. A fresh state (position 0) is its own shadow and not listed.
   std::vector<Shadow> shadows_;
-  std::vector<FixedCopy> spare_;  // memory of dropped shadows
   SavedState before_call_;
 };
 

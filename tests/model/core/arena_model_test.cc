@@ -93,13 +93,26 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     Check(slots_.back());
   }
 
+  // Sometimes with the copies made by the caller, in parts.
+  absl::Status Reserve(int32_t slot, int64_t count) {
+    const auto parts = static_cast<int>(Random(4));
+    if (parts == 0) return arena_->Reserve(slot, count);
+    BlockCopies copies;
+    const absl::Status status = arena_->Reserve(slot, count, copies);
+    for (int part = parts; part-- > 0;) copies.Make(part, parts);
+    arena_->Finish(copies);
+    EXPECT_TRUE(copies.empty());
+    EXPECT_EQ(copies.bytes(), 0);
+    return status;
+  }
+
   // Reserve, write, advance; sometimes not all of it.
   void Feed(ModelSlot& s) {
     const int64_t count = 1 + Random(40);
     if (GetParam().growth != Growth::kFixed) AwaitRecycled();
     const int64_t needed = arena_->BlocksNeeded(s.slot, count);
     const int64_t used = arena_->blocks_used();
-    const absl::Status status = arena_->Reserve(s.slot, count);
+    const absl::Status status = Reserve(s.slot, count);
     if (append() && s.length + count > kCapacity) {
       EXPECT_EQ(GetErrorDetail(status)->reason, "CONTEXT_LIMIT");
     } else if (needed > kBlocks - used) {
@@ -120,15 +133,15 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     s.length += written;
     if (GetParam().fixed && s.length > 0) {
       s.fixed[Random(kFixed)] = ++number_;
-      std::copy(s.fixed.begin(), s.fixed.end(), arena_->FixedEntries(s.slot).begin());
+      std::copy(s.fixed.begin(), s.fixed.end(), arena_->Fixed(s.slot, 0));
     }
   }
 
   void Cut(ModelSlot& s, int64_t length) {
     arena_->Truncate(s.slot, length);
     if (length == 0) {  // a state of length 0 is a fresh one
+      arena_->Reset(s.slot);
       s.fixed = Fresh().fixed;
-      std::copy(s.fixed.begin(), s.fixed.end(), arena_->FixedEntries(s.slot).begin());
     }
     s.length = length;
     s.floor = std::min(s.floor, length);

@@ -128,6 +128,8 @@ TEST(RecycledArena, FreshFixedEntriesAreFilled) {
   for (int i = 0; i < 3000; ++i) {
     const int32_t slot = *arena->Acquire();
     for (const float x : arena->FixedEntries(slot)) ASSERT_EQ(x, 2.0f);
+    ASSERT_TRUE(arena->Reserve(slot, 1).ok());
+    for (const float x : arena->FixedEntries(slot)) ASSERT_EQ(x, 2.0f);
     std::fill_n(arena->Fixed(slot, 0), kFixed, -1.0f);
     if (i % 3 == 0) {
       arena->Reset(slot);

@@ -83,8 +83,11 @@ TEST(StateArena, AFreshStateIsFilled) {
   for (int round = 0; round < 2; ++round) {
     const int32_t slot = *arena->Acquire();
     EXPECT_EQ(arena->length(slot), 0);
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(arena->Fixed(slot, 0)[i], 5.0f);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(arena->Fixed(slot, 2)[i], -1.0f);
+    EXPECT_THAT(arena->FixedEntries(slot),
+                ElementsAre(5.0f, 5.0f, -1.0f, -1.0f, -1.0f));
+    ASSERT_TRUE(arena->Reserve(slot, 1).ok());
+    EXPECT_THAT(arena->FixedEntries(slot),
+                ElementsAre(5.0f, 5.0f, -1.0f, -1.0f, -1.0f));
     std::fill_n(arena->Fixed(slot, 0), 2, 9.0f);
     std::fill_n(arena->Fixed(slot, 2), 3, 9.0f);
     if (round == 0) arena->Release(slot);
@@ -260,8 +263,7 @@ TEST(StateArena, SavedFixedEntriesComeBack) {
     ASSERT_TRUE(arena->Reserve(slot, 20).ok());
     arena->Advance(slot, 20);
     arena->Fixed(slot, 0)[1] = 3.0f;
-    FixedCopy saved;
-    arena->SaveFixed(slot, saved);
+    SavedFixed saved = arena->SaveFixed(slot);
     EXPECT_THAT(arena->FixedEntries(slot), ElementsAre(1.0f, 3.0f, 2.0f));
     ASSERT_TRUE(arena->Reserve(slot, 5).ok());
     arena->Advance(slot, 5);
@@ -270,8 +272,7 @@ TEST(StateArena, SavedFixedEntriesComeBack) {
     arena->Truncate(slot, 20);
     arena->RestoreFixed(slot, saved, 20);
     EXPECT_EQ(arena->length(slot), 20);
-    EXPECT_EQ(arena->Fixed(slot, 0)[1], 3.0f);
-    EXPECT_EQ(*arena->Fixed(slot, 1), 2.0f);
+    EXPECT_THAT(arena->FixedEntries(slot), ElementsAre(1.0f, 3.0f, 2.0f));
     arena->Drop(saved);
     EXPECT_TRUE(saved.empty());
   }
@@ -298,16 +299,17 @@ TEST(StateArena, ForksShareBlocksAndLiveOnTheirOwn) {
     EXPECT_EQ(arena->bytes_used(), used);
     EXPECT_EQ(arena->Block(a, arena->first_held(a) / 16),
               arena->Block(b, arena->first_held(b) / 16));
+    EXPECT_EQ(arena->FixedEntries(b).data(), arena->FixedEntries(a).data());
     EXPECT_EQ(arena->BlocksNeeded(b, 1), 1);
     EXPECT_EQ(arena->length(b), arena->length(a));
     EXPECT_EQ(arena->first_held(b), arena->first_held(a));
-    EXPECT_EQ(arena->Fixed(b, 0)[1], 7);
+    EXPECT_EQ(arena->FixedEntries(b)[1], 7);
     const int64_t end = arena->length(a);
     feed(b, 2, 1000);
     feed(a, 1, 2000);
     arena->Fixed(a, 0)[1] = 8;
     arena->Release(a);
-    EXPECT_EQ(arena->Fixed(b, 0)[1], 7);
+    EXPECT_EQ(arena->FixedEntries(b)[1], 7);
     for (int64_t i = arena->first_held(b); i < end; ++i) {
       ASSERT_EQ(*arena->Row(b, 1, i), static_cast<float>(i));
     }
