@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "model/sampling/penalty_counts.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace mnemon {
 
-void PenaltyCounts::Update(std::span<const int32_t> history) {
-  if (window_ == 0) return;
-  const size_t begin = history.size() - std::min(history.size(), window_);
-  // Nothing that is counted stays, or the ids of the tokens that were cut off are gone.
-  if (begin >= end_ || history.size() < end_) {
-    counts_.clear();
-    position_.clear();
-    begin_ = end_ = begin;
-  }
-  // First out, then in: the window never holds more different tokens than it may.
-  while (begin_ < begin) Remove(history[begin_++]);
-  while (end_ < history.size()) Add(history[end_++]);
+void PenaltyCounts::Restart(size_t begin) {
+  counts_.clear();
+  position_.clear();
+  begin_ = end_ = begin;
+}
+
+int64_t PenaltyCounts::bytes() const {
+  // A slot of the table has a byte of control.
+  constexpr size_t kSlot = sizeof(std::pair<int32_t, size_t>) + 1;
+  return static_cast<int64_t>(counts_.capacity() * sizeof(TokenCount) +
+                              position_.capacity() * kSlot);
 }
 
 void PenaltyCounts::Add(int32_t token) {

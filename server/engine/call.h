@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -47,6 +48,9 @@ struct Scoring {
   std::shared_ptr<Session> source;
   uint64_t source_version = 0;
 
+  // Tokens that came and are no part of the history yet, in pieces; their number.
+  std::deque<std::vector<int32_t>> input;
+  int64_t input_tokens = 0;
   bool closed = false;  // no part comes any more
   int64_t first = 0;    // index of the first token that is scored
   int64_t next = 0;     // and of the one to score next
@@ -63,10 +67,10 @@ struct Call : std::enable_shared_from_this<Call> {
     kOver,
   };
 
-  // Constant after creation.
+  // Constant once it is queued.
   std::shared_ptr<Session> session;
   std::shared_ptr<TokenStream> stream;
-  std::vector<int32_t> prompt;  // emptied at admission
+  int64_t prompt_tokens = 0;  // staged in the session's history
   SamplingParams sampling;
   int64_t max_tokens = 0;            // 0: compute the prompt only
   std::vector<int32_t> stop_tokens;  // sorted
@@ -78,7 +82,7 @@ struct Call : std::enable_shared_from_this<Call> {
 
   // Guarded by the runner's mutex until it has a permit: its part of the queue's bytes,
   // its units of work (LoadEstimate), and where it waits for the permit.
-  int64_t prompt_bytes = 0;
+  int64_t input_bytes = 0;
   int64_t expected_units = 0;
   std::optional<std::list<std::shared_ptr<Call>>::iterator> waiting_at;
 
@@ -86,7 +90,7 @@ struct Call : std::enable_shared_from_this<Call> {
   // takes the end or the runner, releases the session.
   std::atomic<bool> release_on_end = false;
 
-  // Owned by the model runner.
+  // Owned by the model runner from Enqueue on.
   Phase phase = Phase::kWaiting;
   std::optional<Scoring> scoring;
   Time admission;

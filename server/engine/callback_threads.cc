@@ -26,7 +26,20 @@ class LogLine final : public Callback {
   const std::string error_;
 };
 
+class Holder final : public Callback {
+ public:
+  explicit Holder(std::shared_ptr<void> object) : object_(std::move(object)) {}
+  void RunCallback() override { object_ = nullptr; }
+
+ private:
+  std::shared_ptr<void> object_;
+};
+
 }  // namespace
+
+std::shared_ptr<Callback> DestroyCallback(std::shared_ptr<void> object) {
+  return std::make_shared<Holder>(std::move(object));
+}
 
 std::shared_ptr<Callback> LogCallback(std::string event, std::string error) {
   return std::make_shared<LogLine>(std::move(event), std::move(error));

@@ -25,6 +25,9 @@ class Callback {
 // Writes the line `event` with `error` to the log, which a runner's thread must not.
 std::shared_ptr<Callback> LogCallback(std::string event, std::string error);
 
+// Gives up `object`, whose destruction may take long.
+std::shared_ptr<Callback> DestroyCallback(std::shared_ptr<void> object);
+
 // Safe for concurrent use.
 class CallbackThreads {
  public:

@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kMaxFloats = (int64_t{4} << 20) / sizeof(float) - 1024;
 
 // Tokens that a call generates without its history's memory growing.
-constexpr int64_t kMostReserved = 16384;
+constexpr int64_t kMostReserved = 512;
 
 uint64_t SeedFor(const std::string& request_id) {
   if (request_id.empty()) return RandomNumber();
@@ -216,7 +216,7 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
     return NeedsTokenizer("stop_strings");
 
   auto call = std::make_shared<Call>();
-  MNEMON_ASSIGN_OR_RETURN(call->prompt,
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
                           PromptTokens(request.prompt, tokenizer, limits));
   call->session = std::move(session);
   call->sampling = request.sampling;
@@ -233,7 +233,7 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
   call->request_id = request.request_id;
   call->deadline = request.deadline;
   OpenStream(call, tokenizer, request.stop_strings, std::move(on_ready));
-  MNEMON_RETURN_IF_ERROR(Submit(call));
+  MNEMON_RETURN_IF_ERROR(Submit(call, prompt));
   return call->stream;
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -255,7 +255,6 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
                         std::function<void()> on_ready) const {
   const Options& options = context_->options;
   call->arrival = options.clock->Now();
-  call->prompt_bytes = static_cast<int64_t>(call->prompt.size() * sizeof(int32_t));
   TokenStream::Options stream{.tokenizer = tokenizer,
                               .stop_strings = std::move(stop_strings),
                               .on_ready = std::move(on_ready)};
@@ -273,7 +272,8 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
   call->stream = std::make_shared<TokenStream>(std::move(stream));
 }
 
-absl::Status Engine::Submit(const std::shared_ptr<Call>& call) const {
+absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
+                            std::span<const int32_t> prompt_tokens) const {
   ModelRunner& runner = *runners_[call->session->model].decoder;
   Session& session = *call->session;
   SessionDirectory& directory = context_->directory;
@@ -282,7 +282,7 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call) const {
   }
   const absl::Status queued = [&]() -> absl::Status {
     const int64_t tokens = session.history.size();
-    const auto prompt = static_cast<int64_t>(call->prompt.size());
+    const auto prompt = static_cast<int64_t>(prompt_tokens.size());
     if (!call->scoring && tokens + prompt == 0) {
       return InvalidField("prompt", "a new session needs at least one token");
     }
@@ -290,10 +290,14 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call) const {
       return engine_errors::ContextLimit(tokens, prompt, runner.context_limit());
     }
     return CatchOutOfMemory({}, [&] {
-      // Memory is taken here, not on the runner's thread.
-      session.history.Reserve(
-          tokens + prompt +
-          std::clamp<int64_t>(call->max_tokens, TokenStream::kCapacity, kMostReserved));
+      // What takes time in proportion to prompt or history is done here, not on the
+      // runner's thread.
+      session.history.Stage(prompt_tokens,
+                            std::min<int64_t>(call->max_tokens, kMostReserved));
+      call->prompt_tokens = prompt;
+      call->penalties.Update(session.history, tokens + prompt);
+      call->input_bytes =
+          prompt * static_cast<int64_t>(sizeof(int32_t)) + call->penalties.bytes();
       return runner.Enqueue(call);
     });
   }();
@@ -319,7 +323,7 @@ absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
     MNEMON_RETURN_IF_ERROR(context_->directory.Hold(*source, ""));
     const absl::Status copied = [&]() -> absl::Status {
       try {
-        copy->history.Append(source->history.tokens());
+        copy->history.CopyFrom(source->history);
         return absl::OkStatus();
       } catch (const std::bad_alloc&) {
         return OutOfMemoryError();
@@ -333,7 +337,7 @@ absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
   }
   OpenStream(call, nullptr, {}, std::move(on_ready));
   ScoreCall scored = MakeScoreCall(runner, call, LimitsOf(*runner));
-  MNEMON_RETURN_IF_ERROR(Submit(call));
+  MNEMON_RETURN_IF_ERROR(Submit(call, {}));
   return scored;
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();

@@ -29,6 +29,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -134,7 +135,8 @@ class Engine {
                   std::vector<std::string> stop_strings,
                   std::function<void()> on_ready) const;
   // Holds the session, if it has a name, and queues the call.
-  absl::Status Submit(const std::shared_ptr<Call>& call) const;
+  absl::Status Submit(const std::shared_ptr<Call>& call,
+                      std::span<const int32_t> prompt_tokens) const;
   CallLimits LimitsOf(const ModelRunner& runner) const;
   void RemoveExpired();
   // The body of the thread that removes expired sessions.

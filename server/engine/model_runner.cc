@@ -3,6 +3,7 @@
 #include "server/engine/model_runner.h"
 
 #include <algorithm>
+#include <deque>
 #include <exception>
 #include <utility>
 
@@ -68,6 +69,7 @@ std::optional<ModelRunner::Time> ModelRunner::NextDue() const {
 
 void ModelRunner::Round() {
   HandleEvents();
+  for (const auto& call : running_) TakeInput(*call);
   EndDueCalls();
   bool admitted = false;
   while (true) {
@@ -103,9 +105,7 @@ void ModelRunner::Handle(Event& event) {
       return;
     case Event::Kind::kEnd:
       if (call->phase != Call::Phase::kDelivering) return;
-      call->phase = Call::Phase::kOver;
-      std::erase(delivering_, call);
-      call->session->call = nullptr;
+      SetOver(*call);
       Rest(call->session);
       return;
     case Event::Kind::kCancelled:
@@ -115,18 +115,15 @@ void ModelRunner::Handle(Event& event) {
         CutToDelivered(*call);
       }
       return;
-    case Event::Kind::kInput: {
-      if (event.tokens.empty()) return;
-      if (call->phase == Call::Phase::kWaiting) {
-        call->prompt.insert(call->prompt.end(), event.tokens.begin(),
-                            event.tokens.end());
-      } else if (call->phase == Call::Phase::kRunning) {
-        call->session->history.Append(event.tokens);
-        call->prompt_end = call->session->history.size();
+    case Event::Kind::kInput:
+      for (std::vector<int32_t>& piece : event.pieces) {
+        call->scoring->input_tokens += static_cast<int64_t>(piece.size());
+        call->scoring->input.push_back(std::move(piece));
+      }
+      if (!event.pieces.empty() && call->stream->space() > 0) {
         call->stalled_since.reset();
       }
       return;
-    }
     case Event::Kind::kInputClosed:
       call->scoring->closed = true;
       return;
@@ -139,14 +136,23 @@ void ModelRunner::Handle(Event& event) {
         return;
       }
       // What was generated is still delivered.
-      if (holder != nullptr) {
-        holder->phase = Call::Phase::kOver;
-        std::erase_if(delivering_, [&](const auto& c) { return c.get() == holder; });
-        session.call = nullptr;
-      }
+      if (holder != nullptr) SetOver(*holder);
       DropState(session);
+      DestroyLater(std::move(event.session));
       return;
     }
+  }
+}
+
+void ModelRunner::TakeInput(Call& call) {
+  if (!call.scoring) return;
+  std::deque<std::vector<int32_t>>& input = call.scoring->input;
+  TokenHistory& history = call.session->history;
+  const int64_t computed = call.session->state.fed(*arena_);
+  while (!input.empty() && history.size() - computed <= StepBudget{}.chunk) {
+    history.Append(input.front());
+    call.scoring->input_tokens -= static_cast<int64_t>(input.front().size());
+    input.pop_front();
   }
 }
 

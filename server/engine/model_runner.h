@@ -69,7 +69,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // Appends a part to a scoring call. RESOURCE_EXHAUSTED, QUEUE_FULL, while it waits
   // for a permit and the parts of all that wait exceed queue_bytes. REQUIRES: tokens
   // below V that fit the context.
-  absl::Status AddInput(const std::shared_ptr<Call>& call, std::vector<int32_t> tokens);
+  absl::Status AddInput(const std::shared_ptr<Call>& call,
+                        std::span<const int32_t> tokens);
   // No part follows.
   void CloseInput(const std::shared_ptr<Call>& call);
   // The session left the directory: a call on it ends, and its state is dropped.
@@ -98,7 +99,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     Kind kind;
     std::shared_ptr<Call> call;
     std::shared_ptr<Session> session;
-    std::vector<int32_t> tokens;
+    std::vector<std::vector<int32_t>> pieces;  // of input
   };
   // How a stream ends, once everything else of its call is done.
   struct Ending {
@@ -154,6 +155,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void Round();
   void HandleEvents();
   void Handle(Event& event);
+  // Appends the next of a scoring call's input to its history, where a step may compute
+  // it.
+  void TakeInput(Call& call);
   // Ends calls that were cancelled, whose time is up, or whose callers are idle.
   void EndDueCalls();
   void RunStep();
@@ -188,6 +192,11 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // The call no longer holds its session, whose history is final; its request id is
   // remembered if it was `taken`.
   void Release(Call& call, bool taken);
+  // The call takes no part in anything any more.
+  void SetOver(Call& call);
+  // Gives `object` to a callback thread with the next Publish: its destruction may take
+  // time in proportion to a history.
+  void DestroyLater(std::shared_ptr<void> object);
   // What a session at rest keeps of its state.
   void Rest(const std::shared_ptr<Session>& session);
   void DropState(Session& session);

@@ -31,6 +31,7 @@ bool ModelRunner::Admit(const std::shared_ptr<Call>& call) {
     }
   }();
   if (admitted.ok()) {
+    if (*admitted) TakeInput(*call);
     if (*admitted && NothingToDo(*call)) End(call, absl::OkStatus(), FinishFacts{});
     return *admitted;
   }
@@ -42,7 +43,7 @@ void ModelRunner::EndStarting(const std::shared_ptr<Call>& call, absl::Status st
   const std::shared_ptr<Session> session = call->session;
   endings_.push_back({.stream = call->stream, .status = std::move(status)});
   GiveBackPermit(*call);
-  call->phase = Call::Phase::kOver;
+  SetOver(*call);
   if (call->stateless()) {
     DropState(*session);
     context_->directory.ReturnStateless(index_);
@@ -56,7 +57,8 @@ void ModelRunner::EndStarting(const std::shared_ptr<Call>& call, absl::Status st
 
 bool ModelRunner::NothingToDo(const Call& call) const {
   if (!call.scoring) return call.to_compute() <= call.session->state.fed(*arena_);
-  return call.scoring->closed && call.scoring->next >= call.session->history.size();
+  return call.scoring->closed && call.scoring->input.empty() &&
+         call.scoring->next >= call.session->history.size();
 }
 
 absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
@@ -72,7 +74,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   if (fresh && call.scoring && call.scoring->source) {
     MNEMON_RETURN_IF_ERROR(PrepareScoring(call));
   }
-  const auto prompt = static_cast<int64_t>(call.prompt.size());
+  const int64_t prompt = call.scoring ? call.scoring->input_tokens : call.prompt_tokens;
   const int64_t before = session.history.size();
   const int64_t held = BlocksHeld(session);
   const int64_t own = BlocksFor(session, before + prompt - session.state.fed(*arena_));
@@ -88,8 +90,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   }
   ReserveAtLeast(running_, running_.size() + 1);  // nothing fails once it is changed
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));
-  session.history.Append(call.prompt);
-  call.prompt = {};
+  if (!call.scoring) session.history.AppendStaged();
   call.reserved_blocks = held + needed;
   call.base = before;
   call.prompt_end = before + prompt;
@@ -138,8 +139,7 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     if (!ended->scoring) ended_generated_.push_back(ended->generated);
   }
   if (ended->stateless() || session.forgotten) {
-    ended->phase = Call::Phase::kOver;
-    session.call = nullptr;
+    SetOver(*ended);
     DropState(session);
     if (ended->stateless()) context_->directory.ReturnStateless(index_);
   } else if (cancelled) {
@@ -209,16 +209,29 @@ void ModelRunner::RollBack(Call& call) {
 
 void ModelRunner::Release(Call& call, bool taken) {
   const std::shared_ptr<Session> session = call.session;
-  const std::shared_ptr<Call> self = call.shared_from_this();
-  std::erase(delivering_, self);
-  call.phase = Call::Phase::kOver;
-  session->call = nullptr;
+  SetOver(call);
   if (session->forgotten) {
     DropState(*session);
     return;
   }
   Rest(session);
   context_->directory.Release(*session, taken);
+}
+
+void ModelRunner::SetOver(Call& call) {
+  call.phase = Call::Phase::kOver;
+  call.session->call = nullptr;
+  const std::shared_ptr<Call> over = call.shared_from_this();
+  std::erase(delivering_, over);
+  DestroyLater(over);
+}
+
+void ModelRunner::DestroyLater(std::shared_ptr<void> object) {
+  try {
+    callbacks_.push_back(DestroyCallback(std::move(object)));
+  } catch (const std::bad_alloc&) {
+    // It only takes longer.
+  }
 }
 
 void ModelRunner::Rest(const std::shared_ptr<Session>& session) {

@@ -21,6 +21,9 @@ namespace {
 constexpr double kRunMargin = 1.15;
 constexpr double kWaitMargin = 2;
 
+// Tokens of a part to score that join a history at once.
+constexpr size_t kInputPiece = 4096;
+
 int64_t ContextOf(const EngineModel& model) {
   const int64_t state = model.decoder->spec().max_positions();
   return std::min(state, model.facts.context_limit.value_or(state));
@@ -177,8 +180,8 @@ absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
   // A state that was dropped is computed again.
   const int64_t again =
       call->session->state_bytes == 0 ? call->session->history.size() : 0;
-  call->expected_units = estimate_.UnitsOf(
-      again + static_cast<int64_t>(call->prompt.size()), call->max_tokens);
+  call->expected_units =
+      estimate_.UnitsOf(again + call->prompt_tokens, call->max_tokens);
   ReserveAtLeast(inbox_, inbox_.size() + 1);  // nothing fails once it is counted
   const bool counted = stateless && directory.TakeStateless(index_);
   const LoadEstimate::Duration run = RunTimeLocked(*call);
@@ -193,7 +196,7 @@ absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
   }
   const LoadEstimate::Duration wait = WaitTimeLocked();
   if (waiting_ >= options.max_queue ||
-      waiting_bytes_ + call->prompt_bytes > options.queue_bytes ||
+      waiting_bytes_ + call->input_bytes > options.queue_bytes ||
       (estimate_.measured() && wait > options.max_wait)) {
     return engine_errors::QueueFull(waiting_, wait);
   }
@@ -203,7 +206,7 @@ absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
   call->waiting_at = queue.insert(queue.end(), call);
   ++waiting_;
   waiting_units_ += call->expected_units;
-  waiting_bytes_ += call->prompt_bytes;
+  waiting_bytes_ += call->input_bytes;
   return absl::OkStatus();
 }
 
@@ -265,7 +268,7 @@ void ModelRunner::StartWaitingLocked(std::vector<std::shared_ptr<Call>>& late) {
 void ModelRunner::RemoveWaitingLocked(Queue& queue, Queue::iterator at) {
   --waiting_;
   waiting_units_ -= (*at)->expected_units;
-  waiting_bytes_ -= (*at)->prompt_bytes;
+  waiting_bytes_ -= (*at)->input_bytes;
   (*at)->waiting_at.reset();
   queue.erase(at);
 }
@@ -307,17 +310,23 @@ void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent e
 }
 
 absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
-                                   std::vector<int32_t> tokens) {
-  std::lock_guard lock(mutex_);
+                                   std::span<const int32_t> tokens) {
   const auto count = static_cast<int64_t>(tokens.size());
   const auto bytes = count * static_cast<int64_t>(sizeof(int32_t));
+  Event event{.kind = Event::Kind::kInput, .call = call};
+  while (!tokens.empty()) {
+    const auto piece = tokens.first(std::min(tokens.size(), kInputPiece));
+    event.pieces.emplace_back(piece.begin(), piece.end());
+    tokens = tokens.subspan(piece.size());
+  }
+  std::lock_guard lock(mutex_);
   if (call->waiting_at && waiting_bytes_ + bytes > context_->options.queue_bytes) {
     return engine_errors::QueueFull(waiting_, WaitTimeLocked());
   }
-  PostLocked({.kind = Event::Kind::kInput, .call = call, .tokens = std::move(tokens)});
+  PostLocked(std::move(event));
   if (call->waiting_at) {
     const int64_t units = estimate_.UnitsOf(count, /*max_tokens=*/0);
-    call->prompt_bytes += bytes;
+    call->input_bytes += bytes;
     waiting_bytes_ += bytes;
     call->expected_units += units;
     waiting_units_ += units;

@@ -33,7 +33,7 @@ class ScoreInput {
     if (count > runner->context_limit() - before) {
       return engine_errors::ContextLimit(before, count, runner->context_limit());
     }
-    MNEMON_RETURN_IF_ERROR(runner->AddInput(call_, std::move(tokens)));
+    MNEMON_RETURN_IF_ERROR(runner->AddInput(call_, tokens));
     *tokens_ += count;
     // The first token of all has no prediction.
     return before == 0 ? std::max<int64_t>(0, count - 1) : count;

@@ -35,14 +35,20 @@ absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& thrown)
   thrown = true;
   try {
     segments_.clear();
+    size_t count = 0;
+    for (const ScheduledChunk& chunk : chunks) count += chunk.count;
+    tokens_.resize(count);
+    std::span<int32_t> rest = tokens_;
     for (const ScheduledChunk& chunk : chunks) {
       Session& session = *chunk.call->session;
       session.state.BeforeFeed(arena_, chunk.count, chunk.kept);
-      segments_.push_back(
-          {.slot = session.state.slot(),
-           .position = chunk.position,
-           .tokens = session.history.tokens().subspan(chunk.position, chunk.count),
-           .logits = ModeOf(chunk)});
+      const std::span<int32_t> tokens = rest.first(chunk.count);
+      rest = rest.subspan(chunk.count);
+      session.history.Read(chunk.position, tokens);
+      segments_.push_back({.slot = session.state.slot(),
+                           .position = chunk.position,
+                           .tokens = tokens,
+                           .logits = ModeOf(chunk)});
     }
     const size_t floats = LogitsRows(segments_) * decoder_.config().vocab;
     if (logits_.size() < floats) logits_.resize(floats);
@@ -90,10 +96,10 @@ absl::Status Stepper::Score(ScheduledChunk& chunk, std::span<const float> logits
     const int64_t index = chunk.position + i + 1;
     // Computed once more after a step that failed.
     if (index < call.scoring->next) continue;
-    MNEMON_ASSIGN_OR_RETURN(TokenLogprobs scored,
-                            ScoreToken(logits.subspan(i * vocab, vocab),
-                                       call.session->history.tokens()[index],
-                                       call.logprobs.candidates, sampler_));
+    MNEMON_ASSIGN_OR_RETURN(
+        TokenLogprobs scored,
+        ScoreToken(logits.subspan(i * vocab, vocab), call.session->history[index],
+                   call.logprobs.candidates, sampler_));
     chunk.scored.push_back(std::move(scored));
   }
   return absl::OkStatus();
@@ -101,7 +107,7 @@ absl::Status Stepper::Score(ScheduledChunk& chunk, std::span<const float> logits
 
 absl::Status Stepper::Sample(ScheduledChunk& chunk, std::span<const float> logits) {
   Call& call = *chunk.call;
-  call.penalties.Update(call.session->history.tokens());
+  call.penalties.Update(call.session->history);
   MNEMON_ASSIGN_OR_RETURN(
       const int32_t token,
       mnemon::Sample(logits, call.sampling, chunk.position + chunk.count, sampler_,

@@ -38,6 +38,7 @@ class Stepper {
 
   Decoder& decoder_;
   StateArena& arena_;
+  std::vector<int32_t> tokens_;  // of the segments
   std::vector<Segment> segments_;
   std::vector<float> logits_;
   SamplerScratch sampler_;

@@ -2,27 +2,83 @@
 #include "server/engine/token_history.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
+#include "base/reserve.h"
 
 namespace mnemon {
+
+void TokenHistory::MakeRoom(int64_t tokens) {
+  const auto pieces = static_cast<size_t>((tokens + kPiece - 1) / kPiece);
+  if (pieces <= pieces_.size()) return;
+  ReserveAtLeast(pieces_, pieces);
+  while (pieces_.size() < pieces) {
+    pieces_.push_back(std::make_unique_for_overwrite<Piece>());
+  }
+}
+
+void TokenHistory::Write(int64_t begin, std::span<const int32_t> tokens) {
+  while (!tokens.empty()) {
+    const int64_t within = begin % kPiece;
+    const auto count = std::min(static_cast<size_t>(kPiece - within), tokens.size());
+    std::copy_n(tokens.data(), count, pieces_[begin / kPiece]->data() + within);
+    tokens = tokens.subspan(count);
+    begin += static_cast<int64_t>(count);
+  }
+}
+
+void TokenHistory::Read(int64_t begin, std::span<int32_t> out) const {
+  while (!out.empty()) {
+    const int64_t within = begin % kPiece;
+    const auto count = std::min(static_cast<size_t>(kPiece - within), out.size());
+    std::copy_n(pieces_[begin / kPiece]->data() + within, count, out.data());
+    out = out.subspan(count);
+    begin += static_cast<int64_t>(count);
+  }
+}
+
+void TokenHistory::Publish(int64_t kept, int64_t size) {
+  if (observer_ != nullptr && *observer_) {
+    (*observer_)({.session = session_, .history = *this, .kept = kept, .size = size});
+  }
+  size_.store(size, std::memory_order_release);
+  version_.fetch_add(1, std::memory_order_release);
+}
 
 void TokenHistory::Change(int64_t kept, std::span<const int32_t> appended) {
   const int64_t before = size();
   MNEMON_CHECK(kept >= 0 && kept <= before);
+  const int64_t after = kept + static_cast<int64_t>(appended.size());
+  MakeRoom(after);
+  staged_ = 0;
   if (kept == before && appended.empty()) return;
-  // Twofold growth, decided before anything is cut, so that failure changes nothing.
-  const size_t needed = kept + appended.size();
-  if (needed > tokens_.capacity()) {
-    tokens_.reserve(std::max(needed, 2 * tokens_.capacity()));
+  Write(kept, appended);
+  Publish(kept, after);
+}
+
+void TokenHistory::Stage(std::span<const int32_t> tokens, int64_t more) {
+  staged_ = 0;
+  const auto count = static_cast<int64_t>(tokens.size());
+  MakeRoom(size() + count + more);
+  Write(size(), tokens);
+  staged_ = count;
+}
+
+void TokenHistory::AppendStaged() {
+  if (staged_ == 0) return;
+  const int64_t kept = size();
+  Publish(kept, kept + std::exchange(staged_, 0));
+}
+
+void TokenHistory::CopyFrom(const TokenHistory& other) {
+  MNEMON_CHECK(size() == 0);
+  MakeRoom(other.size());
+  for (int64_t begin = 0; begin < other.size(); begin += kPiece) {
+    const int64_t count = std::min(kPiece, other.size() - begin);
+    other.Read(begin, std::span(*pieces_[begin / kPiece]).first(count));
   }
-  tokens_.resize(kept);
-  tokens_.insert(tokens_.end(), appended.begin(), appended.end());
-  if (observer_ != nullptr && *observer_) {
-    (*observer_)({.session = session_, .kept = kept, .appended = appended});
-  }
-  size_.store(static_cast<int64_t>(tokens_.size()), std::memory_order_release);
-  version_.fetch_add(1, std::memory_order_release);
+  Publish(0, other.size());
 }
 
 }  // namespace mnemon

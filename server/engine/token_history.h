@@ -2,20 +2,26 @@
 // The token history of one session, and the only place where it changes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace mnemon {
 
-// What one change made of a history: its first `kept` tokens, then `appended`.
+class TokenHistory;
+
+// What one change makes of a history: its first `kept` tokens are as before, those
+// behind them, up to `size`, are new and can be read; history.size() is the old size.
 struct HistoryChange {
   const std::string& session;  // id; empty for a stateless call
+  const TokenHistory& history;
   int64_t kept = 0;
-  std::span<const int32_t> appended;
+  int64_t size = 0;
 };
 
 // Called for every change of every history, in order for each session, by the thread
@@ -23,31 +29,60 @@ struct HistoryChange {
 // neither block nor throw: a journal queues the record here.
 using HistoryObserver = std::function<void(const HistoryChange&)>;
 
-// Written and read by whoever holds the session (the model runner while a call runs on
-// it); size() and version() by any thread.
+// Stored in pieces that never move and are kept until the history is destroyed, so that
+// a change costs no more than the tokens it appends, and one that appends staged tokens
+// nothing. Written and read by whoever holds the session (the model runner while a call
+// runs on it); size() and version() by any thread.
 class TokenHistory {
  public:
   // `session` and `observer`, which may be null, outlive the history.
   TokenHistory(const std::string& session, const HistoryObserver* observer)
       : session_(session), observer_(observer) {}
 
-  // Keeps the first `kept` tokens, then appends `appended`, which must not lie in this
-  // history. REQUIRES: kept <= size(). Throws std::bad_alloc, then nothing has changed.
+  // Keeps the first `kept` tokens, then appends `appended`; nothing is staged then.
+  // REQUIRES: kept <= size(). Throws std::bad_alloc, then nothing has changed.
   void Change(int64_t kept, std::span<const int32_t> appended);
-  // Memory for so many tokens, so that changes up to there take none.
-  void Reserve(int64_t tokens) { tokens_.reserve(tokens); }
   void Append(std::span<const int32_t> tokens) { Change(size(), tokens); }
   void Cut(int64_t size) { Change(size, {}); }
 
-  std::span<const int32_t> tokens() const { return tokens_; }
+  // Writes tokens behind the history which are no part of it yet, in place of those
+  // staged before: by the thread that accepts a prompt, for the one that appends it.
+  // Takes memory for `more` tokens behind them, too. Throws std::bad_alloc, then
+  // nothing is staged.
+  void Stage(std::span<const int32_t> tokens, int64_t more);
+  // Appends what is staged, in constant time.
+  void AppendStaged();
+  int64_t staged() const { return staged_; }
+
+  // A copy of another history. REQUIRES: empty. Throws std::bad_alloc.
+  void CopyFrom(const TokenHistory& other);
+
   int64_t size() const { return size_.load(std::memory_order_acquire); }
   // Differs after every change.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
+  // The token at `index`, staged ones included. REQUIRES: index < size() + staged().
+  int32_t operator[](size_t index) const {
+    return (*pieces_[index / kPiece])[index % kPiece];
+  }
+  // Tokens begin .. begin + out.size() - 1, likewise.
+  void Read(int64_t begin, std::span<int32_t> out) const;
+
  private:
+  static constexpr int64_t kPiece = 512;  // tokens; a power of two
+  using Piece = std::array<int32_t, kPiece>;
+
+  // Memory for `tokens` in all. Throws std::bad_alloc.
+  void MakeRoom(int64_t tokens);
+  // REQUIRES: room.
+  void Write(int64_t begin, std::span<const int32_t> tokens);
+  void Publish(int64_t kept, int64_t size);
+
   const std::string& session_;
   const HistoryObserver* const observer_;
-  std::vector<int32_t> tokens_;  // owned by the holder of the session
+  // Owned by the holder of the session.
+  std::vector<std::unique_ptr<Piece>> pieces_;
+  int64_t staged_ = 0;
   std::atomic<int64_t> size_ = 0;
   std::atomic<uint64_t> version_ = 0;
 };

@@ -338,8 +338,8 @@ TEST(History, EveryChangeIsObserved) {
     std::lock_guard lock(mutex);
     auto& copy = copies[change.session];
     ASSERT_LE(change.kept, static_cast<int64_t>(copy.size()));
-    copy.resize(change.kept);
-    copy.insert(copy.end(), change.appended.begin(), change.appended.end());
+    copy.resize(change.size);
+    change.history.Read(change.kept, std::span(copy).subspan(change.kept));
   };
   ToyServer server(ToyState::kRing, options);
   server.CreateSession("s");

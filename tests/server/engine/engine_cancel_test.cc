@@ -122,7 +122,9 @@ TEST_P(CancelEachState, WhenAllIsGeneratedAndNotAllTaken) {
     EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kRunning);
     reader.stream().Cancel();
     // The end may be taken before the runner knows of it.
-    if (first == 5) EXPECT_TRUE(reader.stream().Take().finished);
+    if (first == 5) {
+      EXPECT_TRUE(reader.stream().Take().finished);
+    }
     server.AwaitIdle();
     EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kIdle);
     EXPECT_EQ(server.Position("s"), static_cast<int64_t>(3 + delivered));

@@ -53,7 +53,9 @@ class OwnedSession {
       ASSERT_LE(outcome.tokens.size(), expected.size());
       ASSERT_TRUE(
           std::equal(outcome.tokens.begin(), outcome.tokens.end(), expected.begin()));
-      if (outcome.status.ok()) ASSERT_EQ(outcome.tokens.size(), expected.size());
+      if (outcome.status.ok()) {
+        ASSERT_EQ(outcome.tokens.size(), expected.size());
+      }
       Keep(asked, expected, outcome.tokens.size(), outcome.status.ok());
     }
     ASSERT_EQ(server_.Position(id_), static_cast<int64_t>(history_.size()));
