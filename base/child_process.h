@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program run by a test or by the load generator: bounded in time, and gone when the
-// process that started it is.
+// A child process of a test or of the load generator. Each wait for it has a time
+// limit; it is killed when its owner is destroyed.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,8 @@
 
 namespace mnemon {
 
-// One thread, which must outlive the program: the kernel kills the program with it.
+// Used by one thread, which must outlive the program: the kernel kills the program when
+// the thread that started it ends.
 class ChildProcess {
  public:
   // Starts argv[0] with standard output and error going to files below `directory`;
@@ -28,7 +29,8 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   void Signal(int signal);
-  // The exit code, 128 + the signal that ended it, or nullopt when it still runs.
+  // The exit code, 128 + the signal that ended it, or nullopt when it still runs
+  // after `timeout`.
   std::optional<int> Wait(std::chrono::milliseconds timeout = std::chrono::seconds(30));
   // What it has written so far.
   std::string out() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Time through an interface, so that tests wait for nothing.
+// The clock as an interface, which tests replace so that they need not wait.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@ class Clock {
   // Wall clock; for times shown to people and clients only.
   virtual std::chrono::system_clock::time_point WallNow() const = 0;
 
-  // The machine's clock. Lives for ever.
+  // The machine's clock. Never destroyed.
   static const Clock& Real();
 };
 
-// How long a thread sleeps before it looks again at a Clock on which something is due
-// in `left`: from a millisecond to a second, since that clock may run apart from the
-// machine's.
+// How long a thread sleeps before it reads a Clock again on which something is due in
+// `left`: from a millisecond to a second, since that clock may advance at another rate
+// than the machine's.
 constexpr std::chrono::nanoseconds SleepFor(std::chrono::nanoseconds left) {
   return std::clamp<std::chrono::nanoseconds>(left, std::chrono::milliseconds(1),
                                               std::chrono::seconds(1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One typed payload on absl::Status: what a caller can act on without reading the text.
 // The engine and everything below it attach it; server/rpc turns it into google.rpc
-// details; nobody else needs to know how it is stored.
+// details; no other code depends on how it is stored.
 #pragma once
 
 #include <chrono>

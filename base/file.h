@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files, read whole and written durably.
+// Reading of whole files, and durable writing of files and directories.
 //
 // Reading copies, but for ReadBytes: a file that is truncated or replaced meanwhile is
 // old, new or an error, never a SIGBUS. Writing a directory is old or new at any crash:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a large file in memory of their own, which can be given back part by
-// part.
+// The bytes of a large file in pages of their own, which can be given back to the
+// system part by part.
 #pragma once
 
 #include <cstdint>

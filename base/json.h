@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JSON from hostile files.
+// A parser of JSON from untrusted files.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Log lines on standard error: time, level and text, or one JSON object per line.
+// The log: lines on standard error with time, level and text, or one JSON object each.
 // Control characters are escaped in both forms, so no input can forge a line. What
 // requests can cause is logged as events, whose volume is bounded. Safe for concurrent
 // use.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that runs out, as a status.
+// The status of a failed allocation, and the conversion of std::bad_alloc to it.
 #pragma once
 
 #include <new>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Memory for what is read again and again: handed out piece by piece, given back all at
-// once, in huge pages where the system has them. Small pages cost a step up to a
-// quarter of its speed, in misses of the address cache and in streams that the
-// processor stops fetching ahead at each page's end.
+// A bump allocator in huge pages where the system has them, for memory that is read
+// again and again. All pieces are freed together. In small pages a step is up to a
+// quarter slower: TLB misses, and hardware prefetching that stops at each page's end.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,8 @@
 
 namespace mnemon {
 
-// Reserves addresses generously; the system gives memory when a piece is first touched.
+// Reserves address space in large slabs; the system gives memory when a piece is first
+// written or read.
 // Not safe for concurrent use.
 class Slabs {
  public:

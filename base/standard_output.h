@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Results that go out as they come.
+// A checked, unbuffered write to standard output.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace mnemon {
 
 // Writes `text` to standard output at once. UNAVAILABLE with the system's reason: the
-// disk is full, or nobody reads any more.
+// disk is full, or the reader has closed its end.
 absl::Status WriteStandardOutput(std::string_view text);
 
 }  // namespace mnemon

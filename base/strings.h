@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Debian builds abseil with its own string_view, which neither takes nor gives
-// std::string_view; these two functions close the gap.
+// StrCat and StrJoin for std::string_view. Debian builds abseil with a string_view of
+// its own, which does not convert to or from std::string_view.
 #pragma once
 
 #include <string>

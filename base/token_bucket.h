@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A token bucket: the bound of how often something happens.
+// A token bucket, which limits a rate: so many events at once, so many per second.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Heap allocations of this process. allocation_count.cc puts itself in front of the
+// A count of the heap allocations of this process. allocation_count.cc replaces the
 // system's malloc: link it into a binary of its own, never into a library. Under a
-// sanitizer, which does the same, everything counts as 0.
+// sanitizer, which replaces it too, all counts are 0.
 #pragma once
 
 #include <cstdint>

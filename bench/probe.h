@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What this machine reaches now: streaming reads and fused multiply-adds, by all cores
-// in use together. The best of many short passes, so a neighbour on the machine costs
-// time and not accuracy; where it takes all passes, figures from before and after a
-// measurement differ.
+// Measurement of what this machine reaches now: streaming reads and fused
+// multiply-adds, by all cores in use together. The best of many short passes, so other
+// load on the machine does not change the figure unless it disturbs every pass; then
+// figures from before and after a measurement differ.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The checkpoints of a server, ready for its engine.
+// The models of a server, loaded from their checkpoints for its engine.
 #pragma once
 
 #include <memory>

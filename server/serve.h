@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The life of a server whose models are loaded.
+// The run of a server whose models are loaded: start, signals, shutdown.
 #pragma once
 
 #include <chrono>

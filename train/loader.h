@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Batches in a deterministic order. The order is a function of (seed, pass), so a
-// cursor is all there is to save.
+// A loader of batches in a deterministic order. The order is a function of (seed,
+// pass), so a cursor is all there is to save.
 #pragma once
 
 #include <cstdint>

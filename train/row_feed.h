@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Logits of rows of tokens side by side, computed piece by piece, in either form of a
-// model: what score and eval are made of.
+// A feed of token rows into a model, piece by piece, which returns their logits; the
+// model is in its sequence form or its step form. For score and eval.
 #pragma once
 
 #include <cstdint>

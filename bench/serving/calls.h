@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Generate calls that run beside each other, and what became of each.
+// Concurrent Generate calls, and the outcome of each.
 #pragma once
 
 #include <atomic>

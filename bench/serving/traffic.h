@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Callers in a closed loop, arrivals in an open one, and what a time window of them
-// holds.
+// The load on a server: callers in a closed loop or arrivals in an open one, and the
+// figures of a time window of it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The measured figures of a scenario, each beside the bar that it is held against.
+// The measured figures of a scenario, each compared with its bar.
 #pragma once
 
 #include <string>

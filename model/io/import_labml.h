@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Checkpoints of the reference implementations (labml_nn, and the attention notebook's
-// encoder): a config.json of sizes and a safetensors file with the names of its
-// state_dict.
+// Import of checkpoints of the reference implementations (labml_nn, and the attention
+// notebook's encoder): a config.json of sizes and a safetensors file with the names of
+// its state_dict.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The operations of a step, on rows: a row is one token of one session, rows of all
 // sessions of a step lie one below the other. A step form is a fixed sequence of these
-// calls; a CPU pool and a GPU each implement them. C++17, for nvcc.
+// calls, which the workers of a CPU pool implement (cpu_kernels.h). C++17, for nvcc.
 //
 // Determinism: each number of a row is the same sequence of roundings whatever the
 // other rows, the number of rows, the worker that computes it and the number of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A checkpoint that was found to hold a model, not yet made into one.
+// The files of a checkpoint, read and checked, before a model is made of them.
 #pragma once
 
 #include <cstdint>

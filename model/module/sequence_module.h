@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The shared library that holds libtorch and all sequence forms: loaded when a model
-// asks for it, and never unloaded. See docs/decisions/sequence_module.md.
+// The shared library that links libtorch and holds all sequence forms: loaded when a
+// model needs it, and never unloaded. See docs/decisions/sequence_module.md.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The flags of how decoders compute, for every command that steps a model.
+// The flags that say how decoders compute, for every command that steps a model.
 #pragma once
 
 #include <string>

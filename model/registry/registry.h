@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The architectures mnemon knows, without torch: an explicit table in registry.cc. The
-// sequence forms have one of their own, model/sequence_registry.
+// The table of architectures, without torch: explicit, in registry.cc. The sequence
+// forms have one of their own, model/sequence_registry.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tokens that may still be drawn, made fewer by top-k, typical, top-p and min-p.
+// The set of tokens that may be drawn, cut by top-k, typical, top-p and min-p.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct CandidateScratch {
 
 // Weights are probabilities but for a common factor. They cost an exponential each and
 // are computed when a cut or the caller needs them, of the tokens that are left then.
-// Cuts have to come in the order in which they are declared; each looks at what the
+// Cuts have to come in the order in which they are declared; each works on what the
 // ones before it have kept, and keeps one token at least. Ties keep smaller ids. A cut
 // may also drop tokens whose weight is 0.
 class Candidates {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The sequence form of a model: differentiable, used by the trainer and as the truth
-// the step form is held against. ATen tensors, batch first.
+// The sequence form of a model: differentiable, used by the trainer and as the
+// reference that the step form is compared with. ATen tensors, batch first.
 #pragma once
 
 #include <functional>

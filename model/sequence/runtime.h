@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tensor library's own settings.
+// The settings of libtorch: threads, and the conversion of its exceptions.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Safetensors to and from ATen.
+// Conversion between safetensors and ATen tensors.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Char: one id per Unicode code point.
+// The character tokenizer: one id per Unicode code point.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bytes of tokens as they come, text that is always complete UTF-8.
+// A detokenizer for streams: bytes of tokens in, text out that is always complete
+// UTF-8.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text to token ids and back.
+// A tokenizer: text to token ids and back.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Code points of UTF-8, well-formed or not.
+// A decoder of UTF-8 that need not be well-formed, and an encoder.
 #pragma once
 
 #include <cstddef>

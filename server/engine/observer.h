@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The events of an engine, reported as they happen, for metrics. An engine without an
-// observer measures nothing.
+// An observer of an engine's events, reported as they happen, for metrics. An engine
+// without an observer measures nothing.
 //
 // "Request" is one call that generates. Its life: taken, admitted (its prompt is about
 // to be computed), tokens, ended; or refused, or ended before it was admitted.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One connection of the HTTP server: a request, its response, the end.
+// One connection of the HTTP server, which carries one request and its response.
 #pragma once
 
 #include <chrono>
