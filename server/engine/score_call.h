@@ -14,20 +14,30 @@
 
 namespace mnemon {
 
-// Safe for concurrent use.
+// Safe for concurrent use. May outlive the engine.
 struct ScoreCall {
   // Each scored token with its log-probability; ends with OK after `close`, when all
-  // were scored. Cancelled like any other.
+  // tokens were scored and pushed. Cancelled as the stream of a Generate call. Ends
+  // with ABORTED, CALLER_IDLE, when for idle_timeout the consumer did not read, or all
+  // parts were scored and neither append nor close was called.
   std::shared_ptr<TokenStream> stream;
-  // Hands over the next part and returns how many tokens of it will be scored: all but
-  // the first one of a history. Errors are those of a prompt, field "prompt"; the part
-  // is then without effect. A caller waits for the scores before the next part.
+  // Queues the next part and returns how many of its tokens will be scored: all but the
+  // first one of a history. Encodes text on the calling thread, and does not wait for
+  // the model. On error the part has no effect:
+  //   INVALID_ARGUMENT, FAILED_PRECONDITION   as of a prompt, field "prompt"
+  //   RESOURCE_EXHAUSTED   QUEUE_FULL while the call waits for a permit, OUT_OF_MEMORY
+  //   UNAVAILABLE          DRAINING: the engine was destroyed
+  // Once the call runs, only the context bounds how far parts may run ahead of the
+  // scores: a transport appends a part after it took the scores of the one before.
+  // After the end of the call a part is checked and counted, but dropped. REQUIRES:
+  // `close` was not called.
   std::function<absl::StatusOr<int64_t>(const Prompt& part)> append;
-  // No part comes any more.
+  // No part follows. No effect when called again, after the end of the call, or when
+  // the engine was destroyed.
   std::function<void()> close;
 };
 
-// The call's parts go to `runner`, which may end before them.
+// Parts go to `runner`, to which the result holds a weak reference.
 ScoreCall MakeScoreCall(const std::shared_ptr<ModelRunner>& runner,
                         const std::shared_ptr<Call>& call, const CallLimits& limits);
 
