@@ -22,8 +22,19 @@ class Stepper {
   // Both outlive the stepper.
   Stepper(Decoder& decoder, StateArena& arena) : decoder_(decoder), arena_(arena) {}
 
-  // Computes all chunks, and samples where the end of a history is reached. Calls of
-  // several chunks that fail together are marked to be stepped alone.
+  // Computes `count` tokens of every chunk in one model call; then samples where the
+  // end of a history is reached, or scores. Results and errors are set in the chunks:
+  // - The model call succeeded: `computed`; the state has advanced. `status` is the
+  //   error of sampling or scoring: INTERNAL, NON_FINITE_LOGITS; INVALID_ARGUMENT,
+  //   NO_TOKEN_ALLOWED.
+  // - It failed with one chunk: `status` is what the decoder returned; of an exception
+  //   RESOURCE_EXHAUSTED, OUT_OF_MEMORY, or INTERNAL, MODEL_FAILURE.
+  // - It failed with several chunks: no result; sets Call::alone_until of each, up to
+  //   which the runner passes its chunks alone.
+  // A model call that returned an error has changed no state; after one that threw, the
+  // states are rolled back to a position at or before their chunk. Throws
+  // std::bad_alloc when memory runs out in sampling or scoring. REQUIRES: count > 0;
+  // every session holds a slot.
   void Run(std::span<ScheduledChunk> chunks);
   // Texts of the model's exceptions since the last call; may hold paths and addresses,
   // so it is for the log only.
