@@ -13,7 +13,7 @@
 namespace mnemon {
 
 // Either a decoder, which has sessions, or a predictor. What the pointers refer to
-// outlives the engine; `tokenizer` may be null.
+// outlives the engine; `tokenizer`, which may be null, also the streams of its calls.
 struct EngineModel {
   ModelFacts facts;
   Decoder* decoder = nullptr;
@@ -21,36 +21,41 @@ struct EngineModel {
   const Tokenizer* tokenizer = nullptr;
 };
 
+// What has changed within a round of a model's runner is counted at its end.
 struct ModelStats {
   std::string model;
   std::string architecture;
-  int64_t running = 0;  // requests
-  int64_t waiting = 0;
-  int64_t max_waiting = 0;  // Options::max_queue
-  // Of the running ones: nothing can be computed because their callers do not read or
+  // Now. Calls are those of Generate and Score, or of Predict.
+  int64_t running = 0;      // calls with a permit: they run, or wait for blocks
+  int64_t waiting = 0;      // calls in the queue
+  int64_t max_waiting = 0;  // calls; Options::max_queue
+  // Of the running calls: nothing can be computed because their callers do not read or
   // do not send.
   int64_t stalled = 0;
-  bool ready = true;  // takes calls: neither draining nor full
-  int64_t sessions_queued = 0;
-  int64_t sessions_running = 0;
+  bool ready = true;             // takes calls: neither draining nor full
+  int64_t sessions_queued = 0;   // named sessions whose call is not admitted yet
+  int64_t sessions_running = 0;  // those whose call runs or delivers
+  // Bytes of the arena that sessions hold, and could hold at once: blocks in whole, and
+  // fixed entries. An encoder has none.
   int64_t state_bytes = 0;
   int64_t state_capacity_bytes = 0;
-  int64_t steps = 0;
-  int64_t tokens_fed = 0;
-  int64_t tokens_generated = 0;
+  // Since the start.
+  int64_t steps = 0;             // model calls; of an encoder, predictions
+  int64_t tokens_fed = 0;        // tokens computed, those computed again included
+  int64_t tokens_generated = 0;  // tokens sampled, delivered or not
 };
 
-// For health, metrics and tests.
+// For health, metrics and tests. The first counts are sums over the models.
 struct EngineStats {
   int64_t running = 0;
-  int64_t queued = 0;
-  int64_t sessions = 0;
+  int64_t queued = 0;    // ModelStats::waiting
+  int64_t sessions = 0;  // named ones, now
   int64_t state_bytes = 0;
   int64_t steps = 0;
   int64_t tokens_fed = 0;
   int64_t tokens_generated = 0;
-  int64_t sessions_created = 0;
-  int64_t sessions_expired = 0;
+  int64_t sessions_created = 0;  // named ones, since the start
+  int64_t sessions_expired = 0;  // of them, removed because their ttl had passed
   bool draining = false;
   std::vector<ModelStats> models;  // in the order of Create
 };

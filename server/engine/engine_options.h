@@ -37,7 +37,7 @@ struct EngineOptions {
   int64_t state_bytes = int64_t{1} << 30;  // growing state, at most
   int64_t step_tokens = 256;               // tokens per step, over all calls
   int callback_threads = 2;
-  const Clock* clock = &Clock::Real();
+  const Clock* clock = &Clock::Real();  // outlives the engine and its streams
   // Null: nothing is measured. Shared, because streams may outlive the engine.
   std::shared_ptr<EngineObserver> observer;
   HistoryObserver on_history_change;  // may be empty
