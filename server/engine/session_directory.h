@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The named sessions of the process: by id for look-up and paging, by expiry for
-// dropping, by the request that made them. Records whether a call holds a session.
+// The directory of named sessions, one per engine: by id for look-up and paging, by
+// expiry for removal, by the request that made them. Records whether a call holds a
+// session.
 #pragma once
 
 #include <chrono>
@@ -22,31 +23,37 @@
 
 namespace mnemon {
 
-// Safe for concurrent use. No operation but After takes longer than O(log n).
+// Safe for concurrent use. Every operation but After takes O(log n) in the number of
+// sessions.
 class SessionDirectory {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Limits the sessions of each of `models` models; `clock` outlives it.
+  // At most `sessions` sessions for each of `models` models, stateless calls that run
+  // included. `clock` outlives it.
   SessionDirectory(size_t models, int32_t sessions, const Clock& clock)
       : clock_(clock), limit_(sessions), counts_(models) {}
 
-  // Adds a session at rest. When the same request_id made one before that still exists,
-  // returns that one if it is the same (the id unless `drawn_id`, model, ttl), else
-  // ALREADY_EXISTS, REQUEST_ID_REUSED. ALREADY_EXISTS, SESSION_EXISTS for a taken id;
+  // Adds a session at rest, sets its creation time and, with a ttl, its expiry. When
+  // the same request_id made a session that still exists, returns that one if it is the
+  // same (the id unless `drawn_id`, model, ttl), else ALREADY_EXISTS,
+  // REQUEST_ID_REUSED. ALREADY_EXISTS, SESSION_EXISTS, for a taken id;
   // RESOURCE_EXHAUSTED, SESSION_LIMIT.
   absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session,
                                                   bool drawn_id);
   // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
   // SESSION_NOT_FOUND.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id) const;
-  // Removes it; a call that holds it may go on. Errors as Find.
+  // Removes the session; a call that holds it may go on until the runner gets it by
+  // ModelRunner::Forget, as those of RemoveExpired. Errors as Find.
   absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id);
-  // Removes those whose time is over. Bounded: at most kExpiredAtOnce, the rest next
-  // time.
+  // Removes and returns sessions at rest whose ttl has passed, the longest expired
+  // first. At most kExpiredAtOnce: call it until it returns none.
   std::vector<std::shared_ptr<Session>> RemoveExpired();
+  // When the first session expires, which may be in the past; absent when none will: a
+  // session without a ttl, or held by a call, does not expire.
   std::optional<Time> NextExpiry() const;
-  // Up to `count` sessions whose ids come after `after`, by id.
+  // Up to `count` sessions whose ids come after `after`, by id. O(log n + count).
   std::vector<std::shared_ptr<Session>> After(const std::string& after,
                                               size_t count) const;
 
@@ -54,8 +61,9 @@ class SessionDirectory {
   // REQUEST_REPEATED when it has or had a call of this request id, ABORTED,
   // SESSION_BUSY.
   absl::Status Hold(Session& session, const std::string& request_id);
-  // The session rests: with a ttl it expires that long after now. The holder's request
-  // id is remembered if `taken`. False when it was removed meanwhile.
+  // Ends a hold. The session rests: with a ttl it expires that long after now. The
+  // holder's request id is remembered if `taken`. False when it was removed meanwhile.
+  // REQUIRES: the caller holds it.
   bool Release(Session& session, bool taken);
 
   // A stateless call counts as a session of its model while it runs; false at the
@@ -66,12 +74,16 @@ class SessionDirectory {
   void ReturnStateless(size_t model);
 
   struct Facts {
-    bool held = false;
+    bool held = false;  // by a call that waits, runs or delivers
+    // Of its creation, or of the last Hold or Release.
     std::chrono::system_clock::time_point last_use_time;
+    // Absent without a ttl, while it is held, and after its removal.
     std::optional<std::chrono::steady_clock::time_point> expiry;
   };
+  // As of one moment. `session` may have been removed.
   Facts FactsOf(const Session& session) const;
-  int64_t size() const;
+  int64_t size() const;  // named sessions, now
+  // Since the start.
   int64_t created() const;
   int64_t expired() const;
 
