@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The engine: checks requests, finds the model and the session that they name, and
-// hands them to the runner of that model. Depends on neither gRPC nor torch.
+// queues them with the runner of that model. Depends on neither gRPC nor torch.
 //
 // Computed tokens: a session has a history of n tokens of which its state has computed
 // s <= n; at rest the last token is not computed, so a continuation always has
@@ -59,7 +59,10 @@ class Engine {
   // one session; RESOURCE_EXHAUSTED when no thread can be started.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(std::vector<EngineModel> models,
                                                         const Options& options);
-  // Ends running streams with UNAVAILABLE and joins the threads. Not from a callback.
+  // Ends streams and predictions with UNAVAILABLE, DRAINING, runs the callbacks that
+  // are due, and joins the threads. Must not run on a callback thread (in on_ready or
+  // on_done), which it would join. No method may be under way. Streams may outlive the
+  // engine.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -97,16 +100,19 @@ class Engine {
   absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
                                   std::function<void()> on_ready);
 
-  // Runs an encoder. `on_done` is called once, on a callback thread. The returned
-  // function cancels: on_done then comes with CANCELLED, unless it is under way. Not
-  // called when an error is returned.
+  // Runs an encoder. `on_done` is called once, on a callback thread; not when an error
+  // is returned. The returned function cancels, from any thread and at any time:
+  // on_done then gets CANCELLED, unless the prediction ends before the
+  // runner checks.
   absl::StatusOr<std::function<void()>> Predict(PredictRequest request,
                                                 OnPredicted on_done);
 
   // From now on new sessions and calls are refused with UNAVAILABLE, DRAINING; queued
   // and running calls go on.
   void Drain();
-  // True when no call is queued or running; waits at most `timeout`.
+  // Waits until no call is queued or running, at most `timeout`: true when none is.
+  // Measured by the machine's clock, whatever Options::clock is. Tokens may still wait
+  // in streams, and callbacks may still be due.
   bool WaitIdle(std::chrono::milliseconds timeout);
 
   EngineStats Stats() const;
