@@ -29,7 +29,8 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
 // loading.
 class LoadedModels {
  public:
-  // Loads all or nothing; logs what each is and what it costs.
+  // Loads all or nothing; logs each model with the bytes of a full session. The errors
+  // of LoadServedModel.
   static absl::StatusOr<LoadedModels> Load(const std::vector<CheckpointFlag>& flags,
                                            const Engine::Options& options,
                                            const ServeModelOptions& model);

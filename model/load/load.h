@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The loading of a checkpoint directory into what serves it, without torch unless the
-// model asks for its sequence form.
+// sequence form serves the model.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct SamplerScratch {
 
 // The token at absolute index `index` of a session. `window`: how often tokens occur in
 // the penalty window before it (PenaltyCounts), each token once. In this order:
-// penalties, bias, temperature, top-k, typical, top-p, min-p; each cut looks at what
+// penalties, bias, temperature, top-k, typical, top-p, min-p; each cut works on what
 // the ones before it have kept. Then the inverse of the cumulative distribution in
 // token-id order over the kept set at UniformAt(seed, index). Ties at a cut keep the
 // smaller ids. Arithmetic in double. INTERNAL when a logit is NaN or none is finite

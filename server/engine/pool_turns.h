@@ -21,7 +21,8 @@ namespace mnemon {
 // Safe for concurrent use.
 class PoolTurns {
  public:
-  // One runner's account. Guarded by the mutex of its turns.
+  // One runner's account, used by one thread. Guarded by the mutex of its PoolTurns.
+  // Must not be destroyed while it waits or has the turn.
   class Member {
     friend class PoolTurns;
     std::chrono::nanoseconds used{0};  // virtual time
@@ -32,8 +33,8 @@ class PoolTurns {
   // `clock` outlives it.
   explicit PoolTurns(const Clock& clock) : clock_(clock) {}
 
-  // Before each piece of work: returns when `member` has the turn, at once when it
-  // keeps it.
+  // Before each piece of work: waits until `member` has the turn; returns at once when
+  // it keeps it.
   void Acquire(Member& member);
   // `member` has nothing to do for now, or gives up; no effect without the turn.
   void Leave(Member& member);

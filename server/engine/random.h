@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random bits of the system, for seeds and ids that no caller chose.
+// Random bits from the kernel, for seeds and ids that no caller chose. Safe for
+// concurrent use.
 #pragma once
 
 #include <cstdint>

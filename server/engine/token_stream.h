@@ -43,7 +43,7 @@ struct TokenChunk {
 enum class StreamEvent {
   kSpace,      // took tokens out of a full stream
   kEnd,        // took the end
-  kCancelled,  // wants no more
+  kCancelled,  // called Cancel
 };
 
 // Safe for concurrent use by one runner and one consumer.
@@ -72,8 +72,8 @@ class TokenStream final : public Callback {
   // (start facts wait for the first of them). A consumer takes until `finished`, or
   // cancels: until then the session stays busy.
   TokenChunk Take();
-  // The consumer wants no more: what waits is dropped, Take returns only the end.
-  // Idempotent.
+  // Ends the call: what waits is dropped, Take returns only the end. No effect after
+  // the end was taken. Idempotent.
   void Cancel();
 
   // Runner side.

@@ -40,10 +40,11 @@ struct HttpOptions {
 // are silent or slow never keep others out.
 class HttpServer {
  public:
-  // UNAVAILABLE when the address cannot be bound.
+  // Listens and starts the thread. UNAVAILABLE when the address cannot be bound or the
+  // thread cannot be started.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpOptions& options,
                                                            HttpHandler handler);
-  // Closes all connections.
+  // Closes all connections and joins the thread. Not from the handler.
   virtual ~HttpServer() = default;
 
   virtual int port() const = 0;

@@ -25,14 +25,14 @@ struct RpcOptions {
   bool reflection = true;  // grpc.reflection.v1alpha
 };
 
-// Safe for concurrent use.
+// Safe for concurrent use, but for the destructor.
 class RpcServer {
  public:
   // Starts listening. `engine` outlives the server. UNAVAILABLE when the address cannot
   // be bound, INVALID_ARGUMENT when it cannot be parsed; both name it.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Engine& engine,
                                                           const RpcOptions& options);
-  // Ends open calls at once.
+  // Ends open calls at once, as Shutdown without a grace.
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
@@ -42,7 +42,8 @@ class RpcServer {
   // SERVING. Calls that run go on.
   virtual void UpdateReadiness() = 0;
   // Waits for open calls until `grace` has passed, then ends the rest with UNAVAILABLE,
-  // SHUTTING_DOWN. Blocks. A second call may shorten the grace of one that waits.
+  // SHUTTING_DOWN, and closes the port. Blocks until that is done. A second call may
+  // shorten the grace of one that waits.
   virtual void Shutdown(std::chrono::milliseconds grace) = 0;
 };
 
