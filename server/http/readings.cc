@@ -35,12 +35,18 @@ class Readings {
 }  // namespace
 
 std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now) {
-  Readings running("mnemon_requests_running", "Requests in the batch.");
-  Readings waiting("mnemon_requests_waiting", "Requests that wait to be admitted.");
-  Readings limit("mnemon_queue_limit", "Requests that may wait.");
+  Readings running(
+      "mnemon_requests_running",
+      "Calls of Generate, Score and Predict that run, or wait only for state memory.");
+  Readings waiting("mnemon_requests_waiting",
+                   "Calls of Generate, Score and Predict in the queue.");
+  Readings limit("mnemon_queue_limit", "Calls that the queue holds at most.");
   Readings stalled("mnemon_requests_stalled",
-                   "Running requests whose caller does not read, or does not send.");
-  Readings ready("mnemon_model_ready", "1 while the model takes work, else 0.");
+                   "Running calls that pause because their caller does not read, or "
+                   "does not send what is to be scored.");
+  Readings ready("mnemon_model_ready",
+                 "1 while the model takes new calls; 0 while its queue is full or the "
+                 "server drains.");
   std::map<std::string, double> bytes;  // by memory kind
   int64_t queued = 0, busy = 0, used = 0, capacity = 0;
   for (const ModelStats& model : now.models) {
@@ -57,23 +63,28 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now) {
   }
   // A session that was deleted under its running request is counted no more.
   const int64_t idle = std::max<int64_t>(0, now.sessions - queued - busy);
-  Readings sessions("mnemon_sessions", "Named sessions.");
+  Readings sessions(
+      "mnemon_sessions",
+      "Named sessions: idle, queued (their call waits to start) or running.");
   const std::pair<const char*, int64_t> states[] = {
       {"idle", idle}, {"queued", queued}, {"running", busy}};
   for (const auto& [state, count] : states) {
     sessions.Add({{"tier", kTier}, {"state", state}}, static_cast<double>(count));
   }
-  Readings state_bytes("mnemon_session_state_bytes", "Bytes of session state.");
+  Readings state_bytes("mnemon_session_state_bytes",
+                       "Bytes of session state in memory.");
   for (const auto& [kind, value] : bytes) {
     state_bytes.Add({{"tier", kTier}, {"memory_kind", kind}}, value);
   }
   Readings capacity_bytes("mnemon_session_state_capacity_bytes",
-                          "Bytes of session state that there is room for.");
+                          "Bytes that session state may take at most.");
   capacity_bytes.Add({{"tier", kTier}}, static_cast<double>(capacity));
   Readings usage("mnemon_state_cache_usage_ratio",
-                 "Used part of the capacity, 0 to 1.");
+                 "Used share of mnemon_session_state_capacity_bytes, 0 to 1.");
   usage.Add({}, capacity == 0 ? 0 : static_cast<double>(used) / capacity);
-  Readings events("mnemon_session_events_total", "Events of named sessions.",
+  Readings events("mnemon_session_events_total",
+                  "Named sessions that were created (create), or removed because their "
+                  "ttl had passed (expire).",
                   prometheus::MetricType::Counter);
   events.Add({{"event", "create"}}, static_cast<double>(now.sessions_created));
   events.Add({{"event", "expire"}}, static_cast<double>(now.sessions_expired));
