@@ -141,15 +141,17 @@ Flag& Flag::Required() {
   return *this;
 }
 
-Flag& Flag::Between(double least, double most) {
+Flag& Flag::Between(double least, double most, const std::string& unit) {
+  const std::string what = unit.empty() ? "a number" : "a number of " + unit;
   option_->check(CLI::Validator(
-      [least, most](const std::string& text) -> std::string {
+      [least, most, what](const std::string& text) -> std::string {
         double value = 0;
         // Not so that NaN passes.
         if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) {
           return "";
         }
-        return absl::StrFormat("%s is not in range %.17g to %.17g", text, least, most);
+        return absl::StrFormat("%s is not %s from %.17g to %.17g", text, what, least,
+                               most);
       },
       absl::StrFormat("in [%.17g, %.17g]", least, most)));
   return *this;

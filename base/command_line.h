@@ -39,8 +39,8 @@ class Flag {
  public:
   explicit Flag(CLI::Option& option) : option_(&option) {}
   Flag& Required();
-  // Numbers only; both ends included.
-  Flag& Between(double least, double most);
+  // Numbers only; both ends included. Errors name `unit`, a plural, if it is not empty.
+  Flag& Between(double least, double most, const std::string& unit = "");
   Flag& OneOf(std::vector<std::string> names);
   // Several values in one argument: 1,2,3.
   Flag& WithCommas();
@@ -62,7 +62,7 @@ class Command {
   CLI::App* app_;
 };
 
-// Not safe for concurrent use; lives in main.
+// Not safe for concurrent use; a local variable of main.
 class CommandLine {
  public:
   // `examples`: command lines shown first in --help.

@@ -60,7 +60,8 @@ void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& 
               "Same seed, same text; default: drawn by the server");
   command.Add("--stop", &options.stop_strings,
               "Text that ends it and is not part of it; may be repeated");
-  command.Add("--time-limit", &flags.time_limit, "Seconds after which it ends");
+  command.Add("--time-limit", &flags.time_limit, "Seconds after which it ends")
+      .Between(0, 1e9, "seconds");
 }
 
 absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options) {

@@ -12,7 +12,7 @@ void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
            StrCat("Seconds without use after which the server deletes the session; 0 = "
                   "the server's default; ",
                   defaults))
-      .Between(0, INT32_MAX);
+      .Between(0, INT32_MAX, "seconds");
 }
 
 std::optional<std::chrono::milliseconds> TtlOfSeconds(int32_t seconds) {

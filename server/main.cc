@@ -68,20 +68,20 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Between(1, int64_t{1} << 40);
   app.Add("--queue-wait", &flags.queue_wait,
           "Seconds that a call may be expected to wait; a longer wait is refused")
-      .Between(0.001, 86400);
+      .Between(0.001, 86400, "seconds");
   app.Add(
          "--idle-timeout", &flags.idle_timeout,
          "Seconds after which a call ends whose caller does not read, or does not send "
          "what is to be scored")
-      .Between(0.001, 86400);
+      .Between(0.001, 86400, "seconds");
   app.Add(
          "--session-ttl", &flags.session_ttl,
          "Seconds from its last use to the end of a session that was created without a "
          "ttl; 0 = --max-session-ttl")
-      .Between(0, 3e9);
+      .Between(0, 3e9, "seconds");
   app.Add("--max-session-ttl", &flags.max_session_ttl,
           "Greatest ttl of a session in seconds; 0 = no limit")
-      .Between(0, 3e9);
+      .Between(0, 3e9, "seconds");
   app.Add("--state-bytes", &engine.state_bytes,
           "Bytes of growing session state per model, at most")
       .Between(1, int64_t{1} << 50);
@@ -108,7 +108,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .OneOf({"text", "json"});
   app.Add("--grace", &flags.grace,
           "Seconds that running streams have to finish after SIGTERM")
-      .Between(0, 86400);
+      .Between(0, 86400, "seconds");
 }
 
 // Loads in a thread, so that a signal ends a start that takes long; nothing is written

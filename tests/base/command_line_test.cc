@@ -35,6 +35,7 @@ class CommandLineTest : public ::testing::Test {
     count_ = 1;
     file_.clear();
     run.Add("--count", &count_, "How often");
+    run.Add("--wait", &wait_, "How long, in seconds").Between(0.5, 60, "seconds");
     run.Add("--tokens", &tokens_, "How many");
     run.Add("--file", &file_, "What").Required();
     run.Add("--mode", &mode_, "In which way").OneOf({"fast", "slow"});
@@ -61,6 +62,7 @@ class CommandLineTest : public ::testing::Test {
   }
 
   int count_ = 1;
+  double wait_ = 1;
   std::string mode_ = "fast";
   int tokens_ = 0;
   std::string file_;
@@ -87,6 +89,9 @@ TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
       {{"run", "--file", "x", "--zzzzzz"}, "unknown flag --zzzzzz\n"},
       {{"--file", "x", "run"}, "--file comes too early: give it after tool run\n"},
       {{"run", "--file", "x", "--count", "ten"}, "--count"},
+      {{"run", "--file", "x", "--wait", "10s"},
+       "--wait: 10s is not a number of seconds from 0.5 to 60\n"},
+      {{"run", "--file", "x", "--wait", "61"}, "--wait: 61 is not a number of seconds"},
       {{"run", "--file"}, "--file"},
       {{"run"}, "--file is required: give --file or set MNEMON_FILE"},
       {{"runn"}, "unknown command 'runn'; did you mean run?"},
@@ -176,7 +181,7 @@ TEST_F(CommandLineTest, CompletesInBash) {
             "run score --help --version --bash-completion --fish-completion\n");
   EXPECT_EQ(Completed(script, "tool r", 1), "run\n");
   EXPECT_EQ(Completed(script, "tool run --", 2),
-            "--help --version --count --tokens --file --mode\n");
+            "--help --version --count --wait --tokens --file --mode\n");
   EXPECT_EQ(Completed(script, "tool score --t", 2), "--tokens\n");
   EXPECT_EQ(Completed(script, "tool run --count 3 --fi", 4), "--file\n");
   EXPECT_EQ(Completed(script, "tool run --mode \"\"", 3), "fast slow\n");
