@@ -121,7 +121,7 @@ std::string DescribeParseError(CLI::App& root, const CLI::ParseError& error) {
 }
 
 void PrintError(const std::string& binary, const std::string& message) {
-  // Who reads the log as JSON reads this line too.
+  // A reader of a JSON log gets this line too.
   if (log_format() == LogFormat::kJson) return LogError(message);
   std::vector<std::string> lines = absl::StrSplit(message, '\n');
   for (std::string& line : lines) line = EscapeControls(line);
@@ -146,7 +146,7 @@ Flag& Flag::Between(double least, double most, const std::string& unit) {
   option_->check(CLI::Validator(
       [least, most, what](const std::string& text) -> std::string {
         double value = 0;
-        // Not so that NaN passes.
+        // In this form NaN does not pass.
         if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) {
           return "";
         }
@@ -298,7 +298,7 @@ int CommandLine::Run(int argc, char** argv) {
     PrintError(impl_->binary, "unknown exception");
     code = kFailed;
   }
-  // A reader that went away is no news; a full disk is.
+  // A reader that closed its end is not reported; a full disk is.
   if (std::fflush(stdout) != 0 && code == 0) {
     if (errno != EPIPE) PrintError(impl_->binary, "cannot write standard output");
     code = kFailed;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Temporary names are ".mnemon-tmp-<pid>-<salt>-<count>" beside the destination. A
 // writer holds an flock on its temporary file or directory, which the kernel drops when
-// the writer dies: an unlocked one is a leftover, whatever process ids have been reused
+// the writer ends: an unlocked one is a leftover, even if its process id was reused
 // since.
 #include "base/file.h"
 
@@ -230,8 +230,7 @@ void RemoveLeftovers(const std::string& parent) {
 
 enum class Kind { kFile, kDirectory };
 
-// A locked temporary file or directory; whatever has its name when it is destroyed
-// goes.
+// A locked temporary file or directory; the destructor removes what has its name.
 class Temporary {
  public:
   static absl::StatusOr<Temporary> Create(const std::string& parent, Kind kind) {

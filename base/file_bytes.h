@@ -27,7 +27,7 @@ class FileBytes {
   std::string_view view() const { return {data_, static_cast<size_t>(size_)}; }
 
   // Gives the whole pages of `part`, which lies in view(), back to the system: the
-  // process no longer holds them, and nobody may read them any more. Safe for
+  // process no longer holds them, and they must not be read any more. Safe for
   // concurrent calls.
   void Release(std::string_view part) const;
 

@@ -47,8 +47,8 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-// One logger per format, so that a line never meets the pattern of the other one. Never
-// destroyed: threads may log while the process ends.
+// One logger per format, so that no line is written with the other format's pattern.
+// Never destroyed: threads may log while the process ends.
 struct Loggers {
   spdlog::logger text = Make(kTextPattern);
   spdlog::logger json = Make(kJsonPattern);

@@ -8,8 +8,8 @@
 
 namespace mnemon {
 
-// The candidate that somebody who typed `name` most likely meant, by edit distance;
-// empty when none is close. The first of equally close ones.
+// The candidate with the smallest edit distance to `name`, of equal ones the first;
+// empty when none is close.
 std::string NearestName(std::string_view name, std::span<const std::string> candidates);
 
 // "; did you mean X?", or nothing when no candidate is close.

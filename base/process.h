@@ -16,8 +16,8 @@ void InitProcess();
 // True when this thread flushes denormal results and operands to zero.
 bool DenormalsFlushed();
 
-// Takes SIGINT and SIGTERM over for the whole process, whatever threads exist:
-// libraries start some before main. One receiver; make it before anything that takes
+// The receiver of SIGINT and SIGTERM for the whole process, whatever threads exist:
+// libraries start some before main. At most one; make it before anything that takes
 // time.
 class SignalWaiter {
  public:

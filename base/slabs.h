@@ -19,7 +19,7 @@ class Slabs {
   Slabs(const Slabs&) = delete;
   Slabs& operator=(const Slabs&) = delete;
 
-  // `bytes` > 0 of zeros that begin on a cache line; valid as long as this lives.
+  // `bytes` > 0 of zeros that begin on a cache line; valid until the destructor.
   // Throws std::bad_alloc.
   void* Take(int64_t bytes);
   float* TakeFloats(int64_t count);

@@ -59,7 +59,7 @@ absl::Status Run(ChatFlags& flags) {
 void AddChatCommand(CommandLine& line) {
   auto flags = std::make_shared<ChatFlags>();
   Command command = line.AddCommand(
-      "chat", "Talks to a model in a session; /help inside.",
+      "chat", "A conversation with a model in a session; /help inside.",
       {"mnemon chat", "mnemon chat --session anna   # continued next time",
        "printf 'Hello.\\nAnd then?\\n' | mnemon chat --max-tokens 80"},
       [flags] { return Run(*flags); });

@@ -175,12 +175,12 @@ void AddHealthCommand(CommandLine& line) {
   flags->client.call_timeout = std::chrono::milliseconds(3000);
   Command command = line.AddCommand(
       "health", "Exit code 0 when the server is SERVING, 1 when not; for probes.",
-      {"mnemon health                                    # the process lives",
+      {"mnemon health                                    # liveness",
        "mnemon health --service mnemon.v1.Generation     # it takes new work"},
       [flags] { return CheckHealth(*flags); });
   AddServerFlag(command, flags->client);
   command.Add("--service", &flags->service,
-              "Service to ask for; empty = liveness of the process");
+              "Service to check; empty = liveness of the process");
 }
 
 }  // namespace mnemon::client

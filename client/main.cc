@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   mnemon::InitProcess();
   mnemon::CommandLine line(
-      "mnemon", "Talks to a mnemon server.",
+      "mnemon", "Client of a mnemon server.",
       {"mnemon generate --prompt 'Once upon a time' --max-tokens 200", "mnemon chat",
        "mnemon score --file story.txt", "mnemon models --server 127.0.0.1:50051",
        "mnemon sessions list", "mnemon health --service mnemon.v1.Generation"},

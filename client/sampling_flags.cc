@@ -53,7 +53,7 @@ void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& 
   command.Add("--presence-penalty", &options.presence_penalty,
               "Subtracted for any occurrence in the penalty window");
   command.Add("--penalty-window", &options.penalty_window,
-              "Newest tokens that the penalties look back at; default 64");
+              "Newest tokens that the penalties count; default 64");
   command.Add("--logit-bias", &flags.logit_bias,
               "ID=BIAS: added to the token's logit, -inf forbids it; may be repeated");
   command.Add("--seed", &options.seed,

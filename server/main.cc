@@ -187,7 +187,7 @@ int main(int argc, char** argv) {
   mnemon::SignalWaiter signals;
   const std::string libraries = mnemon::RpcLibraryVersion();
   mnemon::CommandLine line(
-      "mnemon-server", "Serves models that remember, over gRPC.",
+      "mnemon-server", "Serves transformers with memory over gRPC.",
       {"mnemon-server --checkpoint runs/feedback-small/best",
        "mnemon-server --checkpoint a=runs/a/best --checkpoint b=runs/b/best",
        "mnemon-server --checkpoint runs/a/best --listen 127.0.0.1:0 --port-file port"},

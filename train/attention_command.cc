@@ -65,7 +65,7 @@ absl::Status RunAttention(const AttentionFlags& flags, at::Device device) {
 void AddAttentionCommand(CommandLine& line) {
   auto flags = std::make_shared<AttentionFlags>();
   Command command = line.AddCommand(
-      "attention", "Draws what each position of a sequence looks at in an encoder.",
+      "attention", "Draws what each position of a sequence attends to in an encoder.",
       {"mnemon-train attention --checkpoint run/best --tokens 5,8,0,9,0,9 --out "
        "maps.svg",
        "mnemon-train attention --checkpoint run/best --tokens 5,8,0,9,0,9 --maps "

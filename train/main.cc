@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   mnemon::InitProcess();
   mnemon::CommandLine line(
-      "mnemon-train", "Trains, imports and examines models that remember.",
+      "mnemon-train", "Trains, imports and examines transformers with memory.",
       {"mnemon-train fit --config train/configs/feedback-small.toml --set "
        "data.text=a.txt",
        "mnemon-train sample --checkpoint runs/feedback-small/best --prompt 'It is '",

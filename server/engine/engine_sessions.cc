@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sessions as resources.
+// The calls on sessions as resources: create, get, list, delete, and their expiry.
 #include <algorithm>
 #include <new>
 #include <string_view>
@@ -23,7 +23,7 @@ constexpr int32_t kMaxPageSize = 1000;
 // A page token is this and the last id of the page before.
 constexpr std::string_view kPageTokenPrefix = "after.";
 
-// What a session gets that asks for `ttl`: too long a time is lowered.
+// The ttl of a session for a request of `ttl`: a time that is too long is lowered.
 std::optional<std::chrono::milliseconds> TtlFor(
     const std::optional<std::chrono::milliseconds>& ttl,
     const Engine::Options& options) {

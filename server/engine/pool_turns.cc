@@ -19,7 +19,7 @@ void PoolTurns::Acquire(Member& member) {
       ChargeLocked();
       virtual_time_ = std::max(virtual_time_, holder_->used);
     }
-    // Time without work gives no credit.
+    // A runner that had no work gets no turns in advance for it.
     member.used = std::max(member.used, virtual_time_);
   }
   if (holder_ == nullptr) return GrantLocked(&member);

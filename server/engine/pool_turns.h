@@ -49,7 +49,7 @@ class PoolTurns {
   std::mutex mutex_;
   Member* holder_ = nullptr;                     // guarded by mutex_, as all below
   std::chrono::steady_clock::time_point since_;  // charged up to here
-  std::chrono::nanoseconds virtual_time_{0};     // what a newcomer starts from
+  std::chrono::nanoseconds virtual_time_{0};     // least `used` of one that joins
   std::vector<Member*> waiting_;
 };
 

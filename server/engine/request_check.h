@@ -35,7 +35,7 @@ struct CallLimits {
 absl::Status CheckToken(int32_t token, size_t index, std::string_view field,
                         int64_t vocab);
 
-// An error of the tokenizer, which does not know the names of fields.
+// The same error with the name of the request's field; for errors of the tokenizer.
 absl::Status OfField(const absl::Status& status, const std::string& field);
 
 // Everything but names and prompt.

@@ -11,7 +11,7 @@
 
 namespace mnemon {
 
-// Does nothing, and asks no clock, without an observer. Now and Stalled are safe for
+// Does nothing, and reads no clock, without an observer. Now and Stalled are safe for
 // concurrent use; the rest is called by one thread at a time, with no lock held.
 class RequestTimer {
  public:

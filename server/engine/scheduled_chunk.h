@@ -18,7 +18,7 @@ struct Call;
 
 struct ScheduledChunk {
   // Set by the runner.
-  Call* call = nullptr;   // alive while it runs
+  Call* call = nullptr;   // valid while it runs
   int64_t position = 0;   // of the first token == computed tokens of the session
   int64_t available = 0;  // tokens that may be computed now, at least 1
   // Positions it can grow by without another block of the pool (below 0: the first

@@ -13,8 +13,8 @@ struct Blocks {
   int64_t unreserved;  // of them
 };
 
-// Gives `chunk` up to `want` tokens, as far as blocks reach: its own reserved ones
-// first, then those reserved for nobody.
+// Gives `chunk` up to `want` tokens, as far as blocks suffice: its own reserved ones
+// first, then unreserved ones.
 void Grant(ScheduledChunk& chunk, int64_t want, int64_t block_positions,
            Blocks& blocks) {
   int64_t needed = 0;

@@ -41,7 +41,7 @@ class HistogramFamily final : public prometheus::Collectable {
  public:
   HistogramFamily(std::string name, std::string help, std::vector<double> bounds);
 
-  // Lives as long as the family.
+  // Valid as long as the family.
   Histogram& Add(const prometheus::Labels& labels);
   std::vector<prometheus::MetricFamily> Collect() const override;
 

@@ -32,7 +32,7 @@ bool IsTooLarge(error_code error) {
   return error == http::error::header_limit || error == http::error::buffer_overflow;
 }
 
-// The peer sent something, and it is no request.
+// The peer sent something that is not a request.
 bool IsMalformed(error_code error) {
   return error.category() == make_error_code(http::error::bad_method).category() &&
          error != http::error::end_of_stream && error != http::error::partial_message;

@@ -62,8 +62,8 @@ class BeastServer final : public HttpServer {
   ~BeastServer() override {
     io_.stop();
     if (thread_.joinable()) thread_.join();
-    // Pending operations, destroyed with the io_context, hold connections that are not
-    // to come back to this object.
+    // Pending operations, destroyed with the io_context, hold connections, which must
+    // not use this object then.
     for (const auto& one : std::exchange(connections_, {})) one->Close();
   }
 

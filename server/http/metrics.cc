@@ -47,7 +47,7 @@ std::string FailureOf(const absl::Status& status) {
     case absl::StatusCode::kUnknown:
       return "internal";
     case absl::StatusCode::kAborted: {
-      // The caller, or another one, ended its own session.
+      // A caller deleted the session, which is not a fault.
       const auto detail = GetErrorDetail(status);
       return detail && detail->reason == "SESSION_DELETED" ? "cancelled" : "validation";
     }

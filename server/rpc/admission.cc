@@ -42,7 +42,7 @@ std::optional<std::chrono::steady_clock::time_point> DeadlineOf(
   using std::chrono::system_clock;
   const system_clock::time_point deadline = context.deadline();
   const system_clock::time_point now = system_clock::now();
-  // gRPC gives the last time that it knows when there is none.
+  // Without a deadline gRPC gives the greatest time.
   constexpr std::chrono::hours kNone{24 * 36525};
   if (deadline > now + kNone) return std::nullopt;
   return steady_clock::now() + (std::max(deadline, now) - now);

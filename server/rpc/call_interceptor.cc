@@ -95,12 +95,12 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     if (observer_ != nullptr) observer_->OnCallStarted(method_);
   }
 
-  // gRPC releases a call on a thread of its own, whoever finished it: nothing that may
-  // wait for log or metrics happens on the thread that calls Finish.
+  // gRPC releases a call on a thread of its own, so the thread that calls Finish never
+  // waits for log or metrics.
   ~CallInterceptor() override {
     call_->End(grpc::StatusCode::CANCELLED);
     const CallRecord record = call_->record();
-    // Probes come every few seconds for ever.
+    // Probes come every few seconds.
     LogEvent(health_ ? LogLevel::kDebug : LogLevel::kInfo, "call", FieldsOf(record));
     if (observer_ != nullptr) observer_->OnCallEnded(record);
   }

@@ -20,14 +20,14 @@ namespace mnemon {
 // Safe for concurrent use. Held when constructed.
 class CallSerializer {
  public:
-  // True: the caller holds the lock now. False: the present holder sees the request
-  // when it releases and looks for work again, or the call is over.
+  // True: the caller holds the lock now. False: the present holder will check for work
+  // again before it releases, or the call is over.
   bool Acquire() {
     std::lock_guard lock(mutex_);
     return AcquireLocked();
   }
 
-  // As Acquire, and asks for the end of the call with `status`; the first such request
+  // As Acquire, and requests the end of the call with `status`; the first such request
   // counts.
   bool AcquireToStop(const absl::Status& status) {
     std::lock_guard lock(mutex_);
@@ -36,7 +36,7 @@ class CallSerializer {
   }
 
   // False: another thread called Acquire meanwhile; the caller still holds the lock and
-  // looks for work again.
+  // must check for work again.
   bool Release() {
     std::lock_guard lock(mutex_);
     if (std::exchange(again_, false)) return false;

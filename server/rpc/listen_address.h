@@ -21,7 +21,7 @@ struct ListenAddress {
 // INVALID_ARGUMENT unless `text` is host:port or [address]:port.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);
 
-// Binds for a moment. UNAVAILABLE with the system's reason: in use, not
+// Binds the address and releases it. UNAVAILABLE with the system's reason: in use, not
 // permitted, not an address of this machine, unknown name.
 absl::Status CheckBindable(const ListenAddress& address);
 

@@ -16,7 +16,7 @@ int64_t OpenCalls::Add(Stop stop) {
 void OpenCalls::Remove(int64_t id) {
   std::lock_guard lock(mutex_);
   calls_.erase(id);
-  // Under the lock: a waiter that saw the last call go may destroy this object.
+  // Under the lock: after WaitEmpty has returned, this object may be destroyed.
   if (calls_.empty()) changed_.notify_all();
 }
 

@@ -51,7 +51,7 @@ std::string PublicText(const absl::Status& status, const std::string& request_id
   if (ours || GetErrorDetail(status)) return Shortened(std::string(status.message()));
   LogEvent(LogLevel::kError, "call_failed",
            {{"request_id", request_id}, {"error", status.ToString()}});
-  return "internal error; the server's log says more";
+  return "internal error; its cause is in the server's log";
 }
 
 google::rpc::ErrorInfo MakeErrorInfo(const ErrorDetail& detail, bool field_elsewhere) {

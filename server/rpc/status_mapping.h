@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The mapping from statuses of the engine to those of gRPC: code, text, and google.rpc
-// details in the trailer grpc-status-details-bin. The only place on the server that
-// knows google.rpc.
+// details in the trailer grpc-status-details-bin. The only user of google.rpc on the
+// server.
 #pragma once
 
 #include <string>
