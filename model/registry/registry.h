@@ -24,7 +24,7 @@ struct StepOptions;
 struct ArchitectureEntry {
   std::string_view name;
   std::string_view summary;  // one line
-  // What ValidateConfig cannot know: which fields and values this architecture takes.
+  // Checks beyond ValidateConfig: which fields and values this architecture takes.
   absl::Status (*validate)(const ModelConfig& config);
   // All tensors in the order of the file. REQUIRES here and below: validated.
   std::vector<TensorShape> (*tensors)(const ModelConfig& config);

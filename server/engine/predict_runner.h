@@ -23,6 +23,9 @@
 
 namespace mnemon {
 
+// Gets the output of a prediction, or why it ended: CANCELLED; DEADLINE_EXCEEDED;
+// UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED, OUT_OF_MEMORY; INTERNAL, MODEL_FAILURE, of
+// an exception; an error of Predictor::Begin or Prediction::Advance.
 using OnPredicted = std::function<void(absl::StatusOr<Predictor::Output>)>;
 
 // One Predict call. Shared by the runner and its caller, who may cancel it.
@@ -45,10 +48,10 @@ class PredictJob final : public Callback {
  private:
   friend class PredictRunner;
 
-  Predictor::Input input_;  // owned by the runner once taken
-  const int64_t bytes_;     // of the input
-  const int64_t cost_;      // multiply-adds
-  const std::optional<Time> deadline_;
+  Predictor::Input input_;              // owned by the runner once taken
+  const int64_t bytes_;                 // of the input
+  const int64_t cost_;                  // multiply-adds
+  const std::optional<Time> deadline_;  // checked before each piece
   const OnPredicted on_done_;
   std::atomic<bool> cancelled_ = false;
   // Written before the job is queued as a callback.
