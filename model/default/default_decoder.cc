@@ -15,6 +15,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/kernels/kernels.h"
@@ -106,8 +107,10 @@ class DefaultDecoder final : public Decoder {
     for (size_t i = 0; i < segments.size(); ++i) {
       before[i] = arena.SaveFixed(segments[i].slot);
     }
-    absl::Status status = ReserveAll(segments, arena);
-    if (status.ok()) status = FeedAll(segments, arena, logits);
+    absl::Status status = CatchOutOfMemory({}, [&]() -> absl::Status {
+      MNEMON_RETURN_IF_ERROR(ReserveAll(segments, arena));
+      return FeedAll(segments, arena, logits);
+    });
     for (size_t i = 0; i < segments.size(); ++i) {
       const Segment& segment = segments[i];
       if (status.ok()) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "base/reserve.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -99,9 +100,7 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
 StateArena::~StateArena() = default;
 
 absl::Status StateArena::OutOfMemory() {
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   "not enough memory for the state of a session",
-                   {.reason = "OUT_OF_MEMORY"});
+  return OutOfMemoryError("the state of a session");
 }
 
 void StateArena::MakeBlank() {

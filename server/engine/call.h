@@ -5,13 +5,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "model/sampling/penalty_counts.h"
 #include "model/sampling/sampling_params.h"
 #include "model/text/stop_text.h"
@@ -41,24 +41,35 @@ class StopMatcher {
 };
 
 // The part of a call that scores tokens instead of generating them. Owned by the model
-// runner, but for `source`.
+// runner unless said otherwise.
 struct Scoring {
-  // The session whose state the call's own one starts with, and the version that its
-  // history then had; null when it works on its session itself.
+  // Constant: the session whose state the call's own one starts with, and the version
+  // that its history then had; null when it works on its session itself.
   std::shared_ptr<Session> source;
   uint64_t source_version = 0;
 
-  // Tokens that came and are no part of the history yet, in pieces; their number.
-  std::deque<std::vector<int32_t>> input;
+  // Tokens of all parts that were sent, and, once no part follows, of all that come.
+  // Written under the runner's mutex.
+  int64_t sent = 0;
+  std::atomic<int64_t> input_end = -1;
+
+  int64_t received = 0;  // tokens of parts that the runner has
+  // Of them, those that are no part of the history yet, in pieces; their number.
+  std::list<std::vector<int32_t>> input;
   int64_t input_tokens = 0;
-  bool closed = false;  // no part comes any more
-  int64_t first = 0;    // index of the first token that is scored
-  int64_t next = 0;     // and of the one to score next
+  int64_t first = 0;  // index of the first token that is scored
+  int64_t next = 0;   // and of the one to score next
+
+  bool closed() const { return input_end.load(std::memory_order_acquire) >= 0; }
+  // Whether all that the caller sends has joined the history.
+  bool all_taken() const {
+    return input.empty() && input_end.load(std::memory_order_acquire) == received;
+  }
 };
 
 // Shared by the runner and the callbacks of the call's stream, which may come at any
 // time.
-struct Call : std::enable_shared_from_this<Call> {
+struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   using Time = std::chrono::steady_clock::time_point;
   enum class Phase {
     kWaiting,     // for a permit, or for the runner to admit it
@@ -81,10 +92,13 @@ struct Call : std::enable_shared_from_this<Call> {
   Time arrival;
 
   // Guarded by the runner's mutex until it has a permit: its part of the queue's bytes,
-  // its units of work (LoadEstimate), and where it waits for the permit.
+  // its units of work (LoadEstimate), and whether it waits for the permit.
   int64_t input_bytes = 0;
   int64_t expected_units = 0;
-  std::optional<std::list<std::shared_ptr<Call>>::iterator> waiting_at;
+  bool waiting = false;
+  // Its place in the list of calls that it is on, from the queue to its end: it moves
+  // from list to list, which needs no memory.
+  std::list<std::shared_ptr<Call>>::iterator at;
 
   // Set by the runner before the end is visible: whoever clears it, the consumer that
   // takes the end or the runner, releases the session.
@@ -111,6 +125,12 @@ struct Call : std::enable_shared_from_this<Call> {
   // call, the tokens delivered at the last check.
   std::optional<Time> stalled_since;
   int64_t delivered_then = 0;
+  // How its stream ends with the next Publish.
+  struct Ending {
+    absl::Status status;
+    std::optional<FinishFacts> facts;
+  };
+  std::optional<Ending> ending;
 
   // Whether it has pushed a token or a score.
   bool gave() const { return scoring ? scoring->next > scoring->first : generated > 0; }

@@ -2,7 +2,7 @@
 #include "server/engine/callback_threads.h"
 
 #include <algorithm>
-#include <iterator>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -26,23 +26,51 @@ class LogLine final : public Callback {
   const std::string error_;
 };
 
-class Holder final : public Callback {
- public:
-  explicit Holder(std::shared_ptr<void> object) : object_(std::move(object)) {}
-  void RunCallback() override { object_ = nullptr; }
-
- private:
-  std::shared_ptr<void> object_;
-};
-
 }  // namespace
 
-std::shared_ptr<Callback> DestroyCallback(std::shared_ptr<void> object) {
-  return std::make_shared<Holder>(std::move(object));
+CallbackList::~CallbackList() {
+  // One by one: the chain must not be destroyed by recursion.
+  while (first_) RemoveFirst();
+}
+
+void CallbackList::Add(std::shared_ptr<Callback> callback) {
+  if (callback == nullptr || callback->queued_.exchange(true)) return;
+  Append(std::move(callback));
+}
+
+void CallbackList::Append(std::shared_ptr<Callback> callback) {
+  Callback* const added = callback.get();
+  (last_ == nullptr ? first_ : last_->next_) = std::move(callback);
+  last_ = added;
+  ++size_;
+}
+
+std::shared_ptr<Callback> CallbackList::RemoveFirst() {
+  std::shared_ptr<Callback> removed = std::move(first_);
+  first_ = std::move(removed->next_);
+  if (first_ == nullptr) last_ = nullptr;
+  --size_;
+  return removed;
+}
+
+void CallbackList::Take(CallbackList& other, size_t count) {
+  for (; count > 0 && !other.empty(); --count) Append(other.RemoveFirst());
+}
+
+void CallbackList::RunAll() {
+  while (!empty()) {
+    const std::shared_ptr<Callback> callback = RemoveFirst();
+    callback->queued_ = false;
+    callback->RunCallback();
+  }
 }
 
 std::shared_ptr<Callback> LogCallback(std::string event, std::string error) {
-  return std::make_shared<LogLine>(std::move(event), std::move(error));
+  try {
+    return std::make_shared<LogLine>(std::move(event), std::move(error));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 CallbackThreads::CallbackThreads(int count) {
@@ -60,34 +88,28 @@ void CallbackThreads::Stop() {
   }
 }
 
-void CallbackThreads::Post(std::vector<std::shared_ptr<Callback>>& batch) {
+void CallbackThreads::Post(CallbackList& batch) {
   if (batch.empty()) return;
   int wake = 0;
-  bool ended;
   {
     std::lock_guard lock(mutex_);
-    ended = ending_;
-    if (!ended) {
-      queue_.insert(queue_.end(), std::make_move_iterator(batch.begin()),
-                    std::make_move_iterator(batch.end()));
+    if (!ending_) {
       wake = std::min<int>(waiting_, 1 + static_cast<int>(batch.size() / kMostAtOnce));
+      queue_.Take(batch);
     }
   }
-  if (ended) {
-    for (const auto& callback : batch) callback->RunCallback();
-  }
-  batch.clear();
+  batch.RunAll();  // those that no thread will call
   for (int i = 0; i < wake; ++i) work_.notify_one();
 }
 
 void CallbackThreads::Post(std::shared_ptr<Callback> callback) {
-  std::vector<std::shared_ptr<Callback>> batch;
-  batch.push_back(std::move(callback));
+  CallbackList batch;
+  batch.Add(std::move(callback));
   Post(batch);
 }
 
 void CallbackThreads::Loop() {
-  std::vector<std::shared_ptr<Callback>> taken;
+  CallbackList taken;
   std::unique_lock lock(mutex_);
   while (true) {
     while (queue_.empty() && !ending_) {
@@ -97,13 +119,9 @@ void CallbackThreads::Loop() {
     }
     if (queue_.empty()) return;
     const size_t share = queue_.size() / threads_.size() + 1;
-    for (size_t i = std::min({queue_.size(), share, kMostAtOnce}); i > 0; --i) {
-      taken.push_back(std::move(queue_.front()));
-      queue_.pop_front();
-    }
+    taken.Take(queue_, std::min(share, kMostAtOnce));
     lock.unlock();
-    for (const auto& callback : taken) callback->RunCallback();
-    taken.clear();
+    taken.RunAll();
     lock.lock();
   }
 }

@@ -3,8 +3,10 @@
 // messages; a model runner only queues them.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
-#include <deque>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,20 +15,56 @@
 
 namespace mnemon {
 
-// Something to be called on one of the threads. Bounded by its owners: a stream or a
-// prediction is queued at most once at a time.
+// Something to be called on one of the threads.
 class Callback {
  public:
   virtual ~Callback() = default;
   // Must not throw.
   virtual void RunCallback() = 0;
+
+ private:
+  friend class CallbackList;
+
+  std::atomic<bool> queued_ = false;  // on a list
+  std::shared_ptr<Callback> next_;
+};
+
+// Callbacks in the order in which they were added. One that is on any list already is
+// not added again: it will be called after that. Needs no memory.
+class CallbackList {
+ public:
+  CallbackList() = default;
+  ~CallbackList();
+  CallbackList(const CallbackList&) = delete;
+  CallbackList& operator=(const CallbackList&) = delete;
+
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+  void Add(std::shared_ptr<Callback> callback);
+  // Moves the first `count`, or all, of `other` to the end.
+  void Take(CallbackList& other, size_t count = SIZE_MAX);
+  // Calls and removes all.
+  void RunAll();
+
+ private:
+  void Append(std::shared_ptr<Callback> callback);
+  std::shared_ptr<Callback> RemoveFirst();
+
+  std::shared_ptr<Callback> first_;
+  Callback* last_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Something whose destruction may take long: a callback thread calls nothing, and
+// destroys it.
+class DestroyedLater : public Callback {
+ public:
+  void RunCallback() final {}
 };
 
 // Writes the line `event` with `error` to the log, which a runner's thread must not.
+// Null when memory has run out.
 std::shared_ptr<Callback> LogCallback(std::string event, std::string error);
-
-// Gives up `object`, whose destruction may take long.
-std::shared_ptr<Callback> DestroyCallback(std::shared_ptr<void> object);
 
 // Safe for concurrent use.
 class CallbackThreads {
@@ -37,8 +75,8 @@ class CallbackThreads {
   CallbackThreads(const CallbackThreads&) = delete;
   CallbackThreads& operator=(const CallbackThreads&) = delete;
 
-  // Queues all of `batch` and empties it, keeping its memory. Does not wait for them.
-  void Post(std::vector<std::shared_ptr<Callback>>& batch);
+  // Queues all of `batch` and empties it. Does not wait for them.
+  void Post(CallbackList& batch);
   void Post(std::shared_ptr<Callback> callback);
   // Runs what is queued, then ends the threads; what is queued later runs at once on
   // the thread that queues it. Not from a callback.
@@ -49,9 +87,9 @@ class CallbackThreads {
 
   std::mutex mutex_;
   std::condition_variable work_;
-  std::deque<std::shared_ptr<Callback>> queue_;  // guarded by mutex_
-  int waiting_ = 0;                              // threads; guarded by mutex_
-  bool ending_ = false;                          // guarded by mutex_
+  CallbackList queue_;   // guarded by mutex_
+  int waiting_ = 0;      // threads; guarded by mutex_
+  bool ending_ = false;  // guarded by mutex_
   std::vector<std::thread> threads_;
 };
 

@@ -18,7 +18,7 @@ struct EngineOptions {
   int32_t sessions = 64;  // those of stateless calls while they run included
   int32_t running = 0;    // calls that run at once; 0: as many as sessions, at most 256
   int32_t max_queue = 256;                    // calls that wait
-  int64_t queue_bytes = int64_t{64} << 20;    // of their prompts
+  int64_t queue_bytes = int64_t{64} << 20;    // of their prompts and penalty counts
   std::chrono::milliseconds max_wait{60000};  // that a call is expected to wait
   int32_t max_tokens = 65536;                 // most that one call generates
   int32_t max_prompt_tokens = 1 << 20;

@@ -99,13 +99,15 @@ absl::StatusOr<SessionPage> Engine::ListSessions(int32_t page_size,
   return page;
 }
 
-absl::Status Engine::DeleteSession(const std::string& id) {
+absl::Status Engine::DeleteSession(const std::string& id) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
                           context_->directory.Remove(id));
   runners_[session->model].decoder->Forget(session);
   return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Engine::SessionFor(const std::string& id,
@@ -172,7 +174,11 @@ void Engine::ExpireSessions() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     lock.unlock();
-    RemoveExpired();
+    try {
+      RemoveExpired();
+    } catch (const std::bad_alloc&) {
+      // Those that are left go later.
+    }
     const auto next = context_->directory.NextExpiry();
     const auto now = context_->options.clock->Now();
     lock.lock();

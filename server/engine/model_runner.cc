@@ -3,7 +3,6 @@
 #include "server/engine/model_runner.h"
 
 #include <algorithm>
-#include <deque>
 #include <exception>
 #include <utility>
 
@@ -19,7 +18,7 @@ void ModelRunner::Run() {
       Round();
     } catch (const std::exception& e) {
       // Memory ran out in the bookkeeping: these calls end, the runner goes on.
-      callbacks_.push_back(LogCallback("runner_round_failed", e.what()));
+      callbacks_.Add(LogCallback("runner_round_failed", e.what()));
       EndAll(OutOfMemoryError());
     }
   }
@@ -35,7 +34,7 @@ bool ModelRunner::Await() {
   }
   const std::optional<Time> due = busy_ ? std::nullopt : NextDue();
   std::unique_lock lock(mutex_);
-  while (inbox_.empty() && !stopping_ && !busy_) {
+  while (!awake_ && !stopping_ && !busy_) {
     asleep_ = true;
     idle_.notify_all();
     if (!due) {
@@ -46,8 +45,10 @@ bool ModelRunner::Await() {
     if (left.count() <= 0) break;
     work_.wait_for(lock, SleepFor(left));
   }
-  asleep_ = false;
-  events_.swap(inbox_);
+  asleep_ = awake_ = false;
+  starting_.splice(starting_.end(), started_);
+  received_.swap(inputs_);
+  removed_.splice(removed_.end(), forgotten_);
   return !stopping_;
 }
 
@@ -68,7 +69,7 @@ std::optional<ModelRunner::Time> ModelRunner::NextDue() const {
 }
 
 void ModelRunner::Round() {
-  HandleEvents();
+  Receive();
   for (const auto& call : running_) TakeInput(*call);
   EndDueCalls();
   bool admitted = false;
@@ -82,71 +83,44 @@ void ModelRunner::Round() {
     }
   }
   // What has changed so far need not wait for the step.
-  if (admitted || !endings_.empty() || !callbacks_.empty()) Publish();
+  if (admitted || endings_ > 0 || !callbacks_.empty()) Publish();
   busy_ = !chunks_.empty();
   if (busy_) RunStep();
   Publish();
 }
 
-void ModelRunner::HandleEvents() {
-  // Where one throws, EndAll goes on behind it.
-  while (handled_ < events_.size()) Handle(events_[handled_++]);
-  events_.clear();
-  handled_ = 0;
+void ModelRunner::Receive() {
+  for (Input& input : received_) {
+    Call& call = *input.call;
+    if (call.phase != Call::Phase::kWaiting && call.phase != Call::Phase::kRunning) {
+      continue;
+    }
+    call.scoring->received += input.tokens;
+    call.scoring->input_tokens += input.tokens;
+    call.scoring->input.splice(call.scoring->input.end(), input.pieces);
+    if (call.stream->space() > 0) call.stalled_since.reset();
+  }
+  received_.clear();
+  for (; !removed_.empty(); removed_.pop_front()) {
+    HandleForgotten(removed_.front());
+    callbacks_.Add(std::move(removed_.front()));
+  }
 }
 
-void ModelRunner::Handle(Event& event) {
-  const std::shared_ptr<Call>& call = event.call;
-  switch (event.kind) {
-    case Event::Kind::kWake:
-      return;
-    case Event::Kind::kStart:
-      starting_.push_back(call);
-      return;
-    case Event::Kind::kEnd:
-      if (call->phase != Call::Phase::kDelivering) return;
-      SetOver(*call);
-      Rest(call->session);
-      return;
-    case Event::Kind::kCancelled:
-      // A call that starts or runs is ended by EndDueCalls.
-      if (call->phase == Call::Phase::kDelivering &&
-          call->release_on_end.exchange(false)) {
-        CutToDelivered(*call);
-      }
-      return;
-    case Event::Kind::kInput:
-      for (std::vector<int32_t>& piece : event.pieces) {
-        call->scoring->input_tokens += static_cast<int64_t>(piece.size());
-        call->scoring->input.push_back(std::move(piece));
-      }
-      if (!event.pieces.empty() && call->stream->space() > 0) {
-        call->stalled_since.reset();
-      }
-      return;
-    case Event::Kind::kInputClosed:
-      call->scoring->closed = true;
-      return;
-    case Event::Kind::kForgotten: {
-      Session& session = *event.session;
-      session.forgotten = true;
-      Call* const holder = session.call;
-      if (holder != nullptr && holder->phase == Call::Phase::kRunning) {
-        End(holder->shared_from_this(), engine_errors::SessionDeleted());
-        return;
-      }
-      // What was generated is still delivered.
-      if (holder != nullptr) SetOver(*holder);
-      DropState(session);
-      DestroyLater(std::move(event.session));
-      return;
-    }
+void ModelRunner::HandleForgotten(const std::shared_ptr<Session>& session) {
+  session->forgotten = true;
+  Call* const holder = session->call;
+  if (holder != nullptr && holder->phase == Call::Phase::kRunning) {
+    return End(holder->shared_from_this(), engine_errors::SessionDeleted());
   }
+  // What was generated is still delivered.
+  if (holder != nullptr) SetOver(*holder);
+  DropState(*session);
 }
 
 void ModelRunner::TakeInput(Call& call) {
   if (!call.scoring) return;
-  std::deque<std::vector<int32_t>>& input = call.scoring->input;
+  std::list<std::vector<int32_t>>& input = call.scoring->input;
   TokenHistory& history = call.session->history;
   const int64_t computed = call.session->state.fed(*arena_);
   while (!input.empty() && history.size() - computed <= StepBudget{}.chunk) {
@@ -159,18 +133,16 @@ void ModelRunner::TakeInput(Call& call) {
 void ModelRunner::EndDueCalls() {
   const Time now = context_->options.clock->Now();
   const auto idle = context_->options.idle_timeout;
-  std::erase_if(starting_, [&](const std::shared_ptr<Call>& call) {
+  for (auto next = starting_.begin(); next != starting_.end();) {
+    const std::shared_ptr<Call> call = *next++;
     if (call->session->forgotten) {
       EndStarting(call, engine_errors::SessionDeleted());
     } else if (call->stream->cancelled()) {
       EndStarting(call, absl::CancelledError("call cancelled"));
-    } else {
-      return false;
     }
-    return true;
-  });
-  for (size_t i = running_.size(); i-- > 0;) {
-    const std::shared_ptr<Call> call = running_[i];
+  }
+  for (auto next = running_.begin(); next != running_.end();) {
+    const std::shared_ptr<Call> call = *next++;
     const auto time_up = call->time_up();
     if (call->stream->cancelled()) {
       End(call, absl::CancelledError("call cancelled"));
@@ -184,14 +156,29 @@ void ModelRunner::EndDueCalls() {
       Abort(call, engine_errors::CallerIdle(idle));
     }
   }
-  for (size_t i = delivering_.size(); i-- > 0;) {
-    const std::shared_ptr<Call> call = delivering_[i];
+  EndDueDelivering(now);
+}
+
+void ModelRunner::EndDueDelivering(Time now) {
+  const auto idle = context_->options.idle_timeout;
+  for (auto next = delivering_.begin(); next != delivering_.end();) {
+    const std::shared_ptr<Call> call = *next++;
+    if (!call->release_on_end) {  // its consumer has taken the end
+      SetOver(*call);
+      Rest(call->session);
+      continue;
+    }
+    if (call->stream->cancelled()) {
+      if (call->release_on_end.exchange(false)) CutToDelivered(*call);
+      continue;
+    }
     const int64_t delivered = call->stream->delivered();
     if (std::exchange(call->delivered_then, delivered) != delivered) {
       call->stalled_since = now;
     }
-    if (*call->stalled_since + idle <= now)
+    if (*call->stalled_since + idle <= now) {
       Abort(call, engine_errors::CallerIdle(idle));
+    }
   }
 }
 
@@ -216,7 +203,7 @@ void ModelRunner::RunStep() {
     options.observer->OnStep(index_, static_cast<int64_t>(chunks.size()), end - start);
   }
   for (std::string& what : stepper_.TakeFailures()) {
-    callbacks_.push_back(LogCallback("model_step_failed", std::move(what)));
+    callbacks_.Add(LogCallback("model_step_failed", std::move(what)));
   }
   for (ScheduledChunk& chunk : chunks_) Commit(chunk);
   chunks_.clear();
@@ -238,10 +225,11 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
   if (call->scoring) {
     for (TokenLogprobs& scored : chunk.scored) {
       const int32_t token = scored.token;
-      if (call->stream->Push(call->scoring->next++, token, std::move(scored),
+      if (call->stream->Push(call->scoring->next, token, std::move(scored),
                              *last_step_end_)) {
-        callbacks_.push_back(call->stream);
+        callbacks_.Add(call->stream);
       }
+      ++call->scoring->next;
     }
     return;
   }
@@ -264,11 +252,16 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
   TokenHistory& history = call->session->history;
   const int64_t index = history.size();
   history.Append({&token, 1});
+  try {
+    if (call->stream->Push(index, token, std::move(chunk.logprobs), *last_step_end_)) {
+      callbacks_.Add(call->stream);
+    }
+  } catch (const std::bad_alloc&) {
+    history.Cut(index);  // a token that nobody will get
+    throw;
+  }
   ++call->generated;
   ++counts_.tokens_generated;
-  if (call->stream->Push(index, token, std::move(chunk.logprobs), *last_step_end_)) {
-    callbacks_.push_back(call->stream);
-  }
   FinishFacts facts{.generated_tokens = call->generated};
   const auto& stops = call->stop_tokens;
   if (std::binary_search(stops.begin(), stops.end(), token)) {
@@ -301,7 +294,7 @@ void ModelRunner::Publish() {
   // falls.
   const int64_t recycling = arena_->blocks_recycling() * block_bytes_;
   counts_.state_bytes = std::max<int64_t>(0, arena_->bytes_used() - recycling);
-  std::vector<std::shared_ptr<Call>> late;
+  Calls late;
   LoadEstimate::Duration wait{0};
   {
     std::lock_guard lock(mutex_);
@@ -317,13 +310,19 @@ void ModelRunner::Publish() {
   }
   step_interval_.reset();
   ended_generated_.clear();
-  for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable(wait));
-  for (Ending& ending : endings_) {
-    if (ending.stream->Finish(std::move(ending.status), ending.facts)) {
-      callbacks_.push_back(ending.stream);
+  if (!late.empty()) Refuse(late, engine_errors::DeadlineUnreachable(wait));
+  for (Calls* calls : {&delivering_, &over_}) {
+    if (endings_ == 0) break;
+    for (const auto& call : *calls) {
+      if (!call->ending) continue;
+      if (call->stream->Finish(std::move(call->ending->status), call->ending->facts)) {
+        callbacks_.Add(call->stream);
+      }
+      call->ending.reset();
     }
   }
-  endings_.clear();
+  endings_ = 0;
+  for (; !over_.empty(); over_.pop_front()) callbacks_.Add(std::move(over_.front()));
   context_->callbacks.Post(callbacks_);
 }
 

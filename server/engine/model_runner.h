@@ -86,26 +86,11 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
  private:
   using Time = std::chrono::steady_clock::time_point;
 
-  struct Event {
-    enum class Kind {
-      kStart,
-      kEnd,
-      kCancelled,
-      kInput,
-      kInputClosed,
-      kForgotten,
-      kWake
-    };
-    Kind kind;
+  // A part of a scoring call, in pieces that join its history one by one.
+  struct Input {
     std::shared_ptr<Call> call;
-    std::shared_ptr<Session> session;
-    std::vector<std::vector<int32_t>> pieces;  // of input
-  };
-  // How a stream ends, once everything else of its call is done.
-  struct Ending {
-    std::shared_ptr<TokenStream> stream;
-    absl::Status status;
-    std::optional<FinishFacts> facts;
+    std::list<std::vector<int32_t>> pieces;
+    int64_t tokens = 0;
   };
   // What changes from step to step, for other threads.
   struct Counts {
@@ -119,33 +104,34 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     int64_t tokens_computed = 0;
     int64_t tokens_generated = 0;
   };
-  // Calls that wait for a permit, in order of arrival. Stateless ones also wait for the
-  // limit of sessions.
-  using Queue = std::list<std::shared_ptr<Call>>;
+  using Calls = std::list<std::shared_ptr<Call>>;
 
   ModelRunner(size_t index, const EngineModel& model,
               const std::shared_ptr<const EngineContext>& context,
               std::unique_ptr<StateArena> arena);
 
   // Any thread. "Locked": mutex_ is held.
-  void Post(Event event);
-  void PostLocked(Event event);
+  // Something has changed that the runner has to look at.
+  void Wake();
+  void WakeLocked();
   bool PermitFreeLocked() const;
-  // Gives the call a permit.
-  void StartLocked(const std::shared_ptr<Call>& call);
+  // Gives a permit to the one call of `node`, which is left empty.
+  void StartLocked(Calls& node);
   // Of a call that would join the queue now.
   LoadEstimate::Duration WaitTimeLocked() const;
   LoadEstimate::Duration TimeToNextEnd() const;
   LoadEstimate::Duration RunTimeLocked(const Call& call) const;
   // Whether the call would end behind its deadline if it took so long from now on.
   bool TooLateLocked(const Call& call, LoadEstimate::Duration takes) const;
-  absl::Status EnqueueLocked(const std::shared_ptr<Call>& call);
+  // `node` holds the call alone; it is empty when the call was taken.
+  absl::Status EnqueueLocked(Calls& node);
   // Hands permits to waiting calls; those that have become too late go to `late`.
-  void StartWaitingLocked(std::vector<std::shared_ptr<Call>>& late);
-  void RemoveWaitingLocked(Queue& queue, Queue::iterator at);
+  void StartWaitingLocked(Calls& late);
+  // Moves a waiting call to the end of `to`.
+  void RemoveWaitingLocked(Call& call, Calls& to);
   bool IdleLocked() const;
-  // Ends a call that never ran.
-  void Refuse(const std::shared_ptr<Call>& call, absl::Status status);
+  // Ends calls that never ran.
+  void Refuse(Calls& calls, const absl::Status& status);
 
   // The runner's thread: model_runner.cc.
   void Run();
@@ -153,13 +139,16 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool Await();
   std::optional<Time> NextDue() const;
   void Round();
-  void HandleEvents();
-  void Handle(Event& event);
+  // Takes over what Await found: parts to score, and removed sessions.
+  void Receive();
+  void HandleForgotten(const std::shared_ptr<Session>& session);
   // Appends the next of a scoring call's input to its history, where a step may compute
   // it.
   void TakeInput(Call& call);
-  // Ends calls that were cancelled, whose time is up, or whose callers are idle.
+  // Ends calls that were cancelled, whose time is up, or whose callers are idle, and
+  // releases those whose end was taken.
   void EndDueCalls();
+  void EndDueDelivering(Time now);
   void RunStep();
   void Commit(ScheduledChunk& chunk);
   void CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call);
@@ -171,11 +160,11 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // nothing has changed.
   bool AdmitStarting();
   // False: it waits for blocks.
-  bool Admit(const std::shared_ptr<Call>& call);
+  bool Admit(std::shared_ptr<Call> call);
   absl::StatusOr<bool> TryAdmit(Call& call);
   absl::Status PrepareScoring(Call& call);
   // Ends a call that has a permit and was not admitted.
-  void EndStarting(const std::shared_ptr<Call>& call, absl::Status status);
+  void EndStarting(std::shared_ptr<Call> call, absl::Status status);
   // Whether all that the call asks for is computed.
   bool NothingToDo(const Call& call) const;
   // Ends a running call: a cancelled one at its last delivered token, another one at
@@ -192,13 +181,13 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // The call no longer holds its session, whose history is final; its request id is
   // remembered if it was `taken`.
   void Release(Call& call, bool taken);
+  // The list of a call that has a permit or delivers, as its phase says.
+  Calls& ListOf(const Call& call);
   // The call takes no part in anything any more.
   void SetOver(Call& call);
-  // Gives `object` to a callback thread with the next Publish: its destruction may take
-  // time in proportion to a history.
-  void DestroyLater(std::shared_ptr<void> object);
   // What a session at rest keeps of its state.
   void Rest(const std::shared_ptr<Session>& session);
+  void StopResting(Session& session);
   void DropState(Session& session);
   void EndAll(const absl::Status& status);
 
@@ -206,18 +195,15 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void Plan();
   int64_t BlocksFor(const Session& session, int64_t tokens) const;
   int64_t BlocksHeld(const Session& session) const;
-  // Free blocks that are reserved for nobody.
+  // Free blocks that no call has reserved and no planned chunk takes.
   int64_t FreeBlocks() const;
   // Drops states until `needed` blocks are free, or none is left to drop: of sessions
   // at rest, then of calls that have computed all. False: none was dropped.
   bool MakeRoom(int64_t needed);
-  // Nothing can step for lack of blocks: makes room, or ends a call. True: worth
-  // another look.
+  // Nothing can step for lack of blocks: makes room, or ends a call. True:
+  // Plan may find more.
   bool ResolveStarvation();
 
-  void Notify(const std::shared_ptr<TokenStream>& stream) {
-    callbacks_.push_back(stream);
-  }
   void UpdateBytes(Session& session);
 
   const size_t index_;
@@ -232,9 +218,14 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   mutable std::mutex mutex_;  // guards what follows, up to published_
   std::condition_variable work_;
   std::condition_variable idle_;
-  std::vector<Event> inbox_;
-  Queue waiting_named_;
-  Queue waiting_stateless_;
+  bool awake_ = false;  // the runner has to look at something
+  Calls started_;       // have got a permit
+  std::vector<Input> inputs_;
+  SessionList forgotten_;  // sessions that left the directory
+  // Calls that wait for a permit, in order of arrival. Stateless ones also wait for the
+  // limit of sessions.
+  Calls waiting_named_;
+  Calls waiting_stateless_;
   int64_t waiting_ = 0;        // calls in both
   int64_t waiting_units_ = 0;  // of theirs
   int64_t waiting_bytes_ = 0;
@@ -251,21 +242,24 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   std::unique_ptr<StateArena> arena_;
   Stepper stepper_;
   PoolTurns::Member turn_;
-  std::vector<Event> events_;
-  size_t handled_ = 0;                         // of events_
-  std::list<std::shared_ptr<Call>> starting_;  // have a permit, wait for blocks
-  std::vector<std::shared_ptr<Call>> running_;
-  std::list<std::shared_ptr<Session>> resting_;  // with state; the longest unused first
+  std::vector<Input> received_;
+  SessionList removed_;
+  Calls starting_;  // have a permit, wait for blocks
+  Calls running_;
+  Calls delivering_;
+  Calls over_;           // until the next Publish
+  SessionList resting_;  // with state; the longest unused first
   std::vector<ScheduledChunk> chunks_;
-  std::vector<Call*> starved_;  // of the last plan
-  std::vector<std::shared_ptr<Call>> delivering_;
-  std::vector<Ending> endings_;                       // of this round
-  std::vector<std::shared_ptr<Callback>> callbacks_;  // due after this round
-  bool busy_ = false;                                 // the last round did something
-  std::optional<Time> last_step_end_;                 // absent after a pause
-  int32_t ended_permits_ = 0;             // of calls that ended in this round
-  int32_t ended_named_ = 0;               // of them, calls on sessions
-  std::vector<int64_t> ended_generated_;  // tokens of calls that ended by themselves
+  std::vector<Call*> starved_;         // of the last plan
+  int64_t planned_blocks_ = 0;         // unreserved ones that its chunks take
+  CallbackList callbacks_;             // due after this round
+  bool busy_ = false;                  // the last round did something
+  std::optional<Time> last_step_end_;  // absent after a pause
+  int32_t endings_ = 0;                // calls with an `ending`
+  int32_t ended_permits_ = 0;          // of calls that ended in this round
+  int32_t ended_named_ = 0;            // of them, calls on sessions
+  // Tokens of calls that ended by themselves: as many as fit, for the estimate.
+  std::vector<int64_t> ended_generated_;
   std::optional<LoadEstimate::Duration> step_interval_;
   Counts counts_;
 

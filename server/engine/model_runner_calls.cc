@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Begin and end of calls, on the runner's thread.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
 #include "base/out_of_memory.h"
-#include "base/reserve.h"
 #include "base/status_macros.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/model_runner.h"
@@ -16,13 +16,11 @@ using engine_errors::NoFreeBlocks;
 
 bool ModelRunner::AdmitStarting() {
   bool any = false;
-  for (; !starting_.empty() && Admit(starting_.front()); starting_.pop_front()) {
-    any = true;
-  }
+  while (!starting_.empty() && Admit(starting_.front())) any = true;
   return any;
 }
 
-bool ModelRunner::Admit(const std::shared_ptr<Call>& call) {
+bool ModelRunner::Admit(std::shared_ptr<Call> call) {
   const absl::StatusOr<bool> admitted = [&]() -> absl::StatusOr<bool> {
     try {
       return TryAdmit(*call);
@@ -30,18 +28,27 @@ bool ModelRunner::Admit(const std::shared_ptr<Call>& call) {
       return OutOfMemoryError();
     }
   }();
-  if (admitted.ok()) {
-    if (*admitted) TakeInput(*call);
-    if (*admitted && NothingToDo(*call)) End(call, absl::OkStatus(), FinishFacts{});
-    return *admitted;
+  if (!admitted.ok()) {
+    EndStarting(call, admitted.status());
+    return true;
   }
-  EndStarting(call, admitted.status());
+  if (!*admitted) return false;
+  const absl::Status taken = CatchOutOfMemory({}, [&] {
+    TakeInput(*call);
+    return absl::OkStatus();
+  });
+  if (!taken.ok()) {
+    End(call, taken);
+  } else if (NothingToDo(*call)) {
+    End(call, absl::OkStatus(), FinishFacts{});
+  }
   return true;
 }
 
-void ModelRunner::EndStarting(const std::shared_ptr<Call>& call, absl::Status status) {
+void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
   const std::shared_ptr<Session> session = call->session;
-  endings_.push_back({.stream = call->stream, .status = std::move(status)});
+  call->ending = {.status = std::move(status), .facts = std::nullopt};
+  ++endings_;
   GiveBackPermit(*call);
   SetOver(*call);
   if (call->stateless()) {
@@ -57,16 +64,13 @@ void ModelRunner::EndStarting(const std::shared_ptr<Call>& call, absl::Status st
 
 bool ModelRunner::NothingToDo(const Call& call) const {
   if (!call.scoring) return call.to_compute() <= call.session->state.fed(*arena_);
-  return call.scoring->closed && call.scoring->input.empty() &&
+  return call.scoring->all_taken() &&
          call.scoring->next >= call.session->history.size();
 }
 
 absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   Session& session = *call.session;
-  if (session.resting) {
-    resting_.erase(*session.resting);
-    session.resting.reset();
-  }
+  StopResting(session);
   const bool fresh = !session.state.held();
   // A call that ended holds its slot for a moment longer than its session counts.
   if (fresh && arena_->slots_used() == arena_->slots()) return false;
@@ -88,7 +92,6 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     if (!running_.empty() || arena_->blocks_recycling() > 0) return false;
     return NoFreeBlocks(TimeToNextEnd());
   }
-  ReserveAtLeast(running_, running_.size() + 1);  // nothing fails once it is changed
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));
   if (!call.scoring) session.history.AppendStaged();
   call.reserved_blocks = held + needed;
@@ -108,7 +111,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
                         .queue_time = call.admission - call.arrival,
                         .resumed_tokens = session.state.fed(*arena_)});
   }
-  running_.push_back(call.shared_from_this());
+  running_.splice(running_.end(), starting_, call.at);
   return true;
 }
 
@@ -128,7 +131,6 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
                       std::optional<FinishFacts> facts) {
   const std::shared_ptr<Call> ended = call;  // it leaves the list it may be part of
   Session& session = *ended->session;
-  std::erase(running_, ended);
   GiveBackPermit(*ended);
   const bool cancelled = ended->stream->cancelled();
   if (facts) {
@@ -136,8 +138,12 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     const Time prompt_done = ended->prompt_done.value_or(now);
     facts->prompt_time = prompt_done - ended->admission;
     facts->generation_time = now - prompt_done;
-    if (!ended->scoring) ended_generated_.push_back(ended->generated);
+    if (!ended->scoring && ended_generated_.size() < ended_generated_.capacity()) {
+      ended_generated_.push_back(ended->generated);
+    }
   }
+  ended->ending = {.status = status, .facts = facts};
+  ++endings_;
   if (ended->stateless() || session.forgotten) {
     SetOver(*ended);
     DropState(session);
@@ -153,14 +159,12 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     }
     session.state.CutBack(*arena_, session.history.size());
     UpdateBytes(session);
+    delivering_.splice(delivering_.end(), running_, ended->at);
     ended->phase = Call::Phase::kDelivering;
     ended->stalled_since = context_->options.clock->Now();
     ended->delivered_then = ended->stream->delivered();
     ended->release_on_end = true;
-    delivering_.push_back(ended);
   }
-  endings_.push_back(
-      {.stream = ended->stream, .status = std::move(status), .facts = facts});
 }
 
 void ModelRunner::Abort(const std::shared_ptr<Call>& call, const absl::Status& status) {
@@ -168,7 +172,7 @@ void ModelRunner::Abort(const std::shared_ptr<Call>& call, const absl::Status& s
   // Whoever takes the end releases the session; from now on that is the runner.
   if (!running && !call->release_on_end.exchange(false)) return;
   const bool aborted = call->stream->Abort(status);
-  if (aborted) callbacks_.push_back(call->stream);
+  if (aborted) callbacks_.Add(call->stream);
   // The consumer has just taken the end.
   if (!running && !aborted && !call->stream->cancelled()) {
     return Release(*call, /*taken=*/true);
@@ -218,58 +222,62 @@ void ModelRunner::Release(Call& call, bool taken) {
   context_->directory.Release(*session, taken);
 }
 
-void ModelRunner::SetOver(Call& call) {
-  call.phase = Call::Phase::kOver;
-  call.session->call = nullptr;
-  const std::shared_ptr<Call> over = call.shared_from_this();
-  std::erase(delivering_, over);
-  DestroyLater(over);
+ModelRunner::Calls& ModelRunner::ListOf(const Call& call) {
+  switch (call.phase) {
+    case Call::Phase::kWaiting:
+      return starting_;
+    case Call::Phase::kRunning:
+      return running_;
+    case Call::Phase::kDelivering:
+      return delivering_;
+    case Call::Phase::kOver:
+      break;
+  }
+  return over_;
 }
 
-void ModelRunner::DestroyLater(std::shared_ptr<void> object) {
-  try {
-    callbacks_.push_back(DestroyCallback(std::move(object)));
-  } catch (const std::bad_alloc&) {
-    // It only takes longer.
-  }
+void ModelRunner::SetOver(Call& call) {
+  over_.splice(over_.end(), ListOf(call), call.at);
+  call.phase = Call::Phase::kOver;
+  call.session->call = nullptr;
 }
 
 void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
   if (session->forgotten || !session->state.held()) return;
   session->state.Rest(*arena_, session->history.size());
   UpdateBytes(*session);
-  if (session->resting) return;  // a call ended before the runner looked at it
-  resting_.push_back(session);
-  session->resting = std::prev(resting_.end());
+  if (session->resting) return;  // a call ended before it was admitted
+  session->resting = true;
+  *session->resting_at = session;
+  resting_.splice(resting_.end(), session->resting_node);
+}
+
+void ModelRunner::StopResting(Session& session) {
+  if (!session.resting) return;
+  session.resting = false;
+  session.resting_node.splice(session.resting_node.end(), resting_, session.resting_at);
+  session.resting_at->reset();
 }
 
 void ModelRunner::DropState(Session& session) {
-  if (session.resting) {
-    resting_.erase(*session.resting);
-    session.resting.reset();
-  }
+  StopResting(session);
   session.state.Release(*arena_);
   UpdateBytes(session);
 }
 
 void ModelRunner::EndAll(const absl::Status& status) {
-  std::vector<std::shared_ptr<Call>> waiting;
+  Calls waiting;
   {
     std::lock_guard lock(mutex_);
-    for (Queue* queue : {&waiting_named_, &waiting_stateless_}) {
-      while (!queue->empty()) {
-        waiting.push_back(queue->front());
-        RemoveWaitingLocked(*queue, queue->begin());
-      }
+    for (Calls* queue : {&waiting_named_, &waiting_stateless_}) {
+      while (!queue->empty()) RemoveWaitingLocked(*queue->front(), waiting);
     }
   }
-  HandleEvents();
+  Receive();
   chunks_.clear();
   busy_ = false;
-  for (const auto& call : waiting) Refuse(call, status);
-  for (; !starting_.empty(); starting_.pop_front()) {
-    EndStarting(starting_.front(), status);
-  }
+  Refuse(waiting, status);
+  while (!starting_.empty()) EndStarting(starting_.front(), status);
   while (!running_.empty()) End(running_.back(), status);
   Publish();
 }

@@ -19,6 +19,7 @@ void ModelRunner::Plan() {
     }
   }
   chunks_.clear();
+  planned_blocks_ = 0;
   for (const auto& call : running_) {
     SlotState& state = call->session->state;
     if (state.can_roll_back_call() && call->stream->delivered() > 0) {
@@ -31,7 +32,7 @@ void ModelRunner::Plan() {
     int64_t available = behind ? state.Feedable(*arena_, call->to_compute(), kept) : 0;
     if (call->scoring) available = std::min(available, space);
     const bool waits_for_caller =
-        space == 0 || (call->scoring && available <= 0 && !call->scoring->closed);
+        space == 0 || (call->scoring && available <= 0 && !call->scoring->closed());
     if (!waits_for_caller) {
       call->stalled_since.reset();
     } else if (!call->stalled_since) {
@@ -66,6 +67,11 @@ void ModelRunner::Plan() {
     if (chunk.starved) starved_.push_back(chunk.call);
   }
   std::erase_if(chunks_, [](const ScheduledChunk& chunk) { return chunk.count == 0; });
+  for (const ScheduledChunk& chunk : chunks_) {
+    const int32_t slot = chunk.call->session->state.slot();
+    planned_blocks_ += std::max<int64_t>(
+        0, arena_->BlocksNeeded(slot, chunk.count) - chunk.reserved_blocks);
+  }
   // States at rest are dropped before a call has to pause for long.
   if (!starved_.empty() && !chunks_.empty()) {
     MakeRoom(static_cast<int64_t>(starved_.size()));
@@ -112,7 +118,7 @@ int64_t ModelRunner::BlocksHeld(const Session& session) const {
 }
 
 int64_t ModelRunner::FreeBlocks() const {
-  int64_t free = arena_->blocks() - arena_->blocks_used();
+  int64_t free = arena_->blocks() - arena_->blocks_used() - planned_blocks_;
   for (const auto& call : running_) {
     free -= std::max<int64_t>(0, call->reserved_blocks - BlocksHeld(*call->session));
   }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/reserve.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
@@ -20,6 +19,9 @@ namespace {
 // has to bridge gaps between arrivals.
 constexpr double kRunMargin = 1.15;
 constexpr double kWaitMargin = 2;
+
+// Ends of calls that one round records for the estimate.
+constexpr size_t kMostEndsRecorded = 64;
 
 // Tokens of a part to score that join a history at once.
 constexpr size_t kInputPiece = 4096;
@@ -79,7 +81,7 @@ absl::StatusOr<std::shared_ptr<ModelRunner>> ModelRunner::Start(
   // The runner is made after its arena, and outlives it: on_clean is not called later.
   const auto made = std::make_shared<std::atomic<ModelRunner*>>(nullptr);
   const auto on_clean = [made] {
-    if (ModelRunner* const runner = *made) runner->Post({.kind = Event::Kind::kWake});
+    if (ModelRunner* const runner = *made) runner->Wake();
   };
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
                           MakeArena(model, *context, on_clean));
@@ -108,7 +110,9 @@ ModelRunner::ModelRunner(size_t index, const EngineModel& model,
       most_running_(MostRunning(context->options)),
       estimate_(StepBudget{}.chunk),
       arena_(std::move(arena)),
-      stepper_(*model.decoder, *arena_) {}
+      stepper_(*model.decoder, *arena_) {
+  ended_generated_.reserve(kMostEndsRecorded);
+}
 
 ModelRunner::~ModelRunner() { Stop(); }
 
@@ -132,7 +136,7 @@ bool ModelRunner::WaitIdle(Time deadline) {
 }
 
 bool ModelRunner::IdleLocked() const {
-  return asleep_ && inbox_.empty() && waiting_ == 0 && permits_ == 0;
+  return asleep_ && !awake_ && waiting_ == 0 && permits_ == 0;
 }
 
 ModelStats ModelRunner::Stats() const {
@@ -156,38 +160,40 @@ ModelStats ModelRunner::Stats() const {
           .tokens_generated = published_.tokens_generated};
 }
 
-void ModelRunner::Post(Event event) {
+void ModelRunner::Wake() {
   std::lock_guard lock(mutex_);
-  PostLocked(std::move(event));
+  WakeLocked();
 }
 
-void ModelRunner::PostLocked(Event event) {
-  inbox_.push_back(std::move(event));
+void ModelRunner::WakeLocked() {
+  awake_ = true;
   if (asleep_) work_.notify_one();
 }
 
 absl::Status ModelRunner::Enqueue(const std::shared_ptr<Call>& call) {
+  Calls node = {call};
+  call->at = node.begin();
   std::lock_guard lock(mutex_);
-  return EnqueueLocked(call);
+  return EnqueueLocked(node);
 }
 
-absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
+absl::Status ModelRunner::EnqueueLocked(Calls& node) {
+  const std::shared_ptr<Call> call = node.front();
   const EngineOptions& options = context_->options;
   SessionDirectory& directory = context_->directory;
   if (draining_) return engine_errors::Draining();
   const bool stateless = call->stateless();
-  Queue& queue = stateless ? waiting_stateless_ : waiting_named_;
+  Calls& queue = stateless ? waiting_stateless_ : waiting_named_;
   // A state that was dropped is computed again.
   const int64_t again =
       call->session->state_bytes == 0 ? call->session->history.size() : 0;
   call->expected_units =
       estimate_.UnitsOf(again + call->prompt_tokens, call->max_tokens);
-  ReserveAtLeast(inbox_, inbox_.size() + 1);  // nothing fails once it is counted
   const bool counted = stateless && directory.TakeStateless(index_);
   const LoadEstimate::Duration run = RunTimeLocked(*call);
   if ((counted || !stateless) && queue.empty() && PermitFreeLocked() &&
       !TooLateLocked(*call, kRunMargin * run)) {
-    StartLocked(call);
+    StartLocked(node);
     return absl::OkStatus();
   }
   if (counted) directory.ReturnStateless(index_);
@@ -203,17 +209,19 @@ absl::Status ModelRunner::EnqueueLocked(const std::shared_ptr<Call>& call) {
   if (TooLateLocked(*call, kRunMargin * run + kWaitMargin * wait)) {
     return engine_errors::DeadlineUnreachable(wait);
   }
-  call->waiting_at = queue.insert(queue.end(), call);
+  queue.splice(queue.end(), node);
+  call->waiting = true;
   ++waiting_;
   waiting_units_ += call->expected_units;
   waiting_bytes_ += call->input_bytes;
   return absl::OkStatus();
 }
 
-void ModelRunner::StartLocked(const std::shared_ptr<Call>& call) {
-  PostLocked({.kind = Event::Kind::kStart, .call = call});
+void ModelRunner::StartLocked(Calls& node) {
   ++permits_;
-  if (!call->stateless()) ++permits_named_;
+  if (!node.front()->stateless()) ++permits_named_;
+  started_.splice(started_.end(), node);
+  WakeLocked();
 }
 
 bool ModelRunner::PermitFreeLocked() const { return permits_ - lent_ < most_running_; }
@@ -237,94 +245,95 @@ bool ModelRunner::TooLateLocked(const Call& call, LoadEstimate::Duration takes) 
   return takes > *call.deadline - context_->options.clock->Now();
 }
 
-void ModelRunner::StartWaitingLocked(std::vector<std::shared_ptr<Call>>& late) {
+void ModelRunner::StartWaitingLocked(Calls& late) {
   SessionDirectory& directory = context_->directory;
   while (waiting_ > 0 && PermitFreeLocked()) {
-    // Nothing fails once a call has left the queue.
-    ReserveAtLeast(inbox_, inbox_.size() + 1);
-    ReserveAtLeast(late, late.size() + 1);
     const bool stateless_first =
         !waiting_stateless_.empty() &&
         (waiting_named_.empty() ||
          waiting_stateless_.front()->arrival < waiting_named_.front()->arrival);
-    Queue* queue = stateless_first ? &waiting_stateless_ : &waiting_named_;
+    Calls* queue = stateless_first ? &waiting_stateless_ : &waiting_named_;
     bool counted = stateless_first && directory.TakeStateless(index_);
     if (stateless_first && !counted) {
       // At the limit of sessions only calls on sessions can start.
       queue = &waiting_named_;
       if (queue->empty()) return;
     }
-    const std::shared_ptr<Call> call = queue->front();
-    RemoveWaitingLocked(*queue, queue->begin());
-    if (TooLateLocked(*call, RunTimeLocked(*call))) {
+    Calls node;
+    RemoveWaitingLocked(*queue->front(), node);
+    const Call& call = *node.front();
+    if (TooLateLocked(call, RunTimeLocked(call))) {
       if (counted) directory.ReturnStateless(index_);
-      late.push_back(call);
+      late.splice(late.end(), node);
       continue;
     }
-    StartLocked(call);
+    StartLocked(node);
   }
 }
 
-void ModelRunner::RemoveWaitingLocked(Queue& queue, Queue::iterator at) {
+void ModelRunner::RemoveWaitingLocked(Call& call, Calls& to) {
   --waiting_;
-  waiting_units_ -= (*at)->expected_units;
-  waiting_bytes_ -= (*at)->input_bytes;
-  (*at)->waiting_at.reset();
-  queue.erase(at);
+  waiting_units_ -= call.expected_units;
+  waiting_bytes_ -= call.input_bytes;
+  call.waiting = false;
+  to.splice(to.end(), call.stateless() ? waiting_stateless_ : waiting_named_, call.at);
 }
 
-void ModelRunner::Refuse(const std::shared_ptr<Call>& call, absl::Status status) {
-  if (!call->stateless()) {
-    context_->directory.Release(*call->session, /*taken=*/false);
+void ModelRunner::Refuse(Calls& calls, const absl::Status& status) {
+  CallbackList due;
+  for (; !calls.empty(); calls.pop_front()) {
+    Call& call = *calls.front();
+    if (!call.stateless()) {
+      context_->directory.Release(*call.session, /*taken=*/false);
+    }
+    if (call.stream->Finish(status, std::nullopt)) due.Add(call.stream);
+    due.Add(std::move(calls.front()));
   }
-  if (call->stream->Finish(std::move(status), std::nullopt)) {
-    context_->callbacks.Post(call->stream);
-  }
+  context_->callbacks.Post(due);
 }
 
 void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent event) {
   switch (event) {
     case StreamEvent::kSpace:
-      return Post({.kind = Event::Kind::kWake});
+      return Wake();
     case StreamEvent::kEnd:
       // One that was cancelled first is cut, and released, by the runner.
       if (call->stream->cancelled() || !call->release_on_end.exchange(false)) return;
-      // In this order: the next call on the session comes behind this event.
-      Post({.kind = Event::Kind::kEnd, .call = call});
+      Wake();
       context_->directory.Release(*call->session, /*taken=*/true);
       return;
     case StreamEvent::kCancelled: {
+      Calls cancelled;
       {
         std::lock_guard lock(mutex_);
-        if (!call->waiting_at) {
-          PostLocked({.kind = Event::Kind::kCancelled, .call = call});
-          return;
-        }
-        RemoveWaitingLocked(call->stateless() ? waiting_stateless_ : waiting_named_,
-                            *call->waiting_at);
+        if (!call->waiting) return WakeLocked();
+        RemoveWaitingLocked(*call, cancelled);
         if (IdleLocked()) idle_.notify_all();
       }
-      return Refuse(call, absl::CancelledError("call cancelled"));
+      return Refuse(cancelled, absl::CancelledError("call cancelled"));
     }
   }
 }
 
 absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
                                    std::span<const int32_t> tokens) {
-  const auto count = static_cast<int64_t>(tokens.size());
-  const auto bytes = count * static_cast<int64_t>(sizeof(int32_t));
-  Event event{.kind = Event::Kind::kInput, .call = call};
+  if (tokens.empty()) return absl::OkStatus();
+  Input input{.call = call, .tokens = static_cast<int64_t>(tokens.size())};
   while (!tokens.empty()) {
     const auto piece = tokens.first(std::min(tokens.size(), kInputPiece));
-    event.pieces.emplace_back(piece.begin(), piece.end());
+    input.pieces.emplace_back(piece.begin(), piece.end());
     tokens = tokens.subspan(piece.size());
   }
+  const int64_t count = input.tokens;
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(int32_t));
   std::lock_guard lock(mutex_);
-  if (call->waiting_at && waiting_bytes_ + bytes > context_->options.queue_bytes) {
+  if (call->waiting && waiting_bytes_ + bytes > context_->options.queue_bytes) {
     return engine_errors::QueueFull(waiting_, WaitTimeLocked());
   }
-  PostLocked(std::move(event));
-  if (call->waiting_at) {
+  inputs_.push_back(std::move(input));
+  call->scoring->sent += count;
+  WakeLocked();
+  if (call->waiting) {
     const int64_t units = estimate_.UnitsOf(count, /*max_tokens=*/0);
     call->input_bytes += bytes;
     waiting_bytes_ += bytes;
@@ -335,19 +344,23 @@ absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
 }
 
 void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {
-  Post({.kind = Event::Kind::kInputClosed, .call = call});
+  std::lock_guard lock(mutex_);
+  call->scoring->input_end.store(call->scoring->sent, std::memory_order_release);
+  WakeLocked();
 }
 
 void ModelRunner::Forget(const std::shared_ptr<Session>& session) {
-  std::vector<std::shared_ptr<Call>> late;
+  Calls late;
   LoadEstimate::Duration wait{0};
   {
     std::lock_guard lock(mutex_);
-    PostLocked({.kind = Event::Kind::kForgotten, .session = session});
+    session->forgotten_node.front() = session;
+    forgotten_.splice(forgotten_.end(), session->forgotten_node);
+    WakeLocked();
     StartWaitingLocked(late);
     if (!late.empty()) wait = WaitTimeLocked();
   }
-  for (const auto& call : late) Refuse(call, engine_errors::DeadlineUnreachable(wait));
+  if (!late.empty()) Refuse(late, engine_errors::DeadlineUnreachable(wait));
 }
 
 }  // namespace mnemon

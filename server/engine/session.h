@@ -5,12 +5,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
+#include "server/engine/callback_threads.h"
 #include "server/engine/request.h"
 #include "server/engine/slot_state.h"
 #include "server/engine/token_history.h"
@@ -18,10 +20,18 @@
 namespace mnemon {
 
 struct Call;
+struct Session;
+using SessionList = std::list<std::shared_ptr<Session>>;
+
+// Sessions at rest by the time when they expire, the first one first.
+using ExpirySet = std::set<std::pair<std::chrono::steady_clock::time_point, Session*>>;
 
 // Of a stateless call too: then the id is empty and it is in no directory. Shared,
 // because a session may be deleted while a call runs on it.
-struct Session {
+//
+// Nodes of lists that it will be on are made with it, so that a runner needs no memory
+// to put it there.
+struct Session : DestroyedLater {
   Session(std::string its_id, size_t its_model, const HistoryObserver* observer)
       : id(std::move(its_id)), model(its_model), history(id, observer) {}
 
@@ -34,13 +44,14 @@ struct Session {
 
   // Guarded by the directory's mutex.
   bool held = false;  // by a call, which alone may use and change the history
-  std::string holder_request_id;
-  bool deleted = false;  // no longer in the directory
+  std::list<std::string> holder_request_id;  // none or one
+  bool deleted = false;                      // no longer in the directory
   // Request ids of its newest calls, at most kRequestIds.
   static constexpr size_t kRequestIds = 64;
-  std::deque<std::string> request_ids;
+  std::list<std::string> request_ids;
   std::chrono::system_clock::time_point last_use_time;
   std::optional<std::chrono::steady_clock::time_point> expiry;  // at rest, with a ttl
+  ExpirySet::node_type expiry_node;                             // likewise: empty
 
   // Any thread reads them; written by the model runner.
   std::atomic<bool> running = false;  // the call that holds it was admitted
@@ -53,8 +64,13 @@ struct Session {
   SlotState state;
   Call* call = nullptr;    // that runs on it or whose end was not taken
   bool forgotten = false;  // it was removed from the directory
-  // Where it is in the runner's list of sessions at rest that hold state.
-  std::optional<std::list<std::shared_ptr<Session>>::iterator> resting;
+  // Whether it is on the runner's list of sessions at rest that hold state, and its
+  // node there, or for there.
+  bool resting = false;
+  SessionList resting_node = SessionList(1);
+  SessionList::iterator resting_at = resting_node.begin();
+  // For the runner's list of removed sessions; guarded by the runner's mutex.
+  SessionList forgotten_node = SessionList(1);
 };
 
 }  // namespace mnemon

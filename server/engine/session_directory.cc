@@ -31,16 +31,24 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   if (sessions_.contains(session->id)) return SessionExists(session->id);
   Count& count = counts_[session->model];
   if (count.named + count.stateless >= limit_) return SessionLimit(limit_);
+  if (session->ttl) {
+    ExpirySet one = {{{}, session.get()}};
+    session->expiry_node = one.extract(one.begin());
+  }
+  const auto at = sessions_.emplace(session->id, session).first;
+  if (!session->request_id.empty()) {
+    try {
+      requests_[session->request_id] = session->id;
+    } catch (...) {
+      sessions_.erase(at);
+      throw;
+    }
+  }
   ++count.named;
   ++created_count_;
-  sessions_.emplace(session->id, session);
-  if (!session->request_id.empty()) requests_[session->request_id] = session->id;
   std::erase(expired_, session->id);
   session->create_time = session->last_use_time = clock_.WallNow();
-  if (session->ttl) {
-    session->expiry = clock_.Now() + *session->ttl;
-    expiries_.emplace(*session->expiry, session->id);
-  }
+  StartExpiryLocked(*session);
   return session;
 }
 
@@ -72,13 +80,16 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
   std::vector<std::shared_ptr<Session>> removed;
   Lock lock(mutex_);
   const Time now = clock_.Now();
+  if (expiries_.empty() || expiries_.begin()->first > now) return removed;
+  removed.reserve(kExpiredAtOnce);
   while (!expiries_.empty() && expiries_.begin()->first <= now &&
          removed.size() < kExpiredAtOnce) {
-    removed.push_back(sessions_.at(expiries_.begin()->second));
+    const std::string& id = expiries_.begin()->second->id;
+    expired_.push_back(id);
+    if (expired_.size() > kRemembered) expired_.pop_front();
+    removed.push_back(sessions_.at(id));
     EraseLocked(removed.back());
     ++expired_count_;
-    expired_.push_back(removed.back()->id);
-    if (expired_.size() > kRemembered) expired_.pop_front();
   }
   return removed;
 }
@@ -105,14 +116,15 @@ absl::Status SessionDirectory::Hold(Session& session, const std::string& request
   Lock lock(mutex_);
   if (session.deleted) return NotFound(session.id);
   const auto& ids = session.request_ids;
+  const auto& held = session.holder_request_id;
   if (!request_id.empty() &&
-      (request_id == session.holder_request_id ||
+      (std::find(held.begin(), held.end(), request_id) != held.end() ||
        std::find(ids.begin(), ids.end(), request_id) != ids.end())) {
     return RequestRepeated(session.id);
   }
   if (session.held) return SessionBusy(session.id);
+  if (!request_id.empty()) session.holder_request_id.push_back(request_id);
   session.held = true;
-  session.holder_request_id = request_id;
   session.last_use_time = clock_.WallNow();
   StopExpiryLocked(session);
   return absl::OkStatus();
@@ -121,20 +133,17 @@ absl::Status SessionDirectory::Hold(Session& session, const std::string& request
 bool SessionDirectory::Release(Session& session, bool taken) {
   Lock lock(mutex_);
   session.held = false;
-  std::string request_id = std::exchange(session.holder_request_id, {});
-  if (taken && !request_id.empty()) {
-    session.request_ids.push_back(std::move(request_id));
+  if (taken) {
+    session.request_ids.splice(session.request_ids.end(), session.holder_request_id);
     if (session.request_ids.size() > Session::kRequestIds) {
       session.request_ids.pop_front();
     }
   }
+  session.holder_request_id.clear();
   session.running.store(false, std::memory_order_relaxed);
   if (session.deleted) return false;
   session.last_use_time = clock_.WallNow();
-  if (session.ttl) {
-    session.expiry = clock_.Now() + *session.ttl;
-    expiries_.emplace(*session.expiry, session.id);
-  }
+  StartExpiryLocked(session);
   return true;
 }
 
@@ -186,9 +195,16 @@ void SessionDirectory::EraseLocked(const std::shared_ptr<Session>& session) {
   sessions_.erase(session->id);
 }
 
+void SessionDirectory::StartExpiryLocked(Session& session) {
+  if (!session.ttl) return;
+  session.expiry = clock_.Now() + *session.ttl;
+  session.expiry_node.value().first = *session.expiry;
+  expiries_.insert(std::move(session.expiry_node));
+}
+
 void SessionDirectory::StopExpiryLocked(Session& session) {
   if (!session.expiry) return;
-  expiries_.erase({*session.expiry, session.id});
+  session.expiry_node = expiries_.extract({*session.expiry, &session});
   session.expiry.reset();
 }
 

@@ -97,13 +97,15 @@ class SessionDirectory {
 
   absl::StatusOr<std::shared_ptr<Session>> FindLocked(const std::string& id) const;
   void EraseLocked(const std::shared_ptr<Session>& session);
+  // Of a session with a ttl, from now on or from here on not. Need no memory.
+  void StartExpiryLocked(Session& session);
   void StopExpiryLocked(Session& session);
 
   const Clock& clock_;
   const int32_t limit_;
   mutable std::mutex mutex_;  // guards all below, and parts of Session
   std::map<std::string, std::shared_ptr<Session>> sessions_;
-  std::set<std::pair<Time, std::string>> expiries_;
+  ExpirySet expiries_;
   std::map<std::string, std::string> requests_;  // id of the session each one made
   std::deque<std::string> expired_;              // ids, the newest last
   std::vector<Count> counts_;                    // per model

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The state of one session in an arena, with what a rewind of it needs.
 //
-// Growing entries are cut by truncation. A fixed entry has no past, so earlier values
+// Growing entries are cut by truncation. Fixed entries are overwritten, so earlier
+// values
 // ("shadows") of the fixed entries are kept: while tokens can still be taken back, one
 // per kShadowInterval computed tokens, the oldest about that far before the earliest
 // point a cut can reach; while a prompt is computed, the newest of one per

@@ -85,7 +85,9 @@ void Stepper::Run(std::span<ScheduledChunk> chunks) {
     if (rows == 0) continue;
     const auto logits = std::span(logits_).subspan(row * vocab, rows * vocab);
     row += rows;
-    chunk.status = chunk.call->scoring ? Score(chunk, logits) : Sample(chunk, logits);
+    chunk.status = CatchOutOfMemory({}, [&] {
+      return chunk.call->scoring ? Score(chunk, logits) : Sample(chunk, logits);
+    });
   }
 }
 

@@ -26,14 +26,13 @@ class Stepper {
   // end of a history is reached, or scores. Results and errors are set in the chunks:
   // - The model call succeeded: `computed`; the state has advanced. `status` is the
   //   error of sampling or scoring: INTERNAL, NON_FINITE_LOGITS; INVALID_ARGUMENT,
-  //   NO_TOKEN_ALLOWED.
+  //   NO_TOKEN_ALLOWED; RESOURCE_EXHAUSTED, OUT_OF_MEMORY.
   // - It failed with one chunk: `status` is what the decoder returned; of an exception
   //   RESOURCE_EXHAUSTED, OUT_OF_MEMORY, or INTERNAL, MODEL_FAILURE.
   // - It failed with several chunks: no result; sets Call::alone_until of each, up to
   //   which the runner passes its chunks alone.
   // A model call that returned an error has changed no state; after one that threw, the
-  // states are rolled back to a position at or before their chunk. Throws
-  // std::bad_alloc when memory runs out in sampling or scoring. REQUIRES: count > 0;
+  // states are rolled back to a position at or before their chunk. REQUIRES: count > 0;
   // every session holds a slot.
   void Run(std::span<ScheduledChunk> chunks);
   // Texts of the model's exceptions since the last call; may hold paths and addresses,

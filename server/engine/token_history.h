@@ -16,7 +16,8 @@ namespace mnemon {
 class TokenHistory;
 
 // What one change makes of a history: its first `kept` tokens are as before, those
-// behind them, up to `size`, are new and can be read; history.size() is the old size.
+// behind them, up to `size`, are new. The observer can read all of them, while it is
+// called; history.size() is the old size.
 struct HistoryChange {
   const std::string& session;  // id; empty for a stateless call
   const TokenHistory& history;
@@ -61,7 +62,8 @@ class TokenHistory {
   // Differs after every change.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
-  // The token at `index`, staged ones included. REQUIRES: index < size() + staged().
+  // The token at `index`, staged ones included. REQUIRES: index < size() + staged(), or
+  // below the new size for an observer.
   int32_t operator[](size_t index) const {
     return (*pieces_[index / kPiece])[index % kPiece];
   }

@@ -25,10 +25,9 @@ TEST(CallbackThreads, EachCallbackRunsOnce) {
     std::vector<std::thread> posters;
     for (int p = 0; p < 4; ++p) {
       posters.emplace_back([&] {
-        std::vector<std::shared_ptr<Callback>> batch;
+        CallbackList batch;
         for (int i = 0; i < 500; ++i) {
-          for (int k = 0; k <= i % 40; ++k)
-            batch.push_back(std::make_shared<Counts>(count));
+          for (int k = 0; k <= i % 40; ++k) batch.Add(std::make_shared<Counts>(count));
           callbacks.Post(batch);
           EXPECT_TRUE(batch.empty());
         }
@@ -40,6 +39,49 @@ TEST(CallbackThreads, EachCallbackRunsOnce) {
     for (int i = 0; i < 500; ++i) expected += 4 * (i % 40 + 1);
     EXPECT_EQ(count, expected);
   }
+}
+
+// One that is queued is not queued again; once it is called it can be.
+TEST(CallbackThreads, ACallbackIsOnOneList) {
+  std::atomic<int> count = 0;
+  const auto callback = std::make_shared<Counts>(count);
+  CallbackList first, second;
+  first.Add(callback);
+  first.Add(callback);
+  second.Add(callback);
+  EXPECT_EQ(first.size(), 1u);
+  EXPECT_TRUE(second.empty());
+  second.Take(first);
+  EXPECT_TRUE(first.empty());
+  second.RunAll();
+  EXPECT_EQ(count, 1);
+  first.Add(callback);
+  first.RunAll();
+  EXPECT_EQ(count, 2);
+}
+
+TEST(CallbackThreads, ListsAreTakenInParts) {
+  std::vector<int> order;
+  struct Notes final : Callback {
+    Notes(std::vector<int>& its_order, int its_number)
+        : order(its_order), number(its_number) {}
+    void RunCallback() override { order.push_back(number); }
+    std::vector<int>& order;
+    const int number;
+  };
+  CallbackList all, part;
+  for (int i = 0; i < 7; ++i) all.Add(std::make_shared<Notes>(order, i));
+  part.Take(all, 3);
+  EXPECT_EQ(part.size(), 3u);
+  EXPECT_EQ(all.size(), 4u);
+  part.RunAll();
+  part.Take(all, 0);
+  part.Take(all, 99);
+  part.Add(std::make_shared<Notes>(order, 7));
+  part.RunAll();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+  // A long chain is destroyed one by one.
+  for (int i = 0; i < 1'000'000; ++i) all.Add(std::make_shared<Notes>(order, i));
 }
 
 TEST(CallbackThreads, AfterStopTheyRunWhereTheyArePosted) {

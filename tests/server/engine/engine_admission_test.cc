@@ -106,6 +106,24 @@ TEST(Admission, APromptWaitsForBlocksThatARunningCallGivesBack) {
   EXPECT_EQ(second.Finish().tokens, Continuation(Tokens(40, 2), 5));
 }
 
+// Of six blocks two calls hold three each. One ends when the other one needs a fourth;
+// a new call, which needs three, waits until that one has ended too.
+TEST(Admission, APausedCallGetsBlocksBeforeANewOne) {
+  ToyServer server = SmallPool(6);
+  server.decoder.Allow(0);
+  Reader grows(*server.engine, Ask(Tokens(33, 1), 20));  // 16 tokens fit
+  server.decoder.AwaitHeld();
+  Reader ends(*server.engine, Ask(Tokens(33, 2), 16));
+  Reader starts(*server.engine, Ask(Tokens(33, 3), 8));
+  // It joins in step 2 and ends with step 17; four tokens of the first one are left.
+  server.decoder.Allow(21);
+  EXPECT_EQ(ends.Finish().tokens, Continuation(Tokens(33, 2), 16));
+  EXPECT_EQ(grows.Finish().tokens, Continuation(Tokens(33, 1), 20));
+  EXPECT_EQ(starts.stream().delivered(), 0);
+  server.decoder.AllowAll();
+  EXPECT_EQ(starts.Finish().tokens, Continuation(Tokens(33, 3), 8));
+}
+
 TEST(Admission, BlocksOfACallThatHasComputedAllAreThereForTheNext) {
   ToyServer server = SmallPool(4);
   server.CreateSession("s");
@@ -217,6 +235,30 @@ TEST(Permits, AReaderThatStopsLendsItsPermit) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(stopped[i]->Finish().tokens,
               ToyContinuation(ToyState::kFixed, {i}, 200, AskedSampling()));
+  }
+}
+
+// What is refused after its prompt was staged leaves no token behind, for no next call.
+TEST(Queue, ARefusedPromptIsNotAppendedLater) {
+  ToyServer server(ToyState::kFixedAndAppend, {.running = 1, .max_queue = 1});
+  for (const char* id : {"runs", "waits", "s"}) server.CreateSession(id);
+  server.decoder.Allow(0);
+  Reader runs(*server.engine, Ask({1}, 5, "runs"));
+  server.decoder.AwaitHeld();
+  Reader waits(*server.engine, Ask({2}, 5, "waits"));
+  EXPECT_EQ(ReasonOf(Reader(*server.engine, Ask({3, 4, 5}, 5, "s")).status()),
+            "QUEUE_FULL");
+  waits.stream().Cancel();  // its prompt was staged as well
+  server.decoder.AllowAll();
+  EXPECT_TRUE(runs.Finish().status.ok());
+  for (const char* id : {"waits", "s"}) {
+    EXPECT_EQ(server.Position(id), 0);
+    const auto expected =
+        ToyContinuation(ToyState::kFixedAndAppend, {7}, 5, AskedSampling());
+    EXPECT_EQ(server.Run(Ask({7}, 5, id)).tokens, expected);
+    EXPECT_EQ(server.Run(Ask({}, 5, id)).tokens,
+              ToyContinuation(ToyState::kFixedAndAppend, Joined({7}, expected), 5,
+                              AskedSampling()));
   }
 }
 

@@ -177,6 +177,19 @@ TEST(Score, ErrorsNameTheField) {
   EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
 }
 
+// The first 64 tokens are computed in one chunk, the next one fails.
+TEST(Score, ScoresBeforeAnErrorAreSent) {
+  Rig rig;
+  std::vector<int32_t> text(100, 7);
+  text[85] = ToyDecoder::kFailing;
+  const Scored scored = Score(rig, {.tokens = text});
+  EXPECT_EQ(scored.result.status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(scored.tokens.size(), 64u);
+  for (size_t i = 0; i < scored.tokens.size(); ++i) {
+    EXPECT_EQ(scored.tokens[i].index, static_cast<int64_t>(i + 1));
+  }
+}
+
 TEST(Score, AnOpenCallEndsWithTheServer) {
   Rig rig;
   BoundedContext context;

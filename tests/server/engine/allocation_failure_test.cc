@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Each allocation of the engine fails once, the first, the second and so on: calls end
+// with an error or as asked, no session loses or gains a token, nothing leaks, and the
+// next call works.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "tests/server/engine/engine_fixture.h"
+
+namespace {
+
+// Allocations of the threads that take part until one fails; 0 or less: none fails.
+std::atomic<int64_t> countdown{0};
+thread_local bool takes_part = true;
+
+void* Allocate(size_t bytes, size_t alignment) {
+  if (takes_part && countdown.load(std::memory_order_relaxed) > 0 &&
+      countdown.fetch_sub(1) == 1) {
+    throw std::bad_alloc();
+  }
+  // A multiple of the alignment, as aligned_alloc asks.
+  const size_t whole = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment;
+  if (void* memory = std::aligned_alloc(alignment, whole * alignment)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  return Allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+}
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  return Allocate(bytes, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace mnemon {
+namespace {
+
+class FailingAllocations : public testing::TestWithParam<ToyState> {
+ protected:
+  FailingAllocations() { takes_part = false; }
+  ~FailingAllocations() override {
+    countdown = 0;
+    takes_part = true;
+  }
+
+  static void ExpectOkOrOutOfMemory(const absl::Status& status) {
+    if (!status.ok()) {
+      EXPECT_EQ(ReasonOf(status), "OUT_OF_MEMORY") << status;
+    }
+  }
+
+  std::vector<int32_t> Continuation(const std::vector<int32_t>& history,
+                                    int64_t count) const {
+    return ToyContinuation(GetParam(), history, count, AskedSampling());
+  }
+
+  // `history` becomes what it has to be after a call that asked for `prompt`.
+  void ExpectPrefix(const Outcome& outcome, const std::vector<int32_t>& prompt,
+                    int64_t count, std::vector<int32_t>& history) const {
+    ExpectOkOrOutOfMemory(outcome.status);
+    const auto expected = Continuation(Joined(history, prompt), count);
+    ASSERT_LE(outcome.tokens.size(), expected.size());
+    EXPECT_TRUE(
+        std::equal(outcome.tokens.begin(), outcome.tokens.end(), expected.begin()));
+    if (outcome.status.ok()) {
+      EXPECT_EQ(outcome.tokens.size(), expected.size());
+    }
+    if (outcome.status.ok() || !outcome.tokens.empty()) {
+      history = Joined(Joined(history, prompt), outcome.tokens);
+    }
+  }
+
+  // All sessions have the histories that they have to have, and what they hold goes.
+  void ExpectIntact(ToyServer& server, const std::vector<int32_t>& s) const {
+    server.AwaitIdle();
+    ASSERT_EQ(server.Position("s"), static_cast<int64_t>(s.size()));
+    if (!s.empty()) {
+      const Outcome next = server.Run(Ask({}, 5, "s"));
+      ASSERT_TRUE(next.status.ok()) << next.status;
+      ASSERT_EQ(next.tokens, Continuation(s, 5));
+    }
+    EXPECT_EQ(server.Run(Ask({9, 8}, 5)).tokens, Continuation({9, 8}, 5));
+    ASSERT_TRUE(server.engine->DeleteSession("s").ok());
+    server.AwaitIdle();
+    const EngineStats stats = server.engine->Stats();
+    EXPECT_EQ(stats.running, 0);
+    EXPECT_EQ(stats.sessions, 0);
+    EXPECT_EQ(stats.state_bytes, 0);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(States, FailingAllocations, testing::ValuesIn(kToyStates),
+                         [](const auto& info) { return ToyName(info.param); });
+
+TEST_P(FailingAllocations, OfTheEnginesThreads) {
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    ToyServer server(GetParam(), {.sessions = 4});
+    server.CreateSession("s");
+    std::vector<int32_t> s;
+    ExpectPrefix(server.Run(Ask(Tokens(20, 1), 10, "s")), Tokens(20, 1), 10, s);
+    server.AwaitIdle();
+    countdown = n;
+    const auto prompt = Tokens(30, 2), other = Tokens(70, 3);
+    Reader call(*server.engine, Ask(prompt, 40, "s"));
+    Reader stateless(*server.engine, Ask(other, 40));
+    const auto scored = server.engine->Score({}, [] {});
+    ASSERT_TRUE(scored.ok()) << scored.status();
+    ASSERT_TRUE(scored->append(other).ok());
+    scored->close();
+    const Outcome outcome = call.Finish();
+    std::vector<int32_t> none;
+    ExpectPrefix(stateless.Finish(), other, 40, none);
+    TokenChunk chunk;
+    while (!(chunk = scored->stream->Take()).finished) std::this_thread::yield();
+    ExpectOkOrOutOfMemory(chunk.status);
+    server.AwaitIdle();
+    if (countdown.exchange(0) <= 0) failed = n;
+    ExpectPrefix(outcome, prompt, 40, s);
+    ExpectIntact(server, s);
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 20);
+  RecordProperty("failed_allocations", std::to_string(failed));
+}
+
+TEST_P(FailingAllocations, OfTheCaller) {
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    ToyServer server(GetParam(), {.sessions = 4});
+    server.CreateSession("s");
+    std::vector<int32_t> s;
+    const GenerateRequest request = Ask(Tokens(30, 2), 40, "s");
+    const Prompt part = Tokens(70, 3);
+    // Those that the engine's threads make meanwhile do not count: its steps wait.
+    server.decoder.Allow(0);
+    const auto fails = [&](const auto& work) {
+      takes_part = true;
+      countdown = n;
+      auto result = work();
+      takes_part = false;
+      if (countdown.exchange(0) <= 0) failed = n;
+      return result;
+    };
+    absl::StatusOr<std::shared_ptr<TokenStream>> stream =
+        fails([&] { return server.engine->Generate(request, [] {}); });
+    ExpectOkOrOutOfMemory(stream.status());
+    auto scored = fails([&] { return server.engine->Score({}, [] {}); });
+    ExpectOkOrOutOfMemory(scored.status());
+    if (scored.ok()) {
+      const auto appended = fails([&] { return scored->append(part).status(); });
+      ExpectOkOrOutOfMemory(appended);
+      scored->close();
+    }
+    ExpectOkOrOutOfMemory(
+        fails([&] { return server.engine->CreateSession({.id = "t"}).status(); }));
+    const absl::Status deleted =
+        fails([&] { return server.engine->DeleteSession("t"); });
+    if (ReasonOf(deleted) != "SESSION_NOT_FOUND") ExpectOkOrOutOfMemory(deleted);
+    server.decoder.AllowAll();
+    if (server.engine->GetSession("t").ok()) {
+      EXPECT_FALSE(deleted.ok());
+      EXPECT_TRUE(server.engine->DeleteSession("t").ok());
+    }
+    if (stream.ok()) {
+      Outcome outcome;
+      for (TokenChunk chunk; !chunk.finished;) {
+        chunk = (*stream)->Take();
+        outcome.tokens.insert(outcome.tokens.end(), chunk.tokens.begin(),
+                              chunk.tokens.end());
+        if (chunk.finished) outcome.status = chunk.status;
+      }
+      ExpectPrefix(outcome, Tokens(30, 2), 40, s);
+    }
+    while (scored.ok() && !scored->stream->Take().finished) std::this_thread::yield();
+    ExpectIntact(server, s);
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 5);
+  RecordProperty("failed_allocations", std::to_string(failed));
+}
+
+}  // namespace
+}  // namespace mnemon
