@@ -111,7 +111,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
               std::unique_ptr<StateArena> arena);
 
   // Any thread. "Locked": mutex_ is held.
-  // Something has changed that the runner has to look at.
+  // Something has changed that the next round checks.
   void Wake();
   void WakeLocked();
   bool PermitFreeLocked() const;
@@ -218,7 +218,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   mutable std::mutex mutex_;  // guards what follows, up to published_
   std::condition_variable work_;
   std::condition_variable idle_;
-  bool awake_ = false;  // the runner has to look at something
+  bool awake_ = false;  // a round is due
   Calls started_;       // have got a permit
   std::vector<Input> inputs_;
   SessionList forgotten_;  // sessions that left the directory
