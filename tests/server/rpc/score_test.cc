@@ -177,14 +177,15 @@ TEST(Score, ErrorsNameTheField) {
   EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
 }
 
-// The first 64 tokens are computed in one chunk, the next one fails.
+// Tokens are computed in chunks of at most 64: those before the one that fails count.
 TEST(Score, ScoresBeforeAnErrorAreSent) {
   Rig rig;
   std::vector<int32_t> text(100, 7);
   text[85] = ToyDecoder::kFailing;
   const Scored scored = Score(rig, {.tokens = text});
   EXPECT_EQ(scored.result.status().code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(scored.tokens.size(), 64u);
+  EXPECT_GE(scored.tokens.size(), 64u);
+  EXPECT_LT(scored.tokens.size(), 85u);
   for (size_t i = 0; i < scored.tokens.size(); ++i) {
     EXPECT_EQ(scored.tokens[i].index, static_cast<int64_t>(i + 1));
   }
