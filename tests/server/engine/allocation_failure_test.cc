@@ -27,16 +27,37 @@ void* Allocate(size_t bytes, size_t alignment) {
 
 }  // namespace
 
+// All forms: a sanitizer replaces each of them, and frees what its own forms took.
 void* operator new(size_t bytes) {
   return Allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }
+void* operator new[](size_t bytes) { return operator new(bytes); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<size_t>(alignment));
 }
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+  return operator new(bytes, alignment);
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void* operator new[](size_t bytes, const std::nothrow_t& tag) noexcept {
+  return operator new(bytes, tag);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
 
