@@ -252,6 +252,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   std::vector<ScheduledChunk> chunks_;
   std::vector<Call*> starved_;         // of the last plan
   int64_t planned_blocks_ = 0;         // unreserved ones that its chunks take
+  bool recycling_ = false;             // blocks were, just before it
   CallbackList callbacks_;             // due after this round
   bool busy_ = false;                  // the last round did something
   std::optional<Time> last_step_end_;  // absent after a pause

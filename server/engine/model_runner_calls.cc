@@ -88,8 +88,10 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   const bool save = !call.stateless() && held + own + saved <= arena_->blocks();
   const int64_t needed = save ? own + saved : own;
   if (needed > FreeBlocks()) MakeRoom(needed);
+  // Read first: blocks that are clean by then are free below.
+  const bool recycling = arena_->blocks_recycling() > 0;
   if (needed > FreeBlocks()) {
-    if (!running_.empty() || arena_->blocks_recycling() > 0) return false;
+    if (!running_.empty() || recycling) return false;
     return NoFreeBlocks(TimeToNextEnd());
   }
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));

@@ -20,6 +20,7 @@ void ModelRunner::Plan() {
   }
   chunks_.clear();
   planned_blocks_ = 0;
+  recycling_ = arena_->blocks_recycling() > 0;
   for (const auto& call : running_) {
     SlotState& state = call->session->state;
     if (state.can_roll_back_call() && call->stream->delivered() > 0) {
@@ -81,7 +82,7 @@ void ModelRunner::Plan() {
 bool ModelRunner::ResolveStarvation() {
   if (starved_.empty()) return false;
   // Recycled blocks wake the runner once they are clean.
-  if (arena_->blocks_recycling() > 0) return false;
+  if (recycling_ || arena_->blocks_recycling() > 0) return false;
   if (MakeRoom(1)) return true;
   const std::shared_ptr<Call> victim =
       (*std::max_element(
