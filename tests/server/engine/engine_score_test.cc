@@ -230,30 +230,6 @@ TEST(EngineScore, ASlowReaderPausesOnlyItsOwnCall) {
   EXPECT_EQ(got.tokens, Slow(ToyState::kFixedAndAppend, Tokens(500, 1), 1, {}));
 }
 
-// A scoring call that waited for input takes turns with a prompt that is half computed:
-// neither ahead of it nor behind.
-TEST(EngineScore, InputAfterAPauseTakesTurnsWithAPrompt) {
-  ToyServer server(ToyState::kFixed, {.step_tokens = 64});
-  Scorer scorer(*server.engine, {});
-  ASSERT_TRUE(scorer.Append(Tokens(65, 1)).ok());
-  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
-  server.decoder.Allow(0);
-  Reader prompt(*server.engine, Ask(Tokens(640, 2), 1));
-  server.decoder.AwaitHeld();
-  server.decoder.Allow(5);
-  server.decoder.AwaitHeld();  // the sixth of ten chunks waits
-  ASSERT_TRUE(scorer.call().append(Tokens(6400, 3)).ok());
-  // Five more chunks of the prompt, and as many of the input between them.
-  server.decoder.Allow(11);
-  EXPECT_EQ(prompt.Finish().tokens,
-            ToyContinuation(ToyState::kFixed, Tokens(640, 2), 1, AskedSampling()));
-  server.decoder.AllowAll();
-  const Scores got = scorer.Finish();
-  EXPECT_TRUE(got.status.ok()) << got.status;
-  EXPECT_EQ(got.tokens,
-            Slow(ToyState::kFixed, Joined(Tokens(65, 1), Tokens(6400, 3)), 1, {}));
-}
-
 // Larger than what joins the history at once, in parts of all sizes, sent at once.
 TEST(EngineScore, PartsMayRunAhead) {
   ToyServer server(ToyState::kRing);
