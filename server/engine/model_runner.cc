@@ -108,7 +108,6 @@ void ModelRunner::Receive() {
 }
 
 void ModelRunner::HandleForgotten(const std::shared_ptr<Session>& session) {
-  session->forgotten = true;
   Call* const holder = session->call;
   if (holder != nullptr && holder->phase == Call::Phase::kRunning) {
     return End(holder->shared_from_this(), engine_errors::SessionDeleted());

@@ -133,6 +133,11 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
                       std::optional<FinishFacts> facts) {
   const std::shared_ptr<Call> ended = call;  // it leaves the list it may be part of
   Session& session = *ended->session;
+  if (status.ok() && session.forgotten) {
+    // Removed in this round, before its caller closed the input, for example.
+    status = engine_errors::SessionDeleted();
+    facts.reset();
+  }
   GiveBackPermit(*ended);
   const bool cancelled = ended->stream->cancelled();
   if (facts) {

@@ -352,6 +352,7 @@ void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {
 void ModelRunner::Forget(const std::shared_ptr<Session>& session) {
   Calls late;
   LoadEstimate::Duration wait{0};
+  session->forgotten = true;
   {
     std::lock_guard lock(mutex_);
     session->forgotten_node.front() = session;

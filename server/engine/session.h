@@ -57,13 +57,15 @@ struct Session : DestroyedLater {
   std::atomic<bool> running = false;  // the call that holds it was admitted
   std::atomic<int64_t> state_bytes = 0;
 
+  // Set by any thread: it was removed from the directory.
+  std::atomic<bool> forgotten = false;
+
   // Changed by the holder alone.
   TokenHistory history;
 
   // Owned by the model runner.
   SlotState state;
   Call* call = nullptr;    // that runs on it or whose end was not taken
-  bool forgotten = false;  // it was removed from the directory
   // Whether it is on the runner's list of sessions at rest that hold state, and its
   // node there, or for there.
   bool resting = false;

@@ -78,8 +78,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
   std::vector<std::shared_ptr<Session>> removed;
-  Lock lock(mutex_);
   const Time now = clock_.Now();
+  Lock lock(mutex_);
   if (expiries_.empty() || expiries_.begin()->first > now) return removed;
   removed.reserve(kExpiredAtOnce);
   while (!expiries_.empty() && expiries_.begin()->first <= now &&

@@ -298,6 +298,22 @@ TEST(EngineScore, OneCallAtATimeOnASession) {
   EXPECT_EQ(ReasonOf(open.Finish().status), "SESSION_DELETED");
 }
 
+TEST(EngineScore, DeletedBeforeItIsClosedItEndsAsDeletedWhereverTheRunnerIs) {
+  ToyServer server(ToyState::kFixedAndAppend);
+  for (int round = 0; round < 10; ++round) {
+    server.CreateSession("s");
+    // It reads the clock in its check of what is due, then when it admits a call.
+    server.clock.PauseAt(1 + round % 2);
+    Scorer call(*server.engine, {.session = "s", .commit = true});
+    ASSERT_TRUE(server.clock.AwaitPaused(std::chrono::seconds(10)));
+    EXPECT_TRUE(server.engine->DeleteSession("s").ok());
+    call.call().close();
+    server.clock.Resume();
+    EXPECT_EQ(ReasonOf(call.Finish().status), "SESSION_DELETED") << round;
+    server.AwaitIdle();
+  }
+}
+
 TEST(EngineScore, CountsAsASessionWhileItIsOpen) {
   ToyServer server(ToyState::kFixedAndAppend, {.sessions = 1});
   for (int round = 0; round < 3; ++round) {
