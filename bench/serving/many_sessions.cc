@@ -73,7 +73,7 @@ grpc::Status CheckHealth(Connection& connection) {
 }
 
 // Sends `tokens` to the session and generates one.
-grpc::Status Feed(Connection& connection, const std::string& id, int64_t tokens) {
+grpc::Status Prefill(Connection& connection, const std::string& id, int64_t tokens) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
   v1::GenerateRequest request = MakeRequest("", tokens, 1, 1);
@@ -134,7 +134,7 @@ absl::Status MakeResting(Connections& connections, const Shape& shape) {
       for (int number; (number = next++) < shape.resting;) {
         const std::string id = StrCat("r", number);
         if (!Create(connections.at(i), id, "small").ok() ||
-            !Feed(connections.at(i), id, 4).ok()) {
+            !Prefill(connections.at(i), id, 4).ok()) {
           ++failed;
         }
       }
@@ -183,7 +183,7 @@ absl::StatusOr<std::vector<std::pair<Interval, Interval>>> EndLargeSessions(
   std::vector<std::pair<Interval, Interval>> windows;  // without and with an end
   for (int round = 0; round < shape.rounds; ++round) {
     grpc::Status status = Create(connections.at(0), "large", "large");
-    if (status.ok()) status = Feed(connections.at(0), "large", shape.large_tokens);
+    if (status.ok()) status = Prefill(connections.at(0), "large", shape.large_tokens);
     if (!status.ok()) return absl::InternalError(status.error_message());
     Pass(shape.around);
     const Interval without = Pass(shape.around);

@@ -410,7 +410,7 @@ EngineStats Engine::Stats() const {
     stats.queued += model.waiting;
     stats.state_bytes += model.state_bytes;
     stats.steps += model.steps;
-    stats.tokens_fed += model.tokens_fed;
+    stats.tokens_computed += model.tokens_computed;
     stats.tokens_generated += model.tokens_generated;
   }
   return stats;

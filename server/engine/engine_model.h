@@ -41,7 +41,7 @@ struct ModelStats {
   int64_t state_capacity_bytes = 0;
   // Since the start.
   int64_t steps = 0;             // model calls; of an encoder, predictions
-  int64_t tokens_fed = 0;        // tokens computed, those computed again included
+  int64_t tokens_computed = 0;   // those computed again included
   int64_t tokens_generated = 0;  // tokens sampled, delivered or not
 };
 
@@ -52,7 +52,7 @@ struct EngineStats {
   int64_t sessions = 0;  // named ones, now
   int64_t state_bytes = 0;
   int64_t steps = 0;
-  int64_t tokens_fed = 0;
+  int64_t tokens_computed = 0;
   int64_t tokens_generated = 0;
   int64_t sessions_created = 0;  // named ones, since the start
   int64_t sessions_expired = 0;  // of them, removed because their ttl had passed

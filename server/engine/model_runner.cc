@@ -121,7 +121,7 @@ void ModelRunner::TakeInput(Call& call) {
   if (!call.scoring) return;
   std::list<std::vector<int32_t>>& input = call.scoring->input;
   TokenHistory& history = call.session->history;
-  const int64_t computed = call.session->state.fed(*arena_);
+  const int64_t computed = call.session->state.computed(*arena_);
   while (!input.empty() && history.size() - computed <= StepBudget{}.chunk) {
     history.Append(input.front());
     call.scoring->input_tokens -= static_cast<int64_t>(input.front().size());
@@ -233,7 +233,7 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
     return;
   }
   if (call->max_tokens == 0) {
-    if (session.state.fed(*arena_) >= call->to_compute()) {
+    if (session.state.computed(*arena_) >= call->to_compute()) {
       End(call, absl::OkStatus(), FinishFacts{});
     }
     return;

@@ -63,7 +63,7 @@ void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
 }
 
 bool ModelRunner::NothingToDo(const Call& call) const {
-  if (!call.scoring) return call.to_compute() <= call.session->state.fed(*arena_);
+  if (!call.scoring) return call.to_compute() <= call.session->state.computed(*arena_);
   return call.scoring->all_taken() &&
          call.scoring->next >= call.session->history.size();
 }
@@ -81,7 +81,8 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   const int64_t prompt = call.scoring ? call.scoring->input_tokens : call.prompt_tokens;
   const int64_t before = session.history.size();
   const int64_t held = BlocksHeld(session);
-  const int64_t own = BlocksFor(session, before + prompt - session.state.fed(*arena_));
+  const int64_t own =
+      BlocksFor(session, before + prompt - session.state.computed(*arena_));
   if (held + own > arena_->blocks()) return NoFreeBlocks(std::nullopt);
   const int64_t saved = arena_->SavedBlocks(session.state.slot());
   // Where both do not fit, a call that is rolled back costs its session the state.
@@ -111,7 +112,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
                         .prompt_tokens = prompt,
                         .seed = call.sampling.seed,
                         .queue_time = call.admission - call.arrival,
-                        .resumed_tokens = session.state.fed(*arena_)});
+                        .resumed_tokens = session.state.computed(*arena_)});
   }
   running_.splice(running_.end(), starting_, call.at);
   return true;

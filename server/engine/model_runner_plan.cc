@@ -29,8 +29,9 @@ void ModelRunner::Plan() {
     const int64_t kept = call->kept();
     state.ReleaseUnreachable(*arena_, kept);
     const int64_t space = call->stream->space();
-    const bool behind = state.fed(*arena_) < call->to_compute();
-    int64_t available = behind ? state.Feedable(*arena_, call->to_compute(), kept) : 0;
+    const bool behind = state.computed(*arena_) < call->to_compute();
+    int64_t available =
+        behind ? state.ChunkLimit(*arena_, call->to_compute(), kept) : 0;
     if (call->scoring) available = std::min(available, space);
     const bool waits_for_caller =
         space == 0 || (call->scoring && available <= 0 && !call->scoring->closed());
@@ -45,7 +46,7 @@ void ModelRunner::Plan() {
     if (call->prefill_served < 0)
       call->prefill_served = std::max<int64_t>(0, least_served);
     ScheduledChunk chunk{.call = call.get(),
-                         .position = state.fed(*arena_),
+                         .position = state.computed(*arena_),
                          .available = available,
                          .prefill_served = call->prefill_served,
                          .kept = kept};

@@ -156,7 +156,7 @@ ModelStats ModelRunner::Stats() const {
           .state_bytes = published_.state_bytes,
           .state_capacity_bytes = capacity_bytes_,
           .steps = published_.steps,
-          .tokens_fed = published_.tokens_computed,
+          .tokens_computed = published_.tokens_computed,
           .tokens_generated = published_.tokens_generated};
 }
 

@@ -75,7 +75,7 @@ ModelStats PredictRunner::Stats() const {
           .max_waiting = limit,
           .ready = !draining_ && (limit == 0 || waiting < limit),
           .steps = predictions_,
-          .tokens_fed = tokens_};
+          .tokens_computed = tokens_};
 }
 
 PredictRunner::Duration PredictRunner::WaitTimeLocked() const {

@@ -29,7 +29,7 @@ absl::Status SlotState::ForkFrom(const SlotState& other, StateArena& arena) {
   return other.held() ? arena.Fork(other.slot_, slot_) : absl::OkStatus();
 }
 
-int64_t SlotState::fed(const StateArena& arena) const {
+int64_t SlotState::computed(const StateArena& arena) const {
   return held() ? arena.length(slot_) : 0;
 }
 
@@ -64,28 +64,29 @@ void SlotState::RollBackCall(StateArena& arena) {
   arena.RestoreAndDrop(slot_, before_call_);
 }
 
-int64_t SlotState::Feedable(const StateArena& arena, int64_t history,
-                            int64_t kept) const {
-  const int64_t fed = arena.length(slot_);
-  if (arena.spec().fixed_elements() == 0) return history - fed;
+int64_t SlotState::ChunkLimit(const StateArena& arena, int64_t history,
+                              int64_t kept) const {
+  const int64_t computed = arena.length(slot_);
+  if (arena.spec().fixed_elements() == 0) return history - computed;
   const auto next = [&](int64_t interval) {
     const int64_t due = NewestShadow() + interval;
-    return due > fed ? due : fed + interval;
+    return due > computed ? due : computed + interval;
   };
-  const int64_t earliest = kept - 1;  // the least fed() that a cut can ask for
+  const int64_t earliest = kept - 1;  // the least computed() that a cut can ask for
   const int64_t last_start = earliest - (kShadowInterval - 1);
-  if (fed >= last_start) return std::min(history, next(kShadowInterval)) - fed;
+  if (computed >= last_start)
+    return std::min(history, next(kShadowInterval)) - computed;
   // A shadow just before last_start would be in the way of the one there.
   const int64_t due = next(PromptInterval(arena));
   const int64_t end = due + kShadowInterval <= last_start ? due : last_start;
-  return std::min(history, end) - fed;
+  return std::min(history, end) - computed;
 }
 
 void SlotState::ReleaseUnreachable(StateArena& arena, int64_t kept) {
-  const int64_t fed = arena.length(slot_);
+  const int64_t computed = arena.length(slot_);
   const int64_t earliest = kept - 1;
   if (arena.spec().fixed_elements() == 0) {
-    arena.SetFloor(slot_, std::min(fed, earliest));
+    arena.SetFloor(slot_, std::min(computed, earliest));
     return;
   }
   while (shadows_.size() > 1 && shadows_[1].position <= earliest) {
@@ -97,19 +98,19 @@ void SlotState::ReleaseUnreachable(StateArena& arena, int64_t kept) {
     arena.SetFloor(slot_, Base());
   } else {
     // A replay from a fresh state needs no row.
-    arena.SetFloor(slot_, shadows_.empty() ? fed : shadows_.front().position);
+    arena.SetFloor(slot_, shadows_.empty() ? computed : shadows_.front().position);
   }
 }
 
 bool SlotState::ShadowDue(const StateArena& arena, int64_t count, int64_t kept) const {
   if (arena.spec().fixed_elements() == 0) return false;
-  const int64_t fed = arena.length(slot_);
-  const int64_t since = fed - NewestShadow();
+  const int64_t computed = arena.length(slot_);
+  const int64_t since = computed - NewestShadow();
   return since >= PromptInterval(arena) ||
-         (fed + count >= kept && since >= kShadowInterval);
+         (computed + count >= kept && since >= kShadowInterval);
 }
 
-void SlotState::BeforeFeed(StateArena& arena, int64_t count, int64_t kept) {
+void SlotState::BeforeStep(StateArena& arena, int64_t count, int64_t kept) {
   if (!ShadowDue(arena, count, kept)) return;
   shadows_.reserve(kMaxShadows);
   shadows_.push_back(

@@ -49,7 +49,7 @@ class SlotState {
   absl::Status ForkFrom(const SlotState& other, StateArena& arena);
 
   // Computed tokens; 0 when not held.
-  int64_t fed(const StateArena& arena) const;
+  int64_t computed(const StateArena& arena) const;
   int64_t bytes(const StateArena& arena) const;
   int64_t shadows() const { return static_cast<int64_t>(shadows_.size()); }
 
@@ -67,16 +67,16 @@ class SlotState {
   // Blocks that are held for RollBackCall.
   int64_t call_blocks() const { return before_call_.blocks(); }
 
-  // How many of the tokens fed() .. history-1 one segment may take, so that a shadow
-  // falls where one is due. REQUIRES: held, fed() <= history.
-  int64_t Feedable(const StateArena& arena, int64_t history, int64_t kept) const;
+  // How many of the tokens computed() .. history-1 one segment may take, so that a
+  // shadow falls where one is due. REQUIRES: held, computed() <= history.
+  int64_t ChunkLimit(const StateArena& arena, int64_t history, int64_t kept) const;
   // Gives back what no cut can reach any more: shadows and a ring's blocks.
   void ReleaseUnreachable(StateArena& arena, int64_t kept);
-  // Whether BeforeFeed would save a shadow, so that the step copies the fixed entries.
+  // Whether BeforeStep would save a shadow, so that the step copies the fixed entries.
   bool ShadowDue(const StateArena& arena, int64_t count, int64_t kept) const;
   // Before every segment of `count` tokens: saves a due shadow. Throws std::bad_alloc.
-  void BeforeFeed(StateArena& arena, int64_t count, int64_t kept);
-  // Makes fed() <= history - 1 (0 for an empty history).
+  void BeforeStep(StateArena& arena, int64_t count, int64_t kept);
+  // Makes computed() <= history - 1 (0 for an empty history).
   void CutBack(StateArena& arena, int64_t history);
   // CutBack, after which no earlier cut will come and no call is under way.
   void Rest(StateArena& arena, int64_t history);

@@ -41,7 +41,7 @@ absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& thrown)
     std::span<int32_t> rest = tokens_;
     for (const ScheduledChunk& chunk : chunks) {
       Session& session = *chunk.call->session;
-      session.state.BeforeFeed(arena_, chunk.count, chunk.kept);
+      session.state.BeforeStep(arena_, chunk.count, chunk.kept);
       const std::span<int32_t> tokens = rest.first(chunk.count);
       rest = rest.subspan(chunk.count);
       session.history.Read(chunk.position, tokens);

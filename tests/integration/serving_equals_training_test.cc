@@ -82,13 +82,14 @@ void ExpectArgMaxOfSequence(const Model& model, const std::vector<int32_t>& prom
                             const std::vector<int32_t>& generated) {
   std::vector<int64_t> history(prompt.begin(), prompt.end());
   history.insert(history.end(), generated.begin(), generated.end());
-  const int64_t fed = static_cast<int64_t>(history.size()) - 1;
-  const at::Tensor tokens = at::from_blob(history.data(), {1, fed}, at::kLong).clone();
+  const int64_t computed = static_cast<int64_t>(history.size()) - 1;
+  const at::Tensor tokens =
+      at::from_blob(history.data(), {1, computed}, at::kLong).clone();
   const bool one_by_one = model.config().window == Window::kSegment;
   Carry carry;
   std::vector<at::Tensor> rows;
-  for (int64_t at = 0; at < fed; at += one_by_one ? 1 : fed) {
-    auto result = model.Forward(tokens.narrow(1, at, one_by_one ? 1 : fed), carry);
+  for (int64_t at = 0; at < computed; at += one_by_one ? 1 : computed) {
+    auto result = model.Forward(tokens.narrow(1, at, one_by_one ? 1 : computed), carry);
     ASSERT_TRUE(result.ok()) << result.status();
     carry = result->carry;
     for (const at::Tensor& row : result->logits[0].unbind(0)) rows.push_back(row);

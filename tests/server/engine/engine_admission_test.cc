@@ -27,7 +27,7 @@ TEST(Admission, APromptThatNeverFitsIsRefusedBeforeItIsComputed) {
   ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 64);
   server.CreateSession("s");
   EXPECT_EQ(ReasonOf(server.Run(Ask(Tokens(65, 1), 1, "s")).status), "CONTEXT_LIMIT");
-  EXPECT_EQ(server.engine->Stats().tokens_fed, 0);
+  EXPECT_EQ(server.engine->Stats().tokens_computed, 0);
 }
 
 // Two sessions share a pool that holds one of them at full length.

@@ -101,9 +101,9 @@ TEST_P(CancelEachState, AfterEveryNumberOfDeliveredTokens) {
                                         : Joined(prompt, reader.so_far().tokens);
     ASSERT_EQ(server.Position("s"), static_cast<int64_t>(history.size()));
     // Computing one token more shows how much was computed again.
-    const int64_t before = server.engine->Stats().tokens_fed;
+    const int64_t before = server.engine->Stats().tokens_computed;
     ASSERT_TRUE(server.Run(Ask({5}, 0, "s")).status.ok());
-    EXPECT_LE(server.engine->Stats().tokens_fed - before, 16);
+    EXPECT_LE(server.engine->Stats().tokens_computed - before, 16);
     EXPECT_EQ(server.Run(Ask({}, 20, "s")).tokens, Expected(Joined(history, {5}), 20));
   }
 }
@@ -176,11 +176,11 @@ TEST_P(CancelEachState, DuringThePromptLeavesTheSessionAsItWas) {
     EXPECT_EQ(server.engine->GetSession("s")->state_size_bytes, bytes);
   }
   // Nothing of it is left to compute, and its request id was not taken.
-  const int64_t before = server.engine->Stats().tokens_fed;
+  const int64_t before = server.engine->Stats().tokens_computed;
   GenerateRequest again = Ask({}, 30, "s");
   again.request_id = "00000000-0000-0000-0000-000000000001";
   EXPECT_EQ(server.Run(again).tokens, Expected(history, 30));
-  EXPECT_LE(server.engine->Stats().tokens_fed - before, 30 + 16);
+  EXPECT_LE(server.engine->Stats().tokens_computed - before, 30 + 16);
   EXPECT_EQ(ReasonOf(server.Run(again).status), "REQUEST_REPEATED");
 }
 

@@ -63,7 +63,7 @@ TEST_P(EachState, NoTokenIsFedTwice) {
   server.Run(Ask(Tokens(20, 2), 0, "s"));
   server.Run(Ask({}, 10, "s"));
   server.AwaitIdle();
-  EXPECT_EQ(server.engine->Stats().tokens_fed, 100 + 50 + 20 + 10 - 1);
+  EXPECT_EQ(server.engine->Stats().tokens_computed, 100 + 50 + 20 + 10 - 1);
   EXPECT_EQ(server.engine->Stats().tokens_generated, 60);
 }
 
@@ -158,7 +158,7 @@ TEST(Engine, TheContextEndsACallAndRefusesAPrompt) {
     EXPECT_EQ(Reader(*engine, Ask(Tokens(50, 1), 5)).Finish().tokens.size(), 1u);
     EXPECT_EQ(ReasonOf(Reader(*engine, Ask(Tokens(51, 1), 5)).Finish().status),
               "CONTEXT_LIMIT");
-    EXPECT_EQ(engine->Stats().tokens_fed, 50 + 50);
+    EXPECT_EQ(engine->Stats().tokens_computed, 50 + 50);
   }
 }
 
@@ -211,7 +211,7 @@ TEST(Engine, BadRequestsAreRefusedWithTheirField) {
   request = Ask({1}, 1);
   request.sampling.top_p = 0;
   refused(request, StatusCode::kInvalidArgument, "INVALID_VALUE", "top_p");
-  EXPECT_EQ(server.engine->Stats().tokens_fed, 0);
+  EXPECT_EQ(server.engine->Stats().tokens_computed, 0);
   EXPECT_EQ(server.Position("s"), 0);
 }
 

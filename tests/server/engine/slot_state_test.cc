@@ -54,7 +54,7 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
   }
   bool fixed() const { return decoder_.spec().fixed_elements() > 0; }
   int64_t size() const { return static_cast<int64_t>(history_.size()); }
-  int64_t fed() const { return state_.fed(*arena_); }
+  int64_t computed() const { return state_.computed(*arena_); }
   int64_t Random(int64_t below) {
     return std::uniform_int_distribution<int64_t>(0, below - 1)(random_);
   }
@@ -66,12 +66,12 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
   void FeedSome(bool throwing) {
     state_.ReleaseUnreachable(*arena_, kept_);
     AwaitRecycled();
-    const int64_t position = fed();
-    const int64_t most = state_.Feedable(*arena_, size(), kept_);
+    const int64_t position = computed();
+    const int64_t most = state_.ChunkLimit(*arena_, size(), kept_);
     ASSERT_GT(most, 0);
     const int64_t count = std::min<int64_t>(most, 1 + Random(64));
     copies_ += state_.ShadowDue(*arena_, count, kept_);
-    state_.BeforeFeed(*arena_, count, kept_);
+    state_.BeforeStep(*arena_, count, kept_);
     ASSERT_FALSE(state_.ShadowDue(*arena_, count, kept_));
     ASSERT_LE(state_.shadows(), SlotState::kMaxShadows);
     std::vector<int32_t> tokens(history_.begin() + position,
@@ -82,11 +82,11 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
     try {
       const absl::Status status = decoder_.Step({&segment, 1}, *arena_, logits_.data());
       ASSERT_TRUE(status.ok()) << status;
-      ASSERT_EQ(fed(), position + count);
+      ASSERT_EQ(computed(), position + count);
     } catch (const std::runtime_error&) {
       state_.RollBack(*arena_, position);
-      ASSERT_LE(fed(), position);
-      ASSERT_GE(fed(),
+      ASSERT_LE(computed(), position);
+      ASSERT_GE(computed(),
                 fixed() ? std::max(first_, position - MostReplayed()) : position);
     }
   }
@@ -95,8 +95,8 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
   }
 
   // To the end of the history; one step of `one_in` fails.
-  void Feed(int64_t one_in) {
-    while (fed() < size()) {
+  void Compute(int64_t one_in) {
+    while (computed() < size()) {
       ASSERT_NO_FATAL_FAILURE(FeedSome(one_in > 0 && Random(one_in) == 0));
     }
   }
@@ -111,7 +111,7 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
   std::vector<float> logits_ = std::vector<float>(ToyDecoder::kVocab * 64);
   std::vector<int32_t> history_;
   int64_t kept_ = 0;
-  int64_t first_ = 0;  // fed() at BeginCall
+  int64_t first_ = 0;  // computed() at BeginCall
   int64_t copies_ = 0;
 };
 
@@ -124,21 +124,22 @@ TEST_P(SlotStateTest, CallsEndAnywhere) {
   for (int call = 0; call < calls; ++call) {
     SCOPED_TRACE(call);
     const std::vector<int32_t> before = history_;
-    first_ = fed();
+    first_ = computed();
     ASSERT_TRUE(state_.BeginCall(*arena_).ok());
     Append(1 + (Random(4) == 0 ? Random(400) : Random(20)));
     kept_ = size();
     const int64_t prompt_end = size();
     const bool fails = Random(3) == 0;
-    for (int64_t left = fails ? Random(8) : -1; fed() < size() && left != 0; --left) {
+    for (int64_t left = fails ? Random(8) : -1; computed() < size() && left != 0;
+         --left) {
       ASSERT_NO_FATAL_FAILURE(FeedSome(Random(8) == 0));
     }
-    if (fed() == size()) {
+    if (computed() == size()) {
       ASSERT_NO_FATAL_FAILURE(CheckLogits());
     }
     for (int64_t left = fails ? 0 : Random(Random(2) ? 30 : 120); left > 0; --left) {
       Append(1);
-      ASSERT_NO_FATAL_FAILURE(Feed(12));
+      ASSERT_NO_FATAL_FAILURE(Compute(12));
       if (Random(20) == 0) {
         ASSERT_NO_FATAL_FAILURE(CheckLogits());
       }
@@ -149,19 +150,19 @@ TEST_P(SlotStateTest, CallsEndAnywhere) {
     }
     if (state_.can_roll_back_call() && Random(4) != 0) {
       state_.RollBackCall(*arena_);
-      EXPECT_EQ(fed(), first_);
+      EXPECT_EQ(computed(), first_);
       history_ = before;
     } else {
       history_.resize(kept_);
     }
-    const int64_t reached = std::min(fed(), std::max<int64_t>(0, size() - 1));
+    const int64_t reached = std::min(computed(), std::max<int64_t>(0, size() - 1));
     if (Random(2)) state_.CutBack(*arena_, size());
     // Of a prompt that was computed little is computed again.
-    ASSERT_GE(fed(), fixed() ? reached - 2 * SlotState::kShadowInterval : reached);
+    ASSERT_GE(computed(), fixed() ? reached - 2 * SlotState::kShadowInterval : reached);
     state_.Rest(*arena_, size());
     EXPECT_FALSE(state_.can_roll_back_call());
     EXPECT_EQ(state_.shadows(), 0);
-    ASSERT_LE(fed(), std::max<int64_t>(0, size() - 1));
+    ASSERT_LE(computed(), std::max<int64_t>(0, size() - 1));
     first_ = 0;
   }
 }
@@ -169,37 +170,37 @@ TEST_P(SlotStateTest, CallsEndAnywhere) {
 TEST_P(SlotStateTest, AStepThatFailsLateInAPromptRepeatsLittle) {
   Append(50);
   kept_ = size();
-  ASSERT_NO_FATAL_FAILURE(Feed(0));
+  ASSERT_NO_FATAL_FAILURE(Compute(0));
   state_.Rest(*arena_, size());
-  first_ = fed();
+  first_ = computed();
   copies_ = 0;
   ASSERT_TRUE(state_.BeginCall(*arena_).ok());
   Append(1500);
   kept_ = size();
-  while (fed() < size()) {
+  while (computed() < size()) {
     ASSERT_NO_FATAL_FAILURE(FeedSome(false));
     EXPECT_LE(state_.shadows(), 2);
   }
   EXPECT_LE(copies_, 1500 / SlotState::PromptInterval(*arena_) + 2);
   EXPECT_EQ(copies_ > 0, fixed());
-  const int64_t position = fed();
+  const int64_t position = computed();
   state_.RollBack(*arena_, position);
-  EXPECT_GE(fed(), fixed() ? position - MostReplayed() : position);
+  EXPECT_GE(computed(), fixed() ? position - MostReplayed() : position);
   state_.RollBackCall(*arena_);
-  EXPECT_EQ(fed(), first_);
+  EXPECT_EQ(computed(), first_);
   history_.resize(50);
   state_.Rest(*arena_, size());
   Append(3);
   kept_ = size();
   logits_.resize(ToyDecoder::kVocab);
-  ASSERT_NO_FATAL_FAILURE(Feed(0));
+  ASSERT_NO_FATAL_FAILURE(Compute(0));
   CheckLogits();
 }
 
 TEST_P(SlotStateTest, AForkGoesItsOwnWay) {
   Append(75);
   kept_ = size();
-  ASSERT_NO_FATAL_FAILURE(Feed(0));
+  ASSERT_NO_FATAL_FAILURE(Compute(0));
   state_.Rest(*arena_, size());
   SlotState origin = std::move(state_);
   state_ = SlotState();
@@ -210,7 +211,7 @@ TEST_P(SlotStateTest, AForkGoesItsOwnWay) {
   for (int round = 0; round < 2; ++round) {
     Append(20);
     kept_ = size();
-    ASSERT_NO_FATAL_FAILURE(Feed(0));
+    ASSERT_NO_FATAL_FAILURE(Compute(0));
     CheckLogits();
     std::swap(state_, origin);
     history_ = history;

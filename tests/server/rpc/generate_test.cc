@@ -228,10 +228,10 @@ TEST(Generate, ContextLimitEndsTheStream) {
 TEST(Generate, ZeroTokensOnlyFeedsThePrompt) {
   Rig rig;
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
-  Collected fed =
+  Collected stored =
       Collect(*rig.client, {.session = "s", .tokens = {1, 2, 3}, .max_tokens = 0});
-  ASSERT_TRUE(fed.result.ok()) << fed.result.status();
-  EXPECT_TRUE(fed.tokens.empty());
+  ASSERT_TRUE(stored.result.ok()) << stored.result.status();
+  EXPECT_TRUE(stored.tokens.empty());
   Collected got =
       Collect(*rig.client, {.session = "s", .max_tokens = 10, .temperature = 0});
   EXPECT_THAT(got.tokens, ElementsAreArray(Greedy({1, 2, 3}, 10)));

@@ -65,7 +65,7 @@ TEST(Deadline, InTheQueueCostsNoComputation) {
   }
   EXPECT_TRUE(first->Finish().ok());
   EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
-  EXPECT_EQ(rig.engine->Stats().tokens_fed, 10);
+  EXPECT_EQ(rig.engine->Stats().tokens_computed, 10);
 }
 
 TEST(Deadline, InThePastIsRefusedAndInAHundredYearsWorks) {
