@@ -2,29 +2,48 @@
 #include "base/error.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {
 namespace {
 
+// The payload: reason, field, milliseconds or null, then keys and values, each a JSON
+// scalar on a line of its own. Not an object: to destroy one, the library allocates,
+// and ends the process where that fails.
 constexpr char kPayloadUrl[] = "type.mnemon.dev/ErrorDetail";
+
+// Bytes that are not UTF-8 (a field can quote hostile input) become U+FFFD.
+std::string Line(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+std::string TextOf(absl::string_view line) {
+  return nlohmann::json::parse(line.begin(), line.end()).get<std::string>();
+}
 
 }  // namespace
 
 absl::Status MakeError(absl::StatusCode code, std::string message, ErrorDetail detail) {
   MNEMON_CHECK(code != absl::StatusCode::kOk);
-  nlohmann::json json = {{"reason", detail.reason}, {"field", detail.field}};
-  if (detail.retry_after) json["retry_after_ms"] = detail.retry_after->count();
-  json["metadata"] = detail.metadata;
+  std::string payload = Line(detail.reason) + Line(detail.field);
+  if (detail.retry_after) {
+    absl::StrAppend(&payload, detail.retry_after->count(), "\n");
+  } else {
+    payload += "null\n";
+  }
+  for (const auto& [key, value] : detail.metadata) payload += Line(key) + Line(value);
   absl::Status status(code, message);
-  // Bytes that are not UTF-8 (a field can quote hostile input) become U+FFFD.
-  status.SetPayload(
-      kPayloadUrl,
-      absl::Cord(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+  status.SetPayload(kPayloadUrl, absl::Cord(std::move(payload)));
   return status;
 }
 
@@ -34,18 +53,18 @@ absl::Status InvalidField(std::string field, std::string message) {
 }
 
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status) {
-  auto payload = status.GetPayload(kPayloadUrl);
+  const auto payload = status.GetPayload(kPayloadUrl);
   if (!payload) return std::nullopt;
-  nlohmann::json json = nlohmann::json::parse(std::string(*payload), nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  ErrorDetail detail;
-  detail.reason = json.value("reason", "");
-  detail.field = json.value("field", "");
-  if (json.contains("retry_after_ms")) {
-    detail.retry_after =
-        std::chrono::milliseconds(json["retry_after_ms"].get<int64_t>());
+  const std::string text(*payload);
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  ErrorDetail detail{.reason = TextOf(lines.at(0)), .field = TextOf(lines.at(1))};
+  int64_t milliseconds = 0;
+  if (absl::SimpleAtoi(lines.at(2), &milliseconds)) {
+    detail.retry_after = std::chrono::milliseconds(milliseconds);
   }
-  detail.metadata = json.value("metadata", std::map<std::string, std::string>{});
+  for (size_t i = 3; i + 1 < lines.size(); i += 2) {
+    detail.metadata[TextOf(lines[i])] = TextOf(lines[i + 1]);
+  }
   return detail;
 }
 

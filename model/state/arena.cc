@@ -192,6 +192,14 @@ int64_t StateArena::BlocksNeeded(int32_t slot, int64_t count) const {
   return std::max<int64_t>(0, end - s.first_block - s.blocks()) + WritesShared(s);
 }
 
+int64_t StateArena::UnsharedBlocks(int32_t slot, int64_t most) const {
+  int64_t count = 0;
+  for (int64_t i = 0; i < slots_[slot].blocks() && count < most; ++i) {
+    if (!blocks_->shared(slots_[slot].list->blocks[i])) ++count;
+  }
+  return count;
+}
+
 absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy,
                                     BlockCopies& copies) {
   const int64_t taken = count + copy;

@@ -118,6 +118,9 @@ class StateArena {
   // Blocks that Reserve(slot, count) would take from the pool, the copy of a shared
   // last block included. With a recycler it may become one less by itself.
   int64_t BlocksNeeded(int32_t slot, int64_t count) const;
+  // Blocks of the slot that nobody else holds, counted up to `most`: so many become
+  // free when it is released.
+  int64_t UnsharedBlocks(int32_t slot, int64_t most) const;
   // Makes room for rows length .. length+count-1. With count > 0 nobody else holds
   // those and the fixed entries afterwards: they can be written. RESOURCE_EXHAUSTED
   // when the pool has too few blocks or memory runs out, FAILED_PRECONDITION beyond an

@@ -135,6 +135,12 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // Whether it has pushed a token or a score.
   bool gave() const { return scoring ? scoring->next > scoring->first : generated > 0; }
   bool stateless() const { return session->id.empty(); }
+  // Of the history, for want of a state.
+  int64_t tokens_to_compute_again() const {
+    // A call that only scores copies the state of its source.
+    const Session& holds = scoring && scoring->source ? *scoring->source : *session;
+    return holds.state_bytes == 0 ? session->history.size() : 0;
+  }
   // REQUIRES: admitted.
   std::optional<Time> time_up() const {
     if (!time_limit) return std::nullopt;

@@ -74,7 +74,12 @@ std::shared_ptr<Callback> LogCallback(std::string event, std::string error) {
 }
 
 CallbackThreads::CallbackThreads(int count) {
-  for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Loop(); });
+  try {
+    for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Loop(); });
+  } catch (...) {
+    Stop();  // those that have started
+    throw;
+  }
 }
 
 void CallbackThreads::Stop() {

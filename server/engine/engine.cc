@@ -280,7 +280,7 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
   if (!call->stateless()) {
     MNEMON_RETURN_IF_ERROR(directory.Hold(session, call->request_id));
   }
-  const absl::Status queued = [&]() -> absl::Status {
+  const absl::Status queued = CatchOutOfMemory({}, [&]() -> absl::Status {
     const int64_t tokens = session.history.size();
     const auto prompt = static_cast<int64_t>(prompt_tokens.size());
     if (!call->scoring && tokens + prompt == 0) {
@@ -289,18 +289,18 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
     if (prompt > runner.context_limit() - tokens) {
       return engine_errors::ContextLimit(tokens, prompt, runner.context_limit());
     }
-    return CatchOutOfMemory({}, [&] {
-      // What takes time in proportion to prompt or history is done here, not on the
-      // runner's thread.
-      session.history.Stage(prompt_tokens,
-                            std::min<int64_t>(call->max_tokens, kMostReserved));
-      call->prompt_tokens = prompt;
-      call->penalties.Update(session.history, tokens + prompt);
-      call->input_bytes =
-          prompt * static_cast<int64_t>(sizeof(int32_t)) + call->penalties.bytes();
-      return runner.Enqueue(call);
-    });
-  }();
+    // What takes time in proportion to prompt or history is done here, not on the
+    // runner's thread.
+    session.history.Stage(prompt_tokens,
+                          std::min<int64_t>(call->max_tokens, kMostReserved));
+    call->prompt_tokens = prompt;
+    call->penalties.Update(session.history, tokens + prompt);
+    const bool copied = call->scoring && call->scoring->source;
+    call->input_bytes =
+        (prompt + (copied ? tokens : 0)) * static_cast<int64_t>(sizeof(int32_t)) +
+        call->penalties.bytes();
+    return runner.Enqueue(call);
+  });
   if (!queued.ok() && !call->stateless()) directory.Release(session, /*taken=*/false);
   return queued;
 }
@@ -321,14 +321,10 @@ absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
     const std::shared_ptr<Session> source = call->session;
     auto copy = std::make_shared<Session>("", source->model, nullptr);
     MNEMON_RETURN_IF_ERROR(context_->directory.Hold(*source, ""));
-    const absl::Status copied = [&]() -> absl::Status {
-      try {
-        copy->history.CopyFrom(source->history);
-        return absl::OkStatus();
-      } catch (const std::bad_alloc&) {
-        return OutOfMemoryError();
-      }
-    }();
+    const absl::Status copied = CatchOutOfMemory({}, [&] {
+      copy->history.CopyFrom(source->history);
+      return absl::OkStatus();
+    });
     call->scoring->source_version = source->history.version();
     context_->directory.Release(*source, /*taken=*/false);
     MNEMON_RETURN_IF_ERROR(copied);

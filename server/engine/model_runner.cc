@@ -151,7 +151,8 @@ void ModelRunner::EndDueCalls() {
                       .generated_tokens = call->generated});
     } else if (call->scoring && NothingToDo(*call)) {
       End(call, absl::OkStatus(), FinishFacts{});
-    } else if (call->stalled_since && *call->stalled_since + idle <= now) {
+    } else if (call->stalled_since && *call->stalled_since + idle <= now &&
+               WaitsForCaller(*call)) {
       Abort(call, engine_errors::CallerIdle(idle));
     }
   }
@@ -293,10 +294,9 @@ void ModelRunner::Publish() {
   // falls.
   const int64_t recycling = arena_->blocks_recycling() * block_bytes_;
   counts_.state_bytes = std::max<int64_t>(0, arena_->bytes_used() - recycling);
-  Calls late;
-  LoadEstimate::Duration wait{0};
+  Refused refused;
   {
-    std::lock_guard lock(mutex_);
+    Lock lock(*this);
     permits_ -= std::exchange(ended_permits_, 0);
     permits_named_ -= std::exchange(ended_named_, 0);
     lent_ = static_cast<int32_t>(std::min<int64_t>(counts_.stalled, permits_));
@@ -304,17 +304,17 @@ void ModelRunner::Publish() {
     if (step_interval_) estimate_.RecordStep(*step_interval_);
     for (int64_t generated : ended_generated_) estimate_.RecordEnd(generated);
     published_ = counts_;
-    StartWaitingLocked(late);
-    if (!late.empty()) wait = WaitTimeLocked();
+    StartWaitingLocked(refused);
   }
   step_interval_.reset();
   ended_generated_.clear();
-  if (!late.empty()) Refuse(late, engine_errors::DeadlineUnreachable(wait));
+  Refuse(refused);
   for (Calls* calls : {&delivering_, &over_}) {
     if (endings_ == 0) break;
     for (const auto& call : *calls) {
       if (!call->ending) continue;
-      if (call->stream->Finish(std::move(call->ending->status), call->ending->facts)) {
+      if (call->stream->Finish(std::move(call->ending->status),
+                               std::move(call->ending->facts))) {
         callbacks_.Add(call->stream);
       }
       call->ending.reset();

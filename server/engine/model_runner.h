@@ -28,6 +28,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -105,12 +106,40 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     int64_t tokens_generated = 0;
   };
   using Calls = std::list<std::shared_ptr<Call>>;
+  // Why a call is not taken, as found under the mutex. Its status is made after it.
+  struct Refusal {
+    enum class Reason { kDraining, kSessionLimit, kQueueFull, kDeadline } reason;
+    int64_t waiting = 0;             // calls
+    LoadEstimate::Duration wait{0};  // of a call that would join the queue now
+  };
+  // Waiting calls that will not start.
+  struct Refused {
+    Calls too_late;
+    Calls no_room;  // sessions alone have reached the limit
+    LoadEstimate::Duration wait{0};
+  };
+  // Holds the mutex; after it, notifies the runner's thread if that has to wake up.
+  class Lock {
+   public:
+    explicit Lock(ModelRunner& runner) : runner_(runner), lock_(runner.mutex_) {}
+    ~Lock() {
+      const bool notify = std::exchange(runner_.notify_, false);
+      lock_.unlock();
+      if (notify) runner_.work_.notify_one();
+    }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    ModelRunner& runner_;
+    std::unique_lock<std::mutex> lock_;
+  };
 
   ModelRunner(size_t index, const EngineModel& model,
               const std::shared_ptr<const EngineContext>& context,
               std::unique_ptr<StateArena> arena);
 
-  // Any thread. "Locked": mutex_ is held.
+  // Any thread. "Locked": mutex_ is held, by a Lock where a thread may have to wake up.
   // Something has changed that the next round checks.
   void Wake();
   void WakeLocked();
@@ -123,15 +152,20 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   LoadEstimate::Duration RunTimeLocked(const Call& call) const;
   // Whether the call would end behind its deadline if it took so long from now on.
   bool TooLateLocked(const Call& call, LoadEstimate::Duration takes) const;
+  // Whether a call with this input finds no place in the queue, as QUEUE_FULL says.
+  bool QueueFullLocked(int64_t input_bytes) const;
+  Refusal RefusalLocked(Refusal::Reason reason) const;
+  absl::Status StatusOf(const Refusal& refusal) const;
   // `node` holds the call alone; it is empty when the call was taken.
-  absl::Status EnqueueLocked(Calls& node);
-  // Hands permits to waiting calls; those that have become too late go to `late`.
-  void StartWaitingLocked(Calls& late);
+  std::optional<Refusal> EnqueueLocked(Calls& node);
+  // Hands permits to waiting calls.
+  void StartWaitingLocked(Refused& refused);
   // Moves a waiting call to the end of `to`.
   void RemoveWaitingLocked(Call& call, Calls& to);
   bool IdleLocked() const;
   // Ends calls that never ran.
   void Refuse(Calls& calls, const absl::Status& status);
+  void Refuse(Refused& refused);
 
   // The runner's thread: model_runner.cc.
   void Run();
@@ -162,11 +196,14 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // False: it waits for blocks.
   bool Admit(std::shared_ptr<Call> call);
   absl::StatusOr<bool> TryAdmit(Call& call);
+  // Gives a call that only scores the state of its source, where that is as it was.
   absl::Status PrepareScoring(Call& call);
   // Ends a call that has a permit and was not admitted.
   void EndStarting(std::shared_ptr<Call> call, absl::Status status);
   // Whether all that the call asks for is computed.
   bool NothingToDo(const Call& call) const;
+  // Whether it can go on only when its caller reads or sends.
+  bool WaitsForCaller(const Call& call) const;
   // Ends a running call: a cancelled one at its last delivered token, another one at
   // its last generated token, or rolled back when it failed before its first token.
   void End(const std::shared_ptr<Call>& call, absl::Status status,
@@ -198,8 +235,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // Free blocks that no call has reserved and no planned chunk takes.
   int64_t FreeBlocks() const;
   // Drops states until `needed` blocks are free, or none is left to drop: of sessions
-  // at rest, then of calls that have computed all. False: none was dropped.
-  bool MakeRoom(int64_t needed);
+  // at rest, of a call that waits for blocks, then of calls that have computed all; not
+  // that of `except`. False: none was dropped.
+  bool MakeRoom(int64_t needed, const Session* except = nullptr);
   // Nothing can step for lack of blocks: makes room, or ends a call. True:
   // Plan may find more.
   bool ResolveStarvation();
@@ -235,6 +273,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool draining_ = false;
   bool stopping_ = false;
   bool asleep_ = false;
+  bool notify_ = false;  // work_, once the mutex is released
   LoadEstimate estimate_;
   Counts published_;  // as of the last round
 

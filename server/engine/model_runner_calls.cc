@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Begin and end of calls, on the runner's thread.
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -21,13 +20,8 @@ bool ModelRunner::AdmitStarting() {
 }
 
 bool ModelRunner::Admit(std::shared_ptr<Call> call) {
-  const absl::StatusOr<bool> admitted = [&]() -> absl::StatusOr<bool> {
-    try {
-      return TryAdmit(*call);
-    } catch (const std::bad_alloc&) {
-      return OutOfMemoryError();
-    }
-  }();
+  const absl::StatusOr<bool> admitted =
+      CatchOutOfMemory({}, [&] { return TryAdmit(*call); });
   if (!admitted.ok()) {
     EndStarting(call, admitted.status());
     return true;
@@ -68,6 +62,12 @@ bool ModelRunner::NothingToDo(const Call& call) const {
          call.scoring->next >= call.session->history.size();
 }
 
+bool ModelRunner::WaitsForCaller(const Call& call) const {
+  if (call.stream->space() == 0) return true;
+  return call.scoring && !call.scoring->closed() && call.scoring->input.empty() &&
+         call.to_compute() <= call.session->state.computed(*arena_);
+}
+
 absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   Session& session = *call.session;
   StopResting(session);
@@ -81,14 +81,18 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   const int64_t prompt = call.scoring ? call.scoring->input_tokens : call.prompt_tokens;
   const int64_t before = session.history.size();
   const int64_t held = BlocksHeld(session);
-  const int64_t own =
-      BlocksFor(session, before + prompt - session.state.computed(*arena_));
+  const int64_t tokens = before + prompt - session.state.computed(*arena_);
+  const int64_t own = BlocksFor(session, tokens);
   if (held + own > arena_->blocks()) return NoFreeBlocks(std::nullopt);
   const int64_t saved = arena_->SavedBlocks(session.state.slot());
   // Where both do not fit, a call that is rolled back costs its session the state.
   const bool save = !call.stateless() && held + own + saved <= arena_->blocks();
-  const int64_t needed = save ? own + saved : own;
-  if (needed > FreeBlocks()) MakeRoom(needed);
+  int64_t needed = save ? own + saved : own;
+  if (needed > FreeBlocks()) {
+    MakeRoom(needed, &session);
+    // Fewer, where its source's state was dropped: it need not copy a block first.
+    needed += BlocksFor(session, tokens) - own;
+  }
   // Read first: blocks that are clean by then are free below.
   const bool recycling = arena_->blocks_recycling() > 0;
   if (needed > FreeBlocks()) {
@@ -121,12 +125,12 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
 absl::Status ModelRunner::PrepareScoring(Call& call) {
   const Session& source = *call.scoring->source;
   if (source.forgotten) return engine_errors::SessionDeleted();
-  // Between the copy of its history and now another call may have used it.
-  if (source.call != nullptr ||
+  // Where another call has used it since its history was copied, the state is computed
+  // from the copy.
+  if (source.call != nullptr || !source.state.held() ||
       source.history.version() != call.scoring->source_version) {
-    return engine_errors::SessionBusy(source.id);
+    return absl::OkStatus();
   }
-  if (!source.state.held()) return absl::OkStatus();
   return call.session->state.ForkFrom(source.state, *arena_);
 }
 
@@ -150,7 +154,7 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
       ended_generated_.push_back(ended->generated);
     }
   }
-  ended->ending = {.status = status, .facts = facts};
+  ended->ending.emplace(status, std::move(facts));
   ++endings_;
   if (ended->stateless() || session.forgotten) {
     SetOver(*ended);
@@ -176,20 +180,13 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
 }
 
 void ModelRunner::Abort(const std::shared_ptr<Call>& call, const absl::Status& status) {
-  const bool running = call->phase == Call::Phase::kRunning;
-  // Whoever takes the end releases the session; from now on that is the runner.
-  if (!running && !call->release_on_end.exchange(false)) return;
-  const bool aborted = call->stream->Abort(status);
-  if (aborted) callbacks_.Add(call->stream);
-  // The consumer has just taken the end.
-  if (!running && !aborted && !call->stream->cancelled()) {
-    return Release(*call, /*taken=*/true);
-  }
-  if (running) {
-    End(call, status);
-  } else {
-    CutToDelivered(*call);
-  }
+  // Its consumer has taken the end, and releases the session, or has cancelled it.
+  if (!call->stream->StopDelivery()) return;
+  if (call->phase == Call::Phase::kRunning) return End(call, status);
+  call->release_on_end = false;
+  call->ending = {.status = status, .facts = std::nullopt};
+  ++endings_;
+  CutToDelivered(*call);
 }
 
 void ModelRunner::CutToDelivered(Call& call) {

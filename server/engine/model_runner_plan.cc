@@ -33,9 +33,7 @@ void ModelRunner::Plan() {
     int64_t available =
         behind ? state.ChunkLimit(*arena_, call->to_compute(), kept) : 0;
     if (call->scoring) available = std::min(available, space);
-    const bool waits_for_caller =
-        space == 0 || (call->scoring && available <= 0 && !call->scoring->closed());
-    if (!waits_for_caller) {
+    if (!WaitsForCaller(*call)) {
       call->stalled_since.reset();
     } else if (!call->stalled_since) {
       call->stalled_since = now;
@@ -127,19 +125,26 @@ int64_t ModelRunner::FreeBlocks() const {
   return free;
 }
 
-bool ModelRunner::MakeRoom(int64_t needed) {
+bool ModelRunner::MakeRoom(int64_t needed, const Session* except) {
   // Blocks that are being recycled count.
   int64_t missing = needed - FreeBlocks() - arena_->blocks_recycling();
   bool any = false;
   const auto drop = [&](Session& session) {
-    missing -= BlocksHeld(session);
+    if (!session.state.held() || &session == except) return;
+    // A state whose blocks others hold too is worth nothing to them.
+    const int64_t gained = arena_->UnsharedBlocks(session.state.slot(), missing);
+    if (gained == 0) return;
+    missing -= gained;
     DropState(session);
     any = true;
   };
-  while (missing > 0 && !resting_.empty()) drop(*resting_.front());
-  for (const auto& call : delivering_) {
-    if (missing <= 0) break;
-    if (BlocksHeld(*call->session) > 0) drop(*call->session);
+  for (auto next = resting_.begin(); missing > 0 && next != resting_.end();) {
+    drop(**next++);
+  }
+  for (const Calls* calls : {&starting_, &delivering_}) {
+    for (auto next = calls->begin(); missing > 0 && next != calls->end(); ++next) {
+      drop(*(*next)->session);
+    }
   }
   return any;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
@@ -149,8 +150,9 @@ ModelStats ModelRunner::Stats() const {
           .waiting = waiting_,
           .max_waiting = context_->options.max_queue,
           .stalled = published_.stalled,
-          .ready = !draining_ && (context_->options.max_queue == 0 ||
-                                  waiting_ < context_->options.max_queue),
+          .ready = !draining_ && ((waiting_ == 0 && PermitFreeLocked()) ||
+                                  context_->options.max_queue == 0 ||
+                                  !QueueFullLocked(/*input_bytes=*/1)),
           .sessions_queued = starting + static_cast<int64_t>(waiting_named_.size()),
           .sessions_running = published_.running_named + published_.delivering,
           .state_bytes = published_.state_bytes,
@@ -161,60 +163,84 @@ ModelStats ModelRunner::Stats() const {
 }
 
 void ModelRunner::Wake() {
-  std::lock_guard lock(mutex_);
+  Lock lock(*this);
   WakeLocked();
 }
 
 void ModelRunner::WakeLocked() {
   awake_ = true;
-  if (asleep_) work_.notify_one();
+  notify_ = asleep_;
 }
 
 absl::Status ModelRunner::Enqueue(const std::shared_ptr<Call>& call) {
   Calls node = {call};
   call->at = node.begin();
-  std::lock_guard lock(mutex_);
-  return EnqueueLocked(node);
+  std::optional<Refusal> refusal;
+  {
+    Lock lock(*this);
+    refusal = EnqueueLocked(node);
+  }
+  return refusal ? StatusOf(*refusal) : absl::OkStatus();
 }
 
-absl::Status ModelRunner::EnqueueLocked(Calls& node) {
+std::optional<ModelRunner::Refusal> ModelRunner::EnqueueLocked(Calls& node) {
+  using Reason = Refusal::Reason;
+  using Room = SessionDirectory::Room;
   const std::shared_ptr<Call> call = node.front();
-  const EngineOptions& options = context_->options;
-  SessionDirectory& directory = context_->directory;
-  if (draining_) return engine_errors::Draining();
+  if (draining_) return RefusalLocked(Reason::kDraining);
   const bool stateless = call->stateless();
   Calls& queue = stateless ? waiting_stateless_ : waiting_named_;
-  // A state that was dropped is computed again.
-  const int64_t again =
-      call->session->state_bytes == 0 ? call->session->history.size() : 0;
-  call->expected_units =
-      estimate_.UnitsOf(again + call->prompt_tokens, call->max_tokens);
-  const bool counted = stateless && directory.TakeStateless(index_);
+  call->expected_units = estimate_.UnitsOf(
+      call->tokens_to_compute_again() + call->prompt_tokens, call->max_tokens);
   const LoadEstimate::Duration run = RunTimeLocked(*call);
-  if ((counted || !stateless) && queue.empty() && PermitFreeLocked() &&
-      !TooLateLocked(*call, kRunMargin * run)) {
+  const bool starts =
+      queue.empty() && PermitFreeLocked() && !TooLateLocked(*call, kRunMargin * run);
+  SessionDirectory& directory = context_->directory;
+  Room room = Room::kFree;
+  if (stateless) {
+    room =
+        starts ? directory.TakeStateless(index_) : directory.RoomForStateless(index_);
+  }
+  if (room == Room::kNone) return RefusalLocked(Reason::kSessionLimit);
+  if (starts && room == Room::kFree) {
     StartLocked(node);
-    return absl::OkStatus();
+    return std::nullopt;
   }
-  if (counted) directory.ReturnStateless(index_);
-  if (stateless && !counted && !directory.StatelessWait(index_)) {
-    return engine_errors::SessionLimit(options.sessions);
-  }
-  const LoadEstimate::Duration wait = WaitTimeLocked();
-  if (waiting_ >= options.max_queue ||
-      waiting_bytes_ + call->input_bytes > options.queue_bytes ||
-      (estimate_.measured() && wait > options.max_wait)) {
-    return engine_errors::QueueFull(waiting_, wait);
-  }
-  if (TooLateLocked(*call, kRunMargin * run + kWaitMargin * wait)) {
-    return engine_errors::DeadlineUnreachable(wait);
+  if (QueueFullLocked(call->input_bytes)) return RefusalLocked(Reason::kQueueFull);
+  if (TooLateLocked(*call, kRunMargin * run + kWaitMargin * WaitTimeLocked())) {
+    return RefusalLocked(Reason::kDeadline);
   }
   queue.splice(queue.end(), node);
   call->waiting = true;
   ++waiting_;
   waiting_units_ += call->expected_units;
   waiting_bytes_ += call->input_bytes;
-  return absl::OkStatus();
+  return std::nullopt;
+}
+
+bool ModelRunner::QueueFullLocked(int64_t input_bytes) const {
+  const EngineOptions& options = context_->options;
+  return waiting_ >= options.max_queue ||
+         waiting_bytes_ + input_bytes > options.queue_bytes ||
+         (estimate_.measured() && WaitTimeLocked() > options.max_wait);
+}
+
+ModelRunner::Refusal ModelRunner::RefusalLocked(Refusal::Reason reason) const {
+  return {.reason = reason, .waiting = waiting_, .wait = WaitTimeLocked()};
+}
+
+absl::Status ModelRunner::StatusOf(const Refusal& refusal) const {
+  switch (refusal.reason) {
+    case Refusal::Reason::kDraining:
+      break;
+    case Refusal::Reason::kSessionLimit:
+      return engine_errors::SessionLimit(context_->options.sessions);
+    case Refusal::Reason::kQueueFull:
+      return engine_errors::QueueFull(refusal.waiting, refusal.wait);
+    case Refusal::Reason::kDeadline:
+      return engine_errors::DeadlineUnreachable(refusal.wait);
+  }
+  return engine_errors::Draining();
 }
 
 void ModelRunner::StartLocked(Calls& node) {
@@ -245,30 +271,32 @@ bool ModelRunner::TooLateLocked(const Call& call, LoadEstimate::Duration takes) 
   return takes > *call.deadline - context_->options.clock->Now();
 }
 
-void ModelRunner::StartWaitingLocked(Calls& late) {
+void ModelRunner::StartWaitingLocked(Refused& refused) {
+  using Room = SessionDirectory::Room;
   SessionDirectory& directory = context_->directory;
   while (waiting_ > 0 && PermitFreeLocked()) {
     const bool stateless_first =
         !waiting_stateless_.empty() &&
         (waiting_named_.empty() ||
          waiting_stateless_.front()->arrival < waiting_named_.front()->arrival);
-    Calls* queue = stateless_first ? &waiting_stateless_ : &waiting_named_;
-    bool counted = stateless_first && directory.TakeStateless(index_);
-    if (stateless_first && !counted) {
-      // At the limit of sessions only calls on sessions can start.
-      queue = &waiting_named_;
-      if (queue->empty()) return;
-    }
+    const Room room = stateless_first ? directory.TakeStateless(index_) : Room::kFree;
+    // At the limit of sessions only calls on sessions can start.
+    Calls& queue =
+        stateless_first && room != Room::kLater ? waiting_stateless_ : waiting_named_;
+    if (queue.empty()) break;
     Calls node;
-    RemoveWaitingLocked(*queue->front(), node);
+    RemoveWaitingLocked(*queue.front(), node);
     const Call& call = *node.front();
-    if (TooLateLocked(call, RunTimeLocked(call))) {
-      if (counted) directory.ReturnStateless(index_);
-      late.splice(late.end(), node);
-      continue;
+    if (room == Room::kNone) {
+      refused.no_room.splice(refused.no_room.end(), node);
+    } else if (TooLateLocked(call, RunTimeLocked(call))) {
+      if (call.stateless()) directory.ReturnStateless(index_);
+      refused.too_late.splice(refused.too_late.end(), node);
+    } else {
+      StartLocked(node);
     }
-    StartLocked(node);
   }
+  refused.wait = WaitTimeLocked();
 }
 
 void ModelRunner::RemoveWaitingLocked(Call& call, Calls& to) {
@@ -292,6 +320,19 @@ void ModelRunner::Refuse(Calls& calls, const absl::Status& status) {
   context_->callbacks.Post(due);
 }
 
+void ModelRunner::Refuse(Refused& refused) {
+  if (!refused.too_late.empty()) {
+    Refuse(refused.too_late, CatchOutOfMemory({}, [&] {
+             return engine_errors::DeadlineUnreachable(refused.wait);
+           }));
+  }
+  if (!refused.no_room.empty()) {
+    Refuse(refused.no_room, CatchOutOfMemory({}, [&] {
+             return engine_errors::SessionLimit(context_->options.sessions);
+           }));
+  }
+}
+
 void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent event) {
   switch (event) {
     case StreamEvent::kSpace:
@@ -305,12 +346,14 @@ void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent e
     case StreamEvent::kCancelled: {
       Calls cancelled;
       {
-        std::lock_guard lock(mutex_);
+        Lock lock(*this);
         if (!call->waiting) return WakeLocked();
         RemoveWaitingLocked(*call, cancelled);
         if (IdleLocked()) idle_.notify_all();
       }
-      return Refuse(cancelled, absl::CancelledError("call cancelled"));
+      return Refuse(cancelled, CatchOutOfMemory({}, [] {
+                      return absl::CancelledError("call cancelled");
+                    }));
     }
   }
 }
@@ -326,42 +369,44 @@ absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
   }
   const int64_t count = input.tokens;
   const int64_t bytes = count * static_cast<int64_t>(sizeof(int32_t));
-  std::lock_guard lock(mutex_);
-  if (call->waiting && waiting_bytes_ + bytes > context_->options.queue_bytes) {
-    return engine_errors::QueueFull(waiting_, WaitTimeLocked());
+  std::optional<Refusal> refusal;
+  {
+    Lock lock(*this);
+    if (call->waiting && waiting_bytes_ + bytes > context_->options.queue_bytes) {
+      refusal = RefusalLocked(Refusal::Reason::kQueueFull);
+    } else {
+      inputs_.push_back(std::move(input));
+      call->scoring->sent += count;
+      WakeLocked();
+    }
+    if (!refusal && call->waiting) {
+      const int64_t units = estimate_.UnitsOf(count, /*max_tokens=*/0);
+      call->input_bytes += bytes;
+      waiting_bytes_ += bytes;
+      call->expected_units += units;
+      waiting_units_ += units;
+    }
   }
-  inputs_.push_back(std::move(input));
-  call->scoring->sent += count;
-  WakeLocked();
-  if (call->waiting) {
-    const int64_t units = estimate_.UnitsOf(count, /*max_tokens=*/0);
-    call->input_bytes += bytes;
-    waiting_bytes_ += bytes;
-    call->expected_units += units;
-    waiting_units_ += units;
-  }
-  return absl::OkStatus();
+  return refusal ? StatusOf(*refusal) : absl::OkStatus();
 }
 
 void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {
-  std::lock_guard lock(mutex_);
+  Lock lock(*this);
   call->scoring->input_end.store(call->scoring->sent, std::memory_order_release);
   WakeLocked();
 }
 
 void ModelRunner::Forget(const std::shared_ptr<Session>& session) {
-  Calls late;
-  LoadEstimate::Duration wait{0};
+  Refused refused;
   session->forgotten = true;
   {
-    std::lock_guard lock(mutex_);
+    Lock lock(*this);
     session->forgotten_node.front() = session;
     forgotten_.splice(forgotten_.end(), session->forgotten_node);
     WakeLocked();
-    StartWaitingLocked(late);
-    if (!late.empty()) wait = WaitTimeLocked();
+    StartWaitingLocked(refused);
   }
-  if (!late.empty()) Refuse(late, engine_errors::DeadlineUnreachable(wait));
+  Refuse(refused);
 }
 
 }  // namespace mnemon

@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   const auto at = sessions_.emplace(session->id, session).first;
   if (!session->request_id.empty()) {
     try {
-      requests_[session->request_id] = session->id;
+      requests_.emplace(session->request_id, session->id);
     } catch (...) {
       sessions_.erase(at);
       throw;
@@ -147,17 +147,22 @@ bool SessionDirectory::Release(Session& session, bool taken) {
   return true;
 }
 
-bool SessionDirectory::TakeStateless(size_t model) {
+SessionDirectory::Room SessionDirectory::RoomForStateless(size_t model) const {
   Lock lock(mutex_);
-  Count& count = counts_[model];
-  if (count.named + count.stateless >= limit_) return false;
-  ++count.stateless;
-  return true;
+  return RoomLocked(model);
 }
 
-bool SessionDirectory::StatelessWait(size_t model) const {
+SessionDirectory::Room SessionDirectory::TakeStateless(size_t model) {
   Lock lock(mutex_);
-  return counts_[model].stateless > 0;
+  const Room room = RoomLocked(model);
+  if (room == Room::kFree) ++counts_[model].stateless;
+  return room;
+}
+
+SessionDirectory::Room SessionDirectory::RoomLocked(size_t model) const {
+  const Count& count = counts_[model];
+  if (count.named + count.stateless < limit_) return Room::kFree;
+  return count.stateless > 0 ? Room::kLater : Room::kNone;
 }
 
 void SessionDirectory::ReturnStateless(size_t model) {

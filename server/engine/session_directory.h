@@ -66,11 +66,15 @@ class SessionDirectory {
   // REQUIRES: the caller holds it.
   bool Release(Session& session, bool taken);
 
-  // A stateless call counts as a session of its model while it runs; false at the
-  // limit.
-  bool TakeStateless(size_t model);
-  // Whether a stateless call of the model runs, whose end makes room for another one.
-  bool StatelessWait(size_t model) const;
+  // A stateless call counts as a session of its model while it runs.
+  enum class Room {
+    kFree,
+    kLater,  // at the limit, but stateless calls run, whose ends make room
+    kNone,   // at the limit, by sessions alone
+  };
+  Room RoomForStateless(size_t model) const;
+  // Counts one more where there is room.
+  Room TakeStateless(size_t model);
   void ReturnStateless(size_t model);
 
   struct Facts {
@@ -95,6 +99,7 @@ class SessionDirectory {
     int32_t stateless = 0;
   };
 
+  Room RoomLocked(size_t model) const;
   absl::StatusOr<std::shared_ptr<Session>> FindLocked(const std::string& id) const;
   void EraseLocked(const std::shared_ptr<Session>& session);
   // Of a session with a ttl, from now on or from here on not. Need no memory.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/error.h"
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
 
 namespace mnemon {
@@ -42,9 +42,7 @@ absl::Status SlotState::BeginCall(StateArena& arena) try {
   shadows_.reserve(kMaxShadows);  // KeepPrompt cannot fail
   return arena.Save(slot_, before_call_);
 } catch (const std::bad_alloc&) {
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   "not enough memory for the state of a session",
-                   {.reason = "OUT_OF_MEMORY"});
+  return OutOfMemoryError("the state of a session");
 }
 
 void SlotState::KeepPrompt(StateArena& arena) {

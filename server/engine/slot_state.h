@@ -2,10 +2,9 @@
 // The state of one session in an arena, with what a rewind of it needs.
 //
 // Growing entries are cut by truncation. Fixed entries are overwritten, so earlier
-// values
-// ("shadows") of the fixed entries are kept: while tokens can still be taken back, one
-// per kShadowInterval computed tokens, the oldest about that far before the earliest
-// point a cut can reach; while a prompt is computed, the newest of one per
+// values ("shadows") of the fixed entries are kept: while tokens can still be taken
+// back, one per kShadowInterval computed tokens, the oldest about that far before the
+// earliest point a cut can reach; while a prompt is computed, the newest of one per
 // PromptInterval tokens, so that a step that fails does not begin again at token 0.
 // Cutting back restores a shadow; the tokens between it and the cut are computed again
 // with the next call. At most kMaxShadows exist at once.

@@ -51,16 +51,32 @@ void TokenStream::Cancel() {
   {
     std::lock_guard lock(mutex_);
     if (cancelled() || taken_) return;
-    cancelled_.store(true, std::memory_order_release);
-    waiting_.tokens.clear();
-    waiting_.logprobs.clear();
-    waiting_count_.store(0, std::memory_order_release);
-    full_since = std::exchange(full_since_, {});
-    waiting_.finish.reset();
+    full_since = StopLocked();
     if (waiting_.finished) waiting_.status = absl::CancelledError("call cancelled");
   }
   if (full_since) timer_.Stalled(*full_since);
   if (on_event_) on_event_(StreamEvent::kCancelled);
+}
+
+bool TokenStream::StopDelivery() {
+  std::optional<RequestTimer::Time> full_since;
+  {
+    std::lock_guard lock(mutex_);
+    if (cancelled() || taken_) return false;
+    full_since = StopLocked();
+    waiting_.finished = false;
+  }
+  if (full_since) timer_.Stalled(*full_since);
+  return true;
+}
+
+std::optional<RequestTimer::Time> TokenStream::StopLocked() {
+  cancelled_.store(true, std::memory_order_release);
+  waiting_.tokens.clear();
+  waiting_.logprobs.clear();
+  waiting_count_.store(0, std::memory_order_release);
+  waiting_.finish.reset();
+  return std::exchange(full_since_, {});
 }
 
 void TokenStream::Start(const StartFacts& facts) {
@@ -78,46 +94,35 @@ bool TokenStream::Push(int64_t index, int32_t token,
   if (cancelled()) return false;
   MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
   if (waiting_.tokens.empty()) waiting_.first_index = index;
-  waiting_.tokens.push_back(token);
+  waiting_.tokens.reserve(kCapacity);  // both are there, or none
   if (logprobs) waiting_.logprobs.push_back(*std::move(logprobs));
+  waiting_.tokens.push_back(token);
   const auto count = static_cast<int>(waiting_.tokens.size());
   waiting_count_.store(count, std::memory_order_release);
   if (count == kCapacity) full_since_ = now;
   return !std::exchange(notified_, true);
 }
 
-bool TokenStream::Finish(absl::Status status, const std::optional<FinishFacts>& facts) {
+bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts) {
   bool notify;
+  bool record;
   {
     std::lock_guard lock(mutex_);
     if (waiting_.finished || taken_) return false;
-    waiting_.finished = true;
     if (cancelled() && status.ok()) status = absl::CancelledError("call cancelled");
-    if (status.ok()) waiting_.finish = facts;
-    waiting_.status = status;
-    notify = !std::exchange(notified_, true);
+    record = !std::exchange(recorded_, true);
   }
-  timer_.Ended(status, facts);
-  return notify;
-}
-
-bool TokenStream::Abort(absl::Status status) {
+  if (record) timer_.Ended(status, facts);
   {
     std::lock_guard lock(mutex_);
-    if (cancelled() || taken_) return false;
-    // From here on as if cancelled, but for how it ends.
-    cancelled_.store(true, std::memory_order_release);
-    waiting_.tokens.clear();
-    waiting_.logprobs.clear();
-    waiting_count_.store(0, std::memory_order_release);
-    waiting_.finish.reset();
     waiting_.finished = true;
-    waiting_.status = status;
-    full_since_.reset();
-    notified_ = true;
+    // Cancelled since: nothing is delivered, not even how it would have ended.
+    if (cancelled() && status.ok()) status = absl::CancelledError("call cancelled");
+    if (status.ok()) waiting_.finish = std::move(facts);
+    waiting_.status = std::move(status);
+    notify = !std::exchange(notified_, true);
   }
-  timer_.Ended(status, std::nullopt);
-  return true;
+  return notify;
 }
 
 void TokenStream::RunCallback() {

@@ -84,10 +84,10 @@ class TokenStream final : public Callback {
                           std::optional<TokenLogprobs> logprobs,
                           RequestTimer::Time now);
   // Likewise. The first end counts.
-  [[nodiscard]] bool Finish(absl::Status status,
-                            const std::optional<FinishFacts>& facts);
-  // Ends at the last token that was taken: what waits is dropped.
-  [[nodiscard]] bool Abort(absl::Status status);
+  [[nodiscard]] bool Finish(absl::Status status, std::optional<FinishFacts> facts);
+  // Drops what waits, an end too, and delivers nothing more but the end that the next
+  // Finish gives. False, without an effect: it was cancelled, or its end was taken.
+  [[nodiscard]] bool StopDelivery();
   int space() const {
     return kCapacity - waiting_count_.load(std::memory_order_acquire);
   }
@@ -99,6 +99,9 @@ class TokenStream final : public Callback {
   void RunCallback() override;
 
  private:
+  // Of Cancel and StopDelivery: since when the stream was full, if it was.
+  std::optional<RequestTimer::Time> StopLocked();
+
   const Tokenizer* const tokenizer_;
   const std::function<void()> on_ready_;
   const std::function<void(StreamEvent)> on_event_;
@@ -110,6 +113,7 @@ class TokenStream final : public Callback {
   TokenChunk waiting_;     // guarded by mutex_, as all below; atomics are read without
   bool notified_ = false;  // on_ready_ is due or was called since the last Take
   bool taken_ = false;     // the finished chunk was taken
+  bool recorded_ = false;  // the timer has its end
   std::optional<RequestTimer::Time> full_since_;
   std::atomic<int> waiting_count_ = 0;
   std::atomic<bool> cancelled_ = false;

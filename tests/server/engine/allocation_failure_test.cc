@@ -132,7 +132,9 @@ TEST_P(FailingAllocations, OfTheEnginesThreads) {
     countdown = n;
     const auto prompt = Tokens(30, 2), other = Tokens(70, 3);
     Reader call(*server.engine, Ask(prompt, 40, "s"));
-    Reader stateless(*server.engine, Ask(other, 40));
+    GenerateRequest with_logprobs = Ask(other, 40);
+    with_logprobs.logprobs = {.wanted = true, .candidates = {.most_likely = 2}};
+    Reader stateless(*server.engine, with_logprobs);
     const auto scored = server.engine->Score({}, [] {});
     ASSERT_TRUE(scored.ok()) << scored.status();
     ASSERT_TRUE(scored->append(other).ok());
@@ -207,6 +209,47 @@ TEST_P(FailingAllocations, OfTheCaller) {
   }
   EXPECT_GT(failed, 5);
   RecordProperty("failed_allocations", std::to_string(failed));
+}
+
+// What a caller whose call is not taken, or cancelled in the queue, leaves behind.
+TEST_P(FailingAllocations, OfACallerWhoIsRefused) {
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    ToyServer server(GetParam(), {.sessions = 3, .running = 1}, 64);
+    server.CreateSession("s");
+    server.decoder.Allow(0);
+    Reader running(*server.engine, Ask({1}, 5));
+    server.decoder.AwaitHeld();
+    Reader waits(*server.engine, Ask(Tokens(10, 1), 5, "s"));
+    ASSERT_TRUE(waits.status().ok()) << waits.status();
+    const auto fails = [&](const auto& work) {
+      takes_part = true;
+      countdown = n;
+      work();
+      takes_part = false;
+      if (countdown.exchange(0) <= 0) failed = n;
+    };
+    CreateSessionRequest request;
+    request.id = std::string(40, 't');
+    request.request_id = "123e4567-e89b-12d3-a456-426614174000";
+    absl::Status created;
+    fails([&] { created = server.engine->CreateSession(request).status(); });
+    ExpectOkOrOutOfMemory(created);
+    // A repetition makes it, or finds it made.
+    const auto again = server.engine->CreateSession(request);
+    ASSERT_TRUE(again.ok()) << again.status();
+    const GenerateRequest invalid = Ask({}, 5, request.id);
+    fails([&] { (void)server.engine->Generate(invalid, [] {}); });
+    fails([&] { waits.stream().Cancel(); });
+    server.decoder.AllowAll();
+    EXPECT_FALSE(waits.Finish().status.ok());
+    EXPECT_TRUE(running.Finish().status.ok());
+    EXPECT_EQ(server.Run(Ask({2}, 5, request.id)).tokens, Continuation({2}, 5));
+    ASSERT_TRUE(server.engine->DeleteSession(request.id).ok());
+    ExpectIntact(server, {});
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 5);
 }
 
 }  // namespace

@@ -326,8 +326,10 @@ TEST(IdleTimeout, EndsStreamsThatNobodyReads) {
     ToyServer server(ToyState::kFixedAndAppend,
                      {.sessions = 2, .idle_timeout = milliseconds(500)});
     if (named) server.CreateSession("s");
+    server.decoder.Allow(1);
     Reader reader(*server.engine, Ask({1}, 200, named ? "s" : ""));
     reader.Next();
+    server.decoder.AllowAll();
     while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
     server.clock.Advance(milliseconds(500));
     while (!reader.stream().cancelled()) std::this_thread::yield();

@@ -102,6 +102,29 @@ TEST(Observer, TimesOfARequest) {
                           "next 0 7", "next 0 0", "ended 0 OK 37 7"));
 }
 
+// A session's call that has computed all, and a stream that was full.
+TEST(Observer, AnIdleCallerEndsACallOnce) {
+  Watched watched({.idle_timeout = milliseconds(500)});
+  ToyServer& server = *watched.server;
+  for (const int tokens : {20, 100}) {
+    server.CreateSession(StrCat(tokens));
+    Reader reader(*server.engine, Ask({1}, tokens, StrCat(tokens)));
+    if (tokens < 64) server.AwaitIdle();
+    while (tokens > 64 && server.engine->Stats().models[0].stalled == 0) {
+      std::this_thread::yield();
+    }
+    server.clock.Advance(milliseconds(500));
+    while (!reader.stream().cancelled()) std::this_thread::yield();
+    EXPECT_EQ(ReasonOf(reader.Finish().status), "CALLER_IDLE");
+  }
+  server.AwaitIdle();
+  const auto heard = watched.notes->Heard();
+  EXPECT_THAT(heard, Contains(StartsWith("ended")).Times(2));
+  EXPECT_THAT(heard, Contains("ended 0 OK 0 -"));
+  EXPECT_THAT(heard, Contains("ended 0 ABORTED 500 -"));
+  EXPECT_THAT(heard, Contains("stall 0 500"));
+}
+
 TEST(Observer, WaitingCountsAsQueueTime) {
   Watched watched({.sessions = 1});
   ToyServer& server = *watched.server;

@@ -132,19 +132,32 @@ TEST(TokenStream, CancelAfterTheEndWasTakenIsNothing) {
   EXPECT_FALSE(f.stream.cancelled());
 }
 
-TEST(TokenStream, AnAbortEndsItAtTheLastTokenTaken) {
+TEST(TokenStream, StoppedItEndsAtTheLastTokenTaken) {
+  for (const bool ended : {false, true}) {
+    Fixture f;
+    f.Push(0, 'a');
+    f.stream.Take();
+    f.Push(1, 'b');
+    if (ended) f.Finish(absl::OkStatus(), FinishFacts{});
+    EXPECT_TRUE(f.stream.StopDelivery());
+    EXPECT_FALSE(f.stream.StopDelivery());
+    EXPECT_FALSE(f.stream.Take().finished);
+    f.Finish(absl::AbortedError("idle"), std::nullopt);
+    f.Finish(absl::OkStatus(), FinishFacts{});
+    const TokenChunk chunk = f.stream.Take();
+    EXPECT_TRUE(chunk.finished);
+    EXPECT_THAT(chunk.tokens, IsEmpty());
+    EXPECT_EQ(chunk.status.message(), "idle");
+    EXPECT_EQ(f.stream.delivered(), 1);
+  }
+}
+
+TEST(TokenStream, WhoseEndWasTakenIsNotStopped) {
   Fixture f;
-  f.Push(0, 'a');
-  f.stream.Take();
-  f.Push(1, 'b');
-  EXPECT_TRUE(f.stream.Abort(absl::AbortedError("idle")));
-  EXPECT_FALSE(f.stream.Abort(absl::AbortedError("again")));
   f.Finish(absl::OkStatus(), FinishFacts{});
-  const TokenChunk chunk = f.stream.Take();
-  EXPECT_TRUE(chunk.finished);
-  EXPECT_THAT(chunk.tokens, IsEmpty());
-  EXPECT_EQ(chunk.status.message(), "idle");
-  EXPECT_EQ(f.stream.delivered(), 1);
+  f.stream.Take();
+  EXPECT_FALSE(f.stream.StopDelivery());
+  EXPECT_FALSE(f.stream.cancelled());
 }
 
 TEST(TokenStream, NoTokenIsLostBetweenTwoThreads) {

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Calls that compete for sessions, blocks, permits and the queue.
+#include <thread>
+
+#include "base/strings.h"
+#include "tests/server/engine/engine_fixture.h"
+#include "tests/server/engine/scorer.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int64_t kBlockBytes = 16 * 3 * 4;
+
+ToyServer SixBlocks(Engine::Options options = {}) {
+  options.state_bytes = 6 * kBlockBytes;
+  return ToyServer(ToyState::kAppend, options, 96);
+}
+
+std::vector<int32_t> Continuation(ToyState state, const std::vector<int32_t>& history,
+                                  int64_t count) {
+  return ToyContinuation(state, history, count, AskedSampling());
+}
+
+// Makes the engine measure steps of 10 ms and calls of 40 tokens.
+void MeasureSteps(ToyServer& server) {
+  server.decoder.Allow(0);
+  Reader call(*server.engine, Ask({1}, 40));
+  for (int i = 0; i < 40; ++i) {
+    server.decoder.AwaitHeld();
+    server.clock.Advance(milliseconds(10));
+    server.decoder.Allow(1);
+  }
+  call.Finish();
+  server.AwaitIdle();
+}
+
+TEST(Room, AStatelessCallEndsWhenSessionsAloneReachTheLimit) {
+  ToyServer server(ToyState::kFixed, {.sessions = 2, .running = 1});
+  server.CreateSession("a");
+  server.decoder.Allow(0);
+  Reader runs(*server.engine, Ask({1}, 3, "a"));
+  server.decoder.AwaitHeld();
+  Reader waits(*server.engine, Ask({2}, 3));
+  ASSERT_TRUE(waits.status().ok());
+  server.CreateSession("b");
+  server.decoder.AllowAll();
+  EXPECT_TRUE(runs.Finish().status.ok());
+  EXPECT_EQ(ReasonOf(waits.Finish().status), "SESSION_LIMIT");
+  server.AwaitIdle();
+}
+
+TEST(Room, CallersInTurnNeverExceedTheLimitOfSessions) {
+  ToyServer server(ToyState::kFixed, {.sessions = 1});
+  const auto calls = [&] {
+    for (int i = 0; i < 300; ++i) {
+      const Outcome outcome = server.Run(Ask({1}, 1));
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    }
+  };
+  std::thread other(calls);
+  calls();
+  other.join();
+}
+
+TEST(Room, ASharedStateIsNotDroppedInVain) {
+  ToyServer server = SixBlocks();
+  for (const char* id : {"a", "b"}) {
+    server.CreateSession(id);
+    ASSERT_TRUE(server.Run(Ask(Tokens(38, 1), 3, id)).status.ok());
+  }
+  // The copy of its last block takes one of b's.
+  Scorer scorer(*server.engine, {.session = "a"});
+  EXPECT_TRUE(scorer.Append(Tokens(5, 2)).ok());
+  EXPECT_TRUE(scorer.Finish().status.ok());
+  const Outcome next = server.Run(Ask({7}, 1, "a"));
+  EXPECT_EQ(next.start->resumed_tokens, 40);
+}
+
+TEST(Room, AStateOfAWaitingCallIsDroppedBeforeARunningCallEnds) {
+  ToyServer server = SixBlocks();
+  server.CreateSession("s");
+  const Outcome first = server.Run(Ask(Tokens(38, 1), 3, "s"));
+  server.decoder.Allow(0);
+  Reader grows(*server.engine, Ask(Tokens(33, 2), 20));
+  server.decoder.AwaitHeld();
+  Reader waits(*server.engine, Ask(Tokens(20, 3), 5, "s"));
+  server.decoder.AllowAll();
+  EXPECT_EQ(grows.Finish().tokens, Continuation(ToyState::kAppend, Tokens(33, 2), 20));
+  const auto history = Joined(Joined(Tokens(38, 1), first.tokens), Tokens(20, 3));
+  EXPECT_EQ(waits.Finish().tokens, Continuation(ToyState::kAppend, history, 5));
+}
+
+TEST(Room, ScoringOnACopyCostsWhatItComputes) {
+  ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 2});
+  server.CreateSession("s");
+  ASSERT_TRUE(server.Run(Ask(Tokens(20000, 1), 1, "s")).status.ok());
+  MeasureSteps(server);
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask({1}, 5));
+  server.decoder.AwaitHeld();
+  Scorer scorer(*server.engine,
+                {.session = "s", .deadline = server.clock.Now() + milliseconds(500)});
+  EXPECT_TRUE(scorer.status().ok()) << scorer.status();
+  server.decoder.AllowAll();
+}
+
+TEST(Room, ScoringOnACopyGoesOnWhenItsSessionDoes) {
+  const ToyState state = ToyState::kFixedAndAppend;
+  ToyServer server(state, {.sessions = 2});
+  server.CreateSession("s");
+  const auto history = Joined({4}, server.Run(Ask({4}, 30, "s")).tokens);
+  server.decoder.Allow(0);
+  Reader runs(*server.engine, Ask({1}, 3));
+  server.decoder.AwaitHeld();
+  Scorer scorer(*server.engine, {.session = "s"});  // at the limit of sessions
+  ASSERT_TRUE(scorer.call().append(Tokens(5, 2)).ok());
+  Reader goes_on(*server.engine, Ask({5}, 3, "s"));
+  server.decoder.AllowAll();
+  EXPECT_TRUE(goes_on.Finish().status.ok());
+  EXPECT_TRUE(runs.Finish().status.ok());
+  const Scores got = scorer.Finish();
+  EXPECT_TRUE(got.status.ok()) << got.status;
+  Scorer fresh(*server.engine, {});
+  ASSERT_TRUE(fresh.Append(Joined(history, Tokens(5, 2))).ok());
+  const auto all = fresh.Finish().tokens;
+  EXPECT_EQ(got.tokens, (std::vector(all.end() - 5, all.end())));
+}
+
+TEST(Room, HistoriesCopiedForScoringCountInTheQueue) {
+  ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 1, .queue_bytes = 400});
+  server.CreateSession("s");
+  ASSERT_TRUE(server.Run(Ask(Tokens(200, 1), 1, "s")).status.ok());
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask({1}, 1));
+  server.decoder.AwaitHeld();
+  EXPECT_EQ(ReasonOf(Scorer(*server.engine, {.session = "s"}).status()), "QUEUE_FULL");
+  server.decoder.AllowAll();
+}
+
+TEST(Room, TheQueueAndReadinessEndWithTheExpectedWait) {
+  ToyServer server(ToyState::kFixed,
+                   {.sessions = 8, .running = 1, .max_wait = milliseconds(500)});
+  MeasureSteps(server);
+  const auto ready = [&] { return server.engine->Stats().models[0].ready; };
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask({1}, 40));
+  server.decoder.AwaitHeld();
+  Reader waits(*server.engine, Ask({2}, 40));  // for up to 400 ms
+  EXPECT_TRUE(waits.status().ok()) << waits.status();
+  EXPECT_FALSE(ready());
+  const absl::Status full = Reader(*server.engine, Ask({3}, 40)).status();
+  EXPECT_EQ(ReasonOf(full), "QUEUE_FULL");
+  EXPECT_GT(*GetErrorDetail(full)->retry_after, milliseconds(500));
+  server.decoder.AllowAll();
+  EXPECT_TRUE(waits.Finish().status.ok());
+  EXPECT_TRUE(ready());
+}
+
+TEST(IdleTimeout, SparesAReaderWhoReadInTime) {
+  ToyServer server(ToyState::kFixed,
+                   {.sessions = 2, .idle_timeout = milliseconds(500)});
+  Reader reader(*server.engine, Ask({1}, 100));
+  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+  server.decoder.Allow(0);
+  Reader other(*server.engine, Ask({2}, 5));
+  server.decoder.AwaitHeld();
+  server.clock.Advance(milliseconds(499));
+  reader.Next();
+  server.clock.Advance(milliseconds(2));
+  server.decoder.AllowAll();
+  EXPECT_TRUE(other.Finish().status.ok());
+  EXPECT_EQ(reader.Finish().tokens, Continuation(ToyState::kFixed, {1}, 100));
+}
+
+TEST(IdleTimeout, TheSessionIsFreeBeforeTheEndIsSeen) {
+  ToyServer server(ToyState::kFixed, {.idle_timeout = milliseconds(2)});
+  for (int round = 0; round < 100; ++round) {
+    const std::string id = StrCat("s", round % 8);
+    if (round < 8) server.CreateSession(id);
+    Scorer idle(*server.engine, {.session = id, .commit = true});
+    while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+    TokenChunk chunk;
+    std::thread moves([&] { server.clock.Advance(milliseconds(2)); });
+    while (!chunk.finished) chunk = idle.call().stream->Take();
+    const Outcome next = server.Run(Ask({1}, 1, id));
+    moves.join();
+    EXPECT_EQ(ReasonOf(chunk.status), "CALLER_IDLE");
+    ASSERT_TRUE(next.status.ok()) << next.status;
+  }
+}
+
+}  // namespace
+}  // namespace mnemon
