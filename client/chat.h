@@ -17,8 +17,8 @@ struct ChatOptions {
   std::string model;
   std::string session;  // a name: continued or created, and kept; empty: a new one
   bool keep = false;    // keep a new one too
-  // Of a session that is created; every turn renews it. Absent: the server's default.
-  std::optional<std::chrono::milliseconds> ttl;
+  // Of a session that is created; every turn renews it. nullopt: the server's default.
+  std::optional<std::chrono::milliseconds> ttl = kDefaultTtl;
   bool terminal = false;
   GenerateOptions generate;  // sampling only
 };

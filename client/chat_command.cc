@@ -25,12 +25,12 @@ struct ChatFlags {
 
 // A session that is deleted at the end needs a ttl only for the case that the chat is
 // killed or its connection lost.
-constexpr int32_t kChatTtl = 3600;
+constexpr std::chrono::hours kChatTtl{1};
 
 absl::Status Run(ChatFlags& flags) {
   MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.chat.generate));
   const bool kept = flags.chat.keep || !flags.chat.session.empty();
-  flags.chat.ttl = TtlOfSeconds(flags.ttl.value_or(kept ? kSessionTtl : kChatTtl));
+  flags.chat.ttl = TtlOfFlag(flags.ttl, kept ? kDefaultTtl : kChatTtl);
   Interrupts interrupts;
   std::unique_ptr<Client> client = Client::Connect(flags.client);
   interrupts.SetAction([&] { client->CancelStreams(); });

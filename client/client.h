@@ -125,11 +125,13 @@ struct PredictResult {
   std::vector<FloatArray> maps;  // per layer [B, H, T, T]
 };
 
+inline constexpr std::chrono::hours kDefaultTtl{24};
+
 struct CreateSessionOptions {
   std::string id;     // empty: drawn by the server
   std::string model;  // may be empty when the server has one
-  // The session is deleted this long after its last use; absent: the server's default.
-  std::optional<std::chrono::milliseconds> ttl;
+  // The session is deleted this long after its last use; nullopt: the server's default.
+  std::optional<std::chrono::milliseconds> ttl = kDefaultTtl;
 };
 
 struct SessionSummary {
@@ -179,6 +181,7 @@ class Client {
 
   virtual absl::StatusOr<SessionSummary> CreateSession(
       const CreateSessionOptions& options) = 0;
+  // With the default ttl.
   absl::StatusOr<SessionSummary> CreateSession(const std::string& id,
                                                const std::string& model) {
     return CreateSession(CreateSessionOptions{.id = id, .model = model});

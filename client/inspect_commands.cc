@@ -99,10 +99,8 @@ absl::Status CreateSessions(SessionsFlags& flags) {
   auto client = Client::Connect(flags.client);
   if (flags.ids.empty()) flags.ids.emplace_back();
   for (const std::string& id : flags.ids) {
-    auto session = client->CreateSession(
-        CreateSessionOptions{.id = id,
-                             .model = flags.model,
-                             .ttl = TtlOfSeconds(flags.ttl.value_or(kSessionTtl))});
+    auto session = client->CreateSession(CreateSessionOptions{
+        .id = id, .model = flags.model, .ttl = TtlOfFlag(flags.ttl, kDefaultTtl)});
     if (!session.ok()) return Described(session.status());
     std::printf("%s\n", ForTerminal(session->id).c_str());
   }

@@ -15,9 +15,11 @@ void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
       .Between(0, INT32_MAX, "seconds");
 }
 
-std::optional<std::chrono::milliseconds> TtlOfSeconds(int32_t seconds) {
-  if (seconds == 0) return std::nullopt;
-  return std::chrono::seconds(seconds);
+std::optional<std::chrono::milliseconds> TtlOfFlag(std::optional<int32_t> seconds,
+                                                   std::chrono::seconds otherwise) {
+  if (!seconds) return otherwise;
+  if (*seconds == 0) return std::nullopt;
+  return std::chrono::seconds(*seconds);
 }
 
 }  // namespace mnemon::client

@@ -11,13 +11,11 @@
 
 namespace mnemon::client {
 
-// Of a session that is to be kept, in seconds.
-inline constexpr int32_t kSessionTtl = 86400;
-
 // `defaults` ends the help text; `seconds` must outlive `command`.
 void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
                 const std::string& defaults);
-// Absent for 0: the server's default.
-std::optional<std::chrono::milliseconds> TtlOfSeconds(int32_t seconds);
+// `otherwise` where the flag was not given; nullopt, the server's default, for 0.
+std::optional<std::chrono::milliseconds> TtlOfFlag(std::optional<int32_t> seconds,
+                                                   std::chrono::seconds otherwise);
 
 }  // namespace mnemon::client
