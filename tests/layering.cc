@@ -42,9 +42,8 @@ bool MustBeTorchFree(std::string_view path) {
       "base",           "model/kernels", "model/config",    "model/state",
       "model/weights",  "model/decoder", "model/positions", "model/steps",
       "model/registry", "model/io",      "model/text",      "model/sampling",
-      "model/module",   "model/load",    "server/state",    "server/engine",
-      "server/rpc",     "server/http",   "server",          "proto",
-      "client"};
+      "model/module",   "model/load",    "server/engine",   "server/rpc",
+      "server/http",    "server",        "proto",           "client"};
   return layers.contains(LayerOf(path));
 }
 
@@ -105,64 +104,58 @@ std::optional<std::string> FindCycle(const Graph& graph) {
 }  // namespace
 
 const Rules& ProjectRules() {
-  // A folder, and those it may include. Only the registries include steps and arch.
+  // A folder, and those it may include besides base. Only the registries include steps
+  // and arch.
   static constexpr std::pair<const char*, const char*> kAllowed[] = {
       {"base", ""},
-      {"model/kernels", "base"},
-      {"model/config", "base"},
-      {"model/state", "model/config model/kernels base"},
-      {"model/weights", "model/state model/config base"},
-      {"model/decoder", "model/weights model/state model/config model/kernels base"},
-      {"model/positions", "base"},
+      {"model/kernels", ""},
+      {"model/config", ""},
+      {"model/state", "model/config model/kernels"},
+      {"model/weights", ""},
+      {"model/decoder", "model/weights model/state model/config model/kernels"},
+      {"model/positions", ""},
       {"model/steps",
        "model/positions model/decoder model/weights model/state model/config "
-       "model/kernels base"},
+       "model/kernels"},
       {"model/registry",
-       "model/steps model/decoder model/weights model/state model/config model/kernels "
-       "base"},
-      {"model/io", "model/weights model/config base"},
-      {"model/text", "model/config base"},
-      {"model/sampling", "model/kernels base"},
-      {"model/module", "model/decoder model/weights model/config base"},
+       "model/steps model/decoder model/weights model/config model/kernels"},
+      {"model/io", "model/weights model/config"},
+      {"model/text", ""},
+      {"model/sampling", ""},
+      {"model/module", "model/decoder model/weights model/config"},
       {"model/load",
        "model/module model/registry model/io model/text model/decoder model/weights "
-       "model/config base"},
+       "model/config"},
       // From here on with torch.
-      {"model/sequence", "model/decoder model/weights model/state model/config base"},
-      {"model/default", "model/sequence model/decoder model/state model/kernels base"},
-      {"model/layers",
-       "model/positions model/weights model/state model/config model/kernels base"},
+      {"model/sequence", "model/decoder model/weights model/state model/config"},
+      {"model/default", "model/sequence model/decoder model/kernels"},
+      {"model/layers", "model/positions model/weights model/config"},
       {"model/arch",
-       "model/steps model/layers model/sequence model/decoder model/weights "
-       "model/state model/config model/kernels base"},
+       "model/steps model/layers model/sequence model/weights model/config"},
       {"model/sequence_registry",
        "model/registry model/arch model/default model/sequence model/decoder "
-       "model/weights model/config base"},
+       "model/config"},
       {"model/sequence_io",
        "model/sequence_registry model/load model/io model/text model/sequence "
-       "model/weights model/config base"},
+       "model/config"},
       {"model/sequence_module",
-       "model/module model/sequence_registry model/default model/sequence base"},
-      {"server/state", "model/state base"},
-      {"server/engine",
-       "server/state model/decoder model/state model/config model/sampling model/text "
-       "base"},
+       "model/module model/sequence_registry model/default model/sequence"},
+      {"server/engine", "model/decoder model/state model/sampling model/text"},
       {"proto", ""},
-      {"server/rpc", "server/engine proto base"},
-      {"server/http", "server/rpc server/engine base"},
+      {"server/rpc", "server/engine proto"},
+      {"server/http", "server/rpc server/engine"},
       {"server",
-       "server/rpc server/http server/engine server/state model/load model/module "
-       "model/registry model/text model/decoder model/config model/kernels base"},
+       "server/rpc server/http server/engine model/load model/module model/registry "
+       "model/kernels"},
       {"train",
        "model/sequence_io model/sequence_registry model/registry model/io model/text "
-       "model/sampling model/layers model/default model/sequence model/decoder "
-       "model/weights model/state model/config model/kernels base"},
-      {"client", "proto base"},
+       "model/sampling model/sequence model/decoder model/state model/config "
+       "model/kernels"},
+      {"client", "proto"},
       {"bench",
-       "train client proto server/engine server/state model/sequence_io "
-       "model/sequence_registry model/registry model/io model/text model/sampling "
-       "model/layers model/default model/sequence model/decoder model/weights "
-       "model/state model/config model/kernels base"},
+       "train proto server/engine model/sequence_io model/sequence_registry model/io "
+       "model/sampling model/sequence model/decoder model/state model/config "
+       "model/kernels"},
   };
   static const Rules rules = [] {
     Rules parsed;
@@ -170,6 +163,7 @@ const Rules& ProjectRules() {
       std::istringstream names(allowed);
       std::set<std::string>& to = parsed[layer];
       for (std::string name; names >> name;) to.insert(name);
+      if (layer != std::string("base")) to.insert("base");
     }
     return parsed;
   }();
@@ -254,6 +248,29 @@ std::vector<std::string> UnknownEdges(const Tree& tree, const Rules& rules) {
       if (to.empty() || to == from || allowed->second.contains(to)) continue;
       faults.push_back(path + " includes " + include + ": " + from +
                        " may not include " + to);
+    }
+  }
+  return faults;
+}
+
+std::vector<std::string> UnusedRules(const Tree& tree, const Rules& rules) {
+  std::set<std::string> layers;
+  Rules used;
+  for (const auto& [path, includes] : tree) {
+    const std::string from = LayerOf(path);
+    layers.insert(from);
+    for (const std::string& include : includes) {
+      const std::string to = LayerOf(include);
+      layers.insert(to);
+      used[from].insert(to);
+    }
+  }
+  std::vector<std::string> faults;
+  for (const auto& [from, allowed] : rules) {
+    if (!layers.contains(from)) faults.push_back("no file is in " + from);
+    for (const std::string& to : allowed) {
+      if (to == "base" || used[from].contains(to)) continue;
+      faults.push_back("no file of " + from + " includes " + to);
     }
   }
   return faults;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rules of who may include whom, checked on the #include lines of the source tree.
+// The rules of which folder may include which, checked on all #include lines.
 #pragma once
 
 #include <map>
@@ -38,6 +38,10 @@ Tree ReadTree(const std::string& root);
 
 // Edges between layers that `rules` do not allow, and files that belong to no layer.
 std::vector<std::string> UnknownEdges(const Tree& tree, const Rules& rules);
+
+// Layers of `rules` without files, and allowed edges, but for those to base, that no
+// file uses.
+std::vector<std::string> UnusedRules(const Tree& tree, const Rules& rules);
 
 // A cycle between layers, or between files, each listed once.
 std::vector<std::string> Cycles(const Tree& tree);
