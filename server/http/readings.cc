@@ -44,9 +44,10 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now) {
   Readings stalled("mnemon_requests_stalled",
                    "Running calls that pause because their caller does not read, or "
                    "does not send what is to be scored.");
-  Readings ready("mnemon_model_ready",
-                 "1 while the model takes new calls; 0 while its queue is full or the "
-                 "server drains.");
+  Readings ready(
+      "mnemon_model_ready",
+      "1 while the model takes new calls; 0 while its queue is full, by calls, "
+      "bytes or expected wait, or the server drains.");
   std::map<std::string, double> bytes;  // by memory kind
   int64_t queued = 0, busy = 0, used = 0, capacity = 0;
   for (const ModelStats& model : now.models) {
