@@ -136,7 +136,7 @@ TEST(Shutdown, IdleServerStopsAtOnce) {
   EXPECT_TRUE(absl::IsUnavailable(rig.client->ListModels().status()));
 }
 
-// What is not HTTP/2 is closed and harms nobody.
+// A connection that does not speak HTTP/2 is closed and disturbs no other.
 TEST(Wire, JunkIsClosed) {
   Rig rig;
   for (const std::string& junk :
@@ -166,7 +166,6 @@ TEST(CallSerializer, HasOneHolderAndLosesNoRequest) {
   EXPECT_EQ(turn.stop()->message(), "first");
 }
 
-// One queue for all models today, so a full one shows at all of them.
 TEST(Readiness, FollowsTheQueueAndComesBack) {
   Rig rig({.engine = {.sessions = 1, .max_queue = 1}});
   rig.decoder.Allow(0);
@@ -193,6 +192,37 @@ TEST(Readiness, FollowsTheQueueAndComesBack) {
   rig.server->UpdateReadiness();
   EXPECT_TRUE(rig.client->CheckHealth(kReady).ok());
   EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/toy")).ok());
+}
+
+TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
+  Rig rig({.models = {"full", "free"}, .engine = {.sessions = 1, .max_queue = 1}});
+  rig.decoder.Allow(0);
+  const auto start = [&](const std::string& model) {
+    return std::async(std::launch::async, [&rig, model] {
+      return Collect(*rig.NewClient(),
+                     {.model = model, .tokens = {1}, .max_tokens = 3});
+    });
+  };
+  std::future<Collected> running = start("full");
+  rig.decoder.AwaitHeld();
+  std::future<Collected> waiting = start("full");
+  EXPECT_TRUE(Eventually([&] { return rig.engine->Stats().models[0].waiting == 1; }));
+  const absl::Status refused =
+      Collect(*rig.client, {.model = "full", .tokens = {1}, .max_tokens = 3})
+          .result.status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  rig.server->UpdateReadiness();
+  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReady, "/full"))));
+  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/free")).ok());
+  // Admitted; its step waits for the turn that the held step has.
+  std::future<Collected> other = start("free");
+  EXPECT_TRUE(Eventually([&] { return rig.engine->Stats().models[1].running == 1; }));
+  rig.decoder.AllowAll();
+  for (std::future<Collected>* call : {&running, &waiting, &other}) {
+    const Collected got = call->get();
+    EXPECT_TRUE(got.result.ok()) << got.result.status();
+    EXPECT_EQ(got.tokens.size(), 3u);
+  }
 }
 
 TEST(OpenCalls, WaitsForTheLast) {
