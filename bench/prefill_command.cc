@@ -62,13 +62,13 @@ void PrefillSubject::Describe(const Ceiling& ceiling, Record& record) const {
               flags_.batch, ceiling);
   const double median = SpreadOf(prompts_.seconds()).median;
   const double tokens = static_cast<double>(flags_.batch * flags_.context);
-  const double fed = tokens * static_cast<double>(prompts_.count());
+  const double computed = tokens * static_cast<double>(prompts_.count());
   record.Set("prompts", prompts_.count());
   DescribeTimes("prompt_ms", prompts_.seconds(), 1e-3, record);
   record.Set("tokens_per_second", tokens / median);
   DescribeFloor("floor_ms", floor, 1e-3, record);
   record.Set("floor_share", floor.seconds() / median);
-  record.Set("allocations_per_token", prompts_.allocated().calls / fed);
+  record.Set("allocations_per_token", prompts_.allocated().calls / computed);
 }
 
 absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// C++ client of a mnemon server, free of protobuf types.
+// A C++ client of a mnemon server, free of protobuf types.
 #pragma once
 
 #include <chrono>

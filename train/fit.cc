@@ -23,20 +23,20 @@
 #include "train/schedule.h"
 #include "train/stop_signal.h"
 #include "train/task.h"
-#include "train/team.h"
 #include "train/training_state.h"
+#include "train/worker_pool.h"
 
 namespace mnemon {
 namespace {
 
 class Run {
  public:
-  Run(const FitOptions& options, const Task& task, Team& team, RunDirectory directory,
-      const StopSignal& stop)
+  Run(const FitOptions& options, const Task& task, WorkerPool& pool,
+      RunDirectory directory, const StopSignal& stop)
       : options_(options),
         config_(options.config),
         task_(task),
-        team_(team),
+        pool_(pool),
         directory_(std::move(directory)),
         stop_(stop) {}
 
@@ -61,7 +61,7 @@ class Run {
   const FitOptions& options_;
   TrainConfig config_;
   const Task& task_;
-  Team& team_;
+  WorkerPool& pool_;
   RunDirectory directory_;
   const StopSignal& stop_;
   const Clock& clock_ = Clock::Real();
@@ -77,8 +77,8 @@ class Run {
 
 absl::Status Run::Start(std::optional<TrainingState> saved) {
   MNEMON_ASSIGN_OR_RETURN(learner_,
-                          Learner::Create(config_, task_, team_, options_.device));
-  state_.threads = team_.size();
+                          Learner::Create(config_, task_, pool_, options_.device));
+  state_.threads = pool_.size();
   state_.text_sha256 = task_.sha256();
   if (saved) {
     state_ = *saved;
@@ -97,7 +97,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
   progress_->Say(
       absl::StrFormat("%s: %d parameters; %s; %d updates per epoch; %d threads",
                       config_.model.architecture, learner_->parameter_count(),
-                      task_.Describe(), learner_->updates_per_epoch(), team_.size()));
+                      task_.Describe(), learner_->updates_per_epoch(), pool_.size()));
   if (saved) {
     progress_->Say(StrCat("resumed at update ", state_.steps, " of ", state_.planned));
     return absl::OkStatus();
@@ -111,7 +111,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
 
 absl::Status Run::PlanUpdates() {
   MNEMON_ASSIGN_OR_RETURN(Plan plan,
-                          MakePlan(config_, task_, team_, options_.device,
+                          MakePlan(config_, task_, pool_, options_.device,
                                    learner_->updates_per_epoch(), Seconds(), clock_));
   state_.planned = plan.updates;
   stop_seconds_ = plan.stop_seconds;
@@ -285,9 +285,9 @@ absl::Status Fit(const FitOptions& given) {
   }
   // Each thread runs whole operations.
   InitTensorRuntime(1);
-  Team team(threads);
+  WorkerPool pool(threads);
   options.config.model.vocab = task->vocab();
-  Run run(options, *task, team, std::move(directory), stop);
+  Run run(options, *task, pool, std::move(directory), stop);
   MNEMON_RETURN_IF_ERROR(run.Start(std::move(saved)));
   return run.Train();
 }

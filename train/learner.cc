@@ -59,7 +59,8 @@ absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& config,
-                                                         const Task& task, Team& team,
+                                                         const Task& task,
+                                                         WorkerPool& pool,
                                                          at::Device device) {
   MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> prompt,
                           task.Prompt(config.sample.prompt));
@@ -74,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
   InitialiseWeights(*first, config.init, seed);
   MoveWeights(*first, device);
   Parameters parameters(*first);
-  std::vector<Worker> workers(team.size());
+  std::vector<Worker> workers(pool.size());
   for (Worker& worker : workers) {
     if (first != nullptr) {
       worker.model = std::move(first);
@@ -84,17 +85,17 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
     worker.gradients = parameters.Bind(*worker.model);
   }
   return std::unique_ptr<Learner>(new Learner(
-      config, task, team, std::move(parameters), std::move(workers),
+      config, task, pool, std::move(parameters), std::move(workers),
       std::move(training), std::move(validation), std::move(test), std::move(prompt)));
 }
 
-Learner::Learner(const TrainConfig& config, const Task& task, Team& team,
+Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
                  Parameters parameters, std::vector<Worker> workers,
                  std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
                  std::unique_ptr<Loader> test, std::vector<int32_t> prompt)
     : config_(config),
       task_(task),
-      team_(team),
+      pool_(pool),
       parameters_(std::move(parameters)),
       workers_(std::move(workers)),
       optimiser_(config.optimiser, parameters_.values(), workers_[0].gradients),
@@ -102,7 +103,7 @@ Learner::Learner(const TrainConfig& config, const Task& task, Team& team,
       validation_(std::move(validation)),
       test_(std::move(test)),
       prompt_(std::move(prompt)),
-      carries_(team.size()) {}
+      carries_(pool.size()) {}
 
 absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int worker,
                                                       const ForwardOptions& options,
@@ -110,7 +111,7 @@ absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int wo
   // A growing memory has an end; a pass longer than that starts it afresh.
   const int64_t room = model().carry_spec().max_positions() - carry.position;
   if (batch.fresh || room < batch.columns) carry = Carry();
-  const Part rows = PartOf(batch.rows, worker, team_.size());
+  const Part rows = PartOf(batch.rows, worker, pool_.size());
   const auto part = [&](const std::vector<int64_t>& ids) {
     return IdTensor(ids.data() + rows.begin * batch.columns, rows.size(),
                     batch.columns);
@@ -128,9 +129,9 @@ absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int wo
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   const Batch batch = training_->Next();
   std::vector<double> losses(workers_.size());
-  MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) -> absl::Status {
+  MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) -> absl::Status {
     workers_[w].gradients.zero_();
-    const int64_t rows = PartOf(batch.rows, w, team_.size()).size();
+    const int64_t rows = PartOf(batch.rows, w, pool_.size()).size();
     if (rows == 0) return absl::OkStatus();
     ForwardOptions options;
     options.dropout = DropoutGenerator(static_cast<uint64_t>(config_.seed),
@@ -146,10 +147,10 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   }));
   at::Tensor gradients = workers_[0].gradients;
   const auto slice = [&](const at::Tensor& buffer, int w) {
-    const Part part = PartOf(buffer.numel(), w, team_.size());
+    const Part part = PartOf(buffer.numel(), w, pool_.size());
     return buffer.narrow(0, part.begin, part.size());
   };
-  MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) {
+  MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
     for (size_t other = 1; other < workers_.size(); ++other) {
       slice(gradients, w).add_(slice(workers_[other].gradients, w));
     }
@@ -164,8 +165,8 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
         "the loss is ", result.loss, " and the gradient norm ", result.gradient_norm));
   }
   optimiser_.BeginStep();
-  MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) {
-    const Part part = PartOf(gradients.numel(), w, team_.size());
+  MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
+    const Part part = PartOf(gradients.numel(), w, pool_.size());
     optimiser_.Apply(lr, part.begin, part.end);
     return absl::OkStatus();
   }));
@@ -192,9 +193,9 @@ absl::StatusOr<Evaluation> Learner::Evaluate(Loader& loader, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const Batch batch = loader.Get(0, spread ? i * available / count : i);
     std::vector<Evaluation> parts(workers_.size());
-    MNEMON_RETURN_IF_ERROR(team_.Run([&](int w) -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) -> absl::Status {
       c10::AutoGradMode no_graph(false);
-      if (PartOf(batch.rows, w, team_.size()).size() == 0) return absl::OkStatus();
+      if (PartOf(batch.rows, w, pool_.size()).size() == 0) return absl::OkStatus();
       MNEMON_ASSIGN_OR_RETURN(const Outputs outputs,
                               PartOfBatch(batch, w, {}, carries[w]));
       parts[w].Add(outputs.logits, outputs.targets);
@@ -287,8 +288,8 @@ absl::Status Learner::LoadCarry(const std::string& file) {
     }
     MNEMON_ASSIGN_OR_RETURN(at::Tensor all, ToTensor(saved, *info));
     all = all.to(device());
-    for (int w = 0; w < team_.size(); ++w) {
-      const Part rows = PartOf(config_.data.batch, w, team_.size());
+    for (int w = 0; w < pool_.size(); ++w) {
+      const Part rows = PartOf(config_.data.batch, w, pool_.size());
       if (rows.size() == 0) continue;
       carries_[w].position = position.item<int64_t>();
       carries_[w].tensors.push_back(

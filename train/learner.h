@@ -23,7 +23,7 @@
 #include "train/optimiser.h"
 #include "train/parameters.h"
 #include "train/task.h"
-#include "train/team.h"
+#include "train/worker_pool.h"
 
 namespace mnemon {
 
@@ -33,16 +33,17 @@ struct UpdateResult {
   int64_t tokens = 0;
 };
 
-// Owned by one thread; works on those of its `Team`, which share out the rows of a
-// batch.
+// Owned by one thread; works on those of its `WorkerPool`, which share out the rows of
+// a batch.
 class Learner {
  public:
   // Initialises the model from config.seed: the same weights on every device.
-  // config.model.vocab is task.vocab(). `task` and `team` must outlive the learner.
+  // config.model.vocab is task.vocab(). `task` and `pool` must outlive the learner.
   // INVALID_ARGUMENT for data that are too few, RESOURCE_EXHAUSTED when memory does
   // not suffice.
   static absl::StatusOr<std::unique_ptr<Learner>> Create(const TrainConfig& config,
-                                                         const Task& task, Team& team,
+                                                         const Task& task,
+                                                         WorkerPool& pool,
                                                          at::Device device = at::kCPU);
 
   // The next batch, forward, backward, clip, optimiser with rate `lr`. OUT_OF_RANGE
@@ -77,7 +78,7 @@ class Learner {
   // One carry per worker, for its rows.
   using Carries = std::vector<Carry>;
 
-  Learner(const TrainConfig& config, const Task& task, Team& team,
+  Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
           Parameters parameters, std::vector<Worker> workers,
           std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
           std::unique_ptr<Loader> test, std::vector<int32_t> prompt);
@@ -100,7 +101,7 @@ class Learner {
 
   const TrainConfig config_;
   const Task& task_;
-  Team& team_;
+  WorkerPool& pool_;
   const Parameters parameters_;
   const std::vector<Worker> workers_;
   Optimiser optimiser_;  // over the gradients of worker 0, which collects all

@@ -20,10 +20,10 @@ double SecondsSince(const Clock& clock, std::chrono::steady_clock::time_point st
   return std::chrono::duration<double>(clock.Now() - start).count();
 }
 
-absl::StatusOr<Plan> Measure(const TrainConfig& config, const Task& task, Team& team,
-                             at::Device device, const Clock& clock) {
+absl::StatusOr<Plan> Measure(const TrainConfig& config, const Task& task,
+                             WorkerPool& pool, at::Device device, const Clock& clock) {
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Learner> trial,
-                          Learner::Create(config, task, team, device));
+                          Learner::Create(config, task, pool, device));
   const double limit = kMeasuringShare * static_cast<double>(config.duration.seconds);
   const auto begin = clock.Now();
   auto start = begin;
@@ -50,14 +50,15 @@ absl::StatusOr<Plan> Measure(const TrainConfig& config, const Task& task, Team& 
 
 }  // namespace
 
-absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task, Team& team,
-                              at::Device device, int64_t updates_per_epoch,
-                              double spent, const Clock& clock) {
+absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task,
+                              WorkerPool& pool, at::Device device,
+                              int64_t updates_per_epoch, double spent,
+                              const Clock& clock) {
   const DurationOptions& duration = config.duration;
   if (duration.steps > 0) return Plan{.updates = duration.steps};
   if (duration.epochs > 0) return Plan{.updates = duration.epochs * updates_per_epoch};
   const auto start = clock.Now();
-  MNEMON_ASSIGN_OR_RETURN(Plan plan, Measure(config, task, team, device, clock));
+  MNEMON_ASSIGN_OR_RETURN(Plan plan, Measure(config, task, pool, device, clock));
   double left =
       static_cast<double>(duration.seconds) - spent - SecondsSince(clock, start);
   double per_update = plan.update_seconds;

@@ -26,9 +26,10 @@ struct Plan {
 // train.seconds is turned into updates by trying some on a learner that is thrown away,
 // so the run itself does not depend on the measurement; `spent` seconds are gone
 // already.
-absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task, Team& team,
-                              at::Device device, int64_t updates_per_epoch,
-                              double spent, const Clock& clock);
+absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task,
+                              WorkerPool& pool, at::Device device,
+                              int64_t updates_per_epoch, double spent,
+                              const Clock& clock);
 
 // Updates between validations, and between checkpoints.
 int64_t ValidateEvery(const TrainConfig& config, int64_t planned);

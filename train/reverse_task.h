@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The reverse task of the attention notebook: say a sequence of drawn digits backwards.
-// It needs no context, only positions, and can be learned to the last digit.
+// The reverse task of the attention notebook: random digits in, the same in reverse
+// order out. It needs only positions and can be learned to an accuracy of 100 %.
 #pragma once
 
 #include <memory>

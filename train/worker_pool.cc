@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "train/team.h"
+#include "train/worker_pool.h"
 
 #include <exception>
 #include <string>
@@ -11,7 +11,7 @@
 namespace mnemon {
 namespace {
 
-absl::Status Guarded(const Team::Work& work, int worker) {
+absl::Status Guarded(const WorkerPool::Work& work, int worker) {
   try {
     return work(worker);
   } catch (const c10::Error& error) {
@@ -24,14 +24,14 @@ absl::Status Guarded(const Team::Work& work, int worker) {
 
 }  // namespace
 
-Team::Team(int size) : results_(size) {
+WorkerPool::WorkerPool(int size) : results_(size) {
   MNEMON_CHECK(size >= 1);
   for (int worker = 1; worker < size; ++worker) {
     threads_.emplace_back([this, worker] { Loop(worker); });
   }
 }
 
-Team::~Team() {
+WorkerPool::~WorkerPool() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -40,7 +40,7 @@ Team::~Team() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status Team::Run(const Work& work) {
+absl::Status WorkerPool::Run(const Work& work) {
   {
     std::lock_guard lock(mutex_);
     work_ = &work;
@@ -58,7 +58,7 @@ absl::Status Team::Run(const Work& work) {
   return absl::OkStatus();
 }
 
-void Team::Loop(int worker) {
+void WorkerPool::Loop(int worker) {
   uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   while (true) {

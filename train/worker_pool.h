@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A fixed set of threads that do one thing at a time together. Small models spend their
-// time between operations, not in them: splitting the batch over threads that each run
-// whole operations keeps all cores busy with two meetings per update, where splitting
-// every operation would need thousands.
+// The threads of a training run, which compute one update together. Small models spend
+// their time between operations, not in them: splitting the batch over threads that
+// each run whole operations keeps all cores busy with two barriers per update, where
+// splitting every operation would need thousands.
 #pragma once
 
 #include <condition_variable>
@@ -17,15 +17,15 @@
 namespace mnemon {
 
 // Used by one thread, which is worker 0.
-class Team {
+class WorkerPool {
  public:
   using Work = std::function<absl::Status(int worker)>;
 
   // REQUIRES: size >= 1.
-  explicit Team(int size);
-  ~Team();
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  explicit WorkerPool(int size);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
 
   int size() const { return static_cast<int>(threads_.size()) + 1; }
 

@@ -109,7 +109,7 @@ class DefaultDecoder final : public Decoder {
     }
     absl::Status status = CatchOutOfMemory({}, [&]() -> absl::Status {
       MNEMON_RETURN_IF_ERROR(ReserveAll(segments, arena));
-      return FeedAll(segments, arena, logits);
+      return ComputeAll(segments, arena, logits);
     });
     for (size_t i = 0; i < segments.size(); ++i) {
       const Segment& segment = segments[i];
@@ -154,20 +154,21 @@ class DefaultDecoder final : public Decoder {
     return absl::OkStatus();
   }
 
-  absl::Status FeedAll(std::span<const Segment> segments, StateArena& arena,
-                       float* logits) const {
+  absl::Status ComputeAll(std::span<const Segment> segments, StateArena& arena,
+                          float* logits) const {
     const SingleThreaded single_threaded;
     return RunTensors([&]() -> absl::Status {
       const c10::InferenceMode inference;
       for (const Segment& segment : segments) {
-        MNEMON_RETURN_IF_ERROR(Feed(segment, arena, logits));
+        MNEMON_RETURN_IF_ERROR(Compute(segment, arena, logits));
       }
       return absl::OkStatus();
     });
   }
 
   // Computes one segment and moves `logits` behind its rows.
-  absl::Status Feed(const Segment& segment, StateArena& arena, float*& logits) const {
+  absl::Status Compute(const Segment& segment, StateArena& arena,
+                       float*& logits) const {
     int64_t position = segment.position;
     for (size_t i = 0; i < segment.tokens.size(); ++i, ++position) {
       const at::Tensor token = at::full({1, 1}, segment.tokens[i], at::kLong);

@@ -28,21 +28,21 @@ class CpuKernels {
   // of each operation. One thread at a time, and one CpuKernels of a pool at a time.
   template <class Step>
   void Run(const Step& step) {
-    OnTeam([&](int index) { step(together(index)); });
+    OnPool([&](int index) { step(together(index)); });
   }
 
   // Likewise step(kernels, index), each with a view that does whole operations and
-  // whose Sync waits for nobody.
+  // whose Sync does nothing.
   template <class Step>
   void RunAlone(const Step& step) {
-    OnTeam([&](int index) { step(alone(index), index); });
+    OnPool([&](int index) { step(alone(index), index); });
   }
 
  private:
   class Worker;
 
   template <class Work>
-  void OnTeam(const Work& work) {
+  void OnPool(const Work& work) {
     pool_.Run([](void* given, int index) { (*static_cast<const Work*>(given))(index); },
               const_cast<Work*>(&work));
   }

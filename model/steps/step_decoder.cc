@@ -60,7 +60,7 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
   }
   for (std::span<const Segment> rest = segments; !rest.empty();) {
     const std::span<const Segment> group = Group(rest);
-    Feed(group, arena, logits);
+    Compute(group, arena, logits);
     rest = rest.subspan(group.size());
   }
   for (const Segment& segment : segments) arena.Advance(segment.slot, Tokens(segment));
@@ -138,8 +138,8 @@ void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& 
   }
 }
 
-void StepDecoder::Feed(std::span<const Segment> group, StateArena& arena,
-                       float*& logits) {
+void StepDecoder::Compute(std::span<const Segment> group, StateArena& arena,
+                          float*& logits) {
   const int used = Deal(group);
   for (int w = 0; w < used; ++w) {
     Way& way = ways_[w];

@@ -5,7 +5,7 @@
 //
 // Either all workers of the pool go through the layers together, each with its part of
 // every operation, or, with many sessions and small weights, each goes alone with its
-// part of the sessions: then nobody waits for anybody. The bits are the same.
+// part of the sessions and waits for no other. The bits are the same.
 #pragma once
 
 #include <memory>
@@ -89,7 +89,7 @@ class StepDecoder : public Decoder {
   // Room for the segments' rows in the arena.
   absl::Status Reserve(std::span<const Segment> segments, StateArena& arena);
   void MakeRoom(std::span<const Segment> segments, const StateArena& arena);
-  void Feed(std::span<const Segment> group, StateArena& arena, float*& logits);
+  void Compute(std::span<const Segment> group, StateArena& arena, float*& logits);
 
   const ModelConfig config_;
   const StateSpec carry_spec_;

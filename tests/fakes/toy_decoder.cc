@@ -119,7 +119,7 @@ absl::Status ToyDecoder::Step(std::span<const Segment> segments, StateArena& are
   }
   for (const Segment& s : segments) {
     for (size_t i = 0; i < s.tokens.size(); ++i) {
-      FeedToken(arena, s.slot, s.position + i, s.tokens[i]);
+      ComputeToken(arena, s.slot, s.position + i, s.tokens[i]);
       const bool last = i + 1 == s.tokens.size();
       if (s.logits == LogitsMode::kNone || (s.logits == LogitsMode::kLast && !last)) {
         continue;
@@ -133,8 +133,8 @@ absl::Status ToyDecoder::Step(std::span<const Segment> segments, StateArena& are
   return absl::OkStatus();
 }
 
-void ToyDecoder::FeedToken(StateArena& arena, int32_t slot, int64_t position,
-                           int32_t token) {
+void ToyDecoder::ComputeToken(StateArena& arena, int32_t slot, int64_t position,
+                              int32_t token) {
   int entry = 0;
   if (spec_.fixed_elements() > 0) {
     float* sums = arena.Fixed(slot, entry++);

@@ -55,7 +55,7 @@ class ToyDecoder final : public Decoder {
 
  private:
   void PassGate(std::span<const Segment> segments);
-  void FeedToken(StateArena& arena, int32_t slot, int64_t position, int32_t token);
+  void ComputeToken(StateArena& arena, int32_t slot, int64_t position, int32_t token);
   void Damage(StateArena& arena, int32_t slot);
   void Logits(const StateArena& arena, int32_t slot, int64_t position,
               float* out) const;

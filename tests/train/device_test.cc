@@ -57,13 +57,13 @@ class TrainingOnADevice : public ::testing::Test {
   }
   std::unique_ptr<Learner> Make(const TrainConfig& config, const Task& task,
                                 at::Device device) {
-    auto learner = Learner::Create(config, task, team_, device);
+    auto learner = Learner::Create(config, task, pool_, device);
     EXPECT_TRUE(learner.ok()) << learner.status();
     EXPECT_EQ((*learner)->device(), device);
     return *std::move(learner);
   }
 
-  Team team_{1};
+  WorkerPool pool_{1};
 };
 
 TEST_F(TrainingOnADevice, EqualsTheCpuButForRounding) {

@@ -46,8 +46,8 @@ class LearnerTest : public ::testing::Test {
  protected:
   LearnerTest() : task_(MakeTask()) { InitTensorRuntime(1); }
 
-  std::unique_ptr<Learner> Make(const TrainConfig& config, Team& team) {
-    auto learner = Learner::Create(config, *task_, team);
+  std::unique_ptr<Learner> Make(const TrainConfig& config, WorkerPool& pool) {
+    auto learner = Learner::Create(config, *task_, pool);
     EXPECT_TRUE(learner.ok()) << learner.status();
     return *std::move(learner);
   }
@@ -58,7 +58,7 @@ class LearnerTest : public ::testing::Test {
 // For every variant of every architecture, both loaders, dropout on: what Save wrote
 // continues with the same bits.
 TEST_F(LearnerTest, ContinuesBitForBit) {
-  Team team(2);
+  WorkerPool pool(2);
   const std::string dir = testing::TempDir() + "/learner_checkpoint";
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;  // not for texts: see reverse_task_test.cc
@@ -67,14 +67,14 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
         TrainConfig config = MakeConfig(variant, *task_);
         config.data.loader = loader;
         ASSERT_GT(config.model.dropout, 0.0);
-        auto first = Make(config, team);
+        auto first = Make(config, pool);
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(first->Update(1e-3).ok());
         CheckpointContent content;
         ASSERT_TRUE(first->Save(content).ok());
         const absl::Status written = WriteCheckpoint(dir, content);
         ASSERT_TRUE(written.ok()) << written;
 
-        auto second = Make(config, team);
+        auto second = Make(config, pool);
         const absl::Status loaded = second->Load(dir, 3, first->cursor());
         ASSERT_TRUE(loaded.ok()) << loaded;
         for (int i = 0; i < 3; ++i) {
@@ -92,10 +92,10 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
 }
 
 TEST_F(LearnerTest, LearnsAndValidationIsDeterministic) {
-  Team team(2);
+  WorkerPool pool(2);
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;
-    auto learner = Make(MakeConfig(entry.variants().front(), *task_), team);
+    auto learner = Make(MakeConfig(entry.variants().front(), *task_), pool);
     const double before = learner->Validate()->loss();
     EXPECT_EQ(before, learner->Validate()->loss());
     EXPECT_NEAR(before, std::log(task_->vocab()), 1.0) << entry.name;
@@ -113,7 +113,7 @@ TEST_F(LearnerTest, ThreadsChangeRoundingOnly) {
     config.model.dropout = 0;
     for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
       config.data.loader = loader;
-      Team one(1), many(8);
+      WorkerPool one(1), many(8);
       auto a = Make(config, one), b = Make(config, many);
       for (int i = 0; i < 3; ++i) {
         auto x = a->Update(1e-3), y = b->Update(1e-3);
@@ -127,11 +127,11 @@ TEST_F(LearnerTest, ThreadsChangeRoundingOnly) {
 }
 
 TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {
-  Team team(2);
+  WorkerPool pool(2);
   TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
   config.clip = 0;
   config.optimiser.kind = OptimiserKind::kSgd;
-  auto learner = Make(config, team);
+  auto learner = Make(config, pool);
   absl::Status status;
   for (int i = 0; i < 20 && status.ok(); ++i) status = learner->Update(1e30).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
@@ -139,14 +139,14 @@ TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {
 }
 
 TEST_F(LearnerTest, FaultsOfTheTextAreNamed) {
-  Team team(1);
+  WorkerPool pool(1);
   TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
   config.sample.prompt = "caf\xc3\xa9";
-  absl::Status status = Learner::Create(config, *task_, team).status();
+  absl::Status status = Learner::Create(config, *task_, pool).status();
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("sample.prompt"));
   config.sample.prompt.clear();
   config.data.seq_len = 1 << 19;
-  status = Learner::Create(config, *task_, team).status();
+  status = Learner::Create(config, *task_, pool).status();
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("data.text"));
 }
 

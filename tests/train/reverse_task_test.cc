@@ -103,7 +103,7 @@ TEST(ReverseTask, HasNoText) {
 // A miniature of train/configs/reverse.toml.
 TEST(ReverseTask, AnEncoderLearnsIt) {
   InitTensorRuntime(1);
-  Team team(2);
+  WorkerPool pool(2);
   TrainConfig config;
   config.model = {.architecture = "encoder",
                   .d_model = 16,
@@ -123,7 +123,7 @@ TEST(ReverseTask, AnEncoderLearnsIt) {
   config.data.test_sequences = 70;
   config.optimiser.kind = OptimiserKind::kAdam;
   const std::unique_ptr<Task> task = MakeReverseTask(config.data);
-  const auto learner = *Learner::Create(config, *task, team);
+  const auto learner = *Learner::Create(config, *task, pool);
   EXPECT_LT(learner->Validate()->accuracy(), 0.6);
   for (int i = 0; i < 300; ++i) ASSERT_TRUE(learner->Update(1e-2).ok());
   const Evaluation validation = *learner->Validate(), test = **learner->Test();

@@ -41,14 +41,14 @@ class CountingFeed final : public RowFeed {
     for (int64_t b = 0; b < tokens.size(0); ++b) {
       for (int64_t t = 0; t < tokens.size(1); ++t) {
         const int64_t token = tokens[b][t].item<int64_t>();
-        fed.push_back(token);
+        seen.push_back(token);
         logits[b][t][(token + 1) % kVocab] = std::log(9.0 * (kVocab - 1));
       }
     }
     return logits;
   }
 
-  std::vector<int64_t> fed;
+  std::vector<int64_t> seen;
   int restarts = 0;
 
  private:
@@ -80,10 +80,10 @@ TEST(TextEvaluation, CountsEveryPositionOnce) {
         // The expected token has a chance of 0.9, any other a share of 0.1.
         EXPECT_NEAR(found.nats, -47 * std::log(0.9) - std::log(0.1 / (kVocab - 1)),
                     1e-4);
-        std::sort(feed.fed.begin(), feed.fed.end());
+        std::sort(feed.seen.begin(), feed.seen.end());
         std::vector<int64_t> expected(48);
         std::iota(expected.begin(), expected.end(), 0);
-        EXPECT_EQ(feed.fed, expected);
+        EXPECT_EQ(feed.seen, expected);
         if (memory == WindowMemory::kKept) {
           EXPECT_EQ(feed.restarts, 1);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "train/team.h"
+#include "train/worker_pool.h"
 
 #include <atomic>
 #include <stdexcept>
@@ -9,13 +9,13 @@
 namespace mnemon {
 namespace {
 
-TEST(Team, EveryWorkerTakesPartInEveryRound) {
+TEST(WorkerPool, EveryWorkerTakesPartInEveryRound) {
   for (int size : {1, 2, 5}) {
-    Team team(size);
-    ASSERT_EQ(team.size(), size);
+    WorkerPool pool(size);
+    ASSERT_EQ(pool.size(), size);
     std::vector<int> calls(size);
     for (int round = 0; round < 200; ++round) {
-      ASSERT_TRUE(team.Run([&](int w) {
+      ASSERT_TRUE(pool.Run([&](int w) {
                         ++calls[w];
                         return absl::OkStatus();
                       })
@@ -25,19 +25,19 @@ TEST(Team, EveryWorkerTakesPartInEveryRound) {
   }
 }
 
-TEST(Team, ErrorsAndExceptionsComeBackAndTheTeamGoesOn) {
-  Team team(3);
-  absl::Status status = team.Run([](int w) {
+TEST(WorkerPool, ErrorsAndExceptionsComeBackAndThePoolGoesOn) {
+  WorkerPool pool(3);
+  absl::Status status = pool.Run([](int w) {
     return w == 0 ? absl::OkStatus()
                   : absl::NotFoundError("worker " + std::to_string(w));
   });
   EXPECT_EQ(status.message(), "worker 1");
-  status = team.Run([](int w) -> absl::Status {
+  status = pool.Run([](int w) -> absl::Status {
     if (w == 2) throw std::runtime_error("thrown");
     return absl::OkStatus();
   });
   EXPECT_EQ(status.message(), "thrown");
-  EXPECT_TRUE(team.Run([](int) { return absl::OkStatus(); }).ok());
+  EXPECT_TRUE(pool.Run([](int) { return absl::OkStatus(); }).ok());
 }
 
 }  // namespace

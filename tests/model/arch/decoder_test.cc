@@ -223,7 +223,7 @@ TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
     for (bool more = true; more;) {
       for (int s = sessions; --s > 0;) std::swap(order[s], order[random(s + 1)]);
       std::vector<Segment> segments;
-      std::vector<int> fed;
+      std::vector<int> stepped;
       more = false;
       for (const int s : order) {
         const int32_t slot = slots[kSlots - 1 - s];
@@ -236,14 +236,14 @@ TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
                             .position = done,
                             .tokens = std::span(tokens[s]).subspan(done, count),
                             .logits = LogitsMode::kAll});
-        fed.push_back(s);
+        stepped.push_back(s);
       }
       std::vector<float> logits(LogitsRows(segments) * config().vocab);
       ASSERT_TRUE(decoder->Step(segments, *arena_, logits.data()).ok());
       const float* row = logits.data();
       for (size_t i = 0; i < segments.size(); ++i) {
         const size_t count = segments[i].tokens.size() * config().vocab;
-        batched[fed[i]].insert(batched[fed[i]].end(), row, row + count);
+        batched[stepped[i]].insert(batched[fed[i]].end(), row, row + count);
         row += count;
       }
     }

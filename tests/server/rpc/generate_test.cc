@@ -225,7 +225,7 @@ TEST(Generate, ContextLimitEndsTheStream) {
   EXPECT_EQ(got.result->finish_reason, "CONTEXT_LIMIT");
 }
 
-TEST(Generate, ZeroTokensOnlyFeedsThePrompt) {
+TEST(Generate, ZeroTokensOnlyComputesThePrompt) {
   Rig rig;
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   Collected stored =
