@@ -49,7 +49,7 @@ int signal_pipe[2] = {-1, -1};
 void ForwardSignal(int signal) {
   const int saved = errno;
   const auto byte = static_cast<unsigned char>(signal);
-  // A full pipe holds more signals than anybody waits for.
+  // A full pipe holds more signals than are ever read.
   [[maybe_unused]] ssize_t written = write(signal_pipe[1], &byte, 1);
   errno = saved;
 }

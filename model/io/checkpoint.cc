@@ -215,7 +215,7 @@ bool IsCheckpointFileName(const std::string& name) {
   return below.find('/') == std::string::npos && below != "." && below != "..";
 }
 
-// A mistyped destination must not cost somebody a directory of other things.
+// A mistyped destination must not destroy a directory of other files.
 absl::Status CheckReplaceable(const std::string& dir) {
   absl::StatusOr<Directory> old = Directory::Open(dir);
   if (absl::IsNotFound(old.status())) return absl::OkStatus();

@@ -97,8 +97,8 @@ class Safetensors {
   std::string_view bytes() const { return file_.view(); }  // the whole file
   const TensorInfo* Find(std::string_view name) const;     // null when absent
   std::string_view Bytes(const TensorInfo& tensor) const;
-  // Gives the memory of a tensor's bytes back: nobody may read them any more. Safe for
-  // concurrent calls.
+  // Gives the memory of a tensor's bytes back; they must not be read afterwards. Safe
+  // for concurrent calls.
   void Release(std::string_view bytes) const { file_.Release(bytes); }
   // Values of a float32 or int64 tensor, copied out. INVALID_ARGUMENT for another type.
   absl::StatusOr<std::vector<float>> Floats(const TensorInfo& tensor) const;

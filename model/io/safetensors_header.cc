@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The header of a safetensors file: parsed from hostile bytes, every declared size
-// checked against the real one before anybody uses it.
+// checked against the real one before it is used.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -118,10 +118,10 @@ class StateArena {
   // Blocks that Reserve(slot, count) would take from the pool, the copy of a shared
   // last block included. With a recycler it may become one less by itself.
   int64_t BlocksNeeded(int32_t slot, int64_t count) const;
-  // Blocks of the slot that nobody else holds, counted up to `most`: so many become
-  // free when it is released.
+  // Blocks of the slot that no other holder shares, counted up to `most`: so many
+  // become free when it is released.
   int64_t UnsharedBlocks(int32_t slot, int64_t most) const;
-  // Makes room for rows length .. length+count-1. With count > 0 nobody else holds
+  // Makes room for rows length .. length+count-1. With count > 0 no other holder shares
   // those and the fixed entries afterwards: they can be written. RESOURCE_EXHAUSTED
   // when the pool has too few blocks or memory runs out, FAILED_PRECONDITION beyond an
   // append capacity; on error nothing changed. Idempotent for the same range.
@@ -141,7 +141,7 @@ class StateArena {
   // Fixed entries are not touched: see RestoreFixed.
   // REQUIRES: first_held <= length <= length(slot).
   void Truncate(int32_t slot, int64_t length);
-  // Promises that no query at a position below `floor` comes again; a ring's blocks
+  // Declares that no query at a position below `floor` follows; a ring's blocks
   // that only such queries could see go back to the pool. No effect on append and
   // fixed.
   void SetFloor(int32_t slot, int64_t floor);

@@ -30,7 +30,7 @@ BlockRecycler::~BlockRecycler() {
 
 void BlockRecycler::Wake() {
   wakes_.fetch_add(1);
-  wakes_.notify_one();  // no system call when nobody waits
+  wakes_.notify_one();  // no system call when no thread waits
 }
 
 void BlockRecycler::Add(BlockPool& pool) {

@@ -9,8 +9,8 @@
 
 namespace mnemon {
 
-// A float32, row-major tensor owned by somebody else, who keeps it alive and unchanged
-// for as long as the view is used.
+// A view of a float32, row-major tensor, whose owner keeps it alive and unchanged for
+// as long as the view is used.
 struct TensorView {
   std::string name;
   std::vector<int64_t> shape;

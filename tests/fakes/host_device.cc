@@ -20,8 +20,8 @@ namespace mnemon {
 namespace {
 
 constexpr auto kType = c10::DeviceType::PrivateUse1;
-// Addresses are moved by this much, out of what a process can have: only AsCpu, which
-// knows, gets at the values.
+// Addresses are moved by this much, out of what a process can have: only AsCpu
+// subtracts it and reads the values.
 constexpr uintptr_t kOpaque = uintptr_t{1} << 62;
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A device that is not the CPU and yet computes in host memory, by the CPU's own
-// kernels: what needs a GPU to go wrong goes wrong on it, anywhere.
+// kernels. An operation that mixes devices fails on it as on a GPU.
 #pragma once
 
 #include <c10/core/Device.h>
