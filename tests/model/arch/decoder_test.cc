@@ -243,7 +243,7 @@ TEST_P(DecoderTest, SameBitsInAnyBatchSlotOrderSplitAndThreadCount) {
       const float* row = logits.data();
       for (size_t i = 0; i < segments.size(); ++i) {
         const size_t count = segments[i].tokens.size() * config().vocab;
-        batched[stepped[i]].insert(batched[fed[i]].end(), row, row + count);
+        batched[stepped[i]].insert(batched[stepped[i]].end(), row, row + count);
         row += count;
       }
     }
