@@ -21,8 +21,8 @@ using std::chrono::milliseconds;
 
 // Between checks for a signal while the server drains.
 constexpr milliseconds kPoll{20};
-// Between updates of the health service: probes come every few seconds.
-constexpr milliseconds kReadinessPeriod{250};
+// Between updates of the health service, to which probes come every few seconds.
+constexpr milliseconds kUpdatePeriod{250};
 
 void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& signals) {
   LogInfo(StrCat("stopping: new work is refused, streams have ", grace.count(), " ms"));
@@ -74,10 +74,12 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& option
   return http;
 }
 
-// Waits for a signal; meanwhile gRPC's readiness follows the engine's.
+// Waits for a signal; meanwhile gRPC's readiness follows the engine's, and calls of
+// idle callers end.
 void AwaitSignal(RpcServer& rpc, SignalWaiter& signals) {
-  while (signals.WaitFor(static_cast<int>(kReadinessPeriod.count())) == 0) {
+  while (signals.WaitFor(static_cast<int>(kUpdatePeriod.count())) == 0) {
     rpc.UpdateReadiness();
+    rpc.EndIdleCalls();
   }
 }
 
@@ -92,6 +94,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
       {.version = Version(), .commit = Commit(), .libraries = options.libraries});
   Engine::Options engine_options = options.engine;
   RpcOptions rpc_options = options.rpc;
+  rpc_options.idle_timeout = engine_options.idle_timeout;
   if (!options.http.empty()) {
     engine_options.observer = metrics;
     rpc_options.observer = metrics;

@@ -56,7 +56,9 @@ absl::Status RequestIdReused(const std::string& session) {
   return MakeError(
       absl::StatusCode::kAlreadyExists,
       StrCat("request_id has made session ", Quoted(session), " from another request"),
-      {.reason = "REQUEST_ID_REUSED", .field = "request_id"});
+      {.reason = "REQUEST_ID_REUSED",
+       .field = "request_id",
+       .metadata = {{"session", session}}});
 }
 
 absl::Status RequestRepeated(const std::string& session) {

@@ -14,7 +14,8 @@ namespace mnemon::engine_errors {
 absl::Status NotFound(const std::string& session);
 absl::Status SessionExpired(const std::string& session);
 absl::Status SessionExists(const std::string& session);
-// The request_id has created a session that differs from the requested one.
+// The request_id has created a session that differs from the requested one; the
+// metadata "session" is its id.
 absl::Status RequestIdReused(const std::string& session);
 // The session has taken this request before.
 absl::Status RequestRepeated(const std::string& session);

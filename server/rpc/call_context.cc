@@ -7,8 +7,10 @@
 #include <random>
 #include <utility>
 
-#include "absl/status/status.h"
+#include <grpc/grpc.h>
+
 #include "absl/strings/str_format.h"
+#include "base/error.h"
 
 namespace mnemon {
 namespace {
@@ -116,6 +118,29 @@ void RpcCall::End(grpc::StatusCode code) {
   if (!record_.status.empty()) return;
   record_.status = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
   record_.total = std::chrono::steady_clock::now() - start_;
+}
+
+void RpcCall::ReplaceEnd(grpc::StatusCode code, const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  if (record_.status.empty()) return;
+  record_.status = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+  record_.reason = reason;
+  record_.total = std::chrono::steady_clock::now() - start_;
+}
+
+std::function<void(const absl::Status&)> CancelFunctionOf(
+    grpc::CallbackServerContext& context) {
+  // Of gRPC's core: the context, and with it TryCancel, may be gone when the function
+  // is called.
+  grpc_call_ref(context.c_call());
+  std::shared_ptr<grpc_call> transport(context.c_call(), grpc_call_unref);
+  return [transport = std::move(transport),
+          record = CallOf(&context)->shared_from_this()](const absl::Status& status) {
+    const auto code = static_cast<grpc::StatusCode>(status.code());
+    record->ReplaceEnd(code, GetErrorDetail(status).value_or(ErrorDetail{}).reason);
+    grpc_call_cancel_with_status(transport.get(), static_cast<grpc_status_code>(code),
+                                 std::string(status.message()).c_str(), nullptr);
+  };
 }
 
 }  // namespace mnemon

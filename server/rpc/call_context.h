@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,13 +16,14 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_interceptor.h>
 
+#include "absl/status/status.h"
 #include "server/rpc/call_record.h"
 
 namespace mnemon {
 
 // Safe for concurrent use: reads, writes and the reactor of a call are on different
 // threads.
-class RpcCall {
+class RpcCall : public std::enable_shared_from_this<RpcCall> {
  public:
   explicit RpcCall(std::string method);
 
@@ -43,6 +45,8 @@ class RpcCall {
   void AddReceivedBytes(int64_t bytes);
   // The call has its status; the first one counts.
   void End(grpc::StatusCode code);
+  // Replaces the status, which did not reach the caller; no effect before End.
+  void ReplaceEnd(grpc::StatusCode code, const std::string& reason);
 
  private:
   const std::chrono::steady_clock::time_point start_;
@@ -54,6 +58,13 @@ class RpcCall {
 // The call of `context`; null when the context is null, or belongs to reflection or to
 // an unknown method. Valid as long as the context.
 RpcCall* CallOf(grpc::ServerContextBase* context);
+
+// The returned function breaks off the call of `context` at the transport: what is in
+// flight fails, and the caller gets a status without details. It is safe for concurrent
+// use, also after the call. A status that the call had is replaced in its record.
+// REQUIRES: CallOf(&context) is not null.
+std::function<void(const absl::Status&)> CancelFunctionOf(
+    grpc::CallbackServerContext& context);
 
 // Makes the contexts that CallOf needs, for all callback methods of a server.
 std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator();

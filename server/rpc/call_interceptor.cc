@@ -9,6 +9,7 @@
 #include <google/protobuf/message.h>
 
 #include "base/log.h"
+#include "base/strings.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status_mapping.h"
 
@@ -52,12 +53,16 @@ bool IsHealth(std::string_view method) {
 // "/mnemon.v1.Generation/Generate" without the first slash. Callers choose the text, so
 // only known methods are distinguished.
 std::string KnownMethod(const char* path) {
-  std::string method = path[0] == '/' ? path + 1 : path;
+  const std::string method = path[0] == '/' ? path + 1 : path;
   if (IsHealth(method)) return method;
   std::string dotted = method;
   std::replace(dotted.begin(), dotted.end(), '/', '.');
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
-  return pool->FindMethodByName(dotted) != nullptr ? method : "other";
+  const auto* found = pool->FindMethodByName(dotted);
+  // One text per method: the lookup does not know where the slashes were.
+  const bool known = found != nullptr && method == StrCat(found->service()->full_name(),
+                                                          "/", found->name());
+  return known ? method : "other";
 }
 
 double Milliseconds(CallRecord::Seconds time) { return time.count() * 1000; }

@@ -12,15 +12,15 @@ namespace mnemon {
 struct CallRecord {
   using Seconds = std::chrono::duration<double>;
 
-  std::string method;      // "mnemon.v1.Generation/Generate"; "other" when unknown
-  std::string request_id;  // also in the trailer x-request-id
-  std::string model;       // name of the loaded model; empty: none is known
-  std::string session;     // id; empty: the call names none
-  std::string status;      // "OK", "NOT_FOUND", ...
-  std::string reason;      // of an error's ErrorInfo; empty: none
-  int64_t prompt_tokens = 0;
+  std::string method;         // "mnemon.v1.Generation/Generate"; "other" when unknown
+  std::string request_id;     // also in the trailer x-request-id
+  std::string model;          // name of the loaded model; empty: none is known
+  std::string session;        // id; empty: the call names none
+  std::string status;         // "OK", "NOT_FOUND", ...
+  std::string reason;         // of an error's ErrorInfo; empty: none
+  int64_t prompt_tokens = 0;  // of Score: those whose scores were delivered
   int64_t generated_tokens = 0;        // delivered to the caller
-  std::optional<Seconds> queue_time;   // from the call to its admission
+  std::optional<Seconds> queue_time;   // of Generate: from the call to its admission
   std::optional<Seconds> first_token;  // from the call to its first delivered token
   Seconds total{0};                    // from the call to its status
   int64_t sent_bytes = 0;              // of messages

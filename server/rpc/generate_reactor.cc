@@ -25,9 +25,11 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
         call_(*CallOf(context)),
         scope_(ScopeOf(*request)),
         turn_(std::make_shared<CallSerializer>()) {
-    open_id_ = calls_.Add([this, turn = turn_](const absl::Status& status) {
-      if (turn->AcquireToStop(status)) Advance();
-    });
+    open_ = calls_.Add(
+        [this, turn = turn_](const absl::Status& status) {
+          if (turn->AcquireToStop(status)) Advance();
+        },
+        CancelFunctionOf(*context));
     const absl::Status status = Guarded([&] { return Begin(shared, *request); });
     if (status.ok()) {
       Advance();
@@ -37,6 +39,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   }
 
   void OnWriteDone(bool ok) override {
+    open_->ResumeFromTransport();
     if (!ok) turn_->AcquireToStop(absl::CancelledError("the reader is gone"));
     Advance();
   }
@@ -46,7 +49,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   }
 
   void OnDone() override {
-    calls_.Remove(open_id_);
+    calls_.Remove(open_);
     delete this;
   }
 
@@ -96,6 +99,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
       if (chunk.finished) return DeliverLast(chunk);
       if (chunk.start || !chunk.tokens.empty()) {
         turn_->PassOn();
+        open_->AwaitTransport();
         return StartWrite(&response_);
       }
     } while (!turn_->Release());
@@ -119,12 +123,14 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
     if (!chunk.status.ok() && chunk.tokens.empty() && chunk.text.empty()) {
       return End(chunk.status);
     }
+    open_->AwaitTransport();
     StartWriteAndFinish(&response_, grpc::WriteOptions(),
                         ToGrpcStatus(chunk.status, scope_, context_));
   }
 
   void End(const absl::Status& status) {
     if (stream_ != nullptr) stream_->Cancel();
+    open_->AwaitTransport();
     Finish(ToGrpcStatus(status, scope_, context_));
   }
 
@@ -135,7 +141,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   // Shared with the notifications of the engine and of the shutdown, which may come
   // when the reactor is destroyed.
   const std::shared_ptr<CallSerializer> turn_;
-  int64_t open_id_ = 0;
+  std::shared_ptr<OpenCall> open_;
   std::string model_;  // resource name
   std::shared_ptr<TokenStream> stream_;
   int64_t prompt_end_ = 0;  // index of the first generated token

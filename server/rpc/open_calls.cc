@@ -3,48 +3,81 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace mnemon {
+namespace {
 
-int64_t OpenCalls::Add(Stop stop) {
+// Claimed at once; ending one takes microseconds.
+constexpr size_t kMaxClaimed = 1024;
+
+}  // namespace
+
+std::shared_ptr<OpenCall> OpenCalls::Add(OpenCall::End stop, OpenCall::End cancel) {
+  auto call = std::make_shared<OpenCall>(std::move(stop), std::move(cancel));
   std::lock_guard lock(mutex_);
-  calls_.emplace(next_id_, std::move(stop));
-  return next_id_++;
+  calls_.insert(call);
+  return call;
 }
 
-void OpenCalls::Remove(int64_t id) {
+void OpenCalls::Remove(const std::shared_ptr<OpenCall>& call) {
   std::lock_guard lock(mutex_);
-  calls_.erase(id);
+  calls_.erase(call);
   // Under the lock: after WaitEmpty has returned, this object may be destroyed.
   if (calls_.empty()) changed_.notify_all();
 }
 
-void OpenCalls::WaitEmpty(std::chrono::steady_clock::time_point deadline) {
+void OpenCalls::EndIdle(Time limit, const absl::Status& status) {
+  EndUnopened(limit, status);
+  for (const auto& call : Claim(&OpenCall::ClaimBlocked, limit)) {
+    call->Stop(status);
+    call->Cancel(status);
+  }
+}
+
+void OpenCalls::EndUnopened(Time limit, const absl::Status& status) {
+  for (const auto& call : Claim(&OpenCall::ClaimUnopened, limit)) call->Stop(status);
+}
+
+std::vector<std::shared_ptr<OpenCall>> OpenCalls::Claim(
+    bool (OpenCall::*claim)(Time limit), Time limit) {
+  std::vector<std::shared_ptr<OpenCall>> claimed;
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<OpenCall>& call : calls_) {
+    if (claimed.size() == kMaxClaimed) break;
+    if (((*call).*claim)(limit)) claimed.push_back(call);
+  }
+  return claimed;
+}
+
+void OpenCalls::WaitEmpty(Time deadline) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline, [this] { return calls_.empty(); });
 }
 
-void OpenCalls::WaitEmpty() {
+bool OpenCalls::WaitDrained(Time pause) {
   std::unique_lock lock(mutex_);
-  while (!calls_.empty() && std::chrono::steady_clock::now() < deadline_) {
-    changed_.wait_until(lock, deadline_);
+  while (!calls_.empty()) {
+    const Time now = std::chrono::steady_clock::now();
+    if (now >= deadline_) break;
+    if (now >= pause) return false;
+    changed_.wait_until(lock, std::min(pause, deadline_));
   }
+  return true;
 }
 
-void OpenCalls::LowerDeadline(std::chrono::steady_clock::time_point deadline) {
+void OpenCalls::LowerDeadline(Time deadline) {
   std::lock_guard lock(mutex_);
   deadline_ = std::min(deadline_, deadline);
   changed_.notify_all();
 }
 
 void OpenCalls::StopAll(const absl::Status& status) {
-  std::vector<Stop> stops;
+  std::vector<std::shared_ptr<OpenCall>> calls;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [id, stop] : calls_) stops.push_back(stop);
+    calls.assign(calls_.begin(), calls_.end());
   }
-  for (const Stop& stop : stops) stop(status);
+  for (const auto& call : calls) call->Stop(status);
 }
 
 }  // namespace mnemon

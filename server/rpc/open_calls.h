@@ -1,43 +1,52 @@
 // SPDX-License-Identifier: MIT
-// The set of open streams, for which a shutdown waits and which it then ends.
+// The set of open calls, for which a shutdown waits and which it then ends; calls whose
+// peer neither sends nor reads end earlier.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <functional>
-#include <map>
+#include <memory>
 #include <mutex>
+#include <set>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "server/rpc/open_call.h"
 
 namespace mnemon {
 
-// Safe for concurrent use.
+// Safe for concurrent use. Ends calls with no lock held.
 class OpenCalls {
  public:
-  using Stop = std::function<void(const absl::Status&)>;
+  using Time = OpenCall::Time;
 
-  // `stop` ends the call soon and does not block; it may be called after Remove.
-  int64_t Add(Stop stop);
-  void Remove(int64_t id);
+  std::shared_ptr<OpenCall> Add(OpenCall::End stop, OpenCall::End cancel);
+  void Remove(const std::shared_ptr<OpenCall>& call);
+
+  // Ends the calls that have waited for their first message, or for the transport,
+  // since `limit` or before. Checks every open call and ends a bounded number of them;
+  // a repetition ends the others.
+  void EndIdle(Time limit, const absl::Status& status);
+  // As above, without those that wait for the transport.
+  void EndUnopened(Time limit, const absl::Status& status);
 
   // Waits until no call is open or the deadline has passed.
-  void WaitEmpty(std::chrono::steady_clock::time_point deadline);
-  // As above, for the deadline of LowerDeadline.
-  void WaitEmpty();
-  // Brings the deadline of WaitEmpty() forward, also of one that waits; never back.
-  void LowerDeadline(std::chrono::steady_clock::time_point deadline);
+  void WaitEmpty(Time deadline);
+  // As above, for the deadline of LowerDeadline. False: neither has come until `pause`.
+  bool WaitDrained(Time pause);
+  // Brings the deadline of WaitDrained forward, also of one that waits; never back.
+  void LowerDeadline(Time deadline);
   void StopAll(const absl::Status& status);
 
  private:
+  // Those for which `claim` is true, up to a bound.
+  std::vector<std::shared_ptr<OpenCall>> Claim(bool (OpenCall::*claim)(Time limit),
+                                               Time limit);
+
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int64_t, Stop> calls_;  // guarded by mutex_
-  int64_t next_id_ = 0;            // guarded by mutex_
-  // guarded by mutex_
-  std::chrono::steady_clock::time_point deadline_ =
-      std::chrono::steady_clock::time_point::max();
+  std::set<std::shared_ptr<OpenCall>> calls_;  // guarded by mutex_
+  Time deadline_ = Time::max();                // guarded by mutex_
 };
 
 }  // namespace mnemon

@@ -55,8 +55,9 @@ class PredictReactor final : public grpc::ServerUnaryReactor {
         scope_(ScopeOf(request)),
         response_(response),
         stop_(std::make_shared<PredictStop>()) {
-    open_id_ =
-        calls_.Add([stop = stop_](const absl::Status& status) { stop->Stop(status); });
+    open_ =
+        calls_.Add([stop = stop_](const absl::Status& status) { stop->Stop(status); },
+                   CancelFunctionOf(*context));
     const absl::Status status = Guarded([&] { return Begin(shared, request); });
     if (!status.ok()) End(status);
   }
@@ -64,7 +65,7 @@ class PredictReactor final : public grpc::ServerUnaryReactor {
   void OnCancel() override { stop_->Stop(std::nullopt); }
 
   void OnDone() override {
-    calls_.Remove(open_id_);
+    calls_.Remove(open_);
     delete this;
   }
 
@@ -94,6 +95,7 @@ class PredictReactor final : public grpc::ServerUnaryReactor {
   }
 
   void End(const absl::Status& status) {
+    open_->AwaitTransport();
     if (absl::IsCancelled(status)) {
       Finish(ToGrpcStatus(stop_->status().value_or(EndOfCaller(*context_)), scope_,
                           context_));
@@ -108,7 +110,7 @@ class PredictReactor final : public grpc::ServerUnaryReactor {
   const RequestScope scope_;
   v1::PredictResponse& response_;
   const std::shared_ptr<PredictStop> stop_;
-  int64_t open_id_ = 0;
+  std::shared_ptr<OpenCall> open_;
   int64_t batch_ = 0;
   int64_t time_ = 0;
   int64_t vocab_ = 0;

@@ -26,11 +26,14 @@ class ScoreReactor final
         context_(context),
         call_record_(*CallOf(context)),
         turn_(std::make_shared<CallSerializer>()) {
-    open_id_ = calls_.Add([this, turn = turn_](const absl::Status& status) {
-      if (turn->AcquireToStop(status)) Advance();
-    });
+    open_ = calls_.Add(
+        [this, turn = turn_](const absl::Status& status) {
+          if (turn->AcquireToStop(status)) Advance();
+        },
+        CancelFunctionOf(*context));
     const absl::Status admitted = shared.admission.Admit(*context);
     if (admitted.ok()) {
+      open_->AwaitFirstMessage();
       Advance();
     } else {
       End(admitted);
@@ -38,11 +41,13 @@ class ScoreReactor final
   }
 
   void OnReadDone(bool ok) override {
+    open_->TakeFirstMessage();
     read_ = ok ? Read::kMessage : Read::kEnd;
     if (turn_->Acquire()) Advance();
   }
 
   void OnWriteDone(bool ok) override {
+    open_->ResumeFromTransport();
     if (!ok) turn_->AcquireToStop(absl::CancelledError("the reader is gone"));
     Advance();
   }
@@ -52,7 +57,7 @@ class ScoreReactor final
   }
 
   void OnDone() override {
-    calls_.Remove(open_id_);
+    calls_.Remove(open_);
     delete this;
   }
 
@@ -68,11 +73,13 @@ class ScoreReactor final
       const absl::Status status = Guarded([&] { return Work(writing); });
       if (!status.ok()) return End(status);
       if (over_) {
+        open_->AwaitTransport();
         return StartWriteAndFinish(&response_, {},
                                    ToGrpcStatus(end_, scope_, context_));
       }
       if (writing) {
         turn_->PassOn();
+        open_->AwaitTransport();
         return StartWrite(&response_);
       }
     } while (!turn_->Release());
@@ -114,7 +121,9 @@ class ScoreReactor final
     return absl::OkStatus();
   }
 
-  static absl::Status NotOpened() {
+  absl::Status NotOpened() const {
+    // The end of the caller's messages may be known before the cancellation.
+    if (context_->IsCancelled()) return EndOfCaller(*context_);
     return InvalidField("open", "the first message must hold open");
   }
 
@@ -126,7 +135,6 @@ class ScoreReactor final
     if (!call_) return NotOpened();
     if (!request_.has_part()) return InvalidField("part", "the message holds nothing");
     MNEMON_ASSIGN_OR_RETURN(awaited_, call_->append(FromMessage(request_.part())));
-    call_record_.AddPromptTokens(awaited_);
     return absl::OkStatus();
   }
 
@@ -150,9 +158,11 @@ class ScoreReactor final
                 *response_.add_logprobs());
       logprob_sum_ += chunk.logprobs[i].logprob;
     }
-    if (!chunk.logprobs.empty()) call_record_.AddDelivered();
-    scored_ += static_cast<int64_t>(chunk.logprobs.size());
-    awaited_ -= static_cast<int64_t>(chunk.logprobs.size());
+    const auto count = static_cast<int64_t>(chunk.logprobs.size());
+    if (count > 0) call_record_.AddDelivered();
+    call_record_.AddPromptTokens(count);
+    scored_ += count;
+    awaited_ -= count;
     if (!chunk.finished || !chunk.status.ok()) return;
     response_.mutable_summary()->set_token_count(scored_);
     response_.mutable_summary()->set_logprob_sum(logprob_sum_);
@@ -160,6 +170,7 @@ class ScoreReactor final
 
   void End(const absl::Status& status) {
     if (call_) call_->stream->Cancel();
+    open_->AwaitTransport();
     Finish(ToGrpcStatus(status, scope_, context_));
   }
 
@@ -171,7 +182,7 @@ class ScoreReactor final
   // when the reactor is destroyed.
   const std::shared_ptr<CallSerializer> turn_;
   std::atomic<Read> read_ = Read::kIdle;
-  int64_t open_id_ = 0;
+  std::shared_ptr<OpenCall> open_;
   RequestScope scope_;
   std::optional<ScoreCall> call_;
   bool closed_ = false;  // the caller has sent all

@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "mnemon/v1/admin.grpc.pb.h"
+#include "server/engine/engine_errors.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/library_logs.h"
@@ -34,6 +35,8 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr char kReadiness[] = "mnemon.v1.Generation";
 // For a stream to send its last status once a shutdown ends it.
 constexpr milliseconds kEndingTime{500};
+// Between searches for idle callers while a shutdown waits.
+constexpr milliseconds kIdlePeriod{250};
 // For unary calls and open transports, once no stream is left.
 constexpr milliseconds kClosingTime{200};
 
@@ -57,6 +60,10 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
+// gRPC serves reflection, and nothing else, with a thread per stream. When all threads
+// are taken, one more stream is refused with RESOURCE_EXHAUSTED.
+constexpr int kReflectionThreads = 8;
+
 // Of this server alone: linking gRPC's reflection turns it on for the whole process.
 class Reflection final : public grpc::ServerBuilderOption {
  public:
@@ -76,7 +83,9 @@ class Reflection final : public grpc::ServerBuilderOption {
 class GrpcServer final : public RpcServer {
  public:
   GrpcServer(Engine& engine, const RpcOptions& options)
-      : engine_(engine), admission_(options.max_calls_per_second, Clock::Real()) {
+      : engine_(engine),
+        idle_timeout_(options.idle_timeout),
+        admission_(options.max_calls_per_second, Clock::Real()) {
     const CallServices shared{
         .engine = engine, .calls = calls_, .admission = admission_};
     services_.push_back(MakeGenerationService(shared));
@@ -103,6 +112,7 @@ class GrpcServer final : public RpcServer {
     builder.SetContextAllocator(MakeContextAllocator());
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
     builder.SetOption(std::make_unique<Reflection>(options.reflection));
+    builder.SetResourceQuota(grpc::ResourceQuota().SetMaxThreads(kReflectionThreads));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
       return MakeError(absl::StatusCode::kUnavailable,
@@ -124,11 +134,19 @@ class GrpcServer final : public RpcServer {
     SetServing(kReadiness, any);
   }
 
+  void EndIdleCalls() override {
+    calls_.EndIdle(SteadyClock::now() - idle_timeout_,
+                   engine_errors::CallerIdle(idle_timeout_));
+  }
+
   void Shutdown(milliseconds grace) override {
     calls_.LowerDeadline(SteadyClock::now() + grace);
     std::lock_guard lock(shutdown_mutex_);
     if (closed_) return;
-    calls_.WaitEmpty();
+    do {
+      calls_.EndUnopened(SteadyClock::now(), engine_errors::Draining());
+      EndIdleCalls();
+    } while (!calls_.WaitDrained(SteadyClock::now() + kIdlePeriod));
     calls_.StopAll(
         MakeError(absl::StatusCode::kUnavailable, "the server is going down",
                   {.reason = "SHUTTING_DOWN", .retry_after = milliseconds(1000)}));
@@ -149,6 +167,7 @@ class GrpcServer final : public RpcServer {
   }
 
   Engine& engine_;
+  const milliseconds idle_timeout_;
   OpenCalls calls_;
   Admission admission_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
@@ -167,6 +186,9 @@ absl::Status CheckOptions(const RpcOptions& options) {
   }
   if (options.max_message_bytes < 1 || options.max_message_bytes > INT_MAX) {
     return InvalidField("max_message_bytes", "max_message_bytes must be 1 .. 2^31 - 1");
+  }
+  if (options.idle_timeout.count() < 1) {
+    return InvalidField("idle_timeout", "idle_timeout must be >= 1 ms");
   }
   if (!std::isfinite(options.max_calls_per_second) ||
       options.max_calls_per_second < 0) {

@@ -23,6 +23,9 @@ struct RpcOptions {
   // refused with RESOURCE_EXHAUSTED and the time to wait. 0 = any number.
   double max_calls_per_second = 0;
   bool reflection = true;  // grpc.reflection.v1alpha
+  // How long a call may wait for its caller to send the first message of Score, or to
+  // read what is sent.
+  std::chrono::milliseconds idle_timeout{30000};
 };
 
 // Safe for concurrent use, but for the destructor.
@@ -41,9 +44,13 @@ class RpcServer {
   // "mnemon.v1.Generation" while any model is. The empty service, liveness, is always
   // SERVING. Calls that run go on.
   virtual void UpdateReadiness() = 0;
-  // Waits for open calls until `grace` has passed, then ends the rest with UNAVAILABLE,
-  // SHUTTING_DOWN, and closes the port. Blocks until that is done. A second call may
-  // shorten the grace of one that waits.
+  // Ends the calls whose callers have not read, or not opened their Score call, for
+  // idle_timeout, with ABORTED, CALLER_IDLE. To be called a few times a second.
+  virtual void EndIdleCalls() = 0;
+  // Ends Score calls that are not open yet with UNAVAILABLE, DRAINING, and the others
+  // as EndIdleCalls does. Waits for open calls until `grace` has passed, then ends the
+  // rest with UNAVAILABLE, SHUTTING_DOWN, and closes the port. Blocks until that is
+  // done. A second call may shorten the grace of one that waits.
   virtual void Shutdown(std::chrono::milliseconds grace) = 0;
 };
 

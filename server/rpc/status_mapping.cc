@@ -12,6 +12,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/rpc/call_context.h"
+#include "server/rpc/resource_name.h"
 
 namespace mnemon {
 namespace {
@@ -76,7 +77,13 @@ google::rpc::ResourceInfo MakeResourceInfo(const ErrorDetail& detail,
   const bool model = detail.reason.rfind("MODEL", 0) == 0;
   google::rpc::ResourceInfo info;
   info.set_resource_type(model ? "mnemon.dev/Model" : "mnemon.dev/Session");
-  info.set_resource_name(model ? scope.model : scope.session);
+  // The session at fault may be another one than that of the request.
+  const auto session = detail.metadata.find("session");
+  if (session != detail.metadata.end()) {
+    info.set_resource_name(SessionResource(session->second));
+  } else {
+    info.set_resource_name(model ? scope.model : scope.session);
+  }
   info.set_description(text);
   return info;
 }

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "server/rpc/call_context.h"
+#include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon {
@@ -25,40 +26,6 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-// Keeps what it observes.
-class Observed final : public CallObserver {
- public:
-  void OnCallStarted(const std::string& method) override {
-    std::lock_guard lock(mutex_);
-    ++started_[method];
-  }
-  void OnCallEnded(const CallRecord& record) override {
-    std::lock_guard lock(mutex_);
-    ended_.push_back(record);
-    thread_ = std::this_thread::get_id();
-  }
-
-  std::map<std::string, int> Started() const {
-    std::lock_guard lock(mutex_);
-    return started_;
-  }
-  std::vector<CallRecord> Ended() const {
-    std::lock_guard lock(mutex_);
-    return ended_;
-  }
-  // Of the last call that ended.
-  std::thread::id thread() const {
-    std::lock_guard lock(mutex_);
-    return thread_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<std::string, int> started_;  // guarded by mutex_
-  std::vector<CallRecord> ended_;       // guarded by mutex_
-  std::thread::id thread_;              // guarded by mutex_
-};
 
 // What an engine reports of refusals, and the thread of its steps.
 class EngineObserved final : public EngineObserver {
@@ -150,7 +117,7 @@ class CallRecordTest : public ::testing::Test {
   }
 
   // Shared with servers, because calls may end after a test's part in them.
-  std::shared_ptr<Observed> observed_ = std::make_shared<Observed>();
+  std::shared_ptr<ObservedCalls> observed_ = std::make_shared<ObservedCalls>();
   std::shared_ptr<EngineObserved> engine_ = std::make_shared<EngineObserved>();
   Rig rig_{Options()};
 };
@@ -227,6 +194,44 @@ TEST_F(CallRecordTest, StreamOfBothWays) {
   EXPECT_EQ(call.received_bytes,
             static_cast<int64_t>(open.ByteSizeLong() + part.ByteSizeLong()));
   EXPECT_EQ(call.request_id, IdIn(context));
+}
+
+// Tokens that were sent and not scored are not counted.
+TEST_F(CallRecordTest, AScoreCallCountsTheTokensThatItScored) {
+  BoundedContext context;
+  auto stream = rig_.generation->Score(&context);
+  v1::ScoreRequest open, part;
+  open.mutable_open();
+  for (int i = 0; i < 100; ++i) part.mutable_part()->mutable_tokens()->add_ids(7);
+  part.mutable_part()->mutable_tokens()->set_ids(85, ToyDecoder::kFailing);
+  ASSERT_TRUE(stream->Write(open));
+  ASSERT_TRUE(stream->Write(part));
+  int64_t scored = 0;
+  for (v1::ScoreResponse response; stream->Read(&response);) {
+    scored += response.logprobs_size();
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_LT(scored, 85);
+  EXPECT_EQ(Only().prompt_tokens, scored);
+}
+
+// The end of its messages may be known before the cancellation is.
+TEST_F(CallRecordTest, AScoreCallCancelledBeforeItsFirstMessage) {
+  constexpr size_t kCalls = 100;
+  for (size_t i = 0; i < kCalls; ++i) {
+    BoundedContext context;
+    auto stream = rig_.generation->Score(&context);
+    EXPECT_TRUE(Eventually([&] {
+      return observed_->Started()["mnemon.v1.Generation/Score"] == int(i) + 1;
+    }));
+    context.TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == kCalls; }));
+  for (const CallRecord& call : observed_->Ended()) {
+    EXPECT_EQ(call.status, "CANCELLED") << call.reason;
+    EXPECT_EQ(call.reason, "");
+  }
 }
 
 // Its messages are not those of protobuf.
@@ -336,7 +341,8 @@ TEST_F(CallRecordTest, CancelledStream) {
 TEST_F(CallRecordTest, UnknownMethodsAreOneMethod) {
   grpc::GenericStub stub(rig_.channel);
   for (const char* method :
-       {"/mnemon.v1.Generation/Nothing", "/a.B/c", "/mnemon.v1.Models/ListModels/x"}) {
+       {"/mnemon.v1.Generation/Nothing", "/a.B/c", "/mnemon.v1.Models/ListModels/x",
+        "/mnemon/v1/Generation/Generate", "/mnemon.v1.Generation.Generate"}) {
     BoundedContext context;
     grpc::CompletionQueue queue;
     grpc::ByteBuffer response;
@@ -421,6 +427,16 @@ TEST(RequestId, DrawnOnesDiffer) {
   std::map<std::string, int> seen;
   for (int i = 0; i < 1000; ++i) ++seen[ChooseRequestId("")];
   EXPECT_THAT(seen, SizeIs(1000));
+}
+
+TEST(RpcCall, OnlyAnEndIsReplaced) {
+  RpcCall call("m");
+  call.ReplaceEnd(grpc::StatusCode::ABORTED, "CALLER_IDLE");
+  EXPECT_EQ(call.record().status, "");
+  call.End(grpc::StatusCode::OK);
+  call.ReplaceEnd(grpc::StatusCode::ABORTED, "CALLER_IDLE");
+  EXPECT_EQ(call.record().status, "ABORTED");
+  EXPECT_EQ(call.record().reason, "CALLER_IDLE");
 }
 
 TEST(CallOf, OnlyContextsOfOurServerHaveACall) {

@@ -228,17 +228,73 @@ TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
 TEST(OpenCalls, WaitsForTheLast) {
   OpenCalls calls;
   int stopped = 0;
-  const int64_t a = calls.Add([&](const absl::Status&) { ++stopped; });
-  const int64_t b = calls.Add([&](const absl::Status&) { ++stopped; });
+  const auto stop = [&](const absl::Status&) { ++stopped; };
+  const auto cancel = [](const absl::Status&) { ADD_FAILURE(); };
+  const auto a = calls.Add(stop, cancel);
+  const auto b = calls.Add(stop, cancel);
   calls.StopAll(absl::AbortedError(""));
   EXPECT_EQ(stopped, 2);
-  calls.WaitEmpty(std::chrono::steady_clock::now());
+  const auto now = std::chrono::steady_clock::now();
+  calls.WaitEmpty(now);
+  EXPECT_FALSE(calls.WaitDrained(now));
   calls.Remove(a);
-  std::future<void> waiting =
-      std::async(std::launch::async, [&] { calls.WaitEmpty(); });
+  std::future<bool> waiting = std::async(
+      std::launch::async, [&] { return calls.WaitDrained(now + seconds(60)); });
   EXPECT_EQ(waiting.wait_for(milliseconds(20)), std::future_status::timeout);
   calls.Remove(b);
   EXPECT_EQ(waiting.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_TRUE(waiting.get());
+}
+
+TEST(OpenCalls, EndsThoseThatWaitTooLong) {
+  OpenCalls calls;
+  std::string ended;
+  const auto add = [&](const std::string& name) {
+    return calls.Add([&ended, name](const absl::Status&) { ended += name + " "; },
+                     [&ended, name](const absl::Status&) { ended += name + "! "; });
+  };
+  const auto end_idle = [&](OpenCalls::Time limit) {
+    calls.EndIdle(limit, absl::AbortedError(""));
+    return std::exchange(ended, "");
+  };
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const auto busy = add("busy");
+  const auto unopened = add("unopened");
+  const auto blocked = add("blocked");
+  busy->AwaitFirstMessage();
+  busy->TakeFirstMessage();
+  busy->AwaitTransport();
+  busy->ResumeFromTransport();
+  const auto before = now() - milliseconds(1);
+  unopened->AwaitFirstMessage();
+  blocked->AwaitTransport();
+  EXPECT_EQ(end_idle(before), "");
+  EXPECT_EQ(end_idle(now()), "unopened blocked blocked! ");
+  EXPECT_EQ(end_idle(now()), "") << "once for each wait";
+
+  blocked->AwaitTransport();
+  unopened->AwaitFirstMessage();
+  calls.EndUnopened(now(), absl::UnavailableError(""));
+  EXPECT_EQ(std::exchange(ended, ""), "unopened ");
+  calls.Remove(blocked);
+  EXPECT_EQ(end_idle(now()), "");
+}
+
+TEST(OpenCalls, EndsABoundedNumberAtOnce) {
+  OpenCalls calls;
+  int ended = 0;
+  constexpr int kCalls = 5000;
+  for (int i = 0; i < kCalls; ++i) {
+    calls.Add([&](const absl::Status&) { ++ended; }, [](const absl::Status&) {})
+        ->AwaitTransport();
+  }
+  int rounds = 0;
+  for (int before = 0; before < kCalls; before = ended, ++rounds) {
+    calls.EndIdle(std::chrono::steady_clock::now(), absl::AbortedError(""));
+    ASSERT_GT(ended, before);
+    EXPECT_LE(ended - before, 1024);
+  }
+  EXPECT_EQ(ended, kCalls);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What bounds a caller: deadlines, rates; request ids; reflection.
+#include <filesystem>
+
 #include <grpcpp/generic/generic_stub.h>
 
 #include "base/error.h"
@@ -9,6 +11,7 @@
 #include "google/rpc/status.pb.h"
 #include "server/rpc/admission.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon {
@@ -174,6 +177,16 @@ TEST(RequestId, MakesCreateSessionIdempotent) {
   EXPECT_NE(*again, *drawn);
 }
 
+TEST(RequestId, ErrorNamesTheSessionThatItMade) {
+  Rig rig;
+  ASSERT_TRUE(Create(rig, "x", kUuid).ok());
+  for (const absl::Status& status :
+       {Create(rig, "", kUuid, 9).status(), Create(rig, "y", kUuid).status()}) {
+    ASSERT_EQ(ReasonOf(status), "REQUEST_ID_REUSED");
+    EXPECT_EQ(GetErrorDetail(status)->metadata["resource"], "sessions/x");
+  }
+}
+
 TEST(RequestId, ASessionTakesARequestOnce) {
   Rig rig;
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
@@ -245,6 +258,67 @@ TEST(Reflection, NamesTheServices) {
                            "mnemon.v1.Models", "mnemon.v1.Admin"}) {
     EXPECT_THAT(answer, HasSubstr(name));
   }
+}
+
+// Threads of this process.
+size_t Threads() {
+  size_t threads = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    ++threads;
+  }
+  return threads;
+}
+
+// gRPC serves each stream of reflection with a thread of its own.
+TEST(Reflection, IdleStreamsTakeFewThreads) {
+  const auto observed = std::make_shared<ObservedCalls>();
+  Rig rig({.rpc = {.observer = observed}});
+  constexpr int kStreams = 200;
+  struct Stream {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+    grpc::Status status;
+  };
+  grpc::CompletionQueue queue;
+  grpc::GenericStub stub(rig.channel);
+  const auto await = [&](int events) {
+    const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(10);
+    void* tag = nullptr;
+    bool ok = false;
+    for (; events > 0; --events) {
+      if (queue.AsyncNext(&tag, &ok, deadline) != grpc::CompletionQueue::GOT_EVENT) {
+        return false;
+      }
+    }
+    return true;
+  };
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < kStreams; ++i) {
+    Stream& stream = *streams.emplace_back(std::make_unique<Stream>());
+    stream.call = stub.PrepareCall(
+        &stream.context,
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+    stream.call->StartCall(nullptr);
+  }
+  ASSERT_TRUE(await(kStreams));
+  ASSERT_TRUE(Eventually([&] {
+    int started = 0;
+    for (const auto& [method, count] : observed->Started()) started += count;
+    return started == kStreams;
+  })) << ::testing::PrintToString(observed->Started());
+  EXPECT_TRUE(Ended(rig, Ask(1, 5)).status.ok());
+  EXPECT_LT(Threads(), 50u);
+  for (const auto& stream : streams) {
+    stream->context.TryCancel();
+    stream->call->Finish(&stream->status, nullptr);
+  }
+  ASSERT_TRUE(await(kStreams));
+  EXPECT_TRUE(Eventually([&] {
+    std::string answer;
+    return ListServices(rig, answer).ok() &&
+           answer.find("mnemon.v1.Generation") != std::string::npos;
+  }));
 }
 
 TEST(Reflection, CanBeOff) {

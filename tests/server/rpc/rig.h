@@ -71,6 +71,7 @@ class Rig {
     engine = *std::move(made);
     RpcOptions rpc = options.rpc;
     rpc.listen = "127.0.0.1:0";
+    rpc.idle_timeout = options.engine.idle_timeout;
     auto started = RpcServer::Start(*engine, rpc);
     EXPECT_TRUE(started.ok()) << started.status();
     server = *std::move(started);
