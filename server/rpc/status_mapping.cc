@@ -2,7 +2,9 @@
 #include "server/rpc/status_mapping.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
+#include <utility>
 
 #include <grpcpp/support/error_details.h>
 
@@ -55,20 +57,44 @@ std::string PublicText(const absl::Status& status, const std::string& request_id
   return "internal error; its cause is in the server's log";
 }
 
-google::rpc::ErrorInfo MakeErrorInfo(const ErrorDetail& detail, bool field_elsewhere) {
-  google::rpc::ErrorInfo info;
-  info.set_reason(detail.reason);
-  info.set_domain(kDomain);
+void AppendVarint(uint64_t value, std::string& out) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+// A field of the wire type LEN.
+void AppendBytes(int field, std::string_view bytes, std::string& out) {
+  AppendVarint(static_cast<uint64_t>(field) << 3 | 2, out);
+  AppendVarint(bytes.size(), out);
+  out += bytes;
+}
+
+// Written by hand: when an allocation of protobuf's Map fails, its destructor reads
+// memory that is not its own.
+void AddErrorInfo(const ErrorDetail& detail, bool field_elsewhere,
+                  google::rpc::Status& out) {
+  using google::rpc::ErrorInfo;
+  std::string info;
+  const auto add_metadata = [&info](std::string_view key, std::string_view value) {
+    std::string entry;
+    AppendBytes(1, key, entry);
+    AppendBytes(2, value, entry);
+    AppendBytes(ErrorInfo::kMetadataFieldNumber, entry, info);
+  };
+  AppendBytes(ErrorInfo::kReasonFieldNumber, detail.reason, info);
+  AppendBytes(ErrorInfo::kDomainFieldNumber, kDomain, info);
   size_t size = 0;
   for (const auto& [key, value] : detail.metadata) {
     size += key.size() + value.size();
     if (size > kMaxMetadata) break;
-    (*info.mutable_metadata())[key] = value;
+    add_metadata(key, value);
   }
   if (!detail.field.empty() && !field_elsewhere) {
-    (*info.mutable_metadata())["field"] = Shortened(detail.field);
+    add_metadata("field", Shortened(detail.field));
   }
-  return info;
+  google::protobuf::Any& any = *out.add_details();
+  any.set_type_url("type.googleapis.com/google.rpc.ErrorInfo");
+  any.set_value(std::move(info));
 }
 
 google::rpc::ResourceInfo MakeResourceInfo(const ErrorDetail& detail,
@@ -140,11 +166,9 @@ void AddRetry(std::chrono::milliseconds delay, google::rpc::Status& out,
   }
 }
 
-}  // namespace
-
-grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
-                          grpc::ServerContextBase* context) {
-  if (status.ok()) return grpc::Status::OK;
+// Of an error.
+grpc::Status Mapped(const absl::Status& status, const RequestScope& scope,
+                    grpc::ServerContextBase* context) {
   const auto code = static_cast<grpc::StatusCode>(status.code());
   RpcCall* const call = CallOf(context);
   const std::string text = PublicText(status, call ? call->request_id() : "");
@@ -164,13 +188,26 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
   details.set_code(static_cast<int>(status.code()));
   details.set_message(text);
   const bool in_bad_request = status.code() == absl::StatusCode::kInvalidArgument;
-  details.add_details()->PackFrom(MakeErrorInfo(detail, in_bad_request));
+  AddErrorInfo(detail, in_bad_request, details);
   AddCodeDetail(status.code(), detail, scope, text, details);
   if (detail.retry_after) AddRetry(*detail.retry_after, details, context);
 
   grpc::Status out;
   grpc::SetErrorDetails(details, &out);
   return out;
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
+                          grpc::ServerContextBase* context) noexcept {
+  if (status.ok()) return grpc::Status();
+  try {
+    return Mapped(status, scope, context);
+  } catch (const std::bad_alloc&) {
+    // Empty strings need no memory.
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, std::string());
+  }
 }
 
 absl::Status FieldNotAvailable(std::string_view field) {

@@ -33,9 +33,10 @@ struct RequestScope {
 // QuotaFailure, PreconditionFailure, and RetryInfo where a retry can help, which it
 // cannot once something was delivered. The text of an INTERNAL error without a reason
 // stays in the log. Adds the trailer grpc-retry-pushback-ms to `context`, which may be
-// null, and the reason to the record of its call.
+// null, and the reason to the record of its call. When memory for all that runs out:
+// RESOURCE_EXHAUSTED without text and details.
 grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
-                          grpc::ServerContextBase* context);
+                          grpc::ServerContextBase* context) noexcept;
 
 // UNIMPLEMENTED for a request field or a method that a later version brings.
 absl::Status FieldNotAvailable(std::string_view field);

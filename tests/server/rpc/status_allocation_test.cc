@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Memory that runs out while an error is turned into the status of a call.
+#include "base/error.h"
+#include "gtest/gtest.h"
+#include "server/rpc/status_mapping.h"
+#include "tests/fakes/failing_allocation.h"
+
+namespace mnemon {
+namespace {
+
+void ExpectBareStatusWithoutMemory(const absl::Status& error) {
+  const grpc::Status whole = ToGrpcStatus(error, {}, nullptr);
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    countdown = n;
+    takes_part = true;
+    const grpc::Status status = ToGrpcStatus(error, {}, nullptr);
+    takes_part = false;
+    if (countdown.exchange(0) <= 0) {
+      failed = n;
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << n;
+      EXPECT_EQ(status.error_message(), "");
+      EXPECT_EQ(status.error_details(), "");
+    } else {
+      EXPECT_EQ(status.error_code(), whole.error_code());
+      EXPECT_EQ(status.error_details(), whole.error_details());
+    }
+  }
+  EXPECT_GT(failed, 5) << error;
+}
+
+TEST(StatusMapping, EachAllocationMayFail) {
+  takes_part = false;
+  for (const auto code :
+       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
+        absl::StatusCode::kResourceExhausted, absl::StatusCode::kFailedPrecondition}) {
+    ExpectBareStatusWithoutMemory(MakeError(
+        code, std::string(100, 'x'),
+        {.reason = "A_REASON_OF_SOME_LENGTH",
+         .field = "a field with a long name, long enough for the heap",
+         .retry_after = std::chrono::milliseconds(20),
+         .metadata = {{"session", "a session with a name that is as long as that"}}}));
+  }
+  ExpectBareStatusWithoutMemory(absl::UnavailableError(std::string(100, 'x')));
+}
+
+}  // namespace
+}  // namespace mnemon
