@@ -57,6 +57,12 @@ class ScoreReactor final
   }
 
   void OnDone() override {
+    // gRPC may report the end of the caller's messages, which alone is an error, before
+    // the cancellation.
+    if (!call_ && context_->IsCancelled()) {
+      const absl::StatusCode code = EndOfCaller(*context_).code();
+      call_record_.ReplaceEnd(static_cast<grpc::StatusCode>(code), "");
+    }
     calls_.Remove(open_);
     delete this;
   }
@@ -121,9 +127,7 @@ class ScoreReactor final
     return absl::OkStatus();
   }
 
-  absl::Status NotOpened() const {
-    // The end of the caller's messages may be known before the cancellation.
-    if (context_->IsCancelled()) return EndOfCaller(*context_);
+  static absl::Status NotOpened() {
     return InvalidField("open", "the first message must hold open");
   }
 

@@ -215,6 +215,15 @@ TEST_F(CallRecordTest, AScoreCallCountsTheTokensThatItScored) {
   EXPECT_EQ(Only().prompt_tokens, scored);
 }
 
+TEST_F(CallRecordTest, AScoreCallThatIsClosedInsteadOfOpened) {
+  BoundedContext context;
+  auto stream = rig_.generation->Score(&context);
+  stream->WritesDone();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Only().status, "INVALID_ARGUMENT");
+  EXPECT_EQ(Only().reason, "INVALID_VALUE");
+}
+
 // The end of its messages may be known before the cancellation is.
 TEST_F(CallRecordTest, AScoreCallCancelledBeforeItsFirstMessage) {
   constexpr size_t kCalls = 100;
