@@ -190,14 +190,13 @@ TEST_F(IdleCallers, EndWhileOthersDo) {
   Rig rig(Options(milliseconds(1)));
   std::atomic<bool> over = false;
   std::thread ender([&] {
-    while (!over) rig.server->EndIdleCalls();
+    for (; !over; std::this_thread::yield()) rig.server->EndIdleCalls();
   });
   std::vector<std::thread> callers;
-  std::atomic<int> aborted = 0;
   for (int i = 0; i < 4; ++i) {
     callers.emplace_back([&, i] {
       const auto stub = SmallWindow(rig);
-      for (int round = 0; round < 100; ++round) {
+      for (int round = 0; round < 30; ++round) {
         v1::GenerateRequest request;
         request.mutable_prompt()->mutable_tokens()->add_ids(i);
         request.mutable_stopping()->set_max_tokens(round % 7 * 10);
@@ -206,8 +205,7 @@ TEST_F(IdleCallers, EndWhileOthersDo) {
         if (round % 5 == 0) context.TryCancel();
         for (v1::GenerateResponse response; reader->Read(&response);) {
         }
-        const grpc::StatusCode code = reader->Finish().error_code();
-        aborted += code == grpc::StatusCode::ABORTED;
+        reader->Finish();
         BoundedContext unopened;
         const auto scores = stub->Score(&unopened);
         if (round % 3 == 0) unopened.TryCancel();
@@ -216,7 +214,7 @@ TEST_F(IdleCallers, EndWhileOthersDo) {
     });
   }
   for (std::thread& caller : callers) caller.join();
-  EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 800; }));
+  EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 240; }));
   over = true;
   ender.join();
   EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
