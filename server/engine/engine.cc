@@ -362,10 +362,12 @@ absl::StatusOr<std::function<void()>> Engine::Predict(PredictRequest request,
   MNEMON_RETURN_IF_ERROR(CheckCost(cost, context_->options));
   const auto job = std::make_shared<PredictJob>(std::move(input), cost.multiply_adds,
                                                 request.deadline, std::move(on_done));
-  MNEMON_RETURN_IF_ERROR(runner->Enqueue(job));
-  return [weak = std::weak_ptr(runner), job] {
+  // Before the job is queued: from then on it is on_done that gets errors.
+  std::function<void()> cancel = [weak = std::weak_ptr(runner), job] {
     if (const auto running = weak.lock()) running->Cancel(job);
   };
+  MNEMON_RETURN_IF_ERROR(runner->Enqueue(job));
+  return cancel;
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }

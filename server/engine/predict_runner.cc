@@ -2,6 +2,7 @@
 #include "server/engine/predict_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -15,12 +16,19 @@
 namespace mnemon {
 namespace {
 
-// Of the newest prediction in the moving average.
-constexpr double kWeight = 1.0 / 8;
+// Seconds of computing after which a measurement has 1/e of its weight.
+constexpr double kMemory = 10;
 
 absl::Status ServerStops() {
   return MakeError(absl::StatusCode::kUnavailable, "the server is stopping",
                    {.reason = "DRAINING"});
+}
+
+// Without its text where memory has run out.
+absl::Status Cancelled() try {
+  return absl::CancelledError("call cancelled");
+} catch (const std::bad_alloc&) {
+  return absl::Status(absl::StatusCode::kCancelled, "");
 }
 
 }  // namespace
@@ -78,16 +86,22 @@ ModelStats PredictRunner::Stats() const {
           .tokens_computed = tokens_};
 }
 
-PredictRunner::Duration PredictRunner::WaitTimeLocked() const {
-  return Duration(per_multiply_add_ *
-                  static_cast<double>(waiting_cost_ + running_cost_));
+PredictRunner::Duration PredictRunner::EstimateLocked(int64_t cost) const {
+  if (measured_cost_ == 0) return Duration(0);
+  return Duration(measured_seconds_ / measured_cost_ * static_cast<double>(cost));
+}
+
+void PredictRunner::MeasureLocked(int64_t cost, Duration took) {
+  const double kept = std::exp(-took.count() / kMemory);
+  measured_seconds_ = measured_seconds_ * kept + took.count();
+  measured_cost_ = measured_cost_ * kept + static_cast<double>(cost);
 }
 
 absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
   const EngineOptions& options = context_->options;
   std::lock_guard lock(mutex_);
   if (draining_) return engine_errors::Draining();
-  const Duration wait = WaitTimeLocked();
+  const Duration wait = EstimateLocked(waiting_cost_ + running_cost_);
   const auto waiting = static_cast<int64_t>(queue_.size());
   const bool runs_at_once = waiting == 0 && running_cost_ == 0;
   if (!runs_at_once && (waiting >= options.max_queue || wait > options.max_wait ||
@@ -95,8 +109,8 @@ absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
     return engine_errors::QueueFull(waiting, wait);
   }
   if (job->deadline_ && !runs_at_once) {
-    const Duration takes(per_multiply_add_ * static_cast<double>(job->cost_));
-    if (wait + takes > *job->deadline_ - options.clock->Now()) {
+    const Duration end = EstimateLocked(waiting_cost_ + running_cost_ + job->cost_);
+    if (end > *job->deadline_ - options.clock->Now()) {
       return engine_errors::DeadlineUnreachable(wait);
     }
   }
@@ -116,7 +130,7 @@ void PredictRunner::Cancel(const std::shared_ptr<PredictJob>& job) {
     waiting_bytes_ -= job->bytes_;
     if (queue_.empty() && running_cost_ == 0) idle_.notify_all();
   }
-  job->result_ = absl::CancelledError("call cancelled");
+  job->result_ = Cancelled();
   context_->callbacks.Post(job);
 }
 
@@ -147,9 +161,7 @@ void PredictRunner::Run() {
     {
       std::lock_guard lock(mutex_);
       if (job->result_.ok()) {
-        const double per = took.count() / static_cast<double>(running_cost_);
-        per_multiply_add_ +=
-            (per - per_multiply_add_) * (per_multiply_add_ == 0 ? 1.0 : kWeight);
+        MeasureLocked(running_cost_, took);
         ++predictions_;
         tokens_ += tokens;
       }
@@ -161,14 +173,14 @@ void PredictRunner::Run() {
 
 absl::Status PredictRunner::Interrupted(const PredictJob& job) const {
   if (stop_now_) return ServerStops();
-  if (job.cancelled_) return absl::CancelledError("call cancelled");
+  if (job.cancelled_) return Cancelled();
   if (job.deadline_ && *job.deadline_ <= context_->options.clock->Now()) {
     return absl::DeadlineExceededError("the deadline has passed");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) {
+absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) try {
   std::string failure;
   try {
     MNEMON_RETURN_IF_ERROR(Interrupted(job));
@@ -181,7 +193,7 @@ absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) {
       if (done) return prediction->TakeOutput();
     }
   } catch (const std::bad_alloc&) {
-    return OutOfMemoryError();
+    throw;
   } catch (const std::exception& e) {
     // The text of a foreign exception may hold paths and addresses: it goes to the log.
     failure = e.what();
@@ -189,6 +201,8 @@ absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) {
   context_->callbacks.Post(LogCallback("model_predict_failed", std::move(failure)));
   return MakeError(absl::StatusCode::kInternal, "the model failed to predict",
                    {.reason = "MODEL_FAILURE"});
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
 }
 
 }  // namespace mnemon

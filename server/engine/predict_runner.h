@@ -96,8 +96,9 @@ class PredictRunner {
   absl::StatusOr<Predictor::Output> Compute(PredictJob& job);
   // Why the job ends before it is done; OK: it goes on.
   absl::Status Interrupted(const PredictJob& job) const;
-  // Until a job that joins the queue now could begin.
-  Duration WaitTimeLocked() const;
+  // What `cost` takes, by the predictions so far; 0: none was measured.
+  Duration EstimateLocked(int64_t cost) const;
+  void MeasureLocked(int64_t cost, Duration took);
 
   const size_t index_;
   const EngineModel model_;
@@ -109,8 +110,11 @@ class PredictRunner {
   std::deque<std::shared_ptr<PredictJob>> queue_;
   int64_t waiting_cost_ = 0;
   int64_t waiting_bytes_ = 0;
-  int64_t running_cost_ = 0;     // of the one that runs; 0: none does
-  double per_multiply_add_ = 0;  // seconds, moving average; 0: not measured yet
+  int64_t running_cost_ = 0;  // of the one that runs; 0: none does
+  // Of the predictions of the last kMemory seconds of computing, about. Two sums, not
+  // ratios of single predictions: what a small one takes is mostly not for its cost.
+  double measured_seconds_ = 0;
+  double measured_cost_ = 0;
   bool draining_ = false;
   bool stopping_ = false;
   int64_t predictions_ = 0;

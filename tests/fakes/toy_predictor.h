@@ -4,6 +4,8 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -21,7 +23,10 @@ class ToyPredictor final : public Predictor {
   static constexpr int64_t kPositions = 64;
   static constexpr int32_t kThrowing = 11;  // a first token that makes it throw
 
-  ToyPredictor() {
+  static constexpr int64_t kEndless = INT64_MAX;  // until Finish
+
+  // The last of `pieces` computes all.
+  explicit ToyPredictor(int64_t pieces = 1) : pieces_(pieces) {
     config_.architecture = "toy";
     config_.d_model = config_.d_ff = 1;
     config_.heads = config_.layers = 2;
@@ -34,10 +39,15 @@ class ToyPredictor final : public Predictor {
 
   absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) override {
     MNEMON_RETURN_IF_ERROR(CheckPredict(input, config_, kPositions));
-    return std::make_unique<Whole>(*this, std::move(input));
+    return std::make_unique<InPieces>(*this, std::move(input));
   }
 
-  // While closed, a prediction waits.
+  // `on_piece` is called in every piece, with the number of tokens. Before the first.
+  void OnPiece(std::function<void(size_t)> on_piece) {
+    on_piece_ = std::move(on_piece);
+  }
+
+  // While closed, a prediction waits in its next piece.
   void Close() {
     std::lock_guard lock(mutex_);
     open_ = false;
@@ -52,18 +62,26 @@ class ToyPredictor final : public Predictor {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return held_; });
   }
-  int64_t calls() const {
+  // The piece that comes next, of any prediction, is its last.
+  void Finish() {
     std::lock_guard lock(mutex_);
-    return calls_;
+    pieces_ = 0;
+    open_ = true;
+    changed_.notify_all();
+  }
+  // Computed or under way, of all predictions.
+  int64_t pieces() const {
+    std::lock_guard lock(mutex_);
+    return begun_;
   }
 
  private:
-  // All in one piece.
-  class Whole final : public Prediction {
+  class InPieces final : public Prediction {
    public:
-    Whole(ToyPredictor& predictor, Input input)
+    InPieces(ToyPredictor& predictor, Input input)
         : predictor_(predictor), input_(std::move(input)) {}
     absl::StatusOr<bool> Advance() override {
+      if (!predictor_.RunPiece(++piece_, input_)) return false;
       output_ = predictor_.Compute(input_);
       return true;
     }
@@ -72,11 +90,11 @@ class ToyPredictor final : public Predictor {
    private:
     ToyPredictor& predictor_;
     const Input input_;
+    int64_t piece_ = 0;
     Output output_;
   };
 
-  Output Compute(const Input& input) {
-    PassGate();
+  Output Compute(const Input& input) const {
     if (input.tokens[0] == kThrowing) throw std::runtime_error("toy exception");
     const int64_t time = static_cast<int64_t>(input.tokens.size()) / input.batch;
     Output output;
@@ -103,13 +121,19 @@ class ToyPredictor final : public Predictor {
     return output;
   }
 
-  void PassGate() {
-    std::unique_lock lock(mutex_);
-    ++calls_;
-    held_ = !open_;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return open_; });
-    held_ = false;
+  // True: it is the last.
+  bool RunPiece(int64_t piece, const Input& input) {
+    {
+      std::unique_lock lock(mutex_);
+      ++begun_;
+      held_ = !open_;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return open_; });
+      held_ = false;
+    }
+    if (on_piece_) on_piece_(input.tokens.size());
+    std::lock_guard lock(mutex_);
+    return piece >= pieces_;
   }
 
   static bool Sees(const Input& input, int64_t b, int64_t t, int64_t k) {
@@ -129,11 +153,13 @@ class ToyPredictor final : public Predictor {
 
   ModelConfig config_;
   std::string numerics_id_ = "toy";
+  std::function<void(size_t)> on_piece_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = true;  // guarded by mutex_, as all below
   bool held_ = false;
-  int64_t calls_ = 0;
+  int64_t pieces_;
+  int64_t begun_ = 0;
 };
 
 }  // namespace mnemon

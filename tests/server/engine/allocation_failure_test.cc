@@ -4,6 +4,7 @@
 // next call works.
 #include "tests/fakes/failing_allocation.h"
 #include "tests/server/engine/engine_fixture.h"
+#include "tests/server/engine/predict_fixture.h"
 
 namespace mnemon {
 namespace {
@@ -191,6 +192,79 @@ TEST_P(FailingAllocations, OfACallerWhoIsRefused) {
     EXPECT_EQ(server.Run(Ask({2}, 5, request.id)).tokens, Continuation({2}, 5));
     ASSERT_TRUE(server.engine->DeleteSession(request.id).ok());
     ExpectIntact(server, {});
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 5);
+}
+
+class FailingPredictions : public testing::Test {
+ protected:
+  FailingPredictions() { takes_part = false; }
+  ~FailingPredictions() override {
+    countdown = 0;
+    takes_part = true;
+  }
+};
+
+// A refused call is not answered; one that was taken is, once.
+TEST_F(FailingPredictions, OfTheCaller) {
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    Answer runs, answer;
+    {
+      Encoder encoder;
+      // Allocations of the runner do not count: it waits.
+      encoder.predictor.Close();
+      ASSERT_TRUE(encoder.Start(runs, {1}).ok());
+      ASSERT_TRUE(encoder.predictor.AwaitHeld());
+      PredictRequest request{.model = "encoder", .tokens = Tokens(20, 1), .batch = 1};
+      for (int32_t& token : request.tokens) token %= ToyPredictor::kVocab - 1;
+      OnPredicted on_done = answer.Callback();
+      takes_part = true;
+      countdown = n;
+      auto cancel = encoder.engine->Predict(std::move(request), std::move(on_done));
+      if (cancel.ok()) (*cancel)();
+      takes_part = false;
+      if (countdown.exchange(0) <= 0) failed = n;
+      encoder.predictor.Open();
+      EXPECT_TRUE(runs.Await().ok());
+      if (cancel.ok()) {
+        EXPECT_TRUE(absl::IsCancelled(answer.Await().status()));
+      } else {
+        EXPECT_EQ(ReasonOf(cancel.status()), "OUT_OF_MEMORY");
+      }
+      EXPECT_EQ(answer.count(), cancel.ok() ? 1 : 0);
+      EXPECT_TRUE(encoder.Run({1, 2}).ok());
+    }
+    EXPECT_LE(answer.count(), 1);
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 3);
+}
+
+TEST_F(FailingPredictions, OfTheRunner) {
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    Encoder encoder({.callback_threads = 1}, 3);
+    Answer first, good, throws;
+    const auto taken = encoder.engine->Predict(
+        {.model = "encoder", .tokens = {1}, .batch = 1},
+        [done = first.Callback()](absl::StatusOr<Predictor::Output> output) {
+          takes_part = false;  // the callback thread
+          done(std::move(output));
+        });
+    ASSERT_TRUE(taken.ok() && first.Await().ok());
+    countdown = n;
+    ASSERT_TRUE(encoder.Start(good, {1, 2, 3}).ok());
+    ASSERT_TRUE(encoder.Start(throws, {ToyPredictor::kThrowing}).ok());
+    const absl::Status status = good.Await().status();
+    const std::string thrown = ReasonOf(throws.Await().status());
+    ASSERT_TRUE(encoder.engine->WaitIdle(std::chrono::seconds(60)));
+    if (countdown.exchange(0) <= 0) failed = n;
+    EXPECT_TRUE(status.ok() || ReasonOf(status) == "OUT_OF_MEMORY") << status;
+    EXPECT_TRUE(thrown == "MODEL_FAILURE" || thrown == "OUT_OF_MEMORY") << thrown;
+    EXPECT_EQ(good.count() + throws.count(), 2);
+    EXPECT_TRUE(encoder.Run({1, 2}).ok());
     if (HasFailure()) FAIL() << "allocation " << n;
   }
   EXPECT_GT(failed, 5);

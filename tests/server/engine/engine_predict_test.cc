@@ -1,59 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Engine::Predict: one after the other, cut into pieces, cancelled, drained, bounded.
-#include <condition_variable>
-#include <mutex>
-
+// Engine::Predict: one after the other, within the limits of cost, queue and wait, and
+// what a failure does. Pieces: engine_predict_pieces_test.cc.
 #include "base/error.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "server/engine/engine.h"
-#include "tests/fakes/fake_clock.h"
-#include "tests/fakes/toy_predictor.h"
+#include "tests/server/engine/engine_fixture.h"
+#include "tests/server/engine/predict_fixture.h"
 
 namespace mnemon {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-// The answer of one call.
-struct Answer {
-  void Set(absl::StatusOr<Predictor::Output> output) {
-    std::lock_guard lock(mutex);
-    result = std::move(output);
-    done = true;
-    changed.notify_all();
-  }
-  absl::StatusOr<Predictor::Output> Await() {
-    std::unique_lock lock(mutex);
-    EXPECT_TRUE(changed.wait_for(lock, seconds(60), [&] { return done; }));
-    return result;
-  }
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;  // guarded by mutex
-  absl::StatusOr<Predictor::Output> result = absl::UnknownError("nothing yet");
-};
-
-struct Encoder {
-  explicit Encoder(Engine::Options options = {}) {
-    options.clock = &clock;
-    EngineModel model;
-    model.facts.name = "encoder";
-    model.predictor = &predictor;
-    auto made = Engine::Create({model}, options);
-    EXPECT_TRUE(made.ok()) << made.status();
-    engine = *std::move(made);
-  }
-  absl::StatusOr<std::function<void()>> Start(Answer& answer,
-                                              std::vector<int32_t> tokens,
-                                              int64_t batch = 1) {
-    return engine->Predict({.tokens = std::move(tokens), .batch = batch},
-                           [&](auto output) { answer.Set(std::move(output)); });
-  }
-  FakeClock clock;
-  ToyPredictor predictor;
-  std::unique_ptr<Engine> engine;
-};
 
 TEST(EnginePredict, AnswersInOrder) {
   Encoder encoder;
@@ -67,18 +24,71 @@ TEST(EnginePredict, AnswersInOrder) {
 }
 
 TEST(EnginePredict, IsBoundedByItsCost) {
-  Encoder encoder({.max_predict_multiply_adds = 1});
-  Answer answer;
-  const absl::Status status = encoder.Start(answer, {1, 2, 3}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(GetErrorDetail(status)->field, "tokens");
+  const PredictCost cost =
+      PredictCostOf(ToyPredictor().config(), 1, 3, AttentionMaps::kNone);
+  const auto status = [](Engine::Options options) {
+    return Encoder(options).Run({1, 2, 3});
+  };
+  for (const absl::Status& refused :
+       {status({.max_predict_multiply_adds = cost.multiply_adds - 1}),
+        status({.max_predict_bytes = cost.peak_bytes - 1})}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(FieldOf(refused), "tokens");
+  }
+  EXPECT_TRUE(status({.max_predict_multiply_adds = cost.multiply_adds,
+                      .max_predict_bytes = cost.peak_bytes})
+                  .ok());
+}
+
+// The second of two calls waits for as long as the first one takes.
+TEST(EnginePredict, IsRefusedWhereItWouldWaitTooLong) {
+  for (const auto& [max_wait, reason] : {std::pair(milliseconds(999), "QUEUE_FULL"),
+                                         std::pair(milliseconds(1000), "")}) {
+    Encoder encoder({.max_wait = max_wait});
+    encoder.predictor.OnPiece([&](size_t) { encoder.clock.Advance(seconds(1)); });
+    ASSERT_TRUE(encoder.Run({1, 2, 3}).ok());
+    ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+    encoder.predictor.Close();
+    Answer runs, waits;
+    ASSERT_TRUE(encoder.Start(runs, {1, 2, 3}).ok());
+    ASSERT_TRUE(encoder.predictor.AwaitHeld());
+    EXPECT_EQ(ReasonOf(encoder.Start(waits, {1, 2, 3}).status()), reason);
+    encoder.predictor.Open();
+    ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+  }
+}
+
+// A small prediction takes long for its cost, and tells little about a large one.
+TEST(EnginePredict, EstimatesLargeOnesBesideManySmallOnes) {
+  const std::vector<int32_t> small = {1}, large(ToyPredictor::kPositions, 1);
+  for (const bool small_first : {true, false}) {
+    Encoder encoder;
+    encoder.predictor.OnPiece([&](size_t tokens) {
+      encoder.clock.Advance(milliseconds(tokens == 1 ? 5 : 1000));
+    });
+    for (int i = 0; i <= 60; ++i) {
+      const bool is_large = i == (small_first ? 60 : 0);
+      ASSERT_TRUE(encoder.Run(is_large ? large : small).ok());
+    }
+    ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+    encoder.predictor.Close();
+    Answer runs, late, in_time;
+    ASSERT_TRUE(encoder.Start(runs, large).ok());
+    ASSERT_TRUE(encoder.predictor.AwaitHeld());
+    // It ends after two large ones.
+    EXPECT_EQ(ReasonOf(encoder.Start(late, large, milliseconds(1900)).status()),
+              "DEADLINE_UNREACHABLE");
+    EXPECT_EQ(encoder.Start(in_time, large, milliseconds(3000)).status(),
+              absl::OkStatus());
+    encoder.predictor.Open();
+    ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+  }
 }
 
 TEST(EnginePredict, RefusesWhenDraining) {
   Encoder encoder;
   encoder.engine->Drain();
-  Answer answer;
-  EXPECT_EQ(GetErrorDetail(encoder.Start(answer, {1}).status())->reason, "DRAINING");
+  EXPECT_EQ(ReasonOf(encoder.Run({1})), "DRAINING");
 }
 
 TEST(EnginePredict, AThrownExceptionIsOneCallsError) {
@@ -88,19 +98,6 @@ TEST(EnginePredict, AThrownExceptionIsOneCallsError) {
   ASSERT_TRUE(encoder.Start(good, {1}).ok());
   EXPECT_EQ(bad.Await().status().code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(good.Await().ok());
-}
-
-TEST(EnginePredict, EndsWithTheEngine) {
-  for (int round = 0; round < 20; ++round) {
-    auto encoder = std::make_unique<Encoder>();
-    std::vector<Answer> answers(8);
-    for (Answer& answer : answers) ASSERT_TRUE(encoder->Start(answer, {1, 2}).ok());
-    encoder->engine.reset();
-    for (Answer& answer : answers) {
-      const auto result = answer.Await();
-      EXPECT_TRUE(result.ok() || absl::IsUnavailable(result.status()));
-    }
-  }
 }
 
 }  // namespace

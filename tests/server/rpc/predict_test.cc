@@ -183,7 +183,7 @@ TEST(Predict, WaitsInABoundedQueueAndADeadlineThereCostsNothing) {
   rig.predictor.Open();
   EXPECT_TRUE(first.get().ok());
   for (auto& one : waiting) EXPECT_TRUE(one.get().ok());
-  EXPECT_EQ(rig.predictor.calls(), 3);
+  EXPECT_EQ(rig.predictor.pieces(), 3);
 }
 
 TEST(Predict, BesideStreams) {
