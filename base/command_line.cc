@@ -120,6 +120,23 @@ std::string DescribeParseError(CLI::App& root, const CLI::ParseError& error) {
                       absl::StrJoin(SubcommandNames(command), ", "));
 }
 
+// The library reads 0100 as octal.
+std::string CheckDecimal(const std::string& text) {
+  const size_t first = text.find_first_not_of("+-");
+  const bool octal = first != std::string::npos && first + 1 < text.size() &&
+                     text[first] == '0' &&
+                     std::isdigit(static_cast<unsigned char>(text[first + 1])) != 0;
+  if (!octal) return "";
+  return absl::StrCat(text, " is not a whole number: leave out the leading 0");
+}
+
+template <class T>
+struct IsInteger : std::is_integral<T> {};
+template <class T>
+struct IsInteger<std::optional<T>> : IsInteger<T> {};
+template <class T>
+struct IsInteger<std::vector<T>> : IsInteger<T> {};
+
 void PrintError(const std::string& binary, const std::string& message) {
   // A reader of a JSON log gets this line too.
   if (log_format() == LogFormat::kJson) return LogError(message);
@@ -175,10 +192,13 @@ Flag& Flag::Excludes(const Flag& other) {
 Flag Command::Add(const std::string& name, FlagTarget target, const std::string& help) {
   return std::visit(
       [&](auto* value) -> Flag {
-        if constexpr (std::is_same_v<decltype(value), bool*>) {
+        using Value = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, bool>) {
           return Flag(*app_->add_flag(name, *value, help));
         } else {
-          return Flag(*app_->add_option(name, *value, help));
+          CLI::Option& option = *app_->add_option(name, *value, help);
+          if constexpr (IsInteger<Value>::value) option.check(CheckDecimal, "");
+          return Flag(option);
         }
       },
       target);

@@ -28,7 +28,8 @@ using CommandBody = std::function<absl::Status()>;
 absl::Status UsageError(std::string message);
 
 // Where the value of a flag goes; what stands there before is its default. A bool is
-// a switch without a value, a vector takes all the values of a repeated flag.
+// a switch without a value, a vector takes all the values of a repeated flag. Integers
+// are decimal; one with a leading zero, as in 010, is refused.
 using FlagTarget = std::variant<bool*, std::string*, int32_t*, int64_t*, double*,
                                 std::optional<int32_t>*, std::optional<uint64_t>*,
                                 std::optional<double>*, std::vector<std::string>*,

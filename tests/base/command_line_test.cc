@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,11 +35,14 @@ class CommandLineTest : public ::testing::Test {
                                   [&] { return RunBody(); });
     count_ = 1;
     file_.clear();
+    sizes_.clear();
     run.Add("--count", &count_, "How often");
     run.Add("--wait", &wait_, "How long, in seconds").Between(0.5, 60, "seconds");
     run.Add("--tokens", &tokens_, "How many");
     run.Add("--file", &file_, "What").Required();
     run.Add("--mode", &mode_, "In which way").OneOf({"fast", "slow"});
+    run.Add("--limit", &limit_, "At most");
+    run.Add("--sizes", &sizes_, "How large").WithCommas();
     Command score =
         line.AddCommand("score", "Scores.", {}, [] { return absl::OkStatus(); });
     score.Add("--tokens", &token_file_, "A file");
@@ -64,6 +68,8 @@ class CommandLineTest : public ::testing::Test {
   int count_ = 1;
   double wait_ = 1;
   std::string mode_ = "fast";
+  std::optional<int32_t> limit_;
+  std::vector<int64_t> sizes_;
   int tokens_ = 0;
   std::string file_;
   std::string token_file_;
@@ -137,6 +143,44 @@ TEST_F(CommandLineTest, FlagOverEnvironmentOverDefault) {
   EXPECT_EQ(Run({"run"}).code, 2);
 }
 
+TEST_F(CommandLineTest, AnEmptyVariableIsNotSet) {
+  setenv("MNEMON_COUNT", "", 1);
+  setenv("MNEMON_MODE", "", 1);
+  const Outcome outcome = Run({"run", "--file", "x"});
+  unsetenv("MNEMON_COUNT");
+  unsetenv("MNEMON_MODE");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count_, 1);
+  EXPECT_EQ(mode_, "fast");
+}
+
+TEST_F(CommandLineTest, NoIntegerIsReadAsOctal) {
+  for (const std::string text : {"0100", "-0100", "08", "00", "+01"}) {
+    const std::string expected =
+        text + " is not a whole number: leave out the leading 0";
+    for (const std::string flag : {"--count", "--limit", "--sizes"}) {
+      const Outcome outcome = Run({"run", "--file", "x", flag + "=" + text});
+      EXPECT_EQ(outcome.code, 2) << flag << text;
+      EXPECT_THAT(outcome.err, HasSubstr(flag + ": " + expected));
+    }
+    EXPECT_EQ(Run({"run", "--file", "x", "--sizes", "1," + text}).code, 2) << text;
+    setenv("MNEMON_COUNT", text.c_str(), 1);
+    const Outcome outcome = Run({"run", "--file", "x"});
+    unsetenv("MNEMON_COUNT");
+    EXPECT_EQ(outcome.code, 2) << text;
+    EXPECT_THAT(outcome.err, HasSubstr("--count: " + expected));
+  }
+  EXPECT_EQ(Run({"run", "--file", "x", "--count", "100", "--sizes", "0,10"}).code, 0);
+  EXPECT_EQ(count_, 100);
+  EXPECT_EQ(sizes_, (std::vector<int64_t>{0, 10}));
+  EXPECT_EQ(Run({"run", "--file", "x", "--count", "0", "--limit=-1"}).code, 0);
+  EXPECT_EQ(count_, 0);
+  // What is not an integer has no octal form.
+  EXPECT_EQ(Run({"run", "--file", "010", "--wait", "010"}).code, 0);
+  EXPECT_EQ(wait_, 10);
+  EXPECT_EQ(file_, "010");
+}
+
 TEST_F(CommandLineTest, OnlyTheChosenCommandReadsTheEnvironment) {
   setenv("MNEMON_TOKENS", "in.safetensors", 1);
   EXPECT_EQ(Run({"score"}).code, 0);
@@ -181,7 +225,8 @@ TEST_F(CommandLineTest, CompletesInBash) {
             "run score --help --version --bash-completion --fish-completion\n");
   EXPECT_EQ(Completed(script, "tool r", 1), "run\n");
   EXPECT_EQ(Completed(script, "tool run --", 2),
-            "--help --version --count --wait --tokens --file --mode\n");
+            "--help --version --count --wait --tokens --file --mode --limit "
+            "--sizes\n");
   EXPECT_EQ(Completed(script, "tool score --t", 2), "--tokens\n");
   EXPECT_EQ(Completed(script, "tool run --count 3 --fi", 4), "--file\n");
   EXPECT_EQ(Completed(script, "tool run --mode \"\"", 3), "fast slow\n");
