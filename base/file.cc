@@ -22,6 +22,7 @@
 #include <system_error>
 
 #include "absl/strings/str_split.h"
+#include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -143,8 +144,7 @@ absl::Status CheckUnchanged(const Descriptor& file, const std::string& path,
 }
 
 absl::Status NoMemoryFor(const std::string& path, int64_t bytes) {
-  return absl::ResourceExhaustedError(
-      StrCat("no memory for the ", bytes, " bytes of ", Quoted(path)));
+  return OutOfMemoryError(StrCat("the ", bytes, " bytes of ", Quoted(path)));
 }
 
 absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/command_line.h"
+#include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "model/kernels/thread_pool.h"
 #include "model/sequence/device.h"
@@ -44,7 +45,7 @@ absl::Status RunComputing(const ComputeFlags& flags,
     return absl::InternalError(
         StrCat("libtorch: ", std::string(error.what_without_backtrace())));
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("not enough memory");
+    return OutOfMemoryError();
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(
         StrCat("--threads ", threads, ": ", std::string(error.what())));

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/out_of_memory.h"
+#include "base/partition.h"
 #include "base/reserve.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -247,8 +248,9 @@ void StateArena::OwnFixed(Slot& slot, BlockCopies& copies) {
 }
 
 void BlockCopies::Make(int part, int parts) const {
-  int64_t begin = floats_ * part / parts;
-  int64_t left = floats_ * (part + 1) / parts - begin;
+  const Part mine = PartOf(floats_, part, parts);
+  int64_t begin = mine.begin;
+  int64_t left = mine.size();
   for (const Copy& copy : copies_) {
     if (left == 0) return;
     if (begin < copy.floats) {
