@@ -91,11 +91,13 @@ enum class AttentionMaps {
   kNotebook,
 };
 
-// What one prediction costs at most, for limits on requests; INT64_MAX where a number
-// would be beyond that.
+// What one prediction costs, for limits on requests; INT64_MAX where a number would be
+// beyond that.
 struct PredictCost {
   int64_t multiply_adds = 0;
-  int64_t peak_bytes = 0;  // of the output and what is computed on the way
+  // Of input, output and what is computed on the way. The scratch memory of the kernels
+  // is not counted: it is the predictor's, for all its predictions.
+  int64_t peak_bytes = 0;
 };
 
 class Prediction;
@@ -127,6 +129,9 @@ class Predictor {
   // Longest sequence, T.
   virtual int64_t max_positions() const = 0;
 
+  // REQUIRES: CheckPredict accepts the input.
+  virtual PredictCost Cost(const Input& input) const = 0;
+
   // Checks the input and takes the memory that the prediction needs; computes nothing
   // yet. The predictor must outlive the prediction; any number of them may be under
   // way. INVALID_ARGUMENT names the field (tokens, explicit_mask); FAILED_PRECONDITION
@@ -145,7 +150,7 @@ class Prediction {
   virtual ~Prediction() = default;
 
   // Computes the next piece: at most kPieceMultiplyAdds, or one unit of work (a row of
-  // a matrix product, some rows of one attention head) where that takes more. True when
+  // a matrix product, a row of one attention head) where that takes more. True when
   // all is done. After an error (RESOURCE_EXHAUSTED, INTERNAL) the prediction can only
   // be destroyed.
   virtual absl::StatusOr<bool> Advance() = 0;
@@ -154,13 +159,15 @@ class Prediction {
   virtual Predictor::Output TakeOutput() = 0;
 };
 
-// Multiply-adds of a piece, other arithmetic counted by its time: 0.1 ms at 300
-// GFLOP/s, 1 ms at 30.
+// Multiply-adds of a piece. Other arithmetic, rows and runs of the thread pool count as
+// multiply-adds of the same time. No clock ends a piece: it takes at most 20 ms where
+// the pool does 0.84 * 10^9 multiply-adds, or reads 3.4 GB of weights, in a second; one
+// core with AVX2 takes 0.5 to 2 ms.
 inline constexpr int64_t kPieceMultiplyAdds = int64_t{16} << 20;
 
-// What CheckPredict accepts costs so much.
-PredictCost PredictCostOf(const ModelConfig& config, int64_t batch, int64_t time,
-                          AttentionMaps maps);
+// Those of a prediction, [B, T]; INT64_MAX where they would be beyond that.
+int64_t PredictMultiplyAdds(const ModelConfig& config, int64_t batch, int64_t time,
+                            AttentionMaps maps);
 
 // What every predictor checks before it computes anything; the errors of Begin above.
 absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,

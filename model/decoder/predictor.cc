@@ -1,37 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "base/error.h"
+#include "base/saturating.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/decoder/decoder.h"
 
 namespace mnemon {
-namespace {
-
-// A product or sum that stays at the greatest number instead of overflowing.
-class Saturating {
- public:
-  Saturating(int64_t value) : value_(value) {}
-  int64_t value() const { return value_; }
-
-  friend Saturating operator*(Saturating a, Saturating b) {
-    int64_t product = 0;
-    return __builtin_mul_overflow(a.value_, b.value_, &product) ? kMost : product;
-  }
-  friend Saturating operator+(Saturating a, Saturating b) {
-    int64_t sum = 0;
-    return __builtin_add_overflow(a.value_, b.value_, &sum) ? kMost : sum;
-  }
-
- private:
-  static constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  int64_t value_;
-};
-
-}  // namespace
 
 absl::StatusOr<Predictor::Output> Predictor::Predict(Input input) {
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Prediction> prediction,
@@ -42,8 +19,8 @@ absl::StatusOr<Predictor::Output> Predictor::Predict(Input input) {
   return prediction->TakeOutput();
 }
 
-PredictCost PredictCostOf(const ModelConfig& config, int64_t batch, int64_t time,
-                          AttentionMaps maps) {
+int64_t PredictMultiplyAdds(const ModelConfig& config, int64_t batch, int64_t time,
+                            AttentionMaps maps) {
   const Saturating width = config.d_model, rows = Saturating(batch) * time;
   // Of one row of one layer: four projections, two or three matrices of the
   // feed-forward sub-layer, scores and the sum over values.
@@ -57,16 +34,7 @@ PredictCost PredictCostOf(const ModelConfig& config, int64_t batch, int64_t time
                                   : Saturating(0);
   const Saturating layer = projections + feed_forward + attention + notebook;
   const Saturating head = width * width + width * config.vocab;
-  const Saturating shown = maps == AttentionMaps::kNone
-                               ? Saturating(0)
-                               : Saturating(config.layers) * config.heads * rows * time;
-  // Besides the output: of one sequence the rows of its way through a layer.
-  const Saturating passing =
-      Saturating(time) * (Saturating(8) * width + Saturating(config.d_ff));
-  const Saturating floats = rows * config.vocab + shown + passing;
-  const Saturating mask = rows * time;  // its bytes, where it is explicit
-  return {.multiply_adds = (rows * (Saturating(config.layers) * layer + head)).value(),
-          .peak_bytes = (Saturating(sizeof(float)) * floats + mask).value()};
+  return (rows * (Saturating(config.layers) * layer + head)).value();
 }
 
 absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,

@@ -11,14 +11,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "base/aligned_floats.h"
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
 #include "model/kernels/cpu_kernels.h"
-#include "model/kernels/row_buffer.h"
 #include "model/positions/sinusoid.h"
+#include "model/steps/encoder_buffers.h"
 #include "model/steps/step_weights.h"
 
 namespace mnemon {
@@ -43,9 +43,6 @@ struct EncoderModel {
   NormView logits_norm;  // null: none
 };
 
-// Rows of a block, and the least of a group where there are as many.
-inline constexpr int64_t kEncoderBlock = 256;
-
 class EncoderPrediction final : public Prediction {
  public:
   // `input` was checked; `model` and `kernels` must outlive it, `workers` is the size
@@ -54,45 +51,22 @@ class EncoderPrediction final : public Prediction {
                     Predictor::Input input);
 
   absl::StatusOr<bool> Advance() override;
-  Predictor::Output TakeOutput() override { return std::move(output_); }
+  Predictor::Output TakeOutput() override { return std::move(buffers_.output); }
 
  private:
-  enum class Kind {
-    kEmbed,
-    kProject,
-    kAttend,
-    kOutput,
-    kFeedIn,
-    kFeedOut,
-    kHeadIn,
-    kLogits
-  };
-  // Something done with a block of rows of the group, in units: rows, of attention some
-  // rows of one head.
-  struct Step {
-    Kind kind;
-    int64_t first = 0;
-    int64_t rows = 0;
-  };
-  // Rows of one sequence that attend together.
-  struct Tile {
-    int64_t first = 0;  // row of the group
-    int64_t rows = 0;
-  };
-  // Queries, and keys as packed matrices [T, K] of each sequence and head.
-  struct QueryKey {
-    RowBuffer query;
-    AlignedFloats keys;
-  };
+  using Kind = EncoderBuffers::Kind;
+  using Step = EncoderBuffers::Step;
+  using Tile = EncoderBuffers::Tile;
+  using QueryKey = EncoderBuffers::QueryKey;
 
   void BeginGroup();
   void BeginPhase();
   void BeginStep();
   void EndStep();
 
-  const Step& step() const { return steps_[step_]; }
+  const Step& step() const { return buffers_.steps[step_]; }
   int64_t Units() const;
-  int64_t UnitCost() const;  // multiply-adds
+  int64_t Products() const;  // multiply-adds of a unit
   void Compute(int64_t first, int64_t count);
 
   void Embed(int64_t first, int64_t count);
@@ -100,7 +74,7 @@ class EncoderPrediction final : public Prediction {
   void Attend(int64_t first, int64_t count);
   void AttendUnit(StepKernels& k, int worker, int64_t unit);
   void Linear(const LinearCall& call);
-  // From rows of projected_ to queries, keys and, where it is not null, values.
+  // From rows of buffers_.projected to queries, keys and, where it is not null, values.
   void Spread(int64_t first, int64_t count, QueryKey& to, AlignedFloats* values);
   void Weigh(StepKernels& k, const QueryKey& from, const Tile& tile, int64_t head,
              Rows scores);
@@ -108,36 +82,21 @@ class EncoderPrediction final : public Prediction {
 
   int64_t layers() const { return static_cast<int64_t>(model_.layers.size()); }
   const EncoderLayer& layer() const { return model_.layers[phase_ - 1]; }
-  int64_t padded_time() const { return (time_ + kPanel - 1) / kPanel * kPanel; }
-  int64_t padded_width() const {
-    return (model_.config.head_width() + kPanel - 1) / kPanel * kPanel;
-  }
 
   const EncoderModel& model_;
   CpuKernels& kernels_;
-  const int workers_;
   const Predictor::Input input_;
+  const EncoderShape shape_;
   const int64_t time_;
   const bool notebook_;
-  const int64_t per_group_;  // sequences
-  const int64_t tile_rows_;
-  Predictor::Output output_;
+  EncoderBuffers buffers_;
 
-  int64_t sequence_ = 0;     // the first of the group
-  int64_t rows_ = 0;         // of the group
-  int64_t phase_ = 0;        // 0: embedding, 1 .. L: a layer, L+1: the head
-  std::vector<Step> steps_;  // of the phase
-  size_t step_ = 0;
-  std::vector<Tile> tiles_;  // of the step, where it is attention
-  int64_t unit_ = 0;         // the next one of the step
+  int64_t sequence_ = 0;  // the first of the group
+  int64_t rows_ = 0;      // of the group
+  int64_t phase_ = 0;     // 0: embedding, 1 .. L: a layer, L+1: the head
+  size_t step_ = 0;       // of the phase
+  int64_t unit_ = 0;      // the next one of the step
   bool done_ = false;
-
-  RowBuffer x_;            // [rows of the group, D]
-  QueryKey used_, shown_;  // of the layer; of the notebook's maps
-  AlignedFloats values_;   // packed matrices [K, T] of each sequence and head
-  RowBuffer projected_, mixed_, hidden_, positions_;  // of a block
-  std::vector<const float*> position_rows_;
-  std::vector<RowBuffer> scores_;  // of each worker
 };
 
 }  // namespace mnemon

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/saturating.h"
 #include "base/status_macros.h"
 #include "model/positions/alibi.h"
 #include "model/steps/encoder_prediction.h"
@@ -61,6 +62,17 @@ class EncoderPredictor final : public Predictor {
   const ModelConfig& config() const override { return model_.config; }
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t max_positions() const override { return config().positions; }
+
+  PredictCost Cost(const Input& input) const override {
+    const int64_t time = static_cast<int64_t>(input.tokens.size()) / input.batch;
+    const EncoderShape shape(config(), workers_, input.batch, time, input.maps);
+    const Saturating held =
+        Saturating(sizeof(EncoderPrediction)) + EncoderBuffers::Bytes(config(), shape) +
+        input.tokens.size() * sizeof(int32_t) + input.explicit_mask.size();
+    return {
+        .multiply_adds = PredictMultiplyAdds(config(), input.batch, time, input.maps),
+        .peak_bytes = held.value()};
+  }
 
   absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) override {
     MNEMON_RETURN_IF_ERROR(CheckPredict(input, config(), max_positions()));

@@ -357,8 +357,7 @@ absl::StatusOr<std::function<void()>> Engine::Predict(PredictRequest request,
       CheckPredict(input, predictor.config(), predictor.max_positions()));
   const auto tokens = static_cast<int64_t>(input.tokens.size());
   MNEMON_RETURN_IF_ERROR(CheckAnswer(tokens, input, predictor.config()));
-  const PredictCost cost =
-      PredictCostOf(predictor.config(), input.batch, tokens / input.batch, input.maps);
+  const PredictCost cost = predictor.Cost(input);
   MNEMON_RETURN_IF_ERROR(CheckCost(cost, context_->options));
   const auto job = std::make_shared<PredictJob>(std::move(input), cost.multiply_adds,
                                                 request.deadline, std::move(on_done));

@@ -37,6 +37,13 @@ class ToyPredictor final : public Predictor {
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t max_positions() const override { return kPositions; }
 
+  PredictCost Cost(const Input& input) const override {
+    const auto tokens = static_cast<int64_t>(input.tokens.size());
+    return {.multiply_adds = PredictMultiplyAdds(config_, input.batch,
+                                                 tokens / input.batch, input.maps),
+            .peak_bytes = tokens * kVocab * static_cast<int64_t>(sizeof(float))};
+  }
+
   absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) override {
     MNEMON_RETURN_IF_ERROR(CheckPredict(input, config_, kPositions));
     return std::make_unique<InPieces>(*this, std::move(input));

@@ -24,8 +24,7 @@ TEST(EnginePredict, AnswersInOrder) {
 }
 
 TEST(EnginePredict, IsBoundedByItsCost) {
-  const PredictCost cost =
-      PredictCostOf(ToyPredictor().config(), 1, 3, AttentionMaps::kNone);
+  const PredictCost cost = ToyPredictor().Cost({.tokens = {1, 2, 3}, .batch = 1});
   const auto status = [](Engine::Options options) {
     return Encoder(options).Run({1, 2, 3});
   };
