@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-// A disk that fails while a file is read.
+// A disk that fails, and memory that runs out, while a file is read.
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,7 +22,18 @@ namespace {
 // Bytes that this thread can still read before the disk fails; negative: it does not.
 thread_local int64_t readable = -1;
 
+// The largest allocation of this thread that succeeds.
+thread_local size_t largest = SIZE_MAX;
+
 }  // namespace
+
+void* operator new(size_t bytes) {
+  if (bytes > largest) throw std::bad_alloc();
+  if (void* memory = std::malloc(std::max<size_t>(bytes, 1))) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 // The program's own read(), for everything that is linked into it.
 extern "C" ssize_t read(int fd, void* buffer, size_t count) {
@@ -50,6 +65,20 @@ TEST(ReadFault, AFailingDiskIsDataLossAndNamesTheFile) {
                 AllOf(HasSubstr("cannot read"), HasSubstr("read_fault")));
   }
   EXPECT_EQ(ReadFile(path, 1 << 20)->size(), 4096u);
+  std::filesystem::remove(path);
+}
+
+TEST(ReadFault, AFileTooLargeForTheMemoryIsNamed) {
+  const std::string path = testing::TempDir() + "/read_memory";
+  std::ofstream(path) << std::string(1 << 20, 'x');
+  largest = 1 << 16;
+  const absl::Status status = ReadFile(path, 1 << 20).status();
+  largest = SIZE_MAX;
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("the 1048576 bytes of"), HasSubstr("read_memory")));
+  ASSERT_TRUE(GetErrorDetail(status)) << status;
+  EXPECT_EQ(GetErrorDetail(status)->reason, "OUT_OF_MEMORY");
   std::filesystem::remove(path);
 }
 
