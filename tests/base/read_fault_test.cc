@@ -27,13 +27,16 @@ thread_local size_t largest = SIZE_MAX;
 
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inlined: the compiler warns of free() where it sees that memory came from new.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   if (bytes > largest) throw std::bad_alloc();
   if (void* memory = std::malloc(std::max<size_t>(bytes, 1))) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 // The program's own read(), for everything that is linked into it.
 extern "C" ssize_t read(int fd, void* buffer, size_t count) {
