@@ -53,7 +53,7 @@ VOLUME /var/lib/mnemon
 WORKDIR /var/lib/mnemon
 EXPOSE 50051 9100
 USER 10001:0
-# As any flag, these give way to those of the command.
+# As any flag, these give way to those of the command. MNEMON_HTTP=off turns HTTP off.
 ENV MNEMON_CHECKPOINT=/var/lib/mnemon/model \
     MNEMON_LISTEN=0.0.0.0:50051 \
     MNEMON_HTTP=0.0.0.0:9100

@@ -47,13 +47,16 @@ void AddFlags(mnemon::Command app, Flags& flags) {
           "Address to listen on, HOST:PORT; port 0 = any free one");
   app.Add("--http", &flags.serve.http,
           "Address of /metrics and of the probes, HOST:PORT; port 0 = any free one; "
-          "empty = off");
+          "off = no HTTP");
   app.Add("--http-port-file", &flags.serve.http_port_file,
           "File that gets the port of --http");
   app.Add("--port-file", &flags.serve.port_file,
           "File that gets the port once the server listens");
   app.Add("--device", &flags.device, "Where autoregressive models run: cpu or cuda");
-  app.Add("--threads", &flags.threads, "Threads of the model").Between(1, 1024);
+  app.Add("--threads", &flags.threads,
+          "Threads of the pool, one for all models, that computes steps and packs "
+          "weights")
+      .Between(1, 1024);
   mnemon::AddDecoderFlags(app, flags.decoder);
   app.Add("--sessions", &engine.sessions,
           "Sessions per model, those of calls without one included")
@@ -150,6 +153,7 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   if (!checkpoints.ok()) return Usage(checkpoints.status());
   auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen);
   if (!address.ok()) return Usage(address.status());
+  if (flags.serve.http == "off") flags.serve.http.clear();
   if (!flags.serve.http.empty()) {
     auto http = mnemon::ParseListenAddress(flags.serve.http);
     if (!http.ok()) {

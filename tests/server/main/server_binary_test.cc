@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -290,18 +291,28 @@ TEST_F(ServerBinary, LogsAsJsonFromAChosenLevelOn) {
 }
 
 TEST_F(ServerBinary, HttpCanBeOff) {
-  std::filesystem::remove(Path("http"));
-  auto server =
-      Server({"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0", "--http", "",
-              "--http-port-file", Path("http"), "--port-file", Path("port")});
-  for (int i = 0; i < 5000 && server->err().find("listening") == std::string::npos;
-       ++i) {
-    std::this_thread::sleep_for(milliseconds(2));
+  // By the flag in two ways, and by the variable.
+  for (const std::optional<std::string> flag :
+       {std::optional<std::string>("off"), std::optional<std::string>(""),
+        std::optional<std::string>()}) {
+    std::filesystem::remove(Path("http"));
+    std::vector<std::string> flags = {"--checkpoint", Path("tiny"),       "--listen",
+                                      "127.0.0.1:0",  "--http-port-file", Path("http"),
+                                      "--port-file",  Path("port")};
+    if (flag) flags.insert(flags.end(), {"--http", *flag});
+    setenv("MNEMON_HTTP", flag ? "" : "off", 1);
+    auto server = Server(flags);
+    unsetenv("MNEMON_HTTP");
+    for (int i = 0; i < 5000 && server->err().find("listening") == std::string::npos;
+         ++i) {
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    EXPECT_FALSE(std::filesystem::exists(Path("http")));
+    EXPECT_THAT(server->err(),
+                AllOf(HasSubstr("listening"), Not(HasSubstr("/metrics"))));
+    server->Signal(SIGTERM);
+    EXPECT_EQ(server->Wait(), 0) << server->err();
   }
-  EXPECT_FALSE(std::filesystem::exists(Path("http")));
-  EXPECT_THAT(server->err(), Not(HasSubstr("/metrics")));
-  server->Signal(SIGTERM);
-  EXPECT_EQ(server->Wait(), 0);
 }
 
 TEST_F(ServerBinary, FlagsBoundWhatACallerMayAsk) {
