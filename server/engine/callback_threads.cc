@@ -18,7 +18,11 @@ class LogLine final : public Callback {
   LogLine(std::string event, std::string error)
       : event_(std::move(event)), error_(std::move(error)) {}
   void RunCallback() override {
-    LogEvent(LogLevel::kError, event_, {{"error", error_}});
+    try {
+      LogEvent(LogLevel::kError, event_, {{"error", error_}});
+    } catch (const std::bad_alloc&) {
+      // The line is lost.
+    }
   }
 
  private:

@@ -23,8 +23,8 @@ void PoolTurns::Acquire(Member& member) {
     member.used = std::max(member.used, virtual_time_);
   }
   if (holder_ == nullptr) return GrantLocked(&member);
-  member.waiting = true;
   waiting_.push_back(&member);
+  member.waiting = true;
   member.granted.wait(lock, [&] { return holder_ == &member; });
 }
 

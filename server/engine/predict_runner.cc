@@ -74,16 +74,16 @@ bool PredictRunner::WaitIdle(std::chrono::steady_clock::time_point deadline) {
 
 ModelStats PredictRunner::Stats() const {
   std::lock_guard lock(mutex_);
-  const int32_t limit = context_->options.max_queue;
-  const auto waiting = static_cast<int64_t>(queue_.size());
-  return {.model = model_.facts.name,
-          .architecture = model_.facts.architecture,
-          .running = running_cost_ > 0 ? 1 : 0,
-          .waiting = waiting,
-          .max_waiting = limit,
-          .ready = !draining_ && (limit == 0 || waiting < limit),
-          .steps = predictions_,
-          .tokens_computed = tokens_};
+  return {
+      .model = model_.facts.name,
+      .architecture = model_.facts.architecture,
+      .running = running_cost_ > 0 ? 1 : 0,
+      .waiting = static_cast<int64_t>(queue_.size()),
+      .max_waiting = context_->options.max_queue,
+      .ready = !draining_ && (RunsAtOnceLocked() || context_->options.max_queue == 0 ||
+                              !QueueFullLocked(/*input_bytes=*/1)),
+      .steps = predictions_,
+      .tokens_computed = tokens_};
 }
 
 PredictRunner::Duration PredictRunner::EstimateLocked(int64_t cost) const {
@@ -97,26 +97,44 @@ void PredictRunner::MeasureLocked(int64_t cost, Duration took) {
   measured_cost_ = measured_cost_ * kept + static_cast<double>(cost);
 }
 
-absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
+bool PredictRunner::RunsAtOnceLocked() const {
+  return queue_.empty() && running_cost_ == 0;
+}
+
+PredictRunner::Duration PredictRunner::WaitTimeLocked() const {
+  return EstimateLocked(waiting_cost_ + running_cost_);
+}
+
+bool PredictRunner::QueueFullLocked(int64_t input_bytes) const {
   const EngineOptions& options = context_->options;
-  std::lock_guard lock(mutex_);
-  if (draining_) return engine_errors::Draining();
-  const Duration wait = EstimateLocked(waiting_cost_ + running_cost_);
+  return static_cast<int64_t>(queue_.size()) >= options.max_queue ||
+         WaitTimeLocked() > options.max_wait ||
+         waiting_bytes_ + input_bytes > options.queue_bytes;
+}
+
+absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
+  std::unique_lock lock(mutex_);
+  const Duration wait = WaitTimeLocked();
   const auto waiting = static_cast<int64_t>(queue_.size());
-  const bool runs_at_once = waiting == 0 && running_cost_ == 0;
-  if (!runs_at_once && (waiting >= options.max_queue || wait > options.max_wait ||
-                        waiting_bytes_ + job->bytes_ > options.queue_bytes)) {
+  // The status of a refusal is made without the mutex.
+  if (draining_) {
+    lock.unlock();
+    return engine_errors::Draining();
+  }
+  if (!RunsAtOnceLocked() && QueueFullLocked(job->bytes_)) {
+    lock.unlock();
     return engine_errors::QueueFull(waiting, wait);
   }
-  if (job->deadline_ && !runs_at_once) {
-    const Duration end = EstimateLocked(waiting_cost_ + running_cost_ + job->cost_);
-    if (end > *job->deadline_ - options.clock->Now()) {
-      return engine_errors::DeadlineUnreachable(wait);
-    }
+  if (job->deadline_ && !RunsAtOnceLocked() &&
+      wait + EstimateLocked(job->cost_) >
+          *job->deadline_ - context_->options.clock->Now()) {
+    lock.unlock();
+    return engine_errors::DeadlineUnreachable(wait);
   }
   queue_.push_back(job);
   waiting_cost_ += job->cost_;
   waiting_bytes_ += job->bytes_;
+  lock.unlock();
   work_.notify_one();
   return absl::OkStatus();
 }

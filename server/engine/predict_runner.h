@@ -98,6 +98,11 @@ class PredictRunner {
   absl::Status Interrupted(const PredictJob& job) const;
   // What `cost` takes, by the predictions so far; 0: none was measured.
   Duration EstimateLocked(int64_t cost) const;
+  // Of a prediction that would join the queue now.
+  Duration WaitTimeLocked() const;
+  bool RunsAtOnceLocked() const;
+  // Whether one with this input finds no place in the queue, as QUEUE_FULL says.
+  bool QueueFullLocked(int64_t input_bytes) const;
   void MeasureLocked(int64_t cost, Duration took);
 
   const size_t index_;

@@ -65,7 +65,7 @@ struct Session : DestroyedLater {
 
   // Owned by the model runner.
   SlotState state;
-  Call* call = nullptr;    // that runs on it or whose end was not taken
+  Call* call = nullptr;  // that runs on it or whose end was not taken
   // Whether it is on the runner's list of sessions at rest that hold state, and its
   // node there, or for there.
   bool resting = false;
