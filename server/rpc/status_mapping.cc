@@ -121,6 +121,7 @@ void AddCodeDetail(absl::StatusCode code, const ErrorDetail& detail,
     case absl::StatusCode::kInvalidArgument: {
       if (detail.field.empty()) return;
       google::rpc::BadRequest bad;
+      bad.mutable_field_violations()->Reserve(1);
       auto* violation = bad.add_field_violations();
       violation->set_field(detail.field);
       violation->set_description(text);
@@ -133,6 +134,7 @@ void AddCodeDetail(absl::StatusCode code, const ErrorDetail& detail,
       return;
     case absl::StatusCode::kResourceExhausted: {
       google::rpc::QuotaFailure quota;
+      quota.mutable_violations()->Reserve(1);
       auto* violation = quota.add_violations();
       violation->set_subject(detail.reason);
       violation->set_description(text);
@@ -141,6 +143,7 @@ void AddCodeDetail(absl::StatusCode code, const ErrorDetail& detail,
     }
     case absl::StatusCode::kFailedPrecondition: {
       google::rpc::PreconditionFailure failure;
+      failure.mutable_violations()->Reserve(1);
       auto* violation = failure.add_violations();
       violation->set_type(detail.reason);
       violation->set_subject(scope.session.empty() ? scope.model : scope.session);
@@ -185,6 +188,8 @@ grpc::Status Mapped(const absl::Status& status, const RequestScope& scope,
   }
 
   google::rpc::Status details;
+  // A repeated field that grows while memory runs out loses its new element.
+  details.mutable_details()->Reserve(3);
   details.set_code(static_cast<int>(status.code()));
   details.set_message(text);
   const bool in_bad_request = status.code() == absl::StatusCode::kInvalidArgument;
