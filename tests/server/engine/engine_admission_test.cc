@@ -294,16 +294,7 @@ TEST(Queue, CountsPartsOfCallsThatScore) {
 // A clock that moves 10 ms with every step makes the load known exactly.
 TEST(Queue, ACallThatCannotMeetItsDeadlineIsRefusedAtOnce) {
   ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 1});
-  server.decoder.Allow(0);
-  Reader warm(*server.engine, Ask({1}, 40));
-  for (int i = 0; i < 40; ++i) {
-    server.decoder.AwaitHeld();
-    server.clock.Advance(milliseconds(10));
-    server.decoder.Allow(1);
-  }
-  server.decoder.AllowAll();
-  warm.Finish();
-  server.AwaitIdle();
+  server.MeasureSteps();
   server.decoder.Allow(0);
   Reader running(*server.engine, Ask({1}, 40));
   server.decoder.AwaitHeld();

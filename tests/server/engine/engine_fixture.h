@@ -77,6 +77,19 @@ struct ToyServer {
     return Reader(*engine, request).Finish();
   }
   void AwaitIdle() { ASSERT_TRUE(engine->WaitIdle(std::chrono::seconds(60))); }
+  // Makes the engine measure steps of 10 ms and calls of 40 tokens.
+  void MeasureSteps() {
+    decoder.Allow(0);
+    Reader call(*engine, Ask({1}, 40));
+    for (int i = 0; i < 40; ++i) {
+      decoder.AwaitHeld();
+      clock.Advance(std::chrono::milliseconds(10));
+      decoder.Allow(1);
+    }
+    decoder.AllowAll();
+    call.Finish();
+    AwaitIdle();
+  }
   int64_t Position(const std::string& id) {
     const auto facts = engine->GetSession(id);
     EXPECT_TRUE(facts.ok()) << facts.status();

@@ -23,19 +23,6 @@ std::vector<int32_t> Continuation(ToyState state, const std::vector<int32_t>& hi
   return ToyContinuation(state, history, count, AskedSampling());
 }
 
-// Makes the engine measure steps of 10 ms and calls of 40 tokens.
-void MeasureSteps(ToyServer& server) {
-  server.decoder.Allow(0);
-  Reader call(*server.engine, Ask({1}, 40));
-  for (int i = 0; i < 40; ++i) {
-    server.decoder.AwaitHeld();
-    server.clock.Advance(milliseconds(10));
-    server.decoder.Allow(1);
-  }
-  call.Finish();
-  server.AwaitIdle();
-}
-
 TEST(Room, AStatelessCallEndsWhenSessionsAloneReachTheLimit) {
   ToyServer server(ToyState::kFixed, {.sessions = 2, .running = 1});
   server.CreateSession("a");
@@ -96,7 +83,7 @@ TEST(Room, ScoringOnACopyCostsWhatItComputes) {
   ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 2});
   server.CreateSession("s");
   ASSERT_TRUE(server.Run(Ask(Tokens(20000, 1), 1, "s")).status.ok());
-  MeasureSteps(server);
+  server.MeasureSteps();
   server.decoder.Allow(0);
   Reader running(*server.engine, Ask({1}, 5));
   server.decoder.AwaitHeld();
@@ -142,7 +129,7 @@ TEST(Room, HistoriesCopiedForScoringCountInTheQueue) {
 TEST(Room, TheQueueAndReadinessEndWithTheExpectedWait) {
   ToyServer server(ToyState::kFixed,
                    {.sessions = 8, .running = 1, .max_wait = milliseconds(500)});
-  MeasureSteps(server);
+  server.MeasureSteps();
   const auto ready = [&] { return server.engine->Stats().models[0].ready; };
   server.decoder.Allow(0);
   Reader running(*server.engine, Ask({1}, 40));
