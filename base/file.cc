@@ -85,16 +85,17 @@ class Descriptor {
     return *this;
   }
   int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
 };
 
-// Reads `count` bytes or fewer, not fewer than 1; `done` of `size` were read before.
+// Reads `count` bytes or fewer, not fewer than 1, behind the first `done` of `size`.
 absl::StatusOr<size_t> ReadSome(int fd, const std::string& path, char* to, size_t count,
                                 size_t done, size_t size) {
   for (;;) {
-    const ssize_t n = ::read(fd, to, count);
+    const ssize_t n = ::pread(fd, to, count, static_cast<off_t>(done));
     if (n > 0) return static_cast<size_t>(n);
     if (n == 0) {
       return absl::DataLossError(StrCat(Quoted(path), " ended after ", done, " of ",
@@ -131,13 +132,12 @@ absl::StatusOr<struct stat> StatOpened(const Descriptor& file, const std::string
   return found;
 }
 
-absl::Status CheckUnchanged(const Descriptor& file, const std::string& path,
-                            const struct stat& before) {
+absl::Status CheckUnchanged(int fd, const std::string& path, int64_t size,
+                            const timespec& modified) {
   struct stat after;
-  if (::fstat(file.get(), &after) != 0) return Failed("stat", path, errno);
-  if (after.st_size != before.st_size ||
-      after.st_mtim.tv_sec != before.st_mtim.tv_sec ||
-      after.st_mtim.tv_nsec != before.st_mtim.tv_nsec) {
+  if (::fstat(fd, &after) != 0) return Failed("stat", path, errno);
+  if (after.st_size != size || after.st_mtim.tv_sec != modified.tv_sec ||
+      after.st_mtim.tv_nsec != modified.tv_nsec) {
     return absl::DataLossError(StrCat(Quoted(path), " changed while it was read"));
   }
   return absl::OkStatus();
@@ -162,7 +162,8 @@ absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
                                      bytes.size() - done, done, bytes.size()));
     done += count;
   }
-  MNEMON_RETURN_IF_ERROR(CheckUnchanged(file, path, before));
+  MNEMON_RETURN_IF_ERROR(
+      CheckUnchanged(file.get(), path, before.st_size, before.st_mtim));
   return bytes;
 }
 
@@ -331,6 +332,40 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   return ReadOpened(Descriptor(::open(path.c_str(), kReadFlags)), path, max_bytes);
 }
 
+LargeFile::~LargeFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+LargeFile::LargeFile(LargeFile&& other) noexcept
+    : path_(other.path_),
+      fd_(std::exchange(other.fd_, -1)),
+      size_(other.size_),
+      modified_(other.modified_) {}
+
+absl::Status LargeFile::ReadThrough(
+    const std::function<void(std::string_view)>& follow) const {
+  constexpr size_t kPiece = size_t{1} << 20;
+  std::vector<char> piece(kPiece);
+  const auto size = static_cast<size_t>(size_);
+  for (size_t done = 0; done < size;) {
+    MNEMON_ASSIGN_OR_RETURN(
+        const size_t count,
+        ReadSome(fd_, path_, piece.data(), std::min(kPiece, size - done), done, size));
+    follow({piece.data(), count});
+    done += count;
+  }
+  return CheckUnchanged(fd_, path_, size_, modified_);
+}
+
+absl::StatusOr<FileBytes> LargeFile::Map() const {
+  MNEMON_RETURN_IF_ERROR(ReadThrough([](std::string_view) {}));
+  try {
+    return FileBytes(fd_, size_);
+  } catch (const std::bad_alloc&) {
+    return NoMemoryFor(path_, size_);
+  }
+}
+
 absl::StatusOr<Directory> Directory::Open(const std::string& path) {
   MNEMON_RETURN_IF_ERROR(CheckPath(path));
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -377,32 +412,13 @@ absl::StatusOr<std::string> Directory::Read(const std::string& name,
   return ReadOpened(Descriptor(fd), shown, max_bytes);
 }
 
-absl::StatusOr<FileBytes> Directory::ReadBytes(
-    const std::string& name, int64_t max_bytes,
-    const std::function<void(std::string_view)>& follow) const {
+absl::StatusOr<LargeFile> Directory::OpenLarge(const std::string& name,
+                                               int64_t max_bytes) const {
   std::string shown;
   MNEMON_ASSIGN_OR_RETURN(const int fd, OpenBelow(name, shown));
-  const Descriptor file(fd);
-  MNEMON_ASSIGN_OR_RETURN(const struct stat before, StatOpened(file, shown, max_bytes));
-  // Read, although it is mapped: a disk that fails, fails here and not under a reader.
-  constexpr size_t kPiece = size_t{1} << 20;
-  std::vector<char> piece(kPiece);
-  const auto size = static_cast<size_t>(before.st_size);
-  for (size_t done = 0; done < size;) {
-    MNEMON_ASSIGN_OR_RETURN(
-        const size_t count,
-        ReadSome(fd, shown, piece.data(), std::min(kPiece, size - done), done, size));
-    follow({piece.data(), count});
-    done += count;
-  }
-  FileBytes bytes;
-  try {
-    bytes = FileBytes(fd, before.st_size);
-  } catch (const std::bad_alloc&) {
-    return NoMemoryFor(shown, before.st_size);
-  }
-  MNEMON_RETURN_IF_ERROR(CheckUnchanged(file, shown, before));
-  return bytes;
+  Descriptor file(fd);
+  MNEMON_ASSIGN_OR_RETURN(const struct stat found, StatOpened(file, shown, max_bytes));
+  return LargeFile(std::move(shown), file.Release(), found.st_size, found.st_mtim);
 }
 
 absl::StatusOr<std::vector<std::string>> Directory::List() const {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Reading of whole files, and durable writing of files and directories.
 //
-// Reading copies, but for ReadBytes: a file that is truncated or replaced meanwhile is
-// old, new or an error, never a SIGBUS. Writing a directory is old or new at any crash:
-// everything is written under a temporary name, fsynced, and renamed.
+// Reading copies, but for LargeFile::Map: a file that is truncated or replaced
+// meanwhile is old, new or an error, never a SIGBUS. Writing a directory is old or new
+// at any crash: everything is written under a temporary name, fsynced, and renamed.
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,34 @@ namespace mnemon {
 // DATA_LOSS when the read fails or ends early.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
+// A regular file held open, for contents that are not to be copied. Safe for concurrent
+// use.
+class LargeFile {
+ public:
+  ~LargeFile();
+  LargeFile(LargeFile&& other) noexcept;
+  LargeFile& operator=(LargeFile&&) = delete;
+
+  int64_t size() const { return size_; }
+
+  // Reads all bytes in their order and gives them to `follow` piece by piece. DATA_LOSS
+  // when the read fails or ends early, or when the file changed since it was opened.
+  absl::Status ReadThrough(const std::function<void(std::string_view)>& follow) const;
+  // Its bytes, mapped. They are read through before, so that a disk that fails, fails
+  // here and not under a reader of the bytes. Errors of ReadThrough.
+  absl::StatusOr<FileBytes> Map() const;
+
+ private:
+  friend class Directory;
+  LargeFile(std::string path, int fd, int64_t size, const timespec& modified)
+      : path_(std::move(path)), fd_(fd), size_(size), modified_(modified) {}
+
+  const std::string path_;  // for messages
+  int fd_;
+  const int64_t size_;
+  const timespec modified_;
+};
+
 // A directory held open: what is read through it belongs to one directory, even when
 // its name is given to another one meanwhile. Safe for concurrent use.
 class Directory {
@@ -39,11 +68,8 @@ class Directory {
   // As ReadFile, for a file below the directory; `name` may have several components,
   // none of them "..", and no link is followed.
   absl::StatusOr<std::string> Read(const std::string& name, int64_t max_bytes) const;
-  // The same of a large file: `follow` is given all bytes in their order, piece by
-  // piece; then they are mapped, not copied (see FileBytes).
-  absl::StatusOr<FileBytes> ReadBytes(
-      const std::string& name, int64_t max_bytes,
-      const std::function<void(std::string_view)>& follow) const;
+  // The same file held open.
+  absl::StatusOr<LargeFile> OpenLarge(const std::string& name, int64_t max_bytes) const;
   // Names directly below it.
   absl::StatusOr<std::vector<std::string>> List() const;
   // Whether the path it was opened by now leads elsewhere or nowhere.

@@ -303,6 +303,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
                            const LoaderCursor& cursor) {
   c10::AutoGradMode no_graph(false);
   MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
+  MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
   if (files.config != config_.model) {
     return absl::FailedPreconditionError(
         StrCat(dir, "/config.json describes another model than this run"));

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "model/io/checkpoint.h"
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -84,9 +87,8 @@ absl::Status Verify(const Manifest& manifest, const std::string& name, int64_t b
 }
 
 // A file that agrees with the manifest, where there is one.
-template <class Bytes>
 struct Verified {
-  Bytes bytes;
+  std::string bytes;
   std::string sha256;
 };
 
@@ -110,26 +112,22 @@ class CheckpointReader {
     return reader;
   }
 
-  absl::StatusOr<Verified<std::string>> Read(const std::string& name,
-                                             int64_t max_bytes) const {
+  absl::StatusOr<Verified> Read(const std::string& name, int64_t max_bytes) const {
     MNEMON_ASSIGN_OR_RETURN(std::string content, dir_.Read(name, max_bytes));
     std::string sha256 = Sha256Hex(content);
     MNEMON_RETURN_IF_ERROR(Check(name, static_cast<int64_t>(content.size()), sha256));
-    return Verified<std::string>{std::move(content), std::move(sha256)};
+    return Verified{std::move(content), std::move(sha256)};
   }
 
-  // The same of a large file, hashed while it is read.
-  absl::StatusOr<Verified<FileBytes>> ReadBytes(const std::string& name,
-                                                int64_t max_bytes) const {
+  // The SHA-256 of the open file `name`, verified in the same way.
+  absl::StatusOr<std::string> Hash(const LargeFile& file,
+                                   const std::string& name) const {
     Sha256 hash;
-    MNEMON_ASSIGN_OR_RETURN(
-        FileBytes bytes,
-        dir_.ReadBytes(name, max_bytes,
-                       [&hash](std::string_view piece) { hash.Update(piece); }));
-    std::string sha256 = hash.HexDigest();
     MNEMON_RETURN_IF_ERROR(
-        Check(name, static_cast<int64_t>(bytes.view().size()), sha256));
-    return Verified<FileBytes>{std::move(bytes), std::move(sha256)};
+        file.ReadThrough([&hash](std::string_view piece) { hash.Update(piece); }));
+    std::string sha256 = hash.HexDigest();
+    MNEMON_RETURN_IF_ERROR(Check(name, file.size(), sha256));
+    return sha256;
   }
 
   bool Promises(const std::string& name) const {
@@ -175,36 +173,48 @@ std::string ModelId(const std::string& weights, const std::string& config,
   return Sha256Hex(digests);
 }
 
-absl::StatusOr<CheckpointFiles> ReadOpened(const CheckpointReader& reader,
-                                           const std::string& dir) {
+absl::StatusOr<CheckpointFiles> ReadOpened(
+    const std::shared_ptr<const CheckpointReader>& reader, const std::string& dir) {
   CheckpointFiles files;
-  MNEMON_ASSIGN_OR_RETURN(const auto config, reader.Read(kConfig, kMaxConfigBytes));
+  MNEMON_ASSIGN_OR_RETURN(const auto config, reader->Read(kConfig, kMaxConfigBytes));
   absl::StatusOr<ModelConfig> parsed = ParseConfig(config.bytes);
   if (!parsed.ok()) return Annotated(parsed.status(), Quoted(dir + "/" + kConfig));
   files.config = *std::move(parsed);
 
-  auto weights = reader.ReadBytes(kWeights, MaxSafetensorsFile());
-  if (absl::IsNotFound(weights.status())) {
-    return ExplainMissingWeights(reader, dir, weights.status());
-  }
-  if (!weights.ok()) return weights.status();
-  absl::StatusOr<Safetensors> tensors =
-      Safetensors::FromBytes(std::move(weights->bytes));
-  if (!tensors.ok()) return Annotated(tensors.status(), Quoted(dir + "/" + kWeights));
-  files.weights = *std::move(tensors);
-
-  auto tokenizer = reader.Read(kTokenizer, kMaxTokenizerBytes);
+  auto tokenizer = reader->Read(kTokenizer, kMaxTokenizerBytes);
   std::string tokenizer_sha256;
   if (tokenizer.ok()) {
     files.tokenizer_json = std::move(tokenizer->bytes);
     tokenizer_sha256 = std::move(tokenizer->sha256);
   } else if (!absl::IsNotFound(tokenizer.status())) {
     return tokenizer.status();
-  } else if (reader.Promises(kTokenizer)) {
+  } else if (reader->Promises(kTokenizer)) {
     return absl::DataLossError(
         StrCat(Quoted(dir), " lacks ", kTokenizer, ", which ", kManifest, " lists"));
   }
-  files.model_id = ModelId(weights->sha256, config.sha256, tokenizer_sha256);
+
+  absl::StatusOr<LargeFile> opened =
+      reader->dir().OpenLarge(kWeights, MaxSafetensorsFile());
+  if (absl::IsNotFound(opened.status())) {
+    return ExplainMissingWeights(*reader, dir, opened.status());
+  }
+  if (!opened.ok()) return opened.status();
+  const auto weights = std::make_shared<const LargeFile>(*std::move(opened));
+  files.model_id = std::async(
+      std::launch::async, [=, config = config.sha256]() -> absl::StatusOr<std::string> {
+        return CatchOutOfMemory({}, [&]() -> absl::StatusOr<std::string> {
+          MNEMON_ASSIGN_OR_RETURN(const std::string sha256,
+                                  reader->Hash(*weights, kWeights));
+          return ModelId(sha256, config, tokenizer_sha256);
+        });
+      });
+  MNEMON_ASSIGN_OR_RETURN(FileBytes bytes, weights->Map());
+  absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(std::move(bytes));
+  if (!tensors.ok()) {
+    MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
+    return Annotated(tensors.status(), Quoted(dir + "/" + kWeights));
+  }
+  files.weights = *std::move(tensors);
   return files;
 }
 
@@ -236,9 +246,10 @@ absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& dir) {
   // to be read: the error is then of the old one, and the new one is whole.
   constexpr int kAttempts = 8;
   for (int attempt = 1;; ++attempt) {
-    MNEMON_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(dir));
+    MNEMON_ASSIGN_OR_RETURN(CheckpointReader opened, CheckpointReader::Open(dir));
+    const auto reader = std::make_shared<const CheckpointReader>(std::move(opened));
     absl::StatusOr<CheckpointFiles> files = ReadOpened(reader, dir);
-    if (files.ok() || attempt == kAttempts || !reader.dir().Replaced()) return files;
+    if (files.ok() || attempt == kAttempts || !reader->dir().Replaced()) return files;
   }
 }
 

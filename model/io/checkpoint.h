@@ -4,6 +4,7 @@
 // docs/checkpoint_format.md.
 #pragma once
 
+#include <future>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,17 +16,22 @@
 
 namespace mnemon {
 
-// The serving files of a checkpoint, read and verified, not yet a model.
+// The serving files of a checkpoint, not yet a model.
 struct CheckpointFiles {
   ModelConfig config;
   Safetensors weights;
   std::optional<std::string> tokenizer_json;
-  std::string model_id;  // SHA-256 over those of weights, config and tokenizer
+  // SHA-256 over those of weights, config and tokenizer. The weights are hashed in the
+  // background, so that they can be packed meanwhile: what was made of them may be used
+  // when this was found to be OK, not before. DATA_LOSS names weights that do not match
+  // the manifest.
+  std::future<absl::StatusOr<std::string>> model_id;
 };
 
 // Reads `dir`, which may itself be a link; the files inside must be regular. A
 // manifest, where there is one, must match (DATA_LOSS names the file). Pickle files
-// (.pt, .pth, .bin, .ckpt, .pkl) given as `dir` are refused by name.
+// (.pt, .pth, .bin, .ckpt, .pkl) given as `dir` are refused by name. Faults of weights
+// that do not match the manifest are reported as DATA_LOSS, whatever else they are.
 absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& dir);
 
 // File name (may start with "training/") -> content.

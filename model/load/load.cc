@@ -49,10 +49,11 @@ absl::StatusOr<ServedModel> LoadServedModel(const std::string& dir,
   MNEMON_ASSIGN_OR_RETURN(ModelFiles files, ReadModelFiles(dir));
   ServedModel served;
   const absl::Status made = MakeServing(files, options, served);
+  MNEMON_ASSIGN_OR_RETURN(std::string model_id, files.model_id.get());
   if (!made.ok()) return Annotated(made, Quoted(dir));
   served.parameters = files.parameters();
   served.config = std::move(files.config);
-  served.model_id = std::move(files.model_id);
+  served.model_id = std::move(model_id);
   served.tokenizer = std::move(files.tokenizer);
   return served;
 }

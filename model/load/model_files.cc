@@ -39,7 +39,7 @@ absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
                                            held, " bytes"));
 }
 
-absl::StatusOr<ModelFiles> Check(CheckpointFiles files, bool refuse_non_finite) {
+absl::StatusOr<ModelFiles> Check(CheckpointFiles& files, bool refuse_non_finite) {
   ModelFiles checked;
   MNEMON_RETURN_IF_ERROR(ValidateModel(files.config));
   if (files.tokenizer_json) {
@@ -73,8 +73,9 @@ absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
   absl::StatusOr<ModelFiles> checked = absl::InternalError("not read");
   try {
     MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
-    checked = CatchOutOfMemory(
-        {}, [&] { return Check(std::move(files), refuse_non_finite); });
+    checked = CatchOutOfMemory({}, [&] { return Check(files, refuse_non_finite); });
+    // What does not match the manifest need not make sense.
+    if (!checked.ok()) MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
   } catch (const std::exception& error) {
     checked = absl::InternalError(error.what());
   }

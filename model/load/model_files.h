@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,9 +18,10 @@ namespace mnemon {
 
 struct ModelFiles {
   ModelConfig config;
-  std::string model_id;                  // see docs/checkpoint_format.md
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
   Safetensors weights;                   // all tensors of the architecture, no others
+  // As of CheckpointFiles: the weights are verified when this was found to be OK.
+  std::future<absl::StatusOr<std::string>> model_id;
 
   int64_t parameters() const;
 };

@@ -17,7 +17,7 @@
 namespace mnemon {
 namespace {
 
-absl::StatusOr<LoadedModel> Load(ModelFiles files, const LoadOptions& options) {
+absl::StatusOr<LoadedModel> Load(ModelFiles& files, const LoadOptions& options) {
   LoadedModel loaded;
   MNEMON_ASSIGN_OR_RETURN(loaded.model, MakeModel(files.config));
   // Checked already.
@@ -31,7 +31,6 @@ absl::StatusOr<LoadedModel> Load(ModelFiles files, const LoadOptions& options) {
   RequireGradients(*loaded.model, false);
   loaded.tokenizer = std::move(files.tokenizer);
   loaded.config = std::move(files.config);
-  loaded.model_id = std::move(files.model_id);
   return loaded;
 }
 
@@ -42,8 +41,10 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
   MNEMON_ASSIGN_OR_RETURN(ModelFiles files,
                           ReadModelFiles(dir, options.refuse_non_finite));
   try {
-    absl::StatusOr<LoadedModel> loaded = Load(std::move(files), options);
+    absl::StatusOr<LoadedModel> loaded = Load(files, options);
+    MNEMON_ASSIGN_OR_RETURN(std::string model_id, files.model_id.get());
     if (!loaded.ok()) return Annotated(loaded.status(), Quoted(dir));
+    loaded->model_id = std::move(model_id);
     return loaded;
   } catch (const std::exception& error) {
     return absl::InternalError(StrCat(Quoted(dir), ": ", error.what()));

@@ -38,14 +38,14 @@ thread_local size_t largest = SIZE_MAX;
   std::free(memory);
 }
 
-// The program's own read(), for everything that is linked into it.
-extern "C" ssize_t read(int fd, void* buffer, size_t count) {
+// The program's own pread(), for everything that is linked into it.
+extern "C" ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
   if (readable == 0) {
     errno = EIO;
     return -1;
   }
   if (readable > 0) count = std::min<size_t>(count, static_cast<size_t>(readable));
-  const ssize_t n = ::syscall(SYS_read, fd, buffer, count);
+  const ssize_t n = ::syscall(SYS_pread64, fd, buffer, count, offset);
   if (readable > 0 && n > 0) readable -= n;
   return n;
 }
@@ -69,6 +69,21 @@ TEST(ReadFault, AFailingDiskIsDataLossAndNamesTheFile) {
   }
   EXPECT_EQ(ReadFile(path, 1 << 20)->size(), 4096u);
   std::filesystem::remove(path);
+}
+
+TEST(ReadFault, OfALargeFileIsFoundBeforeItsBytesAreMapped) {
+  const std::string dir = testing::TempDir() + "/read_fault";
+  std::filesystem::create_directories(dir);
+  std::ofstream(dir + "/f") << std::string(4096, 'x');
+  const auto file = Directory::Open(dir)->OpenLarge("f", 1 << 20);
+  ASSERT_TRUE(file.ok()) << file.status();
+  readable = 4095;
+  const absl::Status status = file->Map().status();
+  readable = -1;
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("read_fault/f"));
+  EXPECT_TRUE(file->Map().ok());
+  std::filesystem::remove_all(dir);
 }
 
 TEST(ReadFault, AFileTooLargeForTheMemoryIsNamed) {

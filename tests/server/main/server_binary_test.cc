@@ -292,7 +292,7 @@ TEST_F(ServerBinary, LogsAsJsonFromAChosenLevelOn) {
 
 TEST_F(ServerBinary, HttpCanBeOff) {
   // By the flag in two ways, and by the variable.
-  for (const std::optional<std::string> flag :
+  for (const std::optional<std::string>& flag :
        {std::optional<std::string>("off"), std::optional<std::string>(""),
         std::optional<std::string>()}) {
     std::filesystem::remove(Path("http"));
