@@ -132,8 +132,8 @@ absl::StatusOr<struct stat> StatOpened(const Descriptor& file, const std::string
   return found;
 }
 
-absl::Status CheckUnchanged(int fd, const std::string& path, int64_t size,
-                            const timespec& modified) {
+absl::Status Unchanged(int fd, const std::string& path, int64_t size,
+                       const timespec& modified) {
   struct stat after;
   if (::fstat(fd, &after) != 0) return Failed("stat", path, errno);
   if (after.st_size != size || after.st_mtim.tv_sec != modified.tv_sec ||
@@ -162,8 +162,7 @@ absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
                                      bytes.size() - done, done, bytes.size()));
     done += count;
   }
-  MNEMON_RETURN_IF_ERROR(
-      CheckUnchanged(file.get(), path, before.st_size, before.st_mtim));
+  MNEMON_RETURN_IF_ERROR(Unchanged(file.get(), path, before.st_size, before.st_mtim));
   return bytes;
 }
 
@@ -337,7 +336,7 @@ LargeFile::~LargeFile() {
 }
 
 LargeFile::LargeFile(LargeFile&& other) noexcept
-    : path_(other.path_),
+    : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
       size_(other.size_),
       modified_(other.modified_) {}
@@ -345,7 +344,12 @@ LargeFile::LargeFile(LargeFile&& other) noexcept
 absl::Status LargeFile::ReadThrough(
     const std::function<void(std::string_view)>& follow) const {
   constexpr size_t kPiece = size_t{1} << 20;
-  std::vector<char> piece(kPiece);
+  std::vector<char> piece;
+  try {
+    piece.resize(kPiece);
+  } catch (const std::bad_alloc&) {
+    return NoMemoryFor(path_, kPiece);
+  }
   const auto size = static_cast<size_t>(size_);
   for (size_t done = 0; done < size;) {
     MNEMON_ASSIGN_OR_RETURN(
@@ -354,7 +358,11 @@ absl::Status LargeFile::ReadThrough(
     follow({piece.data(), count});
     done += count;
   }
-  return CheckUnchanged(fd_, path_, size_, modified_);
+  return CheckUnchanged();
+}
+
+absl::Status LargeFile::CheckUnchanged() const {
+  return Unchanged(fd_, path_, size_, modified_);
 }
 
 absl::StatusOr<FileBytes> LargeFile::Map() const {
@@ -381,7 +389,7 @@ Directory::~Directory() {
 }
 
 Directory::Directory(Directory&& other) noexcept
-    : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
 
 absl::StatusOr<int> Directory::OpenBelow(const std::string& name,
                                          std::string& shown) const {

@@ -37,8 +37,11 @@ class LargeFile {
   int64_t size() const { return size_; }
 
   // Reads all bytes in their order and gives them to `follow` piece by piece. DATA_LOSS
-  // when the read fails or ends early, or when the file changed since it was opened.
+  // when the read fails or ends early, or when the file changed since it was opened;
+  // RESOURCE_EXHAUSTED.
   absl::Status ReadThrough(const std::function<void(std::string_view)>& follow) const;
+  // DATA_LOSS when it changed since it was opened.
+  absl::Status CheckUnchanged() const;
   // Its bytes, mapped. They are read through before, so that a disk that fails, fails
   // here and not under a reader of the bytes. Errors of ReadThrough.
   absl::StatusOr<FileBytes> Map() const;
@@ -48,10 +51,10 @@ class LargeFile {
   LargeFile(std::string path, int fd, int64_t size, const timespec& modified)
       : path_(std::move(path)), fd_(fd), size_(size), modified_(modified) {}
 
-  const std::string path_;  // for messages
+  std::string path_;  // for messages
   int fd_;
-  const int64_t size_;
-  const timespec modified_;
+  int64_t size_;
+  timespec modified_;
 };
 
 // A directory held open: what is read through it belongs to one directory, even when
@@ -80,7 +83,7 @@ class Directory {
   // Opens `name` below it; `shown` gets the path for messages.
   absl::StatusOr<int> OpenBelow(const std::string& name, std::string& shown) const;
 
-  const std::string path_;
+  std::string path_;
   int fd_;
 };
 

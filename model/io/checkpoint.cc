@@ -200,13 +200,19 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   }
   if (!opened.ok()) return opened.status();
   const auto weights = std::make_shared<const LargeFile>(*std::move(opened));
+  std::future<absl::StatusOr<std::string>> hash =
+      std::async(std::launch::async, [reader, weights] {
+        return CatchOutOfMemory({}, [&] { return reader->Hash(*weights, kWeights); });
+      });
+  // Asked for when the mapped bytes have been used: they must be those that were
+  // hashed.
   files.model_id = std::async(
-      std::launch::async, [=, config = config.sha256]() -> absl::StatusOr<std::string> {
-        return CatchOutOfMemory({}, [&]() -> absl::StatusOr<std::string> {
-          MNEMON_ASSIGN_OR_RETURN(const std::string sha256,
-                                  reader->Hash(*weights, kWeights));
-          return ModelId(sha256, config, tokenizer_sha256);
-        });
+      std::launch::deferred,
+      [weights, hash = std::move(hash), config = config.sha256,
+       tokenizer = tokenizer_sha256]() mutable -> absl::StatusOr<std::string> {
+        MNEMON_ASSIGN_OR_RETURN(const std::string sha256, hash.get());
+        MNEMON_RETURN_IF_ERROR(weights->CheckUnchanged());
+        return ModelId(sha256, config, tokenizer);
       });
   MNEMON_ASSIGN_OR_RETURN(FileBytes bytes, weights->Map());
   absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(std::move(bytes));

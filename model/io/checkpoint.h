@@ -23,8 +23,8 @@ struct CheckpointFiles {
   std::optional<std::string> tokenizer_json;
   // SHA-256 over those of weights, config and tokenizer. The weights are hashed in the
   // background, so that they can be packed meanwhile: what was made of them may be used
-  // when this was found to be OK, not before. DATA_LOSS names weights that do not match
-  // the manifest.
+  // when get() gave OK, not before. DATA_LOSS names weights that do not match the
+  // manifest, or have changed before get() was called.
   std::future<absl::StatusOr<std::string>> model_id;
 };
 

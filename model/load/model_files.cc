@@ -72,10 +72,12 @@ absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
                                           bool refuse_non_finite) {
   absl::StatusOr<ModelFiles> checked = absl::InternalError("not read");
   try {
-    MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
-    checked = CatchOutOfMemory({}, [&] { return Check(files, refuse_non_finite); });
+    absl::StatusOr<CheckpointFiles> files =
+        CatchOutOfMemory({}, [&] { return ReadCheckpoint(dir); });
+    if (!files.ok()) return files.status();
+    checked = CatchOutOfMemory({}, [&] { return Check(*files, refuse_non_finite); });
     // What does not match the manifest need not make sense.
-    if (!checked.ok()) MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
+    if (!checked.ok()) MNEMON_RETURN_IF_ERROR(files->model_id.get().status());
   } catch (const std::exception& error) {
     checked = absl::InternalError(error.what());
   }

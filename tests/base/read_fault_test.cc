@@ -92,11 +92,19 @@ TEST(ReadFault, AFileTooLargeForTheMemoryIsNamed) {
   largest = 1 << 16;
   const absl::Status status = ReadFile(path, 1 << 20).status();
   largest = SIZE_MAX;
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("the 1048576 bytes of"), HasSubstr("read_memory")));
-  ASSERT_TRUE(GetErrorDetail(status)) << status;
-  EXPECT_EQ(GetErrorDetail(status)->reason, "OUT_OF_MEMORY");
+  const auto directory = Directory::Open(testing::TempDir());
+  const auto file = directory->OpenLarge("read_memory", 1 << 20);
+  ASSERT_TRUE(file.ok()) << file.status();
+  largest = 1 << 16;
+  const absl::Status mapped = file->Map().status();
+  largest = SIZE_MAX;
+  for (const absl::Status& refused : {status, mapped}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(refused.message()),
+                AllOf(HasSubstr("the 1048576 bytes of"), HasSubstr("read_memory")));
+    ASSERT_TRUE(GetErrorDetail(refused)) << refused;
+    EXPECT_EQ(GetErrorDetail(refused)->reason, "OUT_OF_MEMORY");
+  }
   std::filesystem::remove(path);
 }
 

@@ -124,6 +124,17 @@ TEST_F(CheckpointTest, EveryChangedByteIsFound) {
   EXPECT_TRUE(absl::IsDataLoss(ReadTrainingFile(Dir(), "state.json").status()));
 }
 
+TEST_F(CheckpointTest, WeightsThatChangeUntilTheyAreVerifiedAreFound) {
+  Write();
+  auto files = ReadCheckpoint(Dir());
+  ASSERT_TRUE(files.ok()) << files.status();
+  const std::string weights = tmp_.Path("c/model.safetensors");
+  fs::last_write_time(weights, fs::last_write_time(weights) + std::chrono::seconds(1));
+  const absl::Status status = files->model_id.get().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Message(status), HasSubstr("changed while it was read"));
+}
+
 TEST_F(CheckpointTest, FilesAndManifestMustAgree) {
   Write();
   fs::remove(tmp_.Path("c/tokenizer.json"));
