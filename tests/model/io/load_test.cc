@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
+#include "model/load/load.h"
 #include "model/sequence_io/tensors.h"
 #include "model/sequence_registry/sequence_registry.h"
 #include "nlohmann/json.hpp"
@@ -141,6 +142,28 @@ TEST_F(LoadTest, NonFiniteWeightsAreRefusedByDefault) {
   EXPECT_THAT(std::string(Load(content).status().message()),
               HasSubstr("is not finite"));
   EXPECT_TRUE(Load(content, {.refuse_non_finite = false}).ok());
+}
+
+TEST_F(LoadTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
+  ASSERT_TRUE(WriteCheckpoint(tmp_.Path("c"), Content()).ok());
+  const std::string good = tmp_.Get("c/model.safetensors");
+  std::string changed = good, not_finite = good;
+  changed[changed.size() - 4] ^= 1;
+  not_finite.replace(not_finite.size() - 4, 4, "\xff\xff\xff\x7f");
+  ModelConfig narrow = config_;
+  narrow.d_ff += 2;
+  for (const std::string& bad : {changed, not_finite, Weights(narrow)}) {
+    tmp_.Put("c/model.safetensors", bad);
+    for (const absl::Status& status :
+         {LoadCheckpoint(tmp_.Path("c")).status(),
+          LoadServedModel(tmp_.Path("c"), {}).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("/c/model.safetensors"), HasSubstr("manifest.json")));
+    }
+  }
+  tmp_.Put("c/model.safetensors", good);
+  EXPECT_TRUE(LoadServedModel(tmp_.Path("c"), {}).ok());
 }
 
 }  // namespace
