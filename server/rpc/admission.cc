@@ -2,6 +2,7 @@
 #include "server/rpc/admission.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -30,10 +31,15 @@ absl::Status Admission::Admit(const grpc::ServerContextBase& context) {
 }
 
 absl::Status EndOfCaller(const grpc::ServerContextBase& context) {
-  if (context.deadline() <= std::chrono::system_clock::now()) {
-    return absl::DeadlineExceededError("the deadline has passed");
+  const bool late = context.deadline() <= std::chrono::system_clock::now();
+  const auto code =
+      late ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kCancelled;
+  try {
+    return absl::Status(code,
+                        late ? "the deadline has passed" : "cancelled by the caller");
+  } catch (const std::bad_alloc&) {
+    return absl::Status(code, "");
   }
-  return absl::CancelledError("cancelled by the caller");
 }
 
 std::optional<std::chrono::steady_clock::time_point> DeadlineOf(

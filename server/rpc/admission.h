@@ -31,7 +31,8 @@ class Admission {
   std::optional<TokenBucket> bucket_;  // absent: any number
 };
 
-// The end of a call that gRPC has cancelled: DEADLINE_EXCEEDED or CANCELLED.
+// The end of a call that gRPC has cancelled, or whose messages it no longer takes:
+// DEADLINE_EXCEEDED or CANCELLED; without a text when memory has run out.
 absl::Status EndOfCaller(const grpc::ServerContextBase& context);
 
 // The deadline that the caller has set; absent: none.

@@ -40,7 +40,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
 
   void OnWriteDone(bool ok) override {
     open_->ResumeFromTransport();
-    if (!ok) turn_->AcquireToStop(absl::CancelledError("the reader is gone"));
+    if (!ok) turn_->AcquireToStop(EndOfCaller(*context_));
     Advance();
   }
 

@@ -31,7 +31,8 @@ class ScoreReactor final
           if (turn->AcquireToStop(status)) Advance();
         },
         CancelFunctionOf(*context));
-    const absl::Status admitted = shared.admission.Admit(*context);
+    const absl::Status admitted =
+        Guarded([&] { return shared.admission.Admit(*context); });
     if (admitted.ok()) {
       open_->AwaitFirstMessage();
       Advance();
@@ -48,7 +49,7 @@ class ScoreReactor final
 
   void OnWriteDone(bool ok) override {
     open_->ResumeFromTransport();
-    if (!ok) turn_->AcquireToStop(absl::CancelledError("the reader is gone"));
+    if (!ok) turn_->AcquireToStop(EndOfCaller(*context_));
     Advance();
   }
 
