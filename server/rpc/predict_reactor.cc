@@ -15,22 +15,27 @@ namespace mnemon {
 namespace {
 
 // Ends the prediction of a call early. Shared by the reactor and the list of open
-// calls, which may stop the call at any time.
+// calls, which may stop the call at any time, also before the prediction is queued.
 class PredictStop {
  public:
+  // Once at most. Calls `cancel` now if Stop was called before.
   void SetCancel(std::function<void()> cancel) {
-    std::lock_guard lock(mutex_);
-    cancel_ = std::move(cancel);
+    {
+      std::lock_guard lock(mutex_);
+      cancel_ = std::move(cancel);
+      if (!stopped_) return;
+    }
+    cancel_();
   }
   // The call ends with `status`, where one is given.
   void Stop(const std::optional<absl::Status>& status) {
-    std::function<void()> cancel;
     {
       std::lock_guard lock(mutex_);
+      stopped_ = true;
       if (!status_) status_ = status;
-      cancel = cancel_;
+      if (!cancel_) return;
     }
-    if (cancel) cancel();
+    cancel_();
   }
   std::optional<absl::Status> status() const {
     std::lock_guard lock(mutex_);
@@ -39,7 +44,8 @@ class PredictStop {
 
  private:
   mutable std::mutex mutex_;
-  std::function<void()> cancel_;        // guarded by mutex_
+  std::function<void()> cancel_;        // set under mutex_, then constant
+  bool stopped_ = false;                // guarded by mutex_
   std::optional<absl::Status> status_;  // guarded by mutex_
 };
 

@@ -125,5 +125,14 @@ TEST_F(CallStart, OutOfMemoryInAdmissionEndsTheCall) {
   EXPECT_TRUE(NoCallIsOpen());
 }
 
+// A shutdown may come at any time.
+TEST_F(CallStart, AStopBeforeTheWorkIsNotLost) {
+  clock_.on_read = [this] { calls_.StopAll(absl::AbortedError("stopped early")); };
+  predictor_.Close();
+  for (const absl::Status& status : {Predict(), Score(), Generate()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  }
+}
+
 }  // namespace
 }  // namespace mnemon
