@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -191,17 +192,20 @@ class PrometheusMetrics final : public Metrics {
     }
   }
 
-  void OnCallStarted(const std::string& method) override {
+  // What is not counted for want of memory is missing in the metrics of calls alone.
+  void OnCallStarted(const std::string& method) override try {
     rpc_started_.Add({{"grpc_method", method}}).Increment();
+  } catch (const std::bad_alloc&) {
   }
 
-  void OnCallEnded(const CallRecord& call) override {
+  void OnCallEnded(const CallRecord& call) override try {
     const Labels labels = {{"grpc_method", call.method}, {"grpc_status", call.status}};
     rpc_duration_.Add(labels, buckets::kRpc).Observe(call.total.count());
     rpc_sent_.Add(labels, buckets::kMessage)
         .Observe(static_cast<double>(call.sent_bytes));
     rpc_received_.Add(labels, buckets::kMessage)
         .Observe(static_cast<double>(call.received_bytes));
+  } catch (const std::bad_alloc&) {
   }
 
   std::string Text(const EngineStats& now) const override {

@@ -53,9 +53,9 @@ bool RpcCall::delivered() const {
   return delivered_;
 }
 
-CallRecord RpcCall::record() const {
+CallRecord RpcCall::TakeRecord() {
   std::lock_guard lock(mutex_);
-  return record_;
+  return std::exchange(record_, {});
 }
 
 void RpcCall::SetRequestId(std::string id) {

@@ -30,7 +30,8 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
   std::string request_id() const;
   // A token, or another result that a retry would repeat, was handed to the transport.
   bool delivered() const;
-  CallRecord record() const;
+  // Once the call is over: its record, which is empty from then on. Needs no memory.
+  CallRecord TakeRecord();
 
   void SetRequestId(std::string id);
   void SetModel(const std::string& name);

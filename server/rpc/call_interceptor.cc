@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The hooks of gRPC through which a call gets its RpcCall.
 #include <algorithm>
+#include <new>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
-#include "base/log.h"
 #include "base/strings.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status_mapping.h"
@@ -65,28 +64,6 @@ std::string KnownMethod(const char* path) {
   return known ? method : "other";
 }
 
-double Milliseconds(CallRecord::Seconds time) { return time.count() * 1000; }
-
-// Fields that do not apply are left out.
-std::vector<LogField> FieldsOf(const CallRecord& call) {
-  std::vector<LogField> fields = {{"request_id", call.request_id},
-                                  {"method", call.method},
-                                  {"status", call.status}};
-  if (!call.reason.empty()) fields.push_back({"reason", call.reason});
-  if (!call.model.empty()) fields.push_back({"model", call.model});
-  if (!call.session.empty()) fields.push_back({"session", call.session});
-  if (call.prompt_tokens > 0) fields.push_back({"prompt_tokens", call.prompt_tokens});
-  if (call.first_token) fields.push_back({"generated_tokens", call.generated_tokens});
-  if (call.queue_time) fields.push_back({"queue_ms", Milliseconds(*call.queue_time)});
-  if (call.first_token) {
-    fields.push_back({"first_token_ms", Milliseconds(*call.first_token)});
-  }
-  fields.push_back({"ms", Milliseconds(call.total)});
-  fields.push_back({"received_bytes", call.received_bytes});
-  fields.push_back({"sent_bytes", call.sent_bytes});
-  return fields;
-}
-
 class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
   CallInterceptor(grpc::experimental::ServerRpcInfo* info, CallObserver* observer)
@@ -104,31 +81,39 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   // waits for log or metrics.
   ~CallInterceptor() override {
     call_->End(grpc::StatusCode::CANCELLED);
-    const CallRecord record = call_->record();
+    const CallRecord record = call_->TakeRecord();
     // Probes come every few seconds.
-    LogEvent(health_ ? LogLevel::kDebug : LogLevel::kInfo, "call", FieldsOf(record));
+    LogCall(health_ ? LogLevel::kDebug : LogLevel::kInfo, record);
     if (observer_ != nullptr) observer_->OnCallEnded(record);
   }
 
   void Intercept(InterceptorBatchMethods* methods) override {
-    const auto at = [&](InterceptionHookPoints point) {
-      return methods->QueryInterceptionHookPoint(point);
-    };
-    if (at(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
-      call_->SetRequestId(ChooseRequestId(SentId(*methods)));
+    try {
+      Record(*methods);
+    } catch (const std::bad_alloc&) {
+      // The record lacks something, the call goes on.
     }
-    if (at(InterceptionHookPoints::POST_RECV_MESSAGE)) {
-      call_->AddReceivedBytes(SizeOf(methods->GetRecvMessage()));
-    }
-    if (at(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      const grpc::ByteBuffer* bytes = methods->GetSerializedSendMessage();
-      if (bytes != nullptr) call_->AddSentBytes(static_cast<int64_t>(bytes->Length()));
-    }
-    if (at(InterceptionHookPoints::PRE_SEND_STATUS)) EndWith(*methods);
     methods->Proceed();
   }
 
  private:
+  void Record(InterceptorBatchMethods& methods) {
+    const auto at = [&](InterceptionHookPoints point) {
+      return methods.QueryInterceptionHookPoint(point);
+    };
+    if (at(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
+      call_->SetRequestId(ChooseRequestId(SentId(methods)));
+    }
+    if (at(InterceptionHookPoints::POST_RECV_MESSAGE)) {
+      call_->AddReceivedBytes(SizeOf(methods.GetRecvMessage()));
+    }
+    if (at(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+      const grpc::ByteBuffer* bytes = methods.GetSerializedSendMessage();
+      if (bytes != nullptr) call_->AddSentBytes(static_cast<int64_t>(bytes->Length()));
+    }
+    if (at(InterceptionHookPoints::PRE_SEND_STATUS)) EndWith(methods);
+  }
+
   static std::string_view SentId(InterceptorBatchMethods& methods) {
     const auto* headers = methods.GetRecvInitialMetadata();
     if (headers == nullptr) return {};

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "base/log.h"
+
 namespace mnemon {
 
 struct CallRecord {
@@ -26,6 +28,9 @@ struct CallRecord {
   int64_t sent_bytes = 0;              // of messages
   int64_t received_bytes = 0;
 };
+
+// Logs it as the event "call". Does nothing when memory has run out.
+void LogCall(LogLevel level, const CallRecord& call) noexcept;
 
 // Called from threads of gRPC, never from a model runner; must not throw.
 class CallObserver {

@@ -440,13 +440,15 @@ TEST(RequestId, DrawnOnesDiffer) {
 }
 
 TEST(RpcCall, OnlyAnEndIsReplaced) {
-  RpcCall call("m");
-  call.ReplaceEnd(grpc::StatusCode::ABORTED, "CALLER_IDLE");
-  EXPECT_EQ(call.record().status, "");
-  call.End(grpc::StatusCode::OK);
-  call.ReplaceEnd(grpc::StatusCode::ABORTED, "CALLER_IDLE");
-  EXPECT_EQ(call.record().status, "ABORTED");
-  EXPECT_EQ(call.record().reason, "CALLER_IDLE");
+  RpcCall open("m");
+  open.ReplaceEnd(grpc::StatusCode::ABORTED, "CALLER_IDLE");
+  EXPECT_EQ(open.TakeRecord().status, "");
+  RpcCall ended("m");
+  ended.End(grpc::StatusCode::OK);
+  ended.ReplaceEnd(grpc::StatusCode::ABORTED, "CALLER_IDLE");
+  const CallRecord record = ended.TakeRecord();
+  EXPECT_EQ(record.status, "ABORTED");
+  EXPECT_EQ(record.reason, "CALLER_IDLE");
 }
 
 TEST(CallOf, OnlyContextsOfOurServerHaveACall) {

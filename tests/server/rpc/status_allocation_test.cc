@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Memory that runs out while an error is turned into the status of a call.
+// Memory that runs out while a call ends: its error turned into a status, its line in
+// the log.
 #include "base/error.h"
 #include "gtest/gtest.h"
+#include "server/rpc/call_record.h"
 #include "server/rpc/status_mapping.h"
 #include "tests/fakes/failing_allocation.h"
 
@@ -42,6 +44,28 @@ TEST(StatusMapping, EachAllocationMayFail) {
          .metadata = {{"session", "a session with a name that is as long as that"}}}));
   }
   ExpectBareStatusWithoutMemory(absl::UnavailableError(std::string(100, 'x')));
+}
+
+TEST(LogCall, EachAllocationMayFail) {
+  takes_part = false;
+  const CallRecord call{.method = "mnemon.v1.Generation/Generate",
+                        .request_id = std::string(64, 'i'),
+                        .model = std::string(40, 'm'),
+                        .session = std::string(40, 's'),
+                        .status = "RESOURCE_EXHAUSTED",
+                        .reason = "OUT_OF_MEMORY_OF_THE_ENGINE"};
+  testing::internal::CaptureStderr();
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    takes_part = true;
+    countdown = n;
+    LogCall(LogLevel::kInfo, call);
+    takes_part = false;
+    if (countdown.exchange(0) <= 0) failed = n;
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_GT(failed, 5);
+  EXPECT_NE(log.find("status=RESOURCE_EXHAUSTED"), std::string::npos);
 }
 
 }  // namespace
