@@ -54,25 +54,24 @@ absl::StatusOr<SessionFacts> Engine::CreateSession(
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
                           context_->directory.Insert(std::move(session), drawn));
-  if (made->ttl) {
-    std::lock_guard lock(mutex_);
-    changed_.notify_all();
-  }
+  if (made->ttl) changed_.notify_all();
   return FactsOf(*made);
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }
 
-absl::StatusOr<SessionFacts> Engine::GetSession(const std::string& id) {
+absl::StatusOr<SessionFacts> Engine::GetSession(const std::string& id) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
                           context_->directory.Find(id));
   return FactsOf(*session);
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
 }
 
 absl::StatusOr<SessionPage> Engine::ListSessions(int32_t page_size,
-                                                 const std::string& page_token) {
+                                                 const std::string& page_token) try {
   if (page_size < 0) {
     return InvalidField("page_size",
                         StrCat("page_size must not be negative, got ", page_size));
@@ -97,6 +96,8 @@ absl::StatusOr<SessionPage> Engine::ListSessions(int32_t page_size,
   }
   for (const auto& session : found) page.sessions.push_back(FactsOf(*session));
   return page;
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
 }
 
 absl::Status Engine::DeleteSession(const std::string& id) try {

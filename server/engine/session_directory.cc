@@ -2,8 +2,9 @@
 #include "server/engine/session_directory.h"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 
-#include "base/status_macros.h"
 #include "server/engine/engine_errors.h"
 
 namespace mnemon {
@@ -19,76 +20,83 @@ using Lock = std::lock_guard<std::mutex>;
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
     std::shared_ptr<Session> session, bool drawn_id) {
-  Lock lock(mutex_);
-  if (const auto made = requests_.find(session->request_id);
-      made != requests_.end() && !session->request_id.empty()) {
-    const std::shared_ptr<Session>& other = sessions_.at(made->second);
-    const bool same = (drawn_id || session->id == other->id) &&
-                      session->model == other->model && session->ttl == other->ttl;
-    if (!same) return RequestIdReused(other->id);
-    return other;
-  }
-  if (sessions_.contains(session->id)) return SessionExists(session->id);
-  Count& count = counts_[session->model];
-  if (count.named + count.stateless >= limit_) return SessionLimit(limit_);
+  // Nodes are made before the lock, statuses after it: what is left needs no memory.
+  Sessions by_id = {{session->id, session}};
+  std::map<std::string, std::string> by_request = {{session->request_id, session->id}};
   if (session->ttl) {
     ExpirySet one = {{{}, session.get()}};
     session->expiry_node = one.extract(one.begin());
   }
-  const auto at = sessions_.emplace(session->id, session).first;
-  if (!session->request_id.empty()) {
-    try {
-      requests_.emplace(session->request_id, session->id);
-    } catch (...) {
-      sessions_.erase(at);
-      throw;
+  session->create_time = session->last_use_time = clock_.WallNow();
+  std::shared_ptr<Session> other;
+  bool id_taken = false;
+  {
+    Lock lock(mutex_);
+    const auto made = requests_.find(session->request_id);
+    if (made != requests_.end()) other = sessions_.at(made->second);
+    id_taken = sessions_.contains(session->id);
+    Count& count = counts_[session->model];
+    if (other == nullptr && !id_taken && count.named + count.stateless < limit_) {
+      sessions_.merge(by_id);
+      if (!session->request_id.empty()) requests_.merge(by_request);
+      ++count.named;
+      ++created_count_;
+      expired_.Forget(session->id);
+      StartExpiryLocked(*session);
+      return session;
     }
   }
-  ++count.named;
-  ++created_count_;
-  std::erase(expired_, session->id);
-  session->create_time = session->last_use_time = clock_.WallNow();
-  StartExpiryLocked(*session);
-  return session;
+  if (other == nullptr) {
+    return id_taken ? SessionExists(session->id) : SessionLimit(limit_);
+  }
+  // What is compared is constant.
+  const bool same = (drawn_id || session->id == other->id) &&
+                    session->model == other->model && session->ttl == other->ttl;
+  if (!same) return RequestIdReused(other->id);
+  return other;
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(
     const std::string& id) const {
-  Lock lock(mutex_);
-  return FindLocked(id);
-}
-
-absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::FindLocked(
-    const std::string& id) const {
-  const auto found = sessions_.find(id);
-  if (found != sessions_.end()) return found->second;
-  if (std::find(expired_.begin(), expired_.end(), id) != expired_.end()) {
-    return SessionExpired(id);
+  bool expired = false;
+  {
+    Lock lock(mutex_);
+    const auto found = sessions_.find(id);
+    if (found != sessions_.end()) return found->second;
+    expired = expired_.Contains(id);
   }
-  return NotFound(id);
+  return expired ? SessionExpired(id) : NotFound(id);
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
     const std::string& id) {
-  Lock lock(mutex_);
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, FindLocked(id));
-  EraseLocked(session);
-  return session;
+  bool expired = false;
+  {
+    Lock lock(mutex_);
+    const auto found = sessions_.find(id);
+    if (found != sessions_.end()) {
+      const std::shared_ptr<Session> session = found->second;
+      EraseLocked(*session);
+      return session;
+    }
+    expired = expired_.Contains(id);
+  }
+  return expired ? SessionExpired(id) : NotFound(id);
 }
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
   std::vector<std::shared_ptr<Session>> removed;
   const Time now = clock_.Now();
-  Lock lock(mutex_);
-  if (expiries_.empty() || expiries_.begin()->first > now) return removed;
+  const std::optional<Time> next = NextExpiry();
+  if (!next || *next > now) return removed;
   removed.reserve(kExpiredAtOnce);
+  Lock lock(mutex_);
   while (!expiries_.empty() && expiries_.begin()->first <= now &&
          removed.size() < kExpiredAtOnce) {
     const std::string& id = expiries_.begin()->second->id;
-    expired_.push_back(id);
-    if (expired_.size() > kRemembered) expired_.pop_front();
     removed.push_back(sessions_.at(id));
-    EraseLocked(removed.back());
+    EraseLocked(*removed.back());
+    expired_.Remember(id);
     ++expired_count_;
   }
   return removed;
@@ -104,25 +112,36 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::After(const std::string&
                                                               size_t count) const {
   std::vector<std::shared_ptr<Session>> page;
   page.reserve(count);
-  Lock lock(mutex_);
-  for (auto it = sessions_.upper_bound(after);
-       it != sessions_.end() && page.size() < count; ++it) {
-    page.push_back(it->second);
+  for (bool more = true; more && page.size() < count;) {
+    const size_t end = std::min(count, page.size() + kCopiedAtOnce);
+    Lock lock(mutex_);
+    auto next = sessions_.upper_bound(page.empty() ? after : page.back()->id);
+    for (; next != sessions_.end() && page.size() < end; ++next) {
+      page.push_back(next->second);
+    }
+    more = next != sessions_.end();
   }
   return page;
 }
 
 absl::Status SessionDirectory::Hold(Session& session, const std::string& request_id) {
-  Lock lock(mutex_);
-  if (session.deleted) return NotFound(session.id);
+  std::unique_lock lock(mutex_);
+  if (session.deleted) {
+    lock.unlock();
+    return NotFound(session.id);
+  }
   const auto& ids = session.request_ids;
   const auto& held = session.holder_request_id;
   if (!request_id.empty() &&
       (std::find(held.begin(), held.end(), request_id) != held.end() ||
        std::find(ids.begin(), ids.end(), request_id) != ids.end())) {
+    lock.unlock();
     return RequestRepeated(session.id);
   }
-  if (session.held) return SessionBusy(session.id);
+  if (session.held) {
+    lock.unlock();
+    return SessionBusy(session.id);
+  }
   if (!request_id.empty()) session.holder_request_id.push_back(request_id);
   session.held = true;
   session.last_use_time = clock_.WallNow();
@@ -192,12 +211,34 @@ int64_t SessionDirectory::expired() const {
   return expired_count_;
 }
 
-void SessionDirectory::EraseLocked(const std::shared_ptr<Session>& session) {
-  StopExpiryLocked(*session);
-  session->deleted = true;
-  --counts_[session->model].named;
-  if (!session->request_id.empty()) requests_.erase(session->request_id);
-  sessions_.erase(session->id);
+void SessionDirectory::EraseLocked(Session& session) {
+  StopExpiryLocked(session);
+  session.deleted = true;
+  --counts_[session.model].named;
+  if (!session.request_id.empty()) requests_.erase(session.request_id);
+  sessions_.erase(session.id);
+}
+
+void SessionDirectory::ExpiredIds::Remember(const std::string& id) try {
+  Forget(id);
+  order_.push_back(id);
+  try {
+    places_.emplace(order_.back(), std::prev(order_.end()));
+  } catch (const std::bad_alloc&) {
+    order_.pop_back();
+    throw;
+  }
+  if (order_.size() > kRemembered) Forget(order_.front());
+} catch (const std::bad_alloc&) {
+  // That id is answered as one that never was.
+}
+
+void SessionDirectory::ExpiredIds::Forget(const std::string& id) {
+  const auto found = places_.find(id);
+  if (found == places_.end()) return;
+  const auto place = found->second;
+  places_.erase(found);  // its key is the text of the place
+  order_.erase(place);
 }
 
 void SessionDirectory::StartExpiryLocked(Session& session) {

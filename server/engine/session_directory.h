@@ -6,13 +6,15 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,8 +25,9 @@
 
 namespace mnemon {
 
-// Safe for concurrent use. Every operation but After takes O(log n) in the number of
-// sessions.
+// Safe for concurrent use. Of n sessions, an operation takes O(log n); one on several
+// sessions takes that for each of them, and holds the mutex for a bounded number at a
+// time.
 class SessionDirectory {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -48,12 +51,14 @@ class SessionDirectory {
   // ModelRunner::Forget, as those of RemoveExpired. Errors as Find.
   absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id);
   // Removes and returns sessions at rest whose ttl has passed, the longest expired
-  // first. At most kExpiredAtOnce: call it until it returns none.
+  // first. At most kExpiredAtOnce: call it until it returns none. Throws
+  // std::bad_alloc, then none was removed.
   std::vector<std::shared_ptr<Session>> RemoveExpired();
   // When the first session expires, which may be in the past; absent when none will: a
   // session without a ttl, or held by a call, does not expire.
   std::optional<Time> NextExpiry() const;
-  // Up to `count` sessions whose ids come after `after`, by id. O(log n + count).
+  // Up to `count` sessions whose ids come after `after`, by id. Copied in parts: one
+  // that is made or removed meanwhile may be among them or not.
   std::vector<std::shared_ptr<Session>> After(const std::string& after,
                                               size_t count) const;
 
@@ -92,16 +97,32 @@ class SessionDirectory {
   int64_t expired() const;
 
  private:
-  static constexpr size_t kExpiredAtOnce = 256;
+  static constexpr size_t kExpiredAtOnce = 16;
+  static constexpr size_t kCopiedAtOnce = 64;
   static constexpr size_t kRemembered = 1024;
+
+  using Sessions = std::map<std::string, std::shared_ptr<Session>>;
   struct Count {
     int32_t named = 0;
     int32_t stateless = 0;
   };
 
+  // The kRemembered ids that expired last. O(1).
+  class ExpiredIds {
+   public:
+    // No effect when memory has run out.
+    void Remember(const std::string& id);
+    void Forget(const std::string& id);
+    bool Contains(const std::string& id) const { return places_.contains(id); }
+
+   private:
+    std::list<std::string> order_;  // the newest last
+    std::unordered_map<std::string_view, std::list<std::string>::iterator> places_;
+  };
+
   Room RoomLocked(size_t model) const;
-  absl::StatusOr<std::shared_ptr<Session>> FindLocked(const std::string& id) const;
-  void EraseLocked(const std::shared_ptr<Session>& session);
+  // REQUIRES: another owner keeps the session. Needs no memory.
+  void EraseLocked(Session& session);
   // Of a session with a ttl, from now on or from here on not. Need no memory.
   void StartExpiryLocked(Session& session);
   void StopExpiryLocked(Session& session);
@@ -109,11 +130,11 @@ class SessionDirectory {
   const Clock& clock_;
   const int32_t limit_;
   mutable std::mutex mutex_;  // guards all below, and parts of Session
-  std::map<std::string, std::shared_ptr<Session>> sessions_;
+  Sessions sessions_;
   ExpirySet expiries_;
   std::map<std::string, std::string> requests_;  // id of the session each one made
-  std::deque<std::string> expired_;              // ids, the newest last
-  std::vector<Count> counts_;                    // per model
+  ExpiredIds expired_;
+  std::vector<Count> counts_;  // per model
   int64_t created_count_ = 0;
   int64_t expired_count_ = 0;
 };

@@ -197,6 +197,34 @@ TEST_P(FailingAllocations, OfACallerWhoIsRefused) {
   EXPECT_GT(failed, 5);
 }
 
+// Sessions that the caller finds expired: those that are removed are dropped by the
+// runner too, the others go later.
+TEST_P(FailingAllocations, OfACallerWhoRemovesExpiredSessions) {
+  const std::chrono::milliseconds ttl(1000);
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    ToyServer server(GetParam(), {.sessions = 8});
+    for (int i = 0; i < 5; ++i) {
+      const std::string id(40, static_cast<char>('a' + i));
+      ASSERT_TRUE(server.engine->CreateSession({.id = id, .ttl = ttl}).ok());
+      ASSERT_TRUE(server.Run(Ask(Tokens(20, i), 5, id)).status.ok());
+    }
+    server.AwaitIdle();
+    server.clock.Advance(2 * ttl);
+    takes_part = true;
+    countdown = n;
+    (void)server.engine->GetSession("absent");
+    takes_part = false;
+    if (countdown.exchange(0) <= 0) failed = n;
+    EXPECT_FALSE(server.engine->GetSession("absent").ok());
+    server.AwaitIdle();
+    EXPECT_EQ(server.engine->Stats().sessions, 0);
+    EXPECT_EQ(server.engine->Stats().state_bytes, 0);
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 2);
+}
+
 class FailingPredictions : public testing::Test {
  protected:
   FailingPredictions() { takes_part = false; }
