@@ -131,6 +131,9 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
     std::optional<FinishFacts> facts;
   };
   std::optional<Ending> ending;
+  // Of its session's history: memory that a call which was not taken leaves, for the
+  // thread that destroys the call.
+  TokenHistory::Pieces unused;
 
   // Whether it has pushed a token or a score.
   bool gave() const { return scoring ? scoring->next > scoring->first : generated > 0; }

@@ -301,7 +301,10 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
         call->penalties.bytes();
     return runner.Enqueue(call);
   });
-  if (!queued.ok() && !call->stateless()) directory.Release(session, /*taken=*/false);
+  if (!queued.ok() && !call->stateless()) {
+    session.history.TakeUnused();
+    directory.Release(session, /*taken=*/false);
+  }
   return queued;
 }
 

@@ -51,6 +51,7 @@ void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
   } else if (session->forgotten) {
     DropState(*session);
   } else {
+    call->unused = session->history.TakeUnused();
     Rest(session);
     context_->directory.Release(*session, /*taken=*/false);
   }
@@ -223,6 +224,7 @@ void ModelRunner::Release(Call& call, bool taken) {
     DropState(*session);
     return;
   }
+  if (!taken) call.unused = session->history.TakeUnused();
   Rest(session);
   context_->directory.Release(*session, taken);
 }

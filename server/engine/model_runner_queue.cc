@@ -312,6 +312,7 @@ void ModelRunner::Refuse(Calls& calls, const absl::Status& status) {
   for (; !calls.empty(); calls.pop_front()) {
     Call& call = *calls.front();
     if (!call.stateless()) {
+      call.unused = call.session->history.TakeUnused();
       context_->directory.Release(*call.session, /*taken=*/false);
     }
     if (call.stream->Finish(status, std::nullopt)) due.Add(call.stream);

@@ -2,6 +2,8 @@
 #include "server/engine/token_history.h"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -69,6 +71,21 @@ void TokenHistory::AppendStaged() {
   if (staged_ == 0) return;
   const int64_t kept = size();
   Publish(kept, kept + std::exchange(staged_, 0));
+}
+
+TokenHistory::Pieces TokenHistory::TakeUnused() {
+  staged_ = 0;
+  const auto used = pieces_.begin() + (size() + kPiece - 1) / kPiece;
+  if (used == pieces_.end()) return {};
+  Pieces unused;
+  try {
+    unused.reserve(pieces_.end() - used);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+  std::move(used, pieces_.end(), std::back_inserter(unused));
+  pieces_.erase(used, pieces_.end());
+  return unused;
 }
 
 void TokenHistory::CopyFrom(const TokenHistory& other) {

@@ -30,11 +30,14 @@ struct HistoryChange {
 // neither block nor throw: a journal queues the record here.
 using HistoryObserver = std::function<void(const HistoryChange&)>;
 
-// Stored in pieces that never move and are kept until the history is destroyed, so that
-// a change costs no more than the tokens it appends, and one that appends staged tokens
+// Stored in pieces that never move and are kept until TakeUnused or the end, so that a
+// change costs no more than the tokens it appends, and one that appends staged tokens
 // nothing. Written and read by whoever holds the session (the model runner while a call
 // runs on it); size() and version() by any thread.
 class TokenHistory {
+  static constexpr int64_t kPiece = 512;  // tokens; a power of two
+  using Piece = std::array<int32_t, kPiece>;
+
  public:
   // `session` and `observer`, which may be null, outlive the history.
   TokenHistory(const std::string& session, const HistoryObserver* observer)
@@ -55,6 +58,12 @@ class TokenHistory {
   void AppendStaged();
   int64_t staged() const { return staged_; }
 
+  // Memory of tokens, freed when it is destroyed, in a time in proportion to it.
+  using Pieces = std::vector<std::unique_ptr<Piece>>;
+  // Takes out what is staged, and the memory behind the history, without freeing it.
+  // Where memory has run out, that stays.
+  Pieces TakeUnused();
+
   // A copy of another history. REQUIRES: empty. Throws std::bad_alloc.
   void CopyFrom(const TokenHistory& other);
 
@@ -71,9 +80,6 @@ class TokenHistory {
   void Read(int64_t begin, std::span<int32_t> out) const;
 
  private:
-  static constexpr int64_t kPiece = 512;  // tokens; a power of two
-  using Piece = std::array<int32_t, kPiece>;
-
   // Memory for `tokens` in all. Throws std::bad_alloc.
   void MakeRoom(int64_t tokens);
   // REQUIRES: room.
@@ -83,7 +89,7 @@ class TokenHistory {
   const std::string& session_;
   const HistoryObserver* const observer_;
   // Owned by the holder of the session.
-  std::vector<std::unique_ptr<Piece>> pieces_;
+  Pieces pieces_;
   int64_t staged_ = 0;
   std::atomic<int64_t> size_ = 0;
   std::atomic<uint64_t> version_ = 0;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sessions as resources: names, limits, the queue, time to live, busy, delete, drain.
+#include <malloc.h>
+
 #include <set>
 
 #include "base/strings.h"
@@ -159,6 +161,44 @@ TEST(EngineQueue, DeletingASessionMakesRoomForAWaitingCall) {
   EXPECT_EQ(server.engine->Stats().queued, 1);
   ASSERT_TRUE(server.engine->DeleteSession("s").ok());
   EXPECT_TRUE(waiting.Finish().status.ok());
+}
+
+// In use, by the process. (A sanitizer's own heap is not counted.)
+size_t HeapBytes() { return mallinfo2().uordblks; }
+
+// Prompts of 4 MiB, which no limit counts once their calls are over.
+TEST(EngineLimits, ARefusedCallLeavesNoPromptBehind) {
+  ToyServer server(ToyState::kFixed, {.running = 1, .max_queue = 1});
+  server.CreateSession("refused");
+  server.CreateSession("cancelled");
+  server.CreateSession("rolled-back");
+  const std::vector<int32_t> prompt(1 << 20, 1);
+  const auto freed = [before = HeapBytes()] {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (HeapBytes() > before + (1 << 20)) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  };
+  {
+    server.decoder.Allow(0);
+    Reader running(*server.engine, Ask(prompt, 5, "rolled-back"));
+    server.decoder.AwaitHeld();
+    {
+      Reader waits(*server.engine, Ask(prompt, 5, "cancelled"));
+      EXPECT_EQ(ReasonOf(Reader(*server.engine, Ask(prompt, 5, "refused")).status()),
+                "QUEUE_FULL");
+      waits.stream().Cancel();
+      EXPECT_TRUE(absl::IsCancelled(waits.Finish().status));
+    }
+    running.stream().Cancel();
+    server.decoder.AllowAll();
+    EXPECT_TRUE(absl::IsCancelled(running.Finish().status));
+  }
+  server.AwaitIdle();
+  EXPECT_TRUE(freed()) << HeapBytes();
+  EXPECT_EQ(server.Position("refused"), 0);
 }
 
 TEST(EngineTtl, ExpiresAfterTheLastUseByTheSteadyClock) {
