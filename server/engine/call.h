@@ -60,6 +60,13 @@ struct Scoring {
   int64_t first = 0;  // index of the first token that is scored
   int64_t next = 0;   // and of the one to score next
 
+  // Takes the tokens of a part, in pieces. By the runner's thread, or, while the call
+  // waits for a permit, under the runner's mutex.
+  void Receive(std::list<std::vector<int32_t>>& pieces, int64_t tokens) {
+    received += tokens;
+    input_tokens += tokens;
+    input.splice(input.end(), pieces);
+  }
   bool closed() const { return input_end.load(std::memory_order_acquire) >= 0; }
   // Whether all that the caller sends has joined the history.
   bool all_taken() const {

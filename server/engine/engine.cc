@@ -141,8 +141,8 @@ Engine::~Engine() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
-    changed_.notify_all();
   }
+  changed_.notify_all();
   if (expiry_.joinable()) expiry_.join();
   for (const Runner& runner : runners_) {
     if (runner.decoder) runner.decoder->Stop();

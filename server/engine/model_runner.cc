@@ -95,9 +95,7 @@ void ModelRunner::Receive() {
     if (call.phase != Call::Phase::kWaiting && call.phase != Call::Phase::kRunning) {
       continue;
     }
-    call.scoring->received += input.tokens;
-    call.scoring->input_tokens += input.tokens;
-    call.scoring->input.splice(call.scoring->input.end(), input.pieces);
+    call.scoring->Receive(input.pieces, input.tokens);
     if (call.stream->space() > 0) call.stalled_since.reset();
   }
   received_.clear();

@@ -144,22 +144,19 @@ ModelStats ModelRunner::Stats() const {
   std::lock_guard lock(mutex_);
   const int64_t starting =
       std::max<int64_t>(0, permits_named_ - published_.running_named);
-  return {.model = model_.facts.name,
-          .architecture = model_.facts.architecture,
-          .running = permits_,
-          .waiting = waiting_,
-          .max_waiting = context_->options.max_queue,
-          .stalled = published_.stalled,
-          .ready = !draining_ && ((waiting_ == 0 && PermitFreeLocked()) ||
-                                  context_->options.max_queue == 0 ||
-                                  !QueueFullLocked(/*input_bytes=*/1)),
-          .sessions_queued = starting + static_cast<int64_t>(waiting_named_.size()),
-          .sessions_running = published_.running_named + published_.delivering,
-          .state_bytes = published_.state_bytes,
-          .state_capacity_bytes = capacity_bytes_,
-          .steps = published_.steps,
-          .tokens_computed = published_.tokens_computed,
-          .tokens_generated = published_.tokens_generated};
+  stats.running = permits_;
+  stats.waiting = waiting_;
+  stats.stalled = published_.stalled;
+  stats.ready = !draining_ && ((waiting_ == 0 && PermitFreeLocked()) ||
+                               context_->options.max_queue == 0 ||
+                               !QueueFullLocked(/*input_bytes=*/1));
+  stats.sessions_queued = starting + static_cast<int64_t>(waiting_named_.size());
+  stats.sessions_running = published_.running_named + published_.delivering;
+  stats.state_bytes = published_.state_bytes;
+  stats.steps = published_.steps;
+  stats.tokens_computed = published_.tokens_computed;
+  stats.tokens_generated = published_.tokens_generated;
+  return stats;
 }
 
 void ModelRunner::Wake() {
@@ -373,14 +370,13 @@ absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
   std::optional<Refusal> refusal;
   {
     Lock lock(*this);
-    if (call->waiting && waiting_bytes_ + bytes > context_->options.queue_bytes) {
+    if (!call->waiting) {
+      inputs_.push_back(std::move(input));
+      WakeLocked();
+    } else if (waiting_bytes_ + bytes > context_->options.queue_bytes) {
       refusal = RefusalLocked(Refusal::Reason::kQueueFull);
     } else {
-      inputs_.push_back(std::move(input));
-      call->scoring->sent += count;
-      WakeLocked();
-    }
-    if (!refusal && call->waiting) {
+      call->scoring->Receive(input.pieces, count);
       const int64_t units = estimate_.UnitsOf(count, /*max_tokens=*/0);
       call->input_bytes += bytes;
       waiting_bytes_ += bytes;
@@ -394,7 +390,7 @@ absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
 void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {
   Lock lock(*this);
   call->scoring->input_end.store(call->scoring->sent, std::memory_order_release);
-  WakeLocked();
+  if (!call->waiting) WakeLocked();
 }
 
 void ModelRunner::Forget(const std::shared_ptr<Session>& session) {

@@ -73,17 +73,17 @@ bool PredictRunner::WaitIdle(std::chrono::steady_clock::time_point deadline) {
 }
 
 ModelStats PredictRunner::Stats() const {
+  ModelStats stats{.model = model_.facts.name,
+                   .architecture = model_.facts.architecture,
+                   .max_waiting = context_->options.max_queue};
   std::lock_guard lock(mutex_);
-  return {
-      .model = model_.facts.name,
-      .architecture = model_.facts.architecture,
-      .running = running_cost_ > 0 ? 1 : 0,
-      .waiting = static_cast<int64_t>(queue_.size()),
-      .max_waiting = context_->options.max_queue,
-      .ready = !draining_ && (RunsAtOnceLocked() || context_->options.max_queue == 0 ||
-                              !QueueFullLocked(/*input_bytes=*/1)),
-      .steps = predictions_,
-      .tokens_computed = tokens_};
+  stats.running = running_cost_ > 0 ? 1 : 0;
+  stats.waiting = static_cast<int64_t>(queue_.size());
+  stats.ready = !draining_ && (RunsAtOnceLocked() || context_->options.max_queue == 0 ||
+                               !QueueFullLocked(/*input_bytes=*/1));
+  stats.steps = predictions_;
+  stats.tokens_computed = tokens_;
+  return stats;
 }
 
 PredictRunner::Duration PredictRunner::EstimateLocked(int64_t cost) const {
