@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -32,6 +33,12 @@ absl::Status Draining() {
   return MakeError(absl::StatusCode::kUnavailable,
                    "the server is shutting down and takes no more work",
                    {.reason = "DRAINING", .retry_after = kRetry});
+}
+
+absl::Status Cancelled() noexcept try {
+  return absl::CancelledError("call cancelled");
+} catch (const std::bad_alloc&) {
+  return absl::Status(absl::StatusCode::kCancelled, "");
 }
 
 absl::Status SessionLimit(int32_t sessions) {

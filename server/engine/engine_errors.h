@@ -37,5 +37,7 @@ absl::Status ContextLimit(int64_t tokens, int64_t prompt, int64_t context);
 // A call that this kind of model does not take; `does` names what it does instead.
 absl::Status WrongKind(const std::string& model, const std::string& does);
 absl::Status Draining();
+// Its consumer has cancelled the call. Without a text when memory has run out.
+absl::Status Cancelled() noexcept;
 
 }  // namespace mnemon::engine_errors

@@ -6,7 +6,6 @@
 #include <exception>
 #include <utility>
 
-#include "base/error.h"
 #include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
@@ -22,8 +21,7 @@ void ModelRunner::Run() {
       EndAll(OutOfMemoryError());
     }
   }
-  EndAll(MakeError(absl::StatusCode::kUnavailable, "the server is stopping",
-                   {.reason = "DRAINING"}));
+  EndAll(CatchOutOfMemory({}, [] { return engine_errors::Draining(); }));
   context_->turns.Leave(turn_);
 }
 
@@ -135,14 +133,14 @@ void ModelRunner::EndDueCalls() {
     if (call->session->forgotten) {
       EndStarting(call, engine_errors::SessionDeleted());
     } else if (call->stream->cancelled()) {
-      EndStarting(call, absl::CancelledError("call cancelled"));
+      EndStarting(call, engine_errors::Cancelled());
     }
   }
   for (auto next = running_.begin(); next != running_.end();) {
     const std::shared_ptr<Call> call = *next++;
     const auto time_up = call->time_up();
     if (call->stream->cancelled()) {
-      End(call, absl::CancelledError("call cancelled"));
+      End(call, engine_errors::Cancelled());
     } else if (time_up && *time_up <= now) {
       End(call, absl::OkStatus(),
           FinishFacts{.reason = FinishReason::kTimeLimit,

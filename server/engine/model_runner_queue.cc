@@ -141,6 +141,10 @@ bool ModelRunner::IdleLocked() const {
 }
 
 ModelStats ModelRunner::Stats() const {
+  ModelStats stats{.model = model_.facts.name,
+                   .architecture = model_.facts.architecture,
+                   .max_waiting = context_->options.max_queue,
+                   .state_capacity_bytes = capacity_bytes_};
   std::lock_guard lock(mutex_);
   const int64_t starting =
       std::max<int64_t>(0, permits_named_ - published_.running_named);
@@ -349,9 +353,7 @@ void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent e
         RemoveWaitingLocked(*call, cancelled);
         if (IdleLocked()) idle_.notify_all();
       }
-      return Refuse(cancelled, CatchOutOfMemory({}, [] {
-                      return absl::CancelledError("call cancelled");
-                    }));
+      return Refuse(cancelled, engine_errors::Cancelled());
     }
   }
 }
@@ -383,6 +385,7 @@ absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
       call->expected_units += units;
       waiting_units_ += units;
     }
+    if (!refusal) call->scoring->sent += count;
   }
   return refusal ? StatusOf(*refusal) : absl::OkStatus();
 }

@@ -19,18 +19,6 @@ namespace {
 // Seconds of computing after which a measurement has 1/e of its weight.
 constexpr double kMemory = 10;
 
-absl::Status ServerStops() {
-  return MakeError(absl::StatusCode::kUnavailable, "the server is stopping",
-                   {.reason = "DRAINING"});
-}
-
-// Without its text where memory has run out.
-absl::Status Cancelled() try {
-  return absl::CancelledError("call cancelled");
-} catch (const std::bad_alloc&) {
-  return absl::Status(absl::StatusCode::kCancelled, "");
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<PredictRunner>> PredictRunner::Start(
@@ -148,7 +136,7 @@ void PredictRunner::Cancel(const std::shared_ptr<PredictJob>& job) {
     waiting_bytes_ -= job->bytes_;
     if (queue_.empty() && running_cost_ == 0) idle_.notify_all();
   }
-  job->result_ = Cancelled();
+  job->result_ = engine_errors::Cancelled();
   context_->callbacks.Post(job);
 }
 
@@ -190,8 +178,8 @@ void PredictRunner::Run() {
 }
 
 absl::Status PredictRunner::Interrupted(const PredictJob& job) const {
-  if (stop_now_) return ServerStops();
-  if (job.cancelled_) return Cancelled();
+  if (stop_now_) return engine_errors::Draining();
+  if (job.cancelled_) return engine_errors::Cancelled();
   if (job.deadline_ && *job.deadline_ <= context_->options.clock->Now()) {
     return absl::DeadlineExceededError("the deadline has passed");
   }

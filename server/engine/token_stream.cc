@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/engine/engine_errors.h"
 
 namespace mnemon {
 
@@ -52,7 +53,7 @@ void TokenStream::Cancel() {
     std::lock_guard lock(mutex_);
     if (cancelled() || taken_) return;
     full_since = StopLocked();
-    if (waiting_.finished) waiting_.status = absl::CancelledError("call cancelled");
+    if (waiting_.finished) waiting_.status = engine_errors::Cancelled();
   }
   if (full_since) timer_.Stalled(*full_since);
   if (on_event_) on_event_(StreamEvent::kCancelled);
@@ -109,7 +110,7 @@ bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts) 
   {
     std::lock_guard lock(mutex_);
     if (waiting_.finished || taken_) return false;
-    if (cancelled() && status.ok()) status = absl::CancelledError("call cancelled");
+    if (cancelled() && status.ok()) status = engine_errors::Cancelled();
     record = !std::exchange(recorded_, true);
   }
   if (record) timer_.Ended(status, facts);
@@ -117,7 +118,7 @@ bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts) 
     std::lock_guard lock(mutex_);
     waiting_.finished = true;
     // Cancelled since: nothing is delivered, not even how it would have ended.
-    if (cancelled() && status.ok()) status = absl::CancelledError("call cancelled");
+    if (cancelled() && status.ok()) status = engine_errors::Cancelled();
     if (status.ok()) waiting_.finish = std::move(facts);
     waiting_.status = std::move(status);
     notify = !std::exchange(notified_, true);
