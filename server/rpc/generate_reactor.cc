@@ -69,14 +69,14 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
     request.model = ParseOptionalModel(message.model(), "model").value_or("");
     request.session = ParseOptionalSession(message.session(), "session").value_or("");
     call_.SetSession(request.session);
+    const absl::StatusOr<std::string> model =
+        ServingModel(shared.engine, request.session, request.model);
+    if (model.ok()) call_.SetModel(*model);
     MNEMON_RETURN_IF_ERROR(shared.admission.Admit(*context_));
     MNEMON_ASSIGN_OR_RETURN(request, FromMessage(message));
     request.deadline = DeadlineOf(*context_);
-    MNEMON_ASSIGN_OR_RETURN(
-        const std::string model,
-        ServingModel(shared.engine, request.session, request.model));
-    call_.SetModel(model);
-    model_ = ModelResource(model);
+    MNEMON_RETURN_IF_ERROR(model.status());
+    model_ = ModelResource(*model);
     MNEMON_ASSIGN_OR_RETURN(stream_,
                             shared.engine.Generate(request, [this, turn = turn_] {
                               if (turn->Acquire()) Advance();
@@ -158,6 +158,12 @@ absl::StatusOr<std::string> ServingModel(Engine& engine, const std::string& sess
   }
   MNEMON_ASSIGN_OR_RETURN(ModelFacts facts, engine.GetModel(model));
   return facts.name;
+}
+
+void RecordNames(RpcCall& call, Engine& engine, const std::string& session,
+                 const std::string& model) {
+  call.SetSession(session);
+  call.SetModel(ServingModel(engine, session, model).value_or(""));
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(

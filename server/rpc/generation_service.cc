@@ -30,12 +30,12 @@ class GenerationService final : public v1::Generation::CallbackService {
                                      const v1::TokenizeRequest* request,
                                      v1::TokenizeResponse* response) override {
     return Answer(context, {.model = request->model()}, [&]() -> absl::Status {
+      const auto model = ParseOptionalModel(request->model(), "model");
+      RecordNames(*CallOf(context), shared_.engine, "", model.value_or(""));
       MNEMON_RETURN_IF_ERROR(shared_.admission.Admit(*context));
-      MNEMON_ASSIGN_OR_RETURN(std::string model,
-                              ParseOptionalModel(request->model(), "model"));
-      CallOf(context)->SetModel(ServingModel(shared_.engine, "", model).value_or(""));
+      MNEMON_RETURN_IF_ERROR(model.status());
       MNEMON_ASSIGN_OR_RETURN(TokenizedText text,
-                              shared_.engine.Tokenize(model, request->text()));
+                              shared_.engine.Tokenize(*model, request->text()));
       response->mutable_tokens()->Add(text.tokens.begin(), text.tokens.end());
       response->mutable_byte_offsets()->Add(text.byte_offsets.begin(),
                                             text.byte_offsets.end());
@@ -47,14 +47,14 @@ class GenerationService final : public v1::Generation::CallbackService {
                                        const v1::DetokenizeRequest* request,
                                        v1::DetokenizeResponse* response) override {
     return Answer(context, {.model = request->model()}, [&]() -> absl::Status {
+      const auto model = ParseOptionalModel(request->model(), "model");
+      RecordNames(*CallOf(context), shared_.engine, "", model.value_or(""));
       MNEMON_RETURN_IF_ERROR(shared_.admission.Admit(*context));
-      MNEMON_ASSIGN_OR_RETURN(std::string model,
-                              ParseOptionalModel(request->model(), "model"));
-      CallOf(context)->SetModel(ServingModel(shared_.engine, "", model).value_or(""));
+      MNEMON_RETURN_IF_ERROR(model.status());
       MNEMON_ASSIGN_OR_RETURN(
           DetokenizedText text,
           shared_.engine.Detokenize(
-              model, {request->tokens().begin(), request->tokens().end()}));
+              *model, {request->tokens().begin(), request->tokens().end()}));
       response->set_raw(std::move(text.raw));
       response->set_text(std::move(text.text));
       return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include "server/rpc/guard.h"
 #include "server/rpc/messages.h"
 #include "server/rpc/reactors.h"
+#include "server/rpc/resource_name.h"
 
 namespace mnemon {
 namespace {
@@ -77,13 +78,14 @@ class PredictReactor final : public grpc::ServerUnaryReactor {
 
  private:
   absl::Status Begin(const CallServices& shared, const v1::PredictRequest& message) {
+    RecordNames(call_, shared.engine, "",
+                ParseOptionalModel(message.model(), "model").value_or(""));
     MNEMON_RETURN_IF_ERROR(shared.admission.Admit(*context_));
     MNEMON_ASSIGN_OR_RETURN(PredictRequest request, FromMessage(message));
     request.deadline = DeadlineOf(*context_);
     batch_ = request.batch;
     MNEMON_ASSIGN_OR_RETURN(const ModelFacts facts,
                             shared.engine.GetModel(request.model));
-    call_.SetModel(facts.name);
     call_.AddPromptTokens(static_cast<int64_t>(request.tokens.size()));
     vocab_ = facts.vocab;
     time_ = static_cast<int64_t>(request.tokens.size()) / batch_;

@@ -12,6 +12,7 @@
 #include "mnemon/v1/generation.pb.h"
 #include "server/engine/engine.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/call_context.h"
 #include "server/rpc/open_calls.h"
 
 namespace mnemon {
@@ -28,6 +29,11 @@ struct CallServices {
 // GetModel.
 absl::StatusOr<std::string> ServingModel(Engine& engine, const std::string& session,
                                          const std::string& model);
+
+// Enters the session (an id) and the model that a request names into the record of its
+// call, as far as they are known; either may be empty.
+void RecordNames(RpcCall& call, Engine& engine, const std::string& session,
+                 const std::string& model);
 
 // One write is in flight at a time; tokens that come meanwhile join the next message. A
 // refusal is recorded here and nowhere else, whatever refused the call.

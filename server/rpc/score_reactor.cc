@@ -11,6 +11,7 @@
 #include "server/rpc/guard.h"
 #include "server/rpc/messages.h"
 #include "server/rpc/reactors.h"
+#include "server/rpc/resource_name.h"
 
 namespace mnemon {
 namespace {
@@ -145,14 +146,14 @@ class ScoreReactor final
 
   absl::Status Open(const v1::ScoreRequest::Open& open) {
     scope_ = ScopeOf(open);
+    RecordNames(call_record_, engine_,
+                ParseOptionalSession(open.session(), "session").value_or(""),
+                ParseOptionalModel(open.model(), "model").value_or(""));
     MNEMON_ASSIGN_OR_RETURN(ScoreRequest request, FromMessage(open));
-    call_record_.SetSession(request.session);
     request.deadline = DeadlineOf(*context_);
     MNEMON_ASSIGN_OR_RETURN(call_, engine_.Score(request, [this, turn = turn_] {
       if (turn->Acquire()) Advance();
     }));
-    call_record_.SetModel(
-        ServingModel(engine_, request.session, request.model).value_or(""));
     return absl::OkStatus();
   }
 

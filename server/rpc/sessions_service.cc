@@ -23,9 +23,11 @@ class SessionsService final : public v1::Sessions::CallbackService {
     return Answer(context, ScopeOf(*request), [&]() -> absl::Status {
       MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
       MNEMON_ASSIGN_OR_RETURN(CreateSessionRequest create, FromMessage(*request));
+      // The session need not exist, and may be another one's of another model.
+      RecordNames(*CallOf(context), engine_, "", create.model);
+      CallOf(context)->SetSession(create.id);
       MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.CreateSession(create));
       CallOf(context)->SetSession(facts.id);
-      CallOf(context)->SetModel(facts.model);
       ToMessage(facts, *response);
       return absl::OkStatus();
     });
@@ -66,7 +68,7 @@ class SessionsService final : public v1::Sessions::CallbackService {
       if (!request->etag().empty()) return FieldNotAvailable("etag");
       MNEMON_ASSIGN_OR_RETURN(std::string id,
                               ParseSessionResource(request->name(), "name"));
-      CallOf(context)->SetSession(id);
+      RecordNames(*CallOf(context), engine_, id, "");
       absl::Status status = engine_.DeleteSession(id);
       if (request->allow_missing() && absl::IsNotFound(status)) return absl::OkStatus();
       return status;

@@ -268,6 +268,39 @@ TEST_F(CallRecordTest, FailedCallKeepsItsDetails) {
   EXPECT_FALSE(IdIn(context).empty());
 }
 
+// Also of a call that is refused: what its request names, as far as it is known.
+TEST_F(CallRecordTest, RefusedCallsNameSessionAndModel) {
+  ASSERT_TRUE(rig_.client->CreateSession("s", "").ok());
+  const auto last = [&](size_t count) {
+    EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == count; }));
+    const CallRecord call = observed_->Ended().back();
+    EXPECT_NE(call.status, "OK");
+    return StrCat(call.method.substr(call.method.find('/') + 1), " ", call.model, " ",
+                  call.session);
+  };
+  EXPECT_FALSE(rig_.client->CreateSession("s", "").ok());
+  EXPECT_EQ(last(2), "CreateSession toy s");
+  rig_.engine->Drain();
+  EXPECT_FALSE(
+      rig_.client
+          ->Score({.session = "s", .tokens = {1}}, [](const auto&) { return true; })
+          .ok());
+  EXPECT_EQ(last(3), "Score toy s");
+  v1::GenerateRequest request = Ask(3);
+  request.set_session("sessions/s");
+  request.set_priority(v1::BATCH);
+  EXPECT_FALSE(Run(rig_, request).ok());
+  EXPECT_EQ(last(4), "Generate toy s");
+  BoundedContext context;
+  v1::DeleteSessionRequest deletion;
+  deletion.set_name("sessions/s");
+  google::protobuf::Empty nothing;
+  ASSERT_TRUE(rig_.sessions->DeleteSession(&context, deletion, &nothing).ok());
+  ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == 5; }));
+  EXPECT_EQ(observed_->Ended().back().model, "toy");
+  EXPECT_EQ(observed_->Ended().back().session, "s");
+}
+
 TEST_F(CallRecordTest, MethodOfALaterVersion) {
   BoundedContext context;
   v1::Load load;
