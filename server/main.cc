@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/command_line.h"
+#include "base/listen_address.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/status_macros.h"
@@ -13,7 +14,6 @@
 #include "model/module/sequence_module.h"
 #include "model/registry/decoder_flags.h"
 #include "server/loaded_models.h"
-#include "server/rpc/listen_address.h"
 #include "server/serve.h"
 
 namespace {
@@ -151,11 +151,11 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   mnemon::SetLogFormat(*mnemon::ParseLogFormat(flags.log_format));
   auto checkpoints = mnemon::ParseCheckpointFlags(flags.checkpoints);
   if (!checkpoints.ok()) return Usage(checkpoints.status());
-  auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen);
+  auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen, "listen");
   if (!address.ok()) return Usage(address.status());
   if (flags.serve.http == "off") flags.serve.http.clear();
   if (!flags.serve.http.empty()) {
-    auto http = mnemon::ParseListenAddress(flags.serve.http);
+    auto http = mnemon::ParseListenAddress(flags.serve.http, "http");
     if (!http.ok()) {
       return mnemon::UsageError(mnemon::StrCat("--http: ", http.status().message()));
     }

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/listen_address.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics.h"
 #include "server/http/probes.h"
-#include "server/rpc/listen_address.h"
 
 namespace mnemon {
 namespace {
@@ -43,7 +43,7 @@ void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& sig
 absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const ListenAddress& address,
                                                           const Engine& engine,
                                                           const Metrics& metrics) {
-  MNEMON_RETURN_IF_ERROR(CheckBindable(address));
+  MNEMON_RETURN_IF_ERROR(CheckBindable(address, "http"));
   return HttpServer::Start({.host = address.host, .port = address.port},
                            MakeProbes({.stats = [&engine] { return engine.Stats(); },
                                        .metrics =
@@ -57,7 +57,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& option
                                                       const Engine& engine,
                                                       const Metrics& metrics) {
   if (options.http.empty()) return nullptr;
-  MNEMON_ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress(options.http));
+  MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
+                          ParseListenAddress(options.http, "http"));
   auto listening = ListenForHttp(address, engine, metrics);
   if (!listening.ok() && options.http == kDefaultHttp) {
     LogWarning(StrCat("no /metrics: ", listening.status().message(),

@@ -14,7 +14,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "base/error.h"
+#include "base/listen_address.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/http/http_connection.h"
@@ -29,12 +29,8 @@ constexpr size_t kMaxConnections = 64;
 // When no connection can be accepted, as without a free descriptor.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-absl::Status ListenFailed(const HttpOptions& options, const std::string& why) {
-  const bool brackets = options.host.find(':') != std::string::npos;
-  return MakeError(absl::StatusCode::kUnavailable,
-                   StrCat("cannot listen on ", brackets ? "[" : "", options.host,
-                          brackets ? "]" : "", ":", options.port, ": ", why),
-                   {.reason = "LISTEN_FAILED", .field = "http"});
+absl::Status HttpFailed(const HttpOptions& options, const std::string& why) {
+  return ListenFailed({.host = options.host, .port = options.port}, "http", why);
 }
 
 // A name may have addresses of both families: IPv4 first, because peers that are given
@@ -74,12 +70,12 @@ class BeastServer final : public HttpServer {
       error = Bind(endpoint);
       if (!error) break;
     }
-    if (error) return ListenFailed(options_, error.message());
+    if (error) return HttpFailed(options_, error.message());
     port_ = acceptor_.local_endpoint().port();
     try {
       thread_ = std::thread([this] { Run(); });
     } catch (const std::system_error& failure) {
-      return ListenFailed(options_, failure.what());
+      return HttpFailed(options_, failure.what());
     }
     return absl::OkStatus();
   }

@@ -15,6 +15,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include "base/error.h"
+#include "base/listen_address.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "mnemon/v1/admin.grpc.pb.h"
@@ -22,7 +23,6 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/library_logs.h"
-#include "server/rpc/listen_address.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/services.h"
 
@@ -100,7 +100,7 @@ class GrpcServer final : public RpcServer {
   }
 
   absl::Status Listen(const ListenAddress& address, const RpcOptions& options) {
-    MNEMON_RETURN_IF_ERROR(CheckBindable(address));
+    MNEMON_RETURN_IF_ERROR(CheckBindable(address, "listen"));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     SetChannelArguments(options, builder);
@@ -115,9 +115,7 @@ class GrpcServer final : public RpcServer {
     builder.SetResourceQuota(grpc::ResourceQuota().SetMaxThreads(kReflectionThreads));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
-      return MakeError(absl::StatusCode::kUnavailable,
-                       StrCat("cannot listen on ", address.Text()),
-                       {.reason = "LISTEN_FAILED", .field = "listen"});
+      return ListenFailed(address, "listen");
     }
     return absl::OkStatus();
   }
@@ -170,9 +168,11 @@ class GrpcServer final : public RpcServer {
   const milliseconds idle_timeout_;
   OpenCalls calls_;
   Admission admission_;
+  // Constant once Listen has returned.
   std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
+
   std::mutex shutdown_mutex_;
   bool closed_ = false;  // guarded by shutdown_mutex_
   std::mutex serving_mutex_;
@@ -203,7 +203,8 @@ absl::Status CheckOptions(const RpcOptions& options) {
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine,
                                                             const RpcOptions& options) {
   MNEMON_RETURN_IF_ERROR(CheckOptions(options));
-  MNEMON_ASSIGN_OR_RETURN(ListenAddress address, ParseListenAddress(options.listen));
+  MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
+                          ParseListenAddress(options.listen, "listen"));
   InstallLibraryLogs();
   auto server = std::make_unique<GrpcServer>(engine, options);
   MNEMON_RETURN_IF_ERROR(server->Listen(address, options));

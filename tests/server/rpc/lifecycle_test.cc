@@ -8,9 +8,9 @@
 #include <future>
 
 #include "base/error.h"
+#include "base/listen_address.h"
 #include "gmock/gmock.h"
 #include "server/rpc/call_serializer.h"
-#include "server/rpc/listen_address.h"
 #include "server/rpc/open_calls.h"
 #include "tests/server/rpc/rig.h"
 
@@ -55,9 +55,9 @@ TEST(Start, WrongAddresses) {
 }
 
 TEST(ListenAddress, Parses) {
-  EXPECT_EQ(ParseListenAddress("[::1]:7")->host, "::1");
-  EXPECT_EQ(ParseListenAddress("[::1]:7")->Text(), "[::1]:7");
-  EXPECT_EQ(ParseListenAddress("localhost:0")->port, 0);
+  EXPECT_EQ(ParseListenAddress("[::1]:7", "listen")->host, "::1");
+  EXPECT_EQ(ParseListenAddress("[::1]:7", "listen")->Text(), "[::1]:7");
+  EXPECT_EQ(ParseListenAddress("localhost:0", "listen")->port, 0);
 }
 
 TEST(Drain, RefusesNewWorkFinishesOldAndFlipsReadinessOnly) {

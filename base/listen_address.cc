@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/rpc/listen_address.h"
+#include "base/listen_address.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -16,12 +16,6 @@
 
 namespace mnemon {
 namespace {
-
-absl::Status Unavailable(const ListenAddress& address, std::string_view why) {
-  return MakeError(absl::StatusCode::kUnavailable,
-                   StrCat("cannot listen on ", address.Text(), ": ", why),
-                   {.reason = "LISTEN_FAILED", .field = "listen"});
-}
 
 // 0, or the errno of the failure.
 int TryBind(const addrinfo& address) {
@@ -42,9 +36,18 @@ std::string ListenAddress::Text() const {
   return StrCat("[", host, "]:", port);
 }
 
-absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
+absl::Status ListenFailed(const ListenAddress& address, std::string_view field,
+                          std::string_view why) {
+  return MakeError(
+      absl::StatusCode::kUnavailable,
+      StrCat("cannot listen on ", address.Text(), why.empty() ? "" : ": ", why),
+      {.reason = "LISTEN_FAILED", .field = std::string(field)});
+}
+
+absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text,
+                                                 std::string_view field) {
   const absl::Status wrong = InvalidField(
-      "listen",
+      std::string(field),
       StrCat("an address to listen on is HOST:PORT, for example 127.0.0.1:50051 "
              "or [::1]:50051, PORT from 0 to 65535, not ",
              Quoted(text)));
@@ -68,7 +71,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
   return address;
 }
 
-absl::Status CheckBindable(const ListenAddress& address) {
+absl::Status CheckBindable(const ListenAddress& address, std::string_view field) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -76,20 +79,22 @@ absl::Status CheckBindable(const ListenAddress& address) {
   addrinfo* found = nullptr;
   const int error = getaddrinfo(address.host.c_str(),
                                 std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) return Unavailable(address, gai_strerror(error));
+  if (error != 0) return ListenFailed(address, field, gai_strerror(error));
   std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   int last = EADDRNOTAVAIL;
   bool bound = false;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     const int result = TryBind(*one);
-    if (result == EADDRINUSE) return Unavailable(address, std::strerror(result));
+    if (result == EADDRINUSE) {
+      return ListenFailed(address, field, std::strerror(result));
+    }
     if (result == 0) {
       bound = true;
     } else {
       last = result;
     }
   }
-  return bound ? absl::OkStatus() : Unavailable(address, std::strerror(last));
+  return bound ? absl::OkStatus() : ListenFailed(address, field, std::strerror(last));
 }
 
 }  // namespace mnemon
