@@ -43,8 +43,8 @@ class ThreadPool {
  private:
   static constexpr std::chrono::nanoseconds kMostSpin{40'000};
 
-  // A number that threads wait on, on a cache line of its own. Who finds it raised sees
-  // what was written before.
+  // A number that threads wait on, on a cache line of its own. What was written before
+  // Raise is visible to a thread that reads the higher number.
   class alignas(64) Count {
    public:
     // One more; wakes who sleeps.

@@ -196,7 +196,7 @@ bool BlockPool::MakeReady(int64_t bytes) try {
   }
   return count > 0;
 } catch (const std::bad_alloc&) {
-  return false;  // the owner will find out
+  return false;  // reported when a block is taken
 }
 
 }  // namespace mnemon

@@ -40,8 +40,9 @@ class StopMatcher {
   StopText stop_;
 };
 
-// The part of a call that scores tokens instead of generating them. Owned by the model
-// runner unless said otherwise.
+// The part of a call that scores tokens instead of generating them. Unless stated
+// otherwise guarded by the runner's mutex while the call waits for a permit, then owned
+// by the model runner.
 struct Scoring {
   // Constant: the session whose state the call's own one starts with, and the version
   // that its history then had; null when it works on its session itself.

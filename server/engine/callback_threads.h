@@ -90,6 +90,8 @@ class CallbackThreads {
   CallbackList queue_;   // guarded by mutex_
   int waiting_ = 0;      // threads; guarded by mutex_
   bool ending_ = false;  // guarded by mutex_
+  // Constant from the constructor to Stop, which one thread calls, and which joins
+  // them.
   std::vector<std::thread> threads_;
 };
 

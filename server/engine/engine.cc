@@ -17,7 +17,6 @@
 #include "server/engine/engine_errors.h"
 #include "server/engine/random.h"
 #include "server/engine/request_check.h"
-#include "server/engine/text_calls.h"
 
 namespace mnemon {
 namespace {
@@ -184,18 +183,6 @@ absl::StatusOr<size_t> Engine::FindDecoder(const std::string& name) const {
   if (runners_[index].decoder) return index;
   return engine_errors::WrongKind(runners_[index].model().facts.name,
                                   "takes whole sequences: use Predict");
-}
-
-absl::StatusOr<TokenizedText> Engine::Tokenize(const std::string& model,
-                                               const std::string& text) const {
-  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(model));
-  return mnemon::Tokenize(runners_[index].model().tokenizer, text);
-}
-
-absl::StatusOr<DetokenizedText> Engine::Detokenize(
-    const std::string& model, const std::vector<int32_t>& tokens) const {
-  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(model));
-  return mnemon::Detokenize(runners_[index].model().tokenizer, tokens);
 }
 
 CallLimits Engine::LimitsOf(const ModelRunner& runner) const {

@@ -81,7 +81,10 @@ class Engine {
   // A running call on the session ends with ABORTED, SESSION_DELETED.
   absl::Status DeleteSession(const std::string& id);
 
-  // See text_calls.h. Empty `model` means the only one.
+  // Text to tokens and back. Empty `model` means the only one. FAILED_PRECONDITION,
+  // NO_TOKENIZER. At most 512 KiB of text, and a million tokens of 1 MiB of text, each
+  // below V, so that the answer fits into a message of 4 MiB; else INVALID_ARGUMENT,
+  // field "text" or "tokens".
   absl::StatusOr<TokenizedText> Tokenize(const std::string& model,
                                          const std::string& text) const;
   absl::StatusOr<DetokenizedText> Detokenize(const std::string& model,
@@ -151,11 +154,12 @@ class Engine {
   const std::shared_ptr<EngineContext> context_;
   std::vector<Runner> runners_;  // constant after Create
 
-  mutable std::mutex mutex_;  // guards what follows
+  std::thread expiry_;  // started by Create, joined by the destructor
+
+  mutable std::mutex mutex_;  // guards the flags
   std::condition_variable changed_;
   bool draining_ = false;
   bool stopping_ = false;
-  std::thread expiry_;
 };
 
 }  // namespace mnemon

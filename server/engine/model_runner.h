@@ -303,7 +303,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   std::optional<LoadEstimate::Duration> step_interval_;
   Counts counts_;
 
-  std::thread thread_;
+  std::thread thread_;  // started by Start; joined by Stop, which one thread calls
 };
 
 }  // namespace mnemon

@@ -127,7 +127,7 @@ class PredictRunner {
 
   std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between pieces
   PoolTurns::Member turn_;              // owned by the runner's thread
-  std::thread thread_;
+  std::thread thread_;  // started by Start; joined by Stop, which one thread calls
 };
 
 }  // namespace mnemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The unit of work of a model runner: some tokens of one call in one step, from the
-// plan to its results.
+// plan to its results. Owned by the runner's thread.
 #pragma once
 
 #include <cstdint>

@@ -70,7 +70,7 @@ void Stepper::Run(std::span<ScheduledChunk> chunks) {
   if (!status.ok()) {
     for (ScheduledChunk& chunk : chunks) {
       chunk.call->alone_until = chunk.position + chunk.count;
-      // A Status promises that no state has changed; an exception promises nothing.
+      // After a Status no state has changed; after an exception any may have.
       if (thrown) chunk.call->session->state.RollBack(arena_, chunk.position);
     }
     if (chunks.size() == 1) chunks[0].status = std::move(status);

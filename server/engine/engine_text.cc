@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "server/engine/text_calls.h"
-
+// The calls that convert text to tokens and back, without a model.
 #include <utility>
 
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/text/detokenizer.h"
+#include "server/engine/engine.h"
 #include "server/engine/request_check.h"
 
 namespace mnemon {
@@ -19,8 +19,10 @@ constexpr size_t kMaxRawBytes = size_t{1} << 20;
 
 }  // namespace
 
-absl::StatusOr<TokenizedText> Tokenize(const Tokenizer* tokenizer,
-                                       const std::string& text) {
+absl::StatusOr<TokenizedText> Engine::Tokenize(const std::string& model,
+                                               const std::string& text) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(model));
+  const Tokenizer* const tokenizer = runners_[index].model().tokenizer;
   if (!tokenizer) return NeedsTokenizer("text");
   if (text.size() > kMaxTextBytes) {
     return InvalidField("text", StrCat("the text has ", text.size(), " bytes, at most ",
@@ -37,8 +39,10 @@ absl::StatusOr<TokenizedText> Tokenize(const Tokenizer* tokenizer,
   return result;
 }
 
-absl::StatusOr<DetokenizedText> Detokenize(const Tokenizer* tokenizer,
-                                           const std::vector<int32_t>& tokens) {
+absl::StatusOr<DetokenizedText> Engine::Detokenize(
+    const std::string& model, const std::vector<int32_t>& tokens) const {
+  MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(model));
+  const Tokenizer* const tokenizer = runners_[index].model().tokenizer;
   if (!tokenizer) return NeedsTokenizer("tokens");
   if (tokens.size() > kMaxTokens) {
     return InvalidField("tokens", StrCat(tokens.size(), " tokens, at most ", kMaxTokens,
