@@ -131,13 +131,12 @@ absl::Status SessionDirectory::Hold(Session& session, const std::string& request
     return NotFound(session.id);
   }
   const auto& ids = session.request_ids;
-  const auto& held = session.holder_request_id;
   if (!request_id.empty() &&
-      (std::find(held.begin(), held.end(), request_id) != held.end() ||
-       std::find(ids.begin(), ids.end(), request_id) != ids.end())) {
+      std::find(ids.begin(), ids.end(), request_id) != ids.end()) {
     lock.unlock();
     return RequestRepeated(session.id);
   }
+  // Also where the holder has the same id: it may still be rolled back.
   if (session.held) {
     lock.unlock();
     return SessionBusy(session.id);

@@ -63,8 +63,8 @@ class SessionDirectory {
                                               size_t count) const;
 
   // One call at a time holds a session. NOT_FOUND when it was removed, ALREADY_EXISTS,
-  // REQUEST_REPEATED when it has or had a call of this request id, ABORTED,
-  // SESSION_BUSY.
+  // REQUEST_REPEATED when it remembers this request id, ABORTED, SESSION_BUSY, whatever
+  // the id of the call that holds it: whether that stays is known when the call ends.
   absl::Status Hold(Session& session, const std::string& request_id);
   // Ends a hold. The session rests: with a ttl it expires that long after now. The
   // holder's request id is remembered if `taken`. False when it was removed meanwhile.

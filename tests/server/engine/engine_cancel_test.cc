@@ -209,6 +209,32 @@ TEST(EngineCancel, BeforeTheEngineTookItUpLeavesTheSessionAsItWas) {
   EXPECT_THAT(other.Finish().tokens, SizeIs(5));
 }
 
+// Its client is gone, its step is not: whether the prompt stays is not known yet.
+TEST(EngineCancel, ARepetitionDuringTheFirstCallIsBusyNotRepeated) {
+  ToyServer server(ToyState::kFixed);
+  server.CreateSession("s");
+  server.decoder.Allow(0);
+  GenerateRequest request = Ask(Tokens(30, 1), 5, "s");
+  request.request_id = "00000000-0000-0000-0000-000000000001";
+  Reader first(*server.engine, request);
+  server.decoder.AwaitHeld();
+  const auto expect_busy = [&] {
+    const absl::Status status = Reader(*server.engine, request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(ReasonOf(status), "SESSION_BUSY");
+    EXPECT_TRUE(GetErrorDetail(status)->retry_after);
+  };
+  expect_busy();
+  first.stream().Cancel();
+  expect_busy();
+  server.decoder.AllowAll();
+  server.AwaitIdle();
+  EXPECT_EQ(server.Position("s"), 0);
+  EXPECT_EQ(server.Run(request).tokens,
+            ToyContinuation(ToyState::kFixed, Tokens(30, 1), 5, AskedSampling()));
+  EXPECT_EQ(ReasonOf(server.Run(request).status), "REQUEST_REPEATED");
+}
+
 TEST(EngineCancel, ARingKeepsABoundedNumberOfBlocks) {
   ToyServer server(ToyState::kRing);
   server.CreateSession("s");
