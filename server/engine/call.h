@@ -16,6 +16,7 @@
 #include "model/sampling/sampling_params.h"
 #include "model/text/stop_text.h"
 #include "model/text/utf8.h"
+#include "server/engine/load_estimate.h"
 #include "server/engine/request.h"
 #include "server/engine/session.h"
 #include "server/engine/token_stream.h"
@@ -100,9 +101,9 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   Time arrival;
 
   // Guarded by the runner's mutex until it has a permit: its part of the queue's bytes,
-  // its units of work (LoadEstimate), and whether it waits for the permit.
+  // what it is expected to compute, and whether it waits for the permit.
   int64_t input_bytes = 0;
-  int64_t expected_units = 0;
+  LoadEstimate::Work expected;
   bool waiting = false;
   // Its place in the list of calls that it is on, from the queue to its end: it moves
   // from list to list, which needs no memory.
@@ -126,7 +127,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // that it shared failed.
   int64_t alone_until = 0;
   int64_t prefill_served = -1;  // prompt tokens, for taking turns; -1: no turn yet
-  int64_t units_done = 0;       // of expected_units
+  int64_t computed_tokens = 0;  // of `expected`
   PenaltyCounts penalties;      // of the history up to the last sampled token
   std::optional<StopMatcher> stop_matcher;  // absent without stop strings
   // When the call began to wait for its caller to read or to send; and, of a delivering

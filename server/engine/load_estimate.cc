@@ -5,9 +5,53 @@
 #include <cmath>
 
 namespace mnemon {
+namespace {
 
-void LoadEstimate::RecordStep(Duration interval) {
-  step_ = steps_ == 0 ? interval : step_ + (interval - step_) * kStepWeight;
+// In squared tokens. Below it the steps do not tell what a token takes.
+constexpr double kLeastVariance = 1e-3;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+LoadEstimate::Work& LoadEstimate::Work::operator+=(const Work& other) {
+  prompt += other.prompt;
+  chunks += other.chunks;
+  generated += other.generated;
+  return *this;
+}
+
+LoadEstimate::Work& LoadEstimate::Work::operator-=(const Work& other) {
+  prompt -= other.prompt;
+  chunks -= other.chunks;
+  generated -= other.generated;
+  return *this;
+}
+
+void LoadEstimate::Load::Add(const Work& work) {
+  ++running;
+  if (work.prompt > 0) ++prefilling;
+  left += work;
+}
+
+LoadEstimate::Load& LoadEstimate::Load::operator+=(const Load& other) {
+  running += other.running;
+  prefilling += other.prefilling;
+  left += other.left;
+  return *this;
+}
+
+void LoadEstimate::RecordStep(Duration interval, int64_t tokens) {
+  const double weight = steps_ == 0 ? 1 : kStepWeight;
+  const double time_off = interval.count() - step_;
+  const double tokens_off = static_cast<double>(tokens) - tokens_;
+  step_ += weight * time_off;
+  tokens_ += weight * tokens_off;
+  variance_ = (1 - weight) * (variance_ + weight * tokens_off * tokens_off);
+  covariance_ = (1 - weight) * (covariance_ + weight * tokens_off * time_off);
+  if (variance_ > kLeastVariance) per_token_ = covariance_ / variance_;
+  // A step takes neither less than nothing without tokens, nor less for more of them.
+  if (tokens_ > 0) per_token_ = std::clamp(per_token_, 0.0, step_ / tokens_);
   steps_ = std::min(steps_ + 1, kFewSteps);
 }
 
@@ -16,24 +60,47 @@ void LoadEstimate::RecordEnd(int64_t generated) {
   generated_ = generated_ ? *generated_ + (count - *generated_) * kCallWeight : count;
 }
 
-int64_t LoadEstimate::UnitsOf(int64_t prompt_tokens, int64_t max_tokens) const {
+LoadEstimate::Work LoadEstimate::WorkOf(int64_t prompt_tokens,
+                                        int64_t max_tokens) const {
   const int64_t expected =
       generated_ ? std::min(max_tokens, static_cast<int64_t>(std::ceil(*generated_)))
                  : std::min(max_tokens, kFewTokens);
-  return (prompt_tokens + chunk_ - 1) / chunk_ + expected;
+  return {.prompt = prompt_tokens,
+          .chunks = CeilDiv(prompt_tokens, chunk_),
+          .generated = expected};
 }
 
-LoadEstimate::Duration LoadEstimate::WaitTime(int64_t waiting_units,
-                                              int64_t running_units,
-                                              int64_t running) const {
-  if (running == 0) return Duration(0);
+LoadEstimate::Work LoadEstimate::Left(const Work& work, int64_t computed) const {
+  const int64_t prompt = std::max<int64_t>(0, work.prompt - computed);
+  const int64_t beyond = std::max<int64_t>(0, computed - work.prompt);
+  return {.prompt = prompt,
+          .chunks = CeilDiv(prompt, chunk_),
+          .generated = std::max<int64_t>(prompt > 0 ? 0 : 1, work.generated - beyond)};
+}
+
+LoadEstimate::Duration LoadEstimate::RunTime(const Work& work, const Load& load) const {
+  const int64_t room = std::max(step_tokens_ - (load.running - load.prefilling),
+                                std::min(chunk_, step_tokens_));
+  const double shared = static_cast<double>(work.prompt * (load.prefilling + 1)) /
+                        static_cast<double>(room);
+  const double steps = static_cast<double>(work.generated) +
+                       std::max(static_cast<double>(work.chunks), shared);
+  return Duration(steps * step_);
+}
+
+LoadEstimate::Duration LoadEstimate::WaitTime(const Work& waiting,
+                                              const Load& load) const {
+  const auto calls = static_cast<double>(std::max<int64_t>(1, load.running));
   // Of n running calls with uniformly distributed work left, the least is on average
-  // 2 / (n + 1) of the mean.
-  const double mean_left =
-      static_cast<double>(running_units) / static_cast<double>(running);
-  const double first_end = 2 * mean_left / static_cast<double>(running + 1);
-  return step_ * (first_end +
-                  static_cast<double>(waiting_units) / static_cast<double>(running));
+  // 2 / (n + 1) of the mean; until then all n do as much.
+  const double share = 2 / (calls + 1);
+  const double alone = static_cast<double>(waiting.steps()) +
+                       share * static_cast<double>(load.left.steps());
+  const double tokens = static_cast<double>(waiting.tokens()) +
+                        share * static_cast<double>(load.left.tokens());
+  const double steps =
+      std::max(alone / calls, tokens / static_cast<double>(step_tokens_));
+  return Duration(steps * (step_ - per_token_ * tokens_) + tokens * per_token_);
 }
 
 }  // namespace mnemon

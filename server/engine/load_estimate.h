@@ -2,9 +2,12 @@
 // An estimate of how long calls of one model wait and run at the present load, from
 // measured times: a value without clock or lock.
 //
-// The unit of work is a call's part in one step: a chunk of its prompt or one token.
-// With R calls running, each gets a unit per step; so a call of u units runs for u
-// steps, and R / (time of a step) units are done per second.
+// What a step does: of each running call it computes a chunk of the prompt or one
+// token, of all together at most `step_tokens` tokens (StepBudget::tokens). So work w
+// on n running calls takes max(w.steps / n, w.tokens / step_tokens) steps: the first
+// where most calls generate, the second where most compute long prompts.
+//
+// What a step takes: fixed + per_token * tokens, fitted to the newest steps.
 #pragma once
 
 #include <chrono>
@@ -17,24 +20,55 @@ class LoadEstimate {
  public:
   using Duration = std::chrono::duration<double>;
 
-  // `chunk` tokens of a prompt are one unit.
-  explicit LoadEstimate(int64_t chunk) : chunk_(chunk) {}
+  // Of one call or of several.
+  struct Work {
+    int64_t prompt = 0;     // tokens to compute before the first one is generated
+    int64_t chunks = 0;     // of the prompt
+    int64_t generated = 0;  // tokens
 
-  // A step ended `interval` after the one before it; not called for the first step
-  // after a pause.
-  void RecordStep(Duration interval);
+    // That it takes when no other call runs.
+    int64_t steps() const { return chunks + generated; }
+    int64_t tokens() const { return prompt + generated; }
+    Work& operator+=(const Work& other);
+    Work& operator-=(const Work& other);
+  };
+  // What calls do now.
+  struct Load {
+    int64_t running = 0;     // calls that take part in steps: not stalled, not paused
+    int64_t prefilling = 0;  // of them, those with prompt left to compute
+    Work left;               // of all running ones
+
+    // One more, with so much left.
+    void Add(const Work& work);
+    Load& operator+=(const Load& other);
+  };
+
+  // Factors on the estimated run and wait times in the deadline check of a new call.
+  // With them a queued call is hardly ever refused later. They shorten the queue, which
+  // only has to bridge gaps between arrivals.
+  static constexpr double kRunMargin = 1.15;
+  static constexpr double kWaitMargin = 2;
+
+  // A prompt is computed in chunks of at most `chunk` tokens.
+  LoadEstimate(int64_t chunk, int64_t step_tokens)
+      : chunk_(chunk), step_tokens_(step_tokens) {}
+
+  // A step of so many tokens ended `interval` after the one before it; not called for
+  // the first step after a pause.
+  void RecordStep(Duration interval, int64_t tokens);
   // A call ended by itself after generating so many tokens.
   void RecordEnd(int64_t generated);
 
-  // Units of a call that may generate up to `max_tokens`: as many as calls generated on
+  // Of a call that may generate up to `max_tokens`: as many as calls generated on
   // average so far, few where none has ended yet.
-  int64_t UnitsOf(int64_t prompt_tokens, int64_t max_tokens) const;
-  // From its admission to its end.
-  Duration RunTime(int64_t units) const { return step_ * static_cast<double>(units); }
-  // From now until a queued call starts, with `waiting_units` queued before it and
-  // `running_units` left of the `running` calls together.
-  Duration WaitTime(int64_t waiting_units, int64_t running_units,
-                    int64_t running) const;
+  Work WorkOf(int64_t prompt_tokens, int64_t max_tokens) const;
+  // What is left of `work` with so many of its tokens computed; at least one token.
+  Work Left(const Work& work, int64_t computed) const;
+  // Of a call, from its admission to its end, beside those of `load`. Its prompt shares
+  // what steps have room for with the other prompts.
+  Duration RunTime(const Work& work, const Load& load) const;
+  // From now until a queued call starts, with `waiting` queued before it.
+  Duration WaitTime(const Work& waiting, const Load& load) const;
 
   // Whether enough steps were measured for an estimate.
   bool measured() const { return steps_ >= kFewSteps; }
@@ -47,8 +81,15 @@ class LoadEstimate {
   static constexpr double kCallWeight = 1.0 / 8;
 
   const int64_t chunk_;
-  Duration step_{0};
+  const int64_t step_tokens_;
   int steps_ = 0;
+  // Moving averages over steps: their time in seconds and their tokens, the variance
+  // of the latter and the covariance of both.
+  double step_ = 0;
+  double tokens_ = 0;
+  double variance_ = 0;
+  double covariance_ = 0;
+  double per_token_ = 0;  // seconds; 0 until steps of different size were measured
   std::optional<double> generated_;
 };
 

@@ -192,6 +192,8 @@ void ModelRunner::RunStep() {
   if (count > 0) stepper_.Run(chunks.first(count));
   for (size_t i = count; i < chunks.size(); ++i) stepper_.Run(chunks.subspan(i, 1));
   const Time end = options.clock->Now();
+  step_tokens_ = 0;
+  for (const ScheduledChunk& chunk : chunks_) step_tokens_ += chunk.count;
   counts_.steps += static_cast<int64_t>(chunks.size() - count + (count > 0));
   step_interval_ = end - last_step_end_.value_or(start);
   last_step_end_ = end;
@@ -210,7 +212,7 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
   Session& session = *call->session;
   if (chunk.computed) {
     counts_.tokens_computed += chunk.count;
-    ++call->units_done;
+    call->computed_tokens += chunk.count;
     if (chunk.available > 1) call->prefill_served += chunk.count;
   }
   UpdateBytes(session);
@@ -278,12 +280,15 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
 
 void ModelRunner::Publish() {
   counts_.running = static_cast<int64_t>(running_.size());
-  counts_.running_units = counts_.running_named = counts_.stalled = 0;
+  counts_.load = {};
+  counts_.running_named = counts_.stalled = 0;
   for (const auto& call : running_) {
-    counts_.running_units +=
-        std::max<int64_t>(1, call->expected_units - call->units_done);
     counts_.running_named += call->stateless() ? 0 : 1;
-    counts_.stalled += call->stalled_since ? 1 : 0;
+    if (call->stalled_since) {
+      ++counts_.stalled;
+      continue;
+    }
+    counts_.load.Add(estimate_.Left(call->expected, call->computed_tokens));
   }
   counts_.delivering = static_cast<int64_t>(delivering_.size());
   // Blocks being recycled belong to no session. Read first, since their number only
@@ -297,9 +302,11 @@ void ModelRunner::Publish() {
     permits_named_ -= std::exchange(ended_named_, 0);
     lent_ = static_cast<int32_t>(std::min<int64_t>(counts_.stalled, permits_));
     lent_ = std::min(lent_, most_running_);
-    if (step_interval_) estimate_.RecordStep(*step_interval_);
+    if (step_interval_) estimate_.RecordStep(*step_interval_, step_tokens_);
     for (int64_t generated : ended_generated_) estimate_.RecordEnd(generated);
     published_ = counts_;
+    handed_ = {};
+    for (const auto& call : started_) handed_.Add(call->expected);
     StartWaitingLocked(refused);
   }
   step_interval_.reset();

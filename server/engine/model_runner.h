@@ -97,7 +97,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   struct Counts {
     int64_t running = 0;
     int64_t running_named = 0;  // calls on sessions
-    int64_t running_units = 0;
+    LoadEstimate::Load load;
     int64_t delivering = 0;
     int64_t stalled = 0;
     int64_t state_bytes = 0;
@@ -150,6 +150,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   LoadEstimate::Duration WaitTimeLocked() const;
   LoadEstimate::Duration TimeToNextEnd() const;
   LoadEstimate::Duration RunTimeLocked(const Call& call) const;
+  LoadEstimate::Load LoadLocked() const;
   // Whether the call would end behind its deadline if it took so long from now on.
   bool TooLateLocked(const Call& call, LoadEstimate::Duration takes) const;
   // Whether a call with this input finds no place in the queue, as QUEUE_FULL says.
@@ -264,8 +265,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // limit of sessions.
   Calls waiting_named_;
   Calls waiting_stateless_;
-  int64_t waiting_ = 0;        // calls in both
-  int64_t waiting_units_ = 0;  // of theirs
+  int64_t waiting_ = 0;  // calls in both
+  LoadEstimate::Work waiting_work_;
   int64_t waiting_bytes_ = 0;
   int32_t permits_ = 0;        // held by calls that start or run
   int32_t permits_named_ = 0;  // of them, by calls on sessions
@@ -273,9 +274,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool draining_ = false;
   bool stopping_ = false;
   bool asleep_ = false;
-  bool notify_ = false;  // work_, once the mutex is released
-  LoadEstimate estimate_;
-  Counts published_;  // as of the last round
+  bool notify_ = false;        // work_, once the mutex is released
+  LoadEstimate estimate_;      // changed by the runner's thread alone
+  Counts published_;           // as of the last round
+  LoadEstimate::Load handed_;  // of calls that got a permit since
 
   // Owned by the runner's thread.
   std::unique_ptr<StateArena> arena_;
@@ -301,6 +303,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // Tokens of calls that ended by themselves: as many as fit, for the estimate.
   std::vector<int64_t> ended_generated_;
   std::optional<LoadEstimate::Duration> step_interval_;
+  int64_t step_tokens_ = 0;  // of the last step
   Counts counts_;
 
   std::thread thread_;  // started by Start; joined by Stop, which one thread calls

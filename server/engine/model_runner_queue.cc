@@ -15,12 +15,6 @@
 namespace mnemon {
 namespace {
 
-// Factors on the estimated run and wait times in the deadline check of a new call. With
-// them a queued call is hardly ever refused later. They shorten the queue, which only
-// has to bridge gaps between arrivals.
-constexpr double kRunMargin = 1.15;
-constexpr double kWaitMargin = 2;
-
 // Ends of calls that one round records for the estimate.
 constexpr size_t kMostEndsRecorded = 64;
 
@@ -109,7 +103,7 @@ ModelRunner::ModelRunner(size_t index, const EngineModel& model,
       capacity_bytes_(context->options.sessions * model.decoder->spec().bytes_at(0) +
                       arena->blocks() * block_bytes_),
       most_running_(MostRunning(context->options)),
-      estimate_(StepBudget{}.chunk),
+      estimate_(StepBudget{}.chunk, context->options.step_tokens),
       arena_(std::move(arena)),
       stepper_(*model.decoder, *arena_) {
   ended_generated_.reserve(kMostEndsRecorded);
@@ -191,11 +185,11 @@ std::optional<ModelRunner::Refusal> ModelRunner::EnqueueLocked(Calls& node) {
   if (draining_) return RefusalLocked(Reason::kDraining);
   const bool stateless = call->stateless();
   Calls& queue = stateless ? waiting_stateless_ : waiting_named_;
-  call->expected_units = estimate_.UnitsOf(
+  call->expected = estimate_.WorkOf(
       call->tokens_to_compute_again() + call->prompt_tokens, call->max_tokens);
   const LoadEstimate::Duration run = RunTimeLocked(*call);
-  const bool starts =
-      queue.empty() && PermitFreeLocked() && !TooLateLocked(*call, kRunMargin * run);
+  const bool starts = queue.empty() && PermitFreeLocked() &&
+                      !TooLateLocked(*call, LoadEstimate::kRunMargin * run);
   SessionDirectory& directory = context_->directory;
   Room room = Room::kFree;
   if (stateless) {
@@ -208,13 +202,14 @@ std::optional<ModelRunner::Refusal> ModelRunner::EnqueueLocked(Calls& node) {
     return std::nullopt;
   }
   if (QueueFullLocked(call->input_bytes)) return RefusalLocked(Reason::kQueueFull);
-  if (TooLateLocked(*call, kRunMargin * run + kWaitMargin * WaitTimeLocked())) {
+  if (TooLateLocked(*call, LoadEstimate::kRunMargin * run +
+                               LoadEstimate::kWaitMargin * WaitTimeLocked())) {
     return RefusalLocked(Reason::kDeadline);
   }
   queue.splice(queue.end(), node);
   call->waiting = true;
   ++waiting_;
-  waiting_units_ += call->expected_units;
+  waiting_work_ += call->expected;
   waiting_bytes_ += call->input_bytes;
   return std::nullopt;
 }
@@ -246,6 +241,7 @@ absl::Status ModelRunner::StatusOf(const Refusal& refusal) const {
 
 void ModelRunner::StartLocked(Calls& node) {
   ++permits_;
+  handed_.Add(node.front()->expected);
   if (!node.front()->stateless()) ++permits_named_;
   started_.splice(started_.end(), node);
   WakeLocked();
@@ -255,15 +251,21 @@ bool ModelRunner::PermitFreeLocked() const { return permits_ - lent_ < most_runn
 
 LoadEstimate::Duration ModelRunner::TimeToNextEnd() const {
   std::lock_guard lock(mutex_);
-  return estimate_.WaitTime(0, published_.running_units, permits_);
+  return estimate_.WaitTime({}, LoadLocked());
 }
 
 LoadEstimate::Duration ModelRunner::WaitTimeLocked() const {
-  return estimate_.WaitTime(waiting_units_, published_.running_units, permits_);
+  return estimate_.WaitTime(waiting_work_, LoadLocked());
 }
 
 LoadEstimate::Duration ModelRunner::RunTimeLocked(const Call& call) const {
-  return estimate_.RunTime(call.expected_units);
+  return estimate_.RunTime(call.expected, LoadLocked());
+}
+
+LoadEstimate::Load ModelRunner::LoadLocked() const {
+  LoadEstimate::Load load = published_.load;
+  load += handed_;
+  return load;
 }
 
 bool ModelRunner::TooLateLocked(const Call& call, LoadEstimate::Duration takes) const {
@@ -302,7 +304,7 @@ void ModelRunner::StartWaitingLocked(Refused& refused) {
 
 void ModelRunner::RemoveWaitingLocked(Call& call, Calls& to) {
   --waiting_;
-  waiting_units_ -= call.expected_units;
+  waiting_work_ -= call.expected;
   waiting_bytes_ -= call.input_bytes;
   call.waiting = false;
   to.splice(to.end(), call.stateless() ? waiting_stateless_ : waiting_named_, call.at);
@@ -379,11 +381,11 @@ absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
       refusal = RefusalLocked(Refusal::Reason::kQueueFull);
     } else {
       call->scoring->Receive(input.pieces, count);
-      const int64_t units = estimate_.UnitsOf(count, /*max_tokens=*/0);
+      const auto work = estimate_.WorkOf(count, /*max_tokens=*/0);
       call->input_bytes += bytes;
       waiting_bytes_ += bytes;
-      call->expected_units += units;
-      waiting_units_ += units;
+      call->expected += work;
+      waiting_work_ += work;
     }
     if (!refusal) call->scoring->sent += count;
   }
