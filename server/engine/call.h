@@ -126,6 +126,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // Until this many tokens are computed its chunks are stepped alone, because a step
   // that it shared failed.
   int64_t alone_until = 0;
+  bool starved = false;         // it found no free block in the last plan
   int64_t prefill_served = -1;  // prompt tokens, for taking turns; -1: no turn yet
   int64_t computed_tokens = 0;  // of `expected`
   PenaltyCounts penalties;      // of the history up to the last sampled token

@@ -81,7 +81,8 @@ void ModelRunner::Round() {
     }
   }
   // What has changed so far need not wait for the step.
-  if (admitted || endings_ > 0 || !callbacks_.empty()) Publish();
+  const bool waits = static_cast<int64_t>(starting_.size()) != counts_.starting;
+  if (admitted || waits || endings_ > 0 || !callbacks_.empty()) Publish();
   busy_ = !chunks_.empty();
   if (busy_) RunStep();
   Publish();
@@ -134,6 +135,8 @@ void ModelRunner::EndDueCalls() {
       EndStarting(call, engine_errors::SessionDeleted());
     } else if (call->stream->cancelled()) {
       EndStarting(call, engine_errors::Cancelled());
+    } else if (absl::Status late = CheckDeadline(*call); !late.ok()) {
+      EndStarting(call, std::move(late));
     }
   }
   for (auto next = running_.begin(); next != running_.end();) {
@@ -284,12 +287,13 @@ void ModelRunner::Publish() {
   counts_.running_named = counts_.stalled = 0;
   for (const auto& call : running_) {
     counts_.running_named += call->stateless() ? 0 : 1;
-    if (call->stalled_since) {
-      ++counts_.stalled;
-      continue;
-    }
+    if (call->stalled_since) ++counts_.stalled;
+    if (call->stalled_since || call->starved) continue;
     counts_.load.Add(estimate_.Left(call->expected, call->computed_tokens));
   }
+  counts_.starting = static_cast<int64_t>(starting_.size());
+  counts_.starting_work = {};
+  for (const auto& call : starting_) counts_.starting_work += call->expected;
   counts_.delivering = static_cast<int64_t>(delivering_.size());
   // Blocks being recycled belong to no session. Read first, since their number only
   // falls.

@@ -5,7 +5,8 @@
 //
 // Permits: at most Engine::Options::running calls run at once, more wait in the queue,
 // in order of arrival. A call whose caller does not read (or, of a Score call, does not
-// send) lends its permit to one that waits.
+// send) lends its permit to one that waits. While a call with a permit waits for
+// blocks, no other gets one.
 //
 // Blocks: those for a whole prompt are reserved when its call is admitted; what grows
 // while tokens are generated is taken step by step. A running call that finds none
@@ -98,6 +99,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     int64_t running = 0;
     int64_t running_named = 0;  // calls on sessions
     LoadEstimate::Load load;
+    int64_t starting = 0;  // calls that have a permit and wait for blocks
+    LoadEstimate::Work starting_work;
     int64_t delivering = 0;
     int64_t stalled = 0;
     int64_t state_bytes = 0;
@@ -151,6 +154,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   LoadEstimate::Duration TimeToNextEnd() const;
   LoadEstimate::Duration RunTimeLocked(const Call& call) const;
   LoadEstimate::Load LoadLocked() const;
+  // Of calls that start before one that would join the queue now.
+  LoadEstimate::Work WaitingLocked() const;
   // Whether the call would end behind its deadline if it took so long from now on.
   bool TooLateLocked(const Call& call, LoadEstimate::Duration takes) const;
   // Whether a call with this input finds no place in the queue, as QUEUE_FULL says.
@@ -196,6 +201,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool AdmitStarting();
   // False: it waits for blocks.
   bool Admit(std::shared_ptr<Call> call);
+  // OK, or why a call that has a permit can no longer end before its deadline.
+  absl::Status CheckDeadline(const Call& call) const;
   absl::StatusOr<bool> TryAdmit(Call& call);
   // Gives a call that only scores the state of its source, where that is as it was.
   absl::Status PrepareScoring(Call& call);

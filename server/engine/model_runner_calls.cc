@@ -39,6 +39,18 @@ bool ModelRunner::Admit(std::shared_ptr<Call> call) {
   return true;
 }
 
+absl::Status ModelRunner::CheckDeadline(const Call& call) const {
+  // As in TooLateLocked: a call that runs alone is never too late.
+  if (!call.deadline || running_.empty()) return absl::OkStatus();
+  LoadEstimate::Duration wait;
+  {
+    std::lock_guard lock(mutex_);
+    if (!TooLateLocked(call, RunTimeLocked(call))) return absl::OkStatus();
+    wait = WaitTimeLocked();
+  }
+  return engine_errors::DeadlineUnreachable(wait);
+}
+
 void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
   const std::shared_ptr<Session> session = call->session;
   call->ending = {.status = std::move(status), .facts = std::nullopt};

@@ -22,6 +22,7 @@ void ModelRunner::Plan() {
   planned_blocks_ = 0;
   recycling_ = arena_->blocks_recycling() > 0;
   for (const auto& call : running_) {
+    call->starved = false;
     SlotState& state = call->session->state;
     if (state.can_roll_back_call() && call->stream->delivered() > 0) {
       state.KeepPrompt(*arena_);
@@ -64,7 +65,9 @@ void ModelRunner::Plan() {
                          .unreserved_blocks = FreeBlocks()});
   starved_.clear();
   for (const ScheduledChunk& chunk : chunks_) {
-    if (chunk.starved) starved_.push_back(chunk.call);
+    if (!chunk.starved) continue;
+    chunk.call->starved = true;
+    starved_.push_back(chunk.call);
   }
   std::erase_if(chunks_, [](const ScheduledChunk& chunk) { return chunk.count == 0; });
   for (const ScheduledChunk& chunk : chunks_) {

@@ -247,7 +247,9 @@ void ModelRunner::StartLocked(Calls& node) {
   WakeLocked();
 }
 
-bool ModelRunner::PermitFreeLocked() const { return permits_ - lent_ < most_running_; }
+bool ModelRunner::PermitFreeLocked() const {
+  return published_.starting == 0 && permits_ - lent_ < most_running_;
+}
 
 LoadEstimate::Duration ModelRunner::TimeToNextEnd() const {
   std::lock_guard lock(mutex_);
@@ -255,7 +257,7 @@ LoadEstimate::Duration ModelRunner::TimeToNextEnd() const {
 }
 
 LoadEstimate::Duration ModelRunner::WaitTimeLocked() const {
-  return estimate_.WaitTime(waiting_work_, LoadLocked());
+  return estimate_.WaitTime(WaitingLocked(), LoadLocked());
 }
 
 LoadEstimate::Duration ModelRunner::RunTimeLocked(const Call& call) const {
@@ -264,8 +266,18 @@ LoadEstimate::Duration ModelRunner::RunTimeLocked(const Call& call) const {
 
 LoadEstimate::Load ModelRunner::LoadLocked() const {
   LoadEstimate::Load load = published_.load;
-  load += handed_;
+  // Behind a call that waits for blocks no other starts.
+  if (published_.starting == 0) load += handed_;
   return load;
+}
+
+LoadEstimate::Work ModelRunner::WaitingLocked() const {
+  LoadEstimate::Work work = waiting_work_;
+  if (published_.starting > 0) {
+    work += published_.starting_work;
+    work += handed_.left;
+  }
+  return work;
 }
 
 bool ModelRunner::TooLateLocked(const Call& call, LoadEstimate::Duration takes) const {

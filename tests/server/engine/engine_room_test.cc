@@ -126,6 +126,59 @@ TEST(Room, HistoriesCopiedForScoringCountInTheQueue) {
   server.decoder.AllowAll();
 }
 
+// Permits are free, blocks are not: a call that waits for them waits in the queue's
+// terms.
+TEST(Room, WaitingForBlocksCountsInTheExpectedWait) {
+  ToyServer server = SixBlocks({.sessions = 8});
+  server.MeasureSteps();
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask(Tokens(64, 1), 30));
+  server.decoder.AwaitHeld();
+  Reader first(*server.engine, Ask(Tokens(64, 2), 30));
+  server.decoder.Allow(1);
+  server.decoder.AwaitHeld();  // it waits for blocks now
+  GenerateRequest request = Ask(Tokens(64, 3), 30);
+  // Alone it takes 310 ms, and there are 600 ms of the others before it.
+  request.deadline = server.clock.Now() + milliseconds(800);
+  const absl::Status late = Reader(*server.engine, request).status();
+  EXPECT_EQ(ReasonOf(late), "DEADLINE_UNREACHABLE");
+  EXPECT_GT(GetErrorDetail(late)->retry_after, milliseconds(400));
+  request.deadline = server.clock.Now() + milliseconds(3000);
+  Reader in_time(*server.engine, request);
+  EXPECT_TRUE(in_time.status().ok()) << in_time.status();
+  EXPECT_EQ(server.engine->Stats().queued, 1);
+  server.decoder.AllowAll();
+  EXPECT_TRUE(first.Finish().status.ok());
+  EXPECT_TRUE(in_time.Finish().status.ok());
+}
+
+// It has a permit, and its blocks come too late.
+TEST(Room, ACallThatWaitsTooLongForBlocksDoesNotStart) {
+  ToyServer server = SixBlocks({.sessions = 8});
+  server.MeasureSteps();
+  server.CreateSession("s");
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask(Tokens(64, 1), 30));
+  server.decoder.AwaitHeld();
+  GenerateRequest request = Ask(Tokens(64, 2), 30, "s");
+  request.request_id = "00000000-0000-0000-0000-000000000001";
+  request.deadline = server.clock.Now() + milliseconds(700);
+  Reader late(*server.engine, request);
+  ASSERT_TRUE(late.status().ok()) << late.status();
+  server.decoder.Allow(1);
+  server.decoder.AwaitHeld();  // it waits for blocks now
+  server.clock.Advance(milliseconds(450));
+  server.decoder.Allow(1);
+  const absl::Status status = late.Finish().status;
+  EXPECT_EQ(ReasonOf(status), "DEADLINE_UNREACHABLE");
+  EXPECT_TRUE(GetErrorDetail(status)->retry_after);
+  server.decoder.AllowAll();
+  EXPECT_TRUE(running.Finish().status.ok());
+  EXPECT_EQ(server.Position("s"), 0);
+  request.deadline.reset();
+  EXPECT_TRUE(server.Run(request).status.ok());
+}
+
 TEST(Room, TheQueueAndReadinessEndWithTheExpectedWait) {
   ToyServer server(ToyState::kFixed,
                    {.sessions = 8, .running = 1, .max_wait = milliseconds(500)});

@@ -134,7 +134,7 @@ int64_t StateBytes(ToyState state, int sessions) {
 void CallAtRandom(ToyState state, int64_t state_bytes) {
   ToyServer server(
       state,
-      {.sessions = 16, .max_queue = 4, .state_bytes = state_bytes, .step_tokens = 40},
+      {.sessions = 16, .max_queue = 16, .state_bytes = state_bytes, .step_tokens = 40},
       /*append_capacity=*/256);
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
