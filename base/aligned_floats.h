@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A vector of floats that begins on a cache line: loads and stores of whole vectors
-// then never cross one.
+// Vectors of floats that begin on a cache line: loads and stores of whole vectors then
+// never cross one.
 #pragma once
 
 #include <cstddef>
@@ -30,5 +30,26 @@ struct CacheLineAllocator {
 };
 
 using AlignedFloats = std::vector<float, CacheLineAllocator<float>>;
+
+// Likewise, but elements that resize adds are not set.
+template <class T>
+struct UnsetAllocator : CacheLineAllocator<T> {
+  UnsetAllocator() = default;
+  template <class U>
+  UnsetAllocator(const UnsetAllocator<U>&) {}
+
+  template <class U>
+  void construct(U* at) {
+    ::new (static_cast<void*>(at)) U;
+  }
+  template <class U>
+  bool operator==(const UnsetAllocator<U>&) const {
+    return true;
+  }
+};
+
+// For what is written before it is read: large memory that is not touched costs
+// nothing.
+using UnsetFloats = std::vector<float, UnsetAllocator<float>>;
 
 }  // namespace mnemon

@@ -108,7 +108,7 @@ std::string DrawAttention(const AttentionPicture& picture) {
       width, height, width, height, width, height);
   out += Text(kGap, 22, " font-size=\"14\" font-weight=\"bold\"", picture.title);
   for (size_t layer = 0; layer < picture.maps.size(); ++layer) {
-    const std::vector<float>& map = picture.maps[layer];
+    const UnsetFloats& map = picture.maps[layer];
     MNEMON_CHECK(map.size() == heads * time * time);
     const double top = kTop + kGap + static_cast<double>(layer) * (kMapSide + kGap);
     double left = kGap;

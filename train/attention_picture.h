@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "base/aligned_floats.h"
+
 namespace mnemon {
 
 struct AttentionPicture {
-  std::span<const int32_t> tokens;                // [T]
-  int64_t heads = 1;                              // H
-  std::span<const std::vector<float>> maps = {};  // per layer [H, T, T]
+  std::span<const int32_t> tokens;         // [T]
+  int64_t heads = 1;                       // H
+  std::span<const UnsetFloats> maps = {};  // per layer [H, T, T]
   std::string title = {};
 };
 

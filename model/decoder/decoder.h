@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/aligned_floats.h"
 #include "model/config/config.h"
 #include "model/state/arena.h"
 #include "model/weights/weights.h"
@@ -116,8 +117,8 @@ class Predictor {
     AttentionMaps maps = AttentionMaps::kNone;
   };
   struct Output {
-    std::vector<float> logits;             // [B, T, V]
-    std::vector<std::vector<float>> maps;  // per layer [B, H, T, T]; empty unless asked
+    UnsetFloats logits;             // [B, T, V]
+    std::vector<UnsetFloats> maps;  // per layer [B, H, T, T]; empty unless asked
   };
 
   virtual ~Predictor() = default;
@@ -132,13 +133,14 @@ class Predictor {
   // REQUIRES: CheckPredict accepts the input.
   virtual PredictCost Cost(const Input& input) const = 0;
 
-  // Checks the input and takes the memory that the prediction needs; computes nothing
-  // yet. The predictor must outlive the prediction; any number of them may be under
-  // way. INVALID_ARGUMENT names the field (tokens, explicit_mask); FAILED_PRECONDITION
-  // (T beyond max_positions), RESOURCE_EXHAUSTED (no memory), INTERNAL.
+  // Takes the memory that the prediction needs; computes nothing yet, and does not use
+  // the thread pool. The predictor must outlive the prediction; any number of them may
+  // be under way. RESOURCE_EXHAUSTED (no memory), INTERNAL. REQUIRES: CheckPredict
+  // accepts the input.
   virtual absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) = 0;
 
-  // A prediction from its beginning to its end; the errors of Begin and Advance.
+  // Checks the input and makes a prediction from its beginning to its end; the errors
+  // of CheckPredict, Begin and Advance.
   absl::StatusOr<Output> Predict(Input input);
 };
 
@@ -149,11 +151,13 @@ class Prediction {
  public:
   virtual ~Prediction() = default;
 
-  // Computes the next piece: at most kPieceMultiplyAdds, or one unit of work (a row of
-  // a matrix product, a row of one attention head) where that takes more. True when
-  // all is done. After an error (RESOURCE_EXHAUSTED, INTERNAL) the prediction can only
-  // be destroyed.
+  // Computes the next piece: at most kPieceMultiplyAdds, or one row of one attention
+  // head where that takes more. True when all is done. After an error
+  // (RESOURCE_EXHAUSTED, INTERNAL) the prediction can only be destroyed.
   virtual absl::StatusOr<bool> Advance() = 0;
+
+  // Those that the pieces so far have done, of what PredictMultiplyAdds counts.
+  virtual int64_t multiply_adds() const = 0;
 
   // What was computed. REQUIRES: Advance has returned true; once.
   virtual Predictor::Output TakeOutput() = 0;
@@ -169,7 +173,8 @@ inline constexpr int64_t kPieceMultiplyAdds = int64_t{16} << 20;
 int64_t PredictMultiplyAdds(const ModelConfig& config, int64_t batch, int64_t time,
                             AttentionMaps maps);
 
-// What every predictor checks before it computes anything; the errors of Begin above.
+// Whether a predictor can compute the input. INVALID_ARGUMENT names the field (tokens,
+// explicit_mask); FAILED_PRECONDITION (T beyond max_positions).
 absl::Status CheckPredict(const Predictor::Input& input, const ModelConfig& config,
                           int64_t max_positions);
 

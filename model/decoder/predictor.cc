@@ -11,6 +11,7 @@
 namespace mnemon {
 
 absl::StatusOr<Predictor::Output> Predictor::Predict(Input input) {
+  MNEMON_RETURN_IF_ERROR(CheckPredict(input, config(), max_positions()));
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Prediction> prediction,
                           Begin(std::move(input)));
   for (bool done = false; !done;) {

@@ -31,6 +31,18 @@ void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
 
 }  // namespace
 
+MatrixView PanelsOf(const MatrixView& matrix, PanelRange range) {
+  const int64_t first = range.begin * kPanel;
+  const bool bf16 = matrix.format == WeightFormat::kBf16;
+  const int64_t weight = bf16 ? sizeof(uint16_t) : sizeof(float);
+  MatrixView some = matrix;
+  some.outputs = std::min(matrix.outputs, range.end * kPanel) - first;
+  some.panels = static_cast<const char*>(matrix.panels) +
+                first * Depth(matrix.format, matrix.inputs) * weight;
+  if (matrix.bias != nullptr) some.bias = matrix.bias + first;
+  return some;
+}
+
 uint16_t ToBf16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));

@@ -15,9 +15,10 @@ inline int64_t RowStride(int64_t width) { return ((width + 15) / 16 | 1) * 16; }
 
 class RowBuffer {
  public:
-  // What it held is gone. May throw std::bad_alloc.
+  // What it held is gone, what it holds is not set. May throw std::bad_alloc.
   void Resize(int64_t rows, int64_t width) {
     stride_ = RowStride(width);
+    floats_.clear();  // else resize would copy them
     floats_.resize(static_cast<size_t>(rows * stride_));
   }
 
@@ -25,7 +26,7 @@ class RowBuffer {
 
  private:
   int64_t stride_ = 0;
-  AlignedFloats floats_;
+  UnsetFloats floats_;
 };
 
 }  // namespace mnemon

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <type_traits>
 
 #include "base/saturating.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 // Rows of a tile of attention: enough for the matrix kernel to be fast.
 constexpr int64_t kMostTileRows = 24;
+
+constexpr int64_t kCacheLine = 64;
 
 // Takes the memory.
 class Take {
@@ -41,12 +44,14 @@ class Take {
   }
 };
 
-// Counts the same.
+// Counts the same, at most a cache line too much for each.
 class Count {
  public:
   template <class Vector>
   void Items(Vector&, Saturating count) {
     bytes_ += count * sizeof(typename Vector::value_type);
+    // Its allocator takes whole cache lines.
+    if constexpr (std::is_same_v<Vector, UnsetFloats>) bytes_ += kCacheLine;
   }
   template <class Vector>
   void Room(Vector& items, Saturating count) {
@@ -94,7 +99,7 @@ void EncoderBuffers::ForEach(const ModelConfig& c, const EncoderShape& shape,
   const Saturating heads = Saturating(shape.per_group) * c.heads;
   size.Items(output.logits, tokens * c.vocab);
   if (shape.maps != AttentionMaps::kNone) {
-    size.Each(output.maps, c.layers, [&](auto& each, std::vector<float>& map) {
+    size.Each(output.maps, c.layers, [&](auto& each, UnsetFloats& map) {
       each.Items(map, tokens * c.heads * shape.time);
     });
   }
@@ -115,7 +120,7 @@ void EncoderBuffers::ForEach(const ModelConfig& c, const EncoderShape& shape,
   size.Each(scores, shape.workers, [&](auto& each, RowBuffer& of_worker) {
     each.Rows(of_worker, shape.tile_rows, shape.time);
   });
-  size.Room(steps, 5 * (rows / kEncoderBlock + 1));
+  size.Room(steps, 6 * (rows / kEncoderBlock + 1));
   size.Room(tiles, block / shape.tile_rows + 2 + block / shape.time);
 }
 

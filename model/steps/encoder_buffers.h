@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The memory of one prediction of an encoder. The size of each buffer is computed in
 // one function, which takes the memory for a prediction and counts it for its cost.
+// Floats are not set: those that a prediction does not compute, it does not read.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ struct EncoderBuffers {
   enum class Kind {
     kEmbed,
     kProject,
+    kProjectShown,  // for the notebook's maps
     kAttend,
     kOutput,
     kFeedIn,
@@ -61,7 +63,7 @@ struct EncoderBuffers {
   // Queries, and keys as packed matrices [T, K] of each sequence and head.
   struct QueryKey {
     RowBuffer query;
-    AlignedFloats keys;
+    UnsetFloats keys;
   };
 
   // May throw std::bad_alloc.
@@ -72,7 +74,7 @@ struct EncoderBuffers {
   Predictor::Output output;
   RowBuffer x;           // [rows of the group, D]
   QueryKey used, shown;  // of the layer; of the notebook's maps
-  AlignedFloats values;  // packed matrices [K, T] of each sequence and head
+  UnsetFloats values;    // packed matrices [K, T] of each sequence and head
   RowBuffer projected, mixed, hidden, positions;  // of a block
   std::vector<const float*> position_rows;
   std::vector<RowBuffer> scores;  // of each worker

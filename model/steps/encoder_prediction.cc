@@ -15,8 +15,9 @@ namespace {
 constexpr int64_t kUnitCost = int64_t{1} << 10;
 constexpr int64_t kRunCost = int64_t{1} << 16;
 
-// Outputs of a matrix as they are computed.
-int64_t Padded(int64_t outputs) { return (outputs + kPanel - 1) / kPanel * kPanel; }
+int64_t PanelCount(const MatrixView& matrix) {
+  return (matrix.outputs + kPanel - 1) / kPanel;
+}
 
 Rows From(Rows all, int64_t row) { return {all.row(row), all.stride}; }
 
@@ -59,6 +60,7 @@ void EncoderPrediction::BeginPhase() {
     each_block({Kind::kEmbed});
   } else if (phase_ <= layers()) {
     each_block({Kind::kProject});
+    if (notebook_) each_block({Kind::kProjectShown});
     each_block({Kind::kAttend, Kind::kOutput, Kind::kFeedIn, Kind::kFeedOut});
   } else {
     each_block({Kind::kHeadIn, Kind::kLogits});
@@ -92,31 +94,52 @@ int64_t EncoderPrediction::Units() const {
   return static_cast<int64_t>(buffers_.tiles.size()) * model_.config.heads;
 }
 
-int64_t EncoderPrediction::Products() const {
-  const ModelConfig& c = model_.config;
-  const int64_t d = c.d_model, f = c.d_ff;
+MatrixView EncoderPrediction::Matrix() const {
   switch (step().kind) {
     case Kind::kEmbed:
-      return 16 * d;  // sinusoids take longer than sums
+    case Kind::kAttend:
+      break;
     case Kind::kProject:
-      return (Padded(3 * d) + (notebook_ ? Padded(2 * d) : 0)) * d;
+      return layer().query_key_value;
+    case Kind::kProjectShown: {
+      MatrixView query_key = layer().query_key_value;
+      query_key.outputs = 2 * model_.config.d_model;
+      return query_key;
+    }
+    case Kind::kOutput:
+      return layer().output;
+    case Kind::kFeedIn:
+      return layer().feed_forward.in;
+    case Kind::kFeedOut:
+      return layer().feed_forward.out;
+    case Kind::kHeadIn:
+      return model_.head_in;
+    case Kind::kLogits:
+      return model_.frame.head;
+  }
+  return {};
+}
+
+int64_t EncoderPrediction::Factors() const {
+  return step().kind == Kind::kFeedIn && model_.config.gated ? 2 : 1;
+}
+
+int64_t EncoderPrediction::Products() const {
+  const ModelConfig& c = model_.config;
+  switch (step().kind) {
+    case Kind::kEmbed:
+      return 16 * c.d_model;  // sinusoids take longer than sums
     case Kind::kAttend: {
       // The softmax takes as long as some multiply-adds.
       const int64_t scores = shape_.padded_time() * c.head_width() + 16 * time_;
       const int64_t values = shape_.padded_width * time_;
       return shape_.tile_rows * ((notebook_ ? 2 : 1) * scores + values);
     }
-    case Kind::kOutput:
-    case Kind::kHeadIn:
-      return Padded(d) * d;
-    case Kind::kFeedIn:
-      return (c.gated ? 2 : 1) * Padded(f) * d;
-    case Kind::kFeedOut:
-      return Padded(d) * f;
-    case Kind::kLogits:
-      return Padded(c.vocab) * d;
+    default: {
+      const MatrixView matrix = Matrix();
+      return Factors() * PanelCount(matrix) * kPanel * matrix.inputs;
+    }
   }
-  return 1;
 }
 
 absl::StatusOr<bool> EncoderPrediction::Advance() {
@@ -124,83 +147,109 @@ absl::StatusOr<bool> EncoderPrediction::Advance() {
   while (!done_) {
     const int64_t cost = std::max(kUnitCost, Products());
     if (cost > left && left < kPieceMultiplyAdds) break;
-    const int64_t count = std::clamp<int64_t>(left / cost, 1, Units() - unit_);
-    Compute(unit_, count);
-    left -= std::max(kRunCost, count * cost);
+    int64_t count = 1;
+    if (const int64_t panels = PanelCount(Matrix());
+        panels > 0 && cost > kPieceMultiplyAdds) {
+      const int64_t most = std::max<int64_t>(1, kPieceMultiplyAdds / (cost / panels));
+      const PanelRange range{panel_, std::min(panels, panel_ + most)};
+      Multiply(unit_, 1, range);
+      panel_ = range.end < panels ? range.end : 0;
+      if (panel_ > 0) break;
+      left = 0;
+    } else {
+      count = std::clamp<int64_t>(left / cost, 1, Units() - unit_);
+      Compute(unit_, count);
+      left -= std::max(kRunCost, count * cost);
+    }
     unit_ += count;
     if (unit_ == Units()) EndStep();
   }
   return done_;
 }
 
-void EncoderPrediction::Linear(const LinearCall& call) {
-  kernels_.Run([&](StepKernels& k) { k.Linear(call); });
+void EncoderPrediction::Compute(int64_t first, int64_t count) {
+  switch (step().kind) {
+    case Kind::kEmbed:
+      return Embed(first, count);
+    case Kind::kAttend:
+      return Attend(first, count);
+    default:
+      return Multiply(first, count, {0, PanelCount(Matrix())});
+  }
 }
 
-void EncoderPrediction::Compute(int64_t first, int64_t count) {
+void EncoderPrediction::Multiply(int64_t first, int64_t count, PanelRange panels) {
   const int64_t row = step().first + first;  // of the group
   const Rows x = From(buffers_.x.rows(), row),
              mixed = From(buffers_.mixed.rows(), first);
   const Rows hidden = From(buffers_.hidden.rows(), first);
+  const MatrixView whole = Matrix();
+  LinearCall call{.rows = count, .weights = PanelsOf(whole, panels)};
+  MatrixView gate;
+  NormCall norm{.rows = count, .width = whole.outputs};  // afterwards; no gain: none
   switch (step().kind) {
-    case Kind::kEmbed:
-      return Embed(first, count);
     case Kind::kProject:
-      return Project(first, count);
-    case Kind::kAttend:
-      return Attend(first, count);
+      call.norm = layer().norm;
+      [[fallthrough]];
+    case Kind::kProjectShown:  // of what has not been normed
+      call.in = x;
+      call.out = buffers_.projected.rows();
+      break;
     case Kind::kOutput:
-      return Linear({.rows = count,
-                     .in = mixed,
-                     .weights = layer().output,
-                     .residual = x,
-                     .out = x});
+      call.in = mixed;
+      call.residual = call.out = x;
+      break;
     case Kind::kFeedIn: {
       const StepFeedForward& weights = layer().feed_forward;
-      return Linear({.rows = count,
-                     .in = x,
-                     .norm = weights.norm,
-                     .weights = weights.in,
-                     .act = weights.act,
-                     .gate = weights.gated ? &weights.factor : nullptr,
-                     .out = hidden});
+      call.in = x;
+      call.norm = weights.norm;
+      call.act = weights.act;
+      if (weights.gated) {
+        gate = PanelsOf(weights.factor, panels);
+        call.gate = &gate;
+      }
+      call.out = hidden;
+      break;
     }
     case Kind::kFeedOut:
-      return Linear({.rows = count,
-                     .in = hidden,
-                     .weights = layer().feed_forward.out,
-                     .residual = x,
-                     .out = x});
+      call.in = hidden;
+      call.residual = call.out = x;
+      break;
     case Kind::kHeadIn:
-      kernels_.Run([&](StepKernels& k) {
-        k.Linear({.rows = count, .in = x, .weights = model_.head_in, .out = mixed});
-        k.Sync();
-        k.Norm({.rows = count,
-                .width = model_.config.d_model,
-                .in = mixed,
-                .norm = model_.frame.norm,
-                .act = model_.config.activation == Activation::kGelu ? Act::kGelu
-                                                                     : Act::kRelu,
-                .out = mixed});
-      });
-      return;
+      call.in = x;
+      call.out = mixed;
+      norm.norm = model_.frame.norm;
+      norm.act =
+          model_.config.activation == Activation::kGelu ? Act::kGelu : Act::kRelu;
+      break;
     case Kind::kLogits: {
       const int64_t vocab = model_.config.vocab;
-      const Rows logits{
-          buffers_.output.logits.data() + (sequence_ * time_ + row) * vocab, vocab};
-      kernels_.Run([&](StepKernels& k) {
-        k.Linear(
-            {.rows = count, .in = mixed, .weights = model_.frame.head, .out = logits});
-        if (model_.logits_norm.gain == nullptr) return;
-        k.Sync();
-        k.Norm({.rows = count,
-                .width = vocab,
-                .in = logits,
-                .norm = model_.logits_norm,
-                .out = logits});
-      });
-      return;
+      call.in = mixed;
+      call.out = {buffers_.output.logits.data() + (sequence_ * time_ + row) * vocab,
+                  vocab};
+      norm.norm = model_.logits_norm;
+      break;
     }
+    case Kind::kEmbed:
+    case Kind::kAttend:
+      break;
+  }
+  const bool last = panels.end == PanelCount(whole);
+  norm.in = norm.out = call.out;
+  call.out.data += panels.begin * kPanel;
+  if (call.residual.data != nullptr) call.residual.data += panels.begin * kPanel;
+  kernels_.Run([&](StepKernels& k) {
+    k.Linear(call);
+    if (!last || norm.norm.gain == nullptr) return;
+    k.Sync();
+    k.Norm(norm);
+  });
+  multiply_adds_ += count * Factors() * call.weights.outputs * whole.inputs;
+  if (!last) return;
+  if (step().kind == Kind::kProject) {
+    Spread(row, count, buffers_.used, &buffers_.values);
+  } else if (step().kind == Kind::kProjectShown) {
+    Spread(row, count, buffers_.shown, nullptr);
   }
 }
 
@@ -224,28 +273,13 @@ void EncoderPrediction::Embed(int64_t first, int64_t count) {
   });
 }
 
-void EncoderPrediction::Project(int64_t first, int64_t count) {
-  const int64_t row = step().first + first;
-  const Rows x = From(buffers_.x.rows(), row), projected = buffers_.projected.rows();
-  Linear({.rows = count,
-          .in = x,
-          .norm = layer().norm,
-          .weights = layer().query_key_value,
-          .out = projected});
-  Spread(row, count, buffers_.used, &buffers_.values);
-  if (!notebook_) return;
-  // Queries and keys of what has not been normed.
-  MatrixView query_key = layer().query_key_value;
-  query_key.outputs = 2 * model_.config.d_model;
-  Linear({.rows = count, .in = x, .weights = query_key, .out = projected});
-  Spread(row, count, buffers_.shown, nullptr);
-}
-
 void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
-                               AlignedFloats* values) {
+                               UnsetFloats* values) {
   const int64_t d = model_.config.d_model, heads = model_.config.heads;
   const int64_t width = model_.config.head_width();
   const Rows projected = buffers_.projected.rows();
+  // From the lane of the last key to the end of its panel.
+  const int64_t behind = shape_.padded_time() - (time_ - 1);
   kernels_.RunAlone([&](StepKernels&, int worker) {
     const Share share{worker, shape_.workers};
     for (int64_t r = share.begin(count); r < share.end(count); ++r) {
@@ -258,6 +292,12 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
                             t / kPanel * width * kPanel + t % kPanel;
         const float* const key = from + d + h * width;
         for (int64_t i = 0; i < width; ++i) keys[i * kPanel] = key[i];
+        if (t + 1 == time_) {
+          // Outputs of the last panel that no key is for: computed, but not used.
+          for (int64_t i = 0; i < width; ++i) {
+            std::fill(keys + i * kPanel + 1, keys + i * kPanel + behind, 0.0f);
+          }
+        }
         if (values == nullptr) continue;
         float* const panels =
             values->data() + head * shape_.padded_width * time_ + t * kPanel;
@@ -265,6 +305,9 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
         for (int64_t i = 0; i < width; ++i) {
           panels[i / kPanel * time_ * kPanel + i % kPanel] = value[i];
         }
+        float* const last =
+            panels + (shape_.padded_width / kPanel - 1) * time_ * kPanel;
+        std::fill(last + (width - 1) % kPanel + 1, last + kPanel, 0.0f);
       }
     }
   });
@@ -277,6 +320,11 @@ void EncoderPrediction::Attend(int64_t first, int64_t count) {
       AttendUnit(k, worker, first + u);
     }
   });
+  const ModelConfig& c = model_.config;
+  for (int64_t u = first; u < first + count; ++u) {
+    multiply_adds_ +=
+        buffers_.tiles[u / c.heads].rows * time_ * c.head_width() * (notebook_ ? 3 : 2);
+  }
 }
 
 void EncoderPrediction::AttendUnit(StepKernels& k, int worker, int64_t unit) {

@@ -17,6 +17,7 @@
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
 #include "model/kernels/cpu_kernels.h"
+#include "model/kernels/packed_weights.h"
 #include "model/positions/sinusoid.h"
 #include "model/steps/encoder_buffers.h"
 #include "model/steps/step_weights.h"
@@ -51,6 +52,7 @@ class EncoderPrediction final : public Prediction {
                     Predictor::Input input);
 
   absl::StatusOr<bool> Advance() override;
+  int64_t multiply_adds() const override { return multiply_adds_; }
   Predictor::Output TakeOutput() override { return std::move(buffers_.output); }
 
  private:
@@ -66,16 +68,19 @@ class EncoderPrediction final : public Prediction {
 
   const Step& step() const { return buffers_.steps[step_]; }
   int64_t Units() const;
-  int64_t Products() const;  // multiply-adds of a unit
+  // Of the step, where that is a product; else without outputs.
+  MatrixView Matrix() const;
+  int64_t Factors() const;   // matrices of that shape which a row is multiplied by
+  int64_t Products() const;  // multiply-adds of a unit, as they are computed
   void Compute(int64_t first, int64_t count);
+  // Of a product some panels: all, but where one row is divided.
+  void Multiply(int64_t first, int64_t count, PanelRange panels);
 
   void Embed(int64_t first, int64_t count);
-  void Project(int64_t first, int64_t count);
   void Attend(int64_t first, int64_t count);
   void AttendUnit(StepKernels& k, int worker, int64_t unit);
-  void Linear(const LinearCall& call);
   // From rows of buffers_.projected to queries, keys and, where it is not null, values.
-  void Spread(int64_t first, int64_t count, QueryKey& to, AlignedFloats* values);
+  void Spread(int64_t first, int64_t count, QueryKey& to, UnsetFloats* values);
   void Weigh(StepKernels& k, const QueryKey& from, const Tile& tile, int64_t head,
              Rows scores);
   float* MapRow(int64_t row, int64_t head);
@@ -96,6 +101,8 @@ class EncoderPrediction final : public Prediction {
   int64_t phase_ = 0;     // 0: embedding, 1 .. L: a layer, L+1: the head
   size_t step_ = 0;       // of the phase
   int64_t unit_ = 0;      // the next one of the step
+  int64_t panel_ = 0;     // the next one of its row, where rows are divided
+  int64_t multiply_adds_ = 0;
   bool done_ = false;
 };
 

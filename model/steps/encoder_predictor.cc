@@ -7,7 +7,6 @@
 
 #include "base/out_of_memory.h"
 #include "base/saturating.h"
-#include "base/status_macros.h"
 #include "model/positions/alibi.h"
 #include "model/steps/encoder_prediction.h"
 #include "model/weights/tensor_names.h"
@@ -75,7 +74,6 @@ class EncoderPredictor final : public Predictor {
   }
 
   absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) override {
-    MNEMON_RETURN_IF_ERROR(CheckPredict(input, config(), max_positions()));
     return CatchOutOfMemory("this prediction",
                             [&]() -> absl::StatusOr<std::unique_ptr<Prediction>> {
                               return std::make_unique<EncoderPrediction>(

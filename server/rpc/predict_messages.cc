@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <span>
+
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -37,7 +39,7 @@ absl::StatusOr<AttentionMaps> ReadMaps(v1::PredictRequest::Maps maps) {
   }
 }
 
-void SetArray(const std::vector<float>& values, const std::vector<int64_t>& shape,
+void SetArray(std::span<const float> values, const std::vector<int64_t>& shape,
               v1::FloatArray& out) {
   out.mutable_shape()->Add(shape.begin(), shape.end());
   out.mutable_values()->Add(values.begin(), values.end());
@@ -75,7 +77,7 @@ void ToMessage(const Predictor::Output& output, const PredictShape& shape,
   SetArray(output.logits, {shape.batch, shape.time, shape.vocab},
            *out.mutable_logits());
   const int64_t pairs = shape.batch * shape.time * shape.time;
-  for (const std::vector<float>& map : output.maps) {
+  for (const UnsetFloats& map : output.maps) {
     const int64_t heads = static_cast<int64_t>(map.size()) / pairs;
     SetArray(map, {shape.batch, heads, shape.time, shape.time}, *out.add_maps());
   }

@@ -3,6 +3,7 @@
 // through.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -12,7 +13,6 @@
 #include <string>
 #include <utility>
 
-#include "base/status_macros.h"
 #include "model/decoder/decoder.h"
 
 namespace mnemon {
@@ -45,7 +45,7 @@ class ToyPredictor final : public Predictor {
   }
 
   absl::StatusOr<std::unique_ptr<Prediction>> Begin(Input input) override {
-    MNEMON_RETURN_IF_ERROR(CheckPredict(input, config_, kPositions));
+    if (on_memory_) on_memory_();
     return std::make_unique<InPieces>(*this, std::move(input));
   }
 
@@ -53,6 +53,10 @@ class ToyPredictor final : public Predictor {
   void OnPiece(std::function<void(size_t)> on_piece) {
     on_piece_ = std::move(on_piece);
   }
+
+  // Called whenever the memory of a prediction is taken or given back. Before the
+  // first.
+  void OnMemory(std::function<void()> on_memory) { on_memory_ = std::move(on_memory); }
 
   // While closed, a prediction waits in its next piece.
   void Close() {
@@ -87,10 +91,20 @@ class ToyPredictor final : public Predictor {
    public:
     InPieces(ToyPredictor& predictor, Input input)
         : predictor_(predictor), input_(std::move(input)) {}
+    ~InPieces() override {
+      if (predictor_.on_memory_) predictor_.on_memory_();
+    }
     absl::StatusOr<bool> Advance() override {
       if (!predictor_.RunPiece(++piece_, input_)) return false;
+      done_ = true;
       output_ = predictor_.Compute(input_);
       return true;
+    }
+    // Each piece does as much, but for a prediction without end.
+    int64_t multiply_adds() const override {
+      const int64_t cost = predictor_.Cost(input_).multiply_adds;
+      std::lock_guard lock(predictor_.mutex_);
+      return done_ ? cost : cost / std::max<int64_t>(1, predictor_.pieces_) * piece_;
     }
     Output TakeOutput() override { return std::move(output_); }
 
@@ -98,6 +112,7 @@ class ToyPredictor final : public Predictor {
     ToyPredictor& predictor_;
     const Input input_;
     int64_t piece_ = 0;
+    bool done_ = false;
     Output output_;
   };
 
@@ -116,7 +131,7 @@ class ToyPredictor final : public Predictor {
           output.logits.push_back(v == seen % kVocab ? 1.0f : 0.0f);
         }
       }
-      for (std::vector<float>& map : output.maps) {
+      for (UnsetFloats& map : output.maps) {
         for (int64_t h = 0; h < config_.heads; ++h) {
           for (int64_t i = 0; i < time * time; ++i) {
             map.push_back(Sees(input, b, i / time, i % time) +
@@ -161,6 +176,7 @@ class ToyPredictor final : public Predictor {
   ModelConfig config_;
   std::string numerics_id_ = "toy";
   std::function<void(size_t)> on_piece_;
+  std::function<void()> on_memory_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = true;  // guarded by mutex_, as all below

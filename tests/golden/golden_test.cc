@@ -328,7 +328,7 @@ TEST_P(GoldenTest, PredictionsAndAttentionMaps) {
     const absl::StatusOr<Predictor::Output> output =
         (*predictor)->Predict({.tokens = ids, .batch = tokens.size(0), .maps = maps});
     ASSERT_TRUE(output.ok()) << output.status();
-    const auto check = [](const std::vector<float>& found, const at::Tensor& expected) {
+    const auto check = [](const UnsetFloats& found, const at::Tensor& expected) {
       ASSERT_EQ(static_cast<int64_t>(found.size()), expected.numel());
       for (size_t i = 0; i < found.size(); ++i) {
         ASSERT_NEAR(found[i], expected.data_ptr<float>()[i], 1e-4) << i;

@@ -21,8 +21,8 @@ int Count(const std::string& text, const std::string& part) {
 TEST(AttentionPicture, DrawsEveryHeadOfEveryLayerAndTheirMean) {
   const std::vector<int32_t> tokens = {7, 42, 9};
   // Head 1 looks at itself, head 2 at the last.
-  const std::vector<float> map = {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1};
-  const std::vector<std::vector<float>> maps = {map, map};
+  const UnsetFloats map = {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1};
+  const std::vector<UnsetFloats> maps = {map, map};
   const std::string svg =
       DrawAttention({.tokens = tokens, .heads = 2, .maps = maps, .title = "Weights"});
   EXPECT_THAT(svg, HasSubstr("<svg xmlns="));
@@ -39,7 +39,7 @@ TEST(AttentionPicture, DrawsEveryHeadOfEveryLayerAndTheirMean) {
 
 TEST(AttentionPicture, OneHeadNeedsNoMeanAndManyTokensNoLabels) {
   const std::vector<int32_t> tokens(40, 5);
-  const std::vector<std::vector<float>> maps = {std::vector<float>(1600, 0.025f)};
+  const std::vector<UnsetFloats> maps = {UnsetFloats(1600, 0.025f)};
   const std::string svg = DrawAttention({.tokens = tokens, .heads = 1, .maps = maps});
   EXPECT_THAT(svg, Not(HasSubstr("mean")));
   EXPECT_THAT(svg, Not(HasSubstr(">5</text>")));

@@ -3,6 +3,7 @@
 // does more than it may.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -169,27 +170,77 @@ TEST(PredictionPieces, DoNoMoreThanTheyMay) {
   }
 }
 
-// A row of a matrix product is not divided.
-TEST(PredictionPieces, AreOneRowWhereARowTakesMore) {
-  const ModelConfig config{.architecture = "encoder",
+// Models with a row that takes more than a piece: of the logits, which may be normed,
+// of a projection and of a feed-forward sub-layer.
+std::vector<ModelConfig> ModelsOfLargeRows() {
+  const ModelConfig logits{.architecture = "encoder",
                            .d_model = 64,
                            .heads = 4,
                            .layers = 1,
                            .d_ff = 64,
-                           .vocab = 300'000};
-  TestPredictor predictor(config, CountingOperations(), 1);
-  const auto prediction =
-      *predictor->Begin(InputOf(config, 1, 3, AttentionMaps::kNone));
-  std::vector<int64_t> pieces;
-  for (bool done = false; !done;) {
-    computed = 0;
-    done = *prediction->Advance();
-    pieces.push_back(computed);
+                           .vocab = 300'001};
+  ModelConfig normed = logits;
+  normed.norm_logits = true;
+  ModelConfig wide = logits;
+  wide.d_model = 2560;
+  wide.d_ff = 3001;
+  wide.vocab = 10;
+  wide.gated = true;
+  return {logits, normed, wide};
+}
+
+TEST(PredictionPieces, DivideARowThatTakesMore) {
+  for (const ModelConfig& config : ModelsOfLargeRows()) {
+    TestPredictor predictor(config, CountingOperations(), 1);
+    const Predictor::Input input = InputOf(config, 1, 3, AttentionMaps::kNotebook);
+    const auto prediction = *predictor->Begin(input);
+    int64_t most = 0, pieces = 0, sum = 0;
+    for (bool done = false; !done; ++pieces) {
+      computed = 0;
+      done = *prediction->Advance();
+      most = std::max<int64_t>(most, computed);
+      sum += computed;
+    }
+    EXPECT_LE(most, kPieceMultiplyAdds) << ConfigToJson(config);
+    EXPECT_LE(pieces, 2 * sum / kPieceMultiplyAdds + 2) << ConfigToJson(config);
   }
-  ASSERT_EQ(pieces.size(), 4u);
-  for (size_t i = 1; i < pieces.size(); ++i) {
-    EXPECT_EQ(pieces[i], config.d_model * config.vocab);
-    EXPECT_GT(pieces[i], kPieceMultiplyAdds);
+}
+
+// With any number of workers, and in any batch.
+TEST(PredictionPieces, OfADividedRowGiveItsNumbers) {
+  for (const ModelConfig& config : ModelsOfLargeRows()) {
+    const Predictor::Input input = InputOf(config, 1, 2, AttentionMaps::kNotebook);
+    TestPredictor one(config, **FindCpuOperations(""), 1);
+    TestPredictor several(config, **FindCpuOperations(""), 3);
+    const Predictor::Output expected = *one->Predict(input);
+    const Predictor::Output found = *several->Predict(input);
+    EXPECT_TRUE(found.logits == expected.logits) << ConfigToJson(config);
+    EXPECT_TRUE(found.maps == expected.maps) << ConfigToJson(config);
+    for (const float logit : found.logits) ASSERT_TRUE(std::isfinite(logit));
+    Predictor::Input twice = input;
+    twice.batch = 2;
+    twice.tokens.insert(twice.tokens.end(), input.tokens.begin(), input.tokens.end());
+    const Predictor::Output both = *one->Predict(twice);
+    EXPECT_TRUE(std::equal(expected.logits.begin(), expected.logits.end(),
+                           both.logits.begin() + expected.logits.size()));
+  }
+}
+
+// The work that a prediction reports is at the end what its cost says.
+TEST(PredictionPieces, CountTheirMultiplyAdds) {
+  for (const ModelConfig& config : Encoders()) {
+    TestPredictor predictor(config, **FindCpuOperations(""), 1);
+    for (const AttentionMaps maps : kAllMaps) {
+      const Predictor::Input input = InputOf(config, 3, 8, maps);
+      const auto prediction = *predictor->Begin(input);
+      int64_t before = 0;
+      EXPECT_EQ(prediction->multiply_adds(), 0);
+      for (bool done = false; !done; before = prediction->multiply_adds()) {
+        done = *prediction->Advance();
+        EXPECT_GE(prediction->multiply_adds(), before);
+      }
+      EXPECT_EQ(before, predictor->Cost(input).multiply_adds) << ConfigToJson(config);
+    }
   }
 }
 

@@ -37,7 +37,7 @@ class PredictorTest : public testing::TestWithParam<ModelConfig> {
     EXPECT_TRUE(output.ok()) << output.status();
     return *std::move(output);
   }
-  at::Tensor AsTensor(std::vector<float> values, at::IntArrayRef shape) const {
+  at::Tensor AsTensor(const UnsetFloats& values, at::IntArrayRef shape) const {
     at::Tensor tensor = at::empty(shape);
     EXPECT_EQ(static_cast<int64_t>(values.size()), tensor.numel());
     if (static_cast<int64_t>(values.size()) != tensor.numel()) return tensor;
@@ -115,7 +115,7 @@ TEST_P(PredictorTest, SameBitsInAGroupAndBesideAnotherPrediction) {
     if (!short_done) short_done = *short_one->Advance();
   }
   EXPECT_EQ(short_one->TakeOutput().logits, expected.logits);
-  const std::vector<float> all = long_one->TakeOutput().logits;
+  const UnsetFloats all = long_one->TakeOutput().logits;
   for (int64_t i = 0; i < kTimes; ++i) {
     const auto from = all.begin() + i * static_cast<int64_t>(expected.logits.size());
     EXPECT_TRUE(std::equal(expected.logits.begin(), expected.logits.end(), from)) << i;
@@ -287,7 +287,7 @@ TEST(PredictionPieces, TogetherEqualTheSequenceForm) {
   int64_t pieces = 1;
   while (!*prediction->Advance()) ++pieces;
   EXPECT_GT(pieces, 10);
-  const std::vector<float> once = prediction->TakeOutput().logits;
+  const UnsetFloats once = prediction->TakeOutput().logits;
   const ForwardResult expected =
       MustForward(*model, RandomTokens(config, 1, 600), {}, {});
   for (size_t i = 0; i < once.size(); ++i) {

@@ -124,6 +124,35 @@ TEST_P(LinearTest, ARowHasItsBitsWhateverTheRowsAndWorkers) {
   }
 }
 
+// Some panels of a matrix are a matrix.
+TEST_P(LinearTest, APanelHasItsBitsWhateverTheOthers) {
+  constexpr int64_t kInputs = 37, kOutputs = 90, kPanels = 6;
+  const std::vector<float> in = Drawn(3 * kInputs, 1);
+  const std::vector<float> weights = Drawn(kOutputs * kInputs, 2);
+  const std::vector<float> bias = Drawn(kOutputs, 3);
+  for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+    PackedWeights packed(format);
+    const PlainMatrix part = {
+        .weights = weights.data(), .bias = bias.data(), .outputs = kOutputs};
+    const MatrixView matrix = packed.Pack({&part, 1}, kInputs);
+    const auto run = [&](const MatrixView& some, float* out) {
+      LinearCall call = {.rows = 3, .weights = some};
+      call.in = {in.data(), kInputs};
+      call.out = {out, kOutputs};
+      std::vector<float> scratch(ScratchFloats(call));
+      target().linear(call, {}, scratch.data());
+    };
+    std::vector<float> whole(3 * kOutputs), divided(3 * kOutputs, kNotANumber);
+    run(matrix, whole.data());
+    for (const auto& [begin, end] :
+         {std::pair<int64_t, int64_t>{0, 1}, {1, 4}, {4, 6}}) {
+      run(PanelsOf(matrix, {begin, end}), divided.data() + begin * kPanel);
+    }
+    EXPECT_EQ(divided, whole);
+    EXPECT_EQ(PanelsOf(matrix, {kPanels - 1, kPanels}).outputs, 10);
+  }
+}
+
 TEST_P(LinearTest, WhatIsNotANumberStaysSo) {
   for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
     PackedWeights packed(WeightFormat::kFp32);
