@@ -30,6 +30,19 @@ class PoolTurns {
     bool waiting = false;
   };
 
+  // Gives up the turn, where `member` has it, at the end of a scope.
+  class LeaveAtEnd {
+   public:
+    LeaveAtEnd(PoolTurns& turns, Member& member) : turns_(turns), member_(member) {}
+    ~LeaveAtEnd() { turns_.Leave(member_); }
+    LeaveAtEnd(const LeaveAtEnd&) = delete;
+    LeaveAtEnd& operator=(const LeaveAtEnd&) = delete;
+
+   private:
+    PoolTurns& turns_;
+    Member& member_;
+  };
+
   // `clock` outlives it.
   explicit PoolTurns(const Clock& clock) : clock_(clock) {}
 

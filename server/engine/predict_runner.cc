@@ -100,6 +100,11 @@ bool PredictRunner::QueueFullLocked(int64_t input_bytes) const {
          waiting_bytes_ + input_bytes > options.queue_bytes;
 }
 
+bool PredictRunner::TooLateLocked(const PredictJob& job, Duration wait) const {
+  return job.deadline_ && wait + EstimateLocked(job.cost_) >
+                              *job.deadline_ - context_->options.clock->Now();
+}
+
 absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
   std::unique_lock lock(mutex_);
   const Duration wait = WaitTimeLocked();
@@ -113,9 +118,7 @@ absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
     lock.unlock();
     return engine_errors::QueueFull(waiting, wait);
   }
-  if (job->deadline_ && !RunsAtOnceLocked() &&
-      wait + EstimateLocked(job->cost_) >
-          *job->deadline_ - context_->options.clock->Now()) {
+  if (!RunsAtOnceLocked() && TooLateLocked(*job, wait)) {
     lock.unlock();
     return engine_errors::DeadlineUnreachable(wait);
   }
@@ -140,34 +143,41 @@ void PredictRunner::Cancel(const std::shared_ptr<PredictJob>& job) {
   context_->callbacks.Post(job);
 }
 
-std::shared_ptr<PredictJob> PredictRunner::Next() {
+PredictRunner::Popped PredictRunner::Next() {
   std::unique_lock lock(mutex_);
-  if (queue_.empty()) {
-    idle_.notify_all();
-    lock.unlock();
-    context_->turns.Leave(turn_);
-    lock.lock();
-  }
+  if (queue_.empty()) idle_.notify_all();
   work_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-  if (queue_.empty()) return nullptr;
-  std::shared_ptr<PredictJob> job = std::move(queue_.front());
+  if (queue_.empty()) return {};
+  Popped popped{.job = std::move(queue_.front()), .too_late = std::nullopt};
   queue_.pop_front();
-  waiting_cost_ -= job->cost_;
-  waiting_bytes_ -= job->bytes_;
-  running_cost_ = std::max<int64_t>(1, job->cost_);
-  return job;
+  waiting_cost_ -= popped.job->cost_;
+  waiting_bytes_ -= popped.job->bytes_;
+  // The last one takes no time from others, and the estimate learns from it.
+  if (!queue_.empty() && TooLateLocked(*popped.job, Duration(0))) {
+    popped.too_late = WaitTimeLocked();
+  }
+  running_cost_ = std::max<int64_t>(1, popped.job->cost_);
+  return popped;
 }
 
 void PredictRunner::Run() {
-  while (const std::shared_ptr<PredictJob> job = Next()) {
+  while (true) {
+    const auto [job, too_late] = Next();
+    if (job == nullptr) return;
     const auto tokens = static_cast<int64_t>(job->input_.tokens.size());
     const auto start = context_->options.clock->Now();
-    job->result_ = Compute(*job);
+    int64_t multiply_adds = 0;
+    if (too_late) {
+      job->result_ = CatchOutOfMemory(
+          {}, [&] { return engine_errors::DeadlineUnreachable(*too_late); });
+    } else {
+      job->result_ = Compute(*job, multiply_adds);
+    }
     const Duration took = context_->options.clock->Now() - start;
     {
       std::lock_guard lock(mutex_);
+      if (multiply_adds > 0) MeasureLocked(multiply_adds, took);
       if (job->result_.ok()) {
-        MeasureLocked(running_cost_, took);
         ++predictions_;
         tokens_ += tokens;
       }
@@ -186,18 +196,14 @@ absl::Status PredictRunner::Interrupted(const PredictJob& job) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) try {
+absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job,
+                                                         int64_t& multiply_adds) try {
   std::string failure;
   try {
     MNEMON_RETURN_IF_ERROR(Interrupted(job));
     MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Prediction> prediction,
                             model_.predictor->Begin(std::move(job.input_)));
-    while (true) {
-      MNEMON_RETURN_IF_ERROR(Interrupted(job));
-      context_->turns.Acquire(turn_);
-      MNEMON_ASSIGN_OR_RETURN(const bool done, prediction->Advance());
-      if (done) return prediction->TakeOutput();
-    }
+    return ComputePieces(*prediction, job, multiply_adds);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& e) {
@@ -209,6 +215,19 @@ absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job) try {
                    {.reason = "MODEL_FAILURE"});
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
+}
+
+absl::StatusOr<Predictor::Output> PredictRunner::ComputePieces(Prediction& prediction,
+                                                               const PredictJob& job,
+                                                               int64_t& multiply_adds) {
+  const PoolTurns::LeaveAtEnd leave(context_->turns, turn_);
+  while (true) {
+    MNEMON_RETURN_IF_ERROR(Interrupted(job));
+    context_->turns.Acquire(turn_);
+    MNEMON_ASSIGN_OR_RETURN(const bool done, prediction.Advance());
+    multiply_adds = prediction.multiply_adds();
+    if (done) return prediction.TakeOutput();
+  }
 }
 
 }  // namespace mnemon

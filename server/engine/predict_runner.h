@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The runner of one loaded encoder: a thread with its own lock and queue, which
 // computes one prediction after the other in pieces, taking turns on the thread pool
-// with other models after each piece.
+// with other models after each piece. It takes and gives back the memory of a
+// prediction without the turn.
 #pragma once
 
 #include <atomic>
@@ -24,8 +25,9 @@
 namespace mnemon {
 
 // Gets the output of a prediction, or why it ended: CANCELLED; DEADLINE_EXCEEDED;
-// UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED, OUT_OF_MEMORY; INTERNAL, MODEL_FAILURE, of
-// an exception; an error of Predictor::Begin or Prediction::Advance.
+// UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: DEADLINE_UNREACHABLE, while others wait,
+// OUT_OF_MEMORY; INTERNAL, MODEL_FAILURE, of an exception; an error of Predictor::Begin
+// or Prediction::Advance.
 using OnPredicted = std::function<void(absl::StatusOr<Predictor::Output>)>;
 
 // One Predict call. Shared by the runner and its caller, who may cancel it.
@@ -90,17 +92,31 @@ class PredictRunner {
   PredictRunner(size_t index, const EngineModel& model,
                 const std::shared_ptr<const EngineContext>& context);
 
+  // The job that is next; null: the runner stops.
+  struct Popped {
+    std::shared_ptr<PredictJob> job;
+    // Set when it would end behind its deadline while others wait: until one that
+    // joined the queue now could begin.
+    std::optional<Duration> too_late;
+  };
+
   void Run();
-  // Null: the runner stops.
-  std::shared_ptr<PredictJob> Next();
-  absl::StatusOr<Predictor::Output> Compute(PredictJob& job);
+  Popped Next();
+  // `multiply_adds`: those that were done, whatever the result is.
+  absl::StatusOr<Predictor::Output> Compute(PredictJob& job, int64_t& multiply_adds);
+  absl::StatusOr<Predictor::Output> ComputePieces(Prediction& prediction,
+                                                  const PredictJob& job,
+                                                  int64_t& multiply_adds);
   // Why the job ends before it is done; OK: it goes on.
   absl::Status Interrupted(const PredictJob& job) const;
-  // What `cost` takes, by the predictions so far; 0: none was measured.
+  // What `cost` takes, by the predictions so far, also those that ended early; 0: none
+  // was measured.
   Duration EstimateLocked(int64_t cost) const;
   // Of a prediction that would join the queue now.
   Duration WaitTimeLocked() const;
   bool RunsAtOnceLocked() const;
+  // Whether it would end behind its deadline if it began after `wait`.
+  bool TooLateLocked(const PredictJob& job, Duration wait) const;
   // Whether one with this input finds no place in the queue, as QUEUE_FULL says.
   bool QueueFullLocked(int64_t input_bytes) const;
   void MeasureLocked(int64_t cost, Duration took);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Between two pieces of a prediction: its end for each reason, and steps of another
 // model.
+#include <atomic>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -93,6 +94,33 @@ TEST(EndlessPrediction, LetsADecoderMakeItsSteps) {
   EXPECT_EQ(answer.count(), 0);
   encoder.predictor.Finish();
   EXPECT_TRUE(answer.Await().ok());
+}
+
+// The end of one prediction and the begin of the next: while memory is given back and
+// taken, a decoder makes its steps.
+TEST(PredictionMemory, IsTakenAndGivenBackWithoutTheTurn) {
+  for (const int64_t nth : {2, 3}) {  // the first one ends, the second one begins
+    ToyDecoder decoder(ToyState::kAppend);
+    Encoder encoder({}, 1, &decoder);
+    std::atomic<int64_t> count = 0;
+    encoder.predictor.OnMemory([&] {
+      if (++count == nth) decoder.AwaitHeld();
+    });
+    encoder.predictor.Close();
+    decoder.Allow(0);
+    Answer first, second;
+    ASSERT_TRUE(encoder.Start(first, {1, 2}).ok());
+    ASSERT_TRUE(encoder.predictor.AwaitHeld());
+    ASSERT_TRUE(encoder.Start(second, {1, 2}).ok());
+    GenerateRequest request = Ask(Tokens(30, 1), 5);
+    request.model = "decoder";
+    Reader reader(*encoder.engine, request);
+    encoder.predictor.Open();
+    EXPECT_TRUE(first.Await().ok());
+    decoder.AllowAll();
+    EXPECT_TRUE(second.Await().ok());
+    EXPECT_EQ(reader.Finish().tokens.size(), 5u);
+  }
 }
 
 }  // namespace

@@ -84,6 +84,48 @@ TEST(EnginePredict, EstimatesLargeOnesBesideManySmallOnes) {
   }
 }
 
+// One that cannot end by its deadline any more, because those before it took longer
+// than was expected, is not computed while others wait.
+TEST(EnginePredict, EndsTheLateOnesThatWaited) {
+  Encoder encoder;
+  encoder.predictor.OnPiece([&](size_t) { encoder.clock.Advance(milliseconds(100)); });
+  ASSERT_TRUE(encoder.Run({1, 2, 3}).ok());
+  ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+  encoder.predictor.Close();
+  Answer runs, late, last;
+  ASSERT_TRUE(encoder.Start(runs, {1, 2, 3}).ok());
+  ASSERT_TRUE(encoder.predictor.AwaitHeld());
+  ASSERT_TRUE(encoder.Start(late, {1, 2, 3}, milliseconds(500)).ok());
+  ASSERT_TRUE(encoder.Start(last, {1, 2, 3}, milliseconds(500)).ok());
+  encoder.clock.Advance(milliseconds(350));
+  encoder.predictor.Open();
+  EXPECT_TRUE(runs.Await().ok());
+  EXPECT_EQ(ReasonOf(late.Await().status()), "DEADLINE_UNREACHABLE");
+  // Nobody waits behind the last one.
+  EXPECT_TRUE(last.Await().ok());
+  EXPECT_EQ(encoder.predictor.pieces(), 3);
+}
+
+// The estimate learns from predictions of which none is ever done.
+TEST(EnginePredict, MeasuresThoseThatEndEarly) {
+  Encoder encoder({}, 10);
+  encoder.predictor.OnPiece([&](size_t) { encoder.clock.Advance(seconds(1)); });
+  Answer ends, runs, refused;
+  ASSERT_TRUE(encoder.Start(ends, {1, 2, 3}, seconds(5)).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(ends.Await().status()));
+  ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+  encoder.predictor.Close();
+  ASSERT_TRUE(encoder.Start(runs, {1, 2, 3}).ok());
+  ASSERT_TRUE(encoder.predictor.AwaitHeld());
+  // Each takes ten seconds.
+  EXPECT_EQ(ReasonOf(encoder.Start(refused, {1, 2, 3}, seconds(18)).status()),
+            "DEADLINE_UNREACHABLE");
+  EXPECT_TRUE(encoder.Start(refused, {1, 2, 3}, seconds(25)).ok());
+  encoder.predictor.Finish();
+  EXPECT_TRUE(runs.Await().ok());
+  ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+}
+
 TEST(EnginePredict, RefusesWhenDraining) {
   Encoder encoder;
   encoder.engine->Drain();
