@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/stepper.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <utility>
@@ -51,7 +52,12 @@ absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& thrown)
                            .logits = ModeOf(chunk)});
     }
     const size_t floats = LogitsRows(segments_) * decoder_.config().vocab;
-    if (logits_.size() < floats) logits_.resize(floats);
+    if (logits_.size() < floats) {
+      // Nothing is copied or set: pages that no step touches cost nothing.
+      const size_t grown = std::max(floats, 2 * logits_.size());
+      logits_.clear();
+      logits_.resize(grown);
+    }
     absl::Status status = decoder_.Step(segments_, arena_, logits_.data());
     thrown = false;
     return status;

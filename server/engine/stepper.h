@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/aligned_floats.h"
 #include "model/decoder/decoder.h"
 #include "model/sampling/logprobs.h"
 #include "server/engine/call.h"
@@ -50,7 +51,7 @@ class Stepper {
   StateArena& arena_;
   std::vector<int32_t> tokens_;  // of the segments
   std::vector<Segment> segments_;
-  std::vector<float> logits_;
+  UnsetFloats logits_;
   SamplerScratch sampler_;
   std::vector<std::string> failures_;
 };
