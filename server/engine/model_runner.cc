@@ -181,10 +181,23 @@ void ModelRunner::EndDueDelivering(Time now) {
   }
 }
 
+void ModelRunner::Step(std::span<ScheduledChunk> chunks) {
+  const EngineOptions& options = context_->options;
+  const Time start = options.clock->Now();
+  stepper_.Run(chunks);
+  const Time end = options.clock->Now();
+  ++counts_.steps;
+  for (const ScheduledChunk& chunk : chunks) step_tokens_ += chunk.count;
+  step_interval_ = step_interval_.value_or(LoadEstimate::Duration(0)) + end -
+                   last_step_end_.value_or(start);
+  last_step_end_ = end;
+  if (options.observer) {
+    options.observer->OnStep(index_, static_cast<int64_t>(chunks.size()), end - start);
+  }
+}
+
 void ModelRunner::RunStep() {
   const EngineOptions& options = context_->options;
-  context_->turns.Acquire(turn_);
-  const Time start = options.clock->Now();
   // Those that were part of a failed step come last, each in a step of its own.
   const auto together = std::stable_partition(
       chunks_.begin(), chunks_.end(), [](const ScheduledChunk& chunk) {
@@ -192,16 +205,17 @@ void ModelRunner::RunStep() {
       });
   const std::span chunks(chunks_);
   const size_t count = together - chunks_.begin();
-  if (count > 0) stepper_.Run(chunks.first(count));
-  for (size_t i = count; i < chunks.size(); ++i) stepper_.Run(chunks.subspan(i, 1));
-  const Time end = options.clock->Now();
-  step_tokens_ = 0;
-  for (const ScheduledChunk& chunk : chunks_) step_tokens_ += chunk.count;
-  counts_.steps += static_cast<int64_t>(chunks.size() - count + (count > 0));
-  step_interval_ = end - last_step_end_.value_or(start);
-  last_step_end_ = end;
-  if (options.observer) {
-    options.observer->OnStep(index_, static_cast<int64_t>(chunks.size()), end - start);
+  context_->turns.Acquire(turn_);
+  if (count > 0) Step(chunks.first(count));
+  for (size_t i = count; i < chunks.size() && !stop_now_; ++i) {
+    const Call& call = *chunks[i].call;
+    const std::optional<Time> time_up = call.time_up();
+    // The next round ends it.
+    if (call.stream->cancelled() || (time_up && *time_up <= options.clock->Now())) {
+      continue;
+    }
+    context_->turns.Acquire(turn_);
+    Step(chunks.subspan(i, 1));
   }
   for (std::string& what : stepper_.TakeFailures()) {
     callbacks_.Add(LogCallback("model_step_failed", std::move(what)));
@@ -314,6 +328,7 @@ void ModelRunner::Publish() {
     StartWaitingLocked(refused);
   }
   step_interval_.reset();
+  step_tokens_ = 0;
   ended_generated_.clear();
   Refuse(refused);
   for (Calls* calls : {&delivering_, &over_}) {

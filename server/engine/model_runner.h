@@ -18,6 +18,7 @@
 // See docs/engine_threads.md for who may touch what.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -189,7 +190,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // releases those whose end was taken.
   void EndDueCalls();
   void EndDueDelivering(Time now);
+  // One model call for the chunks of the plan; then one for each whose call was part of
+  // a step that failed, with a turn of its own.
   void RunStep();
+  void Step(std::span<ScheduledChunk> chunks);
   void Commit(ScheduledChunk& chunk);
   void CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call);
   // Publishes what other threads read, starts waiting calls, hands over callbacks.
@@ -286,6 +290,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   Counts published_;           // as of the last round
   LoadEstimate::Load handed_;  // of calls that got a permit since
 
+  std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between steps
+
   // Owned by the runner's thread.
   std::unique_ptr<StateArena> arena_;
   Stepper stepper_;
@@ -310,7 +316,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // Tokens of calls that ended by themselves: as many as fit, for the estimate.
   std::vector<int64_t> ended_generated_;
   std::optional<LoadEstimate::Duration> step_interval_;
-  int64_t step_tokens_ = 0;  // of the last step
+  int64_t step_tokens_ = 0;  // of the steps of the round
   Counts counts_;
 
   std::thread thread_;  // started by Start; joined by Stop, which one thread calls

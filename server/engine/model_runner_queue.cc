@@ -112,6 +112,7 @@ ModelRunner::ModelRunner(size_t index, const EngineModel& model,
 ModelRunner::~ModelRunner() { Stop(); }
 
 void ModelRunner::Stop() {
+  stop_now_ = true;
   {
     std::lock_guard lock(mutex_);
     draining_ = stopping_ = true;

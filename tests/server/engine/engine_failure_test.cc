@@ -92,6 +92,38 @@ TEST_P(FaultInEachState, SeveralAtOnceAndAgain) {
   EXPECT_EQ(server.engine->Stats().state_bytes, 0);
 }
 
+// After a step that failed its calls are stepped alone; those that were cancelled are
+// not stepped at all.
+TEST(EngineFailure, StepsThatAreMadeAloneEndWithTheirCalls) {
+  for (const bool cancelled : {false, true}) {
+    ToyServer server(ToyState::kAppend);
+    server.decoder.Allow(0);
+    std::vector<std::unique_ptr<Reader>> readers;
+    const auto ask = [&](std::vector<int32_t> prompt) {
+      GenerateRequest request = Ask(std::move(prompt), 15);
+      if (!cancelled) request.time_limit = std::chrono::seconds(1);
+      readers.push_back(std::make_unique<Reader>(*server.engine, request));
+    };
+    ask({1});
+    server.decoder.AwaitHeld();
+    for (int i = 0; i < 10; ++i) ask({1, 2, 3});
+    ask({1, ToyDecoder::kThrowing});
+    server.decoder.Allow(1);
+    server.decoder.AwaitHeld();  // all together
+    server.decoder.Allow(1);
+    server.decoder.AwaitHeld();  // the first one alone
+    if (cancelled) {
+      for (const auto& reader : readers) reader->stream().Cancel();
+    } else {
+      server.clock.Advance(std::chrono::seconds(1));
+    }
+    server.decoder.AllowAll();
+    for (const auto& reader : readers) reader->Finish();
+    server.AwaitIdle();
+    EXPECT_EQ(server.engine->Stats().steps, 3);
+  }
+}
+
 TEST(EngineBlocks, ALongPromptFitsARing) {
   const int64_t per_session = (ToyDecoder::kRingCapacity + 128 + 15) / 16 + 1;
   ToyServer server(ToyState::kRing,
