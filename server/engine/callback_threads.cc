@@ -15,8 +15,8 @@ constexpr size_t kMostAtOnce = 16;
 
 class LogLine final : public Callback {
  public:
-  LogLine(std::string event, std::string error)
-      : event_(std::move(event)), error_(std::move(error)) {}
+  LogLine(std::string_view event, std::string_view error)
+      : event_(event), error_(error) {}
   void RunCallback() override {
     try {
       LogEvent(LogLevel::kError, event_, {{"error", error_}});
@@ -69,9 +69,9 @@ void CallbackList::RunAll() {
   }
 }
 
-std::shared_ptr<Callback> LogCallback(std::string event, std::string error) {
+std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view error) {
   try {
-    return std::make_shared<LogLine>(std::move(event), std::move(error));
+    return std::make_shared<LogLine>(event, error);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -64,7 +65,7 @@ class DestroyedLater : public Callback {
 
 // Writes the line `event` with `error` to the log, which a runner's thread must not.
 // Null when memory has run out.
-std::shared_ptr<Callback> LogCallback(std::string event, std::string error);
+std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view error);
 
 // Safe for concurrent use.
 class CallbackThreads {

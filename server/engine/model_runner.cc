@@ -11,6 +11,18 @@
 #include "server/engine/engine_errors.h"
 
 namespace mnemon {
+namespace {
+
+// Where memory has run out the call ends with that.
+absl::Status SessionDeleted() {
+  return CatchOutOfMemory({}, engine_errors::SessionDeleted);
+}
+absl::Status CallerIdle(std::chrono::milliseconds idle) {
+  return CatchOutOfMemory({}, [&] { return engine_errors::CallerIdle(idle); });
+}
+
+}  // namespace
+
 void ModelRunner::Run() {
   while (Await()) {
     try {
@@ -21,7 +33,7 @@ void ModelRunner::Run() {
       EndAll(OutOfMemoryError());
     }
   }
-  EndAll(CatchOutOfMemory({}, [] { return engine_errors::Draining(); }));
+  EndAll(CatchOutOfMemory({}, engine_errors::Draining));
   context_->turns.Leave(turn_);
 }
 
@@ -107,7 +119,7 @@ void ModelRunner::Receive() {
 void ModelRunner::HandleForgotten(const std::shared_ptr<Session>& session) {
   Call* const holder = session->call;
   if (holder != nullptr && holder->phase == Call::Phase::kRunning) {
-    return End(holder->shared_from_this(), engine_errors::SessionDeleted());
+    return End(holder->shared_from_this(), SessionDeleted());
   }
   // What was generated is still delivered.
   if (holder != nullptr) SetOver(*holder);
@@ -132,7 +144,7 @@ void ModelRunner::EndDueCalls() {
   for (auto next = starting_.begin(); next != starting_.end();) {
     const std::shared_ptr<Call> call = *next++;
     if (call->session->forgotten) {
-      EndStarting(call, engine_errors::SessionDeleted());
+      EndStarting(call, SessionDeleted());
     } else if (call->stream->cancelled()) {
       EndStarting(call, engine_errors::Cancelled());
     } else if (absl::Status late = CheckDeadline(*call); !late.ok()) {
@@ -152,7 +164,7 @@ void ModelRunner::EndDueCalls() {
       End(call, absl::OkStatus(), FinishFacts{});
     } else if (call->stalled_since && *call->stalled_since + idle <= now &&
                WaitsForCaller(*call)) {
-      Abort(call, engine_errors::CallerIdle(idle));
+      Abort(call, CallerIdle(idle));
     }
   }
   EndDueDelivering(now);
@@ -176,7 +188,7 @@ void ModelRunner::EndDueDelivering(Time now) {
       call->stalled_since = now;
     }
     if (*call->stalled_since + idle <= now) {
-      Abort(call, engine_errors::CallerIdle(idle));
+      Abort(call, CallerIdle(idle));
     }
   }
 }
@@ -217,8 +229,8 @@ void ModelRunner::RunStep() {
     context_->turns.Acquire(turn_);
     Step(chunks.subspan(i, 1));
   }
-  for (std::string& what : stepper_.TakeFailures()) {
-    callbacks_.Add(LogCallback("model_step_failed", std::move(what)));
+  for (const std::string& what : stepper_.TakeFailures()) {
+    callbacks_.Add(LogCallback("model_step_failed", what));
   }
   for (ScheduledChunk& chunk : chunks_) Commit(chunk);
   chunks_.clear();

@@ -48,7 +48,7 @@ absl::Status ModelRunner::CheckDeadline(const Call& call) const {
     if (!TooLateLocked(call, RunTimeLocked(call))) return absl::OkStatus();
     wait = WaitTimeLocked();
   }
-  return engine_errors::DeadlineUnreachable(wait);
+  return CatchOutOfMemory({}, [&] { return engine_errors::DeadlineUnreachable(wait); });
 }
 
 void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
@@ -153,7 +153,7 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
   Session& session = *ended->session;
   if (status.ok() && session.forgotten) {
     // Removed in this round, before its caller closed the input, for example.
-    status = engine_errors::SessionDeleted();
+    status = CatchOutOfMemory({}, engine_errors::SessionDeleted);
     facts.reset();
   }
   GiveBackPermit(*ended);

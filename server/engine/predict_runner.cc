@@ -210,7 +210,7 @@ absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job,
     // The text of a foreign exception may hold paths and addresses: it goes to the log.
     failure = e.what();
   }
-  context_->callbacks.Post(LogCallback("model_predict_failed", std::move(failure)));
+  context_->callbacks.Post(LogCallback("model_predict_failed", failure));
   return MakeError(absl::StatusCode::kInternal, "the model failed to predict",
                    {.reason = "MODEL_FAILURE"});
 } catch (const std::bad_alloc&) {
