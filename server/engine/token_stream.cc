@@ -32,19 +32,30 @@ TokenChunk TokenStream::Take() {
     waiting_count_.store(0, std::memory_order_release);
     if (chunk.finished) taken_ = true;
   }
-  if (full_since) timer_.Stalled(*full_since);
-  if (tokenizer_) {
-    for (int32_t token : chunk.tokens) {
-      chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
+  const auto report = [&] {
+    if (on_event_ && chunk.finished) {
+      on_event_(StreamEvent::kEnd);
+    } else if (on_event_ && was_full) {
+      on_event_(StreamEvent::kSpace);
     }
-    if (chunk.finished) chunk.text += stop_.Push(utf8_.Finish()) + stop_.Finish();
+  };
+  try {
+    if (full_since) timer_.Stalled(*full_since);
+    if (tokenizer_) Decode(chunk);
+  } catch (...) {
+    // What was taken counts as delivered.
+    report();
+    throw;
   }
-  if (on_event_ && chunk.finished) {
-    on_event_(StreamEvent::kEnd);
-  } else if (on_event_ && was_full) {
-    on_event_(StreamEvent::kSpace);
-  }
+  report();
   return chunk;
+}
+
+void TokenStream::Decode(TokenChunk& chunk) {
+  for (int32_t token : chunk.tokens) {
+    chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
+  }
+  if (chunk.finished) chunk.text += stop_.Push(utf8_.Finish()) + stop_.Finish();
 }
 
 void TokenStream::Cancel() {

@@ -70,7 +70,8 @@ class TokenStream final : public Callback {
   // Consumer side.
   // Takes all that waits; empty and not finished when there is no token and no end yet
   // (start facts wait for the first of them). A consumer takes until `finished`, or
-  // cancels: until then the session stays busy.
+  // cancels: until then the session stays busy. May throw std::bad_alloc: then what
+  // waited is lost, but counts as taken, an end too.
   TokenChunk Take();
   // Ends the call: what waits is dropped, Take returns only the end. No effect after
   // the end was taken. Idempotent.
@@ -99,6 +100,8 @@ class TokenStream final : public Callback {
   void RunCallback() override;
 
  private:
+  // Sets the chunk's text. May throw std::bad_alloc.
+  void Decode(TokenChunk& chunk);
   // Of Cancel and StopDelivery: since when the stream was full, if it was.
   std::optional<RequestTimer::Time> StopLocked();
 

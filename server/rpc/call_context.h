@@ -28,7 +28,8 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
   explicit RpcCall(std::string method);
 
   std::string request_id() const;
-  // A token, or another result that a retry would repeat, was handed to the transport.
+  // A token, or another result that a retry would repeat, was handed to the transport,
+  // or was taken from the engine and lost on the way there.
   bool delivered() const;
   // Once the call is over: its record, which is empty from then on. Needs no memory.
   CallRecord TakeRecord();

@@ -129,7 +129,11 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   }
 
   void End(const absl::Status& status) {
-    if (stream_ != nullptr) stream_->Cancel();
+    if (stream_ != nullptr) {
+      stream_->Cancel();
+      // The session keeps what was taken, also where no memory was left to write it.
+      if (stream_->delivered() > 0) call_.AddDelivered();
+    }
     open_->AwaitTransport();
     Finish(ToGrpcStatus(status, scope_, context_));
   }

@@ -175,7 +175,11 @@ class ScoreReactor final
   }
 
   void End(const absl::Status& status) {
-    if (call_) call_->stream->Cancel();
+    if (call_) {
+      call_->stream->Cancel();
+      // The session keeps what was taken, also where no memory was left to write it.
+      if (call_->stream->delivered() > 0) call_record_.AddDelivered();
+    }
     open_->AwaitTransport();
     Finish(ToGrpcStatus(status, scope_, context_));
   }

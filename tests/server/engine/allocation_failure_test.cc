@@ -2,6 +2,9 @@
 // Each allocation of the engine fails once, the first, the second and so on: calls end
 // with an error or as asked, no session loses or gains a token, nothing leaks, and the
 // next call works.
+#include <thread>
+
+#include "model/text/tokenizer.h"
 #include "tests/fakes/failing_allocation.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/predict_fixture.h"
@@ -223,6 +226,72 @@ TEST_P(FailingAllocations, OfACallerWhoRemovesExpiredSessions) {
     if (HasFailure()) FAIL() << "allocation " << n;
   }
   EXPECT_GT(failed, 2);
+}
+
+// A consumer that cannot build the text of the last chunk has taken it all the same.
+TEST_P(FailingAllocations, OfTheConsumer) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    ToyServer server(GetParam(), {.sessions = 2}, 1024, tokenizer.get());
+    server.CreateSession("s");
+    auto stream = server.engine->Generate(Ask({1}, 40, "s"), [] {});
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    server.AwaitIdle();  // all is generated
+    takes_part = true;
+    countdown = n;
+    try {
+      EXPECT_TRUE((*stream)->Take().finished);
+    } catch (const std::bad_alloc&) {
+      failed = n;
+    }
+    takes_part = false;
+    countdown = 0;
+    EXPECT_EQ((*stream)->delivered(), 40);
+    const std::vector<int32_t> history = Joined({1}, Continuation({1}, 40));
+    const Outcome next = server.Run(Ask({}, 5, "s"));
+    EXPECT_TRUE(next.status.ok()) << next.status;
+    EXPECT_EQ(next.tokens, Continuation(history, 5));
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 0);
+}
+
+// A session is deleted while its call runs, and the engine ends: the statuses of calls
+// that end then.
+TEST_P(FailingAllocations, OfTheRunnerThatEndsCalls) {
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    std::vector<absl::Status> ends;
+    {
+      ToyServer server(GetParam(), {.sessions = 4});
+      server.CreateSession("s");
+      server.decoder.Allow(0);
+      Reader deleted(*server.engine, Ask({1, 2}, 40, "s"));
+      server.decoder.AwaitHeld();
+      Reader goes_on(*server.engine, Ask({1}, 900));
+      ASSERT_TRUE(server.engine->DeleteSession("s").ok());
+      countdown = n;
+      server.decoder.Allow(1);
+      ends.push_back(deleted.Finish().status);
+      std::thread end([&] {
+        takes_part = false;
+        server.engine.reset();
+      });
+      server.decoder.AllowAll();
+      ends.push_back(goes_on.Finish().status);
+      end.join();
+      if (countdown.exchange(0) <= 0) failed = n;
+    }
+    for (const absl::Status& status : ends) {
+      const std::string reason = ReasonOf(status);
+      EXPECT_TRUE(status.ok() || reason == "SESSION_DELETED" || reason == "DRAINING" ||
+                  absl::IsResourceExhausted(status))
+          << status;
+    }
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 5);
 }
 
 class FailingPredictions : public testing::Test {
