@@ -200,12 +200,12 @@ A server as its clients see it, over loopback, from `mnemon-load` on the same ma
 - Server: {one(documents, "server")}.
 - Slack {one(documents, "slack"):g}; a figure without a bar explains others.
 
-| scenario | what | value | unit | bar | verdict |
+| scenario | what | value | unit | bar | result |
 |---|---|---|---|---|---|"""]
     for document in documents:
         for row in document["results"]:
             lines.append(f"| {document['scenario']} | {row['what']} | {row['value']:,.4g} "
-                         f"| {row['unit']} | {row['bar']} | {row['verdict']} |")
+                         f"| {row['unit']} | {row['bar']} | {row['result']} |")
     return "\n".join(lines)
 
 

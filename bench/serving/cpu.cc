@@ -103,7 +103,7 @@ absl::StatusOr<Cost> StreamCost(const TestServer& server, const Shape& shape,
 
 }  // namespace
 
-absl::Status RunCpu(const ScenarioOptions& options, Verdict& verdict) {
+absl::Status RunCpu(const ScenarioOptions& options, BarResults& results) {
   const Shape shape = options.quick ? kQuick : kFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
@@ -124,20 +124,20 @@ absl::Status RunCpu(const ScenarioOptions& options, Verdict& verdict) {
   MNEMON_ASSIGN_OR_RETURN(const Cost engine_64,
                           EngineCost(options, shape, kEngineStreams));
   const std::string streams = StrCat(kStreams, " streams: ");
-  verdict.Note(streams + "server's processor time per token", many.cpu, "us");
-  verdict.Note(streams + "that of the step alone", step.cpu, "us");
-  verdict.Note(streams + "that of the engine alone, prompts included", engine.cpu,
+  results.Note(streams + "server's processor time per token", many.cpu, "us");
+  results.Note(streams + "that of the step alone", step.cpu, "us");
+  results.Note(streams + "that of the engine alone, prompts included", engine.cpu,
                "us");
-  verdict.Note(streams + "processor time beyond the engine", many.cpu - engine.cpu,
+  results.Note(streams + "processor time beyond the engine", many.cpu - engine.cpu,
                "us");
-  verdict.AtMost(streams + "processor time beyond the step", many.cpu - step.cpu, 5,
+  results.AtMost(streams + "processor time beyond the step", many.cpu - step.cpu, 5,
                  "us");
-  verdict.Note("one stream: server's processor time per token", one.cpu, "us");
-  verdict.Note("one stream: time per token over loopback", one.wall, "us");
-  verdict.Note("one stream: engine alone, token to token", engine_one.wall, "us");
-  verdict.AtMost("one stream: loopback beyond the engine", one.wall - engine_one.wall,
+  results.Note("one stream: server's processor time per token", one.cpu, "us");
+  results.Note("one stream: time per token over loopback", one.wall, "us");
+  results.Note("one stream: engine alone, token to token", engine_one.wall, "us");
+  results.AtMost("one stream: loopback beyond the engine", one.wall - engine_one.wall,
                  15, "us");
-  verdict.ShareAtLeast(
+  results.ShareAtLeast(
       StrCat("engine at ", kEngineStreams, " streams, token to token, share of step"),
       step_64.wall / engine_64.wall, 0.9);
   return absl::OkStatus();

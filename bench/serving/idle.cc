@@ -47,12 +47,12 @@ absl::Status WatchOthers(const TestServer& server, Connections& connections,
 }
 
 void HoldAgainstBars(const std::string& who, const Watched& watched, double limit,
-                     Verdict& verdict) {
-  verdict.AtMost(StrCat(who, ": time until others were served"), watched.served,
+                     BarResults& results) {
+  results.AtMost(StrCat(who, ": time until others were served"), watched.served,
                  limit + kMargin, "s");
-  verdict.Exactly(StrCat(who, ": others that were not served"),
+  results.Exactly(StrCat(who, ": others that were not served"),
                   static_cast<double>(watched.not_served), 0, "");
-  verdict.ShareAtLeast(StrCat(who, ": stalled calls in the metrics, share"),
+  results.ShareAtLeast(StrCat(who, ": stalled calls in the metrics, share"),
                        watched.stalled / kIdle, 0.9);
 }
 
@@ -71,7 +71,7 @@ absl::Status WaitForStop(const TestServer& server, Watched& watched) {
 }
 
 absl::Status StoppedReaders(const TestServer& server, Connections& others, double limit,
-                            double patience, Verdict& verdict) {
+                            double patience, BarResults& results) {
   Connections connections(server.port(), kIdle, {.small_window = true});
   Calls readers;
   for (int i = 0; i < kIdle; ++i) {
@@ -83,14 +83,14 @@ absl::Status StoppedReaders(const TestServer& server, Connections& others, doubl
   Watched watched;
   MNEMON_RETURN_IF_ERROR(WaitForStop(server, watched));
   MNEMON_RETURN_IF_ERROR(WatchOthers(server, others, patience, watched));
-  verdict.Note("stopped readers: messages read",
+  results.Note("stopped readers: messages read",
                static_cast<double>(readers.messages()), "");
-  HoldAgainstBars("stopped readers", watched, limit, verdict);
+  HoldAgainstBars("stopped readers", watched, limit, results);
   return absl::OkStatus();
 }
 
 absl::Status SilentScoreCallers(const TestServer& server, Connections& others,
-                                double limit, double patience, Verdict& verdict) {
+                                double limit, double patience, BarResults& results) {
   Connections connections(server.port(), 4);
   struct Stream {
     grpc::ClientContext context;
@@ -123,13 +123,13 @@ absl::Status SilentScoreCallers(const TestServer& server, Connections& others,
     stream->call->Finish();
   }
   MNEMON_RETURN_IF_ERROR(status);
-  HoldAgainstBars("silent Score callers", watched, limit, verdict);
+  HoldAgainstBars("silent Score callers", watched, limit, results);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status RunIdle(const ScenarioOptions& options, Verdict& verdict) {
+absl::Status RunIdle(const ScenarioOptions& options, BarResults& results) {
   const double limit = options.quick ? 1 : 30;
   const double patience = options.quick ? 4 : 3 * limit;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
@@ -139,11 +139,11 @@ absl::Status RunIdle(const ScenarioOptions& options, Verdict& verdict) {
   MNEMON_ASSIGN_OR_RETURN(const bool limits,
                           TakesFlag(options.server_binary, kFlag, options.directory));
   if (limits) flags.insert(flags.end(), {kFlag, StrCat(limit)});
-  verdict.Note(StrCat("the server takes ", kFlag), limits ? 1 : 0, "");
+  results.Note(StrCat("the server takes ", kFlag), limits ? 1 : 0, "");
   MNEMON_ASSIGN_OR_RETURN(const auto server, StartServer(options, flags));
   Connections others(server->port(), 2);
-  MNEMON_RETURN_IF_ERROR(StoppedReaders(*server, others, limit, patience, verdict));
-  return SilentScoreCallers(*server, others, limit, patience, verdict);
+  MNEMON_RETURN_IF_ERROR(StoppedReaders(*server, others, limit, patience, results));
+  return SilentScoreCallers(*server, others, limit, patience, results);
 }
 
 }  // namespace mnemon::serving

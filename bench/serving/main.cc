@@ -94,15 +94,15 @@ absl::Status RunScenario(const Entry& entry, Flags flags) {
       RunToEnd(flags.options.directory, {flags.options.server_binary, "--version"},
                std::chrono::seconds(30)));
   server.resize(std::min(server.size(), server.find('\n')));
-  Verdict verdict(entry.name, std::move(server), flags.slack);
-  MNEMON_RETURN_IF_ERROR(entry.run(flags.options, verdict));
-  MNEMON_RETURN_IF_ERROR(WriteStandardOutput(verdict.Table()));
+  BarResults results(entry.name, std::move(server), flags.slack);
+  MNEMON_RETURN_IF_ERROR(entry.run(flags.options, results));
+  MNEMON_RETURN_IF_ERROR(WriteStandardOutput(results.Table()));
   if (!flags.json.empty()) {
-    MNEMON_RETURN_IF_ERROR(WriteFileDurably(flags.json, verdict.Json()));
+    MNEMON_RETURN_IF_ERROR(WriteFileDurably(flags.json, results.Json()));
   }
-  if (verdict.passed()) return absl::OkStatus();
+  if (results.passed()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      StrCat(entry.name, ": ", verdict.missed(), " bars were missed"));
+      StrCat(entry.name, ": ", results.missed(), " bars were missed"));
 }
 
 void AddScenario(CommandLine& line, const Entry& entry) {

@@ -146,7 +146,7 @@ absl::Status MakeResting(Connections& connections, const Shape& shape) {
 }
 
 absl::Status MeasureShortCalls(Connections& connections, const Shape& shape,
-                               Verdict& verdict) {
+                               BarResults& results) {
   std::vector<double> get, create, health;
   int64_t failed = 0;
   for (int round = 0; round < shape.rounds; ++round) {
@@ -156,15 +156,15 @@ absl::Status MeasureShortCalls(Connections& connections, const Shape& shape,
     health.push_back(P99(calls.health));
     failed += calls.failed;
   }
-  verdict.AtMost("GetSession p99", Median(get) * 1e3, 20, "ms");
-  verdict.AtMost("CreateSession p99", Median(create) * 1e3, 20, "ms");
-  verdict.AtMost("health p99", Median(health) * 1e3, 20, "ms");
-  verdict.Exactly("short calls that failed", static_cast<double>(failed), 0, "");
+  results.AtMost("GetSession p99", Median(get) * 1e3, 20, "ms");
+  results.AtMost("CreateSession p99", Median(create) * 1e3, 20, "ms");
+  results.AtMost("health p99", Median(health) * 1e3, 20, "ms");
+  results.Exactly("short calls that failed", static_cast<double>(failed), 0, "");
   return absl::OkStatus();
 }
 
 void NoteServerTimes(const MetricsPage& before, const MetricsPage& after,
-                     Verdict& verdict) {
+                     BarResults& results) {
   const std::string name = "grpc_server_call_duration_seconds";
   for (const char* method :
        {"mnemon.v1.Sessions/GetSession", "mnemon.v1.Sessions/CreateSession",
@@ -172,7 +172,7 @@ void NoteServerTimes(const MetricsPage& before, const MetricsPage& after,
     const std::vector<std::string> labels = {StrCat("grpc_method=\"", method, "\"")};
     const HistogramPage taken =
         Since(before.Histogram(name, labels), after.Histogram(name, labels));
-    verdict.Note(StrCat(method, " p99, server's time"), taken.Quantile(0.99) * 1e3,
+    results.Note(StrCat(method, " p99, server's time"), taken.Quantile(0.99) * 1e3,
                  "ms");
   }
 }
@@ -198,7 +198,7 @@ absl::StatusOr<std::vector<std::pair<Interval, Interval>>> EndLargeSessions(
 
 }  // namespace
 
-absl::Status RunManySessions(const ScenarioOptions& options, Verdict& verdict) {
+absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results) {
   const Shape shape = options.quick ? kQuick : kFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string small,
                           Checkpoint(options, "fast_weights", "XS"));
@@ -218,8 +218,8 @@ absl::Status RunManySessions(const ScenarioOptions& options, Verdict& verdict) {
   Connections connections(server->port(), 4);
   RunShortCalls(connections, shape, 0.1);  // connects
   const ShortCalls idle = RunShortCalls(connections, shape, shape.window);
-  verdict.Note("idle server: CreateSession p99", P99(idle.create) * 1e3, "ms");
-  verdict.Note("idle server: health p99", P99(idle.health) * 1e3, "ms");
+  results.Note("idle server: CreateSession p99", P99(idle.create) * 1e3, "ms");
+  results.Note("idle server: health p99", P99(idle.health) * 1e3, "ms");
   MNEMON_RETURN_IF_ERROR(MakeResting(connections, shape));
 
   Connections stream_connections(server->port(), 4);
@@ -230,13 +230,13 @@ absl::Status RunManySessions(const ScenarioOptions& options, Verdict& verdict) {
   }
   Pass(shape.around);
   MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server->Metrics());
-  MNEMON_RETURN_IF_ERROR(MeasureShortCalls(connections, shape, verdict));
+  MNEMON_RETURN_IF_ERROR(MeasureShortCalls(connections, shape, results));
   MNEMON_ASSIGN_OR_RETURN(const MetricsPage after, server->Metrics());
-  NoteServerTimes(before, after, verdict);
-  verdict.Note("sessions at rest", after.Sum("mnemon_sessions"), "");
+  NoteServerTimes(before, after, results);
+  results.Note("sessions at rest", after.Sum("mnemon_sessions"), "");
 
   MNEMON_ASSIGN_OR_RETURN(const auto windows, EndLargeSessions(connections, shape));
-  verdict.Exactly("streams that run", static_cast<double>(streams.running()),
+  results.Exactly("streams that run", static_cast<double>(streams.running()),
                   shape.streams, "");
   streams.CancelAll();
   streams.Wait(Seconds(30));
@@ -246,8 +246,8 @@ absl::Status RunManySessions(const ScenarioOptions& options, Verdict& verdict) {
     control.push_back(P99(GapsIn(records, without)));
     moved.push_back(P99(GapsIn(records, with)) - control.back());
   }
-  verdict.Note("streams: p99 gap", Median(control) * 1e3, "ms");
-  verdict.AtMost(StrCat("a session of ", large_bytes >> 20,
+  results.Note("streams: p99 gap", Median(control) * 1e3, "ms");
+  results.AtMost(StrCat("a session of ", large_bytes >> 20,
                         " MiB ends: p99 gap, more than without"),
                  Median(moved) * 1e3, 10, "ms");
   return absl::OkStatus();

@@ -75,7 +75,7 @@ int64_t TokensPerCall(Connections& connections, const Shape& shape) {
 }
 
 void NoteEnds(const std::vector<CallRecord>& records, const std::string& load,
-              Verdict& verdict) {
+              BarResults& results) {
   std::map<std::string, double> ends;
   std::vector<double> refused, retry;
   for (const CallRecord& call : records) {
@@ -88,16 +88,16 @@ void NoteEnds(const std::vector<CallRecord>& records, const std::string& load,
     }
   }
   for (const auto& [how, count] : ends) {
-    verdict.Note(StrCat(load, ": calls ended ", how), count, "");
+    results.Note(StrCat(load, ": calls ended ", how), count, "");
   }
-  verdict.Note(StrCat(load, ": refusals seen by clients p99"), P99(refused) * 1e3,
+  results.Note(StrCat(load, ": refusals seen by clients p99"), P99(refused) * 1e3,
                "ms");
-  verdict.Note(StrCat(load, ": RetryInfo median"), Median(retry), "s");
+  results.Note(StrCat(load, ": RetryInfo median"), Median(retry), "s");
 }
 
 }  // namespace
 
-absl::Status RunOverload(const ScenarioOptions& options, Verdict& verdict) {
+absl::Status RunOverload(const ScenarioOptions& options, BarResults& results) {
   const Shape shape = options.quick ? kQuick : kFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "S"));
   MNEMON_ASSIGN_OR_RETURN(const auto server,
@@ -107,7 +107,7 @@ absl::Status RunOverload(const ScenarioOptions& options, Verdict& verdict) {
   Connections connections(server->port(), 8);
   const CallOptions call = {.deadline = Seconds(shape.deadline)};
   const int64_t tokens = TokensPerCall(connections, shape);
-  verdict.Note("tokens of a call", static_cast<double>(tokens), "");
+  results.Note("tokens of a call", static_cast<double>(tokens), "");
   const RequestOf request = [&](int64_t number) {
     return MakeRequest("m", 16, tokens, static_cast<uint64_t>(number));
   };
@@ -120,7 +120,7 @@ absl::Status RunOverload(const ScenarioOptions& options, Verdict& verdict) {
     const std::vector<CallRecord> closed =
         RunClosedLoop(connections, shape.sessions, request, call, duration);
     const double capacity = CompletedPerSecond(closed, Measured(begin, shape));
-    verdict.Note(load + ": capacity, by a closed loop before", capacity, "calls/s");
+    results.Note(load + ": capacity, by a closed loop before", capacity, "calls/s");
     if (capacity <= 0) {
       return absl::InternalError("no call ended OK in the closed loop; the first: " +
                                  (closed.empty() ? "" : closed[0].message));
@@ -131,13 +131,13 @@ absl::Status RunOverload(const ScenarioOptions& options, Verdict& verdict) {
         RunOpenLoop(connections, factor * capacity, request, call, duration);
     MNEMON_ASSIGN_OR_RETURN(const MetricsPage after, server->Metrics());
     const double goodput = CompletedPerSecond(records, Measured(begin, shape));
-    verdict.ShareAtLeast(StrCat(load, ": goodput, share of capacity"),
+    results.ShareAtLeast(StrCat(load, ": goodput, share of capacity"),
                          goodput / capacity, 0.9);
     const HistogramPage refused = Since(RefusalsOf(before), RefusalsOf(after));
-    verdict.Note(StrCat(load, ": refusals"), refused.count, "");
-    verdict.AtMost(StrCat(load, ": refusals p99, server's time"),
+    results.Note(StrCat(load, ": refusals"), refused.count, "");
+    results.AtMost(StrCat(load, ": refusals p99, server's time"),
                    refused.Quantile(0.99) * 1e3, 50, "ms");
-    NoteEnds(records, load, verdict);
+    NoteEnds(records, load, results);
   }
   return absl::OkStatus();
 }

@@ -236,7 +236,7 @@ absl::StatusOr<int64_t> CountWrongContents(Connections& connections,
 
 }  // namespace
 
-absl::Status RunRetry(const ScenarioOptions& options, Verdict& verdict) {
+absl::Status RunRetry(const ScenarioOptions& options, BarResults& results) {
   const Shape shape = options.quick ? kQuick : kFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "XS"));
   MNEMON_ASSIGN_OR_RETURN(
@@ -260,22 +260,22 @@ absl::Status RunRetry(const ScenarioOptions& options, Verdict& verdict) {
       }
     }
   }
-  verdict.ShareAtLeast("first turn: streams that ended OK, share of those with room",
+  results.ShareAtLeast("first turn: streams that ended OK, share of those with room",
                        static_cast<double>(first_turn) / room, 0.5);
-  verdict.Exactly("calls that ended without a reason",
+  results.Exactly("calls that ended without a reason",
                   static_cast<double>(tally.untyped), 0, "");
-  verdict.Exactly("prompts that began elsewhere than known",
+  results.Exactly("prompts that began elsewhere than known",
                   static_cast<double>(tally.prompt_moved), 0, "");
-  verdict.Exactly("sessions of another length than known",
+  results.Exactly("sessions of another length than known",
                   static_cast<double>(tally.wrong_length), 0, "");
-  verdict.Exactly("RetryInfo after a token",
+  results.Exactly("RetryInfo after a token",
                   static_cast<double>(tally.retry_after_token), 0, "");
   MNEMON_ASSIGN_OR_RETURN(const int64_t wrong,
                           CountWrongContents(connections, sessions));
-  verdict.Exactly("sessions with another content than known",
+  results.Exactly("sessions with another content than known",
                   static_cast<double>(wrong), 0, "");
   for (const auto& [how, count] : tally.ends) {
-    verdict.Note("calls ended " + how, count, "");
+    results.Note("calls ended " + how, count, "");
   }
   return absl::OkStatus();
 }

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bench/serving/bar_results.h"
 #include "bench/serving/test_server.h"
-#include "bench/serving/verdict.h"
 
 namespace mnemon::serving {
 
@@ -21,16 +21,16 @@ struct ScenarioOptions {
   bool quick = false;                     // ten seconds at most, smaller models
 };
 
-// Fills `verdict`. An error when the scenario could not be run, not when a bar was
+// Fills `results`. An error when the scenario could not be run, not when a bar was
 // missed.
-using Scenario = absl::Status (*)(const ScenarioOptions& options, Verdict& verdict);
+using Scenario = absl::Status (*)(const ScenarioOptions& options, BarResults& results);
 
-absl::Status RunOverload(const ScenarioOptions& options, Verdict& verdict);
-absl::Status RunRetry(const ScenarioOptions& options, Verdict& verdict);
-absl::Status RunIdle(const ScenarioOptions& options, Verdict& verdict);
-absl::Status RunTwoModels(const ScenarioOptions& options, Verdict& verdict);
-absl::Status RunManySessions(const ScenarioOptions& options, Verdict& verdict);
-absl::Status RunCpu(const ScenarioOptions& options, Verdict& verdict);
+absl::Status RunOverload(const ScenarioOptions& options, BarResults& results);
+absl::Status RunRetry(const ScenarioOptions& options, BarResults& results);
+absl::Status RunIdle(const ScenarioOptions& options, BarResults& results);
+absl::Status RunTwoModels(const ScenarioOptions& options, BarResults& results);
+absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results);
+absl::Status RunCpu(const ScenarioOptions& options, BarResults& results);
 
 // The checkpoint of a drawn model, made once per directory: its path. `set` are fields
 // of config.json, KEY=VALUE.

@@ -49,8 +49,8 @@ class Bench {
   Bench(const Shape& shape, TestServer& server)
       : shape_(shape), server_(server), connections_(server.port(), 4) {}
 
-  absl::Status BesideLarge(Verdict& verdict);
-  absl::Status BesideEncoder(Verdict& verdict);
+  absl::Status BesideLarge(BarResults& results);
+  absl::Status BesideEncoder(BarResults& results);
 
  private:
   void StartSmall(Calls& calls) {
@@ -110,7 +110,7 @@ absl::Status Bench::WaitForFlow(const Calls& calls) {
   return absl::OkStatus();
 }
 
-absl::Status Bench::BesideLarge(Verdict& verdict) {
+absl::Status Bench::BesideLarge(BarResults& results) {
   double large_step = 0;
   {
     Calls large;
@@ -138,18 +138,18 @@ absl::Status Bench::BesideLarge(Verdict& verdict) {
   std::vector<double> shares, p99s, over;
   for (size_t i = 0; i < alone.size(); ++i) {
     const Turn a = TurnOf(records, alone[i]), b = TurnOf(records, beside[i]);
-    verdict.Note(StrCat("round ", i + 1, ": small alone"), a.speed, "tokens/s");
-    verdict.Note(StrCat("round ", i + 1, ": small beside large"), b.speed, "tokens/s");
+    results.Note(StrCat("round ", i + 1, ": small alone"), a.speed, "tokens/s");
+    results.Note(StrCat("round ", i + 1, ": small beside large"), b.speed, "tokens/s");
     shares.push_back(b.speed / a.speed);
     p99s.push_back(b.p99);
     over.push_back(b.p99 / (large_step + a.median));
   }
-  verdict.Note("large: speed beside small", Median(large_speeds), "tokens/s");
-  verdict.Note("large: step alone", large_step * 1e3, "ms");
-  verdict.Note("small beside large: p99 gap", Median(p99s) * 1e3, "ms");
-  verdict.ShareAtLeast("small beside large: speed, share of that alone", Median(shares),
+  results.Note("large: speed beside small", Median(large_speeds), "tokens/s");
+  results.Note("large: step alone", large_step * 1e3, "ms");
+  results.Note("small beside large: p99 gap", Median(p99s) * 1e3, "ms");
+  results.ShareAtLeast("small beside large: speed, share of that alone", Median(shares),
                        0.45);
-  verdict.AtMost("small beside large: p99 gap, in steps of large + own", Median(over),
+  results.AtMost("small beside large: p99 gap, in steps of large + own", Median(over),
                  2, "");
   return absl::OkStatus();
 }
@@ -181,7 +181,7 @@ absl::Status Bench::FindLargestPredict() {
   return absl::InternalError("no Predict is accepted");
 }
 
-absl::Status Bench::BesideEncoder(Verdict& verdict) {
+absl::Status Bench::BesideEncoder(BarResults& results) {
   MNEMON_RETURN_IF_ERROR(FindLargestPredict());
   Calls small;
   StartSmall(small);
@@ -207,17 +207,17 @@ absl::Status Bench::BesideEncoder(Verdict& verdict) {
     for (const double gap : GapsIn(records, beside[i])) most = std::max(most, gap);
     longest.push_back(most);
   }
-  verdict.Note(StrCat("Predict: rows of ", shape_.positions, " tokens"),
+  results.Note(StrCat("Predict: rows of ", shape_.positions, " tokens"),
                static_cast<double>(rows_), "");
-  verdict.Note("small beside Predict: longest gap", Median(longest) * 1e3, "ms");
-  verdict.AtMost("small beside Predict: p99 gap, more than alone", Median(moved) * 1e3,
+  results.Note("small beside Predict: longest gap", Median(longest) * 1e3, "ms");
+  results.AtMost("small beside Predict: p99 gap, more than alone", Median(moved) * 1e3,
                  30, "ms");
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status RunTwoModels(const ScenarioOptions& options, Verdict& verdict) {
+absl::Status RunTwoModels(const ScenarioOptions& options, BarResults& results) {
   const Shape shape = options.quick ? kQuick : kFull;
   MNEMON_ASSIGN_OR_RETURN(const std::string small,
                           Checkpoint(options, "fast_weights", "XS"));
@@ -233,10 +233,10 @@ absl::Status RunTwoModels(const ScenarioOptions& options, Verdict& verdict) {
       "--checkpoint", "encoder=" + encoder, "--max-tokens", StrCat(kEndless)};
   {
     MNEMON_ASSIGN_OR_RETURN(const auto server, StartServer(options, flags));
-    MNEMON_RETURN_IF_ERROR(Bench(shape, *server).BesideLarge(verdict));
+    MNEMON_RETURN_IF_ERROR(Bench(shape, *server).BesideLarge(results));
   }
   MNEMON_ASSIGN_OR_RETURN(const auto server, StartServer(options, flags));
-  return Bench(shape, *server).BesideEncoder(verdict);
+  return Bench(shape, *server).BesideEncoder(results);
 }
 
 }  // namespace mnemon::serving

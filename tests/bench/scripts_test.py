@@ -139,7 +139,7 @@ class ScriptsTest(unittest.TestCase):
     def test_serving_table(self):
         def run(scenario, **changes):
             row = {"what": "p99", "value": 12.3456, "unit": "ms", "bar": "<= 20",
-                   "verdict": "pass"}
+                   "result": "pass"}
             return {"scenario": scenario, "server": "mnemon-server 1", "slack": 1.0,
                     "load_average": 0.5, "passed": True, "results": [row], **changes}
         ran = self.run_script("tables.py", "serving", self.write("a.json", run("idle")),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The arithmetic of mnemon-load.
+#include "bench/serving/bar_results.h"
 #include "bench/serving/metrics_page.h"
 #include "bench/serving/traffic.h"
-#include "bench/serving/verdict.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -50,33 +50,33 @@ TEST(MetricsPage, SinceLeavesOutWhatWasBefore) {
   EXPECT_DOUBLE_EQ(since.Quantile(0.5), 0.03);
 }
 
-TEST(Verdict, AllBarsWithin) {
-  Verdict verdict("x", "mnemon-server 1", 1);
-  verdict.AtMost("a", 20, 20, "ms");
-  verdict.ShareAtLeast("b", 0.9, 0.9);
-  verdict.Exactly("c", 0, 0, "");
-  verdict.Note("d", 1e9, "");
-  EXPECT_TRUE(verdict.passed());
-  EXPECT_THAT(verdict.Table(), HasSubstr("passed yes"));
+TEST(BarResults, AllBarsWithin) {
+  BarResults results("x", "mnemon-server 1", 1);
+  results.AtMost("a", 20, 20, "ms");
+  results.ShareAtLeast("b", 0.9, 0.9);
+  results.Exactly("c", 0, 0, "");
+  results.Note("d", 1e9, "");
+  EXPECT_TRUE(results.passed());
+  EXPECT_THAT(results.Table(), HasSubstr("passed yes"));
 }
 
-TEST(Verdict, EachKindOfBarCanBeMissed) {
-  Verdict verdict("x", "mnemon-server 1", 1);
-  verdict.AtMost("a", 20.1, 20, "ms");
-  verdict.ShareAtLeast("b", 0.89, 0.9);
-  verdict.Exactly("c", 1, 0, "");
-  EXPECT_EQ(verdict.missed(), 3);
-  EXPECT_THAT(verdict.Table(), HasSubstr("MISSED"));
-  EXPECT_THAT(verdict.Json(), HasSubstr("\"passed\": false"));
+TEST(BarResults, EachKindOfBarCanBeMissed) {
+  BarResults results("x", "mnemon-server 1", 1);
+  results.AtMost("a", 20.1, 20, "ms");
+  results.ShareAtLeast("b", 0.89, 0.9);
+  results.Exactly("c", 1, 0, "");
+  EXPECT_EQ(results.missed(), 3);
+  EXPECT_THAT(results.Table(), HasSubstr("MISSED"));
+  EXPECT_THAT(results.Json(), HasSubstr("\"passed\": false"));
 }
 
-TEST(Verdict, SlackWidensBars) {
-  Verdict within("x", "mnemon-server 1", 3);
+TEST(BarResults, SlackWidensBars) {
+  BarResults within("x", "mnemon-server 1", 3);
   within.AtMost("a", 59, 20, "ms");
   within.ShareAtLeast("b", 0.71, 0.9);
   within.ShareAtLeast("c", 0.16, 0.45);
   EXPECT_TRUE(within.passed());
-  Verdict beyond("x", "mnemon-server 1", 3);
+  BarResults beyond("x", "mnemon-server 1", 3);
   beyond.AtMost("a", 61, 20, "ms");
   beyond.ShareAtLeast("b", 0.69, 0.9);
   beyond.ShareAtLeast("c", 0.14, 0.45);

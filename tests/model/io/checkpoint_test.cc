@@ -48,12 +48,12 @@ class CheckpointTest : public testing::Test {
   void Write(float mark = 1) const {
     ASSERT_TRUE(WriteCheckpoint(Dir(), Content(mark)).ok());
   }
-  static absl::Status Verdict(const std::string& dir) {
+  static absl::Status StatusOf(const std::string& dir) {
     auto files = ReadCheckpoint(dir);
     return files.ok() ? files->model_id.get().status() : files.status();
   }
   void ExpectRefused(absl::StatusCode code, const std::string& part) const {
-    const absl::Status status = Verdict(Dir());
+    const absl::Status status = StatusOf(Dir());
     EXPECT_EQ(status.code(), code) << status;
     EXPECT_THAT(Message(status), HasSubstr(part));
   }
@@ -84,7 +84,7 @@ TEST_F(CheckpointTest, ManifestListsEveryFile) {
 TEST_F(CheckpointTest, LinkToADirectoryIsFollowed) {
   Write();
   fs::create_symlink("c", tmp_.Path("last"));
-  EXPECT_TRUE(Verdict(tmp_.Path("last")).ok());
+  EXPECT_TRUE(StatusOf(tmp_.Path("last")).ok());
 }
 
 TEST_F(CheckpointTest, HandMadeOneNeedsConfigAndWeightsOnly) {
@@ -102,7 +102,7 @@ TEST_F(CheckpointTest, HandMadeOneNeedsConfigAndWeightsOnly) {
 TEST_F(CheckpointTest, TrainingIsNotNeededToServe) {
   Write();
   fs::remove_all(tmp_.Path("c/training"));
-  EXPECT_TRUE(Verdict(Dir()).ok());
+  EXPECT_TRUE(StatusOf(Dir()).ok());
 }
 
 TEST_F(CheckpointTest, EveryChangedByteIsFound) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/serving/verdict.h"
+#include "bench/serving/bar_results.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,11 +14,11 @@ constexpr Column kColumns[] = {{"what", "what"},
                                {"value", "value", 3},
                                {"unit", "unit"},
                                {"bar", "bar"},
-                               {"verdict", "verdict"}};
+                               {"result", "result"}};
 
 }  // namespace
 
-Verdict::Verdict(std::string scenario, std::string server, double slack)
+BarResults::BarResults(std::string scenario, std::string server, double slack)
     : slack_(slack) {
   double load = 0;
   getloadavg(&load, 1);
@@ -28,48 +28,48 @@ Verdict::Verdict(std::string scenario, std::string server, double slack)
   report_.run.Set("slack", slack);
 }
 
-void Verdict::AtMost(const std::string& what, double value, double limit,
-                     const std::string& unit) {
+void BarResults::AtMost(const std::string& what, double value, double limit,
+                        const std::string& unit) {
   limit *= slack_;
   Add(what, value, unit, absl::StrFormat("<= %g", limit), value <= limit);
 }
 
-void Verdict::ShareAtLeast(const std::string& what, double share, double limit) {
+void BarResults::ShareAtLeast(const std::string& what, double share, double limit) {
   limit = std::max(limit / slack_, 1 - (1 - limit) * slack_);
   Add(what, share, "", absl::StrFormat(">= %.2f", limit), share >= limit);
 }
 
-void Verdict::Exactly(const std::string& what, double value, double wanted,
-                      const std::string& unit) {
+void BarResults::Exactly(const std::string& what, double value, double wanted,
+                         const std::string& unit) {
   Add(what, value, unit, absl::StrFormat("= %g", wanted), value == wanted);
 }
 
-void Verdict::Note(const std::string& what, double value, const std::string& unit) {
+void BarResults::Note(const std::string& what, double value, const std::string& unit) {
   Add(what, value, unit, "", true);
 }
 
-void Verdict::Add(const std::string& what, double value, const std::string& unit,
-                  const std::string& bar, bool within) {
+void BarResults::Add(const std::string& what, double value, const std::string& unit,
+                     const std::string& bar, bool within) {
   missed_ += within ? 0 : 1;
   Record record;
   record.Set("what", what);
   record.Set("value", value);
   record.Set("unit", unit);
   record.Set("bar", bar);
-  record.Set("verdict", std::string(bar.empty() ? "" : within ? "pass" : "MISSED"));
+  record.Set("result", std::string(bar.empty() ? "" : within ? "pass" : "MISSED"));
   report_.results.push_back(std::move(record));
 }
 
-std::string Verdict::Table() const {
-  Report with_verdict = report_;
-  with_verdict.run.Set("passed", passed());
-  return ToTable(with_verdict, kColumns);
+std::string BarResults::Table() const {
+  Report with_passed = report_;
+  with_passed.run.Set("passed", passed());
+  return ToTable(with_passed, kColumns);
 }
 
-std::string Verdict::Json() const {
-  Report with_verdict = report_;
-  with_verdict.run.Set("passed", passed());
-  return ToJson(with_verdict);
+std::string BarResults::Json() const {
+  Report with_passed = report_;
+  with_passed.run.Set("passed", passed());
+  return ToJson(with_passed);
 }
 
 }  // namespace mnemon::serving

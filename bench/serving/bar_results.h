@@ -9,12 +9,12 @@
 namespace mnemon::serving {
 
 // One thread.
-class Verdict {
+class BarResults {
  public:
   // `slack` widens every bar: what may be at most L may be L * slack; what has to be at
   // least the share S may miss 1 by slack times as much, or be S / slack if that is
   // more. `server` names the one that was measured.
-  Verdict(std::string scenario, std::string server, double slack);
+  BarResults(std::string scenario, std::string server, double slack);
 
   // `value` and `limit` are in `unit`.
   void AtMost(const std::string& what, double value, double limit,
