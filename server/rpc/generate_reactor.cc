@@ -65,7 +65,8 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   // Fills `request` as far as it comes.
   absl::Status Start(const CallServices& shared, const v1::GenerateRequest& message,
                      GenerateRequest& request) {
-    // Only the names are parsed before the rate limit: that refusal has to stay cheap.
+    // Before the rate limit, whose refusal has to stay cheap, only names are parsed and
+    // looked up, for the record.
     request.model = ParseOptionalModel(message.model(), "model").value_or("");
     request.session = ParseOptionalSession(message.session(), "session").value_or("");
     call_.SetSession(request.session);

@@ -23,7 +23,7 @@ class SessionsService final : public v1::Sessions::CallbackService {
     return Answer(context, ScopeOf(*request), [&]() -> absl::Status {
       MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
       MNEMON_ASSIGN_OR_RETURN(CreateSessionRequest create, FromMessage(*request));
-      // The session need not exist, and may be another one's of another model.
+      // The model by the request alone: a session of this id may be of another one.
       RecordNames(*CallOf(context), engine_, "", create.model);
       CallOf(context)->SetSession(create.id);
       MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.CreateSession(create));
