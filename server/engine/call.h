@@ -109,6 +109,9 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // from list to list, which needs no memory.
   std::list<std::shared_ptr<Call>>::iterator at;
 
+  // For the runner's list of calls whose consumers ended; guarded by its mutex.
+  std::list<std::shared_ptr<Call>> consumed_node{1};
+
   // Set by the runner before the end is visible: whoever clears it, the consumer that
   // takes the end or the runner, releases the session.
   std::atomic<bool> release_on_end = false;
@@ -132,7 +135,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   PenaltyCounts penalties;      // of the history up to the last sampled token
   std::optional<StopMatcher> stop_matcher;  // absent without stop strings
   // When the call began to wait for its caller to read or to send; and, of a delivering
-  // call, the tokens delivered at the last check.
+  // call, when that was checked last, and the tokens delivered by then.
   std::optional<Time> stalled_since;
   int64_t delivered_then = 0;
   // How its stream ends with the next Publish.

@@ -44,7 +44,7 @@ bool ModelRunner::Await() {
   }
   const std::optional<Time> due = busy_ ? std::nullopt : NextDue();
   std::unique_lock lock(mutex_);
-  while (!awake_ && !stopping_ && !busy_) {
+  while (!awake_ && !stopping_ && !busy_ && !room_unfinished_) {
     asleep_ = true;
     idle_.notify_all();
     if (!due) {
@@ -59,6 +59,7 @@ bool ModelRunner::Await() {
   starting_.splice(starting_.end(), started_);
   received_.swap(inputs_);
   removed_.splice(removed_.end(), forgotten_);
+  consumer_ended_.splice(consumer_ended_.end(), consumed_);
   return !stopping_;
 }
 
@@ -67,18 +68,18 @@ std::optional<ModelRunner::Time> ModelRunner::NextDue() const {
   const auto consider = [&](std::optional<Time> time) {
     if (time && (!due || *time < *due)) due = time;
   };
-  for (const auto* calls : {&running_, &delivering_}) {
-    for (const auto& call : *calls) {
-      if (call->phase == Call::Phase::kRunning) consider(call->time_up());
-      if (call->stalled_since) {
-        consider(*call->stalled_since + context_->options.idle_timeout);
-      }
-    }
+  const auto idle = context_->options.idle_timeout;
+  for (const auto& call : running_) {
+    consider(call->time_up());
+    if (call->stalled_since) consider(*call->stalled_since + idle);
   }
+  if (!delivering_.empty()) consider(*delivering_.front()->stalled_since + idle);
   return due;
 }
 
 void ModelRunner::Round() {
+  room_left_ = kMostDropped;
+  if (!std::exchange(room_unfinished_, false)) worthless_ = 0;
   Receive();
   for (const auto& call : running_) TakeInput(*call);
   EndDueCalls();
@@ -113,6 +114,21 @@ void ModelRunner::Receive() {
   for (; !removed_.empty(); removed_.pop_front()) {
     HandleForgotten(removed_.front());
     callbacks_.Add(std::move(removed_.front()));
+  }
+  for (; !consumer_ended_.empty(); consumer_ended_.pop_front()) {
+    HandleConsumerEnd(consumer_ended_.front());
+    callbacks_.Add(std::move(consumer_ended_.front()));
+  }
+}
+
+void ModelRunner::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
+  // One that was cancelled before it delivers is ended as part of its list.
+  if (call->phase != Call::Phase::kDelivering) return;
+  if (!call->release_on_end) {  // its consumer has taken the end
+    SetOver(*call);
+    Rest(call->session);
+  } else if (call->stream->cancelled() && call->release_on_end.exchange(false)) {
+    CutToDelivered(*call);
   }
 }
 
@@ -172,23 +188,17 @@ void ModelRunner::EndDueCalls() {
 
 void ModelRunner::EndDueDelivering(Time now) {
   const auto idle = context_->options.idle_timeout;
-  for (auto next = delivering_.begin(); next != delivering_.end();) {
-    const std::shared_ptr<Call> call = *next++;
-    if (!call->release_on_end) {  // its consumer has taken the end
-      SetOver(*call);
-      Rest(call->session);
-      continue;
-    }
-    if (call->stream->cancelled()) {
-      if (call->release_on_end.exchange(false)) CutToDelivered(*call);
-      continue;
-    }
+  for (size_t left = delivering_.size(); left > 0; --left) {
+    const std::shared_ptr<Call> call = delivering_.front();
+    if (*call->stalled_since + idle > now) return;
     const int64_t delivered = call->stream->delivered();
-    if (std::exchange(call->delivered_then, delivered) != delivered) {
-      call->stalled_since = now;
-    }
-    if (*call->stalled_since + idle <= now) {
+    if (std::exchange(call->delivered_then, delivered) == delivered) {
       Abort(call, CallerIdle(idle));
+    }
+    // It has read, or ends by itself.
+    if (call->phase == Call::Phase::kDelivering) {
+      call->stalled_since = now;
+      delivering_.splice(delivering_.end(), delivering_, call->at);
     }
   }
 }
@@ -320,7 +330,7 @@ void ModelRunner::Publish() {
   counts_.starting = static_cast<int64_t>(starting_.size());
   counts_.starting_work = {};
   for (const auto& call : starting_) counts_.starting_work += call->expected;
-  counts_.delivering = static_cast<int64_t>(delivering_.size());
+  counts_.delivering = static_cast<int64_t>(ending_.size() + delivering_.size());
   // Blocks being recycled belong to no session. Read first, since their number only
   // falls.
   const int64_t recycling = arena_->blocks_recycling() * block_bytes_;
@@ -343,17 +353,19 @@ void ModelRunner::Publish() {
   step_tokens_ = 0;
   ended_generated_.clear();
   Refuse(refused);
-  for (Calls* calls : {&delivering_, &over_}) {
-    if (endings_ == 0) break;
-    for (const auto& call : *calls) {
-      if (!call->ending) continue;
-      if (call->stream->Finish(std::move(call->ending->status),
-                               std::move(call->ending->facts))) {
-        callbacks_.Add(call->stream);
-      }
-      call->ending.reset();
+  const auto finish = [&](Call& call) {
+    if (!call.ending) return;
+    if (call.stream->Finish(std::move(call.ending->status),
+                            std::move(call.ending->facts))) {
+      callbacks_.Add(call.stream);
     }
+    call.ending.reset();
+  };
+  while (!ending_.empty()) {
+    finish(*ending_.front());
+    delivering_.splice(delivering_.end(), ending_, ending_.begin());
   }
+  for (const auto& call : over_) finish(*call);
   endings_ = 0;
   for (; !over_.empty(); over_.pop_front()) callbacks_.Add(std::move(over_.front()));
   context_->callbacks.Post(callbacks_);

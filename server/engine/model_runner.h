@@ -109,6 +109,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     int64_t tokens_computed = 0;
     int64_t tokens_generated = 0;
   };
+  static constexpr int64_t kMostDropped = 64;
   using Calls = std::list<std::shared_ptr<Call>>;
   // Why a call is not taken, as found under the mutex. Its status is made after it.
   struct Refusal {
@@ -147,6 +148,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // Something has changed that the next round checks.
   void Wake();
   void WakeLocked();
+  void HandOverLocked(const std::shared_ptr<Call>& call);
   bool PermitFreeLocked() const;
   // Gives a permit to the one call of `node`, which is left empty.
   void StartLocked(Calls& node);
@@ -180,7 +182,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool Await();
   std::optional<Time> NextDue() const;
   void Round();
-  // Takes over what Await found: parts to score, and removed sessions.
+  // Takes over what Await found: parts to score, removed sessions, and calls whose
+  // consumers ended.
   void Receive();
   void HandleForgotten(const std::shared_ptr<Session>& session);
   // Appends the next of a scoring call's input to its history, where a step may compute
@@ -189,6 +192,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // Ends calls that were cancelled, whose time is up, or whose callers are idle, and
   // releases those whose end was taken.
   void EndDueCalls();
+  void HandleConsumerEnd(const std::shared_ptr<Call>& call);
   void EndDueDelivering(Time now);
   // One model call for the chunks of the plan; then one for each whose call was part of
   // a step that failed, with a turn of its own.
@@ -236,6 +240,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void SetOver(Call& call);
   // What a session at rest keeps of its state.
   void Rest(const std::shared_ptr<Session>& session);
+  // Its state is not in use, and may be dropped.
+  void BeginResting(const std::shared_ptr<Session>& session);
   void StopResting(Session& session);
   void DropState(Session& session);
   void EndAll(const absl::Status& status);
@@ -247,8 +253,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // Free blocks that no call has reserved and no planned chunk takes.
   int64_t FreeBlocks() const;
   // Drops states until `needed` blocks are free, or none is left to drop: of sessions
-  // at rest, of a call that waits for blocks, then of calls that have computed all; not
-  // that of `except`. False: none was dropped.
+  // at rest and of calls that have computed all, the longest unused first, then of
+  // calls that wait for blocks; not that of `except`. A round looks at kMostDropped of
+  // the first; where that was not enough, room_unfinished_ is set. False: none was
+  // dropped.
   bool MakeRoom(int64_t needed, const Session* except = nullptr);
   // Nothing can step for lack of blocks: makes room, or ends a call. True:
   // Plan may find more.
@@ -272,6 +280,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   Calls started_;       // have got a permit
   std::vector<Input> inputs_;
   SessionList forgotten_;  // sessions that left the directory
+  Calls consumed_;         // calls whose consumer has taken the end or cancelled
   // Calls that wait for a permit, in order of arrival. Stateless ones also wait for the
   // limit of sessions.
   Calls waiting_named_;
@@ -298,15 +307,22 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   PoolTurns::Member turn_;
   std::vector<Input> received_;
   SessionList removed_;
+  Calls consumer_ended_;
   Calls starting_;  // have a permit, wait for blocks
   Calls running_;
-  Calls delivering_;
+  Calls ending_;         // end with the next Publish, and deliver then
+  Calls delivering_;     // by Call::stalled_since
   Calls over_;           // until the next Publish
-  SessionList resting_;  // with state; the longest unused first
+  SessionList resting_;  // unused, with state; the longest unused first
   std::vector<ScheduledChunk> chunks_;
-  std::vector<Call*> starved_;         // of the last plan
-  int64_t planned_blocks_ = 0;         // unreserved ones that its chunks take
-  bool recycling_ = false;             // blocks were, just before it
+  std::vector<Call*> starved_;  // of the last plan
+  int64_t planned_blocks_ = 0;  // unreserved ones that its chunks take
+  bool recycling_ = false;      // blocks were, just before it
+  // Of MakeRoom: states that this round may still look at, whether it has to go on in
+  // the next one, and how many at the end of resting_ it found not worth dropping.
+  int64_t room_left_ = 0;
+  bool room_unfinished_ = false;
+  size_t worthless_ = 0;
   CallbackList callbacks_;             // due after this round
   bool busy_ = false;                  // the last round did something
   std::optional<Time> last_step_end_;  // absent after a pause

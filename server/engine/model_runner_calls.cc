@@ -107,7 +107,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     needed += BlocksFor(session, tokens) - own;
   }
   // Read first: blocks that are clean by then are free below.
-  const bool recycling = arena_->blocks_recycling() > 0;
+  const bool recycling = room_unfinished_ || arena_->blocks_recycling() > 0;
   if (needed > FreeBlocks()) {
     if (!running_.empty() || recycling) return false;
     return NoFreeBlocks(TimeToNextEnd());
@@ -184,8 +184,9 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     }
     session.state.CutBack(*arena_, session.history.size());
     UpdateBytes(session);
-    delivering_.splice(delivering_.end(), running_, ended->at);
+    ending_.splice(ending_.end(), running_, ended->at);
     ended->phase = Call::Phase::kDelivering;
+    BeginResting(ended->session);
     ended->stalled_since = context_->options.clock->Now();
     ended->delivered_then = ended->stream->delivered();
     ended->release_on_end = true;
@@ -197,9 +198,9 @@ void ModelRunner::Abort(const std::shared_ptr<Call>& call, const absl::Status& s
   if (!call->stream->StopDelivery()) return;
   if (call->phase == Call::Phase::kRunning) return End(call, status);
   call->release_on_end = false;
+  CutToDelivered(*call);
   call->ending = {.status = status, .facts = std::nullopt};
   ++endings_;
-  CutToDelivered(*call);
 }
 
 void ModelRunner::CutToDelivered(Call& call) {
@@ -248,7 +249,7 @@ ModelRunner::Calls& ModelRunner::ListOf(const Call& call) {
     case Call::Phase::kRunning:
       return running_;
     case Call::Phase::kDelivering:
-      return delivering_;
+      return call.ending ? ending_ : delivering_;
     case Call::Phase::kOver:
       break;
   }
@@ -265,7 +266,12 @@ void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
   if (session->forgotten || !session->state.held()) return;
   session->state.Rest(*arena_, session->history.size());
   UpdateBytes(*session);
-  if (session->resting) return;  // a call ended before it was admitted
+  BeginResting(session);
+}
+
+void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
+  // It may rest since its call has computed all, or because no call was admitted.
+  if (session->resting || !session->state.held()) return;
   session->resting = true;
   *session->resting_at = session;
   resting_.splice(resting_.end(), session->resting_node);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The plan of the next step, and the blocks for it.
 #include <algorithm>
+#include <utility>
 
 #include "server/engine/engine_errors.h"
 #include "server/engine/model_runner.h"
@@ -86,6 +87,7 @@ bool ModelRunner::ResolveStarvation() {
   // Recycled blocks wake the runner once they are clean.
   if (recycling_ || arena_->blocks_recycling() > 0) return false;
   if (MakeRoom(1)) return true;
+  if (room_unfinished_) return false;
   const std::shared_ptr<Call> victim =
       (*std::max_element(
            starved_.begin(), starved_.end(),
@@ -133,21 +135,28 @@ bool ModelRunner::MakeRoom(int64_t needed, const Session* except) {
   int64_t missing = needed - FreeBlocks() - arena_->blocks_recycling();
   bool any = false;
   const auto drop = [&](Session& session) {
-    if (!session.state.held() || &session == except) return;
+    if (!session.state.held() || &session == except) return false;
     // A state whose blocks others hold too is worth nothing to them.
     const int64_t gained = arena_->UnsharedBlocks(session.state.slot(), missing);
-    if (gained == 0) return;
+    if (gained == 0) return false;
     missing -= gained;
     DropState(session);
-    any = true;
+    return any = true;
   };
-  for (auto next = resting_.begin(); missing > 0 && next != resting_.end();) {
-    drop(**next++);
-  }
-  for (const Calls* calls : {&starting_, &delivering_}) {
-    for (auto next = calls->begin(); missing > 0 && next != calls->end(); ++next) {
-      drop(*(*next)->session);
+  while (missing > 0 && worthless_ < resting_.size()) {
+    if (room_left_-- <= 0) {
+      room_unfinished_ = true;
+      return any;
     }
+    if (drop(*resting_.front())) {
+      worthless_ = 0;  // its blocks may have been others' too
+    } else {
+      resting_.splice(resting_.end(), resting_, resting_.begin());
+      ++worthless_;
+    }
+  }
+  for (auto next = starting_.begin(); missing > 0 && next != starting_.end(); ++next) {
+    drop(*(*next)->session);
   }
   return any;
 }

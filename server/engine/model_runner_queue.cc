@@ -168,6 +168,12 @@ void ModelRunner::WakeLocked() {
   notify_ = asleep_;
 }
 
+void ModelRunner::HandOverLocked(const std::shared_ptr<Call>& call) {
+  call->consumed_node.front() = call;
+  consumed_.splice(consumed_.end(), call->consumed_node);
+  WakeLocked();
+}
+
 absl::Status ModelRunner::Enqueue(const std::shared_ptr<Call>& call) {
   Calls node = {call};
   call->at = node.begin();
@@ -357,14 +363,17 @@ void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent e
     case StreamEvent::kEnd:
       // One that was cancelled first is cut, and released, by the runner.
       if (call->stream->cancelled() || !call->release_on_end.exchange(false)) return;
-      Wake();
+      {
+        Lock lock(*this);
+        HandOverLocked(call);
+      }
       context_->directory.Release(*call->session, /*taken=*/true);
       return;
     case StreamEvent::kCancelled: {
       Calls cancelled;
       {
         Lock lock(*this);
-        if (!call->waiting) return WakeLocked();
+        if (!call->waiting) return HandOverLocked(call);
         RemoveWaitingLocked(*call, cancelled);
         if (IdleLocked()) idle_.notify_all();
       }

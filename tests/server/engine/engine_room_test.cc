@@ -65,6 +65,27 @@ TEST(Room, ASharedStateIsNotDroppedInVain) {
   EXPECT_EQ(next.start->resumed_tokens, 40);
 }
 
+// More states than a round drops.
+TEST(Room, ManyStatesAtRestMakeRoomForALongPrompt) {
+  constexpr int kSessions = 300;
+  ToyServer server(ToyState::kAppend,
+                   {.sessions = 2 * kSessions, .state_bytes = kSessions * kBlockBytes},
+                   16 * kSessions);
+  for (int i = 0; i < kSessions; ++i) {
+    const std::string id = StrCat("s", i);
+    server.CreateSession(id);
+    ASSERT_TRUE(server.Run(Ask({i % 30, 1}, 1, id)).status.ok());
+  }
+  const GenerateRequest large = Ask(Tokens(16 * (kSessions - 30), 1), 3);
+  const Outcome found = server.Run(large);
+  ASSERT_TRUE(found.status.ok()) << found.status;
+  ToyServer empty(ToyState::kAppend, {}, 16 * kSessions);
+  EXPECT_EQ(found.tokens, empty.Run(large).tokens);
+  // The newest of them have kept their states.
+  const Outcome newest = server.Run(Ask({1}, 1, StrCat("s", kSessions - 1)));
+  EXPECT_GT(newest.start->resumed_tokens, 0);
+}
+
 TEST(Room, AStateOfAWaitingCallIsDroppedBeforeARunningCallEnds) {
   ToyServer server = SixBlocks();
   server.CreateSession("s");
