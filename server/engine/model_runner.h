@@ -12,7 +12,8 @@
 // while tokens are generated is taken step by step. A running call that finds none
 // pauses, and until it goes on no other call is admitted; the states of sessions at
 // rest then go, the longest unused first (the next call computes them again from the
-// history); when all running calls are paused, the one admitted last ends,
+// history), and when nothing can step, those of stalled calls; when all running calls
+// are paused for blocks and no such state is left, the one admitted last ends,
 // RESOURCE_EXHAUSTED, at its last generated token.
 //
 // See docs/engine_threads.md for who may touch what.
@@ -258,6 +259,13 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // the first; where that was not enough, room_unfinished_ is set. False: none was
   // dropped.
   bool MakeRoom(int64_t needed, const Session* except = nullptr);
+  // Whether the next token that a call computes needs a copy of its last block.
+  bool CopiesLastBlock(const Session& session) const;
+  // Drops the state at rest that a scoring call shares its last block with, so that the
+  // call need not copy it. False: there is none.
+  bool DropSource(const Call& call);
+  // Drops the state of a stalled call, of the one admitted last. False: there is none.
+  bool DropStalled();
   // Nothing can step for lack of blocks: makes room, or ends a call. True:
   // Plan may find more.
   bool ResolveStarvation();

@@ -77,8 +77,9 @@ bool ModelRunner::NothingToDo(const Call& call) const {
 
 bool ModelRunner::WaitsForCaller(const Call& call) const {
   if (call.stream->space() == 0) return true;
+  // A state that is lost is computed again with the next part.
   return call.scoring && !call.scoring->closed() && call.scoring->input.empty() &&
-         call.to_compute() <= call.session->state.computed(*arena_);
+         call.scoring->next >= call.session->history.size();
 }
 
 absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
@@ -96,13 +97,17 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   const int64_t held = BlocksHeld(session);
   const int64_t tokens = before + prompt - session.state.computed(*arena_);
   const int64_t own = BlocksFor(session, tokens);
-  if (held + own > arena_->blocks()) return NoFreeBlocks(std::nullopt);
+  // One of them, a copy of the last block, is not needed once no other state holds
+  // that.
+  const int64_t copied = own > 0 && CopiesLastBlock(session) ? 1 : 0;
+  if (held + own - copied > arena_->blocks()) return NoFreeBlocks(std::nullopt);
   const int64_t saved = arena_->SavedBlocks(session.state.slot());
   // Where both do not fit, a call that is rolled back costs its session the state.
   const bool save = !call.stateless() && held + own + saved <= arena_->blocks();
   int64_t needed = save ? own + saved : own;
   if (needed > FreeBlocks()) {
     MakeRoom(needed, &session);
+    if (held + own > arena_->blocks()) DropSource(call);
     // Fewer, where its source's state was dropped: it need not copy a block first.
     needed += BlocksFor(session, tokens) - own;
   }

@@ -41,7 +41,7 @@ void ModelRunner::Plan() {
       call->stalled_since = now;
       call->prefill_served = -1;
     }
-    if (available <= 0 || space == 0) continue;
+    if (available <= 0 || space == 0 || call->stalled_since) continue;
     // A call that joins starts level with the one served least, not ahead of all.
     if (call->prefill_served < 0)
       call->prefill_served = std::max<int64_t>(0, least_served);
@@ -88,6 +88,10 @@ bool ModelRunner::ResolveStarvation() {
   if (recycling_ || arena_->blocks_recycling() > 0) return false;
   if (MakeRoom(1)) return true;
   if (room_unfinished_) return false;
+  for (const Call* call : starved_) {
+    if (DropSource(*call)) return true;
+  }
+  if (DropStalled()) return true;
   const std::shared_ptr<Call> victim =
       (*std::max_element(
            starved_.begin(), starved_.end(),
@@ -100,6 +104,36 @@ bool ModelRunner::ResolveStarvation() {
                                                : std::optional(TimeToNextEnd())));
   // Its blocks are what the others wait for; the next call computes the state again.
   if (!victim->session->forgotten) DropState(*victim->session);
+  return true;
+}
+
+bool ModelRunner::CopiesLastBlock(const Session& session) const {
+  // A block that is partly filled has room for a row.
+  return session.state.computed(*arena_) % StepBudget{}.block_positions != 0 &&
+         arena_->BlocksNeeded(session.state.slot(), 1) > 0;
+}
+
+bool ModelRunner::DropSource(const Call& call) {
+  if (!call.scoring || !call.scoring->source) return false;
+  Session& source = *call.scoring->source;
+  if (!source.state.held() || source.call != nullptr || !CopiesLastBlock(*call.session))
+    return false;
+  DropState(source);
+  return true;
+}
+
+bool ModelRunner::DropStalled() {
+  Call* last = nullptr;
+  for (const auto& call : running_) {
+    if (!call->stalled_since) continue;
+    if (arena_->UnsharedBlocks(call->session->state.slot(), 1) == 0) continue;
+    if (last == nullptr || call->admission > last->admission) last = call.get();
+  }
+  if (last == nullptr) return false;
+  // It keeps its slot, and computes its history again when its caller reads or sends.
+  last->session->state.Reset(*arena_);
+  last->reserved_blocks = 0;
+  UpdateBytes(*last->session);
   return true;
 }
 

@@ -17,10 +17,15 @@ absl::Status SlotState::Acquire(StateArena& arena) {
   return absl::OkStatus();
 }
 
-void SlotState::Release(StateArena& arena) {
-  if (!held()) return;
+void SlotState::Reset(StateArena& arena) {
   DropShadowsAfter(arena, -1);
   arena.Drop(before_call_);
+  arena.Reset(slot_);
+}
+
+void SlotState::Release(StateArena& arena) {
+  if (!held()) return;
+  Reset(arena);
   arena.Release(slot_);
   slot_ = -1;
 }

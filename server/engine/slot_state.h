@@ -43,6 +43,10 @@ class SlotState {
   // No effect when not held.
   void Release(StateArena& arena);
 
+  // Back to a fresh state, slot kept: what was computed, and what is kept for
+  // RollBackCall, is gone. REQUIRES: held.
+  void Reset(StateArena& arena);
+
   // Makes a fresh state a copy of `other`, which is at rest in the same arena.
   // RESOURCE_EXHAUSTED when memory runs out; still fresh then. REQUIRES: held.
   absl::Status ForkFrom(const SlotState& other, StateArena& arena);

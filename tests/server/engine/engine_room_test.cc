@@ -147,6 +147,57 @@ TEST(Room, HistoriesCopiedForScoringCountInTheQueue) {
   server.decoder.AllowAll();
 }
 
+// Six blocks are the whole pool: no copy of the last one can be made.
+TEST(Room, ScoringOnACopyOfAStateThatFillsThePool) {
+  for (const int early : {0, 1}) {
+    ToyServer server = SixBlocks();
+    server.CreateSession("s");
+    const auto history =
+        Joined(Tokens(86, 1), server.Run(Ask(Tokens(86, 1), 3, "s")).tokens);
+    server.decoder.Allow(early ? 0 : -1);
+    Scorer scorer(*server.engine, {.session = "s"});
+    // Without a part it is admitted first.
+    while (!early && server.engine->Stats().models[0].stalled == 0) {
+      std::this_thread::yield();
+    }
+    ASSERT_TRUE(scorer.call().append(Tokens(5, 2)).ok());
+    server.decoder.AllowAll();
+    const Scores got = scorer.Finish();
+    EXPECT_TRUE(got.status.ok()) << got.status;
+    EXPECT_EQ(got.tokens.size(), 5u);
+    EXPECT_EQ(server.Run(Ask({}, 5, "s")).tokens,
+              Continuation(ToyState::kAppend, history, 5));
+  }
+}
+
+// One that stopped reading holds five blocks of eight; the other one needs more than
+// three.
+TEST(Room, AStalledCallLosesItsStateBeforeAnotherEnds) {
+  ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 128);
+  Reader stopped(*server.engine, Ask({1}, 120));
+  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+  const Outcome other = server.Run(Ask(Tokens(40, 2), 30));
+  EXPECT_TRUE(other.status.ok()) << other.status;
+  EXPECT_EQ(other.tokens, Continuation(ToyState::kAppend, Tokens(40, 2), 30));
+  EXPECT_EQ(stopped.Finish().tokens, Continuation(ToyState::kAppend, {1}, 120));
+}
+
+TEST(Room, AStalledScoreCallLosesItsStateBeforeAnotherEnds) {
+  ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 128);
+  server.CreateSession("s");
+  Scorer idle(*server.engine, {.session = "s", .commit = true});
+  ASSERT_TRUE(idle.Append(Tokens(70, 1)).ok());
+  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+  const Outcome other = server.Run(Ask(Tokens(40, 2), 30));
+  EXPECT_TRUE(other.status.ok()) << other.status;
+  ASSERT_TRUE(idle.Append(Tokens(20, 3)).ok());
+  const Scores got = idle.Finish();
+  Scorer fresh(*server.engine, {});
+  ASSERT_TRUE(fresh.Append(Joined(Tokens(70, 1), Tokens(20, 3))).ok());
+  EXPECT_EQ(got.tokens, fresh.Finish().tokens);
+  EXPECT_EQ(server.Position("s"), 90);
+}
+
 // Permits are free, blocks are not: a call that waits for them waits in the queue's
 // terms.
 TEST(Room, WaitingForBlocksCountsInTheExpectedWait) {
