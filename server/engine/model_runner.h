@@ -261,9 +261,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool MakeRoom(int64_t needed, const Session* except = nullptr);
   // Whether the next token that a call computes needs a copy of its last block.
   bool CopiesLastBlock(const Session& session) const;
-  // Drops the state at rest that a scoring call shares its last block with, so that the
-  // call need not copy it. False: there is none.
-  bool DropSource(const Call& call);
+  // Drops the state that the one of a scoring call is a copy of, unless a call uses it,
+  // so that blocks need not be copied.
+  void DropSource(const Call& call);
   // Drops the state of a stalled call, of the one admitted last. False: there is none.
   bool DropStalled();
   // Nothing can step for lack of blocks: makes room, or ends a call. True:

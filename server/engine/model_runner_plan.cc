@@ -88,9 +88,6 @@ bool ModelRunner::ResolveStarvation() {
   if (recycling_ || arena_->blocks_recycling() > 0) return false;
   if (MakeRoom(1)) return true;
   if (room_unfinished_) return false;
-  for (const Call* call : starved_) {
-    if (DropSource(*call)) return true;
-  }
   if (DropStalled()) return true;
   const std::shared_ptr<Call> victim =
       (*std::max_element(
@@ -113,13 +110,10 @@ bool ModelRunner::CopiesLastBlock(const Session& session) const {
          arena_->BlocksNeeded(session.state.slot(), 1) > 0;
 }
 
-bool ModelRunner::DropSource(const Call& call) {
-  if (!call.scoring || !call.scoring->source) return false;
+void ModelRunner::DropSource(const Call& call) {
+  if (!call.scoring || !call.scoring->source) return;
   Session& source = *call.scoring->source;
-  if (!source.state.held() || source.call != nullptr || !CopiesLastBlock(*call.session))
-    return false;
-  DropState(source);
-  return true;
+  if (source.state.held() && source.call == nullptr) DropState(source);
 }
 
 bool ModelRunner::DropStalled() {

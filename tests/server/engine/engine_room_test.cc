@@ -149,25 +149,17 @@ TEST(Room, HistoriesCopiedForScoringCountInTheQueue) {
 
 // Six blocks are the whole pool: no copy of the last one can be made.
 TEST(Room, ScoringOnACopyOfAStateThatFillsThePool) {
-  for (const int early : {0, 1}) {
-    ToyServer server = SixBlocks();
-    server.CreateSession("s");
-    const auto history =
-        Joined(Tokens(86, 1), server.Run(Ask(Tokens(86, 1), 3, "s")).tokens);
-    server.decoder.Allow(early ? 0 : -1);
-    Scorer scorer(*server.engine, {.session = "s"});
-    // Without a part it is admitted first.
-    while (!early && server.engine->Stats().models[0].stalled == 0) {
-      std::this_thread::yield();
-    }
-    ASSERT_TRUE(scorer.call().append(Tokens(5, 2)).ok());
-    server.decoder.AllowAll();
-    const Scores got = scorer.Finish();
-    EXPECT_TRUE(got.status.ok()) << got.status;
-    EXPECT_EQ(got.tokens.size(), 5u);
-    EXPECT_EQ(server.Run(Ask({}, 5, "s")).tokens,
-              Continuation(ToyState::kAppend, history, 5));
-  }
+  ToyServer server = SixBlocks();
+  server.CreateSession("s");
+  const auto history =
+      Joined(Tokens(86, 1), server.Run(Ask(Tokens(86, 1), 3, "s")).tokens);
+  Scorer scorer(*server.engine, {.session = "s"});
+  ASSERT_TRUE(scorer.call().append(Tokens(5, 2)).ok());
+  const Scores got = scorer.Finish();
+  EXPECT_TRUE(got.status.ok()) << got.status;
+  EXPECT_EQ(got.tokens.size(), 5u);
+  EXPECT_EQ(server.Run(Ask({}, 5, "s")).tokens,
+            Continuation(ToyState::kAppend, history, 5));
 }
 
 // One that stopped reading holds five blocks of eight; the other one needs more than
