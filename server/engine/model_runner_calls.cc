@@ -129,6 +129,8 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   if (call.scoring) {
     // Nothing predicts the first token of all.
     call.scoring->first = call.scoring->next = std::max<int64_t>(1, before);
+    // It could have sent while it waited.
+    if (WaitsForCaller(call)) call.stalled_since = call.arrival;
   } else {
     call.stream->Start({.first_index = before,
                         .prompt_tokens = prompt,

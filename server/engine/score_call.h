@@ -19,7 +19,8 @@ struct ScoreCall {
   // Each scored token with its log-probability; ends with OK after `close`, when all
   // tokens were scored and pushed. Cancelled as the stream of a Generate call. Ends
   // with ABORTED, CALLER_IDLE, when for idle_timeout the consumer did not read, or all
-  // parts were scored and neither append nor close was called.
+  // parts were scored and neither append nor close was called; time in the queue counts
+  // while nothing was sent.
   std::shared_ptr<TokenStream> stream;
   // Queues the next part and returns how many of its tokens will be scored: all but the
   // first one of a history. Encodes text on the calling thread, and does not wait for

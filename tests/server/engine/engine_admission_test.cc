@@ -365,6 +365,22 @@ TEST(IdleTimeout, EndsScoringThatSendsNothing) {
   EXPECT_EQ(ReasonOf(call->stream->Take().status), "CALLER_IDLE");
 }
 
+TEST(IdleTimeout, OfScoringBeginsInTheQueue) {
+  ToyServer server(ToyState::kFixed,
+                   {.sessions = 4, .running = 1, .idle_timeout = milliseconds(500)});
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask({1}, 1));
+  server.decoder.AwaitHeld();
+  auto idle = server.engine->Score({}, [] {});
+  ASSERT_TRUE(idle.ok());
+  Reader waits(*server.engine, Ask({2}, 1));
+  server.clock.Advance(milliseconds(500));
+  server.decoder.AllowAll();
+  EXPECT_TRUE(waits.Finish().status.ok());
+  server.AwaitIdle();
+  EXPECT_EQ(ReasonOf(idle->stream->Take().status), "CALLER_IDLE");
+}
+
 TEST(History, EveryChangeIsObserved) {
   std::mutex mutex;
   std::map<std::string, std::vector<int32_t>> copies;
