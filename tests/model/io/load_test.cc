@@ -154,9 +154,8 @@ TEST_F(LoadTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
   narrow.d_ff += 2;
   for (const std::string& bad : {changed, not_finite, Weights(narrow)}) {
     tmp_.Put("c/model.safetensors", bad);
-    for (const absl::Status& status :
-         {LoadCheckpoint(tmp_.Path("c")).status(),
-          LoadServedModel(tmp_.Path("c"), {}).status()}) {
+    for (const absl::Status& status : {LoadCheckpoint(tmp_.Path("c")).status(),
+                                       LoadServedModel(tmp_.Path("c"), {}).status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
       EXPECT_THAT(std::string(status.message()),
                   AllOf(HasSubstr("/c/model.safetensors"), HasSubstr("manifest.json")));
