@@ -113,26 +113,34 @@ absl::Status RunOverload(const ScenarioOptions& options, BarResults& results) {
   };
   const double duration = shape.warm_up + shape.measured;
 
-  for (const int factor : {3, 10}) {
-    const std::string load = StrCat(factor, "x");
-    // The control runs beside each load: machines change their speed.
-    TimePoint begin = SteadyClock::now();
+  // Machines change their speed: a load is compared with the mean of the closed loops
+  // before and after it.
+  const auto closed_loop = [&]() -> absl::StatusOr<double> {
+    const TimePoint begin = SteadyClock::now();
     const std::vector<CallRecord> closed =
         RunClosedLoop(connections, shape.sessions, request, call, duration);
     const double capacity = CompletedPerSecond(closed, Measured(begin, shape));
-    results.Note(load + ": capacity, by a closed loop before", capacity, "calls/s");
-    if (capacity <= 0) {
-      return absl::InternalError("no call ended OK in the closed loop; the first: " +
-                                 (closed.empty() ? "" : closed[0].message));
-    }
+    if (capacity > 0) return capacity;
+    return absl::InternalError("no call ended OK in the closed loop; the first: " +
+                               (closed.empty() ? "" : closed[0].message));
+  };
+  MNEMON_ASSIGN_OR_RETURN(double capacity_before, closed_loop());
+  for (const int factor : {3, 10}) {
+    const std::string load = StrCat(factor, "x");
     MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server->Metrics());
-    begin = SteadyClock::now();
+    const TimePoint begin = SteadyClock::now();
     const std::vector<CallRecord> records =
-        RunOpenLoop(connections, factor * capacity, request, call, duration);
+        RunOpenLoop(connections, factor * capacity_before, request, call, duration);
     MNEMON_ASSIGN_OR_RETURN(const MetricsPage after, server->Metrics());
     const double goodput = CompletedPerSecond(records, Measured(begin, shape));
+    MNEMON_ASSIGN_OR_RETURN(const double capacity_after, closed_loop());
+    results.Note(load + ": capacity, by a closed loop before", capacity_before,
+                 "calls/s");
+    results.Note(load + ": capacity, by a closed loop after", capacity_after,
+                 "calls/s");
     results.ShareAtLeast(StrCat(load, ": goodput, share of capacity"),
-                         goodput / capacity, 0.9);
+                         2 * goodput / (capacity_before + capacity_after), 0.9);
+    capacity_before = capacity_after;
     const HistogramPage refused = Since(RefusalsOf(before), RefusalsOf(after));
     results.Note(StrCat(load, ": refusals"), refused.count, "");
     results.AtMost(StrCat(load, ": refusals p99, server's time"),
