@@ -117,6 +117,7 @@ TEST(PredictionMemory, IsTakenAndGivenBackWithoutTheTurn) {
     Reader reader(*encoder.engine, request);
     encoder.predictor.Open();
     EXPECT_TRUE(first.Await().ok());
+    decoder.AwaitHeld();
     decoder.AllowAll();
     EXPECT_TRUE(second.Await().ok());
     EXPECT_EQ(reader.Finish().tokens.size(), 5u);
