@@ -2,6 +2,8 @@
 // Between two pieces of a prediction: its end for each reason, and steps of another
 // model.
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -103,8 +105,11 @@ TEST(PredictionMemory, IsTakenAndGivenBackWithoutTheTurn) {
     ToyDecoder decoder(ToyState::kAppend);
     Encoder encoder({}, 1, &decoder);
     std::atomic<int64_t> count = 0;
+    std::promise<void> stepped;
     encoder.predictor.OnMemory([&] {
-      if (++count == nth) decoder.AwaitHeld();
+      if (++count != nth) return;
+      decoder.AwaitHeld();
+      stepped.set_value();
     });
     encoder.predictor.Close();
     decoder.Allow(0);
@@ -117,7 +122,8 @@ TEST(PredictionMemory, IsTakenAndGivenBackWithoutTheTurn) {
     Reader reader(*encoder.engine, request);
     encoder.predictor.Open();
     EXPECT_TRUE(first.Await().ok());
-    decoder.AwaitHeld();
+    EXPECT_EQ(stepped.get_future().wait_for(std::chrono::seconds(20)),
+              std::future_status::ready);
     decoder.AllowAll();
     EXPECT_TRUE(second.Await().ok());
     EXPECT_EQ(reader.Finish().tokens.size(), 5u);
