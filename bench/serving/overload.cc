@@ -22,7 +22,7 @@ struct Shape {
 };
 
 constexpr Shape kFull = {64, 6, 8, 20};
-constexpr Shape kQuick = {16, 0.8, 0.8, 1.4};
+constexpr Shape kQuick = {16, 2, 2, 4};
 
 constexpr const char* kRefusals[] = {"RESOURCE_EXHAUSTED", "UNAVAILABLE"};
 
