@@ -62,7 +62,7 @@ class CallStart : public ::testing::Test {
         StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
   }
   ~CallStart() override {
-    predictor_.Open();
+    predictor_.Finish();
     EXPECT_TRUE(NoCallIsOpen());
     server_->Shutdown();
     server_->Wait();
@@ -106,7 +106,7 @@ class CallStart : public ::testing::Test {
   }
 
   ToyDecoder decoder_{ToyState::kFixed};
-  ToyPredictor predictor_;
+  ToyPredictor predictor_{ToyPredictor::kEndless};
   AdmissionClock clock_;
   std::unique_ptr<Engine> engine_;
   OpenCalls calls_;
@@ -128,7 +128,6 @@ TEST_F(CallStart, OutOfMemoryInAdmissionEndsTheCall) {
 // A shutdown may come at any time.
 TEST_F(CallStart, AStopBeforeTheWorkIsNotLost) {
   clock_.on_read = [this] { calls_.StopAll(absl::AbortedError("stopped early")); };
-  predictor_.Close();
   for (const absl::Status& status : {Predict(), Score(), Generate()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
   }
