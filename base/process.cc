@@ -21,6 +21,7 @@
 #include <immintrin.h>
 #endif
 
+#include "absl/synchronization/mutex.h"
 #include "base/check.h"
 
 namespace mnemon {
@@ -60,6 +61,7 @@ void InitProcess() {
   SetFlushBits();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
     files.rlim_cur = files.rlim_max;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "bench/serving/calls.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace mnemon::serving {
@@ -89,7 +88,7 @@ void Calls::Start(Connection& connection, const v1::GenerateRequest& request,
   Call* const started = call.get();
   {
     std::lock_guard lock(mutex_);
-    calls_.push_back(std::move(call));
+    calls_.emplace(started, std::move(call));
   }
   started->Start(connection);
 }
@@ -108,7 +107,7 @@ bool Calls::Wait(Seconds timeout) const {
 
 void Calls::CancelAll() {
   std::lock_guard lock(mutex_);
-  for (const auto& call : calls_) call->Cancel();
+  for (const auto& [call, owned] : calls_) call->Cancel();
 }
 
 std::vector<CallRecord> Calls::Take() {
@@ -119,9 +118,7 @@ std::vector<CallRecord> Calls::Take() {
 void Calls::OnEnded(Call* call, CallRecord record) {
   std::lock_guard lock(mutex_);
   records_.push_back(std::move(record));
-  const auto found = std::find_if(calls_.begin(), calls_.end(),
-                                  [&](const auto& one) { return one.get() == call; });
-  calls_.erase(found);  // gRPC uses a reactor no more once OnDone runs
+  calls_.erase(call);  // gRPC uses a reactor no more once OnDone runs
   if (calls_.empty()) ended_.notify_all();
 }
 

@@ -7,11 +7,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "bench/serving/connection.h"
@@ -75,8 +75,9 @@ class Calls {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable ended_;
-  std::list<std::unique_ptr<Call>> calls_;  // running; guarded by mutex_
-  std::vector<CallRecord> records_;         // guarded by mutex_
+  std::unordered_map<Call*, std::unique_ptr<Call>>
+      calls_;                        // running; guarded by mutex_
+  std::vector<CallRecord> records_;  // guarded by mutex_
   std::atomic<int64_t> messages_{0};
 };
 
