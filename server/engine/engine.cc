@@ -259,13 +259,21 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
   call->stream = std::make_shared<TokenStream>(std::move(stream));
 }
 
+absl::Status Engine::Hold(Session& session, const std::string& request_id) const {
+  MNEMON_ASSIGN_OR_RETURN(const bool held,
+                          context_->directory.Hold(session, request_id));
+  if (held) return absl::OkStatus();
+  return engine_errors::SessionBusy(session.id,
+                                    runners_[session.model].decoder->TimeLeft());
+}
+
 absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
                             std::span<const int32_t> prompt_tokens) const {
   ModelRunner& runner = *runners_[call->session->model].decoder;
   Session& session = *call->session;
   SessionDirectory& directory = context_->directory;
   if (!call->stateless()) {
-    MNEMON_RETURN_IF_ERROR(directory.Hold(session, call->request_id));
+    MNEMON_RETURN_IF_ERROR(Hold(session, call->request_id));
   }
   const absl::Status queued = CatchOutOfMemory({}, [&]() -> absl::Status {
     const int64_t tokens = session.history.size();
@@ -310,7 +318,7 @@ absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
     // Held while its history is copied, so that it does not change.
     const std::shared_ptr<Session> source = call->session;
     auto copy = std::make_shared<Session>("", source->model, nullptr);
-    MNEMON_RETURN_IF_ERROR(context_->directory.Hold(*source, ""));
+    MNEMON_RETURN_IF_ERROR(Hold(*source, ""));
     const absl::Status copied = CatchOutOfMemory({}, [&] {
       copy->history.CopyFrom(source->history);
       return absl::OkStatus();

@@ -143,6 +143,8 @@ class Engine {
   void OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* tokenizer,
                   std::vector<std::string> stop_strings,
                   std::function<void()> on_ready) const;
+  // As SessionDirectory::Hold; ABORTED, SESSION_BUSY, when another call holds it.
+  absl::Status Hold(Session& session, const std::string& request_id) const;
   // Holds the session, if it has a name, and queues the call.
   absl::Status Submit(const std::shared_ptr<Call>& call,
                       std::span<const int32_t> prompt_tokens) const;

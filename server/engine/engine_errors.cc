@@ -74,10 +74,10 @@ absl::Status RequestRepeated(const std::string& session) {
                    {.reason = "REQUEST_REPEATED", .field = "request_id"});
 }
 
-absl::Status SessionBusy(const std::string& session) {
+absl::Status SessionBusy(const std::string& session, Wait wait) {
   return MakeError(absl::StatusCode::kAborted,
                    StrCat("another call runs on session ", Quoted(session)),
-                   {.reason = "SESSION_BUSY", .retry_after = kRetry});
+                   {.reason = "SESSION_BUSY", .retry_after = RetryAfter(wait)});
 }
 
 absl::Status WrongKind(const std::string& model, const std::string& does) {

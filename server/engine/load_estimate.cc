@@ -60,6 +60,14 @@ void LoadEstimate::RecordEnd(int64_t generated) {
   generated_ = generated_ ? *generated_ + (count - *generated_) * kCallWeight : count;
 }
 
+// Follows the quantile kLateShare of the margins that calls need: stochastic
+// approximation, Robbins and Monro 1951.
+void LoadEstimate::RecordTurn(bool too_late) {
+  const double step = kLateWeight * (too_late ? 1 - kLateShare : -kLateShare);
+  wait_margin_ =
+      std::clamp(wait_margin_ * std::exp(step), kLeastWaitMargin, kMostWaitMargin);
+}
+
 LoadEstimate::Work LoadEstimate::WorkOf(int64_t prompt_tokens,
                                         int64_t max_tokens) const {
   const int64_t expected =
@@ -94,13 +102,25 @@ LoadEstimate::Duration LoadEstimate::WaitTime(const Work& waiting,
   // Of n running calls with uniformly distributed work left, the least is on average
   // 2 / (n + 1) of the mean; until then all n do as much.
   const double share = 2 / (calls + 1);
-  const double alone = static_cast<double>(waiting.steps()) +
-                       share * static_cast<double>(load.left.steps());
-  const double tokens = static_cast<double>(waiting.tokens()) +
-                        share * static_cast<double>(load.left.tokens());
+  return TimeOf({.steps = static_cast<double>(waiting.steps()) +
+                          share * static_cast<double>(load.left.steps()),
+                 .tokens = static_cast<double>(waiting.tokens()) +
+                           share * static_cast<double>(load.left.tokens())},
+                load);
+}
+
+LoadEstimate::Duration LoadEstimate::TimeLeft(const Load& load) const {
+  return TimeOf({.steps = static_cast<double>(load.left.steps()),
+                 .tokens = static_cast<double>(load.left.tokens())},
+                load);
+}
+
+LoadEstimate::Duration LoadEstimate::TimeOf(const Amount& amount,
+                                            const Load& load) const {
+  const auto calls = static_cast<double>(std::max<int64_t>(1, load.running));
   const double steps =
-      std::max(alone / calls, tokens / static_cast<double>(step_tokens_));
-  return Duration(steps * (step_ - per_token_ * tokens_) + tokens * per_token_);
+      std::max(amount.steps / calls, amount.tokens / static_cast<double>(step_tokens_));
+  return Duration(steps * (step_ - per_token_ * tokens_) + amount.tokens * per_token_);
 }
 
 }  // namespace mnemon

@@ -43,11 +43,8 @@ class LoadEstimate {
     Load& operator+=(const Load& other);
   };
 
-  // Factors on the estimated run and wait times in the deadline check of a new call.
-  // With them a queued call is hardly ever refused later. They shorten the queue, which
-  // only has to bridge gaps between arrivals.
+  // Factor on the estimated run time in the deadline check of a new call.
   static constexpr double kRunMargin = 1.15;
-  static constexpr double kWaitMargin = 2;
 
   // A prompt is computed in chunks of at most `chunk` tokens.
   LoadEstimate(int64_t chunk, int64_t step_tokens)
@@ -59,6 +56,15 @@ class LoadEstimate {
   // A call ended by itself after generating so many tokens.
   void RecordEnd(int64_t generated);
 
+  // A queued call's turn came: still in time for its deadline, or too late.
+  void RecordTurn(bool too_late);
+
+  // Factor on the estimated wait time in the deadline check of a new call. It rises with
+  // each queued call whose turn comes too late and falls with each other one, so that on
+  // a machine of changing speed, too, few turns come too late. It shortens the queue,
+  // which only has to bridge gaps between arrivals.
+  double wait_margin() const { return wait_margin_; }
+
   // Of a call that may generate up to `max_tokens`: as many as calls generated on
   // average so far, few where none has ended yet.
   Work WorkOf(int64_t prompt_tokens, int64_t max_tokens) const;
@@ -69,6 +75,8 @@ class LoadEstimate {
   Duration RunTime(const Work& work, const Load& load) const;
   // From now until a queued call starts, with `waiting` queued before it.
   Duration WaitTime(const Work& waiting, const Load& load) const;
+  // From now until a running call ends, on average.
+  Duration TimeLeft(const Load& load) const;
 
   // Whether enough steps were measured for an estimate.
   bool measured() const { return steps_ >= kFewSteps; }
@@ -79,6 +87,20 @@ class LoadEstimate {
   // Weight of the newest step and call in the moving averages.
   static constexpr double kStepWeight = 1.0 / 16;
   static constexpr double kCallWeight = 1.0 / 8;
+  // Share of turns that may come too late, and what one that does adds to the logarithm
+  // of the margin.
+  static constexpr double kLateShare = 1.0 / 256;
+  static constexpr double kLateWeight = 1.0 / 16;
+  static constexpr double kLeastWaitMargin = 2;
+  static constexpr double kMostWaitMargin = 16;
+
+  // Steps and tokens of several calls.
+  struct Amount {
+    double steps;
+    double tokens;
+  };
+  // That as many calls as run at the present load take to do so much together.
+  Duration TimeOf(const Amount& amount, const Load& load) const;
 
   const int64_t chunk_;
   const int64_t step_tokens_;
@@ -91,6 +113,7 @@ class LoadEstimate {
   double covariance_ = 0;
   double per_token_ = 0;  // seconds; 0 until steps of different size were measured
   std::optional<double> generated_;
+  double wait_margin_ = kLeastWaitMargin;
 };
 
 }  // namespace mnemon

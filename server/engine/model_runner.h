@@ -86,6 +86,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // Ends all calls with UNAVAILABLE and joins the thread.
   void Stop();
   ModelStats Stats() const;
+  // Until a running call ends by itself, on average, as measured; 0: not known yet.
+  LoadEstimate::Duration TimeLeft() const;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -162,7 +164,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   LoadEstimate::Work WaitingLocked() const;
   // Whether the call would end behind its deadline if it took so long from now on.
   bool TooLateLocked(const Call& call, LoadEstimate::Duration takes) const;
-  // Whether a call with this input finds no place in the queue, as QUEUE_FULL says.
+  // Whether the queue has no room for a call with this input (QUEUE_FULL).
   bool QueueFullLocked(int64_t input_bytes) const;
   Refusal RefusalLocked(Refusal::Reason reason) const;
   absl::Status StatusOf(const Refusal& refusal) const;
@@ -210,7 +212,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool AdmitStarting();
   // False: it waits for blocks.
   bool Admit(std::shared_ptr<Call> call);
-  // OK, or why a call that has a permit can no longer end before its deadline.
+  // OK, or why a call that waits for blocks can no longer end before its deadline.
   absl::Status CheckDeadline(const Call& call) const;
   absl::StatusOr<bool> TryAdmit(Call& call);
   // Gives a call that only scores the state of its source, where that is as it was.
@@ -251,7 +253,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void Plan();
   int64_t BlocksFor(const Session& session, int64_t tokens) const;
   int64_t BlocksHeld(const Session& session) const;
-  // Free blocks that no call has reserved and no planned chunk takes.
+  // Free blocks that no call has reserved and no scheduled chunk takes.
   int64_t FreeBlocks() const;
   // Drops states until `needed` blocks are free, or none is left to drop: of sessions
   // at rest and of calls that have computed all, the longest unused first, then of
@@ -266,8 +268,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void DropSource(const Call& call);
   // Drops the state of a stalled call, of the one admitted last. False: there is none.
   bool DropStalled();
-  // Nothing can step for lack of blocks: makes room, or ends a call. True:
-  // Plan may find more.
+  // Nothing can step, and calls wait for blocks: makes room, or ends a call. True:
+  // Plan or AdmitStarting may find more.
   bool ResolveStarvation();
 
   void UpdateBytes(Session& session);
@@ -302,8 +304,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool draining_ = false;
   bool stopping_ = false;
   bool asleep_ = false;
-  bool notify_ = false;        // work_, once the mutex is released
-  LoadEstimate estimate_;      // changed by the runner's thread alone
+  bool notify_ = false;  // work_, once the mutex is released
+  // But for RecordTurn, changed by the runner's thread alone, which reads it without
+  // the mutex.
+  LoadEstimate estimate_;
   Counts published_;           // as of the last round
   LoadEstimate::Load handed_;  // of calls that got a permit since
 

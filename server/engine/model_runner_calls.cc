@@ -45,6 +45,8 @@ absl::Status ModelRunner::CheckDeadline(const Call& call) const {
   LoadEstimate::Duration wait;
   {
     std::lock_guard lock(mutex_);
+    // One that has just got its permit was checked then.
+    if (published_.starting == 0) return absl::OkStatus();
     if (!TooLateLocked(call, RunTimeLocked(call))) return absl::OkStatus();
     wait = WaitTimeLocked();
   }
@@ -280,6 +282,7 @@ void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
   // It may rest since its call has computed all, or because no call was admitted.
   if (session->resting || !session->state.held()) return;
   session->resting = true;
+  worthless_ = 0;
   *session->resting_at = session;
   resting_.splice(resting_.end(), session->resting_node);
 }
@@ -287,6 +290,7 @@ void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
 void ModelRunner::StopResting(Session& session) {
   if (!session.resting) return;
   session.resting = false;
+  worthless_ = 0;
   session.resting_node.splice(session.resting_node.end(), resting_, session.resting_at);
   session.resting_at->reset();
 }

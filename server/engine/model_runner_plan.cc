@@ -83,12 +83,14 @@ void ModelRunner::Plan() {
 }
 
 bool ModelRunner::ResolveStarvation() {
-  if (starved_.empty()) return false;
+  if (starved_.empty() && starting_.empty()) return false;
   // Recycled blocks wake the runner once they are clean.
   if (recycling_ || arena_->blocks_recycling() > 0) return false;
-  if (MakeRoom(1)) return true;
+  // For calls that start, TryAdmit has made room.
+  if (!starved_.empty() && MakeRoom(1)) return true;
   if (room_unfinished_) return false;
   if (DropStalled()) return true;
+  if (starved_.empty()) return false;
   const std::shared_ptr<Call> victim =
       (*std::max_element(
            starved_.begin(), starved_.end(),

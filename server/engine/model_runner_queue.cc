@@ -210,7 +210,7 @@ std::optional<ModelRunner::Refusal> ModelRunner::EnqueueLocked(Calls& node) {
   }
   if (QueueFullLocked(call->input_bytes)) return RefusalLocked(Reason::kQueueFull);
   if (TooLateLocked(*call, LoadEstimate::kRunMargin * run +
-                               LoadEstimate::kWaitMargin * WaitTimeLocked())) {
+                               estimate_.wait_margin() * WaitTimeLocked())) {
     return RefusalLocked(Reason::kDeadline);
   }
   queue.splice(queue.end(), node);
@@ -263,6 +263,11 @@ LoadEstimate::Duration ModelRunner::TimeToNextEnd() const {
   return estimate_.WaitTime({}, LoadLocked());
 }
 
+LoadEstimate::Duration ModelRunner::TimeLeft() const {
+  std::lock_guard lock(mutex_);
+  return estimate_.TimeLeft(LoadLocked());
+}
+
 LoadEstimate::Duration ModelRunner::WaitTimeLocked() const {
   return estimate_.WaitTime(WaitingLocked(), LoadLocked());
 }
@@ -311,11 +316,15 @@ void ModelRunner::StartWaitingLocked(Refused& refused) {
     const Call& call = *node.front();
     if (room == Room::kNone) {
       refused.no_room.splice(refused.no_room.end(), node);
-    } else if (TooLateLocked(call, RunTimeLocked(call))) {
+    } else {
+      const bool too_late = TooLateLocked(call, RunTimeLocked(call));
+      if (call.deadline) estimate_.RecordTurn(too_late);
+      if (!too_late) {
+        StartLocked(node);
+        continue;
+      }
       if (call.stateless()) directory.ReturnStateless(index_);
       refused.too_late.splice(refused.too_late.end(), node);
-    } else {
-      StartLocked(node);
     }
   }
   refused.wait = WaitTimeLocked();

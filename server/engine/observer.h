@@ -20,9 +20,9 @@ using Seconds = std::chrono::duration<double>;
 // How a request that was taken ended.
 struct RequestEnd {
   absl::Status status;
-  std::optional<FinishFacts> finish;  // when OK
-  Seconds total{0};                   // since it was taken
-  std::optional<Seconds> decode;      // first to last token, when there are two
+  const FinishFacts* finish = nullptr;  // when OK; not owned
+  Seconds total{0};                     // since it was taken
+  std::optional<Seconds> decode;        // first to last token, when there are two
 };
 
 // Methods are called with no lock held, from any thread, several times for every step

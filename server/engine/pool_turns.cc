@@ -32,6 +32,8 @@ void PoolTurns::Leave(Member& member) {
   std::lock_guard lock(mutex_);
   if (holder_ != &member) return;
   ChargeLocked();
+  // Its time alone is no debt to those that join later.
+  if (waiting_.empty()) virtual_time_ = std::max(virtual_time_, member.used);
   GrantLocked(NextLocked());
 }
 

@@ -35,7 +35,8 @@ void RequestTimer::Token(Time now) {
 void RequestTimer::Ended(const absl::Status& status,
                          const std::optional<FinishFacts>& finish) {
   if (!observer_) return;
-  RequestEnd end{.status = status, .finish = finish, .total = Now() - taken_};
+  RequestEnd end{
+      .status = status, .finish = finish ? &*finish : nullptr, .total = Now() - taken_};
   if (first_token_ && last_token_ > *first_token_) {
     end.decode = last_token_ - *first_token_;
   }

@@ -12,7 +12,6 @@ namespace mnemon {
 using engine_errors::NotFound;
 using engine_errors::RequestIdReused;
 using engine_errors::RequestRepeated;
-using engine_errors::SessionBusy;
 using engine_errors::SessionExists;
 using engine_errors::SessionExpired;
 using engine_errors::SessionLimit;
@@ -124,7 +123,8 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::After(const std::string&
   return page;
 }
 
-absl::Status SessionDirectory::Hold(Session& session, const std::string& request_id) {
+absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
+                                            const std::string& request_id) {
   std::unique_lock lock(mutex_);
   if (session.deleted) {
     lock.unlock();
@@ -136,16 +136,12 @@ absl::Status SessionDirectory::Hold(Session& session, const std::string& request
     lock.unlock();
     return RequestRepeated(session.id);
   }
-  // Also where the holder has the same id: it may still be rolled back.
-  if (session.held) {
-    lock.unlock();
-    return SessionBusy(session.id);
-  }
+  if (session.held) return false;
   if (!request_id.empty()) session.holder_request_id.push_back(request_id);
   session.held = true;
   session.last_use_time = clock_.WallNow();
   StopExpiryLocked(session);
-  return absl::OkStatus();
+  return true;
 }
 
 bool SessionDirectory::Release(Session& session, bool taken) {

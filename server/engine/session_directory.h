@@ -62,10 +62,10 @@ class SessionDirectory {
   std::vector<std::shared_ptr<Session>> After(const std::string& after,
                                               size_t count) const;
 
-  // One call at a time holds a session. NOT_FOUND when it was removed, ALREADY_EXISTS,
-  // REQUEST_REPEATED when it remembers this request id, ABORTED, SESSION_BUSY, whatever
-  // the id of the call that holds it: whether that stays is known when the call ends.
-  absl::Status Hold(Session& session, const std::string& request_id);
+  // One call at a time holds a session. False: another one does, whatever its request
+  // id: whether that stays is known when the call ends. NOT_FOUND when the session was
+  // removed, ALREADY_EXISTS, REQUEST_REPEATED when it remembers this request id.
+  absl::StatusOr<bool> Hold(Session& session, const std::string& request_id);
   // Ends a hold. The session rests: with a ttl it expires that long after now. The
   // holder's request id is remembered if `taken`. False when it was removed meanwhile.
   // REQUIRES: the caller holds it.

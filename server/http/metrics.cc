@@ -80,9 +80,12 @@ std::string FailureOf(const absl::Status& status) {
     case absl::StatusCode::kUnknown:
       return "internal";
     case absl::StatusCode::kAborted: {
-      // A caller deleted the session, which is not a fault.
+      // Its caller deleted the session or stopped to read: neither request nor server
+      // is at fault.
       const auto detail = GetErrorDetail(status);
-      return detail && detail->reason == "SESSION_DELETED" ? "cancelled" : "validation";
+      const std::string reason = detail ? detail->reason : "";
+      const bool caller = reason == "SESSION_DELETED" || reason == "CALLER_IDLE";
+      return caller ? "cancelled" : "validation";
     }
     default:
       return "validation";
@@ -180,26 +183,28 @@ class PrometheusMetrics final : public Metrics {
 
   void OnStall(size_t, Seconds stalled) override { stall_.Observe(stalled.count()); }
 
-  void OnEnded(size_t model, const RequestEnd& end) override {
+  // What is not counted for want of memory is missing in the metrics alone.
+  void OnEnded(size_t model, const RequestEnd& end) override try {
     const ModelSeries& series = series_.at(model);
     series.total->Observe(end.total.count());
     if (end.decode) series.decode->Observe(end.decode->count());
     if (end.status.ok()) {
-      const FinishFacts facts = end.finish.value_or(FinishFacts{});
-      series.success.at(NameOf(facts.reason))->Increment();
+      const FinishReason reason = end.finish ? end.finish->reason : FinishReason{};
+      series.success.at(NameOf(reason))->Increment();
     } else {
       series.failure.at(FailureOf(end.status))->Increment();
     }
+  } catch (const std::bad_alloc&) {
   }
 
-  // What is not counted for want of memory is missing in the metrics of calls alone.
   void OnCallStarted(const std::string& method) override try {
     rpc_started_.Add({{"grpc_method", method}}).Increment();
   } catch (const std::bad_alloc&) {
   }
 
   void OnCallEnded(const CallRecord& call) override try {
-    const Labels labels = {{"grpc_method", call.method}, {"grpc_status", call.status}};
+    const Labels labels = {{"grpc_method", call.method},
+                           {"grpc_status", StatusName(call)}};
     rpc_duration_.Add(labels, buckets::kRpc).Observe(call.total.count());
     rpc_sent_.Add(labels, buckets::kMessage)
         .Observe(static_cast<double>(call.sent_bytes));

@@ -113,18 +113,18 @@ void RpcCall::AddReceivedBytes(int64_t bytes) {
   record_.received_bytes += bytes;
 }
 
-void RpcCall::End(grpc::StatusCode code) {
+void RpcCall::End(absl::StatusCode code) {
   std::lock_guard lock(mutex_);
-  if (!record_.status.empty()) return;
-  record_.status = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+  if (record_.status) return;
+  record_.status = code;
   record_.total = std::chrono::steady_clock::now() - start_;
 }
 
-void RpcCall::ReplaceEnd(grpc::StatusCode code, const std::string& reason) {
+void RpcCall::ReplaceEnd(absl::StatusCode code, std::string reason) {
   std::lock_guard lock(mutex_);
-  if (record_.status.empty()) return;
-  record_.status = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
-  record_.reason = reason;
+  if (!record_.status) return;
+  record_.status = code;
+  record_.reason = std::move(reason);
   record_.total = std::chrono::steady_clock::now() - start_;
 }
 
@@ -136,9 +136,10 @@ std::function<void(const absl::Status&)> CancelFunctionOf(
   std::shared_ptr<grpc_call> transport(context.c_call(), grpc_call_unref);
   return [transport = std::move(transport),
           record = CallOf(&context)->shared_from_this()](const absl::Status& status) {
-    const auto code = static_cast<grpc::StatusCode>(status.code());
-    record->ReplaceEnd(code, GetErrorDetail(status).value_or(ErrorDetail{}).reason);
-    grpc_call_cancel_with_status(transport.get(), static_cast<grpc_status_code>(code),
+    record->ReplaceEnd(status.code(),
+                       GetErrorDetail(status).value_or(ErrorDetail{}).reason);
+    grpc_call_cancel_with_status(transport.get(),
+                                 static_cast<grpc_status_code>(status.code()),
                                  std::string(status.message()).c_str(), nullptr);
   };
 }

@@ -45,10 +45,11 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
   void AddGeneratedTokens(int64_t count);
   void AddSentBytes(int64_t bytes);
   void AddReceivedBytes(int64_t bytes);
-  // The call has its status; the first one counts.
-  void End(grpc::StatusCode code);
-  // Replaces the status, which did not reach the caller; no effect before End.
-  void ReplaceEnd(grpc::StatusCode code, const std::string& reason);
+  // The call has its status; the first one counts. Needs no memory.
+  void End(absl::StatusCode code);
+  // Replaces the status, which did not reach the caller; no effect before End. Needs no
+  // memory.
+  void ReplaceEnd(absl::StatusCode code, std::string reason);
 
  private:
   const std::chrono::steady_clock::time_point start_;

@@ -80,7 +80,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   // gRPC releases a call on a thread of its own, so the thread that calls Finish never
   // waits for log or metrics.
   ~CallInterceptor() override {
-    call_->End(grpc::StatusCode::CANCELLED);
+    call_->End(absl::StatusCode::kCancelled);
     const CallRecord record = call_->TakeRecord();
     // Probes come every few seconds.
     LogCall(health_ ? LogLevel::kDebug : LogLevel::kInfo, record);
@@ -144,7 +144,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
       call_->SetReason("METHOD_UNIMPLEMENTED");
       methods.ModifySendStatus(status);
     }
-    call_->End(status.error_code());
+    call_->End(static_cast<absl::StatusCode>(status.error_code()));
     // Not in the headers: once those are sent a client does not try again.
     methods.GetSendTrailingMetadata()->emplace(kIdHeader, call_->request_id());
   }

@@ -13,7 +13,7 @@ double Milliseconds(CallRecord::Seconds time) { return time.count() * 1000; }
 std::vector<LogField> FieldsOf(const CallRecord& call) {
   std::vector<LogField> fields = {{"request_id", call.request_id},
                                   {"method", call.method},
-                                  {"status", call.status}};
+                                  {"status", StatusName(call)}};
   if (!call.reason.empty()) fields.push_back({"reason", call.reason});
   if (!call.model.empty()) fields.push_back({"model", call.model});
   if (!call.session.empty()) fields.push_back({"session", call.session});

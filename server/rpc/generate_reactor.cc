@@ -93,6 +93,8 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
       TokenChunk chunk;
       absl::Status status = Guarded([&] {
         chunk = stream_->Take();
+        // The session has changed, whether its caller hears of that or not.
+        if (chunk.finished && chunk.status.ok()) call_.AddDelivered();
         if (chunk.finished || chunk.start || !chunk.tokens.empty()) Fill(chunk);
         return absl::OkStatus();
       });

@@ -62,8 +62,7 @@ class ScoreReactor final
     // gRPC may report the end of the caller's messages, which alone is an error, before
     // the cancellation.
     if (!call_ && context_->IsCancelled()) {
-      const absl::StatusCode code = EndOfCaller(*context_).code();
-      call_record_.ReplaceEnd(static_cast<grpc::StatusCode>(code), "");
+      call_record_.ReplaceEnd(EndOfCaller(*context_).code(), "");
     }
     calls_.Remove(open_);
     delete this;
@@ -96,6 +95,8 @@ class ScoreReactor final
   absl::Status Work(bool& writing) {
     if (call_) {
       const TokenChunk chunk = call_->stream->Take();
+      // A session may have changed, whether its caller hears of that or not.
+      if (chunk.finished && chunk.status.ok()) call_record_.AddDelivered();
       // Scores that came with an error are delivered before it.
       if (chunk.logprobs.empty()) MNEMON_RETURN_IF_ERROR(chunk.status);
       Fill(chunk);

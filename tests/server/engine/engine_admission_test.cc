@@ -312,6 +312,30 @@ TEST(Queue, ACallThatCannotMeetItsDeadlineIsRefusedAtOnce) {
   EXPECT_TRUE(in_time.Finish().status.ok());
 }
 
+// Its deadline is checked once, when it gets its permit: beside four other prompts its
+// own takes 12.5 steps, beside five it would take 15.
+TEST(Queue, ACallThatWasAdmittedIsNotCheckedAgain) {
+  ToyServer server(ToyState::kFixed, {.sessions = 8});
+  server.MeasureSteps();
+  server.decoder.Allow(0);
+  std::vector<std::unique_ptr<Reader>> others;
+  for (int i = 0; i < 4; ++i) {
+    others.push_back(std::make_unique<Reader>(*server.engine, Ask(Tokens(2000, 1), 1)));
+    server.decoder.AwaitHeld();
+  }
+  server.clock.Advance(milliseconds(10));
+  server.decoder.Allow(1);
+  server.decoder.AwaitHeld();
+  GenerateRequest request = Ask(Tokens(640, 2), 1);
+  request.deadline = server.clock.Now() + milliseconds(158);
+  Reader in_time(*server.engine, request);
+  EXPECT_TRUE(in_time.status().ok()) << in_time.status();
+  server.clock.Advance(milliseconds(10));
+  server.decoder.AllowAll();
+  const absl::Status status = in_time.Finish().status;
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(IdleTimeout, EndsStreamsThatNobodyReads) {
   for (const bool named : {false, true}) {
     ToyServer server(ToyState::kFixedAndAppend,

@@ -276,6 +276,30 @@ TEST(EngineSessions, OneCallAtATime) {
   EXPECT_TRUE(Reader(*server.engine, Ask({2}, 1, "s")).status().ok());
 }
 
+// Each step takes 10 ms of the clock.
+TEST(EngineSessions, ABusySessionNamesTheTimeThatItsCallHasLeft) {
+  ToyServer server(ToyState::kFixed);
+  server.MeasureSteps();
+  server.CreateSession("s");
+  server.decoder.Allow(0);
+  Reader first(*server.engine, Ask({1}, 40, "s"));
+  server.decoder.AwaitHeld();
+  const auto retry_after = [&] {
+    const absl::Status busy = Reader(*server.engine, Ask({2}, 1, "s")).status();
+    EXPECT_EQ(ReasonOf(busy), "SESSION_BUSY");
+    return GetErrorDetail(busy)->retry_after.value_or(milliseconds(0));
+  };
+  EXPECT_NEAR(static_cast<double>(retry_after().count()), 400, 50);
+  for (int i = 0; i < 30; ++i) {
+    server.clock.Advance(milliseconds(10));
+    server.decoder.Allow(1);
+    server.decoder.AwaitHeld();
+  }
+  EXPECT_NEAR(static_cast<double>(retry_after().count()), 100, 50);
+  server.decoder.AllowAll();
+  EXPECT_TRUE(first.Finish().status.ok());
+}
+
 TEST(EngineSessions, FreeAtOnceAfterEveryTakenEnd) {
   ToyServer server(ToyState::kFixed);
   server.CreateSession("s");

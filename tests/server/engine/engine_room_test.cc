@@ -174,6 +174,17 @@ TEST(Room, AStalledCallLosesItsStateBeforeAnotherEnds) {
   EXPECT_EQ(stopped.Finish().tokens, Continuation(ToyState::kAppend, {1}, 120));
 }
 
+// It holds five blocks of six; the prompt of the other one needs three.
+TEST(Room, AStalledCallLosesItsStateBeforeAnotherWaitsForIt) {
+  ToyServer server = SixBlocks();
+  Reader stopped(*server.engine, Ask({1}, 90));
+  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+  const Outcome other = server.Run(Ask(Tokens(40, 2), 5));
+  EXPECT_TRUE(other.status.ok()) << other.status;
+  EXPECT_EQ(other.tokens, Continuation(ToyState::kAppend, Tokens(40, 2), 5));
+  EXPECT_EQ(stopped.Finish().tokens, Continuation(ToyState::kAppend, {1}, 90));
+}
+
 TEST(Room, AStalledScoreCallLosesItsStateBeforeAnotherEnds) {
   ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 128);
   server.CreateSession("s");

@@ -2,6 +2,7 @@
 #include "server/engine/load_estimate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <list>
@@ -56,12 +57,25 @@ TEST(LoadEstimate, FollowsTheLoad) {
   EXPECT_NEAR(estimate.RunTime(ten, {}).count(), 0.050, 1e-4);
 }
 
+TEST(LoadEstimate, TimeLeftIsThatOfTheMeanCall) {
+  LoadEstimate estimate = MakeEstimate();
+  EXPECT_EQ(estimate.TimeLeft({}), Duration(0));
+  for (int i = 0; i < 200; ++i) estimate.RecordStep(Duration(0.001), 2);
+  EXPECT_EQ(estimate.TimeLeft({}), Duration(0));
+  LoadEstimate::Load load;
+  load.Add({.generated = 10});
+  EXPECT_NEAR(estimate.TimeLeft(load).count(), 0.010, 1e-6);
+  load.Add({.generated = 30});
+  EXPECT_NEAR(estimate.TimeLeft(load).count(), 0.020, 1e-6);
+}
+
 // Prompts of one kind of calls, and what a step takes.
 struct Traffic {
   std::string name;
   std::vector<int64_t> prompts;  // drawn with equal chance
   double fixed;                  // seconds per step
   double per_token;
+  double slow = 1;  // factor on both, in 3 of 10 seconds
 };
 
 // A model runner without threads: the true scheduler, the estimate, and the rules of
@@ -105,6 +119,8 @@ class Simulation {
   int admitted() const { return admitted_; }
   int late() const { return late_; }  // of them: ended by their callers, or refused
   int ended() const { return ended_; }
+  int refused() const { return refused_; }            // on arrival
+  int refused_late() const { return refused_late_; }  // at their turn
   // Seconds that queued calls waited, and were expected to wait, together.
   double actual_wait() const { return actual_wait_; }
   double expected_wait() const { return expected_wait_; }
@@ -155,7 +171,10 @@ class Simulation {
     Work before;
     for (const Call& other : waiting_) before += other.expected;
     const Duration wait = estimate_.WaitTime(before, load);
-    if (TooLate(call, run + LoadEstimate::kWaitMargin * wait)) return;
+    if (TooLate(call, run + estimate_.wait_margin() * wait)) {
+      ++refused_;
+      return;
+    }
     ++admitted_;
     call.arrival = now_;
     call.expected_wait = wait.count();
@@ -166,8 +185,11 @@ class Simulation {
     while (!waiting_.empty() && running_.size() < kPermits) {
       const Call call = waiting_.front();
       waiting_.pop_front();
-      if (TooLate(call, estimate_.RunTime(call.expected, Load()))) {
+      const bool too_late = TooLate(call, estimate_.RunTime(call.expected, Load()));
+      estimate_.RecordTurn(too_late);
+      if (too_late) {
         ++late_;
+        ++refused_late_;
       } else {
         expected_wait_ += call.expected_wait;
         actual_wait_ += now_ - call.arrival;
@@ -198,7 +220,8 @@ class Simulation {
     ScheduleStep(chunks, kBudget);
     int64_t tokens = 0;
     for (const ScheduledChunk& chunk : chunks) tokens += chunk.count;
-    const double takes = traffic_.fixed + traffic_.per_token * tokens;
+    const double takes = (traffic_.fixed + traffic_.per_token * tokens) *
+                         (std::fmod(now_, 10) < 7 ? 1 : traffic_.slow);
     now_ += takes;
     estimate_.RecordStep(Duration(takes), tokens);
     auto chunk = chunks.begin();
@@ -231,6 +254,8 @@ class Simulation {
   int admitted_ = 0;
   int late_ = 0;
   int ended_ = 0;
+  int refused_ = 0;
+  int refused_late_ = 0;
 };
 
 class Overload : public testing::TestWithParam<Traffic> {};
@@ -247,21 +272,24 @@ TEST_P(Overload, AdmittedCallsMeetTheirDeadlinesAndTheCapacityIsUsed) {
       EXPECT_GE(simulation.ended(), 0.9 * capacity * kSeconds);
       EXPECT_GT(simulation.actual_wait(), 0);
       EXPECT_NEAR(simulation.expected_wait() / simulation.actual_wait(), 1, 0.25);
+      EXPECT_LE(simulation.refused_late(), 0.01 * simulation.refused());
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Traffic, Overload,
-                         testing::Values(Traffic{"Short", {16}, 0.004, 0.0002},
-                                         Traffic{"ShortFixedCost", {16}, 0.020, 0},
-                                         Traffic{"ShortTokenCost", {16}, 0, 0.0005},
-                                         Traffic{"Long", {1024}, 0.001, 0.0001},
-                                         Traffic{"LongFixedCost", {1024}, 0.020, 0},
-                                         Traffic{"LongTokenCost", {1024}, 0, 0.0001},
-                                         Traffic{"Mixed", {16, 1024}, 0.001, 0.0001},
-                                         Traffic{
-                                             "MixedFixedCost", {16, 1024}, 0.020, 0}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Traffic, Overload,
+    testing::Values(Traffic{"Short", {16}, 0.004, 0.0002},
+                    Traffic{"ShortFixedCost", {16}, 0.020, 0},
+                    Traffic{"ShortTokenCost", {16}, 0, 0.0005},
+                    Traffic{"Long", {1024}, 0.001, 0.0001},
+                    Traffic{"LongFixedCost", {1024}, 0.020, 0},
+                    Traffic{"LongTokenCost", {1024}, 0, 0.0001},
+                    Traffic{"Mixed", {16, 1024}, 0.001, 0.0001},
+                    Traffic{"MixedFixedCost", {16, 1024}, 0.020, 0},
+                    Traffic{"ShortSlowing", {16}, 0.012, 0.0005, 2},
+                    Traffic{"MixedSlowing", {16, 1024}, 0.002, 0.0001, 2}),
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace mnemon

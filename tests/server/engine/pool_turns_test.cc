@@ -84,6 +84,32 @@ TEST(PoolTurns, TimeAloneIsNoDebt) {
   EXPECT_LE(pieces, own + 5);
 }
 
+// Nor does one that has worked alone, and paused, owe those that came meanwhile.
+TEST(PoolTurns, TimeAloneBeforeAPauseIsNoDebt) {
+  constexpr int kMostPieces = 1000000;
+  FakeClock clock;
+  PoolTurns turns(clock);
+  PoolTurns::Member busy, other;
+  turns.Acquire(busy);
+  clock.Advance(milliseconds(1000) * kMostPieces);
+  turns.Leave(busy);
+  turns.Acquire(other);
+  std::atomic<bool> back = false;
+  std::thread comes_back([&] {
+    turns.Acquire(busy);
+    back = true;
+    turns.Leave(busy);
+  });
+  for (int pieces = 0; !back && pieces < kMostPieces; ++pieces) {
+    clock.Advance(milliseconds(1));
+    turns.Acquire(other);
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(back);
+  turns.Leave(other);
+  comes_back.join();
+}
+
 TEST(PoolTurns, LeavingWithoutTheTurnIsNothing) {
   FakeClock clock;
   PoolTurns turns(clock);

@@ -159,8 +159,9 @@ TEST(Metrics, CountsWhatItIsTold) {
   metrics->OnNextToken(1, Seconds(0.001));
   metrics->OnNextToken(1, Seconds(0.001));
   metrics->OnStall(1, Seconds(2));
+  const FinishFacts stopped = {.reason = FinishReason::kStopToken};
   metrics->OnEnded(1, {.status = absl::OkStatus(),
-                       .finish = FinishFacts{.reason = FinishReason::kStopToken},
+                       .finish = &stopped,
                        .total = Seconds(0.5),
                        .decode = Seconds(0.25)});
   metrics->OnEnded(1, {.status = absl::CancelledError(""), .total = Seconds(1)});
@@ -264,7 +265,7 @@ TEST(Metrics, CallsByMethodAndStatus) {
   metrics->OnCallStarted("mnemon.v1.Models/ListModels");
   CallRecord call;
   call.method = "mnemon.v1.Models/ListModels";
-  call.status = "OK";
+  call.status = absl::StatusCode::kOk;
   call.total = Seconds(0.00002);
   call.sent_bytes = 2000;
   metrics->OnCallEnded(call);

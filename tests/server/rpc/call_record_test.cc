@@ -128,7 +128,7 @@ TEST_F(CallRecordTest, UnaryCall) {
   ASSERT_TRUE(rig_.models_stub->ListModels(&context, {}, &response).ok());
   const CallRecord call = Only();
   EXPECT_EQ(call.method, "mnemon.v1.Models/ListModels");
-  EXPECT_EQ(call.status, "OK");
+  EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.request_id, IdIn(context));
   EXPECT_THAT(call.request_id, MatchesRegex("[0-9a-f]{16}"));
   EXPECT_EQ(call.sent_bytes, static_cast<int64_t>(response.ByteSizeLong()));
@@ -157,7 +157,7 @@ TEST_F(CallRecordTest, StreamCountsAllMessages) {
   EXPECT_EQ(call.method, "mnemon.v1.Generation/Generate");
   EXPECT_EQ(call.model, "toy");
   EXPECT_EQ(call.session, "s");
-  EXPECT_EQ(call.status, "OK");
+  EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.reason, "");
   EXPECT_EQ(call.prompt_tokens, 1);
   EXPECT_EQ(call.generated_tokens, 40);
@@ -186,7 +186,7 @@ TEST_F(CallRecordTest, StreamOfBothWays) {
   ASSERT_TRUE(stream->Finish().ok());
   const CallRecord call = Only();
   EXPECT_EQ(call.method, "mnemon.v1.Generation/Score");
-  EXPECT_EQ(call.status, "OK");
+  EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.model, "toy");
   EXPECT_EQ(call.prompt_tokens, 2);
   EXPECT_FALSE(call.first_token);
@@ -220,7 +220,7 @@ TEST_F(CallRecordTest, AScoreCallThatIsClosedInsteadOfOpened) {
   auto stream = rig_.generation->Score(&context);
   stream->WritesDone();
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(Only().status, "INVALID_ARGUMENT");
+  EXPECT_EQ(Only().status, absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Only().reason, "INVALID_VALUE");
 }
 
@@ -238,7 +238,7 @@ TEST_F(CallRecordTest, AScoreCallCancelledBeforeItsFirstMessage) {
   }
   ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == kCalls; }));
   for (const CallRecord& call : observed_->Ended()) {
-    EXPECT_EQ(call.status, "CANCELLED") << call.reason;
+    EXPECT_EQ(call.status, absl::StatusCode::kCancelled) << call.reason;
     EXPECT_EQ(call.reason, "");
   }
 }
@@ -249,7 +249,7 @@ TEST_F(CallRecordTest, HealthCheck) {
   ASSERT_TRUE(rig_.client->CheckHealth(service).ok());
   const CallRecord call = Only();
   EXPECT_EQ(call.method, "grpc.health.v1.Health/Check");
-  EXPECT_EQ(call.status, "OK");
+  EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.received_bytes, static_cast<int64_t>(2 + service.size()));
   EXPECT_EQ(call.sent_bytes, 2);
 }
@@ -262,7 +262,7 @@ TEST_F(CallRecordTest, FailedCallKeepsItsDetails) {
   const grpc::Status status = rig_.sessions->GetSession(&context, request, &session);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_FALSE(status.error_details().empty());
-  EXPECT_EQ(Only().status, "NOT_FOUND");
+  EXPECT_EQ(Only().status, absl::StatusCode::kNotFound);
   EXPECT_EQ(Only().reason, "SESSION_NOT_FOUND");
   EXPECT_EQ(Only().session, "absent");
   EXPECT_FALSE(IdIn(context).empty());
@@ -274,7 +274,7 @@ TEST_F(CallRecordTest, RefusedCallsNameSessionAndModel) {
   const auto last = [&](size_t count) {
     EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == count; }));
     const CallRecord call = observed_->Ended().back();
-    EXPECT_NE(call.status, "OK");
+    EXPECT_NE(call.status, absl::StatusCode::kOk);
     return StrCat(call.method.substr(call.method.find('/') + 1), " ", call.model, " ",
                   call.session);
   };
@@ -308,7 +308,7 @@ TEST_F(CallRecordTest, MethodOfALaterVersion) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(status.error_message(), "GetLoad is not available in this version");
   EXPECT_EQ(Only().method, "mnemon.v1.Admin/GetLoad");
-  EXPECT_EQ(Only().status, "UNIMPLEMENTED");
+  EXPECT_EQ(Only().status, absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Only().reason, "METHOD_UNIMPLEMENTED");
   EXPECT_EQ(Only().request_id, IdIn(context));
 }
@@ -378,7 +378,7 @@ TEST_F(CallRecordTest, CancelledStream) {
   ASSERT_TRUE(reader->Read(&response));
   context.TryCancel();
   reader->Finish();
-  EXPECT_EQ(Only().status, "CANCELLED");
+  EXPECT_EQ(Only().status, absl::StatusCode::kCancelled);
 }
 
 TEST_F(CallRecordTest, UnknownMethodsAreOneMethod) {
@@ -474,13 +474,13 @@ TEST(RequestId, DrawnOnesDiffer) {
 
 TEST(RpcCall, OnlyAnEndIsReplaced) {
   RpcCall open("m");
-  open.ReplaceEnd(grpc::StatusCode::ABORTED, "CALLER_IDLE");
-  EXPECT_EQ(open.TakeRecord().status, "");
+  open.ReplaceEnd(absl::StatusCode::kAborted, "CALLER_IDLE");
+  EXPECT_FALSE(open.TakeRecord().status);
   RpcCall ended("m");
-  ended.End(grpc::StatusCode::OK);
-  ended.ReplaceEnd(grpc::StatusCode::ABORTED, "CALLER_IDLE");
+  ended.End(absl::StatusCode::kOk);
+  ended.ReplaceEnd(absl::StatusCode::kAborted, "CALLER_IDLE");
   const CallRecord record = ended.TakeRecord();
-  EXPECT_EQ(record.status, "ABORTED");
+  EXPECT_EQ(record.status, absl::StatusCode::kAborted);
   EXPECT_EQ(record.reason, "CALLER_IDLE");
 }
 

@@ -89,7 +89,7 @@ TEST_P(IdleReader, ItsCallEnds) {
   const auto reader = stub->Generate(&context, request);
   const CallRecord call = Ended(rig, kGenerate);
   EXPECT_GE(steady_clock::now() - begin, kIdle);
-  EXPECT_EQ(call.status, "ABORTED");
+  EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
   EXPECT_GE(call.total, kIdle);
   EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
@@ -114,7 +114,7 @@ TEST_F(IdleCallers, AScoreCallThatIsNotOpenedEnds) {
   const auto stream = rig.generation->Score(&context);
   ASSERT_TRUE(Started(kScore));
   const CallRecord call = Ended(rig, kScore);
-  EXPECT_EQ(call.status, "ABORTED");
+  EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
   EXPECT_GE(call.total, kIdle);
   const absl::Status status = client::FromGrpcStatus(stream->Finish());
@@ -134,7 +134,7 @@ TEST_F(IdleCallers, AScoreCallWhoseScoresAreNotReadEnds) {
   ASSERT_TRUE(stream->Write(open));
   ASSERT_TRUE(stream->Write(part));
   const CallRecord call = Ended(rig, kScore);
-  EXPECT_EQ(call.status, "ABORTED");
+  EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
   ExpectShutdownAtOnce(rig);
 }
