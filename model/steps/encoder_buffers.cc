@@ -74,9 +74,12 @@ class Count {
   Saturating bytes_ = 0;
 };
 
-int64_t TileRows(int64_t time, int64_t width) {
-  const int64_t row = (Saturating(2) * time * width).value();  // multiply-adds
-  return std::clamp<int64_t>(kPieceMultiplyAdds / row, 1, kMostTileRows);
+int64_t AttentionRow(int64_t width, int64_t time, AttentionMaps maps) {
+  // The softmax of a key takes as long as some multiply-adds.
+  const Saturating scores =
+      Saturating(EncoderShape::Padded(time)) * width + Saturating(16) * time;
+  const Saturating values = Saturating(EncoderShape::Padded(width)) * time;
+  return (scores * (maps == AttentionMaps::kNotebook ? 2 : 1) + values).value();
 }
 
 }  // namespace
@@ -88,8 +91,10 @@ EncoderShape::EncoderShape(const ModelConfig& config, int its_workers,
       time(its_time),
       maps(its_maps),
       per_group(std::min(batch, std::max<int64_t>(1, kEncoderBlock / time))),
-      tile_rows(TileRows(time, config.head_width())),
-      padded_width((config.head_width() + kPanel - 1) / kPanel * kPanel) {}
+      padded_width(Padded(config.head_width())),
+      attention_row(AttentionRow(config.head_width(), time, maps)),
+      tile_rows(
+          std::clamp<int64_t>(kPieceMultiplyAdds / attention_row, 1, kMostTileRows)) {}
 
 template <class Size>
 void EncoderBuffers::ForEach(const ModelConfig& c, const EncoderShape& shape,

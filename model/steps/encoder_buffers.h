@@ -25,15 +25,24 @@ struct EncoderShape {
                AttentionMaps maps);
 
   int64_t group_rows() const { return per_group * time; }
-  int64_t padded_time() const { return (time + kPanel - 1) / kPanel * kPanel; }
+  int64_t padded_time() const { return Padded(time); }
+
+  // Up to whole panels.
+  static int64_t Padded(int64_t outputs) {
+    return (outputs + kPanel - 1) / kPanel * kPanel;
+  }
 
   const int workers;
   const int64_t batch;  // B
   const int64_t time;   // T
   const AttentionMaps maps;
   const int64_t per_group;     // sequences of a group, at most
-  const int64_t tile_rows;     // of one sequence, which attend together, at most
   const int64_t padded_width;  // of a head
+  // Multiply-adds of a row of attention of one head, as they are computed: products of
+  // whole panels, and the softmax as the multiply-adds of the same time. The notebook's
+  // maps take scores of their own.
+  const int64_t attention_row;
+  const int64_t tile_rows;  // of one sequence, which attend together, at most
 };
 
 struct EncoderBuffers {

@@ -129,12 +129,8 @@ int64_t EncoderPrediction::Products() const {
   switch (step().kind) {
     case Kind::kEmbed:
       return 16 * c.d_model;  // sinusoids take longer than sums
-    case Kind::kAttend: {
-      // The softmax takes as long as some multiply-adds.
-      const int64_t scores = shape_.padded_time() * c.head_width() + 16 * time_;
-      const int64_t values = shape_.padded_width * time_;
-      return shape_.tile_rows * ((notebook_ ? 2 : 1) * scores + values);
-    }
+    case Kind::kAttend:
+      return shape_.tile_rows * shape_.attention_row;
     default: {
       const MatrixView matrix = Matrix();
       return Factors() * PanelCount(matrix) * kPanel * matrix.inputs;

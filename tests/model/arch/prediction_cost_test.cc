@@ -112,6 +112,7 @@ TEST(PredictCost, CountsTheMemoryThatAPredictionTakes) {
 // Multiply-adds of matrices, whole panels of outputs, and 16 for each number that goes
 // through a softmax.
 std::atomic<int64_t> computed{0};
+std::atomic<int64_t> attended{0};  // rows that went through a softmax
 
 // Operations of one worker that count.
 const CpuOperations& CountingOperations() {
@@ -126,6 +127,7 @@ const CpuOperations& CountingOperations() {
     };
     operations.softmax = [](const SoftmaxCall& call, Share share) {
       computed += 16 * call.rows * call.keys;
+      attended += call.rows;
       plain.softmax(call, share);
     };
     return operations;
@@ -167,6 +169,35 @@ TEST(PredictionPieces, DoNoMoreThanTheyMay) {
         EXPECT_GE(sum, predictor->Cost(input).multiply_adds) << what;
       }
     }
+  }
+}
+
+// Attention of narrow heads, whose softmax takes most of the time, and of wide ones,
+// whose scores the notebook's maps take once more.
+TEST(PredictionPieces, OfLongSequencesDoNoMoreThanTheyMay) {
+  struct Case {
+    int64_t width, time;
+    AttentionMaps maps;
+  };
+  for (const auto& [width, time, maps] : {Case{4, 28'000, AttentionMaps::kNone},
+                                          Case{256, 1200, AttentionMaps::kNotebook}}) {
+    const ModelConfig config{.architecture = "encoder",
+                             .d_model = width,
+                             .heads = 1,
+                             .layers = 1,
+                             .d_ff = 8,
+                             .vocab = 7,
+                             .positions = time};
+    TestPredictor predictor(config, CountingOperations(), 1);
+    const auto prediction = *predictor->Begin(InputOf(config, 1, time, maps));
+    attended = 0;
+    bool done = false;
+    for (int pieces = 0; !done && attended < 100; ++pieces) {
+      computed = 0;
+      done = *prediction->Advance();
+      EXPECT_LE(computed, kPieceMultiplyAdds) << width << " wide, piece " << pieces;
+    }
+    EXPECT_GE(attended, 100);
   }
 }
 
