@@ -303,7 +303,6 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
                            const LoaderCursor& cursor) {
   c10::AutoGradMode no_graph(false);
   MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
-  MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
   if (files.config != config_.model) {
     return absl::FailedPreconditionError(
         StrCat(dir, "/config.json describes another model than this run"));
@@ -312,8 +311,11 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
       cursor.pass < 0) {
     return absl::DataLossError(StrCat(dir, ": the data cursor is outside the data"));
   }
-  MNEMON_RETURN_IF_ERROR(
-      CopyNamed(files.weights, parameters_.Slices(parameters_.values(), "")));
+  const absl::Status copied =
+      CopyNamed(files.weights, parameters_.Slices(parameters_.values(), ""));
+  // What does not match the manifest need not make sense.
+  MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
+  MNEMON_RETURN_IF_ERROR(copied);
   MNEMON_ASSIGN_OR_RETURN(std::string optimiser, ReadTrainingFile(dir, kOptimiserFile));
   MNEMON_RETURN_IF_ERROR(LoadOptimiser(optimiser));
   optimiser_.set_steps(updates);

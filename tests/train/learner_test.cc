@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
@@ -88,6 +89,26 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
       }
     }
   }
+  std::filesystem::remove_all(dir);
+}
+
+TEST_F(LearnerTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
+  WorkerPool pool(1);
+  const TrainConfig config =
+      MakeConfig(FindArchitecture("causal").value()->variants().front(), *task_);
+  auto learner = Make(config, pool);
+  CheckpointContent content;
+  ASSERT_TRUE(learner->Save(content).ok());
+  const std::string dir = testing::TempDir() + "/learner_mismatch";
+  ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
+  // Tensors of another model.
+  const std::string weights = FormatSafetensors({}).value();
+  ASSERT_TRUE(WriteFileDurably(dir + "/model.safetensors", weights).ok());
+  const absl::Status loaded = learner->Load(dir, 0, learner->cursor());
+  EXPECT_EQ(loaded.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(loaded.message()),
+              testing::AllOf(testing::HasSubstr("/model.safetensors' has "),
+                             testing::HasSubstr("manifest.json says")));
   std::filesystem::remove_all(dir);
 }
 
