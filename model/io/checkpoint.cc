@@ -200,19 +200,24 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   }
   if (!opened.ok()) return opened.status();
   const auto weights = std::make_shared<const LargeFile>(*std::move(opened));
-  std::future<absl::StatusOr<std::string>> hash =
-      std::async(std::launch::async, [reader, weights] {
-        return CatchOutOfMemory({}, [&] { return reader->Hash(*weights, kWeights); });
+  const std::string hash_of = StrCat("the hash of ", Quoted(dir + "/" + kWeights));
+  // Deferred only where no thread can be started: get() then hashes.
+  std::future<absl::StatusOr<std::string>> hash = std::async(
+      std::launch::async | std::launch::deferred, [reader, weights, hash_of] {
+        return CatchOutOfMemory(hash_of,
+                                [&] { return reader->Hash(*weights, kWeights); });
       });
   // Asked for when the mapped bytes have been used: they must be those that were
   // hashed.
-  files.model_id = std::async(
-      std::launch::deferred,
-      [weights, hash = std::move(hash), config = config.sha256,
-       tokenizer = tokenizer_sha256]() mutable -> absl::StatusOr<std::string> {
-        MNEMON_ASSIGN_OR_RETURN(const std::string sha256, hash.get());
-        MNEMON_RETURN_IF_ERROR(weights->CheckUnchanged());
-        return ModelId(sha256, config, tokenizer);
+  files.model_id =
+      std::async(std::launch::deferred, [weights, hash_of, hash = std::move(hash),
+                                         config = config.sha256,
+                                         tokenizer = tokenizer_sha256]() mutable {
+        return CatchOutOfMemory(hash_of, [&]() -> absl::StatusOr<std::string> {
+          MNEMON_ASSIGN_OR_RETURN(const std::string sha256, hash.get());
+          MNEMON_RETURN_IF_ERROR(weights->CheckUnchanged());
+          return ModelId(sha256, config, tokenizer);
+        });
       });
   MNEMON_ASSIGN_OR_RETURN(FileBytes bytes, weights->Map());
   absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(std::move(bytes));

@@ -22,16 +22,18 @@ struct CheckpointFiles {
   Safetensors weights;
   std::optional<std::string> tokenizer_json;
   // SHA-256 over those of weights, config and tokenizer. The weights are hashed in the
-  // background, so that they can be packed meanwhile: what was made of them may be used
-  // when get() gave OK, not before. DATA_LOSS names weights that do not match the
-  // manifest, or have changed before get() was called.
+  // background, so that they can be packed meanwhile, or by get() where no thread can
+  // be started: what was made of them may be used when get() gave OK, not before.
+  // DATA_LOSS names weights that do not match the manifest, or have changed before
+  // get() was called; RESOURCE_EXHAUSTED.
   std::future<absl::StatusOr<std::string>> model_id;
 };
 
 // Reads `dir`, which may itself be a link; the files inside must be regular. A
 // manifest, where there is one, must match (DATA_LOSS names the file). Pickle files
-// (.pt, .pth, .bin, .ckpt, .pkl) given as `dir` are refused by name. Faults of weights
-// that do not match the manifest are reported as DATA_LOSS, whatever else they are.
+// (.pt, .pth, .bin, .ckpt, .pkl, .pickle) given as `dir` are refused by name. Faults of
+// weights that do not match the manifest are reported as DATA_LOSS, whatever else they
+// are.
 absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& dir);
 
 // File name (may start with "training/") -> content.

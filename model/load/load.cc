@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "model/load/model_files.h"
@@ -42,10 +43,8 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<ServedModel> LoadServedModel(const std::string& dir,
-                                            const ServeModelOptions& options) {
+absl::StatusOr<ServedModel> Load(const std::string& dir,
+                                 const ServeModelOptions& options) {
   MNEMON_ASSIGN_OR_RETURN(ModelFiles files, ReadModelFiles(dir));
   ServedModel served;
   const absl::Status made = MakeServing(files, options, served);
@@ -56,6 +55,13 @@ absl::StatusOr<ServedModel> LoadServedModel(const std::string& dir,
   served.model_id = std::move(model_id);
   served.tokenizer = std::move(files.tokenizer);
   return served;
+}
+
+}  // namespace
+
+absl::StatusOr<ServedModel> LoadServedModel(const std::string& dir,
+                                            const ServeModelOptions& options) {
+  return CatchOutOfMemory(Quoted(dir), [&] { return Load(dir, options); });
 }
 
 }  // namespace mnemon

@@ -60,6 +60,18 @@ absl::StatusOr<ModelFiles> Check(CheckpointFiles& files, bool refuse_non_finite)
   return checked;
 }
 
+absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
+                                        bool refuse_non_finite) {
+  MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
+  absl::StatusOr<ModelFiles> checked =
+      CatchOutOfMemory("the tokenizer or the list of tensors",
+                       [&] { return Check(files, refuse_non_finite); });
+  if (checked.ok()) return checked;
+  // What does not match the manifest need not make sense.
+  MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
+  return Annotated(checked.status(), Quoted(dir));
+}
+
 }  // namespace
 
 int64_t ModelFiles::parameters() const {
@@ -70,19 +82,12 @@ int64_t ModelFiles::parameters() const {
 
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
                                           bool refuse_non_finite) {
-  absl::StatusOr<ModelFiles> checked = absl::InternalError("not read");
   try {
-    absl::StatusOr<CheckpointFiles> files =
-        CatchOutOfMemory({}, [&] { return ReadCheckpoint(dir); });
-    if (!files.ok()) return files.status();
-    checked = CatchOutOfMemory({}, [&] { return Check(*files, refuse_non_finite); });
-    // What does not match the manifest need not make sense.
-    if (!checked.ok()) MNEMON_RETURN_IF_ERROR(files->model_id.get().status());
+    return CatchOutOfMemory(Quoted(dir),
+                            [&] { return ReadAndCheck(dir, refuse_non_finite); });
   } catch (const std::exception& error) {
-    checked = absl::InternalError(error.what());
+    return Annotated(absl::InternalError(error.what()), Quoted(dir));
   }
-  if (!checked.ok()) return Annotated(checked.status(), Quoted(dir));
-  return checked;
 }
 
 TensorViews ViewWeights(const ModelFiles& files,

@@ -27,9 +27,10 @@ struct ModelFiles {
 };
 
 // Reads and checks the whole checkpoint in `dir` (which may be a link such as
-// run/last); by option, weights may hold NaN and infinity. Errors are INVALID_ARGUMENT,
-// NOT_FOUND, FAILED_PRECONDITION or DATA_LOSS and name the file and every fault;
-// nothing of a declared size is allocated before it was checked.
+// run/last); by option, weights may hold NaN and infinity. Errors are those of
+// ReadFile, INVALID_ARGUMENT, FAILED_PRECONDITION, DATA_LOSS, RESOURCE_EXHAUSTED or
+// INTERNAL, and name the file or `dir`, and every fault; nothing of a declared size is
+// allocated before it was checked.
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
                                           bool refuse_non_finite = true);
 

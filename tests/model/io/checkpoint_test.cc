@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "model/io/checkpoint.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -133,6 +135,22 @@ TEST_F(CheckpointTest, WeightsThatChangeUntilTheyAreVerifiedAreFound) {
   const absl::Status status = files->model_id.get().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(Message(status), HasSubstr("changed while it was read"));
+}
+
+// A thread with a stack of that size cannot be started.
+TEST_F(CheckpointTest, WeightsAreVerifiedWithoutAThread) {
+  Write();
+  const std::string id = ReadCheckpoint(Dir()).value().model_id.get().value();
+  pthread_attr_t before, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 50), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  EXPECT_THROW(std::thread([] {}).join(), std::system_error);
+  auto files = ReadCheckpoint(Dir());
+  EXPECT_EQ(pthread_setattr_default_np(&before), 0);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->model_id.get().value(), id);
 }
 
 TEST_F(CheckpointTest, FilesAndManifestMustAgree) {
