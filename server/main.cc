@@ -152,7 +152,9 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   auto checkpoints = mnemon::ParseCheckpointFlags(flags.checkpoints);
   if (!checkpoints.ok()) return Usage(checkpoints.status());
   auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen, "listen");
-  if (!address.ok()) return Usage(address.status());
+  if (!address.ok()) {
+    return mnemon::UsageError(mnemon::StrCat("--listen: ", address.status().message()));
+  }
   if (flags.serve.http == "off") flags.serve.http.clear();
   if (!flags.serve.http.empty()) {
     auto http = mnemon::ParseListenAddress(flags.serve.http, "http");

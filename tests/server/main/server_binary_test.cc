@@ -471,8 +471,8 @@ TEST_F(ServerBinary, WrongUsageIsExitCodeTwo) {
       {{"--checkpoint", tiny, "--session-ttl", "10s"},
        "--session-ttl: 10s is not a number of seconds from 0 to 3000000000\n"},
       {{"--checkpoint", tiny, "--checkpoint", tiny}, "default"},
-      {{"--checkpoint", tiny, "--listen", "nowhere"}, "HOST:PORT"},
-      {{"--checkpoint", tiny, "--http", "nowhere"}, "--http"},
+      {{"--checkpoint", tiny, "--listen", "nowhere"}, "--listen: an address"},
+      {{"--checkpoint", tiny, "--http", "nowhere"}, "--http: an address"},
       {{"--checkpoint", tiny, "--log-level", "loud"}, "--log-level"},
       {{"--checkpoint", tiny, "--log-format", "xml"}, "--log-format"},
   };
