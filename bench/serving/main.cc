@@ -123,7 +123,8 @@ void AddScenario(CommandLine& line, const Entry& entry) {
               "temporary one");
   command.Add("--server-flag", &options.server_flags,
               "Further flag of the server; may be repeated");
-  command.Add("--quick", &options.quick, "Ten seconds at most, with small models");
+  command.Add("--quick", &options.quick,
+              "Shorter turns and smaller loads: from a few seconds to half a minute");
   command.Add("--slack", &flags->slack, "How many times as wide the bars are")
       .Between(1, 100);
   command.Add("--json", &flags->json, "File that gets the result as JSON");

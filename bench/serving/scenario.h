@@ -18,7 +18,7 @@ struct ScenarioOptions {
   std::string bench_binary;               // mnemon-bench, which makes checkpoints
   std::string directory;                  // of checkpoints, logs and ports
   std::vector<std::string> server_flags;  // behind the scenario's own
-  bool quick = false;                     // ten seconds at most, smaller models
+  bool quick = false;                     // shorter turns, smaller loads
 };
 
 // Fills `results`. An error when the scenario could not be run, not when a bar was
