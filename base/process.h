@@ -10,9 +10,9 @@ namespace mnemon {
 // Ignores SIGPIPE and SIGXFSZ (a write beyond the file size limit then fails like any
 // other), raises the descriptor limit to its hard value, and sets this thread's
 // floating-point mode to flush denormals. New threads inherit the mode, so call it
-// first in main, before any thread exists. absl::Mutex, which gRPC uses, does without
-// its search for deadlocks: Debian's build makes one at each lock, in release builds
-// too.
+// first in main, before any thread exists. Disables absl::Mutex's deadlock detection,
+// which Debian's build runs at every lock, in release builds too; gRPC uses
+// absl::Mutex.
 void InitProcess();
 
 // True when this thread flushes denormal results and operands to zero.

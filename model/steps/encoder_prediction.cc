@@ -274,7 +274,7 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
   const int64_t d = model_.config.d_model, heads = model_.config.heads;
   const int64_t width = model_.config.head_width();
   const Rows projected = buffers_.projected.rows();
-  // From the lane of the last key to the end of its panel.
+  // From the column of the last key to the end of its panel.
   const int64_t behind = shape_.padded_time() - (time_ - 1);
   kernels_.RunAlone([&](StepKernels&, int worker) {
     const Share share{worker, shape_.workers};
@@ -289,7 +289,8 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
         const float* const key = from + d + h * width;
         for (int64_t i = 0; i < width; ++i) keys[i * kPanel] = key[i];
         if (t + 1 == time_) {
-          // Outputs of the last panel that no key is for: computed, but not used.
+          // Zeros in the columns of the last panel behind the last key: the kernel
+          // computes with them, nothing reads the result.
           for (int64_t i = 0; i < width; ++i) {
             std::fill(keys + i * kPanel + 1, keys + i * kPanel + behind, 0.0f);
           }

@@ -68,12 +68,12 @@ class EncoderPrediction final : public Prediction {
 
   const Step& step() const { return buffers_.steps[step_]; }
   int64_t Units() const;
-  // Of the step, where that is a product; else without outputs.
+  // The weights that the step multiplies by; no outputs where it has none.
   MatrixView Matrix() const;
-  int64_t Factors() const;   // matrices of that shape which a row is multiplied by
+  int64_t Factors() const;   // 2 where the product is gated, else 1
   int64_t Products() const;  // multiply-adds of a unit, as they are computed
   void Compute(int64_t first, int64_t count);
-  // Of a product some panels: all, but where one row is divided.
+  // Computes `panels` of the product: all of them, unless one row is divided.
   void Multiply(int64_t first, int64_t count, PanelRange panels);
 
   void Embed(int64_t first, int64_t count);

@@ -117,7 +117,7 @@ class PredictRunner {
   bool RunsAtOnceLocked() const;
   // Whether it would end behind its deadline if it began after `wait`.
   bool TooLateLocked(const PredictJob& job, Duration wait) const;
-  // Whether one with this input finds no place in the queue, as QUEUE_FULL says.
+  // Whether the queue has no room for one with this input (QUEUE_FULL).
   bool QueueFullLocked(int64_t input_bytes) const;
   void MeasureLocked(int64_t cost, Duration took);
 

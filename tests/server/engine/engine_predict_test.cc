@@ -57,7 +57,7 @@ TEST(EnginePredict, IsRefusedWhereItWouldWaitTooLong) {
   }
 }
 
-// A small prediction takes long for its cost, and tells little about a large one.
+// A small prediction takes long for its cost: a large one cannot be estimated by it.
 TEST(EnginePredict, EstimatesLargeOnesBesideManySmallOnes) {
   const std::vector<int32_t> small = {1}, large(ToyPredictor::kPositions, 1);
   for (const bool small_first : {true, false}) {
