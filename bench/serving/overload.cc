@@ -2,6 +2,7 @@
 // More calls than the server can serve: how many still end in time, and how soon the
 // others are refused.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <thread>
@@ -19,10 +20,11 @@ struct Shape {
   double deadline;  // of a client, seconds
   double warm_up;   // seconds
   double measured;  // seconds
+  int turns;
 };
 
-constexpr Shape kFull = {64, 6, 8, 20};
-constexpr Shape kQuick = {16, 2, 2, 4};
+constexpr Shape kFull = {64, 6, 4, 10, 3};
+constexpr Shape kQuick = {16, 2, 2, 4, 1};
 
 constexpr const char* kRefusals[] = {"RESOURCE_EXHAUSTED", "UNAVAILABLE"};
 
@@ -67,7 +69,7 @@ int64_t TokensPerCall(Connections& connections, const Shape& shape) {
     };
     std::vector<double> took;
     for (const CallRecord& call :
-         RunClosedLoop(connections, shape.sessions, request, {}, shape.warm_up / 2)) {
+         RunClosedLoop(connections, shape.sessions, request, {}, shape.warm_up)) {
       if (call.ok()) took.push_back(call.took().count());
     }
     const double longer = shape.deadline / 3 / std::max(Median(took), 1e-6);
@@ -116,39 +118,45 @@ absl::Status RunOverload(const ScenarioOptions& options, BarResults& results) {
   };
   const double duration = shape.warm_up + shape.measured;
 
-  // Machines change their speed: a load is compared with the mean of the closed loops
-  // before and after it.
+  // Machines change their speed: in each turn a load is compared with the mean of the
+  // closed loops before and after it, and the median of the turns counts.
   const auto closed_loop = [&]() -> absl::StatusOr<double> {
     const TimePoint begin = SteadyClock::now();
     const std::vector<CallRecord> closed =
         RunClosedLoop(connections, shape.sessions, request, call, duration);
-    const double capacity = CompletedPerSecond(closed, Measured(begin, shape));
-    if (capacity > 0) return capacity;
+    const double rate = CompletedPerSecond(closed, Measured(begin, shape));
+    if (rate > 0) return rate;
     return absl::InternalError("no call ended OK in the closed loop; the first: " +
                                (closed.empty() ? "" : closed[0].message));
   };
-  MNEMON_ASSIGN_OR_RETURN(double capacity_before, closed_loop());
+  MNEMON_ASSIGN_OR_RETURN(double capacity, closed_loop());
   for (const int factor : {3, 10}) {
     const std::string load = StrCat(factor, "x");
     MNEMON_ASSIGN_OR_RETURN(const MetricsPage before, server->Metrics());
-    const TimePoint begin = SteadyClock::now();
-    const std::vector<CallRecord> records =
-        RunOpenLoop(connections, factor * capacity_before, request, call, duration);
+    std::vector<CallRecord> all;
+    std::vector<double> shares;
+    for (int turn = 1; turn <= shape.turns; ++turn) {
+      const TimePoint begin = SteadyClock::now();
+      std::vector<CallRecord> records =
+          RunOpenLoop(connections, factor * capacity, request, call, duration);
+      const double goodput = CompletedPerSecond(records, Measured(begin, shape));
+      const double capacity_before = capacity;
+      MNEMON_ASSIGN_OR_RETURN(capacity, closed_loop());
+      const std::string name = StrCat(load, ", turn ", turn);
+      results.Note(name + ": capacity before", capacity_before, "calls/s");
+      results.Note(name + ": goodput", goodput, "calls/s");
+      results.Note(name + ": capacity after", capacity, "calls/s");
+      shares.push_back(2 * goodput / (capacity_before + capacity));
+      std::move(records.begin(), records.end(), std::back_inserter(all));
+    }
     MNEMON_ASSIGN_OR_RETURN(const MetricsPage after, server->Metrics());
-    const double goodput = CompletedPerSecond(records, Measured(begin, shape));
-    MNEMON_ASSIGN_OR_RETURN(const double capacity_after, closed_loop());
-    results.Note(load + ": capacity, by a closed loop before", capacity_before,
-                 "calls/s");
-    results.Note(load + ": capacity, by a closed loop after", capacity_after,
-                 "calls/s");
-    results.ShareAtLeast(StrCat(load, ": goodput, share of capacity"),
-                         2 * goodput / (capacity_before + capacity_after), 0.9);
-    capacity_before = capacity_after;
+    results.ShareAtLeast(StrCat(load, ": goodput, share of capacity"), Median(shares),
+                         0.9);
     const HistogramPage refused = Since(RefusalsOf(before), RefusalsOf(after));
     results.Note(StrCat(load, ": refusals"), refused.count, "");
     results.AtMost(StrCat(load, ": refusals p99, server's time"),
                    refused.Quantile(0.99) * 1e3, 50, "ms");
-    NoteEnds(records, load, results);
+    NoteEnds(all, load, results);
   }
   return absl::OkStatus();
 }
