@@ -228,6 +228,53 @@ TEST_P(FailingAllocations, OfACallerWhoRemovesExpiredSessions) {
   EXPECT_GT(failed, 2);
 }
 
+struct SilentObserver final : EngineObserver {
+  void OnStep(size_t, int64_t, Seconds) override {}
+  void OnRefused(std::optional<size_t>, const absl::Status&) override {}
+  void OnAdmitted(size_t, const StartFacts&, Seconds) override {}
+  void OnFirstToken(size_t, Seconds, Seconds) override {}
+  void OnNextToken(size_t, Seconds) override {}
+  void OnStall(size_t, Seconds) override {}
+  void OnEnded(size_t, const RequestEnd&) override {}
+};
+
+// Calls that end with a result that takes memory, for their callers and an observer.
+TEST_P(FailingAllocations, OfEndsByStopStrings) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  const std::vector<int32_t> all = Continuation({1}, 40);
+  std::string stop;
+  for (int i = 10; i < 30; ++i) stop += tokenizer->TokenBytes(all[i]);
+  int64_t failed = 0;
+  for (int64_t n = 1; failed == n - 1; ++n) {
+    ToyServer server(GetParam(),
+                     {.sessions = 4, .observer = std::make_shared<SilentObserver>()},
+                     1024, tokenizer.get());
+    server.CreateSession("s");
+    server.decoder.Allow(0);
+    countdown = n;
+    GenerateRequest request = Ask({1}, 40);
+    request.stop_strings = {stop};
+    Reader stateless(*server.engine, request);
+    request.session = "s";
+    Reader call(*server.engine, request);
+    server.decoder.AllowAll();
+    std::vector<int32_t> s;
+    for (Reader* reader : {&stateless, &call}) {
+      const Outcome outcome = reader->Finish();
+      ExpectOkOrOutOfMemory(outcome.status);
+      if (outcome.status.ok()) {
+        EXPECT_EQ(outcome.finish->stop_string, stop);
+      }
+      if (reader == &call && !outcome.tokens.empty()) s = Joined({1}, outcome.tokens);
+    }
+    server.AwaitIdle();
+    if (countdown.exchange(0) <= 0) failed = n;
+    ExpectIntact(server, s);
+    if (HasFailure()) FAIL() << "allocation " << n;
+  }
+  EXPECT_GT(failed, 10);
+}
+
 // A consumer that cannot build the text of the last chunk has taken it all the same.
 TEST_P(FailingAllocations, OfTheConsumer) {
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
