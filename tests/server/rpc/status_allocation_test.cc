@@ -52,7 +52,7 @@ TEST(LogCall, EachAllocationMayFail) {
                         .request_id = std::string(64, 'i'),
                         .model = std::string(40, 'm'),
                         .session = std::string(40, 's'),
-                        .status = "RESOURCE_EXHAUSTED",
+                        .status = absl::StatusCode::kResourceExhausted,
                         .reason = "OUT_OF_MEMORY_OF_THE_ENGINE"};
   testing::internal::CaptureStderr();
   int64_t failed = 0;
