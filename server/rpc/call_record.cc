@@ -9,11 +9,17 @@ namespace {
 
 double Milliseconds(CallRecord::Seconds time) { return time.count() * 1000; }
 
+constexpr size_t kMostFields = 13;
+
 // Fields that do not apply are left out.
 std::vector<LogField> FieldsOf(const CallRecord& call) {
-  std::vector<LogField> fields = {{"request_id", call.request_id},
-                                  {"method", call.method},
-                                  {"status", StatusName(call)}};
+  std::vector<LogField> fields;
+  // Moved into it, not copied: when memory runs out within a copy of a std::variant,
+  // libstdc++ 12 goes on with undefined behaviour.
+  fields.reserve(kMostFields);
+  fields.push_back({"request_id", call.request_id});
+  fields.push_back({"method", call.method});
+  fields.push_back({"status", StatusName(call)});
   if (!call.reason.empty()) fields.push_back({"reason", call.reason});
   if (!call.model.empty()) fields.push_back({"model", call.model});
   if (!call.session.empty()) fields.push_back({"session", call.session});
