@@ -59,10 +59,10 @@ class LoadEstimate {
   // A queued call's turn came: still in time for its deadline, or too late.
   void RecordTurn(bool too_late);
 
-  // Factor on the estimated wait time in the deadline check of a new call. It rises with
-  // each queued call whose turn comes too late and falls with each other one, so that on
-  // a machine of changing speed, too, few turns come too late. It shortens the queue,
-  // which only has to bridge gaps between arrivals.
+  // Factor on the estimated wait time in the deadline check of a new call. It rises
+  // with each queued call whose turn comes too late and falls with each other one, so
+  // that on a machine of changing speed, too, few turns come too late. It shortens the
+  // queue, which only has to bridge gaps between arrivals.
   double wait_margin() const { return wait_margin_; }
 
   // Of a call that may generate up to `max_tokens`: as many as calls generated on
