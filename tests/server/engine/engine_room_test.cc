@@ -162,27 +162,28 @@ TEST(Room, ScoringOnACopyOfAStateThatFillsThePool) {
             Continuation(ToyState::kAppend, history, 5));
 }
 
-// One that stopped reading holds five blocks of eight; the other one needs more than
-// three.
+// A call whose reader stops, then another one; both get what they would get alone.
+void ExpectAStalledCallGivesWay(ToyServer& server, int32_t stopped_tokens,
+                                int32_t other_tokens) {
+  Reader stopped(*server.engine, Ask({1}, stopped_tokens));
+  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+  const Outcome other = server.Run(Ask(Tokens(40, 2), other_tokens));
+  EXPECT_TRUE(other.status.ok()) << other.status;
+  EXPECT_EQ(other.tokens, Continuation(ToyState::kAppend, Tokens(40, 2), other_tokens));
+  EXPECT_EQ(stopped.Finish().tokens,
+            Continuation(ToyState::kAppend, {1}, stopped_tokens));
+}
+
+// It holds five blocks of eight; the other one needs more than three.
 TEST(Room, AStalledCallLosesItsStateBeforeAnotherEnds) {
   ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 128);
-  Reader stopped(*server.engine, Ask({1}, 120));
-  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
-  const Outcome other = server.Run(Ask(Tokens(40, 2), 30));
-  EXPECT_TRUE(other.status.ok()) << other.status;
-  EXPECT_EQ(other.tokens, Continuation(ToyState::kAppend, Tokens(40, 2), 30));
-  EXPECT_EQ(stopped.Finish().tokens, Continuation(ToyState::kAppend, {1}, 120));
+  ExpectAStalledCallGivesWay(server, 120, 30);
 }
 
 // It holds five blocks of six; the prompt of the other one needs three.
 TEST(Room, AStalledCallLosesItsStateBeforeAnotherWaitsForIt) {
   ToyServer server = SixBlocks();
-  Reader stopped(*server.engine, Ask({1}, 90));
-  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
-  const Outcome other = server.Run(Ask(Tokens(40, 2), 5));
-  EXPECT_TRUE(other.status.ok()) << other.status;
-  EXPECT_EQ(other.tokens, Continuation(ToyState::kAppend, Tokens(40, 2), 5));
-  EXPECT_EQ(stopped.Finish().tokens, Continuation(ToyState::kAppend, {1}, 90));
+  ExpectAStalledCallGivesWay(server, 90, 5);
 }
 
 TEST(Room, AStalledScoreCallLosesItsStateBeforeAnotherEnds) {
