@@ -199,6 +199,8 @@ TEST(Metrics, EveryStatusHasAReason) {
       {absl::AbortedError(""), "validation"},
       {MakeError(absl::StatusCode::kAborted, "", {.reason = "SESSION_DELETED"}),
        "cancelled"},
+      {MakeError(absl::StatusCode::kAborted, "", {.reason = "CALLER_IDLE"}),
+       "cancelled"},
       {absl::DeadlineExceededError(""), "deadline"},
       {absl::CancelledError(""), "cancelled"},
       {absl::UnavailableError(""), "draining"},
