@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Streams of a small model beside sixteen of a large one, and beside an encoder: turns
-// alone and turns beside, of the same streams.
+// alone and turns beside, of the same streams. Turns beside the large model are short
+// and several make a round, because the speed of a machine may drift within seconds;
+// beside the encoder a round is one turn as long as them all.
 #include <string>
 
 #include "base/status_macros.h"
@@ -15,6 +17,7 @@ struct Shape {
   const char* large;  // size of the large model
   int large_streams;
   int rounds;
+  int turns;          // of a round, alone and beside the large model
   double alone;       // seconds of a turn
   double beside;      // seconds of a turn
   double pause;       // seconds between turns
@@ -22,27 +25,62 @@ struct Shape {
   int64_t positions;  // of the encoder, and of each row
 };
 
-constexpr Shape kFull = {"G", 16, 5, 3, 6, 2, 128, 1024};
-constexpr Shape kQuick = {"S", 16, 3, 0.4, 0.5, 0.2, 32, 256};
+constexpr Shape kFull = {.large = "G",
+                         .large_streams = 16,
+                         .rounds = 5,
+                         .turns = 4,
+                         .alone = 1,
+                         .beside = 1.5,
+                         .pause = 0.5,
+                         .rows = 128,
+                         .positions = 1024};
+constexpr Shape kQuick = {.large = "S",
+                          .large_streams = 16,
+                          .rounds = 3,
+                          .turns = 1,
+                          .alone = 0.4,
+                          .beside = 0.5,
+                          .pause = 0.2,
+                          .rows = 32,
+                          .positions = 256};
 
 constexpr int kSmallStreams = 4;
 constexpr int64_t kEndless = 1'000'000'000;  // tokens
 // Of the encoder: a small one, because servers bound what an answer holds.
 constexpr int64_t kClasses = 8;
 
-// Token gaps and speed of the small streams in one turn.
-struct Turn {
-  double speed = 0;  // tokens per second, all streams
-  double p99 = 0;    // seconds
+// Tokens per second of all streams, and the gaps between tokens of one in seconds.
+struct Figures {
+  double speed = 0;
+  double p99 = 0;
   double median = 0;
+  double longest = 0;
 };
 
-Turn TurnOf(std::span<const CallRecord> records, const Interval& interval) {
-  const std::vector<double> gaps = GapsIn(records, interval);
-  return {.speed = TokensPerSecond(records, interval),
-          .p99 = P99(gaps),
-          .median = Median(gaps)};
+Figures FiguresOf(std::span<const CallRecord> records,
+                  std::span<const Interval> intervals) {
+  Figures figures;
+  std::vector<double> gaps;
+  double seconds = 0;
+  for (const Interval& interval : intervals) {
+    figures.speed += TokensPerSecond(records, interval) * interval.seconds();
+    seconds += interval.seconds();
+    for (const double gap : GapsIn(records, interval)) {
+      gaps.push_back(gap);
+      figures.longest = std::max(figures.longest, gap);
+    }
+  }
+  figures.speed /= seconds;
+  figures.p99 = P99(gaps);
+  figures.median = Median(std::move(gaps));
+  return figures;
 }
+
+// The turns of a round.
+struct Round {
+  std::vector<Interval> alone;
+  std::vector<Interval> beside;
+};
 
 class Bench {
  public:
@@ -116,28 +154,31 @@ absl::Status Bench::BesideLarge(BarResults& results) {
     Calls large;
     StartLarge(large);
     Pass(shape_.pause);
-    MNEMON_ASSIGN_OR_RETURN(large_step, StepOfLarge(shape_.beside));
+    MNEMON_ASSIGN_OR_RETURN(large_step, StepOfLarge(shape_.turns * shape_.beside));
   }
   Calls small;
   StartSmall(small);
-  std::vector<Interval> alone, beside;
+  std::vector<Round> rounds(shape_.rounds);
   std::vector<double> large_speeds;
   MNEMON_RETURN_IF_ERROR(WaitForFlow(small));
-  for (int round = 0; round < shape_.rounds; ++round) {
-    alone.push_back(Pass(shape_.alone));
-    Calls large;
-    StartLarge(large);
-    Pass(shape_.pause);
-    beside.push_back(Pass(shape_.beside));
-    large.CancelAll();
-    large.Wait(Seconds(30));
-    large_speeds.push_back(TokensPerSecond(large.Take(), beside.back()));
-    Pass(shape_.pause);
+  for (Round& round : rounds) {
+    for (int turn = 0; turn < shape_.turns; ++turn) {
+      round.alone.push_back(Pass(shape_.alone));
+      Calls large;
+      StartLarge(large);
+      Pass(shape_.pause);
+      round.beside.push_back(Pass(shape_.beside));
+      large.CancelAll();
+      large.Wait(Seconds(30));
+      large_speeds.push_back(TokensPerSecond(large.Take(), round.beside.back()));
+      Pass(shape_.pause);
+    }
   }
   MNEMON_ASSIGN_OR_RETURN(const std::vector<CallRecord> records, End(small));
   std::vector<double> shares, p99s, over;
-  for (size_t i = 0; i < alone.size(); ++i) {
-    const Turn a = TurnOf(records, alone[i]), b = TurnOf(records, beside[i]);
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    const Figures a = FiguresOf(records, rounds[i].alone);
+    const Figures b = FiguresOf(records, rounds[i].beside);
     results.Note(StrCat("round ", i + 1, ": small alone"), a.speed, "tokens/s");
     results.Note(StrCat("round ", i + 1, ": small beside large"), b.speed, "tokens/s");
     shares.push_back(b.speed / a.speed);
@@ -172,7 +213,7 @@ grpc::Status Bench::Predict(double deadline) {
 
 absl::Status Bench::FindLargestPredict() {
   for (rows_ = shape_.rows; rows_ >= 1; rows_ /= 2) {
-    const grpc::Status status = Predict(shape_.pause);
+    const grpc::Status status = Predict(shape_.turns * shape_.pause);
     // One that runs into its deadline was accepted.
     if (status.ok() || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
       return absl::OkStatus();
@@ -185,27 +226,26 @@ absl::Status Bench::BesideEncoder(BarResults& results) {
   MNEMON_RETURN_IF_ERROR(FindLargestPredict());
   Calls small;
   StartSmall(small);
-  std::vector<Interval> alone, beside;
-  for (int round = 0; round < shape_.rounds; ++round) {
+  std::vector<Round> rounds(shape_.rounds);
+  for (Round& round : rounds) {
     MNEMON_RETURN_IF_ERROR(WaitForFlow(small));
-    alone.push_back(Pass(shape_.alone));
+    round.alone.push_back(Pass(shape_.turns * shape_.alone));
     const TimePoint from = SteadyClock::now();
-    for (double left;
-         (left = shape_.beside - Seconds(SteadyClock::now() - from).count()) > 0;) {
+    for (double left; (left = shape_.turns * shape_.beside -
+                              Seconds(SteadyClock::now() - from).count()) > 0;) {
       Predict(left);
     }
-    beside.push_back({from, SteadyClock::now()});
+    round.beside.push_back({from, SteadyClock::now()});
   }
   // The gap that the last Predict has made ends behind it.
   MNEMON_RETURN_IF_ERROR(WaitForFlow(small));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<CallRecord> records, End(small));
   std::vector<double> moved, longest;
-  for (size_t i = 0; i < alone.size(); ++i) {
-    const Turn a = TurnOf(records, alone[i]), b = TurnOf(records, beside[i]);
+  for (const Round& round : rounds) {
+    const Figures a = FiguresOf(records, round.alone);
+    const Figures b = FiguresOf(records, round.beside);
     moved.push_back(b.p99 - a.p99);
-    double most = 0;
-    for (const double gap : GapsIn(records, beside[i])) most = std::max(most, gap);
-    longest.push_back(most);
+    longest.push_back(b.longest);
   }
   results.Note(StrCat("Predict: rows of ", shape_.positions, " tokens"),
                static_cast<double>(rows_), "");

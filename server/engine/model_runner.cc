@@ -205,6 +205,7 @@ void ModelRunner::EndDueDelivering(Time now) {
 
 void ModelRunner::Step(std::span<ScheduledChunk> chunks) {
   const EngineOptions& options = context_->options;
+  const PoolTurns::Piece piece(context_->turns, turn_);
   const Time start = options.clock->Now();
   stepper_.Run(chunks);
   const Time end = options.clock->Now();
@@ -227,7 +228,6 @@ void ModelRunner::RunStep() {
       });
   const std::span chunks(chunks_);
   const size_t count = together - chunks_.begin();
-  context_->turns.Acquire(turn_);
   if (count > 0) Step(chunks.first(count));
   for (size_t i = count; i < chunks.size() && !stop_now_; ++i) {
     const Call& call = *chunks[i].call;
@@ -236,7 +236,6 @@ void ModelRunner::RunStep() {
     if (call.stream->cancelled() || (time_up && *time_up <= options.clock->Now())) {
       continue;
     }
-    context_->turns.Acquire(turn_);
     Step(chunks.subspan(i, 1));
   }
   for (const std::string& what : stepper_.TakeFailures()) {

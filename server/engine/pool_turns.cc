@@ -5,20 +5,24 @@
 
 namespace mnemon {
 
-void PoolTurns::Acquire(Member& member) {
+void PoolTurns::Begin(Member& member) {
   std::unique_lock lock(mutex_);
+  AcquireLocked(member, lock);
+  begun_ = clock_.Now();
+}
+
+void PoolTurns::End(Member& member) {
+  std::lock_guard lock(mutex_);
+  member.used += clock_.Now() - begun_;
+}
+
+void PoolTurns::AcquireLocked(Member& member, std::unique_lock<std::mutex>& lock) {
   if (holder_ == &member) {
-    // Without a waiting runner there is no need to read the clock.
-    if (waiting_.empty()) return;
-    ChargeLocked();
     Member* const next = NextLocked();
-    if (next->used >= member.used) return;
+    if (next == nullptr || next->used >= member.used) return;
     GrantLocked(next);
   } else {
-    if (holder_ != nullptr) {
-      ChargeLocked();
-      virtual_time_ = std::max(virtual_time_, holder_->used);
-    }
+    if (holder_ != nullptr) virtual_time_ = std::max(virtual_time_, holder_->used);
     // A runner that had no work gets no turns in advance for it.
     member.used = std::max(member.used, virtual_time_);
   }
@@ -31,16 +35,9 @@ void PoolTurns::Acquire(Member& member) {
 void PoolTurns::Leave(Member& member) {
   std::lock_guard lock(mutex_);
   if (holder_ != &member) return;
-  ChargeLocked();
   // Its time alone is no debt to those that join later.
   if (waiting_.empty()) virtual_time_ = std::max(virtual_time_, member.used);
   GrantLocked(NextLocked());
-}
-
-void PoolTurns::ChargeLocked() {
-  const auto now = clock_.Now();
-  holder_->used += now - since_;
-  since_ = now;
 }
 
 PoolTurns::Member* PoolTurns::NextLocked() const {
@@ -53,7 +50,6 @@ PoolTurns::Member* PoolTurns::NextLocked() const {
 void PoolTurns::GrantLocked(Member* member) {
   holder_ = member;
   if (member == nullptr) return;
-  since_ = clock_.Now();
   virtual_time_ = std::max(virtual_time_, member->used);
   if (!member->waiting) return;
   member->waiting = false;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Turns on the process's thread pool, fair by time between the model runners: the one
-// that has used the pool least goes next (start-time fair queueing, Goyal, Vin and
-// Cheng 1996, with time measured instead of known).
+// Turns on the process's thread pool, fair between the model runners by the time that
+// the pool has worked for each: the one with the least goes next (start-time fair
+// queueing, Goyal, Vin and Cheng 1996, with time measured instead of known).
 //
-// A runner keeps its turn from step to step, the time between them included, until
-// another one that waits has used less. So a fast model makes many steps for each of a
-// slow one, and a runner waits at most for one piece of work of each other runner, plus
-// the time by which its own use exceeds theirs.
+// A runner keeps its turn from piece to piece of its work, until another one that waits
+// has used less. So a fast model makes many steps for each of a slow one, and a runner
+// waits at most for one piece of each other runner, plus the time by which its own use
+// exceeds theirs. What a runner does between its pieces is not charged: it is short,
+// and no use of the pool.
 #pragma once
 
 #include <chrono>
@@ -30,6 +31,22 @@ class PoolTurns {
     bool waiting = false;
   };
 
+  // One piece of work of `member`, for the scope it lives in: waits until the member
+  // has the turn, at once when it keeps it, and charges the time at the end.
+  class Piece {
+   public:
+    Piece(PoolTurns& turns, Member& member) : turns_(turns), member_(member) {
+      turns_.Begin(member_);
+    }
+    ~Piece() { turns_.End(member_); }
+    Piece(const Piece&) = delete;
+    Piece& operator=(const Piece&) = delete;
+
+   private:
+    PoolTurns& turns_;
+    Member& member_;
+  };
+
   // Gives up the turn, where `member` has it, at the end of a scope.
   class LeaveAtEnd {
    public:
@@ -46,14 +63,14 @@ class PoolTurns {
   // `clock` outlives it.
   explicit PoolTurns(const Clock& clock) : clock_(clock) {}
 
-  // Before each piece of work: waits until `member` has the turn; returns at once when
-  // it keeps it.
-  void Acquire(Member& member);
-  // `member` has nothing to do for now, or gives up; no effect without the turn.
+  // `member` has nothing to do for now; no effect without the turn.
   void Leave(Member& member);
 
  private:
-  void ChargeLocked();
+  void Begin(Member& member);
+  void End(Member& member);
+  // Returns when it has the turn.
+  void AcquireLocked(Member& member, std::unique_lock<std::mutex>& lock);
   // The waiting member that has used least; null when none waits.
   Member* NextLocked() const;
   void GrantLocked(Member* member);
@@ -61,7 +78,7 @@ class PoolTurns {
   const Clock& clock_;
   std::mutex mutex_;
   Member* holder_ = nullptr;                     // guarded by mutex_, as all below
-  std::chrono::steady_clock::time_point since_;  // charged up to here
+  std::chrono::steady_clock::time_point begun_;  // of the last piece
   std::chrono::nanoseconds virtual_time_{0};     // least `used` of one that joins
   std::vector<Member*> waiting_;
 };

@@ -223,7 +223,7 @@ absl::StatusOr<Predictor::Output> PredictRunner::ComputePieces(Prediction& predi
   const PoolTurns::LeaveAtEnd leave(context_->turns, turn_);
   while (true) {
     MNEMON_RETURN_IF_ERROR(Interrupted(job));
-    context_->turns.Acquire(turn_);
+    const PoolTurns::Piece piece(context_->turns, turn_);
     MNEMON_ASSIGN_OR_RETURN(const bool done, prediction.Advance());
     multiply_adds = prediction.multiply_adds();
     if (done) return prediction.TakeOutput();

@@ -16,11 +16,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Two members that always have work; pieces of a fast and of a slow one. Who has the
-// turn moves the clock and may look at both.
-TEST(PoolTurns, AreFairByTime) {
+// Who has the turn moves the clock.
+class PoolTurnsTest : public testing::Test {
+ protected:
+  void Work(PoolTurns::Member& member, milliseconds time) {
+    const PoolTurns::Piece piece(turns, member);
+    clock.Advance(time);
+  }
+
   FakeClock clock;
-  PoolTurns turns(clock);
+  PoolTurns turns{clock};
+};
+
+// Two members that always have work; pieces of a fast and of a slow one. Who has the
+// turn may look at both.
+TEST_F(PoolTurnsTest, AreFairByTime) {
   struct Runner {
     PoolTurns::Member member;
     milliseconds piece;
@@ -33,8 +43,9 @@ TEST(PoolTurns, AreFairByTime) {
   for (Runner& runner : runners) {
     threads.emplace_back([&] {
       for (bool done = false; !done;) {
-        turns.Acquire(runner.member);
-        clock.Advance(runner.piece);
+        Work(runner.member, runner.piece);
+        // Between two pieces, which is not charged.
+        clock.Advance(milliseconds(1));
         runner.used += runner.piece;
         const milliseconds apart = runners[0].used - runners[1].used;
         const bool both = runners[0].used.count() > 0 && runners[1].used.count() > 0;
@@ -55,26 +66,21 @@ TEST(PoolTurns, AreFairByTime) {
 }
 
 // One that has worked alone for long owes a newcomer nothing.
-TEST(PoolTurns, TimeAloneIsNoDebt) {
-  FakeClock clock;
-  PoolTurns turns(clock);
+TEST_F(PoolTurnsTest, TimeAloneIsNoDebt) {
   PoolTurns::Member busy, late;
-  turns.Acquire(busy);
-  clock.Advance(milliseconds(100000));
+  Work(busy, milliseconds(100000));
   std::atomic<bool> stop = false;
   std::atomic<int> pieces = 0;
   std::thread joins([&] {
     while (!stop) {
-      turns.Acquire(late);
-      clock.Advance(milliseconds(1));
+      Work(late, milliseconds(1));
       ++pieces;
     }
     turns.Leave(late);
   });
   int own = 0;
   for (; own < 100 || pieces < 100; ++own) {
-    turns.Acquire(busy);
-    clock.Advance(milliseconds(1));
+    Work(busy, milliseconds(1));
   }
   stop = true;
   turns.Leave(busy);
@@ -85,24 +91,20 @@ TEST(PoolTurns, TimeAloneIsNoDebt) {
 }
 
 // Nor does one that has worked alone, and paused, owe those that came meanwhile.
-TEST(PoolTurns, TimeAloneBeforeAPauseIsNoDebt) {
+TEST_F(PoolTurnsTest, TimeAloneBeforeAPauseIsNoDebt) {
   constexpr int kMostPieces = 1000000;
-  FakeClock clock;
-  PoolTurns turns(clock);
   PoolTurns::Member busy, other;
-  turns.Acquire(busy);
-  clock.Advance(milliseconds(1000) * kMostPieces);
+  Work(busy, milliseconds(1000) * kMostPieces);
   turns.Leave(busy);
-  turns.Acquire(other);
+  Work(other, milliseconds(1));
   std::atomic<bool> back = false;
   std::thread comes_back([&] {
-    turns.Acquire(busy);
+    Work(busy, milliseconds(1));
     back = true;
     turns.Leave(busy);
   });
   for (int pieces = 0; !back && pieces < kMostPieces; ++pieces) {
-    clock.Advance(milliseconds(1));
-    turns.Acquire(other);
+    Work(other, milliseconds(1));
     std::this_thread::yield();
   }
   EXPECT_TRUE(back);
@@ -110,16 +112,14 @@ TEST(PoolTurns, TimeAloneBeforeAPauseIsNoDebt) {
   comes_back.join();
 }
 
-TEST(PoolTurns, LeavingWithoutTheTurnIsNothing) {
-  FakeClock clock;
-  PoolTurns turns(clock);
+TEST_F(PoolTurnsTest, LeavingWithoutTheTurnIsNothing) {
   PoolTurns::Member a, b;
   turns.Leave(a);
-  turns.Acquire(a);
+  Work(a, milliseconds(1));
   turns.Leave(b);
-  turns.Acquire(a);
+  Work(a, milliseconds(1));
   turns.Leave(a);
-  turns.Acquire(b);
+  Work(b, milliseconds(1));
   turns.Leave(b);
 }
 
