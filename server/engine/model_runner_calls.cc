@@ -176,7 +176,7 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
       ended_generated_.push_back(ended->generated);
     }
   }
-  ended->ending.emplace(status, std::move(facts));
+  ended->ending.emplace(Call::Ending{status, std::move(facts)});
   ++endings_;
   if (ended->stateless() || session.forgotten) {
     SetOver(*ended);
