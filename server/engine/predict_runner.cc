@@ -168,8 +168,9 @@ void PredictRunner::Run() {
     const auto start = context_->options.clock->Now();
     int64_t multiply_adds = 0;
     if (too_late) {
-      job->result_ = CatchOutOfMemory(
-          {}, [&] { return engine_errors::DeadlineUnreachable(*too_late); });
+      job->result_ = CatchOutOfMemory({}, [&, wait = *too_late] {
+        return engine_errors::DeadlineUnreachable(wait);
+      });
     } else {
       job->result_ = Compute(*job, multiply_adds);
     }
