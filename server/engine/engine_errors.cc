@@ -41,10 +41,10 @@ absl::Status Cancelled() noexcept try {
   return absl::Status(absl::StatusCode::kCancelled, "");
 }
 
-absl::Status SessionLimit(int32_t sessions) {
+absl::Status SessionLimit(int32_t sessions, Wait wait) {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    StrCat("all ", sessions, " sessions of the model are in use"),
-                   {.reason = "SESSION_LIMIT", .retry_after = kRetry});
+                   {.reason = "SESSION_LIMIT", .retry_after = RetryAfter(wait)});
 }
 
 absl::Status SessionExpired(const std::string& session) {

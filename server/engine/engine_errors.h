@@ -19,11 +19,12 @@ absl::Status SessionExists(const std::string& session);
 absl::Status RequestIdReused(const std::string& session);
 // The session has taken this request before.
 absl::Status RequestRepeated(const std::string& session);
-absl::Status SessionLimit(int32_t sessions);
 // The session was deleted while a call was on it.
 absl::Status SessionDeleted();
 // `wait`: the measured time until there is room, in seconds; zero: not known yet.
 using Wait = std::chrono::duration<double>;
+// `wait`: until a session expires.
+absl::Status SessionLimit(int32_t sessions, Wait wait);
 // `wait`: until the call that runs on it ends.
 absl::Status SessionBusy(const std::string& session, Wait wait);
 absl::Status QueueFull(int64_t queued, Wait wait);

@@ -237,7 +237,8 @@ absl::Status ModelRunner::StatusOf(const Refusal& refusal) const {
     case Refusal::Reason::kDraining:
       break;
     case Refusal::Reason::kSessionLimit:
-      return engine_errors::SessionLimit(context_->options.sessions);
+      return engine_errors::SessionLimit(context_->options.sessions,
+                                         context_->directory.UntilExpiry());
     case Refusal::Reason::kQueueFull:
       return engine_errors::QueueFull(refusal.waiting, refusal.wait);
     case Refusal::Reason::kDeadline:
@@ -360,7 +361,8 @@ void ModelRunner::Refuse(Refused& refused) {
   }
   if (!refused.no_room.empty()) {
     Refuse(refused.no_room, CatchOutOfMemory({}, [&] {
-             return engine_errors::SessionLimit(context_->options.sessions);
+             return engine_errors::SessionLimit(context_->options.sessions,
+                                                context_->directory.UntilExpiry());
            }));
   }
 }

@@ -28,13 +28,14 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   }
   session->create_time = session->last_use_time = clock_.WallNow();
   std::shared_ptr<Session> other;
-  bool id_taken = false;
+  bool id_taken = false, calls_hold_room = false;
   {
     Lock lock(mutex_);
     const auto made = requests_.find(session->request_id);
     if (made != requests_.end()) other = sessions_.at(made->second);
     id_taken = sessions_.contains(session->id);
     Count& count = counts_[session->model];
+    calls_hold_room = count.stateless > 0;
     if (other == nullptr && !id_taken && count.named + count.stateless < limit_) {
       sessions_.merge(by_id);
       if (!session->request_id.empty()) requests_.merge(by_request);
@@ -46,7 +47,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
     }
   }
   if (other == nullptr) {
-    return id_taken ? SessionExists(session->id) : SessionLimit(limit_);
+    if (id_taken) return SessionExists(session->id);
+    // Which of the calls ends first is known to their runner alone.
+    return SessionLimit(limit_, calls_hold_room ? Time::duration() : UntilExpiry());
   }
   // What is compared is constant.
   const bool same = (drawn_id || session->id == other->id) &&
@@ -105,6 +108,11 @@ std::optional<SessionDirectory::Time> SessionDirectory::NextExpiry() const {
   Lock lock(mutex_);
   if (expiries_.empty()) return std::nullopt;
   return expiries_.begin()->first;
+}
+
+SessionDirectory::Time::duration SessionDirectory::UntilExpiry() const {
+  const std::optional<Time> next = NextExpiry();
+  return next ? std::max(*next - clock_.Now(), Time::duration()) : Time::duration();
 }
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::After(const std::string& after,

@@ -57,6 +57,8 @@ class SessionDirectory {
   // When the first session expires, which may be in the past; absent when none will: a
   // session without a ttl, or held by a call, does not expire.
   std::optional<Time> NextExpiry() const;
+  // How long that is from now on; zero when it is past, or none will.
+  Time::duration UntilExpiry() const;
   // Up to `count` sessions whose ids come after `after`, by id. Copied in parts: one
   // that is made or removed meanwhile may be among them or not.
   std::vector<std::shared_ptr<Session>> After(const std::string& after,

@@ -114,6 +114,34 @@ TEST(EngineSessions, LimitIsExact) {
   EXPECT_TRUE(server.Run(Ask({1}, 1, "d")).status.ok());
 }
 
+TEST(EngineSessions, AtTheLimitTheRetryTimeIsThatOfTheNextExpiry) {
+  ToyServer server(ToyState::kFixed, {.sessions = 2});
+  const auto retry_after = [&](const absl::Status& refused) {
+    EXPECT_EQ(ReasonOf(refused), "SESSION_LIMIT");
+    return *GetErrorDetail(refused)->retry_after;
+  };
+  server.CreateSession("a");
+  ASSERT_TRUE(
+      server.engine->CreateSession({.id = "b", .ttl = milliseconds(5000)}).ok());
+  server.clock.Advance(milliseconds(2000));
+  EXPECT_EQ(retry_after(server.engine->CreateSession({}).status()), milliseconds(3000));
+  EXPECT_EQ(retry_after(server.Run(Ask({1}, 1)).status), milliseconds(3000));
+  // A session that is in use does not expire.
+  server.decoder.Allow(0);
+  Reader runs(*server.engine, Ask({1}, 1, "b"));
+  EXPECT_EQ(retry_after(server.engine->CreateSession({}).status()), milliseconds(1000));
+  server.decoder.AllowAll();
+  EXPECT_TRUE(runs.Finish().status.ok());
+  // Room that calls without a session take is free when one of them ends.
+  server.AwaitIdle();
+  ASSERT_TRUE(server.engine->DeleteSession("a").ok());
+  server.decoder.Allow(0);
+  Reader stateless(*server.engine, Ask({1}, 1));
+  EXPECT_EQ(retry_after(server.engine->CreateSession({}).status()), milliseconds(1000));
+  server.decoder.AllowAll();
+  EXPECT_TRUE(stateless.Finish().status.ok());
+}
+
 TEST(EngineQueue, StatelessCallsWaitForOneAnotherWithinABound) {
   ToyServer server(ToyState::kRing, {.sessions = 2, .max_queue = 3});
   server.CreateSession("s");
