@@ -92,8 +92,8 @@ class Descriptor {
 };
 
 // Reads `count` bytes or fewer, not fewer than 1, behind the first `done` of `size`.
-absl::StatusOr<size_t> ReadSome(int fd, const std::string& path, char* to, size_t count,
-                                size_t done, size_t size) {
+absl::StatusOr<size_t> ReadAt(int fd, const std::string& path, char* to, size_t count,
+                              size_t done, size_t size) {
   for (;;) {
     const ssize_t n = ::pread(fd, to, count, static_cast<off_t>(done));
     if (n > 0) return static_cast<size_t>(n);
@@ -143,10 +143,6 @@ absl::Status Unchanged(int fd, const std::string& path, int64_t size,
   return absl::OkStatus();
 }
 
-absl::Status NoMemoryFor(const std::string& path, int64_t bytes) {
-  return OutOfMemoryError(StrCat("the ", bytes, " bytes of ", Quoted(path)));
-}
-
 absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
                                        int64_t max_bytes) {
   MNEMON_ASSIGN_OR_RETURN(const struct stat before, StatOpened(file, path, max_bytes));
@@ -154,12 +150,12 @@ absl::StatusOr<std::string> ReadOpened(Descriptor file, const std::string& path,
   try {
     bytes.resize(static_cast<size_t>(before.st_size));
   } catch (const std::bad_alloc&) {
-    return NoMemoryFor(path, before.st_size);
+    return OutOfMemoryError(StrCat("the ", before.st_size, " bytes of ", Quoted(path)));
   }
   for (size_t done = 0; done < bytes.size();) {
     MNEMON_ASSIGN_OR_RETURN(const size_t count,
-                            ReadSome(file.get(), path, bytes.data() + done,
-                                     bytes.size() - done, done, bytes.size()));
+                            ReadAt(file.get(), path, bytes.data() + done,
+                                   bytes.size() - done, done, bytes.size()));
     done += count;
   }
   MNEMON_RETURN_IF_ERROR(Unchanged(file.get(), path, before.st_size, before.st_mtim));
@@ -341,37 +337,20 @@ LargeFile::LargeFile(LargeFile&& other) noexcept
       size_(other.size_),
       modified_(other.modified_) {}
 
-absl::Status LargeFile::ReadThrough(
-    const std::function<void(std::string_view)>& follow) const {
-  constexpr size_t kPiece = size_t{1} << 20;
-  std::vector<char> piece;
-  try {
-    piece.resize(kPiece);
-  } catch (const std::bad_alloc&) {
-    return NoMemoryFor(path_, kPiece);
+absl::Status LargeFile::ReadThrough(int64_t begin, int64_t end) const {
+  char piece[4096];
+  while (begin < end) {
+    const auto most = std::min<size_t>(sizeof(piece), static_cast<size_t>(end - begin));
+    MNEMON_ASSIGN_OR_RETURN(const size_t count,
+                            ReadAt(fd_, path_, piece, most, static_cast<size_t>(begin),
+                                   static_cast<size_t>(size_)));
+    begin += static_cast<int64_t>(count);
   }
-  const auto size = static_cast<size_t>(size_);
-  for (size_t done = 0; done < size;) {
-    MNEMON_ASSIGN_OR_RETURN(
-        const size_t count,
-        ReadSome(fd_, path_, piece.data(), std::min(kPiece, size - done), done, size));
-    follow({piece.data(), count});
-    done += count;
-  }
-  return CheckUnchanged();
+  return absl::OkStatus();
 }
 
 absl::Status LargeFile::CheckUnchanged() const {
   return Unchanged(fd_, path_, size_, modified_);
-}
-
-absl::StatusOr<FileBytes> LargeFile::Map() const {
-  MNEMON_RETURN_IF_ERROR(ReadThrough([](std::string_view) {}));
-  try {
-    return FileBytes(fd_, size_);
-  } catch (const std::bad_alloc&) {
-    return NoMemoryFor(path_, size_);
-  }
 }
 
 absl::StatusOr<Directory> Directory::Open(const std::string& path) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Reading of whole files, and durable writing of files and directories.
 //
-// Reading copies, but for LargeFile::Map: a file that is truncated or replaced
-// meanwhile is old, new or an error, never a SIGBUS. Writing a directory is old or new
-// at any crash: everything is written under a temporary name, fsynced, and renamed.
+// Reading a file whole copies: one that is truncated or replaced meanwhile is old, new
+// or an error, never a SIGBUS. Writing a directory is old or new at any crash:
+// everything is written under a temporary name, fsynced, and renamed.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/file_bytes.h"
 
 namespace mnemon {
 
@@ -26,32 +25,30 @@ namespace mnemon {
 // DATA_LOSS when the read fails or ends early.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
-// A regular file held open, for contents that are not to be copied. Safe for concurrent
-// use.
+// A regular file held open, for contents that are not to be copied: see FileBytes. Safe
+// for concurrent use.
 class LargeFile {
  public:
   ~LargeFile();
   LargeFile(LargeFile&& other) noexcept;
   LargeFile& operator=(LargeFile&&) = delete;
 
+  const std::string& path() const { return path_; }  // for messages
   int64_t size() const { return size_; }
 
-  // Reads all bytes in their order and gives them to `follow` piece by piece. DATA_LOSS
-  // when the read fails or ends early, or when the file changed since it was opened;
-  // RESOURCE_EXHAUSTED.
-  absl::Status ReadThrough(const std::function<void(std::string_view)>& follow) const;
+  int fd() const { return fd_; }  // stays this file's
+  // Reads bytes begin .. end-1 and drops them: from then on the system has them in
+  // memory, or the error tells why not. DATA_LOSS when the read fails or ends early.
+  absl::Status ReadThrough(int64_t begin, int64_t end) const;
   // DATA_LOSS when it changed since it was opened.
   absl::Status CheckUnchanged() const;
-  // Its bytes, mapped. They are read through before, so that a disk that fails, fails
-  // here and not under a reader of the bytes. Errors of ReadThrough.
-  absl::StatusOr<FileBytes> Map() const;
 
  private:
   friend class Directory;
   LargeFile(std::string path, int fd, int64_t size, const timespec& modified)
       : path_(std::move(path)), fd_(fd), size_(size), modified_(modified) {}
 
-  std::string path_;  // for messages
+  std::string path_;
   int fd_;
   int64_t size_;
   timespec modified_;

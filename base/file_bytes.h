@@ -1,45 +1,78 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a large file in pages of their own, which can be given back to the
-// system part by part.
+// The bytes of a large file in memory of their own: read once, in their order, in the
+// background or by those who wait for them, and given back to the system from the
+// front.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string_view>
-#include <utility>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/file.h"
 
 namespace mnemon {
 
+// Safe for concurrent calls, but for Start.
 class FileBytes {
  public:
-  FileBytes() = default;
-  // The first `size` bytes of an open file, which must stay that long: where it is cut
-  // short meanwhile, reading them ends the process. Throws std::bad_alloc.
-  FileBytes(int fd, int64_t size);
-  // A copy. Throws std::bad_alloc.
+  // Called once with every byte, piece by piece in their order, by the thread that
+  // reads them, before a wait for them ends.
+  using Follow = std::function<void(std::string_view piece)>;
+
+  // Of an open file, of which nothing has been read yet. RESOURCE_EXHAUSTED.
+  static absl::StatusOr<std::shared_ptr<FileBytes>> Open(LargeFile file, Follow follow);
+  // A copy, all of it there. Throws std::bad_alloc.
   explicit FileBytes(std::string_view bytes);
   ~FileBytes();
-  FileBytes(FileBytes&& other) noexcept { swap(other); }
-  FileBytes& operator=(FileBytes&& other) noexcept {
-    swap(other);
-    return *this;
-  }
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
 
+  // Reads in the background from now on, a little further than was waited for. Before,
+  // and where no thread can be started, Await reads, and not a byte too many.
+  void Start();
+
+  // All bytes, to be read when they were waited for; zeros where that failed. Reading
+  // them ends the process where the file was cut short meanwhile.
   std::string_view view() const { return {data_, static_cast<size_t>(size_)}; }
-
-  // Gives the whole pages of `part`, which lies in view(), back to the system: the
-  // process no longer holds them, and they must not be read any more. Safe for
-  // concurrent calls.
-  void Release(std::string_view part) const;
+  // Waits until the bytes before `end` <= view().size() have been read. DATA_LOSS when
+  // the read fails or ends early; RESOURCE_EXHAUSTED.
+  absl::Status Await(int64_t end);
+  // Waits for all bytes. DATA_LOSS also when the file changed since it was opened.
+  absl::Status Finish();
+  // Gives the memory of the bytes before `end` back, as far as it is whole pages; they
+  // have been waited for and must not be read any more.
+  void ReleaseBefore(int64_t end);
 
  private:
-  void Map(int fd, int64_t size);
-  void swap(FileBytes& other) {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-  }
+  FileBytes(std::optional<LargeFile> file, Follow follow, int64_t size);
+  absl::Status Fetch(int64_t begin, int64_t end);
+  void ReadOn(std::unique_lock<std::mutex>& lock, int64_t end);
+  void Run();
 
+  const std::optional<LargeFile> file_;  // none: a copy
+  const Follow follow_;                  // called by one thread at a time
+  const int64_t size_;
   char* data_ = nullptr;
-  int64_t size_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable wanted_changed_, read_changed_;
+  // Guarded by mutex_:
+  int64_t wanted_ = 0;
+  int64_t read_ = 0;
+  bool reading_ = false;  // by a waiting thread, or for ever by reader_
+  bool stop_ = false;
+  absl::Status status_;  // the first failure ends the reading
+
+  std::atomic<int64_t> released_ = 0;
+  std::thread reader_;
 };
 
 }  // namespace mnemon

@@ -314,7 +314,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   const absl::Status copied =
       CopyNamed(files.weights, parameters_.Slices(parameters_.values(), ""));
   // What does not match the manifest need not make sense.
-  MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
+  MNEMON_RETURN_IF_ERROR(files.verified.get().status());
   MNEMON_RETURN_IF_ERROR(copied);
   MNEMON_ASSIGN_OR_RETURN(std::string optimiser, ReadTrainingFile(dir, kOptimiserFile));
   MNEMON_RETURN_IF_ERROR(LoadOptimiser(optimiser));

@@ -119,15 +119,10 @@ class CheckpointReader {
     return Verified{std::move(content), std::move(sha256)};
   }
 
-  // The SHA-256 of the open file `name`, verified in the same way.
-  absl::StatusOr<std::string> Hash(const LargeFile& file,
-                                   const std::string& name) const {
-    Sha256 hash;
-    MNEMON_RETURN_IF_ERROR(
-        file.ReadThrough([&hash](std::string_view piece) { hash.Update(piece); }));
-    std::string sha256 = hash.HexDigest();
-    MNEMON_RETURN_IF_ERROR(Check(name, file.size(), sha256));
-    return sha256;
+  absl::Status Check(const std::string& name, int64_t bytes,
+                     const std::string& sha256) const {
+    if (!manifest_) return absl::OkStatus();
+    return Verify(*manifest_, name, bytes, sha256, path_ + "/" + name);
   }
 
   bool Promises(const std::string& name) const {
@@ -138,12 +133,6 @@ class CheckpointReader {
  private:
   CheckpointReader(std::string path, Directory dir)
       : path_(std::move(path)), dir_(std::move(dir)) {}
-
-  absl::Status Check(const std::string& name, int64_t bytes,
-                     const std::string& sha256) const {
-    if (!manifest_) return absl::OkStatus();
-    return Verify(*manifest_, name, bytes, sha256, path_ + "/" + name);
-  }
 
   std::string path_;
   Directory dir_;
@@ -173,6 +162,12 @@ std::string ModelId(const std::string& weights, const std::string& config,
   return Sha256Hex(digests);
 }
 
+// What is found out about the weights while they are read.
+struct Followed {
+  Sha256 hash;
+  std::optional<FiniteScan> scan;  // from the header's end on
+};
+
 absl::StatusOr<CheckpointFiles> ReadOpened(
     const std::shared_ptr<const CheckpointReader>& reader, const std::string& dir) {
   CheckpointFiles files;
@@ -199,33 +194,38 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
     return ExplainMissingWeights(*reader, dir, opened.status());
   }
   if (!opened.ok()) return opened.status();
-  const auto weights = std::make_shared<const LargeFile>(*std::move(opened));
-  const std::string hash_of = StrCat("the hash of ", Quoted(dir + "/" + kWeights));
-  // Deferred only where no thread can be started: get() then hashes.
-  std::future<absl::StatusOr<std::string>> hash = std::async(
-      std::launch::async | std::launch::deferred, [reader, weights, hash_of] {
-        return CatchOutOfMemory(hash_of,
-                                [&] { return reader->Hash(*weights, kWeights); });
-      });
-  // Asked for when the mapped bytes have been used: they must be those that were
-  // hashed.
-  files.model_id =
-      std::async(std::launch::deferred, [weights, hash_of, hash = std::move(hash),
-                                         config = config.sha256,
-                                         tokenizer = tokenizer_sha256]() mutable {
-        return CatchOutOfMemory(hash_of, [&]() -> absl::StatusOr<std::string> {
-          MNEMON_ASSIGN_OR_RETURN(const std::string sha256, hash.get());
-          MNEMON_RETURN_IF_ERROR(weights->CheckUnchanged());
-          return ModelId(sha256, config, tokenizer);
-        });
-      });
-  MNEMON_ASSIGN_OR_RETURN(FileBytes bytes, weights->Map());
-  absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(std::move(bytes));
+  const auto followed = std::make_shared<Followed>();
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::shared_ptr<FileBytes> bytes,
+      FileBytes::Open(*std::move(opened), [followed](std::string_view piece) {
+        followed->hash.Update(piece);
+        if (followed->scan) followed->scan->Follow(piece);
+      }));
+  const auto verify = [reader, bytes, followed]() -> absl::StatusOr<std::string> {
+    MNEMON_RETURN_IF_ERROR(bytes->Finish());
+    std::string sha256 = followed->hash.HexDigest();
+    const auto size = static_cast<int64_t>(bytes->view().size());
+    MNEMON_RETURN_IF_ERROR(reader->Check(kWeights, size, sha256));
+    return sha256;
+  };
+  absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(bytes);
   if (!tensors.ok()) {
-    MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
+    MNEMON_RETURN_IF_ERROR(verify().status());
     return Annotated(tensors.status(), Quoted(dir + "/" + kWeights));
   }
   files.weights = *std::move(tensors);
+  followed->scan.emplace(files.weights.header());
+  bytes->Start();
+  files.verified = std::async(
+      std::launch::deferred,
+      [verify, followed, config = config.sha256, tokenizer = tokenizer_sha256,
+       what = StrCat("the hash of ", Quoted(dir + "/" + kWeights))] {
+        return CatchOutOfMemory(what, [&]() -> absl::StatusOr<VerifiedWeights> {
+          MNEMON_ASSIGN_OR_RETURN(const std::string sha256, verify());
+          return VerifiedWeights{ModelId(sha256, config, tokenizer),
+                                 followed->scan->found()};
+        });
+      });
   return files;
 }
 

@@ -8,25 +8,32 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
+#include "model/io/finite_scan.h"
 #include "model/io/safetensors.h"
 
 namespace mnemon {
 
+struct VerifiedWeights {
+  std::string model_id;  // SHA-256 over those of weights, config and tokenizer
+  std::vector<NonFinite> non_finite;
+};
+
 // The serving files of a checkpoint, not yet a model.
 struct CheckpointFiles {
   ModelConfig config;
+  // Their header; the data is read, hashed and scanned once, in the background, and is
+  // there piece by piece: see FileBytes.
   Safetensors weights;
   std::optional<std::string> tokenizer_json;
-  // SHA-256 over those of weights, config and tokenizer. The weights are hashed in the
-  // background, so that they can be packed meanwhile, or by get() where no thread can
-  // be started: what was made of them may be used when get() gave OK, not before.
-  // DATA_LOSS names weights that do not match the manifest, or have changed before
-  // get() was called; RESOURCE_EXHAUSTED.
-  std::future<absl::StatusOr<std::string>> model_id;
+  // get() waits for all weights. What was made of them may be used when it gave OK, not
+  // before: DATA_LOSS names weights that do not match the manifest, could not be read,
+  // or changed meanwhile; RESOURCE_EXHAUSTED.
+  std::future<absl::StatusOr<VerifiedWeights>> verified;
 };
 
 // Reads `dir`, which may itself be a link; the files inside must be regular. A

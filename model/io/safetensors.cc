@@ -68,9 +68,18 @@ absl::StatusOr<Safetensors> Safetensors::Read(const std::string& path) {
   return parsed;
 }
 
-absl::StatusOr<Safetensors> Safetensors::FromBytes(FileBytes file) {
+absl::StatusOr<Safetensors> Safetensors::FromBytes(std::shared_ptr<FileBytes> file) {
+  const std::string_view bytes = file->view();
+  const auto size = static_cast<int64_t>(bytes.size());
+  uint64_t length = 0;
+  MNEMON_RETURN_IF_ERROR(file->Await(std::min<int64_t>(size, sizeof(length))));
+  std::memcpy(&length, bytes.data(), std::min(bytes.size(), sizeof(length)));
+  // Longer ones are refused.
+  length = std::min<uint64_t>(length, kMaxSafetensorsHeader);
+  MNEMON_RETURN_IF_ERROR(
+      file->Await(std::min(size, static_cast<int64_t>(sizeof(length) + length))));
   Safetensors result;
-  MNEMON_ASSIGN_OR_RETURN(result.header_, ParseSafetensors(file.view()));
+  MNEMON_ASSIGN_OR_RETURN(result.header_, ParseSafetensors(bytes));
   result.file_ = std::move(file);
   return result;
 }
@@ -84,9 +93,16 @@ const TensorInfo* Safetensors::Find(std::string_view name) const {
   return &header_.tensors[*at];
 }
 
+std::string_view Safetensors::bytes() const {
+  const std::string_view bytes = file_->view();
+  file_->Await(static_cast<int64_t>(bytes.size())).IgnoreError();
+  return bytes;
+}
+
 std::string_view Safetensors::Bytes(const TensorInfo& tensor) const {
-  return file_.view().substr(static_cast<size_t>(tensor.begin),
-                             static_cast<size_t>(tensor.end - tensor.begin));
+  file_->Await(tensor.end).IgnoreError();
+  return file_->view().substr(static_cast<size_t>(tensor.begin),
+                              static_cast<size_t>(tensor.end - tensor.begin));
 }
 
 absl::StatusOr<std::vector<float>> Safetensors::Floats(const TensorInfo& tensor) const {

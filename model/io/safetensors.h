@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -73,39 +74,41 @@ std::optional<int64_t> TensorBytes(DType type, std::span<const int64_t> shape);
 // "F32 [2, 3]", for messages.
 std::string Describe(DType type, std::span<const int64_t> shape);
 
-// Checks the whole file image `file`: header length, UTF-8, JSON without duplicate
-// keys, known types, shapes and products without overflow, spans that cover the data
-// exactly without hole or overlap. Allocates nothing of a declared size.
-// INVALID_ARGUMENT names the tensor and the fault.
+// Checks the file image `file`, of which the header alone is read: header length,
+// UTF-8, JSON without duplicate keys, known types, shapes and products without
+// overflow, spans that cover the data exactly without hole or overlap. Allocates
+// nothing of a declared size. INVALID_ARGUMENT names the tensor and the fault.
 absl::StatusOr<SafetensorsHeader> ParseSafetensors(std::string_view file);
 
 // Bytes a file may have: the memory of this machine. A sparse file can claim any size;
 // what cannot fit is not tried.
 int64_t MaxSafetensorsFile();
 
-// A file read whole. Constant after construction, but for what is released.
+// A file whose data may still be on its way: see FileBytes. Constant after
+// construction, but for what is released.
 class Safetensors {
  public:
   // Errors of ReadFile and ParseSafetensors, prefixed with the path.
   static absl::StatusOr<Safetensors> Read(const std::string& path);
-  static absl::StatusOr<Safetensors> FromBytes(FileBytes file);
+  // Waits for the header alone. Errors of FileBytes::Await and ParseSafetensors.
+  static absl::StatusOr<Safetensors> FromBytes(std::shared_ptr<FileBytes> file);
   static absl::StatusOr<Safetensors> FromBytes(std::string_view file) {
-    return FromBytes(FileBytes(file));
+    return FromBytes(std::make_shared<FileBytes>(file));
   }
 
   const SafetensorsHeader& header() const { return header_; }
-  std::string_view bytes() const { return file_.view(); }  // the whole file
-  const TensorInfo* Find(std::string_view name) const;     // null when absent
+  FileBytes& file() const { return *file_; }
+  const TensorInfo* Find(std::string_view name) const;  // null when absent
+  // The whole file, or a tensor's data, once it is there. What could not be read is
+  // zeros: file().Finish() tells.
+  std::string_view bytes() const;
   std::string_view Bytes(const TensorInfo& tensor) const;
-  // Gives the memory of a tensor's bytes back; they must not be read afterwards. Safe
-  // for concurrent calls.
-  void Release(std::string_view bytes) const { file_.Release(bytes); }
   // Values of a float32 or int64 tensor, copied out. INVALID_ARGUMENT for another type.
   absl::StatusOr<std::vector<float>> Floats(const TensorInfo& tensor) const;
   absl::StatusOr<std::vector<int64_t>> Ints(const TensorInfo& tensor) const;
 
  private:
-  FileBytes file_;
+  std::shared_ptr<FileBytes> file_ = std::make_shared<FileBytes>(std::string_view());
   SafetensorsHeader header_;
 };
 

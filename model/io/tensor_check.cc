@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "model/io/tensor_check.h"
 
-#include <algorithm>
-#include <cstring>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/quote.h"
@@ -35,36 +36,21 @@ class Faults {
   size_t count_ = 0;
 };
 
-// Index of the first element that is NaN or infinite; -1 when there is none.
-int64_t FirstNonFinite(std::string_view bytes) {
-  // Branches at the end of a stretch alone, so that the loop runs as fast as memory.
-  constexpr size_t kStretch = 1024;
-  constexpr uint32_t kExponent = 0x7F800000;
-  const size_t count = bytes.size() / sizeof(float);
-  for (size_t begin = 0; begin < count; begin += kStretch) {
-    uint32_t bits[kStretch];
-    const size_t here = std::min(kStretch, count - begin);
-    std::memcpy(bits, bytes.data() + begin * sizeof(float), here * sizeof(float));
-    uint32_t found = 0;
-    for (size_t i = 0; i < here; ++i) found |= (bits[i] & kExponent) == kExponent;
-    if (found == 0) continue;
-    for (size_t i = 0; i < here; ++i) {
-      if ((bits[i] & kExponent) == kExponent) return static_cast<int64_t>(begin + i);
-    }
-  }
-  return -1;
-}
-
 }  // namespace
 
 absl::Status CheckTensors(const Safetensors& file,
                           std::span<const TensorShape> expected,
-                          bool refuse_non_finite) {
+                          std::span<const NonFinite> non_finite) {
   Faults faults;
+  std::map<const TensorInfo*, int64_t> non_finite_at;
+  for (const NonFinite& at : non_finite) {
+    non_finite_at[&file.header().tensors[at.tensor]] = at.element;
+  }
   std::set<std::string_view> known;
   for (const TensorShape& tensor : expected) {
     known.insert(tensor.name);
     const TensorInfo* found = file.Find(tensor.name);
+    const auto bad = non_finite_at.find(found);
     if (found == nullptr) {
       faults.Add(tensor.name,
                  StrCat("is missing, expected ", Describe(DType::kF32, tensor.shape)));
@@ -72,10 +58,8 @@ absl::Status CheckTensors(const Safetensors& file,
       faults.Add(tensor.name,
                  StrCat("is ", Describe(found->dtype, found->shape), ", expected ",
                         Describe(DType::kF32, tensor.shape)));
-    } else if (refuse_non_finite) {
-      const int64_t index = FirstNonFinite(file.Bytes(*found));
-      if (index >= 0)
-        faults.Add(tensor.name, StrCat("is not finite at element ", index));
+    } else if (bad != non_finite_at.end()) {
+      faults.Add(tensor.name, StrCat("is not finite at element ", bad->second));
     }
   }
   for (const TensorInfo& tensor : file.header().tensors) {

@@ -5,16 +5,18 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "model/io/finite_scan.h"
 #include "model/io/safetensors.h"
 #include "model/weights/weights.h"
 
 namespace mnemon {
 
 // Whether `file` holds exactly the `expected` tensors, all float32. Missing and extra
-// tensors, wrong types and shapes, and (by option) NaN and infinity are one
-// INVALID_ARGUMENT that lists them all; beyond a hundred it gives their number.
+// tensors, wrong types and shapes, and what is given as not finite are one
+// INVALID_ARGUMENT that lists them all; beyond a hundred it gives their number. Reads
+// the header alone.
 absl::Status CheckTensors(const Safetensors& file,
                           std::span<const TensorShape> expected,
-                          bool refuse_non_finite);
+                          std::span<const NonFinite> non_finite);
 
 }  // namespace mnemon

@@ -60,33 +60,36 @@ MatrixView PackedWeights::Room(int64_t outputs, int64_t inputs, bool bias) {
           .bias = bias ? Make(panels * kPanel) : nullptr};
 }
 
-void PackedWeights::Fill(const MatrixView& room, int64_t at, const PlainMatrix& part,
-                         int64_t first, int64_t count) {
+void PackedWeights::Fill(const MatrixView& room, int64_t at,
+                         std::span<const float> rows) {
   const int64_t inputs = room.inputs, depth = Depth(room.format, inputs);
+  const int64_t count = static_cast<int64_t>(rows.size()) / inputs;
   void* const packed = const_cast<void*>(room.panels);
   // Rows of one panel together, a few inputs at a time: what is read and what is
   // written stay in the first cache.
   constexpr int64_t kAtOnce = 16;
-  for (int64_t row = first; row < first + count;) {
-    const int64_t n = at + row, panel = n / kPanel * depth * kPanel;
-    const int64_t output = n % kPanel;
-    const int64_t rows = std::min(first + count - row, kPanel - output);
-    const float* const from = part.weights + row * inputs;
+  for (int64_t row = 0; row < count;) {
+    const int64_t panel = (at + row) / kPanel * depth * kPanel;
+    const int64_t output = (at + row) % kPanel;
+    const int64_t together = std::min(count - row, kPanel - output);
+    const float* const from = rows.data() + row * inputs;
     for (int64_t k = 0; k < inputs; k += kAtOnce) {
       const int64_t end = std::min(k + kAtOnce, inputs);
       if (room.format == WeightFormat::kFp32) {
-        FillFp32(from, inputs, rows, k, end,
+        FillFp32(from, inputs, together, k, end,
                  static_cast<float*>(packed) + panel + output);
       } else {
-        FillBf16(from, inputs, rows, k, end,
+        FillBf16(from, inputs, together, k, end,
                  static_cast<uint32_t*>(packed) + panel / 2 + output);
       }
     }
-    if (part.bias != nullptr) {
-      std::copy_n(part.bias + row, rows, const_cast<float*>(room.bias) + n);
-    }
-    row += rows;
+    row += together;
   }
+}
+
+void PackedWeights::FillBias(const MatrixView& room, int64_t at,
+                             std::span<const float> biases) {
+  std::ranges::copy(biases, const_cast<float*>(room.bias) + at);
 }
 
 MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t inputs) {
@@ -99,7 +102,9 @@ MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t input
   const MatrixView room = Room(outputs, inputs, bias);
   int64_t at = 0;
   for (const PlainMatrix& part : parts) {
-    Fill(room, at, part, 0, part.outputs);
+    const auto rows = static_cast<size_t>(part.outputs);
+    Fill(room, at, {part.weights, rows * static_cast<size_t>(inputs)});
+    if (part.bias != nullptr) FillBias(room, at, {part.bias, rows});
     at += part.outputs;
   }
   return room;

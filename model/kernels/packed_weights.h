@@ -28,10 +28,12 @@ class PackedWeights {
 
   // Room for a matrix, for Fill to write into.
   MatrixView Room(int64_t outputs, int64_t inputs, bool bias);
-  // Writes rows first .. first+count-1 of `part`, whose own row 0 is output `at` of
-  // `room`. Safe for concurrent calls with different rows.
-  static void Fill(const MatrixView& room, int64_t at, const PlainMatrix& part,
-                   int64_t first, int64_t count);
+  // Writes `rows` [n, inputs], the first of which is output `at` of `room`. Safe for
+  // concurrent calls with different rows.
+  static void Fill(const MatrixView& room, int64_t at, std::span<const float> rows);
+  // The same for their biases [n]. REQUIRES: `room` has them.
+  static void FillBias(const MatrixView& room, int64_t at,
+                       std::span<const float> biases);
   // One matrix below the other: outputs are those of all parts in order. Where one part
   // has a bias, the others get zeros.
   MatrixView Pack(std::span<const PlainMatrix> parts, int64_t inputs);

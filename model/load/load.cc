@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "model/load/load.h"
 
+#include <functional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_bytes.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
@@ -19,14 +22,24 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
   const ModelConfig& config = files.config;
   std::vector<std::vector<float>> copies;
   const TensorViews views = ViewWeights(files, copies);
-  const OnPacked packed = [&](const TensorView& view) {
-    files.weights.Release(files.weights.Bytes(*files.weights.Find(view.name)));
+  FileBytes& file = files.weights.file();
+  // Copies of weights lie elsewhere, and are there.
+  const auto offset = [&file](const float* at) {
+    const std::string_view all = file.view();
+    const auto* byte = reinterpret_cast<const char*>(at);
+    const bool inside = std::less_equal<>()(all.data(), byte) &&
+                        std::less_equal<>()(byte, all.data() + all.size());
+    return inside ? byte - all.data() : 0;
   };
+  const WeightStream stream = {
+      // A failure is found by model_id.get().
+      .await = [&](const float* end) { file.Await(offset(end)).IgnoreError(); },
+      .release_before = [&](const float* begin) { file.ReleaseBefore(offset(begin)); }};
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
   if (!entry->autoregressive()) {
     MNEMON_ASSIGN_OR_RETURN(served.predictor,
-                            MakePredictor(config, views, options.decoder, packed));
+                            MakePredictor(config, views, options.decoder, stream));
     return absl::OkStatus();
   }
   MNEMON_ASSIGN_OR_RETURN(
@@ -34,10 +47,11 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
       ServedBySequenceForm(config, options.device == "cpu", options.decoder));
   if (!sequence) {
     MNEMON_ASSIGN_OR_RETURN(served.decoder,
-                            MakeDecoder(config, views, options.decoder, packed));
+                            MakeDecoder(config, views, options.decoder, stream));
     return absl::OkStatus();
   }
   MNEMON_ASSIGN_OR_RETURN(const SequenceModule* module, LoadSequenceModule());
+  MNEMON_RETURN_IF_ERROR(file.Finish());
   MNEMON_ASSIGN_OR_RETURN(served.decoder,
                           module->MakeDecoder(config, views, options.device));
   return absl::OkStatus();

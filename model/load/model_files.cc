@@ -32,14 +32,23 @@ absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
   for (const TensorShape& tensor : tensors) {
     needed += *TensorBytes(DType::kF32, tensor.shape);
   }
-  const auto held = static_cast<int64_t>(weights.bytes().size());
+  const auto held = static_cast<int64_t>(weights.file().view().size());
   if (needed / kFactor <= held + kSlack / kFactor) return absl::OkStatus();
   return absl::InvalidArgumentError(StrCat("config.json describes at least ", needed,
                                            " bytes of weights, model.safetensors has ",
                                            held, " bytes"));
 }
 
-absl::StatusOr<ModelFiles> Check(CheckpointFiles& files, bool refuse_non_finite) {
+absl::Status CheckWeights(const Safetensors& weights,
+                          const std::vector<TensorShape>& tensors,
+                          const std::vector<NonFinite>& non_finite) {
+  const absl::Status fits = CheckTensors(weights, tensors, non_finite);
+  return fits.ok() ? fits : Annotated(fits, "model.safetensors");
+}
+
+// Needs the header of the weights alone.
+absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files,
+                                 const std::vector<NonFinite>& non_finite) {
   ModelFiles checked;
   MNEMON_RETURN_IF_ERROR(ValidateModel(files.config));
   if (files.tokenizer_json) {
@@ -52,11 +61,9 @@ absl::StatusOr<ModelFiles> Check(CheckpointFiles& files, bool refuse_non_finite)
   }
   const std::vector<TensorShape> tensors = TensorsOf(files.config);
   MNEMON_RETURN_IF_ERROR(CheckProportion(tensors, files.weights));
-  const absl::Status fits = CheckTensors(files.weights, tensors, refuse_non_finite);
-  if (!fits.ok()) return Annotated(fits, "model.safetensors");
-  checked.config = std::move(files.config);
-  checked.model_id = std::move(files.model_id);
-  checked.weights = std::move(files.weights);
+  MNEMON_RETURN_IF_ERROR(CheckWeights(files.weights, tensors, non_finite));
+  checked.config = files.config;
+  checked.weights = files.weights;
   return checked;
 }
 
@@ -65,11 +72,27 @@ absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
   MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
   absl::StatusOr<ModelFiles> checked =
       CatchOutOfMemory("the tokenizer or the list of tensors",
-                       [&] { return Check(files, refuse_non_finite); });
-  if (checked.ok()) return checked;
-  // What does not match the manifest need not make sense.
-  MNEMON_RETURN_IF_ERROR(files.model_id.get().status());
-  return Annotated(checked.status(), Quoted(dir));
+                       [&] { return Check(files, /*non_finite=*/{}); });
+  if (!checked.ok()) {
+    // What does not match the manifest need not make sense; what does, has all of its
+    // faults listed.
+    MNEMON_ASSIGN_OR_RETURN(const VerifiedWeights found, files.verified.get());
+    if (refuse_non_finite) checked = Check(files, found.non_finite);
+    return Annotated(checked.status(), Quoted(dir));
+  }
+  checked->model_id = std::async(
+      std::launch::deferred,
+      [dir, refuse_non_finite, config = std::move(files.config),
+       weights = std::move(files.weights),
+       verified = std::move(files.verified)]() mutable -> absl::StatusOr<std::string> {
+        MNEMON_ASSIGN_OR_RETURN(VerifiedWeights found, verified.get());
+        if (refuse_non_finite && !found.non_finite.empty()) {
+          return Annotated(CheckWeights(weights, TensorsOf(config), found.non_finite),
+                           Quoted(dir));
+        }
+        return std::move(found.model_id);
+      });
+  return checked;
 }
 
 }  // namespace

@@ -19,23 +19,25 @@ namespace mnemon {
 struct ModelFiles {
   ModelConfig config;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
-  Safetensors weights;                   // all tensors of the architecture, no others
-  // As of CheckpointFiles: the weights are verified when this was found to be OK.
+  // All tensors of the architecture and no others; the data may be on its way.
+  Safetensors weights;
+  // As CheckpointFiles::verified, and by option INVALID_ARGUMENT for weights that are
+  // NaN or infinite: what was made of the weights may be used when this gave OK.
   std::future<absl::StatusOr<std::string>> model_id;
 
   int64_t parameters() const;
 };
 
-// Reads and checks the whole checkpoint in `dir` (which may be a link such as
-// run/last); by option, weights may hold NaN and infinity. Errors are those of
-// ReadFile, INVALID_ARGUMENT, FAILED_PRECONDITION, DATA_LOSS, RESOURCE_EXHAUSTED or
-// INTERNAL, and name the file or `dir`, and every fault; nothing of a declared size is
-// allocated before it was checked.
+// Reads and checks the checkpoint in `dir` (which may be a link such as run/last), but
+// for what only model_id can tell. Errors are those of ReadFile, INVALID_ARGUMENT,
+// FAILED_PRECONDITION, DATA_LOSS, RESOURCE_EXHAUSTED or INTERNAL, and name the file or
+// `dir`, and every fault; nothing of a declared size is allocated before it was
+// checked.
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
                                           bool refuse_non_finite = true);
 
-// Views of the weights in the order of the architecture's tensors. `copies` keeps those
-// whose bytes lie where no float may.
+// Views of the weights in the order of the architecture's tensors, whose data must be
+// waited for. `copies` keeps those whose bytes lie where no float may, and are there.
 TensorViews ViewWeights(const ModelFiles& files,
                         std::vector<std::vector<float>>& copies);
 

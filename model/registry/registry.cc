@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(
     std::unique_ptr<Made> (*make)(const ModelConfig&, const TensorViews&,
                                   const StepOptions&),
     const ModelConfig& config, const TensorViews& views, const DecoderOptions& options,
-    const OnPacked& packed) {
+    const WeightStream& stream) {
   MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
                           FindCpuOperations(options.target));
   static ThreadPool alone(1);  // without state: any number of models may share it
@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(
                                         {.format = options.format,
                                          .operations = operations,
                                          .pool = options.pool ? options.pool : &alone,
-                                         .packed = packed});
+                                         .stream = stream});
                           });
 }
 
@@ -133,24 +133,24 @@ absl::Status ValidateModel(const ModelConfig& config) {
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
                                                      const TensorViews& views,
                                                      const DecoderOptions& options,
-                                                     const OnPacked& packed) {
+                                                     const WeightStream& stream) {
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
   if (!entry->autoregressive()) return TakesWholeSequences(*entry);
   if (entry->make_decoder == nullptr) return WrongKind(*entry, "has no step form");
-  return MakeWithKernels(entry->make_decoder, config, views, options, packed);
+  return MakeWithKernels(entry->make_decoder, config, views, options, stream);
 }
 
 absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const ModelConfig& config,
                                                          const TensorViews& views,
                                                          const DecoderOptions& options,
-                                                         const OnPacked& packed) {
+                                                         const WeightStream& stream) {
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
   if (entry->make_predictor == nullptr) {
     return WrongKind(*entry, "is autoregressive: it generates, it does not predict");
   }
-  return MakeWithKernels(entry->make_predictor, config, views, options, packed);
+  return MakeWithKernels(entry->make_predictor, config, views, options, stream);
 }
 
 absl::StatusOr<bool> ServedBySequenceForm(const ModelConfig& config, bool on_cpu,

@@ -3,7 +3,6 @@
 // forms have one of their own, model/sequence_registry.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -66,20 +65,17 @@ struct DecoderOptions {
   ThreadPool* pool = nullptr;  // must outlive the decoder; null: the calling thread
 };
 
-// Called when a view has been packed: see StepOptions.
-using OnPacked = std::function<void(const TensorView&)>;
-
 // The step form with the weights that `views` show, or the predictor. `config` was
-// validated, and `views` are all of its tensors. FAILED_PRECONDITION for a model of the
-// other kind, or one without a step form; RESOURCE_EXHAUSTED without memory.
+// validated, and `views` are all of its tensors, which come by `stream`.
+// FAILED_PRECONDITION for a model of the other kind, or one without a step form;
+// RESOURCE_EXHAUSTED without memory.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
                                                      const TensorViews& views,
                                                      const DecoderOptions& options,
-                                                     const OnPacked& packed = {});
-absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const ModelConfig& config,
-                                                         const TensorViews& views,
-                                                         const DecoderOptions& options,
-                                                         const OnPacked& packed = {});
+                                                     const WeightStream& stream = {});
+absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(
+    const ModelConfig& config, const TensorViews& views, const DecoderOptions& options,
+    const WeightStream& stream = {});
 
 // Whether the default decoder serves the model. FAILED_PRECONDITION for an encoder;
 // INVALID_ARGUMENT for options that do not go with the default decoder.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "model/kernels/row_buffer.h"
@@ -58,21 +59,22 @@ struct FeedbackModel {
   const ModelConfig config;
   const StepFrame frame;
   const float scale;
-  std::vector<float> mix;  // [L+1], after the softmax
-  MatrixView memory_maps;  // keys and values of all layers
+  const float* mix = nullptr;  // [L+1], after the softmax
+  MatrixView memory_maps;      // keys and values of all layers
   std::vector<Layer> layers;
 };
 
-std::vector<float> MakeMix(const ModelConfig& c, const StepWeights& weights) {
-  const TensorView& raw = weights.Get(names::kMemoryMix);
-  const int64_t count = c.layers + 1;
-  double most = raw.data[0], total = 0;
-  for (int64_t l = 0; l < count; ++l) most = std::max<double>(most, raw.data[l]);
-  for (int64_t l = 0; l < count; ++l) total += std::exp(raw.data[l] - most);
-  std::vector<float> mix;
-  for (int64_t l = 0; l < count; ++l) {
-    mix.push_back(static_cast<float>(std::exp(raw.data[l] - most) / total));
-  }
+const float* MakeMix(StepWeights& weights) {
+  const std::span<const float> raw = weights.Get(names::kMemoryMix).values();
+  float* const mix = weights.Make(static_cast<int64_t>(raw.size()));
+  weights.Later({raw}, [mix, raw] {
+    const double most = std::ranges::max(raw);
+    double total = 0;
+    for (const float value : raw) total += std::exp(value - most);
+    for (size_t l = 0; l < raw.size(); ++l) {
+      mix[l] = static_cast<float>(std::exp(raw[l] - most) / total);
+    }
+  });
   return mix;
 }
 
@@ -106,7 +108,7 @@ FeedbackModel MakeFeedbackModel(const ModelConfig& c, StepWeights& weights) {
   FeedbackModel model{.config = c,
                       .frame = MakeStepFrame(c, weights),
                       .scale = 1.0f / std::sqrt(static_cast<float>(c.head_width())),
-                      .mix = MakeMix(c, weights),
+                      .mix = MakeMix(weights),
                       .memory_maps = MakeMemoryMaps(c, weights),
                       .layers = {}};
   const int64_t pair = 2 * c.d_model * kBlockPositions;
@@ -280,7 +282,7 @@ class FeedbackPass final : public StepPass {
     k.Mix({.rows = rows,
            .width = width,
            .layers = c.layers + 1,
-           .weights = model_.mix.data(),
+           .weights = model_.mix,
            .in = output(0),
            .layer_stride = rows * output(0).stride,
            .out = memory});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "model/steps/relative_table.h"
 
+#include <span>
+
 #include "model/kernels/kernels.h"
 
 namespace mnemon {
@@ -11,18 +13,19 @@ RelativeTable MakeRelativeTable(const TensorView& key, const TensorView* bias,
   // A block may begin before the first row that is wanted and end behind the last.
   float* keys = weights.Make(heads * width * rows, kBlockPositions);
   float* biases = weights.Make(heads * rows, kBlockPositions);
-  weights.Later([=, from = key.data, free = bias == nullptr ? nullptr : bias->data,
-                 u = query_bias == nullptr ? nullptr : query_bias->data] {
+  const bool free = bias != nullptr;
+  const std::span<const float> from = key.values();
+  const std::span<const float> other = (free ? bias : query_bias)->values();
+  weights.Later({from, other}, [=] {
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t h = 0; h < heads; ++h) {
         double tied = 0;
         for (int64_t i = 0; i < width; ++i) {
           const float value = from[(r * heads + h) * width + i];
           keys[(h * width + i) * rows + r] = value;
-          if (free == nullptr) tied += double{u[h * width + i]} * value;
+          if (!free) tied += double{other[h * width + i]} * value;
         }
-        biases[h * rows + r] =
-            free == nullptr ? static_cast<float>(tied) : free[r * heads + h];
+        biases[h * rows + r] = free ? other[r * heads + h] : static_cast<float>(tied);
       }
     }
   });

@@ -3,7 +3,6 @@
 // come from.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "model/kernels/kernels.h"
@@ -20,9 +19,7 @@ struct StepOptions {
   WeightFormat format = WeightFormat::kFp32;
   const CpuOperations* operations = nullptr;
   ThreadPool* pool = nullptr;
-  // Called when a view has been packed and is read no more, by any thread of the pool,
-  // several at once; may be empty.
-  std::function<void(const TensorView&)> packed = {};
+  WeightStream stream = {};
 };
 
 // Of a step form or predictor with these options: see Decoder::numerics_id().

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
+#include <mutex>
 #include <utility>
 
 #include "base/check.h"
@@ -15,7 +17,7 @@ namespace mnemon {
 namespace {
 
 // What one thread packs at once, about.
-constexpr int64_t kPartFloats = int64_t{1} << 16;
+constexpr size_t kPartFloats = size_t{1} << 16;
 
 }  // namespace
 
@@ -26,7 +28,7 @@ std::string StepNumericsId(const StepOptions& options) {
 
 StepWeights::StepWeights(const TensorViews& views, const StepOptions& options)
     : views_(views),
-      on_packed_(options.packed),
+      stream_(options.stream),
       pool_(*options.pool),
       packed_(options.format) {}
 
@@ -43,13 +45,16 @@ const TensorView& StepWeights::Get(std::string_view name) const {
   return *view;
 }
 
-void StepWeights::Add(const TensorView& view, std::function<void()> fill) {
-  parts_.push_back({std::move(fill), &view});
-  ++readers_[&view];
-}
-
-void StepWeights::Later(std::function<void()> fill) {
-  parts_.push_back({std::move(fill)});
+void StepWeights::Later(std::initializer_list<std::span<const float>> sources,
+                        std::function<void()> fill) {
+  Part& part = parts_.emplace_back(std::move(fill));
+  for (const std::span<const float> source : sources) {
+    const float* const end = source.data() + source.size();
+    if (part.end == nullptr || std::less<>()(part.end, end)) part.end = end;
+    if (part.begin == nullptr || std::less<>()(source.data(), part.begin)) {
+      part.begin = source.data();
+    }
+  }
 }
 
 MatrixView StepWeights::Linear(const std::vector<std::string>& bases) {
@@ -62,35 +67,33 @@ MatrixView StepWeights::Linear(const std::vector<std::string>& bases) {
     bias = bias || Find(names::Bias(base)) != nullptr;
   }
   const MatrixView room = packed_.Room(outputs, inputs, bias);
-  const int64_t most = std::max<int64_t>(1, kPartFloats / inputs / kPanel) * kPanel;
+  const auto width = static_cast<size_t>(inputs);
+  const size_t most =
+      std::max<size_t>(1, kPartFloats / width / kPanel) * kPanel * width;
   int64_t at = 0;
   for (const std::string& base : bases) {
-    const TensorView& weight = Get(names::Weight(base));
+    const std::span<const float> all = Get(names::Weight(base)).values();
     const TensorView* own_bias = Find(names::Bias(base));
-    const PlainMatrix plain{.weights = weight.data,
-                            .bias = own_bias == nullptr ? nullptr : own_bias->data,
-                            .outputs = weight.shape[0]};
-    for (int64_t first = 0; first < plain.outputs; first += most) {
-      Add(weight, [room, at, plain, first, most] {
-        PackedWeights::Fill(room, at, plain, first,
-                            std::min(most, plain.outputs - first));
+    if (own_bias != nullptr) {
+      Later({own_bias->values()}, [room, at, biases = own_bias->values()] {
+        PackedWeights::FillBias(room, at, biases);
       });
     }
-    at += plain.outputs;
+    for (size_t first = 0; first < all.size(); first += most) {
+      const auto rows = all.subspan(first, std::min(most, all.size() - first));
+      Later({rows}, [room, at, rows] { PackedWeights::Fill(room, at, rows); });
+      at += static_cast<int64_t>(rows.size() / width);
+    }
   }
   return room;
 }
 
 const float* StepWeights::Table(std::string_view name) {
-  const TensorView& view = Get(name);
-  int64_t count = 1;
-  for (const int64_t size : view.shape) count *= size;
-  float* const to = packed_.Make(count);
-  const float* const from = view.data;
-  for (int64_t first = 0; first < count; first += kPartFloats) {
-    Add(view, [to, from, first, count] {
-      std::copy_n(from + first, std::min(kPartFloats, count - first), to + first);
-    });
+  const std::span<const float> all = Get(name).values();
+  float* const to = packed_.Make(static_cast<int64_t>(all.size()));
+  for (size_t first = 0; first < all.size(); first += kPartFloats) {
+    const auto some = all.subspan(first, std::min(kPartFloats, all.size() - first));
+    Later({some}, [to = to + first, some] { std::ranges::copy(some, to); });
   }
   return to;
 }
@@ -100,21 +103,42 @@ NormView StepWeights::Norm(const std::string& base) {
 }
 
 void StepWeights::Pack() {
-  std::unordered_map<const TensorView*, std::atomic<int64_t>> left;
-  for (const auto& [view, count] : readers_) left[view] = count;
+  std::ranges::stable_sort(parts_, std::less<>(), &Part::end);
+  // Where the weights begin that part i and those behind it read.
+  std::vector<const float*> needed(parts_.size());
+  for (size_t i = parts_.size(); i-- > 0;) {
+    needed[i] = parts_[i].begin;
+    if (i + 1 < parts_.size()) {
+      needed[i] = std::min(needed[i], needed[i + 1], std::less<>());
+    }
+  }
+  std::mutex mutex;
+  // Guarded by mutex:
+  std::vector<bool> done(parts_.size());
+  size_t first = 0;  // that is not done
   std::atomic<size_t> next = 0;
   const auto work = [&](int) {
     for (size_t i = next++; i < parts_.size(); i = next++) {
+      if (stream_.await) stream_.await(parts_[i].end);
       parts_[i].fill();
-      const TensorView* view = parts_[i].view;
-      if (view != nullptr && --left.at(view) == 0 && on_packed_) on_packed_(*view);
+      if (!stream_.release_before) continue;
+      const float* begin = nullptr;
+      {
+        std::lock_guard lock(mutex);
+        done[i] = true;
+        if (!done[first]) continue;
+        while (first < parts_.size() && done[first]) ++first;
+        begin = parts_[first - 1].end;  // what lies behind it may not be there
+        if (first < parts_.size())
+          begin = std::min(begin, needed[first], std::less<>());
+      }
+      stream_.release_before(begin);
     }
   };
   pool_.Run(
       [](void* given, int index) { (*static_cast<decltype(work)*>(given))(index); },
       const_cast<void*>(static_cast<const void*>(&work)));
   parts_ = {};
-  readers_ = {};
   views_ = {};
 }
 

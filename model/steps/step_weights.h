@@ -3,9 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "model/config/config.h"
@@ -19,12 +20,14 @@ namespace mnemon {
 
 // Names as in model/weights/tensor_names.h. First a step form asks for what it needs
 // and gets where it will be; then Pack() writes all of it, in parts on all threads of
-// the pool. What the views show must outlive Pack, and is not needed afterwards.
+// the pool, in the order in which the weights are read. What the views show must
+// outlive Pack, and is not needed afterwards.
 class StepWeights {
  public:
   StepWeights(const TensorViews& views, const StepOptions& options);
 
-  // Null when there is none of that name.
+  // Their data may be read by what Pack calls alone. Null when there is none of that
+  // name.
   const TensorView* Find(std::string_view name) const;
   // REQUIRES: there is one.
   const TensorView& Get(std::string_view name) const;
@@ -35,28 +38,29 @@ class StepWeights {
   // As it is, in float32.
   const float* Table(std::string_view name);
   NormView Norm(const std::string& base);
-  // Makes room at once, and has Pack call `fill`.
-  float* Make(int64_t count, int64_t margin) { return packed_.Make(count, margin); }
-  void Later(std::function<void()> fill);
+  // Makes room at once.
+  float* Make(int64_t count, int64_t margin = 0) { return packed_.Make(count, margin); }
+  // Has Pack call `fill`, which reads `sources`: before, their data may not be there.
+  void Later(std::initializer_list<std::span<const float>> sources,
+             std::function<void()> fill);
 
   void Pack();
 
   const PackedWeights& packed() const { return packed_; }
 
  private:
-  // Part of what Pack does; reads one view of those that are worth to be given back.
+  // Part of what Pack does: reads weights from `begin` to `end`.
   struct Part {
     std::function<void()> fill;
-    const TensorView* view = nullptr;
+    const float* begin = nullptr;
+    const float* end = nullptr;
   };
-  void Add(const TensorView& view, std::function<void()> fill);
 
   TensorViews views_;
-  const std::function<void(const TensorView&)> on_packed_;
+  const WeightStream stream_;
   ThreadPool& pool_;
   PackedWeights packed_;
   std::vector<Part> parts_;
-  std::unordered_map<const TensorView*, int64_t> readers_;  // parts that read a view
 };
 
 // The feed-forward sub-layer: see model/layers/feed_forward.h.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Weights and carries as the rest of the system sees them: names, shapes and floats,
-// without torch.
+// without torch, perhaps still being read.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,12 @@ struct TensorView {
   std::string name;
   std::vector<int64_t> shape;
   const float* data = nullptr;
+
+  std::span<const float> values() const {
+    size_t count = 1;
+    for (const int64_t size : shape) count *= static_cast<size_t>(size);
+    return {data, count};
+  }
 };
 
 // What a tensor is to be.
@@ -24,5 +33,16 @@ struct TensorShape {
 };
 
 using TensorViews = std::vector<TensorView>;
+
+// How weights that are read while they are packed are waited for and given back: in the
+// order of their addresses, best. Empty functions: all is there and stays. Called by
+// several threads at once.
+struct WeightStream {
+  // Waits until what lies before `end` is there. What could not be read is zeros, which
+  // whoever reads finds out.
+  std::function<void(const float* end)> await;
+  // What lies before `begin` is read no more.
+  std::function<void(const float* begin)> release_before;
+};
 
 }  // namespace mnemon

@@ -333,56 +333,5 @@ TEST_F(FileTest, ParentMayBeALink) {
   EXPECT_EQ(Get("real/x"), "x");
 }
 
-TEST(LargeFile, IsReadInOrderAndMapped) {
-  const std::string dir = testing::TempDir() + "/large_file";
-  std::filesystem::create_directories(dir);
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{3 << 20} + 7}) {
-    std::string content(size, '\0');
-    for (size_t i = 0; i < size; ++i) content[i] = static_cast<char>(i * 31 % 251);
-    std::ofstream(dir + "/f", std::ios::binary) << content;
-    const auto file = Directory::Open(dir)->OpenLarge("f", 1 << 30);
-    ASSERT_TRUE(file.ok()) << file.status();
-    EXPECT_EQ(file->size(), static_cast<int64_t>(size));
-    const auto bytes = file->Map();
-    ASSERT_TRUE(bytes.ok()) << bytes.status();
-    EXPECT_EQ(bytes->view(), content);
-    for (int time = 0; time < 2; ++time) {
-      std::string followed;
-      const auto follow = [&](std::string_view piece) { followed += piece; };
-      EXPECT_TRUE(file->ReadThrough(follow).ok());
-      EXPECT_EQ(followed, content);
-    }
-    // A part that ends within pages, then everything.
-    if (size > 0) bytes->Release(bytes->view().substr(1));
-    bytes->Release(bytes->view());
-  }
-  EXPECT_EQ(Directory::Open(dir)->OpenLarge("f", 10).status().code(),
-            absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(Directory::Open(dir)->OpenLarge("g", 10).status().code(),
-            absl::StatusCode::kNotFound);
-  std::filesystem::remove_all(dir);
-}
-
-TEST(LargeFile, AChangeSinceItWasOpenedIsFound) {
-  const std::string dir = testing::TempDir() + "/large_file";
-  std::filesystem::create_directories(dir);
-  const auto changed = [&](const std::function<void()>& change) {
-    std::ofstream(dir + "/f", std::ios::binary) << "before";
-    const auto file = Directory::Open(dir)->OpenLarge("f", 1 << 30);
-    change();
-    const absl::Status mapped = file->Map().status();
-    EXPECT_EQ(mapped.code(), absl::StatusCode::kDataLoss) << mapped;
-    EXPECT_EQ(file->ReadThrough([](std::string_view) {}).code(),
-              absl::StatusCode::kDataLoss);
-  };
-  changed([&] { std::filesystem::resize_file(dir + "/f", 3); });
-  changed([&] { std::ofstream(dir + "/f", std::ios::app) << "behind"; });
-  changed([&] {
-    const auto then = std::filesystem::last_write_time(dir + "/f");
-    std::filesystem::last_write_time(dir + "/f", then + std::chrono::seconds(1));
-  });
-  std::filesystem::remove_all(dir);
-}
-
 }  // namespace
 }  // namespace mnemon

@@ -71,40 +71,17 @@ TEST(ReadFault, AFailingDiskIsDataLossAndNamesTheFile) {
   std::filesystem::remove(path);
 }
 
-TEST(ReadFault, OfALargeFileIsFoundBeforeItsBytesAreMapped) {
-  const std::string dir = testing::TempDir() + "/read_fault";
-  std::filesystem::create_directories(dir);
-  std::ofstream(dir + "/f") << std::string(4096, 'x');
-  const auto file = Directory::Open(dir)->OpenLarge("f", 1 << 20);
-  ASSERT_TRUE(file.ok()) << file.status();
-  readable = 4095;
-  const absl::Status status = file->Map().status();
-  readable = -1;
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("read_fault/f"));
-  EXPECT_TRUE(file->Map().ok());
-  std::filesystem::remove_all(dir);
-}
-
 TEST(ReadFault, AFileTooLargeForTheMemoryIsNamed) {
   const std::string path = testing::TempDir() + "/read_memory";
   std::ofstream(path) << std::string(1 << 20, 'x');
   largest = 1 << 16;
   const absl::Status status = ReadFile(path, 1 << 20).status();
   largest = SIZE_MAX;
-  const auto directory = Directory::Open(testing::TempDir());
-  const auto file = directory->OpenLarge("read_memory", 1 << 20);
-  ASSERT_TRUE(file.ok()) << file.status();
-  largest = 1 << 16;
-  const absl::Status mapped = file->Map().status();
-  largest = SIZE_MAX;
-  for (const absl::Status& refused : {status, mapped}) {
-    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_THAT(std::string(refused.message()),
-                AllOf(HasSubstr("the 1048576 bytes of"), HasSubstr("read_memory")));
-    ASSERT_TRUE(GetErrorDetail(refused)) << refused;
-    EXPECT_EQ(GetErrorDetail(refused)->reason, "OUT_OF_MEMORY");
-  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("the 1048576 bytes of"), HasSubstr("read_memory")));
+  ASSERT_TRUE(GetErrorDetail(status)) << status;
+  EXPECT_EQ(GetErrorDetail(status)->reason, "OUT_OF_MEMORY");
   std::filesystem::remove(path);
 }
 

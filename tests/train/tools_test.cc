@@ -510,7 +510,7 @@ TEST_F(ToolsTest, InspectShowsConfigParametersStateAndIdentities) {
       ReadFile(Golden("transformer", "config.json"), 1 << 20).value());
   const Ran ran = RunTool({"inspect", dir});
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr(ReadCheckpoint(dir)->model_id.get().value()));
+  EXPECT_THAT(ran.out, HasSubstr(ReadCheckpoint(dir)->verified.get()->model_id));
   EXPECT_THAT(ran.out, HasSubstr("numerics_id"));
   EXPECT_THAT(ran.out, HasSubstr("Char, 17 tokens"));
   EXPECT_THAT(ran.out, testing::ContainsRegex("architecture +causal"));

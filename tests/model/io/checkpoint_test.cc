@@ -52,7 +52,7 @@ class CheckpointTest : public testing::Test {
   }
   static absl::Status StatusOf(const std::string& dir) {
     auto files = ReadCheckpoint(dir);
-    return files.ok() ? files->model_id.get().status() : files.status();
+    return files.ok() ? files->verified.get().status() : files.status();
   }
   void ExpectRefused(absl::StatusCode code, const std::string& part) const {
     const absl::Status status = StatusOf(Dir());
@@ -132,7 +132,7 @@ TEST_F(CheckpointTest, WeightsThatChangeUntilTheyAreVerifiedAreFound) {
   ASSERT_TRUE(files.ok()) << files.status();
   const std::string weights = tmp_.Path("c/model.safetensors");
   fs::last_write_time(weights, fs::last_write_time(weights) + std::chrono::seconds(1));
-  const absl::Status status = files->model_id.get().status();
+  const absl::Status status = files->verified.get().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(Message(status), HasSubstr("changed while it was read"));
 }
@@ -140,7 +140,7 @@ TEST_F(CheckpointTest, WeightsThatChangeUntilTheyAreVerifiedAreFound) {
 // A thread with a stack of that size cannot be started.
 TEST_F(CheckpointTest, WeightsAreVerifiedWithoutAThread) {
   Write();
-  const std::string id = ReadCheckpoint(Dir()).value().model_id.get().value();
+  const std::string id = ReadCheckpoint(Dir()).value().verified.get()->model_id;
   pthread_attr_t before, huge;
   ASSERT_EQ(pthread_getattr_default_np(&before), 0);
   ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
@@ -150,7 +150,7 @@ TEST_F(CheckpointTest, WeightsAreVerifiedWithoutAThread) {
   auto files = ReadCheckpoint(Dir());
   EXPECT_EQ(pthread_setattr_default_np(&before), 0);
   ASSERT_TRUE(files.ok()) << files.status();
-  EXPECT_EQ(files->model_id.get().value(), id);
+  EXPECT_EQ(files->verified.get()->model_id, id);
 }
 
 TEST_F(CheckpointTest, FilesAndManifestMustAgree) {
@@ -253,7 +253,7 @@ TEST_F(CheckpointTest, HugeSideFilesAreRefused) {
 TEST_F(CheckpointTest, IdentityIsThatOfTheFilesThatServe) {
   const auto id = [&](const CheckpointContent& content) {
     EXPECT_TRUE(WriteCheckpoint(Dir(), content).ok());
-    return ReadCheckpoint(Dir()).value().model_id.get().value();
+    return ReadCheckpoint(Dir()).value().verified.get()->model_id;
   };
   const std::string base = id(Content(1));
   EXPECT_EQ(base.size(), 64u);
@@ -313,7 +313,7 @@ TEST_F(CheckpointTest, ReplacedWhileReadIsOldOrNew) {
     auto files = ReadCheckpoint(Dir());
     EXPECT_TRUE(files.ok()) << files.status();
     if (!files.ok()) break;
-    EXPECT_TRUE(files->model_id.get().ok());
+    EXPECT_TRUE(files->verified.get().ok());
     const auto version = static_cast<char>(files->config.vocab);
     EXPECT_EQ(files->tokenizer_json, std::to_string(files->config.vocab));
     EXPECT_EQ(files->weights.Bytes(*files->weights.Find("w"))[0], version);

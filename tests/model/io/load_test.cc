@@ -144,6 +144,43 @@ TEST_F(LoadTest, NonFiniteWeightsAreRefusedByDefault) {
   EXPECT_TRUE(Load(content, {.refuse_non_finite = false}).ok());
 }
 
+TEST_F(LoadTest, NonFiniteWeightsOfAnyTensorAreNamed) {
+  for (const ArchitectureEntry& entry : Architectures()) {
+    const ModelConfig config = entry.variants().front();
+    const std::string good = Weights(config);
+    const auto header = ParseSafetensors(good);
+    ASSERT_TRUE(header.ok()) << header.status();
+    for (const TensorInfo& tensor : header->tensors) {
+      std::string bad = good;
+      bad.replace(tensor.end - 4, 4, "\xff\xff\xff\x7f");
+      ASSERT_TRUE(
+          WriteCheckpoint(tmp_.Path("c"), {{"config.json", ConfigToJson(config)},
+                                           {"model.safetensors", bad}})
+              .ok());
+      EXPECT_EQ(
+          LoadServedModel(tmp_.Path("c"), {}).status().message(),
+          StrCat("'", tmp_.Path("c"), "': model.safetensors: tensors do not fit: '",
+                 tensor.name, "' is not finite at element ", tensor.elements() - 1));
+    }
+  }
+}
+
+TEST_F(LoadTest, WrongSizesAndNonFiniteWeightsAreOneError) {
+  CheckpointContent content = Content();
+  const std::string last =
+      ParseSafetensors(content["model.safetensors"])->tensors.back().name;
+  std::string& weights = content["model.safetensors"];
+  weights.replace(weights.size() - 4, 4, "\xff\xff\xff\x7f");
+  config_.d_ff += 2;
+  content["config.json"] = ConfigToJson(config_);
+  for (const absl::Status& status :
+       {Load(content).status(), LoadServedModel(tmp_.Path("c"), {}).status()}) {
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("'layers.0.ff.in.weight' is F32"),
+                      HasSubstr(StrCat("'", last, "' is not finite"))));
+  }
+}
+
 TEST_F(LoadTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
   ASSERT_TRUE(WriteCheckpoint(tmp_.Path("c"), Content()).ok());
   const std::string good = tmp_.Get("c/model.safetensors");
