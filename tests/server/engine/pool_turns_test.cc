@@ -113,13 +113,25 @@ TEST_F(PoolTurnsTest, TimeAloneBeforeAPauseIsNoDebt) {
 }
 
 TEST_F(PoolTurnsTest, LeavingWithoutTheTurnIsNothing) {
-  PoolTurns::Member a, b;
+  PoolTurns::Member a, b, other;
+  turns.Leave(other);
+  std::atomic<bool> in = false;
+  std::thread waits;
+  {
+    const PoolTurns::Piece piece(turns, a);
+    waits = std::thread([&] {
+      const PoolTurns::Piece second(turns, b);
+      in = true;
+    });
+    for (int i = 0; i < 50; ++i) {
+      turns.Leave(other);
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_FALSE(in);
+  }
   turns.Leave(a);
-  Work(a, milliseconds(1));
-  turns.Leave(b);
-  Work(a, milliseconds(1));
-  turns.Leave(a);
-  Work(b, milliseconds(1));
+  waits.join();
+  EXPECT_TRUE(in);
   turns.Leave(b);
 }
 
