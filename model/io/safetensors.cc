@@ -73,7 +73,9 @@ absl::StatusOr<Safetensors> Safetensors::FromBytes(std::shared_ptr<FileBytes> fi
   const auto size = static_cast<int64_t>(bytes.size());
   uint64_t length = 0;
   MNEMON_RETURN_IF_ERROR(file->Await(std::min<int64_t>(size, sizeof(length))));
-  std::memcpy(&length, bytes.data(), std::min(bytes.size(), sizeof(length)));
+  // A shorter file is refused below.
+  if (bytes.size() >= sizeof(length))
+    std::memcpy(&length, bytes.data(), sizeof(length));
   // Longer ones are refused.
   length = std::min<uint64_t>(length, kMaxSafetensorsHeader);
   MNEMON_RETURN_IF_ERROR(

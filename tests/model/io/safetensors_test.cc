@@ -341,6 +341,18 @@ TEST(Safetensors, SparseFileBeyondMemoryIsRefused) {
 }
 
 // Damaged files are refused or read within their bounds, whatever the damage.
+TEST(Safetensors, EveryShorterFileIsRefused) {
+  const std::string data(8, 'x');
+  const TensorToWrite tensor = {"w", DType::kF32, {2}, data};
+  const std::string good = FormatSafetensors({&tensor, 1}).value();
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_EQ(
+        Safetensors::FromBytes(std::string_view(good).substr(0, size)).status().code(),
+        absl::StatusCode::kInvalidArgument)
+        << size;
+  }
+}
+
 TEST(Safetensors, MutationsAreHarmless) {
   const std::string floats(64, '\1');
   const std::vector<TensorToWrite> tensors = {
