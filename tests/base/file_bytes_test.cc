@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -29,7 +31,6 @@ namespace {
 
 std::atomic<bool> populates = true;         // else the kernel does not know the call
 std::atomic<int64_t> readable = INT64_MAX;  // bytes of a file before the disk fails
-std::atomic<bool> maps_files = true;
 
 }  // namespace
 
@@ -47,15 +48,6 @@ extern "C" int madvise(void* address, size_t length, int advice) noexcept {
     return -1;
   }
   return static_cast<int>(::syscall(SYS_madvise, address, length, advice));
-}
-extern "C" void* mmap(void* address, size_t length, int access, int flags, int fd,
-                      off_t offset) noexcept {
-  if (fd >= 0 && !maps_files) {
-    errno = ENOMEM;
-    return MAP_FAILED;
-  }
-  return reinterpret_cast<void*>(
-      ::syscall(SYS_mmap, address, length, access, flags, fd, offset));
 }
 
 namespace mnemon {
@@ -84,7 +76,6 @@ class FileBytesTest : public testing::TestWithParam<bool> {
   ~FileBytesTest() override {
     populates = true;
     readable = INT64_MAX;
-    maps_files = true;
     std::filesystem::remove_all(dir_);
   }
 
@@ -178,8 +169,8 @@ TEST_P(FileBytesTest, ReleasedMemoryIsGivenBack) {
     return pages * ::sysconf(_SC_PAGE_SIZE);
   };
   const int64_t size = 64 * kMiB;
-  const auto bytes = Open(Content(size));
   follow_ = [this](std::string_view) { followed_.clear(); };
+  const auto bytes = Open(Content(size));
   ASSERT_TRUE(bytes->Finish().ok());
   const int64_t before = resident();
   bytes->ReleaseBefore(size / 2 + 1);
@@ -223,16 +214,31 @@ TEST_P(FileBytesTest, AChangeSinceItWasOpenedIsFound) {
   });
 }
 
-TEST_P(FileBytesTest, NoMemoryIsNamed) {
-  LargeFile file = Write(Content(kMiB));
-  maps_files = false;
+TEST_P(FileBytesTest, NoAddressSpaceIsNamed) {
+  if (std::getenv("MNEMON_SANITIZED") != nullptr) {
+    GTEST_SKIP() << "a sanitizer does not live with a limit of addresses";
+  }
+  Write("");
+  const int64_t size = 1024 * kMiB;
+  std::filesystem::resize_file(path(), size);
+  LargeFile file = Directory::Open(dir_)->OpenLarge("f", size).value();
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const auto most = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGE_SIZE) + 64 * kMiB);
+  const rlimit limit = {.rlim_cur = most, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
   const absl::Status status = FileBytes::Open(std::move(file), {}).status();
-  maps_files = true;
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("the 1048576 bytes of"), HasSubstr("/f'")));
+              AllOf(HasSubstr("the 1073741824 bytes of"), HasSubstr("/f'")));
   ASSERT_TRUE(GetErrorDetail(status)) << status;
   EXPECT_EQ(GetErrorDetail(status)->reason, "OUT_OF_MEMORY");
+}
+
+TEST_P(FileBytesTest, NoMemoryWhileItIsFollowedIsAnError) {
   follow_ = [](std::string_view) { throw std::bad_alloc(); };
   EXPECT_EQ(Open(Content(kMiB))->Await(1).code(), absl::StatusCode::kResourceExhausted);
 }
