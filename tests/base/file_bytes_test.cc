@@ -170,12 +170,13 @@ TEST_P(FileBytesTest, ReleasedMemoryIsGivenBack) {
   };
   const int64_t size = 64 * kMiB;
   follow_ = [this](std::string_view) { followed_.clear(); };
-  const auto bytes = Open(Content(size));
+  const std::string content = Content(size);
+  const auto bytes = Open(content);
   ASSERT_TRUE(bytes->Finish().ok());
   const int64_t before = resident();
   bytes->ReleaseBefore(size / 2 + 1);
   EXPECT_LT(resident(), before - size / 2 + 4 * kMiB);
-  EXPECT_EQ(bytes->view()[size - 1], Content(size)[size - 1]);
+  EXPECT_EQ(bytes->view()[size - 1], content[size - 1]);
   bytes->ReleaseBefore(size / 4);  // is already
   bytes->ReleaseBefore(size);
   EXPECT_LT(resident(), before - size + 4 * kMiB);
