@@ -31,10 +31,13 @@ TEST(Room, AStatelessCallEndsWhenSessionsAloneReachTheLimit) {
   server.decoder.AwaitHeld();
   Reader waits(*server.engine, Ask({2}, 3));
   ASSERT_TRUE(waits.status().ok());
-  server.CreateSession("b");
+  ASSERT_TRUE(
+      server.engine->CreateSession({.id = "b", .ttl = milliseconds(5000)}).ok());
   server.decoder.AllowAll();
   EXPECT_TRUE(runs.Finish().status.ok());
-  EXPECT_EQ(ReasonOf(waits.Finish().status), "SESSION_LIMIT");
+  const absl::Status refused = waits.Finish().status;
+  EXPECT_EQ(ReasonOf(refused), "SESSION_LIMIT");
+  EXPECT_EQ(GetErrorDetail(refused)->retry_after, milliseconds(5000));
   server.AwaitIdle();
 }
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "model/io/finite_scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mnemon {
+namespace {
+
+using testing::ElementsAreArray;
+
+// Float32 tensors of these sizes, and behind the first one of int64, whose bytes are
+// not finite as floats.
+constexpr int64_t kSizes[] = {700, 0, 1, 256, 1300};
+constexpr int64_t kInts = 3;
+
+struct File {
+  SafetensorsHeader header;
+  std::vector<float> data;
+
+  explicit File(int64_t header_bytes) {
+    for (const int64_t size : kSizes) {
+      Add(DType::kF32, size, size, 1.0f, header_bytes);
+      if (header.tensors.size() > 1) continue;
+      Add(DType::kI64, kInts, 2 * kInts, std::nanf(""), header_bytes);
+    }
+  }
+
+  void Add(DType type, int64_t elements, int64_t words, float value, int64_t begin) {
+    begin += 4 * static_cast<int64_t>(data.size());
+    header.tensors.push_back({.name = "t",
+                              .dtype = type,
+                              .shape = {elements},
+                              .begin = begin,
+                              .end = begin + 4 * words});
+    data.insert(data.end(), words, value);
+  }
+
+  // As FiniteScan finds them, without pieces.
+  std::vector<std::pair<size_t, int64_t>> NonFiniteOfEach() const {
+    std::vector<std::pair<size_t, int64_t>> all;
+    auto first = data.begin();
+    for (size_t t = 0; t < header.tensors.size(); ++t) {
+      const TensorInfo& tensor = header.tensors[t];
+      const auto end = first + (tensor.end - tensor.begin) / 4;
+      const auto bad =
+          std::find_if(first, end, [](float v) { return !std::isfinite(v); });
+      if (tensor.dtype == DType::kF32 && bad != end) all.emplace_back(t, bad - first);
+      first = end;
+    }
+    return all;
+  }
+};
+
+TEST(FiniteScan, FindsTheFirstOfEachTensorInPiecesOfAnySize) {
+  std::mt19937 random(1);
+  constexpr float kBad[] = {std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity()};
+  for (int round = 0; round < 500; ++round) {
+    File file(/*header_bytes=*/8 + random() % 100);
+    for (int bad = round % 6; bad > 0; --bad) {
+      file.data[random() % file.data.size()] = kBad[random() % 3];
+    }
+    const std::string_view bytes(reinterpret_cast<const char*>(file.data.data()),
+                                 4 * file.data.size());
+    FiniteScan scan(file.header);
+    const size_t most = round % 3 == 0 ? 3 : 1000;  // floats in a piece
+    for (size_t at = 0, size = 0; at < bytes.size(); at += size) {
+      size = std::min(4 * (1 + random() % most), bytes.size() - at);
+      scan.Follow(bytes.substr(at, size));
+    }
+    std::vector<std::pair<size_t, int64_t>> found;
+    for (const NonFinite& one : scan.found()) {
+      found.emplace_back(one.tensor, one.element);
+    }
+    EXPECT_THAT(found, ElementsAreArray(file.NonFiniteOfEach())) << round;
+  }
+}
+
+TEST(FiniteScan, TheGreatestFloatsAreFinite) {
+  File file(8);
+  std::fill(file.data.begin(), file.data.end(), std::numeric_limits<float>::max());
+  file.data[5] = std::numeric_limits<float>::lowest();
+  file.data[6] = std::numeric_limits<float>::denorm_min();
+  FiniteScan scan(file.header);
+  scan.Follow({reinterpret_cast<const char*>(file.data.data()), 4 * file.data.size()});
+  EXPECT_TRUE(scan.found().empty());
+}
+
+}  // namespace
+}  // namespace mnemon
