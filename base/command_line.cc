@@ -140,6 +140,8 @@ struct IsInteger<std::vector<T>> : IsInteger<T> {};
 void PrintError(const std::string& binary, const std::string& message) {
   // A reader of a JSON log gets this line too.
   if (log_format() == LogFormat::kJson) return LogError(message);
+  // Where the log is not read, this line would not be either.
+  if (!FlushLog()) return;
   std::vector<std::string> lines = absl::StrSplit(message, '\n');
   for (std::string& line : lines) line = EscapeControls(line);
   std::fprintf(stderr, "%s: %s\n", binary.c_str(), absl::StrJoin(lines, "\n").c_str());
@@ -323,6 +325,7 @@ int CommandLine::Run(int argc, char** argv) {
     if (errno != EPIPE) PrintError(impl_->binary, "cannot write standard output");
     code = kFailed;
   }
+  FlushLog();
   return code;
 }
 

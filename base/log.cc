@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/log_output.h"
 #include "base/strings.h"
 #include "base/token_bucket.h"
+#include "base/utf8.h"
 #include "nlohmann/json.hpp"
-#include "spdlog/logger.h"
-#include "spdlog/sinks/stdout_sinks.h"
 
 namespace mnemon {
 namespace {
@@ -26,56 +26,7 @@ constexpr double kEventsPerSecond = 10;
 constexpr double kEventBurst = 50;
 constexpr size_t kMaxValue = 500;
 
-// Of a JSON line Log writes the members after "level", without the braces.
-constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
-constexpr char kJsonPattern[] =
-    "{\"time\":\"%Y-%m-%dT%H:%M:%S.%e%z\",\"level\":\"%l\",%v}";
-
 std::atomic<LogFormat> format{LogFormat::kText};
-
-spdlog::level::level_enum ToSpdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      break;
-  }
-  return spdlog::level::err;
-}
-
-// One logger per format, so that no line is written with the other format's pattern.
-// Never destroyed: threads may log while the process ends.
-struct Loggers {
-  spdlog::logger text = Make(kTextPattern);
-  spdlog::logger json = Make(kJsonPattern);
-
-  static spdlog::logger Make(const char* pattern) {
-    spdlog::logger made("mnemon", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made.set_pattern(pattern);
-    // A full or closed standard error must not end the process.
-    made.set_error_handler([](const std::string&) {});
-    return made;
-  }
-};
-
-Loggers& AllLoggers() {
-  static Loggers* loggers = new Loggers;
-  return *loggers;
-}
-
-spdlog::logger& LoggerOf(LogFormat wanted) {
-  return wanted == LogFormat::kJson ? AllLoggers().json : AllLoggers().text;
-}
-
-// `line` is what the pattern of `wanted` takes.
-void Write(LogFormat wanted, LogLevel level, std::string_view line) {
-  LoggerOf(wanted).log(ToSpdlog(level),
-                       spdlog::string_view_t(line.data(), line.size()));
-}
 
 struct EventLimit {
   TokenBucket bucket{kEventsPerSecond, kEventBurst};
@@ -84,7 +35,8 @@ struct EventLimit {
 
 EventLimit& LimitOf(std::string_view event) {
   static std::mutex mutex;
-  // Never destroyed, as the loggers. Bounded, because events are constants.
+  // Never destroyed: threads may log while the process ends. Bounded, because events
+  // are constants.
   static auto* limits = new std::map<std::string, EventLimit, std::less<>>;
   std::lock_guard lock(mutex);
   const auto found = limits->find(event);
@@ -140,22 +92,39 @@ std::string EventLine(LogFormat wanted, std::string_view event,
   return line;
 }
 
+std::string LostLine(LogFormat wanted, int64_t lines) {
+  return EventLine(wanted, "log_lines_lost", {{"lines", lines}});
+}
+
+std::atomic<LogOutput*> made_output{nullptr};
+
+LogOutput& Output() {
+  static LogOutput& output = []() -> LogOutput& {
+    made_output = new LogOutput(&LostLine);
+    return *made_output;
+  }();
+  return output;
+}
+
 }  // namespace
 
 std::string EscapeControls(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned char c = text[i];
-    unsigned char next = i + 1 < text.size() ? text[i + 1] : 0;
-    if (c < 0x20 || c == 0x7f) {
-      absl::StrAppendFormat(&escaped, "\\x%02x", c);
-    } else if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
-      // U+0080 .. U+009F: terminals take them for control sequences too.
-      absl::StrAppendFormat(&escaped, "\\x%02x", next);
-      ++i;
+  const auto escape = [&escaped](char32_t value) {
+    absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<uint32_t>(value));
+  };
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Piece piece = NextUtf8Piece(text, at);
+    const std::string_view bytes = text.substr(at, piece.length);
+    at += piece.length;
+    const char32_t c = piece.code_point;
+    if (piece.kind != Utf8Piece::kCodePoint) {
+      for (const unsigned char byte : bytes) escape(byte);
+    } else if (c < 0x20 || (c >= 0x7f && c < 0xa0)) {
+      escape(c);  // terminals take U+0080 .. U+009F for control sequences too
     } else {
-      escaped.push_back(static_cast<char>(c));
+      escaped += bytes;
     }
   }
   return escaped;
@@ -175,10 +144,7 @@ std::optional<LogFormat> ParseLogFormat(std::string_view name) {
   return std::nullopt;
 }
 
-void SetLogLevel(LogLevel level) {
-  AllLoggers().text.set_level(ToSpdlog(level));
-  AllLoggers().json.set_level(ToSpdlog(level));
-}
+void SetLogLevel(LogLevel level) { Output().SetLevel(level); }
 
 void SetLogFormat(LogFormat wanted) { format = wanted; }
 LogFormat log_format() { return format; }
@@ -186,7 +152,7 @@ LogFormat log_format() { return format; }
 void LogEvent(LogLevel level, std::string_view event,
               const std::vector<LogField>& fields) {
   const LogFormat wanted = format;
-  if (!LoggerOf(wanted).should_log(ToSpdlog(level))) return;
+  if (!Output().Takes(level)) return;
   EventLimit& limit = LimitOf(event);
   if (limit.bucket.Take(std::chrono::steady_clock::now()).count() > 0) {
     ++limit.suppressed;
@@ -198,15 +164,22 @@ void LogEvent(LogLevel level, std::string_view event,
   }
   std::string line = EventLine(wanted, event, all);
   if (wanted == LogFormat::kText) line = EscapeControls(line);
-  Write(wanted, level, line);
+  Output().Write(wanted, level, line);
 }
 
 void Log(LogLevel level, std::string_view text) {
   const LogFormat wanted = format;
-  if (!LoggerOf(wanted).should_log(ToSpdlog(level))) return;
-  Write(wanted, level,
-        wanted == LogFormat::kJson ? StrCat("\"message\":", AsJson(text))
-                                   : EscapeControls(text));
+  if (!Output().Takes(level)) return;
+  Output().Write(wanted, level,
+                 wanted == LogFormat::kJson ? StrCat("\"message\":", AsJson(text))
+                                            : EscapeControls(text));
+}
+
+LogCounts log_counts() { return Output().counts(); }
+
+bool FlushLog(std::chrono::milliseconds most) {
+  const LogOutput* const output = made_output;
+  return output == nullptr || output->Flush(most);
 }
 
 }  // namespace mnemon

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The log: lines on standard error with time, level and text, or one JSON object each.
 // Control characters are escaped in both forms, so no input can forge a line. What
-// requests can cause is logged as events, whose volume is bounded. Safe for concurrent
-// use.
+// requests can cause is logged as events, whose volume is bounded. A thread of the
+// log's own writes: nothing here but FlushLog waits for standard error. Safe for
+// concurrent use.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,7 +52,20 @@ struct LogField {
 void LogEvent(LogLevel level, std::string_view event,
               const std::vector<LogField>& fields);
 
-// `text` with every control character written as \xNN: what Log does to lines of text.
+// Lines since the process began.
+struct LogCounts {
+  int64_t written = 0;
+  int64_t lost = 0;  // since too many waited, or standard error failed
+  int64_t waiting = 0;
+};
+LogCounts log_counts();
+
+// Waits until what was logged before has been written or lost; false when that takes
+// longer than `most`. For the end of a process.
+bool FlushLog(std::chrono::milliseconds most = std::chrono::milliseconds(1000));
+
+// `text` with every control character, and every byte that is not UTF-8, written as
+// \xNN: what Log does to lines of text.
 std::string EscapeControls(std::string_view text);
 
 }  // namespace mnemon

@@ -125,6 +125,7 @@ absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>
   while (loading.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready) {
     if (signals.WaitFor(20) == 0) continue;
     mnemon::LogInfo("stopped during the start");
+    mnemon::FlushLog();
     std::_Exit(0);
   }
   return loading.get();

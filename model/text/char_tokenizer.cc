@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "model/text/tokenizer_json.h"
-#include "model/text/utf8.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/text/detokenizer.h"
 
-#include "model/text/utf8.h"
+#include "base/utf8.h"
 
 namespace mnemon {
 namespace {

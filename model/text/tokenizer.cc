@@ -10,9 +10,9 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "model/text/char_tokenizer.h"
 #include "model/text/tokenizer_json.h"
-#include "model/text/utf8.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/utf8.h"
 #include "model/sampling/penalty_counts.h"
 #include "model/sampling/sampling_params.h"
 #include "model/text/stop_text.h"
-#include "model/text/utf8.h"
 #include "server/engine/load_estimate.h"
 #include "server/engine/request.h"
 #include "server/engine/session.h"

@@ -10,7 +10,7 @@
 #include "base/resource_id.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/text/utf8.h"
+#include "base/utf8.h"
 
 namespace mnemon {
 namespace {

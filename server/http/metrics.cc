@@ -15,6 +15,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "server/http/histogram.h"
 #include "server/http/readings.h"
 
@@ -214,7 +215,7 @@ class PrometheusMetrics final : public Metrics {
   }
 
   std::string Text(const EngineStats& now) const override {
-    std::vector<prometheus::MetricFamily> families = ReadingsOf(now);
+    std::vector<prometheus::MetricFamily> families = ReadingsOf(now, log_counts());
     const auto add = [&](std::vector<prometheus::MetricFamily> more) {
       std::move(more.begin(), more.end(), std::back_inserter(families));
     };

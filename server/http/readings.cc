@@ -34,7 +34,8 @@ class Readings {
 
 }  // namespace
 
-std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now) {
+std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
+                                                 const LogCounts& log) {
   Readings running(
       "mnemon_requests_running",
       "Calls of Generate, Score and Predict that run, or wait only for state memory.");
@@ -90,9 +91,17 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now) {
   events.Add({{"event", "create"}}, static_cast<double>(now.sessions_created));
   events.Add({{"event", "expire"}}, static_cast<double>(now.sessions_expired));
 
+  Readings log_lines("mnemon_log_lines_total",
+                     "Log lines: written, or lost because standard error was not read "
+                     "in time or failed.",
+                     prometheus::MetricType::Counter);
+  log_lines.Add({{"outcome", "written"}}, static_cast<double>(log.written));
+  log_lines.Add({{"outcome", "lost"}}, static_cast<double>(log.lost));
+
   std::vector<prometheus::MetricFamily> families;
-  for (Readings* readings : {&running, &waiting, &limit, &stalled, &ready, &sessions,
-                             &state_bytes, &capacity_bytes, &usage, &events}) {
+  for (Readings* readings :
+       {&running, &waiting, &limit, &stalled, &ready, &sessions, &state_bytes,
+        &capacity_bytes, &usage, &events, &log_lines}) {
     families.push_back(readings->Take());
   }
   return families;

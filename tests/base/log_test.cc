@@ -8,73 +8,71 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/fakes/captured_log.h"
 
 namespace mnemon {
 namespace {
 
 TEST(Log, OneLinePerCallWithTimeLevelAndText) {
-  testing::internal::CaptureStderr();
-  LogWarning("careful {} %s");
-  std::string line = testing::internal::GetCapturedStderr();
+  const std::string line = CaptureLog([] { LogWarning("careful {} %s"); });
   EXPECT_THAT(line,
               testing::MatchesRegex(
                   "[0-9]+-[0-9]+-[0-9]+T[0-9:.]+[+-][0-9:]+ warning careful .* %s\n"));
 }
 
 TEST(Log, InputCannotForgeALine) {
-  testing::internal::CaptureStderr();
-  LogInfo("name\n2030-01-01T00:00:00 error forged\r\x1b[2J");
-  std::string line = testing::internal::GetCapturedStderr();
+  const std::string line =
+      CaptureLog([] { LogInfo("name\n2030-01-01T00:00:00 error forged\r\x1b[2J"); });
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
   EXPECT_THAT(line, testing::HasSubstr(
                         "name\\x0a2030-01-01T00:00:00 error forged\\x0d\\x1b[2J"));
 }
 
 TEST(Log, LevelsBelowTheSetOneAreDropped) {
-  testing::internal::CaptureStderr();
-  Log(LogLevel::kDebug, "quiet");
-  SetLogLevel(LogLevel::kDebug);
-  Log(LogLevel::kDebug, "loud");
-  SetLogLevel(LogLevel::kInfo);
-  std::string lines = testing::internal::GetCapturedStderr();
+  const std::string lines = CaptureLog([] {
+    Log(LogLevel::kDebug, "quiet");
+    SetLogLevel(LogLevel::kDebug);
+    Log(LogLevel::kDebug, "loud");
+    SetLogLevel(LogLevel::kInfo);
+  });
   EXPECT_THAT(lines, testing::Not(testing::HasSubstr("quiet")));
   EXPECT_THAT(lines, testing::HasSubstr("loud"));
 }
 
 TEST(LogEvent, QuotesWhatIsNotPlain) {
-  testing::internal::CaptureStderr();
-  LogEvent(LogLevel::kInfo, "quotes",
-           {{"a", "plain-1.0_x:/"},
-            {"b", "two words"},
-            {"c", ""},
-            {"d", "\"forged=1\\\nevent=x"}});
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(CaptureLog([] {
+                LogEvent(LogLevel::kInfo, "quotes",
+                         {{"a", "plain-1.0_x:/"},
+                          {"b", "two words"},
+                          {"c", ""},
+                          {"d", "\"forged=1\\\nevent=x"}});
+              }),
               testing::HasSubstr("info event=quotes a=plain-1.0_x:/ b=\"two words\" "
                                  "c=\"\" d=\"\\\"forged=1\\\\\\x0aevent=x\"\n"));
 }
 
 TEST(LogEvent, CutsLongValues) {
-  testing::internal::CaptureStderr();
-  LogEvent(LogLevel::kInfo, "long", {{"a", std::string(1 << 20, ' ')}});
-  LogEvent(LogLevel::kInfo, "long", {{"a", std::string(1 << 20, 'a')}});
-  EXPECT_LT(testing::internal::GetCapturedStderr().size(), 1200u);
+  const std::string lines = CaptureLog([] {
+    LogEvent(LogLevel::kInfo, "long", {{"a", std::string(1 << 20, ' ')}});
+    LogEvent(LogLevel::kInfo, "long", {{"a", std::string(1 << 20, 'a')}});
+  });
+  EXPECT_LT(lines.size(), 1200u);
 }
 
 TEST(LogEvent, WritesNumbersAsNumbers) {
-  testing::internal::CaptureStderr();
-  LogEvent(LogLevel::kInfo, "numbers", {{"a", -7}, {"b", 1.0 / 3}, {"c", "0x"}});
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::HasSubstr("event=numbers a=-7 b=0.333 c=0x\n"));
+  EXPECT_THAT(
+      CaptureLog([] {
+        LogEvent(LogLevel::kInfo, "numbers", {{"a", -7}, {"b", 1.0 / 3}, {"c", "0x"}});
+      }),
+      testing::HasSubstr("event=numbers a=-7 b=0.333 c=0x\n"));
 }
 
 // The lines that `write` logs as JSON.
 template <class Write>
 std::vector<nlohmann::json> JsonLines(Write write) {
-  testing::internal::CaptureStderr();
   SetLogFormat(LogFormat::kJson);
-  write();
+  std::istringstream lines(CaptureLog(write));
   SetLogFormat(LogFormat::kText);
-  std::istringstream lines(testing::internal::GetCapturedStderr());
   std::vector<nlohmann::json> parsed;
   for (std::string line; std::getline(lines, line);) {
     for (const unsigned char c : line) EXPECT_TRUE(c >= 0x20 && c < 0x7f) << line;
@@ -139,22 +137,22 @@ TEST(LogNames, AreThoseOfTheFlags) {
 }
 
 TEST(LogEvent, IsBoundedPerEvent) {
-  testing::internal::CaptureStderr();
-  for (int i = 0; i < 100000; ++i) LogEvent(LogLevel::kInfo, "flood", {});
-  LogEvent(LogLevel::kInfo, "other", {});
-  const std::string lines = testing::internal::GetCapturedStderr();
+  const std::string lines = CaptureLog([] {
+    for (int i = 0; i < 100000; ++i) LogEvent(LogLevel::kInfo, "flood", {});
+    LogEvent(LogLevel::kInfo, "other", {});
+  });
   EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 500);
   EXPECT_THAT(lines, testing::HasSubstr("event=other"));
 }
 
 TEST(LogEvent, SaysHowManyWereSuppressed) {
-  testing::internal::CaptureStderr();
   // Far beyond the burst, and long enough for the rate to let some more pass.
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(250);
-  while (std::chrono::steady_clock::now() < end) {
-    LogEvent(LogLevel::kInfo, "counted", {});
-  }
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+  EXPECT_THAT(CaptureLog([end] {
+                while (std::chrono::steady_clock::now() < end) {
+                  LogEvent(LogLevel::kInfo, "counted", {});
+                }
+              }),
               testing::ContainsRegex("event=counted suppressed=[1-9]"));
 }
 
@@ -162,6 +160,7 @@ TEST(EscapeControls, KeepsTextAndEscapesTerminalControls) {
   EXPECT_EQ(EscapeControls("h\xc3\xa9 \xe2\x82\xac"), "h\xc3\xa9 \xe2\x82\xac");
   EXPECT_EQ(EscapeControls(std::string("a\0b\x7f", 4)), "a\\x00b\\x7f");
   EXPECT_EQ(EscapeControls("\xc2\x9b"), "\\x9b");
+  EXPECT_EQ(EscapeControls("a\xff\xc3(\xe2\x82"), "a\\xff\\xc3(\\xe2\\x82");
 }
 
 }  // namespace

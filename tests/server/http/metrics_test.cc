@@ -112,6 +112,7 @@ TEST(Metrics, TypesAndHelp) {
       {"mnemon_prompt_tokens_total", "counter"},
       {"mnemon_request_failure_total", "counter"},
       {"mnemon_session_events_total", "counter"},
+      {"mnemon_log_lines_total", "counter"},
       {"mnemon_time_to_first_token_seconds", "histogram"},
       {"mnemon_stream_stall_seconds", "histogram"},
   };

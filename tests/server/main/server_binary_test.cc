@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The binaries as people and scripts run them: mnemon-server over a tiny checkpoint
-// with random weights, and mnemon.
+#include "tests/server/main/server_binary.h"
+
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,11 +15,6 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/io/checkpoint.h"
-#include "model/sequence/model.h"
-#include "model/sequence_io/tensors.h"
-#include "model/sequence_registry/sequence_registry.h"
-#include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "server/loaded_models.h"
 #include "tests/fakes/http_get.h"
@@ -34,107 +28,16 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr char kAlphabet[] = "\n abcdefghijklmnopqrstuvwxyz";
 // More than any test waits for.
 constexpr char kEndless[] = "65536";
 
-ModelConfig TinyConfig() {
-  ModelConfig config;
-  config.architecture = "fast_weights";
-  config.d_model = 16;
-  config.heads = 2;
-  config.layers = 1;
-  config.d_ff = 32;
-  config.vocab = 28;
-  return config;
+// Waits, at most ten seconds, until the client has printed something.
+void AwaitOutput(ChildProcess& client) {
+  for (int i = 0; i < 5000 && client.out().empty(); ++i) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  ASSERT_FALSE(client.out().empty()) << client.err();
 }
-
-ModelConfig SegmentConfig() {
-  ModelConfig config = TinyConfig();
-  config.architecture = "transformer_xl";
-  config.position_kind = PositionKind::kRelative;
-  config.window = Window::kSegment;
-  config.mem_len = 8;
-  config.positions = 64;
-  return config;
-}
-
-class ServerBinary : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    dir_ = std::filesystem::temp_directory_path() /
-           StrCat("mnemon-server-binary-", getpid());
-    std::filesystem::create_directories(dir_);
-    WriteModel(Path("tiny"), TinyConfig());
-    WriteModel(Path("segment"), SegmentConfig());
-  }
-  static void TearDownTestSuite() { std::filesystem::remove_all(dir_); }
-
-  static std::string Path(const std::string& name) { return dir_ + "/" + name; }
-
-  static void WriteModel(const std::string& path, const ModelConfig& config) {
-    auto model = MakeModel(config);
-    ASSERT_TRUE(model.ok()) << model.status();
-    InitialiseWeights(**model, Initialisation::kSane, 3);
-    auto weights = FormatWeights(**model);
-    ASSERT_TRUE(weights.ok()) << weights.status();
-    const absl::Status written = WriteCheckpoint(
-        path, {{"config.json", ConfigToJson(config)},
-               {"model.safetensors", *std::move(weights)},
-               {"tokenizer.json", (*MakeCharTokenizer(kAlphabet))->ToJson()}});
-    ASSERT_TRUE(written.ok()) << written;
-  }
-
-  static std::unique_ptr<ChildProcess> Server(std::vector<std::string> flags) {
-    flags.insert(flags.begin(), StrCat(MNEMON_BINARY_DIR, "/bin/mnemon-server"));
-    return std::make_unique<ChildProcess>(dir_, flags);
-  }
-
-  // A server of the tiny model that listens.
-  std::unique_ptr<ChildProcess> Listening(std::vector<std::string> flags = {}) {
-    std::filesystem::remove(Path("port"));
-    flags.insert(flags.end(), {"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0",
-                               "--port-file", Path("port"), "--threads", "1", "--http",
-                               "127.0.0.1:0", "--http-port-file", Path("http")});
-    auto server = Server(flags);
-    for (int i = 0; i < 10000 && !std::filesystem::exists(Path("port")); ++i) {
-      if (server->Wait(milliseconds(0))) break;
-      std::this_thread::sleep_for(milliseconds(2));
-    }
-    std::getline(std::ifstream(Path("port")), port_);
-    EXPECT_FALSE(port_.empty()) << server->err();
-    std::ifstream(Path("http")) >> http_port_;
-    return server;
-  }
-
-  std::unique_ptr<ChildProcess> Client(std::vector<std::string> arguments,
-                                       const std::optional<std::string>& input = "") {
-    arguments.insert(arguments.begin(), StrCat(MNEMON_BINARY_DIR, "/bin/mnemon"));
-    arguments.insert(arguments.end(), {"--server", "127.0.0.1:" + port_});
-    return std::make_unique<ChildProcess>(dir_, arguments, input);
-  }
-
-  // Runs `mnemon` to its end.
-  std::string Mnemon(const std::vector<std::string>& arguments, int expected = 0,
-                     const std::string& input = "") {
-    auto client = Client(arguments, input);
-    EXPECT_EQ(client->Wait(), expected) << client->err();
-    return expected == 0 ? client->out() : client->err();
-  }
-
-  // Waits, at most ten seconds, until the client has printed something.
-  static void AwaitOutput(ChildProcess& client) {
-    for (int i = 0; i < 5000 && client.out().empty(); ++i) {
-      std::this_thread::sleep_for(milliseconds(2));
-    }
-    ASSERT_FALSE(client.out().empty()) << client.err();
-  }
-
-  static std::string dir_;
-  std::string port_;
-  int http_port_ = 0;
-};
-std::string ServerBinary::dir_;
 
 TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   auto server = Listening({"--checkpoint", "xl=" + Path("segment")});

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "server/rpc/call_context.h"
+#include "tests/fakes/captured_log.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
@@ -101,10 +102,11 @@ class CallRecordTest : public ::testing::Test {
     std::string log;
     EXPECT_TRUE(Eventually([&] {
       const size_t before = observed_->Ended().size();
-      testing::internal::CaptureStderr();
-      run();
-      const bool ended = Eventually([&] { return observed_->Ended().size() > before; });
-      log = testing::internal::GetCapturedStderr();
+      bool ended = false;
+      log = CaptureLog([&] {
+        run();
+        ended = Eventually([&] { return observed_->Ended().size() > before; });
+      });
       return ended && !log.empty();
     }));
     return log;
@@ -420,10 +422,10 @@ TEST_F(CallRecordTest, LinesNameTheCall) {
 }
 
 TEST_F(CallRecordTest, LinesAreBounded) {
-  testing::internal::CaptureStderr();
-  for (int i = 0; i < 300; ++i) rig_.client->ListModels().IgnoreError();
-  EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 300; }));
-  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string log = CaptureLog([&] {
+    for (int i = 0; i < 300; ++i) rig_.client->ListModels().IgnoreError();
+    EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 300; }));
+  });
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 200);
 }
 

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "tests/fakes/captured_log.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon {
@@ -403,22 +404,22 @@ TEST(GenerateErrors, InvalidUtf8IsRefusedWithoutAFlood) {
   const grpc::Slice slice("\x0a\x01\xff");
   const grpc::ByteBuffer request(&slice, 1);
   grpc::GenericStub stub(rig.channel);
-  testing::internal::CaptureStderr();
-  for (int i = 0; i < 200; ++i) {
-    BoundedContext context;
-    grpc::CompletionQueue queue;
-    grpc::ByteBuffer response;
-    grpc::Status status;
-    void* tag = nullptr;
-    bool ok = false;
-    auto call = stub.PrepareUnaryCall(&context, "/mnemon.v1.Sessions/GetSession",
-                                      request, &queue);
-    call->StartCall();
-    call->Finish(&response, &status, nullptr);
-    ASSERT_TRUE(queue.Next(&tag, &ok));
-    EXPECT_FALSE(status.ok());
-  }
-  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string log = CaptureLog([&] {
+    for (int i = 0; i < 200; ++i) {
+      BoundedContext context;
+      grpc::CompletionQueue queue;
+      grpc::ByteBuffer response;
+      grpc::Status status;
+      void* tag = nullptr;
+      bool ok = false;
+      auto call = stub.PrepareUnaryCall(&context, "/mnemon.v1.Sessions/GetSession",
+                                        request, &queue);
+      call->StartCall();
+      call->Finish(&response, &status, nullptr);
+      ASSERT_TRUE(queue.Next(&tag, &ok));
+      EXPECT_FALSE(status.ok());
+    }
+  });
   // Beside the bounded lines of the calls themselves.
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 100) << log;
   EXPECT_TRUE(CallGenerate(rig, Valid()).ok());

@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "server/rpc/call_record.h"
 #include "server/rpc/status_mapping.h"
+#include "tests/fakes/captured_log.h"
 #include "tests/fakes/failing_allocation.h"
 
 namespace mnemon {
@@ -54,16 +55,16 @@ TEST(LogCall, EachAllocationMayFail) {
                         .session = std::string(40, 's'),
                         .status = absl::StatusCode::kResourceExhausted,
                         .reason = "OUT_OF_MEMORY_OF_THE_ENGINE"};
-  testing::internal::CaptureStderr();
   int64_t failed = 0;
-  for (int64_t n = 1; failed == n - 1; ++n) {
-    takes_part = true;
-    countdown = n;
-    LogCall(LogLevel::kInfo, call);
-    takes_part = false;
-    if (countdown.exchange(0) <= 0) failed = n;
-  }
-  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string log = CaptureLog([&] {
+    for (int64_t n = 1; failed == n - 1; ++n) {
+      takes_part = true;
+      countdown = n;
+      LogCall(LogLevel::kInfo, call);
+      takes_part = false;
+      if (countdown.exchange(0) <= 0) failed = n;
+    }
+  });
   EXPECT_GT(failed, 5);
   EXPECT_NE(log.find("status=RESOURCE_EXHAUSTED"), std::string::npos);
 }

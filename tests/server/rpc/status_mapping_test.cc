@@ -8,6 +8,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/captured_log.h"
 
 namespace mnemon {
 namespace {
@@ -70,10 +71,12 @@ TEST(StatusMapping, EveryErrorHasErrorInfoOnce) {
 }
 
 TEST(StatusMapping, UntypedInternalErrorsKeepTheirTextToThemselves) {
-  testing::internal::CaptureStderr();
-  const grpc::Status wire =
-      ToGrpcStatus(absl::InternalError("/home/secret.cc:12"), {}, nullptr);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("secret"));
+  grpc::Status wire;
+  EXPECT_THAT(CaptureLog([&] {
+                wire = ToGrpcStatus(absl::InternalError("/home/secret.cc:12"), {},
+                                    nullptr);
+              }),
+              HasSubstr("secret"));
   EXPECT_THAT(wire.error_message(), Not(HasSubstr("secret")));
   EXPECT_THAT(wire.error_details(), Not(HasSubstr("secret")));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/text/utf8.h"
+#include "base/utf8.h"
 
 namespace mnemon {
 namespace {

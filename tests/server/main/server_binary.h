@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The binaries as people and scripts run them: mnemon-server over tiny checkpoints with
+// random weights, and mnemon.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/child_process.h"
+#include "gtest/gtest.h"
+#include "model/config/config.h"
+
+namespace mnemon {
+
+class ServerBinary : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite();
+  static void TearDownTestSuite();
+
+  // In the directory of the suite, which holds the checkpoints tiny (fast weights) and
+  // segment (Transformer-XL).
+  static std::string Path(const std::string& name) { return dir_ + "/" + name; }
+
+  static std::unique_ptr<ChildProcess> Server(std::vector<std::string> flags);
+  // A server of the tiny model that listens. `standard_error`: the file that is opened
+  // for it; empty: ChildProcess's.
+  std::unique_ptr<ChildProcess> Listening(std::vector<std::string> flags = {},
+                                          const std::string& standard_error = "");
+
+  std::unique_ptr<ChildProcess> Client(std::vector<std::string> arguments,
+                                       const std::optional<std::string>& input = "");
+  // What `mnemon` prints, on standard error where another end than 0 is expected.
+  std::string Mnemon(const std::vector<std::string>& arguments, int expected = 0,
+                     const std::string& input = "");
+
+  static std::string dir_;
+  std::string port_;
+  int http_port_ = 0;
+};
+
+}  // namespace mnemon
