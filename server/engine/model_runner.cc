@@ -37,9 +37,26 @@ void ModelRunner::Run() {
   context_->turns.Leave(turn_);
 }
 
+// Calls that run and have nothing to do wait for their consumers, which take what waits
+// within a moment, or not soon.
+bool ModelRunner::AwaitConsumersWithTheTurn() {
+  if (running_.empty()) return false;
+  const std::chrono::nanoseconds most = context_->turns.Patience(turn_);
+  if (most.count() == 0) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  asleep_ = true;
+  idle_.notify_all();
+  const bool woken = work_.wait_for(lock, most, [this] { return awake_ || stopping_; });
+  asleep_ = false;
+  lock.unlock();
+  context_->turns.Paused(turn_, std::chrono::steady_clock::now() - begin, !woken);
+  return woken;
+}
+
 bool ModelRunner::Await() {
   if (!busy_) {
-    context_->turns.Leave(turn_);
+    if (!AwaitConsumersWithTheTurn()) context_->turns.Leave(turn_);
     last_step_end_.reset();
   }
   const std::optional<Time> due = busy_ ? std::nullopt : NextDue();

@@ -183,6 +183,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void Run();
   // Waits for something to do; false = stop.
   bool Await();
+  // Waits a moment with the turn on the pool; false: it is to be given up.
+  bool AwaitConsumersWithTheTurn();
   std::optional<Time> NextDue() const;
   void Round();
   // Takes over what Await found: parts to score, removed sessions, and calls whose

@@ -4,6 +4,15 @@
 #include <algorithm>
 
 namespace mnemon {
+namespace {
+
+// A consumer that reads takes its tokens within this time.
+constexpr std::chrono::milliseconds kMostPause{1};
+// Of the time that a member has worked, for pauses in vain; saved up to as many.
+constexpr int kPatienceShare = 20;
+constexpr int kMostInVain = 4;
+
+}  // namespace
 
 void PoolTurns::Begin(Member& member) {
   std::unique_lock lock(mutex_);
@@ -13,7 +22,24 @@ void PoolTurns::Begin(Member& member) {
 
 void PoolTurns::End(Member& member) {
   std::lock_guard lock(mutex_);
-  member.used += clock_.Now() - begun_;
+  const std::chrono::nanoseconds took = clock_.Now() - begun_;
+  member.used += took;
+  member.patience = std::min<std::chrono::nanoseconds>(
+      member.patience + took / kPatienceShare, kMostInVain * kMostPause);
+}
+
+std::chrono::nanoseconds PoolTurns::Patience(const Member& member) {
+  std::lock_guard lock(mutex_);
+  const Member* const next = NextLocked();
+  if (holder_ != &member || next == nullptr) return {};
+  return std::clamp<std::chrono::nanoseconds>(
+      std::min(member.patience, next->used - member.used), {}, kMostPause);
+}
+
+void PoolTurns::Paused(Member& member, std::chrono::nanoseconds time, bool in_vain) {
+  std::lock_guard lock(mutex_);
+  member.used += time;
+  if (in_vain) member.patience -= time;
 }
 
 void PoolTurns::AcquireLocked(Member& member, std::unique_lock<std::mutex>& lock) {

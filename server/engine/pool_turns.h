@@ -8,6 +8,10 @@
 // waits at most for one piece of each other runner, plus the time by which its own use
 // exceeds theirs. What a runner does between its pieces is not charged: it is short,
 // and no use of the pool.
+//
+// A runner that is to have work again within a moment may keep its turn for that, and
+// is charged for the pause; else one whose streams are full for an instant would wait
+// for a whole piece of another (anticipatory scheduling, Iyer and Druschel 2001).
 #pragma once
 
 #include <chrono>
@@ -27,6 +31,8 @@ class PoolTurns {
   class Member {
     friend class PoolTurns;
     std::chrono::nanoseconds used{0};  // virtual time
+    // What its pauses in vain may still take: a share of what it has worked.
+    std::chrono::nanoseconds patience{0};
     std::condition_variable granted;
     bool waiting = false;
   };
@@ -63,6 +69,12 @@ class PoolTurns {
   // `clock` outlives it.
   explicit PoolTurns(const Clock& clock) : clock_(clock) {}
 
+  // How long `member`, which has the turn and for a moment nothing to do, may keep it.
+  // Zero when no other waits, when the next has used less, or when its pauses have been
+  // in vain too often.
+  std::chrono::nanoseconds Patience(const Member& member);
+  // Charges a pause in which it kept the turn; in vain: without work at its end.
+  void Paused(Member& member, std::chrono::nanoseconds time, bool in_vain);
   // `member` has nothing to do for now; no effect without the turn.
   void Leave(Member& member);
 

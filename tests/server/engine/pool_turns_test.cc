@@ -112,6 +112,51 @@ TEST_F(PoolTurnsTest, TimeAloneBeforeAPauseIsNoDebt) {
   comes_back.join();
 }
 
+// One that has used less than the next that waits may keep its turn for a moment, at its
+// own expense; in vain only as long as a share of what it works.
+TEST_F(PoolTurnsTest, APauseMayKeepTheTurn) {
+  PoolTurns::Member fast, slow;
+  std::atomic<bool> stop = false;
+  std::atomic<int> slow_pieces = 0;
+  Work(fast, milliseconds(1000));
+  EXPECT_EQ(turns.Patience(fast).count(), 0);  // nobody waits
+  EXPECT_EQ(turns.Patience(slow).count(), 0);  // has no turn
+  std::thread other([&] {
+    while (!stop) {
+      Work(slow, milliseconds(100));
+      ++slow_pieces;
+    }
+    turns.Leave(slow);
+  });
+  // Until it has the turn with the other behind it, having used less.
+  const auto owed = [&] {
+    while (turns.Patience(fast).count() == 0) Work(fast, milliseconds(1));
+  };
+  owed();
+  EXPECT_EQ(turns.Patience(fast), milliseconds(1));
+  // A pause with work at its end costs time of the turn, and nothing else.
+  const int before = slow_pieces;
+  int pauses = 0;
+  for (; pauses < 1000 && slow_pieces == before; ++pauses) {
+    if (turns.Patience(fast).count() > 0) {
+      turns.Paused(fast, milliseconds(1), /*in_vain=*/false);
+    }
+    Work(fast, milliseconds(1));
+  }
+  EXPECT_LE(pauses, 52);
+  // Saved up: four in vain.
+  owed();
+  int in_vain = 0;
+  for (; turns.Patience(fast).count() > 0; ++in_vain) {
+    turns.Paused(fast, turns.Patience(fast), /*in_vain=*/true);
+  }
+  EXPECT_LE(in_vain, 4);
+  EXPECT_GE(in_vain, 1);
+  stop = true;
+  turns.Leave(fast);
+  other.join();
+}
+
 TEST_F(PoolTurnsTest, LeavingWithoutTheTurnIsNothing) {
   PoolTurns::Member a, b, other;
   turns.Leave(other);
