@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "model/io/checkpoint.h"
 
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -68,8 +70,8 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& text,
   return manifest;
 }
 
-absl::Status Verify(const Manifest& manifest, const std::string& name, int64_t bytes,
-                    const std::string& sha256, const std::string& path) {
+absl::Status VerifySize(const Manifest& manifest, const std::string& name,
+                        int64_t bytes, const std::string& path) {
   const auto entry = manifest.find(name);
   if (entry == manifest.end()) {
     return absl::DataLossError(StrCat(Quoted(path), " is not in ", kManifest));
@@ -78,12 +80,16 @@ absl::Status Verify(const Manifest& manifest, const std::string& name, int64_t b
     return absl::DataLossError(StrCat(Quoted(path), " has ", bytes, " bytes, ",
                                       kManifest, " says ", entry->second.bytes));
   }
-  if (sha256 != entry->second.sha256) {
-    return absl::DataLossError(StrCat(Quoted(path), " has SHA-256 ", sha256, ", ",
-                                      kManifest, " says ",
-                                      Quoted(entry->second.sha256)));
-  }
   return absl::OkStatus();
+}
+
+absl::Status Verify(const Manifest& manifest, const std::string& name, int64_t bytes,
+                    const std::string& sha256, const std::string& path) {
+  MNEMON_RETURN_IF_ERROR(VerifySize(manifest, name, bytes, path));
+  const std::string& promised = manifest.at(name).sha256;
+  if (sha256 == promised) return absl::OkStatus();
+  return absl::DataLossError(StrCat(Quoted(path), " has SHA-256 ", sha256, ", ",
+                                    kManifest, " says ", Quoted(promised)));
 }
 
 // A file that agrees with the manifest, where there is one.
@@ -125,6 +131,12 @@ class CheckpointReader {
     return Verify(*manifest_, name, bytes, sha256, path_ + "/" + name);
   }
 
+  absl::Status CheckSize(const std::string& name, int64_t bytes) const {
+    if (!manifest_) return absl::OkStatus();
+    return VerifySize(*manifest_, name, bytes, path_ + "/" + name);
+  }
+
+  bool has_manifest() const { return manifest_.has_value(); }
   bool Promises(const std::string& name) const {
     return manifest_ && manifest_->contains(name);
   }
@@ -194,6 +206,7 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
     return ExplainMissingWeights(*reader, dir, opened.status());
   }
   if (!opened.ok()) return opened.status();
+  MNEMON_RETURN_IF_ERROR(reader->CheckSize(kWeights, opened->size()));
   const auto followed = std::make_shared<Followed>();
   MNEMON_ASSIGN_OR_RETURN(
       const std::shared_ptr<FileBytes> bytes,
@@ -210,7 +223,8 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   };
   absl::StatusOr<Safetensors> tensors = Safetensors::FromBytes(bytes);
   if (!tensors.ok()) {
-    MNEMON_RETURN_IF_ERROR(verify().status());
+    // Only a manifest can tell that the file is damaged; without one nothing is read.
+    if (reader->has_manifest()) MNEMON_RETURN_IF_ERROR(verify().status());
     return Annotated(tensors.status(), Quoted(dir + "/" + kWeights));
   }
   files.weights = *std::move(tensors);
@@ -250,13 +264,26 @@ absl::Status CheckReplaceable(const std::string& dir) {
       StrCat(Quoted(dir), " holds files but no checkpoint; not replaced"));
 }
 
+// `dir`, or of a run the checkpoint to serve.
+std::string CheckpointOf(const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::exists(dir + "/" + kConfig, ignored)) return dir;
+  for (const char* const name : {"best", "last"}) {
+    std::string inside = StrCat(dir, "/", name);
+    if (fs::is_directory(inside, ignored)) return inside;
+  }
+  return dir;
+}
+
 }  // namespace
 
-absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& dir) {
+absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& given) {
   // A writer that replaces the directory while it is read removes files that are still
   // to be read: the error is then of the old one, and the new one is whole.
   constexpr int kAttempts = 8;
   for (int attempt = 1;; ++attempt) {
+    const std::string dir = CheckpointOf(given);
     MNEMON_ASSIGN_OR_RETURN(CheckpointReader opened, CheckpointReader::Open(dir));
     const auto reader = std::make_shared<const CheckpointReader>(std::move(opened));
     absl::StatusOr<CheckpointFiles> files = ReadOpened(reader, dir);

@@ -36,12 +36,13 @@ struct CheckpointFiles {
   std::future<absl::StatusOr<VerifiedWeights>> verified;
 };
 
-// Reads `dir`, which may itself be a link; the files inside must be regular. A
-// manifest, where there is one, must match (DATA_LOSS names the file). Pickle files
-// (.pt, .pth, .bin, .ckpt, .pkl, .pickle) given as `dir` are refused by name. Faults of
+// Reads the checkpoint `given`, or of a run its checkpoint `best`, else `last`. It may
+// itself be a link; the files inside must be regular. A manifest, where there is one,
+// must match (DATA_LOSS names the file). Pickle files (.pt, .pth, .bin, .ckpt, .pkl,
+// .pickle) given as a directory are refused by name. Faults of
 // weights that do not match the manifest are reported as DATA_LOSS, whatever else they
 // are.
-absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& dir);
+absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& given);
 
 // File name (may start with "training/") -> content.
 using CheckpointContent = std::map<std::string, std::string>;

@@ -24,7 +24,7 @@ std::vector<TensorShape> TensorsOf(const ModelConfig& config) {
 }
 
 // Small misfits are left to CheckTensors, which lists every one of them; what is
-// refused here is a configuration of another model altogether.
+// refused here, before the weights are read, is a file of another model altogether.
 absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
                              const Safetensors& weights) {
   constexpr int64_t kFactor = 4, kSlack = 64 << 20;
@@ -33,22 +33,23 @@ absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
     needed += *TensorBytes(DType::kF32, tensor.shape);
   }
   const auto held = static_cast<int64_t>(weights.file().view().size());
-  if (needed / kFactor <= held + kSlack / kFactor) return absl::OkStatus();
-  return absl::InvalidArgumentError(StrCat("config.json describes at least ", needed,
+  const auto fits = [](int64_t less, int64_t more) {
+    return more / kFactor <= less + kSlack / kFactor;
+  };
+  if (fits(held, needed) && fits(needed, held)) return absl::OkStatus();
+  return absl::InvalidArgumentError(StrCat("config.json describes ", needed,
                                            " bytes of weights, model.safetensors has ",
                                            held, " bytes"));
 }
 
-absl::Status CheckWeights(const Safetensors& weights,
-                          const std::vector<TensorShape>& tensors,
+absl::Status CheckWeights(const Safetensors& weights, const ModelConfig& config,
                           const std::vector<NonFinite>& non_finite) {
-  const absl::Status fits = CheckTensors(weights, tensors, non_finite);
+  const absl::Status fits = CheckTensors(weights, TensorsOf(config), non_finite);
   return fits.ok() ? fits : Annotated(fits, "model.safetensors");
 }
 
-// Needs the header of the weights alone.
-absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files,
-                                 const std::vector<NonFinite>& non_finite) {
+// Everything but the weights themselves; of them nothing is read.
+absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
   ModelFiles checked;
   MNEMON_RETURN_IF_ERROR(ValidateModel(files.config));
   if (files.tokenizer_json) {
@@ -59,9 +60,7 @@ absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files,
                  " tokens, config.json has vocab ", files.config.vocab));
     }
   }
-  const std::vector<TensorShape> tensors = TensorsOf(files.config);
-  MNEMON_RETURN_IF_ERROR(CheckProportion(tensors, files.weights));
-  MNEMON_RETURN_IF_ERROR(CheckWeights(files.weights, tensors, non_finite));
+  MNEMON_RETURN_IF_ERROR(CheckProportion(TensorsOf(files.config), files.weights));
   checked.config = files.config;
   checked.weights = files.weights;
   return checked;
@@ -70,15 +69,20 @@ absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files,
 absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
                                         bool refuse_non_finite) {
   MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
+  const char* const what = "the tokenizer or the list of tensors";
   absl::StatusOr<ModelFiles> checked =
-      CatchOutOfMemory("the tokenizer or the list of tensors",
-                       [&] { return Check(files, /*non_finite=*/{}); });
-  if (!checked.ok()) {
+      CatchOutOfMemory(what, [&] { return Check(files); });
+  if (!checked.ok()) return Annotated(checked.status(), Quoted(dir));
+  absl::Status fits = CatchOutOfMemory(
+      what, [&] { return CheckWeights(files.weights, files.config, {}); });
+  if (!fits.ok()) {
     // What does not match the manifest need not make sense; what does, has all of its
     // faults listed.
     MNEMON_ASSIGN_OR_RETURN(const VerifiedWeights found, files.verified.get());
-    if (refuse_non_finite) checked = Check(files, found.non_finite);
-    return Annotated(checked.status(), Quoted(dir));
+    if (refuse_non_finite) {
+      fits = CheckWeights(files.weights, files.config, found.non_finite);
+    }
+    return Annotated(fits, Quoted(dir));
   }
   checked->model_id = std::async(
       std::launch::deferred,
@@ -87,7 +91,7 @@ absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
        verified = std::move(files.verified)]() mutable -> absl::StatusOr<std::string> {
         MNEMON_ASSIGN_OR_RETURN(VerifiedWeights found, verified.get());
         if (refuse_non_finite && !found.non_finite.empty()) {
-          return Annotated(CheckWeights(weights, TensorsOf(config), found.non_finite),
+          return Annotated(CheckWeights(weights, config, found.non_finite),
                            Quoted(dir));
         }
         return std::move(found.model_id);

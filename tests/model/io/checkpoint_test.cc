@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -87,6 +88,28 @@ TEST_F(CheckpointTest, LinkToADirectoryIsFollowed) {
   Write();
   fs::create_symlink("c", tmp_.Path("last"));
   EXPECT_TRUE(StatusOf(tmp_.Path("last")).ok());
+}
+
+TEST_F(CheckpointTest, OfARunItIsTheBestElseTheLast) {
+  const auto id = [](const std::string& dir) {
+    absl::StatusOr<CheckpointFiles> files = ReadCheckpoint(dir);
+    EXPECT_TRUE(files.ok()) << files.status();
+    return files.ok() ? files->verified.get()->model_id : "";
+  };
+  const std::string run = tmp_.Path("run");
+  for (int step = 1; step <= 3; ++step) {
+    const std::string dir = StrCat(run, "/step-", step);
+    ASSERT_TRUE(MakeDirectories(run).ok());
+    ASSERT_TRUE(WriteCheckpoint(dir, Content(static_cast<float>(step))).ok());
+  }
+  EXPECT_THAT(Message(ReadCheckpoint(run).status()), HasSubstr("/run/config.json'"));
+  ASSERT_TRUE(ReplaceSymlink(run + "/last", "step-3").ok());
+  EXPECT_EQ(id(run), id(run + "/step-3"));
+  ASSERT_TRUE(ReplaceSymlink(run + "/best", "step-2").ok());
+  EXPECT_EQ(id(run), id(run + "/step-2"));
+  // A checkpoint is what it is, whatever lies in it.
+  ASSERT_TRUE(ReplaceSymlink(run + "/step-1/best", "../step-2").ok());
+  EXPECT_NE(id(run + "/step-1"), id(run + "/step-2"));
 }
 
 TEST_F(CheckpointTest, HandMadeOneNeedsConfigAndWeightsOnly) {

@@ -2,6 +2,10 @@
 #include "model/sequence_io/load.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
 
 #include "base/strings.h"
 #include "gmock/gmock.h"
@@ -11,6 +15,7 @@
 #include "model/sequence_io/tensors.h"
 #include "model/sequence_registry/sequence_registry.h"
 #include "nlohmann/json.hpp"
+#include "tests/model/io/safetensors_image.h"
 #include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {
@@ -108,9 +113,9 @@ TEST_F(LoadTest, AbsurdConfigsAllocateNothing) {
   EXPECT_THAT(MessageWith({{"surplus", 1}, {"extra", 2}}),
               AllOf(HasSubstr("surplus"), HasSubstr("extra")));
   // Plausible sizes of another model altogether.
-  EXPECT_THAT(MessageWith({{"d_model", 16384}, {"d_ff", 65536}, {"layers", 8}}),
-              AllOf(HasSubstr("config.json describes at least"),
-                    HasSubstr("model.safetensors has")));
+  EXPECT_THAT(
+      MessageWith({{"d_model", 16384}, {"d_ff", 65536}, {"layers", 8}}),
+      AllOf(HasSubstr("config.json describes"), HasSubstr("model.safetensors has")));
   EXPECT_LT(PeakKilobytes() - before, 32 * 1024);
 }
 
@@ -179,6 +184,34 @@ TEST_F(LoadTest, WrongSizesAndNonFiniteWeightsAreOneError) {
                 AllOf(HasSubstr("'layers.0.ff.in.weight' is F32"),
                       HasSubstr(StrCat("'", last, "' is not finite"))));
   }
+}
+
+// A file that takes no room on the disk, and as much as the server has in memory.
+TEST_F(LoadTest, ALargeSparseFileIsRefusedBeforeItIsRead) {
+  CheckpointContent content = Content();
+  ASSERT_TRUE(WriteCheckpoint(tmp_.Path("c"), content).ok());
+  const std::string weights = tmp_.Path("c/model.safetensors");
+  const auto refused_soon = [&](const std::string& why) {
+    ASSERT_EQ(truncate(weights.c_str(), int64_t{6} << 30), 0);
+    const int64_t before = PeakKilobytes();
+    const auto begin = std::chrono::steady_clock::now();
+    for (const absl::Status& status : {LoadCheckpoint(tmp_.Path("c")).status(),
+                                       LoadServedModel(tmp_.Path("c"), {}).status()}) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    EXPECT_LT(PeakKilobytes() - before, 100 * 1024);
+  };
+  refused_soon("has 6442450944 bytes, manifest.json says");
+  std::filesystem::remove(tmp_.Path("c/manifest.json"));
+  refused_soon("safetensors: ");
+  // Its header describes all of it.
+  const int64_t floats = (int64_t{6} << 30) / 4 - 32;
+  std::string header = StrCat("{\"w\":{\"dtype\":\"F32\",\"shape\":[", floats,
+                              "],\"data_offsets\":[0,", 4 * floats, "]}}");
+  header.resize(120, ' ');
+  tmp_.Put("c/model.safetensors", Image(header));
+  refused_soon("bytes of weights, model.safetensors has 6442450944 bytes");
 }
 
 TEST_F(LoadTest, WeightsThatDoNotMatchTheManifestAreRefusedAsThat) {
