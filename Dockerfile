@@ -51,12 +51,12 @@ RUN useradd --uid 10001 --gid 0 --no-create-home --home-dir /var/lib/mnemon \
  && install -d -o 10001 -g 0 -m 0770 /var/lib/mnemon
 VOLUME /var/lib/mnemon
 WORKDIR /var/lib/mnemon
-EXPOSE 50051 9100
+EXPOSE 50051 8000
 USER 10001:0
-# As any flag, these give way to those of the command. MNEMON_HTTP=off turns HTTP off.
-ENV MNEMON_CHECKPOINT=/var/lib/mnemon/model \
-    MNEMON_LISTEN=0.0.0.0:50051 \
-    MNEMON_HTTP=0.0.0.0:9100
+# As any flag, these give way to those of the command. MNEMON_SERVER_HTTP=off turns HTTP off.
+ENV MNEMON_SERVER_CHECKPOINT=/var/lib/mnemon/model \
+    MNEMON_SERVER_LISTEN=0.0.0.0:50051 \
+    MNEMON_SERVER_HTTP=0.0.0.0:8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
   CMD ["mnemon", "health"]
 CMD ["mnemon-server"]
@@ -64,7 +64,7 @@ CMD ["mnemon-server"]
 FROM runtime AS cuda
 COPY --from=build-cuda /opt/mnemon /opt/mnemon
 COPY --from=build-cuda /install /usr/local
-ENV MNEMON_DEVICE=cuda \
+ENV MNEMON_SERVER_DEVICE=cuda \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 

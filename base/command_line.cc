@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -25,10 +26,12 @@ namespace mnemon {
 namespace {
 
 constexpr char kUsageUrl[] = "type.mnemon.dev/UsageError";
+constexpr char kInterruptedUrl[] = "type.mnemon.dev/Interrupted";
 constexpr char kBashCompletion[] = "bash-completion";
 constexpr char kFishCompletion[] = "fish-completion";
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+constexpr int kInterrupted = 128 + SIGINT;
 
 // Examples stand between the summary and the list of options.
 class ExamplesFirst final : public CLI::Formatter {
@@ -47,10 +50,13 @@ class ExamplesFirst final : public CLI::Formatter {
   const std::vector<std::string> examples_;
 };
 
-std::string EnvironmentName(std::string_view long_name) {
-  std::string name = "MNEMON_";
-  for (unsigned char c : long_name) {
-    name.push_back(c == '-' ? '_' : static_cast<char>(std::toupper(c)));
+// MNEMON_FLAG for mnemon, MNEMON_SERVER_FLAG for mnemon-server.
+std::string EnvironmentName(std::string_view binary, std::string_view long_name) {
+  std::string name(binary);
+  if (name != "mnemon" && !absl::StartsWith(name, "mnemon-")) name = "mnemon-" + name;
+  name.append("-").append(long_name);
+  for (char& c : name) {
+    c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   return name;
 }
@@ -103,6 +109,29 @@ std::string UnknownArgument(CLI::App& root, const std::string& argument) {
                       absl::StrJoin(commands, ", "));
 }
 
+bool IsGiven(const std::string& flag, const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& one) {
+    return one == flag || absl::StartsWith(one, flag + "=");
+  });
+}
+
+// An error of a value that came from the environment names the variable.
+std::string NameVariable(const CLI::App& command, std::string message,
+                         const std::vector<std::string>& arguments) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string& variable = option->get_envname();
+    const char* const value =
+        variable.empty() ? nullptr : std::getenv(variable.c_str());
+    const std::string flag = option->get_name();
+    if (value == nullptr || *value == '\0' || IsGiven(flag, arguments)) continue;
+    for (const char* const behind : {":", " "}) {
+      const size_t at = message.find(flag + behind);
+      if (at != message.npos) return message.replace(at, flag.size(), variable);
+    }
+  }
+  return message;
+}
+
 std::string DescribeParseError(CLI::App& root, const CLI::ParseError& error) {
   std::vector<std::string> left_over = root.remaining(true);
   if (!left_over.empty()) return UnknownArgument(root, left_over.front());
@@ -152,6 +181,12 @@ void PrintError(const std::string& binary, const std::string& message) {
 absl::Status UsageError(std::string message) {
   absl::Status status = absl::InvalidArgumentError(message);
   status.SetPayload(kUsageUrl, absl::Cord());
+  return status;
+}
+
+absl::Status Interrupted() {
+  absl::Status status = absl::CancelledError("interrupted");
+  status.SetPayload(kInterruptedUrl, absl::Cord());
   return status;
 }
 
@@ -216,10 +251,10 @@ struct CommandLine::Impl {
     app.formatter(std::make_shared<ExamplesFirst>(std::move(examples)));
     app.option_defaults()->always_capture_default();
     app.set_version_flag("--version", version, "Print the version and exit");
-    app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage.");
+    app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C.");
   }
 
-  static void SetEnvironmentNames(CLI::App& app) {
+  void SetEnvironmentNames(CLI::App& app) const {
     for (CLI::Option* option : app.get_options()) {
       bool general = option == app.get_help_ptr() || option == app.get_version_ptr() ||
                      option->check_lname(kBashCompletion) ||
@@ -227,14 +262,14 @@ struct CommandLine::Impl {
       if (general || option->get_lnames().empty() || !option->get_envname().empty()) {
         continue;
       }
-      option->envname(EnvironmentName(option->get_lnames().front()));
+      option->envname(EnvironmentName(binary, option->get_lnames().front()));
     }
     for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
       SetEnvironmentNames(*sub);
     }
   }
 
-  int RunChosen() {
+  int RunChosen(const std::vector<std::string>& arguments) {
     CLI::App& command = ChosenCommand(root);
     auto body = bodies.find(&command);
     if (body == bodies.end() || !body->second) {
@@ -243,14 +278,19 @@ struct CommandLine::Impl {
     }
     absl::Status status = body->second();
     if (status.ok()) return 0;
+    if (status.GetPayload(kInterruptedUrl)) return kInterrupted;
     bool usage = status.GetPayload(kUsageUrl).has_value();
     std::string message(status.message());
-    if (usage) absl::StrAppend(&message, "\nsee ", CommandName(command), " --help");
+    if (usage) {
+      message = absl::StrCat(NameVariable(command, message, arguments), "\nsee ",
+                             CommandName(command), " --help");
+    }
     PrintError(binary, message);
     return usage ? kUsage : kFailed;
   }
 
   int ParseAndRun(int argc, char** argv) {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
     try {
       root.parse(argc, argv);
     } catch (const CLI::CallForVersion& call) {
@@ -260,11 +300,14 @@ struct CommandLine::Impl {
       std::printf("%s", root.help().c_str());
       return 0;
     } catch (const CLI::ParseError& error) {
-      PrintError(binary, absl::StrCat(DescribeParseError(root, error), "\nsee ",
-                                      CommandName(ChosenCommand(root)), " --help"));
+      const CLI::App& command = ChosenCommand(root);
+      PrintError(binary,
+                 absl::StrCat(
+                     NameVariable(command, DescribeParseError(root, error), arguments),
+                     "\nsee ", CommandName(command), " --help"));
       return kUsage;
     }
-    return RunChosen();
+    return RunChosen(arguments);
   }
 };
 
@@ -309,7 +352,7 @@ Command CommandLine::AddCommand(const std::string& name, const std::string& summ
 }
 
 int CommandLine::Run(int argc, char** argv) {
-  Impl::SetEnvironmentNames(impl_->root);
+  impl_->SetEnvironmentNames(impl_->root);
   int code;
   try {
     code = impl_->ParseAndRun(argc, argv);

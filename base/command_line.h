@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The command line that all programs share: help with examples first, --version, flags
-// that fall back to MNEMON_... variables, errors that name the flag, exit codes 0, 1
-// and 2.
+// that fall back to environment variables (--file of mnemon-train to MNEMON_TRAIN_FILE,
+// of mnemon to MNEMON_FILE), errors that name the flag or the variable, exit codes 0,
+// 1, 2 and 130.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,14 @@ class Option;
 
 namespace mnemon {
 
-// What a command reports: OK = exit code 0, a status made by UsageError = 2, any other
-// error = 1. The message goes to standard error behind the binary's name.
+// What a command reports: OK = exit code 0, a status made by UsageError = 2, by
+// Interrupted = 130, any other error = 1. The message goes to standard error behind the
+// binary's name.
 using CommandBody = std::function<absl::Status()>;
 
 absl::Status UsageError(std::string message);
+// Of a command that Ctrl-C ended, as its user knows: nothing is printed.
+absl::Status Interrupted();
 
 // Where the value of a flag goes; what stands there before is its default. A bool is
 // a switch without a value, a vector takes all the values of a repeated flag. Integers

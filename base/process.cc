@@ -79,6 +79,10 @@ SignalWaiter::SignalWaiter() {
   action.sa_flags = SA_RESTART;
   MNEMON_CHECK(sigaction(SIGINT, &action, nullptr) == 0);
   MNEMON_CHECK(sigaction(SIGTERM, &action, nullptr) == 0);
+  struct sigaction hangup;
+  MNEMON_CHECK(sigaction(SIGHUP, nullptr, &hangup) == 0);
+  if (hangup.sa_handler == SIG_IGN) return;
+  MNEMON_CHECK(sigaction(SIGHUP, &action, nullptr) == 0);
 }
 
 int SignalWaiter::Wait() {

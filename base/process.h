@@ -18,13 +18,13 @@ void InitProcess();
 // True when this thread flushes denormal results and operands to zero.
 bool DenormalsFlushed();
 
-// The receiver of SIGINT and SIGTERM for the whole process, whatever threads exist:
-// libraries start some before main. At most one; make it before anything that takes
-// time.
+// The receiver of SIGINT, SIGTERM and SIGHUP for the whole process, whatever threads
+// exist: libraries start some before main. A SIGHUP that the process was started to
+// ignore (nohup) stays ignored. At most one; make it before anything that takes time.
 class SignalWaiter {
  public:
   SignalWaiter();
-  // Waits for SIGINT or SIGTERM and returns its number.
+  // Waits for one of them and returns its number.
   int Wait();
   // Waits at most `timeout_ms`; 0 when none came.
   int WaitFor(int timeout_ms);

@@ -135,11 +135,16 @@ class Chat {
   }
 
   absl::Status Clear() {
-    MNEMON_RETURN_IF_ERROR(Delete());
+    // A name can have one session at a time.
+    if (!options_.session.empty()) {
+      MNEMON_RETURN_IF_ERROR(Delete());
+      return Open();
+    }
     const absl::StatusOr<SessionSummary> session = Create();
     if (!session.ok()) return Described(session.status());
+    const absl::Status deleted = Delete();
     generate_.session = session->id;
-    return absl::OkStatus();
+    return deleted;
   }
 
   absl::Status Answer(const std::string& text) {

@@ -14,6 +14,7 @@
 #include "base/strings.h"
 #include "client/messages.h"
 #include "client/status.h"
+#include "client/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "mnemon/v1/generation.grpc.pb.h"
 #include "mnemon/v1/models.grpc.pb.h"
@@ -33,8 +34,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   // Each client in a process has a connection of its own.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(options.server, grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return grpc::CreateCustomChannel(TargetOf(options.server),
+                                   grpc::InsecureChannelCredentials(), arguments);
 }
 
 SessionSummary Summary(const v1::Session& session) {

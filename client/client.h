@@ -16,6 +16,7 @@
 namespace mnemon::client {
 
 struct ClientOptions {
+  // HOST[:PORT], or a URI of gRPC's name syntax; the port is 50051 unless it is given.
   std::string server = "127.0.0.1:50051";
   std::chrono::milliseconds connect_timeout{5000};
   // For every call but Generate and Score.

@@ -115,7 +115,9 @@ absl::Status Run(GenerateFlags& flags) {
   interrupts.SetAction(nullptr);
   MNEMON_RETURN_IF_ERROR(written);
   MNEMON_RETURN_IF_ERROR(output.Finish());
-  if (!result.ok()) return Described(result.status());
+  if (!result.ok()) {
+    return interrupts.interrupted() ? Interrupted() : Described(result.status());
+  }
   if (flags.stats) PrintStats(*result);
   if (!flags.ids && !flags.logprobs && !output.text_seen() &&
       result->generated_tokens > 0) {

@@ -57,7 +57,7 @@ void Interrupts::Listen() {
       std::lock_guard lock(mutex_);
       if (ending_) return;
       interrupted_ = true;
-      if (signal == SIGTERM && !std::exchange(terminated_, true)) {
+      if (signal != SIGINT && !std::exchange(terminated_, true)) {
         // One byte always fits into an empty pipe.
         MNEMON_CHECK(write(fds_[1], "t", 1) == 1);
       }

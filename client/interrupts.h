@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Handling of SIGINT and SIGTERM in a command that streams.
+// Handling of SIGINT, SIGTERM and SIGHUP in a command that streams.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace mnemon::client {
 
-// Blocks SIGINT and SIGTERM in the process and handles them on a thread of its own. At
-// most one, created before any other thread is started.
+// Takes these signals of the process and handles them on a thread of its own; SIGHUP is
+// handled as SIGTERM is. At most one, created before any other thread is started.
 class Interrupts {
  public:
   Interrupts();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/status_macros.h"
 #include "base/strings.h"
 
 namespace mnemon::client {
@@ -63,6 +64,24 @@ void SetStopping(const GenerateOptions& options, v1::Stopping& stopping) {
   if (options.time_limit) {
     SetDuration(*options.time_limit, *stopping.mutable_time_limit());
   }
+}
+
+absl::StatusOr<FloatArray> ReadArray(const v1::FloatArray& array, std::string_view name,
+                                     int rank) {
+  // Compared without a product that could overflow.
+  bool fits = array.shape_size() == rank;
+  int64_t left = array.values_size();
+  for (const int64_t size : array.shape()) {
+    fits = fits && size > 0 && left % size == 0;
+    if (fits) left /= size;
+  }
+  if (!fits || left != 1) {
+    return absl::DataLossError(StrCat("the server sent ", array.values_size(),
+                                      " values of ", name, " with the shape [",
+                                      StrJoin(array.shape(), ", "), "]"));
+  }
+  return FloatArray{.shape = {array.shape().begin(), array.shape().end()},
+                    .values = {array.values().begin(), array.values().end()}};
 }
 
 }  // namespace
@@ -144,13 +163,12 @@ v1::PredictRequest ToMessage(const PredictOptions& options) {
   return request;
 }
 
-PredictResult FromMessage(const v1::PredictResponse& message) {
-  const auto read = [](const v1::FloatArray& array) {
-    return FloatArray{.shape = {array.shape().begin(), array.shape().end()},
-                      .values = {array.values().begin(), array.values().end()}};
-  };
-  PredictResult result{.logits = read(message.logits()), .maps = {}};
-  for (const v1::FloatArray& map : message.maps()) result.maps.push_back(read(map));
+absl::StatusOr<PredictResult> FromMessage(const v1::PredictResponse& message) {
+  PredictResult result;
+  MNEMON_ASSIGN_OR_RETURN(result.logits, ReadArray(message.logits(), "logits", 3));
+  for (const v1::FloatArray& map : message.maps()) {
+    MNEMON_ASSIGN_OR_RETURN(result.maps.emplace_back(), ReadArray(map, "map", 4));
+  }
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "client/client.h"
 #include "mnemon/v1/generation.pb.h"
 #include "mnemon/v1/sessions.pb.h"
@@ -25,7 +26,8 @@ v1::CreateSessionRequest ToMessage(const CreateSessionOptions& options);
 void ForEachScoreMessage(const ScoreOptions& options,
                          const std::function<bool(const v1::ScoreRequest&)>& send);
 v1::PredictRequest ToMessage(const PredictOptions& options);
-PredictResult FromMessage(const v1::PredictResponse& message);
+// DATA_LOSS unless every array is of its kind's rank and as long as its shape tells.
+absl::StatusOr<PredictResult> FromMessage(const v1::PredictResponse& message);
 ScoreResult FromMessage(const v1::ScoreResponse::Summary& message);
 GenerateChunk FromMessage(const v1::GenerateResponse& message);
 TokenLogprobs FromMessage(const v1::TokenLogprobs& message);

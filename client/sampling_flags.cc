@@ -31,7 +31,7 @@ absl::Status ReadLogitBias(const std::vector<std::string>& values,
 }  // namespace
 
 void AddServerFlag(Command command, ClientOptions& options) {
-  command.Add("--server", &options.server, "Address of the server, HOST:PORT");
+  command.Add("--server", &options.server, "Address of the server, HOST[:PORT]");
 }
 
 void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags) {

@@ -49,7 +49,9 @@ absl::Status Run(ScoreFlags& flags) {
       });
   interrupts.SetAction(nullptr);
   MNEMON_RETURN_IF_ERROR(written);
-  if (!result.ok()) return Described(result.status());
+  if (!result.ok()) {
+    return interrupts.interrupted() ? Interrupted() : Described(result.status());
+  }
   const double nats = result->tokens > 0
                           ? -result->logprob_sum / static_cast<double>(result->tokens)
                           : 0;

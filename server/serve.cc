@@ -37,19 +37,11 @@ void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& sig
     rpc.Shutdown(milliseconds(0));
   }
   closed.get();
-  LogInfo("stopped");
-}
-
-absl::StatusOr<std::unique_ptr<HttpServer>> ListenForHttp(const ListenAddress& address,
-                                                          const Engine& engine,
-                                                          const Metrics& metrics) {
-  MNEMON_RETURN_IF_ERROR(CheckBindable(address, "http"));
-  return HttpServer::Start({.host = address.host, .port = address.port},
-                           MakeProbes({.stats = [&engine] { return engine.Stats(); },
-                                       .metrics =
-                                           [&metrics](const EngineStats& now) {
-                                             return metrics.Text(now);
-                                           }}));
+  const int64_t sessions = engine.Stats().sessions;
+  LogInfo(sessions == 0
+              ? "stopped"
+              : StrCat("stopped; lost, since they were in memory alone: ", sessions,
+                       sessions == 1 ? " session" : " sessions"));
 }
 
 // Null when there is to be none.
@@ -59,13 +51,15 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& option
   if (options.http.empty()) return nullptr;
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
                           ParseListenAddress(options.http, "http"));
-  auto listening = ListenForHttp(address, engine, metrics);
-  if (!listening.ok() && options.http == kDefaultHttp) {
-    LogWarning(StrCat("no /metrics: ", listening.status().message(),
-                      "; give another address: --http"));
-    return nullptr;
-  }
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> http, std::move(listening));
+  MNEMON_RETURN_IF_ERROR(CheckBindable(address, "http"));
+  MNEMON_ASSIGN_OR_RETURN(
+      std::unique_ptr<HttpServer> http,
+      HttpServer::Start({.host = address.host, .port = address.port},
+                        MakeProbes({.stats = [&engine] { return engine.Stats(); },
+                                    .metrics =
+                                        [&metrics](const EngineStats& now) {
+                                          return metrics.Text(now);
+                                        }})));
   address.port = http->port();
   if (!options.http_port_file.empty()) {
     MNEMON_RETURN_IF_ERROR(

@@ -13,24 +13,20 @@
 
 namespace mnemon {
 
-// When another process has this port, the server warns and runs without HTTP. Any other
-// address must be free.
-inline constexpr char kDefaultHttp[] = "127.0.0.1:9100";
-
 struct ServeOptions {
   Engine::Options engine;
   RpcOptions rpc;
   // "host:port" of the HTTP server (probes.h); empty: none.
-  std::string http = kDefaultHttp;
+  std::string http = "127.0.0.1:8000";
   std::string http_port_file;  // gets the port of http; empty: none
   std::string port_file;       // gets the port once the server listens; empty: none
   std::string libraries;       // for mnemon_build_info
   std::chrono::milliseconds grace{30000};
 };
 
-// Serves until SIGINT or SIGTERM: then readiness goes, new work is refused, streams
-// have `grace` to finish and are ended after it. A second signal ends them at once.
-// Returns OK after either; an error when the server cannot start.
+// Serves until SIGINT, SIGTERM or SIGHUP: then readiness goes, new work is refused,
+// streams have `grace` to finish and are ended after it. A second signal ends them at
+// once. Returns OK after either; an error when the server cannot start.
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
                    SignalWaiter& signals);
 

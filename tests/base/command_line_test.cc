@@ -61,6 +61,7 @@ class CommandLineTest : public ::testing::Test {
   absl::Status RunBody() {
     if (file_ == "throw") throw std::runtime_error("library trouble");
     if (file_ == "fail") return absl::NotFoundError("no such thing: \x1b[2J");
+    if (file_ == "interrupt") return Interrupted();
     if (file_ == "usage") return UsageError("--file cannot be usage");
     return absl::OkStatus();
   }
@@ -82,6 +83,8 @@ TEST_F(CommandLineTest, ExitCodes) {
   EXPECT_EQ(Run({"run", "--file", "usage"}).code, 2);
   EXPECT_EQ(Run({"run"}).code, 2);
   EXPECT_EQ(Run({}).code, 2);
+  EXPECT_EQ(Run({"run", "--file", "interrupt"}).code, 130);
+  EXPECT_EQ(Run({"run", "--file", "interrupt"}).err, "");
 }
 
 TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
@@ -99,7 +102,7 @@ TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
        "--wait: 10s is not a number of seconds from 0.5 to 60\n"},
       {{"run", "--file", "x", "--wait", "61"}, "--wait: 61 is not a number of seconds"},
       {{"run", "--file"}, "--file"},
-      {{"run"}, "--file is required: give --file or set MNEMON_FILE"},
+      {{"run"}, "--file is required: give --file or set MNEMON_TOOL_FILE"},
       {{"runn"}, "unknown command 'runn'; did you mean run?"},
       {{}, "a command is required; the commands are run, score"},
       {{"run", "--file", "x", "stray"}, "unexpected argument 'stray'"},
@@ -122,7 +125,7 @@ TEST_F(CommandLineTest, HelpShowsExamplesBeforeOptionsWithDefaultAndEnvironment)
   Outcome outcome = Run({"run", "--help"});
   EXPECT_EQ(outcome.code, 0);
   size_t example = outcome.out.find("tool run --count 3  # thrice");
-  size_t option = outcome.out.find("--count INT=1 (Env:MNEMON_COUNT)");
+  size_t option = outcome.out.find("--count INT=1 (Env:MNEMON_TOOL_COUNT)");
   ASSERT_NE(example, std::string::npos) << outcome.out;
   ASSERT_NE(option, std::string::npos) << outcome.out;
   EXPECT_LT(example, option);
@@ -136,19 +139,33 @@ TEST_F(CommandLineTest, VersionEverywhere) {
 }
 
 TEST_F(CommandLineTest, FlagOverEnvironmentOverDefault) {
-  setenv("MNEMON_FILE", "fail", 1);
+  setenv("MNEMON_TOOL_FILE", "fail", 1);
   EXPECT_EQ(Run({"run"}).code, 1);
   EXPECT_EQ(Run({"run", "--file", "x"}).code, 0);
-  unsetenv("MNEMON_FILE");
+  unsetenv("MNEMON_TOOL_FILE");
   EXPECT_EQ(Run({"run"}).code, 2);
 }
 
+TEST_F(CommandLineTest, ErrorsOfTheEnvironmentNameTheVariable) {
+  setenv("MNEMON_TOOL_WAIT", "61", 1);
+  EXPECT_THAT(Run({"run", "--file", "x"}).err,
+              HasSubstr("tool: MNEMON_TOOL_WAIT: 61 is not a number of seconds"));
+  setenv("MNEMON_TOOL_WAIT", "1", 1);
+  EXPECT_THAT(Run({"run", "--file", "x", "--count", "ten"}).err, HasSubstr("--count"));
+  unsetenv("MNEMON_TOOL_WAIT");
+  // Found by the command itself.
+  setenv("MNEMON_TOOL_FILE", "usage", 1);
+  EXPECT_THAT(Run({"run"}).err, HasSubstr("tool: MNEMON_TOOL_FILE cannot be usage\n"));
+  EXPECT_THAT(Run({"run", "--file=usage"}).err, HasSubstr("--file cannot be usage"));
+  unsetenv("MNEMON_TOOL_FILE");
+}
+
 TEST_F(CommandLineTest, AnEmptyVariableIsNotSet) {
-  setenv("MNEMON_COUNT", "", 1);
-  setenv("MNEMON_MODE", "", 1);
+  setenv("MNEMON_TOOL_COUNT", "", 1);
+  setenv("MNEMON_TOOL_MODE", "", 1);
   const Outcome outcome = Run({"run", "--file", "x"});
-  unsetenv("MNEMON_COUNT");
-  unsetenv("MNEMON_MODE");
+  unsetenv("MNEMON_TOOL_COUNT");
+  unsetenv("MNEMON_TOOL_MODE");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(count_, 1);
   EXPECT_EQ(mode_, "fast");
@@ -164,11 +181,11 @@ TEST_F(CommandLineTest, NoIntegerIsReadAsOctal) {
       EXPECT_THAT(outcome.err, HasSubstr(flag + ": " + expected));
     }
     EXPECT_EQ(Run({"run", "--file", "x", "--sizes", "1," + text}).code, 2) << text;
-    setenv("MNEMON_COUNT", text.c_str(), 1);
+    setenv("MNEMON_TOOL_COUNT", text.c_str(), 1);
     const Outcome outcome = Run({"run", "--file", "x"});
-    unsetenv("MNEMON_COUNT");
+    unsetenv("MNEMON_TOOL_COUNT");
     EXPECT_EQ(outcome.code, 2) << text;
-    EXPECT_THAT(outcome.err, HasSubstr("--count: " + expected));
+    EXPECT_THAT(outcome.err, HasSubstr("tool: MNEMON_TOOL_COUNT: " + expected));
   }
   EXPECT_EQ(Run({"run", "--file", "x", "--count", "100", "--sizes", "0,10"}).code, 0);
   EXPECT_EQ(count_, 100);
@@ -182,13 +199,17 @@ TEST_F(CommandLineTest, NoIntegerIsReadAsOctal) {
 }
 
 TEST_F(CommandLineTest, OnlyTheChosenCommandReadsTheEnvironment) {
-  setenv("MNEMON_TOKENS", "in.safetensors", 1);
+  setenv("MNEMON_TOOL_TOKENS", "in.safetensors", 1);
   EXPECT_EQ(Run({"score"}).code, 0);
   EXPECT_EQ(token_file_, "in.safetensors");
   Outcome outcome = Run({"run", "--file", "x"});
   EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("MNEMON_TOOL_TOKENS"));
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("--tokens")));
+  outcome = Run({"run", "--file", "x", "--tokens", "y"});
   EXPECT_THAT(outcome.err, HasSubstr("--tokens"));
-  unsetenv("MNEMON_TOKENS");
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("MNEMON_TOOL_TOKENS")));
+  unsetenv("MNEMON_TOOL_TOKENS");
 }
 
 TEST_F(CommandLineTest, BinaryWithoutCommands) {

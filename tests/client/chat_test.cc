@@ -68,6 +68,17 @@ TEST_F(ChatTest, ClearForgets) {
   EXPECT_THAT(*rig_.client->ListSessions(), SizeIs(0));
 }
 
+TEST_F(ChatTest, ClearThatFailsLosesNothing) {
+  before_line_ = [&] {
+    while (rig_.client->CreateSession({}).ok()) {
+    }
+  };
+  EXPECT_FALSE(Run({"abc", "/clear", "de"}).ok());
+  EXPECT_THAT(note_.str(), HasSubstr("SESSION_LIMIT"));
+  const std::string first = Expected("abc", 6);
+  EXPECT_EQ(out_.str(), first + "\n" + Expected("abc" + first + "de", 6) + "\n");
+}
+
 TEST_F(ChatTest, NamedSessionIsCreatedKeptAndContinued) {
   options_.session = "anna";
   ASSERT_TRUE(Run({"abc"}).ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What deploy/ holds for Prometheus and Grafana, tried with a Prometheus that scrapes a
-// server under load: in a hurry, or, with MNEMON_LOAD_SECONDS, with the intervals as
+// server under load: in a hurry, or, with MNEMON_TEST_LOAD_SECONDS, with the intervals as
 // they are shipped, for so long, and with a table of what the dashboard then shows.
 #include <netinet/in.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ constexpr seconds kPatience{60};
 
 // 0: in a hurry.
 seconds LoadSeconds() {
-  const char* text = std::getenv("MNEMON_LOAD_SECONDS");
+  const char* text = std::getenv("MNEMON_TEST_LOAD_SECONDS");
   return seconds(text == nullptr ? 0 : std::atoi(text));
 }
 

@@ -10,6 +10,7 @@ import grpc
 from mnemon import requests, standard
 from mnemon.errors import from_rpc_error
 from mnemon.stubs import Stubs
+from mnemon.target import target_of
 from mnemon.v1 import generation_pb2, models_pb2, sessions_pb2
 
 
@@ -18,7 +19,7 @@ class Client:
     own `timeout` argument."""
 
     def __init__(self, server: str = "127.0.0.1:50051", *, timeout: float = 30.0):
-        self._channel = grpc.insecure_channel(server)
+        self._channel = grpc.insecure_channel(target_of(server))
         self._stubs = Stubs(self._channel)
         self._timeout = timeout
 

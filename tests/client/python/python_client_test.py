@@ -187,6 +187,18 @@ class ClientTest(unittest.TestCase):
             with self.assertRaises(mnemon.Unavailable):
                 nobody.list_models()
 
+    def test_addresses_without_a_port_get_it(self):
+        from mnemon.target import target_of
+
+        for server, target in {
+            "localhost": "localhost:50051",
+            "::1": "[::1]:50051",
+            "[::1]": "[::1]:50051",
+            "localhost:443": "localhost:443",
+            "unix:/run/mnemon.sock": "unix:/run/mnemon.sock",
+        }.items():
+            self.assertEqual(target_of(server), target)
+
     def test_unknown_options_are_named(self):
         with self.assertRaisesRegex(TypeError, "'temprature'"):
             self.client.generate("the ", temprature=1)
