@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What deploy/ holds for Prometheus and Grafana, tried with a Prometheus that scrapes a
-// server under load: in a hurry, or, with MNEMON_TEST_LOAD_SECONDS, with the intervals as
-// they are shipped, for so long, and with a table of what the dashboard then shows.
+// server under load: in a hurry, or, with MNEMON_TEST_LOAD_SECONDS, with the intervals
+// as they are shipped, for so long, and with a table of what the dashboard then shows.
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -112,8 +112,8 @@ TEST_F(PoolTurnsTest, TimeAloneBeforeAPauseIsNoDebt) {
   comes_back.join();
 }
 
-// One that has used less than the next that waits may keep its turn for a moment, at its
-// own expense; in vain only as long as a share of what it works.
+// One that has used less than the next that waits may keep its turn for a moment, at
+// its own expense; in vain only as long as a share of what it works.
 TEST_F(PoolTurnsTest, APauseMayKeepTheTurn) {
   PoolTurns::Member fast, slow;
   std::atomic<bool> stop = false;
