@@ -117,13 +117,41 @@ void CallbackThreads::Post(std::shared_ptr<Callback> callback) {
   Post(batch);
 }
 
+void CallbackThreads::PostLater(CallbackList& batch) {
+  if (batch.empty()) return;
+  bool wake = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (!ending_) {
+      // Where some wait already, a thread waits for them, or will once it has run what
+      // it took.
+      if (later_.empty()) {
+        due_ = std::chrono::steady_clock::now() + kDelay;
+        wake = waiting_ > 0;
+      }
+      later_.Take(batch);
+    }
+  }
+  batch.RunAll();  // those that no thread will call
+  if (wake) work_.notify_one();
+}
+
+void CallbackThreads::MoveDueLocked() {
+  if (later_.empty()) return;
+  if (ending_ || due_ <= std::chrono::steady_clock::now()) queue_.Take(later_);
+}
+
 void CallbackThreads::Loop() {
   CallbackList taken;
   std::unique_lock lock(mutex_);
   while (true) {
-    while (queue_.empty() && !ending_) {
+    for (MoveDueLocked(); queue_.empty() && !ending_; MoveDueLocked()) {
       ++waiting_;
-      work_.wait(lock);
+      if (later_.empty()) {
+        work_.wait(lock);
+      } else {
+        work_.wait_until(lock, due_);
+      }
       --waiting_;
     }
     if (queue_.empty()) return;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +71,9 @@ std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view e
 // Safe for concurrent use.
 class CallbackThreads {
  public:
+  // How long those of PostLater wait at most for others.
+  static constexpr std::chrono::milliseconds kDelay{1};
+
   // `count` >= 1. Throws std::system_error when the system gives no more threads.
   explicit CallbackThreads(int count);
   ~CallbackThreads() { Stop(); }
@@ -79,18 +83,23 @@ class CallbackThreads {
   // Queues all of `batch` and empties it. Does not wait for them.
   void Post(CallbackList& batch);
   void Post(std::shared_ptr<Callback> callback);
+  // Likewise, to be run kDelay after the first of those that wait so.
+  void PostLater(CallbackList& batch);
   // Runs what is queued, then ends the threads; what is queued later runs at once on
   // the thread that queues it. Not from a callback.
   void Stop();
 
  private:
   void Loop();
+  void MoveDueLocked();
 
   std::mutex mutex_;
   std::condition_variable work_;
-  CallbackList queue_;   // guarded by mutex_
-  int waiting_ = 0;      // threads; guarded by mutex_
-  bool ending_ = false;  // guarded by mutex_
+  CallbackList queue_;                         // guarded by mutex_, as all below
+  CallbackList later_;                         // until due_
+  std::chrono::steady_clock::time_point due_;  // while later_ has any
+  int waiting_ = 0;                            // threads
+  bool ending_ = false;
   // Constant from the constructor to Stop, which one thread calls, and which joins
   // them.
   std::vector<std::thread> threads_;

@@ -254,6 +254,9 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
   };
   // A call that scores generates nothing.
   if (!call->scoring) {
+    // A fast model would spend its processors on messages. Not when scoring: the caller
+    // may wait for an answer before it sends more.
+    stream.interval = CallbackThreads::kDelay;
     stream.timer = RequestTimer(options.observer, *options.clock, model);
   }
   call->stream = std::make_shared<TokenStream>(std::move(stream));

@@ -278,10 +278,7 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
   if (call->scoring) {
     for (TokenLogprobs& scored : chunk.scored) {
       const int32_t token = scored.token;
-      if (call->stream->Push(call->scoring->next, token, std::move(scored),
-                             *last_step_end_)) {
-        callbacks_.Add(call->stream);
-      }
+      Push(*call, call->scoring->next, token, std::move(scored));
       ++call->scoring->next;
     }
     return;
@@ -295,6 +292,19 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
   if (chunk.token) CommitToken(chunk, call);
 }
 
+void ModelRunner::Push(Call& call, int64_t index, int32_t token,
+                       std::optional<TokenLogprobs> logprobs) {
+  switch (call.stream->Push(index, token, std::move(logprobs), *last_step_end_)) {
+    case TokenStream::Notice::kNone:
+      break;
+    case TokenStream::Notice::kNow:
+      callbacks_.Add(call.stream);
+      break;
+    case TokenStream::Notice::kLater:
+      later_.Add(TokenStream::Late(call.stream));
+  }
+}
+
 void ModelRunner::CommitToken(ScheduledChunk& chunk,
                               const std::shared_ptr<Call>& call) {
   if (!call->prompt_done) {
@@ -306,9 +316,7 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
   const int64_t index = history.size();
   history.Append({&token, 1});
   try {
-    if (call->stream->Push(index, token, std::move(chunk.logprobs), *last_step_end_)) {
-      callbacks_.Add(call->stream);
-    }
+    Push(*call, index, token, std::move(chunk.logprobs));
   } catch (const std::bad_alloc&) {
     history.Cut(index);  // a token that nobody will get
     throw;
@@ -385,6 +393,7 @@ void ModelRunner::Publish() {
   endings_ = 0;
   for (; !over_.empty(); over_.pop_front()) callbacks_.Add(std::move(over_.front()));
   context_->callbacks.Post(callbacks_);
+  context_->callbacks.PostLater(later_);
 }
 
 }  // namespace mnemon

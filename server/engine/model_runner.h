@@ -205,6 +205,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void Step(std::span<ScheduledChunk> chunks);
   void Commit(ScheduledChunk& chunk);
   void CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call);
+  void Push(Call& call, int64_t index, int32_t token,
+            std::optional<TokenLogprobs> logprobs);
   // Publishes what other threads read, starts waiting calls, hands over callbacks.
   void Publish();
 
@@ -338,6 +340,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool room_unfinished_ = false;
   size_t worthless_ = 0;
   CallbackList callbacks_;             // due after this round
+  CallbackList later_;                 // due CallbackThreads::kDelay after it
   bool busy_ = false;                  // the last round did something
   std::optional<Time> last_step_end_;  // absent after a pause
   int32_t endings_ = 0;                // calls with an `ending`

@@ -12,6 +12,7 @@ TokenStream::TokenStream(Options options)
     : tokenizer_(options.tokenizer),
       on_ready_(std::move(options.on_ready)),
       on_event_(std::move(options.on_event)),
+      interval_(options.interval),
       timer_(std::move(options.timer)),
       stop_(options.stop_strings) {}
 
@@ -21,7 +22,7 @@ TokenChunk TokenStream::Take() {
   bool was_full = false;
   {
     std::lock_guard lock(mutex_);
-    notified_ = false;
+    if (!std::exchange(due_, false)) return chunk;
     if (waiting_.tokens.empty() && !waiting_.finished) return chunk;
     chunk = std::exchange(waiting_, {});
     was_full = chunk.tokens.size() == kCapacity;
@@ -98,12 +99,13 @@ void TokenStream::Start(const StartFacts& facts) {
   waiting_.first_index = facts.first_index + facts.prompt_tokens;
 }
 
-bool TokenStream::Push(int64_t index, int32_t token,
-                       std::optional<TokenLogprobs> logprobs, RequestTimer::Time now) {
+TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
+                                      std::optional<TokenLogprobs> logprobs,
+                                      RequestTimer::Time now) {
   timer_.Token(now);
   std::lock_guard lock(mutex_);
   // After Cancel nothing more is delivered, so that the point of the cut stays fixed.
-  if (cancelled()) return false;
+  if (cancelled()) return Notice::kNone;
   MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
   if (waiting_.tokens.empty()) waiting_.first_index = index;
   waiting_.tokens.reserve(kCapacity);  // both are there, or none
@@ -112,7 +114,13 @@ bool TokenStream::Push(int64_t index, int32_t token,
   const auto count = static_cast<int>(waiting_.tokens.size());
   waiting_count_.store(count, std::memory_order_release);
   if (count == kCapacity) full_since_ = now;
-  return !std::exchange(notified_, true);
+  if (due_) return Notice::kNone;
+  if (count < kCapacity / 2 && last_due_ && now - *last_due_ < interval_) {
+    return std::exchange(late_due_, true) ? Notice::kNone : Notice::kLater;
+  }
+  due_ = true;
+  last_due_ = now;
+  return Notice::kNow;
 }
 
 bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts) {
@@ -132,9 +140,20 @@ bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts) 
     if (cancelled() && status.ok()) status = engine_errors::Cancelled();
     if (status.ok()) waiting_.finish = std::move(facts);
     waiting_.status = std::move(status);
-    notify = !std::exchange(notified_, true);
+    notify = !std::exchange(due_, true);
   }
   return notify;
+}
+
+void TokenStream::SetDue() {
+  {
+    std::lock_guard lock(mutex_);
+    late_due_ = false;
+    if (due_ || waiting_.tokens.empty()) return;
+    due_ = true;
+    *last_due_ += interval_;
+  }
+  RunCallback();
 }
 
 void TokenStream::RunCallback() {

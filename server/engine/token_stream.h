@@ -2,14 +2,17 @@
 // The tokens of one call between the model runner, which puts them in, and one consumer
 // (a transport), which takes them out.
 //
-// Bounded: when kCapacity tokens wait, the runner pauses this session and no other. A
-// token counts as delivered when Take returned it; cancelling cuts the session back to
-// the last delivered one. Shared ownership, because either side may end first.
+// Bounded: when kCapacity tokens wait, the runner pauses this session and no other.
+// Tokens that come within Options::interval of one another are due together. A token
+// counts as delivered when Take returned it; cancelling cuts the session back to the
+// last delivered one. Shared ownership, because either side may end first.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -51,13 +54,23 @@ class TokenStream final : public Callback {
  public:
   static constexpr int kCapacity = 64;
 
+  // What the caller of Push posts to its callback threads.
+  enum class Notice {
+    kNone,
+    kNow,    // the stream
+    kLater,  // the stream's Late, to be run within the interval
+  };
+
   struct Options {
     // Null: no text. Outlives the stream.
     const Tokenizer* tokenizer = nullptr;
     // The text ends at the first of them; none is empty.
     std::vector<std::string> stop_strings = {};
-    // Called on a callback thread, with no lock held, when Take has something new after
-    // it had nothing; must not block for long.
+    // Between two times at which tokens become due. A token that comes earlier waits
+    // for that, until the stream is half full, or for the end. Zero: it is due at once.
+    std::chrono::nanoseconds interval{0};
+    // Called on a callback thread, with no lock held, when something becomes due after
+    // nothing was; must not block for long.
     std::function<void()> on_ready = nullptr;
     // Called from within Take or Cancel, with no lock held. Either function may still
     // run when the other side is gone: capture what it needs by shared ownership.
@@ -68,10 +81,10 @@ class TokenStream final : public Callback {
   explicit TokenStream(Options options);
 
   // Consumer side.
-  // Takes all that waits; empty and not finished when there is no token and no end yet
-  // (start facts wait for the first of them). A consumer takes until `finished`, or
-  // cancels: until then the session stays busy. May throw std::bad_alloc: then what
-  // waited is lost, but counts as taken, an end too.
+  // Takes all that waits; empty and not finished when no token and no end is due (start
+  // facts wait for the first of them). A consumer takes until `finished`, or cancels:
+  // until then the session stays busy. May throw std::bad_alloc: then what waited is
+  // lost, but counts as taken, an end too.
   TokenChunk Take();
   // Ends the call: what waits is dropped, Take returns only the end. No effect after
   // the end was taken. Idempotent.
@@ -79,12 +92,11 @@ class TokenStream final : public Callback {
 
   // Runner side.
   void Start(const StartFacts& facts);
-  // True: on_ready is due, the caller queues this stream with its callback threads.
   // `logprobs` with all tokens of a stream or with none. REQUIRES: space() > 0.
-  [[nodiscard]] bool Push(int64_t index, int32_t token,
-                          std::optional<TokenLogprobs> logprobs,
-                          RequestTimer::Time now);
-  // Likewise. The first end counts.
+  [[nodiscard]] Notice Push(int64_t index, int32_t token,
+                            std::optional<TokenLogprobs> logprobs,
+                            RequestTimer::Time now);
+  // True: as Notice::kNow. The first end counts.
   [[nodiscard]] bool Finish(absl::Status status, std::optional<FinishFacts> facts);
   // Drops what waits, an end too, and delivers nothing more but the end that the next
   // Finish gives. False, without an effect: it was cancelled, or its end was taken.
@@ -98,8 +110,22 @@ class TokenStream final : public Callback {
 
   // Calls on_ready.
   void RunCallback() override;
+  // Makes what waits due and calls on_ready, if that has not happened yet.
+  static std::shared_ptr<Callback> Late(const std::shared_ptr<TokenStream>& stream) {
+    return {stream, &stream->late_};
+  }
 
  private:
+  class LateNotice final : public Callback {
+   public:
+    explicit LateNotice(TokenStream& stream) : stream_(stream) {}
+    void RunCallback() override { stream_.SetDue(); }
+
+   private:
+    TokenStream& stream_;
+  };
+
+  void SetDue();
   // Sets the chunk's text. May throw std::bad_alloc.
   void Decode(TokenChunk& chunk);
   // Of Cancel and StopDelivery: since when the stream was full, if it was.
@@ -108,15 +134,19 @@ class TokenStream final : public Callback {
   const Tokenizer* const tokenizer_;
   const std::function<void()> on_ready_;
   const std::function<void(StreamEvent)> on_event_;
+  const std::chrono::nanoseconds interval_;
+  LateNotice late_{*this};
   RequestTimer timer_;  // of the runner's side, but for what is safe for concurrent use
   Utf8Stream utf8_;     // owned by the consumer
   StopText stop_;       // owned by the consumer
 
   std::mutex mutex_;
   TokenChunk waiting_;     // guarded by mutex_, as all below; atomics are read without
-  bool notified_ = false;  // on_ready_ is due or was called since the last Take
-  bool taken_ = false;     // the finished chunk was taken
-  bool recorded_ = false;  // the timer has its end
+  bool due_ = false;       // for Take
+  bool late_due_ = false;  // late_ is posted
+  std::optional<RequestTimer::Time> last_due_;  // when tokens became due
+  bool taken_ = false;                          // the finished chunk was taken
+  bool recorded_ = false;                       // the timer has its end
   std::optional<RequestTimer::Time> full_since_;
   std::atomic<int> waiting_count_ = 0;
   std::atomic<bool> cancelled_ = false;

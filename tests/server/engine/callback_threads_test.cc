@@ -84,6 +84,51 @@ TEST(CallbackThreads, ListsAreTakenInParts) {
   for (int i = 0; i < 1'000'000; ++i) all.Add(std::make_shared<Notes>(order, i));
 }
 
+TEST(CallbackThreads, LateOnesRunTogetherAfterTheDelay) {
+  using Time = std::chrono::steady_clock;
+  struct Notes final : Callback {
+    void RunCallback() override { at = Time::now(); }
+    std::atomic<Time::time_point> at;
+  };
+  for (const int threads : {1, 3}) {
+    CallbackThreads callbacks(threads);
+    for (int i = 0; i < 20; ++i) {
+      const auto first = std::make_shared<Notes>(), second = std::make_shared<Notes>();
+      CallbackList batch;
+      const Time::time_point posted = Time::now();
+      for (const auto& late : {first, second}) {
+        batch.Add(late);
+        callbacks.PostLater(batch);
+        EXPECT_TRUE(batch.empty());
+      }
+      // Others need not wait for them.
+      std::atomic<int> count = 0;
+      callbacks.Post(std::make_shared<Counts>(count));
+      const Time::time_point limit = posted + std::chrono::seconds(60);
+      const auto over = [&] { return Time::now() > limit; };
+      while (count == 0 && !over()) std::this_thread::yield();
+      while (second->at.load() == Time::time_point() && !over()) {
+        std::this_thread::yield();
+      }
+      EXPECT_FALSE(over());
+      EXPECT_GE(first->at.load() - posted, CallbackThreads::kDelay);
+    }
+  }
+}
+
+TEST(CallbackThreads, StopRunsLateOnes) {
+  std::atomic<int> count = 0;
+  CallbackThreads callbacks(2);
+  CallbackList batch;
+  batch.Add(std::make_shared<Counts>(count));
+  callbacks.PostLater(batch);
+  callbacks.Stop();
+  EXPECT_EQ(count, 1);
+  batch.Add(std::make_shared<Counts>(count));
+  callbacks.PostLater(batch);
+  EXPECT_EQ(count, 2);
+}
+
 TEST(CallbackThreads, AfterStopTheyRunWhereTheyArePosted) {
   std::atomic<int> count = 0;
   CallbackThreads callbacks(2);

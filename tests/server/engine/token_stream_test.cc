@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 // `ready` counts how often on_ready was due.
 struct Fixture {
   void Push(int64_t index, int32_t token) {
-    ready += stream.Push(index, token, std::nullopt, {});
+    ready += stream.Push(index, token, std::nullopt, {}) == TokenStream::Notice::kNow;
   }
   void Finish(absl::Status status, std::optional<FinishFacts> facts) {
     ready += stream.Finish(std::move(status), facts);
@@ -55,6 +55,64 @@ TEST(TokenStream, TokensCoalesceAndNotifyOnce) {
   EXPECT_EQ(f.ready, 2);
   EXPECT_THAT(f.stream.Take().tokens, ElementsAre('c'));
   EXPECT_THAT(f.stream.Take().tokens, IsEmpty());
+}
+
+// A stream with an interval of 1 ms, whose times count from the first token.
+struct PacedFixture {
+  TokenStream::Notice Push(int64_t index, std::chrono::microseconds at) {
+    return stream->Push(index, 'x', std::nullopt, RequestTimer::Time(at));
+  }
+  int ready = 0;
+  std::shared_ptr<TokenStream> stream =
+      std::make_shared<TokenStream>(TokenStream::Options{
+          .interval = std::chrono::milliseconds(1), .on_ready = [this] { ++ready; }});
+};
+
+TEST(TokenStream, TokensWithinTheIntervalAreDueTogether) {
+  using std::chrono_literals::operator""us;
+  using Notice = TokenStream::Notice;
+  PacedFixture f;
+  EXPECT_EQ(f.Push(0, 0us), Notice::kNow);
+  EXPECT_EQ(f.stream->Take().tokens.size(), 1u);
+  EXPECT_EQ(f.Push(1, 200us), Notice::kLater);
+  EXPECT_EQ(f.Push(2, 400us), Notice::kNone);
+  EXPECT_THAT(f.stream->Take().tokens, IsEmpty());
+  EXPECT_EQ(f.stream->delivered(), 1);
+  TokenStream::Late(f.stream)->RunCallback();
+  EXPECT_EQ(f.ready, 1);
+  EXPECT_EQ(f.Push(3, 1100us), Notice::kNone);
+  EXPECT_EQ(f.stream->Take().tokens.size(), 3u);
+  // The interval counts from the time at which they became due.
+  EXPECT_EQ(f.Push(4, 1900us), Notice::kLater);
+  TokenStream::Late(f.stream)->RunCallback();
+  EXPECT_EQ(f.stream->Take().tokens.size(), 1u);
+  EXPECT_EQ(f.Push(5, 3000us), Notice::kNow);
+}
+
+TEST(TokenStream, HalfFullItIsDueAtOnce) {
+  using Notice = TokenStream::Notice;
+  PacedFixture f;
+  ASSERT_EQ(f.Push(0, {}), Notice::kNow);
+  f.stream->Take();
+  for (int i = 1; i < TokenStream::kCapacity / 2; ++i) {
+    EXPECT_NE(f.Push(i, {}), Notice::kNow);
+  }
+  EXPECT_EQ(f.Push(TokenStream::kCapacity / 2, {}), Notice::kNow);
+  EXPECT_EQ(f.stream->Take().tokens.size(), TokenStream::kCapacity / 2);
+  // Nothing is left for the late notice.
+  TokenStream::Late(f.stream)->RunCallback();
+  EXPECT_EQ(f.ready, 0);
+}
+
+TEST(TokenStream, TheEndIsDueAtOnce) {
+  PacedFixture f;
+  ASSERT_EQ(f.Push(0, {}), TokenStream::Notice::kNow);
+  f.stream->Take();
+  ASSERT_EQ(f.Push(1, {}), TokenStream::Notice::kLater);
+  EXPECT_TRUE(f.stream->Finish(absl::OkStatus(), FinishFacts{}));
+  const TokenChunk chunk = f.stream->Take();
+  EXPECT_EQ(chunk.tokens.size(), 1u);
+  EXPECT_TRUE(chunk.finished);
 }
 
 TEST(TokenStream, TextIsAlwaysCompleteUtf8) {
@@ -176,7 +234,9 @@ TEST(TokenStream, NoTokenIsLostBetweenTwoThreads) {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return stream.space() > 0; });
       lock.unlock();
-      if (stream.Push(i, i, std::nullopt, {})) stream.RunCallback();
+      if (stream.Push(i, i, std::nullopt, {}) == TokenStream::Notice::kNow) {
+        stream.RunCallback();
+      }
     }
     if (stream.Finish(absl::OkStatus(), FinishFacts{})) stream.RunCallback();
   });
