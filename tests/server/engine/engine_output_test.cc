@@ -72,6 +72,17 @@ TEST_F(OutputTest, StopStringsEndItWhereTheTextHoldsOneWhateverTheTokens) {
   EXPECT_GT(across, 10);
 }
 
+// The clock stands still, so each token but the first is too soon for a message.
+TEST_F(OutputTest, TokensOfAFastStreamComeAMomentLaterAndNeedNoOtherStep) {
+  server.decoder.Allow(1);
+  Reader call(*server.engine, Ask({1, 2}, 20));
+  ASSERT_THAT(call.Next().tokens, SizeIs(1));
+  const auto begin = std::chrono::steady_clock::now();
+  server.decoder.Allow(3);
+  while (call.so_far().tokens.size() < 4) ASSERT_FALSE(call.Next().finished);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, CallbackThreads::kDelay);
+}
+
 TEST_F(OutputTest, HeldBackTextComesAtTheEnd) {
   const Outcome all = server.Run(Ask({1, 2}, 20));
   // Every beginning of the text is a beginning of a stop string that never comes.
