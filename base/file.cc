@@ -22,6 +22,7 @@
 #include <system_error>
 
 #include "absl/strings/str_split.h"
+#include "base/descriptor.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
@@ -72,24 +73,6 @@ absl::Status CheckPath(const std::string& path) {
   }
   return absl::OkStatus();
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 // Reads `count` bytes or fewer, not fewer than 1, behind the first `done` of `size`.
 absl::StatusOr<size_t> ReadAt(int fd, const std::string& path, char* to, size_t count,

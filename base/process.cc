@@ -2,6 +2,7 @@
 #include "base/process.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -67,6 +68,14 @@ void InitProcess() {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
   }
+}
+
+void ReturnFreedMemory() {
+  // By default eight per core, and each keeps its own free memory.
+  mallopt(M_ARENA_MAX, 4);
+  // Setting one also stops its growth with the largest piece that was ever freed.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 16 << 20);
 }
 
 bool DenormalsFlushed() { return FlushBitsSet(); }

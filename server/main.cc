@@ -96,6 +96,10 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--max-message-bytes", &flags.serve.rpc.max_message_bytes,
           "Bytes of one message received, at most")
       .Between(1024, 1 << 30);
+  app.Add(
+         "--connections", &flags.serve.rpc.max_connections,
+         "Connections at once; 0 = as many as there are descriptors for, at most 32768")
+      .Between(0, 1 << 20);
   app.Add("--streams", &flags.serve.rpc.max_concurrent_streams,
           "Calls at once per connection; more wait in the client")
       .Between(1, 1 << 20);
@@ -191,6 +195,7 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
 
 int main(int argc, char** argv) {
   mnemon::InitProcess();
+  mnemon::ReturnFreedMemory();
   mnemon::SignalWaiter signals;
   const std::string libraries = mnemon::RpcLibraryVersion();
   mnemon::CommandLine line(

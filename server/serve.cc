@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/serve.h"
 
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <utility>
@@ -47,7 +48,8 @@ void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& sig
 // Null when there is to be none.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& options,
                                                       const Engine& engine,
-                                                      const Metrics& metrics) {
+                                                      const Metrics& metrics,
+                                                      const RpcServer& rpc) {
   if (options.http.empty()) return nullptr;
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
                           ParseListenAddress(options.http, "http"));
@@ -57,8 +59,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& option
       HttpServer::Start({.host = address.host, .port = address.port},
                         MakeProbes({.stats = [&engine] { return engine.Stats(); },
                                     .metrics =
-                                        [&metrics](const EngineStats& now) {
-                                          return metrics.Text(now);
+                                        [&metrics, &rpc](const EngineStats& now) {
+                                          return metrics.Text(now, rpc.connections());
                                         }})));
   address.port = http->port();
   if (!options.http_port_file.empty()) {
@@ -78,6 +80,13 @@ void AwaitSignal(RpcServer& rpc, SignalWaiter& signals) {
   }
 }
 
+// Who cannot be reached cannot end calls in order either.
+void EndProcess(const std::string& why) {
+  LogError(StrCat("the process ends: ", why));
+  FlushLog();
+  std::_Exit(1);
+}
+
 }  // namespace
 
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
@@ -90,16 +99,17 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   Engine::Options engine_options = options.engine;
   RpcOptions rpc_options = options.rpc;
   rpc_options.idle_timeout = engine_options.idle_timeout;
+  rpc_options.on_unreachable = EndProcess;
   if (!options.http.empty()) {
     engine_options.observer = metrics;
     rpc_options.observer = metrics;
   }
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                           Engine::Create(std::move(models), engine_options));
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
-                          StartHttp(options, *engine, *metrics));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<RpcServer> rpc,
                           RpcServer::Start(*engine, rpc_options));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
+                          StartHttp(options, *engine, *metrics, *rpc));
   const std::string port = StrCat(rpc->port());
   if (!options.port_file.empty()) {
     MNEMON_RETURN_IF_ERROR(WriteFileDurably(options.port_file, port + "\n"));

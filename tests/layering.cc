@@ -38,12 +38,27 @@ bool IsProtobuf(std::string_view include) {
 }
 
 bool MustBeTorchFree(std::string_view path) {
-  static const std::set<std::string, std::less<>> layers = {
-      "base",           "model/kernels", "model/config",    "model/state",
-      "model/weights",  "model/decoder", "model/positions", "model/steps",
-      "model/registry", "model/io",      "model/text",      "model/sampling",
-      "model/module",   "model/load",    "server/engine",   "server/rpc",
-      "server/http",    "server",        "proto",           "client"};
+  static const std::set<std::string, std::less<>> layers = {"base",
+                                                            "model/kernels",
+                                                            "model/config",
+                                                            "model/state",
+                                                            "model/weights",
+                                                            "model/decoder",
+                                                            "model/positions",
+                                                            "model/steps",
+                                                            "model/registry",
+                                                            "model/io",
+                                                            "model/text",
+                                                            "model/sampling",
+                                                            "model/module",
+                                                            "model/load",
+                                                            "server/engine",
+                                                            "server/rpc",
+                                                            "server/transport",
+                                                            "server/http",
+                                                            "server",
+                                                            "proto",
+                                                            "client"};
   return layers.contains(LayerOf(path));
 }
 
@@ -142,8 +157,9 @@ const Rules& ProjectRules() {
        "model/module model/sequence_registry model/default model/sequence"},
       {"server/engine", "model/decoder model/state model/sampling model/text"},
       {"proto", ""},
-      {"server/rpc", "server/engine proto"},
-      {"server/http", "server/rpc server/engine"},
+      {"server/transport", ""},
+      {"server/rpc", "server/transport server/engine proto"},
+      {"server/http", "server/rpc server/transport server/engine"},
       {"server",
        "server/rpc server/http server/engine model/load model/module model/registry "
        "model/kernels"},

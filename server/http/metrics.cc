@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "server/http/connection_readings.h"
 #include "server/http/histogram.h"
 #include "server/http/readings.h"
 
@@ -214,11 +215,13 @@ class PrometheusMetrics final : public Metrics {
   } catch (const std::bad_alloc&) {
   }
 
-  std::string Text(const EngineStats& now) const override {
+  std::string Text(const EngineStats& now,
+                   const ConnectionCounts& connections) const override {
     std::vector<prometheus::MetricFamily> families = ReadingsOf(now, log_counts());
     const auto add = [&](std::vector<prometheus::MetricFamily> more) {
       std::move(more.begin(), more.end(), std::back_inserter(families));
     };
+    add(ReadingsOf(connections));
     add(registry_.Collect());
     for (const HistogramFamily* family :
          {&first_token_, &next_token_, &queue_, &prefill_, &decode_, &total_, &batch_,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The metrics of a server: counters and histograms that grow as events arrive, and
-// gauges read from the engine for each page. docs/operations.md lists them all.
+// gauges read from the engine and the connections for each page. docs/operations.md
+// lists them all.
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/observer.h"
 #include "server/rpc/call_record.h"
+#include "server/transport/connection_table.h"
 
 namespace mnemon {
 
@@ -28,7 +30,8 @@ class Metrics : public EngineObserver, public CallObserver {
                                          const BuildFacts& build);
 
   // Everything in Prometheus' text format 0.0.4.
-  virtual std::string Text(const EngineStats& now) const = 0;
+  virtual std::string Text(const EngineStats& now,
+                           const ConnectionCounts& connections) const = 0;
 };
 
 }  // namespace mnemon

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "server/rpc/call_record.h"
+#include "server/transport/connection_table.h"
 
 namespace mnemon {
 
@@ -72,10 +73,13 @@ std::function<void(const absl::Status&)> CancelFunctionOf(
 // Makes the contexts that CallOf needs, for all callback methods of a server.
 std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator();
 
-// For every call: RpcCall, trailer x-request-id, log line, `observer` (may be null).
-// Gives the details of an unimplemented method of our API to its status.
+// For every call: RpcCall, trailer x-request-id, log line, `observer` (may be null),
+// and its entry in the connection of `connections` that it came by. Gives the details
+// of an unimplemented method of our API to its status. `connections` outlives all
+// calls.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeCallInterceptors(std::shared_ptr<CallObserver> observer);
+MakeCallInterceptors(std::shared_ptr<CallObserver> observer,
+                     const ConnectionTable& connections);
 
 // What the caller sent as x-request-id, if it is 1 to 64 letters, digits, '-', '_' and
 // '.'; else 16 random hexadecimal digits.

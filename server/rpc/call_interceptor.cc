@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status_mapping.h"
+#include "server/transport/peer_text.h"
 
 namespace mnemon {
 namespace {
@@ -66,11 +67,14 @@ std::string KnownMethod(const char* path) {
 
 class CallInterceptor final : public grpc::experimental::Interceptor {
  public:
-  CallInterceptor(grpc::experimental::ServerRpcInfo* info, CallObserver* observer)
+  CallInterceptor(grpc::experimental::ServerRpcInfo* info, CallObserver* observer,
+                  const ConnectionTable& connections)
       : observer_(observer),
+        connection_(connections.Find(PeerText(info->server_context()->peer()))),
         method_(KnownMethod(info->method())),
         health_(IsHealth(method_)),
         call_(std::make_shared<RpcCall>(method_)) {
+    if (connection_ != nullptr) connection_->OnCallBegan();
     if (auto* context = dynamic_cast<CallContext*>(info->server_context())) {
       context->Attach(call_);
     }
@@ -82,6 +86,10 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   ~CallInterceptor() override {
     call_->End(absl::StatusCode::kCancelled);
     const CallRecord record = call_->TakeRecord();
+    if (connection_ != nullptr) {
+      connection_->OnCallEnded(record.status == absl::StatusCode::kCancelled,
+                               record.received_bytes);
+    }
     // Probes come every few seconds.
     LogCall(health_ ? LogLevel::kDebug : LogLevel::kInfo, record);
     if (observer_ != nullptr) observer_->OnCallEnded(record);
@@ -105,9 +113,12 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
       call_->SetRequestId(ChooseRequestId(SentId(methods)));
     }
     if (at(InterceptionHookPoints::POST_RECV_MESSAGE)) {
-      call_->AddReceivedBytes(SizeOf(methods.GetRecvMessage()));
+      const int64_t bytes = SizeOf(methods.GetRecvMessage());
+      call_->AddReceivedBytes(bytes);
+      if (connection_ != nullptr) connection_->OnMessageReceived(bytes);
     }
     if (at(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
+      if (connection_ != nullptr) connection_->OnMessageSent();
       const grpc::ByteBuffer* bytes = methods.GetSerializedSendMessage();
       if (bytes != nullptr) call_->AddSentBytes(static_cast<int64_t>(bytes->Length()));
     }
@@ -152,6 +163,8 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   bool IsOurs() const { return method_.rfind(kOurPackage, 0) == 0; }
 
   CallObserver* const observer_;  // may be null
+  // That the call came by; null when it has already ended.
+  const std::shared_ptr<Connection> connection_;
   const std::string method_;
   const bool health_;
   const std::shared_ptr<RpcCall> call_;
@@ -159,16 +172,17 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
 
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit Factory(std::shared_ptr<CallObserver> observer)
-      : observer_(std::move(observer)) {}
+  Factory(std::shared_ptr<CallObserver> observer, const ConnectionTable& connections)
+      : observer_(std::move(observer)), connections_(connections) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* info) override {
-    return new CallInterceptor(info, observer_.get());
+    return new CallInterceptor(info, observer_.get(), connections_);
   }
 
  private:
   // The server owns this factory, so it outlives every call.
   const std::shared_ptr<CallObserver> observer_;
+  const ConnectionTable& connections_;
 };
 
 }  // namespace
@@ -183,8 +197,9 @@ std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator() {
 }
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
-MakeCallInterceptors(std::shared_ptr<CallObserver> observer) {
-  return std::make_unique<Factory>(std::move(observer));
+MakeCallInterceptors(std::shared_ptr<CallObserver> observer,
+                     const ConnectionTable& connections) {
+  return std::make_unique<Factory>(std::move(observer), connections);
 }
 
 }  // namespace mnemon

@@ -25,6 +25,7 @@
 #include "server/rpc/library_logs.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/services.h"
+#include "server/rpc/transport.h"
 
 namespace mnemon {
 namespace {
@@ -42,9 +43,9 @@ constexpr milliseconds kClosingTime{200};
 
 void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder) {
   const std::pair<const char*, int> arguments[] = {
-      // A second server on the same port must fail, not share it.
-      {GRPC_ARG_ALLOW_REUSEPORT, 0},
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams},
+      // From the start of a connection to the settings of its peer.
+      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000},
       {GRPC_ARG_KEEPALIVE_TIME_MS, 60'000},
       {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000},
       {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
@@ -100,34 +101,45 @@ class GrpcServer final : public RpcServer {
   }
 
   absl::Status Listen(const ListenAddress& address, const RpcOptions& options) {
-    MNEMON_RETURN_IF_ERROR(CheckBindable(address, "listen"));
+    MNEMON_ASSIGN_OR_RETURN(transport_, Transport::Open(address, options));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     SetChannelArguments(options, builder);
-    builder.AddListeningPort(address.Text(), grpc::InsecureServerCredentials(), &port_);
+    transport_->AddTo(builder);
     for (const auto& service : services_) builder.RegisterService(service.get());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;
-    interceptors.push_back(MakeCallInterceptors(options.observer));
+    interceptors.push_back(
+        MakeCallInterceptors(options.observer, transport_->connections()));
     builder.SetContextAllocator(MakeContextAllocator());
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
     builder.SetOption(std::make_unique<Reflection>(options.reflection));
-    builder.SetResourceQuota(grpc::ResourceQuota().SetMaxThreads(kReflectionThreads));
+    // Beyond our own limits, because it ends streams at random.
+    builder.SetResourceQuota(
+        grpc::ResourceQuota()
+            .SetMaxThreads(kReflectionThreads)
+            .Resize(static_cast<size_t>(2 * options.max_bytes_in_flight)));
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port_ == 0) {
-      return ListenFailed(address, "listen");
-    }
-    return absl::OkStatus();
+    if (server_ == nullptr) return ListenFailed(address, "listen");
+    return transport_->Start();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return transport_->port(); }
+
+  ConnectionCounts connections() const override {
+    return transport_->connections().counts();
+  }
+
+  std::string WhyUnreachable() const override { return transport_->WhyUnreachable(); }
 
   void UpdateReadiness() override {
     const EngineStats now = engine_.Stats();
+    const bool reachable = WhyUnreachable().empty();
     bool any = false;
     for (const ModelStats& model : now.models) {
-      any = any || model.ready;
-      SetServing(StrCat(kReadiness, "/", model.model), model.ready);
+      const bool ready = model.ready && reachable;
+      any = any || ready;
+      SetServing(StrCat(kReadiness, "/", model.model), ready);
     }
     SetServing(kReadiness, any);
   }
@@ -149,6 +161,7 @@ class GrpcServer final : public RpcServer {
         MakeError(absl::StatusCode::kUnavailable, "the server is going down",
                   {.reason = "SHUTTING_DOWN", .retry_after = milliseconds(1000)}));
     calls_.WaitEmpty(SteadyClock::now() + kEndingTime);
+    transport_->StopAccepting(2 * kClosingTime);
     // gRPC compares with the wall clock; this is only a short wait.
     server_->Shutdown(std::chrono::system_clock::now() + kClosingTime);
     server_->Wait();
@@ -170,7 +183,7 @@ class GrpcServer final : public RpcServer {
   Admission admission_;
   // Constant once Listen has returned.
   std::vector<std::unique_ptr<grpc::Service>> services_;
-  int port_ = 0;
+  std::unique_ptr<Transport> transport_;
   std::unique_ptr<grpc::Server> server_;
 
   std::mutex shutdown_mutex_;
@@ -183,6 +196,12 @@ absl::Status CheckOptions(const RpcOptions& options) {
   if (options.max_concurrent_streams < 1) {
     return InvalidField("max_concurrent_streams",
                         "max_concurrent_streams must be >= 1");
+  }
+  if (options.max_connections < 0) {
+    return InvalidField("max_connections", "max_connections must be >= 0");
+  }
+  if (options.max_bytes_in_flight < 1) {
+    return InvalidField("max_bytes_in_flight", "max_bytes_in_flight must be >= 1");
   }
   if (options.max_message_bytes < 1 || options.max_message_bytes > INT_MAX) {
     return InvalidField("max_message_bytes", "max_message_bytes must be 1 .. 2^31 - 1");

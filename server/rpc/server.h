@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "server/engine/engine.h"
 #include "server/rpc/call_record.h"
+#include "server/transport/connection_table.h"
 
 namespace mnemon {
 
@@ -18,6 +20,13 @@ struct RpcOptions {
   std::string listen = "127.0.0.1:50051";  // port 0: any free port
   int32_t max_concurrent_streams = 1024;   // per connection
   int64_t max_message_bytes = 4 << 20;     // received
+  // Connections at once; 0: as many as there are descriptors for, at most 32768. Of one
+  // address, half of them.
+  int32_t max_connections = 0;
+  // Received bytes of calls that have not ended, over all connections; when there are
+  // more, the connection that holds most of them is shut down. Of one connection, a
+  // quarter.
+  int64_t max_bytes_in_flight = int64_t{512} << 20;
   std::shared_ptr<CallObserver> observer;  // of every call; may be null
   // Calls of Generation and CreateSession taken per second, over all callers; more are
   // refused with RESOURCE_EXHAUSTED and the time to wait. 0 = any number.
@@ -26,6 +35,9 @@ struct RpcOptions {
   // How long a call may wait for its caller to send the first message of Score, or to
   // read what is sent.
   std::chrono::milliseconds idle_timeout{30000};
+  // Called, on a thread of the server, when its own port has not answered for a minute
+  // though there were descriptors; may not return. Empty: nothing is done then.
+  std::function<void(const std::string& why)> on_unreachable;
 };
 
 // Safe for concurrent use, but for the destructor.
@@ -39,10 +51,15 @@ class RpcServer {
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
+  virtual ConnectionCounts connections() const = 0;
+  // Empty, or why clients cannot reach the port, as a probe of it by the server itself
+  // has found: the server then is not alive.
+  virtual std::string WhyUnreachable() const = 0;
   // Brings the statuses of grpc.health.v1 up to date with Engine::Stats. The service
   // "mnemon.v1.Generation/NAME" is SERVING while the model NAME is ready, and
-  // "mnemon.v1.Generation" while any model is. The empty service, liveness, is always
-  // SERVING. Calls that run go on.
+  // "mnemon.v1.Generation" while any model is; none is while the port cannot be
+  // reached. The empty service, liveness, is always SERVING: whom it answers has
+  // reached the port. Calls that run go on.
   virtual void UpdateReadiness() = 0;
   // Ends the calls whose callers have not read, or not opened their Score call, for
   // idle_timeout, with ABORTED, CALLER_IDLE. To be called a few times a second.

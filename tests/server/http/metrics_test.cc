@@ -60,7 +60,7 @@ std::vector<double> Numbers(const std::vector<std::string>& texts) {
 }
 
 TEST(Metrics, EverySeriesOfAModelIsThereFromTheStart) {
-  const std::string text = Make()->Text({});
+  const std::string text = Make()->Text({}, {});
   auto samples = Samples(text);
   for (const char* name :
        {"mnemon_prompt_tokens_total", "mnemon_generation_tokens_total",
@@ -96,7 +96,7 @@ TEST(Metrics, EverySeriesOfAModelIsThereFromTheStart) {
 }
 
 TEST(Metrics, TypesAndHelp) {
-  const std::string text = Make()->Text({});
+  const std::string text = Make()->Text({}, {});
   const std::pair<const char*, const char*> types[] = {
       {"mnemon_requests_running", "gauge"},
       {"mnemon_requests_waiting", "gauge"},
@@ -123,7 +123,7 @@ TEST(Metrics, TypesAndHelp) {
 }
 
 TEST(Metrics, Buckets) {
-  const std::string text = Make()->Text({});
+  const std::string text = Make()->Text({}, {});
   const std::vector<double> a = {.0005, .001, .002, .005, .01, .02, .04, .06,
                                  .08,   .1,   .25,  .5,   .75, 1,   2.5, 5,
                                  7.5,   10,   20,   40,   80,  160, 640, 2560};
@@ -166,7 +166,7 @@ TEST(Metrics, CountsWhatItIsTold) {
                        .total = Seconds(0.5),
                        .decode = Seconds(0.25)});
   metrics->OnEnded(1, {.status = absl::CancelledError(""), .total = Seconds(1)});
-  const std::string text = metrics->Text({});
+  const std::string text = metrics->Text({}, {});
   auto samples = Samples(text);
   EXPECT_EQ(samples["mnemon_prompt_tokens_total{model=\"b\"}"], 5);
   EXPECT_EQ(samples["mnemon_prefill_tokens_saved_total{model=\"b\"}"], 3);
@@ -212,13 +212,13 @@ TEST(Metrics, EveryStatusHasAReason) {
   for (const auto& [status, reason] : cases) {
     const std::string series =
         StrCat("mnemon_request_failure_total{model=\"a\",reason=\"", reason, "\"}");
-    const double before = Samples(metrics->Text({}))[series];
+    const double before = Samples(metrics->Text({}, {}))[series];
     metrics->OnRefused(0, status);
-    EXPECT_EQ(Samples(metrics->Text({}))[series], before + 1) << status;
+    EXPECT_EQ(Samples(metrics->Text({}, {}))[series], before + 1) << status;
   }
   metrics->OnRefused(std::nullopt, absl::NotFoundError(""));
   EXPECT_EQ(
-      Samples(metrics->Text({}))["mnemon_request_failure_total{model=\"(none)\",reason="
+      Samples(metrics->Text({}, {}))["mnemon_request_failure_total{model=\"(none)\",reason="
                                  "\"validation\"}"],
       1);
 }
@@ -272,7 +272,7 @@ TEST(Metrics, CallsByMethodAndStatus) {
   call.total = Seconds(0.00002);
   call.sent_bytes = 2000;
   metrics->OnCallEnded(call);
-  const std::string text = metrics->Text({});
+  const std::string text = metrics->Text({}, {});
   auto samples = Samples(text);
   const std::string labels =
       "{grpc_method=\"mnemon.v1.Models/ListModels\",grpc_status=\"OK\"}";
@@ -293,7 +293,7 @@ TEST(Metrics, CallsByMethodAndStatus) {
 TEST(Metrics, LabelsCannotForgeALine) {
   const auto metrics = Metrics::Create(
       {{.name = "a\"} 1\nforged_total 7", .model_id = "\\", .architecture = "x"}}, {});
-  const std::string text = metrics->Text({});
+  const std::string text = metrics->Text({}, {});
   EXPECT_THAT(text, AllOf(Not(HasSubstr("\nforged_total")), HasSubstr("\\n")));
 }
 

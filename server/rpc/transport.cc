@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/transport.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "server/rpc/stream_counts.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kMostConnections = 32768;
+// A client may open as many calls again while the cancelled ones before them end.
+constexpr int64_t kCallsPerStream = 2;
+// Calls at once in all, as a multiple of those of one connection.
+constexpr int64_t kConnectionsFull = 8;
+constexpr int64_t kShareOfConnection = 4;
+
+int64_t ConnectionLimit(const RpcOptions& options) {
+  if (options.max_connections > 0) return options.max_connections;
+  return std::min(kMostConnections,
+                  ConnectionsFor(DescriptorLimit(), OpenDescriptors()));
+}
+
+int64_t CallsPerConnection(const RpcOptions& options) {
+  return kCallsPerStream * options.max_concurrent_streams;
+}
+
+ConnectionWatch::Options WatchOptions(const RpcOptions& options) {
+  return {.limits = {.message_bytes = options.max_message_bytes,
+                     .connection_bytes =
+                         std::max(options.max_bytes_in_flight / kShareOfConnection,
+                                  2 * options.max_message_bytes)},
+          .most_in_flight = options.max_bytes_in_flight,
+          .most_calls = kConnectionsFull * CallsPerConnection(options)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> Transport::Open(const ListenAddress& address,
+                                                           const RpcOptions& options) {
+  std::unique_ptr<Transport> transport(new Transport(options));
+  MNEMON_ASSIGN_OR_RETURN(
+      transport->listener_,
+      Listener::Open(address, transport->table_,
+                     {.calls_per_connection = CallsPerConnection(options)}));
+  return transport;
+}
+
+Transport::Transport(const RpcOptions& options)
+    : options_(options),
+      table_(ConnectionLimit(options), (ConnectionLimit(options) + 1) / 2),
+      watch_(table_, WatchOptions(options),
+             [reader = std::make_shared<StreamCountReader>()](const std::string& peer) {
+               return reader->Read(peer);
+             }) {}
+
+void Transport::AddTo(grpc::ServerBuilder& builder) {
+  using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      Type::FROM_FD, grpc::InsecureServerCredentials());
+}
+
+absl::Status Transport::Start() {
+  MNEMON_RETURN_IF_ERROR(watch_.Start());
+  MNEMON_RETURN_IF_ERROR(listener_->Start([this](Descriptor accepted) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = accepted.Release();
+    acceptor_->HandleNewConnection(&connection);
+  }));
+  MNEMON_ASSIGN_OR_RETURN(probe_,
+                          PortProbe::Start(listener_->own_address(), table_,
+                                           {.reopen = [this] { listener_->Reopen(); },
+                                            .give_up = options_.on_unreachable}));
+  return absl::OkStatus();
+}
+
+void Transport::StopAccepting(std::chrono::milliseconds left) {
+  if (probe_ != nullptr) probe_->Stop();
+  listener_->StopAccepting();
+  watch_.ShutDownAllAt(std::chrono::steady_clock::now() + left);
+}
+
+std::string Transport::WhyUnreachable() const {
+  return probe_ == nullptr ? "" : probe_->WhyUnreachable();
+}
+
+}  // namespace mnemon

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+#include "server/transport/listener.h"
+
+#include <linux/tcp.h>
+#include <sys/resource.h>
+
+#include <mutex>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/server/transport/sockets.h"
+
+namespace mnemon {
+namespace {
+
+// A listener whose accepted connections are kept open.
+struct Rig {
+  explicit Rig(int64_t limit = 100, int64_t host_limit = 100,
+               const Listener::Options& options = {})
+      : table(limit, host_limit) {
+    auto opened = Listener::Open({.host = "127.0.0.1", .port = 0}, table, options);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    listener = *std::move(opened);
+  }
+  void Start() {
+    EXPECT_TRUE(listener
+                    ->Start([this](Descriptor fd) {
+                      std::lock_guard lock(mutex);
+                      accepted.push_back(std::move(fd));
+                    })
+                    .ok());
+  }
+  int64_t count() {
+    std::lock_guard lock(mutex);
+    return static_cast<int64_t>(accepted.size());
+  }
+  int64_t refused(RefusalReason reason) const {
+    return table.counts().refused[static_cast<size_t>(reason)];
+  }
+
+  ConnectionTable table;
+  std::mutex mutex;
+  std::vector<Descriptor> accepted;  // guarded by mutex
+  std::unique_ptr<Listener> listener;
+};
+
+TEST(Listener, ConnectionsWaitUntilItStarts) {
+  Rig rig;
+  const Descriptor early = ConnectTo(rig.listener->port());
+  ASSERT_TRUE(early.valid());
+  EXPECT_EQ(rig.count(), 0);
+  rig.Start();
+  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  const int fd = rig.accepted[0].get();
+  EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+  EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+  int value = 0;
+  socklen_t size = sizeof(value);
+  getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &size);
+  EXPECT_EQ(value, 1);
+  getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &size);
+  EXPECT_EQ(value, Listener::kUserTimeout.count());
+  EXPECT_NE(rig.table.Find(OwnText(early)), nullptr);
+}
+
+TEST(Listener, NoticesTheEndOfAConnection) {
+  Rig rig;
+  rig.Start();
+  const Descriptor client = ConnectTo(rig.listener->port());
+  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  EXPECT_EQ(rig.table.counts().open, 1);
+  // As gRPC ends a connection.
+  shutdown(rig.accepted[0].get(), SHUT_RDWR);
+  rig.accepted.clear();
+  EXPECT_TRUE(Soon([&] { return rig.table.counts().open == 0; }));
+  EXPECT_TRUE(IsClosed(client));
+}
+
+TEST(Listener, HandsNothingOnOnceItHasStopped) {
+  Rig rig;
+  rig.Start();
+  rig.listener->StopAccepting();
+  const Descriptor late = ConnectTo(rig.listener->port());
+  EXPECT_TRUE(!late.valid() || IsClosed(late));
+  EXPECT_EQ(rig.count(), 0);
+  EXPECT_EQ(rig.table.counts().open, 0);
+}
+
+TEST(Listener, RefusesBeyondTheLimitsWhileNoneIsIdle) {
+  Rig rig(2, 2);
+  rig.Start();
+  const Descriptor one = ConnectTo(rig.listener->port());
+  const Descriptor two = ConnectTo(rig.listener->port());
+  ASSERT_TRUE(Soon([&] { return rig.count() == 2; }));
+  for (const auto& connection : rig.table.All()) connection->OnCallBegan();
+  const Descriptor three = ConnectTo(rig.listener->port());
+  EXPECT_TRUE(IsClosed(three));
+  EXPECT_EQ(rig.refused(RefusalReason::kHostLimit), 1);
+  EXPECT_EQ(rig.count(), 2);
+}
+
+TEST(Listener, TheLongestIdleMakesRoom) {
+  Rig rig(2, 2);
+  rig.Start();
+  const Descriptor idle = ConnectTo(rig.listener->port());
+  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  const Descriptor busy = ConnectTo(rig.listener->port());
+  ASSERT_TRUE(Soon([&] { return rig.count() == 2; }));
+  rig.table.Find(OwnText(busy))->OnCallBegan();
+  // One that came just now may be about to begin a call.
+  EXPECT_TRUE(IsClosed(ConnectTo(rig.listener->port())));
+  EXPECT_TRUE(Soon([&] {
+    const Descriptor next = ConnectTo(rig.listener->port());
+    return Soon([&] { return rig.count() == 3; }, std::chrono::milliseconds(100));
+  }));
+  EXPECT_TRUE(IsClosed(idle));
+  EXPECT_EQ(rig.table.Find(OwnText(busy))->shut_down(), std::nullopt);
+}
+
+TEST(Listener, TheRateIsBounded) {
+  Rig rig(100, 100, {.accepts_per_second = 5});
+  const auto start = std::chrono::steady_clock::now();
+  rig.Start();
+  std::vector<Descriptor> clients;
+  for (int i = 0; i < 8; ++i) clients.push_back(ConnectTo(rig.listener->port()));
+  ASSERT_TRUE(Soon([&] { return rig.count() == 8; }));
+  // Five at once, and three more at five per second.
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(590));
+}
+
+TEST(Listener, AcceptsAgainOnceThereAreDescriptors) {
+  Rig rig;
+  rig.Start();
+  const Descriptor before = ConnectTo(rig.listener->port());
+  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  // A socket that is made while there are descriptors, and connected when there are
+  // none.
+  Descriptor refused(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::vector<Descriptor> taken;
+  rlimit files = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit few = {.rlim_cur = 128, .rlim_max = files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  for (;;) {
+    Descriptor one(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!one.valid()) break;
+    taken.push_back(std::move(one));
+  }
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(rig.listener->port()));
+  ASSERT_EQ(
+      connect(refused.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+      0);
+  EXPECT_TRUE(IsClosed(refused));
+  EXPECT_TRUE(Soon([&] { return rig.refused(RefusalReason::kDescriptors) == 1; }));
+  EXPECT_TRUE(rig.table.counts().paused);
+  taken.clear();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  const Descriptor after = ConnectTo(rig.listener->port());
+  EXPECT_TRUE(Soon([&] { return rig.count() == 2; }));
+  EXPECT_FALSE(rig.table.counts().paused);
+}
+
+TEST(Listener, ListensAnewOnTheSamePort) {
+  Rig rig;
+  rig.Start();
+  const Descriptor before = ConnectTo(rig.listener->port());
+  ASSERT_TRUE(Soon([&] { return rig.count() == 1; }));
+  rig.listener->Reopen();
+  EXPECT_TRUE(Soon([&] {
+    const Descriptor after = ConnectTo(rig.listener->port());
+    return after.valid() &&
+           Soon([&] { return rig.count() >= 2; }, std::chrono::milliseconds(100));
+  }));
+  // What was open stays open.
+  EXPECT_NE(rig.table.Find(OwnText(before)), nullptr);
+}
+
+TEST(ConnectionsFor, LeavesDescriptorsForOtherUses) {
+  EXPECT_EQ(ConnectionsFor(1024, 60), 450);
+  EXPECT_EQ(ConnectionsFor(64, 60), 1);
+  EXPECT_GE(OpenDescriptors(), 3);
+  EXPECT_GT(DescriptorLimit(), OpenDescriptors());
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "server/transport/traffic_check.h"
+
+#include "gtest/gtest.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr TrafficLimits kLimits = {};
+
+std::optional<ShutDownReason> Check(const SocketReading& socket,
+                                    const ConnectionUse& use,
+                                    std::optional<StreamCounts> streams,
+                                    seconds age = seconds(1)) {
+  return CheckTraffic(UnaccountedBytes(socket, use, age, kLimits), use, streams, age,
+                      kLimits);
+}
+
+TEST(Traffic, HonestCallsMayGoOnForEver) {
+  // Calls with headers of 8 KiB, messages of 100 bytes, and streams that are read.
+  constexpr int64_t kCalls = 1'000'000;
+  const ConnectionUse use = {.calls_begun = kCalls,
+                             .messages_received = kCalls,
+                             .message_bytes = 100 * kCalls,
+                             .messages_sent = 50 * kCalls};
+  const SocketReading socket = {.received_bytes = kCalls * (8192 + 100 + 40 + 50 * 40),
+                                .acked_bytes = 50 * kCalls * 120};
+  EXPECT_EQ(UnaccountedBytes(socket, use, seconds(100), kLimits), 0);
+  EXPECT_EQ(Check(socket, use, StreamCounts{kCalls, kCalls}), std::nullopt);
+}
+
+TEST(Traffic, MessagesOnTheirWayMayBeAsManyAsStreamsAreOpen) {
+  const ConnectionUse none = {};
+  const SocketReading socket = {.received_bytes = 10 * kLimits.message_bytes};
+  EXPECT_EQ(Check(socket, none, StreamCounts{10, 0}), std::nullopt);
+  EXPECT_EQ(Check(socket, none, StreamCounts{9, 0}), ShutDownReason::kTraffic);
+  // Without counts the bound of a connection holds.
+  EXPECT_EQ(Check(socket, none, std::nullopt), std::nullopt);
+  EXPECT_EQ(Check({.received_bytes = kLimits.connection_bytes + (1 << 20)}, none,
+                  StreamCounts{1000, 0}),
+            ShutDownReason::kTraffic);
+}
+
+TEST(Traffic, FramesWithoutCallsAreFew) {
+  // Empty frames, pings, headers without end.
+  EXPECT_EQ(Check({.received_bytes = 200 << 10}, {}, StreamCounts{}), std::nullopt);
+  EXPECT_EQ(Check({.received_bytes = 400 << 10}, {}, StreamCounts{}),
+            ShutDownReason::kTraffic);
+  // A keepalive every ten seconds for a day.
+  EXPECT_EQ(Check({.received_bytes = 8640 * 17}, {}, StreamCounts{}, seconds(86400)),
+            std::nullopt);
+}
+
+TEST(Traffic, ResetsAreInProportionToCallsThatEnd) {
+  const ConnectionUse cancelled = {.calls_begun = 3000, .calls_cancelled = 3000};
+  EXPECT_EQ(Check({}, cancelled, std::nullopt), ShutDownReason::kResets);
+  // The same over a minute, or beside calls that are let to end.
+  EXPECT_EQ(Check({}, cancelled, std::nullopt, seconds(60)), std::nullopt);
+  const ConnectionUse some = {.calls_begun = 3300, .calls_cancelled = 3000};
+  EXPECT_EQ(Check({}, some, std::nullopt), std::nullopt);
+  // Streams that never became calls count likewise.
+  EXPECT_EQ(Check({}, {.calls_begun = 10}, StreamCounts{3000, 3000}),
+            ShutDownReason::kResets);
+  // Those that are open may still become calls.
+  EXPECT_EQ(Check({}, {.calls_begun = 10}, StreamCounts{3000, 20}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace mnemon
