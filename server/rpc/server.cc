@@ -46,6 +46,8 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams},
       // From the start of a connection to the settings of its peer.
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000},
+      // All that was read is parsed before a connection that was shut down is noticed.
+      {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 64 << 10},
       {GRPC_ARG_KEEPALIVE_TIME_MS, 60'000},
       {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000},
       {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},

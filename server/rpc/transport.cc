@@ -29,6 +29,7 @@ int64_t CallsPerConnection(const RpcOptions& options) {
 
 ConnectionWatch::Options WatchOptions(const RpcOptions& options) {
   return {.limits = {.message_bytes = options.max_message_bytes,
+                     .streams = CallsPerConnection(options),
                      .connection_bytes =
                          std::max(options.max_bytes_in_flight / kShareOfConnection,
                                   2 * options.max_message_bytes)},

@@ -88,14 +88,18 @@ SocketReading Connection::Read() const {
 bool Connection::ShutDown(ShutDownReason reason) {
   int none = -1;
   if (!shut_down_.compare_exchange_strong(none, static_cast<int>(reason))) return false;
-  shutdown(handle_.get(), SHUT_RDWR);
+  const SocketReading socket = Read();
+  // Unlike shutdown it also drops what was received and not read yet, which after a
+  // flood are megabytes of frames.
+  const sockaddr nowhere = {.sa_family = AF_UNSPEC, .sa_data = {}};
+  connect(handle_.get(), &nowhere, sizeof(nowhere));
   const ConnectionUse now = use();
   const bool blameless =
       reason == ShutDownReason::kIdle || reason == ShutDownReason::kEnd;
   LogEvent(blameless ? LogLevel::kInfo : LogLevel::kWarning, "connection_shut_down",
            {{"peer", peer_},
             {"reason", Name(reason)},
-            {"received_bytes", Read().received_bytes},
+            {"received_bytes", socket.received_bytes},
             {"calls", now.calls_begun},
             {"calls_open", now.calls_open},
             {"calls_cancelled", now.calls_cancelled},

@@ -72,8 +72,9 @@ class Connection {
   Time idle_since() const { return Time(Time::duration(idle_since_.load())); }
 
   SocketReading Read() const;
-  // Ends the connection for both sides and logs why; its calls end as if the peer had
-  // gone. Of several reasons the first counts: false for the others.
+  // Resets the connection, drops what was received and not read, and logs why; its
+  // calls end as if the peer had gone. Of several reasons the first counts: false for
+  // the others.
   bool ShutDown(ShutDownReason reason);
   std::optional<ShutDownReason> shut_down() const;
 

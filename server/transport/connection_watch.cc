@@ -79,7 +79,7 @@ void ConnectionWatch::Check(bool all) {
   const ConnectionCounts counts = table_.counts();
   if (std::exchange(accepted_, counts.accepted) != counts.accepted || all) Refresh();
   for (auto& [key, watched] : watched_) {
-    if (all || watched.busy) CheckOne(watched, now, all);
+    if (all || watched.busy) CheckOne(watched, now);
   }
   BoundTogether();
   const auto& ended = counts.shut_down;
@@ -103,7 +103,7 @@ void ConnectionWatch::Refresh() {
   watched_ = std::move(open);
 }
 
-void ConnectionWatch::CheckOne(Watched& watched, Connection::Time now, bool all) {
+void ConnectionWatch::CheckOne(Watched& watched, Connection::Time now) {
   const Connection& connection = *watched.connection;
   if (connection.shut_down()) return;
   // What calls did is read last: it then accounts for all that was received.
@@ -115,8 +115,7 @@ void ConnectionWatch::CheckOne(Watched& watched, Connection::Time now, bool all)
   if (more == 0) return;
   const auto age = now - connection.accepted();
   watched.unaccounted = UnaccountedBytes(socket, use, age, options_.limits);
-  std::optional<StreamCounts> streams;
-  if (all || IsSuspect(watched.unaccounted)) streams = read_streams_(connection.peer());
+  const std::optional<StreamCounts> streams = read_streams_(connection.peer());
   if (streams) {
     const int64_t early = std::max<int64_t>(0, streams->ended - use.calls_begun);
     table_.AddEarlyResets(std::max<int64_t>(0, early - watched.early_resets));

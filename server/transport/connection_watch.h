@@ -63,7 +63,7 @@ class ConnectionWatch {
 
   void Run();
   void Refresh();
-  void CheckOne(Watched& watched, Connection::Time now, bool all);
+  void CheckOne(Watched& watched, Connection::Time now);
   void BoundTogether();
   void ReleaseMemory(Connection::Time now);
 

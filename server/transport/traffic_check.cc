@@ -15,7 +15,8 @@ constexpr int64_t kBytesPerMessageByte = 2;
 constexpr int64_t kBytesPerMessage = 128;
 // Window updates and acknowledgements of pings follow what was sent.
 constexpr int64_t kSentBytesPerByte = 8;
-constexpr int64_t kSuspectBytes = 256 << 10;
+// Beyond what open streams may have on their way.
+constexpr int64_t kIncompleteBytes = 256 << 10;
 // Streams that may end without a call, and calls that may be cancelled, by one peer.
 constexpr int64_t kFreeResets = 1000;
 constexpr int64_t kFreeResetsPerSecond = 100;
@@ -37,8 +38,6 @@ int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
   return std::max<int64_t>(0, socket.received_bytes - accounted);
 }
 
-bool IsSuspect(int64_t unaccounted) { return unaccounted > kSuspectBytes; }
-
 std::optional<ShutDownReason> CheckTraffic(int64_t unaccounted,
                                            const ConnectionUse& use,
                                            const std::optional<StreamCounts>& streams,
@@ -53,8 +52,9 @@ std::optional<ShutDownReason> CheckTraffic(int64_t unaccounted,
   int64_t most = limits.connection_bytes;
   if (streams) {
     const int64_t open = std::max<int64_t>(0, streams->started - streams->ended);
+    if (open > limits.streams) return ShutDownReason::kCalls;
     most = std::min(
-        most, kSuspectBytes + open * (limits.message_bytes + limits.header_bytes));
+        most, kIncompleteBytes + open * (limits.message_bytes + limits.header_bytes));
   }
   return unaccounted > most ? std::optional(ShutDownReason::kTraffic) : std::nullopt;
 }

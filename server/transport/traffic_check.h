@@ -20,6 +20,7 @@ namespace mnemon {
 struct TrafficLimits {
   int64_t message_bytes = 4 << 20;  // of one message, at most
   int64_t header_bytes = 16 << 10;  // of the headers of one call, at most
+  int64_t streams = 2048;           // open at once
   // Of one connection, that belong to no call or whole message.
   int64_t connection_bytes = int64_t{128} << 20;
 };
@@ -34,10 +35,6 @@ struct StreamCounts {
 // transport to what it was sent account for.
 int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
                          std::chrono::nanoseconds age, const TrafficLimits& limits);
-
-// Whether `unaccounted` bytes are so many that CheckTraffic needs the counts of
-// streams.
-bool IsSuspect(int64_t unaccounted);
 
 // Why the connection has to be shut down; absent: it may go on. `streams` is absent
 // when gRPC does not know the connection (yet).

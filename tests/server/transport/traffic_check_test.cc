@@ -64,7 +64,13 @@ TEST(Traffic, ResetsAreInProportionToCallsThatEnd) {
   EXPECT_EQ(Check({}, {.calls_begun = 10}, StreamCounts{3000, 3000}),
             ShutDownReason::kResets);
   // Those that are open may still become calls.
-  EXPECT_EQ(Check({}, {.calls_begun = 10}, StreamCounts{3000, 20}), std::nullopt);
+  EXPECT_EQ(Check({}, {.calls_begun = 10}, StreamCounts{2000, 20}), std::nullopt);
+}
+
+TEST(Traffic, StreamsThatWaitToBecomeCallsAreBounded) {
+  EXPECT_EQ(Check({}, {}, StreamCounts{2048, 0}), std::nullopt);
+  EXPECT_EQ(Check({}, {}, StreamCounts{2049, 0}), ShutDownReason::kCalls);
+  EXPECT_EQ(Check({}, {}, StreamCounts{9000, 8000}), std::nullopt);
 }
 
 }  // namespace
