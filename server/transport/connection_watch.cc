@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/transport/connection_watch.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <exception>
-#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -24,11 +21,7 @@ constexpr int kPeriodsPerFullCheck = 10;
 constexpr int64_t kBusyBytes = 16 << 10;
 // A connection is new, and checked in each period, for so long.
 constexpr milliseconds kNew{1000};
-// In flight at once, after which the allocator is asked to give memory back.
-constexpr int64_t kFloodBytes = int64_t{32} << 20;
-// gRPC frees what a connection held some time after its end.
-constexpr milliseconds kReleaseTime{10000};
-constexpr milliseconds kReleasePeriod{1000};
+constexpr milliseconds kTrimPeriod{1000};
 
 }  // namespace
 
@@ -82,12 +75,9 @@ void ConnectionWatch::Check(bool all) {
     if (all || watched.busy) CheckOne(watched, now);
   }
   BoundTogether();
-  const auto& ended = counts.shut_down;
-  const int64_t shut_down = std::accumulate(ended.begin(), ended.end(), int64_t{0});
-  if (std::exchange(shut_down_, shut_down) != shut_down) {
-    release_until_ = now + kReleaseTime;
-  }
-  ReleaseMemory(now);
+  if (now - trimmed_ < kTrimPeriod) return;
+  trimmed_ = now;
+  heap_.TrimIfWorth();
 }
 
 void ConnectionWatch::Refresh() {
@@ -148,14 +138,6 @@ void ConnectionWatch::BoundTogether() {
   } else if (calls > options_.most_calls && most_calls) {
     most_calls->connection->ShutDown(ShutDownReason::kCalls);
   }
-  if (bytes > kFloodBytes) release_until_ = SteadyClock::now() + kReleaseTime;
-}
-
-void ConnectionWatch::ReleaseMemory(Connection::Time now) {
-  if (!release_until_ || now - released_ < kReleasePeriod) return;
-  released_ = now;
-  if (now > *release_until_) release_until_.reset();
-  malloc_trim(0);
 }
 
 }  // namespace mnemon

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/heap_trim.h"
 #include "server/transport/connection_table.h"
 #include "server/transport/traffic_check.h"
 
@@ -65,7 +66,6 @@ class ConnectionWatch {
   void Refresh();
   void CheckOne(Watched& watched, Connection::Time now);
   void BoundTogether();
-  void ReleaseMemory(Connection::Time now);
 
   ConnectionTable& table_;
   const Options options_;
@@ -79,12 +79,9 @@ class ConnectionWatch {
 
   // Owned by the thread.
   std::unordered_map<const Connection*, Watched> watched_;
-  // Counts of connections as of the last check.
-  int64_t accepted_ = 0;
-  int64_t shut_down_ = 0;
-  // While memory is given back, after a flood.
-  std::optional<Connection::Time> release_until_;
-  Connection::Time released_;
+  int64_t accepted_ = 0;  // connections, as of the last check
+  HeapTrim heap_;
+  Connection::Time trimmed_;
 
   std::thread thread_;
 };
