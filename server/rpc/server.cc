@@ -134,9 +134,15 @@ class GrpcServer final : public RpcServer {
 
   std::string WhyUnreachable() const override { return transport_->WhyUnreachable(); }
 
+  std::string WhyNotAccepting() const override {
+    const ConnectionCounts now = connections();
+    if (now.paused) return "no descriptor is left for connections";
+    return now.full ? "too many connections are open" : "";
+  }
+
   void UpdateReadiness() override {
     const EngineStats now = engine_.Stats();
-    const bool reachable = WhyUnreachable().empty();
+    const bool reachable = WhyUnreachable().empty() && WhyNotAccepting().empty();
     bool any = false;
     for (const ModelStats& model : now.models) {
       const bool ready = model.ready && reachable;

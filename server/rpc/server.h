@@ -55,6 +55,8 @@ class RpcServer {
   // Empty, or why clients cannot reach the port, as a probe of it by the server itself
   // has found: the server then is not alive.
   virtual std::string WhyUnreachable() const = 0;
+  // Empty, or why new connections are refused: the server is alive, but not ready.
+  virtual std::string WhyNotAccepting() const = 0;
   // Brings the statuses of grpc.health.v1 up to date with Engine::Stats. The service
   // "mnemon.v1.Generation/NAME" is SERVING while the model NAME is ready, and
   // "mnemon.v1.Generation" while any model is; none is while the port cannot be

@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace mnemon {
+namespace {
+
+// A client that is refused tries again about so soon.
+constexpr std::chrono::milliseconds kFullFor{2000};
+
+}  // namespace
 
 const char* Name(RefusalReason reason) {
   switch (reason) {
@@ -117,6 +123,7 @@ bool ConnectionTable::Expected(const std::string& peer) const {
 void ConnectionTable::CountRefused(RefusalReason reason) {
   std::lock_guard lock(mutex_);
   ++counts_.refused[static_cast<size_t>(reason)];
+  if (reason == RefusalReason::kLimit) full_at_ = std::chrono::steady_clock::now();
 }
 
 void ConnectionTable::SetPaused(bool paused) {
@@ -139,6 +146,7 @@ ConnectionCounts ConnectionTable::counts() const {
   std::lock_guard lock(mutex_);
   ConnectionCounts now = counts_;
   now.open = static_cast<int64_t>(open_.size());
+  now.full = full_at_ && std::chrono::steady_clock::now() - *full_at_ < kFullFor;
   return now;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ struct ConnectionCounts {
   int64_t open = 0;
   int64_t limit = 0;
   bool paused = false;          // none is accepted, for want of descriptors
+  bool full = false;            // one was refused just now, since there were too many
   int64_t in_flight_bytes = 0;  // received, of calls that have not ended
   int64_t in_flight_limit = 0;
   int64_t early_resets = 0;  // streams that were reset before their call began
@@ -81,6 +83,7 @@ class ConnectionTable {
   std::unordered_map<std::string, int64_t> hosts_;  // open ones per address
   std::set<std::string, std::less<>> expected_;
   ConnectionCounts counts_;
+  std::optional<Connection::Time> full_at_;  // when one was refused for that last
 };
 
 }  // namespace mnemon

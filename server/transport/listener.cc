@@ -175,6 +175,8 @@ void Listener::Run() {
     if (reopen_.exchange(false)) ReopenSockets();
     if (resume_ && SteadyClock::now() >= *resume_) {
       resume_.reset();
+      // For the connection that was handed on when there was no token.
+      bucket_.Take(SteadyClock::now());
       PollListening(true);
     }
     for (int i = 0; i < count; ++i) {
@@ -209,12 +211,6 @@ void Listener::ReopenSockets() {
 
 void Listener::AcceptSome(int listening) {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    const auto now = SteadyClock::now();
-    if (const std::chrono::nanoseconds wait = bucket_.Take(now); wait.count() > 0) {
-      PollListening(false);
-      resume_ = now + wait;
-      return;
-    }
     Descriptor accepted(
         accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!accepted.valid()) {
@@ -229,6 +225,7 @@ void Listener::AcceptSome(int listening) {
       // Memory ran out: this peer is refused, later ones may not be.
       LogEvent(LogLevel::kError, "accept", {{"exception", error.what()}});
     }
+    if (!polling_) return;
   }
 }
 
@@ -250,6 +247,12 @@ void Listener::Take(Descriptor accepted) {
   // Ends are always reported; edges, because the handle stays open after one.
   Watch(fd, EPOLLET);
   on_accept_(std::move(accepted));
+  // To refuse is cheap, so only connections that are handed on count.
+  const auto now = SteadyClock::now();
+  if (const std::chrono::nanoseconds wait = bucket_.Take(now); wait.count() > 0) {
+    PollListening(false);
+    resume_ = now + wait;
+  }
 }
 
 bool Listener::MakeRoom(const Connection& connection) {

@@ -50,7 +50,7 @@ class CallStart : public ::testing::Test {
         {.engine = *engine_, .calls = calls_, .admission = admission_});
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;
-    interceptors.push_back(MakeCallInterceptors(nullptr));
+    interceptors.push_back(MakeCallInterceptors(nullptr, connections_));
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -109,6 +109,7 @@ class CallStart : public ::testing::Test {
   ToyPredictor predictor_{ToyPredictor::kEndless};
   AdmissionClock clock_;
   std::unique_ptr<Engine> engine_;
+  ConnectionTable connections_{1, 1};
   OpenCalls calls_;
   Admission admission_{1e6, clock_};
   std::unique_ptr<grpc::Service> service_;
