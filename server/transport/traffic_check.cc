@@ -8,15 +8,15 @@ namespace {
 
 // What any connection may send beyond its calls: preface, settings, pings.
 constexpr int64_t kFreeBytes = 64 << 10;
-constexpr int64_t kFreeBytesPerSecond = 4 << 10;
+constexpr int64_t kFreeBytesPerSecond = 64 << 10;
 // A message may be encoded in more bytes than it needs.
 constexpr int64_t kBytesPerMessageByte = 2;
 // Frame headers and window updates of one message.
 constexpr int64_t kBytesPerMessage = 128;
 // Window updates and acknowledgements of pings follow what was sent.
 constexpr int64_t kSentBytesPerByte = 8;
-// Beyond what open streams may have on their way.
-constexpr int64_t kIncompleteBytes = 256 << 10;
+// Messages that were refused, as too large or malformed, count as well: so many.
+constexpr int64_t kFreeMessages = 4;
 // Streams that may end without a call, and calls that may be cancelled, by one peer.
 constexpr int64_t kFreeResets = 1000;
 constexpr int64_t kFreeResetsPerSecond = 100;
@@ -53,8 +53,8 @@ std::optional<ShutDownReason> CheckTraffic(int64_t unaccounted,
   if (streams) {
     const int64_t open = std::max<int64_t>(0, streams->started - streams->ended);
     if (open > limits.streams) return ShutDownReason::kCalls;
-    most = std::min(
-        most, kIncompleteBytes + open * (limits.message_bytes + limits.header_bytes));
+    most = std::min(most, kFreeMessages * limits.message_bytes +
+                              open * (limits.message_bytes + limits.header_bytes));
   }
   return unaccounted > most ? std::optional(ShutDownReason::kTraffic) : std::nullopt;
 }

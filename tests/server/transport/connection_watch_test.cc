@@ -22,6 +22,9 @@ void Send(const SocketPair& pair, const Connection& connection, size_t count) {
   }));
 }
 
+// 320 KiB that belong to no call are too many.
+const ConnectionWatch::Options kSmall = {.limits = {.message_bytes = 64 << 10}};
+
 ConnectionWatch::ReadStreams Streams(int64_t started, int64_t ended) {
   return [=](const std::string&) { return StreamCounts{started, ended}; };
 }
@@ -32,7 +35,7 @@ TEST(ConnectionWatch, ShutsDownAConnectionWhoseBytesBelongToNoCall) {
   const auto good = honest.Accepted(), bad = flood.Accepted();
   table.Add(good);
   table.Add(bad);
-  ConnectionWatch watch(table, {}, Streams(0, 0));
+  ConnectionWatch watch(table, kSmall, Streams(0, 0));
   watch.Check(true);
   Send(honest, *good, 500 << 10);
   Send(flood, *bad, 500 << 10);
@@ -47,22 +50,22 @@ TEST(ConnectionWatch, BusyConnectionsAreCheckedInEachRound) {
   ConnectionTable table(10, 10);
   const SocketPair flood;
   const auto bad =
-      flood.Accepted(8, std::chrono::steady_clock::now() - std::chrono::seconds(10));
+      flood.Accepted(8, std::chrono::steady_clock::now() - std::chrono::seconds(2));
   table.Add(bad);
-  ConnectionWatch watch(table, {}, Streams(0, 0));
+  ConnectionWatch watch(table, kSmall, Streams(0, 0));
   watch.Check(true);
   // Nothing came lately: it waits for the next check of all.
   Send(flood, *bad, 100 << 10);
   watch.Check(false);
   watch.Check(true);
-  Send(flood, *bad, 400 << 10);
+  Send(flood, *bad, 600 << 10);
   watch.Check(false);
   EXPECT_EQ(bad->shut_down(), ShutDownReason::kTraffic);
 }
 
 TEST(ConnectionWatch, NewConnectionsAreCheckedInEachRound) {
   ConnectionTable table(10, 10);
-  ConnectionWatch watch(table, {}, Streams(0, 0));
+  ConnectionWatch watch(table, kSmall, Streams(0, 0));
   watch.Check(true);
   const SocketPair flood;
   const auto bad = flood.Accepted();
@@ -115,7 +118,7 @@ TEST(ConnectionWatch, CountsStreamsThatNeverBecameCalls) {
   const auto connection = pair.Accepted();
   table.Add(connection);
   int64_t ended = 5;
-  ConnectionWatch watch(table, {}, [&](const std::string& peer) {
+  ConnectionWatch watch(table, kSmall, [&](const std::string& peer) {
     EXPECT_EQ(peer, connection->peer());
     return StreamCounts{ended, ended};
   });
@@ -134,7 +137,7 @@ TEST(ConnectionWatch, EndsAllAtTheGivenTime) {
   const SocketPair pair;
   const auto connection = pair.Accepted();
   table.Add(connection);
-  ConnectionWatch watch(table, {}, Streams(0, 0));
+  ConnectionWatch watch(table, kSmall, Streams(0, 0));
   watch.ShutDownAllAt(std::chrono::steady_clock::now() + std::chrono::hours(1));
   watch.Check(true);
   EXPECT_EQ(connection->shut_down(), std::nullopt);
@@ -148,7 +151,7 @@ TEST(ConnectionWatch, ItsThreadFindsFloodsByItself) {
   const SocketPair flood;
   const auto bad = flood.Accepted();
   table.Add(bad);
-  ConnectionWatch watch(table, {}, Streams(0, 0));
+  ConnectionWatch watch(table, kSmall, Streams(0, 0));
   ASSERT_TRUE(watch.Start().ok());
   Send(flood, *bad, 500 << 10);
   EXPECT_TRUE(IsClosed(flood.client));

@@ -33,7 +33,7 @@ TEST(Traffic, HonestCallsMayGoOnForEver) {
 
 TEST(Traffic, MessagesOnTheirWayMayBeAsManyAsStreamsAreOpen) {
   const ConnectionUse none = {};
-  const SocketReading socket = {.received_bytes = 10 * kLimits.message_bytes};
+  const SocketReading socket = {.received_bytes = 14 * kLimits.message_bytes};
   EXPECT_EQ(Check(socket, none, StreamCounts{10, 0}), std::nullopt);
   EXPECT_EQ(Check(socket, none, StreamCounts{9, 0}), ShutDownReason::kTraffic);
   // Without counts the bound of a connection holds.
@@ -43,10 +43,16 @@ TEST(Traffic, MessagesOnTheirWayMayBeAsManyAsStreamsAreOpen) {
             ShutDownReason::kTraffic);
 }
 
+TEST(Traffic, AMessageThatIsRefusedIsNoFlood) {
+  EXPECT_EQ(Check({.received_bytes = 3 * kLimits.message_bytes}, {.calls_begun = 1},
+                  StreamCounts{1, 1}),
+            std::nullopt);
+}
+
 TEST(Traffic, FramesWithoutCallsAreFew) {
   // Empty frames, pings, headers without end.
-  EXPECT_EQ(Check({.received_bytes = 200 << 10}, {}, StreamCounts{}), std::nullopt);
-  EXPECT_EQ(Check({.received_bytes = 400 << 10}, {}, StreamCounts{}),
+  EXPECT_EQ(Check({.received_bytes = 16 << 20}, {}, StreamCounts{}), std::nullopt);
+  EXPECT_EQ(Check({.received_bytes = 17 << 20}, {}, StreamCounts{}),
             ShutDownReason::kTraffic);
   // A keepalive every ten seconds for a day.
   EXPECT_EQ(Check({.received_bytes = 8640 * 17}, {}, StreamCounts{}, seconds(86400)),
