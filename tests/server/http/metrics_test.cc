@@ -217,10 +217,10 @@ TEST(Metrics, EveryStatusHasAReason) {
     EXPECT_EQ(Samples(metrics->Text({}, {}))[series], before + 1) << status;
   }
   metrics->OnRefused(std::nullopt, absl::NotFoundError(""));
-  EXPECT_EQ(
-      Samples(metrics->Text({}, {}))["mnemon_request_failure_total{model=\"(none)\",reason="
-                                 "\"validation\"}"],
-      1);
+  EXPECT_EQ(Samples(metrics->Text(
+                {}, {}))["mnemon_request_failure_total{model=\"(none)\",reason="
+                         "\"validation\"}"],
+            1);
 }
 
 TEST(Metrics, ReadsTheEngine) {
@@ -243,7 +243,7 @@ TEST(Metrics, ReadsTheEngine) {
                  .architecture = "causal",
                  .state_bytes = 50,
                  .state_capacity_bytes = 100}};
-  auto samples = Samples(Make()->Text(now));
+  auto samples = Samples(Make()->Text(now, {}));
   EXPECT_EQ(samples["mnemon_requests_running{model=\"a\"}"], 3);
   EXPECT_EQ(samples["mnemon_requests_waiting{model=\"a\"}"], 2);
   EXPECT_EQ(samples["mnemon_queue_limit{model=\"a\"}"], 7);
@@ -261,6 +261,36 @@ TEST(Metrics, ReadsTheEngine) {
   EXPECT_EQ(samples["mnemon_state_cache_usage_ratio"], 0.375);
   EXPECT_EQ(samples["mnemon_session_events_total{event=\"create\"}"], 12);
   EXPECT_EQ(samples["mnemon_session_events_total{event=\"expire\"}"], 2);
+}
+
+TEST(Metrics, ReadsTheConnections) {
+  auto samples = Samples(Make()->Text({}, {.open = 3,
+                                           .limit = 76,
+                                           .paused = true,
+                                           .in_flight_bytes = 1000,
+                                           .in_flight_limit = 2000,
+                                           .early_resets = 4,
+                                           .accepted = 9,
+                                           .refused = {1, 2, 3},
+                                           .shut_down = {1, 2, 3, 4, 5, 6}}));
+  EXPECT_EQ(samples["mnemon_connections{state=\"open\"}"], 3);
+  EXPECT_EQ(samples["mnemon_connection_limit"], 76);
+  EXPECT_EQ(samples["mnemon_accept_paused"], 1);
+  EXPECT_EQ(samples["mnemon_transport_bytes_in_flight"], 1000);
+  EXPECT_EQ(samples["mnemon_transport_bytes_in_flight_limit"], 2000);
+  EXPECT_EQ(samples["mnemon_streams_reset_early_total"], 4);
+  EXPECT_EQ(samples["mnemon_connections_accepted_total"], 9);
+  const std::string refused = "mnemon_connections_refused_total{reason=";
+  EXPECT_EQ(samples[refused + "\"limit\"}"], 1);
+  EXPECT_EQ(samples[refused + "\"host_limit\"}"], 2);
+  EXPECT_EQ(samples[refused + "\"descriptors\"}"], 3);
+  const std::string shut_down = "mnemon_connections_shut_down_total{reason=";
+  EXPECT_EQ(samples[shut_down + "\"calls\"}"], 1);
+  EXPECT_EQ(samples[shut_down + "\"resets\"}"], 2);
+  EXPECT_EQ(samples[shut_down + "\"traffic\"}"], 3);
+  EXPECT_EQ(samples[shut_down + "\"memory\"}"], 4);
+  EXPECT_EQ(samples[shut_down + "\"idle\"}"], 5);
+  EXPECT_EQ(samples[shut_down + "\"end\"}"], 6);
 }
 
 TEST(Metrics, CallsByMethodAndStatus) {
