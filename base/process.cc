@@ -74,7 +74,7 @@ void ReturnFreedMemory() {
   // By default eight per core, and each keeps its own free memory.
   mallopt(M_ARENA_MAX, 4);
   // Setting one also stops its growth with the largest piece that was ever freed.
-  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 16 << 20);
 }
 

@@ -15,8 +15,11 @@ constexpr int64_t kBytesPerMessageByte = 2;
 constexpr int64_t kBytesPerMessage = 128;
 // Window updates and acknowledgements of pings follow what was sent.
 constexpr int64_t kSentBytesPerByte = 8;
-// Messages that were refused, as too large or malformed, count as well: so many.
-constexpr int64_t kFreeMessages = 4;
+// Messages that were refused, as too large or malformed, count as well: so many, each
+// of a stream that has ended. Headers without end are kept to less, since gRPC reads
+// them in a time that grows with their square.
+constexpr int64_t kRefusedMessages = 4;
+constexpr int64_t kIncompleteBytes = 256 << 10;
 // Streams that may end without a call, and calls that may be cancelled, by one peer.
 constexpr int64_t kFreeResets = 1000;
 constexpr int64_t kFreeResetsPerSecond = 100;
@@ -53,8 +56,10 @@ std::optional<ShutDownReason> CheckTraffic(int64_t unaccounted,
   if (streams) {
     const int64_t open = std::max<int64_t>(0, streams->started - streams->ended);
     if (open > limits.streams) return ShutDownReason::kCalls;
-    most = std::min(most, kFreeMessages * limits.message_bytes +
-                              open * (limits.message_bytes + limits.header_bytes));
+    most = std::min(
+        most, kIncompleteBytes +
+                  std::min(streams->ended, kRefusedMessages) * limits.message_bytes +
+                  open * (limits.message_bytes + limits.header_bytes));
   }
   return unaccounted > most ? std::optional(ShutDownReason::kTraffic) : std::nullopt;
 }

@@ -33,7 +33,7 @@ TEST(Traffic, HonestCallsMayGoOnForEver) {
 
 TEST(Traffic, MessagesOnTheirWayMayBeAsManyAsStreamsAreOpen) {
   const ConnectionUse none = {};
-  const SocketReading socket = {.received_bytes = 14 * kLimits.message_bytes};
+  const SocketReading socket = {.received_bytes = 10 * kLimits.message_bytes};
   EXPECT_EQ(Check(socket, none, StreamCounts{10, 0}), std::nullopt);
   EXPECT_EQ(Check(socket, none, StreamCounts{9, 0}), ShutDownReason::kTraffic);
   // Without counts the bound of a connection holds.
@@ -44,15 +44,19 @@ TEST(Traffic, MessagesOnTheirWayMayBeAsManyAsStreamsAreOpen) {
 }
 
 TEST(Traffic, AMessageThatIsRefusedIsNoFlood) {
-  EXPECT_EQ(Check({.received_bytes = 3 * kLimits.message_bytes}, {.calls_begun = 1},
-                  StreamCounts{1, 1}),
-            std::nullopt);
+  const ConnectionUse use = {.calls_begun = 4};
+  EXPECT_EQ(
+      Check({.received_bytes = 4 * kLimits.message_bytes}, use, StreamCounts{4, 4}),
+      std::nullopt);
+  EXPECT_EQ(
+      Check({.received_bytes = 5 * kLimits.message_bytes}, use, StreamCounts{4, 4}),
+      ShutDownReason::kTraffic);
 }
 
 TEST(Traffic, FramesWithoutCallsAreFew) {
   // Empty frames, pings, headers without end.
-  EXPECT_EQ(Check({.received_bytes = 16 << 20}, {}, StreamCounts{}), std::nullopt);
-  EXPECT_EQ(Check({.received_bytes = 17 << 20}, {}, StreamCounts{}),
+  EXPECT_EQ(Check({.received_bytes = 300 << 10}, {}, StreamCounts{}), std::nullopt);
+  EXPECT_EQ(Check({.received_bytes = 500 << 10}, {}, StreamCounts{}),
             ShutDownReason::kTraffic);
   // A keepalive every ten seconds for a day.
   EXPECT_EQ(Check({.received_bytes = 8640 * 17}, {}, StreamCounts{}, seconds(86400)),
