@@ -85,7 +85,7 @@ void ConnectionWatch::Refresh() {
   for (auto& connection : table_.All()) {
     const auto found = watched_.find(connection.get());
     if (found != watched_.end()) {
-      open.emplace(connection.get(), std::move(found->second));
+      open.emplace(connection.get(), found->second);
     } else {
       open.emplace(connection.get(), Watched{.connection = connection, .busy = true});
     }
@@ -95,24 +95,29 @@ void ConnectionWatch::Refresh() {
 
 void ConnectionWatch::CheckOne(Watched& watched, Connection::Time now) {
   const Connection& connection = *watched.connection;
-  if (connection.shut_down()) return;
+  if (connection.shut_down()) {
+    watched.busy = false;
+    watched.in_flight = 0;
+    return;
+  }
   // What calls did is read last: it then accounts for all that was received.
   const SocketReading socket = connection.Read();
   const ConnectionUse use = connection.use();
   const int64_t more = socket.received_bytes - watched.received;
   watched.received = socket.received_bytes;
   watched.busy = more > kBusyBytes || now - connection.accepted() < kNew;
-  if (more == 0) return;
+  // What was in flight may have become whole messages without further bytes.
+  if (more == 0 && watched.in_flight == 0) return;
   const auto age = now - connection.accepted();
-  watched.unaccounted = UnaccountedBytes(socket, use, age, options_.limits);
+  const int64_t unaccounted = UnaccountedBytes(socket, use, age, options_.limits);
   const std::optional<StreamCounts> streams = read_streams_(connection.peer());
   if (streams) {
     const int64_t early = std::max<int64_t>(0, streams->ended - use.calls_begun);
     table_.AddEarlyResets(std::max<int64_t>(0, early - watched.early_resets));
     watched.early_resets = std::max(watched.early_resets, early);
   }
-  const auto reason =
-      CheckTraffic(watched.unaccounted, use, streams, age, options_.limits);
+  watched.in_flight = InFlightBytes(unaccounted, streams, options_.limits);
+  const auto reason = CheckTraffic(unaccounted, use, streams, age, options_.limits);
   if (reason) watched.connection->ShutDown(*reason);
 }
 
@@ -122,7 +127,7 @@ void ConnectionWatch::BoundTogether() {
   Watched* most_bytes = nullptr;
   Watched* most_calls = nullptr;
   const auto held = [](const Watched& one) {
-    return one.unaccounted + one.connection->use().held_bytes;
+    return one.in_flight + one.connection->use().held_bytes;
   };
   const auto open = [](const Watched& one) { return one.connection->use().calls_open; };
   for (auto& [key, watched] : watched_) {

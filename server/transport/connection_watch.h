@@ -49,15 +49,15 @@ class ConnectionWatch {
   // Shuts down every connection that is open then or opens later, for an end of the
   // server that no peer can delay. Safe for concurrent use.
   void ShutDownAllAt(Connection::Time time) { end_ = time.time_since_epoch().count(); }
-  // One check of every connection that received something; of all connections when
-  // `all`. For tests without the thread.
+  // One check: of the connections that are new or busy, or of all. For tests without
+  // the thread.
   void Check(bool all);
 
  private:
   struct Watched {
     std::shared_ptr<Connection> connection;
     int64_t received = 0;
-    int64_t unaccounted = 0;
+    int64_t in_flight = 0;  // bytes of messages that are not whole yet, at most
     int64_t early_resets = 0;
     bool busy = false;  // it is new, or received much since the check before
   };

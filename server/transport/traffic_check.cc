@@ -41,6 +41,13 @@ int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
   return std::max<int64_t>(0, socket.received_bytes - accounted);
 }
 
+int64_t InFlightBytes(int64_t unaccounted, const std::optional<StreamCounts>& streams,
+                      const TrafficLimits& limits) {
+  if (!streams) return unaccounted;
+  const int64_t open = std::max<int64_t>(0, streams->started - streams->ended);
+  return std::min(unaccounted, open * (limits.message_bytes + limits.header_bytes));
+}
+
 std::optional<ShutDownReason> CheckTraffic(int64_t unaccounted,
                                            const ConnectionUse& use,
                                            const std::optional<StreamCounts>& streams,

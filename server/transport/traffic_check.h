@@ -36,6 +36,10 @@ struct StreamCounts {
 int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
                          std::chrono::nanoseconds age, const TrafficLimits& limits);
 
+// Of them, those that gRPC may hold for open streams; `streams` as below.
+int64_t InFlightBytes(int64_t unaccounted, const std::optional<StreamCounts>& streams,
+                      const TrafficLimits& limits);
+
 // Why the connection has to be shut down; absent: it may go on. `streams` is absent
 // when gRPC does not know the connection (yet).
 std::optional<ShutDownReason> CheckTraffic(int64_t unaccounted,

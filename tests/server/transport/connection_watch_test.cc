@@ -98,6 +98,23 @@ TEST(ConnectionWatch, WhenAllHoldTooMuchTheLargestEnds) {
   EXPECT_EQ(small->shut_down(), std::nullopt);
 }
 
+TEST(ConnectionWatch, BytesThatBecameAMessageAreNoLongerOnTheirWay) {
+  ConnectionTable table(10, 10);
+  const SocketPair pair;
+  const auto connection = pair.Accepted();
+  table.Add(connection);
+  ConnectionWatch watch(table, kSmall, Streams(100, 0));
+  watch.Check(true);
+  Send(pair, *connection, 300 << 10);
+  watch.Check(true);
+  EXPECT_GT(table.counts().in_flight_bytes, 100 << 10);
+  connection->OnCallBegan();
+  connection->OnMessageReceived(300 << 10);
+  connection->OnCallEnded(false, 300 << 10);
+  watch.Check(true);
+  EXPECT_EQ(table.counts().in_flight_bytes, 0);
+}
+
 TEST(ConnectionWatch, WhenAllHaveTooManyCallsTheOneWithMostEnds) {
   ConnectionTable table(10, 10);
   const SocketPair one, two;

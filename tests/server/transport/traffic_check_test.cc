@@ -53,6 +53,14 @@ TEST(Traffic, AMessageThatIsRefusedIsNoFlood) {
       ShutDownReason::kTraffic);
 }
 
+TEST(Traffic, OnlyOpenStreamsHoldBytes) {
+  const int64_t one = kLimits.message_bytes + kLimits.header_bytes;
+  EXPECT_EQ(InFlightBytes(1000, StreamCounts{3, 2}, kLimits), 1000);
+  EXPECT_EQ(InFlightBytes(3 * one, StreamCounts{3, 1}, kLimits), 2 * one);
+  EXPECT_EQ(InFlightBytes(1000, StreamCounts{3, 3}, kLimits), 0);
+  EXPECT_EQ(InFlightBytes(1000, std::nullopt, kLimits), 1000);
+}
+
 TEST(Traffic, FramesWithoutCallsAreFew) {
   // Empty frames, pings, headers without end.
   EXPECT_EQ(Check({.received_bytes = 300 << 10}, {}, StreamCounts{}), std::nullopt);
