@@ -118,7 +118,8 @@ absl::Status RunInspect(const std::string& checkpoint) {
   if (loaded.tokenizer != nullptr) {
     const auto json = nlohmann::json::parse(loaded.tokenizer->ToJson());
     tokenizer = StrCat(json["model"]["type"].get<std::string>(), ", ",
-                       loaded.tokenizer->size(), " tokens");
+                       loaded.tokenizer->size(), " tokens; ",
+                       loaded.tokenizer->Describe());
   }
   std::printf("model_id     %s\nnumerics_id  %s\ntokenizer    %s\n",
               loaded.model_id.c_str(), served.numerics_id.c_str(), tokenizer.c_str());

@@ -31,6 +31,8 @@ class ByteTokenizer : public Tokenizer {
     return {&bytes_[static_cast<size_t>(id)], 1};
   }
 
+  std::string Describe() const override { return "every byte"; }
+
   std::string ToJson() const override { return TokenizerJson({{"type", "Byte"}}); }
 
  private:

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "model/text/alphabet.h"
 #include "model/text/tokenizer_json.h"
 #include "nlohmann/json.hpp"
 
@@ -23,7 +24,9 @@ absl::Status NotUtf8(size_t offset) {
       {.reason = "INVALID_UTF8", .metadata = {{"offset", StrCat(offset)}}});
 }
 
-absl::Status UnknownCharacter(char32_t code_point, size_t offset) {
+// `known`: Describe() of the tokenizer.
+absl::Status UnknownCharacter(char32_t code_point, size_t offset,
+                              const std::string& known) {
   std::string character;
   AppendUtf8(code_point, character);
   char name[16];
@@ -31,7 +34,8 @@ absl::Status UnknownCharacter(char32_t code_point, size_t offset) {
   return MakeError(
       absl::StatusCode::kInvalidArgument,
       StrCat("unknown character '", EscapeControls(character), "' (", name,
-             ") at byte ", offset),
+             ") at byte ", offset, ": leave it out or replace it; the model knows ",
+             known),
       {.reason = "UNKNOWN_CHARACTER",
        .metadata = {{"character", character}, {"offset", StrCat(offset)}}});
 }
@@ -46,6 +50,8 @@ class CharTokenizer : public Tokenizer {
       bytes_.push_back(std::move(bytes));
     }
     MNEMON_CHECK(!bytes_.empty() && ids_.size() == bytes_.size());
+    description_ = StrCat(size(), size() == 1 ? " character: " : " characters: ",
+                          DescribeAlphabet(characters));
   }
 
   int32_t size() const override { return static_cast<int32_t>(bytes_.size()); }
@@ -57,7 +63,9 @@ class CharTokenizer : public Tokenizer {
       const size_t begin = offset;
       if (!NextCodePoint(text, offset, character)) return NotUtf8(begin);
       const auto found = ids_.find(character);
-      if (found == ids_.end()) return UnknownCharacter(character, begin);
+      if (found == ids_.end()) {
+        return UnknownCharacter(character, begin, description_);
+      }
       ids.push_back(found->second);
     }
     return ids;
@@ -68,6 +76,8 @@ class CharTokenizer : public Tokenizer {
     return bytes_[static_cast<size_t>(id)];
   }
 
+  std::string Describe() const override { return description_; }
+
   std::string ToJson() const override {
     nlohmann::json vocab = nlohmann::json::object();
     for (size_t id = 0; id < bytes_.size(); ++id) vocab[bytes_[id]] = id;
@@ -77,6 +87,7 @@ class CharTokenizer : public Tokenizer {
  private:
   std::vector<std::string> bytes_;
   std::unordered_map<char32_t, int32_t> ids_;
+  std::string description_;
 };
 
 }  // namespace

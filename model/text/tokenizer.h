@@ -20,11 +20,13 @@ class Tokenizer {
 
   // Number of ids: 0 .. size()-1.
   virtual int32_t size() const = 0;
-  // INVALID_ARGUMENT, reason UNKNOWN_CHARACTER, names the character and its byte
-  // offset; text that is not UTF-8 is refused by tokenizers of characters.
+  // INVALID_ARGUMENT, reason UNKNOWN_CHARACTER, names the character, its byte offset
+  // and Describe(); text that is not UTF-8 is refused by tokenizers of characters.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const = 0;
   // The bytes of one token. REQUIRES: 0 <= id < size().
   virtual std::string_view TokenBytes(int32_t id) const = 0;
+  // What it can encode, briefly: "28 characters: newline space a-z".
+  virtual std::string Describe() const = 0;
   // tokenizer.json: the outer schema of Hugging Face, model.type Char or Byte.
   virtual std::string ToJson() const = 0;
 

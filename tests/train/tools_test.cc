@@ -512,7 +512,7 @@ TEST_F(ToolsTest, InspectShowsConfigParametersStateAndIdentities) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr(ReadCheckpoint(dir)->verified.get()->model_id));
   EXPECT_THAT(ran.out, HasSubstr("numerics_id"));
-  EXPECT_THAT(ran.out, HasSubstr("Char, 17 tokens"));
+  EXPECT_THAT(ran.out, HasSubstr("Char, 17 tokens; 17 characters: "));
   EXPECT_THAT(ran.out, testing::ContainsRegex("architecture +causal"));
   EXPECT_THAT(ran.out,
               testing::ContainsRegex("layers.1.ff.in.weight +\\[32, 16\\] +512"));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -12,8 +13,13 @@
 namespace mnemon {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Lt;
+using testing::SizeIs;
+using testing::StartsWith;
 
 std::string Message(const absl::Status& status) {
   return std::string(status.message());
@@ -37,7 +43,10 @@ TEST(CharTokenizer, UnknownCharacterIsNamed) {
   const auto tokenizer = MakeCharTokenizer("abc \xe2\x82\xac").value();
   const absl::Status status = tokenizer->Encode("a\xe2\x82\xac b\xc3\xa9 x").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Message(status), "unknown character '\xc3\xa9' (U+00E9) at byte 6");
+  EXPECT_EQ(
+      Message(status),
+      "unknown character '\xc3\xa9' (U+00E9) at byte 6: leave it out or replace it; "
+      "the model knows 5 characters: space a-c \xe2\x82\xac");
   const auto detail = GetErrorDetail(status);
   ASSERT_TRUE(detail.has_value());
   EXPECT_EQ(detail->reason, "UNKNOWN_CHARACTER");
@@ -46,6 +55,21 @@ TEST(CharTokenizer, UnknownCharacterIsNamed) {
   EXPECT_THAT(Message(tokenizer->Encode("\n").status()), HasSubstr("'\\x0a' (U+000A)"));
   EXPECT_THAT(Message(tokenizer->Encode("\xf0\x9f\x98\x80").status()),
               HasSubstr("(U+1F600) at byte 0"));
+}
+
+TEST(CharTokenizer, DescribesWhatItKnows) {
+  const auto describe = [](const std::string& text) {
+    return MakeCharTokenizer(text).value()->Describe();
+  };
+  EXPECT_EQ(describe("x"), "1 character: x");
+  EXPECT_EQ(describe("ba, \n\tz\x7f"
+                     "42103"),
+            "13 characters: tab newline space , 0-4 a b z U+007F");
+  EXPECT_EQ(describe("\xce\xb1\xce\xb2\xce\xb3-"), "4 characters: - \xce\xb1-\xce\xb3");
+  std::string many;
+  for (char32_t c = 0x4e00; c < 0x5200; c += 2) AppendUtf8(c, many);
+  EXPECT_THAT(describe(many), AllOf(StartsWith("512 characters: \xe4\xb8\x80 "),
+                                    EndsWith(" more"), SizeIs(Lt(250))));
 }
 
 TEST(CharTokenizer, TextMustBeUtf8) {

@@ -26,6 +26,7 @@ class WordTokenizer final : public Tokenizer {
     return std::vector<int32_t>{};
   }
   std::string_view TokenBytes(int32_t id) const override { return words_[id]; }
+  std::string Describe() const override { return ""; }
   std::string ToJson() const override { return ""; }
 
  private:
