@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -26,12 +25,13 @@ namespace mnemon {
 namespace {
 
 constexpr char kUsageUrl[] = "type.mnemon.dev/UsageError";
-constexpr char kInterruptedUrl[] = "type.mnemon.dev/Interrupted";
+constexpr char kSignalUrl[] = "type.mnemon.dev/Signal";
+constexpr char kToldUrl[] = "type.mnemon.dev/Told";
 constexpr char kBashCompletion[] = "bash-completion";
 constexpr char kFishCompletion[] = "fish-completion";
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-constexpr int kInterrupted = 128 + SIGINT;
+constexpr int kSignalled = 128;  // and the signal's number
 
 // Examples stand between the summary and the list of options.
 class ExamplesFirst final : public CLI::Formatter {
@@ -41,7 +41,7 @@ class ExamplesFirst final : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string text;
     if (!examples_.empty()) {
-      text = absl::StrCat("Examples:\n  ", absl::StrJoin(examples_, "\n  "), "\n\n");
+      text = absl::StrCat("\nExamples:\n  ", absl::StrJoin(examples_, "\n  "), "\n\n");
     }
     return text + CLI::Formatter::make_usage(app, name);
   }
@@ -166,6 +166,20 @@ struct IsInteger<std::optional<T>> : IsInteger<T> {};
 template <class T>
 struct IsInteger<std::vector<T>> : IsInteger<T> {};
 
+// The default as --help shows it; "" = none.
+template <class T>
+std::string Shown(const T& value) {
+  return absl::StrCat(value);
+}
+template <class T>
+std::string Shown(const std::optional<T>& value) {
+  return value ? absl::StrCat(*value) : "";
+}
+template <class T>
+std::string Shown(const std::vector<T>& values) {
+  return absl::StrJoin(values, ",");
+}
+
 void PrintError(const std::string& binary, const std::string& message) {
   // A reader of a JSON log gets this line too.
   if (log_format() == LogFormat::kJson) return LogError(message);
@@ -184,14 +198,19 @@ absl::Status UsageError(std::string message) {
   return status;
 }
 
-absl::Status Interrupted() {
-  absl::Status status = absl::CancelledError("interrupted");
-  status.SetPayload(kInterruptedUrl, absl::Cord());
+absl::Status EndedBySignal(int signal) {
+  absl::Status status = absl::CancelledError("ended by a signal");
+  status.SetPayload(kSignalUrl, absl::Cord(std::string(1, static_cast<char>(signal))));
   return status;
 }
 
+absl::Status Told(absl::Status error) {
+  error.SetPayload(kToldUrl, absl::Cord());
+  return error;
+}
+
 Flag& Flag::Required() {
-  option_->required();
+  option_->required()->default_str("");
   return *this;
 }
 
@@ -226,6 +245,11 @@ Flag& Flag::Excludes(const Flag& other) {
   return *this;
 }
 
+Flag& Flag::Default(const std::string& what) {
+  option_->description(absl::StrCat(option_->get_description(), "; default: ", what));
+  return *this;
+}
+
 Flag Command::Add(const std::string& name, FlagTarget target, const std::string& help) {
   return std::visit(
       [&](auto* value) -> Flag {
@@ -235,6 +259,8 @@ Flag Command::Add(const std::string& name, FlagTarget target, const std::string&
         } else {
           CLI::Option& option = *app_->add_option(name, *value, help);
           if constexpr (IsInteger<Value>::value) option.check(CheckDecimal, "");
+          // The library shows neither the value of an optional one nor emptiness.
+          option.default_str(Shown(*value));
           return Flag(option);
         }
       },
@@ -251,7 +277,9 @@ struct CommandLine::Impl {
     app.formatter(std::make_shared<ExamplesFirst>(std::move(examples)));
     app.option_defaults()->always_capture_default();
     app.set_version_flag("--version", version, "Print the version and exit");
-    app.footer("Exit codes: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C.");
+    app.footer(
+        "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C, "
+        "143 by SIGTERM.");
   }
 
   void SetEnvironmentNames(CLI::App& app) const {
@@ -278,7 +306,10 @@ struct CommandLine::Impl {
     }
     absl::Status status = body->second();
     if (status.ok()) return 0;
-    if (status.GetPayload(kInterruptedUrl)) return kInterrupted;
+    if (const auto signal = status.GetPayload(kSignalUrl)) {
+      return kSignalled + *signal->char_begin();
+    }
+    if (status.GetPayload(kToldUrl)) return kFailed;
     bool usage = status.GetPayload(kUsageUrl).has_value();
     std::string message(status.message());
     if (usage) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The command line that all programs share: help with examples first, --version, flags
-// that fall back to environment variables (--file of mnemon-train to MNEMON_TRAIN_FILE,
-// of mnemon to MNEMON_FILE), errors that name the flag or the variable, exit codes 0,
-// 1, 2 and 130.
+// that fall back to environment variables (--text of mnemon-train to MNEMON_TRAIN_TEXT,
+// of mnemon to MNEMON_TEXT), errors that name the flag or the variable, exit codes 0,
+// 1, 2, and 128 + the signal that ended a command.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,18 @@ class Option;
 namespace mnemon {
 
 // What a command reports: OK = exit code 0, a status made by UsageError = 2, by
-// Interrupted = 130, any other error = 1. The message goes to standard error behind the
-// binary's name.
+// EndedBySignal = 128 + the signal, any other error = 1. The message goes to standard
+// error behind the binary's name.
 using CommandBody = std::function<absl::Status()>;
 
 absl::Status UsageError(std::string message);
-// Of a command that Ctrl-C ended, as its user knows: nothing is printed.
-absl::Status Interrupted();
+// Of a command that a signal ended, as its sender knows: nothing is printed.
+absl::Status EndedBySignal(int signal);
+// `error`, whose message the command has written itself: nothing more is printed.
+absl::Status Told(absl::Status error);
 
-// Where the value of a flag goes; what stands there before is its default. A bool is
+// Where the value of a flag goes; what stands there before is its default, which --help
+// shows. A bool is
 // a switch without a value, a vector takes all the values of a repeated flag. Integers
 // are decimal; one with a leading zero, as in 010, is refused.
 using FlagTarget = std::variant<bool*, std::string*, int32_t*, int64_t*, double*,
@@ -50,6 +53,8 @@ class Flag {
   // Several values in one argument: 1,2,3.
   Flag& WithCommas();
   Flag& Excludes(const Flag& other);
+  // For a target that is empty: what holds then, for --help.
+  Flag& Default(const std::string& what);
 
  private:
   CLI::Option* option_;
@@ -59,7 +64,8 @@ class Flag {
 class Command {
  public:
   explicit Command(CLI::App& app) : app_(&app) {}
-  // `name`: "--flag", or bare for a positional argument. `target` must outlive Run.
+  // `name`: "--flag", "--flag,--other" for a second name, or bare for a positional
+  // argument. `target` must outlive Run.
   Flag Add(const std::string& name, FlagTarget target, const std::string& help);
 
  private:

@@ -35,7 +35,7 @@ void AddBenchFlags(Command command, const std::string& context_help,
   }
   command
       .Add("--seconds", &flags.seconds,
-           "Time to measure each model; loading and probing come on top")
+           "Seconds to measure each model; loading and probing come on top")
       .Between(0.01, 3600);
   command.Add("--json", &flags.json, "Print one JSON document");
   AddStepComputeFlags(command, flags.compute);

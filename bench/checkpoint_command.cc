@@ -70,9 +70,11 @@ void AddCheckpointCommand(CommandLine& line) {
   command.Add("--size", &flags->size, "Size")
       .Required()
       .OneOf({BenchSizes().begin(), BenchSizes().end()});
-  command.Add("--set", &flags->set,
-              "Field of config.json that differs from the size's, KEY=VALUE; may be "
-              "repeated");
+  command
+      .Add("--set", &flags->set,
+           "Field of config.json that differs from the size's, KEY=VALUE; may be "
+           "repeated")
+      .Default("none");
   command.Add("--out", &flags->out, "Directory to write").Required();
 }
 

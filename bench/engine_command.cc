@@ -74,7 +74,7 @@ absl::StatusOr<RoundTimes> EngineSubject::Run(RoundShape shape) {
   if (!absl::IsDeadlineExceeded(times.status())) return times;
   return absl::DeadlineExceededError(absl::StrFormat(
       "%s %s: a round takes longer than --seconds %g; give more, or lower --context, "
-      "--tokens or --batch",
+      "--max-tokens or --batch",
       model_.architecture(), model_.size(), flags_.seconds));
 }
 
@@ -167,10 +167,10 @@ void AddEngineCommand(CommandLine& line) {
       "engine", "Streams of tokens from the server's engine, without a network.",
       {"mnemon-bench engine --arch causal --size XS",
        "mnemon-bench engine --arch feedback_shared --size S --batch 8 --context 64 "
-       "--tokens 64 --seconds 20 --json"},
+       "--max-tokens 64 --seconds 20 --json"},
       [flags] { return RunEngine(*flags); });
   AddBenchFlags(command, "Tokens of each prompt", *flags);
-  command.Add("--tokens", &flags->tokens, "Tokens that each session generates")
+  command.Add("--max-tokens", &flags->tokens, "Tokens that each session generates")
       .Between(1, 65536);
 }
 

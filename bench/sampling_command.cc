@@ -28,7 +28,7 @@ struct Case {
 std::vector<Case> Cases() {
   const auto penalty = [](int32_t window) {
     return SamplingParams{
-        .temperature = 0, .repetition_penalty = 1.1, .penalty_window = window};
+        .temperature = 0, .repetition_penalty = 1.1, .penalty_window_tokens = window};
   };
   return {{"greedy", {.temperature = 0}},
           {"greedy, bias", {.temperature = 0, .logit_bias = {{1, 1.0f}}}},
@@ -106,7 +106,7 @@ void AddSamplingCommand(CommandLine& line) {
   command.Add("--vocab", &flags->vocab, "Tokens of the vocabulary").Between(2, 1 << 20);
   command.Add("--spread", &flags->spread, "Standard deviation of the logits, normal")
       .Between(0, 1000);
-  command.Add("--seconds", &flags->bench.seconds, "Time to measure each case")
+  command.Add("--seconds", &flags->bench.seconds, "Seconds to measure each case")
       .Between(0.01, 3600);
   command.Add("--json", &flags->bench.json, "Print one JSON document");
 }

@@ -5,7 +5,7 @@
 Examples:
   bench/tables.py step run.json ...      documents of `mnemon-bench step --json`
   bench/tables.py compare run.json ...   documents of `bench/compare.py --json`
-  bench/tables.py serving run.json ...   documents of `mnemon-load SCENARIO --json FILE`
+  bench/tables.py serving run.json ...   documents of `mnemon-load SCENARIO --out FILE`
 
 Several documents make one table. Exit code: 0 done, 1 failed, 2 usage.
 """

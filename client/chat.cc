@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "client/chat.h"
 
+#include <algorithm>
+
+#include "base/command_line.h"
+#include "base/error.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "client/chat_settings.h"
+#include "client/context_limit.h"
 #include "client/describe_error.h"
 #include "client/sampling_flags.h"
 
@@ -18,10 +23,26 @@ constexpr char kHelp[] =
     "\"\"\".\n"
     "/set NAME VALUE   temperature, top_k, top_p, min_p, typical_p, seed, max_tokens,\n"
     "                  repetition_penalty, frequency_penalty, presence_penalty,\n"
-    "                  penalty_window; VALUE - = default\n"
+    "                  penalty_window_tokens; VALUE - = default\n"
     "/show             settings and session\n"
     "/clear            forget everything: a new session\n"
+    "/continue         a new session that begins with the last part of the text, half\n"
+    "                  a context of it\n"
     "/bye              end; so does Ctrl-D. Ctrl-C stops an answer\n";
+
+constexpr char kWaysOut[] =
+    "/clear begins an empty session, /continue one with the last part of the text";
+
+// So much of what was said is remembered for /continue, in bytes.
+constexpr size_t kMostSaid = size_t{1} << 20;
+
+// At most `most` bytes from the end of `text`, which is UTF-8, whole characters.
+std::string LastBytes(const std::string& text, size_t most) {
+  size_t begin = text.size() - std::min(text.size(), most);
+  // Bytes 10xxxxxx continue a character.
+  while (begin < text.size() && (text[begin] & 0xc0) == 0x80) ++begin;
+  return text.substr(begin);
+}
 
 class Chat {
  public:
@@ -40,7 +61,7 @@ class Chat {
       Handle(*text);
     }
     absl::Status closed = Close();
-    return failure_.ok() ? closed : failure_;
+    return failure_.ok() ? closed : Told(failure_);
   }
 
  private:
@@ -51,8 +72,14 @@ class Chat {
       session = Create();
     }
     if (!session.ok()) return Described(session.status());
-    generate_.session = session->id;
+    Use(*session);
     return absl::OkStatus();
+  }
+
+  void Use(const SessionSummary& session) {
+    generate_.session = session.id;
+    model_ = session.model;
+    said_.clear();
   }
 
   absl::StatusOr<SessionSummary> Create() {
@@ -117,6 +144,8 @@ class Chat {
       return ApplySetting(text.substr(name.size()), generate_);
     } else if (name == "/clear") {
       return Clear();
+    } else if (name == "/continue") {
+      return Continue();
     } else {
       return absl::InvalidArgumentError(
           StrCat("unknown command ", Quoted(name), "; /help lists them"));
@@ -143,26 +172,64 @@ class Chat {
     const absl::StatusOr<SessionSummary> session = Create();
     if (!session.ok()) return Described(session.status());
     const absl::Status deleted = Delete();
-    generate_.session = session->id;
+    Use(*session);
     return deleted;
+  }
+
+  absl::Status Continue() {
+    if (said_.empty()) {
+      return absl::FailedPreconditionError(
+          "nothing was said in this chat that a new session could begin with");
+    }
+    // A token has at least one byte.
+    const std::optional<int64_t> limit = ContextLimitOf(client_, model_);
+    const std::string part =
+        LastBytes(said_, limit ? static_cast<size_t>(*limit) / 2 : kMostSaid);
+    MNEMON_RETURN_IF_ERROR(Clear());
+    ports_.begin_answer();
+    const GenerateOptions options{
+        .session = generate_.session, .text = part, .max_tokens = 0};
+    const auto result =
+        client_.Generate(options, [](const GenerateChunk&) { return true; });
+    if (!result.ok()) return Described(result.status());
+    said_ = part;
+    ports_.note << "a new session begins with the last " << result->prompt_tokens
+                << " tokens\n";
+    return absl::OkStatus();
   }
 
   absl::Status Answer(const std::string& text) {
     ports_.begin_answer();
     generate_.text = text;
-    auto result = client_.Generate(generate_, [this](const GenerateChunk& chunk) {
+    std::string answer;
+    auto result = client_.Generate(generate_, [&](const GenerateChunk& chunk) {
       if (ports_.stop_answer()) return false;
+      answer += chunk.text;
       ports_.out << (options_.terminal ? ForTerminal(chunk.text) : chunk.text)
                  << std::flush;
       return ports_.out.good();
     });
+    // A call that delivered nothing leaves the session as it was.
+    if (result.ok() || !answer.empty()) {
+      said_ = LastBytes(said_ + text + answer, kMostSaid);
+    }
     ports_.out << "\n" << std::flush;
     if (!ports_.out.good()) {
       over_ = true;
       return absl::UnavailableError("cannot write standard output");
     }
-    if (result.ok() || ports_.stop_answer()) return absl::OkStatus();
-    return Described(result.status());
+    if (result.ok()) {
+      if (result->finish_reason == kContextLimit) {
+        ports_.note << "mnemon: " << DescribeContextLimit(client_, *result) << "; "
+                    << kWaysOut << "\n";
+      }
+      return absl::OkStatus();
+    }
+    if (ports_.stop_answer()) return absl::OkStatus();
+    const std::optional<ErrorDetail> detail = GetErrorDetail(result.status());
+    if (!detail || detail->reason != kContextLimit) return Described(result.status());
+    return absl::FailedPreconditionError(
+        StrCat(Described(result.status()).message(), "; ", kWaysOut));
   }
 
   void Fail(const absl::Status& status) {
@@ -176,6 +243,8 @@ class Chat {
   const ChatOptions& options_;
   const ChatPorts& ports_;
   GenerateOptions generate_;
+  std::string model_;
+  std::string said_;  // the end of what this chat brought into the session
   bool several_lines_ = false;
   bool over_ = false;
   absl::Status failure_;

@@ -36,7 +36,8 @@ struct ChatPorts {
 
 // Reads lines until the end or /bye. A line is sent as it is typed; lines between """
 // are sent as one text. Deletes the session at the end unless it is to be kept. Without
-// a terminal the first error of a turn is also the result; UNAVAILABLE ends the chat.
+// a terminal the first error of a turn is also the result, as Told; UNAVAILABLE ends
+// the chat.
 absl::Status RunChat(Client& client, const ChatOptions& options,
                      const ChatPorts& ports);
 

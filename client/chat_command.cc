@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <signal.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -9,6 +10,7 @@
 #include "client/chat.h"
 #include "client/commands.h"
 #include "client/interrupts.h"
+#include "client/line_editor.h"
 #include "client/line_reader.h"
 #include "client/sampling_flags.h"
 #include "client/ttl_flag.h"
@@ -31,27 +33,41 @@ absl::Status Run(ChatFlags& flags) {
   MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.chat.generate));
   const bool kept = flags.chat.keep || !flags.chat.session.empty();
   flags.chat.ttl = TtlOfFlag(flags.ttl, kept ? kDefaultTtl : kChatTtl);
-  Interrupts interrupts;
-  std::unique_ptr<Client> client = Client::Connect(flags.client);
-  interrupts.SetAction([&] { client->CancelStreams(); });
-  LineReader lines(STDIN_FILENO, interrupts.terminated_fd());
   flags.chat.terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+  const bool terminal = flags.chat.terminal;
+  Interrupts interrupts;
+  std::unique_ptr<LineEditor> editor;
+  if (terminal) editor = LineEditor::Create(interrupts.fd(), ChatHistoryFile());
+  LineReader lines(STDIN_FILENO, interrupts.fd());
+  std::unique_ptr<Client> client = Client::Connect(flags.client);
+  interrupts.SetAction([&] { client->CancelCalls(); });
+  // On a terminal, Ctrl-C stops an answer or drops a line; elsewhere it ends the chat.
+  const auto ended = [&] {
+    return terminal ? interrupts.terminated() : interrupts.signal() != 0;
+  };
   const ChatPorts ports{
-      .read_line =
-          [&](bool more) {
-            if (flags.chat.terminal)
-              std::cout << (more ? "... " : ">>> ") << std::flush;
-            return lines.Next();
+      .read_line = [&](bool more) -> std::optional<std::string> {
+        if (!terminal) return lines.Next();
+        while (true) {
+          interrupts.Reset();
+          std::optional<std::string> line = editor->Next(more ? "... " : ">>> ");
+          if (line) return line;
+          std::cout << "\n" << std::flush;
+          if (interrupts.signal() != SIGINT) return std::nullopt;
+        }
+      },
+      .begin_answer =
+          [&] {
+            if (terminal) interrupts.Reset();
           },
-      .begin_answer = [&] { interrupts.Reset(); },
-      .stop_answer = [&] { return interrupts.interrupted(); },
-      .stop_chat = [&] { return interrupts.terminated(); },
+      .stop_answer = [&] { return interrupts.signal() != 0; },
+      .stop_chat = ended,
       .out = std::cout,
       .note = std::cerr,
   };
   absl::Status status = RunChat(*client, flags.chat, ports);
   interrupts.SetAction(nullptr);
-  return status;
+  return ended() ? EndedBySignal(interrupts.signal()) : status;
 }
 
 }  // namespace
@@ -64,12 +80,13 @@ void AddChatCommand(CommandLine& line) {
        "printf 'Hello.\\nAnd then?\\n' | mnemon chat --max-tokens 80"},
       [flags] { return Run(*flags); });
   AddServerFlag(command, flags->client);
-  command.Add("--model", &flags->chat.model,
-              "Model; not needed when the server has one");
-  command.Add("--session", &flags->chat.session,
-              "Session to continue, or to create; it is kept");
+  AddModelFlag(command, flags->chat.model);
+  command
+      .Add("--session", &flags->chat.session,
+           "Session to continue, or to create; it is kept")
+      .Default("a new one, deleted at the end");
   command.Add("--keep", &flags->chat.keep, "Keep the new session at the end");
-  AddTtlFlag(command, flags->ttl, "default 3600, or 86400 for a session that is kept");
+  AddTtlFlag(command, flags->ttl, "3600, or 86400 for a session that is kept");
   AddSamplingFlags(command, flags->chat.generate, flags->sampling);
 }
 

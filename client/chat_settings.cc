@@ -29,7 +29,7 @@ void VisitSettings(Options& options, Visitor&& visit) {
   visit("repetition_penalty", options.repetition_penalty);
   visit("frequency_penalty", options.frequency_penalty);
   visit("presence_penalty", options.presence_penalty);
-  visit("penalty_window", options.penalty_window);
+  visit("penalty_window_tokens", options.penalty_window_tokens);
   visit("seed", options.seed);
   visit("max_tokens", options.max_tokens);
 }
@@ -75,7 +75,7 @@ absl::Status ApplySetting(std::string_view text, GenerateOptions& options) {
 std::string DescribeSettings(const GenerateOptions& options) {
   std::string text;
   VisitSettings(options, [&](const std::string& key, const auto& setting) {
-    text += StrCat(key, std::string(20 - key.size(), ' '),
+    text += StrCat(key, std::string(23 - key.size(), ' '),
                    setting ? StrCat(*setting) : "default", "\n");
   });
   return text;

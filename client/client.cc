@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "client/client.h"
 
+#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -78,11 +80,11 @@ class GrpcClient final : public Client {
       const GenerateOptions& options,
       const std::function<bool(const GenerateChunk&)>& on_chunk) override {
     MNEMON_RETURN_IF_ERROR(CheckPrompt(options));
-    MNEMON_RETURN_IF_ERROR(Reach());
+    grpc::ClientContext context;
+    Registration registration(*this, &context);
+    MNEMON_RETURN_IF_ERROR(Reach(registration));
     const SteadyClock::time_point begin = SteadyClock::now();
     GenerateResult result;
-    grpc::ClientContext context;
-    const Registration registration(*this, context);
     auto reader = generation_->Generate(&context, ToMessage(options));
     v1::GenerateResponse message;
     bool wanted = true;
@@ -111,9 +113,9 @@ class GrpcClient final : public Client {
       const std::function<bool(const std::vector<TokenLogprobs>&)>& on_tokens)
       override {
     if (!options.text.empty() && !options.tokens.empty()) return TextAndTokens();
-    MNEMON_RETURN_IF_ERROR(Reach());
     grpc::ClientContext context;
-    const Registration registration(*this, context);
+    Registration registration(*this, &context);
+    MNEMON_RETURN_IF_ERROR(Reach(registration));
     auto stream = generation_->Score(&context);
     // The server answers a part before it reads the next one, so responses are read
     // while parts are sent.
@@ -164,9 +166,9 @@ class GrpcClient final : public Client {
     return FromMessage(response);
   }
 
-  void CancelStreams() override {
+  void CancelCalls() override {
     std::lock_guard lock(mutex_);
-    for (grpc::ClientContext* context : streams_) context->TryCancel();
+    for (Registration* call : calls_) call->Cancel();
   }
 
   absl::StatusOr<SessionSummary> CreateSession(
@@ -233,24 +235,31 @@ class GrpcClient final : public Client {
   }
 
  private:
-  // Registers a running call for CancelStreams.
+  // Makes a call known to CancelCalls, from before the server is reached.
   class Registration {
    public:
-    Registration(GrpcClient& client, grpc::ClientContext& context)
-        : client_(client), context_(context) {
+    // `stream` may be null: once the server is reached, such a call is not cancelled.
+    Registration(GrpcClient& client, grpc::ClientContext* stream)
+        : client_(client), stream_(stream) {
       std::lock_guard lock(client_.mutex_);
-      client_.streams_.insert(&context_);
+      client_.calls_.insert(this);
     }
     ~Registration() {
       std::lock_guard lock(client_.mutex_);
-      client_.streams_.erase(&context_);
+      client_.calls_.erase(this);
     }
+    void Cancel() {
+      cancelled_ = true;
+      if (stream_ != nullptr) stream_->TryCancel();
+    }
+    bool cancelled() const { return cancelled_; }
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
    private:
     GrpcClient& client_;
-    grpc::ClientContext& context_;
+    grpc::ClientContext* const stream_;
+    std::atomic<bool> cancelled_ = false;
   };
 
   static absl::Status TextAndTokens() {
@@ -264,14 +273,18 @@ class GrpcClient final : public Client {
 
   // Waits for the connection, but not for one that has failed: the call returns
   // the reason.
-  absl::Status Reach() {
+  absl::Status Reach(const Registration& call) {
+    constexpr std::chrono::milliseconds kPatience(100);  // of who has cancelled
     const auto deadline = std::chrono::system_clock::now() + options_.connect_timeout;
     while (true) {
+      if (call.cancelled()) return absl::CancelledError("cancelled");
       const grpc_connectivity_state state = channel_->GetState(true);
       if (state != GRPC_CHANNEL_IDLE && state != GRPC_CHANNEL_CONNECTING) {
         return absl::OkStatus();
       }
-      if (!channel_->WaitForStateChange(state, deadline)) {
+      const auto now = std::chrono::system_clock::now();
+      if (!channel_->WaitForStateChange(state, std::min(now + kPatience, deadline)) &&
+          now >= deadline) {
         return absl::UnavailableError(StrCat("no connection to ", options_.server,
                                              " within ",
                                              options_.connect_timeout.count(), " ms"));
@@ -292,7 +305,7 @@ class GrpcClient final : public Client {
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                  Response*),
                     const Request& request, Response& response) {
-    MNEMON_RETURN_IF_ERROR(Reach());
+    MNEMON_RETURN_IF_ERROR(Reach(Registration(*this, nullptr)));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + options_.call_timeout);
     return FromServer((stub.*method)(&context, request, &response));
@@ -305,7 +318,7 @@ class GrpcClient final : public Client {
   const std::unique_ptr<v1::Models::Stub> models_;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
   std::mutex mutex_;
-  std::set<grpc::ClientContext*> streams_;  // guarded by mutex_
+  std::set<Registration*> calls_;  // guarded by mutex_
 };
 
 }  // namespace

@@ -49,10 +49,10 @@ struct GenerateOptions {
   std::optional<double> repetition_penalty;
   std::optional<double> frequency_penalty;
   std::optional<double> presence_penalty;
-  std::optional<int32_t> penalty_window;
+  std::optional<int32_t> penalty_window_tokens;
   std::vector<TokenBias> logit_bias;
   std::optional<uint64_t> seed;
-  std::vector<int32_t> stop_tokens;
+  std::vector<int32_t> stop_token_ids;
   std::vector<std::string> stop_strings;
   std::optional<std::chrono::milliseconds> time_limit;
   LogprobOptions logprobs;
@@ -79,11 +79,13 @@ struct GenerateChunk {
 };
 
 struct GenerateResult {
+  std::string model;          // without "models/"
   std::string finish_reason;  // as in the proto, without prefix: "MAX_TOKENS"
   std::string stop_string;    // the one that ended it
   uint64_t seed = 0;
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
+  int64_t history_tokens = 0;  // of the session at the end
   std::chrono::nanoseconds time_to_first_token{};
   std::chrono::nanoseconds total_time{};
 };
@@ -173,8 +175,10 @@ class Client {
   virtual absl::StatusOr<ScoreResult> Score(
       const ScoreOptions& options,
       const std::function<bool(const std::vector<TokenLogprobs>&)>& on_tokens) = 0;
-  // Ends the Generate and Score calls that run now with CANCELLED; from any thread.
-  virtual void CancelStreams() = 0;
+  // Ends with CANCELLED the Generate and Score calls that run now, and all calls that
+  // wait for the connection; from any thread. Other calls are short, and what they have
+  // done would be unknown.
+  virtual void CancelCalls() = 0;
   virtual absl::StatusOr<std::vector<int32_t>> Tokenize(const std::string& model,
                                                         const std::string& text) = 0;
 

@@ -11,10 +11,11 @@
 #include "base/strings.h"
 #include "client/client.h"
 #include "client/commands.h"
+#include "client/context_limit.h"
 #include "client/describe_error.h"
 #include "client/interrupts.h"
 #include "client/logprob_lines.h"
-#include "client/read_text.h"
+#include "client/prompt_flags.h"
 #include "client/sampling_flags.h"
 
 namespace mnemon::client {
@@ -23,7 +24,7 @@ namespace {
 struct GenerateFlags {
   ClientOptions client;
   GenerateOptions generate;
-  std::string prompt_file;
+  PromptFlags prompt;
   SamplingFlags sampling;
   std::optional<int32_t> logprobs;
   bool ids = false;
@@ -95,20 +96,19 @@ absl::Status Run(GenerateFlags& flags) {
   if (flags.logprobs) {
     flags.generate.logprobs = {.wanted = true, .most_likely = *flags.logprobs};
   }
-  if (!flags.prompt_file.empty()) {
-    MNEMON_ASSIGN_OR_RETURN(flags.generate.text,
-                            ReadText(flags.prompt_file, kMaxPromptBytes));
-  }
+  MNEMON_RETURN_IF_ERROR(ReadPromptFile(flags.prompt, kMaxPromptBytes));
+  flags.generate.text = std::move(flags.prompt.text);
+  flags.generate.tokens = std::move(flags.prompt.tokens);
   Interrupts interrupts;
   std::unique_ptr<Client> client = Client::Connect(flags.client);
-  interrupts.SetAction([&] { client->CancelStreams(); });
+  interrupts.SetAction([&] { client->CancelCalls(); });
   Output output(flags.logprobs ? Form::kLogprobs
                 : flags.ids    ? Form::kIds
                                : Form::kText);
   absl::Status written;
   absl::StatusOr<GenerateResult> result =
       client->Generate(flags.generate, [&](const GenerateChunk& chunk) {
-        if (interrupts.interrupted()) return false;
+        if (interrupts.signal() != 0) return false;
         written = output.Print(chunk);
         return written.ok();
       });
@@ -116,9 +116,19 @@ absl::Status Run(GenerateFlags& flags) {
   MNEMON_RETURN_IF_ERROR(written);
   MNEMON_RETURN_IF_ERROR(output.Finish());
   if (!result.ok()) {
-    return interrupts.interrupted() ? Interrupted() : Described(result.status());
+    const int signal = interrupts.signal();
+    return signal != 0 ? EndedBySignal(signal) : Described(result.status());
   }
   if (flags.stats) PrintStats(*result);
+  if (result->finish_reason == kContextLimit) {
+    const char* const way_out =
+        flags.generate.session.empty()
+            ? "give a shorter prompt, or a model of a longer context"
+            : "go on in another session, which may begin with the last part of this "
+              "one";
+    std::fprintf(stderr, "mnemon: %s: %s\n",
+                 DescribeContextLimit(*client, *result).c_str(), way_out);
+  }
   if (!flags.ids && !flags.logprobs && !output.text_seen() &&
       result->generated_tokens > 0) {
     std::fprintf(stderr, "mnemon: the model has no text for these tokens: use --ids\n");
@@ -133,34 +143,29 @@ void AddGenerateCommand(CommandLine& line) {
   Command command = line.AddCommand(
       "generate", "Streams what follows a prompt to standard output; Ctrl-C stops it.",
       {"mnemon generate --prompt 'Once upon a time' --max-tokens 200",
-       "mnemon generate --prompt-file story.txt --temperature 0.8 --top-p 0.95 --stats",
+       "mnemon generate --text story.txt --temperature 0.8 --top-p 0.95 --stats",
        "mnemon generate --session anna --prompt 'And then'   # anna's memory continues",
-       "mnemon generate --tokens 1,2,3 --temperature 0 --ids"},
+       "mnemon generate --prompt-tokens 1,2,3 --temperature 0 --ids"},
       [flags] { return Run(*flags); });
   AddServerFlag(command, flags->client);
-  command.Add("--model", &flags->generate.model,
-              "Model; not needed when the server has one");
-  command.Add("--session", &flags->generate.session,
-              "Session whose memory continues; without one nothing is kept");
-  Flag text = command.Add("--prompt", &flags->generate.text, "Text of the prompt");
-  Flag file = command.Add("--prompt-file", &flags->prompt_file,
-                          "File with the text of the prompt; - = standard input");
-  Flag tokens =
-      command.Add("--tokens", &flags->generate.tokens, "Token ids of the prompt: 1,2,3")
-          .WithCommas();
-  text.Excludes(file).Excludes(tokens);
-  file.Excludes(tokens);
+  AddModelFlag(command, flags->generate.model);
+  command.Add("--session", &flags->generate.session, "Session whose memory continues")
+      .Default("a new one, dropped at the end");
+  AddPromptFlags(command, flags->prompt, "to continue");
   AddSamplingFlags(command, flags->generate, flags->sampling);
   command
-      .Add("--stop-token", &flags->generate.stop_tokens, "Token ids that end it: 1,2,3")
-      .WithCommas();
+      .Add("--stop-token-ids", &flags->generate.stop_token_ids,
+           "Token ids that end it, with commas: 1,2,3")
+      .WithCommas()
+      .Default("none");
   Flag ids = command.Add("--ids", &flags->ids, "Print token ids in place of text");
   command
       .Add(
           "--logprobs", &flags->logprobs,
           "Print a line per token in place of text: index, id, log-probability, and so "
           "many most likely candidates as id:log-probability")
-      .Excludes(ids);
+      .Excludes(ids)
+      .Default("text");
   command.Add("--stats", &flags->stats,
               "Print counts, times and seed to standard error at the end");
 }

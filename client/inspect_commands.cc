@@ -155,9 +155,9 @@ void AddSessionsCommand(CommandLine& line) {
        "mnemon sessions create anna --ttl 604800   # a week"},
       [flags] { return CreateSessions(*flags); }, &sessions);
   AddServerFlag(create, flags->client);
-  create.Add("--model", &flags->model, "Model; not needed when the server has one");
-  AddTtlFlag(create, flags->ttl, "default 86400");
-  create.Add("ids", &flags->ids, "Ids; without any the server draws one");
+  AddModelFlag(create, flags->model);
+  AddTtlFlag(create, flags->ttl, "86400");
+  create.Add("ids", &flags->ids, "Ids").Default("one, drawn by the server");
   Command remove = line.AddCommand(
       "delete", "Deletes sessions; calls running on them end.",
       {"mnemon sessions delete anna bert"}, [flags] { return DeleteSessions(*flags); },
@@ -177,8 +177,8 @@ void AddHealthCommand(CommandLine& line) {
        "mnemon health --service mnemon.v1.Generation     # it takes new work"},
       [flags] { return CheckHealth(*flags); });
   AddServerFlag(command, flags->client);
-  command.Add("--service", &flags->service,
-              "Service to check; empty = liveness of the process");
+  command.Add("--service", &flags->service, "Service to check")
+      .Default("liveness of the process");
 }
 
 }  // namespace mnemon::client

@@ -34,19 +34,22 @@ void Interrupts::SetAction(std::function<void()> action) {
   action_ = std::move(action);
 }
 
-bool Interrupts::interrupted() const {
+int Interrupts::signal() const {
   std::lock_guard lock(mutex_);
-  return interrupted_ || terminated_;
+  return signal_;
 }
 
 bool Interrupts::terminated() const {
   std::lock_guard lock(mutex_);
-  return terminated_;
+  return signal_ != 0 && signal_ != SIGINT;
 }
 
 void Interrupts::Reset() {
   std::lock_guard lock(mutex_);
-  interrupted_ = false;
+  if (signal_ != SIGINT) return;
+  signal_ = 0;
+  char byte;
+  MNEMON_CHECK(read(fds_[0], &byte, 1) == 1);
 }
 
 void Interrupts::Listen() {
@@ -56,11 +59,9 @@ void Interrupts::Listen() {
     {
       std::lock_guard lock(mutex_);
       if (ending_) return;
-      interrupted_ = true;
-      if (signal != SIGINT && !std::exchange(terminated_, true)) {
-        // One byte always fits into an empty pipe.
-        MNEMON_CHECK(write(fds_[1], "t", 1) == 1);
-      }
+      // One byte always fits into an empty pipe.
+      if (signal_ == 0) MNEMON_CHECK(write(fds_[1], "s", 1) == 1);
+      if (signal_ == 0 || signal_ == SIGINT) signal_ = signal;
       action = action_;
     }
     if (action) action();

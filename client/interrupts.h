@@ -10,8 +10,8 @@
 
 namespace mnemon::client {
 
-// Takes these signals of the process and handles them on a thread of its own; SIGHUP is
-// handled as SIGTERM is. At most one, created before any other thread is started.
+// Takes these signals of the process and handles them on a thread of its own. At most
+// one, created before any other thread is started.
 class Interrupts {
  public:
   Interrupts();
@@ -21,12 +21,13 @@ class Interrupts {
 
   // Called on that thread for every signal from now on; null = nothing.
   void SetAction(std::function<void()> action);
-  // A signal has arrived since the last Reset; Reset does not clear SIGTERM.
-  bool interrupted() const;
+  // The signal that has arrived since the last Reset, 0 = none; of several, the first
+  // that is not SIGINT. Reset clears SIGINT alone: the others end the command.
+  int signal() const;
   bool terminated() const;
   void Reset();
-  // Readable once SIGTERM has arrived.
-  int terminated_fd() const { return fds_[0]; }
+  // Readable while signal() is not 0.
+  int fd() const { return fds_[0]; }
 
  private:
   void Listen();
@@ -35,8 +36,7 @@ class Interrupts {
   int fds_[2];
   mutable std::mutex mutex_;
   std::function<void()> action_;  // guarded by mutex_
-  bool interrupted_ = false;      // guarded by mutex_
-  bool terminated_ = false;       // guarded by mutex_
+  int signal_ = 0;                // guarded by mutex_; not 0: a byte is in the pipe
   bool ending_ = false;           // guarded by mutex_
   std::thread thread_;            // last: uses all of the above
 };

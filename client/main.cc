@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   mnemon::CommandLine line(
       "mnemon", "Client of a mnemon server.",
       {"mnemon generate --prompt 'Once upon a time' --max-tokens 200", "mnemon chat",
-       "mnemon score --file story.txt", "mnemon models --server 127.0.0.1:50051",
+       "mnemon score --text story.txt", "mnemon models --server 127.0.0.1:50051",
        "mnemon sessions list", "mnemon health --service mnemon.v1.Generation"},
       mnemon::VersionText("mnemon", mnemon::client::Client::LibraryVersion()));
   mnemon::client::AddGenerateCommand(line);

@@ -45,8 +45,8 @@ void SetSampling(const GenerateOptions& options, v1::Sampling& sampling) {
   if (options.presence_penalty) {
     sampling.set_presence_penalty(*options.presence_penalty);
   }
-  if (options.penalty_window) {
-    sampling.set_penalty_window_tokens(*options.penalty_window);
+  if (options.penalty_window_tokens) {
+    sampling.set_penalty_window_tokens(*options.penalty_window_tokens);
   }
   for (const TokenBias& entry : options.logit_bias) {
     v1::LogitBias& out = *sampling.add_logit_bias();
@@ -58,8 +58,8 @@ void SetSampling(const GenerateOptions& options, v1::Sampling& sampling) {
 
 void SetStopping(const GenerateOptions& options, v1::Stopping& stopping) {
   if (options.max_tokens) stopping.set_max_tokens(*options.max_tokens);
-  stopping.mutable_stop_token_ids()->Add(options.stop_tokens.begin(),
-                                         options.stop_tokens.end());
+  stopping.mutable_stop_token_ids()->Add(options.stop_token_ids.begin(),
+                                         options.stop_token_ids.end());
   for (const std::string& text : options.stop_strings) stopping.add_stop_strings(text);
   if (options.time_limit) {
     SetDuration(*options.time_limit, *stopping.mutable_time_limit());
@@ -200,12 +200,14 @@ bool TakeFacts(const v1::GenerateResponse& message, GenerateResult& result) {
   if (message.has_prompt()) {
     result.seed = std::bit_cast<uint64_t>(message.prompt().seed());
     result.prompt_tokens = message.prompt().token_count();
+    result.model = LastPart(message.prompt().model());
   }
   if (!message.has_finish()) return false;
   result.finish_reason =
       v1::FinishFacts::FinishReason_Name(message.finish().finish_reason());
   result.stop_string = message.finish().stop_string();
   result.generated_tokens = message.finish().generated_token_count();
+  result.history_tokens = message.finish().token_count();
   return true;
 }
 

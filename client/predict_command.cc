@@ -76,8 +76,7 @@ void AddPredictCommand(CommandLine& line) {
        "mnemon predict --tokens 3,1,4,1,5 --maps used   # and its attention"},
       [flags] { return Run(*flags); });
   AddServerFlag(command, flags->client);
-  command.Add("--model", &flags->predict.model,
-              "Model; not needed when the server has one");
+  AddModelFlag(command, flags->predict.model);
   command.Add("--tokens", &flags->tokens, "Token ids of the sequence: 1,2,3")
       .WithCommas()
       .Required();

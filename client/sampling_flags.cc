@@ -34,34 +34,61 @@ void AddServerFlag(Command command, ClientOptions& options) {
   command.Add("--server", &options.server, "Address of the server, HOST[:PORT]");
 }
 
+void AddModelFlag(Command command, std::string& model) {
+  command.Add("--model", &model, "Model")
+      .Default("the session's, or the only one of the server");
+}
+
 void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags) {
   options.max_tokens = kDefaultMaxTokens;
   command.Add("--max-tokens", &options.max_tokens, "Tokens to generate at most");
-  command.Add("--temperature", &options.temperature,
-              "0 = greedy; default 1, the model's own distribution");
-  command.Add("--top-k", &options.top_k, "Keep the k most likely tokens; 0 = all");
-  command.Add("--top-p", &options.top_p,
-              "Keep the smallest set of tokens of this probability");
-  command.Add("--min-p", &options.min_p,
-              "Keep tokens at least this share as likely as the most likely one");
-  command.Add("--typical-p", &options.typical_p,
-              "Locally typical sampling: keep this mass");
-  command.Add("--repetition-penalty", &options.repetition_penalty,
-              "Divides logits of tokens in the penalty window; 1 = off");
-  command.Add("--frequency-penalty", &options.frequency_penalty,
-              "Subtracted per occurrence in the penalty window");
-  command.Add("--presence-penalty", &options.presence_penalty,
-              "Subtracted for any occurrence in the penalty window");
-  command.Add("--penalty-window", &options.penalty_window,
-              "Newest tokens that the penalties count; default 64");
-  command.Add("--logit-bias", &flags.logit_bias,
-              "ID=BIAS: added to the token's logit, -inf forbids it; may be repeated");
-  command.Add("--seed", &options.seed,
-              "Same seed, same text; default: drawn by the server");
-  command.Add("--stop", &options.stop_strings,
-              "Text that ends it and is not part of it; may be repeated");
+  command
+      .Add("--temperature", &options.temperature,
+           "Flattens the distribution above 1, sharpens it below; 0 = greedy")
+      .Default("1, the model's own distribution");
+  command.Add("--top-k", &options.top_k, "Keep the k most likely tokens")
+      .Default("0, all");
+  command
+      .Add("--top-p", &options.top_p,
+           "Keep the smallest set of tokens of this probability")
+      .Default("1, all");
+  command
+      .Add("--min-p", &options.min_p,
+           "Keep tokens at least this share as likely as the most likely one")
+      .Default("0, all");
+  command
+      .Add("--typical-p", &options.typical_p,
+           "Locally typical sampling: keep this mass")
+      .Default("1, all");
+  command
+      .Add("--repetition-penalty", &options.repetition_penalty,
+           "Divides logits of tokens in the penalty window")
+      .Default("1, off");
+  command
+      .Add("--frequency-penalty", &options.frequency_penalty,
+           "Subtracted per occurrence in the penalty window")
+      .Default("0, off");
+  command
+      .Add("--presence-penalty", &options.presence_penalty,
+           "Subtracted for any occurrence in the penalty window")
+      .Default("0, off");
+  command
+      .Add("--penalty-window-tokens", &options.penalty_window_tokens,
+           "The penalty window: so many of the newest tokens, the prompt's included")
+      .Default("64");
+  command
+      .Add("--logit-bias", &flags.logit_bias,
+           "ID=BIAS: added to the token's logit, -inf forbids it; may be repeated")
+      .Default("none");
+  command.Add("--seed", &options.seed, "Same seed, same text")
+      .Default("drawn by the server");
+  command
+      .Add("--stop-strings", &options.stop_strings,
+           "Text that ends it and is not part of it; may be repeated")
+      .Default("none");
   command.Add("--time-limit", &flags.time_limit, "Seconds after which it ends")
-      .Between(0, 1e9, "seconds");
+      .Between(0, 1e9, "seconds")
+      .Default("none");
 }
 
 absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options) {

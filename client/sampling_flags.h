@@ -16,6 +16,7 @@ namespace mnemon::client {
 inline constexpr int32_t kDefaultMaxTokens = 256;
 
 void AddServerFlag(Command command, ClientOptions& options);
+void AddModelFlag(Command command, std::string& model);
 
 // Values of flags that TakeFlags converts to GenerateOptions.
 struct SamplingFlags {

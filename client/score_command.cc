@@ -13,7 +13,7 @@
 #include "client/describe_error.h"
 #include "client/interrupts.h"
 #include "client/logprob_lines.h"
-#include "client/read_text.h"
+#include "client/prompt_flags.h"
 #include "client/sampling_flags.h"
 
 namespace mnemon::client {
@@ -24,25 +24,26 @@ constexpr size_t kMaxTextBytes = size_t{1} << 30;
 struct ScoreFlags {
   ClientOptions client;
   ScoreOptions score;
-  std::string file;
+  PromptFlags prompt;
   std::optional<int32_t> logprobs;
 };
 
 absl::Status Run(ScoreFlags& flags) {
-  if (!flags.file.empty()) {
-    MNEMON_ASSIGN_OR_RETURN(flags.score.text, ReadText(flags.file, kMaxTextBytes));
-  }
+  MNEMON_RETURN_IF_ERROR(ReadPromptFile(flags.prompt, kMaxTextBytes));
+  flags.score.text = std::move(flags.prompt.text);
+  flags.score.tokens = std::move(flags.prompt.tokens);
   if (flags.score.text.empty() && flags.score.tokens.empty()) {
-    return UsageError("give what is to be scored: --text, --file or --tokens");
+    return UsageError(
+        "give what is to be scored: --text FILE, --prompt TEXT or --prompt-tokens IDS");
   }
   flags.score.most_likely = flags.logprobs.value_or(0);
   Interrupts interrupts;
   std::unique_ptr<Client> client = Client::Connect(flags.client);
-  interrupts.SetAction([&] { client->CancelStreams(); });
+  interrupts.SetAction([&] { client->CancelCalls(); });
   absl::Status written;
   absl::StatusOr<ScoreResult> result =
       client->Score(flags.score, [&](const std::vector<TokenLogprobs>& tokens) {
-        if (interrupts.interrupted()) return false;
+        if (interrupts.signal() != 0) return false;
         if (!flags.logprobs) return true;
         written = WriteStandardOutput(LogprobLines(tokens));
         return written.ok();
@@ -50,7 +51,8 @@ absl::Status Run(ScoreFlags& flags) {
   interrupts.SetAction(nullptr);
   MNEMON_RETURN_IF_ERROR(written);
   if (!result.ok()) {
-    return interrupts.interrupted() ? Interrupted() : Described(result.status());
+    const int signal = interrupts.signal();
+    return signal != 0 ? EndedBySignal(signal) : Described(result.status());
   }
   const double nats = result->tokens > 0
                           ? -result->logprob_sum / static_cast<double>(result->tokens)
@@ -67,27 +69,23 @@ void AddScoreCommand(CommandLine& line) {
   auto flags = std::make_shared<ScoreFlags>();
   Command command = line.AddCommand(
       "score", "Prints how likely a text is: nats per token and perplexity.",
-      {"mnemon score --file story.txt",
-       "mnemon score --session anna --text 'And then'   # anna stays as she was",
-       "mnemon score --tokens 1,2,3 --logprobs 5"},
+      {"mnemon score --text story.txt",
+       "mnemon score --session anna --prompt 'And then'   # anna stays as she was",
+       "mnemon score --prompt-tokens 1,2,3 --logprobs 5"},
       [flags] { return Run(*flags); });
   AddServerFlag(command, flags->client);
-  command.Add("--model", &flags->score.model,
-              "Model; not needed when the server has one");
-  command.Add("--session", &flags->score.session,
-              "Session whose memory the text continues; without one a fresh state");
+  AddModelFlag(command, flags->score.model);
+  command
+      .Add("--session", &flags->score.session,
+           "Session whose memory the text continues")
+      .Default("a fresh state");
   command.Add("--commit", &flags->score.commit, "Keep the text in the session");
-  Flag text = command.Add("--text", &flags->score.text, "Text to score");
-  Flag file = command.Add("--file", &flags->file,
-                          "File with the text to score; - = standard input");
-  Flag tokens =
-      command.Add("--tokens", &flags->score.tokens, "Token ids to score: 1,2,3")
-          .WithCommas();
-  text.Excludes(file).Excludes(tokens);
-  file.Excludes(tokens);
-  command.Add("--logprobs", &flags->logprobs,
-              "Print a line per token, the sum to standard error: index, id, "
-              "log-probability, and so many most likely candidates");
+  AddPromptFlags(command, flags->prompt, "to score");
+  command
+      .Add("--logprobs", &flags->logprobs,
+           "Print a line per token, the sum to standard error: index, id, "
+           "log-probability, and so many most likely candidates")
+      .Default("the sum alone");
 }
 
 }  // namespace mnemon::client

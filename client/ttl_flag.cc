@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "client/ttl_flag.h"
 
-#include "base/strings.h"
-
 namespace mnemon::client {
 
 void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
                 const std::string& defaults) {
   command
       .Add("--ttl", &seconds,
-           StrCat("Seconds without use after which the server deletes the session; 0 = "
-                  "the server's default; ",
-                  defaults))
-      .Between(0, INT32_MAX, "seconds");
+           "Seconds without use after which the server deletes the session; 0 = the "
+           "server's default")
+      .Between(0, INT32_MAX, "seconds")
+      .Default(defaults);
 }
 
 std::optional<std::chrono::milliseconds> TtlOfFlag(std::optional<int32_t> seconds,

@@ -11,7 +11,8 @@
 
 namespace mnemon::client {
 
-// `defaults` ends the help text; `seconds` must outlive `command`.
+// `defaults`: what holds without the flag, for the help text; `seconds` must outlive
+// `command`.
 void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
                 const std::string& defaults);
 // `otherwise` where the flag was not given; nullopt, the server's default, for 0.

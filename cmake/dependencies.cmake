@@ -41,6 +41,13 @@ if(MNEMON_SERVER)
   add_library(mnemon_boost INTERFACE)
   target_include_directories(mnemon_boost SYSTEM INTERFACE ${BOOST_INCLUDE})
   target_compile_definitions(mnemon_boost INTERFACE BOOST_ASIO_NO_DEPRECATED)
+  # libedit: line editing and history of `mnemon chat`. Under a BSD licence, as GNU
+  # readline is not.
+  find_path(LIBEDIT_INCLUDE histedit.h REQUIRED)
+  find_library(LIBEDIT_LIBRARY edit REQUIRED)
+  add_library(mnemon_libedit INTERFACE)
+  target_include_directories(mnemon_libedit SYSTEM INTERFACE ${LIBEDIT_INCLUDE})
+  target_link_libraries(mnemon_libedit INTERFACE ${LIBEDIT_LIBRARY})
 endif()
 
 # libtorch: any version from 1.13 on. Its package would add its own compile flags to

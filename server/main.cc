@@ -49,9 +49,11 @@ void AddFlags(mnemon::Command app, Flags& flags) {
           "Address of /metrics and of the probes, HOST:PORT; port 0 = any free one; "
           "off = no HTTP");
   app.Add("--http-port-file", &flags.serve.http_port_file,
-          "File that gets the port of --http");
+          "File that gets the port of --http")
+      .Default("none");
   app.Add("--port-file", &flags.serve.port_file,
-          "File that gets the port once the server listens");
+          "File that gets the port once the server listens")
+      .Default("none");
   app.Add("--device", &flags.device, "Where autoregressive models run: cpu or cuda");
   app.Add("--threads", &flags.threads,
           "Threads of the pool, one for all models, that computes steps and packs "

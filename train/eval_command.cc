@@ -211,8 +211,10 @@ void AddEvalCommand(CommandLine& line) {
         });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
-  command.Add("--text", &flags->text,
-              "Text to predict, whole; for an encoder leave it out");
+  command
+      .Add("--text", &flags->text,
+           "File of the text to predict, whole; for an encoder leave it out")
+      .Default("none");
   command
       .Add("--form", &flags->form, "sequence (as in training) or step (as in serving)")
       .OneOf({"sequence", "step"});

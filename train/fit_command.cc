@@ -90,8 +90,9 @@ void AddFitCommand(CommandLine& line) {
               "# every key and what it means")},
       [flags] { return RunFit(*flags); });
   fit.Add("--config", &flags->config, "TOML file of the run").Required();
-  fit.Add("--set", &flags->overrides, "Override a key of the file: table.key=value");
-  fit.Add("--out", &flags->out, "Directory of the run, over `out` of the file");
+  fit.Add("--set", &flags->overrides, "Override a key of the file: table.key=value")
+      .Default("none");
+  fit.Add("--out", &flags->out, "Directory of the run").Default("`out` of the file");
   fit.Add("--resume", &flags->resume, "Continue from the newest checkpoint in it");
   fit.Add("--device", &flags->device, "Where to compute: cpu or cuda");
   fit.Add("--threads", &flags->threads,

@@ -174,34 +174,38 @@ void AddSampleCommand(CommandLine& line) {
         });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();
-  command.Add("--prompt", &flags->prompt, "Text to continue");
+  command.Add("--prompt", &flags->prompt, "Text to continue").Default("no text");
   command
       .Add("--prompt-tokens", &flags->prompt_tokens,
-           "Token ids to continue, with commas; prints ids")
-      .WithCommas();
-  command.Add("--tokens", &flags->tokens, "How many tokens to sample")
+           "Token ids to continue, with commas: 1,2,3; prints ids")
+      .WithCommas()
+      .Default("no ids");
+  command
+      .Add("--max-tokens,--tokens", &flags->tokens,
+           "Tokens to generate at most; --tokens is the same")
       .Required()
       .Between(0, INT32_MAX);
-  command.Add("--seed", &flags->seed,
-              "Of the random numbers; drawn and printed when absent");
+  command.Add("--seed", &flags->seed, "Same seed, same text")
+      .Default("drawn and printed");
   command.Add("--temperature", &flags->sampling.temperature,
-              "0 = always the most likely token");
+              "Flattens the distribution above 1, sharpens it below; 0 = greedy");
   command.Add("--top-k", &flags->sampling.top_k,
               "Keep the k most likely tokens; 0 = all");
   command.Add("--top-p", &flags->sampling.top_p,
-              "Keep the most likely tokens that together reach p");
+              "Keep the smallest set of tokens of this probability");
   command.Add("--min-p", &flags->sampling.min_p,
               "Keep tokens at least this share as likely as the most likely one");
   command.Add("--typical-p", &flags->sampling.typical_p,
               "Locally typical sampling: keep this mass");
   command.Add("--repetition-penalty", &flags->sampling.repetition_penalty,
-              "Divides logits of tokens in the penalty window");
+              "Divides logits of tokens in the penalty window; 1 = off");
   command.Add("--frequency-penalty", &flags->sampling.frequency_penalty,
               "Subtracted per occurrence in the penalty window");
   command.Add("--presence-penalty", &flags->sampling.presence_penalty,
               "Subtracted for any occurrence in the penalty window");
-  command.Add("--penalty-window", &flags->sampling.penalty_window,
-              "Tokens the penalties look back at");
+  command.Add(
+      "--penalty-window-tokens", &flags->sampling.penalty_window_tokens,
+      "The penalty window: so many of the newest tokens, the prompt's included");
   command.Add("--ids", &flags->ids, "Print token ids instead of text");
   AddStepComputeFlags(command, flags->compute);
 }

@@ -69,7 +69,7 @@ absl::StatusOr<Cost> EngineCost(const ScenarioOptions& options, const Shape& sha
   const int tokens = options.quick ? 16 : 32;
   MNEMON_ASSIGN_OR_RETURN(
       const nlohmann::json result,
-      RunBench(options, shape, {"engine", "--tokens", StrCat(tokens)}, batch));
+      RunBench(options, shape, {"engine", "--max-tokens", StrCat(tokens)}, batch));
   return Cost{.cpu = result.at("cpu_us_per_token").get<double>(),
               .wall = result.at("inter_token_us").at("median").get<double>() / batch};
 }

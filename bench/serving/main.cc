@@ -50,7 +50,7 @@ constexpr Entry kScenarios[] = {
 struct Flags {
   ScenarioOptions options;
   double slack = 1;
-  std::string json;
+  std::string out;
 };
 
 std::string BesideThisBinary(const std::string& name) {
@@ -97,8 +97,8 @@ absl::Status RunScenario(const Entry& entry, Flags flags) {
   BarResults results(entry.name, std::move(server), flags.slack);
   MNEMON_RETURN_IF_ERROR(entry.run(flags.options, results));
   MNEMON_RETURN_IF_ERROR(WriteStandardOutput(results.Table()));
-  if (!flags.json.empty()) {
-    MNEMON_RETURN_IF_ERROR(WriteFileDurably(flags.json, results.Json()));
+  if (!flags.out.empty()) {
+    MNEMON_RETURN_IF_ERROR(WriteFileDurably(flags.out, results.Json()));
   }
   if (results.passed()) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -110,24 +110,29 @@ void AddScenario(CommandLine& line, const Entry& entry) {
   Command command = line.AddCommand(
       entry.name, entry.summary,
       {StrCat("mnemon-load ", entry.name),
-       StrCat("mnemon-load ", entry.name, " --quick --slack 3 --json result.json")},
+       StrCat("mnemon-load ", entry.name, " --quick --slack 3 --out result.json")},
       [flags, &entry] { return RunScenario(entry, *flags); });
   ScenarioOptions& options = flags->options;
-  command.Add("--server-binary", &options.server_binary,
-              "Server to measure; empty = mnemon-server beside this binary");
-  command.Add("--bench-binary", &options.bench_binary,
-              "mnemon-bench, which makes the checkpoints; empty = the one beside this "
-              "binary");
-  command.Add("--work", &options.directory,
-              "Folder for checkpoints and logs, kept for the next run; empty = a "
-              "temporary one");
-  command.Add("--server-flag", &options.server_flags,
-              "Further flag of the server; may be repeated");
+  command.Add("--server-binary", &options.server_binary, "Server to measure")
+      .Default("mnemon-server beside this binary");
+  command
+      .Add("--bench-binary", &options.bench_binary,
+           "mnemon-bench, which makes the checkpoints")
+      .Default("the one beside this binary");
+  command
+      .Add("--work", &options.directory,
+           "Folder for checkpoints and logs, kept for the next run")
+      .Default("a temporary one");
+  command
+      .Add("--server-flag", &options.server_flags,
+           "Further flag of the server; may be repeated")
+      .Default("none");
   command.Add("--quick", &options.quick,
               "Shorter turns and smaller loads: from a few seconds to half a minute");
   command.Add("--slack", &flags->slack, "How many times as wide the bars are")
       .Between(1, 100);
-  command.Add("--json", &flags->json, "File that gets the result as JSON");
+  command.Add("--out", &flags->out, "File that gets the result as JSON")
+      .Default("none");
 }
 
 int Main(int argc, char** argv) {

@@ -15,9 +15,10 @@ void AddDecoderFlags(Command app, DecoderFlags& flags) {
       .OneOf({"step", "sequence"});
   app.Add("--precision", &flags.precision,
           "Of the weights that steps read: fp32 or bf16");
-  app.Add("--target", &flags.target,
-          StrCat("Instruction set of the kernels, one of ", StrJoin(CpuTargets(), ", "),
-                 "; without it the first"));
+  app.Add(
+         "--target", &flags.target,
+         StrCat("Instruction set of the kernels, one of ", StrJoin(CpuTargets(), ", ")))
+      .Default("the first of them");
 }
 
 absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,

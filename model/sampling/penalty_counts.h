@@ -26,9 +26,11 @@ class PenaltyCounts {
  public:
   // Counts nothing.
   PenaltyCounts() = default;
-  // Counts the last `penalty_window` tokens; nothing when no penalty has an effect.
+  // Counts the last `penalty_window_tokens` tokens; nothing when no penalty has an
+  // effect.
   explicit PenaltyCounts(const SamplingParams& params)
-      : window_(params.penalizes() ? static_cast<size_t>(params.penalty_window) : 0) {}
+      : window_(params.penalizes() ? static_cast<size_t>(params.penalty_window_tokens)
+                                   : 0) {}
 
   // Takes the whole history, anything with size() and []: O(tokens added since the last
   // call), and O(window) after a cut and the first time. Allocates only while more

@@ -73,7 +73,7 @@ absl::Status ValidateSampling(const SamplingParams& params, int64_t vocab) {
   MNEMON_RETURN_IF_ERROR(InRange("presence_penalty", params.presence_penalty,
                                  -kMostPenalty, kMostPenalty));
   MNEMON_RETURN_IF_ERROR(
-      InRange("penalty_window", params.penalty_window, 0, kMostWindow));
+      InRange("penalty_window_tokens", params.penalty_window_tokens, 0, kMostWindow));
   return CheckBias(params.logit_bias, vocab);
 }
 

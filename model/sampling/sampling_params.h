@@ -38,7 +38,7 @@ struct SamplingParams {
   double frequency_penalty = 0.0;
   double presence_penalty = 0.0;
   // The window: so many of the newest tokens of the history; 0 .. 65536.
-  int32_t penalty_window = 64;
+  int32_t penalty_window_tokens = 64;
   // Added to logits; entries of one token add up. At most 1024.
   std::vector<LogitBias> logit_bias = {};
   uint64_t seed = 0;

@@ -61,7 +61,7 @@ void ReadSampling(const v1::Sampling& from, SamplingParams& to) {
   if (from.has_frequency_penalty()) to.frequency_penalty = from.frequency_penalty();
   if (from.has_presence_penalty()) to.presence_penalty = from.presence_penalty();
   if (from.has_penalty_window_tokens()) {
-    to.penalty_window = from.penalty_window_tokens();
+    to.penalty_window_tokens = from.penalty_window_tokens();
   }
   for (const v1::LogitBias& entry : from.logit_bias()) {
     to.logit_bias.push_back({.token = entry.token_id(), .bias = entry.bias()});
@@ -107,7 +107,7 @@ RequestScope ScopeOf(const v1::GenerateRequest& r) {
                     {"repetition_penalty", "sampling.repetition_penalty"},
                     {"frequency_penalty", "sampling.frequency_penalty"},
                     {"presence_penalty", "sampling.presence_penalty"},
-                    {"penalty_window", "sampling.penalty_window_tokens"},
+                    {"penalty_window_tokens", "sampling.penalty_window_tokens"},
                     {"logit_bias", "sampling.logit_bias"},
                     {"max_tokens", "stopping.max_tokens"},
                     {"stop_token_ids", "stopping.stop_token_ids"},

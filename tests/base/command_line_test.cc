@@ -42,6 +42,8 @@ class CommandLineTest : public ::testing::Test {
     run.Add("--file", &file_, "What").Required();
     run.Add("--mode", &mode_, "In which way").OneOf({"fast", "slow"});
     run.Add("--limit", &limit_, "At most");
+    run.Add("--grace", &grace_, "Seconds");
+    run.Add("--seed,--start", &seed_, "Of the numbers").Default("drawn");
     run.Add("--sizes", &sizes_, "How large").WithCommas();
     Command score =
         line.AddCommand("score", "Scores.", {}, [] { return absl::OkStatus(); });
@@ -61,7 +63,9 @@ class CommandLineTest : public ::testing::Test {
   absl::Status RunBody() {
     if (file_ == "throw") throw std::runtime_error("library trouble");
     if (file_ == "fail") return absl::NotFoundError("no such thing: \x1b[2J");
-    if (file_ == "interrupt") return Interrupted();
+    if (file_ == "interrupt") return EndedBySignal(2);
+    if (file_ == "told") return Told(absl::NotFoundError("twice"));
+    if (file_ == "terminate") return EndedBySignal(15);
     if (file_ == "usage") return UsageError("--file cannot be usage");
     return absl::OkStatus();
   }
@@ -70,6 +74,8 @@ class CommandLineTest : public ::testing::Test {
   double wait_ = 1;
   std::string mode_ = "fast";
   std::optional<int32_t> limit_;
+  std::optional<double> grace_ = 2.5;
+  std::optional<uint64_t> seed_;
   std::vector<int64_t> sizes_;
   int tokens_ = 0;
   std::string file_;
@@ -85,6 +91,10 @@ TEST_F(CommandLineTest, ExitCodes) {
   EXPECT_EQ(Run({}).code, 2);
   EXPECT_EQ(Run({"run", "--file", "interrupt"}).code, 130);
   EXPECT_EQ(Run({"run", "--file", "interrupt"}).err, "");
+  EXPECT_EQ(Run({"run", "--file", "told"}).code, 1);
+  EXPECT_EQ(Run({"run", "--file", "told"}).err, "");
+  EXPECT_EQ(Run({"run", "--file", "terminate"}).code, 143);
+  EXPECT_EQ(Run({"run", "--file", "terminate"}).err, "");
 }
 
 TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
@@ -131,6 +141,16 @@ TEST_F(CommandLineTest, HelpShowsExamplesBeforeOptionsWithDefaultAndEnvironment)
   EXPECT_LT(example, option);
   EXPECT_THAT(outcome.out, HasSubstr("Exit codes"));
   EXPECT_EQ(Run({"--help"}).code, 0);
+}
+
+TEST_F(CommandLineTest, HelpShowsEveryDefault) {
+  const std::string help = Run({"run", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("--grace FLOAT=2.5 (Env:"));
+  EXPECT_THAT(help, HasSubstr("--mode TEXT:{fast,slow}=fast (Env:"));
+  EXPECT_THAT(help, HasSubstr("--seed,--start UINT (Env:MNEMON_TOOL_SEED)"));
+  EXPECT_THAT(help, HasSubstr("Of the numbers; default: drawn\n"));
+  EXPECT_THAT(help, HasSubstr("--file TEXT REQUIRED"));
+  EXPECT_THAT(help, HasSubstr("--sizes INT ..."));
 }
 
 TEST_F(CommandLineTest, VersionEverywhere) {
@@ -247,7 +267,7 @@ TEST_F(CommandLineTest, CompletesInBash) {
   EXPECT_EQ(Completed(script, "tool r", 1), "run\n");
   EXPECT_EQ(Completed(script, "tool run --", 2),
             "--help --version --count --wait --tokens --file --mode --limit "
-            "--sizes\n");
+            "--grace --seed --start --sizes\n");
   EXPECT_EQ(Completed(script, "tool score --t", 2), "--tokens\n");
   EXPECT_EQ(Completed(script, "tool run --count 3 --fi", 4), "--file\n");
   EXPECT_EQ(Completed(script, "tool run --mode \"\"", 3), "fast slow\n");

@@ -124,7 +124,7 @@ TEST_F(BenchBinaryTest, Prefill) {
 TEST_F(BenchBinaryTest, Engine) {
   const json document =
       Measure({"engine", "--arch", "fast_weights,causal", "--size", "XS", "--batch",
-               "3", "--context", "6", "--tokens", "5", "--seconds", "3"});
+               "3", "--context", "6", "--max-tokens", "5", "--seconds", "3"});
   ASSERT_EQ(document["results"].size(), 2u);
   ExpectCeilings(document);
   for (const json& result : document["results"]) {
@@ -193,7 +193,7 @@ TEST_F(BenchBinaryTest, UsageErrorsNameTheFlag) {
       {with({"--batch", "0"}), "--batch"},
       {with({"--seconds", "nan"}), "--seconds"},
       {with({"--precision", "fp8"}), "--precision"},
-      {with({"--tokens", "3"}), "--tokens"}};
+      {with({"--max-tokens", "3"}), "--max-tokens"}};
   for (const auto& [ran, flag] : cases) {
     EXPECT_EQ(ran.code, 2) << flag;
     EXPECT_THAT(ran.err, HasSubstr(flag));

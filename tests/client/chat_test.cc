@@ -5,6 +5,7 @@
 #include <deque>
 #include <sstream>
 
+#include "base/command_line.h"
 #include "base/error.h"
 #include "client/chat_settings.h"
 #include "client/sampling_flags.h"
@@ -21,6 +22,8 @@ using ::testing::SizeIs;
 // A chat over a toy server, fed with lines.
 class ChatTest : public ::testing::Test {
  protected:
+  explicit ChatTest(const RigOptions& options = {}) : rig_(options) {}
+
   absl::Status Run(std::deque<std::string> lines) {
     options_.generate.temperature = 0.0;
     if (!options_.generate.max_tokens) options_.generate.max_tokens = 6;
@@ -176,6 +179,51 @@ TEST_F(ChatTest, EndsWhenTheServerIsGone) {
   const absl::Status status = Run({"abc", "abc", "abc"});
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(answers_, 1);
+}
+
+TEST_F(ChatTest, AnErrorIsToldOnce) {
+  const absl::Status status = Run({"/nonsense"});
+  EXPECT_THAT(note_.str(), HasSubstr("unknown command '/nonsense'"));
+  CommandLine line("mnemon", "", {}, "");
+  line.SetBody([&] { return status; });
+  char name[] = "mnemon";
+  char* arguments[] = {name};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(line.Run(1, arguments), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// Of a model whose context has 48 tokens.
+class FullChatTest : public ChatTest {
+ protected:
+  FullChatTest() : ChatTest({.append_capacity = 48}) {
+    options_.terminal = true;
+    options_.generate.max_tokens = 100;
+  }
+};
+
+TEST_F(FullChatTest, TheContextLimitIsToldWithTheWaysOut) {
+  ASSERT_TRUE(Run({"abc", "de"}).ok());
+  EXPECT_THAT(note_.str(), HasSubstr("the context of 48 tokens is full (0 before, "
+                                     "prompt 3, generated 46); /clear begins"));
+  EXPECT_THAT(note_.str(), HasSubstr("a history of 49 tokens and a prompt of 2 exceed "
+                                     "the context of 48"));
+  EXPECT_THAT(note_.str(), ContainsRegex("CONTEXT_LIMIT, .*; /clear begins"));
+}
+
+TEST_F(FullChatTest, ContinueBeginsWithTheLastPart) {
+  std::string part = "abc" + Expected("abc", 46);
+  part = part.substr(part.size() - 24);
+  if ((part[0] & 0xc0) == 0x80) part = part.substr(1);
+  ASSERT_TRUE(Run({"abc", "/continue", "/set max_tokens 5", "de", "/show"}).ok());
+  EXPECT_THAT(note_.str(), HasSubstr("a new session begins with the last "));
+  EXPECT_THAT(out_.str(), HasSubstr("\n" + Expected(part + "de", 5) + "\n"));
+  EXPECT_THAT(*rig_.client->ListSessions(), SizeIs(0));
+}
+
+TEST_F(FullChatTest, WithoutATextThereIsNothingToContinue) {
+  ASSERT_TRUE(Run({"/continue", "abc", "/clear", "/continue"}).ok());
+  EXPECT_THAT(note_.str(), ContainsRegex("nothing was said(.|\n)*nothing was said"));
 }
 
 TEST(ChatSettings, ParseEveryKind) {

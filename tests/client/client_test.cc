@@ -138,15 +138,15 @@ TEST(InterruptsDeathTest, CallTheActionAndRemember) {
         };
         kill(getpid(), SIGINT);
         await(1);
-        bool fine = interrupts.interrupted() && !interrupts.terminated();
+        bool fine = interrupts.signal() == SIGINT && !interrupts.terminated();
         interrupts.Reset();
-        fine = fine && !interrupts.interrupted();
+        fine = fine && interrupts.signal() == 0;
         Pipe nothing;
         kill(getpid(), SIGTERM);
         await(2);
         interrupts.Reset();
-        fine = fine && interrupts.terminated() && interrupts.interrupted();
-        LineReader lines(nothing.reader(), interrupts.terminated_fd());
+        fine = fine && interrupts.terminated() && interrupts.signal() == SIGTERM;
+        LineReader lines(nothing.reader(), interrupts.fd());
         fine = fine && !lines.Next().has_value();
         _exit(fine ? 7 : 8);
       },

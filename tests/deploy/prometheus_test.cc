@@ -244,12 +244,13 @@ class Stack : public Deploy {
       Client({"generate", "--session", session, "--prompt", "or not", "--max-tokens",
               "40", "--top-k", "5", "--seed", "1"});
     }
-    Client({"score", "--text", "to be or not to be, to be or not"});
+    Client({"score", "--prompt", "to be or not to be, to be or not"});
     Client({"sessions", "delete", session});
-    Client({"generate", "--prompt", "to", "--max-tokens", "200", "--stop", "e"});
+    Client(
+        {"generate", "--prompt", "to", "--max-tokens", "200", "--stop-strings", "e"});
     Client(
         {"generate", "--prompt", "to", "--max-tokens", "900", "--time-limit", "0.01"});
-    Client({"generate", "--prompt", "to", "--stop-token", "99999"}, 1);
+    Client({"generate", "--prompt", "to", "--stop-token-ids", "99999"}, 1);
     Client({"generate", "--session", "nobody", "--prompt", "to"}, 1);
     // One that is killed in the middle.
     ChildProcess killed(dir_, {Binary("mnemon"), "generate", "--server", address_,

@@ -205,7 +205,7 @@ TEST_P(ServingEqualsTraining, TokensOfEverySamplingField) {
   options.repetition_penalty = 1.2;
   options.frequency_penalty = 0.3;
   options.presence_penalty = 0.2;
-  options.penalty_window = 7;
+  options.penalty_window_tokens = 7;
   options.seed = 4;
   std::vector<int32_t> tokens;
   const auto result = client->Generate(options, [&](const client::GenerateChunk& c) {
@@ -217,7 +217,7 @@ TEST_P(ServingEqualsTraining, TokensOfEverySamplingField) {
             RunSample(dir_, options.tokens, tokens_,
                       "--temperature 1.2 --min-p 0.02 --typical-p 0.95 "
                       "--repetition-penalty 1.2 --frequency-penalty 0.3 "
-                      "--presence-penalty 0.2 --penalty-window 7 --seed 4"));
+                      "--presence-penalty 0.2 --penalty-window-tokens 7 --seed 4"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, ServingEqualsTraining, testing::ValuesIn(Cases()),

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 SamplingParams Penalty(int32_t window) {
-  return {.presence_penalty = 1, .penalty_window = window};
+  return {.presence_penalty = 1, .penalty_window_tokens = window};
 }
 
 std::map<int32_t, int32_t> Counted(const PenaltyCounts& counts) {

@@ -60,7 +60,7 @@ TEST(ValidateSampling, TakesWhatIsDefined) {
     EXPECT_TRUE(Valid({.frequency_penalty = p}));
     EXPECT_TRUE(Valid({.presence_penalty = p}));
   }
-  for (int32_t w : {0, 1, 65536}) EXPECT_TRUE(Valid({.penalty_window = w}));
+  for (int32_t w : {0, 1, 65536}) EXPECT_TRUE(Valid({.penalty_window_tokens = w}));
   EXPECT_TRUE(Valid({.logit_bias = {{0, -kInf}, {9, 3.4e38f}, {9, -1}}}));
   EXPECT_TRUE(Valid({.logit_bias = std::vector<LogitBias>(1024)}));
   for (uint64_t seed : {uint64_t{0}, UINT64_MAX}) EXPECT_TRUE(Valid({.seed = seed}));
@@ -92,7 +92,7 @@ TEST(ValidateSampling, NamesTheFieldAtFault) {
     EXPECT_EQ(field({.presence_penalty = p}), "presence_penalty") << p;
   }
   for (int32_t w : {-1, INT32_MIN, 65537, INT32_MAX}) {
-    EXPECT_EQ(field({.penalty_window = w}), "penalty_window") << w;
+    EXPECT_EQ(field({.penalty_window_tokens = w}), "penalty_window_tokens") << w;
   }
   for (int32_t token : {-1, kVocab, INT32_MAX, INT32_MIN}) {
     EXPECT_EQ(field({.logit_bias = {{0, 0}, {token, 0}}}), "logit_bias[1]") << token;
@@ -226,10 +226,10 @@ TEST(Sample, PenaltiesLookAtTheWindow) {
   greedy = {.temperature = 0, .frequency_penalty = -1};
   EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 1, {1}), 1);
   // Only what the window holds counts.
-  greedy = {.temperature = 0, .presence_penalty = 1, .penalty_window = 2};
+  greedy = {.temperature = 0, .presence_penalty = 1, .penalty_window_tokens = 2};
   EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 3, {0, 2, 2}), 0);
   EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 3, {2, 0, 2}), 1);
-  greedy.penalty_window = 0;
+  greedy.penalty_window_tokens = 0;
   EXPECT_EQ(Draw({4, 3.5, 0}, greedy, 3, {0, 0, 0}), 0);
 }
 
@@ -239,7 +239,7 @@ TEST(Sample, PenaltiesAtTheirLimitsStayFinite) {
     const SamplingParams params{.repetition_penalty = sign > 0 ? 1000 : 0.001,
                                 .frequency_penalty = sign * 1000,
                                 .presence_penalty = sign * 1000,
-                                .penalty_window = 65536,
+                                .penalty_window_tokens = 65536,
                                 .logit_bias = {{1, 3.4e38f}, {1, 3.4e38f}}};
     const int32_t token = Draw({3.4e38f, 3.4e38f, -kInf}, params, 70000, history);
     EXPECT_NE(token, 2);
@@ -321,16 +321,17 @@ TEST(Sample, IsPureWhateverTheScratchHeld) {
   for (int round = 0; round < 300; ++round) {
     std::vector<float> logits(1 + random() % 50);
     for (float& logit : logits) logit = static_cast<float>(random() % 7);
-    const SamplingParams params{.temperature = 0.5 + random() % 3,
-                                .top_k = static_cast<int32_t>(random() % 60),
-                                .top_p = 0.05 + 0.05 * (random() % 19),
-                                .min_p = 0.1 * (random() % 5),
-                                .typical_p = 0.2 * (1 + random() % 5),
-                                .repetition_penalty = 1 + 0.5 * (random() % 2),
-                                .frequency_penalty = 0.5 * (random() % 3),
-                                .presence_penalty = 0.5 * (random() % 3),
-                                .penalty_window = static_cast<int32_t>(random() % 20),
-                                .seed = random()};
+    const SamplingParams params{
+        .temperature = 0.5 + random() % 3,
+        .top_k = static_cast<int32_t>(random() % 60),
+        .top_p = 0.05 + 0.05 * (random() % 19),
+        .min_p = 0.1 * (random() % 5),
+        .typical_p = 0.2 * (1 + random() % 5),
+        .repetition_penalty = 1 + 0.5 * (random() % 2),
+        .frequency_penalty = 0.5 * (random() % 3),
+        .presence_penalty = 0.5 * (random() % 3),
+        .penalty_window_tokens = static_cast<int32_t>(random() % 20),
+        .seed = random()};
     std::vector<int32_t> history(random() % 40);
     for (int32_t& id : history) id = static_cast<int32_t>(random() % logits.size());
     const int64_t index = random();
@@ -340,7 +341,8 @@ TEST(Sample, IsPureWhateverTheScratchHeld) {
     ASSERT_TRUE(token.ok());
     ASSERT_EQ(*token, Draw(logits, params, index, history));
     // What is older than the window is without effect.
-    const size_t window = std::min<size_t>(history.size(), params.penalty_window);
+    const size_t window =
+        std::min<size_t>(history.size(), params.penalty_window_tokens);
     ASSERT_EQ(*token,
               Draw(logits, params, index, {history.end() - window, history.end()}));
   }

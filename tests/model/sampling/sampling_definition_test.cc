@@ -23,7 +23,7 @@ struct Defined {
 
 void Penalize(const SamplingParams& params, const std::vector<int32_t>& history,
               std::vector<double>& logit) {
-  const size_t size = std::min<size_t>(history.size(), params.penalty_window);
+  const size_t size = std::min<size_t>(history.size(), params.penalty_window_tokens);
   std::vector<int> counts(logit.size(), 0);
   for (size_t i = history.size() - size; i < history.size(); ++i) ++counts[history[i]];
   for (size_t id = 0; id < logit.size(); ++id) {
@@ -168,7 +168,7 @@ class Draws {
       params.repetition_penalty = OneOf({1.0, 1.3, 0.5, 1000.0});
       params.frequency_penalty = OneOf({0.0, 0.25, -1.5});
       params.presence_penalty = OneOf({0.0, 0.5, -1000.0});
-      params.penalty_window = OneOf({0, 1, 64, 65536});
+      params.penalty_window_tokens = OneOf({0, 1, 64, 65536});
     }
     if (Often(4)) {
       for (int i = Below(4); i >= 0; --i) {

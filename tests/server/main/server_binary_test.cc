@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tests/server/main/server_binary.h"
 
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -30,6 +34,35 @@ using ::testing::Not;
 
 // More than any test waits for.
 constexpr char kEndless[] = "65536";
+
+// A port of loopback that takes connections and says nothing.
+class SilentListener {
+ public:
+  SilentListener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in any = {.sin_family = AF_INET,
+                       .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(any);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&any), size), 0);
+    EXPECT_EQ(listen(fd_, 16), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&any), &size), 0);
+    port_ = ntohs(any.sin_port);
+  }
+  ~SilentListener() { close(fd_); }
+  SilentListener(const SilentListener&) = delete;
+  SilentListener& operator=(const SilentListener&) = delete;
+
+  std::string address() const { return StrCat("127.0.0.1:", port_); }
+  // The next connection; waits at most ten seconds.
+  int Accept() const {
+    pollfd ready = {.fd = fd_, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&ready, 1, 10'000), 1);
+    return accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+  }
+
+ private:
+  const int fd_;
+  int port_ = 0;
+};
 
 // Waits, at most ten seconds, until the client has printed something.
 void AwaitOutput(ChildProcess& client) {
@@ -61,10 +94,10 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   const std::string ids = Mnemon(with({"--ids"}));
   EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 19);
   std::ofstream(Path("prompt")) << "abc";
-  EXPECT_EQ(Mnemon({"generate", "--model", "default", "--prompt-file", Path("prompt"),
+  EXPECT_EQ(Mnemon({"generate", "--model", "default", "--text", Path("prompt"),
                     "--max-tokens", "20", "--seed", "7"}),
             text);
-  EXPECT_EQ(Mnemon({"generate", "--model", "default", "--tokens", "2,3,4",
+  EXPECT_EQ(Mnemon({"generate", "--model", "default", "--prompt-tokens", "2,3,4",
                     "--max-tokens", "20", "--seed", "7"}),
             text);
   auto stats = Client(with({"--stats"}));
@@ -76,14 +109,14 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   const std::string lines = Mnemon(with({"--logprobs", "2"}));
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 20);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), ':'), 40);
-  EXPECT_EQ(Mnemon(with({"--stop", text.substr(5, 2)})),
+  EXPECT_EQ(Mnemon(with({"--stop-strings", text.substr(5, 2)})),
             text.substr(0, text.find(text.substr(5, 2))));
 
   EXPECT_EQ(Mnemon({"sessions", "create", "anna", "--model", "default"}), "anna\n");
-  const std::vector<std::string> score = {"score", "--session", "anna", "--text",
+  const std::vector<std::string> score = {"score", "--session", "anna", "--prompt",
                                           "abcd"};
   EXPECT_THAT(Mnemon(score), HasSubstr("tokens 3  nats/token "));
-  EXPECT_THAT(Mnemon({"score", "--model", "xl", "--file", Path("prompt")}),
+  EXPECT_THAT(Mnemon({"score", "--model", "xl", "--text", Path("prompt")}),
               HasSubstr("tokens 2  nats/token "));
   EXPECT_THAT(Mnemon({"score", "--model", "xl"}, 2), HasSubstr("--text"));
   EXPECT_THAT(Mnemon({"sessions", "list"}), HasSubstr("anna"));
@@ -100,7 +133,7 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   const std::string unknown = Mnemon({"generate", "--model", "xl", "--prompt", "A"}, 1);
   EXPECT_THAT(unknown, AllOf(HasSubstr("UNKNOWN_CHARACTER"), HasSubstr("prompt.text")));
   EXPECT_EQ(std::count(unknown.begin(), unknown.end(), '\n'), 1) << unknown;
-  EXPECT_THAT(Mnemon({"generate", "--prompt", "a", "--tokens", "1"}, 2),
+  EXPECT_THAT(Mnemon({"generate", "--prompt", "a", "--prompt-tokens", "1"}, 2),
               HasSubstr("--prompt"));
 
   server->Signal(SIGTERM);
@@ -314,7 +347,6 @@ TEST_F(ServerBinary, CtrlCStopsAClientAndKeepsWhatWasPrinted) {
   EXPECT_FALSE(client->out().empty());
   EXPECT_EQ(client->err(), "");
 
-  // In a chat it stops the answer only; the end of input ends it.
   auto chat = Client({"chat", "--max-tokens", kEndless}, std::nullopt);
   // It takes signals before it makes its session.
   std::string sessions;
@@ -323,16 +355,51 @@ TEST_F(ServerBinary, CtrlCStopsAClientAndKeepsWhatWasPrinted) {
   }
   EXPECT_THAT(sessions, HasSubstr("IDLE"));
   chat->Signal(SIGINT);
-  EXPECT_FALSE(chat->Wait(milliseconds(100)).has_value());
-  chat->Signal(SIGTERM);
-  EXPECT_EQ(chat->Wait(seconds(10)), 0) << chat->err();
+  EXPECT_EQ(chat->Wait(seconds(10)), 130);
+  EXPECT_EQ(chat->err(), "");
   EXPECT_THAT(Mnemon({"sessions", "list"}), Not(HasSubstr("IDLE")));
+}
+
+TEST_F(ServerBinary, SigtermEndsAClientWithItsNumber) {
+  auto server = Listening();
+  auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});
+  AwaitOutput(*client);
+  client->Signal(SIGTERM);
+  EXPECT_EQ(client->Wait(seconds(10)), 143);
+  EXPECT_EQ(client->err(), "");
+  std::ofstream(Path("long")) << std::string(size_t{4} << 20, 'a');
+  auto score = Client({"score", "--text", Path("long"), "--logprobs", "0"});
+  AwaitOutput(*score);
+  score->Signal(SIGTERM);
+  EXPECT_EQ(score->Wait(seconds(10)), 143);
+  EXPECT_EQ(score->err(), "");
+}
+
+TEST_F(ServerBinary, SignalsEndAClientThatWaitsForTheConnection) {
+  const SilentListener listener;
+  const std::vector<std::vector<std::string>> commands = {{"generate", "--prompt", "a"},
+                                                          {"score", "--prompt", "a"},
+                                                          {"predict", "--tokens", "1"},
+                                                          {"chat"}};
+  for (const int signal : {SIGINT, SIGTERM}) {
+    for (std::vector<std::string> command : commands) {
+      command.insert(command.begin(), StrCat(MNEMON_BINARY_DIR, "/bin/mnemon"));
+      command.insert(command.end(), {"--server", listener.address()});
+      ChildProcess client(dir_, command, std::nullopt);
+      const int connection = listener.Accept();
+      client.Signal(signal);
+      // The wait for a connection alone would end after five seconds.
+      EXPECT_EQ(client.Wait(seconds(4)), 128 + signal) << command[1];
+      EXPECT_EQ(client.err(), "") << command[1];
+      close(connection);
+    }
+  }
 }
 
 TEST_F(ServerBinary, AFullDiskEndsAClientByItsName) {
   auto server = Listening();
   for (const std::string command : {"generate --prompt a --max-tokens 65536",
-                                    "score --text abc --logprobs 1", "chat"}) {
+                                    "score --prompt abc --logprobs 1", "chat"}) {
     ChildProcess client(dir_,
                         {"/bin/sh", "-c",
                          StrCat("exec ", MNEMON_BINARY_DIR, "/bin/mnemon ", command,

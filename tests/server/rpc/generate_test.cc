@@ -85,7 +85,7 @@ TEST(Generate, AllSamplingFieldsReachTheEngine) {
   check();
   options.presence_penalty = sampling.presence_penalty = 0.4;
   check();
-  options.penalty_window = sampling.penalty_window = 9;
+  options.penalty_window_tokens = sampling.penalty_window_tokens = 9;
   check();
   options.logit_bias = {{.token = 3, .bias = 1.5f}, {.token = 7, .bias = -INFINITY}};
   sampling.logit_bias = {{.token = 3, .bias = 1.5f}, {.token = 7, .bias = -INFINITY}};
@@ -409,7 +409,7 @@ void EndsEarlyAndGoesOn(const std::function<void(client::Client&)>& end,
 }
 
 TEST(Generate, CancelKeepsTheSessionAtADeliveredToken) {
-  EndsEarlyAndGoesOn([](client::Client& client) { client.CancelStreams(); },
+  EndsEarlyAndGoesOn([](client::Client& client) { client.CancelCalls(); },
                      absl::StatusCode::kCancelled);
 }
 

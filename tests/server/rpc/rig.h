@@ -66,6 +66,10 @@ class Rig {
                         .decoder = models.empty() ? &decoder : others.back().get(),
                         .tokenizer = options.tokenizer ? tokenizer.get() : nullptr});
     }
+    for (EngineModel& model : models) {
+      const int64_t limit = model.decoder->spec().max_positions();
+      if (limit != StateSpec::kUnlimited) model.facts.context_limit = limit;
+    }
     auto made = Engine::Create(std::move(models), options.engine);
     EXPECT_TRUE(made.ok()) << made.status();
     engine = *std::move(made);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "client/context_limit.h"
+
+#include "base/strings.h"
+
+namespace mnemon::client {
+
+std::optional<int64_t> ContextLimitOf(Client& client, const std::string& model) {
+  const auto models = client.ListModels();
+  if (!models.ok()) return std::nullopt;
+  for (const ModelSummary& one : *models) {
+    if (one.name == model) return one.context_limit;
+  }
+  return std::nullopt;
+}
+
+std::string DescribeContextLimit(Client& client, const GenerateResult& result) {
+  const std::optional<int64_t> limit = ContextLimitOf(client, result.model);
+  const int64_t before =
+      result.history_tokens - result.prompt_tokens - result.generated_tokens;
+  return StrCat("the context", limit ? StrCat(" of ", *limit, " tokens") : "",
+                " is full (", before, " before, prompt ", result.prompt_tokens,
+                ", generated ", result.generated_tokens, ")");
+}
+
+}  // namespace mnemon::client

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// What clients tell of a context that is full.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/client.h"
+
+namespace mnemon::client {
+
+// The finish reason, and the reason of the error of a prompt beyond the limit.
+inline constexpr char kContextLimit[] = "CONTEXT_LIMIT";
+
+// Of a loaded model, in tokens; nullopt: unlimited, or not to be learnt.
+std::optional<int64_t> ContextLimitOf(Client& client, const std::string& model);
+// "the context of 48 tokens is full (40 before, prompt 3, generated 6)", for a result
+// that ended with kContextLimit. The last generated token is not part of the context.
+std::string DescribeContextLimit(Client& client, const GenerateResult& result);
+
+}  // namespace mnemon::client

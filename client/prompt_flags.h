@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// The flags by which commands take a prompt: text, token ids or a file of text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/command_line.h"
+
+namespace mnemon::client {
+
+struct PromptFlags {
+  std::string text;
+  std::vector<int32_t> tokens;
+  std::string file;
+};
+
+// --prompt, --prompt-tokens and --text, which exclude each other. `use` ends the help
+// texts: "to continue".
+void AddPromptFlags(Command command, PromptFlags& flags, const std::string& use);
+// Reads the file, if there is one, into `flags.text`; INVALID_ARGUMENT above
+// `max_bytes`.
+absl::Status ReadPromptFile(PromptFlags& flags, size_t max_bytes);
+
+}  // namespace mnemon::client

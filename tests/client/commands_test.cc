@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// What commands print, run inside the process against a toy server.
+#include "client/commands.h"
+
+#include "base/log.h"
+#include "gmock/gmock.h"
+#include "tests/server/rpc/rig.h"
+
+namespace mnemon::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Ran {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Ran RunCommand(const Rig& rig, std::vector<std::string> words) {
+  words.insert(words.begin(), "mnemon");
+  words.insert(words.end(), {"--server", rig.address()});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  CommandLine line("mnemon", "", {}, "");
+  AddGenerateCommand(line);
+  AddScoreCommand(line);
+  SetLogLevel(LogLevel::kError);  // the server's
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Ran ran;
+  ran.code = line.Run(static_cast<int>(arguments.size()), arguments.data());
+  ran.out = testing::internal::GetCapturedStdout();
+  ran.err = testing::internal::GetCapturedStderr();
+  SetLogLevel(LogLevel::kInfo);
+  return ran;
+}
+
+TEST(Commands, GenerateTellsOfTheContextLimit) {
+  Rig rig({.append_capacity = 48});
+  Ran ran = RunCommand(rig, {"generate", "--prompt", "abc", "--max-tokens", "46"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.err, "");
+  ran = RunCommand(rig, {"generate", "--prompt", "abc", "--max-tokens", "100"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.err,
+            "mnemon: the context of 48 tokens is full (0 before, prompt 3, generated "
+            "46): give a shorter prompt, or a model of a longer context\n");
+  ASSERT_TRUE(rig.client->CreateSession("anna", "").ok());
+  ran = RunCommand(rig, {"generate", "--session", "anna", "--prompt", "abc"});
+  EXPECT_THAT(ran.err, HasSubstr("generated 46): go on in another session"));
+  ran = RunCommand(rig, {"generate", "--session", "anna", "--prompt", "abc"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("a history of 49 tokens and a prompt of 3 exceed the "
+                                 "context of 48"));
+}
+
+TEST(Commands, ATextIsAFile) {
+  const Rig rig;
+  const Ran ran = RunCommand(rig, {"score", "--text", "And then"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.err,
+            "mnemon: --text: cannot open 'And then': No such file or directory; it "
+            "names a file, text itself goes to --prompt\n");
+  EXPECT_EQ(RunCommand(rig, {"score", "--text", "f", "--prompt", "a"}).code, 2);
+  EXPECT_THAT(RunCommand(rig, {"score"}).err, HasSubstr("--text FILE"));
+}
+
+}  // namespace
+}  // namespace mnemon::client
