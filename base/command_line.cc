@@ -311,11 +311,9 @@ struct CommandLine::Impl {
     }
     if (status.GetPayload(kToldUrl)) return kFailed;
     bool usage = status.GetPayload(kUsageUrl).has_value();
-    std::string message(status.message());
-    if (usage) {
-      message = absl::StrCat(NameVariable(command, message, arguments), "\nsee ",
-                             CommandName(command), " --help");
-    }
+    std::string message =
+        NameVariable(command, std::string(status.message()), arguments);
+    if (usage) absl::StrAppend(&message, "\nsee ", CommandName(command), " --help");
     PrintError(binary, message);
     return usage ? kUsage : kFailed;
   }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "base/error.h"
 #include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -91,7 +94,38 @@ void PrintStats(const GenerateResult& result) {
       result.finish_reason.c_str());
 }
 
+const char* WayOutOfFullContext(const GenerateFlags& flags) {
+  return flags.generate.session.empty()
+             ? "give a shorter prompt, or a model of a longer context"
+             : "go on in another session, which may begin with the last part of this "
+               "one";
+}
+
+// The server's error. One of a field that a flag sets names the flag, which is called
+// as the field is.
+absl::Status Failure(const absl::Status& status, const GenerateFlags& flags) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  std::string text(Described(status).message());
+  if (detail && detail->reason == kContextLimit) {
+    text += StrCat("; ", WayOutOfFullContext(flags));
+  }
+  for (const std::string_view prefix : {"sampling.", "stopping."}) {
+    if (!detail || !detail->field.starts_with(prefix)) continue;
+    std::string flag = detail->field.substr(prefix.size());
+    flag.resize(std::min(flag.size(), flag.find_first_of("[.")));
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    text = StrCat("--", flag, ": ", text);
+  }
+  return absl::Status(status.code(), text);
+}
+
 absl::Status Run(GenerateFlags& flags) {
+  if (flags.prompt.text.empty() && flags.prompt.tokens.empty() &&
+      flags.prompt.file.empty() && flags.generate.session.empty()) {
+    return UsageError(
+        "give what to continue: --prompt TEXT, --prompt-tokens IDS, --text FILE or "
+        "--session NAME");
+  }
   MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.generate));
   if (flags.logprobs) {
     flags.generate.logprobs = {.wanted = true, .most_likely = *flags.logprobs};
@@ -117,17 +151,13 @@ absl::Status Run(GenerateFlags& flags) {
   MNEMON_RETURN_IF_ERROR(output.Finish());
   if (!result.ok()) {
     const int signal = interrupts.signal();
-    return signal != 0 ? EndedBySignal(signal) : Described(result.status());
+    return signal != 0 ? EndedBySignal(signal) : Failure(result.status(), flags);
   }
   if (flags.stats) PrintStats(*result);
   if (result->finish_reason == kContextLimit) {
-    const char* const way_out =
-        flags.generate.session.empty()
-            ? "give a shorter prompt, or a model of a longer context"
-            : "go on in another session, which may begin with the last part of this "
-              "one";
     std::fprintf(stderr, "mnemon: %s: %s\n",
-                 DescribeContextLimit(*client, *result).c_str(), way_out);
+                 DescribeContextLimit(*client, *result).c_str(),
+                 WayOutOfFullContext(flags));
   }
   if (!flags.ids && !flags.logprobs && !output.text_seen() &&
       result->generated_tokens > 0) {

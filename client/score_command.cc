@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/standard_output.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "client/client.h"
 #include "client/commands.h"
+#include "client/context_limit.h"
 #include "client/describe_error.h"
 #include "client/interrupts.h"
 #include "client/logprob_lines.h"
@@ -52,7 +55,13 @@ absl::Status Run(ScoreFlags& flags) {
   MNEMON_RETURN_IF_ERROR(written);
   if (!result.ok()) {
     const int signal = interrupts.signal();
-    return signal != 0 ? EndedBySignal(signal) : Described(result.status());
+    if (signal != 0) return EndedBySignal(signal);
+    const std::optional<ErrorDetail> detail = GetErrorDetail(result.status());
+    const bool full = detail && detail->reason == kContextLimit;
+    return absl::Status(
+        result.status().code(),
+        StrCat(Described(result.status()).message(),
+               full ? "; mnemon-train eval takes a text of any length" : ""));
   }
   const double nats = result->tokens > 0
                           ? -result->logprob_sum / static_cast<double>(result->tokens)

@@ -48,7 +48,7 @@ void CheckCommand(const std::string& command) {
   }
   EXPECT_FALSE(entries.empty()) << help;
   const std::regex takes_value("^  \\S+ (TEXT|INT|UINT|FLOAT)"),
-      told("(TEXT|INT|UINT|FLOAT)(:\\S+( [0-9.]+\\])?)?=|REQUIRED|; default: ");
+      told("^[^()]*(=|REQUIRED)|; default: ");
   for (const std::string& entry : entries) {
     if (!std::regex_search(entry, takes_value)) continue;
     EXPECT_TRUE(std::regex_search(entry, told)) << command << ":" << entry;

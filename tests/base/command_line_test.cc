@@ -66,6 +66,7 @@ class CommandLineTest : public ::testing::Test {
     if (file_ == "interrupt") return EndedBySignal(2);
     if (file_ == "told") return Told(absl::NotFoundError("twice"));
     if (file_ == "terminate") return EndedBySignal(15);
+    if (file_ == "late") return absl::NotFoundError("--file: not there");
     if (file_ == "usage") return UsageError("--file cannot be usage");
     return absl::OkStatus();
   }
@@ -177,6 +178,8 @@ TEST_F(CommandLineTest, ErrorsOfTheEnvironmentNameTheVariable) {
   setenv("MNEMON_TOOL_FILE", "usage", 1);
   EXPECT_THAT(Run({"run"}).err, HasSubstr("tool: MNEMON_TOOL_FILE cannot be usage\n"));
   EXPECT_THAT(Run({"run", "--file=usage"}).err, HasSubstr("--file cannot be usage"));
+  setenv("MNEMON_TOOL_FILE", "late", 1);
+  EXPECT_EQ(Run({"run"}).err, "tool: MNEMON_TOOL_FILE: not there\n");
   unsetenv("MNEMON_TOOL_FILE");
 }
 

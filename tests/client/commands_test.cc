@@ -2,6 +2,9 @@
 // What commands print, run inside the process against a toy server.
 #include "client/commands.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/log.h"
 #include "gmock/gmock.h"
 #include "tests/server/rpc/rig.h"
@@ -10,6 +13,7 @@ namespace mnemon::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 struct Ran {
   int code;
@@ -53,6 +57,46 @@ TEST(Commands, GenerateTellsOfTheContextLimit) {
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.err, HasSubstr("a history of 49 tokens and a prompt of 3 exceed the "
                                  "context of 48"));
+  EXPECT_THAT(ran.err, HasSubstr("); go on in another session"));
+  ran = RunCommand(rig, {"score", "--prompt", std::string(49, 'a')});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("mnemon-train eval takes a text of any length"));
+}
+
+TEST(Commands, AnErrorOfTheServerNamesFlagOrVariable) {
+  const Rig rig;
+  Ran ran = RunCommand(
+      rig, {"generate", "--prompt", "a", "--penalty-window-tokens", "65537"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, StartsWith("mnemon: --penalty-window-tokens: "));
+  ran = RunCommand(rig, {"generate", "--prompt", "a", "--logit-bias", "99=1"});
+  EXPECT_THAT(ran.err, StartsWith("mnemon: --logit-bias: "));
+  setenv("MNEMON_TEMPERATURE", "-1", 1);
+  ran = RunCommand(rig, {"generate", "--prompt", "a"});
+  unsetenv("MNEMON_TEMPERATURE");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, StartsWith("mnemon: MNEMON_TEMPERATURE: "));
+}
+
+TEST(Commands, FlagsAreCalledAsTheFieldsOfTheApi) {
+  const Rig rig;
+  const std::string help = RunCommand(rig, {"generate", "--help"}).out;
+  for (const auto* message : {v1::Sampling::descriptor(), v1::Stopping::descriptor()}) {
+    for (int i = 0; i < message->field_count(); ++i) {
+      std::string flag = message->field(i)->name();
+      // Not available in this version.
+      if (flag == "constraint" || flag == "ignore_eos") continue;
+      std::replace(flag.begin(), flag.end(), '_', '-');
+      EXPECT_THAT(help, HasSubstr("\n  --" + flag + " "));
+    }
+  }
+}
+
+TEST(Commands, GenerateNeedsSomethingToContinue) {
+  const Rig rig;
+  const Ran ran = RunCommand(rig, {"generate"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--prompt TEXT, --prompt-tokens IDS, --text FILE"));
 }
 
 TEST(Commands, ATextIsAFile) {
