@@ -136,6 +136,13 @@ std::string DescribeParseError(CLI::App& root, const CLI::ParseError& error) {
   std::vector<std::string> left_over = root.remaining(true);
   if (!left_over.empty()) return UnknownArgument(root, left_over.front());
   std::string what = error.what();
+  constexpr char kNotConverted[] = "Could not convert: ";  // and "--count = ten"
+  const size_t equals = what.find(" = ");
+  if (absl::StartsWith(what, kNotConverted) && equals != what.npos) {
+    const size_t begin = sizeof(kNotConverted) - 1;
+    return absl::StrCat(what.substr(begin, equals - begin), ": ",
+                        what.substr(equals + 3), " is not a number of its kind");
+  }
   if (error.get_name() != "RequiredError") return what;
   CLI::App& command = ChosenCommand(root);
   for (const CLI::Option* option : command.get_options()) {
@@ -278,8 +285,7 @@ struct CommandLine::Impl {
     app.option_defaults()->always_capture_default();
     app.set_version_flag("--version", version, "Print the version and exit");
     app.footer(
-        "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C, "
-        "143 by SIGTERM.");
+        "Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.");
   }
 
   void SetEnvironmentNames(CLI::App& app) const {
@@ -290,7 +296,7 @@ struct CommandLine::Impl {
       if (general || option->get_lnames().empty() || !option->get_envname().empty()) {
         continue;
       }
-      option->envname(EnvironmentName(binary, option->get_lnames().front()));
+      option->envname(EnvironmentName(binary, option->get_lnames().back()));
     }
     for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
       SetEnvironmentNames(*sub);

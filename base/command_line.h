@@ -64,8 +64,8 @@ class Flag {
 class Command {
  public:
   explicit Command(CLI::App& app) : app_(&app) {}
-  // `name`: "--flag", "--flag,--other" for a second name, or bare for a positional
-  // argument. `target` must outlive Run.
+  // `name`: "--flag", or bare for a positional argument; "--flag,--other" has a second
+  // name, which the environment variable is called after. `target` must outlive Run.
   Flag Add(const std::string& name, FlagTarget target, const std::string& help);
 
  private:

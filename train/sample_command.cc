@@ -181,8 +181,8 @@ void AddSampleCommand(CommandLine& line) {
       .WithCommas()
       .Default("no ids");
   command
-      .Add("--max-tokens,--tokens", &flags->tokens,
-           "Tokens to generate at most; --tokens is the same")
+      .Add("--tokens,--max-tokens", &flags->tokens,
+           "Tokens to generate at most, under either name")
       .Required()
       .Between(0, INT32_MAX);
   command.Add("--seed", &flags->seed, "Same seed, same text")

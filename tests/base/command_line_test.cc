@@ -108,7 +108,8 @@ TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
       {{"run", "--fiel=x"}, "unknown flag --fiel; did you mean --file?"},
       {{"run", "--file", "x", "--zzzzzz"}, "unknown flag --zzzzzz\n"},
       {{"--file", "x", "run"}, "--file comes too early: give it after tool run\n"},
-      {{"run", "--file", "x", "--count", "ten"}, "--count"},
+      {{"run", "--file", "x", "--count", "ten"},
+       "tool: --count: ten is not a number of its kind\n"},
       {{"run", "--file", "x", "--wait", "10s"},
        "--wait: 10s is not a number of seconds from 0.5 to 60\n"},
       {{"run", "--file", "x", "--wait", "61"}, "--wait: 61 is not a number of seconds"},
@@ -148,7 +149,7 @@ TEST_F(CommandLineTest, HelpShowsEveryDefault) {
   const std::string help = Run({"run", "--help"}).out;
   EXPECT_THAT(help, HasSubstr("--grace FLOAT=2.5 (Env:"));
   EXPECT_THAT(help, HasSubstr("--mode TEXT:{fast,slow}=fast (Env:"));
-  EXPECT_THAT(help, HasSubstr("--seed,--start UINT (Env:MNEMON_TOOL_SEED)"));
+  EXPECT_THAT(help, HasSubstr("--seed,--start UINT (Env:MNEMON_TOOL_START)"));
   EXPECT_THAT(help, HasSubstr("Of the numbers; default: drawn\n"));
   EXPECT_THAT(help, HasSubstr("--file TEXT REQUIRED"));
   EXPECT_THAT(help, HasSubstr("--sizes INT ..."));

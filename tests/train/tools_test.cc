@@ -216,6 +216,10 @@ TEST_F(ToolsTest, HistoriesLongerThanAMemory) {
                            "--tokens", "700", "--seed", "1"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), ','), 699);
+  // The word of all other programs.
+  const Ran same = RunTool({"sample", "--checkpoint", dir, "--prompt-tokens", "1,2",
+                            "--max-tokens", "700", "--seed", "1"});
+  EXPECT_EQ(same.out, ran.out);
 }
 
 TEST_F(ToolsTest, SampleContinuesAsTheReference) {
