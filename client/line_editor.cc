@@ -73,6 +73,9 @@ class Editor final : public LineEditor {
   std::optional<std::string> Next(const std::string& prompt) override {
     prompt_ = prompt;
     el_resize(editor_);
+    // Before the prompt: what is typed behind it is not echoed and erased by the
+    // kernel.
+    el_set(editor_, EL_PREP_TERM, 1);
     int length = 0;
     const wchar_t* const text = el_wgets(editor_, &length);
     if (text == nullptr || length <= 0) return std::nullopt;
