@@ -30,7 +30,8 @@ Interrupts::~Interrupts() {
 }
 
 void Interrupts::SetAction(std::function<void()> action) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  acted_.wait(lock, [this] { return !acting_; });
   action_ = std::move(action);
 }
 
@@ -45,7 +46,8 @@ bool Interrupts::terminated() const {
 }
 
 void Interrupts::Reset() {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  acted_.wait(lock, [this] { return !acting_; });
   if (signal_ != SIGINT) return;
   signal_ = 0;
   char byte;
@@ -63,8 +65,14 @@ void Interrupts::Listen() {
       if (signal_ == 0) MNEMON_CHECK(write(fds_[1], "s", 1) == 1);
       if (signal_ == 0 || signal_ == SIGINT) signal_ = signal;
       action = action_;
+      acting_ = true;
     }
     if (action) action();
+    {
+      std::lock_guard lock(mutex_);
+      acting_ = false;
+    }
+    acted_.notify_all();
   }
 }
 

@@ -2,6 +2,7 @@
 // Handling of SIGINT, SIGTERM and SIGHUP in a command that streams.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -19,7 +20,8 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // Called on that thread for every signal from now on; null = nothing.
+  // Called on that thread for every signal from now on; null = nothing. An action that
+  // runs is waited for, here and in Reset, so that it is not late for what comes next.
   void SetAction(std::function<void()> action);
   // The signal that has arrived since the last Reset, 0 = none; of several, the first
   // that is not SIGINT. Reset clears SIGINT alone: the others end the command.
@@ -37,8 +39,10 @@ class Interrupts {
   mutable std::mutex mutex_;
   std::function<void()> action_;  // guarded by mutex_
   int signal_ = 0;                // guarded by mutex_; not 0: a byte is in the pipe
+  bool acting_ = false;           // guarded by mutex_; the action runs
   bool ending_ = false;           // guarded by mutex_
-  std::thread thread_;            // last: uses all of the above
+  std::condition_variable acted_;
+  std::thread thread_;  // last: uses all of the above
 };
 
 }  // namespace mnemon::client

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
 
 #include "base/error.h"
 #include "client/interrupts.h"
@@ -124,6 +127,21 @@ TEST(LineReader, StopsOnTheOtherDescriptor) {
   EXPECT_EQ(lines.Next(), std::nullopt);
 }
 
+// Whether an action that runs has ended after `call`.
+bool WaitsForTheAction(Interrupts& interrupts, const std::function<void()>& call) {
+  std::atomic<bool> begun{false};
+  std::atomic<bool> ended{false};
+  interrupts.SetAction([&] {
+    begun = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ended = true;
+  });
+  kill(getpid(), SIGINT);
+  while (!begun) std::this_thread::yield();
+  call();
+  return ended;
+}
+
 // Signals are a matter of the whole process: in a child of its own.
 TEST(InterruptsDeathTest, CallTheActionAndRemember) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
@@ -139,6 +157,10 @@ TEST(InterruptsDeathTest, CallTheActionAndRemember) {
         kill(getpid(), SIGINT);
         await(1);
         bool fine = interrupts.signal() == SIGINT && !interrupts.terminated();
+        interrupts.Reset();
+        fine = fine && WaitsForTheAction(interrupts, [&] { interrupts.Reset(); });
+        fine = fine && WaitsForTheAction(
+                           interrupts, [&] { interrupts.SetAction([&] { ++calls; }); });
         interrupts.Reset();
         fine = fine && interrupts.signal() == 0;
         Pipe nothing;

@@ -223,6 +223,7 @@ TEST_F(ChatTerminal, ReadsUtf8WhateverTheLocale) {
   chat->Type(StrCat("a\xc3\xa9\xe2\x82\xac", kBackspace, kLeft, "b"));
   chat->Type("\r");
   chat->Until("'\xc3\xa9' (U+00E9) at byte 2");
+  chat->Until(kPrompt);
   chat->Type(kCtrlD);
   EXPECT_EQ(chat->Wait(), 0);
 }
