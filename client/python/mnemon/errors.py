@@ -9,6 +9,7 @@ import datetime
 import grpc
 
 from mnemon import standard
+from mnemon.descriptors import message_class
 
 _DETAILS = "grpc-status-details-bin"
 _TYPE_PREFIX = "type.googleapis.com/"
@@ -141,7 +142,7 @@ def _decode(trailers) -> list:
             status = standard.Status.FromString(value)
             details = []
             for packed in status.details:
-                kind = standard.message_class(packed.type_url.removeprefix(_TYPE_PREFIX))
+                kind = message_class(packed.type_url.removeprefix(_TYPE_PREFIX))
                 if kind is not None:
                     details.append(kind.FromString(packed.value))
             return details

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The Python client against a running server.
 
-    python_client_test.py REPOSITORY mnemon-train mnemon-server STUBS
+    python_client_test.py REPOSITORY mnemon-train mnemon-server PACKAGE
 
 trains a tiny model, serves it on a free port of loopback and runs every test on it.
+PACKAGE is the folder that the package is made in, or `installed` to take it from where
+this Python finds it.
 """
 
 import asyncio
@@ -21,13 +23,17 @@ except ImportError:
     print("SKIPPED: this Python has no grpc; install the package python3-grpcio")
     sys.exit(77)
 
-REPOSITORY, TRAIN, SERVER, STUBS = sys.argv[1:5]
-subprocess.run(
-    [sys.executable, f"{REPOSITORY}/client/python/generate_stubs.py", "--out", STUBS],
-    check=True,
-    timeout=60,
-)
-sys.path.insert(0, STUBS)
+REPOSITORY, TRAIN, SERVER, PACKAGE = sys.argv[1:5]
+PYTHON = f"{REPOSITORY}/client/python"
+ENVIRONMENT = dict(os.environ)
+if PACKAGE != "installed":
+    subprocess.run(
+        [sys.executable, f"{PYTHON}/generate_descriptors.py", "--out", PACKAGE],
+        check=True,
+        timeout=60,
+    )
+    sys.path.insert(0, PACKAGE)
+    ENVIRONMENT["PYTHONPATH"] = PACKAGE
 import mnemon  # noqa: E402
 
 TEXT = "the quick brown fox jumps over the lazy dog.\n" * 400
@@ -256,9 +262,9 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
 class ExamplesTest(unittest.TestCase):
     def run_example(self, name, server):
         return subprocess.run(
-            [sys.executable, f"{REPOSITORY}/client/python/examples/{name}", "the "]
+            [sys.executable, f"{PYTHON}/examples/{name}", "the "]
             + ["--server", server, "--max-tokens", "9"],
-            env={**os.environ, "PYTHONPATH": STUBS},
+            env=ENVIRONMENT,
             capture_output=True,
             text=True,
             timeout=60,
