@@ -142,7 +142,7 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("train.steps", c.duration.steps, count, "updates; or epochs, or seconds");
   visit("train.epochs", c.duration.epochs, count, "passes over the training data");
   visit("train.seconds", c.duration.seconds, count,
-        "as many updates as fit, planned before the first one");
+        "as many updates as fit; the schedule follows the time");
   visit("train.seed", c.seed, count, "of initialisation, data order and dropout");
   visit("train.log_every", c.log_every, some,
         "updates per line and row of metrics.csv");

@@ -38,13 +38,13 @@ class Run {
         task_(task),
         pool_(pool),
         directory_(std::move(directory)),
-        stop_(stop) {}
+        stop_(stop),
+        clock_(options.clock) {}
 
   absl::Status Start(std::optional<TrainingState> saved);
   absl::Status Train();
 
  private:
-  absl::Status PlanUpdates();
   absl::Status Report(const UpdateResult& update, double lr, bool validate);
   // Validates, samples, and returns whether this is the best so far.
   absl::StatusOr<bool> Validate();
@@ -56,7 +56,8 @@ class Run {
     const std::chrono::duration<double> passed = clock_.Now() - start_;
     return seconds_before_ + passed.count();
   }
-  bool OutOfTime() const;
+  Passed Behind() const { return {.updates = state_.steps, .seconds = Seconds()}; }
+  Progress MakeProgress() const;
 
   const FitOptions& options_;
   TrainConfig config_;
@@ -64,10 +65,12 @@ class Run {
   WorkerPool& pool_;
   RunDirectory directory_;
   const StopSignal& stop_;
-  const Clock& clock_ = Clock::Real();
+  const Clock& clock_;
   const std::chrono::steady_clock::time_point start_ = clock_.Now();
   double seconds_before_ = 0;  // of the run before it was resumed
-  double stop_seconds_ = 0;    // the longest stop for validation and checkpoint so far
+  std::optional<Plan> plan_;
+  bool over_ = false;               // the plan is fulfilled
+  Passed validated_;                // when the latest validation was over
   std::optional<double> accuracy_;  // of the latest validation
   TrainingState state_;
   std::unique_ptr<Learner> learner_;
@@ -87,47 +90,36 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
     MNEMON_RETURN_IF_ERROR(
         learner_->Load(directory_.checkpoint_path(state_.steps), state_.steps,
                        {.pass = state_.next_pass, .batch = state_.next_batch}));
-    if (config_.duration.steps > 0) state_.planned = config_.duration.steps;
   }
+  plan_.emplace(config_, learner_->updates_per_epoch());
+  state_.planned = plan_->updates();
+  validated_ = {.updates = state_.steps, .seconds = seconds_before_};
+  over_ = saved && plan_->Position(validated_).part >= 1;
   MNEMON_ASSIGN_OR_RETURN(
       MetricsFile metrics,
       MetricsFile::Open(directory_.metrics_path(), state_.metrics_bytes));
   metrics_.emplace(std::move(metrics));
-  progress_.emplace(clock_, state_.steps, std::max<int64_t>(1, state_.planned));
+  progress_.emplace(MakeProgress());
   progress_->Say(
       absl::StrFormat("%s: %d parameters; %s; %d updates per epoch; %d threads",
                       config_.model.architecture, learner_->parameter_count(),
                       task_.Describe(), learner_->updates_per_epoch(), pool_.size()));
   if (saved) {
-    progress_->Say(StrCat("resumed at update ", state_.steps, " of ", state_.planned));
-    return absl::OkStatus();
-  }
-  if (options_.resume) {
+    progress_->Say(StrCat("resumed at ", progress_->At(state_.steps)));
+  } else if (options_.resume) {
     progress_->Say(
         StrCat("no checkpoint in ", directory_.path(), " yet: starting anew"));
-  }
-  return PlanUpdates();
-}
-
-absl::Status Run::PlanUpdates() {
-  MNEMON_ASSIGN_OR_RETURN(Plan plan,
-                          MakePlan(config_, task_, pool_, options_.device,
-                                   learner_->updates_per_epoch(), Seconds(), clock_));
-  state_.planned = plan.updates;
-  stop_seconds_ = plan.stop_seconds;
-  progress_.emplace(clock_, 0, plan.updates);
-  if (config_.duration.seconds > 0) {
-    progress_->Say(absl::StrFormat("planned %d updates in %d seconds (%.1f ms each)",
-                                   plan.updates, config_.duration.seconds,
-                                   1000 * plan.update_seconds));
   }
   return absl::OkStatus();
 }
 
-bool Run::OutOfTime() const {
-  if (config_.duration.seconds == 0) return false;
-  return Seconds() + stop_seconds_ >
-         kOvertime * static_cast<double>(config_.duration.seconds);
+Progress Run::MakeProgress() const {
+  if (plan_->seconds() == 0) return {clock_, state_.steps, plan_->updates()};
+  const auto before = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(seconds_before_));
+  const TimeSpan span = {.begin = start_ - before,
+                         .length = std::chrono::seconds(plan_->seconds())};
+  return {clock_, state_.steps, span};
 }
 
 absl::StatusOr<bool> Run::Validate() {
@@ -201,40 +193,29 @@ absl::Status Run::Diverged(const absl::Status& status) const {
 }
 
 absl::Status Run::Train() {
-  const int64_t validate_every = ValidateEvery(config_, state_.planned);
-  const int64_t checkpoint_every = CheckpointEvery(config_, state_.planned);
-  while (state_.steps < state_.planned && !stop_.requested()) {
+  while (!over_ && !stop_.requested()) {
     const double lr = LearningRate(config_.schedule, config_.model.d_model,
-                                   state_.steps, state_.planned);
+                                   plan_->Position(Behind()));
     absl::StatusOr<UpdateResult> update = learner_->Update(lr);
     if (!update.ok()) return Diverged(update.status());
     ++state_.steps;
     state_.loss_sum += update->loss;
     ++state_.loss_count;
     progress_->Advance(update->tokens);
-    if (OutOfTime() && state_.steps < state_.planned) {
-      progress_->Say(StrCat("out of time: stopping at update ", state_.steps, " of ",
-                            state_.planned));
-      state_.planned = state_.steps;
-    }
-    const bool last = state_.steps == state_.planned;
-    const bool validate = last || state_.steps % validate_every == 0;
-    const bool report = validate || state_.steps % config_.log_every == 0;
-    bool save = last || state_.steps % checkpoint_every == 0;
-    const auto began = clock_.Now();
-    if (validate) {
+    const Due due = plan_->DueBehind(Behind(), validated_);
+    over_ = due.last;
+    const bool report = due.validation || state_.steps % config_.log_every == 0;
+    bool save = due.checkpoint;
+    if (due.validation) {
       MNEMON_ASSIGN_OR_RETURN(bool best, Validate());
       save = save || best;
     }
-    if (report) MNEMON_RETURN_IF_ERROR(Report(*update, lr, validate));
+    if (report) MNEMON_RETURN_IF_ERROR(Report(*update, lr, due.validation));
     if (save) MNEMON_RETURN_IF_ERROR(Save());
-    if (validate || save) {
-      const std::chrono::duration<double> took = clock_.Now() - began;
-      stop_seconds_ = std::max(stop_seconds_, took.count());
-    }
+    if (due.validation) validated_ = Behind();
     progress_->Resume();
   }
-  if (state_.steps == state_.planned) {
+  if (over_) {
     progress_->Say(absl::StrFormat(
         "done: %d updates in %.1f s; best validation %.4f at update %d: %s/best",
         state_.steps, Seconds(), state_.best_validation, state_.best_step,
@@ -244,7 +225,7 @@ absl::Status Run::Train() {
   if (state_.steps > 0 && directory_.last() != state_.steps) {
     MNEMON_RETURN_IF_ERROR(Save());
   }
-  progress_->Say(StrCat("stopped at update ", state_.steps, " of ", state_.planned,
+  progress_->Say(StrCat("stopped at ", progress_->At(state_.steps),
                         "; continue with\n  ", options_.resume_command));
   return absl::OkStatus();
 }

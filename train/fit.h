@@ -7,6 +7,7 @@
 #include <c10/core/Device.h>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "train/config.h"
 
 namespace mnemon {
@@ -17,7 +18,8 @@ struct FitOptions {
   at::Device device = at::kCPU;
   // 0 = all cores; of a resumed run, those it began with. A GPU is driven by one.
   int threads = 0;
-  std::string resume_command;  // shown when the run is interrupted
+  std::string resume_command;          // shown when the run is interrupted
+  const Clock& clock = Clock::Real();  // of train.seconds
 };
 
 // Trains until the plan is fulfilled or Ctrl-C; both are OK. FAILED_PRECONDITION when

@@ -2,82 +2,55 @@
 #include "train/plan.h"
 
 #include <algorithm>
-
-#include "base/status_macros.h"
-#include "train/schedule.h"
+#include <cmath>
 
 namespace mnemon {
 namespace {
 
-constexpr int kWarmUpUpdates = 3;
-constexpr int kMeasuredUpdates = 20;
-// No more than this part of the whole time goes into measuring.
-constexpr double kMeasuringShare = 0.05;
 // Stops for validation when their distance is not configured.
 constexpr int64_t kDefaultStops = 10;
 
-double SecondsSince(const Clock& clock, std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(clock.Now() - start).count();
-}
-
-absl::StatusOr<Plan> Measure(const TrainConfig& config, const Task& task,
-                             WorkerPool& pool, at::Device device, const Clock& clock) {
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Learner> trial,
-                          Learner::Create(config, task, pool, device));
-  const double limit = kMeasuringShare * static_cast<double>(config.duration.seconds);
-  const auto begin = clock.Now();
-  auto start = begin;
-  int measured = -kWarmUpUpdates;
-  while (measured < kMeasuredUpdates && SecondsSince(clock, begin) < limit) {
-    if (measured == 0) start = clock.Now();
-    // A rate of 0 costs as much as any other and cannot diverge.
-    MNEMON_RETURN_IF_ERROR(trial->Update(0).status());
-    ++measured;
-  }
-  Plan plan;
-  // Updates so slow that the warm-up took all the time: they are all there is.
-  plan.update_seconds = measured > 0
-                            ? SecondsSince(clock, start) / measured
-                            : SecondsSince(clock, begin) / (measured + kWarmUpUpdates);
-  start = clock.Now();
-  MNEMON_RETURN_IF_ERROR(trial->Validate().status());
-  MNEMON_RETURN_IF_ERROR(trial->Sample().status());
-  CheckpointContent content;
-  MNEMON_RETURN_IF_ERROR(trial->Save(content));
-  plan.stop_seconds = SecondsSince(clock, start);
-  return plan;
+int64_t PlannedUpdates(const DurationOptions& duration, int64_t updates_per_epoch) {
+  return duration.steps > 0 ? duration.steps : duration.epochs * updates_per_epoch;
 }
 
 }  // namespace
 
-absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task,
-                              WorkerPool& pool, at::Device device,
-                              int64_t updates_per_epoch, double spent,
-                              const Clock& clock) {
-  const DurationOptions& duration = config.duration;
-  if (duration.steps > 0) return Plan{.updates = duration.steps};
-  if (duration.epochs > 0) return Plan{.updates = duration.epochs * updates_per_epoch};
-  const auto start = clock.Now();
-  MNEMON_ASSIGN_OR_RETURN(Plan plan, Measure(config, task, pool, device, clock));
-  double left =
-      static_cast<double>(duration.seconds) - spent - SecondsSince(clock, start);
-  double per_update = plan.update_seconds;
-  if (config.validate_every == 0) left -= plan.stop_seconds * kDefaultStops;
-  for (int64_t every : {config.validate_every, config.checkpoint_every}) {
-    if (every > 0) per_update += plan.stop_seconds / static_cast<double>(every);
+Plan::Plan(const TrainConfig& config, int64_t updates_per_epoch)
+    : updates_(PlannedUpdates(config.duration, updates_per_epoch)),
+      seconds_(config.duration.seconds),
+      validate_every_(config.validate_every),
+      checkpoint_every_(config.checkpoint_every) {}
+
+RunPosition Plan::Position(const Passed& passed) const {
+  const double part = seconds_ > 0
+                          ? passed.seconds / static_cast<double>(seconds_)
+                          : static_cast<double>(passed.updates) /
+                                static_cast<double>(std::max<int64_t>(1, updates_));
+  return {.step = passed.updates,
+          .part = std::min(1.0, part),
+          .part_of_time = seconds_ > 0};
+}
+
+bool Plan::ValidationDue(const Passed& now, const Passed& validated) const {
+  if (validate_every_ > 0) return now.updates % validate_every_ == 0;
+  if (seconds_ == 0) {
+    const int64_t every = (updates_ + kDefaultStops - 1) / kDefaultStops;
+    return now.updates % std::max<int64_t>(1, every) == 0;
   }
-  plan.updates = std::max<int64_t>(1, static_cast<int64_t>(left / per_update));
-  return plan;
+  const auto stops = [&](const Passed& passed) {
+    return std::floor(kDefaultStops * Position(passed).part);
+  };
+  return stops(now) > stops(validated);
 }
 
-int64_t ValidateEvery(const TrainConfig& config, int64_t planned) {
-  if (config.validate_every > 0) return config.validate_every;
-  return std::max<int64_t>(1, (planned + kDefaultStops - 1) / kDefaultStops);
-}
-
-int64_t CheckpointEvery(const TrainConfig& config, int64_t planned) {
-  return config.checkpoint_every > 0 ? config.checkpoint_every
-                                     : ValidateEvery(config, planned);
+Due Plan::DueBehind(const Passed& now, const Passed& validated) const {
+  Due due = {.last = Position(now).part >= 1};
+  due.validation = due.last || ValidationDue(now, validated);
+  due.checkpoint =
+      due.last ||
+      (checkpoint_every_ > 0 ? now.updates % checkpoint_every_ == 0 : due.validation);
+  return due;
 }
 
 }  // namespace mnemon

@@ -1,38 +1,50 @@
 // SPDX-License-Identifier: MIT
-// The number of updates of a run, fixed before the first one.
+// The course of a run: how much of it is over, and what is due behind an update.
 #pragma once
 
 #include <cstdint>
 
-#include "absl/status/statusor.h"
-#include "base/clock.h"
 #include "train/config.h"
-#include "train/learner.h"
-#include "train/task.h"
+#include "train/schedule.h"
 
 namespace mnemon {
 
-// A run with train.seconds = N ends by N times this, however slow the machine gets.
-inline constexpr double kOvertime = 1.15;
-
-struct Plan {
+// What a run has behind it, before it was resumed too.
+struct Passed {
   int64_t updates = 0;
-  // Measured, for train.seconds only: seconds of one update, and of one stop for
-  // validation, sample and checkpoint.
-  double update_seconds = 0;
-  double stop_seconds = 0;
+  double seconds = 0;
 };
 
-// train.seconds is turned into updates by trying some on a learner that is thrown away,
-// so the run itself does not depend on the measurement; `spent` seconds are gone
-// already.
-absl::StatusOr<Plan> MakePlan(const TrainConfig& config, const Task& task,
-                              WorkerPool& pool, at::Device device,
-                              int64_t updates_per_epoch, double spent,
-                              const Clock& clock);
+// What follows an update.
+struct Due {
+  bool last = false;  // no further update
+  bool validation = false;
+  bool checkpoint = false;
+};
 
-// Updates between validations, and between checkpoints.
-int64_t ValidateEvery(const TrainConfig& config, int64_t planned);
-int64_t CheckpointEvery(const TrainConfig& config, int64_t planned);
+// With train.steps or epochs a function of the updates alone; with train.seconds of the
+// time, so that the run ends its schedule on a machine of any speed and load.
+class Plan {
+ public:
+  Plan(const TrainConfig& config, int64_t updates_per_epoch);
+
+  // Of the whole run; 0 with train.seconds.
+  int64_t updates() const { return updates_; }
+  // Of the whole run; 0 without train.seconds.
+  int64_t seconds() const { return seconds_; }
+
+  // A run whose part is 1 is over.
+  RunPosition Position(const Passed& passed) const;
+  // Behind an update that ended at `now`; the last validation was over at `validated`.
+  Due DueBehind(const Passed& now, const Passed& validated) const;
+
+ private:
+  bool ValidationDue(const Passed& now, const Passed& validated) const;
+
+  const int64_t updates_;
+  const int64_t seconds_;
+  const int64_t validate_every_;    // updates; 0 = every tenth of the run
+  const int64_t checkpoint_every_;  // updates; 0 = at each validation
+};
 
 }  // namespace mnemon

@@ -12,7 +12,7 @@ namespace mnemon {
 
 struct TrainingState {
   int64_t steps = 0;      // updates made
-  int64_t planned = 0;    // updates of the whole run, fixed before the first
+  int64_t planned = 0;    // updates of the whole run; 0 with train.seconds
   int64_t next_pass = 0;  // data cursor
   int64_t next_batch = 0;
   int64_t threads = 0;  // of the tensor library: sums depend on it

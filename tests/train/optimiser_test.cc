@@ -38,7 +38,7 @@ class OptimiserTrace : public ::testing::Test {
     Optimiser optimiser(options, values, gradient);
     for (int64_t step = 0; step < 20; ++step) {
       gradient.copy_(gradients_.select(0, step));
-      const double lr = LearningRate(schedule, 512, step, 20);
+      const double lr = LearningRate(schedule, 512, {.step = step});
       optimiser.BeginStep();
       // In parts, in any order.
       optimiser.Apply(lr, 3, 8);
