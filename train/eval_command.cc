@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "model/io/checkpoint.h"
 #include "model/registry/registry.h"
+#include "model/sequence/runtime.h"
 #include "model/sequence_io/load.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
@@ -98,6 +99,13 @@ class EvalProgress {
   std::chrono::steady_clock::time_point said_ = clock_.Now();
 };
 
+// How many threads share one operation on a window, where no windows are side by side.
+// In small operations they would mostly wait for each other.
+int OperationThreads(Model& model, int64_t window, int threads) {
+  constexpr int64_t kWorthSplitting = int64_t{1} << 30;  // multiplications per window
+  return CountParameters(model) * window < kWorthSplitting ? 1 : threads;
+}
+
 // Bytes that begin a character of UTF-8.
 int64_t Characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(),
@@ -105,7 +113,7 @@ int64_t Characters(std::string_view text) {
 }
 
 absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded,
-                      const DecoderOptions& decoder) {
+                      const Compute& compute) {
   if (loaded.tokenizer == nullptr) {
     return absl::FailedPreconditionError(
         StrCat(flags.checkpoint, " has no tokenizer.json, so it reads no text"));
@@ -115,11 +123,16 @@ absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded,
   const auto tokens = loaded.tokenizer->Encode(text);
   if (!tokens.ok()) return Annotated(tokens.status(), Quoted(flags.text));
 
-  std::unique_ptr<RowFeed> feed = MakeSequenceFeed(*loaded.model);
   const bool kept = loaded.config.architecture == "transformer_xl";
+  const int threads = ThreadsOf(flags.compute);
+  const bool side_by_side = !kept && compute.device.is_cpu();
+  WorkerPool pool(side_by_side && flags.form == "sequence" ? threads : 1);
+  InitTensorRuntime(side_by_side ? 1
+                                 : OperationThreads(*loaded.model, window, threads));
+  std::unique_ptr<RowFeed> feed = MakeSplitFeed(*loaded.model, pool);
   if (flags.form == "step") {
-    MNEMON_ASSIGN_OR_RETURN(feed,
-                            MakeStepFeed(*loaded.model, kept ? 1 : kSessions, decoder));
+    MNEMON_ASSIGN_OR_RETURN(
+        feed, MakeStepFeed(*loaded.model, kept ? 1 : kSessions, compute.decoder));
   }
   const auto positions = static_cast<int64_t>(tokens->size()) - 1;
   EvalProgress progress(positions);
@@ -184,7 +197,7 @@ absl::Status RunEval(const EvalFlags& flags, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(loaded.config.architecture));
   if (entry->autoregressive()) {
-    if (!flags.text.empty()) return EvalText(flags, loaded, compute.decoder);
+    if (!flags.text.empty()) return EvalText(flags, loaded, compute);
     return UsageError(StrCat("architecture ", entry->name,
                              " predicts text: name one with --text FILE"));
   }

@@ -13,7 +13,9 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
+#include "base/error.h"
 #include "base/partition.h"
+#include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/sampling/sampler.h"
@@ -315,16 +317,20 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
       CopyNamed(files.weights, parameters_.Slices(parameters_.values(), ""));
   // What does not match the manifest need not make sense.
   MNEMON_RETURN_IF_ERROR(files.verified.get().status());
-  MNEMON_RETURN_IF_ERROR(copied);
+  if (!copied.ok()) return Annotated(copied, Quoted(dir + "/model.safetensors"));
   MNEMON_ASSIGN_OR_RETURN(std::string optimiser, ReadTrainingFile(dir, kOptimiserFile));
-  MNEMON_RETURN_IF_ERROR(LoadOptimiser(optimiser));
+  const auto named = [&](const absl::Status& status, const char* file) {
+    return status.ok() ? status
+                       : Annotated(status, Quoted(StrCat(dir, "/training/", file)));
+  };
+  MNEMON_RETURN_IF_ERROR(named(LoadOptimiser(optimiser), kOptimiserFile));
   optimiser_.set_steps(updates);
   training_->Seek(cursor);
   carries_.assign(workers_.size(), Carry());
   absl::StatusOr<std::string> carry = ReadTrainingFile(dir, kCarryFile);
   if (absl::IsNotFound(carry.status())) return absl::OkStatus();
   MNEMON_RETURN_IF_ERROR(carry.status());
-  return LoadCarry(*carry);
+  return named(LoadCarry(*carry), kCarryFile);
 }
 
 }  // namespace mnemon

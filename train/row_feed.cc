@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "train/row_feed.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 #include "base/status_macros.h"
@@ -42,6 +44,41 @@ class SequenceFeed final : public RowFeed {
   const Model& model_;
   const at::Tensor mask_;
   Carry carry_;
+};
+
+class SplitFeed final : public RowFeed {
+ public:
+  SplitFeed(const Model& model, WorkerPool& pool)
+      : model_(model), pool_(pool), carries_(pool.size()) {}
+
+  int64_t most_rows() const override { return std::numeric_limits<int64_t>::max(); }
+  int64_t most_tokens() const override { return std::numeric_limits<int64_t>::max(); }
+
+  absl::Status Restart(int64_t) override {
+    carries_.assign(carries_.size(), {});
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<at::Tensor> Feed(const at::Tensor& tokens) override {
+    // Rows stay with their worker, where their carry is.
+    const std::vector<at::Tensor> parts = tokens.tensor_split(pool_.size());
+    std::vector<at::Tensor> logits(std::min<int64_t>(tokens.size(0), pool_.size()));
+    MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) -> absl::Status {
+      const at::NoGradGuard no_grad;
+      if (parts[w].size(0) == 0) return absl::OkStatus();
+      MNEMON_ASSIGN_OR_RETURN(ForwardResult result,
+                              model_.Forward(parts[w], carries_[w]));
+      carries_[w] = std::move(result.carry);
+      logits[w] = result.logits.to(at::kCPU);
+      return absl::OkStatus();
+    }));
+    return at::cat(logits);
+  }
+
+ private:
+  const Model& model_;
+  WorkerPool& pool_;
+  std::vector<Carry> carries_;  // of the rows of each worker
 };
 
 class StepFeed final : public RowFeed {
@@ -94,6 +131,10 @@ class StepFeed final : public RowFeed {
 
 std::unique_ptr<RowFeed> MakeSequenceFeed(const Model& model, const at::Tensor& mask) {
   return std::make_unique<SequenceFeed>(model, mask);
+}
+
+std::unique_ptr<RowFeed> MakeSplitFeed(const Model& model, WorkerPool& pool) {
+  return std::make_unique<SplitFeed>(model, pool);
 }
 
 absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(const Model& model, int64_t rows,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "model/registry/registry.h"
 #include "model/sequence/model.h"
+#include "train/worker_pool.h"
 
 namespace mnemon {
 
@@ -35,6 +36,11 @@ class RowFeed {
 // ForwardOptions::mask. `model` must outlive it.
 std::unique_ptr<RowFeed> MakeSequenceFeed(const Model& model,
                                           const at::Tensor& mask = {});
+
+// The same without a mask, the rows split over the threads of `pool`, which run whole
+// operations: where libtorch splits every operation instead, its threads wait for each
+// other most of the time. `model` and `pool` must outlive it.
+std::unique_ptr<RowFeed> MakeSplitFeed(const Model& model, WorkerPool& pool);
 
 // As in serving, each row a session. FAILED_PRECONDITION for an encoder,
 // RESOURCE_EXHAUSTED when memory does not suffice.

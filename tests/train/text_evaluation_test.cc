@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numeric>
+#include <set>
+#include <thread>
+#include <utility>
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -131,14 +136,67 @@ TEST(TextEvaluation, BothFormsEqualTheSumOverForward) {
         expected.Add(result.logits.flatten(0, 1), out.flatten());
       }
       const std::unique_ptr<RowFeed> sequence = MakeSequenceFeed(*model);
+      WorkerPool pool(2);
+      const std::unique_ptr<RowFeed> split = MakeSplitFeed(*model, pool);
       const std::unique_ptr<RowFeed> step = *MakeStepFeed(*model, 3);
-      for (RowFeed* feed : {sequence.get(), step.get()}) {
+      for (RowFeed* feed : {sequence.get(), split.get(), step.get()}) {
         const Evaluation found = Evaluate(tokens, kWindow, memory, *feed);
         EXPECT_EQ(found.positions, 22);
         EXPECT_NEAR(found.nats, expected.nats, 1e-3) << entry.name;
       }
     }
   }
+}
+
+// The rows of its calls, and on how many threads each operation of them ran.
+class WatchedModel final : public Model {
+ public:
+  explicit WatchedModel(const Model& model) : model_(model) {}
+  const ModelConfig& config() const override { return model_.config(); }
+  const StateSpec& carry_spec() const override { return model_.carry_spec(); }
+  absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
+                                        const ForwardOptions& options) const override {
+    {
+      std::lock_guard lock(mutex_);
+      rows_.push_back(tokens.size(0));
+      callers_.insert(std::this_thread::get_id());
+      operation_threads_ = std::max(operation_threads_, at::get_num_threads());
+    }
+    return model_.Forward(tokens, carry, options);
+  }
+  void Visit(const TensorVisitor&) override {}
+
+  std::vector<int64_t> TakeRows() { return std::exchange(rows_, {}); }
+  size_t callers() const { return callers_.size(); }
+  int operation_threads() const { return operation_threads_; }
+
+ private:
+  const Model& model_;
+  mutable std::mutex mutex_;  // guards what follows
+  mutable std::vector<int64_t> rows_;
+  mutable std::set<std::thread::id> callers_;
+  mutable int operation_threads_ = 0;
+};
+
+// Threads that share every small operation wait for each other: eval took ten times the
+// time of score.
+TEST(TextEvaluation, ThreadsShareRowsAndNotOperations) {
+  InitTensorRuntime(1);
+  const std::unique_ptr<Model> model = *MakeModel(Architectures()[0].variants()[0]);
+  InitialiseWeights(*model, Initialisation::kSane, 3);
+  WatchedModel watched(*model);
+  WorkerPool pool(3);
+  const std::unique_ptr<RowFeed> feed = MakeSplitFeed(watched, pool);
+  const std::vector<int32_t> tokens(71 * 4 + 3, 1);  // 71 windows of 4, and 2 more
+  Evaluate(tokens, 4, WindowMemory::kFresh, *feed);
+  std::vector<int64_t> rows = watched.TakeRows();
+  std::sort(rows.begin(), rows.end());
+  // 32, 32, 7 and 1 rows.
+  EXPECT_THAT(rows, testing::ElementsAre(1, 2, 2, 3, 10, 10, 11, 11, 11, 11));
+  EXPECT_EQ(watched.callers(), 3u);
+  EXPECT_EQ(watched.operation_threads(), 1);
+  Evaluate(std::span(tokens).first(13), 4, WindowMemory::kKept, *feed);
+  EXPECT_THAT(watched.TakeRows(), testing::ElementsAre(1, 1, 1));
 }
 
 }  // namespace
