@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "base/child_process.h"
@@ -85,26 +84,6 @@ TEST_F(Install, OneComponent) {
   EXPECT_THAT(Files(), UnorderedElementsAre(
                            "bin/mnemon", "share/bash-completion/completions/mnemon",
                            "share/fish/vendor_completions.d/mnemon.fish"));
-}
-
-TEST_F(Install, SystemdTakesTheUnit) {
-  const std::string analyze = "/usr/bin/systemd-analyze";
-  if (!std::filesystem::exists(analyze)) {
-    GTEST_SKIP() << "systemd-analyze is missing: install the package systemd";
-  }
-  // The program must be where systemd looks; here it is where this test can see it.
-  std::ifstream source(StrCat(MNEMON_SOURCE_DIR, "/deploy/systemd/mnemon.service"));
-  std::string unit{std::istreambuf_iterator<char>(source), {}};
-  const std::string start = "ExecStart=mnemon-server";
-  const size_t at = unit.find(start);
-  ASSERT_NE(at, std::string::npos);
-  unit.replace(at, start.size(),
-               StrCat("ExecStart=", MNEMON_BINARY_DIR, "/bin/mnemon-server"));
-  std::ofstream(dir_ + "/mnemon.service") << unit;
-  ChildProcess verify(dir_, {analyze, "verify", "--man=no", dir_ + "/mnemon.service"});
-  EXPECT_EQ(verify.Wait(seconds(60)), 0) << verify.err();
-  EXPECT_THAT(verify.err(), ::testing::Not(HasSubstr("mnemon.service:")))
-      << verify.err();
 }
 
 }  // namespace
