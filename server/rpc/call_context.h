@@ -59,8 +59,8 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
   bool delivered_ = false;  // guarded by mutex_
 };
 
-// The call of `context`; null when the context is null, or belongs to reflection or to
-// an unknown method. Valid as long as the context.
+// The call of `context`; null when the context is null, or belongs to an unknown method.
+// Valid as long as the context.
 RpcCall* CallOf(grpc::ServerContextBase* context);
 
 // The returned function breaks off the call of `context` at the transport: what is in

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
@@ -24,6 +23,7 @@
 #include "server/rpc/call_context.h"
 #include "server/rpc/library_logs.h"
 #include "server/rpc/open_calls.h"
+#include "server/rpc/reflection.h"
 #include "server/rpc/services.h"
 #include "server/rpc/transport.h"
 
@@ -63,26 +63,6 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
-// gRPC serves reflection, and nothing else, with a thread per stream. When all threads
-// are taken, one more stream is refused with RESOURCE_EXHAUSTED.
-constexpr int kReflectionThreads = 8;
-
-// Of this server alone: linking gRPC's reflection turns it on for the whole process.
-class Reflection final : public grpc::ServerBuilderOption {
- public:
-  explicit Reflection(bool on) : on_(on) {}
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(
-      std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    auto own = std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>();
-    std::erase_if(*plugins, [&](const auto& p) { return p->name() == own->name(); });
-    if (on_) plugins->push_back(std::move(own));
-  }
-
- private:
-  const bool on_;
-};
-
 class GrpcServer final : public RpcServer {
  public:
   GrpcServer(Engine& engine, const RpcOptions& options)
@@ -94,7 +74,11 @@ class GrpcServer final : public RpcServer {
     services_.push_back(MakeGenerationService(shared));
     services_.push_back(MakeSessionsService(shared));
     services_.push_back(MakeModelsService(engine));
-    // All of its methods come with a later version.
+    if (options.reflection) {
+      services_.push_back(MakeReflectionService(
+          {"mnemon.v1.Generation", "mnemon.v1.Models", "mnemon.v1.Sessions"}));
+    }
+    // All of its methods come with a later version, and reflection does not list it.
     services_.push_back(std::make_unique<v1::Admin::CallbackService>());
   }
 
@@ -115,12 +99,9 @@ class GrpcServer final : public RpcServer {
         MakeCallInterceptors(options.observer, transport_->connections()));
     builder.SetContextAllocator(MakeContextAllocator());
     builder.experimental().SetInterceptorCreators(std::move(interceptors));
-    builder.SetOption(std::make_unique<Reflection>(options.reflection));
     // Beyond our own limits, because it ends streams at random.
-    builder.SetResourceQuota(
-        grpc::ResourceQuota()
-            .SetMaxThreads(kReflectionThreads)
-            .Resize(static_cast<size_t>(2 * options.max_bytes_in_flight)));
+    builder.SetResourceQuota(grpc::ResourceQuota().Resize(
+        static_cast<size_t>(2 * options.max_bytes_in_flight)));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return ListenFailed(address, "listen");
     return transport_->Start();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What bounds a caller: deadlines, rates; request ids; reflection.
+#include <algorithm>
 #include <filesystem>
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
 #include <grpcpp/generic/generic_stub.h>
 
 #include "base/error.h"
@@ -9,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/rpc/admission.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/server/rpc/observed_calls.h"
@@ -18,7 +22,6 @@ namespace mnemon {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::HasSubstr;
 
 constexpr char kUuid[] = "01234567-89ab-cdef-0123-456789abcdef";
 
@@ -216,16 +219,38 @@ TEST(RequestId, DecidesTheSeedWithoutASession) {
             ToyContinuation(ToyState::kFixedAndAppend, {1}, 40, {.seed = 7}));
 }
 
-// The answer to "list_services" as bytes: Debian has no generated code for it.
-grpc::Status ListServices(Rig& rig, std::string& answer) {
-  const grpc::Slice slice("\x3a\x01*");
-  const grpc::ByteBuffer request(&slice, 1);
+namespace reflection = grpc::reflection::v1alpha;
+
+// The answer to one request on a stream of its own.
+grpc::Status Reflect(Rig& rig, const reflection::ServerReflectionRequest& request,
+                     reflection::ServerReflectionResponse& response) {
+  BoundedContext context;
+  const auto stub = reflection::ServerReflection::NewStub(rig.channel);
+  const auto stream = stub->ServerReflectionInfo(&context);
+  stream->Write(request);
+  stream->WritesDone();
+  stream->Read(&response);
+  return stream->Finish();
+}
+
+grpc::Status ListServices(Rig& rig, std::vector<std::string>& names) {
+  reflection::ServerReflectionRequest request;
+  request.set_list_services("*");
+  reflection::ServerReflectionResponse response;
+  const grpc::Status status = Reflect(rig, request, response);
+  for (const auto& service : response.list_services_response().service()) {
+    names.push_back(service.name());
+  }
+  return status;
+}
+
+// Whether an empty message gets an answer, or another status than UNIMPLEMENTED.
+bool IsServed(Rig& rig, const google::protobuf::MethodDescriptor& method) {
   BoundedContext context;
   grpc::CompletionQueue queue;
   grpc::GenericStub stub(rig.channel);
-  auto call = stub.PrepareCall(
-      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-      &queue);
+  const auto call = stub.PrepareCall(
+      &context, StrCat("/", method.service()->full_name(), "/", method.name()), &queue);
   const auto await = [&] {
     void* tag = nullptr;
     bool ok = false;
@@ -233,31 +258,121 @@ grpc::Status ListServices(Rig& rig, std::string& answer) {
   };
   call->StartCall(nullptr);
   await();
-  call->WriteLast(request, {}, nullptr);
+  const grpc::Slice empty("");
+  call->WriteLast(grpc::ByteBuffer(&empty, 1), {}, nullptr);
   await();
-  grpc::ByteBuffer response;
-  call->Read(&response, nullptr);
-  if (await()) {
-    std::vector<grpc::Slice> slices;
-    EXPECT_TRUE(response.Dump(&slices).ok());
-    for (const grpc::Slice& one : slices) {
-      answer.append(reinterpret_cast<const char*>(one.begin()), one.size());
-    }
-  }
+  grpc::ByteBuffer answer;
+  call->Read(&answer, nullptr);
+  const bool answered = await();
+  // A watch does not end by itself.
+  if (answered) context.TryCancel();
   grpc::Status status;
   call->Finish(&status, nullptr);
   await();
-  return status;
+  return answered || status.error_code() != grpc::StatusCode::UNIMPLEMENTED;
 }
 
-TEST(Reflection, NamesTheServices) {
+TEST(Reflection, ListsWhatIsServedAndNothingElse) {
   Rig rig;
-  std::string answer;
-  EXPECT_TRUE(ListServices(rig, answer).ok());
-  for (const char* name : {"mnemon.v1.Generation", "mnemon.v1.Sessions",
-                           "mnemon.v1.Models", "mnemon.v1.Admin"}) {
-    EXPECT_THAT(answer, HasSubstr(name));
+  std::vector<std::string> names;
+  EXPECT_TRUE(ListServices(rig, names).ok());
+  EXPECT_THAT(names, ::testing::ElementsAre("grpc.health.v1.Health",
+                                            "grpc.reflection.v1alpha.ServerReflection",
+                                            "mnemon.v1.Generation", "mnemon.v1.Models",
+                                            "mnemon.v1.Sessions"));
+  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+  for (const char* file :
+       {"grpc/health/v1/health.proto", "grpc/reflection/v1alpha/reflection.proto",
+        "mnemon/v1/admin.proto", "mnemon/v1/generation.proto", "mnemon/v1/models.proto",
+        "mnemon/v1/sessions.proto"}) {
+    const auto* service = pool->FindFileByName(file)->service(0);
+    bool served = false;
+    for (int i = 0; i < service->method_count(); ++i) {
+      served = served || IsServed(rig, *service->method(i));
+    }
+    const bool listed =
+        std::find(names.begin(), names.end(), service->full_name()) != names.end();
+    EXPECT_EQ(served, listed) << service->full_name();
   }
+}
+
+// A client builds every listed service out of what it is told.
+TEST(Reflection, DescribesWhatItLists) {
+  Rig rig;
+  std::vector<std::string> names;
+  EXPECT_TRUE(ListServices(rig, names).ok());
+  for (const std::string& name : names) {
+    reflection::ServerReflectionRequest request;
+    request.set_file_containing_symbol(name);
+    reflection::ServerReflectionResponse response;
+    EXPECT_TRUE(Reflect(rig, request, response).ok());
+    google::protobuf::DescriptorPool pool;
+    for (const std::string& bytes :
+         response.file_descriptor_response().file_descriptor_proto()) {
+      google::protobuf::FileDescriptorProto file;
+      ASSERT_TRUE(file.ParseFromString(bytes));
+      EXPECT_NE(pool.BuildFile(file), nullptr) << file.name();
+    }
+    EXPECT_NE(pool.FindServiceByName(name), nullptr) << name;
+    request.set_file_by_filename("mnemon/v1/sampling.proto");
+    EXPECT_TRUE(Reflect(rig, request, response).ok());
+    EXPECT_EQ(response.file_descriptor_response().file_descriptor_proto_size(), 3)
+        << "the file and its two imports";
+  }
+}
+
+TEST(Reflection, WhatIsNotThereIsNotFound) {
+  Rig rig;
+  reflection::ServerReflectionResponse response;
+  const auto error = [&](const reflection::ServerReflectionRequest& request) {
+    EXPECT_TRUE(Reflect(rig, request, response).ok());
+    return response.error_response().error_code();
+  };
+  reflection::ServerReflectionRequest request;
+  EXPECT_EQ(error(request), grpc::StatusCode::INVALID_ARGUMENT);
+  request.set_file_by_filename("no.proto");
+  EXPECT_EQ(error(request), grpc::StatusCode::NOT_FOUND);
+  request.set_file_containing_symbol("no.Symbol");
+  EXPECT_EQ(error(request), grpc::StatusCode::NOT_FOUND);
+  request.mutable_file_containing_extension()->set_containing_type(
+      "mnemon.v1.GenerateRequest");
+  EXPECT_EQ(error(request), grpc::StatusCode::NOT_FOUND);
+  request.set_all_extension_numbers_of_type("no.Symbol");
+  EXPECT_EQ(error(request), grpc::StatusCode::NOT_FOUND);
+  request.set_all_extension_numbers_of_type("mnemon.v1.GenerateRequest");
+  EXPECT_EQ(error(request), 0);
+  EXPECT_EQ(response.all_extension_numbers_response().base_type_name(),
+            "mnemon.v1.GenerateRequest");
+}
+
+// One more stream than there may be.
+TEST(Reflection, StreamsAreLimited) {
+  Rig rig;
+  const auto stub = reflection::ServerReflection::NewStub(rig.channel);
+  reflection::ServerReflectionRequest request;
+  request.set_list_services("*");
+  reflection::ServerReflectionResponse response;
+  struct Stream {
+    BoundedContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<reflection::ServerReflectionRequest,
+                                             reflection::ServerReflectionResponse>>
+        call;
+  };
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 64; ++i) {
+    Stream& stream = *streams.emplace_back(std::make_unique<Stream>());
+    stream.call = stub->ServerReflectionInfo(&stream.context);
+    ASSERT_TRUE(stream.call->Write(request) && stream.call->Read(&response)) << i;
+  }
+  const grpc::Status status = Reflect(rig, request, response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_FALSE(status.error_details().empty());
+  streams.back()->call->WritesDone();
+  EXPECT_TRUE(streams.back()->call->Finish().ok());
+  EXPECT_TRUE(Eventually([&] { return Reflect(rig, request, response).ok(); }));
+  for (const auto& stream : streams) stream->context.TryCancel();
+  streams.pop_back();
+  for (const auto& stream : streams) stream->call->Finish();
 }
 
 // Threads of this process.
@@ -270,7 +385,7 @@ size_t Threads() {
   return threads;
 }
 
-// gRPC serves each stream of reflection with a thread of its own.
+// gRPC's own reflection would serve each stream with a thread.
 TEST(Reflection, IdleStreamsTakeFewThreads) {
   const auto observed = std::make_shared<ObservedCalls>();
   Rig rig({.rpc = {.observer = observed}});
@@ -315,16 +430,15 @@ TEST(Reflection, IdleStreamsTakeFewThreads) {
   }
   ASSERT_TRUE(await(kStreams));
   EXPECT_TRUE(Eventually([&] {
-    std::string answer;
-    return ListServices(rig, answer).ok() &&
-           answer.find("mnemon.v1.Generation") != std::string::npos;
+    std::vector<std::string> names;
+    return ListServices(rig, names).ok() && !names.empty();
   }));
 }
 
 TEST(Reflection, CanBeOff) {
   Rig rig({.rpc = {.reflection = false}});
-  std::string answer;
-  EXPECT_EQ(ListServices(rig, answer).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  std::vector<std::string> names;
+  EXPECT_EQ(ListServices(rig, names).error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
 }  // namespace
