@@ -32,13 +32,12 @@ namespace {
 class Run {
  public:
   Run(const FitOptions& options, const Task& task, WorkerPool& pool,
-      RunDirectory directory, const StopSignal& stop)
+      RunDirectory directory)
       : options_(options),
         config_(options.config),
         task_(task),
         pool_(pool),
         directory_(std::move(directory)),
-        stop_(stop),
         clock_(options.clock) {}
 
   absl::Status Start(std::optional<TrainingState> saved);
@@ -50,6 +49,7 @@ class Run {
   absl::StatusOr<bool> Validate();
   // Of the weights at the end of the run, where the task has a test part.
   absl::Status Test();
+  absl::Status Finish();
   absl::Status Save();
   absl::Status Diverged(const absl::Status& status) const;
   double Seconds() const {
@@ -64,7 +64,6 @@ class Run {
   const Task& task_;
   WorkerPool& pool_;
   RunDirectory directory_;
-  const StopSignal& stop_;
   const Clock& clock_;
   const std::chrono::steady_clock::time_point start_ = clock_.Now();
   double seconds_before_ = 0;  // of the run before it was resumed
@@ -166,6 +165,14 @@ absl::Status Run::Test() {
   return absl::OkStatus();
 }
 
+absl::Status Run::Finish() {
+  progress_->Say(absl::StrFormat(
+      "done: %d updates in %.1f s; best validation %.4f at update %d: %s/best",
+      state_.steps, Seconds(), state_.best_validation, state_.best_step,
+      directory_.path()));
+  return Test();
+}
+
 absl::Status Run::Save() {
   MNEMON_RETURN_IF_ERROR(metrics_->Sync());
   state_.metrics_bytes = metrics_->bytes();
@@ -193,7 +200,10 @@ absl::Status Run::Diverged(const absl::Status& status) const {
 }
 
 absl::Status Run::Train() {
-  while (!over_ && !stop_.requested()) {
+  // A signal ends a process that has nothing to save.
+  if (over_) return Finish();
+  const StopSignal stop;
+  while (!over_ && !stop.requested()) {
     const double lr = LearningRate(config_.schedule, config_.model.d_model,
                                    plan_->Position(Behind()));
     absl::StatusOr<UpdateResult> update = learner_->Update(lr);
@@ -215,13 +225,7 @@ absl::Status Run::Train() {
     if (due.validation) validated_ = Behind();
     progress_->Resume();
   }
-  if (over_) {
-    progress_->Say(absl::StrFormat(
-        "done: %d updates in %.1f s; best validation %.4f at update %d: %s/best",
-        state_.steps, Seconds(), state_.best_validation, state_.best_step,
-        directory_.path()));
-    return Test();
-  }
+  if (over_) return Finish();
   if (state_.steps > 0 && directory_.last() != state_.steps) {
     MNEMON_RETURN_IF_ERROR(Save());
   }
@@ -252,7 +256,6 @@ absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& direc
 absl::Status Fit(const FitOptions& given) {
   FitOptions options = given;
   if (!options.device.is_cpu()) options.threads = 1;
-  StopSignal stop;
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Task> task, LoadTask(options.config));
   MNEMON_ASSIGN_OR_RETURN(RunDirectory directory,
                           RunDirectory::Open(options.config.out, options.resume));
@@ -268,7 +271,7 @@ absl::Status Fit(const FitOptions& given) {
   InitTensorRuntime(1);
   WorkerPool pool(threads);
   options.config.model.vocab = task->vocab();
-  Run run(options, *task, pool, std::move(directory), stop);
+  Run run(options, *task, pool, std::move(directory));
   MNEMON_RETURN_IF_ERROR(run.Start(std::move(saved)));
   return run.Train();
 }

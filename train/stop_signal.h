@@ -10,7 +10,7 @@
 namespace mnemon {
 
 // Ctrl-C and SIGTERM for a long run: the first asks it to stop, the second ends the
-// process at once with exit code 130. Make it before any other thread exists.
+// process at once with exit code 130.
 class StopSignal {
  public:
   StopSignal();
