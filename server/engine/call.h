@@ -138,6 +138,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // call, when that was checked last, and the tokens delivered by then.
   std::optional<Time> stalled_since;
   int64_t delivered_then = 0;
+  bool unread = false;  // which of the runner's lists of delivering calls it is on
   // How its stream ends with the next Publish.
   struct Ending {
     absl::Status status;

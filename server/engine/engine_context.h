@@ -6,6 +6,7 @@
 #include "server/engine/callback_threads.h"
 #include "server/engine/engine_options.h"
 #include "server/engine/pool_turns.h"
+#include "server/engine/progress.h"
 #include "server/engine/session_directory.h"
 
 namespace mnemon {
@@ -13,13 +14,20 @@ namespace mnemon {
 // Its parts are safe for concurrent use. Shared, because a stream may outlive its
 // engine.
 struct EngineContext {
-  EngineContext(const EngineOptions& its_options, size_t models)
+  EngineContext(const EngineOptions& its_options, size_t model_count)
       : options(its_options),
-        directory(models, its_options.sessions, *its_options.clock),
+        models(static_cast<int64_t>(model_count)),
+        directory(model_count, its_options.sessions, *its_options.clock),
         turns(*its_options.clock),
         callbacks(its_options.callback_threads) {}
 
+  // How long a runner may show no progress.
+  Progress::Duration ProgressLimit() const {
+    return Progress::Limit(turns.LongestPiece(), models);
+  }
+
   const EngineOptions options;
+  const int64_t models;
   mutable SessionDirectory directory;
   mutable PoolTurns turns;
   mutable CallbackThreads callbacks;

@@ -2,8 +2,10 @@
 // A loaded model as the engine gets it, and the statistics of one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/decoder/decoder.h"
@@ -21,6 +23,19 @@ struct EngineModel {
   const Tokenizer* tokenizer = nullptr;
 };
 
+// Why a model is not ready, the most serious first:
+//   draining      the engine takes no more calls
+//   no progress   for longer than Progress::Limit a round, step or piece has been under
+//                 way, or has been due
+//   stuck call    for as long a call has held its permit behind its deadline, its time
+//                 limit, or its idle limit
+//   state full    for kStateFull calls have waited for state memory, and none has got
+//                 any
+//   queue full    by calls, bytes or expected wait
+inline constexpr std::string_view kUnreadyReasons[] = {
+    "draining", "no progress", "stuck call", "state full", "queue full"};
+inline constexpr std::chrono::seconds kStateFull{10};
+
 // What has changed within a round of a model's runner is counted at its end.
 struct ModelStats {
   std::string model;
@@ -29,10 +44,13 @@ struct ModelStats {
   int64_t running = 0;      // calls with a permit: they run, or wait for blocks
   int64_t waiting = 0;      // calls in the queue
   int64_t max_waiting = 0;  // calls; Options::max_queue
-  // Of the running calls: nothing can be computed because their callers do not read or
-  // do not send.
+  // Calls that wait for their callers: running ones of which nothing can be computed
+  // because their callers do not read or do not send, and calls on sessions that have
+  // computed all, and whose callers have not read the last of it for a second.
   int64_t stalled = 0;
-  bool ready = true;             // takes calls: neither draining nor full
+  bool ready = true;  // takes calls and makes progress
+  // Why it is not ready: one of kUnreadyReasons, or empty.
+  std::string_view unready;
   int64_t sessions_queued = 0;   // named sessions whose call is not admitted yet
   int64_t sessions_running = 0;  // those whose call runs or delivers
   // Bytes of the arena that sessions hold, and could hold at once: blocks in whole, and

@@ -72,6 +72,7 @@ bool ModelRunner::Await() {
     if (left.count() <= 0) break;
     work_.wait_for(lock, SleepFor(left));
   }
+  progress_.Sign();
   asleep_ = awake_ = false;
   starting_.splice(starting_.end(), started_);
   received_.swap(inputs_);
@@ -90,12 +91,16 @@ std::optional<ModelRunner::Time> ModelRunner::NextDue() const {
     consider(call->time_up());
     if (call->stalled_since) consider(*call->stalled_since + idle);
   }
-  if (!delivering_.empty()) consider(*delivering_.front()->stalled_since + idle);
+  if (!delivering_.empty()) {
+    consider(*delivering_.front()->stalled_since + std::min(kUnread, idle));
+  }
+  if (!unread_.empty()) consider(*unread_.front()->stalled_since + idle);
   return due;
 }
 
 void ModelRunner::Round() {
   room_left_ = kMostDropped;
+  unblocked_ = false;
   if (!std::exchange(room_unfinished_, false)) worthless_ = 0;
   Receive();
   for (const auto& call : running_) TakeInput(*call);
@@ -172,7 +177,7 @@ void ModelRunner::TakeInput(Call& call) {
 }
 
 void ModelRunner::EndDueCalls() {
-  const Time now = context_->options.clock->Now();
+  const Time now = round_ = context_->options.clock->Now();
   const auto idle = context_->options.idle_timeout;
   for (auto next = starting_.begin(); next != starting_.end();) {
     const std::shared_ptr<Call> call = *next++;
@@ -205,8 +210,13 @@ void ModelRunner::EndDueCalls() {
 
 void ModelRunner::EndDueDelivering(Time now) {
   const auto idle = context_->options.idle_timeout;
-  for (size_t left = delivering_.size(); left > 0; --left) {
-    const std::shared_ptr<Call> call = delivering_.front();
+  while (!delivering_.empty() &&
+         *delivering_.front()->stalled_since + std::min(kUnread, idle) <= now) {
+    delivering_.front()->unread = true;
+    unread_.splice(unread_.end(), delivering_, delivering_.begin());
+  }
+  while (!unread_.empty()) {
+    const std::shared_ptr<Call> call = unread_.front();
     if (*call->stalled_since + idle > now) return;
     const int64_t delivered = call->stream->delivered();
     if (std::exchange(call->delivered_then, delivered) == delivered) {
@@ -215,7 +225,8 @@ void ModelRunner::EndDueDelivering(Time now) {
     // It has read, or ends by itself.
     if (call->phase == Call::Phase::kDelivering) {
       call->stalled_since = now;
-      delivering_.splice(delivering_.end(), delivering_, call->at);
+      call->unread = false;
+      delivering_.splice(delivering_.end(), unread_, call->at);
     }
   }
 }
@@ -224,7 +235,9 @@ void ModelRunner::Step(std::span<ScheduledChunk> chunks) {
   const EngineOptions& options = context_->options;
   const PoolTurns::Piece piece(context_->turns, turn_);
   const Time start = options.clock->Now();
+  progress_.Sign();
   stepper_.Run(chunks);
+  progress_.Sign();
   const Time end = options.clock->Now();
   ++counts_.steps;
   for (const ScheduledChunk& chunk : chunks) step_tokens_ += chunk.count;
@@ -345,7 +358,18 @@ void ModelRunner::Publish() {
   counts_.running = static_cast<int64_t>(running_.size());
   counts_.load = {};
   counts_.running_named = counts_.stalled = 0;
+  counts_.due.reset();
+  const auto consider = [this](std::optional<Time> due) {
+    if (due && (!counts_.due || *due < *counts_.due)) counts_.due = due;
+  };
+  bool starved = false;
   for (const auto& call : running_) {
+    consider(call->deadline);
+    consider(call->time_up());
+    if (call->stalled_since) {
+      consider(*call->stalled_since + context_->options.idle_timeout);
+    }
+    starved = starved || call->starved;
     counts_.running_named += call->stateless() ? 0 : 1;
     if (call->stalled_since) ++counts_.stalled;
     if (call->stalled_since || call->starved) continue;
@@ -353,8 +377,18 @@ void ModelRunner::Publish() {
   }
   counts_.starting = static_cast<int64_t>(starting_.size());
   counts_.starting_work = {};
-  for (const auto& call : starting_) counts_.starting_work += call->expected;
-  counts_.delivering = static_cast<int64_t>(ending_.size() + delivering_.size());
+  for (const auto& call : starting_) {
+    consider(call->deadline);
+    counts_.starting_work += call->expected;
+  }
+  if (starting_.empty() && !starved) {
+    counts_.blocked_since.reset();
+  } else if (unblocked_ || !counts_.blocked_since) {
+    counts_.blocked_since = round_;
+  }
+  counts_.unread = static_cast<int64_t>(unread_.size());
+  counts_.delivering =
+      static_cast<int64_t>(ending_.size() + delivering_.size()) + counts_.unread;
   // Blocks being recycled belong to no session. Read first, since their number only
   // falls.
   const int64_t recycling = arena_->blocks_recycling() * block_bytes_;

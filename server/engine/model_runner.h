@@ -41,6 +41,7 @@
 #include "server/engine/engine_model.h"
 #include "server/engine/load_estimate.h"
 #include "server/engine/pool_turns.h"
+#include "server/engine/progress.h"
 #include "server/engine/request.h"
 #include "server/engine/scheduler.h"
 #include "server/engine/stepper.h"
@@ -106,13 +107,20 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     int64_t starting = 0;  // calls that have a permit and wait for blocks
     LoadEstimate::Work starting_work;
     int64_t delivering = 0;
+    int64_t unread = 0;  // of them, those whose consumers do not read
     int64_t stalled = 0;
+    // Since when calls have waited for blocks, and none has got any.
+    std::optional<Time> blocked_since;
+    // By when one of the calls with a permit should have ended; absent: none has to.
+    std::optional<Time> due;
     int64_t state_bytes = 0;
     int64_t steps = 0;
     int64_t tokens_computed = 0;
     int64_t tokens_generated = 0;
   };
   static constexpr int64_t kMostDropped = 64;
+  // A consumer that reads takes the rest of a call sooner; at most the idle timeout.
+  static constexpr std::chrono::milliseconds kUnread{1000};
   using Calls = std::list<std::shared_ptr<Call>>;
   // Why a call is not taken, as found under the mutex. Its status is made after it.
   struct Refusal {
@@ -166,6 +174,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool TooLateLocked(const Call& call, LoadEstimate::Duration takes) const;
   // Whether the queue has no room for a call with this input (QUEUE_FULL).
   bool QueueFullLocked(int64_t input_bytes) const;
+  // One of kUnreadyReasons, or empty. `limit`: EngineContext::ProgressLimit.
+  std::string_view WhyUnreadyLocked(Time now, Progress::Duration limit) const;
   Refusal RefusalLocked(Refusal::Reason reason) const;
   absl::Status StatusOf(const Refusal& refusal) const;
   // `node` holds the call alone; it is empty when the call was taken.
@@ -314,6 +324,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   LoadEstimate estimate_;
   Counts published_;           // as of the last round
   LoadEstimate::Load handed_;  // of calls that got a permit since
+  mutable Progress progress_;  // but for signs
 
   std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between steps
 
@@ -327,11 +338,14 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   Calls starting_;  // have a permit, wait for blocks
   Calls running_;
   Calls ending_;         // end with the next Publish, and deliver then
-  Calls delivering_;     // by Call::stalled_since
+  Calls delivering_;     // by Call::stalled_since, as is the next one
+  Calls unread_;         // deliver too, and have not ended for kUnread since then
   Calls over_;           // until the next Publish
   SessionList resting_;  // unused, with state; the longest unused first
   std::vector<ScheduledChunk> chunks_;
   std::vector<Call*> starved_;  // of the last plan
+  bool unblocked_ = false;      // one that waited for blocks has got some
+  Time round_;                  // when the round began
   int64_t planned_blocks_ = 0;  // unreserved ones that its chunks take
   bool recycling_ = false;      // blocks were, just before it
   // Of MakeRoom: states that this round may still look at, whether it has to go on in

@@ -141,6 +141,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
                         .resumed_tokens = session.state.computed(*arena_)});
   }
   running_.splice(running_.end(), starting_, call.at);
+  unblocked_ = true;
   return true;
 }
 
@@ -258,7 +259,8 @@ ModelRunner::Calls& ModelRunner::ListOf(const Call& call) {
     case Call::Phase::kRunning:
       return running_;
     case Call::Phase::kDelivering:
-      return call.ending ? ending_ : delivering_;
+      if (call.ending) return ending_;
+      return call.unread ? unread_ : delivering_;
     case Call::Phase::kOver:
       break;
   }

@@ -23,7 +23,7 @@ void ModelRunner::Plan() {
   planned_blocks_ = 0;
   recycling_ = arena_->blocks_recycling() > 0;
   for (const auto& call : running_) {
-    call->starved = false;
+    const bool starved = std::exchange(call->starved, false);
     SlotState& state = call->session->state;
     if (state.can_roll_back_call() && call->stream->delivered() > 0) {
       state.KeepPrompt(*arena_);
@@ -49,7 +49,8 @@ void ModelRunner::Plan() {
                          .position = state.computed(*arena_),
                          .available = available,
                          .prefill_served = call->prefill_served,
-                         .kept = kept};
+                         .kept = kept,
+                         .was_starved = starved};
     if (growing) {
       const int64_t within = chunk.position % kShape.block_positions;
       // A block that others hold too is replaced by a copy first.
@@ -66,7 +67,10 @@ void ModelRunner::Plan() {
                          .unreserved_blocks = FreeBlocks()});
   starved_.clear();
   for (const ScheduledChunk& chunk : chunks_) {
-    if (!chunk.starved) continue;
+    if (!chunk.starved) {
+      unblocked_ = unblocked_ || (chunk.was_starved && chunk.count > 0);
+      continue;
+    }
     chunk.call->starved = true;
     starved_.push_back(chunk.call);
   }

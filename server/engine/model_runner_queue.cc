@@ -140,15 +140,16 @@ ModelStats ModelRunner::Stats() const {
                    .architecture = model_.facts.architecture,
                    .max_waiting = context_->options.max_queue,
                    .state_capacity_bytes = capacity_bytes_};
+  const Progress::Duration limit = context_->ProgressLimit();
+  const Time now = context_->options.clock->Now();
   std::lock_guard lock(mutex_);
   const int64_t starting =
       std::max<int64_t>(0, permits_named_ - published_.running_named);
   stats.running = permits_;
   stats.waiting = waiting_;
-  stats.stalled = published_.stalled;
-  stats.ready = !draining_ && ((waiting_ == 0 && PermitFreeLocked()) ||
-                               context_->options.max_queue == 0 ||
-                               !QueueFullLocked(/*input_bytes=*/1));
+  stats.stalled = published_.stalled + published_.unread;
+  stats.unready = WhyUnreadyLocked(now, limit);
+  stats.ready = stats.unready.empty();
   stats.sessions_queued = starting + static_cast<int64_t>(waiting_named_.size());
   stats.sessions_running = published_.running_named + published_.delivering;
   stats.state_bytes = published_.state_bytes;
@@ -156,6 +157,23 @@ ModelStats ModelRunner::Stats() const {
   stats.tokens_computed = published_.tokens_computed;
   stats.tokens_generated = published_.tokens_generated;
   return stats;
+}
+
+std::string_view ModelRunner::WhyUnreadyLocked(Time now,
+                                               Progress::Duration limit) const {
+  const bool work = awake_ || !asleep_;
+  // Asked in any case: it remembers when it was.
+  const Progress::Duration silence = progress_.Silence(work, now);
+  const std::optional<Time>& blocked = published_.blocked_since;
+  if (draining_) return "draining";
+  if (silence > limit) return "no progress";
+  if (published_.due && now - *published_.due > limit) return "stuck call";
+  if (blocked && now - *blocked > kStateFull) return "state full";
+  if ((waiting_ == 0 && PermitFreeLocked()) || context_->options.max_queue == 0 ||
+      !QueueFullLocked(/*input_bytes=*/1)) {
+    return "";
+  }
+  return "queue full";
 }
 
 void ModelRunner::Wake() {

@@ -2,6 +2,7 @@
 #include "server/engine/pool_turns.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mnemon {
 namespace {
@@ -11,6 +12,8 @@ constexpr std::chrono::milliseconds kMostPause{1};
 // Of the time that a member has worked, for pauses in vain; saved up to as many.
 constexpr int kPatienceShare = 20;
 constexpr int kMostInVain = 4;
+// After which a longest piece is forgotten, in the time that follows.
+constexpr std::chrono::minutes kWindow{10};
 
 }  // namespace
 
@@ -22,10 +25,21 @@ void PoolTurns::Begin(Member& member) {
 
 void PoolTurns::End(Member& member) {
   std::lock_guard lock(mutex_);
-  const std::chrono::nanoseconds took = clock_.Now() - begun_;
+  const auto now = clock_.Now();
+  const std::chrono::nanoseconds took = now - begun_;
+  if (now - window_ > kWindow) {
+    longest_before_ = std::exchange(longest_, {});
+    window_ = now;
+  }
+  longest_ = std::max(longest_, took);
   member.used += took;
   member.patience = std::min<std::chrono::nanoseconds>(
       member.patience + took / kPatienceShare, kMostInVain * kMostPause);
+}
+
+std::chrono::nanoseconds PoolTurns::LongestPiece() const {
+  std::lock_guard lock(mutex_);
+  return std::max(longest_, longest_before_);
 }
 
 std::chrono::nanoseconds PoolTurns::Patience(const Member& member) {

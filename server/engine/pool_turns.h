@@ -75,6 +75,9 @@ class PoolTurns {
   std::chrono::nanoseconds Patience(const Member& member);
   // Charges a pause in which it kept the turn; in vain: without work at its end.
   void Paused(Member& member, std::chrono::nanoseconds time, bool in_vain);
+  // The longest piece of the last ten minutes or more, of any member; zero: there was
+  // none.
+  std::chrono::nanoseconds LongestPiece() const;
   // `member` has nothing to do for now; no effect without the turn.
   void Leave(Member& member);
 
@@ -88,11 +91,15 @@ class PoolTurns {
   void GrantLocked(Member* member);
 
   const Clock& clock_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Member* holder_ = nullptr;                     // guarded by mutex_, as all below
   std::chrono::steady_clock::time_point begun_;  // of the last piece
   std::chrono::nanoseconds virtual_time_{0};     // least `used` of one that joins
   std::vector<Member*> waiting_;
+  // The longest pieces since window_, and in the time before it.
+  std::chrono::steady_clock::time_point window_;
+  std::chrono::nanoseconds longest_{0};
+  std::chrono::nanoseconds longest_before_{0};
 };
 
 }  // namespace mnemon

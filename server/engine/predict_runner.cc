@@ -64,14 +64,29 @@ ModelStats PredictRunner::Stats() const {
   ModelStats stats{.model = model_.facts.name,
                    .architecture = model_.facts.architecture,
                    .max_waiting = context_->options.max_queue};
+  const Progress::Duration limit = context_->ProgressLimit();
+  const auto now = context_->options.clock->Now();
   std::lock_guard lock(mutex_);
   stats.running = running_cost_ > 0 ? 1 : 0;
   stats.waiting = static_cast<int64_t>(queue_.size());
-  stats.ready = !draining_ && (RunsAtOnceLocked() || context_->options.max_queue == 0 ||
-                               !QueueFullLocked(/*input_bytes=*/1));
+  stats.unready = WhyUnreadyLocked(now, limit);
+  stats.ready = stats.unready.empty();
   stats.steps = predictions_;
   stats.tokens_computed = tokens_;
   return stats;
+}
+
+std::string_view PredictRunner::WhyUnreadyLocked(
+    std::chrono::steady_clock::time_point now, Progress::Duration limit) const {
+  // Asked in any case: it remembers when it was.
+  const Progress::Duration silence = progress_.Silence(!RunsAtOnceLocked(), now);
+  if (draining_) return "draining";
+  if (silence > limit) return "no progress";
+  if (RunsAtOnceLocked() || context_->options.max_queue == 0 ||
+      !QueueFullLocked(/*input_bytes=*/1)) {
+    return "";
+  }
+  return "queue full";
 }
 
 PredictRunner::Duration PredictRunner::EstimateLocked(int64_t cost) const {
@@ -147,6 +162,7 @@ PredictRunner::Popped PredictRunner::Next() {
   std::unique_lock lock(mutex_);
   if (queue_.empty()) idle_.notify_all();
   work_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+  progress_.Sign();
   if (queue_.empty()) return {};
   Popped popped{.job = std::move(queue_.front()), .too_late = std::nullopt};
   queue_.pop_front();
@@ -224,6 +240,7 @@ absl::StatusOr<Predictor::Output> PredictRunner::ComputePieces(Prediction& predi
   const PoolTurns::LeaveAtEnd leave(context_->turns, turn_);
   while (true) {
     MNEMON_RETURN_IF_ERROR(Interrupted(job));
+    progress_.Sign();
     const PoolTurns::Piece piece(context_->turns, turn_);
     MNEMON_ASSIGN_OR_RETURN(const bool done, prediction.Advance());
     multiply_adds = prediction.multiply_adds();

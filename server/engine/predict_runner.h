@@ -15,12 +15,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/engine/engine_context.h"
 #include "server/engine/engine_model.h"
+#include "server/engine/progress.h"
 
 namespace mnemon {
 
@@ -119,13 +121,16 @@ class PredictRunner {
   bool TooLateLocked(const PredictJob& job, Duration wait) const;
   // Whether the queue has no room for one with this input (QUEUE_FULL).
   bool QueueFullLocked(int64_t input_bytes) const;
+  // One of kUnreadyReasons, or empty. `limit`: EngineContext::ProgressLimit.
+  std::string_view WhyUnreadyLocked(std::chrono::steady_clock::time_point now,
+                                    Progress::Duration limit) const;
   void MeasureLocked(int64_t cost, Duration took);
 
   const size_t index_;
   const EngineModel model_;
   const std::shared_ptr<const EngineContext> context_;
 
-  mutable std::mutex mutex_;  // guards what follows, up to tokens_
+  mutable std::mutex mutex_;  // guards what follows, up to progress_
   std::condition_variable work_;
   std::condition_variable idle_;
   std::deque<std::shared_ptr<PredictJob>> queue_;
@@ -140,6 +145,7 @@ class PredictRunner {
   bool stopping_ = false;
   int64_t predictions_ = 0;
   int64_t tokens_ = 0;
+  mutable Progress progress_;  // but for signs
 
   std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between pieces
   PoolTurns::Member turn_;              // owned by the runner's thread

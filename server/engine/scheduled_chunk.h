@@ -27,7 +27,8 @@ struct ScheduledChunk {
   int64_t reserved_blocks = 0;
   // Prompt tokens computed so far, for taking turns.
   int64_t prefill_served = 0;
-  int64_t kept = 0;  // Call::kept()
+  int64_t kept = 0;          // Call::kept()
+  bool was_starved = false;  // in the plan before
 
   // The plan: 0 = not in this step.
   int64_t count = 0;
