@@ -57,6 +57,10 @@ struct LogCounts {
   int64_t written = 0;
   int64_t lost = 0;  // since too many waited, or standard error failed
   int64_t waiting = 0;
+  // How long the line that is being written has waited for standard error; zero: none
+  // does.
+  std::chrono::milliseconds blocked{0};
+  int64_t lost_meanwhile = 0;  // of `lost`
 };
 LogCounts log_counts();
 

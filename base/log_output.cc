@@ -21,6 +21,9 @@ namespace mnemon {
 namespace {
 
 using std::chrono::milliseconds;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr SteadyClock::time_point kNotWriting = SteadyClock::time_point::max();
 
 // Lines that may wait.
 constexpr size_t kQueue = 256;
@@ -71,6 +74,8 @@ struct LogOutput::Shared {
   std::atomic<int64_t> written = 0;
   std::atomic<int64_t> failed = 0;  // lost, but not for want of room in the queue
   int64_t told = 0;                 // lost lines; by the thread that writes
+  std::atomic<SteadyClock::time_point> writing_since = kNotWriting;
+  std::atomic<int64_t> lost_before = 0;  // lines, when that began
 
   int64_t lost() const {
     return failed + static_cast<int64_t>(queue->overrun_counter());
@@ -108,7 +113,11 @@ class LogOutput::Sink final
   bool WriteLine(const spdlog::details::log_msg& line) {
     spdlog::memory_buf_t formatted;
     formatter_->format(line, formatted);
-    return WriteWhole(formatted);
+    shared_->lost_before = shared_->lost();
+    shared_->writing_since = SteadyClock::now();
+    const bool whole = WriteWhole(formatted);
+    shared_->writing_since = kNotWriting;
+    return whole;
   }
 
   const std::shared_ptr<Shared> shared_;
@@ -154,6 +163,11 @@ void LogOutput::Write(LogFormat format, LogLevel level,
 LogCounts LogOutput::counts() const {
   LogCounts now = {.written = shared_->written, .lost = shared_->lost()};
   now.waiting = std::max<int64_t>(0, shared_->taken - now.written - now.lost);
+  const SteadyClock::time_point since = shared_->writing_since;
+  if (since != kNotWriting) {
+    now.blocked = std::chrono::duration_cast<milliseconds>(SteadyClock::now() - since);
+    now.lost_meanwhile = std::max<int64_t>(0, now.lost - shared_->lost_before);
+  }
   return now;
 }
 

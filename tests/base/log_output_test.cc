@@ -67,14 +67,18 @@ TEST(LogOutput, NobodyWaitsForAStandardErrorThatIsNotRead) {
   for (const int flags : {0, O_NONBLOCK}) {
     const LogCounts before = log_counts();
     Unread unread(flags);
+    LogInfo("line 0");
+    while (log_counts().blocked < milliseconds(1)) std::this_thread::yield();
     const auto begin = SteadyClock::now();
-    for (int i = 0; i < 10'000; ++i) LogInfo("line " + std::to_string(i));
+    for (int i = 1; i < 10'000; ++i) LogInfo("line " + std::to_string(i));
     EXPECT_LT(SteadyClock::now() - begin, milliseconds(2000));
     const LogCounts now = log_counts();
     EXPECT_GT(now.lost - before.lost, 9'000);
     EXPECT_GT(now.waiting, 0);
     EXPECT_EQ(now.written, before.written);
     EXPECT_FALSE(FlushLog(milliseconds(50)));
+    EXPECT_GE(log_counts().blocked, milliseconds(50));
+    EXPECT_GT(log_counts().lost_meanwhile, 9'000);
     EXPECT_LT(SteadyClock::now() - begin, milliseconds(3000));
 
     // The newest lines are kept, and what is missing is told before them.
@@ -96,6 +100,7 @@ TEST(LogOutput, NobodyWaitsForAStandardErrorThatIsNotRead) {
     EXPECT_EQ(kept + told, 10'000);
     const LogCounts after = log_counts();
     EXPECT_EQ(after.waiting, 0);
+    EXPECT_EQ(after.blocked, milliseconds(0));
     EXPECT_EQ(after.written - before.written, kept);
     EXPECT_EQ(after.lost - before.lost, told);
   }
