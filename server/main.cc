@@ -116,7 +116,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
           "Log lines as text, or as one JSON object each")
       .OneOf({"text", "json"});
   app.Add("--grace", &flags.grace,
-          "Seconds that running streams have to finish after SIGTERM")
+          "Seconds that calls have to finish after SIGTERM")
       .Between(0, 86400, "seconds");
 }
 

@@ -25,8 +25,22 @@ constexpr milliseconds kPoll{20};
 // Between updates of the health service, to which probes come every few seconds.
 constexpr milliseconds kUpdatePeriod{250};
 
+// As long a line waits for standard error before that is no mere delay.
+constexpr milliseconds kLogBlocked{5000};
+
+std::string WhyLogUnready() { return WhyProcessUnready(log_counts()); }
+
+// Of /readyz; gRPC's health service asks the same.
+std::string WhyUnready(const RpcServer& rpc) {
+  for (const std::string& why :
+       {rpc.WhyUnreachable(), rpc.WhyNotAccepting(), WhyLogUnready()}) {
+    if (!why.empty()) return why;
+  }
+  return "";
+}
+
 void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& signals) {
-  LogInfo(StrCat("stopping: new work is refused, streams have ", grace.count(), " ms"));
+  LogInfo(StrCat("stopping: new work is refused, calls have ", grace.count(), " ms"));
   NotifyServiceManager("STOPPING=1");
   engine.Drain();
   rpc.UpdateReadiness();
@@ -34,7 +48,7 @@ void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& sig
       std::async(std::launch::async, [&rpc, grace] { rpc.Shutdown(grace); });
   while (closed.wait_for(milliseconds(0)) != std::future_status::ready) {
     if (signals.WaitFor(static_cast<int>(kPoll.count())) == 0) continue;
-    LogWarning("second signal: streams end now");
+    LogWarning("second signal: calls end now");
     rpc.Shutdown(milliseconds(0));
   }
   closed.get();
@@ -60,8 +74,11 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& option
                         MakeProbes({.stats = [&engine] { return engine.Stats(); },
                                     .metrics =
                                         [&metrics, &rpc](const EngineStats& now) {
-                                          return metrics.Text(now, rpc.connections());
-                                        }})));
+                                          return metrics.Text(now, rpc.connections(),
+                                                              WhyUnready(rpc));
+                                        },
+                                    .unready = [&rpc] { return WhyUnready(rpc); },
+                                    .dead = [&rpc] { return rpc.WhyUnreachable(); }})));
   address.port = http->port();
   if (!options.http_port_file.empty()) {
     MNEMON_RETURN_IF_ERROR(
@@ -89,6 +106,10 @@ void EndProcess(const std::string& why) {
 
 }  // namespace
 
+std::string WhyProcessUnready(const LogCounts& log) {
+  return log.blocked > kLogBlocked && log.lost_meanwhile > 0 ? "log blocked" : "";
+}
+
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
                    SignalWaiter& signals) {
   std::vector<ModelFacts> facts;
@@ -100,6 +121,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   RpcOptions rpc_options = options.rpc;
   rpc_options.idle_timeout = engine_options.idle_timeout;
   rpc_options.on_unreachable = EndProcess;
+  rpc_options.unready = WhyLogUnready;
   if (!options.http.empty()) {
     engine_options.observer = metrics;
     rpc_options.observer = metrics;

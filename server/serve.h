@@ -7,11 +7,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
 
 namespace mnemon {
+
+// Why the process takes no work, whatever its models do: "log blocked" or empty.
+std::string WhyProcessUnready(const LogCounts& log);
 
 struct ServeOptions {
   Engine::Options engine;
@@ -25,7 +29,7 @@ struct ServeOptions {
 };
 
 // Serves until SIGINT, SIGTERM or SIGHUP: then readiness goes, new work is refused,
-// streams have `grace` to finish and are ended after it. A second signal ends them at
+// calls have `grace` to finish and are ended after it. A second signal ends them at
 // once. Returns OK after either; an error when the server cannot start.
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
                    SignalWaiter& signals);

@@ -215,9 +215,10 @@ class PrometheusMetrics final : public Metrics {
   } catch (const std::bad_alloc&) {
   }
 
-  std::string Text(const EngineStats& now,
-                   const ConnectionCounts& connections) const override {
-    std::vector<prometheus::MetricFamily> families = ReadingsOf(now, log_counts());
+  std::string Text(const EngineStats& now, const ConnectionCounts& connections,
+                   std::string_view process) const override {
+    std::vector<prometheus::MetricFamily> families =
+        ReadingsOf(now, log_counts(), process);
     const auto add = [&](std::vector<prometheus::MetricFamily> more) {
       std::move(more.begin(), more.end(), std::back_inserter(families));
     };

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/engine/engine.h"
@@ -29,9 +30,10 @@ class Metrics : public EngineObserver, public CallObserver {
   static std::shared_ptr<Metrics> Create(const std::vector<ModelFacts>& models,
                                          const BuildFacts& build);
 
-  // Everything in Prometheus' text format 0.0.4.
-  virtual std::string Text(const EngineStats& now,
-                           const ConnectionCounts& connections) const = 0;
+  // Everything in Prometheus' text format 0.0.4. `process`: why the process takes no
+  // work, or empty.
+  virtual std::string Text(const EngineStats& now, const ConnectionCounts& connections,
+                           std::string_view process) const = 0;
 };
 
 }  // namespace mnemon

@@ -19,12 +19,22 @@ HttpResponse NotFound() {
               "/readyz/MODEL\n"};
 }
 
+// Of a function of ProbeSources.
+std::string Why(const std::function<std::string()>& source) {
+  return source ? source() : "";
+}
+
+// `why`: the reason of the process.
+std::string WhyNotReady(const ModelStats& model, const std::string& why) {
+  return model.ready ? why : std::string(model.unready);
+}
+
 // Ready while any model is; every model that is not is named.
-HttpResponse ReadinessOfAll(const EngineStats& now) {
+HttpResponse ReadinessOfAll(const EngineStats& now, const std::string& process) {
   bool any = false;
   std::string unready;
   for (const ModelStats& model : now.models) {
-    const std::string why = WhyNotReady(now, model);
+    const std::string why = WhyNotReady(model, process);
     any = any || why.empty();
     if (!why.empty()) unready += StrCat(model.model, ": ", why, "\n");
   }
@@ -32,10 +42,11 @@ HttpResponse ReadinessOfAll(const EngineStats& now) {
   return {.code = 503, .body = unready};
 }
 
-HttpResponse ReadinessOf(std::string_view name, const EngineStats& now) {
+HttpResponse ReadinessOf(std::string_view name, const EngineStats& now,
+                         const std::string& process) {
   for (const ModelStats& model : now.models) {
     if (model.model != name) continue;
-    const std::string why = WhyNotReady(now, model);
+    const std::string why = WhyNotReady(model, process);
     if (why.empty()) return {.body = "ready\n"};
     return {.code = 503, .body = why + "\n"};
   }
@@ -50,19 +61,19 @@ HttpResponse Answer(const ProbeSources& sources, const HttpRequest& request) {
   if (request.method != "GET" && request.method != "HEAD") {
     return {.code = 405, .body = "GET or HEAD only\n", .allow = "GET, HEAD"};
   }
-  if (path == "/healthz") return {.body = "ok\n"};
+  if (path == "/healthz") {
+    const std::string why = Why(sources.dead);
+    if (why.empty()) return {.body = "ok\n"};
+    return {.code = 503, .body = why + "\n"};
+  }
   const EngineStats now = sources.stats();
   if (path == "/metrics") return {.type = kExposition, .body = sources.metrics(now)};
-  if (path == kReadyz) return ReadinessOfAll(now);
-  return ReadinessOf(path.substr(kReadyz.size() + 1), now);
+  const std::string process = Why(sources.unready);
+  if (path == kReadyz) return ReadinessOfAll(now, process);
+  return ReadinessOf(path.substr(kReadyz.size() + 1), now, process);
 }
 
 }  // namespace
-
-std::string WhyNotReady(const EngineStats& now, const ModelStats& model) {
-  if (model.ready) return "";
-  return now.draining ? "draining" : "queue full";
-}
 
 HttpHandler MakeProbes(ProbeSources sources) {
   return [sources = std::move(sources)](const HttpRequest& request) {

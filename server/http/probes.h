@@ -11,14 +11,15 @@
 
 namespace mnemon {
 
-// Both are called for each request and must be safe for concurrent use.
+// All are called for each request and must be safe for concurrent use.
 struct ProbeSources {
   std::function<EngineStats()> stats;
   std::function<std::string(const EngineStats&)> metrics;  // the body of /metrics
+  // Why the process takes no work, whatever its models do, and why it is not alive, a
+  // reason to restart it; both empty where there is none, or no function.
+  std::function<std::string()> unready = nullptr;
+  std::function<std::string()> dead = nullptr;
 };
-
-// Why the model takes no work: "draining" or "queue full"; empty: it is ready.
-std::string WhyNotReady(const EngineStats& now, const ModelStats& model);
 
 HttpHandler MakeProbes(ProbeSources sources);
 

@@ -17,7 +17,8 @@ constexpr char kTier[] = "device";
 }  // namespace
 
 std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
-                                                 const LogCounts& log) {
+                                                 const LogCounts& log,
+                                                 std::string_view process) {
   Readings running(
       "mnemon_requests_running",
       "Calls of Generate, Score and Predict that run, or wait only for state memory.");
@@ -25,12 +26,15 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
                    "Calls of Generate, Score and Predict in the queue.");
   Readings limit("mnemon_queue_limit", "Calls that the queue holds at most.");
   Readings stalled("mnemon_requests_stalled",
-                   "Running calls that pause because their caller does not read, or "
-                   "does not send what is to be scored.");
+                   "Calls that wait for their callers: running ones that pause because "
+                   "their caller does not read, or does not send what is to be scored, "
+                   "and calls on sessions the last of whose tokens is not read.");
   Readings ready(
       "mnemon_model_ready",
-      "1 while the model takes new calls; 0 while its queue is full, by calls, "
-      "bytes or expected wait, or the server drains.");
+      "1 while the model takes new calls and gets on with them; 0 while it does not, "
+      "see mnemon_model_unready.");
+  Readings unready("mnemon_model_unready",
+                   "1 while the model is not ready for this reason, else 0.");
   std::map<std::string, double> bytes;  // by memory kind
   int64_t queued = 0, busy = 0, used = 0, capacity = 0;
   for (const ModelStats& model : now.models) {
@@ -38,7 +42,14 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
     waiting.Add({{"model", model.model}}, static_cast<double>(model.waiting));
     limit.Add({{"model", model.model}}, static_cast<double>(model.max_waiting));
     stalled.Add({{"model", model.model}}, static_cast<double>(model.stalled));
-    ready.Add({{"model", model.model}}, model.ready ? 1 : 0);
+    ready.Add({{"model", model.model}}, model.ready && process.empty() ? 1 : 0);
+    const auto add_reason = [&](std::string_view reason, bool now) {
+      unready.Add({{"model", model.model}, {"reason", std::string(reason)}}, now);
+    };
+    for (const std::string_view reason : kUnreadyReasons) {
+      add_reason(reason, reason == model.unready);
+    }
+    add_reason("process", !process.empty());
     queued += model.sessions_queued;
     busy += model.sessions_running;
     used += model.state_bytes;
@@ -82,7 +93,7 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
 
   std::vector<prometheus::MetricFamily> families;
   for (Readings* readings :
-       {&running, &waiting, &limit, &stalled, &ready, &sessions, &state_bytes,
+       {&running, &waiting, &limit, &stalled, &ready, &unready, &sessions, &state_bytes,
         &capacity_bytes, &usage, &events, &log_lines}) {
     families.push_back(readings->Take());
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Gauges and counters made from the statistics of the engine and of the log.
+// Gauges and counters made from the statistics of the engine and of the log, and from
+// the reason, or none, why the whole process takes no work.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include <prometheus/metric_family.h>
@@ -12,6 +14,7 @@
 namespace mnemon {
 
 std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
-                                                 const LogCounts& log);
+                                                 const LogCounts& log,
+                                                 std::string_view process);
 
 }  // namespace mnemon

@@ -14,8 +14,13 @@ constexpr size_t kMaxClaimed = 1024;
 
 std::shared_ptr<OpenCall> OpenCalls::Add(OpenCall::End stop, OpenCall::End cancel) {
   auto call = std::make_shared<OpenCall>(std::move(stop), std::move(cancel));
-  std::lock_guard lock(mutex_);
-  calls_.insert(call);
+  std::optional<absl::Status> stopped;
+  {
+    std::lock_guard lock(mutex_);
+    calls_.insert(call);
+    stopped = stopped_;
+  }
+  if (stopped) call->Stop(*stopped);
   return call;
 }
 
@@ -71,13 +76,21 @@ void OpenCalls::LowerDeadline(Time deadline) {
   changed_.notify_all();
 }
 
+std::vector<std::shared_ptr<OpenCall>> OpenCalls::All() {
+  std::lock_guard lock(mutex_);
+  return {calls_.begin(), calls_.end()};
+}
+
 void OpenCalls::StopAll(const absl::Status& status) {
-  std::vector<std::shared_ptr<OpenCall>> calls;
   {
     std::lock_guard lock(mutex_);
-    calls.assign(calls_.begin(), calls_.end());
+    stopped_ = status;
   }
-  for (const auto& call : calls) call->Stop(status);
+  for (const auto& call : All()) call->Stop(status);
+}
+
+void OpenCalls::CancelAll(const absl::Status& status) {
+  for (const auto& call : All()) call->Cancel(status);
 }
 
 }  // namespace mnemon

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -20,6 +21,7 @@ class OpenCalls {
  public:
   using Time = OpenCall::Time;
 
+  // After StopAll the call is stopped at once.
   std::shared_ptr<OpenCall> Add(OpenCall::End stop, OpenCall::End cancel);
   void Remove(const std::shared_ptr<OpenCall>& call);
 
@@ -37,8 +39,11 @@ class OpenCalls {
   // Brings the deadline of WaitDrained forward, also of one that waits; never back.
   void LowerDeadline(Time deadline);
   void StopAll(const absl::Status& status);
+  // Breaks off those that are left.
+  void CancelAll(const absl::Status& status);
 
  private:
+  std::vector<std::shared_ptr<OpenCall>> All();
   // Those for which `claim` is true, up to a bound.
   std::vector<std::shared_ptr<OpenCall>> Claim(bool (OpenCall::*claim)(Time limit),
                                                Time limit);
@@ -47,6 +52,7 @@ class OpenCalls {
   std::condition_variable changed_;
   std::set<std::shared_ptr<OpenCall>> calls_;  // guarded by mutex_
   Time deadline_ = Time::max();                // guarded by mutex_
+  std::optional<absl::Status> stopped_;        // by StopAll; guarded by mutex_
 };
 
 }  // namespace mnemon

@@ -68,6 +68,7 @@ class GrpcServer final : public RpcServer {
   GrpcServer(Engine& engine, const RpcOptions& options)
       : engine_(engine),
         idle_timeout_(options.idle_timeout),
+        unready_(options.unready),
         admission_(options.max_calls_per_second, Clock::Real()) {
     const CallServices shared{
         .engine = engine, .calls = calls_, .admission = admission_};
@@ -123,10 +124,11 @@ class GrpcServer final : public RpcServer {
 
   void UpdateReadiness() override {
     const EngineStats now = engine_.Stats();
-    const bool reachable = WhyUnreachable().empty() && WhyNotAccepting().empty();
+    const bool process = WhyUnreachable().empty() && WhyNotAccepting().empty() &&
+                         (!unready_ || unready_().empty());
     bool any = false;
     for (const ModelStats& model : now.models) {
-      const bool ready = model.ready && reachable;
+      const bool ready = model.ready && process;
       any = any || ready;
       SetServing(StrCat(kReadiness, "/", model.model), ready);
     }
@@ -146,10 +148,13 @@ class GrpcServer final : public RpcServer {
       calls_.EndUnopened(SteadyClock::now(), engine_errors::Draining());
       EndIdleCalls();
     } while (!calls_.WaitDrained(SteadyClock::now() + kIdlePeriod));
-    calls_.StopAll(
+    const absl::Status status =
         MakeError(absl::StatusCode::kUnavailable, "the server is going down",
-                  {.reason = "SHUTTING_DOWN", .retry_after = milliseconds(1000)}));
+                  {.reason = "SHUTTING_DOWN", .retry_after = milliseconds(1000)});
+    calls_.StopAll(status);
     calls_.WaitEmpty(SteadyClock::now() + kEndingTime);
+    // Their callers do not read: gRPC has no way to send them more than the code.
+    calls_.CancelAll(status);
     transport_->StopAccepting(2 * kClosingTime);
     // gRPC compares with the wall clock; this is only a short wait.
     server_->Shutdown(std::chrono::system_clock::now() + kClosingTime);
@@ -168,6 +173,7 @@ class GrpcServer final : public RpcServer {
 
   Engine& engine_;
   const milliseconds idle_timeout_;
+  const std::function<std::string()> unready_;
   OpenCalls calls_;
   Admission admission_;
   // Constant once Listen has returned.

@@ -32,6 +32,8 @@ struct RpcOptions {
   // refused with RESOURCE_EXHAUSTED and the time to wait. 0 = any number.
   double max_calls_per_second = 0;
   bool reflection = true;  // grpc.reflection.v1alpha
+  // Why the process takes no work, whatever its models do; empty: it does. May be null.
+  std::function<std::string()> unready;
   // How long a call may wait for its caller to send the first message of Score, or to
   // read what is sent.
   std::chrono::milliseconds idle_timeout{30000};
@@ -57,7 +59,8 @@ class RpcServer {
   virtual std::string WhyUnreachable() const = 0;
   // Empty, or why new connections are refused: the server is alive, but not ready.
   virtual std::string WhyNotAccepting() const = 0;
-  // Brings the statuses of grpc.health.v1 up to date with Engine::Stats. The service
+  // Brings the statuses of grpc.health.v1 up to date with Engine::Stats and
+  // RpcOptions::unready. The service
   // "mnemon.v1.Generation/NAME" is SERVING while the model NAME is ready, and
   // "mnemon.v1.Generation" while any model is; none is while the port cannot be
   // reached. The empty service, liveness, is always SERVING: whom it answers has

@@ -60,7 +60,7 @@ std::vector<double> Numbers(const std::vector<std::string>& texts) {
 }
 
 TEST(Metrics, EverySeriesOfAModelIsThereFromTheStart) {
-  const std::string text = Make()->Text({}, {});
+  const std::string text = Make()->Text({}, {}, "");
   auto samples = Samples(text);
   for (const char* name :
        {"mnemon_prompt_tokens_total", "mnemon_generation_tokens_total",
@@ -96,7 +96,7 @@ TEST(Metrics, EverySeriesOfAModelIsThereFromTheStart) {
 }
 
 TEST(Metrics, TypesAndHelp) {
-  const std::string text = Make()->Text({}, {});
+  const std::string text = Make()->Text({}, {}, "");
   const std::pair<const char*, const char*> types[] = {
       {"mnemon_requests_running", "gauge"},
       {"mnemon_requests_waiting", "gauge"},
@@ -123,7 +123,7 @@ TEST(Metrics, TypesAndHelp) {
 }
 
 TEST(Metrics, Buckets) {
-  const std::string text = Make()->Text({}, {});
+  const std::string text = Make()->Text({}, {}, "");
   const std::vector<double> a = {.0005, .001, .002, .005, .01, .02, .04, .06,
                                  .08,   .1,   .25,  .5,   .75, 1,   2.5, 5,
                                  7.5,   10,   20,   40,   80,  160, 640, 2560};
@@ -166,7 +166,7 @@ TEST(Metrics, CountsWhatItIsTold) {
                        .total = Seconds(0.5),
                        .decode = Seconds(0.25)});
   metrics->OnEnded(1, {.status = absl::CancelledError(""), .total = Seconds(1)});
-  const std::string text = metrics->Text({}, {});
+  const std::string text = metrics->Text({}, {}, "");
   auto samples = Samples(text);
   EXPECT_EQ(samples["mnemon_prompt_tokens_total{model=\"b\"}"], 5);
   EXPECT_EQ(samples["mnemon_prefill_tokens_saved_total{model=\"b\"}"], 3);
@@ -212,14 +212,14 @@ TEST(Metrics, EveryStatusHasAReason) {
   for (const auto& [status, reason] : cases) {
     const std::string series =
         StrCat("mnemon_request_failure_total{model=\"a\",reason=\"", reason, "\"}");
-    const double before = Samples(metrics->Text({}, {}))[series];
+    const double before = Samples(metrics->Text({}, {}, ""))[series];
     metrics->OnRefused(0, status);
-    EXPECT_EQ(Samples(metrics->Text({}, {}))[series], before + 1) << status;
+    EXPECT_EQ(Samples(metrics->Text({}, {}, ""))[series], before + 1) << status;
   }
   metrics->OnRefused(std::nullopt, absl::NotFoundError(""));
   EXPECT_EQ(Samples(metrics->Text(
-                {}, {}))["mnemon_request_failure_total{model=\"(none)\",reason="
-                         "\"validation\"}"],
+                {}, {}, ""))["mnemon_request_failure_total{model=\"(none)\",reason="
+                             "\"validation\"}"],
             1);
 }
 
@@ -235,6 +235,7 @@ TEST(Metrics, ReadsTheEngine) {
                  .max_waiting = 7,
                  .stalled = 1,
                  .ready = false,
+                 .unready = "no progress",
                  .sessions_queued = 1,
                  .sessions_running = 2,
                  .state_bytes = 100,
@@ -243,13 +244,21 @@ TEST(Metrics, ReadsTheEngine) {
                  .architecture = "causal",
                  .state_bytes = 50,
                  .state_capacity_bytes = 100}};
-  auto samples = Samples(Make()->Text(now, {}));
+  auto samples = Samples(Make()->Text(now, {}, ""));
   EXPECT_EQ(samples["mnemon_requests_running{model=\"a\"}"], 3);
   EXPECT_EQ(samples["mnemon_requests_waiting{model=\"a\"}"], 2);
   EXPECT_EQ(samples["mnemon_queue_limit{model=\"a\"}"], 7);
   EXPECT_EQ(samples["mnemon_requests_stalled{model=\"a\"}"], 1);
   EXPECT_EQ(samples["mnemon_model_ready{model=\"a\"}"], 0);
   EXPECT_EQ(samples["mnemon_model_ready{model=\"b\"}"], 1);
+  const auto unready = [&](const std::string& model, const std::string& reason) {
+    return samples.at("mnemon_model_unready{model=\"" + model + "\",reason=\"" +
+                      reason + "\"}");
+  };
+  EXPECT_EQ(unready("a", "no progress"), 1);
+  EXPECT_EQ(unready("a", "queue full"), 0);
+  EXPECT_EQ(unready("b", "no progress"), 0);
+  EXPECT_EQ(unready("b", "process"), 0);
   EXPECT_EQ(samples["mnemon_requests_running{model=\"b\"}"], 0);
   EXPECT_EQ(samples["mnemon_sessions{tier=\"device\",state=\"idle\"}"], 6);
   EXPECT_EQ(samples["mnemon_sessions{tier=\"device\",state=\"queued\"}"], 1);
@@ -264,15 +273,17 @@ TEST(Metrics, ReadsTheEngine) {
 }
 
 TEST(Metrics, ReadsTheConnections) {
-  auto samples = Samples(Make()->Text({}, {.open = 3,
-                                           .limit = 76,
-                                           .paused = true,
-                                           .in_flight_bytes = 1000,
-                                           .in_flight_limit = 2000,
-                                           .early_resets = 4,
-                                           .accepted = 9,
-                                           .refused = {1, 2, 3},
-                                           .shut_down = {1, 2, 3, 4, 5, 6}}));
+  auto samples = Samples(Make()->Text({},
+                                      {.open = 3,
+                                       .limit = 76,
+                                       .paused = true,
+                                       .in_flight_bytes = 1000,
+                                       .in_flight_limit = 2000,
+                                       .early_resets = 4,
+                                       .accepted = 9,
+                                       .refused = {1, 2, 3},
+                                       .shut_down = {1, 2, 3, 4, 5, 6}},
+                                      ""));
   EXPECT_EQ(samples["mnemon_connections{state=\"open\"}"], 3);
   EXPECT_EQ(samples["mnemon_connection_limit"], 76);
   EXPECT_EQ(samples["mnemon_accept_paused"], 1);
@@ -293,6 +304,16 @@ TEST(Metrics, ReadsTheConnections) {
   EXPECT_EQ(samples[shut_down + "\"end\"}"], 6);
 }
 
+TEST(Metrics, AReasonOfTheProcessMakesEachModelUnready) {
+  EngineStats now;
+  now.models = {{.model = "a"}};
+  auto samples = Samples(Make()->Text(now, {}, "log blocked"));
+  EXPECT_EQ(samples["mnemon_model_ready{model=\"a\"}"], 0);
+  EXPECT_EQ(samples["mnemon_model_unready{model=\"a\",reason=\"process\"}"], 1);
+  samples = Samples(Make()->Text(now, {}, ""));
+  EXPECT_EQ(samples["mnemon_model_ready{model=\"a\"}"], 1);
+}
+
 TEST(Metrics, CallsByMethodAndStatus) {
   const auto metrics = Make();
   metrics->OnCallStarted("mnemon.v1.Models/ListModels");
@@ -302,7 +323,7 @@ TEST(Metrics, CallsByMethodAndStatus) {
   call.total = Seconds(0.00002);
   call.sent_bytes = 2000;
   metrics->OnCallEnded(call);
-  const std::string text = metrics->Text({}, {});
+  const std::string text = metrics->Text({}, {}, "");
   auto samples = Samples(text);
   const std::string labels =
       "{grpc_method=\"mnemon.v1.Models/ListModels\",grpc_status=\"OK\"}";
@@ -323,7 +344,7 @@ TEST(Metrics, CallsByMethodAndStatus) {
 TEST(Metrics, LabelsCannotForgeALine) {
   const auto metrics = Metrics::Create(
       {{.name = "a\"} 1\nforged_total 7", .model_id = "\\", .architecture = "x"}}, {});
-  const std::string text = metrics->Text({}, {});
+  const std::string text = metrics->Text({}, {}, "");
   EXPECT_THAT(text, AllOf(Not(HasSubstr("\nforged_total")), HasSubstr("\\n")));
 }
 

@@ -15,13 +15,22 @@ class Probes : public ::testing::Test {
     return handler_({.method = method, .path = path});
   }
 
+  void SetUnready(const std::string& model, std::string_view why) {
+    for (ModelStats& stats : stats_.models) {
+      if (stats.model != model) continue;
+      stats.ready = why.empty();
+      stats.unready = why;
+    }
+  }
+
+  std::string unready_, dead_;
   EngineStats stats_{.models = {{.model = "a"}, {.model = "b"}}};
-  const HttpHandler handler_ =
-      MakeProbes({.stats = [this] { return stats_; },
-                  .metrics =
-                      [](const EngineStats& now) {
-                        return now.models.at(0).model + "_total 1\n";
-                      }});
+  const HttpHandler handler_ = MakeProbes(
+      {.stats = [this] { return stats_; },
+       .metrics =
+           [](const EngineStats& now) { return now.models.at(0).model + "_total 1\n"; },
+       .unready = [this] { return unready_; },
+       .dead = [this] { return dead_; }});
 };
 
 TEST_F(Probes, Metrics) {
@@ -35,7 +44,7 @@ TEST_F(Probes, AModelThatTakesNoWorkIsNamed) {
   EXPECT_EQ(Get("/readyz").code, 200);
   EXPECT_EQ(Get("/readyz").body, "ready\n");
   EXPECT_EQ(Get("/readyz/a").code, 200);
-  stats_.models[0].ready = false;
+  SetUnready("a", "queue full");
   EXPECT_EQ(Get("/readyz").code, 200);
   EXPECT_EQ(Get("/readyz").body, "ready\na: queue full\n");
   EXPECT_EQ(Get("/readyz/a").code, 503);
@@ -44,13 +53,31 @@ TEST_F(Probes, AModelThatTakesNoWorkIsNamed) {
 }
 
 TEST_F(Probes, NoReadyModelIsUnready) {
-  for (ModelStats& model : stats_.models) model.ready = false;
+  SetUnready("a", "queue full");
+  SetUnready("b", "no progress");
   EXPECT_EQ(Get("/readyz").code, 503);
-  EXPECT_EQ(Get("/readyz").body, "a: queue full\nb: queue full\n");
-  stats_.draining = true;
-  EXPECT_EQ(Get("/readyz").body, "a: draining\nb: draining\n");
+  EXPECT_EQ(Get("/readyz").body, "a: queue full\nb: no progress\n");
   EXPECT_EQ(Get("/healthz").code, 200);
   EXPECT_EQ(Get("/healthz").body, "ok\n");
+}
+
+TEST_F(Probes, AReasonOfTheProcessIsOneOfEachModel) {
+  SetUnready("b", "no progress");
+  unready_ = "log blocked";
+  EXPECT_EQ(Get("/readyz").code, 503);
+  EXPECT_EQ(Get("/readyz").body, "a: log blocked\nb: no progress\n");
+  EXPECT_EQ(Get("/readyz/a").code, 503);
+  EXPECT_EQ(Get("/readyz/a").body, "log blocked\n");
+  EXPECT_EQ(Get("/healthz").code, 200);
+  unready_ = "";
+  EXPECT_EQ(Get("/readyz").body, "ready\nb: no progress\n");
+}
+
+TEST_F(Probes, AProcessThatIsNotAliveSaysWhy) {
+  dead_ = "no connection is accepted";
+  EXPECT_EQ(Get("/healthz").code, 503);
+  EXPECT_EQ(Get("/healthz").body, "no connection is accepted\n");
+  EXPECT_EQ(Get("/readyz/a").code, 200);
 }
 
 TEST_F(Probes, NothingElseIsThere) {

@@ -44,6 +44,17 @@ ModelConfig SegmentConfig() {
   return config;
 }
 
+// One that predicts for a second or so.
+ModelConfig EncoderConfig() {
+  ModelConfig config = TinyConfig();
+  config.architecture = "encoder";
+  config.position_kind = PositionKind::kSinusoidal;
+  config.d_model = 128;
+  config.d_ff = 128;
+  config.layers = 8;
+  return config;
+}
+
 void WriteModel(const std::string& path, const ModelConfig& config) {
   auto model = MakeModel(config);
   ASSERT_TRUE(model.ok()) << model.status();
@@ -67,6 +78,7 @@ void ServerBinary::SetUpTestSuite() {
   std::filesystem::create_directories(dir_);
   WriteModel(Path("tiny"), TinyConfig());
   WriteModel(Path("segment"), SegmentConfig());
+  WriteModel(Path("encoder"), EncoderConfig());
 }
 
 void ServerBinary::TearDownTestSuite() { std::filesystem::remove_all(dir_); }

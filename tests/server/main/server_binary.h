@@ -19,8 +19,8 @@ class ServerBinary : public ::testing::Test {
   static void SetUpTestSuite();
   static void TearDownTestSuite();
 
-  // In the directory of the suite, which holds the checkpoints tiny (fast weights) and
-  // segment (Transformer-XL).
+  // In the directory of the suite, which holds the checkpoints tiny (fast weights),
+  // segment (Transformer-XL) and encoder.
   static std::string Path(const std::string& name) { return dir_ + "/" + name; }
 
   static std::unique_ptr<ChildProcess> Server(std::vector<std::string> flags);

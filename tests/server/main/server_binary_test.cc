@@ -279,6 +279,34 @@ TEST_F(ServerBinary, SigtermLetsRunningStreamsFinish) {
   EXPECT_EQ(server->Wait(), 0) << server->err();
 }
 
+// One runs, one waits for it.
+TEST_F(ServerBinary, SigtermLetsPredictionsFinish) {
+  auto server = Listening({"--grace", "60", "--checkpoint", "e=" + Path("encoder")});
+  std::string tokens = "1";
+  for (int i = 1; i < 2000; ++i) tokens += ",2";
+  std::vector<std::unique_ptr<ChildProcess>> clients;
+  for (int i = 0; i < 2; ++i) {
+    clients.push_back(Client({"predict", "--model", "e", "--tokens", tokens}));
+  }
+  const auto both_there = [&] {
+    const std::string metrics = HttpGet(http_port_, "/metrics").body;
+    const auto has = [&](const std::string& line) {
+      return metrics.find("\n" + line + "\n") != std::string::npos;
+    };
+    return has("mnemon_requests_running{model=\"e\"} 1") &&
+           has("mnemon_requests_waiting{model=\"e\"} 1");
+  };
+  for (int i = 0; i < 2000 && !both_there(); ++i) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  server->Signal(SIGTERM);
+  for (const auto& client : clients) {
+    EXPECT_EQ(client->Wait(), 0) << client->err();
+    EXPECT_FALSE(client->out().empty());
+  }
+  EXPECT_EQ(server->Wait(), 0) << server->err();
+}
+
 TEST_F(ServerBinary, WhileDrainingNewWorkIsRefused) {
   auto server = Listening({"--grace", "60"});
   auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "gmock/gmock.h"
+#include "server/serve.h"
 #include "tests/fakes/http_get.h"
 #include "tests/server/main/server_binary.h"
 
@@ -35,6 +36,17 @@ TEST_F(ServerBinary, ServesAndStopsWhileItsLogIsNotRead) {
   server->Signal(SIGTERM);
   EXPECT_EQ(server->Wait(seconds(5)), 0);
   close(reader);
+}
+
+TEST(WhyProcessUnready, TellsOfALogThatLosesLines) {
+  using std::chrono::milliseconds;
+  const auto why = [](milliseconds blocked, int64_t lost) {
+    return WhyProcessUnready(
+        {.lost = 10, .waiting = 256, .blocked = blocked, .lost_meanwhile = lost});
+  };
+  EXPECT_EQ(why(milliseconds(5001), 1), "log blocked");
+  EXPECT_EQ(why(milliseconds(5001), 0), "");
+  EXPECT_EQ(why(milliseconds(5000), 9), "");
 }
 
 }  // namespace

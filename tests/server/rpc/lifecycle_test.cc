@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
 
 #include "base/error.h"
@@ -194,6 +195,18 @@ TEST(Readiness, FollowsTheQueueAndComesBack) {
   EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/toy")).ok());
 }
 
+TEST(Readiness, GoesWithAReasonOfTheProcess) {
+  std::atomic<bool> blocked = true;
+  Rig rig(
+      {.rpc = {.unready = [&] { return std::string(blocked ? "log blocked" : ""); }}});
+  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(kReady)));
+  EXPECT_TRUE(absl::IsUnavailable(rig.client->CheckHealth(StrCat(kReady, "/toy"))));
+  EXPECT_TRUE(rig.client->CheckHealth("").ok());
+  blocked = false;
+  rig.server->UpdateReadiness();
+  EXPECT_TRUE(rig.client->CheckHealth(StrCat(kReady, "/toy")).ok());
+}
+
 TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
   Rig rig({.models = {"full", "free"}, .engine = {.sessions = 1, .max_queue = 1}});
   rig.decoder.Allow(0);
@@ -234,6 +247,9 @@ TEST(OpenCalls, WaitsForTheLast) {
   const auto b = calls.Add(stop, cancel);
   calls.StopAll(absl::AbortedError(""));
   EXPECT_EQ(stopped, 2);
+  const auto late = calls.Add(stop, cancel);
+  EXPECT_EQ(stopped, 3) << "one that comes after it";
+  calls.Remove(late);
   const auto now = std::chrono::steady_clock::now();
   calls.WaitEmpty(now);
   EXPECT_FALSE(calls.WaitDrained(now));
