@@ -78,6 +78,16 @@ void RpcCall::SetReason(const std::string& reason) {
   record_.reason = reason;
 }
 
+void RpcCall::SetNoReactor() {
+  std::lock_guard lock(mutex_);
+  no_reactor_ = true;
+}
+
+bool RpcCall::no_reactor() const {
+  std::lock_guard lock(mutex_);
+  return no_reactor_;
+}
+
 void RpcCall::SetQueueTime(std::chrono::nanoseconds time) {
   std::lock_guard lock(mutex_);
   record_.queue_time = time;

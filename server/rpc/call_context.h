@@ -10,8 +10,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_interceptor.h>
@@ -39,6 +41,9 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
   void SetModel(const std::string& name);
   void SetSession(const std::string& id);
   void SetReason(const std::string& reason);
+  // Memory for the call's reactor has run out. Needs none.
+  void SetNoReactor();
+  bool no_reactor() const;
   void SetQueueTime(std::chrono::nanoseconds time);
   void AddPromptTokens(int64_t count);
   // Results other than generated tokens.
@@ -56,7 +61,8 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
   const std::chrono::steady_clock::time_point start_;
   mutable std::mutex mutex_;
   CallRecord record_;       // guarded by mutex_
-  bool delivered_ = false;  // guarded by mutex_
+  bool delivered_ = false;  // guarded by mutex_, as is the next one
+  bool no_reactor_ = false;
 };
 
 // The call of `context`; null when the context is null, or belongs to an unknown method.
@@ -70,13 +76,26 @@ RpcCall* CallOf(grpc::ServerContextBase* context);
 std::function<void(const absl::Status&)> CancelFunctionOf(
     grpc::CallbackServerContext& context);
 
+// A new Reactor for the call of `context`; null when memory has run out, which the
+// interceptor then answers. REQUIRES: CallOf(context) is not null.
+template <class Reactor, class... Args>
+Reactor* MakeReactor(grpc::CallbackServerContext* context, Args&&... args) {
+  try {
+    return new Reactor(std::forward<Args>(args)...);
+  } catch (const std::bad_alloc&) {
+    CallOf(context)->SetNoReactor();
+    return nullptr;
+  }
+}
+
 // Makes the contexts that CallOf needs, for all callback methods of a server.
 std::unique_ptr<grpc::ContextAllocator> MakeContextAllocator();
 
 // For every call: RpcCall, trailer x-request-id, log line, `observer` (may be null),
-// and its entry in the connection of `connections` that it came by. Gives the details
-// of an unimplemented method of our API to its status. `connections` outlives all
-// calls.
+// and its entry in the connection of `connections` that it came by. Gives ErrorInfo to
+// errors of gRPC's own that have none: methods that are unknown or unimplemented,
+// messages that cannot be parsed, what health and reflection refuse. `connections`
+// outlives all calls.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>
 MakeCallInterceptors(std::shared_ptr<CallObserver> observer,
                      const ConnectionTable& connections);

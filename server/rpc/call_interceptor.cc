@@ -8,6 +8,8 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include "base/error.h"
+#include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/status_mapping.h"
@@ -73,6 +75,9 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
         connection_(connections.Find(PeerText(info->server_context()->peer()))),
         method_(KnownMethod(info->method())),
         health_(IsHealth(method_)),
+        one_request_(info->type() == grpc::experimental::ServerRpcInfo::Type::UNARY ||
+                     info->type() ==
+                         grpc::experimental::ServerRpcInfo::Type::SERVER_STREAMING),
         call_(std::make_shared<RpcCall>(method_)) {
     if (connection_ != nullptr) connection_->OnCallBegan();
     if (auto* context = dynamic_cast<CallContext*>(info->server_context())) {
@@ -113,14 +118,15 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
       call_->SetRequestId(ChooseRequestId(SentId(methods)));
     }
     if (at(InterceptionHookPoints::POST_RECV_MESSAGE)) {
-      const int64_t bytes = SizeOf(methods.GetRecvMessage());
+      const void* const message = methods.GetRecvMessage();
+      malformed_ = one_request_ && message == nullptr;
+      const int64_t bytes = SizeOf(message);
       call_->AddReceivedBytes(bytes);
       if (connection_ != nullptr) connection_->OnMessageReceived(bytes);
     }
     if (at(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
       if (connection_ != nullptr) connection_->OnMessageSent();
-      const grpc::ByteBuffer* bytes = methods.GetSerializedSendMessage();
-      if (bytes != nullptr) call_->AddSentBytes(static_cast<int64_t>(bytes->Length()));
+      call_->AddSentBytes(SizeToSend(methods));
     }
     if (at(InterceptionHookPoints::PRE_SEND_STATUS)) EndWith(methods);
   }
@@ -133,7 +139,15 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
     return {found->second.data(), found->second.size()};
   }
 
-  // Of a message received; null at the end of a stream.
+  // Without serializing it: when memory runs out there, gRPC serializes it again into
+  // the same buffer, and aborts.
+  int64_t SizeToSend(InterceptorBatchMethods& methods) const {
+    if (const void* const message = methods.GetSendMessage()) return SizeOf(message);
+    const grpc::ByteBuffer* const bytes = methods.GetSerializedSendMessage();
+    return bytes == nullptr ? 0 : static_cast<int64_t>(bytes->Length());
+  }
+
+  // Of a message received or to send; null at the end of a stream.
   int64_t SizeOf(const void* message) const {
     if (message == nullptr) return 0;
     if (health_) {
@@ -146,18 +160,44 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
 
   void EndWith(InterceptorBatchMethods& methods) {
     grpc::Status status = methods.GetSendStatus();
-    // Our own errors have details; this one comes from the generated base of a service.
-    if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED &&
-        status.error_details().empty() && IsOurs()) {
-      const absl::Status later =
-          MethodNotAvailable(std::string_view(method_).substr(method_.find('/') + 1));
-      status = ToGrpcStatus(later, {}, nullptr);
-      call_->SetReason("METHOD_UNIMPLEMENTED");
+    const auto code = static_cast<absl::StatusCode>(status.error_code());
+    // Our own errors have details; these come from gRPC.
+    if (!status.ok() && status.error_details().empty() &&
+        code != absl::StatusCode::kCancelled &&
+        code != absl::StatusCode::kDeadlineExceeded) {
+      const absl::Status error = ErrorOf(code, status.error_message());
+      status = ToGrpcStatus(error, {}, nullptr);
       methods.ModifySendStatus(status);
+      call_->SetReason(GetErrorDetail(error).value_or(ErrorDetail{}).reason);
     }
     call_->End(static_cast<absl::StatusCode>(status.error_code()));
     // Not in the headers: once those are sent a client does not try again.
     methods.GetSendTrailingMetadata()->emplace(kIdHeader, call_->request_id());
+  }
+
+  // What an error without details stands for.
+  absl::Status ErrorOf(absl::StatusCode code, const std::string& text) const {
+    switch (code) {
+      case absl::StatusCode::kUnimplemented:
+        // gRPC's answer, too, where there is no request or no reactor.
+        if (call_->no_reactor()) return OutOfMemoryError();
+        if (malformed_) {
+          return MakeError(absl::StatusCode::kInvalidArgument,
+                           "the request cannot be parsed",
+                           {.reason = "MALFORMED_MESSAGE"});
+        }
+        return MethodNotAvailable(
+            IsOurs() ? std::string_view(method_).substr(method_.find('/') + 1)
+                     : "the method");
+      case absl::StatusCode::kNotFound:  // by the health service
+        return MakeError(code, text.empty() ? "the service is unknown" : text,
+                         {.reason = "MODEL_NOT_FOUND"});
+      case absl::StatusCode::kResourceExhausted:
+        if (text.empty()) return OutOfMemoryError();
+        [[fallthrough]];
+      default:
+        return MakeError(code, text, {.reason = absl::StatusCodeToString(code)});
+    }
   }
 
   bool IsOurs() const { return method_.rfind(kOurPackage, 0) == 0; }
@@ -167,7 +207,9 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   const std::shared_ptr<Connection> connection_;
   const std::string method_;
   const bool health_;
+  const bool one_request_;  // and not a stream of them
   const std::shared_ptr<RpcCall> call_;
+  bool malformed_ = false;  // the request; of the thread that gRPC calls on
 };
 
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {

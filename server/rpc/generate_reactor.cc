@@ -89,7 +89,9 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   // in flight, or held for ever by the end of the call.
   void Advance() {
     do {
-      if (std::optional<absl::Status> stop = turn_->stop()) return End(*stop);
+      const std::optional<absl::Status> stop = turn_->stop();
+      const bool going_down = stop && absl::IsUnavailable(*stop);
+      if (stop && !going_down) return End(*stop);
       TokenChunk chunk;
       absl::Status status = Guarded([&] {
         chunk = stream_->Take();
@@ -99,6 +101,12 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
         return absl::OkStatus();
       });
       if (!status.ok()) return End(status);
+      if (going_down && !chunk.finished) {
+        // Its caller listens: it gets what waited.
+        stream_->Cancel();
+        chunk.status = *stop;
+        chunk.finished = true;
+      }
       if (chunk.finished) return DeliverLast(chunk);
       if (chunk.start || !chunk.tokens.empty()) {
         turn_->PassOn();
@@ -176,7 +184,7 @@ void RecordNames(RpcCall& call, Engine& engine, const std::string& session,
 grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(
     const CallServices& shared, grpc::CallbackServerContext* context,
     const v1::GenerateRequest* request) {
-  return new GenerateReactor(shared, context, request);
+  return MakeReactor<GenerateReactor>(context, shared, context, request);
 }
 
 }  // namespace mnemon

@@ -130,7 +130,7 @@ grpc::ServerUnaryReactor* StartPredict(const CallServices& shared,
                                        grpc::CallbackServerContext* context,
                                        const v1::PredictRequest* request,
                                        v1::PredictResponse* response) {
-  return new PredictReactor(shared, context, *request, *response);
+  return MakeReactor<PredictReactor>(context, shared, context, *request, *response);
 }
 
 }  // namespace mnemon

@@ -75,7 +75,9 @@ class ScoreReactor final
   // in flight, or held for ever by the end of the call.
   void Advance() {
     do {
-      if (std::optional<absl::Status> stop = turn_->stop()) return End(*stop);
+      if (const std::optional<absl::Status> stop = turn_->stop()) {
+        return call_ && absl::IsUnavailable(*stop) ? EndByServer(*stop) : End(*stop);
+      }
       bool writing = false;
       const absl::Status status = Guarded([&] { return Work(writing); });
       if (!status.ok()) return End(status);
@@ -175,6 +177,24 @@ class ScoreReactor final
     response_.mutable_summary()->set_logprob_sum(logprob_sum_);
   }
 
+  // The caller listens: it gets the scores that wait before the status.
+  void EndByServer(absl::Status status) {
+    bool filled = false;
+    const absl::Status taken = Guarded([&] {
+      const TokenChunk chunk = call_->stream->Take();
+      if (chunk.finished) status = chunk.status;  // it has ended by itself
+      if (status.ok()) call_record_.AddDelivered();
+      Fill(chunk);
+      filled = status.ok() || !chunk.logprobs.empty();
+      return absl::OkStatus();
+    });
+    if (!taken.ok()) return End(taken);
+    if (!filled) return End(status);
+    call_->stream->Cancel();
+    open_->AwaitTransport();
+    StartWriteAndFinish(&response_, {}, ToGrpcStatus(status, scope_, context_));
+  }
+
   void End(const absl::Status& status) {
     if (call_) {
       call_->stream->Cancel();
@@ -210,7 +230,7 @@ class ScoreReactor final
 
 grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* StartScore(
     const CallServices& shared, grpc::CallbackServerContext* context) {
-  return new ScoreReactor(shared, context);
+  return MakeReactor<ScoreReactor>(context, shared, context);
 }
 
 }  // namespace mnemon

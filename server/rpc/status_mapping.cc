@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -202,6 +203,17 @@ grpc::Status Mapped(const absl::Status& status, const RequestScope& scope,
   return out;
 }
 
+// Made once; a copy takes little memory.
+grpc::Status OutOfMemory() noexcept {
+  try {
+    static const grpc::Status made = Mapped(OutOfMemoryError(), {}, nullptr);
+    return made;
+  } catch (const std::bad_alloc&) {
+    // Empty strings need no memory.
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, std::string());
+  }
+}
+
 }  // namespace
 
 grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
@@ -210,8 +222,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
   try {
     return Mapped(status, scope, context);
   } catch (const std::bad_alloc&) {
-    // Empty strings need no memory.
-    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, std::string());
+    return OutOfMemory();
   }
 }
 

@@ -34,7 +34,8 @@ struct RequestScope {
 // cannot once something was delivered. The text of an INTERNAL error without a reason
 // stays in the log. Adds the trailer grpc-retry-pushback-ms to `context`, which may be
 // null, and the reason to the record of its call. When memory for all that runs out:
-// RESOURCE_EXHAUSTED without text and details.
+// RESOURCE_EXHAUSTED, OUT_OF_MEMORY; where that takes too much too, without text and
+// details.
 grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
                           grpc::ServerContextBase* context) noexcept;
 

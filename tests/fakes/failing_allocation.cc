@@ -9,13 +9,16 @@ namespace mnemon {
 
 std::atomic<int64_t> countdown{0};
 thread_local bool takes_part = true;
+std::atomic<bool (*)(void*)> may_fail{nullptr};
 
 namespace {
 
-void* Allocate(size_t bytes, size_t alignment) {
-  if (takes_part && countdown.load(std::memory_order_relaxed) > 0 &&
-      countdown.fetch_sub(1) == 1) {
-    throw std::bad_alloc();
+void* Allocate(size_t bytes, size_t alignment, void* caller) {
+  if (takes_part && countdown.load(std::memory_order_relaxed) > 0) {
+    bool (*const asked)(void*) = may_fail;
+    if ((asked == nullptr || asked(caller)) && countdown.fetch_sub(1) == 1) {
+      throw std::bad_alloc();
+    }
   }
   // A multiple of the alignment, as aligned_alloc asks.
   const size_t whole = (std::max<size_t>(bytes, 1) + alignment - 1) / alignment;
@@ -30,14 +33,16 @@ using mnemon::Allocate;
 
 // All forms: a sanitizer replaces each of them, and frees what its own forms took.
 void* operator new(size_t bytes) {
-  return Allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  return Allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__, __builtin_return_address(0));
 }
-void* operator new[](size_t bytes) { return operator new(bytes); }
+void* operator new[](size_t bytes) {
+  return Allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__, __builtin_return_address(0));
+}
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  return Allocate(bytes, static_cast<size_t>(alignment));
+  return Allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
 void* operator new[](size_t bytes, std::align_val_t alignment) {
-  return operator new(bytes, alignment);
+  return Allocate(bytes, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   try {

@@ -139,6 +139,45 @@ TEST_F(IdleCallers, AScoreCallWhoseScoresAreNotReadEnds) {
   ExpectShutdownAtOnce(rig);
 }
 
+// A write holds up what was computed meanwhile; that comes before the end all the same.
+TEST_F(IdleCallers, WhatWaitsIsDeliveredBeforeTheServerEndsACall) {
+  Rig rig(Options(seconds(30)));
+  const auto stub = SmallWindow(rig);
+  BoundedContext score_context, generate_context;
+  const auto score = stub->Score(&score_context);
+  v1::ScoreRequest open, part;
+  open.mutable_open();
+  part.mutable_part()->set_text(std::string(100, 'a'));
+  ASSERT_TRUE(score->Write(open));
+  ASSERT_TRUE(score->Write(part));
+  ASSERT_TRUE(score->WritesDone());
+  v1::GenerateRequest request;
+  request.mutable_prompt()->mutable_tokens()->add_ids(3);
+  request.mutable_stopping()->set_max_tokens(2000);
+  const auto generate = stub->Generate(&generate_context, request);
+  // Both have done what they can: one stream is full, the other has all scores.
+  ASSERT_TRUE(Eventually([&] {
+    const EngineStats now = rig.engine->Stats();
+    return now.tokens_computed > 100 + 64 && now.models[0].stalled == 2;
+  }));
+  std::future<void> closed =
+      std::async(std::launch::async, [&] { rig.server->Shutdown(milliseconds(0)); });
+  int64_t scored = 0, tokens = 0;
+  for (v1::ScoreResponse response; score->Read(&response);) {
+    scored += response.logprobs_size();
+  }
+  EXPECT_EQ(scored, 99);
+  EXPECT_EQ(score->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  for (v1::GenerateResponse response; generate->Read(&response);) {
+    tokens += response.tokens_size();
+  }
+  const absl::Status status = client::FromGrpcStatus(generate->Finish());
+  EXPECT_EQ(GetErrorDetail(status).value_or(ErrorDetail{}).reason, "SHUTTING_DOWN")
+      << status;
+  EXPECT_EQ(tokens, rig.engine->Stats().tokens_generated);
+  closed.get();
+}
+
 TEST_F(IdleCallers, OthersGoOn) {
   Rig rig(Options(seconds(30)));
   BoundedContext context;

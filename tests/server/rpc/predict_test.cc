@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
 struct PredictRig {
-  explicit PredictRig(int32_t max_queue = 2) {
+  explicit PredictRig(int32_t max_queue = 2, int64_t pieces = 1) : predictor(pieces) {
     EngineModel encoder{.facts = {.name = "encoder", .vocab = ToyPredictor::kVocab},
                         .predictor = &predictor};
     EngineModel toy{.facts = {.name = "toy", .vocab = ToyDecoder::kVocab},
@@ -29,7 +29,7 @@ struct PredictRig {
     stub = v1::Generation::NewStub(grpc::CreateChannel(
         StrCat("127.0.0.1:", server->port()), grpc::InsecureChannelCredentials()));
   }
-  ~PredictRig() { predictor.Open(); }
+  ~PredictRig() { predictor.Finish(); }
 
   ToyPredictor predictor;
   ToyDecoder decoder{ToyState::kFixed};
@@ -186,6 +186,57 @@ TEST(Predict, WaitsInABoundedQueueAndADeadlineThereCostsNothing) {
   EXPECT_TRUE(first.get().ok());
   for (auto& one : waiting) EXPECT_TRUE(one.get().ok());
   EXPECT_EQ(rig.predictor.pieces(), 3);
+}
+
+// One runs, one waits in the queue.
+TEST(Predict, HasTheGraceOfADrain) {
+  PredictRig rig;
+  rig.predictor.Close();
+  const PredictOptions options{.model = "encoder", .sequences = {{1, 2}}};
+  const auto start = [&] {
+    return std::async(std::launch::async, [&] { return rig.client->Predict(options); });
+  };
+  auto runs = start();
+  ASSERT_TRUE(rig.predictor.AwaitHeld());
+  auto waits = start();
+  EXPECT_TRUE(Eventually([&] { return rig.engine->Stats().queued == 1; }));
+  rig.engine->Drain();
+  auto closed = std::async(std::launch::async,
+                           [&] { rig.server->Shutdown(std::chrono::seconds(60)); });
+  const absl::Status late = rig.client->Predict(options).status();
+  EXPECT_TRUE(absl::IsUnavailable(late)) << late;
+  EXPECT_EQ(GetErrorDetail(late)->reason, "DRAINING");
+  EXPECT_EQ(closed.wait_for(std::chrono::milliseconds(50)),
+            std::future_status::timeout);
+  rig.predictor.Open();
+  for (auto* call : {&runs, &waits}) {
+    const auto got = call->get();
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_THAT(got->logits.values, ElementsAreArray(Direct(options).logits));
+  }
+  EXPECT_EQ(closed.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+}
+
+TEST(Predict, EndsTypedAfterTheGrace) {
+  PredictRig rig(2, ToyPredictor::kEndless);
+  const PredictOptions options{.model = "encoder", .sequences = {{1, 2}}};
+  std::vector<std::future<absl::StatusOr<client::PredictResult>>> calls;
+  for (int i = 0; i < 2; ++i) {
+    calls.push_back(
+        std::async(std::launch::async, [&] { return rig.client->Predict(options); }));
+  }
+  EXPECT_TRUE(Eventually([&] {
+    const EngineStats now = rig.engine->Stats();
+    return now.queued == 1 && now.running == 1;
+  }));
+  rig.engine->Drain();
+  rig.server->Shutdown(std::chrono::milliseconds(50));
+  for (auto& call : calls) {
+    const absl::Status status = call.get().status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(GetErrorDetail(status).value_or(ErrorDetail{}).reason, "SHUTTING_DOWN");
+  }
+  EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
 }
 
 TEST(Predict, BesideStreams) {

@@ -11,7 +11,7 @@
 namespace mnemon {
 namespace {
 
-void ExpectBareStatusWithoutMemory(const absl::Status& error) {
+void ExpectOutOfMemoryWithoutMemory(const absl::Status& error) {
   const grpc::Status whole = ToGrpcStatus(error, {}, nullptr);
   int64_t failed = 0;
   for (int64_t n = 1; failed == n - 1; ++n) {
@@ -22,8 +22,8 @@ void ExpectBareStatusWithoutMemory(const absl::Status& error) {
     if (countdown.exchange(0) <= 0) {
       failed = n;
       EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << n;
-      EXPECT_EQ(status.error_message(), "");
-      EXPECT_EQ(status.error_details(), "");
+      EXPECT_EQ(status.error_message(), "out of memory");
+      EXPECT_NE(status.error_details().find("OUT_OF_MEMORY"), std::string::npos);
     } else {
       EXPECT_EQ(status.error_code(), whole.error_code());
       EXPECT_EQ(status.error_details(), whole.error_details());
@@ -37,14 +37,14 @@ TEST(StatusMapping, EachAllocationMayFail) {
   for (const auto code :
        {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
         absl::StatusCode::kResourceExhausted, absl::StatusCode::kFailedPrecondition}) {
-    ExpectBareStatusWithoutMemory(MakeError(
+    ExpectOutOfMemoryWithoutMemory(MakeError(
         code, std::string(100, 'x'),
         {.reason = "A_REASON_OF_SOME_LENGTH",
          .field = "a field with a long name, long enough for the heap",
          .retry_after = std::chrono::milliseconds(20),
          .metadata = {{"session", "a session with a name that is as long as that"}}}));
   }
-  ExpectBareStatusWithoutMemory(absl::UnavailableError(std::string(100, 'x')));
+  ExpectOutOfMemoryWithoutMemory(absl::UnavailableError(std::string(100, 'x')));
 }
 
 TEST(LogCall, EachAllocationMayFail) {
