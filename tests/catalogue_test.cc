@@ -72,6 +72,21 @@ TEST(Catalogue, EveryItemNamesATestThatExists) {
   EXPECT_EQ(items, kItems);
 }
 
+TEST(Catalogue, OtherTablesNameTestsThatExist) {
+  const std::string root = MNEMON_SOURCE_DIR;
+  std::ifstream page(root + "/docs/reliability.md");
+  ASSERT_TRUE(page.is_open());
+  const std::regex row("\\| ([^|]+) \\| ([^|]+) \\|");
+  int rows = 0;
+  for (std::string line; std::getline(page, line);) {
+    std::smatch cells;
+    if (!std::regex_match(line, cells, row) || cells[2] == "test") continue;
+    ++rows;
+    EXPECT_THAT(Faults(cells[2], root), testing::IsEmpty()) << line;
+  }
+  EXPECT_GT(rows, 20);
+}
+
 TEST(Catalogue, FaultsAreFound) {
   const std::string root = MNEMON_SOURCE_DIR;
   const auto faults = [&](const std::string& tests) { return Faults(tests, root); };

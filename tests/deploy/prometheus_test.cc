@@ -36,6 +36,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -133,12 +134,12 @@ class Deploy : public ::testing::Test {
     return StrCat(MNEMON_BINARY_DIR, "/bin/", name);
   }
 
-  std::string Train() const {
+  std::string Train(const std::string& config) const {
     std::string text;
     for (int i = 0; i < 400; ++i) text += "to be or not to be, ";
     std::ofstream(dir_ + "/text") << text;
     Run({Binary("mnemon-train"), "fit", "--config",
-         StrCat(MNEMON_SOURCE_DIR, "/train/configs/causal-small.toml"), "--set",
+         StrCat(MNEMON_SOURCE_DIR, "/train/configs/", config), "--set",
          "data.text=" + dir_ + "/text", "--set", "train.steps=1", "--set",
          "model.d_model=16", "--set", "model.d_ff=32", "--set", "model.layers=1",
          "--out", dir_ + "/run"});
@@ -202,12 +203,28 @@ class Stack : public Deploy {
     if (!HasFatalFailure()) StartPrometheus();
   }
 
-  void StartServer() {
-    server_ = std::make_unique<ChildProcess>(
-        dir_, std::vector<std::string>{
-                  Binary("mnemon-server"), "--checkpoint", Train(), "--listen",
-                  "127.0.0.1:0", "--port-file", dir_ + "/port", "--http", "127.0.0.1:0",
-                  "--http-port-file", dir_ + "/http", "--threads", "1"});
+  // `standard_error`: the file that is opened for it; empty: ChildProcess's.
+  void StartServer(const std::string& config = "causal-small.toml",
+                   const std::string& standard_error = "") {
+    std::vector<std::string> words = {Binary("mnemon-server"),
+                                      "--checkpoint",
+                                      Train(config),
+                                      "--listen",
+                                      "127.0.0.1:0",
+                                      "--port-file",
+                                      dir_ + "/port",
+                                      "--http",
+                                      "127.0.0.1:0",
+                                      "--http-port-file",
+                                      dir_ + "/http",
+                                      "--threads",
+                                      "1"};
+    if (!standard_error.empty()) {
+      const std::vector<std::string> shell = {"/bin/sh", "-c", "exec \"$@\" 2> \"$0\"",
+                                              standard_error};
+      words.insert(words.begin(), shell.begin(), shell.end());
+    }
+    server_ = std::make_unique<ChildProcess>(dir_, words);
     for (int i = 0; i < 15000 && !std::filesystem::exists(dir_ + "/port"); ++i) {
       ASSERT_FALSE(server_->Wait(milliseconds(2))) << server_->err();
     }
@@ -216,13 +233,13 @@ class Stack : public Deploy {
   }
 
   // With the shipped configuration; in a hurry, at another pace.
-  void StartPrometheus() {
+  void StartPrometheus(bool hurry = LoadSeconds() == seconds(0)) {
     std::ofstream(dir_ + "/prometheus/targets.yml")
         << "- targets: [\"127.0.0.1:" << http_ << "\"]\n";
     const std::string config = dir_ + "/prometheus/prometheus.yml";
     const std::string text = Read(config);
     ASSERT_THAT(text, HasSubstr("scrape_interval: 15s"));
-    if (LoadSeconds() == seconds(0)) {
+    if (hurry) {
       scrape_interval_ = seconds(1);
       std::ofstream(config) << absl::StrReplaceAll(text, {{": 15s", ": 1s"}});
     }
@@ -342,6 +359,76 @@ class Stack : public Deploy {
   int port_ = 0;
   std::atomic<int> calls_ = 0;
 };
+
+// A server in a bad state, and the shipped rules with seconds in the place of minutes.
+class Alerts : public Stack {
+ protected:
+  void SetUp() override {
+    Deploy::SetUp();
+    if (!std::filesystem::exists(kPrometheus)) GTEST_SKIP() << kMissing;
+    const std::string rules = dir_ + "/prometheus/alerts.yml";
+    const std::string text = Read(rules);
+    std::ofstream(rules) << std::regex_replace(
+        std::regex_replace(text, std::regex("for: [0-9]+m"), "for: 2s"),
+        std::regex("\\[5m\\]"), "[10s]");
+    // Of a model without a limit of its context: a call goes on until it stalls.
+    StartServer("fast_weights-small.toml", "/dev/full");
+    if (!HasFatalFailure()) StartPrometheus(/*hurry=*/true);
+  }
+
+  std::set<std::string> Firing() const {
+    std::set<std::string> firing;
+    for (const json& alert : Ask("/api/v1/alerts").value("alerts", json::array())) {
+      if (alert.value("state", "") == "firing") {
+        firing.insert(alert["labels"]["alertname"].get<std::string>());
+      }
+    }
+    return firing;
+  }
+  // Does `meanwhile` again and again until the alert fires.
+  testing::AssertionResult Fires(
+      const std::string& name, const std::function<void()>& meanwhile = [] {}) const {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!Firing().contains(name)) {
+      meanwhile();
+      if (std::chrono::steady_clock::now() > deadline) {
+        return testing::AssertionFailure() << name << " does not fire";
+      }
+      if (prometheus_->Wait(milliseconds(200))) {
+        return testing::AssertionFailure() << prometheus_->err();
+      }
+    }
+    return testing::AssertionSuccess();
+  }
+};
+
+TEST_F(Alerts, FireInTheStatesTheyAreFor) {
+  // Every line of the log is lost: its disk is full.
+  EXPECT_TRUE(Fires("MnemonLogLinesLost", [&] { Client({"models"}); }));
+
+  // Clients that stop to read: more than the connection holds comes.
+  std::vector<std::unique_ptr<ChildProcess>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<ChildProcess>(
+        dir_, std::vector<std::string>{Binary("mnemon"), "generate", "--server",
+                                       address_, "--prompt", "to", "--max-tokens",
+                                       "65536", "--logprobs", "8"}));
+  }
+  for (const auto& client : clients) {
+    for (int i = 0; i < 2000 && client->out().empty(); ++i) {
+      ASSERT_FALSE(client->Wait(milliseconds(2))) << client->err();
+    }
+    client->Signal(SIGSTOP);
+  }
+  EXPECT_TRUE(Fires("MnemonReadersStall"));
+  EXPECT_THAT(Firing(), Not(Contains("MnemonNotReady")));
+
+  // They hold up a drain, in which no model is ready.
+  server_->Signal(SIGTERM);
+  EXPECT_TRUE(Fires("MnemonNotReady"));
+  clients.clear();
+  EXPECT_EQ(server_->Wait(), 0);
+}
 
 TEST_F(Stack, EveryQueryHasDataUnderLoad) {
   const auto queries = DashboardQueries(scrape_interval_);
