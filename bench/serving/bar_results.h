@@ -27,6 +27,7 @@ class BarResults {
   // A figure without a bar.
   void Note(const std::string& what, double value, const std::string& unit);
 
+  double slack() const { return slack_; }
   bool passed() const { return missed_ == 0; }
   int missed() const { return missed_; }
   std::string Table() const;

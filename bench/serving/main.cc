@@ -45,6 +45,14 @@ constexpr Entry kScenarios[] = {
      "large session's end.",
      RunManySessions},
     {"cpu", "Processor time per streamed token beyond the model's step.", RunCpu},
+    {"wire",
+     "Attacks at the level of frames and connections: health meanwhile, memory, "
+     "descriptors, new clients and the end afterwards.",
+     RunWire},
+    {"soak",
+     "Calls of every kind, each on a new connection, for ten minutes: memory, "
+     "descriptors and threads stay where they are.",
+     RunSoak},
 };
 
 struct Flags {
@@ -129,6 +137,17 @@ void AddScenario(CommandLine& line, const Entry& entry) {
       .Default("none");
   command.Add("--quick", &options.quick,
               "Shorter turns and smaller loads: from a few seconds to half a minute");
+  if (entry.run == RunWire) {
+    command.Add("--attack", &options.attacks,
+                "Attack to run, or all (of them at once), or unread-log; may be "
+                "repeated; none = each, one after the other");
+  }
+  if (entry.run == RunWire || entry.run == RunSoak) {
+    command
+        .Add("--seconds", &options.seconds,
+             "Seconds that each attack, or the soak, takes; 0 = as usual")
+        .Between(0, 86400, "seconds");
+  }
   command.Add("--slack", &flags->slack, "How many times as wide the bars are")
       .Between(1, 100);
   command.Add("--out", &flags->out, "File that gets the result as JSON")

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "bench/serving/metrics_page.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <sstream>
 
 #include "base/strings.h"
+#include "bench/serving/http_get.h"
 
 namespace mnemon::serving {
 namespace {
@@ -51,29 +47,11 @@ double HistogramPage::Quantile(double q) const {
 }
 
 absl::StatusOr<MetricsPage> MetricsPage::Fetch(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval limit = {.tv_sec = 5, .tv_usec = 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const std::string request =
-      "GET /metrics HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  std::string answer;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
-      send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0) {
-    char buffer[16384];
-    for (ssize_t got; (got = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
-      answer.append(buffer, static_cast<size_t>(got));
-    }
+  const HttpAnswer answer = HttpGet(port, "/metrics");
+  if (answer.code != 200) {
+    return absl::UnavailableError(StrCat("no /metrics: ", answer.code));
   }
-  close(fd);
-  const size_t body = answer.find("\r\n\r\n");
-  if (answer.find(" 200 ") == std::string::npos || body == std::string::npos) {
-    return absl::UnavailableError("no /metrics: " + answer.substr(0, 80));
-  }
-  return Parse(answer.substr(body + 4));
+  return Parse(answer.body);
 }
 
 MetricsPage MetricsPage::Parse(const std::string& text) {

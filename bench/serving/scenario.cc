@@ -30,10 +30,11 @@ absl::StatusOr<std::string> Checkpoint(const ScenarioOptions& options,
   return path;
 }
 
-absl::StatusOr<std::unique_ptr<TestServer>> StartServer(
-    const ScenarioOptions& options, std::vector<std::string> flags) {
+absl::StatusOr<std::unique_ptr<TestServer>> StartServer(const ScenarioOptions& options,
+                                                        std::vector<std::string> flags,
+                                                        const StartOptions& start) {
   flags.insert(flags.end(), options.server_flags.begin(), options.server_flags.end());
-  return TestServer::Start(options.server_binary, flags, options.directory);
+  return TestServer::Start(options.server_binary, flags, options.directory, start);
 }
 
 }  // namespace mnemon::serving

@@ -19,6 +19,9 @@ struct ScenarioOptions {
   std::string directory;                  // of checkpoints, logs and ports
   std::vector<std::string> server_flags;  // behind the scenario's own
   bool quick = false;                     // shorter turns, smaller loads
+  // Of `wire` and `soak` alone.
+  std::vector<std::string> attacks;  // names; empty: all
+  double seconds = 0;                // of each attack, or the soak; 0: as usual
 };
 
 // Fills `results`. An error when the scenario could not be run, not when a bar was
@@ -31,6 +34,8 @@ absl::Status RunIdle(const ScenarioOptions& options, BarResults& results);
 absl::Status RunTwoModels(const ScenarioOptions& options, BarResults& results);
 absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results);
 absl::Status RunCpu(const ScenarioOptions& options, BarResults& results);
+absl::Status RunWire(const ScenarioOptions& options, BarResults& results);
+absl::Status RunSoak(const ScenarioOptions& options, BarResults& results);
 
 // The checkpoint of a drawn model, made once per directory: its path. `set` are fields
 // of config.json, KEY=VALUE.
@@ -41,6 +46,7 @@ absl::StatusOr<std::string> Checkpoint(const ScenarioOptions& options,
 
 // A server with `flags` and then those of the user.
 absl::StatusOr<std::unique_ptr<TestServer>> StartServer(const ScenarioOptions& options,
-                                                        std::vector<std::string> flags);
+                                                        std::vector<std::string> flags,
+                                                        const StartOptions& start = {});
 
 }  // namespace mnemon::serving

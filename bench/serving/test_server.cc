@@ -28,13 +28,14 @@ int ReadPort(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(
     const std::string& binary, const std::vector<std::string>& flags,
-    const std::string& directory) {
+    const std::string& directory, const StartOptions& options) {
   const std::string port = directory + "/port", http = directory + "/http_port";
   std::filesystem::remove(port);
   std::filesystem::remove(http);
-  std::vector<std::string> words = {
-      binary,        "--listen",         "127.0.0.1:0", "--port-file", port, "--http",
-      "127.0.0.1:0", "--http-port-file", http,          "--grace",     "0"};
+  std::vector<std::string> words = options.launcher;
+  words.insert(words.end(),
+               {binary, "--listen", "127.0.0.1:0", "--port-file", port, "--http",
+                "127.0.0.1:0", "--http-port-file", http, "--grace", options.grace});
   words.insert(words.end(), flags.begin(), flags.end());
   const auto begin = steady_clock::now();
   std::unique_ptr<TestServer> server(new TestServer(directory, words));
@@ -53,6 +54,11 @@ absl::StatusOr<std::unique_ptr<TestServer>> TestServer::Start(
 TestServer::~TestServer() {
   child_.Signal(SIGTERM);
   child_.Wait(kEnd);
+}
+
+std::optional<int> TestServer::Stop(std::chrono::milliseconds patience) {
+  child_.Signal(SIGTERM);
+  return child_.Wait(patience);
 }
 
 absl::StatusOr<bool> TakesFlag(const std::string& binary, const std::string& flag,

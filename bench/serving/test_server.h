@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,12 @@
 
 namespace mnemon::serving {
 
+struct StartOptions {
+  // Words before the server's own: a program that becomes the server, as prlimit does.
+  std::vector<std::string> launcher = {};
+  std::string grace = "0";  // seconds
+};
+
 // One thread, which must outlive the server.
 class TestServer {
  public:
@@ -20,11 +27,17 @@ class TestServer {
   // UNAVAILABLE with its log when it does not come up.
   static absl::StatusOr<std::unique_ptr<TestServer>> Start(
       const std::string& binary, const std::vector<std::string>& flags,
-      const std::string& directory);
+      const std::string& directory, const StartOptions& options = {});
   // SIGTERM; SIGKILL when it has not ended two seconds later.
   ~TestServer();
 
+  // SIGTERM. The exit code, 128 + the signal that ended it, or nullopt when it still
+  // runs after `patience`.
+  std::optional<int> Stop(std::chrono::milliseconds patience);
+
   int port() const { return port_; }
+  int http_port() const { return http_port_; }
+  pid_t pid() const { return child_.pid(); }
   double CpuSeconds() const { return child_.CpuSeconds(); }
   // From the start of the process until it listened.
   std::chrono::duration<double> start_time() const { return start_time_; }

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The arithmetic of mnemon-load.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <future>
+#include <thread>
+#include <vector>
+
 #include "bench/serving/bar_results.h"
 #include "bench/serving/metrics_page.h"
+#include "bench/serving/process_use.h"
 #include "bench/serving/traffic.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -82,6 +90,29 @@ TEST(BarResults, SlackWidensBars) {
   beyond.ShareAtLeast("c", 0.14, 0.45);
   beyond.Exactly("d", 1, 0, "");
   EXPECT_EQ(beyond.missed(), 4);
+}
+
+TEST(ProcessUse, CountsWhatAProcessHas) {
+  const ProcessUse before = UseOf(getpid());
+  EXPECT_GT(before.megabytes, 1);
+  const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const std::vector<char> touched(std::size_t{64} << 20, 'x');
+  std::promise<void> looked;
+  std::thread thread([&] { looked.get_future().wait(); });
+  const ProcessUse now = UseOf(getpid());
+  looked.set_value();
+  thread.join();
+  close(fd);
+  EXPECT_EQ(now.descriptors, before.descriptors + 1);
+  EXPECT_EQ(now.threads, before.threads + 1);
+  EXPECT_NEAR(now.megabytes - before.megabytes, 67, 10);
+}
+
+TEST(ProcessUse, IsNothingOfAProcessThatIsGone) {
+  const ProcessUse none = UseOf(0x7fffffff);
+  EXPECT_EQ(none.megabytes, 0);
+  EXPECT_EQ(none.descriptors, 0);
+  EXPECT_EQ(none.threads, 0);
 }
 
 class Windows : public ::testing::Test {

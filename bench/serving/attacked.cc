@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/traffic.h"
+#include "bench/serving/wire.h"
+
+namespace mnemon::serving {
+namespace {
+
+constexpr double kServed = 2;              // seconds until a new client has its tokens
+constexpr double kPatience = 4 * kServed;  // seconds after which it gives up
+constexpr double kRetry = 0.1;             // seconds between two calls of it
+constexpr double kBack = 10;               // seconds until memory has gone back
+constexpr double kMegabytes = 200;         // more than before
+constexpr int kDescriptors = 8;            // more than before
+constexpr int kThreads = 8;          // more than before: gRPC keeps some for a while
+constexpr double kGrace = 1;         // seconds
+constexpr double kEnd = kGrace + 2;  // seconds from SIGTERM to the end
+constexpr int kWarmCalls = 64;
+constexpr int64_t kMillion = 1'000'000;
+
+CallRecord CallOnce(int port, double patience) {
+  Connection connection(port, {});
+  Calls calls;
+  calls.Start(connection, MakeRequest("", 8, 32, 7), {.deadline = Seconds(patience)});
+  calls.Wait(Seconds(patience + 5));
+  std::vector<CallRecord> records = calls.Take();
+  return records.empty() ? CallRecord() : records[0];
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Attacked>> Attacked::Start(
+    const ScenarioOptions& options, const std::string& name, int descriptors) {
+  MNEMON_ASSIGN_OR_RETURN(const std::string model,
+                          Checkpoint(options, "fast_weights", "XS"));
+  StartOptions start = {.grace = StrCat(kGrace)};
+  if (descriptors > 0) {
+    start.launcher = {"/usr/bin/prlimit", StrCat("--nofile=", descriptors)};
+  }
+  std::unique_ptr<Attacked> attacked(new Attacked(name));
+  MNEMON_ASSIGN_OR_RETURN(
+      attacked->server_,
+      StartServer(options,
+                  {"--checkpoint", model, "--sessions", "32", "--max-tokens",
+                   StrCat(kEndlessTokens), "--idle-timeout", "5"},
+                  start));
+  {
+    Connections connections(attacked->server_->port(), 4);
+    Calls calls;
+    for (int i = 0; i < kWarmCalls; ++i) {
+      calls.Start(connections.at(static_cast<size_t>(i)), MakeRequest("", 8, 32, 7),
+                  {.deadline = Seconds(30)});
+    }
+    if (!calls.Wait(Seconds(40))) {
+      return absl::DeadlineExceededError("the server could not be warmed");
+    }
+    for (CallRecord& call : calls.Take()) {
+      if (!call.ok()) return absl::UnavailableError("warming: " + call.message);
+      attacked->tokens_ = std::move(call.tokens);
+    }
+  }
+  MNEMON_RETURN_IF_ERROR(attacked->server_->Metrics().status());
+  attacked->before_ = UseOf(attacked->server_->pid());
+  return attacked;
+}
+
+wire::AttackPlan Attacked::PlanFor(double seconds) const {
+  return {.port = server_->port(),
+          .until = SteadyClock::now() +
+                   std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds)),
+          .short_call = MakeRequest("", 4, 4, 1).SerializeAsString(),
+          .long_prompt = MakeRequest("", kMillion, 4, 2).SerializeAsString(),
+          .endless_call = MakeRequest("", 4, kEndlessTokens, 3).SerializeAsString()};
+}
+
+void Attacked::CompareDuring(const Watched& watched, bool leaves_room,
+                             BarResults& results) {
+  const auto of = [&](int looks) { return static_cast<double>(looks); };
+  peak_megabytes_ = watched.peak_megabytes;
+  results.Note(What("looks"), of(watched.looks), "");
+  results.Exactly(What("/healthz other than 200"), of(watched.not_alive), 0, "looks");
+  results.Exactly(What("/readyz neither 200 nor 503"), of(watched.ready_unanswered), 0,
+                  "looks");
+  results.Exactly(What("/readyz 200, and no new client is served"),
+                  of(watched.wrongly_ready), 0, "looks");
+  results.Note(What("slowest health check on a new connection"), watched.slowest, "s");
+  if (leaves_room) {
+    results.Exactly(What("no health check on a new connection"),
+                    of(watched.not_reached), 0, "looks");
+    results.Exactly(What("/readyz 503"), of(watched.not_ready), 0, "looks");
+  } else {
+    results.Note(What("no health check on a new connection"), of(watched.not_reached),
+                 "looks");
+    results.Note(What("/readyz 503"), of(watched.not_ready), "looks");
+  }
+}
+
+void Attacked::CompareAfter(BarResults& results) {
+  const TimePoint begin = SteadyClock::now();
+  CallRecord call = CallOnce(server_->port(), kPatience);
+  // Clients try again after these two.
+  while ((call.code == grpc::StatusCode::RESOURCE_EXHAUSTED ||
+          call.code == grpc::StatusCode::UNAVAILABLE) &&
+         Seconds(SteadyClock::now() - begin).count() < kPatience) {
+    Pass(kRetry);
+    call = CallOnce(server_->port(), kPatience);
+  }
+  results.AtMost(What("a new client's tokens, after"),
+                 Seconds(call.ended - begin).count(), kServed, "s");
+  results.Note(What("status of its call"), call.code, "of gRPC");
+  results.Exactly(What("they are other than before"),
+                  call.ok() && call.tokens == tokens_ ? 0 : 1, 0, "");
+  const auto is_back = [&](const ProcessUse& now) {
+    return now.megabytes <= before_.megabytes + kMegabytes &&
+           now.descriptors <= before_.descriptors + kDescriptors &&
+           now.threads <= before_.threads + kThreads;
+  };
+  ProcessUse now = UseOf(server_->pid());
+  peak_megabytes_ = std::max(peak_megabytes_, now.megabytes);
+  while (!is_back(now) && Seconds(SteadyClock::now() - begin).count() < kBack) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    now = UseOf(server_->pid());
+    peak_megabytes_ = std::max(peak_megabytes_, now.megabytes);
+  }
+  results.Note(What("resident before"), before_.megabytes, "MB");
+  results.Note(What("resident at its peak"), peak_megabytes_, "MB");
+  results.AtMost(What("resident after, more than before"),
+                 now.megabytes - before_.megabytes, kMegabytes, "MB");
+  results.AtMost(What("descriptors after, more than before"),
+                 now.descriptors - before_.descriptors, kDescriptors, "");
+  results.AtMost(What("threads after, more than before"), now.threads - before_.threads,
+                 kThreads, "");
+  const TimePoint term = SteadyClock::now();
+  const std::optional<int> code =
+      server_->Stop(std::chrono::milliseconds(static_cast<int>(1000 * 4 * kEnd)));
+  results.AtMost(What("from SIGTERM to the end"),
+                 Seconds(SteadyClock::now() - term).count(), kEnd, "s");
+  results.Exactly(What("exit code"), code.value_or(-1), 0, "");
+}
+
+void NoteTally(const std::string& name, const wire::AttackTally& tally,
+               BarResults& results) {
+  const std::pair<const char*, int64_t> notes[] = {
+      {"connections", tally.connections},
+      {"connections refused", tally.refused},
+      {"connections cut", tally.cut},
+      {"frames sent", tally.frames},
+      {"streams ended by the server", tally.ended}};
+  for (const auto& [what, count] : notes) {
+    if (count > 0) results.Note(name + ": " + what, static_cast<double>(count), "");
+  }
+  results.Note(name + ": sent", static_cast<double>(tally.bytes) / 1e6, "MB");
+}
+
+}  // namespace mnemon::serving

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// What a process has of the machine at one moment.
+#pragma once
+
+#include <sys/types.h>
+
+namespace mnemon::serving {
+
+struct ProcessUse {
+  double megabytes = 0;  // resident, of 10^6 bytes; 0: the process is gone
+  int descriptors = 0;
+  int threads = 0;
+};
+ProcessUse UseOf(pid_t pid);
+
+}  // namespace mnemon::serving

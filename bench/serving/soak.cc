@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+// Everything that clients do, right and wrong, for a long time: memory, descriptors and
+// threads stay where they are, and no answer is wrong.
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/process_use.h"
+#include "bench/serving/scenario.h"
+#include "bench/serving/traffic.h"
+
+namespace mnemon::serving {
+namespace {
+
+constexpr int kSoakers = 6;  // threads
+constexpr double kSoak = 600;
+constexpr double kQuickSoak = 10;
+constexpr double kSampleTime = 0.5;
+constexpr double kMostGrowth = 20;  // megabytes from the second quarter to the last
+constexpr double kMostMore = 8;     // descriptors, threads
+constexpr int kNames = 32;          // of sessions
+
+struct Outcome {
+  std::atomic<int64_t> calls{0};
+  std::atomic<int64_t> wrong{0};  // tokens other than those of the same call before
+  std::atomic<int64_t> unexpected{0};  // statuses that no such call may have
+};
+
+// A client that connects anew for each call.
+class Soaker {
+ public:
+  Soaker(int port, uint32_t seed, const std::vector<int32_t>& right, Outcome& outcome)
+      : port_(port), random_(seed), right_(right), outcome_(outcome) {}
+
+  void Call() {
+    ++outcome_.calls;
+    const Connection connection(port_, {});
+    switch (random_() % 8) {
+      case 0:
+        return Cancel(connection);
+      case 1:
+        return Score(connection);
+      case 2:
+        return Predict(connection);
+      case 3:
+        return Wrong(connection);
+      case 4:
+      case 5:
+        return OnASession(connection);
+      default:
+        return Compared(connection);
+    }
+  }
+
+ private:
+  using Code = grpc::StatusCode;
+
+  struct Limited : grpc::ClientContext {
+    Limited() {
+      set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    }
+  };
+
+  void Expect(const grpc::Status& status, const std::set<Code>& expected) {
+    if (!expected.contains(status.error_code())) ++outcome_.unexpected;
+  }
+
+  // Reads at most `most` messages, then cancels.
+  grpc::Status Read(const Connection& connection, const v1::GenerateRequest& request,
+                    int most, std::vector<int32_t>& tokens) {
+    Limited context;
+    auto reader = connection.generation->Generate(&context, request);
+    v1::GenerateResponse message;
+    while (most-- > 0 && reader->Read(&message)) {
+      tokens.insert(tokens.end(), message.tokens().begin(), message.tokens().end());
+    }
+    if (most < 0) context.TryCancel();
+    return reader->Finish();
+  }
+
+  void Compared(const Connection& connection) {
+    std::vector<int32_t> tokens;
+    const grpc::Status status =
+        Read(connection, MakeRequest("", 8, 64, 7), 1000, tokens);
+    Expect(status, {Code::OK});
+    if (status.ok() && tokens != right_) ++outcome_.wrong;
+  }
+
+  void Cancel(const Connection& connection) {
+    std::vector<int32_t> tokens;
+    const int most = static_cast<int>(random_() % 4);
+    Expect(Read(connection, MakeRequest("", 100, 5000, random_()), most, tokens),
+           {Code::CANCELLED, Code::OK});
+  }
+
+  void Wrong(const Connection& connection) {
+    std::vector<int32_t> tokens;
+    v1::GenerateRequest request = MakeRequest("", 3, 3, 1);
+    switch (random_() % 3) {
+      case 0:
+        request.mutable_prompt()->mutable_tokens()->add_ids(-1);
+        break;
+      case 1:
+        request.mutable_sampling()->set_top_p(7);
+        break;
+      default:
+        request.set_model("models/nobody");
+    }
+    Expect(Read(connection, request, 10, tokens),
+           {Code::INVALID_ARGUMENT, Code::NOT_FOUND});
+  }
+
+  void Score(const Connection& connection) {
+    Limited context;
+    auto stream = connection.generation->Score(&context);
+    v1::ScoreRequest request;
+    request.mutable_open();
+    stream->Write(request);
+    v1::GenerateRequest tokens;
+    FillPrompt(50, random_(), tokens);
+    *request.mutable_part() = tokens.prompt();
+    stream->Write(request);
+    stream->WritesDone();
+    for (v1::ScoreResponse response; stream->Read(&response);) continue;
+    Expect(stream->Finish(), {Code::OK});
+  }
+
+  // No model here is an encoder.
+  void Predict(const Connection& connection) {
+    Limited context;
+    v1::PredictRequest request;
+    request.add_sequences()->add_ids(1);
+    v1::PredictResponse response;
+    Expect(connection.generation->Predict(&context, request, &response),
+           {Code::UNIMPLEMENTED, Code::FAILED_PRECONDITION, Code::INVALID_ARGUMENT});
+  }
+
+  void OnASession(const Connection& connection) {
+    const std::string id = StrCat("s", random_() % kNames);
+    Limited create, get, end;
+    v1::CreateSessionRequest creation;
+    creation.set_session_id(id);
+    v1::Session session;
+    Expect(connection.sessions->CreateSession(&create, creation, &session),
+           {Code::OK, Code::ALREADY_EXISTS});
+    std::vector<int32_t> tokens;
+    v1::GenerateRequest request = MakeRequest("", 4, 20, random_());
+    request.set_session("sessions/" + id);
+    Expect(Read(connection, request, 1000, tokens),
+           {Code::OK, Code::NOT_FOUND, Code::ABORTED, Code::CANCELLED});
+    v1::GetSessionRequest look;
+    look.set_name("sessions/" + id);
+    Expect(connection.sessions->GetSession(&get, look, &session),
+           {Code::OK, Code::NOT_FOUND});
+    v1::DeleteSessionRequest deletion;
+    deletion.set_name("sessions/" + id);
+    google::protobuf::Empty nothing;
+    Expect(connection.sessions->DeleteSession(&end, deletion, &nothing),
+           {Code::OK, Code::NOT_FOUND});
+  }
+
+  const int port_;
+  std::minstd_rand random_;
+  const std::vector<int32_t>& right_;
+  Outcome& outcome_;
+};
+
+// Samples of the process while `seconds` pass.
+std::vector<ProcessUse> Sample(pid_t pid, double seconds) {
+  std::vector<ProcessUse> samples;
+  const TimePoint begin = SteadyClock::now();
+  while (Seconds(SteadyClock::now() - begin).count() < seconds) {
+    samples.push_back(UseOf(pid));
+    Pass(kSampleTime);
+  }
+  return samples;
+}
+
+// Between the greatest of the last quarter and the greatest of the second one: the
+// first fills what the process keeps for good.
+template <class Figure>
+double Growth(const std::vector<ProcessUse>& samples, Figure figure) {
+  const size_t quarter = samples.size() / 4;
+  const auto greatest = [&](size_t from, size_t to) {
+    double most = 0;
+    for (size_t i = from; i < to; ++i)
+      most = std::max<double>(most, figure(samples[i]));
+    return most;
+  };
+  return greatest(3 * quarter, samples.size()) - greatest(quarter, 2 * quarter);
+}
+
+}  // namespace
+
+absl::Status RunSoak(const ScenarioOptions& options, BarResults& results) {
+  const double seconds = options.seconds > 0 ? options.seconds
+                         : options.quick     ? kQuickSoak
+                                             : kSoak;
+  MNEMON_ASSIGN_OR_RETURN(const std::string model,
+                          Checkpoint(options, "fast_weights", "XS"));
+  MNEMON_ASSIGN_OR_RETURN(
+      const auto server,
+      StartServer(options, {"--checkpoint", model, "--sessions", "64"}));
+  std::vector<int32_t> right;
+  {
+    Connection connection(server->port(), {});
+    Calls calls;
+    calls.Start(connection, MakeRequest("", 8, 64, 7), {.deadline = Seconds(30)});
+    calls.Wait(Seconds(40));
+    right = calls.Take()[0].tokens;
+  }
+  Outcome outcome;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kSoakers; ++i) {
+    threads.emplace_back([&, i] {
+      Soaker soaker(server->port(), static_cast<uint32_t>(i + 1), right, outcome);
+      while (!stop) soaker.Call();
+    });
+  }
+  const std::vector<ProcessUse> samples = Sample(server->pid(), seconds);
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  results.Note("calls", static_cast<double>(outcome.calls), "");
+  results.Exactly("calls with wrong tokens", static_cast<double>(outcome.wrong), 0, "");
+  results.Exactly("calls with a status that they may not have",
+                  static_cast<double>(outcome.unexpected), 0, "");
+  results.Note("resident at the end", samples.back().megabytes, "MB");
+  results.AtMost("resident, growth from the second quarter to the last",
+                 Growth(samples, [](const ProcessUse& s) { return s.megabytes; }),
+                 kMostGrowth, "MB");
+  results.AtMost("descriptors, growth",
+                 Growth(samples, [](const ProcessUse& s) { return s.descriptors; }),
+                 kMostMore, "");
+  results.AtMost("threads, growth",
+                 Growth(samples, [](const ProcessUse& s) { return s.threads; }),
+                 kMostMore, "");
+  const TimePoint term = SteadyClock::now();
+  const std::optional<int> code = server->Stop(std::chrono::seconds(10));
+  results.AtMost("from SIGTERM to the end", Seconds(SteadyClock::now() - term).count(),
+                 2, "s");
+  results.Exactly("exit code", code.value_or(-1), 0, "");
+  return absl::OkStatus();
+}
+
+}  // namespace mnemon::serving
