@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/command_line.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 
@@ -44,8 +45,7 @@ absl::Status CheckNames(const std::vector<std::string>& names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::string list;
     for (const std::string& one : known) list += " " + one;
-    return absl::InvalidArgumentError(
-        StrCat("unknown attack '", name, "': the attacks are", list));
+    return UsageError(StrCat("unknown attack '", name, "': the attacks are", list));
   }
   return absl::OkStatus();
 }

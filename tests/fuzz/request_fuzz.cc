@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: MIT
-// Bytes of a message as a client may send them, up to the point where the engine would
-// take the request: refused with a status that can be sent, or within all limits. The
-// first byte picks the message.
+// Bytes of a message as a client may send them, for every method. Those of the long
+// calls go up to the point where the engine would take the request: refused with a
+// status that can be sent, or within all limits. Those of the others go to a server,
+// and each refusal of ours says its reason. The first byte picks the method.
 #include <cstddef>
 #include <cstdint>
 
+#include <chrono>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include <google/protobuf/message.h>
+#include <grpcpp/generic/generic_stub.h>
+
 #include "base/check.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "mnemon/v1/admin.pb.h"
 #include "server/engine/request_check.h"
 #include "server/rpc/library_logs.h"
 #include "server/rpc/messages.h"
+#include "tests/fuzz/fuzz_server.h"
 
 namespace mnemon {
 namespace {
@@ -84,6 +97,103 @@ void Parse(const void* bytes, int length, void (*use)(const Message&)) {
   if (message.ParseFromArray(bytes, length)) use(message);
 }
 
+template <class Message>
+std::unique_ptr<google::protobuf::Message> New() {
+  return std::make_unique<Message>();
+}
+
+// A method, and what it takes.
+struct Method {
+  const char* path;
+  std::unique_ptr<google::protobuf::Message> (*message)();
+};
+
+// In the order of their first bytes, which follow those of the calls above.
+constexpr Method kMethods[] = {
+    {"/mnemon.v1.Sessions/GetSession", &New<v1::GetSessionRequest>},
+    {"/mnemon.v1.Sessions/ListSessions", &New<v1::ListSessionsRequest>},
+    {"/mnemon.v1.Sessions/UpdateSession", &New<v1::UpdateSessionRequest>},
+    {"/mnemon.v1.Sessions/DeleteSession", &New<v1::DeleteSessionRequest>},
+    {"/mnemon.v1.Sessions/ForkSession", &New<v1::ForkSessionRequest>},
+    {"/mnemon.v1.Sessions/RewindSession", &New<v1::RewindSessionRequest>},
+    {"/mnemon.v1.Sessions/CheckpointSession", &New<v1::CheckpointSessionRequest>},
+    {"/mnemon.v1.Sessions/ExportSession", &New<v1::ExportSessionRequest>},
+    {"/mnemon.v1.Sessions/ImportSession", &New<v1::ImportSessionRequest>},
+    {"/mnemon.v1.Sessions/VerifySession", &New<v1::VerifySessionRequest>},
+    {"/mnemon.v1.Generation/Tokenize", &New<v1::TokenizeRequest>},
+    {"/mnemon.v1.Generation/Detokenize", &New<v1::DetokenizeRequest>},
+    {"/mnemon.v1.Generation/Converse", &New<v1::ConverseRequest>},
+    {"/mnemon.v1.Models/ListModels", &New<v1::ListModelsRequest>},
+    {"/mnemon.v1.Models/GetModel", &New<v1::GetModelRequest>},
+    {"/mnemon.v1.Admin/GetLoad", &New<v1::GetLoadRequest>},
+    {"/mnemon.v1.Admin/Drain", &New<v1::DrainRequest>},
+};
+
+// A server and a client of it that sends any bytes.
+class Wire {
+ public:
+  Wire() : stub_(server_.NewChannel()) {}
+
+  void Call(const Method& method, const void* bytes, size_t length) {
+    // What is no such message is gRPC's to refuse.
+    if (!method.message()->ParseFromArray(bytes, static_cast<int>(length))) return;
+    const grpc::Status status = Send(method.path, bytes, length);
+    const grpc::StatusCode code = status.error_code();
+    MNEMON_CHECK(code != grpc::StatusCode::DEADLINE_EXCEEDED);
+    MNEMON_CHECK(code != grpc::StatusCode::INTERNAL);
+    MNEMON_CHECK(code != grpc::StatusCode::UNKNOWN);
+    if (!status.ok()) CheckReason(status);
+    server_.Tidy();
+  }
+
+ private:
+  static void CheckReason(const grpc::Status& status) {
+    google::rpc::Status details;
+    MNEMON_CHECK(details.ParseFromString(status.error_details()));
+    google::rpc::ErrorInfo info;
+    for (const auto& any : details.details()) {
+      if (any.Is<google::rpc::ErrorInfo>()) any.UnpackTo(&info);
+    }
+    MNEMON_CHECK(!info.reason().empty());
+  }
+
+  // One message, and all answers.
+  grpc::Status Send(const std::string& path, const void* bytes, size_t length) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    auto call = stub_.PrepareCall(&context, path, &queue_);
+    call->StartCall(nullptr);
+    Next();
+    const grpc::Slice slice(bytes, length);
+    call->WriteLast(grpc::ByteBuffer(&slice, 1), {}, nullptr);
+    Next();
+    grpc::ByteBuffer answer;
+    do {
+      call->Read(&answer, nullptr);
+    } while (Next());
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    Next();
+    return status;
+  }
+
+  bool Next() {
+    void* tag = nullptr;
+    bool ok = false;
+    MNEMON_CHECK(queue_.Next(&tag, &ok));
+    return ok;
+  }
+
+  FuzzServer server_;
+  grpc::GenericStub stub_;
+  grpc::CompletionQueue queue_;
+};
+
+void CallMethod(size_t index, const void* bytes, size_t length) {
+  static Wire& wire = *new Wire;
+  wire.Call(kMethods[index], bytes, length);
+}
+
 }  // namespace
 }  // namespace mnemon
 
@@ -93,7 +203,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const void* bytes = data + 1;
   const int length = static_cast<int>(size) - 1;
-  switch (data[0] % 4) {
+  constexpr size_t kOwn = 4;
+  const size_t method = data[0] % (kOwn + std::size(mnemon::kMethods));
+  switch (method) {
     case 0:
       mnemon::Parse(bytes, length, &mnemon::Generate);
       break;
@@ -103,8 +215,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 2:
       mnemon::Parse(bytes, length, &mnemon::Score);
       break;
-    default:
+    case 3:
       mnemon::Parse(bytes, length, &mnemon::Predict);
+      break;
+    default:
+      mnemon::CallMethod(method - kOwn, bytes, size - 1);
   }
   return 0;
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// A server over a toy engine on loopback, as fuzz targets call it, with one session,
+// "anna".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <grpcpp/grpcpp.h>
+
+#include "model/text/tokenizer.h"
+#include "server/engine/engine.h"
+#include "server/rpc/server.h"
+#include "tests/fakes/toy_decoder.h"
+
+namespace mnemon {
+
+// One thread. To be leaked: gRPC's threads outlive the objects of a process that exits.
+class FuzzServer {
+ public:
+  FuzzServer();
+
+  int port() const { return server_->port(); }
+  // Makes the session if it is gone, and ends the calls of idle callers.
+  void Tidy();
+  // Ends the process unless a new client is served, and all calls but those of open
+  // connections end soon.
+  void CheckAlive();
+  std::shared_ptr<grpc::Channel> NewChannel() const;
+
+ private:
+  const std::unique_ptr<Tokenizer> tokenizer_;
+  ToyDecoder decoder_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<RpcServer> server_;
+};
+
+}  // namespace mnemon
