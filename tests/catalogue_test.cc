@@ -14,7 +14,7 @@
 namespace mnemon {
 namespace {
 
-constexpr int kItems = 74;
+constexpr int kItems = 87;
 
 std::string ReadText(const std::string& path) {
   std::ifstream file(path);

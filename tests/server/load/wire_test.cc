@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The attacks of mnemon-load in their short form: each on a server of its own, which
+// must be healthy meanwhile and as before afterwards.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/child_process.h"
+#include "base/strings.h"
+#include "gtest/gtest.h"
+
+namespace mnemon {
+namespace {
+
+constexpr std::chrono::seconds kMost{100};
+
+class Wire : public ::testing::TestWithParam<const char*> {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = std::filesystem::temp_directory_path() / StrCat("mnemon-wire-", getpid());
+    std::filesystem::create_directories(dir_);
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(dir_); }
+
+  // Runs mnemon-load, whose tables say what was missed.
+  static void Load(const std::vector<std::string>& words) {
+    // Twice as wide: the machine does other things beside this.
+    std::vector<std::string> argv = {MNEMON_LOAD_BINARY};
+    argv.insert(argv.end(), words.begin(), words.end());
+    argv.insert(argv.end(), {"--quick", "--slack", "2", "--work", dir_});
+    ChildProcess load(dir_, argv);
+    EXPECT_EQ(load.Wait(kMost), 0) << load.out() << load.err();
+  }
+
+  static std::string dir_;
+};
+
+std::string Wire::dir_;
+
+TEST_P(Wire, ServerOutlivesTheAttack) {
+  std::string name = GetParam();
+  std::replace(name.begin(), name.end(), '_', '-');
+  Load({"wire", "--attack", name});
+}
+
+INSTANTIATE_TEST_SUITE_P(Attacks, Wire,
+                         ::testing::Values("resets", "call_resets", "headers",
+                                           "many_headers", "continuations", "pings",
+                                           "ping_acks", "settings", "priorities",
+                                           "window_updates", "empty_data", "messages",
+                                           "prompts", "connections", "descriptors",
+                                           "windows", "malformed", "goaway", "all",
+                                           "unread_log"),
+                         [](const auto& info) { return std::string(info.param); });
+
+using Soak = Wire;
+
+TEST_F(Soak, LeavesNothingBehind) { Load({"soak"}); }
+
+}  // namespace
+}  // namespace mnemon
