@@ -10,8 +10,9 @@
 #include <chrono>
 #include <climits>
 #include <cmath>
-#include <fstream>
-#include <string>
+#include <optional>
+
+#include "base/control_groups.h"
 
 namespace mnemon {
 namespace {
@@ -28,22 +29,6 @@ int Steps(int count) {
   int steps = 0;
   while (1 << steps < count) ++steps;
   return steps;
-}
-
-// Cores worth of processor time per period; infinite without a limit.
-double Quota() {
-  // cgroup v2: "max 100000" or "150000 100000".
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  std::string limit;
-  double period = 0;
-  if (v2 >> limit >> period && limit != "max" && period > 0) {
-    return std::strtod(limit.c_str(), nullptr) / period;
-  }
-  std::ifstream quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream length("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  double used = 0;
-  if (quota >> used && length >> period && used > 0 && period > 0) return used / period;
-  return HUGE_VAL;
 }
 
 }  // namespace
@@ -83,13 +68,13 @@ void ThreadPool::Count::SleepWhile(uint32_t old) {
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-int UsableCores() {
+int UsableCores(const std::string& root) {
   cpu_set_t set;
   CPU_ZERO(&set);
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
-  const double quota = Quota();
-  if (quota < cores) cores = static_cast<int>(std::floor(quota));
+  const std::optional<double> limit = ReadGroupLimits(root).cores;
+  if (limit && *limit < cores) cores = static_cast<int>(std::floor(*limit));
   return std::max(1, cores);
 }
 

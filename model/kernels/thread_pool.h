@@ -9,14 +9,15 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace mnemon {
 
-// Cores that this process may use: its affinity mask, or fewer where the container has
-// a quota of processor time. At least 1.
-int UsableCores();
+// Cores that this process may use: its affinity mask, or fewer where its control groups
+// have a quota of processor time. At least 1. `root`: as of ReadGroupLimits.
+int UsableCores(const std::string& root = "");
 
 // Run is for one thread at a time. Neither Run nor Barrier allocates, locks, or calls
 // the system but to wake or to sleep.

@@ -3,10 +3,14 @@
 
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "gtest/gtest.h"
@@ -120,6 +124,24 @@ TEST(UsableCores, FollowsTheAffinityMask) {
   int cores = 0;
   OnOneCore([&] { cores = UsableCores(); });
   EXPECT_EQ(cores, 1);
+}
+
+TEST(UsableCores, FollowsTheQuotaOfTheProcesssOwnGroup) {
+  const std::string root =
+      testing::TempDir() + "/mnemon-quota-" + std::to_string(getpid());
+  const auto write = [&](const std::string& path, const char* text) {
+    std::filesystem::create_directories(
+        (root + path).substr(0, (root + path).rfind('/')));
+    std::ofstream(root + path) << text;
+  };
+  write("/proc/self/cgroup", "0::/mnemon\n");
+  write("/proc/self/mountinfo", "31 23 0:28 / /cgroup rw - cgroup2 cgroup2 rw\n");
+  // The root group never has this file; that of the process counts.
+  write("/cgroup/mnemon/cpu.max", "150000 100000\n");
+  EXPECT_EQ(UsableCores(root), 1);
+  write("/cgroup/mnemon/cpu.max", "100 100000\n");
+  EXPECT_EQ(UsableCores(root), 1);
+  std::filesystem::remove_all(root);
 }
 
 TEST(CpuTargets, TheBestFirstTheReferenceLast) {
