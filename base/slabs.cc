@@ -11,8 +11,8 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kSlab = int64_t{32} << 20;
+constexpr int64_t kHugePage = Slabs::kHugePage;
 
 int64_t Whole(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -56,6 +56,21 @@ void* Slabs::Take(int64_t bytes) {
   slab.used += whole;
   bytes_ += whole;
   return piece;
+}
+
+// MADV_DONTNEED, not MADV_FREE: with the latter the memory counts as the process's
+// until the system runs short, and what is read until then may be either old or zero.
+// In pieces, since each holds a lock of the address space that new mappings wait for.
+void Slabs::GiveBack(void* begin, int64_t bytes) {
+  char* const first = static_cast<char*>(begin);
+  for (int64_t at = 0; at < bytes; at += kHugePage) {
+    const int64_t piece = std::min(kHugePage, bytes - at);
+    madvise(first + at, static_cast<size_t>(piece), MADV_DONTNEED);
+  }
+}
+
+void Slabs::Populate(void* begin, int64_t bytes) {
+  madvise(begin, static_cast<size_t>(bytes), MADV_POPULATE_WRITE);  // best effort
 }
 
 float* Slabs::TakeFloats(int64_t count) {

@@ -24,6 +24,15 @@ class Slabs {
   void* Take(int64_t bytes);
   float* TakeFloats(int64_t count);
 
+  // Gives the memory of a piece, or of a part, back to the system: it reads as zeros
+  // from then on, and is given again when it is written. Whole huge pages stay huge.
+  // Safe for concurrent use with other pieces. REQUIRES: both are whole pages.
+  static void GiveBack(void* begin, int64_t bytes);
+  // Has the system give the memory now, where it can; what is in it stays, even while
+  // others write to it.
+  static void Populate(void* begin, int64_t bytes);
+  static constexpr int64_t kHugePage = int64_t{2} << 20;
+
   // Handed out, in whole cache lines.
   int64_t bytes() const { return bytes_; }
 

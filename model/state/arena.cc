@@ -20,6 +20,10 @@ namespace {
 // How far a stream may run ahead of delivery, twice: the rows a ring keeps beyond M.
 constexpr int64_t kRingSlack = 2 * kMaxChunk;
 
+// What a pool keeps of the memory that nobody uses, at least, and this part of it.
+constexpr int64_t kReserveBytes = int64_t{64} << 20;
+constexpr int64_t kReservePart = 8;
+
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t BlocksPerSlot(const StateSpec& spec) {
@@ -85,16 +89,29 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
     entry_offset_.push_back(fixed ? fixed_offset : row_offset * kBlockPositions);
     (fixed ? fixed_offset : row_offset) += entry.elements();
   }
+  const auto reserve = [&](int64_t floats, int64_t count) {
+    return options.reserve_bytes.value_or(
+        std::max(kReserveBytes,
+                 floats * static_cast<int64_t>(sizeof(float)) / kReservePart * count));
+  };
   if (block_floats_ > 0) {
-    blocks_ =
-        std::make_unique<BlockPool>(BlockPool::Options{.floats = block_floats_,
-                                                       .most = max_blocks_,
-                                                       .recycler = options.recycler,
-                                                       .on_clean = options.on_clean});
+    blocks_ = std::make_unique<BlockPool>(
+        BlockPool::Options{.floats = block_floats_,
+                           .most = max_blocks_,
+                           .recycler = options.recycler,
+                           .on_clean = options.on_clean,
+                           .account = options.account,
+                           .reserve_bytes = reserve(block_floats_, max_blocks_)});
   }
   if (fixed_floats_ > 0) {
-    fixed_ = std::make_unique<BlockPool>(BlockPool::Options{
-        .floats = fixed_floats_, .most = INT64_MAX, .zeroed = false});
+    fixed_ = std::make_unique<BlockPool>(
+        BlockPool::Options{.floats = fixed_floats_,
+                           .most = INT64_MAX,
+                           .zeroed = false,
+                           .recycler = options.recycler,
+                           .on_clean = options.on_clean,
+                           .account = options.account,
+                           .reserve_bytes = reserve(fixed_floats_, max_slots_)});
   }
 }
 
@@ -104,18 +121,39 @@ absl::Status StateArena::OutOfMemory() {
   return OutOfMemoryError("the state of a session");
 }
 
-void StateArena::MakeBlank() {
+bool StateArena::MakeBlank() {
   blank_ = fixed_->Take();
+  if (blank_ == nullptr) return false;
   for (size_t e = 0; e < spec_.entries.size(); ++e) {
     if (spec_.entries[e].growth != Growth::kFixed) continue;
     std::fill_n(blank_->floats() + entry_offset_[e], entry_elements_[e],
                 spec_.entries[e].fill);
   }
+  return true;
 }
 
 int64_t StateArena::bytes_used() const {
   return static_cast<int64_t>(sizeof(float)) *
          (slots_used_ * fixed_floats_ + blocks_used() * block_floats_);
+}
+
+int64_t StateArena::shadow_bytes() const {
+  if (!fixed_ || blank_ == nullptr) return 0;
+  const int64_t copies = fixed_->used() - 1 - slots_used_;
+  return std::max<int64_t>(0, copies) * fixed_floats_ *
+         static_cast<int64_t>(sizeof(float));
+}
+
+int64_t StateArena::FreeBlocks(int64_t wanted) try {
+  return blocks_ ? blocks_->Secure(wanted) : 0;
+} catch (const std::bad_alloc&) {
+  return 0;
+}
+
+int64_t StateArena::FreeFixed(int64_t wanted) try {
+  return fixed_ ? fixed_->Secure(wanted) : wanted;
+} catch (const std::bad_alloc&) {
+  return 0;
 }
 
 int64_t StateArena::bytes_used(int32_t slot) const {
@@ -137,7 +175,7 @@ absl::StatusOr<int32_t> StateArena::Acquire() try {
   const int32_t slot = free_slot_;
   Slot& s = slots_[slot];
   if (fixed_) {
-    if (blank_ == nullptr) MakeBlank();
+    if (blank_ == nullptr && !MakeBlank()) return NoFreeFixed();
     fixed_->Hold(s.fixed = blank_);
   }
   free_slot_ = s.next_free;
@@ -201,24 +239,40 @@ int64_t StateArena::UnsharedBlocks(int32_t slot, int64_t most) const {
   return count;
 }
 
+absl::Status StateArena::NoFreeBlocks(int64_t needed, int64_t free) const {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      StrCat("session state needs ", needed, " more blocks, ", free, " of ",
+             max_blocks_, " are free"),
+      {.reason = "NO_FREE_BLOCKS", .retry_after = std::chrono::milliseconds(1000)});
+}
+
+absl::Status StateArena::NoFreeFixed() {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      "no memory is left for the fixed entries of session state",
+      {.reason = "NO_FREE_BLOCKS", .retry_after = std::chrono::milliseconds(1000)});
+}
+
 absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy,
                                     BlockCopies& copies) {
   const int64_t taken = count + copy;
   const int64_t free = max_blocks_ - blocks_->used();
-  if (taken > free) {
-    return MakeError(
-        absl::StatusCode::kResourceExhausted,
-        StrCat("session state needs ", taken, " more blocks, ", free, " of ",
-               max_blocks_, " are free"),
-        {.reason = "NO_FREE_BLOCKS", .retry_after = std::chrono::milliseconds(1000)});
-  }
+  if (taken > free) return NoFreeBlocks(taken, free);
   const int64_t before = slot.blocks();
   try {
     if (slot.list == nullptr) slot.list = std::make_unique<BlockList>();
     std::vector<StateBlock*>& blocks = slot.list->blocks;
     ReserveAtLeast(blocks, static_cast<size_t>(before + taken));
     ReserveAtLeast(copies.copies_, copies.copies_.size() + copy);
-    for (int64_t i = 0; i < taken; ++i) blocks.push_back(blocks_->Take());
+    for (int64_t i = 0; i < taken; ++i) {
+      StateBlock* const block = blocks_->Take();
+      if (block == nullptr) {
+        DropBlocks(slot, {before, slot.blocks()});
+        return NoFreeBlocks(taken, i);
+      }
+      blocks.push_back(block);
+    }
   } catch (const std::bad_alloc&) {
     DropBlocks(slot, {before, slot.blocks()});
     return OutOfMemory();
@@ -236,15 +290,17 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy,
   return absl::OkStatus();
 }
 
-void StateArena::OwnFixed(Slot& slot, BlockCopies& copies) {
-  if (!fixed_ || !fixed_->shared(slot.fixed)) return;
+absl::Status StateArena::OwnFixed(Slot& slot, BlockCopies& copies) {
+  if (!fixed_ || !fixed_->shared(slot.fixed)) return absl::OkStatus();
   ReserveAtLeast(copies.copies_, copies.copies_.size() + 1);
   StateBlock* const own = fixed_->Take();
+  if (own == nullptr) return NoFreeFixed();
   copies.copies_.push_back({.from = std::exchange(slot.fixed, own),
                             .to = own,
                             .floats = fixed_floats_,
                             .pool = fixed_.get()});
   copies.floats_ += fixed_floats_;
+  return absl::OkStatus();
 }
 
 void BlockCopies::Make(int part, int parts) const {
@@ -285,7 +341,7 @@ absl::Status StateArena::Reserve(int32_t slot, int64_t count, BlockCopies& copie
                      {.reason = "CONTEXT_LIMIT"});
   }
   if (count == 0) return absl::OkStatus();
-  OwnFixed(s, copies);
+  MNEMON_RETURN_IF_ERROR(OwnFixed(s, copies));
   if (const int64_t needed = BlocksNeeded(slot, count); needed > 0) {
     const int64_t end = CeilDiv(s.length + count, kBlockPositions);
     const int64_t more = std::max<int64_t>(0, end - s.first_block - s.blocks());

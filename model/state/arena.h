@@ -26,6 +26,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -64,11 +65,18 @@ class StateArena {
     int32_t slots = 0;  // at least 1; one that was never used costs nothing
     // Growing blocks in the pool; 0 = enough for every slot at the spec's capacity
     // (a ring: ceil((M + 128) / 16) + 1 per slot, and ceil(M / 16) + 1 per saved
-    // state). Memory is taken from the system when a block is first used, and kept.
+    // state). Memory is taken from the system when a block is used.
     int64_t blocks = 0;
     int32_t saved_states = 0;  // that exist at once, for blocks = 0
-    // Outlives the arena; null: blocks given back are cleaned by the caller.
+    // Outlives the arena; null: blocks given back are cleaned by the caller, and their
+    // memory is kept.
     BlockRecycler* recycler = nullptr;
+    // Outlives the arena; counts what it takes from the system, and may limit it. Null:
+    // not counted.
+    ByteAccount* account = nullptr;
+    // Of blocks that nobody uses, as many bytes of each pool are kept; absent: 64 MiB,
+    // or an eighth of the pool where that is more.
+    std::optional<int64_t> reserve_bytes = std::nullopt;
     // Called on the recycler's thread after blocks became clean or stopped being
     // recycled. Must be cheap and must not call the arena or the recycler.
     std::function<void()> on_clean;
@@ -93,8 +101,17 @@ class StateArena {
   // are any, blocks_used() may fall, and on_clean will be called. Read it before
   // blocks_used().
   int64_t blocks_recycling() const { return blocks_ ? blocks_->recycling() : 0; }
+  // Of blocks that nobody holds, those that can be taken now: up to `wanted`, for which
+  // memory is put aside until the next call, and perhaps more. Fewer where the account
+  // has no more. Growing ones; and blocks of fixed entries, of which a step takes one
+  // at most for each slot.
+  int64_t FreeBlocks(int64_t wanted);
+  int64_t FreeFixed(int64_t wanted);
   // Bytes of acquired slots' fixed entries and of blocks_used().
   int64_t bytes_used() const;
+  // Of fixed entries, those beyond one block for each slot: earlier values of them that
+  // are kept.
+  int64_t shadow_bytes() const;
   // Bytes held by one acquired slot, shared blocks included.
   int64_t bytes_used(int32_t slot) const;
 
@@ -212,13 +229,15 @@ class StateArena {
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
   static absl::Status OutOfMemory();
-  // Makes blank_. Throws std::bad_alloc.
-  void MakeBlank();
+  absl::Status NoFreeBlocks(int64_t needed, int64_t free) const;
+  static absl::Status NoFreeFixed();
+  // Makes blank_. False: the account has no more. Throws std::bad_alloc.
+  bool MakeBlank();
   // In place of the slot's fixed entries; holds `fixed`.
   void PutFixed(Slot& slot, StateBlock* fixed);
-  // Replaces the fixed entries where others hold them too, or changes nothing. Throws
-  // std::bad_alloc.
-  void OwnFixed(Slot& slot, BlockCopies& copies);
+  // Replaces the fixed entries where others hold them too, or changes nothing:
+  // RESOURCE_EXHAUSTED. Throws std::bad_alloc.
+  absl::Status OwnFixed(Slot& slot, BlockCopies& copies);
   // Puts `count` more blocks at the end of a slot's list, and with `copy` replaces the
   // one that the slot's next row goes into; or changes nothing.
   absl::Status TakeBlocks(Slot& slot, int64_t count, bool copy, BlockCopies& copies);

@@ -11,8 +11,6 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kPage = 4096;
-
 // What counting one holder of a block costs a batch, beside the bytes it cleans.
 constexpr int64_t kHolderBytes = 64;
 
@@ -34,10 +32,11 @@ BlockPool::BlockPool(Options options)
     : options_(std::move(options)),
       bytes_(static_cast<int64_t>(sizeof(StateBlock)) +
              options_.floats * static_cast<int64_t>(sizeof(float))),
-      ready_(
-          options_.recycler == nullptr
-              ? 0
-              : std::min(options_.most, std::max<int64_t>(1, kReadyBytes / bytes_))) {
+      runs_(bytes_, options_.account),
+      ready_(options_.recycler == nullptr || !options_.zeroed
+                 ? 0
+                 : std::min(options_.most, std::max<int64_t>(1, kReadyBytes / bytes_))),
+      reserve_(std::max(ready_, options_.reserve_bytes / runs_.block_bytes())) {
   if (options_.recycler != nullptr) options_.recycler->Add(*this);
 }
 
@@ -51,42 +50,30 @@ void BlockPool::Clean(StateBlock* block) const {
   if (options_.zeroed) std::fill_n(block->floats(), options_.floats, 0.0f);
 }
 
-StateBlock* BlockPool::Make(Slabs& memory) {
-  auto* const block = new (memory.Take(bytes_)) StateBlock;
-  made_.fetch_add(1, std::memory_order_relaxed);
-  return block;
-}
-
-StateBlock* BlockPool::TakeReady() {
-  if (local_ == nullptr) {
-    local_ = clean_.exchange(nullptr, std::memory_order_acquire);
-    if (local_ == nullptr) return nullptr;
-  }
-  StateBlock* const block = std::exchange(local_, local_->next);
-  block->holders.store(1, std::memory_order_relaxed);
-  ++taken_;
-  const int64_t left = clean_count_.fetch_sub(1, std::memory_order_relaxed) - 1;
-  if (2 * left < ready_ && made_.load(std::memory_order_relaxed) < options_.most) {
-    options_.recycler->Wake();
-  }
-  return block;
+int64_t BlockPool::Secure(int64_t count) {
+  const int64_t most = options_.most - used();
+  return std::min(most, runs_.Secure(std::min(count, most), memory_));
 }
 
 StateBlock* BlockPool::Take() {
   MNEMON_CHECK(used() < options_.most);
-  if (StateBlock* const block = TakeReady()) return block;
-  StateBlock* const block = Make(memory_);
+  StateBlock* block = runs_.Take();
+  while (block == nullptr) {
+    if (!runs_.Grow(memory_)) return nullptr;
+    block = runs_.Take();
+  }
   block->holders.store(1, std::memory_order_relaxed);
   ++taken_;
+  const bool more = runs_.clean() > runs_.touched() || runs_.blocks() < options_.most;
+  if (2 * runs_.touched() < ready_ && more) options_.recycler->Wake();
   return block;
 }
 
 bool BlockPool::DropHolder(StateBlock* block) {
   if (block->holders.fetch_sub(1, std::memory_order_acq_rel) > 1) return false;
-  if (options_.recycler == nullptr) {
+  if (options_.recycler == nullptr || !options_.zeroed) {
     Clean(block);
-    block->next = std::exchange(local_, block);
-    clean_count_.fetch_add(1, std::memory_order_relaxed);
+    runs_.Put(block);
     returned_.fetch_add(1, std::memory_order_release);
     return false;
   }
@@ -153,50 +140,50 @@ StateBlock* BlockPool::NextDirty(int64_t& holders, int64_t most) {
   return nullptr;
 }
 
-void BlockPool::Publish(StateBlock* first, StateBlock* last, int64_t count) {
-  // Counted first: a count too high only delays a wake.
-  clean_count_.fetch_add(count, std::memory_order_relaxed);
-  Push(clean_, first, last);
-}
-
 bool BlockPool::Recycle(int64_t bytes) {
-  StateBlock* first = nullptr;
-  StateBlock* last = nullptr;
   int64_t cleaned = 0, holders = 0;
   while (cleaned * bytes_ + holders * kHolderBytes < bytes) {
     StateBlock* const block = NextDirty(holders, bytes / kHolderBytes);
     if (block == nullptr) break;
     Clean(block);
-    block->next = first;
-    first = block;
-    if (last == nullptr) last = block;
+    runs_.Put(block);
     ++cleaned;
   }
   if (holders == 0) return MakeReady(bytes);
-  if (cleaned > 0) {
-    Publish(first, last, cleaned);
-    returned_.fetch_add(cleaned, std::memory_order_release);
-  }
+  returned_.fetch_add(cleaned, std::memory_order_release);
   recycling_.fetch_sub(holders, std::memory_order_release);
-  if (options_.on_clean) options_.on_clean();
+  NotifyClean();
   return true;
 }
 
 bool BlockPool::MakeReady(int64_t bytes) try {
-  int64_t count = 0;
-  while (count * bytes_ < bytes &&
-         made_.load(std::memory_order_relaxed) < options_.most &&
-         clean_count_.load(std::memory_order_relaxed) < ready_) {
-    StateBlock* const block = Make(ready_memory_);
-    auto* const begin = reinterpret_cast<volatile char*>(block->floats());
-    const int64_t size = bytes_ - static_cast<int64_t>(sizeof(StateBlock));
-    for (int64_t i = 0; i < size; i += kPage) begin[i] = 0;
-    Publish(block, block, 1);
-    ++count;
+  int64_t made = 0;
+  while (made < bytes && runs_.touched() < ready_) {
+    if (!runs_.Populate()) {
+      // Some may be in runs that are partly used: their turn comes.
+      if (runs_.clean() >= ready_ || runs_.blocks() >= options_.most ||
+          !runs_.Grow(ready_memory_)) {
+        break;
+      }
+      continue;
+    }
+    made += runs_.run_blocks() * bytes_;
   }
-  return count > 0;
+  return made > 0;
 } catch (const std::bad_alloc&) {
   return false;  // reported when a block is taken
+}
+
+void BlockPool::EndPeriod(bool all) {
+  const int64_t unused = runs_.TakeLeastClean();
+  surplus_ = all ? runs_.clean() - ready_ : unused - reserve_;
+  kept_ = all ? ready_ : reserve_;
+}
+
+bool BlockPool::GiveBack() {
+  if (surplus_ < runs_.run_blocks() || !runs_.GiveBack(kept_)) return false;
+  surplus_ -= runs_.run_blocks();
+  return true;
 }
 
 }  // namespace mnemon

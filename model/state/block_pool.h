@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Blocks of one size with reference counts, and the memory behind them. Where blocks
-// are taken zeroed, one whose last holder is gone is zeroed before it is used again: on
-// the calling thread, or by a BlockRecycler on its own.
+// Blocks of one size with reference counts. Where blocks are taken zeroed, one whose
+// last holder is gone is zeroed before it is used again: on the calling thread, or by a
+// BlockRecycler on its own. The memory of blocks that nobody uses goes back to the
+// system, but for a reserve; what is used or in reserve is counted, and may be limited.
 //
-// Threads: one thread, the owner's, calls everything but Recycle; Recycle runs on the
-// recycler's thread. Between the two only lock-free lists and counts are shared; a
+// Threads: one thread, the owner's, calls everything but what is the recycler's. A
 // block belongs to the recycler from the moment its last holder is gone until it is
-// clean.
+// clean; clean blocks belong to BlockRuns, which both threads use.
 #pragma once
 
 #include <atomic>
@@ -15,23 +15,13 @@
 #include <memory>
 #include <vector>
 
+#include "base/byte_budget.h"
 #include "base/slabs.h"
+#include "model/state/block_runs.h"
 
 namespace mnemon {
 
 class BlockRecycler;
-
-// In front of a block's numbers. Constant address; never freed before the pool.
-struct alignas(64) StateBlock {
-  // Slots and saved states that hold it. Raised by the owner only, so that 1 seen by a
-  // holder stays 1.
-  std::atomic<int32_t> holders{0};
-  // The list that it is on; belongs to the thread that the block belongs to.
-  StateBlock* next = nullptr;
-
-  float* floats() { return reinterpret_cast<float*>(this + 1); }
-  const float* floats() const { return reinterpret_cast<const float*>(this + 1); }
-};
 
 // The blocks of a slot or of a saved state, by position.
 struct BlockList {
@@ -46,11 +36,15 @@ class BlockPool {
     int64_t most = 0;    // blocks that are taken at once
     // Else a taken block holds any numbers: who takes it overwrites all of them.
     bool zeroed = true;
-    // Outlives the pool; null: given back blocks are zeroed by the caller. None where
-    // blocks are not zeroed.
+    // Outlives the pool; null: given back blocks are zeroed by the caller, and memory
+    // is kept.
     BlockRecycler* recycler = nullptr;
-    // After blocks became clean, on the recycler's thread; may be empty.
+    // After blocks became clean or memory was given back, on the recycler's thread; may
+    // be empty.
     std::function<void()> on_clean;
+    // Outlives the pool; null: not counted and not limited.
+    ByteAccount* account = nullptr;
+    int64_t reserve_bytes = 0;  // of clean blocks that are kept
   };
   // The recycler keeps this much memory ready that was touched and never used.
   static constexpr int64_t kReadyBytes = int64_t{4} << 20;
@@ -66,8 +60,17 @@ class BlockPool {
   int64_t used() const { return taken_ - returned_.load(std::memory_order_acquire); }
   // Holders on their way to the recycler: no fewer than the blocks that become clean.
   int64_t recycling() const { return recycling_.load(std::memory_order_acquire); }
+  // Of memory that one block takes.
+  int64_t block_bytes() const { return runs_.block_bytes(); }
+  // Of memory that the pool has from the system or is sure to get. Any thread.
+  int64_t bytes() const { return runs_.bytes(); }
 
-  // A clean block with one holder. REQUIRES: used() < most. Throws std::bad_alloc.
+  // Has `count` blocks ready for Take, as far as `most` and the account allow, and
+  // returns how many are. Until the next call, `count` of these stay ready. Throws
+  // std::bad_alloc.
+  int64_t Secure(int64_t count);
+  // A clean block with one holder; null: the account has no more. REQUIRES: used() <
+  // most. Throws std::bad_alloc.
   StateBlock* Take();
   // One holder more.
   void Hold(StateBlock* block) {
@@ -84,39 +87,42 @@ class BlockPool {
   void Drop(std::unique_ptr<BlockList>& list, int64_t begin, int64_t end);
   static constexpr int64_t kDropsInPlace = 64;
 
-  // Of the recycler's thread: cleans about `bytes` of what was given back, else makes
-  // blocks ready. False when there is nothing left to do.
+  // Of the recycler's thread.
+  // Cleans about `bytes` of what was given back, else makes blocks ready. False when
+  // there is nothing left to do.
   bool Recycle(int64_t bytes);
+  // Ends a period: what was clean all through it, beyond the reserve, is surplus; with
+  // `all`, everything that is clean and neither secured nor kept ready.
+  void EndPeriod(bool all);
+  // Gives one run of the surplus back. False: there is none.
+  bool GiveBack();
+  // Any thread: whether EndPeriod(true) would find any.
+  bool HasReserve() const { return runs_.HasSurplus(ready_); }
+  void NotifyClean() const {
+    if (options_.on_clean) options_.on_clean();
+  }
 
  private:
   void Clean(StateBlock* block) const;
-  // Null when no block is clean.
-  StateBlock* TakeReady();
-  // Throws std::bad_alloc.
-  StateBlock* Make(Slabs& memory);
   // Whether the recycler now has a block to clean.
   bool DropHolder(StateBlock* block);
   // The next block without a holder, or null; counts the holders it took away, up to
   // `most` in all.
   StateBlock* NextDirty(int64_t& holders, int64_t most);
-  void Publish(StateBlock* first, StateBlock* last, int64_t count);
   bool MakeReady(int64_t bytes);
-
   const Options options_;
   const int64_t bytes_;  // of one block with what is in front
-  const int64_t ready_;  // clean blocks that the recycler keeps
+  BlockRuns runs_;
+  const int64_t ready_;    // touched clean blocks that the recycler keeps
+  const int64_t reserve_;  // clean blocks that are kept
 
   // Of the owner's thread.
   Slabs memory_;
-  StateBlock* local_ = nullptr;
   int64_t taken_ = 0;
 
   // Handed over, newest first: pushed by one thread, taken whole by the other.
-  std::atomic<StateBlock*> clean_{nullptr};  // to the owner
   std::atomic<StateBlock*> dirty_{nullptr};  // to the recycler, as the next
   std::atomic<BlockList*> lists_{nullptr};
-  std::atomic<int64_t> clean_count_{0};  // in local_ and clean_
-  std::atomic<int64_t> made_{0};
   std::atomic<int64_t> returned_{0};
   std::atomic<int64_t> recycling_{0};
 
@@ -124,6 +130,8 @@ class BlockPool {
   Slabs ready_memory_;
   StateBlock* pending_ = nullptr;
   BlockList* pending_lists_ = nullptr;
+  int64_t surplus_ = 0;  // clean blocks to be given back
+  int64_t kept_ = 0;     // clean blocks to be kept
 };
 
 }  // namespace mnemon

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "model/state/block_pool.h"
@@ -16,7 +17,8 @@ constexpr int kNice = 10;
 
 }  // namespace
 
-BlockRecycler::BlockRecycler() : thread_([this] { Run(); }) {}
+BlockRecycler::BlockRecycler(std::chrono::nanoseconds period)
+    : period_(period), thread_([this] { Run(); }) {}
 
 BlockRecycler::~BlockRecycler() {
   {
@@ -28,9 +30,32 @@ BlockRecycler::~BlockRecycler() {
   thread_.join();
 }
 
+// Either the thread sees the new number before it sleeps, or it is seen asleep.
 void BlockRecycler::Wake() {
   wakes_.fetch_add(1);
-  wakes_.notify_one();  // no system call when no thread waits
+  if (!asleep_) return;
+  { std::lock_guard lock(sleep_mutex_); }
+  sleep_.notify_one();
+}
+
+void BlockRecycler::SleepUntil(uint32_t seen, Time time) {
+  std::unique_lock lock(sleep_mutex_);
+  asleep_ = true;
+  sleep_.wait_until(lock, time, [&] { return wakes_ != seen; });
+  asleep_ = false;
+}
+
+bool BlockRecycler::GiveUpReserves() {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::none_of(pools_.begin(), pools_.end(),
+                     [](const BlockPool* pool) { return pool->HasReserve(); })) {
+      return false;
+    }
+  }
+  short_ = true;
+  Wake();
+  return true;
 }
 
 void BlockRecycler::Add(BlockPool& pool) {
@@ -50,23 +75,46 @@ void BlockRecycler::Remove(BlockPool& pool) {
   Wake();  // a pass under way may have missed the pool that moved up
 }
 
+template <class Work>
+bool BlockRecycler::ForEach(std::unique_lock<std::mutex>& lock, const Work& work) {
+  bool any = false;
+  for (size_t i = 0; i < pools_.size(); ++i) {
+    busy_ = pools_[i];
+    lock.unlock();
+    any |= work(*busy_);
+    lock.lock();
+    busy_ = nullptr;
+    batch_done_.notify_all();
+  }
+  return any;
+}
+
 void BlockRecycler::Run() {
   setpriority(PRIO_PROCESS, 0, kNice);  // of this thread; best effort
+  Time end = std::chrono::steady_clock::now() + period_;
+  bool giving_up = false;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const uint32_t seen = wakes_.load();
-    bool more = false;
-    for (size_t i = 0; i < pools_.size(); ++i) {
-      busy_ = pools_[i];
-      lock.unlock();
-      more |= busy_->Recycle(kBatchBytes);
-      lock.lock();
-      busy_ = nullptr;
-      batch_done_.notify_all();
+    const uint32_t seen = wakes_;
+    if (short_.exchange(false)) {
+      giving_up = true;
+      ForEach(lock,
+              [](BlockPool& pool) { return pool.EndPeriod(/*all=*/true), false; });
+    } else if (std::chrono::steady_clock::now() >= end) {
+      end = std::chrono::steady_clock::now() + period_;
+      ForEach(lock,
+              [](BlockPool& pool) { return pool.EndPeriod(/*all=*/false), false; });
     }
-    if (more) continue;
+    const bool more =
+        ForEach(lock, [](BlockPool& pool) { return pool.Recycle(kBatchBytes); });
+    const bool gave = ForEach(lock, [](BlockPool& pool) { return pool.GiveBack(); });
+    if (gave || more) continue;
+    if (std::exchange(giving_up, false)) {
+      ForEach(lock, [](BlockPool& pool) { return pool.NotifyClean(), false; });
+      continue;
+    }
     lock.unlock();
-    wakes_.wait(seen);
+    SleepUntil(seen, end);
     lock.lock();
   }
 }

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include "model/state/block_runs.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace mnemon {
+
+// Places 0 .. made-1 are blocks; those behind have not been made since the memory came
+// from the system.
+struct BlockRun {
+  char* begin = nullptr;
+  int64_t made = 0;
+  int64_t clean = 0;  // blocks and places
+  bool populated = false;
+  StateBlock* free = nullptr;
+  BlockRun* previous = nullptr;
+  BlockRun* next = nullptr;
+  BlockRun* made_before = nullptr;
+};
+
+BlockRuns::BlockRuns(int64_t bytes, ByteAccount* account)
+    : bytes_each_((bytes + alignof(StateBlock) - 1) /
+                  static_cast<int64_t>(alignof(StateBlock)) *
+                  static_cast<int64_t>(alignof(StateBlock))),
+      account_(account) {
+  // As few huge pages as leave at most an eighth unused.
+  run_bytes_ = bytes_each_ / Slabs::kHugePage * Slabs::kHugePage;
+  do {
+    run_bytes_ += Slabs::kHugePage;
+    run_blocks_ = run_bytes_ / bytes_each_;
+  } while (run_blocks_ * bytes_each_ < run_bytes_ - run_bytes_ / 8);
+}
+
+BlockRuns::~BlockRuns() {
+  if (account_ != nullptr) account_->Return(bytes());
+  while (made_ != nullptr) delete std::exchange(made_, made_->made_before);
+}
+
+void BlockRuns::Remove(Runs& runs, BlockRun* run) {
+  (run->previous == nullptr ? runs.first : run->previous->next) = run->next;
+  (run->next == nullptr ? runs.last : run->next->previous) = run->previous;
+  run->previous = run->next = nullptr;
+}
+
+void BlockRuns::PushFront(Runs& runs, BlockRun* run) {
+  run->next = std::exchange(runs.first, run);
+  (run->next == nullptr ? runs.last : run->next->previous) = run;
+}
+
+void BlockRuns::PushBack(Runs& runs, BlockRun* run) {
+  run->previous = std::exchange(runs.last, run);
+  (run->previous == nullptr ? runs.first : run->previous->next) = run;
+}
+
+bool BlockRuns::HasSurplus(int64_t keep) const {
+  const int64_t secured = secured_.load(std::memory_order_relaxed);
+  return whole_.load(std::memory_order_relaxed) > 0 &&
+         clean() >= std::max(keep, secured) + run_blocks_;
+}
+
+BlockRun* BlockRuns::MakeRun(Slabs& memory) const {
+  auto run = std::make_unique<BlockRun>();
+  run->begin = static_cast<char*>(memory.Take(run_bytes_));
+  return run.release();
+}
+
+bool BlockRuns::Grow(Slabs& memory) {
+  if (account_ != nullptr && !account_->TryTake(run_bytes_)) return false;
+  BlockRun* run = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    run = gone_.first;
+    if (run != nullptr) Remove(gone_, run);
+  }
+  const bool made = run == nullptr;
+  if (made) {
+    try {
+      run = MakeRun(memory);
+    } catch (const std::bad_alloc&) {
+      if (account_ != nullptr) account_->Return(run_bytes_);
+      throw;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  if (made) run->made_before = std::exchange(made_, run);
+  run->made = 0;
+  run->free = nullptr;
+  run->clean = run_blocks_;
+  run->populated = false;
+  InsertLocked(run);
+  whole_.fetch_add(1, std::memory_order_relaxed);
+  clean_.fetch_add(run_blocks_, std::memory_order_relaxed);
+  bytes_.fetch_add(run_bytes_, std::memory_order_relaxed);
+  return true;
+}
+
+int64_t BlockRuns::Secure(int64_t count, Slabs& memory) {
+  const auto secure = [&] {
+    std::lock_guard lock(mutex_);
+    secured_ = std::min(count, clean());
+    return clean();
+  };
+  int64_t clean = secure();
+  while (clean < count && Grow(memory)) clean = secure();
+  return clean;
+}
+
+void BlockRuns::TakeFromLocked(BlockRun* run) {
+  if (run->clean-- == run_blocks_) whole_.fetch_sub(1, std::memory_order_relaxed);
+  const int64_t left = clean_.fetch_sub(1, std::memory_order_relaxed) - 1;
+  least_clean_ = std::min(least_clean_, left);
+}
+
+BlockRuns::Runs& BlockRuns::ListOf(const BlockRun& run) {
+  return run.free != nullptr ? used_ : run.populated ? populated_ : untouched_;
+}
+
+void BlockRuns::InsertLocked(BlockRun* run) {
+  Runs& runs = ListOf(*run);
+  if (run->clean == run_blocks_) {
+    PushBack(runs, run);
+  } else {
+    PushFront(runs, run);
+  }
+}
+
+StateBlock* BlockRuns::Take() {
+  char* place = nullptr;
+  BlockRun* run = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    secured_ = std::max<int64_t>(0, secured_ - 1);
+    for (const Runs* const runs : {&used_, &populated_, &untouched_}) {
+      if ((run = runs->first) != nullptr) break;
+    }
+    if (run == nullptr) return nullptr;
+    const bool touched = run->free != nullptr || run->populated;
+    if (touched) touched_.fetch_sub(1, std::memory_order_relaxed);
+    Remove(ListOf(*run), run);
+    StateBlock* const block = run->free;
+    if (block != nullptr) {
+      run->free = block->next;
+    } else {
+      place = run->begin + run->made++ * bytes_each_;
+    }
+    TakeFromLocked(run);
+    if (run->clean > 0) InsertLocked(run);
+    if (block != nullptr) return block;
+  }
+  // Without the mutex: the system may give the memory only now.
+  auto* const block = new (place) StateBlock;
+  block->run = run;
+  return block;
+}
+
+void BlockRuns::Put(StateBlock* block) {
+  std::lock_guard lock(mutex_);
+  BlockRun* const run = block->run;
+  if (run->clean > 0) Remove(ListOf(*run), run);
+  block->next = std::exchange(run->free, block);
+  if (++run->clean == run_blocks_) whole_.fetch_add(1, std::memory_order_relaxed);
+  InsertLocked(run);
+  touched_.fetch_add(1, std::memory_order_relaxed);
+  clean_.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool BlockRuns::Populate() {
+  BlockRun* run = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    run = untouched_.first;
+    if (run == nullptr) return false;
+  }
+  // It may be used meanwhile, but not given back.
+  Slabs::Populate(run->begin, run_bytes_);
+  std::lock_guard lock(mutex_);
+  if (run->clean > 0) Remove(ListOf(*run), run);
+  run->populated = true;
+  if (run->clean > 0) InsertLocked(run);
+  touched_.fetch_add(run_blocks_ - run->made, std::memory_order_relaxed);
+  return true;
+}
+
+bool BlockRuns::GiveBack(int64_t keep) {
+  BlockRun* run = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (!HasSurplus(keep)) return false;
+    for (Runs* const runs : {&untouched_, &populated_, &used_}) {
+      if (runs->last == nullptr || runs->last->clean < run_blocks_) continue;
+      run = runs->last;
+      Remove(*runs, run);
+      break;
+    }
+    // All blocks that were made are clean, or it would not be whole.
+    whole_.fetch_sub(1, std::memory_order_relaxed);
+    touched_.fetch_sub(run->populated ? run_blocks_ : run->made,
+                       std::memory_order_relaxed);
+    clean_.fetch_sub(run_blocks_, std::memory_order_relaxed);
+    bytes_.fetch_sub(run_bytes_, std::memory_order_relaxed);
+    least_clean_ = std::min(least_clean_, clean());
+  }
+  if (run->populated || run->made > 0) Slabs::GiveBack(run->begin, run_bytes_);
+  {
+    std::lock_guard lock(mutex_);
+    PushFront(gone_, run);
+  }
+  if (account_ != nullptr) account_->Return(run_bytes_);
+  return true;
+}
+
+int64_t BlockRuns::TakeLeastClean() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(least_clean_, clean());
+}
+
+}  // namespace mnemon

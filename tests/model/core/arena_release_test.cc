@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// The memory of states that ended: what goes back to the system, and what a limit lets
+// an arena have.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "base/byte_budget.h"
+#include "base/error.h"
+#include "gtest/gtest.h"
+#include "model/state/arena.h"
+#include "model/state/block_recycler.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr auto kPeriod = std::chrono::milliseconds(1);
+
+// Rows of 16 KiB: a block of 16 takes a quarter of a MiB.
+StateSpec Rows(int64_t blocks) {
+  return {{{.name = "rows",
+            .shape = {4096},
+            .growth = Growth::kAppend,
+            .capacity = 16 * blocks}}};
+}
+
+// Fixed entries of `mib` MiB.
+StateSpec Fixed(int64_t mib) {
+  return {{{.name = "fixed", .shape = {mib, kMiB / 4}, .fill = 2.0f}}};
+}
+
+int64_t ResidentBytes() {
+  int64_t size = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+bool Await(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+void Write(StateArena& arena, int32_t slot, int64_t blocks) {
+  ASSERT_TRUE(arena.Reserve(slot, 16 * blocks).ok());
+  for (int64_t i = 0; i < 16 * blocks; ++i) {
+    ASSERT_EQ(std::count(arena.Row(slot, 0, i), arena.Row(slot, 0, i) + 4096, 0.0f),
+              4096);
+    std::fill_n(arena.Row(slot, 0, i), 4096, 1.0f);
+  }
+  arena.Advance(slot, 16 * blocks);
+}
+
+TEST(ReleasedStates, GoBackToTheSystemBeyondTheReserve) {
+  constexpr int64_t kSessions = 8, kBlocks = 120;  // 30 MiB each
+  ByteBudget budget(ByteBudget::kUnlimited);
+  ByteAccount account(budget);
+  BlockRecycler recycler(kPeriod);
+  {
+    const auto arena = *StateArena::Create(Rows(kBlocks), {.slots = kSessions,
+                                                           .recycler = &recycler,
+                                                           .account = &account,
+                                                           .reserve_bytes = 32 * kMiB});
+    const int64_t before = ResidentBytes();
+    for (int round = 0; round < 2; ++round) {
+      std::vector<int32_t> slots;
+      for (int i = 0; i < kSessions; ++i) {
+        slots.push_back(*arena->Acquire());
+        ASSERT_NO_FATAL_FAILURE(Write(*arena, slots.back(), kBlocks));
+      }
+      EXPECT_GE(ResidentBytes() - before, kSessions * 30 * kMiB);
+      EXPECT_GE(account.bytes(), kSessions * 30 * kMiB);
+      for (const int32_t slot : slots) arena->Release(slot);
+      ASSERT_TRUE(Await([&] { return account.bytes() <= 36 * kMiB; }))
+          << account.bytes();
+      EXPECT_LE(ResidentBytes() - before, 40 * kMiB);
+      // The reserve stays.
+      EXPECT_GE(account.bytes(), 32 * kMiB);
+    }
+  }
+  EXPECT_EQ(account.bytes(), 0);
+}
+
+TEST(ReleasedStates, FixedEntriesGoBackToo) {
+  constexpr int64_t kSessions = 6;  // of 30 MiB
+  ByteBudget budget(ByteBudget::kUnlimited);
+  ByteAccount account(budget);
+  BlockRecycler recycler(kPeriod);
+  const auto arena = *StateArena::Create(Fixed(30), {.slots = kSessions,
+                                                     .recycler = &recycler,
+                                                     .account = &account,
+                                                     .reserve_bytes = 0});
+  const int64_t before = ResidentBytes();
+  std::vector<int32_t> slots;
+  for (int i = 0; i < kSessions; ++i) {
+    slots.push_back(*arena->Acquire());
+    ASSERT_TRUE(arena->Reserve(slots.back(), 1).ok());
+  }
+  EXPECT_GE(ResidentBytes() - before, kSessions * 30 * kMiB);
+  EXPECT_EQ(arena->shadow_bytes(), 0);
+  SavedFixed saved = arena->SaveFixed(slots[0]);
+  ASSERT_TRUE(arena->Reserve(slots[0], 1).ok());
+  EXPECT_EQ(arena->shadow_bytes(), 30 * kMiB);
+  arena->Drop(saved);
+  EXPECT_EQ(arena->shadow_bytes(), 0);
+  for (const int32_t slot : slots) arena->Release(slot);
+  // All but what every fresh session shares.
+  ASSERT_TRUE(Await([&] { return account.bytes() <= 34 * kMiB; })) << account.bytes();
+  EXPECT_LE(ResidentBytes() - before, 40 * kMiB);
+}
+
+TEST(ReleasedStates, WhatIsUsedAllTheTimeIsKept) {
+  ByteBudget budget(ByteBudget::kUnlimited);
+  ByteAccount account(budget);
+  std::atomic<int64_t> calls = 0;
+  // No period ends.
+  BlockRecycler recycler(std::chrono::hours(1));
+  const auto arena = *StateArena::Create(Rows(120), {.slots = 2,
+                                                     .recycler = &recycler,
+                                                     .account = &account,
+                                                     .reserve_bytes = 0,
+                                                     .on_clean = [&] { ++calls; }});
+  const int32_t slot = *arena->Acquire();
+  ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 120));
+  arena->Release(slot);
+  ASSERT_TRUE(Await([&] { return arena->blocks_recycling() == 0; }));
+  EXPECT_GE(account.bytes(), 30 * kMiB);
+  // But where memory is short it goes at once, and on_clean tells when.
+  const int64_t before = calls;
+  EXPECT_TRUE(recycler.GiveUpReserves());
+  ASSERT_TRUE(Await([&] { return calls > before && account.bytes() <= 6 * kMiB; }));
+  EXPECT_FALSE(recycler.GiveUpReserves());
+}
+
+TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
+  ByteBudget budget(8 * kMiB);
+  ByteAccount account(budget), other(budget);
+  const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
+  const int32_t slot = *arena->Acquire();
+  // Blocks of a quarter MiB and a line: seven in each 2 MiB.
+  EXPECT_EQ(arena->FreeBlocks(1000), 28);
+  EXPECT_EQ(account.bytes(), 8 * kMiB);
+  ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 28));
+  const absl::Status refused = arena->Reserve(slot, 1);
+  EXPECT_EQ(GetErrorDetail(refused)->reason, "NO_FREE_BLOCKS");
+  EXPECT_EQ(arena->blocks_used(), 28);
+  arena->Truncate(slot, 0);
+  EXPECT_EQ(arena->FreeBlocks(0), 28);
+  EXPECT_FALSE(other.TryTake(1));
+}
+
+TEST(LimitedStates, WhatIsSecuredStays) {
+  ByteBudget budget(64 * kMiB);
+  ByteAccount account(budget);
+  BlockRecycler recycler(std::chrono::hours(1));
+  const auto arena = *StateArena::Create(
+      Rows(1000),
+      {.slots = 2, .recycler = &recycler, .account = &account, .reserve_bytes = 0});
+  const int32_t slot = *arena->Acquire();
+  EXPECT_GE(arena->FreeBlocks(100), 100);
+  recycler.GiveUpReserves();
+  ASSERT_TRUE(Await([&] { return !recycler.GiveUpReserves(); }));
+  // Others take what is left.
+  ByteAccount other(budget);
+  while (other.TryTake(kMiB)) {
+  }
+  ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 100));
+}
+
+TEST(LimitedStates, NoMoreFixedEntriesThanTheAccountHas) {
+  ByteBudget budget(50 * kMiB);  // two runs of 22 MiB with two blocks each
+  ByteAccount account(budget);
+  const auto arena = *StateArena::Create(Fixed(10), {.slots = 8, .account = &account});
+  std::vector<int32_t> slots;
+  for (int i = 0; i < 4; ++i) slots.push_back(*arena->Acquire());
+  // One is what they share.
+  EXPECT_TRUE(arena->Reserve(slots[0], 1).ok());
+  EXPECT_TRUE(arena->Reserve(slots[1], 1).ok());
+  EXPECT_EQ(arena->FreeFixed(2), 1);
+  EXPECT_TRUE(arena->Reserve(slots[2], 1).ok());
+  const absl::Status refused = arena->Reserve(slots[3], 1);
+  EXPECT_EQ(GetErrorDetail(refused)->reason, "NO_FREE_BLOCKS");
+  arena->Release(slots[0]);
+  EXPECT_TRUE(arena->Reserve(slots[3], 1).ok());
+}
+
+}  // namespace
+}  // namespace mnemon
