@@ -47,6 +47,7 @@ class ByteAccount {
   void Take(int64_t bytes);
   void Return(int64_t bytes);
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  const ByteBudget& budget() const { return budget_; }
 
  private:
   ByteBudget& budget_;

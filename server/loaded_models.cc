@@ -9,8 +9,10 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/resource_id.h"
+#include "base/slabs.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/memory_plan.h"
 
 namespace mnemon {
 namespace {
@@ -38,6 +40,20 @@ absl::StatusOr<FullState> FullStateOf(const StateSpec& spec) {
   const int64_t block_bytes = spec.bytes_at(1) - spec.bytes_at(0);
   full.growing_bytes = arena->blocks() * block_bytes;
   return full;
+}
+
+int64_t WeightBytesOf(const ServedModel& model) {
+  return model.decoder ? model.decoder->weight_bytes()
+                       : model.predictor->weight_bytes();
+}
+
+// What the arena takes from the system for one full session, at least: runs of blocks,
+// of which an eighth may be unused, and beside its fixed entries those of a fresh
+// session and a saved copy.
+int64_t LeastSessionBytes(const ServedModel& model, const ModelFacts& facts) {
+  if (!model.decoder) return 0;
+  const int64_t fixed = model.decoder->spec().bytes_at(0);
+  return (facts.state_bytes_per_session + 2 * fixed) / 7 * 8 + 2 * Slabs::kHugePage;
 }
 
 void LogFacts(const ModelFacts& facts) {
@@ -118,11 +134,17 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
 
 absl::StatusOr<LoadedModels> LoadedModels::Load(
     const std::vector<CheckpointFlag>& flags, const Engine::Options& options,
-    const ServeModelOptions& model) {
+    int64_t memory, const ServeModelOptions& model) {
   LoadedModels models;
+  int64_t weights = 0;
+  int64_t session = 0;
   for (const CheckpointFlag& flag : flags) {
     MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, model));
     LogFacts(one.facts);
+    weights += WeightBytesOf(one.served);
+    session = std::max(session, LeastSessionBytes(one.served, one.facts));
+    MNEMON_ASSIGN_OR_RETURN(models.engine_bytes_,
+                            EngineBytes(memory, weights, session));
     if (one.served.decoder) {
       MNEMON_RETURN_IF_ERROR(
           LogCapacity(one.facts, one.served.decoder->spec(), options));
@@ -136,6 +158,9 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
     }
     models.models_.push_back(std::move(one));
   }
+  LogInfo(StrCat("memory: ", Bytes(memory), " in all, ", Bytes(weights),
+                 " of it weights; ", Bytes(models.engine_bytes_),
+                 " for states, histories, prompts and predictions"));
   return models;
 }
 

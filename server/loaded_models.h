@@ -29,13 +29,17 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
 // loading.
 class LoadedModels {
  public:
-  // Loads all or nothing; logs each model with the bytes of a full session. The errors
-  // of LoadServedModel.
+  // Loads all or nothing; logs each model with the bytes of a full session. `memory`:
+  // bytes of the whole server. The errors of LoadServedModel and EngineBytes.
   static absl::StatusOr<LoadedModels> Load(const std::vector<CheckpointFlag>& flags,
                                            const Engine::Options& options,
+                                           int64_t memory,
                                            const ServeModelOptions& model);
 
   std::vector<EngineModel> ForEngine() const;
+  // Of the memory, what the weights and the others leave:
+  // Engine::Options::memory_bytes.
+  int64_t engine_bytes() const { return engine_bytes_; }
 
  private:
   struct One {
@@ -46,6 +50,7 @@ class LoadedModels {
                                      const ServeModelOptions& options);
 
   std::vector<One> models_;
+  int64_t engine_bytes_ = 0;
 };
 
 }  // namespace mnemon

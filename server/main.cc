@@ -90,6 +90,10 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--state-bytes", &engine.state_bytes,
           "Bytes of growing session state per model, at most")
       .Between(1, int64_t{1} << 50);
+  app.Add("--memory", &flags.serve.memory,
+          "Bytes of memory that the server takes, at most: weights, states, histories, "
+          "prompts, messages")
+      .Between(1, int64_t{1} << 50);
   app.Add("--max-tokens", &engine.max_tokens, "Tokens that one call generates, at most")
       .Between(1, 1 << 30);
   app.Add("--max-prompt-tokens", &engine.max_prompt_tokens,
@@ -123,11 +127,12 @@ void AddFlags(mnemon::Command app, Flags& flags) {
 // Loads in a thread, so that a signal ends a start that takes long; nothing is written
 // before the server listens, so there is nothing to tidy up.
 absl::StatusOr<LoadedModels> LoadUnlessStopped(const std::vector<CheckpointFlag>& flags,
-                                               const mnemon::Engine::Options& options,
+                                               const mnemon::ServeOptions& options,
                                                const mnemon::ServeModelOptions& model,
                                                mnemon::SignalWaiter& signals) {
-  auto loading = std::async(std::launch::async,
-                            [&] { return LoadedModels::Load(flags, options, model); });
+  auto loading = std::async(std::launch::async, [&] {
+    return LoadedModels::Load(flags, options.engine, options.memory, model);
+  });
   while (loading.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready) {
     if (signals.WaitFor(20) == 0) continue;
     mnemon::LogInfo("stopped during the start");
@@ -188,8 +193,9 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   if (!decoder.ok()) return Usage(decoder.status());
   MNEMON_ASSIGN_OR_RETURN(
       LoadedModels models,
-      LoadUnlessStopped(*checkpoints, flags.serve.engine,
+      LoadUnlessStopped(*checkpoints, flags.serve,
                         {.device = flags.device, .decoder = *decoder}, signals));
+  engine.memory_bytes = models.engine_bytes();
   return mnemon::Serve(models.ForEngine(), flags.serve, signals);
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "server/engine/engine.h"
+#include "server/memory_plan.h"
 #include "server/rpc/server.h"
 
 namespace mnemon {
@@ -26,6 +27,8 @@ struct ServeOptions {
   std::string port_file;       // gets the port once the server listens; empty: none
   std::string libraries;       // for mnemon_build_info
   std::chrono::milliseconds grace{30000};
+  // All memory of the server, of which `engine` has its part: see memory_plan.h.
+  int64_t memory = DefaultMemory();
 };
 
 // Serves until SIGINT, SIGTERM or SIGHUP: then readiness goes, new work is refused,

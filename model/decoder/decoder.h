@@ -40,6 +40,9 @@ class Decoder {
   // kernel target, device class, revision. States of another numerics_id are rebuilt.
   virtual const std::string& numerics_id() const = 0;
 
+  // Of memory that the weights take.
+  virtual int64_t weight_bytes() const = 0;
+
   // Computes every segment and advances its slot. Logits go to `logits`, rows of V
   // floats packed in segment order (none, one or tokens.size() rows per segment);
   // `logits` may be null when no segment wants any. A session's logits depend on its
@@ -126,6 +129,9 @@ class Predictor {
   virtual const ModelConfig& config() const = 0;
   // As Decoder::numerics_id().
   virtual const std::string& numerics_id() const = 0;
+
+  // As Decoder::weight_bytes().
+  virtual int64_t weight_bytes() const = 0;
 
   // Longest sequence, T.
   virtual int64_t max_positions() const = 0;

@@ -99,6 +99,7 @@ class DefaultDecoder final : public Decoder {
   const ModelConfig& config() const override { return model_.config(); }
   const StateSpec& spec() const override { return model_.carry_spec(); }
   const std::string& numerics_id() const override { return numerics_id_; }
+  int64_t weight_bytes() const override { return weight_bytes_; }
 
   absl::Status Step(std::span<const Segment> segments, StateArena& arena,
                     float* logits) override {
@@ -190,6 +191,9 @@ class DefaultDecoder final : public Decoder {
   const std::unique_ptr<const Model> owned_;
   const Model& model_;
   const at::Device device_;  // of the weights
+  // Not const, for visitors that replace tensors; this one only counts.
+  const int64_t weight_bytes_ =
+      CountParameters(const_cast<Model&>(model_)) * static_cast<int64_t>(sizeof(float));
   const std::string numerics_id_;
 };
 

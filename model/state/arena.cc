@@ -151,9 +151,17 @@ int64_t StateArena::FreeBlocks(int64_t wanted) try {
 }
 
 int64_t StateArena::FreeFixed(int64_t wanted) try {
-  return fixed_ ? fixed_->Secure(wanted) : wanted;
+  if (!fixed_) return wanted;
+  const int64_t blank = blank_ == nullptr ? 1 : 0;  // the first Acquire takes one more
+  return fixed_->Secure(wanted + blank) - blank;
 } catch (const std::bad_alloc&) {
   return 0;
+}
+
+void StateArena::DropBlank() {
+  if (slots_used_ == 0 && blank_ != nullptr) {
+    fixed_->Drop(std::exchange(blank_, nullptr));
+  }
 }
 
 int64_t StateArena::bytes_used(int32_t slot) const {

@@ -107,6 +107,9 @@ class StateArena {
   // at most for each slot.
   int64_t FreeBlocks(int64_t wanted);
   int64_t FreeFixed(int64_t wanted);
+  // Where no slot is used, gives back the block of fixed entries that fresh ones share:
+  // the next Acquire fills another one.
+  void DropBlank();
   // Bytes of acquired slots' fixed entries and of blocks_used().
   int64_t bytes_used() const;
   // Of fixed entries, those beyond one block for each slot: earlier values of them that

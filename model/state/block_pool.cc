@@ -161,8 +161,8 @@ bool BlockPool::MakeReady(int64_t bytes) try {
   while (made < bytes && runs_.touched() < ready_) {
     if (!runs_.Populate()) {
       // Some may be in runs that are partly used: their turn comes.
-      if (runs_.clean() >= ready_ || runs_.blocks() >= options_.most ||
-          !runs_.Grow(ready_memory_)) {
+      if (runs_.clean() >= ready_ || runs_.blocks() >= options_.most || short_ ||
+          !runs_.HasPlenty() || !runs_.Grow(ready_memory_)) {
         break;
       }
       continue;
@@ -176,8 +176,9 @@ bool BlockPool::MakeReady(int64_t bytes) try {
 
 void BlockPool::EndPeriod(bool all) {
   const int64_t unused = runs_.TakeLeastClean();
-  surplus_ = all ? runs_.clean() - ready_ : unused - reserve_;
-  kept_ = all ? ready_ : reserve_;
+  short_ = all;
+  surplus_ = all ? runs_.clean() : unused - reserve_;
+  kept_ = all ? 0 : reserve_;
 }
 
 bool BlockPool::GiveBack() {

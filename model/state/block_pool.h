@@ -46,7 +46,8 @@ class BlockPool {
     ByteAccount* account = nullptr;
     int64_t reserve_bytes = 0;  // of clean blocks that are kept
   };
-  // The recycler keeps this much memory ready that was touched and never used.
+  // The recycler keeps this much memory ready that the system has given, while the
+  // account has plenty left.
   static constexpr int64_t kReadyBytes = int64_t{4} << 20;
 
   explicit BlockPool(Options options);
@@ -92,12 +93,12 @@ class BlockPool {
   // there is nothing left to do.
   bool Recycle(int64_t bytes);
   // Ends a period: what was clean all through it, beyond the reserve, is surplus; with
-  // `all`, everything that is clean and neither secured nor kept ready.
+  // `all`, everything that is clean and not secured.
   void EndPeriod(bool all);
   // Gives one run of the surplus back. False: there is none.
   bool GiveBack();
   // Any thread: whether EndPeriod(true) would find any.
-  bool HasReserve() const { return runs_.HasSurplus(ready_); }
+  bool HasReserve() const { return runs_.HasSurplus(0); }
   void NotifyClean() const {
     if (options_.on_clean) options_.on_clean();
   }
@@ -132,6 +133,7 @@ class BlockPool {
   BlockList* pending_lists_ = nullptr;
   int64_t surplus_ = 0;  // clean blocks to be given back
   int64_t kept_ = 0;     // clean blocks to be kept
+  bool short_ = false;   // memory was, in this period: none is taken to be ready
 };
 
 }  // namespace mnemon

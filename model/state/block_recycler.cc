@@ -45,17 +45,16 @@ void BlockRecycler::SleepUntil(uint32_t seen, Time time) {
   asleep_ = false;
 }
 
-bool BlockRecycler::GiveUpReserves() {
-  {
-    std::lock_guard lock(mutex_);
-    if (std::none_of(pools_.begin(), pools_.end(),
-                     [](const BlockPool* pool) { return pool->HasReserve(); })) {
-      return false;
-    }
-  }
+bool BlockRecycler::HasReserves() {
+  std::lock_guard lock(mutex_);
+  return std::any_of(pools_.begin(), pools_.end(), [](const BlockPool* pool) {
+    return pool->recycling() > 0 || pool->HasReserve();
+  });
+}
+
+void BlockRecycler::GiveUpReserves() {
   short_ = true;
   Wake();
-  return true;
 }
 
 void BlockRecycler::Add(BlockPool& pool) {
@@ -92,15 +91,10 @@ bool BlockRecycler::ForEach(std::unique_lock<std::mutex>& lock, const Work& work
 void BlockRecycler::Run() {
   setpriority(PRIO_PROCESS, 0, kNice);  // of this thread; best effort
   Time end = std::chrono::steady_clock::now() + period_;
-  bool giving_up = false;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const uint32_t seen = wakes_;
-    if (short_.exchange(false)) {
-      giving_up = true;
-      ForEach(lock,
-              [](BlockPool& pool) { return pool.EndPeriod(/*all=*/true), false; });
-    } else if (std::chrono::steady_clock::now() >= end) {
+    if (std::chrono::steady_clock::now() >= end) {
       end = std::chrono::steady_clock::now() + period_;
       ForEach(lock,
               [](BlockPool& pool) { return pool.EndPeriod(/*all=*/false), false; });
@@ -108,8 +102,12 @@ void BlockRecycler::Run() {
     const bool more =
         ForEach(lock, [](BlockPool& pool) { return pool.Recycle(kBatchBytes); });
     const bool gave = ForEach(lock, [](BlockPool& pool) { return pool.GiveBack(); });
-    if (gave || more) continue;
-    if (std::exchange(giving_up, false)) {
+    if (more || gave) continue;
+    if (short_.exchange(false)) {
+      ForEach(lock,
+              [](BlockPool& pool) { return pool.EndPeriod(/*all=*/true), false; });
+      while (ForEach(lock, [](BlockPool& pool) { return pool.GiveBack(); })) {
+      }
       ForEach(lock, [](BlockPool& pool) { return pool.NotifyClean(), false; });
       continue;
     }

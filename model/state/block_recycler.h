@@ -30,10 +30,11 @@ class BlockRecycler {
 
   // There may be work in a pool. A system call only when the thread sleeps.
   void Wake();
-  // Memory is short: pools give back their reserves too, without waiting for the end of
-  // a period. True: there is some, and on_clean of every pool is called once it is
-  // given back.
-  bool GiveUpReserves();
+  // Whether a pool has memory that is clean and not put aside, or is about to have.
+  bool HasReserves();
+  // Memory is short: once all is clean pools give back their reserves too, without
+  // waiting for the end of a period; then on_clean of every pool is called.
+  void GiveUpReserves();
 
   // For pools. Remove waits for at most one batch of this pool.
   void Add(BlockPool& pool);

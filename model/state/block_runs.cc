@@ -7,6 +7,12 @@
 #include <utility>
 
 namespace mnemon {
+namespace {
+
+// Of the limit.
+constexpr int64_t kPlentyPart = 8;
+
+}  // namespace
 
 // Places 0 .. made-1 are blocks; those behind have not been made since the memory came
 // from the system.
@@ -65,6 +71,12 @@ BlockRun* BlockRuns::MakeRun(Slabs& memory) const {
   auto run = std::make_unique<BlockRun>();
   run->begin = static_cast<char*>(memory.Take(run_bytes_));
   return run.release();
+}
+
+bool BlockRuns::HasPlenty() const {
+  if (account_ == nullptr) return true;
+  const ByteBudget& budget = account_->budget();
+  return budget.limit() - budget.used() > budget.limit() / kPlentyPart;
 }
 
 bool BlockRuns::Grow(Slabs& memory) {

@@ -56,6 +56,8 @@ class BlockRuns {
   // Whether GiveBack(keep) would give a run back now.
   bool HasSurplus(int64_t keep) const;
 
+  // Whether so much is left that memory may be taken before it is needed.
+  bool HasPlenty() const;
   // Adds a clean run; new address space is taken from `memory`, which is the calling
   // thread's. False: the account has no more. Throws std::bad_alloc.
   bool Grow(Slabs& memory);

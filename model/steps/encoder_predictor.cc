@@ -60,6 +60,7 @@ class EncoderPredictor final : public Predictor {
 
   const ModelConfig& config() const override { return model_.config; }
   const std::string& numerics_id() const override { return numerics_id_; }
+  int64_t weight_bytes() const override { return weights_.packed().bytes(); }
   int64_t max_positions() const override { return config().positions; }
 
   PredictCost Cost(const Input& input) const override {

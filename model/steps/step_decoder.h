@@ -49,6 +49,7 @@ class StepDecoder : public Decoder {
   const ModelConfig& config() const final { return config_; }
   const StateSpec& spec() const final { return spec_; }
   const std::string& numerics_id() const final { return numerics_id_; }
+  int64_t weight_bytes() const final { return weights_.packed().bytes(); }
 
   absl::Status Step(std::span<const Segment> segments, StateArena& arena,
                     float* logits) final;

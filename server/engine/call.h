@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/byte_budget.h"
 #include "base/utf8.h"
 #include "model/sampling/penalty_counts.h"
 #include "model/sampling/sampling_params.h"
@@ -41,6 +42,12 @@ class StopMatcher {
   StopText stop_;
 };
 
+// Tokens to score, with the memory that they take in the queue.
+struct InputPiece {
+  std::vector<int32_t> tokens;
+  ByteCharge charge;
+};
+
 // The part of a call that scores tokens instead of generating them. Unless stated
 // otherwise guarded by the runner's mutex while the call waits for a permit, then owned
 // by the model runner.
@@ -57,14 +64,14 @@ struct Scoring {
 
   int64_t received = 0;  // tokens of parts that the runner has
   // Of them, those that are no part of the history yet, in pieces; their number.
-  std::list<std::vector<int32_t>> input;
+  std::list<InputPiece> input;
   int64_t input_tokens = 0;
   int64_t first = 0;  // index of the first token that is scored
   int64_t next = 0;   // and of the one to score next
 
   // Takes the tokens of a part, in pieces. By the runner's thread, or, while the call
   // waits for a permit, under the runner's mutex.
-  void Receive(std::list<std::vector<int32_t>>& pieces, int64_t tokens) {
+  void Receive(std::list<InputPiece>& pieces, int64_t tokens) {
     received += tokens;
     input_tokens += tokens;
     input.splice(input.end(), pieces);
@@ -133,6 +140,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   int64_t prefill_served = -1;  // prompt tokens, for taking turns; -1: no turn yet
   int64_t computed_tokens = 0;  // of `expected`
   PenaltyCounts penalties;      // of the history up to the last sampled token
+  ByteCharge penalties_charge;  // set once
   std::optional<StopMatcher> stop_matcher;  // absent without stop strings
   // When the call began to wait for its caller to read or to send; and, of a delivering
   // call, when that was checked last, and the tokens delivered by then.

@@ -49,6 +49,7 @@ absl::Status CheckOptions(const Engine::Options& options) {
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.max_prompt_tokens, "max_prompt_tokens"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.idle_timeout.count(), "idle_timeout"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.state_bytes, "state_bytes"));
+  MNEMON_RETURN_IF_ERROR(AtLeast(1, options.memory_bytes, "memory_bytes"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.step_tokens, "step_tokens"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.callback_threads, "callback_threads"));
   MNEMON_RETURN_IF_ERROR(CheckTtl(options.session_ttl));
@@ -132,6 +133,16 @@ absl::Status Engine::StartRunners(const std::vector<EngineModel>& models) {
     }
     runners_.push_back(std::move(runner));
   }
+  std::vector<MemoryGivers::Giver> givers;
+  for (const Runner& runner : runners_) {
+    givers.emplace_back();
+    if (!runner.decoder) continue;
+    givers.back() = [weak = std::weak_ptr(runner.decoder)](int64_t bytes) {
+      const auto decoder = weak.lock();
+      return decoder && decoder->GiveUp(bytes);
+    };
+  }
+  context_->givers.Set(std::move(givers));
   expiry_ = std::thread([this] { ExpireSessions(); });
   return absl::OkStatus();
 }
@@ -183,6 +194,11 @@ absl::StatusOr<size_t> Engine::FindDecoder(const std::string& name) const {
   if (runners_[index].decoder) return index;
   return engine_errors::WrongKind(runners_[index].model().facts.name,
                                   "takes whole sequences: use Predict");
+}
+
+absl::Status Engine::MemoryLimit(int64_t bytes) const {
+  context_->AskForMemory(bytes);
+  return engine_errors::MemoryLimit();
 }
 
 CallLimits Engine::LimitsOf(const ModelRunner& runner) const {
@@ -242,9 +258,11 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
                         std::function<void()> on_ready) const {
   const Options& options = context_->options;
   call->arrival = options.clock->Now();
-  TokenStream::Options stream{.tokenizer = tokenizer,
-                              .stop_strings = std::move(stop_strings),
-                              .on_ready = std::move(on_ready)};
+  TokenStream::Options stream{
+      .tokenizer = tokenizer,
+      .stop_strings = std::move(stop_strings),
+      .on_ready = std::move(on_ready),
+      .charge = ChargeOf(context_->memory, &EngineMemory::output)};
   const size_t model = call->session->model;
   stream.on_event = [weak_runner = std::weak_ptr(runners_[model].decoder),
                      weak_call = std::weak_ptr(call)](StreamEvent event) {
@@ -289,10 +307,16 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
     }
     // What takes time in proportion to prompt or history is done here, not on the
     // runner's thread.
-    session.history.Stage(prompt_tokens,
-                          std::min<int64_t>(call->max_tokens, kMostReserved));
+    if (!session.history.Stage(prompt_tokens,
+                               std::min<int64_t>(call->max_tokens, kMostReserved))) {
+      return MemoryLimit(static_cast<int64_t>(prompt_tokens.size_bytes()));
+    }
     call->prompt_tokens = prompt;
     call->penalties.Update(session.history, tokens + prompt);
+    call->penalties_charge = ChargeOf(context_->memory, &EngineMemory::queue);
+    if (!call->penalties_charge.TrySet(call->penalties.bytes())) {
+      return MemoryLimit(call->penalties.bytes());
+    }
     const bool copied = call->scoring && call->scoring->source;
     call->input_bytes =
         (prompt + (copied ? tokens : 0)) * static_cast<int64_t>(sizeof(int32_t)) +
@@ -320,11 +344,13 @@ absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
   if (!request.session.empty() && !request.commit) {
     // Held while its history is copied, so that it does not change.
     const std::shared_ptr<Session> source = call->session;
-    auto copy = std::make_shared<Session>("", source->model, nullptr);
+    auto copy = std::make_shared<Session>("", source->model, nullptr, context_->memory);
     MNEMON_RETURN_IF_ERROR(Hold(*source, ""));
     const absl::Status copied = CatchOutOfMemory({}, [&] {
-      copy->history.CopyFrom(source->history);
-      return absl::OkStatus();
+      return copy->history.CopyFrom(source->history)
+                 ? absl::OkStatus()
+                 : MemoryLimit(source->history.size() *
+                               static_cast<int64_t>(sizeof(int32_t)));
     });
     call->scoring->source_version = source->history.version();
     context_->directory.Release(*source, /*taken=*/false);
@@ -360,8 +386,9 @@ absl::StatusOr<std::function<void()>> Engine::Predict(PredictRequest request,
   MNEMON_RETURN_IF_ERROR(CheckAnswer(tokens, input, predictor.config()));
   const PredictCost cost = predictor.Cost(input);
   MNEMON_RETURN_IF_ERROR(CheckCost(cost, context_->options));
-  const auto job = std::make_shared<PredictJob>(std::move(input), cost.multiply_adds,
-                                                request.deadline, std::move(on_done));
+  const auto job = std::make_shared<PredictJob>(
+      std::move(input), cost, request.deadline, std::move(on_done),
+      ChargeOf(context_->memory, &EngineMemory::predictions));
   // Before the job is queued: from then on it is on_done that gets errors.
   std::function<void()> cancel = [weak = std::weak_ptr(runner), job] {
     if (const auto running = weak.lock()) running->Cancel(job);
@@ -404,6 +431,9 @@ EngineStats Engine::Stats() const {
     stats.models.push_back(runner.decoder ? runner.decoder->Stats()
                                           : runner.predictor->Stats());
     const ModelStats& model = stats.models.back();
+    stats.memory.weights += model.weight_bytes;
+    stats.memory.state += model.state_bytes;
+    stats.memory.shadows += model.shadow_bytes;
     stats.running += model.running;
     stats.queued += model.waiting;
     stats.state_bytes += model.state_bytes;
@@ -411,6 +441,15 @@ EngineStats Engine::Stats() const {
     stats.tokens_computed += model.tokens_computed;
     stats.tokens_generated += model.tokens_generated;
   }
+  const EngineMemory& memory = *context_->memory;
+  stats.memory.state_reserve = std::max<int64_t>(
+      0, memory.state.bytes() - stats.memory.state - stats.memory.shadows);
+  stats.memory.histories = memory.histories.bytes();
+  stats.memory.queue = memory.queue.bytes();
+  stats.memory.output = memory.output.bytes();
+  stats.memory.predictions = memory.predictions.bytes();
+  stats.memory.used = memory.budget.used();
+  stats.memory.limit = memory.budget.limit();
   return stats;
 }
 

@@ -18,7 +18,7 @@
 // MODEL_KIND (an encoder does not generate, a decoder does not predict),
 // SESSION_DELETED, SESSION_LIMIT, QUEUE_FULL, DEADLINE_UNREACHABLE, DRAINING,
 // MODEL_NOT_FOUND, CONTEXT_LIMIT, NO_TOKENIZER, INVALID_VALUE, UNKNOWN_CHARACTER,
-// NON_FINITE_LOGITS, NO_FREE_BLOCKS, CALLER_IDLE,
+// NON_FINITE_LOGITS, NO_FREE_BLOCKS, MEMORY_LIMIT, CALLER_IDLE,
 // NO_TOKEN_ALLOWED (logit_bias forbids all that the model could give),
 // MODEL_MISMATCH (the session belongs to another model), MODEL_FAILURE, OUT_OF_MEMORY.
 #pragma once
@@ -149,6 +149,8 @@ class Engine {
   absl::Status Submit(const std::shared_ptr<Call>& call,
                       std::span<const int32_t> prompt_tokens) const;
   CallLimits LimitsOf(const ModelRunner& runner) const;
+  // MEMORY_LIMIT; sessions at rest give up states of as many bytes.
+  absl::Status MemoryLimit(int64_t bytes) const;
   void RemoveExpired();
   // The body of the thread that removes expired sessions.
   void ExpireSessions();

@@ -2,8 +2,13 @@
 // The parts that the runners of one engine share.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
 #include "model/state/block_recycler.h"
 #include "server/engine/callback_threads.h"
+#include "server/engine/engine_memory.h"
 #include "server/engine/engine_options.h"
 #include "server/engine/pool_turns.h"
 #include "server/engine/progress.h"
@@ -17,6 +22,7 @@ struct EngineContext {
   EngineContext(const EngineOptions& its_options, size_t model_count)
       : options(its_options),
         models(static_cast<int64_t>(model_count)),
+        memory(std::make_shared<EngineMemory>(its_options.memory_bytes)),
         directory(model_count, its_options.sessions, *its_options.clock),
         turns(*its_options.clock),
         callbacks(its_options.callback_threads) {}
@@ -28,10 +34,20 @@ struct EngineContext {
 
   const EngineOptions options;
   const int64_t models;
+  const std::shared_ptr<EngineMemory> memory;
   mutable SessionDirectory directory;
   mutable PoolTurns turns;
   mutable CallbackThreads callbacks;
   mutable BlockRecycler recycler;  // outlives the arenas of the runners
+  mutable MemoryGivers givers;
+
+  // Memory ran out for `bytes` more of the model `of`, or of none: others give up what
+  // they do not use. True: there is some, and each runner is woken once it is given up.
+  bool AskForMemory(int64_t bytes, size_t of = MemoryGivers::kNone) const {
+    const bool any = givers.Ask(bytes, of) || recycler.HasReserves();
+    if (any) recycler.GiveUpReserves();
+    return any;
+  }
 };
 
 }  // namespace mnemon

@@ -111,6 +111,12 @@ absl::Status NoFreeBlocks(std::optional<Wait> wait) {
                    std::move(detail));
 }
 
+absl::Status MemoryLimit() {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "all memory that the server may take is in use",
+                   {.reason = "MEMORY_LIMIT", .retry_after = kRetry});
+}
+
 absl::Status CallerIdle(std::chrono::milliseconds idle) {
   return MakeError(absl::StatusCode::kAborted,
                    StrCat("the caller neither read nor sent for ", idle.count(), " ms"),

@@ -32,6 +32,8 @@ absl::Status QueueFull(int64_t queued, Wait wait);
 absl::Status DeadlineUnreachable(Wait wait);
 // Growing states have used up their memory; without `wait` a repetition does not help.
 absl::Status NoFreeBlocks(std::optional<Wait> wait);
+// All memory that the server may take is in use.
+absl::Status MemoryLimit();
 // The caller did not read, or did not send, for so long.
 absl::Status CallerIdle(std::chrono::milliseconds idle);
 // A history of `tokens` and a prompt of `prompt` more do not fit.

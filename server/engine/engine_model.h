@@ -53,14 +53,33 @@ struct ModelStats {
   std::string_view unready;
   int64_t sessions_queued = 0;   // named sessions whose call is not admitted yet
   int64_t sessions_running = 0;  // those whose call runs or delivers
+  int64_t weight_bytes = 0;      // as the decoder or predictor has packed them
   // Bytes of the arena that sessions hold, and could hold at once: blocks in whole, and
-  // fixed entries. An encoder has none.
+  // fixed entries. An encoder has none. Earlier fixed entries come on top.
   int64_t state_bytes = 0;
+  int64_t shadow_bytes = 0;
   int64_t state_capacity_bytes = 0;
   // Since the start.
   int64_t steps = 0;             // model calls; of an encoder, predictions
   int64_t tokens_computed = 0;   // those computed again included
   int64_t tokens_generated = 0;  // tokens sampled, delivered or not
+};
+
+// Bytes by what they are for, over all models.
+struct MemoryStats {
+  int64_t weights = 0;
+  int64_t state = 0;    // ModelStats::state_bytes
+  int64_t shadows = 0;  // ModelStats::shadow_bytes
+  // Blocks that are being cleaned, clean ones that are kept, those that are put aside
+  // for prompts, and what does not divide into blocks.
+  int64_t state_reserve = 0;
+  int64_t histories = 0;  // sessions and their tokens, and prompts that wait
+  int64_t queue = 0;      // parts to score, counts of penalties
+  int64_t output = 0;     // tokens that wait for their consumers
+  int64_t predictions = 0;
+  // Of all but the weights: in use and at most (EngineOptions::memory_bytes).
+  int64_t used = 0;
+  int64_t limit = 0;
 };
 
 // For health, metrics and tests. The first counts are sums over the models.
@@ -75,6 +94,7 @@ struct EngineStats {
   int64_t sessions_created = 0;  // named ones, since the start
   int64_t sessions_expired = 0;  // of them, removed because their ttl had passed
   bool draining = false;
+  MemoryStats memory;
   std::vector<ModelStats> models;  // in the order of Create
 };
 

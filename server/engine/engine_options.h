@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/byte_budget.h"
 #include "base/clock.h"
 #include "server/engine/observer.h"
 #include "server/engine/token_history.h"
@@ -34,8 +35,10 @@ struct EngineOptions {
   int64_t max_predict_multiply_adds = int64_t{100} * 1000 * 1000 * 1000;
   int64_t max_predict_bytes = int64_t{256} << 20;
   // Performance.
-  int64_t state_bytes = int64_t{1} << 30;  // growing state, at most
-  int64_t step_tokens = 256;               // tokens per step, over all calls
+  int64_t state_bytes = int64_t{1} << 30;  // growing state of a model, at most
+  // All that models, sessions and calls take beside the weights, at most.
+  int64_t memory_bytes = ByteBudget::kUnlimited;
+  int64_t step_tokens = 256;  // tokens per step, over all calls
   int callback_threads = 2;
   const Clock* clock = &Clock::Real();  // outlives the engine and its streams
   // Null: nothing is measured. Shared, because streams may outlive the engine.

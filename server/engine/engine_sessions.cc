@@ -43,8 +43,9 @@ absl::StatusOr<SessionFacts> Engine::CreateSession(
   MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
   MNEMON_ASSIGN_OR_RETURN(const size_t model, FindDecoder(request.model));
   const bool drawn = request.id.empty();
-  auto session = std::make_shared<Session>(drawn ? RandomId() : request.id, model,
-                                           &context_->options.on_history_change);
+  auto session =
+      std::make_shared<Session>(drawn ? RandomId() : request.id, model,
+                                &context_->options.on_history_change, context_->memory);
   session->ttl = TtlFor(request.ttl, context_->options);
   session->request_id = request.request_id;
   {
@@ -52,6 +53,7 @@ absl::StatusOr<SessionFacts> Engine::CreateSession(
     if (draining_) return engine_errors::Draining();
   }
   RemoveExpired();
+  if (!session->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
                           context_->directory.Insert(std::move(session), drawn));
   if (made->ttl) changed_.notify_all();
@@ -103,9 +105,11 @@ absl::StatusOr<SessionPage> Engine::ListSessions(int32_t page_size,
 absl::Status Engine::DeleteSession(const std::string& id) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
   RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           context_->directory.Remove(id));
-  runners_[session->model].decoder->Forget(session);
+  // Not kept: whoever has it last frees its history.
+  ModelRunner& runner = *runners_[session->model].decoder;
+  runner.Forget(std::move(session));
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -120,7 +124,8 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::SessionFor(const std::string& i
   }
   if (id.empty()) {
     MNEMON_ASSIGN_OR_RETURN(const size_t index, FindDecoder(model));
-    return std::make_shared<Session>("", index, &context_->options.on_history_change);
+    return std::make_shared<Session>("", index, &context_->options.on_history_change,
+                                     context_->memory);
   }
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "session"));
   RemoveExpired();
@@ -164,10 +169,12 @@ SessionFacts Engine::FactsOf(const Session& session) const {
 
 void Engine::RemoveExpired() {
   while (true) {
-    const auto removed = context_->directory.RemoveExpired();
+    auto removed = context_->directory.RemoveExpired();
     if (removed.empty()) return;
-    for (const auto& session : removed)
-      runners_[session->model].decoder->Forget(session);
+    for (auto& session : removed) {
+      ModelRunner& runner = *runners_[session->model].decoder;
+      runner.Forget(std::move(session));
+    }
   }
 }
 

@@ -103,6 +103,7 @@ void ModelRunner::Round() {
   unblocked_ = false;
   if (!std::exchange(room_unfinished_, false)) worthless_ = 0;
   Receive();
+  GiveUpStates();
   for (const auto& call : running_) TakeInput(*call);
   EndDueCalls();
   bool admitted = false;
@@ -166,12 +167,12 @@ void ModelRunner::HandleForgotten(const std::shared_ptr<Session>& session) {
 
 void ModelRunner::TakeInput(Call& call) {
   if (!call.scoring) return;
-  std::list<std::vector<int32_t>>& input = call.scoring->input;
+  std::list<InputPiece>& input = call.scoring->input;
   TokenHistory& history = call.session->history;
   const int64_t computed = call.session->state.computed(*arena_);
   while (!input.empty() && history.size() - computed <= StepBudget{}.chunk) {
-    history.Append(input.front());
-    call.scoring->input_tokens -= static_cast<int64_t>(input.front().size());
+    history.Append(input.front().tokens);
+    call.scoring->input_tokens -= static_cast<int64_t>(input.front().tokens.size());
     input.pop_front();
   }
 }
@@ -348,6 +349,9 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
     facts.reason = FinishReason::kMaxTokens;
   } else if (index >= context_limit_) {
     facts.reason = FinishReason::kContextLimit;
+  } else if (context_->memory->budget.exhausted() && history.size() % 512 == 1) {
+    // It has taken more memory for its history than there is.
+    return End(call, CatchOutOfMemory({}, engine_errors::MemoryLimit));
   } else {
     return;
   }
@@ -393,6 +397,7 @@ void ModelRunner::Publish() {
   // falls.
   const int64_t recycling = arena_->blocks_recycling() * block_bytes_;
   counts_.state_bytes = std::max<int64_t>(0, arena_->bytes_used() - recycling);
+  counts_.shadow_bytes = arena_->shadow_bytes();
   Refused refused;
   {
     Lock lock(*this);

@@ -79,7 +79,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // No part follows.
   void CloseInput(const std::shared_ptr<Call>& call);
   // The session left the directory: a call on it ends, and its state is dropped.
-  void Forget(const std::shared_ptr<Session>& session);
+  void Forget(std::shared_ptr<Session> session);
+  // Memory is short: drops states of sessions at rest, of about so many bytes. False:
+  // there are none.
+  bool GiveUp(int64_t bytes);
   // Refuses calls from now on; those taken go on.
   void Drain();
   // True when no call waits or runs; waits until `deadline` at most.
@@ -96,7 +99,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // A part of a scoring call, in pieces that join its history one by one.
   struct Input {
     std::shared_ptr<Call> call;
-    std::list<std::vector<int32_t>> pieces;
+    std::list<InputPiece> pieces;
     int64_t tokens = 0;
   };
   // What changes from step to step, for other threads.
@@ -114,6 +117,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     // By when one of the calls with a permit should have ended; absent: none has to.
     std::optional<Time> due;
     int64_t state_bytes = 0;
+    int64_t shadow_bytes = 0;
     int64_t steps = 0;
     int64_t tokens_computed = 0;
     int64_t tokens_generated = 0;
@@ -267,8 +271,26 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void Plan();
   int64_t BlocksFor(const Session& session, int64_t tokens) const;
   int64_t BlocksHeld(const Session& session) const;
-  // Free blocks that no call has reserved and no scheduled chunk takes.
-  int64_t FreeBlocks() const;
+  // Of the prompts of running calls and of scheduled chunks, those that are not taken.
+  int64_t PromisedBlocks() const;
+  // Free blocks that no call has reserved and no scheduled chunk takes: up to `wanted`,
+  // which memory is put aside for, and perhaps more.
+  int64_t FreeBlocks(int64_t wanted);
+  // The same of blocks of fixed entries.
+  int64_t FreeFixed(int64_t wanted);
+  // Blocks that the chunks of a plan take at most, beside those that are reserved.
+  int64_t WantedBlocks() const;
+  // Has a chunk pause for which no block of fixed entries is free.
+  void PlanFixed();
+  // Makes `needed` blocks of fixed entries free, or drops all states that it may.
+  // False: none was dropped.
+  bool MakeFixedRoom(int64_t needed, const Session* except = nullptr);
+  // So many blocks, and blocks of fixed entries, are not to be had. True: memory that
+  // others have in reserve, or states that they can drop, may help, and the runner is
+  // woken after they are given up.
+  bool AskForMemory(int64_t blocks, int64_t fixed);
+  // Drops the states that another one asked for.
+  void GiveUpStates();
   // Drops states until `needed` blocks are free, or none is left to drop: of sessions
   // at rest and of calls that have computed all, the longest unused first, then of
   // calls that wait for blocks; not that of `except`. A round looks at kMostDropped of
@@ -326,7 +348,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   LoadEstimate::Load handed_;  // of calls that got a permit since
   mutable Progress progress_;  // but for signs
 
-  std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between steps
+  std::atomic<bool> stop_now_ = false;       // stopping_, for the runner between steps
+  std::atomic<int64_t> asked_ = 0;           // bytes that GiveUp asked for
+  std::atomic<int64_t> resting_states_ = 0;  // size of resting_
 
   // Owned by the runner's thread.
   std::unique_ptr<StateArena> arena_;
@@ -347,6 +371,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool unblocked_ = false;      // one that waited for blocks has got some
   Time round_;                  // when the round began
   int64_t planned_blocks_ = 0;  // unreserved ones that its chunks take
+  int64_t planned_fixed_ = 0;   // blocks of fixed entries that they take at most
   bool recycling_ = false;      // blocks were, just before it
   // Of MakeRoom: states that this round may still look at, whether it has to go on in
   // the next one, and how many at the end of resting_ it found not worth dropping.

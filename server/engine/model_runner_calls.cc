@@ -90,6 +90,17 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   const bool fresh = !session.state.held();
   // A call that ended holds its slot for a moment longer than its session counts.
   if (fresh && arena_->slots_used() == arena_->slots()) return false;
+  // Of fixed entries its own copy, and the one that it is saved as.
+  constexpr int64_t kFixed = 2;
+  if (FreeFixed(kFixed) < kFixed) {
+    MakeFixedRoom(kFixed, &session);
+    if (FreeFixed(kFixed) < kFixed) {
+      if (!running_.empty() || room_unfinished_ || AskForMemory(0, kFixed)) {
+        return false;
+      }
+      return NoFreeBlocks(TimeToNextEnd());
+    }
+  }
   MNEMON_RETURN_IF_ERROR(session.state.Acquire(*arena_));
   if (fresh && call.scoring && call.scoring->source) {
     MNEMON_RETURN_IF_ERROR(PrepareScoring(call));
@@ -107,7 +118,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   // Where both do not fit, a call that is rolled back costs its session the state.
   const bool save = !call.stateless() && held + own + saved <= arena_->blocks();
   int64_t needed = save ? own + saved : own;
-  if (needed > FreeBlocks()) {
+  if (needed > FreeBlocks(needed)) {
     MakeRoom(needed, &session);
     if (held + own > arena_->blocks()) DropSource(call);
     // Fewer, where its source's state was dropped: it need not copy a block first.
@@ -115,8 +126,8 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   }
   // Read first: blocks that are clean by then are free below.
   const bool recycling = room_unfinished_ || arena_->blocks_recycling() > 0;
-  if (needed > FreeBlocks()) {
-    if (!running_.empty() || recycling) return false;
+  if (needed > FreeBlocks(needed)) {
+    if (!running_.empty() || recycling || AskForMemory(needed, 0)) return false;
     return NoFreeBlocks(TimeToNextEnd());
   }
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));
@@ -287,6 +298,7 @@ void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
   worthless_ = 0;
   *session->resting_at = session;
   resting_.splice(resting_.end(), session->resting_node);
+  resting_states_.store(static_cast<int64_t>(resting_.size()));
 }
 
 void ModelRunner::StopResting(Session& session) {
@@ -295,6 +307,7 @@ void ModelRunner::StopResting(Session& session) {
   worthless_ = 0;
   session.resting_node.splice(session.resting_node.end(), resting_, session.resting_at);
   session.resting_at->reset();
+  resting_states_.store(static_cast<int64_t>(resting_.size()));
 }
 
 void ModelRunner::DropState(Session& session) {

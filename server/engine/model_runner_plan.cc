@@ -20,7 +20,7 @@ void ModelRunner::Plan() {
     }
   }
   chunks_.clear();
-  planned_blocks_ = 0;
+  planned_blocks_ = planned_fixed_ = 0;
   recycling_ = arena_->blocks_recycling() > 0;
   for (const auto& call : running_) {
     const bool starved = std::exchange(call->starved, false);
@@ -62,10 +62,12 @@ void ModelRunner::Plan() {
     }
     chunks_.push_back(chunk);
   }
+  const int64_t unreserved = FreeBlocks(WantedBlocks());
   ScheduleStep(chunks_, {.tokens = context_->options.step_tokens,
-                         .free_blocks = arena_->blocks() - arena_->blocks_used(),
-                         .unreserved_blocks = FreeBlocks()});
+                         .free_blocks = unreserved + PromisedBlocks(),
+                         .unreserved_blocks = unreserved});
   starved_.clear();
+  PlanFixed();
   for (const ScheduledChunk& chunk : chunks_) {
     if (!chunk.starved) {
       unblocked_ = unblocked_ || (chunk.was_starved && chunk.count > 0);
@@ -86,15 +88,85 @@ void ModelRunner::Plan() {
   }
 }
 
+int64_t ModelRunner::WantedBlocks() const {
+  int64_t wanted = 0;
+  for (const ScheduledChunk& chunk : chunks_) {
+    const int64_t count = std::min(chunk.available, StepBudget{}.chunk);
+    wanted += std::max<int64_t>(
+        0, arena_->BlocksNeeded(chunk.call->session->state.slot(), count) -
+               chunk.reserved_blocks);
+  }
+  return wanted;
+}
+
+int64_t ModelRunner::FreeFixed(int64_t wanted) {
+  return arena_->FreeFixed(wanted + planned_fixed_) - planned_fixed_;
+}
+
+void ModelRunner::PlanFixed() {
+  if (arena_->spec().fixed_elements() == 0) return;
+  // At most one for each: a step copies what a shadow or another slot shares.
+  const auto wanted = static_cast<int64_t>(chunks_.size());
+  if (FreeFixed(wanted) < wanted) MakeFixedRoom(wanted);
+  const int64_t free = FreeFixed(wanted);
+  for (ScheduledChunk& chunk : chunks_) {
+    if (chunk.count == 0) continue;
+    if (planned_fixed_ < free) {
+      ++planned_fixed_;
+    } else {
+      chunk.count = 0;
+      chunk.starved = true;
+    }
+  }
+}
+
+bool ModelRunner::MakeFixedRoom(int64_t needed, const Session* except) {
+  bool any = false;
+  while (!resting_.empty() && FreeFixed(needed) < needed) {
+    Session& session = *resting_.front();
+    if (&session == except) break;
+    if (room_left_-- <= 0) {
+      room_unfinished_ = true;
+      break;
+    }
+    DropState(session);
+    any = true;
+  }
+  return any;
+}
+
+bool ModelRunner::AskForMemory(int64_t blocks, int64_t fixed) {
+  // Where the model's own limit is reached, memory of others does not help.
+  const int64_t left = arena_->blocks() - arena_->blocks_used() - PromisedBlocks();
+  const bool blocks_missing = blocks <= left && FreeBlocks(blocks) < blocks;
+  if (!blocks_missing && FreeFixed(fixed) >= fixed) return false;
+  const int64_t fixed_bytes = arena_->spec().bytes_at(0);
+  return context_->AskForMemory(blocks * block_bytes_ + fixed * fixed_bytes, index_);
+}
+
+void ModelRunner::GiveUpStates() {
+  int64_t bytes = asked_.exchange(0);
+  if (bytes == 0) return;
+  while (bytes > 0 && !resting_.empty() && room_left_-- > 0) {
+    Session& session = *resting_.front();
+    bytes -= session.state.bytes(*arena_);
+    DropState(session);
+  }
+  arena_->DropBlank();
+  // In any case: who asked is woken after it.
+  context_->recycler.GiveUpReserves();
+}
+
 bool ModelRunner::ResolveStarvation() {
   if (starved_.empty() && starting_.empty()) return false;
   // Recycled blocks wake the runner once they are clean.
   if (recycling_ || arena_->blocks_recycling() > 0) return false;
   // For calls that start, TryAdmit has made room.
   if (!starved_.empty() && MakeRoom(1)) return true;
+  if (!starved_.empty() && MakeFixedRoom(1)) return true;
   if (room_unfinished_) return false;
   if (DropStalled()) return true;
-  if (starved_.empty()) return false;
+  if (starved_.empty() || AskForMemory(1, 1)) return false;
   const std::shared_ptr<Call> victim =
       (*std::max_element(
            starved_.begin(), starved_.end(),
@@ -126,7 +198,11 @@ bool ModelRunner::DropStalled() {
   Call* last = nullptr;
   for (const auto& call : running_) {
     if (!call->stalled_since) continue;
-    if (arena_->UnsharedBlocks(call->session->state.slot(), 1) == 0) continue;
+    const SlotState& state = call->session->state;
+    if (arena_->UnsharedBlocks(state.slot(), 1) == 0 &&
+        (arena_->spec().fixed_elements() == 0 || state.computed(*arena_) == 0)) {
+      continue;
+    }
     if (last == nullptr || call->admission > last->admission) last = call.get();
   }
   if (last == nullptr) return false;
@@ -156,17 +232,23 @@ int64_t ModelRunner::BlocksHeld(const Session& session) const {
   return (session.state.bytes(*arena_) - arena_->spec().bytes_at(0)) / block_bytes_;
 }
 
-int64_t ModelRunner::FreeBlocks() const {
-  int64_t free = arena_->blocks() - arena_->blocks_used() - planned_blocks_;
+int64_t ModelRunner::PromisedBlocks() const {
+  int64_t promised = planned_blocks_;
   for (const auto& call : running_) {
-    free -= std::max<int64_t>(0, call->reserved_blocks - BlocksHeld(*call->session));
+    promised +=
+        std::max<int64_t>(0, call->reserved_blocks - BlocksHeld(*call->session));
   }
-  return free;
+  return promised;
+}
+
+int64_t ModelRunner::FreeBlocks(int64_t wanted) {
+  const int64_t promised = PromisedBlocks();
+  return arena_->FreeBlocks(std::max<int64_t>(0, wanted) + promised) - promised;
 }
 
 bool ModelRunner::MakeRoom(int64_t needed, const Session* except) {
   // Blocks that are being recycled count.
-  int64_t missing = needed - FreeBlocks() - arena_->blocks_recycling();
+  int64_t missing = needed - FreeBlocks(needed) - arena_->blocks_recycling();
   bool any = false;
   const auto drop = [&](Session& session) {
     if (!session.state.held() || &session == except) return false;

@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
   return StateArena::Create(spec, {.slots = 2 * options.sessions + 2,
                                    .blocks = blocks,
                                    .recycler = &context.recycler,
+                                   .account = &context.memory->state,
                                    .on_clean = std::move(on_clean)});
 }
 
@@ -139,6 +140,7 @@ ModelStats ModelRunner::Stats() const {
   ModelStats stats{.model = model_.facts.name,
                    .architecture = model_.facts.architecture,
                    .max_waiting = context_->options.max_queue,
+                   .weight_bytes = model_.decoder->weight_bytes(),
                    .state_capacity_bytes = capacity_bytes_};
   const Progress::Duration limit = context_->ProgressLimit();
   const Time now = context_->options.clock->Now();
@@ -153,6 +155,7 @@ ModelStats ModelRunner::Stats() const {
   stats.sessions_queued = starting + static_cast<int64_t>(waiting_named_.size());
   stats.sessions_running = published_.running_named + published_.delivering;
   stats.state_bytes = published_.state_bytes;
+  stats.shadow_bytes = published_.shadow_bytes;
   stats.steps = published_.steps;
   stats.tokens_computed = published_.tokens_computed;
   stats.tokens_generated = published_.tokens_generated;
@@ -417,7 +420,13 @@ absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
   Input input{.call = call, .tokens = static_cast<int64_t>(tokens.size())};
   while (!tokens.empty()) {
     const auto piece = tokens.first(std::min(tokens.size(), kInputPiece));
-    input.pieces.emplace_back(piece.begin(), piece.end());
+    ByteCharge charge = ChargeOf(context_->memory, &EngineMemory::queue);
+    if (!charge.TrySet(static_cast<int64_t>(piece.size_bytes()))) {
+      context_->AskForMemory(static_cast<int64_t>(tokens.size_bytes()));
+      return engine_errors::MemoryLimit();
+    }
+    input.pieces.push_back(
+        {.tokens = {piece.begin(), piece.end()}, .charge = std::move(charge)});
     tokens = tokens.subspan(piece.size());
   }
   const int64_t count = input.tokens;
@@ -449,13 +458,21 @@ void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {
   if (!call->waiting) WakeLocked();
 }
 
-void ModelRunner::Forget(const std::shared_ptr<Session>& session) {
+bool ModelRunner::GiveUp(int64_t bytes) {
+  if (resting_states_ == 0) return false;
+  asked_ += bytes;
+  Wake();
+  return true;
+}
+
+void ModelRunner::Forget(std::shared_ptr<Session> session) {
   Refused refused;
   session->forgotten = true;
   {
     Lock lock(*this);
-    session->forgotten_node.front() = session;
-    forgotten_.splice(forgotten_.end(), session->forgotten_node);
+    SessionList& node = session->forgotten_node;
+    node.front() = std::move(session);
+    forgotten_.splice(forgotten_.end(), node);
     WakeLocked();
     StartWaitingLocked(refused);
   }

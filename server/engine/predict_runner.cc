@@ -19,6 +19,12 @@ namespace {
 // Seconds of computing after which a measurement has 1/e of its weight.
 constexpr double kMemory = 10;
 
+int64_t BytesOf(const Predictor::Output& output) {
+  size_t floats = output.logits.capacity();
+  for (const UnsetFloats& map : output.maps) floats += map.capacity();
+  return static_cast<int64_t>(floats * sizeof(float));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<PredictRunner>> PredictRunner::Start(
@@ -63,7 +69,8 @@ bool PredictRunner::WaitIdle(std::chrono::steady_clock::time_point deadline) {
 ModelStats PredictRunner::Stats() const {
   ModelStats stats{.model = model_.facts.name,
                    .architecture = model_.facts.architecture,
-                   .max_waiting = context_->options.max_queue};
+                   .max_waiting = context_->options.max_queue,
+                   .weight_bytes = model_.predictor->weight_bytes()};
   const Progress::Duration limit = context_->ProgressLimit();
   const auto now = context_->options.clock->Now();
   std::lock_guard lock(mutex_);
@@ -121,6 +128,10 @@ bool PredictRunner::TooLateLocked(const PredictJob& job, Duration wait) const {
 }
 
 absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
+  if (!job->charge_.TrySet(job->bytes_)) {
+    context_->AskForMemory(job->bytes_);
+    return engine_errors::MemoryLimit();
+  }
   std::unique_lock lock(mutex_);
   const Duration wait = WaitTimeLocked();
   const auto waiting = static_cast<int64_t>(queue_.size());
@@ -218,9 +229,18 @@ absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job,
   std::string failure;
   try {
     MNEMON_RETURN_IF_ERROR(Interrupted(job));
-    MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Prediction> prediction,
-                            model_.predictor->Begin(std::move(job.input_)));
-    return ComputePieces(*prediction, job, multiply_adds);
+    if (!job.charge_.TrySet(job.peak_bytes_)) {
+      context_->AskForMemory(job.peak_bytes_);
+      return engine_errors::MemoryLimit();
+    }
+    absl::StatusOr<std::unique_ptr<Prediction>> prediction =
+        model_.predictor->Begin(std::move(job.input_));
+    if (!prediction.ok()) return prediction.status();
+    absl::StatusOr<Predictor::Output> output =
+        ComputePieces(**prediction, job, multiply_adds);
+    *prediction = nullptr;  // frees what only the computation needed
+    job.charge_.Set(output.ok() ? BytesOf(*output) : 0);
+    return output;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& e) {

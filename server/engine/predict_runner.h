@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/byte_budget.h"
 #include "server/engine/engine_context.h"
 #include "server/engine/engine_model.h"
 #include "server/engine/progress.h"
@@ -28,8 +29,8 @@ namespace mnemon {
 
 // Gets the output of a prediction, or why it ended: CANCELLED; DEADLINE_EXCEEDED;
 // UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: DEADLINE_UNREACHABLE, while others wait,
-// OUT_OF_MEMORY; INTERNAL, MODEL_FAILURE, of an exception; an error of Predictor::Begin
-// or Prediction::Advance.
+// MEMORY_LIMIT, OUT_OF_MEMORY; INTERNAL, MODEL_FAILURE, of an exception; an error of
+// Predictor::Begin or Prediction::Advance.
 using OnPredicted = std::function<void(absl::StatusOr<Predictor::Output>)>;
 
 // One Predict call. Shared by the runner and its caller, who may cancel it.
@@ -37,24 +38,32 @@ class PredictJob final : public Callback {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  PredictJob(Predictor::Input input, int64_t cost, std::optional<Time> deadline,
-             OnPredicted on_done)
-      : input_(std::move(input)),
+  PredictJob(Predictor::Input input, const PredictCost& cost,
+             std::optional<Time> deadline, OnPredicted on_done, ByteCharge charge = {})
+      : charge_(std::move(charge)),
+        input_(std::move(input)),
         bytes_(static_cast<int64_t>(input_.tokens.size() * sizeof(int32_t) +
                                     input_.explicit_mask.size())),
-        cost_(cost),
+        cost_(cost.multiply_adds),
+        peak_bytes_(cost.peak_bytes),
         deadline_(deadline),
         on_done_(std::move(on_done)) {}
 
-  // Calls on_done with the result.
-  void RunCallback() override { on_done_(std::move(result_)); }
+  // Calls on_done with the result, whose memory is no longer counted then.
+  void RunCallback() override {
+    on_done_(std::move(result_));
+    charge_.Set(0);
+  }
 
  private:
   friend class PredictRunner;
 
+  // Of the input, then of the whole prediction, then of its answer; as input_.
+  ByteCharge charge_;
   Predictor::Input input_;              // owned by the runner once taken
   const int64_t bytes_;                 // of the input
   const int64_t cost_;                  // multiply-adds
+  const int64_t peak_bytes_;            // of all that it takes
   const std::optional<Time> deadline_;  // checked before each piece
   const OnPredicted on_done_;
   std::atomic<bool> cancelled_ = false;
@@ -74,7 +83,8 @@ class PredictRunner {
   const EngineModel& model() const { return model_; }
 
   // Any thread.
-  // UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: QUEUE_FULL, DEADLINE_UNREACHABLE.
+  // UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: QUEUE_FULL, DEADLINE_UNREACHABLE,
+  // MEMORY_LIMIT.
   // on_done is then not called; else it is, once, on a callback thread.
   absl::Status Enqueue(const std::shared_ptr<PredictJob>& job);
   // Ends the job with CANCELLED: at once when it waits, after the present piece when it

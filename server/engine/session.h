@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "server/engine/callback_threads.h"
+#include "server/engine/engine_memory.h"
 #include "server/engine/request.h"
 #include "server/engine/slot_state.h"
 #include "server/engine/token_history.h"
@@ -32,8 +33,15 @@ using ExpirySet = std::set<std::pair<std::chrono::steady_clock::time_point, Sess
 // Nodes of lists that it will be on are made with it, so that a runner needs no memory
 // to put it there.
 struct Session : DestroyedLater {
-  Session(std::string its_id, size_t its_model, const HistoryObserver* observer)
-      : id(std::move(its_id)), model(its_model), history(id, observer) {}
+  // `memory`, which may be null, counts what it takes.
+  Session(std::string its_id, size_t its_model, const HistoryObserver* observer,
+          const std::shared_ptr<EngineMemory>& memory = nullptr)
+      : id(std::move(its_id)),
+        model(its_model),
+        charge(ChargeOf(memory, &EngineMemory::histories)),
+        history(id, observer, ChargeOf(memory, &EngineMemory::histories)) {}
+  // Of memory that a named session takes, beside history and state, about.
+  static constexpr int64_t kBytes = 4096;
 
   // Constant after creation.
   const std::string id;
@@ -41,6 +49,7 @@ struct Session : DestroyedLater {
   std::optional<std::chrono::milliseconds> ttl;
   std::chrono::system_clock::time_point create_time;
   std::string request_id;  // of the call that made it; may be empty
+  ByteCharge charge;       // kBytes of a named one
 
   // Guarded by the directory's mutex.
   bool held = false;  // by a call, which alone may use and change the history

@@ -11,13 +11,26 @@
 
 namespace mnemon {
 
-void TokenHistory::MakeRoom(int64_t tokens) {
+bool TokenHistory::MakeRoom(int64_t tokens, bool limited) {
   const auto pieces = static_cast<size_t>((tokens + kPiece - 1) / kPiece);
-  if (pieces <= pieces_.size()) return;
-  ReserveAtLeast(pieces_, pieces);
-  while (pieces_.size() < pieces) {
-    pieces_.push_back(std::make_unique_for_overwrite<Piece>());
+  if (pieces <= pieces_.size()) return true;
+  const auto bytes_of = [](size_t count) {
+    return static_cast<int64_t>(count * sizeof(Piece));
+  };
+  if (!charge_.TrySet(bytes_of(pieces))) {
+    if (limited) return false;
+    charge_.Set(bytes_of(pieces));
   }
+  try {
+    ReserveAtLeast(pieces_, pieces);
+    while (pieces_.size() < pieces) {
+      pieces_.push_back(std::make_unique_for_overwrite<Piece>());
+    }
+  } catch (const std::bad_alloc&) {
+    charge_.Set(bytes_of(pieces_.size()));
+    throw;
+  }
+  return true;
 }
 
 void TokenHistory::Write(int64_t begin, std::span<const int32_t> tokens) {
@@ -52,19 +65,20 @@ void TokenHistory::Change(int64_t kept, std::span<const int32_t> appended) {
   const int64_t before = size();
   MNEMON_CHECK(kept >= 0 && kept <= before);
   const int64_t after = kept + static_cast<int64_t>(appended.size());
-  MakeRoom(after);
+  MakeRoom(after, /*limited=*/false);
   staged_ = 0;
   if (kept == before && appended.empty()) return;
   Write(kept, appended);
   Publish(kept, after);
 }
 
-void TokenHistory::Stage(std::span<const int32_t> tokens, int64_t more) {
+bool TokenHistory::Stage(std::span<const int32_t> tokens, int64_t more) {
   staged_ = 0;
   const auto count = static_cast<int64_t>(tokens.size());
-  MakeRoom(size() + count + more);
+  if (!MakeRoom(size() + count + more, /*limited=*/true)) return false;
   Write(size(), tokens);
   staged_ = count;
+  return true;
 }
 
 void TokenHistory::AppendStaged() {
@@ -79,23 +93,26 @@ TokenHistory::Pieces TokenHistory::TakeUnused() {
   if (used == pieces_.end()) return {};
   Pieces unused;
   try {
-    unused.reserve(pieces_.end() - used);
+    unused.pieces.reserve(pieces_.end() - used);
   } catch (const std::bad_alloc&) {
     return {};
   }
-  std::move(used, pieces_.end(), std::back_inserter(unused));
+  std::move(used, pieces_.end(), std::back_inserter(unused.pieces));
   pieces_.erase(used, pieces_.end());
+  const auto bytes = static_cast<int64_t>(unused.pieces.size() * sizeof(Piece));
+  unused.charge = charge_.Split(bytes);
   return unused;
 }
 
-void TokenHistory::CopyFrom(const TokenHistory& other) {
+bool TokenHistory::CopyFrom(const TokenHistory& other) {
   MNEMON_CHECK(size() == 0);
-  MakeRoom(other.size());
+  if (!MakeRoom(other.size(), /*limited=*/true)) return false;
   for (int64_t begin = 0; begin < other.size(); begin += kPiece) {
     const int64_t count = std::min(kPiece, other.size() - begin);
     other.Read(begin, std::span(*pieces_[begin / kPiece]).first(count));
   }
   Publish(0, other.size());
+  return true;
 }
 
 }  // namespace mnemon

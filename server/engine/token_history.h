@@ -9,7 +9,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "base/byte_budget.h"
 
 namespace mnemon {
 
@@ -39,33 +42,40 @@ class TokenHistory {
   using Piece = std::array<int32_t, kPiece>;
 
  public:
-  // `session` and `observer`, which may be null, outlive the history.
-  TokenHistory(const std::string& session, const HistoryObserver* observer)
-      : session_(session), observer_(observer) {}
+  // `session` and `observer`, which may be null, outlive the history. `charge` counts
+  // its memory.
+  TokenHistory(const std::string& session, const HistoryObserver* observer,
+               ByteCharge charge = {})
+      : session_(session), observer_(observer), charge_(std::move(charge)) {}
 
   // Keeps the first `kept` tokens, then appends `appended`; nothing is staged then.
-  // REQUIRES: kept <= size(). Throws std::bad_alloc, then nothing has changed.
+  // Whatever the limit of its memory: a runner checks that afterwards. REQUIRES: kept
+  // <= size(). Throws std::bad_alloc, then nothing has changed.
   void Change(int64_t kept, std::span<const int32_t> appended);
   void Append(std::span<const int32_t> tokens) { Change(size(), tokens); }
   void Cut(int64_t size) { Change(size, {}); }
 
   // Writes tokens behind the history which are no part of it yet, in place of those
   // staged before: by the thread that accepts a prompt, for the one that appends it.
-  // Takes memory for `more` tokens behind them, too. Throws std::bad_alloc, then
-  // nothing is staged.
-  void Stage(std::span<const int32_t> tokens, int64_t more);
+  // Takes memory for `more` tokens behind them, too. False: the limit of its memory is
+  // reached. Throws std::bad_alloc. Nothing is staged then.
+  [[nodiscard]] bool Stage(std::span<const int32_t> tokens, int64_t more);
   // Appends what is staged, in constant time.
   void AppendStaged();
   int64_t staged() const { return staged_; }
 
   // Memory of tokens, freed when it is destroyed, in a time in proportion to it.
-  using Pieces = std::vector<std::unique_ptr<Piece>>;
+  struct Pieces {
+    ByteCharge charge;  // returned after they are freed
+    std::vector<std::unique_ptr<Piece>> pieces;
+  };
   // Takes out what is staged, and the memory behind the history, without freeing it.
   // Where memory has run out, that stays.
   Pieces TakeUnused();
 
-  // A copy of another history. REQUIRES: empty. Throws std::bad_alloc.
-  void CopyFrom(const TokenHistory& other);
+  // A copy of another history. False: the limit of its memory is reached. REQUIRES:
+  // empty. Throws std::bad_alloc.
+  [[nodiscard]] bool CopyFrom(const TokenHistory& other);
 
   int64_t size() const { return size_.load(std::memory_order_acquire); }
   // Differs after every change.
@@ -80,8 +90,9 @@ class TokenHistory {
   void Read(int64_t begin, std::span<int32_t> out) const;
 
  private:
-  // Memory for `tokens` in all. Throws std::bad_alloc.
-  void MakeRoom(int64_t tokens);
+  // Memory for `tokens` in all. False, only with `limited`: the limit is reached.
+  // Throws std::bad_alloc.
+  bool MakeRoom(int64_t tokens, bool limited);
   // REQUIRES: room.
   void Write(int64_t begin, std::span<const int32_t> tokens);
   void Publish(int64_t kept, int64_t size);
@@ -89,7 +100,8 @@ class TokenHistory {
   const std::string& session_;
   const HistoryObserver* const observer_;
   // Owned by the holder of the session.
-  Pieces pieces_;
+  ByteCharge charge_;
+  std::vector<std::unique_ptr<Piece>> pieces_;
   int64_t staged_ = 0;
   std::atomic<int64_t> size_ = 0;
   std::atomic<uint64_t> version_ = 0;

@@ -14,7 +14,8 @@ TokenStream::TokenStream(Options options)
       on_event_(std::move(options.on_event)),
       interval_(options.interval),
       timer_(std::move(options.timer)),
-      stop_(options.stop_strings) {}
+      stop_(options.stop_strings),
+      charge_(std::move(options.charge)) {}
 
 TokenChunk TokenStream::Take() {
   TokenChunk chunk;
@@ -25,6 +26,7 @@ TokenChunk TokenStream::Take() {
     if (!std::exchange(due_, false)) return chunk;
     if (waiting_.tokens.empty() && !waiting_.finished) return chunk;
     chunk = std::exchange(waiting_, {});
+    charge_.Set(0);
     was_full = chunk.tokens.size() == kCapacity;
     full_since = std::exchange(full_since_, {});
     const auto count = static_cast<int64_t>(chunk.tokens.size());
@@ -87,6 +89,7 @@ std::optional<RequestTimer::Time> TokenStream::StopLocked() {
   cancelled_.store(true, std::memory_order_release);
   waiting_.tokens.clear();
   waiting_.logprobs.clear();
+  charge_.Set(0);
   waiting_count_.store(0, std::memory_order_release);
   waiting_.finish.reset();
   return std::exchange(full_since_, {});
@@ -109,7 +112,13 @@ TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
   MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
   if (waiting_.tokens.empty()) waiting_.first_index = index;
   waiting_.tokens.reserve(kCapacity);  // both are there, or none
-  if (logprobs) waiting_.logprobs.push_back(*std::move(logprobs));
+  int64_t bytes = waiting_.tokens.empty() ? kCapacity * int64_t{sizeof(token)} : 0;
+  if (logprobs) {
+    bytes += static_cast<int64_t>(sizeof(TokenLogprobs) +
+                                  logprobs->candidates.size() * sizeof(TokenCandidate));
+    waiting_.logprobs.push_back(*std::move(logprobs));
+  }
+  charge_.Set(charge_.bytes() + bytes);
   waiting_.tokens.push_back(token);
   const auto count = static_cast<int>(waiting_.tokens.size());
   waiting_count_.store(count, std::memory_order_release);

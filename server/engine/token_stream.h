@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/byte_budget.h"
 #include "model/text/detokenizer.h"
 #include "model/text/stop_text.h"
 #include "model/text/tokenizer.h"
@@ -77,6 +78,8 @@ class TokenStream final : public Callback {
     std::function<void(StreamEvent)> on_event = nullptr;
     // Records the times of the call.
     RequestTimer timer = {};
+    // Of what waits; whatever its limit, since the runner bounds that.
+    ByteCharge charge = {};
   };
   explicit TokenStream(Options options);
 
@@ -141,9 +144,11 @@ class TokenStream final : public Callback {
   StopText stop_;       // owned by the consumer
 
   std::mutex mutex_;
-  TokenChunk waiting_;     // guarded by mutex_, as all below; atomics are read without
-  bool due_ = false;       // for Take
-  bool late_due_ = false;  // late_ is posted
+  // All below is guarded by mutex_; atomics are read without.
+  ByteCharge charge_;  // of waiting_
+  TokenChunk waiting_;
+  bool due_ = false;                            // for Take
+  bool late_due_ = false;                       // late_ is posted
   std::optional<RequestTimer::Time> last_due_;  // when tokens became due
   bool taken_ = false;                          // the finished chunk was taken
   bool recorded_ = false;                       // the timer has its end

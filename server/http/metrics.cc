@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "server/http/connection_readings.h"
 #include "server/http/histogram.h"
+#include "server/http/process_readings.h"
 #include "server/http/readings.h"
 
 namespace mnemon {
@@ -223,6 +224,7 @@ class PrometheusMetrics final : public Metrics {
       std::move(more.begin(), more.end(), std::back_inserter(families));
     };
     add(ReadingsOf(connections));
+    add(ProcessReadings());
     add(registry_.Collect());
     for (const HistogramFamily* family :
          {&first_token_, &next_token_, &queue_, &prefill_, &decode_, &total_, &batch_,

@@ -2,6 +2,7 @@
 #include "server/http/readings.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -91,10 +92,26 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
   log_lines.Add({{"outcome", "written"}}, static_cast<double>(log.written));
   log_lines.Add({{"outcome", "lost"}}, static_cast<double>(log.lost));
 
+  Readings memory("mnemon_memory_bytes", "Bytes of memory by what they are for.");
+  const MemoryStats& by = now.memory;
+  const std::pair<const char*, int64_t> kinds[] = {
+      {"weights", by.weights},     {"state", by.state},
+      {"shadows", by.shadows},     {"state_reserve", by.state_reserve},
+      {"histories", by.histories}, {"queue", by.queue},
+      {"output", by.output},       {"predictions", by.predictions}};
+  for (const auto& [kind, value] : kinds) {
+    memory.Add({{"kind", kind}}, static_cast<double>(value));
+  }
+  Readings memory_limit("mnemon_memory_limit_bytes",
+                        "What mnemon_memory_bytes may be in all.");
+  memory_limit.Add({}, by.limit == ByteBudget::kUnlimited
+                           ? std::numeric_limits<double>::infinity()
+                           : static_cast<double>(by.weights + by.limit));
+
   std::vector<prometheus::MetricFamily> families;
   for (Readings* readings :
        {&running, &waiting, &limit, &stalled, &ready, &unready, &sessions, &state_bytes,
-        &capacity_bytes, &usage, &events, &log_lines}) {
+        &capacity_bytes, &usage, &memory, &memory_limit, &events, &log_lines}) {
     families.push_back(readings->Take());
   }
   return families;

@@ -35,6 +35,7 @@ class ToyPredictor final : public Predictor {
 
   const ModelConfig& config() const override { return config_; }
   const std::string& numerics_id() const override { return numerics_id_; }
+  int64_t weight_bytes() const override { return 0; }
   int64_t max_positions() const override { return kPositions; }
 
   PredictCost Cost(const Input& input) const override {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The memory of states that ended: what goes back to the system, and what a limit lets
 // an arena have.
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -136,9 +137,44 @@ TEST(ReleasedStates, WhatIsUsedAllTheTimeIsKept) {
   EXPECT_GE(account.bytes(), 30 * kMiB);
   // But where memory is short it goes at once, and on_clean tells when.
   const int64_t before = calls;
-  EXPECT_TRUE(recycler.GiveUpReserves());
+  EXPECT_TRUE(recycler.HasReserves());
+  recycler.GiveUpReserves();
   ASSERT_TRUE(Await([&] { return calls > before && account.bytes() <= 6 * kMiB; }));
-  EXPECT_FALSE(recycler.GiveUpReserves());
+}
+
+// Processor time of this thread.
+double UsedSeconds() {
+  timespec used = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+// Whatever the size of what ends, its owner does no work in proportion to it.
+TEST(ReleasedStates, CostTheirOwnerNothing) {
+  constexpr int64_t kSessions = 8, kBlocks = 128;  // 32 MiB each
+  BlockRecycler recycler(kPeriod);
+  const auto arena = *StateArena::Create(
+      Rows(kBlocks), {.slots = kSessions, .recycler = &recycler, .reserve_bytes = 0});
+  std::vector<int32_t> slots;
+  for (int i = 0; i < kSessions; ++i) {
+    slots.push_back(*arena->Acquire());
+    ASSERT_TRUE(arena->Reserve(slots.back(), 16 * kBlocks).ok());
+    for (int64_t b = 0; b < kBlocks; ++b) *arena->Row(slots.back(), 0, 16 * b) = 1.0f;
+    arena->Advance(slots.back(), 16 * kBlocks);
+  }
+  const double before = UsedSeconds();
+  for (const int32_t slot : slots) arena->Release(slot);
+  // To clean one of them takes longer.
+  EXPECT_LT(UsedSeconds() - before, 1e-3);
+  ASSERT_TRUE(Await([&] { return arena->blocks_recycling() == 0; }));
+}
+
+TEST(ReleasedStates, SomeMemoryIsReadyBeforeItIsNeeded) {
+  BlockRecycler recycler(kPeriod);
+  const int64_t before = ResidentBytes();
+  const auto arena =
+      *StateArena::Create(Rows(1000), {.slots = 1, .recycler = &recycler});
+  EXPECT_TRUE(Await([&] { return ResidentBytes() - before >= 4 * kMiB; }));
 }
 
 TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
@@ -168,7 +204,7 @@ TEST(LimitedStates, WhatIsSecuredStays) {
   const int32_t slot = *arena->Acquire();
   EXPECT_GE(arena->FreeBlocks(100), 100);
   recycler.GiveUpReserves();
-  ASSERT_TRUE(Await([&] { return !recycler.GiveUpReserves(); }));
+  ASSERT_TRUE(Await([&] { return !recycler.HasReserves(); }));
   // Others take what is left.
   ByteAccount other(budget);
   while (other.TryTake(kMiB)) {

@@ -55,7 +55,7 @@ TEST(TokenHistory, EqualsAVectorAndItsEvents) {
         break;
       }
       case 2:
-        history.Stage(tokens, static_cast<int64_t>(random() % 600));
+        ASSERT_TRUE(history.Stage(tokens, static_cast<int64_t>(random() % 600)));
         staged = tokens;
         break;
       case 3:
@@ -102,14 +102,14 @@ TEST(TokenHistory, WhatIsStagedIsNoPartOfIt) {
   const HistoryObserver observer = [&](const HistoryChange&) { ++events; };
   TokenHistory history(id, &observer);
   const std::vector<int32_t> tokens = {1, 2, 3};
-  history.Stage(tokens, 0);
+  ASSERT_TRUE(history.Stage(tokens, 0));
   EXPECT_EQ(history.size(), 0);
-  history.Stage({}, 0);
+  ASSERT_TRUE(history.Stage({}, 0));
   history.AppendStaged();
   EXPECT_EQ(history.size(), 0);
   EXPECT_EQ(history.version(), 0u);
   EXPECT_EQ(events, 0);
-  history.Stage(tokens, 0);
+  ASSERT_TRUE(history.Stage(tokens, 0));
   history.Cut(0);  // drops them, although nothing is cut
   history.AppendStaged();
   EXPECT_EQ(history.size(), 0);
@@ -122,8 +122,8 @@ TEST(TokenHistory, IsCopiedWithoutWhatIsStaged) {
     for (size_t i = 0; i < size; ++i) tokens[i] = static_cast<int32_t>(7 * i);
     TokenHistory history(id, nullptr), copy(id, nullptr);
     history.Append(tokens);
-    history.Stage(std::vector<int32_t>{1, 2}, 0);
-    copy.CopyFrom(history);
+    ASSERT_TRUE(history.Stage(std::vector<int32_t>{1, 2}, 0));
+    ASSERT_TRUE(copy.CopyFrom(history));
     EXPECT_EQ(All(copy), tokens);
     EXPECT_EQ(copy.staged(), 0);
   }

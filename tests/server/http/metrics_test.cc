@@ -107,6 +107,10 @@ TEST(Metrics, TypesAndHelp) {
       {"mnemon_session_state_bytes", "gauge"},
       {"mnemon_session_state_capacity_bytes", "gauge"},
       {"mnemon_state_cache_usage_ratio", "gauge"},
+      {"mnemon_memory_bytes", "gauge"},
+      {"mnemon_memory_limit_bytes", "gauge"},
+      {"process_resident_memory_bytes", "gauge"},
+      {"process_cpu_seconds_total", "counter"},
       {"mnemon_build_info", "gauge"},
       {"mnemon_model_info", "gauge"},
       {"mnemon_prompt_tokens_total", "counter"},
@@ -120,6 +124,26 @@ TEST(Metrics, TypesAndHelp) {
     EXPECT_THAT(text, HasSubstr(StrCat("# TYPE ", name, " ", type, "\n")));
     EXPECT_THAT(text, HasSubstr(StrCat("# HELP ", name, " ")));
   }
+}
+
+TEST(Metrics, MemoryByKind) {
+  EngineStats now;
+  now.memory = {.weights = 1,
+                .state = 2,
+                .shadows = 3,
+                .state_reserve = 4,
+                .histories = 5,
+                .queue = 6,
+                .output = 7,
+                .predictions = 8,
+                .limit = 100};
+  auto samples = Samples(Make()->Text(now));
+  double expected = 0;
+  for (const char* kind : {"weights", "state", "shadows", "state_reserve", "histories",
+                           "queue", "output", "predictions"}) {
+    EXPECT_EQ(samples[StrCat("mnemon_memory_bytes{kind=\"", kind, "\"}")], ++expected);
+  }
+  EXPECT_EQ(samples["mnemon_memory_limit_bytes"], 101);
 }
 
 TEST(Metrics, Buckets) {

@@ -165,7 +165,8 @@ TEST_F(ServerBinary, HttpTellsOfWorkAndOfDraining) {
         "\nmnemon_request_failure_total{model=\"default\",reason=\"validation\"} 1",
         "\nmnemon_session_events_total{event=\"create\"} 1",
         "\nmnemon_inter_token_latency_seconds_count{model=\"default\"} 19",
-        "\nmnemon_build_info{", "\nmnemon_session_state_bytes{", "gRPC"}) {
+        "\nmnemon_build_info{", "\nmnemon_session_state_bytes{", "gRPC",
+        "\nmnemon_memory_bytes{kind=\"histories\"} 6144", "\nprocess_threads "}) {
     EXPECT_THAT(metrics, HasSubstr(sample));
   }
 
@@ -520,6 +521,8 @@ TEST_F(ServerBinary, FailedStartIsExitCodeOneAndOneError) {
       {{"--checkpoint", Path("tiny"), "--http", StrCat("127.0.0.1:", http_port_)},
        "in use"},
       {{"--checkpoint", Path("segment"), "--state-bytes", "100"}, "state_bytes"},
+      {{"--checkpoint", Path("tiny"), "--memory", "100000000"},
+       "--memory is 100000000"},
       {{"--checkpoint", Path("tiny"), "--listen", "127.0.0.1:0", "--port-file",
         Path("absent/port")},
        "absent"},

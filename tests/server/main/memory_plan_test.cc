@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "server/memory_plan.h"
+
+#include "base/control_groups.h"
+#include "base/error.h"
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mnemon {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+TEST(MemoryPlan, ByDefaultFourFifthsOfWhatTheProcessMayUse) {
+  EXPECT_EQ(DefaultMemory(), UsableMemory() / 5 * 4);
+}
+
+TEST(MemoryPlan, MessagesGetAnEighthWithinBounds) {
+  EXPECT_EQ(TransportBytes(100 * kMiB), 64 * kMiB);
+  EXPECT_EQ(TransportBytes(512 * kMiB), 64 * kMiB);
+  EXPECT_EQ(TransportBytes(2048 * kMiB), 256 * kMiB);
+  EXPECT_EQ(TransportBytes(4096 * kMiB), 512 * kMiB);
+  EXPECT_EQ(TransportBytes(int64_t{1} << 50), 512 * kMiB);
+}
+
+TEST(MemoryPlan, TheEngineGetsTheRest) {
+  EXPECT_EQ(*EngineBytes(1024 * kMiB, 300 * kMiB, 10 * kMiB),
+            (1024 - 300 - 128 - 64) * kMiB);
+}
+
+TEST(MemoryPlan, TooLittleNamesTheFlagAndWhatIsNeeded) {
+  for (const int64_t weights : {kMiB, 300 * kMiB, 3000 * kMiB, 30'000 * kMiB}) {
+    const absl::Status refused = EngineBytes(40 * kMiB, weights, 7 * kMiB).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(GetErrorDetail(refused)->field, "memory");
+    const std::string text(refused.message());
+    EXPECT_THAT(text, HasSubstr("--memory"));
+    EXPECT_THAT(text, HasSubstr(StrCat(40 * kMiB)));
+    EXPECT_THAT(text, HasSubstr(StrCat("the weights take ", weights)));
+    // With what it asks for it works, and with hardly less it does not.
+    const std::string key = "at least ";
+    const int64_t least = std::stoll(text.substr(text.find(key) + key.size()));
+    EXPECT_TRUE(EngineBytes(least + 8, weights, 7 * kMiB).ok());
+    EXPECT_FALSE(EngineBytes(least - 8, weights, 7 * kMiB).ok());
+  }
+}
+
+}  // namespace
+}  // namespace mnemon
