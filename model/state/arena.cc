@@ -152,7 +152,8 @@ int64_t StateArena::FreeBlocks(int64_t wanted) try {
 
 int64_t StateArena::FreeFixed(int64_t wanted) try {
   if (!fixed_) return wanted;
-  const int64_t blank = blank_ == nullptr ? 1 : 0;  // the first Acquire takes one more
+  // The first Acquire takes one more.
+  const int64_t blank = wanted > 0 && blank_ == nullptr ? 1 : 0;
   return fixed_->Secure(wanted + blank) - blank;
 } catch (const std::bad_alloc&) {
   return 0;

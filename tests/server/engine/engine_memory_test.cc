@@ -150,7 +150,8 @@ TEST(EngineMemory, PredictionsEndAtTheLimit) {
 
 TEST(EngineMemory, SessionsAndPromptsAreRefusedAtTheLimit) {
   ToyServer server(ToyState::kAppend,
-                   {.memory_bytes = kRun + 3 * Session::kBytes + kPiece + 1000}, 1 << 16);
+                   {.memory_bytes = kRun + 3 * Session::kBytes + kPiece + 1000},
+                   1 << 16);
   server.CreateSession("a");
   EXPECT_TRUE(server.Run(Ask({1}, 3, "a")).status.ok());
   const int64_t before = server.Position("a");
@@ -179,6 +180,8 @@ TEST(EngineMemory, AGrowingHistoryEndsItsCallAtTheLimit) {
   EXPECT_EQ(ReasonOf(outcome.status), "MEMORY_LIMIT");
   EXPECT_GT(outcome.tokens.size(), 3000u);
   EXPECT_LT(outcome.tokens.size(), 6000u);
+  ASSERT_TRUE(AwaitMemory(
+      *server.engine, [](const MemoryStats& memory) { return memory.histories == 0; }));
   EXPECT_TRUE(server.Run(Ask({1}, 100)).status.ok());
 }
 
