@@ -196,6 +196,7 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
       LoadUnlessStopped(*checkpoints, flags.serve,
                         {.device = flags.device, .decoder = *decoder}, signals));
   engine.memory_bytes = models.engine_bytes();
+  flags.serve.rpc.max_bytes_in_flight = mnemon::TransportBytes(flags.serve.memory);
   return mnemon::Serve(models.ForEngine(), flags.serve, signals);
 }
 
