@@ -137,7 +137,7 @@ TEST(Metrics, MemoryByKind) {
                 .output = 7,
                 .predictions = 8,
                 .limit = 100};
-  auto samples = Samples(Make()->Text(now));
+  auto samples = Samples(Make()->Text(now, {}, ""));
   double expected = 0;
   for (const char* kind : {"weights", "state", "shadows", "state_reserve", "histories",
                            "queue", "output", "predictions"}) {
