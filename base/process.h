@@ -15,9 +15,9 @@ namespace mnemon {
 // absl::Mutex.
 void InitProcess();
 
-// Makes malloc give freed memory back to the system sooner: few arenas, and large pieces
-// mapped alone, whatever was freed before. For a process whose load comes in floods;
-// call it before threads exist.
+// Makes malloc give freed memory back to the system sooner: few arenas, and large
+// pieces mapped alone, whatever was freed before. For a process whose load comes in
+// floods; call it before threads exist.
 void ReturnFreedMemory();
 
 // True when this thread flushes denormal results and operands to zero.

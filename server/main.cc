@@ -119,8 +119,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--log-format", &flags.log_format,
           "Log lines as text, or as one JSON object each")
       .OneOf({"text", "json"});
-  app.Add("--grace", &flags.grace,
-          "Seconds that calls have to finish after SIGTERM")
+  app.Add("--grace", &flags.grace, "Seconds that calls have to finish after SIGTERM")
       .Between(0, 86400, "seconds");
 }
 

@@ -117,9 +117,9 @@ absl::Status RunInspect(const std::string& checkpoint) {
   std::string tokenizer = "none: only token ids work";
   if (loaded.tokenizer != nullptr) {
     const auto json = nlohmann::json::parse(loaded.tokenizer->ToJson());
-    tokenizer = StrCat(json["model"]["type"].get<std::string>(), ", ",
-                       loaded.tokenizer->size(), " tokens; ",
-                       loaded.tokenizer->Describe());
+    tokenizer =
+        StrCat(json["model"]["type"].get<std::string>(), ", ", loaded.tokenizer->size(),
+               " tokens; ", loaded.tokenizer->Describe());
   }
   std::printf("model_id     %s\nnumerics_id  %s\ntokenizer    %s\n",
               loaded.model_id.c_str(), served.numerics_id.c_str(), tokenizer.c_str());

@@ -138,9 +138,10 @@ void AddScenario(CommandLine& line, const Entry& entry) {
   command.Add("--quick", &options.quick,
               "Shorter turns and smaller loads: from a few seconds to half a minute");
   if (entry.run == RunWire) {
-    command.Add("--attack", &options.attacks,
-                "Attack to run, or all (of them at once), or unread-log; may be "
-                "repeated; none = each, one after the other");
+    command
+        .Add("--attack", &options.attacks,
+             "Attack to run, or all (of them at once), or unread-log; may be repeated")
+        .Default("each, one after the other");
   }
   if (entry.run == RunWire || entry.run == RunSoak) {
     command

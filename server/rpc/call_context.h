@@ -65,8 +65,8 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
   bool no_reactor_ = false;
 };
 
-// The call of `context`; null when the context is null, or belongs to an unknown method.
-// Valid as long as the context.
+// The call of `context`; null when the context is null, or belongs to an unknown
+// method. Valid as long as the context.
 RpcCall* CallOf(grpc::ServerContextBase* context);
 
 // The returned function breaks off the call of `context` at the transport: what is in

@@ -152,7 +152,8 @@ absl::Status PortProbe::Attempt() {
 
 bool PortProbe::SetAttempt(grpc::ClientContext* context) {
   std::lock_guard lock(mutex_);
-  attempt_ = context;
+  // Stop may be called again, when the context has gone.
+  attempt_ = stopping_ ? nullptr : context;
   return !stopping_;
 }
 

@@ -154,6 +154,8 @@ TEST_F(IdleCallers, WhatWaitsIsDeliveredBeforeTheServerEndsACall) {
   v1::GenerateRequest request;
   request.mutable_prompt()->mutable_tokens()->add_ids(3);
   request.mutable_stopping()->set_max_tokens(2000);
+  // So that a message is larger than the window.
+  request.mutable_output()->set_top_candidate_count(20);
   const auto generate = stub->Generate(&generate_context, request);
   // Both have done what they can: one stream is full, the other has all scores.
   ASSERT_TRUE(Eventually([&] {

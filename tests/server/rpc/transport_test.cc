@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -148,6 +149,21 @@ TEST(PortProbe, TellsAndActsWhenNobodyListens) {
   EXPECT_EQ(reopened, 3);
   EXPECT_NE(gave_up.find("own port does not answer"), std::string::npos);
   EXPECT_NE((*probe)->WhyUnreachable(), "");
+}
+
+TEST(PortProbe, CanBeStoppedAtAnyMomentAndTwice) {
+  Rig rig;
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  const Descriptor client = ConnectTo(rig.server->port());
+  getpeername(client.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  ConnectionTable table(10, 10);
+  for (int i = 0; i < 200; ++i) {
+    const auto probe = PortProbe::Start(address, table, {.period = milliseconds(0)});
+    ASSERT_TRUE(probe.ok());
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * i));
+    (*probe)->Stop();
+  }
 }
 
 }  // namespace
