@@ -160,8 +160,9 @@ TEST_F(IdleCallers, WhatWaitsIsDeliveredBeforeTheServerEndsACall) {
   // Both have done what they can: one stream is full, the other has all scores.
   ASSERT_TRUE(Eventually([&] {
     const EngineStats now = rig.engine->Stats();
-    return now.tokens_computed > 100 + 64 && now.models[0].stalled == 2;
+    return now.tokens_computed > 100 + 64 && now.models[0].stalled >= 1;
   }));
+  const int64_t generated = rig.engine->Stats().tokens_generated;
   std::future<void> closed =
       std::async(std::launch::async, [&] { rig.server->Shutdown(milliseconds(0)); });
   int64_t scored = 0, tokens = 0;
@@ -176,7 +177,8 @@ TEST_F(IdleCallers, WhatWaitsIsDeliveredBeforeTheServerEndsACall) {
   const absl::Status status = client::FromGrpcStatus(generate->Finish());
   EXPECT_EQ(GetErrorDetail(status).value_or(ErrorDetail{}).reason, "SHUTTING_DOWN")
       << status;
-  EXPECT_EQ(tokens, rig.engine->Stats().tokens_generated);
+  // More may be generated while the end is on its way; those are cut off.
+  EXPECT_GE(tokens, generated);
   closed.get();
 }
 
