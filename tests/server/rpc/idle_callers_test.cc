@@ -160,7 +160,8 @@ TEST_F(IdleCallers, WhatWaitsIsDeliveredBeforeTheServerEndsACall) {
   // Both have done what they can: one stream is full, the other has all scores.
   ASSERT_TRUE(Eventually([&] {
     const EngineStats now = rig.engine->Stats();
-    return now.tokens_computed > 100 + 64 && now.models[0].stalled >= 1;
+    return now.tokens_generated > 64 && now.tokens_computed >= 99 + 64 &&
+           now.models[0].stalled >= 1;
   }));
   const int64_t generated = rig.engine->Stats().tokens_generated;
   std::future<void> closed =
@@ -170,7 +171,9 @@ TEST_F(IdleCallers, WhatWaitsIsDeliveredBeforeTheServerEndsACall) {
     scored += response.logprobs_size();
   }
   EXPECT_EQ(scored, 99);
-  EXPECT_EQ(score->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  // It may have been read to its end just before the shutdown came to it.
+  const grpc::StatusCode end = score->Finish().error_code();
+  EXPECT_TRUE(end == grpc::StatusCode::UNAVAILABLE || end == grpc::StatusCode::OK);
   for (v1::GenerateResponse response; generate->Read(&response);) {
     tokens += response.tokens_size();
   }
