@@ -123,6 +123,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     int64_t tokens_generated = 0;
   };
   static constexpr int64_t kMostDropped = 64;
+  static constexpr std::chrono::milliseconds kMemoryOnItsWay{50};
   // A consumer that reads takes the rest of a call sooner; at most the idle timeout.
   static constexpr std::chrono::milliseconds kUnread{1000};
   using Calls = std::list<std::shared_ptr<Call>>;
@@ -286,8 +287,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // False: none was dropped.
   bool MakeFixedRoom(int64_t needed, const Session* except = nullptr);
   // So many blocks, and blocks of fixed entries, are not to be had. True: memory that
-  // others have in reserve, or states that they can drop, may help, and the runner is
-  // woken after they are given up.
+  // others have in reserve or just gave up, or states that they can drop, may help, and
+  // the runner is woken after they are given up.
   bool AskForMemory(int64_t blocks, int64_t fixed);
   // Drops the states that another one asked for.
   void GiveUpStates();
@@ -372,7 +373,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   Time round_;                  // when the round began
   int64_t planned_blocks_ = 0;  // unreserved ones that its chunks take
   int64_t planned_fixed_ = 0;   // blocks of fixed entries that they take at most
-  bool recycling_ = false;      // blocks were, just before it
+  // Since when there has been no memory, and nobody who could give some up: by the
+  // machine's clock, because other threads are waited for.
+  std::optional<Time> short_since_;
+  bool recycling_ = false;  // blocks were, just before it
   // Of MakeRoom: states that this round may still look at, whether it has to go on in
   // the next one, and how many at the end of resting_ it found not worth dropping.
   int64_t room_left_ = 0;

@@ -130,6 +130,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     if (!running_.empty() || recycling || AskForMemory(needed, 0)) return false;
     return NoFreeBlocks(TimeToNextEnd());
   }
+  short_since_.reset();
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));
   if (!call.scoring) session.history.AppendStaged();
   call.reserved_blocks = held + needed;

@@ -82,6 +82,7 @@ void ModelRunner::Plan() {
     planned_blocks_ += std::max<int64_t>(
         0, arena_->BlocksNeeded(slot, chunk.count) - chunk.reserved_blocks);
   }
+  if (!chunks_.empty()) short_since_.reset();
   // States at rest are dropped before a call has to pause for long.
   if (!starved_.empty() && !chunks_.empty()) {
     MakeRoom(static_cast<int64_t>(starved_.size()));
@@ -136,12 +137,27 @@ bool ModelRunner::MakeFixedRoom(int64_t needed, const Session* except) {
 }
 
 bool ModelRunner::AskForMemory(int64_t blocks, int64_t fixed) {
+  if (arena_->blocks() == 0) blocks = 0;
   // Where the model's own limit is reached, memory of others does not help.
   const int64_t left = arena_->blocks() - arena_->blocks_used() - PromisedBlocks();
   const bool blocks_missing = blocks <= left && FreeBlocks(blocks) < blocks;
-  if (!blocks_missing && FreeFixed(fixed) >= fixed) return false;
+  const bool missing = blocks_missing || FreeFixed(fixed) < fixed;
+  if (!missing && blocks > left) return false;
   const int64_t fixed_bytes = arena_->spec().bytes_at(0);
-  return context_->AskForMemory(blocks * block_bytes_ + fixed * fixed_bytes, index_);
+  if (missing &&
+      context_->AskForMemory(blocks * block_bytes_ + fixed * fixed_bytes, index_)) {
+    return true;
+  }
+  // It has come just now, or is on its way through the threads of others, where nobody
+  // sees it for a while.
+  const auto now = std::chrono::steady_clock::now();
+  if (!short_since_) short_since_ = now;
+  if (now - *short_since_ > kMemoryOnItsWay) {
+    short_since_.reset();
+    return false;
+  }
+  context_->recycler.GiveUpReserves();
+  return true;
 }
 
 void ModelRunner::GiveUpStates() {
