@@ -20,7 +20,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "server/loaded_models.h"
 #include "tests/fakes/http_get.h"
 
 namespace mnemon {
@@ -32,8 +31,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// More than any test waits for.
-constexpr char kEndless[] = "65536";
+constexpr char kEndless[] = "65536";  // tokens; more than any test waits for
 
 // A port of loopback that takes connections and says nothing.
 class SilentListener {
@@ -596,18 +594,6 @@ TEST_F(ServerBinary, NamesTheModuleThatItMisses) {
   std::filesystem::create_directories(Path("alone/lib/mnemon"));
   std::ofstream(Path("alone/lib/mnemon/libmnemon_sequence.so")) << "no library";
   EXPECT_THAT(run("sequence"), HasSubstr("cannot be loaded"));
-}
-
-TEST(ParseCheckpointFlags, NamesAndDirectories) {
-  auto flags = ParseCheckpointFlags({"runs/a", "b=runs/b", "c=x=y"});
-  ASSERT_TRUE(flags.ok()) << flags.status();
-  EXPECT_EQ((*flags)[0].name, "default");
-  EXPECT_EQ((*flags)[1].name, "b");
-  EXPECT_EQ((*flags)[1].dir, "runs/b");
-  EXPECT_EQ((*flags)[2].dir, "x=y");
-  EXPECT_EQ(ParseCheckpointFlags({"./a=b"})->at(0).dir, "./a=b");
-  EXPECT_FALSE(ParseCheckpointFlags({"a=x", "a=y"}).ok());
-  EXPECT_FALSE(ParseCheckpointFlags({""}).ok());
 }
 
 }  // namespace
