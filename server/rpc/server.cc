@@ -44,10 +44,16 @@ constexpr milliseconds kClosingTime{200};
 void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder) {
   const std::pair<const char*, int> arguments[] = {
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams},
-      // From the start of a connection to the settings of its peer.
-      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000},
+      // From the start of a connection to the settings of its peer. Silent ones are
+      // shut down before, since gRPC starts a thread for each timer that is due
+      // meanwhile.
+      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 20'000},
       // All that was read is parsed before a connection that was shut down is noticed.
       {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 64 << 10},
+      // A peer needs leave for more of a message than this, as a message of any size
+      // gets, so headers without end can be told apart: traffic_check.h.
+      {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 10},
+      {GRPC_ARG_HTTP2_BDP_PROBE, 0},
       {GRPC_ARG_KEEPALIVE_TIME_MS, 60'000},
       {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000},
       {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
@@ -159,6 +165,7 @@ class GrpcServer final : public RpcServer {
     // gRPC compares with the wall clock; this is only a short wait.
     server_->Shutdown(std::chrono::system_clock::now() + kClosingTime);
     server_->Wait();
+    transport_->Stop();
     closed_ = true;
   }
 

@@ -16,6 +16,8 @@ constexpr int64_t kCallsPerStream = 2;
 // Calls at once in all, as a multiple of those of one connection.
 constexpr int64_t kConnectionsFull = 8;
 constexpr int64_t kShareOfConnection = 4;
+// For a connection to end once it is shut down.
+constexpr std::chrono::milliseconds kEnding{1000};
 
 int64_t ConnectionLimit(const RpcOptions& options) {
   if (options.max_connections > 0) return options.max_connections;
@@ -27,12 +29,15 @@ int64_t CallsPerConnection(const RpcOptions& options) {
   return kCallsPerStream * options.max_concurrent_streams;
 }
 
+TrafficLimits Limits(const RpcOptions& options) {
+  return {.message_bytes = options.max_message_bytes,
+          .streams = CallsPerConnection(options),
+          .connection_bytes = std::max(options.max_bytes_in_flight / kShareOfConnection,
+                                       2 * options.max_message_bytes)};
+}
+
 ConnectionWatch::Options WatchOptions(const RpcOptions& options) {
-  return {.limits = {.message_bytes = options.max_message_bytes,
-                     .streams = CallsPerConnection(options),
-                     .connection_bytes =
-                         std::max(options.max_bytes_in_flight / kShareOfConnection,
-                                  2 * options.max_message_bytes)},
+  return {.limits = Limits(options),
           .most_in_flight = options.max_bytes_in_flight,
           .most_calls = kConnectionsFull * CallsPerConnection(options)};
 }
@@ -45,7 +50,8 @@ absl::StatusOr<std::unique_ptr<Transport>> Transport::Open(const ListenAddress& 
   MNEMON_ASSIGN_OR_RETURN(
       transport->listener_,
       Listener::Open(address, transport->table_,
-                     {.calls_per_connection = CallsPerConnection(options)}));
+                     {.traffic = Limits(options),
+                      .calls_per_connection = CallsPerConnection(options)}));
   return transport;
 }
 
@@ -61,14 +67,16 @@ void Transport::AddTo(grpc::ServerBuilder& builder) {
   using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       Type::FROM_FD, grpc::InsecureServerCredentials());
+  poll_threads_.AddTo(builder);
 }
 
 absl::Status Transport::Start() {
+  MNEMON_RETURN_IF_ERROR(poll_threads_.Start());
   MNEMON_RETURN_IF_ERROR(watch_.Start());
+  // Not on the listener's thread: gRPC may go on to read the connection.
   MNEMON_RETURN_IF_ERROR(listener_->Start([this](Descriptor accepted) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-    connection.fd = accepted.Release();
-    acceptor_->HandleNewConnection(&connection);
+    auto owner = std::make_shared<Descriptor>(std::move(accepted));
+    poll_threads_.Run([this, owner] { HandOver(std::move(*owner)); });
   }));
   MNEMON_ASSIGN_OR_RETURN(probe_,
                           PortProbe::Start(listener_->own_address(), table_,
@@ -77,10 +85,28 @@ absl::Status Transport::Start() {
   return absl::OkStatus();
 }
 
+void Transport::HandOver(Descriptor accepted) {
+  {
+    std::lock_guard lock(mutex_);
+    // The watch shuts it down with all others.
+    if (!accepting_) return;
+    ++handing_over_;
+  }
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+  connection.fd = accepted.Release();
+  acceptor_->HandleNewConnection(&connection);
+  std::lock_guard lock(mutex_);
+  if (--handing_over_ == 0) handed_over_.notify_all();
+}
+
 void Transport::StopAccepting(std::chrono::milliseconds left) {
   if (probe_ != nullptr) probe_->Stop();
   listener_->StopAccepting();
   watch_.ShutDownAllAt(std::chrono::steady_clock::now() + left);
+  std::unique_lock lock(mutex_);
+  accepting_ = false;
+  // One that is still read is shut down with the others.
+  handed_over_.wait_for(lock, left + kEnding, [this] { return handing_over_ == 0; });
 }
 
 std::string Transport::WhyUnreachable() const {

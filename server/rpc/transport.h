@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The connections of a gRPC server: gRPC's own listener is replaced by one with limits,
-// every connection is watched, and the port is probed.
+// threads of their own read them, every connection is watched, and the port is probed.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -13,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/listen_address.h"
+#include "server/rpc/poll_threads.h"
 #include "server/rpc/port_probe.h"
 #include "server/rpc/server.h"
 #include "server/transport/connection_table.h"
@@ -21,8 +24,8 @@
 
 namespace mnemon {
 
-// Open, AddTo, then gRPC's BuildAndStart, Start, StopAccepting, gRPC's shutdown, and
-// the destructor, in this order by one thread; the rest is safe for concurrent use.
+// Open, AddTo, then gRPC's BuildAndStart, Start, StopAccepting, gRPC's shutdown, Stop,
+// and the destructor, in this order by one thread; the rest is safe for concurrent use.
 class Transport {
  public:
   // Listens, without accepting. Errors as Listener::Open.
@@ -35,6 +38,8 @@ class Transport {
   absl::Status Start();
   // No connection is handed over any more. Those that are open have `left` to end.
   void StopAccepting(std::chrono::milliseconds left);
+  // Ends the threads that read.
+  void Stop() { poll_threads_.Stop(); }
 
   int port() const { return listener_->port(); }
   ConnectionTable& connections() { return table_; }
@@ -42,12 +47,18 @@ class Transport {
 
  private:
   explicit Transport(const RpcOptions& options);
+  void HandOver(Descriptor accepted);
 
   const RpcOptions options_;
   ConnectionTable table_;
   ConnectionWatch watch_;
-  // Used by the listener's thread.
+  PollThreads poll_threads_;
+  // Used by their tasks.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::mutex mutex_;
+  std::condition_variable handed_over_;
+  bool accepting_ = true;  // guarded by mutex_
+  int handing_over_ = 0;   // tasks that do now; guarded by mutex_
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<PortProbe> probe_;
 };

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -23,6 +24,8 @@ const char* Name(ShutDownReason reason) {
       return "traffic";
     case ShutDownReason::kMemory:
       return "memory";
+    case ShutDownReason::kSilent:
+      return "silent";
     case ShutDownReason::kIdle:
       return "idle";
     case ShutDownReason::kEnd:
@@ -31,12 +34,16 @@ const char* Name(ShutDownReason reason) {
   return "end";
 }
 
+bool IsAbuse(ShutDownReason reason) { return reason < ShutDownReason::kSilent; }
+
 Connection::Connection(std::string peer, Descriptor handle, int64_t most_calls,
-                       Time now)
+                       Time now, double allowance)
     : peer_(std::move(peer)),
       host_(HostOf(peer_)),
       handle_(std::move(handle)),
-      most_calls_(most_calls),
+      allowance_(allowance),
+      most_calls_(std::max<int64_t>(
+          1, static_cast<int64_t>(allowance * static_cast<double>(most_calls)))),
       accepted_(now),
       idle_since_(now.time_since_epoch().count()) {}
 
@@ -82,6 +89,7 @@ SocketReading Connection::Read() const {
   constexpr int kClosed = 7;  // TCP_CLOSE, which this header does not have
   return {.received_bytes = static_cast<int64_t>(info.tcpi_bytes_received),
           .acked_bytes = static_cast<int64_t>(info.tcpi_bytes_acked),
+          .sent_bytes = static_cast<int64_t>(info.tcpi_bytes_sent),
           .closed = info.tcpi_state == kClosed};
 }
 
@@ -94,9 +102,8 @@ bool Connection::ShutDown(ShutDownReason reason) {
   const sockaddr nowhere = {.sa_family = AF_UNSPEC, .sa_data = {}};
   connect(handle_.get(), &nowhere, sizeof(nowhere));
   const ConnectionUse now = use();
-  const bool blameless =
-      reason == ShutDownReason::kIdle || reason == ShutDownReason::kEnd;
-  LogEvent(blameless ? LogLevel::kInfo : LogLevel::kWarning, "connection_shut_down",
+  LogEvent(IsAbuse(reason) ? LogLevel::kWarning : LogLevel::kInfo,
+           "connection_shut_down",
            {{"peer", peer_},
             {"reason", Name(reason)},
             {"received_bytes", socket.received_bytes},

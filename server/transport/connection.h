@@ -20,11 +20,14 @@ enum class ShutDownReason {
   kResets,   // streams that it resets, out of proportion to those that it lets end
   kTraffic,  // bytes that belong to no call
   kMemory,   // the most bytes in flight, when all together were too many
+  kSilent,   // no greeting came in time
   kIdle,     // idle the longest, when a new connection needed its place
   kEnd,      // still open when the server ends
 };
-inline constexpr int kShutDownReasons = 6;
-// "calls", "resets", "traffic", "memory", "idle", "end".
+inline constexpr int kShutDownReasons = 7;
+// Whether the peer is to blame for it.
+bool IsAbuse(ShutDownReason reason);
+// "calls", "resets", "traffic", "memory", "silent", "idle", "end".
 const char* Name(ShutDownReason reason);
 
 // What the calls of a connection did. Counts since it was accepted, unless said
@@ -43,6 +46,7 @@ struct ConnectionUse {
 struct SocketReading {
   int64_t received_bytes = 0;  // from the peer, since it was accepted
   int64_t acked_bytes = 0;     // sent, and acknowledged by the peer
+  int64_t sent_bytes = 0;      // retransmissions included
   bool closed = false;         // at both ends
 };
 
@@ -53,13 +57,16 @@ class Connection {
 
   // Takes `handle`, a duplicate of the connection's descriptor. `peer` as PeerText
   // writes it. A peer may have `most_calls` calls open: one with more is shut down.
-  Connection(std::string peer, Descriptor handle, int64_t most_calls, Time now);
+  // `allowance` in (0, 1] is its share of that and of other limits.
+  Connection(std::string peer, Descriptor handle, int64_t most_calls, Time now,
+             double allowance = 1);
 
   const std::string& peer() const { return peer_; }
   // The address without the port.
   const std::string& host() const { return host_; }
   int handle() const { return handle_.get(); }
   Time accepted() const { return accepted_; }
+  double allowance() const { return allowance_; }
 
   void OnCallBegan();
   // `held`: bytes of the messages that the call received.
@@ -82,6 +89,7 @@ class Connection {
   const std::string peer_;
   const std::string host_;
   const Descriptor handle_;
+  const double allowance_;
   const int64_t most_calls_;
   const Time accepted_;
   std::atomic<int64_t> calls_begun_{0};

@@ -9,6 +9,8 @@ namespace {
 
 // A client that is refused tries again about so soon.
 constexpr std::chrono::milliseconds kFullFor{2000};
+// Added between two calls of TakeNew; All has the others.
+constexpr size_t kMostNew = 4096;
 
 }  // namespace
 
@@ -19,9 +21,11 @@ const char* Name(RefusalReason reason) {
     case RefusalReason::kHostLimit:
       return "host_limit";
     case RefusalReason::kDescriptors:
+      return "descriptors";
+    case RefusalReason::kPace:
       break;
   }
-  return "descriptors";
+  return "pace";
 }
 
 ConnectionTable::ConnectionTable(int64_t limit, int64_t host_limit)
@@ -40,6 +44,7 @@ ConnectionTable::Room ConnectionTable::RoomFor(const Connection& connection) con
 
 void ConnectionTable::Add(std::shared_ptr<Connection> connection) {
   std::lock_guard lock(mutex_);
+  if (new_.size() < kMostNew) new_.push_back(connection);
   int64_t& of_host = hosts_[connection->host()];
   const std::string_view peer = connection->peer();
   std::shared_ptr<Connection>& place = open_[peer];
@@ -81,6 +86,19 @@ std::vector<std::shared_ptr<Connection>> ConnectionTable::All() const {
   all.reserve(open_.size());
   for (const auto& [peer, connection] : open_) all.push_back(connection);
   return all;
+}
+
+std::vector<std::shared_ptr<Connection>> ConnectionTable::TakeNew() {
+  std::vector<std::weak_ptr<Connection>> taken;
+  {
+    std::lock_guard lock(mutex_);
+    taken.swap(new_);
+  }
+  std::vector<std::shared_ptr<Connection>> open;
+  for (const auto& one : taken) {
+    if (auto connection = one.lock()) open.push_back(std::move(connection));
+  }
+  return open;
 }
 
 std::vector<std::shared_ptr<Connection>> ConnectionTable::LongestIdle(

@@ -22,9 +22,10 @@ enum class RefusalReason {
   kLimit,        // as many were open as may be, and none was idle
   kHostLimit,    // likewise of its address
   kDescriptors,  // the process had no descriptor left
+  kPace,         // too many of its address waited for their turn
 };
-inline constexpr int kRefusalReasons = 3;
-// "limit", "host_limit", "descriptors".
+inline constexpr int kRefusalReasons = 4;
+// "limit", "host_limit", "descriptors", "pace".
 const char* Name(RefusalReason reason);
 
 struct ConnectionCounts {
@@ -56,6 +57,8 @@ class ConnectionTable {
   // Null: none of this peer is open.
   std::shared_ptr<Connection> Find(std::string_view peer) const;
   std::vector<std::shared_ptr<Connection>> All() const;
+  // Those that were added since the last time; for one caller.
+  std::vector<std::shared_ptr<Connection>> TakeNew();
   // Of those without a call since `limit` or before, the `most` that have been so
   // longest, the longest first; of the given host, or of all when `host` is empty.
   // Takes O(connections).
@@ -81,6 +84,7 @@ class ConnectionTable {
   mutable std::mutex mutex_;  // guards what follows
   std::unordered_map<std::string_view, std::shared_ptr<Connection>> open_;
   std::unordered_map<std::string, int64_t> hosts_;  // open ones per address
+  std::vector<std::weak_ptr<Connection>> new_;      // bounded
   std::set<std::string, std::less<>> expected_;
   ConnectionCounts counts_;
   std::optional<Connection::Time> full_at_;  // when one was refused for that last

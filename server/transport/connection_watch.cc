@@ -15,13 +15,18 @@ namespace {
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr milliseconds kPeriod{25};
-constexpr int kPeriodsPerFullCheck = 10;
-// Received within a period, from which on a connection is checked in each of them.
+// Between checks of suspects, of busy connections, and of all. Every check of a kind
+// includes those before it.
+constexpr milliseconds kSuspectPeriod{5};
+constexpr milliseconds kBusyPeriod{25};
+constexpr milliseconds kFullPeriod{250};
+// Received between two checks, from which on a connection is busy.
 constexpr int64_t kBusyBytes = 16 << 10;
-// A connection is new, and checked in each period, for so long.
-constexpr milliseconds kNew{1000};
-constexpr milliseconds kTrimPeriod{1000};
+// A connection is new, and counts as busy, for so long.
+constexpr milliseconds kNew{500};
+constexpr milliseconds kTrimPeriod{2000};
+
+bool IsSuspect(const Connection& connection) { return connection.allowance() < 1; }
 
 }  // namespace
 
@@ -49,46 +54,71 @@ absl::Status ConnectionWatch::Start() {
 }
 
 void ConnectionWatch::Run() {
-  for (int64_t round = 0;; ++round) {
+  auto busy_due = SteadyClock::now(), all_due = busy_due;
+  for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (stop_.wait_for(lock, kPeriod, [this] { return stopping_; })) return;
+      const milliseconds period = suspects_ ? kSuspectPeriod : kBusyPeriod;
+      if (stop_.wait_for(lock, period, [this] { return stopping_; })) return;
+    }
+    const auto now = SteadyClock::now();
+    Scope scope = Scope::kSuspects;
+    if (now >= all_due) {
+      scope = Scope::kAll;
+      all_due = now + kFullPeriod;
+      busy_due = now + kBusyPeriod;
+    } else if (now >= busy_due) {
+      scope = Scope::kBusy;
+      busy_due = now + kBusyPeriod;
     }
     try {
-      Check(round % kPeriodsPerFullCheck == 0);
+      Check(scope);
     } catch (const std::exception& error) {
       LogEvent(LogLevel::kError, "connection_watch", {{"exception", error.what()}});
     }
   }
 }
 
-void ConnectionWatch::Check(bool all) {
+void ConnectionWatch::Check(Scope scope) {
   const auto now = SteadyClock::now();
   if (now.time_since_epoch().count() >= end_) {
     for (const auto& connection : table_.All()) {
       connection->ShutDown(ShutDownReason::kEnd);
     }
   }
-  const ConnectionCounts counts = table_.counts();
-  if (std::exchange(accepted_, counts.accepted) != counts.accepted || all) Refresh();
+  AddNew();
+  if (scope == Scope::kAll) Refresh();
+  suspects_ = false;
   for (auto& [key, watched] : watched_) {
-    if (all || watched.busy) CheckOne(watched, now);
+    const bool suspect = watched.busy && IsSuspect(*watched.connection);
+    if (scope == Scope::kAll || (scope == Scope::kBusy && watched.busy) || suspect) {
+      CheckOne(watched, now);
+    }
+    suspects_ = suspects_ || (suspect && watched.busy);
   }
+  if (scope == Scope::kSuspects) return;
   BoundTogether();
   if (now - trimmed_ < kTrimPeriod) return;
   trimmed_ = now;
   heap_.TrimIfWorth();
 }
 
+void ConnectionWatch::AddNew() {
+  for (auto& connection : table_.TakeNew()) {
+    const Connection* const key = connection.get();
+    watched_.try_emplace(key,
+                         Watched{.connection = std::move(connection), .busy = true});
+  }
+}
+
 void ConnectionWatch::Refresh() {
   std::unordered_map<const Connection*, Watched> open;
   for (auto& connection : table_.All()) {
-    const auto found = watched_.find(connection.get());
-    if (found != watched_.end()) {
-      open.emplace(connection.get(), found->second);
-    } else {
-      open.emplace(connection.get(), Watched{.connection = connection, .busy = true});
-    }
+    const Connection* const key = connection.get();
+    const auto found = watched_.find(key);
+    open.emplace(key, found != watched_.end()
+                          ? std::move(found->second)
+                          : Watched{.connection = std::move(connection), .busy = true});
   }
   watched_ = std::move(open);
 }
@@ -106,9 +136,13 @@ void ConnectionWatch::CheckOne(Watched& watched, Connection::Time now) {
   const int64_t more = socket.received_bytes - watched.received;
   watched.received = socket.received_bytes;
   watched.busy = more > kBusyBytes || now - connection.accepted() < kNew;
+  const auto age = now - connection.accepted();
+  if (IsSilent(socket, age, options_.limits)) {
+    watched.connection->ShutDown(ShutDownReason::kSilent);
+    return;
+  }
   // What was in flight may have become whole messages without further bytes.
   if (more == 0 && watched.in_flight == 0) return;
-  const auto age = now - connection.accepted();
   const int64_t unaccounted = UnaccountedBytes(socket, use, age, options_.limits);
   const std::optional<StreamCounts> streams = read_streams_(connection.peer());
   if (streams) {
@@ -117,7 +151,15 @@ void ConnectionWatch::CheckOne(Watched& watched, Connection::Time now) {
     watched.early_resets = std::max(watched.early_resets, early);
   }
   watched.in_flight = InFlightBytes(unaccounted, streams, options_.limits);
-  const auto reason = CheckTraffic(unaccounted, use, streams, age, options_.limits);
+  const auto reason =
+      CheckTraffic({.unaccounted = unaccounted,
+                    .unanswered = watched.unanswered.Update(socket, unaccounted),
+                    .sent = socket.sent_bytes,
+                    .use = use,
+                    .streams = streams,
+                    .age = age,
+                    .allowance = connection.allowance()},
+                   options_.limits);
   if (reason) watched.connection->ShutDown(*reason);
 }
 

@@ -49,20 +49,24 @@ class ConnectionWatch {
   // Shuts down every connection that is open then or opens later, for an end of the
   // server that no peer can delay. Safe for concurrent use.
   void ShutDownAllAt(Connection::Time time) { end_ = time.time_since_epoch().count(); }
-  // One check: of the connections that are new or busy, or of all. For tests without
-  // the thread.
-  void Check(bool all);
+  // One check, for tests without the thread. kSuspects are connections whose address
+  // had abusive ones, kBusy those and ones that are new or received much since the
+  // check before.
+  enum class Scope { kSuspects, kBusy, kAll };
+  void Check(Scope scope);
 
  private:
   struct Watched {
     std::shared_ptr<Connection> connection;
     int64_t received = 0;
     int64_t in_flight = 0;  // bytes of messages that are not whole yet, at most
+    UnansweredBytes unanswered;
     int64_t early_resets = 0;
     bool busy = false;  // it is new, or received much since the check before
   };
 
   void Run();
+  void AddNew();
   void Refresh();
   void CheckOne(Watched& watched, Connection::Time now);
   void BoundTogether();
@@ -79,7 +83,7 @@ class ConnectionWatch {
 
   // Owned by the thread.
   std::unordered_map<const Connection*, Watched> watched_;
-  int64_t accepted_ = 0;  // connections, as of the last check
+  bool suspects_ = false;  // one is watched
   HeapTrim heap_;
   Connection::Time trimmed_;
 

@@ -38,6 +38,10 @@ constexpr int64_t kSpareDescriptors = 64;
 // All connections are searched for idle ones that often at most, for so many.
 constexpr milliseconds kIdleCheck{20};
 constexpr size_t kIdleAtOnce = 64;
+// The ends of its calls are noticed a little later than that of a connection.
+constexpr milliseconds kSettling{100};
+// Connections for which it is too early.
+constexpr int64_t kMostWaiting = 1024;
 
 bool OutOfDescriptors(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -107,6 +111,7 @@ Listener::Listener(const ListenAddress& address, ConnectionTable& table,
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       listening_(std::move(listening)),
       reserve_(Reserve()),
+      pace_(static_cast<size_t>(std::min(kMostWaiting, table.counts().limit / 8))),
       bucket_(options.accepts_per_second, options.accepts_per_second) {}
 
 Listener::~Listener() {
@@ -165,13 +170,13 @@ void Listener::PollListening(bool on) {
 void Listener::Run() {
   epoll_event events[kEventsAtOnce];
   while (!stopping_) {
-    milliseconds sleep = kLongestSleep;
-    if (resume_) {
-      sleep = std::clamp(std::chrono::ceil<milliseconds>(*resume_ - SteadyClock::now()),
-                         milliseconds(0), kLongestSleep);
-    }
+    Connection::Time until = SteadyClock::now() + kLongestSleep;
+    if (resume_) until = std::min(until, *resume_);
+    if (const auto due = pace_.NextDue()) until = std::min(until, *due);
+    if (!ended_.empty()) until = std::min(until, ended_.front().judged_at);
+    const auto sleep = std::chrono::ceil<milliseconds>(until - SteadyClock::now());
     const int count = epoll_wait(epoll_.get(), events, kEventsAtOnce,
-                                 static_cast<int>(sleep.count()));
+                                 static_cast<int>(std::max<int64_t>(0, sleep.count())));
     if (reopen_.exchange(false)) ReopenSockets();
     if (resume_ && SteadyClock::now() >= *resume_) {
       resume_.reset();
@@ -191,6 +196,8 @@ void Listener::Run() {
         AcceptSome(fd);
       }
     }
+    JudgeEnded();
+    TakeDue();
   }
 }
 
@@ -233,22 +240,53 @@ void Listener::Take(Descriptor accepted) {
   SetOptions(accepted.get());
   std::string peer = PeerOf(accepted.get());
   if (peer.empty()) return;
-  Descriptor handle(fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0));
+  const std::string host = HostOf(peer);
+  const auto now = SteadyClock::now();
+  AddressPace::Waiting taken = {std::move(accepted), std::move(peer), now};
+  if (table_.Expected(taken.peer) || pace_.Take(host, now)) {
+    HandOn(std::move(taken));
+  } else if (pace_.Add(host, std::move(taken)) > 0) {
+    table_.CountRefused(RefusalReason::kPace);
+  }
+}
+
+void Listener::JudgeEnded() {
+  const auto now = SteadyClock::now();
+  for (; !ended_.empty() && ended_.front().judged_at <= now; ended_.pop_front()) {
+    const Connection& connection = *ended_.front().connection;
+    pace_.Count(connection.host(),
+                Judge(connection.shut_down(), connection.Read(), connection.use(),
+                      now - connection.accepted(), options_.traffic),
+                now);
+  }
+}
+
+void Listener::TakeDue() {
+  while (auto due = pace_.TakeDue(SteadyClock::now())) {
+    try {
+      HandOn(*std::move(due));
+    } catch (const std::exception& error) {
+      LogEvent(LogLevel::kError, "accept", {{"exception", error.what()}});
+    }
+  }
+}
+
+void Listener::HandOn(AddressPace::Waiting taken) {
+  const auto now = SteadyClock::now();
+  Descriptor handle(fcntl(taken.accepted.get(), F_DUPFD_CLOEXEC, 0));
   if (!handle.valid()) return table_.CountRefused(RefusalReason::kDescriptors);
-  const int fd = handle.get();
-  const auto connection =
-      std::make_shared<Connection>(std::move(peer), std::move(handle),
-                                   options_.calls_per_connection, SteadyClock::now());
+  const auto connection = std::make_shared<Connection>(
+      taken.peer, std::move(handle), options_.calls_per_connection, now,
+      pace_.Allowance(HostOf(taken.peer), now));
   if (!MakeRoom(*connection)) return;
   std::lock_guard lock(mutex_);
   if (!on_accept_) return;
-  open_.emplace(fd, connection);
+  open_.emplace(connection->handle(), connection);
   table_.Add(connection);
   // Ends are always reported; edges, because the handle stays open after one.
-  Watch(fd, EPOLLET);
-  on_accept_(std::move(accepted));
+  Watch(connection->handle(), EPOLLET);
+  on_accept_(std::move(taken.accepted));
   // To refuse is cheap, so only connections that are handed on count.
-  const auto now = SteadyClock::now();
   if (const std::chrono::nanoseconds wait = bucket_.Take(now); wait.count() > 0) {
     PollListening(false);
     resume_ = now + wait;
@@ -304,6 +342,13 @@ void Listener::Forget(int handle) {
   if (found == open_.end()) return;
   // The handle is closed when its last user has gone, perhaps later.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, handle, nullptr);
+  const auto now = SteadyClock::now();
+  const auto reason = found->second->shut_down();
+  if (reason && IsAbuse(*reason)) {
+    pace_.Count(found->second->host(), Conduct::kAbusive, now);
+  } else {
+    ended_.push_back({found->second, now + kSettling});
+  }
   table_.Remove(*found->second);
   open_.erase(found);
 }

@@ -2,17 +2,19 @@
 // The listener: accepts connections within limits and hands each one on.
 //
 // A connection over a limit takes the place of the one that has been idle longest; when
-// none is idle it is closed at once. When descriptors run out, connections that wait
-// are refused by means of a descriptor in reserve, so that their peers need not time
-// out, and it accepts again as soon as there are descriptors. An accepted socket is
-// non-blocking, close-on-exec, sends without delay, and ends when the peer has not
-// acknowledged for kUserTimeout.
+// none is idle it is closed at once. One that comes too soon after others of its
+// address, above all abusive ones, waits (address_pace.h). When descriptors run out,
+// connections that wait are refused by means of a descriptor in reserve, so that their
+// peers need not time out, and it accepts again as soon as there are descriptors. An
+// accepted socket is non-blocking, close-on-exec, sends without delay, and ends when
+// the peer has not acknowledged for kUserTimeout.
 #pragma once
 
 #include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -26,8 +28,10 @@
 #include "absl/status/statusor.h"
 #include "base/listen_address.h"
 #include "base/token_bucket.h"
+#include "server/transport/address_pace.h"
 #include "server/transport/connection_table.h"
 #include "server/transport/listening_sockets.h"
+#include "server/transport/traffic_check.h"
 
 namespace mnemon {
 
@@ -43,6 +47,7 @@ class Listener {
   using OnAccept = std::function<void(Descriptor)>;
 
   struct Options {
+    TrafficLimits traffic;
     double accepts_per_second = 2000;
     int64_t calls_per_connection = 2048;  // open at once; with more it is shut down
   };
@@ -81,6 +86,9 @@ class Listener {
   void ReopenSockets();
   void AcceptSome(int listening);
   void Take(Descriptor accepted);
+  void JudgeEnded();
+  void TakeDue();
+  void HandOn(AddressPace::Waiting taken);
   // Whether it may stay: makes room for it where that is needed and possible.
   bool MakeRoom(const Connection& connection);
   // The one that has been idle longest, of `host`, or of all when that is empty; null:
@@ -108,6 +116,12 @@ class Listener {
   ListeningSockets listening_;
   Descriptor reserve_;
   bool polling_ = false;  // the listening sockets
+  struct Ended {
+    std::shared_ptr<Connection> connection;
+    Connection::Time judged_at;
+  };
+  std::deque<Ended> ended_;
+  AddressPace pace_;
   TokenBucket bucket_;
   std::optional<Connection::Time> resume_;  // when to poll again
   // Idle connections as of the last check, the longest idle last.

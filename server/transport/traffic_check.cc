@@ -20,8 +20,16 @@ constexpr int64_t kSentBytesPerByte = 8;
 // them in a time that grows with their square.
 constexpr int64_t kRefusedMessages = 4;
 constexpr int64_t kIncompleteBytes = 256 << 10;
+// The preface of HTTP/2 and SETTINGS without any.
+constexpr int64_t kClientGreetingBytes = 33;
+// A server that has sent no more has greeted its peer (SETTINGS, and their
+// acknowledgement), and has given no leave to send more than the first window.
+constexpr int64_t kGreetingBytes = 64;
+constexpr int64_t kFirstWindow = 64 << 10;
+// Of messages, by one leave: gRPC gives no greater one.
+constexpr int64_t kLeaveBytes = 1536 << 10;
 // Streams that may end without a call, and calls that may be cancelled, by one peer.
-constexpr int64_t kFreeResets = 1000;
+constexpr int64_t kFreeResets = 500;
 constexpr int64_t kFreeResetsPerSecond = 100;
 constexpr int64_t kResetsPerCall = 10;  // that was not cancelled
 
@@ -41,6 +49,21 @@ int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
   return std::max<int64_t>(0, socket.received_bytes - accounted);
 }
 
+bool IsSilent(const SocketReading& socket, std::chrono::nanoseconds age,
+              const TrafficLimits& limits) {
+  return socket.received_bytes < kClientGreetingBytes && age > limits.greeting &&
+         !socket.closed;
+}
+
+int64_t UnansweredBytes::Update(const SocketReading& socket, int64_t unaccounted) {
+  if (socket.sent_bytes != sent_) {
+    sent_ = socket.sent_bytes;
+    unaccounted_ = unaccounted;
+  }
+  unaccounted_ = std::min(unaccounted_, unaccounted);
+  return unaccounted - unaccounted_;
+}
+
 int64_t InFlightBytes(int64_t unaccounted, const std::optional<StreamCounts>& streams,
                       const TrafficLimits& limits) {
   if (!streams) return unaccounted;
@@ -48,27 +71,51 @@ int64_t InFlightBytes(int64_t unaccounted, const std::optional<StreamCounts>& st
   return std::min(unaccounted, open * (limits.message_bytes + limits.header_bytes));
 }
 
-std::optional<ShutDownReason> CheckTraffic(int64_t unaccounted,
-                                           const ConnectionUse& use,
-                                           const std::optional<StreamCounts>& streams,
-                                           std::chrono::nanoseconds age,
+std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
                                            const TrafficLimits& limits) {
-  const int64_t never_begun =
-      streams ? std::max<int64_t>(0, streams->ended - use.calls_begun) : 0;
-  const int64_t finished = use.calls_begun - use.calls_open - use.calls_cancelled;
-  const int64_t free_resets = kFreeResets + kFreeResetsPerSecond * Seconds(age) +
-                              kResetsPerCall * std::max<int64_t>(0, finished);
-  if (never_begun + use.calls_cancelled > free_resets) return ShutDownReason::kResets;
+  const ConnectionUse& use = traffic.use;
+  const auto allowed = [&](int64_t limit) {
+    return static_cast<int64_t>(traffic.allowance * static_cast<double>(limit));
+  };
+  const StreamCounts streams = traffic.streams.value_or(StreamCounts{});
+  const int64_t finished =
+      std::max<int64_t>(0, use.calls_begun - use.calls_open - use.calls_cancelled);
+  // Of streams that the transport has seen end, those of calls that did not: they never
+  // began, were cancelled, or are about to be.
+  const int64_t resets = std::max(use.calls_cancelled, streams.ended - finished);
+  const int64_t free_resets =
+      allowed(kFreeResets + kFreeResetsPerSecond * Seconds(traffic.age)) +
+      kResetsPerCall * finished;
+  if (resets > free_resets) return ShutDownReason::kResets;
+  if (traffic.unanswered > kLeaveBytes) return ShutDownReason::kTraffic;
   int64_t most = limits.connection_bytes;
-  if (streams) {
-    const int64_t open = std::max<int64_t>(0, streams->started - streams->ended);
-    if (open > limits.streams) return ShutDownReason::kCalls;
+  if (traffic.streams) {
+    const int64_t open = std::max<int64_t>(0, streams.started - streams.ended);
+    if (open > allowed(limits.streams)) return ShutDownReason::kCalls;
     most = std::min(
-        most, kIncompleteBytes +
-                  std::min(streams->ended, kRefusedMessages) * limits.message_bytes +
+        most, allowed(kIncompleteBytes) +
+                  std::min(streams.ended, kRefusedMessages) * limits.message_bytes +
                   open * (limits.message_bytes + limits.header_bytes));
   }
-  return unaccounted > most ? std::optional(ShutDownReason::kTraffic) : std::nullopt;
+  if (traffic.sent <= kGreetingBytes) {
+    most = std::min(most, kFirstWindow + allowed(kIncompleteBytes));
+  }
+  return traffic.unaccounted > most ? std::optional(ShutDownReason::kTraffic)
+                                    : std::nullopt;
+}
+
+Conduct Judge(std::optional<ShutDownReason> shut_down, const SocketReading& socket,
+              const ConnectionUse& use, std::chrono::nanoseconds age,
+              const TrafficLimits& limits) {
+  if (shut_down == ShutDownReason::kIdle || shut_down == ShutDownReason::kEnd) {
+    return Conduct::kUseful;
+  }
+  if ((shut_down && IsAbuse(*shut_down)) ||
+      UnaccountedBytes(socket, use, age, limits) > kFreeBytes) {
+    return Conduct::kAbusive;
+  }
+  const int64_t finished = use.calls_begun - use.calls_open - use.calls_cancelled;
+  return finished > 0 ? Conduct::kUseful : Conduct::kUseless;
 }
 
 }  // namespace mnemon

@@ -23,6 +23,8 @@ struct TrafficLimits {
   int64_t streams = 2048;           // open at once
   // Of one connection, that belong to no call or whole message.
   int64_t connection_bytes = int64_t{128} << 20;
+  // For what a client sends first.
+  std::chrono::milliseconds greeting{10000};
 };
 
 // Streams of a connection, as gRPC counts them.
@@ -36,16 +38,49 @@ struct StreamCounts {
 int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
                          std::chrono::nanoseconds age, const TrafficLimits& limits);
 
+// Of them, those that came since anything was sent to the peer. A peer needs leave for
+// the bytes of messages, and such leaves have to be sent; without one it can send only
+// headers and other frames.
+class UnansweredBytes {
+ public:
+  // With each reading of the socket; the result of UnaccountedBytes.
+  int64_t Update(const SocketReading& socket, int64_t unaccounted);
+
+ private:
+  int64_t sent_ = -1;
+  int64_t unaccounted_ = 0;  // when that many had been sent for the first time
+};
+
 // Of them, those that gRPC may hold for open streams; `streams` as below.
 int64_t InFlightBytes(int64_t unaccounted, const std::optional<StreamCounts>& streams,
                       const TrafficLimits& limits);
 
-// Why the connection has to be shut down; absent: it may go on. `streams` is absent
-// when gRPC does not know the connection (yet).
-std::optional<ShutDownReason> CheckTraffic(int64_t unaccounted,
-                                           const ConnectionUse& use,
-                                           const std::optional<StreamCounts>& streams,
-                                           std::chrono::nanoseconds age,
+// Whether its client has not even sent what comes first, and had time to.
+bool IsSilent(const SocketReading& socket, std::chrono::nanoseconds age,
+              const TrafficLimits& limits);
+
+// What is known of one connection.
+struct Traffic {
+  int64_t unaccounted = 0;  // UnaccountedBytes
+  int64_t unanswered = 0;   // UnansweredBytes
+  int64_t sent = 0;         // bytes to the peer
+  ConnectionUse use;
+  // Absent when gRPC does not know the connection (yet).
+  std::optional<StreamCounts> streams;
+  std::chrono::nanoseconds age{0};
+  double allowance = 1;  // of the connection
+};
+
+// Why the connection has to be shut down; absent: it may go on.
+std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
                                            const TrafficLimits& limits);
+
+// Of a connection that has ended and its calls too: kAbusive, it was shut down as such,
+// or much had come for nothing when gRPC or the peer ended it; kUseless, no call was
+// let to end on it.
+enum class Conduct { kUseful, kUseless, kAbusive };
+Conduct Judge(std::optional<ShutDownReason> shut_down, const SocketReading& socket,
+              const ConnectionUse& use, std::chrono::nanoseconds age,
+              const TrafficLimits& limits);
 
 }  // namespace mnemon

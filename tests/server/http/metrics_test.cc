@@ -305,8 +305,8 @@ TEST(Metrics, ReadsTheConnections) {
                                        .in_flight_limit = 2000,
                                        .early_resets = 4,
                                        .accepted = 9,
-                                       .refused = {1, 2, 3},
-                                       .shut_down = {1, 2, 3, 4, 5, 6}},
+                                       .refused = {1, 2, 3, 4},
+                                       .shut_down = {1, 2, 3, 4, 5, 6, 7}},
                                       ""));
   EXPECT_EQ(samples["mnemon_connections{state=\"open\"}"], 3);
   EXPECT_EQ(samples["mnemon_connection_limit"], 76);
@@ -319,13 +319,15 @@ TEST(Metrics, ReadsTheConnections) {
   EXPECT_EQ(samples[refused + "\"limit\"}"], 1);
   EXPECT_EQ(samples[refused + "\"host_limit\"}"], 2);
   EXPECT_EQ(samples[refused + "\"descriptors\"}"], 3);
+  EXPECT_EQ(samples[refused + "\"pace\"}"], 4);
   const std::string shut_down = "mnemon_connections_shut_down_total{reason=";
   EXPECT_EQ(samples[shut_down + "\"calls\"}"], 1);
   EXPECT_EQ(samples[shut_down + "\"resets\"}"], 2);
   EXPECT_EQ(samples[shut_down + "\"traffic\"}"], 3);
   EXPECT_EQ(samples[shut_down + "\"memory\"}"], 4);
-  EXPECT_EQ(samples[shut_down + "\"idle\"}"], 5);
-  EXPECT_EQ(samples[shut_down + "\"end\"}"], 6);
+  EXPECT_EQ(samples[shut_down + "\"silent\"}"], 5);
+  EXPECT_EQ(samples[shut_down + "\"idle\"}"], 6);
+  EXPECT_EQ(samples[shut_down + "\"end\"}"], 7);
 }
 
 TEST(Metrics, AReasonOfTheProcessMakesEachModelUnready) {

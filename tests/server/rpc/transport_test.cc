@@ -81,6 +81,42 @@ TEST(Transport, ManyHonestCallsAreNoFlood) {
   }
 }
 
+TEST(Transport, HeadersWithoutEndEndTheirConnectionBeforeAMessageWould) {
+  Rig rig;
+  const Descriptor flood = ConnectTo(rig.server->port());
+  std::string start = Preface();
+  // HEADERS of stream 1 that go on: a literal field whose value has 64 MB.
+  start.append(std::string("\0\0\x09\1\0\0\0\0\1", 9));
+  start.append(std::string("\0\1x\x7f\x81\xfa\xc1\x1e\0", 9));
+  ASSERT_EQ(send(flood.get(), start.data(), start.size(), 0),
+            static_cast<ssize_t>(start.size()));
+  std::string more("\0\x40\0\x09\0\0\0\0\1", 9);  // CONTINUATION
+  more.append(16384, 'a');
+  // As much as could be a message on its way is less than 4 MiB and a half.
+  size_t sent = 0;
+  const auto connection = OwnText(flood);
+  for (; sent < (4 << 20); sent += more.size()) {
+    if (send(flood.get(), more.data(), more.size(), MSG_NOSIGNAL) < 0) break;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_LT(sent, 4 << 20);
+  EXPECT_TRUE(
+      Eventually([&] { return ShutDown(*rig.server, ShutDownReason::kTraffic) == 1; }));
+}
+
+TEST(Transport, TheGreatestMessageMayBeTheFirst) {
+  Rig rig;
+  for (int i = 0; i < 5; ++i) {
+    const auto client = rig.NewClient();
+    // As large as a message may be, and far more tokens than the model's context.
+    const Collected all =
+        Collect(*client, {.text = std::string((4 << 20) - 100, 'a'), .max_tokens = 3});
+    EXPECT_EQ(all.result.status().code(), absl::StatusCode::kInvalidArgument)
+        << all.result.status();
+  }
+  EXPECT_EQ(ShutDown(*rig.server, ShutDownReason::kTraffic), 0);
+}
+
 TEST(Transport, TheLimitOfConnectionsHoldsAndIdleOnesMakeRoom) {
   Rig rig({.rpc = {.max_connections = 4}});  // two of one address
   ASSERT_TRUE(rig.client->CheckHealth("").ok());

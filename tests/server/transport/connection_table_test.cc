@@ -94,7 +94,7 @@ TEST(ConnectionTable, CountsWhyConnectionsWereShutDown) {
   EXPECT_FALSE(connection->ShutDown(ShutDownReason::kMemory));
   EXPECT_TRUE(IsClosed(pair.client));
   table.Remove(*connection);
-  EXPECT_THAT(table.counts().shut_down, ElementsAre(0, 0, 1, 0, 0, 0));
+  EXPECT_THAT(table.counts().shut_down, ElementsAre(0, 0, 1, 0, 0, 0, 0));
 }
 
 TEST(Connection, IsShutDownWhenItsPeerOpensTooManyCalls) {

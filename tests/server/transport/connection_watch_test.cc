@@ -22,6 +22,10 @@ void Send(const SocketPair& pair, const Connection& connection, size_t count) {
   }));
 }
 
+constexpr auto kSuspects = ConnectionWatch::Scope::kSuspects;
+constexpr auto kBusy = ConnectionWatch::Scope::kBusy;
+constexpr auto kAll = ConnectionWatch::Scope::kAll;
+
 // 320 KiB that belong to no call are too many.
 const ConnectionWatch::Options kSmall = {.limits = {.message_bytes = 64 << 10}};
 
@@ -36,12 +40,12 @@ TEST(ConnectionWatch, ShutsDownAConnectionWhoseBytesBelongToNoCall) {
   table.Add(good);
   table.Add(bad);
   ConnectionWatch watch(table, kSmall, Streams(0, 0));
-  watch.Check(true);
+  watch.Check(kAll);
   Send(honest, *good, 500 << 10);
   Send(flood, *bad, 500 << 10);
   good->OnCallBegan();
   good->OnMessageReceived(500 << 10);
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(good->shut_down(), std::nullopt);
   EXPECT_EQ(bad->shut_down(), ShutDownReason::kTraffic);
 }
@@ -53,27 +57,59 @@ TEST(ConnectionWatch, BusyConnectionsAreCheckedInEachRound) {
       flood.Accepted(8, std::chrono::steady_clock::now() - std::chrono::seconds(2));
   table.Add(bad);
   ConnectionWatch watch(table, kSmall, Streams(0, 0));
-  watch.Check(true);
+  watch.Check(kAll);
   // Nothing came lately: it waits for the next check of all.
   Send(flood, *bad, 100 << 10);
-  watch.Check(false);
-  watch.Check(true);
+  watch.Check(kBusy);
+  watch.Check(kAll);
   Send(flood, *bad, 600 << 10);
-  watch.Check(false);
+  watch.Check(kBusy);
   EXPECT_EQ(bad->shut_down(), ShutDownReason::kTraffic);
 }
 
 TEST(ConnectionWatch, NewConnectionsAreCheckedInEachRound) {
   ConnectionTable table(10, 10);
   ConnectionWatch watch(table, kSmall, Streams(0, 0));
-  watch.Check(true);
+  watch.Check(kAll);
   const SocketPair flood;
   const auto bad = flood.Accepted();
   table.Add(bad);
-  watch.Check(false);
+  watch.Check(kBusy);
   Send(flood, *bad, 500 << 10);
-  watch.Check(false);
+  watch.Check(kBusy);
   EXPECT_EQ(bad->shut_down(), ShutDownReason::kTraffic);
+}
+
+TEST(ConnectionWatch, SuspectsAreCheckedInEveryRound) {
+  ConnectionTable table(10, 10);
+  const SocketPair one, two;
+  const auto now = std::chrono::steady_clock::now();
+  const auto good = one.Accepted(), bad = two.Accepted(8, now, 0.5);
+  table.Add(good);
+  table.Add(bad);
+  ConnectionWatch watch(table, kSmall, Streams(0, 0));
+  Send(one, *good, 500 << 10);
+  Send(two, *bad, 500 << 10);
+  watch.Check(kSuspects);
+  EXPECT_EQ(good->shut_down(), std::nullopt);
+  EXPECT_EQ(bad->shut_down(), ShutDownReason::kTraffic);
+  watch.Check(kBusy);
+  EXPECT_EQ(good->shut_down(), ShutDownReason::kTraffic);
+}
+
+TEST(ConnectionWatch, ShutsDownSilentConnectionsAndNoIdleOnes) {
+  ConnectionTable table(10, 10);
+  const SocketPair silent, idle;
+  const auto long_ago = std::chrono::steady_clock::now() - std::chrono::seconds(11);
+  const auto bad = silent.Accepted(8, long_ago), good = idle.Accepted(8, long_ago);
+  table.Add(good);
+  table.Add(bad);
+  Send(idle, *good, 33);
+  Send(silent, *bad, 32);
+  ConnectionWatch watch(table, kSmall, Streams(0, 0));
+  watch.Check(kAll);
+  EXPECT_EQ(good->shut_down(), std::nullopt);
+  EXPECT_EQ(bad->shut_down(), ShutDownReason::kSilent);
 }
 
 TEST(ConnectionWatch, WhenAllHoldTooMuchTheLargestEnds) {
@@ -85,16 +121,16 @@ TEST(ConnectionWatch, WhenAllHoldTooMuchTheLargestEnds) {
   ConnectionWatch watch(table, {.most_in_flight = 1000}, Streams(0, 0));
   small->OnMessageReceived(400);
   large->OnMessageReceived(600);
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(table.counts().in_flight_bytes, 1000);
   EXPECT_EQ(large->shut_down(), std::nullopt);
   small->OnMessageReceived(1);
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(large->shut_down(), ShutDownReason::kMemory);
   EXPECT_EQ(small->shut_down(), std::nullopt);
   // Once its calls have ended nothing more has to go.
   large->OnCallEnded(false, 600);
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(small->shut_down(), std::nullopt);
 }
 
@@ -104,14 +140,14 @@ TEST(ConnectionWatch, BytesThatBecameAMessageAreNoLongerOnTheirWay) {
   const auto connection = pair.Accepted();
   table.Add(connection);
   ConnectionWatch watch(table, kSmall, Streams(100, 0));
-  watch.Check(true);
+  watch.Check(kAll);
   Send(pair, *connection, 300 << 10);
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_GT(table.counts().in_flight_bytes, 100 << 10);
   connection->OnCallBegan();
   connection->OnMessageReceived(300 << 10);
   connection->OnCallEnded(false, 300 << 10);
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(table.counts().in_flight_bytes, 0);
 }
 
@@ -124,7 +160,7 @@ TEST(ConnectionWatch, WhenAllHaveTooManyCallsTheOneWithMostEnds) {
   ConnectionWatch watch(table, {.most_calls = 3}, Streams(0, 0));
   few->OnCallBegan();
   for (int i = 0; i < 3; ++i) many->OnCallBegan();
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(many->shut_down(), ShutDownReason::kCalls);
   EXPECT_EQ(few->shut_down(), std::nullopt);
 }
@@ -141,11 +177,11 @@ TEST(ConnectionWatch, CountsStreamsThatNeverBecameCalls) {
   });
   connection->OnCallBegan();
   Send(pair, *connection, 100);
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(table.counts().early_resets, 4);
   ended = 7;
   Send(pair, *connection, 100);
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(table.counts().early_resets, 6);
 }
 
@@ -156,10 +192,10 @@ TEST(ConnectionWatch, EndsAllAtTheGivenTime) {
   table.Add(connection);
   ConnectionWatch watch(table, kSmall, Streams(0, 0));
   watch.ShutDownAllAt(std::chrono::steady_clock::now() + std::chrono::hours(1));
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(connection->shut_down(), std::nullopt);
   watch.ShutDownAllAt(std::chrono::steady_clock::now());
-  watch.Check(true);
+  watch.Check(kAll);
   EXPECT_EQ(connection->shut_down(), ShutDownReason::kEnd);
 }
 

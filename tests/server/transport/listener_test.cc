@@ -128,6 +128,40 @@ TEST(Listener, TheRateIsBounded) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(390));
 }
 
+TEST(Listener, AnAddressWhoseConnectionsWereAbusiveHasToWait) {
+  Rig rig;
+  rig.Start();
+  // Until the pace is at its slowest, a second between two.
+  for (int64_t i = 0; i < 7; ++i) {
+    const Descriptor abusive = ConnectTo(rig.listener->port());
+    ASSERT_TRUE(Soon([&] { return rig.count() > i; }));
+    rig.table.Find(OwnText(abusive))->ShutDown(ShutDownReason::kTraffic);
+    ASSERT_TRUE(Soon([&] { return rig.table.counts().open == 0; }));
+  }
+  const int64_t before = rig.count();
+  const Descriptor first = ConnectTo(rig.listener->port());
+  const Descriptor second = ConnectTo(rig.listener->port());
+  EXPECT_FALSE(
+      Soon([&] { return rig.count() >= before + 2; }, std::chrono::milliseconds(300)));
+  ASSERT_TRUE(Soon([&] { return rig.count() >= before + 1; }));
+  const auto taken = rig.table.Find(OwnText(second));
+  ASSERT_NE(taken, nullptr);
+  EXPECT_LT(taken->allowance(), 0.1);
+  EXPECT_EQ(rig.table.Find(OwnText(first)), nullptr);
+  // The server's own connections never wait.
+  const Descriptor own(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(own.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  rig.table.Expect(OwnText(own));
+  address.sin_port = htons(static_cast<uint16_t>(rig.listener->port()));
+  ASSERT_EQ(connect(own.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+            0);
+  EXPECT_TRUE(Soon([&] { return rig.table.Find(OwnText(own)) != nullptr; },
+                   std::chrono::milliseconds(300)));
+}
+
 TEST(Listener, AcceptsAgainOnceThereAreDescriptors) {
   Rig rig;
   rig.Start();

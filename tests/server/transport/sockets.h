@@ -78,11 +78,11 @@ struct SocketPair {
   }
   // The connection as a server sees it.
   std::shared_ptr<Connection> Accepted(
-      int64_t most_calls = 8,
-      Connection::Time now = std::chrono::steady_clock::now()) const {
+      int64_t most_calls = 8, Connection::Time now = std::chrono::steady_clock::now(),
+      double allowance = 1) const {
     return std::make_shared<Connection>(
         OwnText(client), Descriptor(fcntl(server.get(), F_DUPFD_CLOEXEC, 0)),
-        most_calls, now);
+        most_calls, now, allowance);
   }
 
   Descriptor client, server;

@@ -9,12 +9,17 @@ namespace {
 using std::chrono::seconds;
 
 constexpr TrafficLimits kLimits = {};
+constexpr int64_t kMuch = 1 << 20;
 
 std::optional<ShutDownReason> Check(const SocketReading& socket,
                                     const ConnectionUse& use,
                                     std::optional<StreamCounts> streams,
                                     seconds age = seconds(1)) {
-  return CheckTraffic(UnaccountedBytes(socket, use, age, kLimits), use, streams, age,
+  return CheckTraffic({.unaccounted = UnaccountedBytes(socket, use, age, kLimits),
+                       .sent = kMuch,
+                       .use = use,
+                       .streams = streams,
+                       .age = age},
                       kLimits);
 }
 
@@ -89,6 +94,78 @@ TEST(Traffic, StreamsThatWaitToBecomeCallsAreBounded) {
   EXPECT_EQ(Check({}, {}, StreamCounts{2048, 0}), std::nullopt);
   EXPECT_EQ(Check({}, {}, StreamCounts{2049, 0}), ShutDownReason::kCalls);
   EXPECT_EQ(Check({}, {.calls_begun = 8000}, StreamCounts{9000, 8000}), std::nullopt);
+}
+
+TEST(Traffic, BeforeAnyLeaveOnlyTheFirstWindowMayCome) {
+  // A stream is open, on which a message could be on its way.
+  Traffic traffic = {
+      .unaccounted = 300 << 10, .sent = 64, .streams = StreamCounts{1, 0}};
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), std::nullopt);
+  traffic.unaccounted = 400 << 10;
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), ShutDownReason::kTraffic);
+  // SETTINGS, their acknowledgement, and the windows of a stream and the connection.
+  traffic.sent = 68;
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), std::nullopt);
+}
+
+TEST(Traffic, OneLeaveIsForAMegabyteAndAHalf) {
+  Traffic traffic = {.unaccounted = 4 << 20,
+                     .unanswered = 1 << 20,
+                     .sent = 1000,
+                     .streams = StreamCounts{1, 0}};
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), std::nullopt);
+  traffic.unanswered = 2 << 20;
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), ShutDownReason::kTraffic);
+}
+
+TEST(Traffic, UnansweredIsWhatCameSinceSomethingWasSent) {
+  UnansweredBytes unanswered;
+  EXPECT_EQ(unanswered.Update({.sent_bytes = 42}, 1000), 0);
+  EXPECT_EQ(unanswered.Update({.sent_bytes = 42}, 5000), 4000);
+  EXPECT_EQ(unanswered.Update({.sent_bytes = 55}, 6000), 0);
+  EXPECT_EQ(unanswered.Update({.sent_bytes = 55}, 6500), 500);
+  // They became calls; what comes then counts from there.
+  EXPECT_EQ(unanswered.Update({.sent_bytes = 55}, 0), 0);
+  EXPECT_EQ(unanswered.Update({.sent_bytes = 55}, 700), 700);
+}
+
+TEST(Traffic, AnAllowanceIsAShareOfWhatIsFree) {
+  Traffic traffic = {
+      .sent = kMuch, .streams = StreamCounts{200, 200}, .age = seconds(1)};
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), std::nullopt);
+  traffic.allowance = 1.0 / 16;
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), ShutDownReason::kResets);
+  traffic.streams = StreamCounts{129, 0};
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), ShutDownReason::kCalls);
+  // Calls that end are not fewer for that.
+  traffic.streams = StreamCounts{1000, 1000};
+  traffic.use = {.calls_begun = 1000};
+  EXPECT_EQ(CheckTraffic(traffic, kLimits), std::nullopt);
+}
+
+TEST(Traffic, AClientThatSendsNoGreetingIsSilent) {
+  EXPECT_FALSE(IsSilent({.received_bytes = 32}, seconds(9), kLimits));
+  EXPECT_TRUE(IsSilent({.received_bytes = 32}, seconds(11), kLimits));
+  EXPECT_FALSE(IsSilent({.received_bytes = 33}, seconds(11), kLimits));
+  EXPECT_FALSE(IsSilent({.received_bytes = 0, .closed = true}, seconds(11), kLimits));
+}
+
+TEST(Traffic, ConductIsJudgedByWhatCameOfIt) {
+  const ConnectionUse used = {.calls_begun = 5, .calls_cancelled = 4};
+  const ConnectionUse cancelled = {.calls_begun = 4, .calls_cancelled = 4};
+  const auto judge = [](std::optional<ShutDownReason> shut_down, int64_t received,
+                        const ConnectionUse& use) {
+    return Judge(shut_down, {.received_bytes = received}, use, seconds(1), kLimits);
+  };
+  EXPECT_EQ(judge(std::nullopt, 100'000, used), Conduct::kUseful);
+  EXPECT_EQ(judge(std::nullopt, 100'000, cancelled), Conduct::kUseless);
+  EXPECT_EQ(judge(std::nullopt, 100, {}), Conduct::kUseless);
+  EXPECT_EQ(judge(std::nullopt, 1'000'000, used), Conduct::kAbusive);
+  EXPECT_EQ(judge(ShutDownReason::kResets, 0, used), Conduct::kAbusive);
+  EXPECT_EQ(judge(ShutDownReason::kSilent, 0, {}), Conduct::kUseless);
+  // Not of the peer's choice.
+  EXPECT_EQ(judge(ShutDownReason::kIdle, 100, {}), Conduct::kUseful);
+  EXPECT_EQ(judge(ShutDownReason::kEnd, 1'000'000, cancelled), Conduct::kUseful);
 }
 
 }  // namespace

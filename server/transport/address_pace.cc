@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include "server/transport/address_pace.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace mnemon {
+namespace {
+
+// The pace is at its slowest before.
+constexpr double kMostStrikes = 6;
+// Of connections that are of no use, and how many strikes those alone can make.
+constexpr double kSmallStrike = 0.1;
+constexpr double kMostSmallStrikes = 3;
+constexpr double kSlower = 4;  // by one strike
+// What a connection may do is not less than this share.
+constexpr double kLeastAllowance = 1.0 / 16;
+// Addresses that are remembered; a peer with more is one for a firewall.
+constexpr size_t kMostAddresses = 16384;
+
+double Share(double strikes) { return std::pow(kSlower, -strikes); }
+
+double PerSecond(double strikes) {
+  return std::max(AddressPace::kLeastPerSecond,
+                  AddressPace::kPerSecond * Share(strikes));
+}
+
+double Burst(double strikes) {
+  return std::max(1.0, AddressPace::kBurst * Share(strikes));
+}
+
+double Seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// Its peer has closed it; what it sent before may be there still.
+bool IsGone(int fd) {
+  pollfd ended = {.fd = fd, .events = POLLRDHUP, .revents = 0};
+  return poll(&ended, 1, 0) == 1;
+}
+
+}  // namespace
+
+double AddressPace::StrikesAt(const Address& address, Time now) {
+  const double passed = std::max(0.0, Seconds(now - address.counted));
+  return address.strikes * std::exp2(-passed / Seconds(kHalfLife));
+}
+
+void AddressPace::Update(Address& address, Time now) {
+  const double passed = std::max(0.0, Seconds(now - address.counted));
+  address.strikes = StrikesAt(address, now);
+  address.tokens = std::min(Burst(address.strikes),
+                            address.tokens + passed * PerSecond(address.strikes));
+  address.counted = now;
+}
+
+bool AddressPace::TakeToken(Address& address, Time now) {
+  Update(address, now);
+  if (address.tokens < 1) return false;
+  address.tokens -= 1;
+  return true;
+}
+
+void AddressPace::ForgetSome(Time now) {
+  for (auto next = addresses_.begin(); next != addresses_.end();) {
+    Address& address = next->second;
+    Update(address, now);
+    const bool forget = address.waiting.empty() && address.strikes < 0.5 &&
+                        address.tokens + 1 >= Burst(address.strikes);
+    next = forget ? addresses_.erase(next) : std::next(next);
+  }
+}
+
+void AddressPace::Count(const std::string& host, Conduct conduct, Time now) {
+  const auto found = addresses_.find(host);
+  if (found == addresses_.end()) return;
+  Address& address = found->second;
+  Update(address, now);
+  switch (conduct) {
+    case Conduct::kUseful:
+      address.strikes = std::max(0.0, address.strikes - kSmallStrike);
+      break;
+    case Conduct::kUseless:
+      address.strikes = std::max(
+          address.strikes, std::min(kMostSmallStrikes, address.strikes + kSmallStrike));
+      break;
+    case Conduct::kAbusive:
+      address.strikes = std::min(kMostStrikes, address.strikes + 1);
+      break;
+  }
+  address.tokens = std::min(address.tokens, Burst(address.strikes));
+}
+
+double AddressPace::Allowance(const std::string& host, Time now) const {
+  const auto found = addresses_.find(host);
+  if (found == addresses_.end()) return 1;
+  return std::max(kLeastAllowance, Share(StrikesAt(found->second, now)));
+}
+
+bool AddressPace::Take(const std::string& host, Time now) {
+  auto found = addresses_.find(host);
+  if (found == addresses_.end()) {
+    if (addresses_.size() >= kMostAddresses) ForgetSome(now);
+    if (addresses_.size() >= kMostAddresses) return true;
+    found = addresses_.try_emplace(host).first;
+    found->second.counted = now;
+  }
+  return found->second.waiting.empty() && TakeToken(found->second, now);
+}
+
+int AddressPace::Add(const std::string& host, Waiting waiting) {
+  std::deque<Waiting>* full = &addresses_[host].waiting;
+  full->push_back(std::move(waiting));
+  ++waiting_;
+  if (full->size() <= kMostOfAddress) {
+    if (waiting_ <= most_) return 0;
+    full = &std::max_element(addresses_.begin(), addresses_.end(),
+                             [](const auto& a, const auto& b) {
+                               return a.second.waiting.size() < b.second.waiting.size();
+                             })
+                ->second.waiting;
+  }
+  full->pop_front();
+  --waiting_;
+  return 1;
+}
+
+std::optional<AddressPace::Waiting> AddressPace::TakeDue(Time now) {
+  if (waiting_ == 0) return std::nullopt;
+  if (now >= next_sweep_) {
+    next_sweep_ = now + kSweep;
+    for (auto& [host, address] : addresses_) {
+      waiting_ -= std::erase_if(address.waiting, [&](const Waiting& one) {
+        return now - one.since >= kLongestWait || IsGone(one.accepted.get());
+      });
+    }
+  }
+  for (auto& [host, address] : addresses_) {
+    if (address.waiting.empty() || !TakeToken(address, now)) continue;
+    Waiting newest = std::move(address.waiting.back());
+    address.waiting.pop_back();
+    --waiting_;
+    return newest;
+  }
+  return std::nullopt;
+}
+
+std::optional<AddressPace::Time> AddressPace::NextDue() const {
+  if (waiting_ == 0) return std::nullopt;
+  Time next = next_sweep_;
+  for (const auto& [host, address] : addresses_) {
+    if (address.waiting.empty()) continue;
+    const std::chrono::duration<double> wait(std::max(0.0, 1 - address.tokens) /
+                                             PerSecond(address.strikes));
+    const Time due =
+        address.counted + std::chrono::ceil<std::chrono::milliseconds>(wait);
+    next = std::min(next, due);
+  }
+  return next;
+}
+
+}  // namespace mnemon
