@@ -10,11 +10,10 @@
 namespace mnemon {
 namespace {
 
-// The pace is at its slowest before.
-constexpr double kMostStrikes = 6;
-// Of connections that are of no use, and how many strikes those alone can make.
+// In strikes. With the most for abuse the pace is at its slowest.
+constexpr double kMostAbuse = 6;
+constexpr double kMostUseless = 3;
 constexpr double kSmallStrike = 0.1;
-constexpr double kMostSmallStrikes = 3;
 constexpr double kSlower = 4;  // by one strike
 // What a connection may do is not less than this share.
 constexpr double kLeastAllowance = 1.0 / 16;
@@ -36,6 +35,11 @@ double Seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
+// Of a strike, after so long.
+double Left(std::chrono::nanoseconds passed) {
+  return std::exp2(-std::max(0.0, Seconds(passed) / Seconds(AddressPace::kHalfLife)));
+}
+
 // Its peer has closed it; what it sent before may be there still.
 bool IsGone(int fd) {
   pollfd ended = {.fd = fd, .events = POLLRDHUP, .revents = 0};
@@ -44,16 +48,14 @@ bool IsGone(int fd) {
 
 }  // namespace
 
-double AddressPace::StrikesAt(const Address& address, Time now) {
-  const double passed = std::max(0.0, Seconds(now - address.counted));
-  return address.strikes * std::exp2(-passed / Seconds(kHalfLife));
-}
-
 void AddressPace::Update(Address& address, Time now) {
+  const double left = Left(now - address.counted);
+  address.abuse *= left;
+  address.useless *= left;
+  const double strikes = address.abuse + address.useless;
   const double passed = std::max(0.0, Seconds(now - address.counted));
-  address.strikes = StrikesAt(address, now);
-  address.tokens = std::min(Burst(address.strikes),
-                            address.tokens + passed * PerSecond(address.strikes));
+  address.tokens =
+      std::min(Burst(strikes), address.tokens + passed * PerSecond(strikes));
   address.counted = now;
 }
 
@@ -68,8 +70,9 @@ void AddressPace::ForgetSome(Time now) {
   for (auto next = addresses_.begin(); next != addresses_.end();) {
     Address& address = next->second;
     Update(address, now);
-    const bool forget = address.waiting.empty() && address.strikes < 0.5 &&
-                        address.tokens + 1 >= Burst(address.strikes);
+    const double strikes = address.abuse + address.useless;
+    const bool forget = address.waiting.empty() && strikes < 0.5 &&
+                        address.tokens + 1 >= Burst(strikes);
     next = forget ? addresses_.erase(next) : std::next(next);
   }
 }
@@ -81,23 +84,24 @@ void AddressPace::Count(const std::string& host, Conduct conduct, Time now) {
   Update(address, now);
   switch (conduct) {
     case Conduct::kUseful:
-      address.strikes = std::max(0.0, address.strikes - kSmallStrike);
+      address.abuse = std::max(0.0, address.abuse - kSmallStrike);
+      address.useless = std::max(0.0, address.useless - kSmallStrike);
       break;
     case Conduct::kUseless:
-      address.strikes = std::max(
-          address.strikes, std::min(kMostSmallStrikes, address.strikes + kSmallStrike));
+      address.useless = std::min(kMostUseless, address.useless + kSmallStrike);
       break;
     case Conduct::kAbusive:
-      address.strikes = std::min(kMostStrikes, address.strikes + 1);
+      address.abuse = std::min(kMostAbuse, address.abuse + 1);
       break;
   }
-  address.tokens = std::min(address.tokens, Burst(address.strikes));
+  address.tokens = std::min(address.tokens, Burst(address.abuse + address.useless));
 }
 
 double AddressPace::Allowance(const std::string& host, Time now) const {
   const auto found = addresses_.find(host);
   if (found == addresses_.end()) return 1;
-  return std::max(kLeastAllowance, Share(StrikesAt(found->second, now)));
+  const double abuse = found->second.abuse * Left(now - found->second.counted);
+  return std::max(kLeastAllowance, Share(abuse));
 }
 
 bool AddressPace::Take(const std::string& host, Time now) {
@@ -153,8 +157,8 @@ std::optional<AddressPace::Time> AddressPace::NextDue() const {
   Time next = next_sweep_;
   for (const auto& [host, address] : addresses_) {
     if (address.waiting.empty()) continue;
-    const std::chrono::duration<double> wait(std::max(0.0, 1 - address.tokens) /
-                                             PerSecond(address.strikes));
+    const std::chrono::duration<double> wait(
+        std::max(0.0, 1 - address.tokens) / PerSecond(address.abuse + address.useless));
     const Time due =
         address.counted + std::chrono::ceil<std::chrono::milliseconds>(wait);
     next = std::min(next, due);

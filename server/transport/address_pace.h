@@ -50,7 +50,7 @@ class AddressPace {
   // A connection of `host` has ended.
   void Count(const std::string& host, Conduct conduct, Time now);
   // In (0, 1]: the share of what a connection may do otherwise that one of `host` is
-  // allowed.
+  // allowed, less with each strike for abuse.
   double Allowance(const std::string& host, Time now) const;
   // Whether a connection of `host` may be taken now; it then counts.
   bool Take(const std::string& host, Time now);
@@ -65,12 +65,13 @@ class AddressPace {
 
  private:
   struct Address {
-    double strikes = 0;
+    // As of `counted`.
+    double abuse = 0;    // strikes
+    double useless = 0;  // strikes
     double tokens = kBurst;
-    Time counted;                 // both as of then
+    Time counted;
     std::deque<Waiting> waiting;  // the newest last
   };
-  static double StrikesAt(const Address& address, Time now);
   static void Update(Address& address, Time now);
   static bool TakeToken(Address& address, Time now);
   void ForgetSome(Time now);

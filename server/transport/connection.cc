@@ -48,31 +48,31 @@ Connection::Connection(std::string peer, Descriptor handle, int64_t most_calls,
       idle_since_(now.time_since_epoch().count()) {}
 
 void Connection::OnCallBegan() {
-  calls_begun_.fetch_add(1, std::memory_order_relaxed);
-  if (calls_open_.fetch_add(1, std::memory_order_relaxed) >= most_calls_) {
+  counts_->calls_begun_.fetch_add(1, std::memory_order_relaxed);
+  if (counts_->calls_open_.fetch_add(1, std::memory_order_relaxed) >= most_calls_) {
     ShutDown(ShutDownReason::kCalls);
   }
 }
 
 void Connection::OnCallEnded(bool cancelled, int64_t held) {
-  if (cancelled) calls_cancelled_.fetch_add(1, std::memory_order_relaxed);
-  held_bytes_.fetch_sub(held, std::memory_order_relaxed);
-  if (calls_open_.fetch_sub(1, std::memory_order_relaxed) == 1) {
+  if (cancelled) counts_->calls_cancelled_.fetch_add(1, std::memory_order_relaxed);
+  counts_->held_bytes_.fetch_sub(held, std::memory_order_relaxed);
+  if (counts_->calls_open_.fetch_sub(1, std::memory_order_relaxed) == 1) {
     idle_since_ = std::chrono::steady_clock::now().time_since_epoch().count();
   }
 }
 
 void Connection::OnMessageReceived(int64_t bytes) {
-  messages_received_.fetch_add(1, std::memory_order_relaxed);
-  message_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  counts_->messages_received_.fetch_add(1, std::memory_order_relaxed);
+  counts_->message_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  counts_->held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void Connection::OnMessageSent() {
-  messages_sent_.fetch_add(1, std::memory_order_relaxed);
+  counts_->messages_sent_.fetch_add(1, std::memory_order_relaxed);
 }
 
-ConnectionUse Connection::use() const {
+ConnectionUse Connection::UseCounts::Read() const {
   return {.calls_begun = calls_begun_.load(std::memory_order_relaxed),
           .calls_open = calls_open_.load(std::memory_order_relaxed),
           .calls_cancelled = calls_cancelled_.load(std::memory_order_relaxed),

@@ -55,6 +55,23 @@ class Connection {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
+  // What its calls did; lives on after the connection and its handle.
+  class UseCounts {
+   public:
+    ConnectionUse Read() const;
+
+   private:
+    friend class Connection;
+
+    std::atomic<int64_t> calls_begun_{0};
+    std::atomic<int64_t> calls_open_{0};
+    std::atomic<int64_t> calls_cancelled_{0};
+    std::atomic<int64_t> messages_received_{0};
+    std::atomic<int64_t> message_bytes_{0};
+    std::atomic<int64_t> held_bytes_{0};
+    std::atomic<int64_t> messages_sent_{0};
+  };
+
   // Takes `handle`, a duplicate of the connection's descriptor. `peer` as PeerText
   // writes it. A peer may have `most_calls` calls open: one with more is shut down.
   // `allowance` in (0, 1] is its share of that and of other limits.
@@ -73,9 +90,12 @@ class Connection {
   void OnCallEnded(bool cancelled, int64_t held);
   void OnMessageReceived(int64_t bytes);
   void OnMessageSent();
-  ConnectionUse use() const;
+  ConnectionUse use() const { return counts_->Read(); }
+  std::shared_ptr<const UseCounts> counts() const { return counts_; }
   // No call is open; then, when the last one ended, or when it was accepted.
-  bool idle() const { return calls_open_.load(std::memory_order_relaxed) == 0; }
+  bool idle() const {
+    return counts_->calls_open_.load(std::memory_order_relaxed) == 0;
+  }
   Time idle_since() const { return Time(Time::duration(idle_since_.load())); }
 
   SocketReading Read() const;
@@ -92,13 +112,7 @@ class Connection {
   const double allowance_;
   const int64_t most_calls_;
   const Time accepted_;
-  std::atomic<int64_t> calls_begun_{0};
-  std::atomic<int64_t> calls_open_{0};
-  std::atomic<int64_t> calls_cancelled_{0};
-  std::atomic<int64_t> messages_received_{0};
-  std::atomic<int64_t> message_bytes_{0};
-  std::atomic<int64_t> held_bytes_{0};
-  std::atomic<int64_t> messages_sent_{0};
+  const std::shared_ptr<UseCounts> counts_ = std::make_shared<UseCounts>();
   std::atomic<Time::rep> idle_since_;
   std::atomic<int> shut_down_{-1};  // a ShutDownReason; -1: it was not
 };

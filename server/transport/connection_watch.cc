@@ -26,7 +26,7 @@ constexpr int64_t kBusyBytes = 16 << 10;
 constexpr milliseconds kNew{500};
 constexpr milliseconds kTrimPeriod{2000};
 
-bool IsSuspect(const Connection& connection) { return connection.allowance() < 1; }
+bool IsSuspect(const Connection& connection) { return connection.allowance() <= 0.5; }
 
 }  // namespace
 
@@ -88,6 +88,10 @@ void ConnectionWatch::Check(Scope scope) {
   }
   AddNew();
   if (scope == Scope::kAll) Refresh();
+  // Nobody else has those that ended, whose descriptors are free then.
+  std::erase_if(watched_, [](const auto& entry) {
+    return entry.second.connection.use_count() == 1;
+  });
   suspects_ = false;
   for (auto& [key, watched] : watched_) {
     const bool suspect = watched.busy && IsSuspect(*watched.connection);

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -253,10 +254,10 @@ void Listener::Take(Descriptor accepted) {
 void Listener::JudgeEnded() {
   const auto now = SteadyClock::now();
   for (; !ended_.empty() && ended_.front().judged_at <= now; ended_.pop_front()) {
-    const Connection& connection = *ended_.front().connection;
-    pace_.Count(connection.host(),
-                Judge(connection.shut_down(), connection.Read(), connection.use(),
-                      now - connection.accepted(), options_.traffic),
+    const Ended& ended = ended_.front();
+    pace_.Count(ended.host,
+                Judge(ended.shut_down, ended.socket, ended.counts->Read(), ended.age,
+                      options_.traffic),
                 now);
   }
 }
@@ -342,14 +343,21 @@ void Listener::Forget(int handle) {
   if (found == open_.end()) return;
   // The handle is closed when its last user has gone, perhaps later.
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, handle, nullptr);
+  const Connection& connection = *found->second;
   const auto now = SteadyClock::now();
-  const auto reason = found->second->shut_down();
+  const auto reason = connection.shut_down();
   if (reason && IsAbuse(*reason)) {
-    pace_.Count(found->second->host(), Conduct::kAbusive, now);
+    pace_.Count(connection.host(), Conduct::kAbusive, now);
   } else {
-    ended_.push_back({found->second, now + kSettling});
+    try {
+      ended_.push_back({connection.host(), reason, connection.Read(),
+                        now - connection.accepted(), connection.counts(),
+                        now + kSettling});
+    } catch (const std::bad_alloc&) {
+      // It is not judged.
+    }
   }
-  table_.Remove(*found->second);
+  table_.Remove(connection);
   open_.erase(found);
 }
 

@@ -116,8 +116,13 @@ class Listener {
   ListeningSockets listening_;
   Descriptor reserve_;
   bool polling_ = false;  // the listening sockets
+  // A connection that has ended, without its descriptor.
   struct Ended {
-    std::shared_ptr<Connection> connection;
+    std::string host;
+    std::optional<ShutDownReason> shut_down;
+    SocketReading socket;
+    std::chrono::nanoseconds age;
+    std::shared_ptr<const Connection::UseCounts> counts;
     Connection::Time judged_at;
   };
   std::deque<Ended> ended_;

@@ -80,17 +80,27 @@ TEST(AddressPace, UselessConnectionsCountATenth) {
   AddressPace pace(kMost);
   ASSERT_TRUE(pace.Take("a", kStart));
   for (int i = 0; i < 10; ++i) pace.Count("a", Conduct::kUseless, kStart);
-  EXPECT_NEAR(pace.Allowance("a", kStart), 1.0 / 4, 1e-9);
-  for (int i = 0; i < 100; ++i) pace.Count("a", Conduct::kUseless, kStart);
-  EXPECT_NEAR(TakenAtOnce(pace, "a", kStart), AddressPace::kBurst / 64, 1);
-  // A client that also has calls that end is never slowed down.
-  for (int i = 0; i < 30; ++i) pace.Count("a", Conduct::kUseful, kStart);
+  ASSERT_TRUE(pace.Take("b", kStart));
+  for (int i = 0; i < 100; ++i) pace.Count("b", Conduct::kUseless, kStart);
+  EXPECT_NEAR(TakenAtOnce(pace, "a", kStart), AddressPace::kBurst / 4, 1);
+  EXPECT_NEAR(TakenAtOnce(pace, "b", kStart), AddressPace::kBurst / 64, 1);
+  // They are slowed down, and allowed as much as others.
+  EXPECT_EQ(pace.Allowance("b", kStart), 1);
+}
+
+TEST(AddressPace, UsefulConnectionsMakeGoodForOthers) {
+  AddressPace pace(kMost);
+  ASSERT_TRUE(pace.Take("a", kStart));
+  pace.Count("a", Conduct::kAbusive, kStart);
+  EXPECT_EQ(pace.Allowance("a", kStart), 0.25);
+  for (int i = 0; i < 10; ++i) pace.Count("a", Conduct::kUseful, kStart);
   EXPECT_NEAR(pace.Allowance("a", kStart), 1, 1e-9);
+  // A client that also has calls that end is not slowed down.
   for (int i = 0; i < 100; ++i) {
     pace.Count("a", Conduct::kUseful, kStart);
     pace.Count("a", Conduct::kUseless, kStart);
   }
-  EXPECT_GT(pace.Allowance("a", kStart), 0.8);
+  EXPECT_GT(TakenAtOnce(pace, "a", kStart + seconds(2)), 0.8 * AddressPace::kBurst);
 }
 
 TEST(AddressPace, TheNewestThatWaitsGoesFirst) {
