@@ -79,21 +79,25 @@ std::string AsJson(double value) {
   return std::isfinite(value) ? AsText(value) : "null";
 }
 
+void AppendField(LogFormat wanted, const LogField& field, std::string& line) {
+  const bool json = wanted == LogFormat::kJson;
+  line += json ? StrCat(",", AsJson(field.key), ":") : StrCat(" ", field.key, "=");
+  std::visit([&](const auto& value) { line += json ? AsJson(value) : AsText(value); },
+             field.value);
+}
+
 std::string EventLine(LogFormat wanted, std::string_view event,
-                      const std::vector<LogField>& fields) {
+                      std::span<const LogField> fields) {
   const bool json = wanted == LogFormat::kJson;
   std::string line =
       StrCat(json ? "\"event\":" : "event=", json ? AsJson(event) : std::string(event));
-  for (const LogField& field : fields) {
-    line += json ? StrCat(",", AsJson(field.key), ":") : StrCat(" ", field.key, "=");
-    std::visit([&](const auto& value) { line += json ? AsJson(value) : AsText(value); },
-               field.value);
-  }
+  for (const LogField& field : fields) AppendField(wanted, field, line);
   return line;
 }
 
 std::string LostLine(LogFormat wanted, int64_t lines) {
-  return EventLine(wanted, "log_lines_lost", {{"lines", lines}});
+  const LogField fields[] = {{"lines", lines}};
+  return EventLine(wanted, "log_lines_lost", fields);
 }
 
 std::atomic<LogOutput*> made_output{nullptr};
@@ -150,7 +154,7 @@ void SetLogFormat(LogFormat wanted) { format = wanted; }
 LogFormat log_format() { return format; }
 
 void LogEvent(LogLevel level, std::string_view event,
-              const std::vector<LogField>& fields) {
+              std::span<const LogField> fields) {
   const LogFormat wanted = format;
   if (!Output().Takes(level)) return;
   EventLimit& limit = LimitOf(event);
@@ -158,11 +162,10 @@ void LogEvent(LogLevel level, std::string_view event,
     ++limit.suppressed;
     return;
   }
-  std::vector<LogField> all = fields;
+  std::string line = EventLine(wanted, event, fields);
   if (const int64_t suppressed = limit.suppressed.exchange(0); suppressed > 0) {
-    all.push_back({"suppressed", suppressed});
+    AppendField(wanted, {"suppressed", suppressed}, line);
   }
-  std::string line = EventLine(wanted, event, all);
   if (wanted == LogFormat::kText) line = EscapeControls(line);
   Output().Write(wanted, level, line);
 }

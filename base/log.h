@@ -8,11 +8,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 namespace mnemon {
 
@@ -49,8 +50,13 @@ struct LogField {
 // ...}. Of one `event`, 50 lines pass at once and 10 a second later; the next that
 // passes has the field suppressed, the number of those that did not. `event` is one of
 // few constants, never input; so is each key.
-void LogEvent(LogLevel level, std::string_view event,
-              const std::vector<LogField>& fields);
+void LogEvent(LogLevel level, std::string_view event, std::span<const LogField> fields);
+// Fields in braces are not copied: a copy of a std::variant with a string that fails
+// for want of memory is undefined in libstdc++ 12.
+inline void LogEvent(LogLevel level, std::string_view event,
+                     std::initializer_list<LogField> fields) {
+  LogEvent(level, event, std::span(fields.begin(), fields.size()));
+}
 
 // Lines since the process began.
 struct LogCounts {

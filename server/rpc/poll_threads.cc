@@ -16,12 +16,6 @@ namespace {
 
 constexpr int kThreads = 16;
 
-// An entry of the queue; destroyed by the thread that takes it out.
-struct Task {
-  std::function<void()> run;
-  grpc::Alarm alarm;
-};
-
 }  // namespace
 
 void PollThreads::AddTo(grpc::ServerBuilder& builder) {
@@ -39,10 +33,13 @@ absl::Status PollThreads::Start() {
 }
 
 void PollThreads::Run(std::function<void()> task) {
-  auto entry = std::make_unique<Task>();
-  entry->run = std::move(task);
-  grpc::Alarm& alarm = entry->alarm;
-  // Due at once; the entry may be gone when this returns.
+  auto entry = std::make_unique<grpc::Alarm>();
+  {
+    std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  grpc::Alarm& alarm = *entry;
+  // Due at once; the thread that takes it out of the queue destroys it.
   alarm.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), entry.release());
 }
 
@@ -53,8 +50,12 @@ void PollThreads::Poll() {
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) {
-    const std::unique_ptr<Task> task(static_cast<Task*>(tag));
-    if (ok) task->run();
+    delete static_cast<grpc::Alarm*>(tag);
+    std::unique_lock lock(mutex_);
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
   }
 }
 
@@ -66,8 +67,9 @@ void PollThreads::Stop() {
   // It has to be empty before it goes; without threads nothing has emptied it.
   void* tag = nullptr;
   bool ok = false;
-  while (queue_->Next(&tag, &ok)) delete static_cast<Task*>(tag);
+  while (queue_->Next(&tag, &ok)) delete static_cast<grpc::Alarm*>(tag);
   queue_.reset();
+  tasks_.clear();
 }
 
 }  // namespace mnemon

@@ -9,8 +9,10 @@
 // to gRPC's threads.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -39,7 +41,9 @@ class PollThreads {
  private:
   void Poll();
 
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // has an entry for each task
+  std::mutex mutex_;
+  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
   std::vector<std::thread> threads_;
 };
 
