@@ -14,8 +14,7 @@ constexpr size_t kMostFields = 13;
 // Fields that do not apply are left out.
 std::vector<LogField> FieldsOf(const CallRecord& call) {
   std::vector<LogField> fields;
-  // Moved into it, not copied: when memory runs out within a copy of a std::variant,
-  // libstdc++ 12 goes on with undefined behaviour.
+  // Growth would copy fields: base/log.h.
   fields.reserve(kMostFields);
   fields.push_back({"request_id", call.request_id});
   fields.push_back({"method", call.method});

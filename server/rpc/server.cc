@@ -50,8 +50,8 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 20'000},
       // All that was read is parsed before a connection that was shut down is noticed.
       {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 64 << 10},
-      // A peer needs leave for more of a message than this, as a message of any size
-      // gets, so headers without end can be told apart: traffic_check.h.
+      // More of a message than this, as of any size, needs a window update, so headers
+      // without end can be told apart: traffic_check.h.
       {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 10},
       {GRPC_ARG_HTTP2_BDP_PROBE, 0},
       {GRPC_ARG_KEEPALIVE_TIME_MS, 60'000},

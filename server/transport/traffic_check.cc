@@ -23,11 +23,11 @@ constexpr int64_t kIncompleteBytes = 256 << 10;
 // The preface of HTTP/2 and SETTINGS without any.
 constexpr int64_t kClientGreetingBytes = 33;
 // A server that has sent no more has greeted its peer (SETTINGS, and their
-// acknowledgement), and has given no leave to send more than the first window.
+// acknowledgement), and no window update: no more data than the first window may come.
 constexpr int64_t kGreetingBytes = 64;
 constexpr int64_t kFirstWindow = 64 << 10;
-// Of messages, by one leave: gRPC gives no greater one.
-constexpr int64_t kLeaveBytes = 1536 << 10;
+// Of messages, by one window update: gRPC sends no greater one.
+constexpr int64_t kWindowUpdateBytes = 1536 << 10;
 // Streams that may end without a call, and calls that may be cancelled, by one peer.
 constexpr int64_t kFreeResets = 500;
 constexpr int64_t kFreeResetsPerSecond = 100;
@@ -87,7 +87,7 @@ std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
       allowed(kFreeResets + kFreeResetsPerSecond * Seconds(traffic.age)) +
       kResetsPerCall * finished;
   if (resets > free_resets) return ShutDownReason::kResets;
-  if (traffic.unanswered > kLeaveBytes) return ShutDownReason::kTraffic;
+  if (traffic.unanswered > kWindowUpdateBytes) return ShutDownReason::kTraffic;
   int64_t most = limits.connection_bytes;
   if (traffic.streams) {
     const int64_t open = std::max<int64_t>(0, streams.started - streams.ended);

@@ -38,9 +38,9 @@ struct StreamCounts {
 int64_t UnaccountedBytes(const SocketReading& socket, const ConnectionUse& use,
                          std::chrono::nanoseconds age, const TrafficLimits& limits);
 
-// Of them, those that came since anything was sent to the peer. A peer needs leave for
-// the bytes of messages, and such leaves have to be sent; without one it can send only
-// headers and other frames.
+// Of them, those that came since anything was sent to the peer. Only window updates let
+// a peer send more bytes of messages; while none is sent, it can send only headers and
+// other frames.
 class UnansweredBytes {
  public:
   // With each reading of the socket; the result of UnaccountedBytes.

@@ -96,7 +96,7 @@ TEST(Traffic, StreamsThatWaitToBecomeCallsAreBounded) {
   EXPECT_EQ(Check({}, {.calls_begun = 8000}, StreamCounts{9000, 8000}), std::nullopt);
 }
 
-TEST(Traffic, BeforeAnyLeaveOnlyTheFirstWindowMayCome) {
+TEST(Traffic, BeforeAWindowUpdateOnlyTheFirstWindowMayCome) {
   // A stream is open, on which a message could be on its way.
   Traffic traffic = {
       .unaccounted = 300 << 10, .sent = 64, .streams = StreamCounts{1, 0}};
@@ -108,7 +108,7 @@ TEST(Traffic, BeforeAnyLeaveOnlyTheFirstWindowMayCome) {
   EXPECT_EQ(CheckTraffic(traffic, kLimits), std::nullopt);
 }
 
-TEST(Traffic, OneLeaveIsForAMegabyteAndAHalf) {
+TEST(Traffic, OneWindowUpdateIsForAMegabyteAndAHalf) {
   Traffic traffic = {.unaccounted = 4 << 20,
                      .unanswered = 1 << 20,
                      .sent = 1000,
