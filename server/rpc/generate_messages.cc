@@ -181,6 +181,7 @@ void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& 
   out.set_index(index);
   out.set_token_id(logprobs.token);
   out.set_logprob(logprobs.logprob);
+  ReserveMore(logprobs.candidates.size(), *out.mutable_candidates());
   for (const TokenCandidate& candidate : logprobs.candidates) {
     v1::TokenLogprobs::Candidate& to = *out.add_candidates();
     to.set_token_id(candidate.token);
@@ -203,6 +204,7 @@ void ToMessage(const TokenChunk& chunk, const std::string& session,
   out.set_first_index(chunk.first_index);
   out.mutable_tokens()->Add(chunk.tokens.begin(), chunk.tokens.end());
   out.set_text(chunk.text);
+  ReserveMore(chunk.logprobs.size(), *out.mutable_logprobs());
   for (size_t i = 0; i < chunk.logprobs.size(); ++i) {
     ToMessage(chunk.logprobs[i], chunk.first_index + static_cast<int64_t>(i),
               *out.add_logprobs());

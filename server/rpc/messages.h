@@ -50,4 +50,11 @@ void ToMessage(const Predictor::Output& output, const PredictShape& shape,
 void ToMessage(const TokenChunk& chunk, const std::string& session,
                const std::string& model, v1::GenerateResponse& out);
 
+// Room for `count` more elements of `field`, made before they are added: a field that
+// grows while memory runs out leaks the new element. May throw std::bad_alloc.
+template <class T>
+void ReserveMore(size_t count, google::protobuf::RepeatedPtrField<T>& field) {
+  field.Reserve(field.size() + static_cast<int>(count));
+}
+
 }  // namespace mnemon

@@ -57,6 +57,7 @@ class ModelsService final : public v1::Models::CallbackService {
                             ? models.size()
                             : static_cast<size_t>(request.page_size());
     size_t end = std::min(models.size(), begin + room);
+    ReserveMore(end - begin, *response.mutable_models());
     for (size_t i = begin; i < end; ++i) ToMessage(models[i], *response.add_models());
     if (end < models.size()) response.set_next_page_token(models[end - 1].name);
     return absl::OkStatus();

@@ -77,6 +77,7 @@ void ToMessage(const Predictor::Output& output, const PredictShape& shape,
   SetArray(output.logits, {shape.batch, shape.time, shape.vocab},
            *out.mutable_logits());
   const int64_t pairs = shape.batch * shape.time * shape.time;
+  ReserveMore(output.maps.size(), *out.mutable_maps());
   for (const UnsetFloats& map : output.maps) {
     const int64_t heads = static_cast<int64_t>(map.size()) / pairs;
     SetArray(map, {shape.batch, heads, shape.time, shape.time}, *out.add_maps());

@@ -16,6 +16,7 @@
 #include "grpc/health/v1/health.pb.h"
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/rpc/guard.h"
+#include "server/rpc/messages.h"
 
 namespace mnemon {
 namespace {
@@ -105,6 +106,8 @@ class ReflectionService final : public api::ServerReflection::CallbackService {
     *response.mutable_original_request() = request;
     switch (request.message_request_case()) {
       case api::ServerReflectionRequest::kListServices:
+        ReserveMore(services_.size(),
+                    *response.mutable_list_services_response()->mutable_service());
         for (const std::string& name : services_) {
           response.mutable_list_services_response()->add_service()->set_name(name);
         }

@@ -162,6 +162,7 @@ class ScoreReactor final
 
   void Fill(const TokenChunk& chunk) {
     response_.Clear();
+    ReserveMore(chunk.logprobs.size(), *response_.mutable_logprobs());
     for (size_t i = 0; i < chunk.logprobs.size(); ++i) {
       ToMessage(chunk.logprobs[i], chunk.first_index + static_cast<int64_t>(i),
                 *response_.add_logprobs());

@@ -54,6 +54,7 @@ class SessionsService final : public v1::Sessions::CallbackService {
       MNEMON_ASSIGN_OR_RETURN(
           SessionPage page,
           engine_.ListSessions(request->page_size(), request->page_token()));
+      ReserveMore(page.sessions.size(), *response->mutable_sessions());
       for (const SessionFacts& facts : page.sessions) {
         ToMessage(facts, *response->add_sessions());
       }

@@ -77,20 +77,20 @@ void AddressPace::ForgetSome(Time now) {
   }
 }
 
-void AddressPace::Count(const std::string& host, Conduct conduct, Time now) {
+void AddressPace::Count(const std::string& host, ConnectionOutcome outcome, Time now) {
   const auto found = addresses_.find(host);
   if (found == addresses_.end()) return;
   Address& address = found->second;
   Update(address, now);
-  switch (conduct) {
-    case Conduct::kUseful:
+  switch (outcome) {
+    case ConnectionOutcome::kUseful:
       address.abuse = std::max(0.0, address.abuse - kSmallStrike);
       address.useless = std::max(0.0, address.useless - kSmallStrike);
       break;
-    case Conduct::kUseless:
+    case ConnectionOutcome::kUseless:
       address.useless = std::min(kMostUseless, address.useless + kSmallStrike);
       break;
-    case Conduct::kAbusive:
+    case ConnectionOutcome::kAbusive:
       address.abuse = std::min(kMostAbuse, address.abuse + 1);
       break;
   }

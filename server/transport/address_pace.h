@@ -48,7 +48,7 @@ class AddressPace {
   explicit AddressPace(size_t most) : most_(most) {}
 
   // A connection of `host` has ended.
-  void Count(const std::string& host, Conduct conduct, Time now);
+  void Count(const std::string& host, ConnectionOutcome outcome, Time now);
   // In (0, 1]: the share of what a connection may do otherwise that one of `host` is
   // allowed, less with each strike for abuse.
   double Allowance(const std::string& host, Time now) const;

@@ -30,7 +30,7 @@ bool IsAbuse(ShutDownReason reason);
 // "calls", "resets", "traffic", "memory", "silent", "idle", "end".
 const char* Name(ShutDownReason reason);
 
-// What the calls of a connection did. Counts since it was accepted, unless said
+// What the calls of a connection did. Counts since it was accepted, unless stated
 // otherwise.
 struct ConnectionUse {
   int64_t calls_begun = 0;

@@ -174,7 +174,7 @@ void Listener::Run() {
     Connection::Time until = SteadyClock::now() + kLongestSleep;
     if (resume_) until = std::min(until, *resume_);
     if (const auto due = pace_.NextDue()) until = std::min(until, *due);
-    if (!ended_.empty()) until = std::min(until, ended_.front().judged_at);
+    if (!ended_.empty()) until = std::min(until, ended_.front().classify_at);
     const auto sleep = std::chrono::ceil<milliseconds>(until - SteadyClock::now());
     const int count = epoll_wait(epoll_.get(), events, kEventsAtOnce,
                                  static_cast<int>(std::max<int64_t>(0, sleep.count())));
@@ -197,7 +197,7 @@ void Listener::Run() {
         AcceptSome(fd);
       }
     }
-    JudgeEnded();
+    ClassifyEnded();
     TakeDue();
   }
 }
@@ -251,13 +251,13 @@ void Listener::Take(Descriptor accepted) {
   }
 }
 
-void Listener::JudgeEnded() {
+void Listener::ClassifyEnded() {
   const auto now = SteadyClock::now();
-  for (; !ended_.empty() && ended_.front().judged_at <= now; ended_.pop_front()) {
+  for (; !ended_.empty() && ended_.front().classify_at <= now; ended_.pop_front()) {
     const Ended& ended = ended_.front();
     pace_.Count(ended.host,
-                Judge(ended.shut_down, ended.socket, ended.counts->Read(), ended.age,
-                      options_.traffic),
+                Classify(ended.shut_down, ended.socket, ended.counts->Read(), ended.age,
+                         options_.traffic),
                 now);
   }
 }
@@ -347,14 +347,14 @@ void Listener::Forget(int handle) {
   const auto now = SteadyClock::now();
   const auto reason = connection.shut_down();
   if (reason && IsAbuse(*reason)) {
-    pace_.Count(connection.host(), Conduct::kAbusive, now);
+    pace_.Count(connection.host(), ConnectionOutcome::kAbusive, now);
   } else {
     try {
       ended_.push_back({connection.host(), reason, connection.Read(),
                         now - connection.accepted(), connection.counts(),
                         now + kSettling});
     } catch (const std::bad_alloc&) {
-      // It is not judged.
+      // It is not classified.
     }
   }
   table_.Remove(connection);

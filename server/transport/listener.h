@@ -86,7 +86,7 @@ class Listener {
   void ReopenSockets();
   void AcceptSome(int listening);
   void Take(Descriptor accepted);
-  void JudgeEnded();
+  void ClassifyEnded();
   void TakeDue();
   void HandOn(AddressPace::Waiting taken);
   // Whether it may stay: makes room for it where that is needed and possible.
@@ -123,7 +123,7 @@ class Listener {
     SocketReading socket;
     std::chrono::nanoseconds age;
     std::shared_ptr<const Connection::UseCounts> counts;
-    Connection::Time judged_at;
+    Connection::Time classify_at;
   };
   std::deque<Ended> ended_;
   AddressPace pace_;

@@ -104,18 +104,18 @@ std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
                                     : std::nullopt;
 }
 
-Conduct Judge(std::optional<ShutDownReason> shut_down, const SocketReading& socket,
-              const ConnectionUse& use, std::chrono::nanoseconds age,
-              const TrafficLimits& limits) {
+ConnectionOutcome Classify(std::optional<ShutDownReason> shut_down,
+                           const SocketReading& socket, const ConnectionUse& use,
+                           std::chrono::nanoseconds age, const TrafficLimits& limits) {
   if (shut_down == ShutDownReason::kIdle || shut_down == ShutDownReason::kEnd) {
-    return Conduct::kUseful;
+    return ConnectionOutcome::kUseful;
   }
   if ((shut_down && IsAbuse(*shut_down)) ||
       UnaccountedBytes(socket, use, age, limits) > kFreeBytes) {
-    return Conduct::kAbusive;
+    return ConnectionOutcome::kAbusive;
   }
   const int64_t finished = use.calls_begun - use.calls_open - use.calls_cancelled;
-  return finished > 0 ? Conduct::kUseful : Conduct::kUseless;
+  return finished > 0 ? ConnectionOutcome::kUseful : ConnectionOutcome::kUseless;
 }
 
 }  // namespace mnemon

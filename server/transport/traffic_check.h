@@ -75,12 +75,12 @@ struct Traffic {
 std::optional<ShutDownReason> CheckTraffic(const Traffic& traffic,
                                            const TrafficLimits& limits);
 
-// Of a connection that has ended and its calls too: kAbusive, it was shut down as such,
-// or much had come for nothing when gRPC or the peer ended it; kUseless, no call was
-// let to end on it.
-enum class Conduct { kUseful, kUseless, kAbusive };
-Conduct Judge(std::optional<ShutDownReason> shut_down, const SocketReading& socket,
-              const ConnectionUse& use, std::chrono::nanoseconds age,
-              const TrafficLimits& limits);
+// Of a connection that has ended, and whose calls have ended. kAbusive: it was shut
+// down for abuse, or more bytes came than its calls account for. kUseless: every call
+// on it, if there was any, was cancelled.
+enum class ConnectionOutcome { kUseful, kUseless, kAbusive };
+ConnectionOutcome Classify(std::optional<ShutDownReason> shut_down,
+                           const SocketReading& socket, const ConnectionUse& use,
+                           std::chrono::nanoseconds age, const TrafficLimits& limits);
 
 }  // namespace mnemon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Readiness: what a model that does not get on is said to lack, and what is no lack.
+// Readiness: the reason for a model without progress, and states that are none.
 #include <chrono>
 
 #include "tests/server/engine/engine_fixture.h"

@@ -43,7 +43,7 @@ struct Client {
 
 void SlowDown(AddressPace& pace, const std::string& host, AddressPace::Time now) {
   pace.Take(host, now);
-  for (int i = 0; i < 6; ++i) pace.Count(host, Conduct::kAbusive, now);
+  for (int i = 0; i < 6; ++i) pace.Count(host, ConnectionOutcome::kAbusive, now);
   TakenAtOnce(pace, host, now);
 }
 
@@ -58,7 +58,7 @@ TEST(AddressPace, ABurstThenARate) {
 TEST(AddressPace, EachStrikeDividesItByFour) {
   AddressPace pace(kMost);
   TakenAtOnce(pace, "a", kStart);
-  pace.Count("a", Conduct::kAbusive, kStart);
+  pace.Count("a", ConnectionOutcome::kAbusive, kStart);
   EXPECT_EQ(pace.Allowance("a", kStart), 0.25);
   EXPECT_NEAR(TakenWithinASecond(pace, "a", kStart), AddressPace::kPerSecond / 4,
               AddressPace::kPerSecond / 20);
@@ -79,9 +79,9 @@ TEST(AddressPace, StrikesAreForgotten) {
 TEST(AddressPace, UselessConnectionsCountATenth) {
   AddressPace pace(kMost);
   ASSERT_TRUE(pace.Take("a", kStart));
-  for (int i = 0; i < 10; ++i) pace.Count("a", Conduct::kUseless, kStart);
+  for (int i = 0; i < 10; ++i) pace.Count("a", ConnectionOutcome::kUseless, kStart);
   ASSERT_TRUE(pace.Take("b", kStart));
-  for (int i = 0; i < 100; ++i) pace.Count("b", Conduct::kUseless, kStart);
+  for (int i = 0; i < 100; ++i) pace.Count("b", ConnectionOutcome::kUseless, kStart);
   EXPECT_NEAR(TakenAtOnce(pace, "a", kStart), AddressPace::kBurst / 4, 1);
   EXPECT_NEAR(TakenAtOnce(pace, "b", kStart), AddressPace::kBurst / 64, 1);
   // They are slowed down, and allowed as much as others.
@@ -91,14 +91,14 @@ TEST(AddressPace, UselessConnectionsCountATenth) {
 TEST(AddressPace, UsefulConnectionsMakeGoodForOthers) {
   AddressPace pace(kMost);
   ASSERT_TRUE(pace.Take("a", kStart));
-  pace.Count("a", Conduct::kAbusive, kStart);
+  pace.Count("a", ConnectionOutcome::kAbusive, kStart);
   EXPECT_EQ(pace.Allowance("a", kStart), 0.25);
-  for (int i = 0; i < 10; ++i) pace.Count("a", Conduct::kUseful, kStart);
+  for (int i = 0; i < 10; ++i) pace.Count("a", ConnectionOutcome::kUseful, kStart);
   EXPECT_NEAR(pace.Allowance("a", kStart), 1, 1e-9);
   // A client that also has calls that end is not slowed down.
   for (int i = 0; i < 100; ++i) {
-    pace.Count("a", Conduct::kUseful, kStart);
-    pace.Count("a", Conduct::kUseless, kStart);
+    pace.Count("a", ConnectionOutcome::kUseful, kStart);
+    pace.Count("a", ConnectionOutcome::kUseless, kStart);
   }
   EXPECT_GT(TakenAtOnce(pace, "a", kStart + seconds(2)), 0.8 * AddressPace::kBurst);
 }
@@ -153,7 +153,8 @@ TEST(AddressPace, NobodyWaitsForLong) {
   ASSERT_TRUE(taken.has_value());
   EXPECT_EQ(taken->peer, "a:1");
   Client late;
-  for (int i = 0; i < 6; ++i) pace.Count("a", Conduct::kAbusive, kStart + seconds(1));
+  for (int i = 0; i < 6; ++i)
+    pace.Count("a", ConnectionOutcome::kAbusive, kStart + seconds(1));
   pace.Add("a", late.Waits("a:3", kStart + seconds(1)));
   pace.TakeDue(kStart + seconds(1) + AddressPace::kLongestWait);
   EXPECT_EQ(pace.NextDue(), std::nullopt);

@@ -150,22 +150,23 @@ TEST(Traffic, AClientThatSendsNoGreetingIsSilent) {
   EXPECT_FALSE(IsSilent({.received_bytes = 0, .closed = true}, seconds(11), kLimits));
 }
 
-TEST(Traffic, ConductIsJudgedByWhatCameOfIt) {
+TEST(Traffic, OutcomeIsThatOfItsCalls) {
   const ConnectionUse used = {.calls_begun = 5, .calls_cancelled = 4};
   const ConnectionUse cancelled = {.calls_begun = 4, .calls_cancelled = 4};
-  const auto judge = [](std::optional<ShutDownReason> shut_down, int64_t received,
-                        const ConnectionUse& use) {
-    return Judge(shut_down, {.received_bytes = received}, use, seconds(1), kLimits);
+  const auto classify = [](std::optional<ShutDownReason> shut_down, int64_t received,
+                           const ConnectionUse& use) {
+    return Classify(shut_down, {.received_bytes = received}, use, seconds(1), kLimits);
   };
-  EXPECT_EQ(judge(std::nullopt, 100'000, used), Conduct::kUseful);
-  EXPECT_EQ(judge(std::nullopt, 100'000, cancelled), Conduct::kUseless);
-  EXPECT_EQ(judge(std::nullopt, 100, {}), Conduct::kUseless);
-  EXPECT_EQ(judge(std::nullopt, 1'000'000, used), Conduct::kAbusive);
-  EXPECT_EQ(judge(ShutDownReason::kResets, 0, used), Conduct::kAbusive);
-  EXPECT_EQ(judge(ShutDownReason::kSilent, 0, {}), Conduct::kUseless);
+  EXPECT_EQ(classify(std::nullopt, 100'000, used), ConnectionOutcome::kUseful);
+  EXPECT_EQ(classify(std::nullopt, 100'000, cancelled), ConnectionOutcome::kUseless);
+  EXPECT_EQ(classify(std::nullopt, 100, {}), ConnectionOutcome::kUseless);
+  EXPECT_EQ(classify(std::nullopt, 1'000'000, used), ConnectionOutcome::kAbusive);
+  EXPECT_EQ(classify(ShutDownReason::kResets, 0, used), ConnectionOutcome::kAbusive);
+  EXPECT_EQ(classify(ShutDownReason::kSilent, 0, {}), ConnectionOutcome::kUseless);
   // Not of the peer's choice.
-  EXPECT_EQ(judge(ShutDownReason::kIdle, 100, {}), Conduct::kUseful);
-  EXPECT_EQ(judge(ShutDownReason::kEnd, 1'000'000, cancelled), Conduct::kUseful);
+  EXPECT_EQ(classify(ShutDownReason::kIdle, 100, {}), ConnectionOutcome::kUseful);
+  EXPECT_EQ(classify(ShutDownReason::kEnd, 1'000'000, cancelled),
+            ConnectionOutcome::kUseful);
 }
 
 }  // namespace
