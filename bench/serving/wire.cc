@@ -12,11 +12,10 @@
 namespace mnemon::serving {
 namespace {
 
-constexpr double kAttack = 20;         // seconds
-constexpr double kQuickAttack = 1;     // seconds
-constexpr double kUnreadLog = 6;       // times as long
-constexpr double kQuickTogether = 10;  // seconds: at first no address is known
-constexpr char kTogether[] = "all";    // names beside those of single attacks
+constexpr double kAttack = 20;       // seconds
+constexpr double kQuickAttack = 1;   // seconds
+constexpr double kUnreadLog = 6;     // times as long
+constexpr char kTogether[] = "all";  // names beside those of single attacks
 constexpr char kLog[] = "unread-log";
 
 absl::Status AttackAlone(const ScenarioOptions& options, const wire::Attack& attack,
@@ -62,9 +61,9 @@ absl::Status RunWire(const ScenarioOptions& options, BarResults& results) {
                                              : kAttack;
   for (const std::string& name : names) {
     if (name == kTogether) {
-      const bool is_short = options.quick && options.seconds <= 0;
+      // Never shorter: at first no address is known, and the honest ones lose most.
       MNEMON_RETURN_IF_ERROR(
-          AttackTogether(options, is_short ? kQuickTogether : seconds, results));
+          AttackTogether(options, options.seconds > 0 ? seconds : kAttack, results));
     } else if (name == kLog) {
       MNEMON_RETURN_IF_ERROR(LeaveLogUnread(options, kUnreadLog * seconds, results));
     }
