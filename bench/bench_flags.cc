@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "bench/model_size.h"
+#include "model/kernels/cpu_operations.h"
 
 namespace mnemon {
 namespace {
@@ -61,6 +62,9 @@ Record DescribeModel(const BenchModel& model, const BenchFlags& flags) {
   record.Set("context", flags.context);
   record.Set("precision", flags.compute.decoder.precision);
   record.Set("decoder", model.decoder().numerics_id());
+  if (flags.compute.decoder.decoder == "step") {
+    record.Set("target", (*FindCpuOperations(flags.compute.decoder.target))->target);
+  }
   record.Set("parameters", model.parameters());
   return record;
 }

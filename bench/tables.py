@@ -75,8 +75,9 @@ def step_table(runs):
     seen = probes(runs)
     results = [result for run in runs for result in run["results"]]
     context = one(results, "context")
-    decoders = ", ".join(f"`{name}`" for name in dict.fromkeys(
-        result["decoder"] for result in results))
+    decoders = ", ".join(dict.fromkeys(
+        f"`{result['decoder']}`" + (f" on {result['target']}" if "target" in result else "")
+        for result in results))
     lines = [f"""# Step table
 
 One more token for each session, {context} tokens after its start; state in float32.

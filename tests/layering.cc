@@ -38,27 +38,15 @@ bool IsProtobuf(std::string_view include) {
 }
 
 bool MustBeTorchFree(std::string_view path) {
-  static const std::set<std::string, std::less<>> layers = {"base",
-                                                            "model/kernels",
-                                                            "model/config",
-                                                            "model/state",
-                                                            "model/weights",
-                                                            "model/decoder",
-                                                            "model/positions",
-                                                            "model/steps",
-                                                            "model/registry",
-                                                            "model/io",
-                                                            "model/text",
-                                                            "model/sampling",
-                                                            "model/module",
-                                                            "model/load",
-                                                            "server/engine",
-                                                            "server/rpc",
-                                                            "server/transport",
-                                                            "server/http",
-                                                            "server",
-                                                            "proto",
-                                                            "client"};
+  static const std::set<std::string, std::less<>> layers = {
+      "base",           "model/numerics",  "model/kernels",
+      "model/config",   "model/state",     "model/weights",
+      "model/decoder",  "model/positions", "model/steps",
+      "model/registry", "model/io",        "model/text",
+      "model/sampling", "model/module",    "model/load",
+      "server/engine",  "server/rpc",      "server/transport",
+      "server/http",    "server",          "proto",
+      "client"};
   return layers.contains(LayerOf(path));
 }
 
@@ -123,15 +111,16 @@ const Rules& ProjectRules() {
   // and arch.
   static constexpr std::pair<const char*, const char*> kAllowed[] = {
       {"base", ""},
+      {"model/numerics", ""},
       {"model/kernels", ""},
       {"model/config", ""},
       {"model/state", "model/config model/kernels"},
       {"model/weights", ""},
       {"model/decoder", "model/weights model/state model/config model/kernels"},
-      {"model/positions", ""},
+      {"model/positions", "model/numerics"},
       {"model/steps",
-       "model/positions model/decoder model/weights model/state model/config "
-       "model/kernels"},
+       "model/numerics model/positions model/decoder model/weights model/state "
+       "model/config model/kernels"},
       {"model/registry",
        "model/steps model/decoder model/weights model/config model/kernels"},
       {"model/io", "model/weights model/config"},

@@ -37,7 +37,8 @@ class Decoder {
   // What a session's state consists of: a function of the config alone.
   virtual const StateSpec& spec() const = 0;
   // Names everything beside weights and history that decides bits: decoder, precision,
-  // kernel target, device class, revision. States of another numerics_id are rebuilt.
+  // revision, and of the default decoder device class and library. States of another
+  // numerics_id are rebuilt.
   virtual const std::string& numerics_id() const = 0;
 
   // Of memory that the weights take.

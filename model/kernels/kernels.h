@@ -4,8 +4,9 @@
 // calls, which the workers of a CPU pool implement (cpu_kernels.h). C++17, for nvcc.
 //
 // Determinism: each number of a row is the same sequence of roundings whatever the
-// other rows, the number of rows, the worker that computes it and the number of
-// workers. Sums over k or over positions run in a fixed order:
+// other rows, the number of rows, the worker that computes it, the number of workers
+// and the instruction set (docs/numerics.md). Sums over k or over positions run in a
+// fixed order:
 //   matrix        k = 0 .. K-1, one accumulator per output, multiply-add
 //   norm, sums    16 interleaved partial sums, then a tree (8, 4, 2, 1)
 //   attention     blocks of 16 positions counted from the session's position 0; groups
@@ -31,7 +32,13 @@ inline constexpr int kMaxChunk = 64;
 inline constexpr int kPanel = 16;
 
 // Part of every numerics_id: bumped when the bits of any operation change.
-inline constexpr int kKernelRevision = 1;
+inline constexpr int kKernelRevision = 2;
+
+// Smaller numbers are replaced by +0 where weights are packed, rows and state are
+// written and exponentials returned, so that subnormal ones do not arise in bulk.
+inline constexpr float kSmallest = 0x1p-48f;
+
+inline float Flush(float x) { return x > -kSmallest && x < kSmallest ? 0.0f : x; }
 
 // How the weights of a matrix are stored; everything is computed in float32.
 enum class WeightFormat : uint8_t { kFp32, kBf16 };

@@ -16,7 +16,9 @@ int64_t Depth(WeightFormat format, int64_t inputs) {
 void FillFp32(const float* from, int64_t stride, int64_t rows, int64_t begin,
               int64_t end, float* to) {
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t k = begin; k < end; ++k) to[k * kPanel + r] = from[r * stride + k];
+    for (int64_t k = begin; k < end; ++k) {
+      to[k * kPanel + r] = Flush(from[r * stride + k]);
+    }
   }
 }
 
@@ -24,7 +26,8 @@ void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
               int64_t end, uint32_t* to) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t k = begin; k < end; ++k) {
-      to[k / 2 * kPanel + r] |= uint32_t{ToBf16(from[r * stride + k])} << (k % 2 * 16);
+      to[k / 2 * kPanel + r] |= uint32_t{ToBf16(Flush(from[r * stride + k]))}
+                                << (k % 2 * 16);
     }
   }
 }
@@ -89,7 +92,7 @@ void PackedWeights::Fill(const MatrixView& room, int64_t at,
 
 void PackedWeights::FillBias(const MatrixView& room, int64_t at,
                              std::span<const float> biases) {
-  std::ranges::copy(biases, const_cast<float*>(room.bias) + at);
+  std::ranges::transform(biases, const_cast<float*>(room.bias) + at, Flush);
 }
 
 MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t inputs) {
@@ -112,7 +115,7 @@ MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t input
 
 const float* PackedWeights::Keep(std::span<const float> values) {
   float* kept = Make(static_cast<int64_t>(values.size()));
-  std::copy(values.begin(), values.end(), kept);
+  std::ranges::transform(values, kept, Flush);
   return kept;
 }
 

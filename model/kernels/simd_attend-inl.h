@@ -72,9 +72,7 @@ class AttendTile {
     }
     for (int64_t h = 0; h < heads_; ++h) {
       for (AttendUnit& unit : units_[h]) {
-        if (unit.key_range->first <= unit.key_range->last) {
-          Scale(unit.even, Set16(1.0f / Sum16(unit.total)));
-        }
+        if (unit.key_range->first <= unit.key_range->last) Finish(unit);
       }
     }
   }
@@ -180,6 +178,15 @@ class AttendTile {
     for (int64_t i = 0; i < call_.width; i += 16) {
       const int64_t left = call_.width - i;
       StoreSome16(Mul(LoadSome16(numbers + i, left), scale), numbers + i, left);
+    }
+  }
+
+  void Finish(const AttendUnit& unit) {
+    const V16 scale = Set16(1.0f / Sum16(unit.total));
+    for (int64_t i = 0; i < call_.width; i += 16) {
+      const int64_t left = call_.width - i;
+      StoreSome16(Flush(Mul(LoadSome16(unit.even + i, left), scale)), unit.even + i,
+                  left);
     }
   }
 

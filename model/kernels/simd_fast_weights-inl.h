@@ -20,9 +20,13 @@ namespace HWY_NAMESPACE {
 void Features(const float* x, int64_t width, int64_t nu, float* halves, float* out) {
   const int64_t wide = 2 * width;
   // x' twice, so that every rotation is a slice.
-  for (int64_t j = 0; j < width; ++j) {
-    halves[j] = halves[wide + j] = std::max(x[j], 0.0f);
-    halves[width + j] = halves[wide + width + j] = std::max(-x[j], 0.0f);
+  for (int64_t j = 0; j < width; j += 16) {
+    const int64_t left = width - j;
+    const V16 plus = LoadSome16(x + j, left), minus = Sub(Zero16(), plus);
+    for (float* const half : {halves + j, halves + wide + j}) {
+      StoreSome16(IfNegative(plus, Zero16(), plus), half, left);
+      StoreSome16(IfNegative(minus, Zero16(), minus), half + width, left);
+    }
   }
   V16 sum = Zero16();
   for (int64_t i = 1; i <= nu; ++i) {
@@ -38,7 +42,7 @@ void Features(const float* x, int64_t width, int64_t nu, float* halves, float* o
   const V16 scale = Set16(1.0f / (Sum16(sum) + 1e-6f));
   for (int64_t j = 0; j < nu * wide; j += 16) {
     const int64_t left = nu * wide - j;
-    StoreSome16(Mul(LoadSome16(out + j, left), scale), out + j, left);
+    StoreSome16(Flush(Mul(LoadSome16(out + j, left), scale)), out + j, left);
   }
 }
 
@@ -71,15 +75,16 @@ HWY_INLINE void UpdateColumns(float* state, int64_t width, int64_t features,
           Mul(Set16(*beta), Sub(change[w], Add(old_value[0][w], old_value[1][w])));
     }
     // W_new phi(q) = W phi(q) + change (phi(k).phi(q))
-    StoreSome16(Fma(change[w], Set16(key_query), Add(read[0][w], read[1][w])),
+    StoreSome16(Flush(Fma(change[w], Set16(key_query), Add(read[0][w], read[1][w]))),
                 out + 16 * w, left);
   }
+#pragma GCC unroll 4
   for (int64_t n = 0; n < features; ++n) {
     const V16 k = Set16(key[n]);
     for (int w = 0; w < kWide; ++w) {
       float* at = state + n * width + 16 * w;
       const int64_t left = columns - 16 * w;
-      StoreSome16(Fma(change[w], k, LoadSome16(at, left)), at, left);
+      StoreSome16(Flush(Fma(change[w], k, LoadSome16(at, left))), at, left);
     }
   }
 }
@@ -111,11 +116,12 @@ void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64
   float* z = run.normaliser + head * features;
   for (int64_t n = 0; n < features; n += 16) {
     const int64_t left = features - n;
-    StoreSome16(Add(LoadSome16(z + n, left), LoadSome16(key + n, left)), z + n, left);
+    StoreSome16(Flush(Add(LoadSome16(z + n, left), LoadSome16(key + n, left))), z + n,
+                left);
   }
   const V16 scale = Set16(1.0f / (Dot(z, query, features) + 1e-6f));
   for (i = 0; i < width; i += 16) {
-    StoreSome16(Mul(LoadSome16(out + i, width - i), scale), out + i, width - i);
+    StoreSome16(Flush(Mul(LoadSome16(out + i, width - i), scale)), out + i, width - i);
   }
 }
 

@@ -75,7 +75,7 @@ struct Ending {
     if (last && call.residual.data != nullptr) {
       sum = Add(LoadSome16(call.residual.row(row) + n, count), sum);
     }
-    StoreSome16(sum, out, count);
+    StoreSome16(last ? Flush(sum) : sum, out, count);
   }
 };
 
@@ -316,9 +316,9 @@ void NormRow(const float* in, int64_t width, const NormView& norm, float* out) {
   for (int64_t i = 0; i < width; i += 16) {
     const int64_t left = width - i;
     const V16 unit = Mul(Sub(LoadSome16(in + i, left), mean), scale);
-    StoreSome16(
-        Fma(unit, LoadSome16(norm.gain + i, left), LoadSome16(norm.bias + i, left)),
-        out + i, left);
+    StoreSome16(Flush(Fma(unit, LoadSome16(norm.gain + i, left),
+                          LoadSome16(norm.bias + i, left))),
+                out + i, left);
   }
 }
 

@@ -42,7 +42,7 @@ void Embed(const EmbedCall& call, Share share) {
                           : LoadSome16(call.table + id * call.width + i, left);
       V16 x = Mul(row, scale);
       if (position != nullptr) x = Add(x, LoadSome16(position + i, left));
-      StoreSome16(x, call.out.row(r) + i, left);
+      StoreSome16(Flush(x), call.out.row(r) + i, left);
     }
   }
 }
@@ -63,7 +63,7 @@ void Append(const AppendCall& call, Share share) {
     }
     if (call.fold_offset >= 0) {
       place.block[call.fold_offset + h * kBlockPositions + place.slot] =
-          Dot(key, call.query_bias + at, call.width);
+          Flush(Dot(key, call.query_bias + at, call.width));
     }
   }
 }
@@ -79,7 +79,8 @@ void Mix(const MixCall& call, Share share) {
       sum = Fma(Set16(call.weights[l]), LoadSome16(in + l * call.layer_stride, left),
                 sum);
     }
-    StoreSome16(sum, call.out.row(call.to == nullptr ? r : call.to[r]) + i, left);
+    StoreSome16(Flush(sum), call.out.row(call.to == nullptr ? r : call.to[r]) + i,
+                left);
   }
 }
 

@@ -29,7 +29,7 @@ void Norm(const NormCall& call, Share share) {
       if (call.act == Act::kRelu) x = IfNegative(x, Zero16(), x);  // NaN stays NaN
       if (call.act == Act::kGelu) x = Gelu16(x);
       if (call.act == Act::kSigmoid) x = Sigmoid16(x);
-      StoreSome16(x, out + i, left);
+      StoreSome16(Flush(x), out + i, left);
     }
   }
 }
@@ -84,7 +84,7 @@ void Softmax(const SoftmaxCall& call, Share share) {
     const V16 sum = Set16(Sum16(total));
     for (int64_t j = 0; j < call.keys; j += 16) {
       const int64_t left = call.keys - j;
-      StoreSome16(Div(LoadSome16(row + j, left), sum), row + j, left);
+      StoreSome16(Flush(Div(LoadSome16(row + j, left), sum)), row + j, left);
     }
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Sixteen floats as one value, whatever the width of the machine's vectors, and the
-// functions of them that must give the same bits on every target. Included once per
-// target by Highway.
+// Sixteen floats as one value, whatever the width of the machine's vectors, and their
+// functions, which give the same bits on every target (docs/numerics.md). Included once
+// per target by Highway.
 #if defined(MNEMON_VECTOR16_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef MNEMON_VECTOR16_INL_H
 #undef MNEMON_VECTOR16_INL_H
@@ -14,10 +14,13 @@
 
 #include <hwy/highway.h>
 
+#include "model/kernels/kernels.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using mnemon::Flush;
 
 using F = hn::CappedTag<float, 16>;
 using Vec = hn::Vec<F>;
@@ -105,21 +108,73 @@ HWY_INLINE V16 Div(const V16& a, const V16& b) {
   for (int i = 0; i < kParts; ++i) out.v[i] = hn::Div(a.v[i], b.v[i]);
   return out;
 }
+// a > b ? a : b, so b where either is NaN.
+HWY_INLINE Vec MaxLanes(Vec a, Vec b) {
+#if HWY_ARCH_X86
+  return hn::Max(a, b);  // the instruction's own rule
+#else
+  return hn::IfThenElse(hn::Gt(a, b), a, b);
+#endif
+}
 HWY_INLINE V16 Max(const V16& a, const V16& b) {
   V16 out;
-  for (int i = 0; i < kParts; ++i) out.v[i] = hn::Max(a.v[i], b.v[i]);
+  for (int i = 0; i < kParts; ++i) out.v[i] = MaxLanes(a.v[i], b.v[i]);
   return out;
 }
-// a b + c, in one rounding where the target can.
+
+#if HWY_NATIVE_FMA
+HWY_INLINE Vec FmaLanes(Vec a, Vec b, Vec c) { return hn::MulAdd(a, b, c); }
+HWY_INLINE Vec FnmaLanes(Vec a, Vec b, Vec c) { return hn::NegMulAdd(a, b, c); }
+#else
+// The product is exact in double. A sum that is rounded to odd there, of whose 53 bits
+// a float keeps 24, rounds to float as the exact one does (Boldo and Melquiond,
+// "Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using Rounding to
+// Odd", IEEE Transactions on Computers 57(4), 2008).
+HWY_INLINE float FmaByDouble(float a, float b, float c) {
+  const double product = double{a} * b, term = c;
+  const double sum = product + term;
+  // What the sum lost (Knuth's TwoSum); NaN where it is not finite.
+  const double added = sum - product;
+  const double lost = (product - (sum - added)) + (term - added);
+  int64_t bits;
+  std::memcpy(&bits, &sum, sizeof(bits));
+  // Of the two neighbours of an inexact sum one is odd.
+  if ((bits & 1) == 0 && (lost < 0 || lost > 0))
+    bits += (lost > 0) == (sum > 0) ? 1 : -1;
+  double odd;
+  std::memcpy(&odd, &bits, sizeof(odd));
+  return static_cast<float>(odd);
+}
+HWY_INLINE Vec FmaLanes(Vec a, Vec b, Vec c) {
+  HWY_ALIGN float x[kLanes], y[kLanes], z[kLanes];
+  hn::Store(a, F(), x);
+  hn::Store(b, F(), y);
+  hn::Store(c, F(), z);
+  for (int i = 0; i < kLanes; ++i) z[i] = FmaByDouble(x[i], y[i], z[i]);
+  return hn::Load(F(), z);
+}
+HWY_INLINE Vec FnmaLanes(Vec a, Vec b, Vec c) { return FmaLanes(hn::Neg(a), b, c); }
+#endif
+
+// a b + c, in one rounding.
 HWY_INLINE V16 Fma(const V16& a, const V16& b, const V16& c) {
   V16 out;
-  for (int i = 0; i < kParts; ++i) out.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
+  for (int i = 0; i < kParts; ++i) out.v[i] = FmaLanes(a.v[i], b.v[i], c.v[i]);
   return out;
 }
-// c - a b, likewise.
+// c - a b, in one rounding.
 HWY_INLINE V16 Fnma(const V16& a, const V16& b, const V16& c) {
   V16 out;
-  for (int i = 0; i < kParts; ++i) out.v[i] = hn::NegMulAdd(a.v[i], b.v[i], c.v[i]);
+  for (int i = 0; i < kParts; ++i) out.v[i] = FnmaLanes(a.v[i], b.v[i], c.v[i]);
+  return out;
+}
+// +0 in place of numbers below kSmallest in size; NaN stays.
+HWY_INLINE Vec FlushLanes(Vec x) {
+  return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), hn::Set(F(), kSmallest)), x);
+}
+HWY_INLINE V16 Flush(const V16& x) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = FlushLanes(x.v[i]);
   return out;
 }
 HWY_INLINE V16 Abs(const V16& a) {
@@ -162,30 +217,28 @@ HWY_INLINE float Max16(const V16& x) {
   return most;
 }
 
-// e^x for x <= 88, zero below -87, NaN for NaN: x = n ln 2 + r, a polynomial in r
-// (Taylor to r^7, below 1 ulp for |r| <= ln 2 / 2), times 2^n.
+// e^x for x <= 88, zero where that is below kSmallest, NaN for NaN: x = n ln 2 + r, a
+// polynomial in r (Taylor to r^7, below 1 ulp for |r| <= ln 2 / 2), times 2^n.
 HWY_INLINE V16 Exp16(const V16& x) {
   const hn::RebindToSigned<F> di;
   V16 out;
   for (int i = 0; i < kParts; ++i) {
-    const Vec low = hn::Set(F(), -87.0f);
-    const Vec clamped = hn::Max(x.v[i], low);
+    const Vec clamped = MaxLanes(x.v[i], hn::Set(F(), -40.0f));
     const Vec n = hn::Round(hn::Mul(clamped, hn::Set(F(), 1.44269504088896341f)));
-    Vec r = hn::NegMulAdd(n, hn::Set(F(), 0.693145751953125f), clamped);
-    r = hn::NegMulAdd(n, hn::Set(F(), 1.42860677e-6f), r);
+    Vec r = FnmaLanes(n, hn::Set(F(), 0.693145751953125f), clamped);
+    r = FnmaLanes(n, hn::Set(F(), 1.42860677e-6f), r);
     Vec p = hn::Set(F(), 1.0f / 5040);
-    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f / 720));
-    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f / 120));
-    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f / 24));
-    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f / 6));
-    p = hn::MulAdd(p, r, hn::Set(F(), 0.5f));
-    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f));
-    p = hn::MulAdd(p, r, hn::Set(F(), 1.0f));
+    p = FmaLanes(p, r, hn::Set(F(), 1.0f / 720));
+    p = FmaLanes(p, r, hn::Set(F(), 1.0f / 120));
+    p = FmaLanes(p, r, hn::Set(F(), 1.0f / 24));
+    p = FmaLanes(p, r, hn::Set(F(), 1.0f / 6));
+    p = FmaLanes(p, r, hn::Set(F(), 0.5f));
+    p = FmaLanes(p, r, hn::Set(F(), 1.0f));
+    p = FmaLanes(p, r, hn::Set(F(), 1.0f));
     const auto exponent =
         hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
     const Vec scaled = hn::Mul(p, hn::BitCast(F(), exponent));
-    const Vec found = hn::IfThenElse(hn::Lt(x.v[i], low), hn::Zero(F()), scaled);
-    out.v[i] = hn::IfThenElse(hn::Eq(x.v[i], x.v[i]), found, x.v[i]);
+    out.v[i] = hn::IfThenElse(hn::Eq(x.v[i], x.v[i]), FlushLanes(scaled), x.v[i]);
   }
   return out;
 }

@@ -2,7 +2,8 @@
 #include "model/positions/sinusoid.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "model/numerics/functions.h"
 
 namespace mnemon {
 namespace {
@@ -10,8 +11,8 @@ namespace {
 constexpr int64_t kStride = 256;
 
 double Frequency(size_t pair, size_t width) {
-  return std::exp(-2.0 * static_cast<double>(pair) * std::log(10000.0) /
-                  static_cast<double>(width));
+  return numerics::Exp(-2.0 * static_cast<double>(pair) * numerics::Log(10000.0) /
+                       static_cast<double>(width));
 }
 
 // Sine and cosine of positions 0, stride, 2 stride .. at every frequency.
@@ -23,8 +24,8 @@ std::vector<double> Turns(int64_t count, int64_t stride, int64_t width) {
     for (size_t i = 0; i < pairs; ++i) {
       const double angle =
           static_cast<double>(r * stride) * Frequency(i, static_cast<size_t>(width));
-      turns.push_back(std::sin(angle));
-      turns.push_back(std::cos(angle));
+      turns.push_back(numerics::Sin(angle));
+      turns.push_back(numerics::Cos(angle));
     }
   }
   return turns;
@@ -35,7 +36,7 @@ std::vector<double> Turns(int64_t count, int64_t stride, int64_t width) {
 void SinusoidRow(int64_t position, std::span<double> row) {
   for (size_t d = 0; d < row.size(); ++d) {
     const double angle = static_cast<double>(position) * Frequency(d / 2, row.size());
-    row[d] = d % 2 == 0 ? std::sin(angle) : std::cos(angle);
+    row[d] = d % 2 == 0 ? numerics::Sin(angle) : numerics::Cos(angle);
   }
 }
 

@@ -171,13 +171,14 @@ class FastWeightsDecoder final : public StepDecoder {
       const float* from = carry[e].data;
       float* to = arena.Fixed(slot, e);
       if (carry[e].shape.size() == 2) {  // z
-        std::copy_n(from, c.heads * features, to);
+        std::transform(from, from + c.heads * features, to, Flush);
         continue;
       }
       for (int64_t h = 0; h < c.heads; ++h) {
         for (int64_t i = 0; i < width; ++i) {
           for (int64_t n = 0; n < features; ++n) {
-            to[(h * features + n) * width + i] = from[(h * width + i) * features + n];
+            to[(h * features + n) * width + i] =
+                Flush(from[(h * width + i) * features + n]);
           }
         }
       }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/kernels/row_buffer.h"
+#include "model/numerics/functions.h"
 #include "model/steps/relative_table.h"
 #include "model/steps/step_decoder.h"
 #include "model/steps/step_weights.h"
@@ -70,9 +71,9 @@ const float* MakeMix(StepWeights& weights) {
   weights.Later({raw}, [mix, raw] {
     const double most = std::ranges::max(raw);
     double total = 0;
-    for (const float value : raw) total += std::exp(value - most);
+    for (const float value : raw) total += numerics::Exp(value - most);
     for (size_t l = 0; l < raw.size(); ++l) {
-      mix[l] = static_cast<float>(std::exp(raw[l] - most) / total);
+      mix[l] = Flush(static_cast<float>(numerics::Exp(raw[l] - most) / total));
     }
   });
   return mix;

@@ -22,10 +22,11 @@ RelativeTable MakeRelativeTable(const TensorView& key, const TensorView* bias,
         double tied = 0;
         for (int64_t i = 0; i < width; ++i) {
           const float value = from[(r * heads + h) * width + i];
-          keys[(h * width + i) * rows + r] = value;
+          keys[(h * width + i) * rows + r] = Flush(value);
           if (!free) tied += double{other[h * width + i]} * value;
         }
-        biases[h * rows + r] = free ? other[r * heads + h] : static_cast<float>(tied);
+        biases[h * rows + r] =
+            Flush(free ? other[r * heads + h] : static_cast<float>(tied));
       }
     }
   });

@@ -22,8 +22,12 @@ constexpr size_t kPartFloats = size_t{1} << 16;
 }  // namespace
 
 std::string StepNumericsId(const StepOptions& options) {
-  return StrCat("step/", options.format == WeightFormat::kFp32 ? "fp32" : "bf16",
-                "/cpu-", options.operations->target, "/r", kKernelRevision);
+  const std::string format = options.format == WeightFormat::kFp32 ? "fp32" : "bf16";
+  // The plain loops keep to no numerics.
+  if (options.operations == &ReferenceOperations()) {
+    return StrCat("step/", format, "/reference");
+  }
+  return StrCat("step/", format, "/r", kKernelRevision);
 }
 
 StepWeights::StepWeights(const TensorViews& views, const StepOptions& options)
@@ -93,7 +97,7 @@ const float* StepWeights::Table(std::string_view name) {
   float* const to = packed_.Make(static_cast<int64_t>(all.size()));
   for (size_t first = 0; first < all.size(); first += kPartFloats) {
     const auto some = all.subspan(first, std::min(kPartFloats, all.size() - first));
-    Later({some}, [to = to + first, some] { std::ranges::copy(some, to); });
+    Later({some}, [to = to + first, some] { std::ranges::transform(some, to, Flush); });
   }
   return to;
 }

@@ -271,7 +271,16 @@ class WindowDecoder final : public StepDecoder {
         key = {rows.data + width, rows.stride};
         value = {rows.data + 2 * width, rows.stride};
       } else {
-        value = {carry[2 * i + 1].data, width};
+        made.Resize(count, 2 * width);
+        const Rows rows = made.rows();
+        for (int64_t r = 0; r < count; ++r) {
+          const float* const from = first.data + r * width;
+          const float* const other = carry[2 * i + 1].data + r * width;
+          std::transform(from, from + width, rows.row(r), Flush);
+          std::transform(other, other + width, rows.row(r) + width, Flush);
+        }
+        key = rows;
+        value = {rows.data + width, rows.stride};
       }
       kernels().Run([&](StepKernels& k) {
         Append(k, model_, layer, count, places.data(), key, value);

@@ -529,7 +529,7 @@ TEST_F(ToolsTest, InspectShowsConfigParametersStateAndIdentities) {
   const Ran encoder = RunTool({"inspect", Import("encoder")});
   EXPECT_EQ(encoder.code, 0) << encoder.err;
   EXPECT_THAT(encoder.out, testing::ContainsRegex("architecture +encoder"));
-  EXPECT_THAT(encoder.out, testing::ContainsRegex("numerics_id +step/fp32/cpu"));
+  EXPECT_THAT(encoder.out, testing::ContainsRegex("numerics_id +step/fp32/r"));
   EXPECT_THAT(encoder.out,
               testing::ContainsRegex("logits.norm.weight +\\[10\\] +10\n"));
   EXPECT_THAT(encoder.out, testing::ContainsRegex("total +4974\n"));
