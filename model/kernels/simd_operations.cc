@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "model/kernels/cpu_operations.h"
+#include "model/kernels/each_target.h"
 #include "model/kernels/simd_attend-inl.h"
 #include "model/kernels/simd_fast_weights-inl.h"
 #include "model/kernels/simd_linear-inl.h"
@@ -104,15 +105,7 @@ HWY_EXPORT(MakeOperations);
 
 std::vector<CpuOperations> SimdOperations() {
   std::vector<CpuOperations> found;
-  // Dispatch chooses by the targets that it takes the machine to have: shown one at a
-  // time, it gives the functions of each.
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    found.push_back(HWY_DYNAMIC_DISPATCH(MakeOperations)());
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  ForEachTarget([&] { found.push_back(HWY_DYNAMIC_DISPATCH(MakeOperations)()); });
   return found;
 }
 

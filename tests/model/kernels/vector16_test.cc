@@ -7,6 +7,7 @@
 //
 #include <hwy/highway.h>
 
+#include "model/kernels/each_target.h"
 #include "model/kernels/vector16-inl.h"
 #include "tests/model/kernels/vector16_cases.h"
 
@@ -53,13 +54,7 @@ HWY_EXPORT(MakeFunctions);
 
 std::vector<TargetFunctions> AllTargets() {
   std::vector<TargetFunctions> found;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    found.push_back(HWY_DYNAMIC_DISPATCH(MakeFunctions)());
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  ForEachTarget([&] { found.push_back(HWY_DYNAMIC_DISPATCH(MakeFunctions)()); });
   return found;
 }
 
@@ -116,7 +111,7 @@ TEST(Vector16, FmaRoundsOnce) {
   }
 }
 
-// Every 97th float and the special ones.
+// Every 9973rd float, the special ones, and closely those of a middle size.
 std::vector<float> Everywhere() {
   std::vector<float> all = {
       0.0f,          -0.0f,     INFINITY,   -INFINITY,
