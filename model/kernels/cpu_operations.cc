@@ -30,9 +30,9 @@ const std::vector<CpuOperations>& All() {
 }  // namespace
 
 int64_t LinearScratch(int64_t rows, int64_t inputs) {
-  // Rows that are normed or picked, sums of two panels that wait for the rest, and part
-  // of those panels in float32.
-  return rows * (RowStride(inputs) + 2 * kPanel) + 2 * kScratchInputs * kPanel;
+  // Rows that are normed or picked, totals of two panels and sums that wait for the
+  // rest, and part of those panels in float32.
+  return rows * (RowStride(inputs) + 4 * kPanel) + 2 * (kScratchInputs + 1) * kPanel;
 }
 
 int64_t ScratchFloats(const FastWeightCall& call) {

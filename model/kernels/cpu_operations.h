@@ -45,13 +45,15 @@ inline int64_t ScratchFloats(const LinearCall& call) {
   return LinearScratch(call.rows, call.weights.inputs);
 }
 // Rows and heads of attention that a worker computes side by side, and what each needs:
-// scores of a group, and one sum.
+// scores of a group, a sum over odd positions, and the result of each group: a sum, the
+// maximum and the total of the weights.
 inline constexpr int64_t kAttendUnits = 4;
-inline int64_t AttendUnitFloats(int64_t width) {
-  return kGroupBlocks * kBlockPositions + (width + 15) / 16 * 16;
+inline int64_t AttendGroupFloats(int64_t width) { return (width + 15) / 16 * 16 + 16; }
+inline int64_t AttendUnitFloats(int64_t width, int64_t groups) {
+  return kGroupBlocks * kBlockPositions + (groups + 1) * AttendGroupFloats(width);
 }
 inline int64_t ScratchFloats(const AttendCall& call) {
-  return kAttendUnits * AttendUnitFloats(call.width);
+  return kAttendUnits * AttendUnitFloats(call.width, call.groups);
 }
 int64_t ScratchFloats(const FastWeightCall& call);
 

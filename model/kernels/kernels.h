@@ -7,10 +7,11 @@
 // other rows, the number of rows, the worker that computes it, the number of workers
 // and the instruction set (docs/numerics.md). Sums over k or over positions run in a
 // fixed order:
-//   matrix        k = 0 .. K-1, one accumulator per output, multiply-add
+//   matrix        in each slice of inputs k upward, one accumulator per output,
+//                 multiply-add; the slices are added upward
 //   norm, sums    16 interleaved partial sums, then a tree (8, 4, 2, 1)
-//   attention     blocks of 16 positions counted from the session's position 0; groups
-//                 of kGroupBlocks blocks, each with its own maximum
+//   attention     groups of kGroupBlocks blocks of 16 positions, counted from the
+//                 session's position 0, each with its own maximum; then the groups
 // kKernelRevision changes with any of it.
 #pragma once
 
@@ -31,8 +32,14 @@ inline constexpr int kMaxChunk = 64;
 // Outputs per panel of a packed matrix.
 inline constexpr int kPanel = 16;
 
+// Inputs per slice of a matrix [N, K]: at most 16 slices up to K = 16384. An output
+// projection has one slice per head in place of it.
+inline constexpr int64_t SliceWidth(int64_t inputs) {
+  return 64 * ((inputs + 1023) / 1024);
+}
+
 // Part of every numerics_id: bumped when the bits of any operation change.
-inline constexpr int kKernelRevision = 2;
+inline constexpr int kKernelRevision = 3;
 
 // Smaller numbers are replaced by +0 where weights are packed, rows and state are
 // written and exponentials returned, so that subnormal ones do not arise in bulk.
@@ -43,17 +50,32 @@ inline float Flush(float x) { return x > -kSmallest && x < kSmallest ? 0.0f : x;
 // How the weights of a matrix are stored; everything is computed in float32.
 enum class WeightFormat : uint8_t { kFp32, kBf16 };
 
-// W [N, K] as ceil(N / 16) panels. A panel holds, for k = 0 .. K-1, the weights of its
-// 16 outputs side by side; in bfloat16, for every two k, a uint32 for each output, the
-// first weight in its lower half (the second of the last is zero where K is odd). Rows
-// beyond N are zero. Owned by a PackedWeights.
+// W [N, K] as ceil(N / 16) panels of `slices()` slices. A slice of a panel holds, for
+// each of its inputs k, the weights of the 16 outputs side by side; in bfloat16, for
+// every two k, a uint32 for each output, the first weight in its lower half (the second
+// of the last is zero where their number is odd). Rows beyond N are zero. Owned by a
+// PackedWeights.
 struct MatrixView {
   int64_t outputs = 0;  // N
   int64_t inputs = 0;   // K
+  int64_t slice = 0;    // inputs of a slice, >= 1; the last may have fewer
   WeightFormat format = WeightFormat::kFp32;
   const void* panels = nullptr;
+  int64_t panel_bytes = 0;      // from a panel to the next one, in the same slice
+  int64_t slice_bytes = 0;      // from a slice to the next one, of the same panel
   const float* bias = nullptr;  // [N] and zeros up to whole panels; null: none
+
+  int64_t slices() const { return (inputs + slice - 1) / slice; }
+  int64_t panel_count() const { return (outputs + kPanel - 1) / kPanel; }
 };
+
+// Panels in float32 [ceil(N / 16)][K][16] as a matrix of one slice.
+inline MatrixView OneSlice(int64_t outputs, int64_t inputs, const float* panels) {
+  return {outputs, inputs,
+          inputs,  WeightFormat::kFp32,
+          panels,  inputs * kPanel * static_cast<int64_t>(sizeof(float)),
+          0,       nullptr};
+}
 
 // A layer norm, eps 1e-5.
 struct NormView {
@@ -116,6 +138,12 @@ struct KeyRange {
   int64_t query = 0;  // the row's own position, where distances start
 };
 
+// Groups of kGroupBlocks blocks that a range of keys is in.
+inline int64_t KeyGroups(const KeyRange& range) {
+  constexpr int64_t kGroup = kGroupBlocks * kBlockPositions;
+  return range.first > range.last ? 0 : range.last / kGroup - range.first / kGroup + 1;
+}
+
 // Scaled dot-product attention of each row and head over its range of keys:
 //   s_j = scale (q.(k_j + R[z - d]) + f_j + S[z - d]) - slope d,  d = query - j
 //   out = sum_j softmax(s)_j v_j
@@ -129,6 +157,7 @@ struct AttendCall {
   ConstRows query{nullptr, 0};  // [rows, H K]
   Rows out;                     // [rows, H K]
   const KeyRange* key_ranges = nullptr;
+  int64_t groups = 0;      // the most of KeyGroups over the rows
   int64_t key_offset = 0;  // floats from the start of a block
   int64_t value_offset = 0;
   int64_t fold_offset = -1;  // of f = u.k, folded in at append; -1: none

@@ -7,12 +7,13 @@
 namespace mnemon {
 namespace {
 
-// Inputs that a panel has room for.
-int64_t Depth(WeightFormat format, int64_t inputs) {
-  return format == WeightFormat::kFp32 ? inputs : (inputs + 1) / 2 * 2;
+// Bytes of a slice of a panel.
+int64_t SliceBytes(WeightFormat format, int64_t slice) {
+  const int64_t rounded = format == WeightFormat::kFp32 ? slice : (slice + 1) / 2 * 2;
+  return rounded * kPanel * (format == WeightFormat::kFp32 ? 4 : 2);
 }
 
-// Inputs begin .. end-1 of some rows, side by side.
+// Inputs begin .. end-1 of some rows, of one slice, side by side.
 void FillFp32(const float* from, int64_t stride, int64_t rows, int64_t begin,
               int64_t end, float* to) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -35,14 +36,11 @@ void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
 }  // namespace
 
 MatrixView PanelsOf(const MatrixView& matrix, PanelRange range) {
-  const int64_t first = range.begin * kPanel;
-  const bool bf16 = matrix.format == WeightFormat::kBf16;
-  const int64_t weight = bf16 ? sizeof(uint16_t) : sizeof(float);
   MatrixView some = matrix;
-  some.outputs = std::min(matrix.outputs, range.end * kPanel) - first;
-  some.panels = static_cast<const char*>(matrix.panels) +
-                first * Depth(matrix.format, matrix.inputs) * weight;
-  if (matrix.bias != nullptr) some.bias = matrix.bias + first;
+  some.outputs = std::min(matrix.outputs, range.end * kPanel) - range.begin * kPanel;
+  some.panels =
+      static_cast<const char*>(matrix.panels) + range.begin * matrix.panel_bytes;
+  if (matrix.bias != nullptr) some.bias = matrix.bias + range.begin * kPanel;
   return some;
 }
 
@@ -53,37 +51,42 @@ uint16_t ToBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-MatrixView PackedWeights::Room(int64_t outputs, int64_t inputs, bool bias) {
-  const int64_t panels = (outputs + kPanel - 1) / kPanel;
-  const int64_t size = format_ == WeightFormat::kFp32 ? 4 : 2;
-  return {.outputs = outputs,
-          .inputs = inputs,
-          .format = format_,
-          .panels = memory_.Take(panels * Depth(format_, inputs) * kPanel * size),
-          .bias = bias ? Make(panels * kPanel) : nullptr};
+MatrixView PackedWeights::Room(int64_t outputs, int64_t inputs, bool bias,
+                               int64_t slice) {
+  MatrixView room{.outputs = outputs,
+                  .inputs = inputs,
+                  .slice = slice > 0 ? slice : std::min(inputs, SliceWidth(inputs)),
+                  .format = format_};
+  room.slice_bytes = SliceBytes(format_, room.slice);
+  room.panel_bytes = room.slices() * room.slice_bytes;
+  room.panels = memory_.Take(room.panel_count() * room.panel_bytes);
+  room.bias = bias ? Make(room.panel_count() * kPanel) : nullptr;
+  return room;
 }
 
 void PackedWeights::Fill(const MatrixView& room, int64_t at,
                          std::span<const float> rows) {
-  const int64_t inputs = room.inputs, depth = Depth(room.format, inputs);
+  const int64_t inputs = room.inputs;
   const int64_t count = static_cast<int64_t>(rows.size()) / inputs;
-  void* const packed = const_cast<void*>(room.panels);
+  char* const packed = static_cast<char*>(const_cast<void*>(room.panels));
   // Rows of one panel together, a few inputs at a time: what is read and what is
   // written stay in the first cache.
   constexpr int64_t kAtOnce = 16;
   for (int64_t row = 0; row < count;) {
-    const int64_t panel = (at + row) / kPanel * depth * kPanel;
+    char* const panel = packed + (at + row) / kPanel * room.panel_bytes;
     const int64_t output = (at + row) % kPanel;
     const int64_t together = std::min(count - row, kPanel - output);
-    const float* const from = rows.data() + row * inputs;
-    for (int64_t k = 0; k < inputs; k += kAtOnce) {
-      const int64_t end = std::min(k + kAtOnce, inputs);
-      if (room.format == WeightFormat::kFp32) {
-        FillFp32(from, inputs, together, k, end,
-                 static_cast<float*>(packed) + panel + output);
-      } else {
-        FillBf16(from, inputs, together, k, end,
-                 static_cast<uint32_t*>(packed) + panel / 2 + output);
+    for (int64_t s = 0; s < room.slices(); ++s) {
+      const float* const from = rows.data() + row * inputs + s * room.slice;
+      void* const to = panel + s * room.slice_bytes;
+      const int64_t width = std::min(room.slice, inputs - s * room.slice);
+      for (int64_t k = 0; k < width; k += kAtOnce) {
+        const int64_t end = std::min(k + kAtOnce, width);
+        if (room.format == WeightFormat::kFp32) {
+          FillFp32(from, inputs, together, k, end, static_cast<float*>(to) + output);
+        } else {
+          FillBf16(from, inputs, together, k, end, static_cast<uint32_t*>(to) + output);
+        }
       }
     }
     row += together;
@@ -95,14 +98,15 @@ void PackedWeights::FillBias(const MatrixView& room, int64_t at,
   std::ranges::transform(biases, const_cast<float*>(room.bias) + at, Flush);
 }
 
-MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t inputs) {
+MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t inputs,
+                               int64_t slice) {
   int64_t outputs = 0;
   bool bias = false;
   for (const PlainMatrix& part : parts) {
     outputs += part.outputs;
     bias = bias || part.bias != nullptr;
   }
-  const MatrixView room = Room(outputs, inputs, bias);
+  const MatrixView room = Room(outputs, inputs, bias, slice);
   int64_t at = 0;
   for (const PlainMatrix& part : parts) {
     const auto rows = static_cast<size_t>(part.outputs);

@@ -26,8 +26,9 @@ class PackedWeights {
   WeightFormat format() const { return format_; }
   int64_t bytes() const { return memory_.bytes(); }
 
-  // Room for a matrix, for Fill to write into.
-  MatrixView Room(int64_t outputs, int64_t inputs, bool bias);
+  // Room for a matrix, for Fill to write into, with slices of SliceWidth(inputs) or of
+  // `slice` inputs.
+  MatrixView Room(int64_t outputs, int64_t inputs, bool bias, int64_t slice = 0);
   // Writes `rows` [n, inputs], the first of which is output `at` of `room`. Safe for
   // concurrent calls with different rows.
   static void Fill(const MatrixView& room, int64_t at, std::span<const float> rows);
@@ -35,8 +36,9 @@ class PackedWeights {
   static void FillBias(const MatrixView& room, int64_t at,
                        std::span<const float> biases);
   // One matrix below the other: outputs are those of all parts in order. Where one part
-  // has a bias, the others get zeros.
-  MatrixView Pack(std::span<const PlainMatrix> parts, int64_t inputs);
+  // has a bias, the others get zeros. `slice` as of Room.
+  MatrixView Pack(std::span<const PlainMatrix> parts, int64_t inputs,
+                  int64_t slice = 0);
   // A copy; kept in float32 whatever the format.
   const float* Keep(std::span<const float> values);
   // Zeros to be filled, with `margin` more before and behind that may be read.

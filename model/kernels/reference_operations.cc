@@ -26,14 +26,15 @@ float Dot(const float* a, const float* b, int64_t count) {
   return Sum(count, [&](int64_t i, float sum) { return std::fma(a[i], b[i], sum); });
 }
 
-float Weight(const MatrixView& matrix, int64_t n, int64_t k) {
-  const int64_t panel = n / kPanel, output = n % kPanel;
+// Of input k of slice s.
+float Weight(const MatrixView& matrix, int64_t n, int64_t s, int64_t k) {
+  const void* const at = static_cast<const char*>(matrix.panels) +
+                         n / kPanel * matrix.panel_bytes + s * matrix.slice_bytes;
+  const int64_t output = n % kPanel;
   if (matrix.format == WeightFormat::kFp32) {
-    return static_cast<const float*>(
-        matrix.panels)[(panel * matrix.inputs + k) * kPanel + output];
+    return static_cast<const float*>(at)[k * kPanel + output];
   }
-  const int64_t pair = (panel * ((matrix.inputs + 1) / 2) + k / 2) * kPanel + output;
-  const uint32_t both = static_cast<const uint32_t*>(matrix.panels)[pair];
+  const uint32_t both = static_cast<const uint32_t*>(at)[k / 2 * kPanel + output];
   const uint32_t bits = k % 2 == 0 ? both << 16 : both & 0xFFFF0000u;
   float value;
   std::copy_n(reinterpret_cast<const char*>(&bits), sizeof(bits),
@@ -42,11 +43,17 @@ float Weight(const MatrixView& matrix, int64_t n, int64_t k) {
 }
 
 float Product(const MatrixView& matrix, const float* in, int64_t n) {
-  float sum = 0;
-  for (int64_t k = 0; k < matrix.inputs; ++k) {
-    sum = std::fma(in[k], Weight(matrix, n, k), sum);
+  float total = 0;
+  for (int64_t s = 0; s < matrix.slices(); ++s) {
+    const int64_t begin = s * matrix.slice;
+    const int64_t width = std::min(matrix.slice, matrix.inputs - begin);
+    float sum = 0;
+    for (int64_t k = 0; k < width; ++k) {
+      sum = std::fma(in[begin + k], Weight(matrix, n, s, k), sum);
+    }
+    total = s == 0 ? sum : total + sum;
   }
-  return matrix.bias == nullptr ? sum : sum + matrix.bias[n];
+  return matrix.bias == nullptr ? total : total + matrix.bias[n];
 }
 
 float Activate(float x, Act act) {
@@ -69,7 +76,8 @@ void Embed(const EmbedCall& call, Share share) {
     for (int64_t i = 0; i < call.width; ++i) {
       const float x =
           call.scale * (call.tied != nullptr
-                            ? Weight(*call.tied, call.ids[r], i)
+                            ? Weight(*call.tied, call.ids[r], i / call.tied->slice,
+                                     i % call.tied->slice)
                             : call.table[int64_t{call.ids[r]} * call.width + i]);
       call.out.row(r)[i] = position == nullptr ? x : x + position[i];
     }

@@ -35,18 +35,18 @@ class AttendTile {
              float* scratch)
       : call_(call), heads_(heads), low_(call.key_ranges[row].first) {
     for (int64_t h = 0; h < heads; ++h) {
-      for (int r = 0; r < kRows; ++r, scratch += AttendUnitFloats(call.width)) {
+      for (int r = 0; r < kRows; ++r) {
         AttendUnit& unit = units_[h][r];
         unit.key_range = &call.key_ranges[row + r];
         unit.head = head + h;
         unit.at = unit.head * call.width;
         unit.query = call.query.row(row + r) + unit.at;
         Fetch(unit.query, call.width);
-        unit.even = call.out.row(row + r) + unit.at;
         unit.scores = scratch;
         unit.odd = scratch + kGroupBlocks * kBlockPositions;
-        unit.total = Zero16();
-        std::fill_n(unit.even, call.width, 0.0f);
+        unit.even = unit.odd;  // the first group's is behind it
+        out_[h][r] = call.out.row(row + r) + unit.at;
+        scratch += AttendUnitFloats(call.width, call.groups);
         low_ = std::min(low_, unit.key_range->first);
         high_ = std::max(high_, unit.key_range->last);
       }
@@ -71,9 +71,7 @@ class AttendTile {
       }
     }
     for (int64_t h = 0; h < heads_; ++h) {
-      for (AttendUnit& unit : units_[h]) {
-        if (unit.key_range->first <= unit.key_range->last) Finish(unit);
-      }
+      for (int r = 0; r < kRows; ++r) Finish(units_[h][r], out_[h][r]);
     }
   }
 
@@ -134,19 +132,9 @@ class AttendTile {
          });
   }
 
-  // Scores of blocks begin .. end-1 become weights, e^(score - most).
+  // Scores of blocks begin .. end-1 become weights, e^(score - maximum).
   void Weigh(AttendUnit& unit, int64_t begin, int64_t end) {
-    const float peak = Max16(unit.peak);
-    // The first group that it sees anything of.
-    const int64_t group = begin / kGroupBlocks * kGroupBlocks;
-    const bool fresh = unit.key_range->first >= group * kBlockPositions;
-    const float most = fresh ? peak : std::max(unit.most, peak);
-    if (!fresh) {
-      const V16 shrink = Exp16(Set16(unit.most - most));
-      unit.total = Mul(unit.total, shrink);
-      Scale(unit.even, shrink);
-    }
-    unit.most = most;
+    const float most = Max16(unit.peak);
     V16 total = Zero16();
     for (int64_t block = begin; block < end; ++block) {
       float* const scores = unit.Scores(block);
@@ -154,8 +142,12 @@ class AttendTile {
       Store16(e, scores);
       total = Add(total, e);
     }
-    unit.total = Add(unit.total, total);
+    unit.even += AttendGroupFloats(call_.width);
+    std::fill_n(unit.even, call_.width, 0.0f);
     std::fill_n(unit.odd, call_.width, 0.0f);
+    float* const group = unit.even + AttendGroupFloats(call_.width) - 16;
+    group[0] = most;
+    group[1] = Sum16(total);
   }
 
   void Values() {
@@ -174,26 +166,53 @@ class AttendTile {
     }
   }
 
-  void Scale(float* numbers, const V16& scale) {
-    for (int64_t i = 0; i < call_.width; i += 16) {
-      const int64_t left = call_.width - i;
-      StoreSome16(Mul(LoadSome16(numbers + i, left), scale), numbers + i, left);
+  // Combines the groups of a unit; zeros where there are none. With one of them the
+  // factor would be 1.
+  void Finish(const AttendUnit& unit, float* out) {
+    const int64_t width = call_.width, size = AttendGroupFloats(width);
+    const int64_t groups = (unit.even - unit.odd) / size;
+    if (groups == 0) {
+      std::fill_n(out, width, 0.0f);
+      return;
+    }
+    float* const first = unit.odd + size;
+    const int64_t facts = size - 16;
+    float total = first[facts + 1];
+    if (groups > 1) total = Combine(first, groups);
+    const V16 scale = Set16(1.0f / total);
+    for (int64_t i = 0; i < width; i += 16) {
+      const int64_t left = width - i;
+      StoreSome16(Flush(Mul(LoadSome16(first + i, left), scale)), out + i, left);
     }
   }
 
-  void Finish(const AttendUnit& unit) {
-    const V16 scale = Set16(1.0f / Sum16(unit.total));
-    for (int64_t i = 0; i < call_.width; i += 16) {
-      const int64_t left = call_.width - i;
-      StoreSome16(Flush(Mul(LoadSome16(unit.even + i, left), scale)), unit.even + i,
-                  left);
+  // Adds the groups up in the first one; returns the total of the weights.
+  float Combine(float* first, int64_t groups) {
+    const int64_t width = call_.width, size = AttendGroupFloats(width);
+    const int64_t facts = size - 16;
+    float most = first[facts];
+    for (int64_t g = 1; g < groups; ++g) {
+      const float one = first[g * size + facts];
+      most = one > most ? one : most;
     }
+    V16 total = Zero16();
+    for (int64_t g = 0; g < groups; ++g) {
+      const float* const group = first + g * size;
+      const V16 factor = Exp16(Set16(group[facts] - most));
+      total = Fma(factor, Set16(group[facts + 1]), total);
+      for (int64_t i = 0; i < width; i += 16) {
+        const V16 before = g == 0 ? Zero16() : Load16(first + i);
+        Store16(Fma(factor, Load16(group + i), before), first + i);
+      }
+    }
+    return First16(total);
   }
 
   const AttendCall& call_;
   const int64_t heads_;
   int64_t low_, high_ = -1;  // positions that any row sees
   AttendUnit units_[kHeads][kRows];
+  float* out_[kHeads][kRows];
   int64_t begin_[kRows], end_[kRows];  // blocks of the group, by row
   int64_t common_begin_ = 0, common_end_ = 0;
 };

@@ -28,8 +28,8 @@ constexpr int kTileRows = kParts == 1 ? 12 : 6;
 // Inputs whose part of a panel stays in the first cache while all rows meet it.
 constexpr int64_t kDepth = kScratchInputs;
 
-// How weights are stored, for two inputs k and k + 1 together, k even. Before(k): what
-// lies in a panel before them; Before(K) is all of it.
+// How weights are stored, for two inputs k and k + 1 of a slice together, k even.
+// Before(k): what lies in a slice of a panel before them.
 struct Fp32 {
   using Stored = float;
   static int64_t Before(int64_t k) { return k * kPanel; }
@@ -79,29 +79,58 @@ struct Ending {
   }
 };
 
-// Sums of one row with `kPanels` panels at once, k in order.
+template <class Format>
+HWY_INLINE const typename Format::Stored* SliceOf(const MatrixView& matrix,
+                                                  int64_t panel, int64_t slice) {
+  return reinterpret_cast<const typename Format::Stored*>(
+      static_cast<const char*>(matrix.panels) + panel * matrix.panel_bytes +
+      slice * matrix.slice_bytes);
+}
+
+// Sums of one row over slice `s` with `kPanels` panels at once.
 template <class Format, int kPanels>
-HWY_INLINE void RowPanels(const float* x, int64_t panel, const Ending& ending) {
-  const int64_t inputs = ending.matrix.inputs, size = Format::Before(inputs);
-  const auto* at =
-      static_cast<const typename Format::Stored*>(ending.matrix.panels) + panel * size;
-  V16 sum[kPanels];
+HWY_INLINE void AddSlice(const float* x, const MatrixView& matrix, int64_t panel,
+                         int64_t s, V16* sum) {
+  const int64_t begin = s * matrix.slice;
+  const int64_t width = std::min(matrix.slice, matrix.inputs - begin);
+  const int64_t size =
+      matrix.panel_bytes / static_cast<int64_t>(sizeof(typename Format::Stored));
+  const auto* at = SliceOf<Format>(matrix, panel, s);
+  x += begin;
   for (int p = 0; p < kPanels; ++p) sum[p] = Zero16();
-  int64_t k = 0;
-  for (; k + 2 <= inputs; k += 2, at += Format::Before(2)) {
+  const auto add_two = [&](int64_t k) {
     const V16 even = Set16(x[k]), odd = Set16(x[k + 1]);
     for (int p = 0; p < kPanels; ++p) {
       sum[p] = Fma(even, Format::Even(at + p * size), sum[p]);
       sum[p] = Fma(odd, Format::Odd(at + p * size), sum[p]);
     }
+    at += Format::Before(2);
+  };
+  constexpr int64_t kUsual = SliceWidth(1);
+  if (width == kUsual) {
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kUsual; k += 2) add_two(k);
+    return;
   }
-  if (k < inputs) {
-    const V16 even = Set16(x[k]);
-    for (int p = 0; p < kPanels; ++p) {
-      sum[p] = Fma(even, Format::Even(at + p * size), sum[p]);
-    }
+  int64_t k = 0;
+  for (; k + 2 <= width; k += 2) add_two(k);
+  if (k == width) return;
+  const V16 even = Set16(x[k]);
+  for (int p = 0; p < kPanels; ++p) {
+    sum[p] = Fma(even, Format::Even(at + p * size), sum[p]);
   }
-  for (int p = 0; p < kPanels; ++p) ending.Finish(sum[p], 0, panel + p);
+}
+
+template <class Format, int kPanels>
+HWY_INLINE void RowPanels(const float* x, int64_t panel, const Ending& ending) {
+  V16 total[kPanels], sum[kPanels];
+  AddSlice<Format, kPanels>(x, ending.matrix, panel, 0, total);
+  const int64_t slices = ending.matrix.slices();
+  for (int64_t s = 1; s < slices; ++s) {
+    AddSlice<Format, kPanels>(x, ending.matrix, panel, s, sum);
+    for (int p = 0; p < kPanels; ++p) total[p] = Add(total[p], sum[p]);
+  }
+  for (int p = 0; p < kPanels; ++p) ending.Finish(total[p], 0, panel + p);
 }
 
 // As many panels as stay in registers, then fewer.
@@ -116,12 +145,17 @@ void OneRow(const float* x, int64_t begin, int64_t end, const Ending& ending) {
   for (; panel < end; ++panel) RowPanels<Format, 1>(x, panel, ending);
 }
 
-// Some inputs of a few panels in float32, whose sums go on where they were left.
+// Some inputs of a few panels in float32: whole slices, or a part of one, whose sums go
+// on where they were left.
 struct Stretch {
-  int64_t begin = 0;               // of the inputs; 0: sums begin at zero
-  int64_t count = 0;               // of inputs
-  const float* weights = nullptr;  // of input `begin`, first panel
-  int64_t size = 0;                // from panel to panel
+  int64_t begin = 0;  // of the inputs
+  int64_t count = 0;  // of inputs, of each slice
+  int64_t slices = 1;
+  bool first = false;               // totals begin with the first slice of it
+  bool begins = true, ends = true;  // a slice, both unless it is a part of one
+  const float* weights = nullptr;   // of input `begin`, first panel
+  int64_t size = 0;                 // from panel to panel
+  int64_t jump = 0;                 // from the end of a slice to the next one
   // What comes next as it is stored, likewise: where, and bytes from panel to panel and
   // from input to input.
   const char* next = nullptr;
@@ -144,22 +178,24 @@ struct Ahead {
     const int64_t panel = tile % panels, before = tile / panels;
     const int64_t together = std::min(kMost, (tiles - panel + panels - 1) / panels);
     const int64_t each = stretch.next_step / together;
-    at = stretch.next + panel * stretch.next_size + before * stretch.count * each;
+    at = stretch.next + panel * stretch.next_size +
+         before * stretch.count * stretch.slices * each;
     step = before < together ? each : 0;
   }
 };
 
-// Adds to sums [kRows][kPanels][16], k in order. A function of its own: there the sums
-// and the addresses of all rows stay in registers.
+// Adds to totals [kRows][kPanels][16]; sums that a stretch leaves unfinished are kept
+// behind them, at `pending`. A function of its own: there the sums and the addresses of
+// all rows stay in registers.
 template <int kRows, int kPanels>
 HWY_NOINLINE void AddTile(const float* x, int64_t stride, const Stretch& stretch,
-                          Ahead ahead, float* sums) {
+                          Ahead ahead, float* totals, float* pending) {
   V16 sum[kRows][kPanels];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
     for (int p = 0; p < kPanels; ++p) {
-      sum[r][p] = stretch.begin == 0 ? Zero16() : Load16(sums + (r * kPanels + p) * 16);
+      sum[r][p] = stretch.begins ? Zero16() : Load16(pending + (r * kPanels + p) * 16);
     }
   }
   const float* at = stretch.weights;
@@ -170,29 +206,44 @@ HWY_NOINLINE void AddTile(const float* x, int64_t stride, const Stretch& stretch
   const float* base[kBases];
 #pragma GCC unroll 16
   for (int i = 0; i < kBases; ++i) base[i] = x + 3 * i * stride;
-  for (const float* const end = at + count * kPanel; at != end; at += kPanel) {
-    V16 w[kPanels];
+  bool first = stretch.first;
+  for (int64_t left = stretch.slices; left > 0; --left, at += stretch.jump) {
+    for (const float* const end = at + count * kPanel; at != end; at += kPanel) {
+      V16 w[kPanels];
 #pragma GCC unroll 16
-    for (int p = 0; p < kPanels; ++p) w[p] = Load16(at + p * size);
-    __builtin_prefetch(ahead.at, /*write=*/0, /*second cache*/ 2);
-    ahead.at += ahead.step;
+      for (int p = 0; p < kPanels; ++p) w[p] = Load16(at + p * size);
+      __builtin_prefetch(ahead.at, /*write=*/0, /*second cache*/ 2);
+      ahead.at += ahead.step;
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const V16 one = Set16(base[r / 3][r % 3 * stride]);
+#pragma GCC unroll 16
+        for (int p = 0; p < kPanels; ++p) sum[r][p] = Fma(one, w[p], sum[r][p]);
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kBases; ++i) {
+        ++base[i];
+        asm("" : "+r"(base[i]));
+      }
+    }
+    float* const to = stretch.ends ? totals : pending;
+    if (!first && stretch.ends) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+        for (int p = 0; p < kPanels; ++p) {
+          sum[r][p] = Add(sum[r][p], Load16(to + (r * kPanels + p) * 16));
+        }
+      }
+    }
+    first = false;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const V16 one = Set16(base[r / 3][r % 3 * stride]);
 #pragma GCC unroll 16
-      for (int p = 0; p < kPanels; ++p) sum[r][p] = Fma(one, w[p], sum[r][p]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kBases; ++i) {
-      ++base[i];
-      asm("" : "+r"(base[i]));
-    }
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-    for (int p = 0; p < kPanels; ++p) {
-      Store16(sum[r][p], sums + (r * kPanels + p) * 16);
+      for (int p = 0; p < kPanels; ++p) {
+        Store16(sum[r][p], to + (r * kPanels + p) * 16);
+        sum[r][p] = Zero16();
+      }
     }
   }
 }
@@ -200,26 +251,29 @@ HWY_NOINLINE void AddTile(const float* x, int64_t stride, const Stretch& stretch
 // AddTile<rows, kPanels>, rows in 1 .. kMost.
 template <int kPanels, int kMost>
 HWY_INLINE void AddTileOf(int64_t rows, const float* x, int64_t stride,
-                          const Stretch& stretch, Ahead ahead, float* sums) {
+                          const Stretch& stretch, Ahead ahead, float* totals,
+                          float* pending) {
   if constexpr (kMost > 1) {
     if (rows < kMost) {
-      return AddTileOf<kPanels, kMost - 1>(rows, x, stride, stretch, ahead, sums);
+      return AddTileOf<kPanels, kMost - 1>(rows, x, stride, stretch, ahead, totals,
+                                           pending);
     }
   }
-  AddTile<kMost, kPanels>(x, stride, stretch, ahead, sums);
+  AddTile<kMost, kPanels>(x, stride, stretch, ahead, totals, pending);
 }
 
-// Adds a stretch to the sums of all rows, [rows][kPanels][16], in tiles of like size: a
-// small one at the end would leave the arithmetic units idle.
+// Adds a stretch to the totals of all rows, [rows][kPanels][16], in tiles of like size:
+// a small one at the end would leave the arithmetic units idle. `pending` is as large.
 template <int kPanels>
 void AddStretch(const ConstRows& in, int64_t rows, const Stretch& stretch,
-                float* sums) {
+                float* totals, float* pending) {
   const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t row = rows * t / tiles, next = rows * (t + 1) / tiles;
+    const int64_t at = row * kPanels * kPanel;
     AddTileOf<kPanels, kTileRows>(next - row, in.row(row) + stretch.begin, in.stride,
                                   stretch, Ahead(stretch, kPanels, t, tiles),
-                                  sums + row * kPanels * kPanel);
+                                  totals + at, pending + at);
   }
 }
 
@@ -231,38 +285,83 @@ void Widen(const typename Format::Stored* from, int64_t inputs, float* to) {
   }
 }
 
+// Cuts the inputs of a matrix into stretches of at most kDepth: whole slices as long as
+// they fit, else parts of one.
+class Stretches {
+ public:
+  explicit Stretches(const MatrixView& matrix)
+      : inputs_(matrix.inputs), slice_(matrix.slice) {}
+
+  // The next one; false: there is none.
+  bool Next(Stretch& stretch) {
+    if (begin_ == inputs_) return false;
+    const int64_t within = begin_ % slice_;
+    const int64_t whole = (inputs_ - begin_) / slice_;
+    stretch.begin = begin_;
+    stretch.first = begin_ < slice_;
+    stretch.begins = within == 0;
+    if (within == 0 && whole > 0 && slice_ <= kDepth) {
+      stretch.count = slice_;
+      stretch.slices = std::min(whole, kDepth / slice_);
+      stretch.ends = true;
+    } else {
+      const int64_t left = std::min(slice_ - within, inputs_ - begin_);
+      stretch.count = std::min(kDepth, left);
+      stretch.slices = 1;
+      stretch.ends = stretch.count == left;
+    }
+    begin_ += stretch.count * stretch.slices;
+    return true;
+  }
+
+ private:
+  const int64_t inputs_, slice_;
+  int64_t begin_ = 0;
+};
+
 // Sums of all rows with `kPanels` panels. The weights are float32, or become so stretch
-// by stretch in `wide` [kPanels][kDepth][16].
+// by stretch in `wide` [kPanels][kDepth + 1][16].
 template <class Format, int kPanels>
-void RowsPanels(const ConstRows& in, int64_t rows, int64_t panel, float* sums,
+void RowsPanels(const ConstRows& in, int64_t rows, int64_t panel, float* totals,
                 float* wide, const Ending& ending) {
-  const int64_t inputs = ending.matrix.inputs, size = Format::Before(inputs);
-  const auto* panels =
-      static_cast<const typename Format::Stored*>(ending.matrix.panels) + panel * size;
-  for (int64_t k = 0; k < inputs; k += kDepth) {
-    Stretch stretch{.begin = k, .count = std::min(kDepth, inputs - k)};
+  using Stored = typename Format::Stored;
+  constexpr auto kStored = static_cast<int64_t>(sizeof(Stored));
+  const MatrixView& matrix = ending.matrix;
+  const auto stored_at = [&](int64_t input) {
+    return SliceOf<Format>(matrix, panel, input / matrix.slice) +
+           Format::Before(input % matrix.slice);
+  };
+  Stretches stretches(matrix);
+  for (Stretch stretch; stretches.Next(stretch);) {
+    const Stored* const from = stored_at(stretch.begin);
+    const int64_t size = matrix.panel_bytes / kStored;
     if constexpr (std::is_same_v<Format, Fp32>) {
-      stretch.weights = panels + Format::Before(k);
+      stretch.weights = from;
       stretch.size = size;
+      stretch.jump = matrix.slice_bytes / kStored - stretch.count * kPanel;
     } else {
       stretch.weights = wide;
-      stretch.size = kDepth * kPanel;
+      stretch.size = (kDepth + 1) * kPanel;
       for (int p = 0; p < kPanels; ++p) {
-        Widen<Format>(panels + p * size + Format::Before(k), stretch.count,
-                      wide + p * stretch.size);
+        for (int64_t s = 0; s < stretch.slices; ++s) {
+          Widen<Format>(from + p * size + s * (matrix.slice_bytes / kStored),
+                        stretch.count,
+                        wide + p * stretch.size + s * stretch.count * kPanel);
+        }
       }
     }
-    const auto* next = k + kDepth < inputs ? panels + Format::Before(k + kDepth)
-                                           : panels + kPanels * size;
+    const int64_t end = stretch.begin + stretch.count * stretch.slices;
+    const Stored* const next = end < matrix.inputs
+                                   ? stored_at(end)
+                                   : SliceOf<Format>(matrix, panel, 0) + kPanels * size;
     stretch.next = reinterpret_cast<const char*>(next);
-    constexpr auto kStored = static_cast<int64_t>(sizeof(*panels));
-    stretch.next_size = size * kStored;
+    stretch.next_size = matrix.panel_bytes;
     stretch.next_step = Format::Before(2) * kStored / 2;
-    AddStretch<kPanels>(in, rows, stretch, sums);
+    AddStretch<kPanels>(in, rows, stretch, totals, totals + rows * kPanels * kPanel);
   }
   for (int64_t r = 0; r < rows; ++r) {
     for (int p = 0; p < kPanels; ++p) {
-      ending.Finish(Load16(sums + (r * kPanels + p) * kPanel), r, panel + p);
+      ending.Finish(Load16(totals + (r * kPanels + p) * kPanel), r, panel + p);
     }
   }
 }
@@ -271,7 +370,7 @@ template <class Format>
 void Multiply(const ConstRows& in, int64_t rows, int64_t begin, int64_t end,
               float* scratch, const Ending& ending) {
   if (rows == 1) return OneRow<Format>(in.row(0), begin, end, ending);
-  float* const wide = scratch + rows * kTilePanels * kPanel;
+  float* const wide = scratch + 2 * rows * kTilePanels * kPanel;
   int64_t panel = begin;
   for (; panel + kTilePanels <= end; panel += kTilePanels) {
     RowsPanels<Format, kTilePanels>(in, rows, panel, scratch, wide, ending);
@@ -283,7 +382,7 @@ void Multiply(const ConstRows& in, int64_t rows, int64_t begin, int64_t end,
 
 void MultiplyBy(const MatrixView& matrix, bool factor, const LinearCall& call,
                 const ConstRows& in, Share share, float* scratch) {
-  const int64_t panels = (matrix.outputs + kPanel - 1) / kPanel;
+  const int64_t panels = matrix.panel_count();
   const Ending ending{call, matrix, factor};
   const int64_t begin = share.begin(panels), end = share.end(panels);
   switch (matrix.format) {

@@ -21,10 +21,14 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// Inputs i .. i+15 of output n of a packed matrix.
+// Inputs i .. i+15 of output n of a matrix packed in float32, in slices of which no
+// one begins in between.
 HWY_INLINE V16 LoadUnpacked16(const MatrixView& matrix, int64_t n, int64_t i) {
-  const float* const from = static_cast<const float*>(matrix.panels) +
-                            (n / kPanel * matrix.inputs + i) * kPanel + n % kPanel;
+  const char* const slice = static_cast<const char*>(matrix.panels) +
+                            n / kPanel * matrix.panel_bytes +
+                            i / matrix.slice * matrix.slice_bytes;
+  const float* const from =
+      reinterpret_cast<const float*>(slice) + i % matrix.slice * kPanel + n % kPanel;
   const int64_t count = std::min<int64_t>(16, matrix.inputs - i);
   HWY_ALIGN float lane[16] = {};
   for (int64_t k = 0; k < count; ++k) lane[k] = from[k * kPanel];

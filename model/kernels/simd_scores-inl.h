@@ -23,12 +23,10 @@ struct AttendUnit {
   int64_t head = 0;
   int64_t at = 0;  // of the head within a row
   const float* query = nullptr;
-  float* even = nullptr;    // [K], sums over even positions: the output
-  float* odd = nullptr;     // [K], over odd ones since the group began
   float* scores = nullptr;  // [kGroupBlocks][16], of the group
-  float most = 0;           // score of all groups so far
+  float* odd = nullptr;     // [K], sums over odd positions of the group
+  float* even = nullptr;    // [K], over even ones; then the group's maximum and total
   V16 peak;                 // score of the group by lane
-  V16 total;                // of the weights by lane
 
   const float* Block(int64_t block) const {
     return key_range->blocks[block - key_range->base];

@@ -191,6 +191,8 @@ HWY_INLINE V16 IfNegative(const V16& s, const V16& no, const V16& yes) {
   return out;
 }
 
+HWY_INLINE float First16(const V16& x) { return hn::GetLane(x.v[0]); }
+
 // Lanes 8, 4, 2, 1 apart.
 HWY_INLINE float Sum16(const V16& x) {
   HWY_ALIGN float lane[16];

@@ -15,10 +15,6 @@ namespace {
 constexpr int64_t kUnitCost = int64_t{1} << 10;
 constexpr int64_t kRunCost = int64_t{1} << 16;
 
-int64_t PanelCount(const MatrixView& matrix) {
-  return (matrix.outputs + kPanel - 1) / kPanel;
-}
-
 Rows From(Rows all, int64_t row) { return {all.row(row), all.stride}; }
 
 }  // namespace
@@ -133,7 +129,7 @@ int64_t EncoderPrediction::Products() const {
       return shape_.tile_rows * shape_.attention_row;
     default: {
       const MatrixView matrix = Matrix();
-      return Factors() * PanelCount(matrix) * kPanel * matrix.inputs;
+      return Factors() * matrix.panel_count() * kPanel * matrix.inputs;
     }
   }
 }
@@ -144,7 +140,7 @@ absl::StatusOr<bool> EncoderPrediction::Advance() {
     const int64_t cost = std::max(kUnitCost, Products());
     if (cost > left && left < kPieceMultiplyAdds) break;
     int64_t count = 1;
-    if (const int64_t panels = PanelCount(Matrix());
+    if (const int64_t panels = Matrix().panel_count();
         panels > 0 && cost > kPieceMultiplyAdds) {
       const int64_t most = std::max<int64_t>(1, kPieceMultiplyAdds / (cost / panels));
       const PanelRange range{panel_, std::min(panels, panel_ + most)};
@@ -170,7 +166,7 @@ void EncoderPrediction::Compute(int64_t first, int64_t count) {
     case Kind::kAttend:
       return Attend(first, count);
     default:
-      return Multiply(first, count, {0, PanelCount(Matrix())});
+      return Multiply(first, count, {0, Matrix().panel_count()});
   }
 }
 
@@ -230,7 +226,7 @@ void EncoderPrediction::Multiply(int64_t first, int64_t count, PanelRange panels
     case Kind::kAttend:
       break;
   }
-  const bool last = panels.end == PanelCount(whole);
+  const bool last = panels.end == whole.panel_count();
   norm.in = norm.out = call.out;
   call.out.data += panels.begin * kPanel;
   if (call.residual.data != nullptr) call.residual.data += panels.begin * kPanel;
@@ -341,13 +337,12 @@ void EncoderPrediction::AttendUnit(StepKernels& k, int worker, int64_t unit) {
   Weigh(k, buffers_.used, tile, h, scores);
   if (input_.maps == AttentionMaps::kUsed) show();
   const Rows mixed = From(buffers_.mixed.rows(), tile.first - step().first);
-  k.Linear({.rows = tile.rows,
-            .in = scores,
-            .weights = {.outputs = width,
-                        .inputs = time_,
-                        .panels = buffers_.values.data() +
-                                  head * shape_.padded_width * time_},
-            .out = {mixed.data + h * width, mixed.stride}});
+  k.Linear(
+      {.rows = tile.rows,
+       .in = scores,
+       .weights = OneSlice(width, time_,
+                           buffers_.values.data() + head * shape_.padded_width * time_),
+       .out = {mixed.data + h * width, mixed.stride}});
 }
 
 void EncoderPrediction::Weigh(StepKernels& k, const QueryKey& from, const Tile& tile,
@@ -358,10 +353,9 @@ void EncoderPrediction::Weigh(StepKernels& k, const QueryKey& from, const Tile& 
   const ConstRows queries(const_cast<QueryKey&>(from).query.rows());
   k.Linear({.rows = tile.rows,
             .in = {queries.row(tile.first) + h * width, queries.stride},
-            .weights = {.outputs = time_,
-                        .inputs = width,
-                        .panels = from.keys.data() + (sequence * c.heads + h) *
-                                                         shape_.padded_time() * width},
+            .weights = OneSlice(time_, width,
+                                from.keys.data() + (sequence * c.heads + h) *
+                                                       shape_.padded_time() * width),
             .out = scores});
   const uint8_t* mask = nullptr;
   if (input_.mask == PredictMask::kExplicit) {

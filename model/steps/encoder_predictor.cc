@@ -39,7 +39,7 @@ EncoderModel MakeEncoderModel(const ModelConfig& c, StepWeights& weights) {
         {.norm = weights.Norm(name(names::kAttnNorm)),
          .query_key_value = weights.Linear(
              {name(names::kQuery), name(names::kKey), name(names::kValue)}),
-         .output = weights.Linear({name(names::kOutput)}),
+         .output = weights.Linear({name(names::kOutput)}, c.head_width()),
          .feed_forward = MakeStepFeedForward(c, i, weights)});
   }
   model.head_in = weights.Linear({names::kHeadIn});

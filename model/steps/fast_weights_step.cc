@@ -54,7 +54,7 @@ FastWeightsModel MakeFastWeightsModel(const ModelConfig& c, StepWeights& weights
     layer.query_key_value =
         weights.Linear({name(names::kQuery), name(names::kKey), name(names::kValue)});
     if (model.delta()) layer.gate = weights.Linear({name(names::kGate)});
-    layer.output = weights.Linear({name(names::kOutput)});
+    layer.output = weights.Linear({name(names::kOutput)}, c.head_width());
     layer.feed_forward = MakeStepFeedForward(c, i, weights);
   }
   weights.Pack();
@@ -158,7 +158,7 @@ class FastWeightsDecoder final : public StepDecoder {
     return std::make_unique<FastWeightsPass>(model_);
   }
 
-  int64_t Scratch() const override {
+  int64_t Scratch(int64_t) const override {
     const ModelConfig& c = config();
     return ScratchFloats(FastWeightCall{.width = c.head_width(), .nu = c.nu});
   }

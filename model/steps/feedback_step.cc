@@ -100,7 +100,7 @@ Layer MakeLayer(const ModelConfig& c, int64_t i, StepWeights& weights) {
       MakeRelativeTable(weights.Get(name(names::kRelativeKey)),
                         weights.Find(name(names::kRelativeBias)), &query_bias, weights);
   layer.query_bias = weights.Table(name(names::kQueryBias));
-  layer.output = weights.Linear({name(names::kOutput)});
+  layer.output = weights.Linear({name(names::kOutput)}, c.head_width());
   layer.feed_forward = MakeStepFeedForward(c, i, weights);
   return layer;
 }
@@ -188,6 +188,7 @@ class FeedbackPass final : public StepPass {
       wave.rows.clear();
       wave.key_ranges.clear();
       wave.places.clear();
+      wave.groups = 0;
       for (const bool fresh : {false, true}) {
         for (const StepBatch::Run& run : batch.runs) {
           const int64_t position = run.position + i;
@@ -200,6 +201,7 @@ class FeedbackPass final : public StepPass {
                                      .first = 0,
                                      .last = position - 1,
                                      .query = position});
+          wave.groups = std::max(wave.groups, KeyGroups(wave.key_ranges.back()));
         }
         if (!fresh) wave.remembering = static_cast<int64_t>(wave.ids.size());
       }
@@ -218,6 +220,7 @@ class FeedbackPass final : public StepPass {
     std::vector<int32_t> ids;
     std::vector<int32_t> rows;  // of the batch
     std::vector<KeyRange> key_ranges;
+    int64_t groups = 0;
     std::vector<Place> places;
   };
 
@@ -250,6 +253,7 @@ class FeedbackPass final : public StepPass {
                   .query = query,
                   .out = mixed,
                   .key_ranges = wave.key_ranges.data(),
+                  .groups = wave.groups,
                   .key_offset = layer.key_offset,
                   .value_offset = layer.value_offset,
                   .fold_offset = layer.fold_offset,
@@ -315,8 +319,8 @@ class FeedbackDecoder final : public StepDecoder {
     return std::make_unique<FeedbackPass>(model_);
   }
 
-  int64_t Scratch() const override {
-    return ScratchFloats(AttendCall{.width = config().head_width()});
+  int64_t Scratch(int64_t groups) const override {
+    return ScratchFloats(AttendCall{.width = config().head_width(), .groups = groups});
   }
 
   void ImportRows(int64_t position, const TensorViews& carry, StateArena& arena,

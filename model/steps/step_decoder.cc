@@ -2,6 +2,7 @@
 #include "model/steps/step_decoder.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
@@ -22,6 +23,9 @@ int64_t Tokens(std::span<const Segment> segments) {
 // Copies of more bytes are shared out among the workers, which takes a few
 // microseconds.
 constexpr int64_t kCopyAlone = int64_t{64} << 10;
+
+// Of attention: room for so many comes first.
+constexpr int64_t kLeastGroups = 16;
 
 // Gives back what was reserved and not computed.
 void GiveBack(std::span<const Segment> segments, StateArena& arena) {
@@ -124,16 +128,22 @@ void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& 
     for (int w = 0; w < used; ++w) {
       Way& way = ways_[w];
       const int64_t rows = Tokens(way.segments);
-      int64_t blocks = 0;
+      int64_t blocks = 0, most_blocks = 0;
       for (const Segment& segment : way.segments) {
-        blocks += (segment.position + Tokens(segment)) / kBlockPositions + 1 -
-                  arena.first_held(segment.slot) / kBlockPositions;
+        const int64_t held = (segment.position + Tokens(segment)) / kBlockPositions +
+                             1 - arena.first_held(segment.slot) / kBlockPositions;
+        blocks += held;
+        most_blocks = std::max(most_blocks, held);
       }
       way.batch.Reserve(rows, spec_.growing() ? blocks : 0);
       if (way.pass == nullptr) way.pass = MakePass();
       way.pass->MakeRoom(rows);
-      kernels_.Reserve(std::max(
-          LinearScratch(rows, std::max(config_.d_model, config_.d_ff)), Scratch()));
+      // Not at every group that is begun.
+      const int64_t groups = std::max<int64_t>(
+          kLeastGroups, std::bit_ceil(uint64_t(most_blocks / kGroupBlocks + 2)));
+      kernels_.Reserve(
+          std::max(LinearScratch(rows, std::max(config_.d_model, config_.d_ff)),
+                   Scratch(groups)));
     }
   }
 }

@@ -62,8 +62,9 @@ class StepDecoder : public Decoder {
               const TensorViews& views, const StepOptions& options);
 
   virtual std::unique_ptr<StepPass> MakePass() const = 0;
-  // What its operations need aside, but for Linear: the most of their ScratchFloats.
-  virtual int64_t Scratch() const = 0;
+  // What its operations need aside, but for Linear: the most of their ScratchFloats
+  // where no row sees keys of more than `groups` groups.
+  virtual int64_t Scratch(int64_t groups) const = 0;
   // Writes a carry, whose shapes have been checked, into reserved rows of a slot.
   virtual void ImportRows(int64_t position, const TensorViews& carry, StateArena& arena,
                           int32_t slot) = 0;

@@ -61,7 +61,7 @@ void StepWeights::Later(std::initializer_list<std::span<const float>> sources,
   }
 }
 
-MatrixView StepWeights::Linear(const std::vector<std::string>& bases) {
+MatrixView StepWeights::Linear(const std::vector<std::string>& bases, int64_t slice) {
   int64_t outputs = 0, inputs = 0;
   bool bias = false;
   for (const std::string& base : bases) {
@@ -70,7 +70,7 @@ MatrixView StepWeights::Linear(const std::vector<std::string>& bases) {
     inputs = weight.shape[1];
     bias = bias || Find(names::Bias(base)) != nullptr;
   }
-  const MatrixView room = packed_.Room(outputs, inputs, bias);
+  const MatrixView room = packed_.Room(outputs, inputs, bias, slice);
   const auto width = static_cast<size_t>(inputs);
   const size_t most =
       std::max<size_t>(1, kPartFloats / width / kPanel) * kPanel * width;

@@ -33,8 +33,8 @@ class StepWeights {
   const TensorView& Get(std::string_view name) const;
 
   // base.weight [N, K] and base.bias, as far as it is there, of each base one below
-  // the other.
-  MatrixView Linear(const std::vector<std::string>& bases);
+  // the other; `slice` as of PackedWeights::Room.
+  MatrixView Linear(const std::vector<std::string>& bases, int64_t slice = 0);
   // As it is, in float32.
   const float* Table(std::string_view name);
   NormView Norm(const std::string& base);

@@ -68,7 +68,7 @@ Layer MakeLayer(const ModelConfig& c, int64_t i, StepWeights& weights,
   layer.norm = weights.Norm(name(names::kAttnNorm));
   layer.query_key_value =
       weights.Linear({name(names::kQuery), name(names::kKey), name(names::kValue)});
-  layer.output = weights.Linear({name(names::kOutput)});
+  layer.output = weights.Linear({name(names::kOutput)}, c.head_width());
   layer.feed_forward = MakeStepFeedForward(c, i, weights);
   layer.key_offset = offset;
   layer.value_offset = layer.key_offset + c.d_model * kBlockPositions;
@@ -143,6 +143,7 @@ class WindowPass final : public StepPass {
 
   void Prepare(const StepBatch& batch, StateArena&) override {
     batch_ = &batch;
+    groups_ = 0;
     for (const StepBatch::Run& run : batch.runs) {
       for (int64_t i = 0; i < run.count; ++i) {
         const int64_t position = run.position + i;
@@ -153,6 +154,7 @@ class WindowPass final : public StepPass {
                                       .first = first,
                                       .last = position,
                                       .query = position};
+        groups_ = std::max(groups_, KeyGroups(key_ranges_[run.first + i]));
       }
     }
     PreparePositions();
@@ -185,6 +187,7 @@ class WindowPass final : public StepPass {
                 .query = projected,
                 .out = mixed,
                 .key_ranges = key_ranges_.data(),
+                .groups = groups_,
                 .key_offset = layer.key_offset,
                 .value_offset = layer.value_offset,
                 .fold_offset = layer.fold_offset,
@@ -225,6 +228,7 @@ class WindowPass final : public StepPass {
   int64_t room_ = 0;  // rows that what follows holds
   RowBuffer x_, projected_, mixed_, hidden_, sinusoid_rows_;
   std::vector<KeyRange> key_ranges_;
+  int64_t groups_ = 0;
   std::vector<const float*> position_rows_;
 };
 
@@ -241,8 +245,8 @@ class WindowDecoder final : public StepDecoder {
     return std::make_unique<WindowPass>(model_);
   }
 
-  int64_t Scratch() const override {
-    return ScratchFloats(AttendCall{.width = config().head_width()});
+  int64_t Scratch(int64_t groups) const override {
+    return ScratchFloats(AttendCall{.width = config().head_width(), .groups = groups});
   }
 
   // Keys and values as they are, or made from the inputs of the layer.

@@ -7,6 +7,12 @@
 namespace mnemon {
 namespace {
 
+int64_t MostGroups(const std::vector<KeyRange>& key_ranges) {
+  int64_t most = 0;
+  for (const KeyRange& range : key_ranges) most = std::max(most, KeyGroups(range));
+  return most;
+}
+
 struct Options {
   int64_t heads = 2, width = 16;
   bool relative = false, fold = false, slopes = false;
@@ -75,6 +81,7 @@ class Session {
                        .query = {queries.data(), row},
                        .out = {out.data(), row},
                        .key_ranges = key_ranges.data(),
+                       .groups = MostGroups(key_ranges),
                        .key_offset = 0,
                        .value_offset = value_offset_};
     if (options_.fold) call.fold_offset = fold_offset_;

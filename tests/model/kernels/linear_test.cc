@@ -7,6 +7,7 @@ namespace {
 
 struct Shape {
   int64_t rows, inputs, outputs;
+  int64_t slice = 0;  // as of PackedWeights::Room
 };
 
 struct Options {
@@ -58,7 +59,7 @@ class Layer {
     const PlainMatrix part = {.weights = weights.data(),
                               .bias = options_.bias ? bias.data() : nullptr,
                               .outputs = shape_.outputs};
-    return packed_.Pack({&part, 1}, shape_.inputs);
+    return packed_.Pack({&part, 1}, shape_.inputs, shape_.slice);
   }
 
   const Shape shape_;
@@ -69,10 +70,12 @@ class Layer {
   std::vector<int32_t> pick_;
 };
 
-constexpr Shape kShapes[] = {{1, 1, 1},     {1, 16, 16},   {1, 33, 130}, {2, 128, 7},
-                             {3, 40, 200},  {7, 5, 48},    {13, 64, 33}, {25, 17, 96},
-                             {1, 300, 512}, {5, 1024, 40}, {70, 96, 80}, {17, 700, 16},
-                             {7, 513, 40},  {200, 300, 20}};
+constexpr Shape kShapes[] = {
+    {1, 1, 1},        {1, 16, 16},       {1, 33, 130},   {2, 128, 7},
+    {3, 40, 200},     {7, 5, 48},        {13, 64, 33},   {25, 17, 96},
+    {1, 300, 512},    {5, 1024, 40},     {70, 96, 80},   {17, 700, 16},
+    {7, 513, 40},     {200, 300, 20},    {5, 60, 40, 5}, {1, 96, 300, 32},
+    {14, 96, 50, 24}, {9, 700, 40, 333}, {1, 1100, 70}};
 
 std::vector<Options> AllOptions() {
   std::vector<Options> all;

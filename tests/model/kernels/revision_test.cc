@@ -10,8 +10,8 @@
 namespace mnemon {
 namespace {
 
-constexpr int kHashedRevision = 2;
-constexpr uint64_t kHash = 11342015291403046006ull;
+constexpr int kHashedRevision = 3;
+constexpr uint64_t kHash = 3737944305551252814ull;
 
 class Hash {
  public:
@@ -96,6 +96,7 @@ void HashAttend(const CpuOperations& operations, Hash& hash) {
                              .query = {rows.data(), kRow},
                              .out = {out.data(), kRow},
                              .key_ranges = key_ranges.data(),
+                             .groups = KeyGroups(key_ranges[0]),
                              .key_offset = 0,
                              .value_offset = kRow * kBlockPositions,
                              .fold_offset = relative ? 2 * kRow * kBlockPositions : -1,

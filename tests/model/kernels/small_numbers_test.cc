@@ -127,6 +127,7 @@ TEST_P(SmallNumbersTest, AppendAndAttend) {
                            .query = {key.data(), kWidth},
                            .out = {out_.data(), kWidth},
                            .key_ranges = &key_range,
+                           .groups = 1,
                            .value_offset = kWidth * kBlockPositions};
   std::vector<float> scratch(ScratchFloats(call));
   target().attend(call, {}, scratch.data());
