@@ -12,7 +12,7 @@
 #include "bench/measurement.h"
 #include "bench/spread.h"
 #include "bench/vector_loops.h"
-#include "model/kernels/cpu_kernels.h"
+#include "model/kernels/cpu_team.h"
 #include "model/kernels/packed_weights.h"
 #include "model/kernels/row_buffer.h"
 
@@ -53,7 +53,7 @@ class LinearSubject : public Subject {
   PackedWeights packed_;
   std::vector<MatrixView> matrices_;
   RowBuffer in_, out_;  // as wide as the widest matrix
-  CpuKernels kernels_;
+  CpuTeam kernels_;
   Samples passes_;
   std::vector<double> rates_;  // operations per second of each burst, all workers
   std::vector<double> parts_;  // of the last one, each by its worker
@@ -82,7 +82,7 @@ LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
 }
 
 void LinearSubject::Pass() {
-  kernels_.Run([&](StepKernels& k) {
+  kernels_.Run([&](CpuWorker& k) {
     for (const MatrixView& matrix : matrices_) {
       k.Linear(
           {.rows = rows_, .in = in_.rows(), .weights = matrix, .out = out_.rows()});
@@ -92,7 +92,7 @@ void LinearSubject::Pass() {
 }
 
 void LinearSubject::Burst() {
-  kernels_.RunAlone([&](StepKernels&, int worker) {
+  kernels_.RunAlone([&](CpuWorker&, int worker) {
     using Clock = std::chrono::steady_clock;
     MultiplyAdd(kBurstRounds);
     const Clock::time_point start = Clock::now();

@@ -29,6 +29,8 @@ struct CpuOperations {
   const char* target;  // "avx2"
   void (*embed)(const EmbedCall& call, Share share);
   void (*linear)(const LinearCall& call, Share share, float* scratch);
+  void (*parts)(const PartsCall& call, Share share, float* scratch);
+  void (*fold)(const FoldCall& call, Share share);
   void (*append)(const AppendCall& call, Share share);
   void (*attend)(const AttendCall& call, Share share, float* scratch);
   void (*fast_weights)(const FastWeightCall& call, Share share, float* scratch);
@@ -42,6 +44,9 @@ inline constexpr int64_t kScratchInputs = 256;
 
 int64_t LinearScratch(int64_t rows, int64_t inputs);
 inline int64_t ScratchFloats(const LinearCall& call) {
+  return LinearScratch(call.rows, call.weights.inputs);
+}
+inline int64_t ScratchFloats(const PartsCall& call) {
   return LinearScratch(call.rows, call.weights.inputs);
 }
 // Rows and heads of attention that a worker computes side by side, and what each needs:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The operations of a step, on rows: a row is one token of one session, rows of all
-// sessions of a step lie one below the other. A step form is a fixed sequence of these
-// calls, which the workers of a CPU pool implement (cpu_kernels.h). C++17, for nvcc.
+// sessions of a step lie one below the other. C++17, for nvcc.
 //
 // Determinism: each number of a row is the same sequence of roundings whatever the
 // other rows, the number of rows, the worker that computes it, the number of workers
@@ -16,6 +15,8 @@
 #pragma once
 
 #include <cstdint>
+
+#include "base/partition.h"
 
 namespace mnemon {
 
@@ -114,6 +115,8 @@ struct EmbedCall {
 
 enum class Act : uint8_t { kNone, kRelu, kGelu, kSigmoid };
 
+struct KeyRange;
+
 // out = act(norm(in) W^T + bias) [* (norm(in) G^T + bias of G)] [+ residual], row by
 // row. `residual` may be `out`.
 struct LinearCall {
@@ -125,7 +128,35 @@ struct LinearCall {
   Act act = Act::kNone;
   const MatrixView* gate = nullptr;  // G, of the same shape; null: none
   ConstRows residual{nullptr, 0};    // [rows, N]; null data: none
-  Rows out;                          // [rows, N]
+  // Where a row's range is empty, it becomes the residual; null: no row's is.
+  const KeyRange* key_ranges = nullptr;
+  Rows out;  // [rows, N]
+};
+
+// Sums of some slices of a product, as they are, for a Fold: part 0 of a row are the
+// slices added upward; where `each`, part i is the i-th of them alone.
+struct PartsCall {
+  int64_t rows = 0;
+  ConstRows in{nullptr, 0};  // [rows, K]
+  MatrixView weights;
+  Part slices;
+  bool each = false;
+  int64_t part_stride = 0;  // floats to the same row of the next part
+  Rows out;                 // [rows, N], of part 0
+};
+
+// out[r] = residual[r] + (part 0 + part 1 + .. + bias), parts added upward: what Linear
+// gives where part 0 begins with slice 0 and the others follow.
+struct FoldCall {
+  int64_t rows = 0;
+  int64_t width = 0;         // N
+  ConstRows in{nullptr, 0};  // [rows, N], of part 0
+  int64_t parts = 0;         // at least 1
+  int64_t part_stride = 0;
+  const float* bias = nullptr;  // [N]; null: none
+  ConstRows residual{nullptr, 0};
+  const KeyRange* key_ranges = nullptr;  // as of Linear
+  Rows out;                              // may be the residual
 };
 
 // The keys that one row of attention reads: positions first .. last of its session, in
@@ -154,8 +185,9 @@ struct AttendCall {
   int64_t heads = 0;
   int64_t width = 0;  // K of a head
   float scale = 1.0f;
-  ConstRows query{nullptr, 0};  // [rows, H K]
-  Rows out;                     // [rows, H K]
+  ConstRows query{nullptr, 0};  // [rows], a head's at a multiple of head_stride
+  int64_t head_stride = 0;
+  Rows out;  // [rows, H K]
   const KeyRange* key_ranges = nullptr;
   int64_t groups = 0;      // the most of KeyGroups over the rows
   int64_t key_offset = 0;  // floats from the start of a block
@@ -176,16 +208,15 @@ struct Place {
   int64_t slot = 0;  // 0 .. 15
 };
 
-// Writes keys as columns, values as rows, and f = u.k per head. Where each row is
-// another session's, an Attend with the same rows and heads needs no Sync in between: a
-// worker attends to what it has appended itself.
+// Writes keys as columns, values as rows, and f = u.k per head.
 struct AppendCall {
   int64_t rows = 0;
   int64_t heads = 0;
   int64_t width = 0;
   const Place* places = nullptr;
-  ConstRows key{nullptr, 0};    // [rows, H K]
-  ConstRows value{nullptr, 0};  // [rows, H K]
+  ConstRows key{nullptr, 0};  // [rows], a head's at a multiple of head_stride
+  ConstRows value{nullptr, 0};
+  int64_t head_stride = 0;
   int64_t key_offset = 0;
   int64_t value_offset = 0;
   int64_t fold_offset = -1;
@@ -205,14 +236,15 @@ struct FastWeightRun {
 //   out = W phi(q)   [/ (z.phi(q) + 1e-6), z += phi(k)]
 // phi is DPFP of order nu. The state comes from memory and goes back once per token.
 struct FastWeightCall {
-  int64_t heads = 0;
+  int64_t first_head = 0;
+  int64_t heads = 0;  // from there on
   int64_t width = 0;  // K
   int64_t nu = 1;     // N = 2 nu K
   int64_t runs = 0;
   const FastWeightRun* run = nullptr;  // [runs]
-  ConstRows query{nullptr, 0};         // [rows, H K], likewise key and value
-  ConstRows key{nullptr, 0};
-  ConstRows value{nullptr, 0};
+  // [rows], a head's at a multiple of head_stride.
+  ConstRows query{nullptr, 0}, key{nullptr, 0}, value{nullptr, 0};
+  int64_t head_stride = 0;
   ConstRows beta{nullptr, 0};  // [rows, H], after the sigmoid; null data: the sum rule
   Rows out;                    // [rows, H K]
 };
@@ -253,24 +285,39 @@ struct SoftmaxCall {
   Rows scores;                    // [rows, keys]
 };
 
-// One worker's view of the operations. Every worker of a pool makes the same calls in
-// the same order; each does its share. Between a call and one that reads or overwrites
-// what it touched there must be a Sync.
-class StepKernels {
- public:
-  virtual ~StepKernels() = default;
+// Those of heads begin .. end-1 alone.
+inline AppendCall HeadsOf(AppendCall call, Part heads) {
+  const int64_t rows = heads.begin * call.width;
+  call.heads = heads.size();
+  call.key.data += heads.begin * call.head_stride;
+  call.value.data += heads.begin * call.head_stride;
+  call.key_offset += rows * kBlockPositions;
+  call.value_offset += rows * kBlockPositions;
+  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
+  if (call.query_bias != nullptr) call.query_bias += rows;
+  return call;
+}
 
-  virtual void Embed(const EmbedCall& call) = 0;
-  virtual void Linear(const LinearCall& call) = 0;
-  virtual void Append(const AppendCall& call) = 0;
-  virtual void Attend(const AttendCall& call) = 0;
-  virtual void FastWeights(const FastWeightCall& call) = 0;
-  virtual void Mix(const MixCall& call) = 0;
-  virtual void Norm(const NormCall& call) = 0;
-  virtual void Softmax(const SoftmaxCall& call) = 0;
+inline AttendCall HeadsOf(AttendCall call, Part heads) {
+  const int64_t rows = heads.begin * call.width;
+  call.heads = heads.size();
+  call.query.data += heads.begin * call.head_stride;
+  call.out.data += rows;
+  call.key_offset += rows * kBlockPositions;
+  call.value_offset += rows * kBlockPositions;
+  if (call.fold_offset >= 0) call.fold_offset += heads.begin * kBlockPositions;
+  if (call.relative_key != nullptr) call.relative_key += rows * call.table_rows;
+  if (call.relative_bias != nullptr) {
+    call.relative_bias += heads.begin * call.table_rows;
+  }
+  if (call.slopes != nullptr) call.slopes += heads.begin;
+  return call;
+}
 
-  // All workers have come here before any goes on.
-  virtual void Sync() = 0;
-};
+inline FastWeightCall HeadsOf(FastWeightCall call, Part heads) {
+  call.first_head += heads.begin;
+  call.heads = heads.size();
+  return call;
+}
 
 }  // namespace mnemon

@@ -42,18 +42,24 @@ float Weight(const MatrixView& matrix, int64_t n, int64_t s, int64_t k) {
   return value;
 }
 
-float Product(const MatrixView& matrix, const float* in, int64_t n) {
-  float total = 0;
-  for (int64_t s = 0; s < matrix.slices(); ++s) {
-    const int64_t begin = s * matrix.slice;
-    const int64_t width = std::min(matrix.slice, matrix.inputs - begin);
-    float sum = 0;
-    for (int64_t k = 0; k < width; ++k) {
-      sum = std::fma(in[begin + k], Weight(matrix, n, s, k), sum);
-    }
-    total = s == 0 ? sum : total + sum;
+float SliceSum(const MatrixView& matrix, const float* in, int64_t n, int64_t s) {
+  const int64_t begin = s * matrix.slice;
+  const int64_t width = std::min(matrix.slice, matrix.inputs - begin);
+  float sum = 0;
+  for (int64_t k = 0; k < width; ++k) {
+    sum = std::fma(in[begin + k], Weight(matrix, n, s, k), sum);
   }
+  return sum;
+}
+
+float Product(const MatrixView& matrix, const float* in, int64_t n) {
+  float total = SliceSum(matrix, in, n, 0);
+  for (int64_t s = 1; s < matrix.slices(); ++s) total += SliceSum(matrix, in, n, s);
   return matrix.bias == nullptr ? total : total + matrix.bias[n];
+}
+
+bool SeesNothing(const KeyRange* key_ranges, int64_t row) {
+  return key_ranges != nullptr && key_ranges[row].first > key_ranges[row].last;
 }
 
 float Activate(float x, Act act) {
@@ -97,11 +103,16 @@ void NormRow(const float* in, int64_t width, const NormView& norm, float* out) {
 }
 
 void Linear(const LinearCall& call, Share share, float* scratch) {
-  const int64_t panels = (call.weights.outputs + kPanel - 1) / kPanel;
+  const int64_t panels = call.weights.panel_count();
   const int64_t begin = share.begin(panels) * kPanel;
   const int64_t end = std::min(share.end(panels) * kPanel, call.weights.outputs);
   for (int64_t r = 0; r < call.rows; ++r) {
     const float* in = call.in.row(call.pick == nullptr ? r : call.pick[r]);
+    if (SeesNothing(call.key_ranges, r)) {
+      std::copy(call.residual.row(r) + begin, call.residual.row(r) + end,
+                call.out.row(r) + begin);
+      continue;
+    }
     if (call.norm.gain != nullptr) {
       NormRow(in, call.weights.inputs, call.norm, scratch);
       in = scratch;
@@ -115,21 +126,51 @@ void Linear(const LinearCall& call, Share share, float* scratch) {
   }
 }
 
+void Parts(const PartsCall& call, Share share, float* /*scratch*/) {
+  const int64_t panels = call.weights.panel_count();
+  const int64_t begin = share.begin(panels) * kPanel;
+  const int64_t end = std::min(share.end(panels) * kPanel, call.weights.outputs);
+  for (int64_t r = 0; r < call.rows; ++r) {
+    for (int64_t n = begin; n < end; ++n) {
+      for (int64_t s = call.slices.begin; s < call.slices.end; ++s) {
+        const float sum = SliceSum(call.weights, call.in.row(r), n, s);
+        const int64_t part = call.each ? s - call.slices.begin : 0;
+        float& out = call.out.row(r)[part * call.part_stride + n];
+        out = call.each || s == call.slices.begin ? sum : out + sum;
+      }
+    }
+  }
+}
+
+void Fold(const FoldCall& call, Share share) {
+  for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
+    for (int64_t i = 0; i < call.width; ++i) {
+      float sum = call.in.row(r)[i];
+      for (int64_t p = 1; p < call.parts; ++p) {
+        sum += call.in.row(r)[p * call.part_stride + i];
+      }
+      if (call.bias != nullptr) sum += call.bias[i];
+      const float before = call.residual.row(r)[i];
+      call.out.row(r)[i] = SeesNothing(call.key_ranges, r) ? before : before + sum;
+    }
+  }
+}
+
 void Append(const AppendCall& call, Share share) {
   const int64_t units = call.rows * call.heads;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const int64_t r = unit / call.heads, h = unit % call.heads, at = h * call.width;
     const Place& place = call.places[r];
-    for (int64_t i = at; i < at + call.width; ++i) {
-      place.block[call.key_offset + i * kBlockPositions + place.slot] =
-          call.key.row(r)[i];
-      if (call.value.data == nullptr) continue;
+    const float* const key = call.key.row(r) + h * call.head_stride;
+    const float* const value = call.value.row(r) + h * call.head_stride;
+    for (int64_t i = 0; i < call.width; ++i) {
+      place.block[call.key_offset + (at + i) * kBlockPositions + place.slot] = key[i];
       place.block[call.value_offset + at * kBlockPositions + place.slot * call.width +
-                  (i - at)] = call.value.row(r)[i];
+                  i] = value[i];
     }
     if (call.fold_offset < 0) continue;
     place.block[call.fold_offset + h * kBlockPositions + place.slot] =
-        Dot(call.key.row(r) + at, call.query_bias + at, call.width);
+        Dot(key, call.query_bias + at, call.width);
   }
 }
 
@@ -145,7 +186,7 @@ float Score(const AttendCall& call, const KeyRange& key_range, const float* quer
     float key = block[call.key_offset + i * kBlockPositions + place];
     if (call.relative_key != nullptr)
       key += call.relative_key[i * call.table_rows + row];
-    score = std::fma(query[i], key, score);
+    score = std::fma(query[i - at], key, score);
   }
   if (call.fold_offset >= 0) {
     score += block[call.fold_offset + head * kBlockPositions + place];
@@ -168,7 +209,7 @@ void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
     float* out = call.out.row(r);
     std::fill_n(out + at, call.width, 0.0f);
     const auto score = [&](int64_t p) {
-      return Score(call, key_range, call.query.row(r), h, p);
+      return Score(call, key_range, call.query.row(r) + h * call.head_stride, h, p);
     };
     float most = -HUGE_VALF, total = 0;
     for (int64_t p = key_range.first; p <= key_range.last; ++p)
@@ -208,11 +249,12 @@ void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
   float *k = scratch, *q = k + features, *halves = q + features;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const FastWeightRun& run = call.run[unit / call.heads];
-    const int64_t h = unit % call.heads, at = h * call.width;
+    const int64_t h = call.first_head + unit % call.heads, at = h * call.width;
+    const int64_t from = h * call.head_stride;
     float* state = run.state + h * features * call.width;
     for (int64_t r = run.first; r < run.first + run.count; ++r) {
-      Features(call.key.row(r) + at, call.width, call.nu, halves, k);
-      Features(call.query.row(r) + at, call.width, call.nu, halves, q);
+      Features(call.key.row(r) + from, call.width, call.nu, halves, k);
+      Features(call.query.row(r) + from, call.width, call.nu, halves, q);
       float scale = 1;
       if (run.normaliser != nullptr) {
         float* z = run.normaliser + h * features;
@@ -220,7 +262,7 @@ void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
         scale = 1.0f / (Dot(z, q, features) + 1e-6f);
       }
       for (int64_t i = 0; i < call.width; ++i) {
-        float change = call.value.row(r)[at + i];
+        float change = call.value.row(r)[from + i];
         if (call.beta.data != nullptr) {
           float old = 0;
           for (int64_t n = 0; n < features; ++n)
@@ -283,8 +325,9 @@ void Softmax(const SoftmaxCall& call, Share share) {
   }
 }
 
-constexpr CpuOperations kReference = {"reference", Embed, Linear, Append, Attend,
-                                      FastWeights, Mix,   Norm,   Softmax};
+constexpr CpuOperations kReference = {"reference", Embed,  Linear, Parts,
+                                      Fold,        Append, Attend, FastWeights,
+                                      Mix,         Norm,   Softmax};
 
 }  // namespace
 

@@ -40,7 +40,7 @@ class AttendTile {
         unit.key_range = &call.key_ranges[row + r];
         unit.head = head + h;
         unit.at = unit.head * call.width;
-        unit.query = call.query.row(row + r) + unit.at;
+        unit.query = call.query.row(row + r) + unit.head * call.head_stride;
         Fetch(unit.query, call.width);
         unit.scores = scratch;
         unit.odd = scratch + kGroupBlocks * kBlockPositions;

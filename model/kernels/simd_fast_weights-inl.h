@@ -92,16 +92,16 @@ HWY_INLINE void UpdateColumns(float* state, int64_t width, int64_t features,
 void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64_t row,
                      int64_t head, float* scratch) {
   const int64_t width = call.width, features = 2 * call.nu * width;
-  const int64_t at = head * width;
+  const int64_t from = head * call.head_stride;
   float* key = scratch;
   float* query = key + features;
   float* halves = query + features;
-  Features(call.key.row(row) + at, width, call.nu, halves, key);
-  Features(call.query.row(row) + at, width, call.nu, halves, query);
+  Features(call.key.row(row) + from, width, call.nu, halves, key);
+  Features(call.query.row(row) + from, width, call.nu, halves, query);
   const float key_query = Dot(key, query, features);
   const float* beta = call.beta.data == nullptr ? nullptr : call.beta.row(row) + head;
-  const float* value = call.value.row(row) + at;
-  float* out = call.out.row(row) + at;
+  const float* value = call.value.row(row) + from;
+  float* out = call.out.row(row) + head * width;
   float* state = run.state + head * features * width;
   int64_t i = 0;
   for (; i + 32 <= width; i += 32) {
@@ -130,7 +130,7 @@ void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const FastWeightRun& run = call.run[unit / call.heads];
     for (int64_t row = run.first; row < run.first + run.count; ++row) {
-      FastWeightToken(call, run, row, unit % call.heads, scratch);
+      FastWeightToken(call, run, row, call.first_head + unit % call.heads, scratch);
     }
   }
 }

@@ -43,11 +43,17 @@ struct Bf16 {
   static HWY_INLINE V16 Odd(const uint32_t* from) { return LoadUpperBf16(from); }
 };
 
-// Where the sums of a call go. `factor`: multiply what lies in the output already.
-struct Ending {
+HWY_INLINE bool SeesNothing(const KeyRange* key_ranges, int64_t row) {
+  return key_ranges != nullptr && key_ranges[row].first > key_ranges[row].last;
+}
+
+// Where the sums of a Linear go. `factor`: multiply what lies in the output already.
+struct LinearEnding {
   const LinearCall& call;
   const MatrixView& matrix;
   bool factor;
+
+  Part slices() const { return {0, matrix.slices()}; }
 
   HWY_INLINE void Finish(V16 sum, int64_t row, int64_t panel) const {
     const int64_t n = panel * kPanel;
@@ -73,9 +79,26 @@ struct Ending {
     }
     const bool last = factor == (call.gate != nullptr);
     if (last && call.residual.data != nullptr) {
-      sum = Add(LoadSome16(call.residual.row(row) + n, count), sum);
+      const V16 before = LoadSome16(call.residual.row(row) + n, count);
+      sum = SeesNothing(call.key_ranges, row) ? before : Add(before, sum);
     }
     StoreSome16(last ? Flush(sum) : sum, out, count);
+  }
+};
+
+// Where those of Parts go, as they are.
+struct PartEnding {
+  const PartsCall& call;
+  const MatrixView& matrix;
+  Part some;
+  float* out;  // of row 0
+
+  Part slices() const { return some; }
+
+  HWY_INLINE void Finish(V16 sum, int64_t row, int64_t panel) const {
+    const int64_t n = panel * kPanel;
+    StoreSome16(sum, out + row * call.out.stride + n,
+                std::min<int64_t>(kPanel, matrix.outputs - n));
   }
 };
 
@@ -121,12 +144,12 @@ HWY_INLINE void AddSlice(const float* x, const MatrixView& matrix, int64_t panel
   }
 }
 
-template <class Format, int kPanels>
+template <class Format, int kPanels, class Ending>
 HWY_INLINE void RowPanels(const float* x, int64_t panel, const Ending& ending) {
   V16 total[kPanels], sum[kPanels];
-  AddSlice<Format, kPanels>(x, ending.matrix, panel, 0, total);
-  const int64_t slices = ending.matrix.slices();
-  for (int64_t s = 1; s < slices; ++s) {
+  const Part slices = ending.slices();
+  AddSlice<Format, kPanels>(x, ending.matrix, panel, slices.begin, total);
+  for (int64_t s = slices.begin + 1; s < slices.end; ++s) {
     AddSlice<Format, kPanels>(x, ending.matrix, panel, s, sum);
     for (int p = 0; p < kPanels; ++p) total[p] = Add(total[p], sum[p]);
   }
@@ -134,7 +157,7 @@ HWY_INLINE void RowPanels(const float* x, int64_t panel, const Ending& ending) {
 }
 
 // As many panels as stay in registers, then fewer.
-template <class Format>
+template <class Format, class Ending>
 void OneRow(const float* x, int64_t begin, int64_t end, const Ending& ending) {
   int64_t panel = begin;
   for (; panel + kRowPanels <= end; panel += kRowPanels) {
@@ -285,27 +308,32 @@ void Widen(const typename Format::Stored* from, int64_t inputs, float* to) {
   }
 }
 
-// Cuts the inputs of a matrix into stretches of at most kDepth: whole slices as long as
-// they fit, else parts of one.
+// Cuts the inputs of some slices of a matrix into stretches of at most kDepth: whole
+// slices as long as they fit, else parts of one.
 class Stretches {
  public:
-  explicit Stretches(const MatrixView& matrix)
-      : inputs_(matrix.inputs), slice_(matrix.slice) {}
+  Stretches(const MatrixView& matrix, Part slices)
+      : slice_(matrix.slice),
+        first_(slices.begin * slice_),
+        end_(std::min(slices.end * slice_, matrix.inputs)),
+        begin_(first_) {}
+
+  bool done() const { return begin_ == end_; }
 
   // The next one; false: there is none.
   bool Next(Stretch& stretch) {
-    if (begin_ == inputs_) return false;
+    if (done()) return false;
     const int64_t within = begin_ % slice_;
-    const int64_t whole = (inputs_ - begin_) / slice_;
+    const int64_t whole = (end_ - begin_) / slice_;
     stretch.begin = begin_;
-    stretch.first = begin_ < slice_;
+    stretch.first = begin_ < first_ + slice_;
     stretch.begins = within == 0;
     if (within == 0 && whole > 0 && slice_ <= kDepth) {
       stretch.count = slice_;
       stretch.slices = std::min(whole, kDepth / slice_);
       stretch.ends = true;
     } else {
-      const int64_t left = std::min(slice_ - within, inputs_ - begin_);
+      const int64_t left = std::min(slice_ - within, end_ - begin_);
       stretch.count = std::min(kDepth, left);
       stretch.slices = 1;
       stretch.ends = stretch.count == left;
@@ -315,13 +343,13 @@ class Stretches {
   }
 
  private:
-  const int64_t inputs_, slice_;
-  int64_t begin_ = 0;
+  const int64_t slice_, first_, end_;
+  int64_t begin_;
 };
 
 // Sums of all rows with `kPanels` panels. The weights are float32, or become so stretch
 // by stretch in `wide` [kPanels][kDepth + 1][16].
-template <class Format, int kPanels>
+template <class Format, int kPanels, class Ending>
 void RowsPanels(const ConstRows& in, int64_t rows, int64_t panel, float* totals,
                 float* wide, const Ending& ending) {
   using Stored = typename Format::Stored;
@@ -331,7 +359,7 @@ void RowsPanels(const ConstRows& in, int64_t rows, int64_t panel, float* totals,
     return SliceOf<Format>(matrix, panel, input / matrix.slice) +
            Format::Before(input % matrix.slice);
   };
-  Stretches stretches(matrix);
+  Stretches stretches(matrix, ending.slices());
   for (Stretch stretch; stretches.Next(stretch);) {
     const Stored* const from = stored_at(stretch.begin);
     const int64_t size = matrix.panel_bytes / kStored;
@@ -351,9 +379,10 @@ void RowsPanels(const ConstRows& in, int64_t rows, int64_t panel, float* totals,
       }
     }
     const int64_t end = stretch.begin + stretch.count * stretch.slices;
-    const Stored* const next = end < matrix.inputs
-                                   ? stored_at(end)
-                                   : SliceOf<Format>(matrix, panel, 0) + kPanels * size;
+    const Stored* const next =
+        stretches.done()
+            ? SliceOf<Format>(matrix, panel, ending.slices().begin) + kPanels * size
+            : stored_at(end);
     stretch.next = reinterpret_cast<const char*>(next);
     stretch.next_size = matrix.panel_bytes;
     stretch.next_step = Format::Before(2) * kStored / 2;
@@ -366,7 +395,7 @@ void RowsPanels(const ConstRows& in, int64_t rows, int64_t panel, float* totals,
   }
 }
 
-template <class Format>
+template <class Format, class Ending>
 void Multiply(const ConstRows& in, int64_t rows, int64_t begin, int64_t end,
               float* scratch, const Ending& ending) {
   if (rows == 1) return OneRow<Format>(in.row(0), begin, end, ending);
@@ -380,16 +409,16 @@ void Multiply(const ConstRows& in, int64_t rows, int64_t begin, int64_t end,
   }
 }
 
-void MultiplyBy(const MatrixView& matrix, bool factor, const LinearCall& call,
-                const ConstRows& in, Share share, float* scratch) {
-  const int64_t panels = matrix.panel_count();
-  const Ending ending{call, matrix, factor};
+template <class Ending>
+void MultiplyShare(const ConstRows& in, int64_t rows, Share share, float* scratch,
+                   const Ending& ending) {
+  const int64_t panels = ending.matrix.panel_count();
   const int64_t begin = share.begin(panels), end = share.end(panels);
-  switch (matrix.format) {
+  switch (ending.matrix.format) {
     case WeightFormat::kFp32:
-      return Multiply<Fp32>(in, call.rows, begin, end, scratch, ending);
+      return Multiply<Fp32>(in, rows, begin, end, scratch, ending);
     case WeightFormat::kBf16:
-      return Multiply<Bf16>(in, call.rows, begin, end, scratch, ending);
+      return Multiply<Bf16>(in, rows, begin, end, scratch, ending);
   }
 }
 
@@ -440,9 +469,42 @@ void Linear(const LinearCall& call, Share share, float* scratch) {
     Fetch(in.row(0), inputs);
   }
   float* rest = scratch + call.rows * stride;
-  MultiplyBy(call.weights, /*factor=*/false, call, in, share, rest);
+  MultiplyShare(in, call.rows, share, rest,
+                LinearEnding{call, call.weights, /*factor=*/false});
   if (call.gate != nullptr) {
-    MultiplyBy(*call.gate, /*factor=*/true, call, in, share, rest);
+    MultiplyShare(in, call.rows, share, rest,
+                  LinearEnding{call, *call.gate, /*factor=*/true});
+  }
+}
+
+void Parts(const PartsCall& call, Share share, float* scratch) {
+  if (!call.each) {
+    return MultiplyShare(call.in, call.rows, share, scratch,
+                         PartEnding{call, call.weights, call.slices, call.out.data});
+  }
+  float* out = call.out.data;
+  for (int64_t s = call.slices.begin; s < call.slices.end; ++s) {
+    MultiplyShare(call.in, call.rows, share, scratch,
+                  PartEnding{call, call.weights, {s, s + 1}, out});
+    out += call.part_stride;
+  }
+}
+
+void Fold(const FoldCall& call, Share share) {
+  for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
+    const float *const in = call.in.row(r), *const before = call.residual.row(r);
+    const bool keeps = SeesNothing(call.key_ranges, r);
+    for (int64_t i = 0; i < call.width; i += 16) {
+      const int64_t left = call.width - i;
+      V16 sum = LoadSome16(in + i, left);
+      for (int64_t p = 1; p < call.parts; ++p) {
+        sum = Add(sum, LoadSome16(in + p * call.part_stride + i, left));
+      }
+      if (call.bias != nullptr) sum = Add(sum, LoadSome16(call.bias + i, left));
+      const V16 residual = LoadSome16(before + i, left);
+      StoreSome16(keeps ? residual : Flush(Add(residual, sum)), call.out.row(r) + i,
+                  left);
+    }
   }
 }
 

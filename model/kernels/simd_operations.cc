@@ -58,14 +58,12 @@ void Append(const AppendCall& call, Share share) {
     const int64_t r = unit / call.heads, h = unit % call.heads;
     const int64_t at = h * call.width;
     const Place& place = call.places[r];
-    const float* key = call.key.row(r) + at;
+    const float* const key = call.key.row(r) + h * call.head_stride;
     float* columns = place.block + call.key_offset + at * kBlockPositions + place.slot;
     for (int64_t i = 0; i < call.width; ++i) columns[i * kBlockPositions] = key[i];
-    if (call.value.data != nullptr) {
-      std::copy_n(call.value.row(r) + at, call.width,
-                  place.block + call.value_offset + at * kBlockPositions +
-                      place.slot * call.width);
-    }
+    std::copy_n(call.value.row(r) + h * call.head_stride, call.width,
+                place.block + call.value_offset + at * kBlockPositions +
+                    place.slot * call.width);
     if (call.fold_offset >= 0) {
       place.block[call.fold_offset + h * kBlockPositions + place.slot] =
           Flush(Dot(key, call.query_bias + at, call.width));
@@ -95,7 +93,8 @@ constexpr const char* kName = HWY_TARGET == HWY_AVX2   ? "avx2"
                                                        : "portable";
 
 CpuOperations MakeOperations() {
-  return {kName, Embed, Linear, Append, Attend, FastWeights, Mix, Norm, Softmax};
+  return {kName,  Embed,       Linear, Parts, Fold,   Append,
+          Attend, FastWeights, Mix,    Norm,  Softmax};
 }
 
 }  // namespace HWY_NAMESPACE

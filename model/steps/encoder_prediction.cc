@@ -19,7 +19,7 @@ Rows From(Rows all, int64_t row) { return {all.row(row), all.stride}; }
 
 }  // namespace
 
-EncoderPrediction::EncoderPrediction(const EncoderModel& model, CpuKernels& kernels,
+EncoderPrediction::EncoderPrediction(const EncoderModel& model, CpuTeam& kernels,
                                      int workers, Predictor::Input input)
     : model_(model),
       kernels_(kernels),
@@ -230,7 +230,7 @@ void EncoderPrediction::Multiply(int64_t first, int64_t count, PanelRange panels
   norm.in = norm.out = call.out;
   call.out.data += panels.begin * kPanel;
   if (call.residual.data != nullptr) call.residual.data += panels.begin * kPanel;
-  kernels_.Run([&](StepKernels& k) {
+  kernels_.Run([&](CpuWorker& k) {
     k.Linear(call);
     if (!last || norm.norm.gain == nullptr) return;
     k.Sync();
@@ -258,7 +258,7 @@ void EncoderPrediction::Embed(int64_t first, int64_t count) {
       buffers_.position_rows[r] = to;
     }
   }
-  kernels_.Run([&](StepKernels& k) {
+  kernels_.Run([&](CpuWorker& k) {
     EmbedTokens(k, model_.frame, count, input_.tokens.data() + sequence_ * time_ + row,
                 positioned ? buffers_.position_rows.data() : nullptr,
                 From(buffers_.x.rows(), row));
@@ -272,7 +272,7 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
   const Rows projected = buffers_.projected.rows();
   // From the column of the last key to the end of its panel.
   const int64_t behind = shape_.padded_time() - (time_ - 1);
-  kernels_.RunAlone([&](StepKernels&, int worker) {
+  kernels_.RunAlone([&](CpuWorker&, int worker) {
     const Share share{worker, shape_.workers};
     for (int64_t r = share.begin(count); r < share.end(count); ++r) {
       const float* const from = projected.row(r);
@@ -307,7 +307,7 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
 }
 
 void EncoderPrediction::Attend(int64_t first, int64_t count) {
-  kernels_.RunAlone([&](StepKernels& k, int worker) {
+  kernels_.RunAlone([&](CpuWorker& k, int worker) {
     const Share share{worker, shape_.workers};
     for (int64_t u = share.begin(count); u < share.end(count); ++u) {
       AttendUnit(k, worker, first + u);
@@ -320,7 +320,7 @@ void EncoderPrediction::Attend(int64_t first, int64_t count) {
   }
 }
 
-void EncoderPrediction::AttendUnit(StepKernels& k, int worker, int64_t unit) {
+void EncoderPrediction::AttendUnit(CpuWorker& k, int worker, int64_t unit) {
   const int64_t heads = model_.config.heads, width = model_.config.head_width();
   const Tile& tile = buffers_.tiles[unit / heads];
   const int64_t h = unit % heads, head = tile.first / time_ * heads + h;
@@ -345,7 +345,7 @@ void EncoderPrediction::AttendUnit(StepKernels& k, int worker, int64_t unit) {
        .out = {mixed.data + h * width, mixed.stride}});
 }
 
-void EncoderPrediction::Weigh(StepKernels& k, const QueryKey& from, const Tile& tile,
+void EncoderPrediction::Weigh(CpuWorker& k, const QueryKey& from, const Tile& tile,
                               int64_t h, Rows scores) {
   const ModelConfig& c = model_.config;
   const int64_t width = c.head_width();

@@ -16,7 +16,7 @@
 
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
-#include "model/kernels/cpu_kernels.h"
+#include "model/kernels/cpu_team.h"
 #include "model/kernels/packed_weights.h"
 #include "model/positions/sinusoid.h"
 #include "model/steps/encoder_buffers.h"
@@ -48,7 +48,7 @@ class EncoderPrediction final : public Prediction {
  public:
   // `input` was checked; `model` and `kernels` must outlive it, `workers` is the size
   // of their pool. May throw std::bad_alloc.
-  EncoderPrediction(const EncoderModel& model, CpuKernels& kernels, int workers,
+  EncoderPrediction(const EncoderModel& model, CpuTeam& kernels, int workers,
                     Predictor::Input input);
 
   absl::StatusOr<bool> Advance() override;
@@ -78,10 +78,10 @@ class EncoderPrediction final : public Prediction {
 
   void Embed(int64_t first, int64_t count);
   void Attend(int64_t first, int64_t count);
-  void AttendUnit(StepKernels& k, int worker, int64_t unit);
+  void AttendUnit(CpuWorker& k, int worker, int64_t unit);
   // From rows of buffers_.projected to queries, keys and, where it is not null, values.
   void Spread(int64_t first, int64_t count, QueryKey& to, UnsetFloats* values);
-  void Weigh(StepKernels& k, const QueryKey& from, const Tile& tile, int64_t head,
+  void Weigh(CpuWorker& k, const QueryKey& from, const Tile& tile, int64_t head,
              Rows scores);
   float* MapRow(int64_t row, int64_t head);
 
@@ -89,7 +89,7 @@ class EncoderPrediction final : public Prediction {
   const EncoderLayer& layer() const { return model_.layers[phase_ - 1]; }
 
   const EncoderModel& model_;
-  CpuKernels& kernels_;
+  CpuTeam& kernels_;
   const Predictor::Input input_;
   const EncoderShape shape_;
   const int64_t time_;

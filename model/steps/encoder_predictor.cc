@@ -87,7 +87,7 @@ class EncoderPredictor final : public Predictor {
   const int workers_;
   StepWeights weights_;
   const EncoderModel model_;
-  CpuKernels kernels_;
+  CpuTeam kernels_;
 };
 
 }  // namespace

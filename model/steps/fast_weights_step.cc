@@ -96,7 +96,7 @@ class FastWeightsPass final : public StepPass {
     }
   }
 
-  void Forward(StepKernels& k, float* logits) override {
+  void Forward(CpuWorker& k, float* logits) override {
     const ModelConfig& c = model_.config;
     const int64_t rows = batch_->rows(), width = c.d_model;
     const auto count = static_cast<int64_t>(batch_->runs.size());
@@ -124,6 +124,7 @@ class FastWeightsPass final : public StepPass {
                      .query = projected,
                      .key = {projected.data + width, projected.stride},
                      .value = {projected.data + 2 * width, projected.stride},
+                     .head_stride = c.head_width(),
                      .beta = model_.delta() ? ConstRows(beta) : ConstRows(nullptr, 0),
                      .out = mixed});
       k.Sync();

@@ -129,8 +129,8 @@ FeedbackModel MakeFeedbackModel(const ModelConfig& c, StepWeights& weights) {
 }
 
 // Projects memories [rows, D] and puts keys, values and u.k of every layer in place.
-void Remember(StepKernels& k, const FeedbackModel& model, int64_t rows,
-              ConstRows memory, const Place* places, Rows projected) {
+void Remember(CpuWorker& k, const FeedbackModel& model, int64_t rows, ConstRows memory,
+              const Place* places, Rows projected) {
   const ModelConfig& c = model.config;
   k.Linear(
       {.rows = rows, .in = memory, .weights = model.memory_maps, .out = projected});
@@ -143,6 +143,7 @@ void Remember(StepKernels& k, const FeedbackModel& model, int64_t rows,
               .places = places,
               .key = {projected.data + layer.key_column, projected.stride},
               .value = {projected.data + layer.value_column, projected.stride},
+              .head_stride = c.head_width(),
               .key_offset = layer.key_offset,
               .value_offset = layer.value_offset,
               .fold_offset = layer.fold_offset,
@@ -208,7 +209,7 @@ class FeedbackPass final : public StepPass {
     }
   }
 
-  void Forward(StepKernels& k, float* logits) override {
+  void Forward(CpuWorker& k, float* logits) override {
     for (int64_t i = 0; i < wave_count_; ++i) FeedWave(k, waves_[i]);
     WriteLogits(k, model_.frame, last_.rows(), batch_->wanted, logits);
   }
@@ -224,7 +225,7 @@ class FeedbackPass final : public StepPass {
     std::vector<Place> places;
   };
 
-  void FeedWave(StepKernels& k, const Wave& wave) {
+  void FeedWave(CpuWorker& k, const Wave& wave) {
     const ModelConfig& c = model_.config;
     const int64_t width = c.d_model, seen = wave.remembering;
     const auto rows = static_cast<int64_t>(wave.ids.size());
@@ -251,6 +252,7 @@ class FeedbackPass final : public StepPass {
                   .width = c.head_width(),
                   .scale = model_.scale,
                   .query = query,
+                  .head_stride = c.head_width(),
                   .out = mixed,
                   .key_ranges = wave.key_ranges.data(),
                   .groups = wave.groups,
@@ -329,7 +331,7 @@ class FeedbackDecoder final : public StepDecoder {
     RowBuffer projected;
     projected.Resize(position, model_.memory_maps.outputs);
     kernels().Reserve(LinearScratch(position, config().d_model));
-    kernels().Run([&](StepKernels& k) {
+    kernels().Run([&](CpuWorker& k) {
       Remember(k, model_, position, {carry[0].data, config().d_model}, places.data(),
                projected.rows());
     });

@@ -78,7 +78,7 @@ absl::Status StepDecoder::Reserve(std::span<const Segment> segments,
     status = arena.Reserve(segments[i].slot, Tokens(segments[i]), copies_);
   }
   if (copies_.bytes() > kCopyAlone) {
-    kernels_.RunAlone([this](StepKernels&, int worker) {
+    kernels_.RunAlone([this](CpuWorker&, int worker) {
       copies_.Make(worker, static_cast<int>(ways_.size()));
     });
   } else {
@@ -160,10 +160,9 @@ void StepDecoder::Compute(std::span<const Segment> group, StateArena& arena,
     logits += static_cast<int64_t>(way.batch.wanted.size()) * config_.vocab;
   }
   if (used == 1) {
-    kernels_.Run(
-        [this](StepKernels& k) { ways_[0].pass->Forward(k, ways_[0].logits); });
+    kernels_.Run([this](CpuWorker& k) { ways_[0].pass->Forward(k, ways_[0].logits); });
   } else {
-    kernels_.RunAlone([this](StepKernels& k, int worker) {
+    kernels_.RunAlone([this](CpuWorker& k, int worker) {
       ways_[worker].pass->Forward(k, ways_[worker].logits);
     });
   }

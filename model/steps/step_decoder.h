@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "model/decoder/decoder.h"
-#include "model/kernels/cpu_kernels.h"
+#include "model/kernels/cpu_team.h"
 #include "model/kernels/kernels.h"
 #include "model/steps/step_batch.h"
 #include "model/steps/step_options.h"
@@ -41,7 +41,7 @@ class StepPass {
   virtual void Prepare(const StepBatch& batch, StateArena& arena) = 0;
   // On every worker that goes this way: computes the batch and writes rows of logits,
   // one for each of batch.wanted.
-  virtual void Forward(StepKernels& k, float* logits) = 0;
+  virtual void Forward(CpuWorker& k, float* logits) = 0;
 };
 
 class StepDecoder : public Decoder {
@@ -73,7 +73,7 @@ class StepDecoder : public Decoder {
   static std::vector<Place> Places(StateArena& arena, int32_t slot, int64_t first,
                                    int64_t count);
   StepWeights& weights() { return weights_; }
-  CpuKernels& kernels() { return kernels_; }
+  CpuTeam& kernels() { return kernels_; }
 
  private:
   // Segments that one worker computes, or all workers together.
@@ -98,7 +98,7 @@ class StepDecoder : public Decoder {
   const StateSpec spec_;
   const std::string numerics_id_;
   StepWeights weights_;
-  CpuKernels kernels_;
+  CpuTeam kernels_;
   std::vector<Way> ways_;  // one for each worker
   BlockCopies copies_;     // empty between steps
 };

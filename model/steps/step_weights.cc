@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "model/kernels/cpu_operations.h"
+#include "model/kernels/cpu_team.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -160,7 +161,7 @@ StepFeedForward MakeStepFeedForward(const ModelConfig& config, int64_t layer,
   return made;
 }
 
-void AddFeedForward(StepKernels& k, const StepFeedForward& weights, int64_t rows,
+void AddFeedForward(CpuWorker& k, const StepFeedForward& weights, int64_t rows,
                     ConstRows x, Rows hidden, Rows out) {
   k.Linear({.rows = rows,
             .in = x,
@@ -192,8 +193,8 @@ StepFrame MakeStepFrame(const ModelConfig& config, StepWeights& weights) {
   return frame;
 }
 
-void EmbedTokens(StepKernels& k, const StepFrame& frame, int64_t rows,
-                 const int32_t* ids, const float* const* positions, Rows x) {
+void EmbedTokens(CpuWorker& k, const StepFrame& frame, int64_t rows, const int32_t* ids,
+                 const float* const* positions, Rows x) {
   k.Embed({.rows = rows,
            .width = frame.width,
            .table = frame.embed,
@@ -204,7 +205,7 @@ void EmbedTokens(StepKernels& k, const StepFrame& frame, int64_t rows,
            .out = x});
 }
 
-void WriteLogits(StepKernels& k, const StepFrame& frame, ConstRows x,
+void WriteLogits(CpuWorker& k, const StepFrame& frame, ConstRows x,
                  const std::vector<int32_t>& wanted, float* logits) {
   if (wanted.empty()) return;
   k.Linear({.rows = static_cast<int64_t>(wanted.size()),

@@ -18,6 +18,8 @@
 
 namespace mnemon {
 
+class CpuWorker;
+
 // Names as in model/weights/tensor_names.h. First a step form asks for what it needs
 // and gets where it will be; then Pack() writes all of it, in parts on all threads of
 // the pool, in the order in which the weights are read. What the views show must
@@ -75,7 +77,7 @@ StepFeedForward MakeStepFeedForward(const ModelConfig& config, int64_t layer,
 
 // x [rows, D] += FFN(LN(x)), or out = x + FFN(LN(x)); `hidden` holds [rows, F].
 // Synchronised at both ends.
-void AddFeedForward(StepKernels& k, const StepFeedForward& weights, int64_t rows,
+void AddFeedForward(CpuWorker& k, const StepFeedForward& weights, int64_t rows,
                     ConstRows x, Rows hidden, Rows out);
 
 // What stands before the first layer and behind the last: see model/layers/frame.h.
@@ -89,10 +91,10 @@ struct StepFrame {
 StepFrame MakeStepFrame(const ModelConfig& config, StepWeights& weights);
 
 // x [rows, D] = the embedded tokens, plus `positions` where that is not null.
-void EmbedTokens(StepKernels& k, const StepFrame& frame, int64_t rows,
-                 const int32_t* ids, const float* const* positions, Rows x);
+void EmbedTokens(CpuWorker& k, const StepFrame& frame, int64_t rows, const int32_t* ids,
+                 const float* const* positions, Rows x);
 // Logits [wanted, V] of those rows of x.
-void WriteLogits(StepKernels& k, const StepFrame& frame, ConstRows x,
+void WriteLogits(CpuWorker& k, const StepFrame& frame, ConstRows x,
                  const std::vector<int32_t>& wanted, float* logits);
 
 }  // namespace mnemon

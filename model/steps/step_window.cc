@@ -110,7 +110,7 @@ WindowModel MakeWindowModel(const ModelConfig& c, const WindowShape& shape,
   return model;
 }
 
-void Append(StepKernels& k, const WindowModel& model, const Layer& layer, int64_t rows,
+void Append(CpuWorker& k, const WindowModel& model, const Layer& layer, int64_t rows,
             const Place* places, ConstRows key, ConstRows value) {
   k.Append({.rows = rows,
             .heads = model.config.heads,
@@ -118,6 +118,7 @@ void Append(StepKernels& k, const WindowModel& model, const Layer& layer, int64_
             .places = places,
             .key = key,
             .value = value,
+            .head_stride = model.config.head_width(),
             .key_offset = layer.key_offset,
             .value_offset = layer.value_offset,
             .fold_offset = layer.fold_offset,
@@ -160,7 +161,7 @@ class WindowPass final : public StepPass {
     PreparePositions();
   }
 
-  void Forward(StepKernels& k, float* logits) override {
+  void Forward(CpuWorker& k, float* logits) override {
     const ModelConfig& c = model_.config;
     const int64_t rows = batch_->rows(), width = c.d_model;
     const Rows x = x_.rows(), hidden = hidden_.rows(), mixed = mixed_.rows();
@@ -185,6 +186,7 @@ class WindowPass final : public StepPass {
                 .width = c.head_width(),
                 .scale = model_.scale,
                 .query = projected,
+                .head_stride = c.head_width(),
                 .out = mixed,
                 .key_ranges = key_ranges_.data(),
                 .groups = groups_,
@@ -265,7 +267,7 @@ class WindowDecoder final : public StepDecoder {
         made.Resize(count, 3 * width);
         const Rows rows = made.rows();
         kernels().Reserve(LinearScratch(count, width));
-        kernels().Run([&](StepKernels& k) {
+        kernels().Run([&](CpuWorker& k) {
           k.Linear({.rows = count,
                     .in = {first.data, width},
                     .norm = layer.norm,
@@ -286,7 +288,7 @@ class WindowDecoder final : public StepDecoder {
         key = rows;
         value = {rows.data + width, rows.stride};
       }
-      kernels().Run([&](StepKernels& k) {
+      kernels().Run([&](CpuWorker& k) {
         Append(k, model_, layer, count, places.data(), key, value);
       });
     }

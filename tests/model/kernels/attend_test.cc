@@ -79,6 +79,7 @@ class Session {
                        .width = options_.width,
                        .scale = 1 / std::sqrt(static_cast<float>(options_.width)),
                        .query = {queries.data(), row},
+                       .head_stride = options_.width,
                        .out = {out.data(), row},
                        .key_ranges = key_ranges.data(),
                        .groups = MostGroups(key_ranges),

@@ -56,6 +56,7 @@ class Sessions {
                            .query = {query_.data(), row},
                            .key = {key_.data(), row},
                            .value = {value_.data(), row},
+                           .head_stride = options_.width,
                            .out = {out_.data(), row}};
     if (options_.delta) call.beta = {beta_.data(), options_.heads};
     std::vector<float> scratch(ScratchFloats(call));

@@ -72,6 +72,7 @@ void HashAttend(const CpuOperations& operations, Hash& hash) {
                      .places = places.data(),
                      .key = {rows.data(), kRow},
                      .value = {rows.data(), kRow},
+                     .head_stride = kWidth,
                      .key_offset = 0,
                      .value_offset = kRow * kBlockPositions,
                      .fold_offset = 2 * kRow * kBlockPositions,
@@ -94,6 +95,7 @@ void HashAttend(const CpuOperations& operations, Hash& hash) {
                              .width = kWidth,
                              .scale = 0.3f,
                              .query = {rows.data(), kRow},
+                             .head_stride = kWidth,
                              .out = {out.data(), kRow},
                              .key_ranges = key_ranges.data(),
                              .groups = KeyGroups(key_ranges[0]),
@@ -127,6 +129,7 @@ void HashFastWeights(const CpuOperations& operations, Hash& hash) {
                          .query = {rows.data(), kRow},
                          .key = {rows.data(), kRow},
                          .value = {rows.data(), kRow},
+                         .head_stride = kWidth,
                          .out = {out.data(), kRow}};
   std::vector<float> scratch(ScratchFloats(call));
   for (const bool delta : {false, true}) {

@@ -56,6 +56,7 @@ TEST_P(RowsTest, AppendTouchesOnlyItsPlaces) {
                            .places = places,
                            .key = {key.data(), row},
                            .value = {value.data(), row},
+                           .head_stride = width,
                            .key_offset = 0,
                            .value_offset = value_offset,
                            .fold_offset = fold_offset,

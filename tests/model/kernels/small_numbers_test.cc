@@ -114,6 +114,7 @@ TEST_P(SmallNumbersTest, AppendAndAttend) {
                    .places = &place,
                    .key = {key.data(), kWidth},
                    .value = {value.data(), kWidth},
+                   .head_stride = kWidth,
                    .value_offset = kWidth * kBlockPositions,
                    .fold_offset = kFold,
                    .query_bias = key.data()},
@@ -125,6 +126,7 @@ TEST_P(SmallNumbersTest, AppendAndAttend) {
                            .heads = 1,
                            .width = kWidth,
                            .query = {key.data(), kWidth},
+                           .head_stride = kWidth,
                            .out = {out_.data(), kWidth},
                            .key_ranges = &key_range,
                            .groups = 1,
@@ -149,6 +151,7 @@ TEST_P(SmallNumbersTest, FastWeights) {
                                .query = {features.data(), kWidth},
                                .key = {features.data(), kWidth},
                                .value = {value.data(), kWidth},
+                               .head_stride = kWidth,
                                .out = {out_.data(), kWidth}};
   std::vector<float> scratch(ScratchFloats(call));
   target().fast_weights(call, {}, scratch.data());

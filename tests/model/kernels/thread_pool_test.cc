@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
-#include "model/kernels/cpu_kernels.h"
+#include "model/kernels/cpu_team.h"
 
 namespace mnemon {
 namespace {
