@@ -91,6 +91,15 @@ int64_t StateSpec::row_elements() const {
   return sum;
 }
 
+int64_t StateSpec::offset(size_t entry) const {
+  const bool fixed = entries[entry].growth == Growth::kFixed;
+  int64_t before = 0;
+  for (size_t e = 0; e < entry; ++e) {
+    if ((entries[e].growth == Growth::kFixed) == fixed) before += entries[e].elements();
+  }
+  return fixed ? before : before * kBlockPositions;
+}
+
 int64_t StateSpec::max_positions() const {
   return growth() == Growth::kAppend ? capacity() : kUnlimited;
 }

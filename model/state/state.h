@@ -3,6 +3,7 @@
 // that arena, store, snapshot and metrics are written once for every architecture.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -52,6 +53,10 @@ struct StateSpec {
   int64_t capacity() const;        // of the growing entries; 0 when none
   int64_t fixed_elements() const;  // floats of all fixed entries together
   int64_t row_elements() const;    // floats of one row of all growing entries together
+
+  // Where entry `entry` starts, in floats: a growing one within a block of
+  // kBlockPositions rows of all growing entries, a fixed one among the fixed entries.
+  int64_t offset(size_t entry) const;
 
   // Tokens that one session can compute; kUnlimited for ring and fixed states.
   int64_t max_positions() const;

@@ -105,22 +105,20 @@ Layer MakeLayer(const ModelConfig& c, int64_t i, StepWeights& weights) {
   return layer;
 }
 
-FeedbackModel MakeFeedbackModel(const ModelConfig& c, StepWeights& weights) {
+FeedbackModel MakeFeedbackModel(const ModelConfig& c, const StateSpec& spec,
+                                StepWeights& weights) {
   FeedbackModel model{.config = c,
                       .frame = MakeStepFrame(c, weights),
                       .scale = 1.0f / std::sqrt(static_cast<float>(c.head_width())),
                       .mix = MakeMix(weights),
                       .memory_maps = MakeMemoryMaps(c, weights),
                       .layers = {}};
-  const int64_t pair = 2 * c.d_model * kBlockPositions;
-  int64_t offset = Shared(c) ? pair : 0;
   for (int64_t i = 0; i < c.layers; ++i) {
     Layer& layer = model.layers.emplace_back(MakeLayer(c, i, weights));
-    layer.key_offset = Shared(c) ? 0 : offset;
-    layer.value_offset = layer.key_offset + pair / 2;
-    if (!Shared(c)) offset += pair;
-    layer.fold_offset = offset;
-    offset += c.heads * kBlockPositions;
+    const size_t key = Shared(c) ? 0 : 3 * i;
+    layer.key_offset = spec.offset(key);
+    layer.value_offset = spec.offset(key + 1);
+    layer.fold_offset = spec.offset(Shared(c) ? 2 + i : key + 2);
     layer.key_column = Shared(c) ? 0 : 2 * i * c.d_model;
     layer.value_column = layer.key_column + c.d_model;
   }
@@ -314,7 +312,7 @@ class FeedbackDecoder final : public StepDecoder {
   FeedbackDecoder(const ModelConfig& c, const TensorViews& views,
                   const StepOptions& options)
       : StepDecoder(c, FeedbackCarry(c), MakeSpec(c), views, options),
-        model_(MakeFeedbackModel(c, weights())) {}
+        model_(MakeFeedbackModel(c, spec(), weights())) {}
 
  protected:
   std::unique_ptr<StepPass> MakePass() const override {

@@ -60,9 +60,8 @@ struct WindowModel {
   std::vector<Layer> layers;
 };
 
-// `offset`: of its first entry within a block.
-Layer MakeLayer(const ModelConfig& c, int64_t i, StepWeights& weights,
-                int64_t& offset) {
+Layer MakeLayer(const ModelConfig& c, int64_t i, const StateSpec& spec,
+                StepWeights& weights) {
   const auto name = [i](const char* part) { return names::Layer(i, part); };
   Layer layer;
   layer.norm = weights.Norm(name(names::kAttnNorm));
@@ -70,12 +69,11 @@ Layer MakeLayer(const ModelConfig& c, int64_t i, StepWeights& weights,
       weights.Linear({name(names::kQuery), name(names::kKey), name(names::kValue)});
   layer.output = weights.Linear({name(names::kOutput)}, c.head_width());
   layer.feed_forward = MakeStepFeedForward(c, i, weights);
-  layer.key_offset = offset;
-  layer.value_offset = layer.key_offset + c.d_model * kBlockPositions;
-  offset = layer.value_offset + c.d_model * kBlockPositions;
+  const size_t entry = spec.entries.size() / c.layers * i;
+  layer.key_offset = spec.offset(entry);
+  layer.value_offset = spec.offset(entry + 1);
   if (c.position_kind != PositionKind::kRelative) return layer;
-  layer.fold_offset = offset;
-  offset += c.heads * kBlockPositions;
+  layer.fold_offset = spec.offset(entry + 2);
   layer.relative = MakeRelativeTable(weights.Get(name(names::kRelativeKey)),
                                      &weights.Get(name(names::kRelativeBias)),
                                      /*query_bias=*/nullptr, weights);
@@ -84,7 +82,7 @@ Layer MakeLayer(const ModelConfig& c, int64_t i, StepWeights& weights,
 }
 
 WindowModel MakeWindowModel(const ModelConfig& c, const WindowShape& shape,
-                            StepWeights& weights) {
+                            const StateSpec& spec, StepWeights& weights) {
   WindowModel model{.config = c,
                     .shape = shape,
                     .frame = MakeStepFrame(c, weights),
@@ -102,9 +100,8 @@ WindowModel MakeWindowModel(const ModelConfig& c, const WindowShape& shape,
     const std::vector<double> slopes = AlibiSlopes(c.heads);
     model.slopes.assign(slopes.begin(), slopes.end());
   }
-  int64_t offset = 0;
   for (int64_t i = 0; i < c.layers; ++i) {
-    model.layers.push_back(MakeLayer(c, i, weights, offset));
+    model.layers.push_back(MakeLayer(c, i, spec, weights));
   }
   weights.Pack();
   return model;
@@ -240,7 +237,7 @@ class WindowDecoder final : public StepDecoder {
                 const TensorViews& views, const WindowShape& shape,
                 const StepOptions& options)
       : StepDecoder(c, carry_spec, MakeSpec(c, shape), views, options),
-        model_(MakeWindowModel(c, shape, weights())) {}
+        model_(MakeWindowModel(c, shape, spec(), weights())) {}
 
  protected:
   std::unique_ptr<StepPass> MakePass() const override {

@@ -9,6 +9,7 @@
 namespace mnemon {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 StateEntry Fixed(std::vector<int64_t> shape) {
@@ -34,6 +35,15 @@ TEST(StateSpec, Sizes) {
   EXPECT_EQ(spec.bytes_at(17), 40 + 32 * 48);
   EXPECT_EQ(spec.bytes_at(100), 40 + 112 * 48);
   EXPECT_EQ(spec.bytes_at(StateSpec::kUnlimited), spec.bytes_at(100));
+}
+
+TEST(StateSpec, EntriesOfAKindLieBehindEachOther) {
+  const StateSpec spec{{Fixed({2, 3}), Growing(Growth::kAppend, 5, 100),
+                        Growing(Growth::kAppend, 7, 100), Fixed({4}),
+                        Growing(Growth::kAppend, 1, 100)}};
+  std::vector<int64_t> offsets;
+  for (size_t e = 0; e < spec.entries.size(); ++e) offsets.push_back(spec.offset(e));
+  EXPECT_THAT(offsets, ElementsAre(0, 0, 5 * 16, 6, 12 * 16));
 }
 
 TEST(StateSpec, FixedAndRingHaveNoLimit) {
