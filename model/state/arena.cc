@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/kernels/kernels.h"
+#include "model/state/host_memory.h"
 
 namespace mnemon {
 namespace {
@@ -80,14 +81,12 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
       max_slots_(options.slots),
       max_blocks_(max_blocks),
       block_floats_(spec.row_elements() * kBlockPositions),
-      fixed_floats_(spec.fixed_elements()) {
-  int64_t fixed_offset = 0;
-  int64_t row_offset = 0;
-  for (const StateEntry& entry : spec_.entries) {
-    const bool fixed = entry.growth == Growth::kFixed;
-    entry_elements_.push_back(entry.elements());
-    entry_offset_.push_back(fixed ? fixed_offset : row_offset * kBlockPositions);
-    (fixed ? fixed_offset : row_offset) += entry.elements();
+      fixed_floats_(spec.fixed_elements()),
+      host_memory_(options.memory == nullptr ? MakeHostMemory() : nullptr) {
+  StateMemory* const memory = host_memory_ ? host_memory_.get() : options.memory;
+  for (size_t e = 0; e < spec_.entries.size(); ++e) {
+    entry_elements_.push_back(spec_.entries[e].elements());
+    entry_offset_.push_back(spec_.offset(e));
   }
   const auto reserve = [&](int64_t floats, int64_t count) {
     return options.reserve_bytes.value_or(
@@ -98,6 +97,7 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
     blocks_ = std::make_unique<BlockPool>(
         BlockPool::Options{.floats = block_floats_,
                            .most = max_blocks_,
+                           .memory = memory,
                            .recycler = options.recycler,
                            .on_clean = options.on_clean,
                            .account = options.account,
@@ -107,6 +107,7 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
     fixed_ = std::make_unique<BlockPool>(
         BlockPool::Options{.floats = fixed_floats_,
                            .most = INT64_MAX,
+                           .memory = memory,
                            .zeroed = false,
                            .recycler = options.recycler,
                            .on_clean = options.on_clean,
@@ -126,8 +127,8 @@ bool StateArena::MakeBlank() {
   if (blank_ == nullptr) return false;
   for (size_t e = 0; e < spec_.entries.size(); ++e) {
     if (spec_.entries[e].growth != Growth::kFixed) continue;
-    std::fill_n(blank_->floats() + entry_offset_[e], entry_elements_[e],
-                spec_.entries[e].fill);
+    fixed_->memory().Fill(blank_->floats + entry_offset_[e], entry_elements_[e],
+                          spec_.entries[e].fill);
   }
   return true;
 }
@@ -230,7 +231,7 @@ int64_t StateArena::first_held(int32_t slot) const {
 bool StateArena::WritesShared(const Slot& slot) const {
   const int64_t last = slot.length / kBlockPositions - slot.first_block;
   return slot.length % kBlockPositions != 0 && last < slot.blocks() &&
-         blocks_->shared(slot.list->blocks[last]);
+         blocks_->shared((*slot.list)[last]);
 }
 
 int64_t StateArena::BlocksNeeded(int32_t slot, int64_t count) const {
@@ -243,7 +244,7 @@ int64_t StateArena::BlocksNeeded(int32_t slot, int64_t count) const {
 int64_t StateArena::UnsharedBlocks(int32_t slot, int64_t most) const {
   int64_t count = 0;
   for (int64_t i = 0; i < slots_[slot].blocks() && count < most; ++i) {
-    if (!blocks_->shared(slots_[slot].list->blocks[i])) ++count;
+    if (!blocks_->shared((*slots_[slot].list)[i])) ++count;
   }
   return count;
 }
@@ -271,8 +272,7 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy,
   const int64_t before = slot.blocks();
   try {
     if (slot.list == nullptr) slot.list = std::make_unique<BlockList>();
-    std::vector<StateBlock*>& blocks = slot.list->blocks;
-    ReserveAtLeast(blocks, static_cast<size_t>(before + taken));
+    slot.list->Reserve(before + taken);
     ReserveAtLeast(copies.copies_, copies.copies_.size() + copy);
     for (int64_t i = 0; i < taken; ++i) {
       StateBlock* const block = blocks_->Take();
@@ -280,22 +280,22 @@ absl::Status StateArena::TakeBlocks(Slot& slot, int64_t count, bool copy,
         DropBlocks(slot, {before, slot.blocks()});
         return NoFreeBlocks(taken, i);
       }
-      blocks.push_back(block);
+      slot.list->Push(block);
     }
   } catch (const std::bad_alloc&) {
     DropBlocks(slot, {before, slot.blocks()});
     return OutOfMemory();
   }
   if (!copy) return absl::OkStatus();
-  std::vector<StateBlock*>& blocks = slot.list->blocks;
-  StateBlock*& shared = blocks[slot.length / kBlockPositions - slot.first_block];
-  copies.copies_.push_back({.from = shared,
-                            .to = blocks.back(),
+  BlockList& list = *slot.list;
+  const int64_t shared = slot.length / kBlockPositions - slot.first_block;
+  StateBlock* const own = list.Pop();
+  copies.copies_.push_back({.from = list[shared],
+                            .to = own,
                             .floats = block_floats_,
                             .pool = blocks_.get()});
   copies.floats_ += block_floats_;
-  shared = blocks.back();
-  blocks.pop_back();
+  list.Put(shared, own);
   return absl::OkStatus();
 }
 
@@ -320,7 +320,8 @@ void BlockCopies::Make(int part, int parts) const {
     if (left == 0) return;
     if (begin < copy.floats) {
       const int64_t count = std::min(left, copy.floats - begin);
-      std::copy_n(copy.from->floats() + begin, count, copy.to->floats() + begin);
+      copy.pool->memory().Copy(copy.from->floats + begin, copy.to->floats + begin,
+                               count);
       left -= count;
     }
     begin = std::max<int64_t>(0, begin - copy.floats);
@@ -409,9 +410,8 @@ StateArena::Range StateArena::Visible(const Slot& slot) const {
 std::unique_ptr<BlockList> StateArena::Share(const BlockList* list, Range range) {
   if (range.size() <= 0) return nullptr;
   auto shared = std::make_unique<BlockList>();
-  const auto from = list->blocks.begin();
-  shared->blocks.assign(from + range.begin, from + range.end);
-  for (StateBlock* const block : shared->blocks) blocks_->Hold(block);
+  shared->Assign(*list, range.begin, range.end);
+  for (int64_t i = 0; i < shared->size(); ++i) blocks_->Hold((*shared)[i]);
   return shared;
 }
 
@@ -435,23 +435,16 @@ absl::Status StateArena::Fork(int32_t from, int32_t to) try {
 
 float* StateArena::Fixed(int32_t slot, int entry) {
   MNEMON_CHECK(!fixed_->shared(slots_[slot].fixed));
-  return slots_[slot].fixed->floats() + entry_offset_[entry];
+  return slots_[slot].fixed->floats + entry_offset_[entry];
 }
 
 const float* StateArena::Fixed(int32_t slot, int entry) const {
-  return slots_[slot].fixed->floats() + entry_offset_[entry];
+  return slots_[slot].fixed->floats + entry_offset_[entry];
 }
 
 std::span<const float> StateArena::FixedEntries(int32_t slot) const {
   if (!fixed_) return {};
-  return {slots_[slot].fixed->floats(), static_cast<size_t>(fixed_floats_)};
-}
-
-float* StateArena::Block(int32_t slot, int64_t block) {
-  Slot& s = slots_[slot];
-  const int64_t index = block - s.first_block;
-  MNEMON_CHECK(index >= 0 && index < s.blocks());
-  return s.list->blocks[index]->floats();
+  return {slots_[slot].fixed->floats, static_cast<size_t>(fixed_floats_)};
 }
 
 float* StateArena::Row(int32_t slot, int entry, int64_t position) {
@@ -463,7 +456,7 @@ const float* StateArena::Row(int32_t slot, int entry, int64_t position) const {
   const int64_t block = position / kBlockPositions - s.first_block;
   MNEMON_CHECK(block >= 0 && position < s.reserved);
   MNEMON_CHECK(spec_.entries[entry].layout == BlockLayout::kRows);
-  return s.list->blocks[block]->floats() + entry_offset_[entry] +
+  return s.list->table()[block] + entry_offset_[entry] +
          position % kBlockPositions * entry_elements_[entry];
 }
 

@@ -10,7 +10,13 @@
 // Reserve replaces it by a copy. Nothing else copies.
 //
 // Layout of a growing block: for each growing entry in spec order, kBlockPositions
-// rows. Layout of the fixed block: the fixed entries in spec order.
+// rows. Layout of the fixed block: the fixed entries in spec order. StateSpec::offset
+// says where an entry starts.
+//
+// The numbers of all blocks lie in a StateMemory, and nothing in here reads or writes
+// them but by its calls. What returns addresses (Fixed, FixedEntries, Row, Table)
+// returns those of that memory: whoever follows them on the host has an arena in host
+// memory.
 //
 // Threads: one thread, the model runner's, owns an arena and makes all calls, with
 // SavedState and SavedFixed too. With a recycler, blocks given back are cleaned on the
@@ -35,6 +41,7 @@
 #include "model/state/block_pool.h"
 #include "model/state/saved_state.h"
 #include "model/state/state.h"
+#include "model/state/state_memory.h"
 
 namespace mnemon {
 
@@ -59,6 +66,15 @@ class BlockCopies {
   int64_t floats_ = 0;
 };
 
+// Where the blocks of a slot are.
+struct BlockTable {
+  float* const* blocks = nullptr;  // of positions 16 b .. 16 b + 15, by b - base
+  int64_t base = 0;                // the first block that is held
+
+  // REQUIRES: held or reserved.
+  float* block(int64_t b) const { return blocks[b - base]; }
+};
+
 class StateArena {
  public:
   struct Options {
@@ -68,6 +84,8 @@ class StateArena {
     // state). Memory is taken from the system when a block is used.
     int64_t blocks = 0;
     int32_t saved_states = 0;  // that exist at once, for blocks = 0
+    // Of this arena alone, which it outlives; null: host memory.
+    StateMemory* memory = nullptr;
     // Outlives the arena; null: blocks given back are cleaned by the caller, and their
     // memory is kept.
     BlockRecycler* recycler = nullptr;
@@ -195,11 +213,17 @@ class StateArena {
   float* Row(int32_t slot, int entry, int64_t position);
   const float* Row(int32_t slot, int entry, int64_t position) const;
 
-  // The whole block of positions 16 b .. 16 b + 15, held or reserved, and where within
-  // it an entry starts, in floats: for decoders that lay out an entry of a block in
-  // their own way (StateEntry::layout).
-  float* Block(int32_t slot, int64_t block);
-  int64_t BlockOffset(int entry) const { return entry_offset_[entry]; }
+  // The blocks of a slot, held or reserved: for decoders that lay out an entry of a
+  // block in their own way (StateEntry::layout). The slot keeps the table and changes
+  // it in place, so this costs nothing; valid until the next call that reserves for the
+  // slot or changes its state. Slots with blocks have different tables.
+  BlockTable Table(int32_t slot) const {
+    const Slot& s = slots_[slot];
+    return {.blocks = s.list ? s.list->table() : nullptr, .base = s.first_block};
+  }
+
+  // One of them, held or reserved.
+  float* Block(int32_t slot, int64_t block) { return Table(slot).block(block); }
 
   // All fixed entries as they are now, for cutting back; empty without fixed entries.
   // What the slot had reserved must be reserved again.
@@ -225,9 +249,7 @@ class StateArena {
     std::unique_ptr<BlockList> list;
     StateBlock* fixed = nullptr;
 
-    int64_t blocks() const {
-      return list ? static_cast<int64_t>(list->blocks.size()) : 0;
-    }
+    int64_t blocks() const { return list ? list->size() : 0; }
   };
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
@@ -266,12 +288,13 @@ class StateArena {
   const int64_t fixed_floats_;         // of the fixed block
   std::vector<int64_t> entry_offset_;  // floats; within the fixed or growing block
   std::vector<int64_t> entry_elements_;
-  std::unique_ptr<BlockPool> blocks_;  // null without growing entries
-  std::unique_ptr<BlockPool> fixed_;   // null without fixed entries
-  StateBlock* blank_ = nullptr;        // fixed entries of a fresh slot; null at first
-  BlockCopies copies_;                 // of a Reserve that makes its own
-  std::deque<Slot> slots_;             // those ever used
-  int32_t free_slot_ = -1;             // a list through next_free
+  const std::unique_ptr<StateMemory> host_memory_;  // null where there is another
+  std::unique_ptr<BlockPool> blocks_;               // null without growing entries
+  std::unique_ptr<BlockPool> fixed_;                // null without fixed entries
+  StateBlock* blank_ = nullptr;  // fixed entries of a fresh slot; null at first
+  BlockCopies copies_;           // of a Reserve that makes its own
+  std::deque<Slot> slots_;       // those ever used
+  int32_t free_slot_ = -1;       // a list through next_free
   int32_t slots_used_ = 0;
 };
 

@@ -30,9 +30,8 @@ void DeleteAll(BlockList* list) {
 
 BlockPool::BlockPool(Options options)
     : options_(std::move(options)),
-      bytes_(static_cast<int64_t>(sizeof(StateBlock)) +
-             options_.floats * static_cast<int64_t>(sizeof(float))),
-      runs_(bytes_, options_.account),
+      bytes_(options_.floats * static_cast<int64_t>(sizeof(float))),
+      runs_(bytes_, *options_.memory, options_.account),
       ready_(options_.recycler == nullptr || !options_.zeroed
                  ? 0
                  : std::min(options_.most, std::max<int64_t>(1, kReadyBytes / bytes_))),
@@ -47,19 +46,19 @@ BlockPool::~BlockPool() {
 }
 
 void BlockPool::Clean(StateBlock* block) const {
-  if (options_.zeroed) std::fill_n(block->floats(), options_.floats, 0.0f);
+  if (options_.zeroed) memory().Zero(block->floats, options_.floats);
 }
 
 int64_t BlockPool::Secure(int64_t count) {
   const int64_t most = options_.most - used();
-  return std::min(most, runs_.Secure(std::min(count, most), memory_));
+  return std::min(most, runs_.Secure(std::min(count, most)));
 }
 
 StateBlock* BlockPool::Take() {
   MNEMON_CHECK(used() < options_.most);
   StateBlock* block = runs_.Take();
   while (block == nullptr) {
-    if (!runs_.Grow(memory_)) return nullptr;
+    if (!runs_.Grow(StateMemory::Taker::kOwner)) return nullptr;
     block = runs_.Take();
   }
   block->holders.store(1, std::memory_order_relaxed);
@@ -88,15 +87,14 @@ void BlockPool::Drop(StateBlock* block) {
 
 void BlockPool::Drop(std::unique_ptr<BlockList>& list, int64_t begin, int64_t end) {
   if (begin >= end) return;
-  std::vector<StateBlock*>& blocks = list->blocks;
   std::unique_ptr<BlockList> moved;
   if (options_.recycler != nullptr && end - begin > kDropsInPlace) {
-    if (begin == 0 && end == static_cast<int64_t>(blocks.size())) {
+    if (begin == 0 && end == list->size()) {
       moved = std::move(list);
     } else {
       try {
         moved = std::make_unique<BlockList>();
-        moved->blocks.assign(blocks.begin() + begin, blocks.begin() + end);
+        moved->Assign(*list, begin, end);
       } catch (const std::bad_alloc&) {
         moved = nullptr;  // it only takes longer
       }
@@ -104,9 +102,9 @@ void BlockPool::Drop(std::unique_ptr<BlockList>& list, int64_t begin, int64_t en
   }
   bool wake = moved != nullptr;
   if (moved == nullptr) {
-    for (int64_t i = begin; i < end; ++i) wake |= DropHolder(blocks[i]);
+    for (int64_t i = begin; i < end; ++i) wake |= DropHolder((*list)[i]);
   }
-  if (list != nullptr) blocks.erase(blocks.begin() + begin, blocks.begin() + end);
+  if (list != nullptr) list->Erase(begin, end);
   if (moved != nullptr) {
     recycling_.fetch_add(end - begin, std::memory_order_relaxed);
     BlockList* const node = moved.release();
@@ -127,13 +125,11 @@ StateBlock* BlockPool::NextDirty(int64_t& holders, int64_t most) {
       pending_lists_ = lists_.exchange(nullptr, std::memory_order_acquire);
       if (pending_lists_ == nullptr) return nullptr;
     }
-    std::vector<StateBlock*>& blocks = pending_lists_->blocks;
-    if (blocks.empty()) {
+    if (pending_lists_->size() == 0) {
       delete std::exchange(pending_lists_, pending_lists_->next);
       continue;
     }
-    StateBlock* const block = blocks.back();
-    blocks.pop_back();
+    StateBlock* const block = pending_lists_->Pop();
     ++holders;
     if (block->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) return block;
   }
@@ -162,7 +158,7 @@ bool BlockPool::MakeReady(int64_t bytes) try {
     if (!runs_.Populate()) {
       // Some may be in runs that are partly used: their turn comes.
       if (runs_.clean() >= ready_ || runs_.blocks() >= options_.most || short_ ||
-          !runs_.HasPlenty() || !runs_.Grow(ready_memory_)) {
+          !runs_.HasPlenty() || !runs_.Grow(StateMemory::Taker::kRecycler)) {
         break;
       }
       continue;

@@ -13,27 +13,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "base/byte_budget.h"
-#include "base/slabs.h"
+#include "model/state/block_list.h"
 #include "model/state/block_runs.h"
+#include "model/state/state_memory.h"
 
 namespace mnemon {
 
 class BlockRecycler;
 
-// The blocks of a slot or of a saved state, by position.
-struct BlockList {
-  std::vector<StateBlock*> blocks;
-  BlockList* next = nullptr;  // belongs to the pool once given back
-};
-
 class BlockPool {
  public:
   struct Options {
-    int64_t floats = 0;  // of one block, at least 1
-    int64_t most = 0;    // blocks that are taken at once
+    int64_t floats = 0;             // of one block, at least 1
+    int64_t most = 0;               // blocks that are taken at once
+    StateMemory* memory = nullptr;  // not null; outlives the pool
     // Else a taken block holds any numbers: who takes it overwrites all of them.
     bool zeroed = true;
     // Outlives the pool; null: given back blocks are zeroed by the caller, and memory
@@ -61,6 +56,7 @@ class BlockPool {
   int64_t used() const { return taken_ - returned_.load(std::memory_order_acquire); }
   // Holders on their way to the recycler: no fewer than the blocks that become clean.
   int64_t recycling() const { return recycling_.load(std::memory_order_acquire); }
+  StateMemory& memory() const { return *options_.memory; }
   // Of memory that one block takes.
   int64_t block_bytes() const { return runs_.block_bytes(); }
   // Of memory that the pool has from the system or is sure to get. Any thread.
@@ -112,13 +108,12 @@ class BlockPool {
   StateBlock* NextDirty(int64_t& holders, int64_t most);
   bool MakeReady(int64_t bytes);
   const Options options_;
-  const int64_t bytes_;  // of one block with what is in front
+  const int64_t bytes_;  // of one block's numbers
   BlockRuns runs_;
   const int64_t ready_;    // touched clean blocks that the recycler keeps
   const int64_t reserve_;  // clean blocks that are kept
 
   // Of the owner's thread.
-  Slabs memory_;
   int64_t taken_ = 0;
 
   // Handed over, newest first: pushed by one thread, taken whole by the other.
@@ -128,7 +123,6 @@ class BlockPool {
   std::atomic<int64_t> recycling_{0};
 
   // Of the recycler's thread.
-  Slabs ready_memory_;
   StateBlock* pending_ = nullptr;
   BlockList* pending_lists_ = nullptr;
   int64_t surplus_ = 0;  // clean blocks to be given back

@@ -2,8 +2,10 @@
 #include "model/state/block_runs.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 namespace mnemon {
@@ -12,12 +14,17 @@ namespace {
 // Of the limit.
 constexpr int64_t kPlentyPart = 8;
 
+constexpr int64_t kLine = 64;
+
+static_assert(std::is_trivially_destructible_v<StateBlock>);
+
 }  // namespace
 
 // Places 0 .. made-1 are blocks; those behind have not been made since the memory came
 // from the system.
 struct BlockRun {
-  char* begin = nullptr;
+  char* begin = nullptr;                // in the StateMemory
+  std::unique_ptr<std::byte[]> blocks;  // StateBlocks; null while given back
   int64_t made = 0;
   int64_t clean = 0;  // blocks and places
   bool populated = false;
@@ -27,17 +34,17 @@ struct BlockRun {
   BlockRun* made_before = nullptr;
 };
 
-BlockRuns::BlockRuns(int64_t bytes, ByteAccount* account)
-    : bytes_each_((bytes + alignof(StateBlock) - 1) /
-                  static_cast<int64_t>(alignof(StateBlock)) *
-                  static_cast<int64_t>(alignof(StateBlock))),
+BlockRuns::BlockRuns(int64_t bytes, StateMemory& memory, ByteAccount* account)
+    : bytes_each_((bytes + kLine - 1) / kLine * kLine),
+      memory_(memory),
       account_(account) {
-  // As few huge pages as leave at most an eighth unused.
-  run_bytes_ = bytes_each_ / Slabs::kHugePage * Slabs::kHugePage;
+  // As few units as leave at most an eighth unused.
+  run_bytes_ = (bytes_each_ - 1) / StateMemory::kUnit * StateMemory::kUnit;
   do {
-    run_bytes_ += Slabs::kHugePage;
+    run_bytes_ += StateMemory::kUnit;
     run_blocks_ = run_bytes_ / bytes_each_;
   } while (run_blocks_ * bytes_each_ < run_bytes_ - run_bytes_ / 8);
+  host_bytes_ = run_blocks_ * static_cast<int64_t>(sizeof(StateBlock));
 }
 
 BlockRuns::~BlockRuns() {
@@ -67,10 +74,34 @@ bool BlockRuns::HasSurplus(int64_t keep) const {
          clean() >= std::max(keep, secured) + run_blocks_;
 }
 
-BlockRun* BlockRuns::MakeRun(Slabs& memory) const {
-  auto run = std::make_unique<BlockRun>();
-  run->begin = static_cast<char*>(memory.Take(run_bytes_));
-  return run.release();
+BlockRun* BlockRuns::TakeRun(StateMemory::Taker taker) {
+  BlockRun* again = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    again = gone_.first;
+    if (again != nullptr) Remove(gone_, again);
+  }
+  try {
+    auto blocks =
+        std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(host_bytes_));
+    if (again != nullptr) {
+      memory_.TakeAgain(again->begin, run_bytes_);
+      again->blocks = std::move(blocks);
+      return again;
+    }
+    auto run = std::make_unique<BlockRun>();
+    run->begin = static_cast<char*>(memory_.Take(run_bytes_, taker));
+    run->blocks = std::move(blocks);
+    std::lock_guard lock(mutex_);
+    run->made_before = std::exchange(made_, run.get());
+    return run.release();
+  } catch (const std::bad_alloc&) {
+    if (again != nullptr) {
+      std::lock_guard lock(mutex_);
+      PushFront(gone_, again);
+    }
+    throw;
+  }
 }
 
 bool BlockRuns::HasPlenty() const {
@@ -79,25 +110,17 @@ bool BlockRuns::HasPlenty() const {
   return budget.limit() - budget.used() > budget.limit() / kPlentyPart;
 }
 
-bool BlockRuns::Grow(Slabs& memory) {
-  if (account_ != nullptr && !account_->TryTake(run_bytes_)) return false;
+bool BlockRuns::Grow(StateMemory::Taker taker) {
+  const int64_t bytes = run_bytes_ + host_bytes_;
+  if (account_ != nullptr && !account_->TryTake(bytes)) return false;
   BlockRun* run = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    run = gone_.first;
-    if (run != nullptr) Remove(gone_, run);
-  }
-  const bool made = run == nullptr;
-  if (made) {
-    try {
-      run = MakeRun(memory);
-    } catch (const std::bad_alloc&) {
-      if (account_ != nullptr) account_->Return(run_bytes_);
-      throw;
-    }
+  try {
+    run = TakeRun(taker);
+  } catch (const std::bad_alloc&) {
+    if (account_ != nullptr) account_->Return(bytes);
+    throw;
   }
   std::lock_guard lock(mutex_);
-  if (made) run->made_before = std::exchange(made_, run);
   run->made = 0;
   run->free = nullptr;
   run->clean = run_blocks_;
@@ -105,18 +128,18 @@ bool BlockRuns::Grow(Slabs& memory) {
   InsertLocked(run);
   whole_.fetch_add(1, std::memory_order_relaxed);
   clean_.fetch_add(run_blocks_, std::memory_order_relaxed);
-  bytes_.fetch_add(run_bytes_, std::memory_order_relaxed);
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return true;
 }
 
-int64_t BlockRuns::Secure(int64_t count, Slabs& memory) {
+int64_t BlockRuns::Secure(int64_t count) {
   const auto secure = [&] {
     std::lock_guard lock(mutex_);
     secured_ = std::min(count, clean());
     return clean();
   };
   int64_t clean = secure();
-  while (clean < count && Grow(memory)) clean = secure();
+  while (clean < count && Grow(StateMemory::Taker::kOwner)) clean = secure();
   return clean;
 }
 
@@ -140,7 +163,7 @@ void BlockRuns::InsertLocked(BlockRun* run) {
 }
 
 StateBlock* BlockRuns::Take() {
-  char* place = nullptr;
+  int64_t place = 0;
   BlockRun* run = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -156,15 +179,18 @@ StateBlock* BlockRuns::Take() {
     if (block != nullptr) {
       run->free = block->next;
     } else {
-      place = run->begin + run->made++ * bytes_each_;
+      place = run->made++;
     }
     TakeFromLocked(run);
     if (run->clean > 0) InsertLocked(run);
     if (block != nullptr) return block;
   }
   // Without the mutex: the system may give the memory only now.
-  auto* const block = new (place) StateBlock;
+  auto* const block =
+      new (run->blocks.get() + place * static_cast<int64_t>(sizeof(StateBlock)))
+          StateBlock;
   block->run = run;
+  block->floats = reinterpret_cast<float*>(run->begin + place * bytes_each_);
   return block;
 }
 
@@ -187,7 +213,7 @@ bool BlockRuns::Populate() {
     if (run == nullptr) return false;
   }
   // It may be used meanwhile, but not given back.
-  Slabs::Populate(run->begin, run_bytes_);
+  memory_.Populate(run->begin, run_bytes_);
   std::lock_guard lock(mutex_);
   if (run->clean > 0) Remove(ListOf(*run), run);
   run->populated = true;
@@ -212,15 +238,16 @@ bool BlockRuns::GiveBack(int64_t keep) {
     touched_.fetch_sub(run->populated ? run_blocks_ : run->made,
                        std::memory_order_relaxed);
     clean_.fetch_sub(run_blocks_, std::memory_order_relaxed);
-    bytes_.fetch_sub(run_bytes_, std::memory_order_relaxed);
+    bytes_.fetch_sub(run_bytes_ + host_bytes_, std::memory_order_relaxed);
     least_clean_ = std::min(least_clean_, clean());
   }
-  if (run->populated || run->made > 0) Slabs::GiveBack(run->begin, run_bytes_);
+  memory_.GiveBack(run->begin, run_bytes_);
+  run->blocks = nullptr;
   {
     std::lock_guard lock(mutex_);
     PushFront(gone_, run);
   }
-  if (account_ != nullptr) account_->Return(run_bytes_);
+  if (account_ != nullptr) account_->Return(run_bytes_ + host_bytes_);
   return true;
 }
 

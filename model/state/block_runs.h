@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The memory behind a pool's blocks: runs of blocks in whole huge pages, each of which
-// goes back to the system as one when all its blocks are clean. Blocks are taken from
-// runs that are partly used first, so that others stay whole.
+// The memory behind a pool's blocks: runs of blocks in whole units of a StateMemory,
+// each of which goes back to the system as one when all its blocks are clean. Blocks
+// are taken from runs that are partly used first, so that others stay whole. What is
+// kept of a block beside its numbers is host memory, whatever the numbers are in.
 //
 // Threads: a pool's owner and its recycler call all of it at once. Under the mutex
 // there is no system call, and nothing takes longer than moving a block or a run from
@@ -13,40 +14,40 @@
 #include <mutex>
 
 #include "base/byte_budget.h"
-#include "base/slabs.h"
+#include "model/state/state_memory.h"
 
 namespace mnemon {
 
 struct BlockRun;
 
-// In front of a block's numbers. Constant address; never freed before the pool.
-struct alignas(64) StateBlock {
+// A block. Constant address while it is held or being recycled.
+struct StateBlock {
   // Slots and saved states that hold it. Raised by the owner only, so that 1 seen by a
   // holder stays 1.
   std::atomic<int32_t> holders{0};
   // The list that it is on; belongs to the thread that the block belongs to.
   StateBlock* next = nullptr;
   BlockRun* run = nullptr;
-
-  float* floats() { return reinterpret_cast<float*>(this + 1); }
-  const float* floats() const { return reinterpret_cast<const float*>(this + 1); }
+  // Its numbers, from a cache line on, in the StateMemory: of the host or not.
+  float* floats = nullptr;
 };
 
 class BlockRuns {
  public:
-  // Blocks of `bytes` each with what is in front. `account`, null or outliving this,
-  // counts the bytes of runs that have blocks in use or ready for use; where it has no
-  // more, no more blocks are to be had.
-  BlockRuns(int64_t bytes, ByteAccount* account);
+  // Blocks of `bytes` each in `memory`, which outlives this. `account`, null or
+  // outliving this, counts the bytes of runs that have blocks in use or ready for use,
+  // their StateBlocks included; where it has no more, no more blocks are to be had.
+  BlockRuns(int64_t bytes, StateMemory& memory, ByteAccount* account);
   ~BlockRuns();
   BlockRuns(const BlockRuns&) = delete;
   BlockRuns& operator=(const BlockRuns&) = delete;
 
   int64_t run_blocks() const { return run_blocks_; }
   // Blocks of runs that are counted.
-  int64_t blocks() const { return bytes() / run_bytes_ * run_blocks_; }
-  // Of memory that a block takes, its part of what a run cannot use included.
-  int64_t block_bytes() const { return run_bytes_ / run_blocks_; }
+  int64_t blocks() const { return bytes() / (run_bytes_ + host_bytes_) * run_blocks_; }
+  // Of memory that a block takes, its StateBlock and its part of what a run cannot use
+  // included.
+  int64_t block_bytes() const { return (run_bytes_ + host_bytes_) / run_blocks_; }
   // Blocks that Take can return without more memory being counted; and of them, those
   // that were touched since their memory came from the system.
   int64_t clean() const { return clean_.load(std::memory_order_relaxed); }
@@ -58,13 +59,13 @@ class BlockRuns {
 
   // Whether so much is left that memory may be taken before it is needed.
   bool HasPlenty() const;
-  // Adds a clean run; new address space is taken from `memory`, which is the calling
-  // thread's. False: the account has no more. Throws std::bad_alloc.
-  bool Grow(Slabs& memory);
+  // Adds a clean run. `taker` is the calling thread. False: the account has no more.
+  // Throws std::bad_alloc.
+  bool Grow(StateMemory::Taker taker);
   // Of the owner: grows until `count` blocks are clean, as far as the account allows,
   // and returns how many are. Of these, `count` are there for Take, whatever the
   // recycler does, until the next call. Throws std::bad_alloc.
-  int64_t Secure(int64_t count, Slabs& memory);
+  int64_t Secure(int64_t count);
   // Of the owner: a clean block, if possible of memory that the system has given; null:
   // there is none.
   StateBlock* Take();
@@ -87,7 +88,8 @@ class BlockRuns {
     BlockRun* last = nullptr;
   };
 
-  BlockRun* MakeRun(Slabs& memory) const;
+  // A run that was given back, or a new one.
+  BlockRun* TakeRun(StateMemory::Taker taker);
   // One block of a run less is clean.
   void TakeFromLocked(BlockRun* run);
   // Puts a run into the list that it belongs to, in front unless it is whole.
@@ -99,8 +101,10 @@ class BlockRuns {
   Runs& ListOf(const BlockRun& run);
 
   const int64_t bytes_each_;
-  int64_t run_bytes_ = 0;   // constant after construction
-  int64_t run_blocks_ = 0;  // likewise
+  int64_t run_bytes_ = 0;  // constant after construction, likewise the next two
+  int64_t run_blocks_ = 0;
+  int64_t host_bytes_ = 0;  // of a run's StateBlocks
+  StateMemory& memory_;
   ByteAccount* const account_;
 
   std::mutex mutex_;  // guards the runs, and changes of the counts

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "model/state/block_pool.h"
+#include "model/state/block_list.h"
 
 namespace mnemon {
 
@@ -37,9 +37,7 @@ class SavedState {
   // Tokens computed. REQUIRES: not empty.
   int64_t position() const { return position_; }
   // Blocks that it holds, some of them together with slots.
-  int64_t blocks() const {
-    return list_ ? static_cast<int64_t>(list_->blocks.size()) : 0;
-  }
+  int64_t blocks() const { return list_ ? list_->size() : 0; }
 
  private:
   friend class StateArena;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Random calls of an arena against a model of it that copies everything.
+// Random calls of an arena against a model of it that copies everything, in host memory
+// and in memory that only StateMemory's calls can reach.
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"
+#include "tests/fakes/far_memory.h"
 
 namespace mnemon {
 namespace {
@@ -25,6 +28,7 @@ struct Case {
   Growth growth;
   bool fixed;
   bool recycler;
+  bool far;
 };
 
 StateSpec SpecOf(const Case& c) {
@@ -62,13 +66,24 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
  protected:
   ArenaModelTest() : spec_(SpecOf(GetParam())) {
     if (GetParam().recycler) recycler_ = std::make_unique<BlockRecycler>();
-    arena_ = *StateArena::Create(
-        spec_, {.slots = kSlots, .blocks = kBlocks, .recycler = recycler_.get()});
+    if (GetParam().far) far_ = std::make_unique<FarMemory>();
+    arena_ = *StateArena::Create(spec_, {.slots = kSlots,
+                                         .blocks = kBlocks,
+                                         .memory = far_.get(),
+                                         .recycler = recycler_.get()});
   }
 
   bool ring() const { return GetParam().growth == Growth::kRing; }
   bool append() const { return GetParam().growth == Growth::kAppend; }
   int entry() const { return GetParam().fixed ? 1 : 0; }
+
+  // Where the test, in the part of a decoder, reads and writes numbers of the arena.
+  float* Near(float* numbers, int64_t count) {
+    return far_ ? far_->Near(numbers, count) : numbers;
+  }
+  float* Row(int32_t slot, int64_t position) {
+    return Near(arena_->Row(slot, entry(), position), kWidth);
+  }
 
   ModelState Fresh() const {
     return {.fixed = std::vector<float>(GetParam().fixed ? kFixed : 0, 0.5f)};
@@ -127,13 +142,13 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     for (int64_t i = s.length; i < s.length + written; ++i) {
       s.rows.push_back(++number_);
       if (GetParam().growth == Growth::kFixed) continue;
-      std::fill_n(arena_->Row(s.slot, entry(), i), kWidth, number_);
+      std::fill_n(Row(s.slot, i), kWidth, number_);
     }
     arena_->Advance(s.slot, written);
     s.length += written;
     if (GetParam().fixed && s.length > 0) {
       s.fixed[Random(kFixed)] = ++number_;
-      std::copy(s.fixed.begin(), s.fixed.end(), arena_->Fixed(s.slot, 0));
+      std::copy(s.fixed.begin(), s.fixed.end(), Near(arena_->Fixed(s.slot, 0), kFixed));
     }
   }
 
@@ -210,14 +225,24 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
 
   void Check(const ModelSlot& s) {
     ASSERT_EQ(arena_->length(s.slot), s.length);
-    EXPECT_THAT(arena_->FixedEntries(s.slot), testing::ElementsAreArray(s.fixed));
+    std::span<const float> fixed = arena_->FixedEntries(s.slot);
+    if (far_ && !fixed.empty())
+      fixed = {far_->Near(fixed.data(), kFixed), fixed.size()};
+    EXPECT_THAT(fixed, testing::ElementsAreArray(s.fixed));
     if (GetParam().growth == Growth::kFixed) return;
     const int64_t oldest = ring() ? std::max<int64_t>(0, s.floor - kRing) : 0;
     ASSERT_LE(arena_->first_held(s.slot), oldest);
     for (int64_t i = oldest; i < s.length; ++i) {
       for (int64_t k = 0; k < kWidth; ++k) {
-        ASSERT_EQ(arena_->Row(s.slot, entry(), i)[k], s.rows[i]) << "row " << i;
+        ASSERT_EQ(Row(s.slot, i)[k], s.rows[i]) << "row " << i;
       }
+    }
+    // The table says the same of where they are.
+    const BlockTable table = arena_->Table(s.slot);
+    ASSERT_EQ(table.base * kBlock, arena_->first_held(s.slot));
+    for (int64_t i = oldest; i < s.length; ++i) {
+      ASSERT_EQ(table.block(i / kBlock) + i % kBlock * kWidth,
+                arena_->Row(s.slot, entry(), i));
     }
   }
 
@@ -230,7 +255,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
           (arena_->bytes_used(s.slot) - 4 * static_cast<int64_t>(s.fixed.size())) /
           (4 * kWidth * kBlock);
       for (int64_t b = 0; b < held; ++b) {
-        blocks.insert(arena_->Block(s.slot, arena_->first_held(s.slot) / kBlock + b));
+        blocks.insert(arena_->Table(s.slot).blocks[b]);
       }
     }
     int64_t saved = 0;
@@ -273,6 +298,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   std::mt19937_64 random_{17};
   float number_ = 1;
   std::unique_ptr<BlockRecycler> recycler_;
+  std::unique_ptr<FarMemory> far_;
   std::unique_ptr<StateArena> arena_;
   std::vector<ModelSlot> slots_;
   std::vector<ModelSaved> saved_;
@@ -297,11 +323,13 @@ TEST_P(ArenaModelTest, HoldsWhatWasWritten) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const bool recycler : {false, true}) {
-    for (const Growth growth : {Growth::kFixed, Growth::kRing, Growth::kAppend}) {
-      for (const bool fixed : {false, true}) {
-        if (growth != Growth::kFixed || fixed)
-          cases.push_back({growth, fixed, recycler});
+  for (const bool far : {false, true}) {
+    for (const bool recycler : {false, true}) {
+      for (const Growth growth : {Growth::kFixed, Growth::kRing, Growth::kAppend}) {
+        for (const bool fixed : {false, true}) {
+          if (growth != Growth::kFixed || fixed)
+            cases.push_back({growth, fixed, recycler, far});
+        }
       }
     }
   }
@@ -312,7 +340,8 @@ INSTANTIATE_TEST_SUITE_P(All, ArenaModelTest, testing::ValuesIn(Cases()),
                          [](const auto& info) {
                            return std::string(Name(info.param.growth)) +
                                   (info.param.fixed ? "_with_fixed" : "_alone") +
-                                  (info.param.recycler ? "_recycled" : "");
+                                  (info.param.recycler ? "_recycled" : "") +
+                                  (info.param.far ? "_far" : "");
                          });
 
 }  // namespace

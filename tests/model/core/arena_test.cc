@@ -297,8 +297,8 @@ TEST(StateArena, ForksShareBlocksAndLiveOnTheirOwn) {
     ASSERT_TRUE(arena->Fork(a, b).ok());
     EXPECT_EQ(arena->bytes_used(b), arena->bytes_used(a));
     EXPECT_EQ(arena->bytes_used(), used);
-    EXPECT_EQ(arena->Block(a, arena->first_held(a) / 16),
-              arena->Block(b, arena->first_held(b) / 16));
+    EXPECT_EQ(*arena->Table(a).blocks, *arena->Table(b).blocks);
+    EXPECT_NE(arena->Table(a).blocks, arena->Table(b).blocks);
     EXPECT_EQ(arena->FixedEntries(b).data(), arena->FixedEntries(a).data());
     EXPECT_EQ(arena->BlocksNeeded(b, 1), 1);
     EXPECT_EQ(arena->length(b), arena->length(a));
@@ -330,7 +330,7 @@ TEST(StateArena, ACopyOnWriteThatDoesNotFitChangesNothing) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(GetErrorDetail(status)->reason, "NO_FREE_BLOCKS");
   EXPECT_EQ(arena->blocks_used(), 3);
-  EXPECT_EQ(arena->Block(b, 2), arena->Block(a, 2));
+  EXPECT_EQ(arena->Table(b).block(2), arena->Table(a).block(2));
   arena->Truncate(b, 32);
   EXPECT_EQ(arena->BlocksNeeded(a, 15), 0);
   EXPECT_EQ(arena->BlocksNeeded(b, 16), 1);

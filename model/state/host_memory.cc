@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "model/state/host_memory.h"
+
+#include <algorithm>
+
+#include "base/slabs.h"
+
+namespace mnemon {
+namespace {
+
+static_assert(StateMemory::kUnit == Slabs::kHugePage);
+
+class HostMemory final : public StateMemory {
+ public:
+  void* Take(int64_t bytes, Taker taker) override {
+    return (taker == Taker::kOwner ? owners_ : recyclers_).Take(bytes);
+  }
+  void GiveBack(void* begin, int64_t bytes) override { Slabs::GiveBack(begin, bytes); }
+  void TakeAgain(void*, int64_t) override {}  // given when it is written
+  void Populate(void* begin, int64_t bytes) override { Slabs::Populate(begin, bytes); }
+
+  void Zero(float* to, int64_t count) override { std::fill_n(to, count, 0.0f); }
+  void Fill(float* to, int64_t count, float value) override {
+    std::fill_n(to, count, value);
+  }
+  void Copy(const float* from, float* to, int64_t count) override {
+    std::copy_n(from, count, to);
+  }
+
+ private:
+  // Apart, so that nobody waits while the system gives the other one addresses.
+  Slabs owners_, recyclers_;
+};
+
+}  // namespace
+
+std::unique_ptr<StateMemory> MakeHostMemory() { return std::make_unique<HostMemory>(); }
+
+}  // namespace mnemon
