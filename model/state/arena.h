@@ -222,9 +222,6 @@ class StateArena {
     return {.blocks = s.list ? s.list->table() : nullptr, .base = s.first_block};
   }
 
-  // One of them, held or reserved.
-  float* Block(int32_t slot, int64_t block) { return Table(slot).block(block); }
-
   // All fixed entries as they are now, for cutting back; empty without fixed entries.
   // What the slot had reserved must be reserved again.
   SavedFixed SaveFixed(int32_t slot);

@@ -195,8 +195,8 @@ class FeedbackPass final : public StepPass {
           wave.ids.push_back(batch.ids[run.first + i]);
           wave.rows.push_back(static_cast<int32_t>(run.first + i));
           wave.places.push_back(batch.places[run.first + i]);
-          wave.key_ranges.push_back({.blocks = batch.blocks.data() + run.block,
-                                     .base = run.base,
+          wave.key_ranges.push_back({.blocks = run.table.blocks,
+                                     .base = run.table.base,
                                      .first = 0,
                                      .last = position - 1,
                                      .query = position});

@@ -5,45 +5,36 @@
 
 namespace mnemon {
 
-void StepBatch::Reserve(int64_t rows, int64_t block_count) {
+void StepBatch::Reserve(int64_t rows) {
   ReserveAtLeast(runs, rows);
   ReserveAtLeast(ids, rows);
   ReserveAtLeast(positions, rows);
   ReserveAtLeast(places, rows);
   ReserveAtLeast(wanted, rows);
-  ReserveAtLeast(blocks, block_count);
 }
 
 void StepBatch::Clear() {
   runs.clear();
   ids.clear();
   positions.clear();
-  blocks.clear();
   places.clear();
   wanted.clear();
 }
 
-void StepBatch::Add(const Segment& segment, StateArena& arena) {
+void StepBatch::Add(const Segment& segment, const StateArena& arena) {
   const bool growing = arena.spec().growing();
   const auto count = static_cast<int64_t>(segment.tokens.size());
-  const int64_t end = segment.position + count;
-  Run run{.slot = segment.slot,
-          .first = rows(),
-          .count = count,
-          .position = segment.position};
-  if (growing) {
-    run.block = static_cast<int64_t>(blocks.size());
-    run.base = arena.first_held(segment.slot) / kBlockPositions;
-    for (int64_t b = run.base; b * kBlockPositions < end; ++b) {
-      blocks.push_back(arena.Block(segment.slot, b));
-    }
-  }
+  const Run run{.slot = segment.slot,
+                .first = rows(),
+                .count = count,
+                .position = segment.position,
+                .table = arena.Table(segment.slot)};
   for (int64_t i = 0; i < count; ++i) {
     const int64_t position = segment.position + i;
     ids.push_back(segment.tokens[i]);
     positions.push_back(position);
     if (growing) {
-      places.push_back({.block = arena.Block(segment.slot, position / kBlockPositions),
+      places.push_back({.block = run.table.block(position / kBlockPositions),
                         .slot = position % kBlockPositions});
     }
   }

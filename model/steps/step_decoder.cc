@@ -54,7 +54,7 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
   // Memory can run out only before the first group is computed: room comes first.
   if (status.ok()) {
     status = CatchOutOfMemory({}, [&] {
-      MakeRoom(segments, arena);
+      MakeRoom(segments);
       return absl::OkStatus();
     });
   }
@@ -120,7 +120,7 @@ int StepDecoder::Deal(std::span<const Segment> group) {
   return 1;
 }
 
-void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& arena) {
+void StepDecoder::MakeRoom(std::span<const Segment> segments) {
   while (!segments.empty()) {
     const std::span<const Segment> group = Group(segments);
     segments = segments.subspan(group.size());
@@ -128,14 +128,13 @@ void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& 
     for (int w = 0; w < used; ++w) {
       Way& way = ways_[w];
       const int64_t rows = Tokens(way.segments);
-      int64_t blocks = 0, most_blocks = 0;
+      int64_t most_blocks = 0;
       for (const Segment& segment : way.segments) {
         const int64_t held = (segment.position + Tokens(segment)) / kBlockPositions +
                              1 - arena.first_held(segment.slot) / kBlockPositions;
-        blocks += held;
         most_blocks = std::max(most_blocks, held);
       }
-      way.batch.Reserve(rows, spec_.growing() ? blocks : 0);
+      way.batch.Reserve(rows);
       if (way.pass == nullptr) way.pass = MakePass();
       way.pass->MakeRoom(rows);
       // Not at every group that is begun.
@@ -184,12 +183,13 @@ absl::Status StepDecoder::Import(int64_t position, const TensorViews& carry,
   return absl::OkStatus();
 }
 
-std::vector<Place> StepDecoder::Places(StateArena& arena, int32_t slot, int64_t first,
-                                       int64_t count) {
+std::vector<Place> StepDecoder::Places(const StateArena& arena, int32_t slot,
+                                       int64_t first, int64_t count) {
+  const BlockTable table = arena.Table(slot);
   std::vector<Place> places;
   for (int64_t p = first; p < first + count; ++p) {
     places.push_back(
-        {.block = arena.Block(slot, p / kBlockPositions), .slot = p % kBlockPositions});
+        {.block = table.block(p / kBlockPositions), .slot = p % kBlockPositions});
   }
   return places;
 }

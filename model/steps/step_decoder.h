@@ -70,7 +70,7 @@ class StepDecoder : public Decoder {
                           int32_t slot) = 0;
 
   // The places of rows first .. first+count-1 of a slot.
-  static std::vector<Place> Places(StateArena& arena, int32_t slot, int64_t first,
+  static std::vector<Place> Places(const StateArena& arena, int32_t slot, int64_t first,
                                    int64_t count);
   StepWeights& weights() { return weights_; }
   CpuTeam& kernels() { return kernels_; }
@@ -90,7 +90,7 @@ class StepDecoder : public Decoder {
   int Deal(std::span<const Segment> group);
   // Room for the segments' rows in the arena.
   absl::Status Reserve(std::span<const Segment> segments, StateArena& arena);
-  void MakeRoom(std::span<const Segment> segments, const StateArena& arena);
+  void MakeRoom(std::span<const Segment> segments);
   void Compute(std::span<const Segment> group, StateArena& arena, float*& logits);
 
   const ModelConfig config_;

@@ -146,9 +146,10 @@ class WindowPass final : public StepPass {
       for (int64_t i = 0; i < run.count; ++i) {
         const int64_t position = run.position + i;
         const int64_t first = std::max<int64_t>(0, position - model_.shape.reach);
-        MNEMON_CHECK(first / kBlockPositions >= run.base);  // never beyond the floor
-        key_ranges_[run.first + i] = {.blocks = batch.blocks.data() + run.block,
-                                      .base = run.base,
+        // Never beyond the floor.
+        MNEMON_CHECK(first / kBlockPositions >= run.table.base);
+        key_ranges_[run.first + i] = {.blocks = run.table.blocks,
+                                      .base = run.table.base,
                                       .first = first,
                                       .last = position,
                                       .query = position};
