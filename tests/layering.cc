@@ -38,15 +38,29 @@ bool IsProtobuf(std::string_view include) {
 }
 
 bool MustBeTorchFree(std::string_view path) {
-  static const std::set<std::string, std::less<>> layers = {
-      "base",           "model/numerics",  "model/kernels",
-      "model/config",   "model/state",     "model/weights",
-      "model/decoder",  "model/positions", "model/steps",
-      "model/registry", "model/io",        "model/text",
-      "model/sampling", "model/module",    "model/load",
-      "server/engine",  "server/rpc",      "server/transport",
-      "server/http",    "server",          "proto",
-      "client"};
+  static const std::set<std::string, std::less<>> layers = {"base",
+                                                            "model/numerics",
+                                                            "model/kernels",
+                                                            "model/config",
+                                                            "model/state",
+                                                            "model/weights",
+                                                            "model/decoder",
+                                                            "model/positions",
+                                                            "model/program",
+                                                            "model/steps",
+                                                            "model/registry",
+                                                            "model/io",
+                                                            "model/text",
+                                                            "model/sampling",
+                                                            "model/module",
+                                                            "model/load",
+                                                            "server/engine",
+                                                            "server/rpc",
+                                                            "server/transport",
+                                                            "server/http",
+                                                            "server",
+                                                            "proto",
+                                                            "client"};
   return layers.contains(LayerOf(path));
 }
 
@@ -117,10 +131,11 @@ const Rules& ProjectRules() {
       {"model/state", "model/config model/kernels"},
       {"model/weights", ""},
       {"model/decoder", "model/weights model/state model/config model/kernels"},
-      {"model/positions", "model/numerics"},
+      {"model/positions", "model/numerics model/kernels"},
+      {"model/program", "model/positions model/weights model/state model/kernels"},
       {"model/steps",
-       "model/numerics model/positions model/decoder model/weights model/state "
-       "model/config model/kernels"},
+       "model/numerics model/positions model/program model/decoder model/weights "
+       "model/state model/config model/kernels"},
       {"model/registry",
        "model/steps model/decoder model/weights model/config model/kernels"},
       {"model/io", "model/weights model/config"},

@@ -100,8 +100,17 @@ struct ConstRows {
   const float* row(int64_t r) const { return data + r * stride; }
 };
 
-// out[r] = scale * table[ids[r]] + position[r]; `positions` may be null, and holds for
-// each row where its position vector starts, added when not null.
+// Sine and cosine at each frequency, interleaved, [positions][turns]: of the positions
+// that are multiples of `stride`, and of those below it. Null: none.
+struct SinusoidView {
+  const double* coarse = nullptr;
+  const double* fine = nullptr;
+  int64_t stride = 0;
+  int64_t turns = 0;
+};
+
+// out[r] = scale * table[ids[r]] + the vector of positions[r]: of a table, or sinusoids
+// as sums of a coarse and a fine angle, or nothing.
 struct EmbedCall {
   int64_t rows = 0;
   int64_t width = 0;                 // D
@@ -109,7 +118,9 @@ struct EmbedCall {
   const MatrixView* tied = nullptr;  // in place of it: [V, D] packed in float32
   float scale = 1.0f;
   const int32_t* ids = nullptr;
-  const float* const* positions = nullptr;
+  const int64_t* positions = nullptr;
+  const float* learned = nullptr;  // [P, D]
+  SinusoidView sinusoid;
   Rows out;
 };
 
@@ -227,8 +238,7 @@ struct AppendCall {
 struct FastWeightRun {
   int64_t first = 0;
   int64_t count = 0;
-  float* state = nullptr;       // W^T [H][N][K]
-  float* normaliser = nullptr;  // z [H][N]; null: none
+  float* fixed = nullptr;  // the session's fixed entries
 };
 
 // Tokens of fast weights, per run and head in order, write before read:
@@ -242,6 +252,9 @@ struct FastWeightCall {
   int64_t nu = 1;     // N = 2 nu K
   int64_t runs = 0;
   const FastWeightRun* run = nullptr;  // [runs]
+  // Within the fixed entries: W^T [H][N][K]; z [H][N], -1: none.
+  int64_t state_offset = 0;
+  int64_t normaliser_offset = -1;
   // [rows], a head's at a multiple of head_stride.
   ConstRows query{nullptr, 0}, key{nullptr, 0}, value{nullptr, 0};
   int64_t head_stride = 0;

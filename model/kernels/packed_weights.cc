@@ -35,12 +35,12 @@ void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
 
 }  // namespace
 
-MatrixView PanelsOf(const MatrixView& matrix, PanelRange range) {
+MatrixView PanelsOf(const MatrixView& matrix, Part panels) {
   MatrixView some = matrix;
-  some.outputs = std::min(matrix.outputs, range.end * kPanel) - range.begin * kPanel;
+  some.outputs = std::min(matrix.outputs, panels.end * kPanel) - panels.begin * kPanel;
   some.panels =
-      static_cast<const char*>(matrix.panels) + range.begin * matrix.panel_bytes;
-  if (matrix.bias != nullptr) some.bias = matrix.bias + range.begin * kPanel;
+      static_cast<const char*>(matrix.panels) + panels.begin * matrix.panel_bytes;
+  if (matrix.bias != nullptr) some.bias = matrix.bias + panels.begin * kPanel;
   return some;
 }
 

@@ -49,14 +49,8 @@ class PackedWeights {
   Slabs memory_;
 };
 
-// Panels begin .. end-1 of a matrix.
-struct PanelRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
-// Those panels of a matrix, as a matrix of their outputs. REQUIRES: it has them.
-MatrixView PanelsOf(const MatrixView& matrix, PanelRange range);
+// Some panels of a matrix, as a matrix of their outputs. REQUIRES: it has them.
+MatrixView PanelsOf(const MatrixView& matrix, Part panels);
 
 // Nearest, ties to even. NaN stays NaN.
 uint16_t ToBf16(float value);

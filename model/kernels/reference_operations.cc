@@ -76,16 +76,30 @@ float Activate(float x, Act act) {
   return x;
 }
 
+float Position(const EmbedCall& call, int64_t row, int64_t i) {
+  if (call.learned != nullptr) {
+    return call.learned[call.positions[row] * call.width + i];
+  }
+  const SinusoidView& view = call.sinusoid;
+  if (view.coarse == nullptr) return 0;
+  const int64_t pair = i / 2 * 2;
+  const double* const a =
+      view.coarse + call.positions[row] / view.stride * view.turns + pair;
+  const double* const b =
+      view.fine + call.positions[row] % view.stride * view.turns + pair;
+  return static_cast<float>(i % 2 == 0 ? a[0] * b[1] + a[1] * b[0]
+                                       : a[1] * b[1] - a[0] * b[0]);
+}
+
 void Embed(const EmbedCall& call, Share share) {
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
-    const float* position = call.positions == nullptr ? nullptr : call.positions[r];
     for (int64_t i = 0; i < call.width; ++i) {
       const float x =
           call.scale * (call.tied != nullptr
                             ? Weight(*call.tied, call.ids[r], i / call.tied->slice,
                                      i % call.tied->slice)
                             : call.table[int64_t{call.ids[r]} * call.width + i]);
-      call.out.row(r)[i] = position == nullptr ? x : x + position[i];
+      call.out.row(r)[i] = x + Position(call, r, i);
     }
   }
 }
@@ -109,8 +123,8 @@ void Linear(const LinearCall& call, Share share, float* scratch) {
   for (int64_t r = 0; r < call.rows; ++r) {
     const float* in = call.in.row(call.pick == nullptr ? r : call.pick[r]);
     if (SeesNothing(call.key_ranges, r)) {
-      std::copy(call.residual.row(r) + begin, call.residual.row(r) + end,
-                call.out.row(r) + begin);
+      for (int64_t n = begin; n < end; ++n)
+        call.out.row(r)[n] = call.residual.row(r)[n];
       continue;
     }
     if (call.norm.gain != nullptr) {
@@ -251,13 +265,13 @@ void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
     const FastWeightRun& run = call.run[unit / call.heads];
     const int64_t h = call.first_head + unit % call.heads, at = h * call.width;
     const int64_t from = h * call.head_stride;
-    float* state = run.state + h * features * call.width;
+    float* state = run.fixed + call.state_offset + h * features * call.width;
     for (int64_t r = run.first; r < run.first + run.count; ++r) {
       Features(call.key.row(r) + from, call.width, call.nu, halves, k);
       Features(call.query.row(r) + from, call.width, call.nu, halves, q);
       float scale = 1;
-      if (run.normaliser != nullptr) {
-        float* z = run.normaliser + h * features;
+      if (call.normaliser_offset >= 0) {
+        float* z = run.fixed + call.normaliser_offset + h * features;
         for (int64_t n = 0; n < features; ++n) z[n] += k[n];
         scale = 1.0f / (Dot(z, q, features) + 1e-6f);
       }

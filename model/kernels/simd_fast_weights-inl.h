@@ -102,7 +102,7 @@ void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64
   const float* beta = call.beta.data == nullptr ? nullptr : call.beta.row(row) + head;
   const float* value = call.value.row(row) + from;
   float* out = call.out.row(row) + head * width;
-  float* state = run.state + head * features * width;
+  float* state = run.fixed + call.state_offset + head * features * width;
   int64_t i = 0;
   for (; i + 32 <= width; i += 32) {
     UpdateColumns<2>(state + i, width, features, key, query, key_query, value + i, beta,
@@ -112,8 +112,8 @@ void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64
     UpdateColumns<1>(state + i, width, features, key, query, key_query, value + i, beta,
                      width - i, out + i);
   }
-  if (run.normaliser == nullptr) return;
-  float* z = run.normaliser + head * features;
+  if (call.normaliser_offset < 0) return;
+  float* z = run.fixed + call.normaliser_offset + head * features;
   for (int64_t n = 0; n < features; n += 16) {
     const int64_t left = features - n;
     StoreSome16(Flush(Add(LoadSome16(z + n, left), LoadSome16(key + n, left))), z + n,

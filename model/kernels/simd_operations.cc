@@ -35,10 +35,22 @@ HWY_INLINE V16 LoadUnpacked16(const MatrixView& matrix, int64_t n, int64_t i) {
   return Load16(lane);
 }
 
+// Numbers i .. i+15 of a position's sinusoids.
+HWY_INLINE V16 Sinusoids16(const SinusoidView& view, int64_t position, int64_t i) {
+  const double* const a = view.coarse + position / view.stride * view.turns + i;
+  const double* const b = view.fine + position % view.stride * view.turns + i;
+  const int64_t count = std::min<int64_t>(16, view.turns - i);
+  HWY_ALIGN float lane[16] = {};
+  for (int64_t k = 0; k < count; k += 2) {
+    lane[k] = static_cast<float>(a[k] * b[k + 1] + a[k + 1] * b[k]);
+    lane[k + 1] = static_cast<float>(a[k + 1] * b[k + 1] - a[k] * b[k]);
+  }
+  return Load16(lane);
+}
+
 void Embed(const EmbedCall& call, Share share) {
   const V16 scale = Set16(call.scale);
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
-    const float* position = call.positions == nullptr ? nullptr : call.positions[r];
     for (int64_t i = 0; i < call.width; i += 16) {
       const int64_t left = call.width - i;
       const int64_t id = call.ids[r];
@@ -46,7 +58,11 @@ void Embed(const EmbedCall& call, Share share) {
                           ? LoadUnpacked16(*call.tied, id, i)
                           : LoadSome16(call.table + id * call.width + i, left);
       V16 x = Mul(row, scale);
-      if (position != nullptr) x = Add(x, LoadSome16(position + i, left));
+      if (call.learned != nullptr) {
+        x = Add(x, LoadSome16(call.learned + call.positions[r] * call.width + i, left));
+      } else if (call.sinusoid.coarse != nullptr) {
+        x = Add(x, Sinusoids16(call.sinusoid, call.positions[r], i));
+      }
       StoreSome16(Flush(x), call.out.row(r) + i, left);
     }
   }

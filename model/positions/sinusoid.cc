@@ -8,8 +8,6 @@
 namespace mnemon {
 namespace {
 
-constexpr int64_t kStride = 256;
-
 double Frequency(size_t pair, size_t width) {
   return numerics::Exp(-2.0 * static_cast<double>(pair) * numerics::Log(10000.0) /
                        static_cast<double>(width));
@@ -44,16 +42,5 @@ SinusoidTable::SinusoidTable(int64_t positions, int64_t width)
     : width_(width),
       coarse_(Turns((positions + kStride - 1) / kStride, kStride, width)),
       fine_(Turns(std::min(positions, kStride), 1, width)) {}
-
-void SinusoidTable::Write(int64_t position, float* row) const {
-  const int64_t turns = (width_ + 1) / 2 * 2;
-  const double* a = coarse_.data() + position / kStride * turns;
-  const double* b = fine_.data() + position % kStride * turns;
-  for (int64_t d = 0; d < width_; ++d) {
-    const int64_t sine = d / 2 * 2, cosine = sine + 1;
-    row[d] = static_cast<float>(d % 2 == 0 ? a[sine] * b[cosine] + a[cosine] * b[sine]
-                                           : a[cosine] * b[cosine] - a[sine] * b[sine]);
-  }
-}
 
 }  // namespace mnemon

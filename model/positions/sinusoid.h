@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "model/kernels/kernels.h"
+
 namespace mnemon {
 
 // Row `position` of the table with D = row.size().
@@ -18,11 +20,18 @@ class SinusoidTable {
  public:
   SinusoidTable(int64_t positions, int64_t width);
 
-  // row [D].
-  void Write(int64_t position, float* row) const;
+  // As of EmbedCall.
+  SinusoidView view() const {
+    return {.coarse = coarse_.data(),
+            .fine = fine_.data(),
+            .stride = kStride,
+            .turns = (width_ + 1) / 2 * 2};
+  }
 
  private:
-  const int64_t width_;
+  static constexpr int64_t kStride = 256;
+
+  int64_t width_;
   // Sine and cosine per frequency: of positions 0, 256, 512 .. and of 0 .. 255.
   std::vector<double> coarse_, fine_;
 };

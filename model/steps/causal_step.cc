@@ -9,13 +9,14 @@ namespace mnemon {
 std::unique_ptr<Decoder> MakeCausalDecoder(const ModelConfig& config,
                                            const TensorViews& views,
                                            const StepOptions& options) {
-  return MakeWindowDecoder(config, CausalCarry(config), views,
-                           {.reach = config.positions - 1,
-                            .zero_row = config.positions - 1,
-                            .growth = Growth::kAppend,
-                            .capacity = config.positions,
-                            .carries_inputs = false},
-                           options);
+  return MakeStepDecoder(config,
+                         WindowForm(config,
+                                    {.reach = config.positions - 1,
+                                     .zero_row = config.positions - 1,
+                                     .growth = Growth::kAppend,
+                                     .capacity = config.positions},
+                                    CausalCarry(config)),
+                         views, options);
 }
 
 }  // namespace mnemon

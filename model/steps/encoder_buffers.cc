@@ -119,9 +119,8 @@ void EncoderBuffers::ForEach(const ModelConfig& c, const EncoderShape& shape,
   size.Rows(mixed, block, c.d_model);
   size.Rows(hidden, block, c.d_ff);
   if (c.position_kind == PositionKind::kSinusoidal) {
-    size.Rows(positions, block, c.d_model);
   }
-  size.Items(position_rows, block);
+  size.Items(positions, block);
   size.Each(scores, shape.workers, [&](auto& each, RowBuffer& of_worker) {
     each.Rows(of_worker, shape.tile_rows, shape.time);
   });

@@ -84,11 +84,11 @@ struct EncoderBuffers {
   RowBuffer x;           // [rows of the group, D]
   QueryKey used, shown;  // of the layer; of the notebook's maps
   UnsetFloats values;    // packed matrices [K, T] of each sequence and head
-  RowBuffer projected, mixed, hidden, positions;  // of a block
-  std::vector<const float*> position_rows;
-  std::vector<RowBuffer> scores;  // of each worker
-  std::vector<Step> steps;        // of the phase; reserved, as the tiles are
-  std::vector<Tile> tiles;        // of the step, where it is attention
+  RowBuffer projected, mixed, hidden;  // of a block
+  std::vector<int64_t> positions;      // likewise
+  std::vector<RowBuffer> scores;       // of each worker
+  std::vector<Step> steps;             // of the phase; reserved, as the tiles are
+  std::vector<Tile> tiles;             // of the step, where it is attention
 
  private:
   EncoderBuffers() = default;

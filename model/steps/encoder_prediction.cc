@@ -111,7 +111,7 @@ MatrixView EncoderPrediction::Matrix() const {
     case Kind::kHeadIn:
       return model_.head_in;
     case Kind::kLogits:
-      return model_.frame.head;
+      return model_.logits.head;
   }
   return {};
 }
@@ -143,7 +143,7 @@ absl::StatusOr<bool> EncoderPrediction::Advance() {
     if (const int64_t panels = Matrix().panel_count();
         panels > 0 && cost > kPieceMultiplyAdds) {
       const int64_t most = std::max<int64_t>(1, kPieceMultiplyAdds / (cost / panels));
-      const PanelRange range{panel_, std::min(panels, panel_ + most)};
+      const Part range{panel_, std::min(panels, panel_ + most)};
       Multiply(unit_, 1, range);
       panel_ = range.end < panels ? range.end : 0;
       if (panel_ > 0) break;
@@ -170,7 +170,7 @@ void EncoderPrediction::Compute(int64_t first, int64_t count) {
   }
 }
 
-void EncoderPrediction::Multiply(int64_t first, int64_t count, PanelRange panels) {
+void EncoderPrediction::Multiply(int64_t first, int64_t count, Part panels) {
   const int64_t row = step().first + first;  // of the group
   const Rows x = From(buffers_.x.rows(), row),
              mixed = From(buffers_.mixed.rows(), first);
@@ -192,11 +192,11 @@ void EncoderPrediction::Multiply(int64_t first, int64_t count, PanelRange panels
       call.residual = call.out = x;
       break;
     case Kind::kFeedIn: {
-      const StepFeedForward& weights = layer().feed_forward;
+      const FeedForwardOp& weights = layer().feed_forward;
       call.in = x;
       call.norm = weights.norm;
       call.act = weights.act;
-      if (weights.gated) {
+      if (weights.factor.outputs > 0) {
         gate = PanelsOf(weights.factor, panels);
         call.gate = &gate;
       }
@@ -210,7 +210,7 @@ void EncoderPrediction::Multiply(int64_t first, int64_t count, PanelRange panels
     case Kind::kHeadIn:
       call.in = x;
       call.out = mixed;
-      norm.norm = model_.frame.norm;
+      norm.norm = model_.logits.norm;
       norm.act =
           model_.config.activation == Activation::kGelu ? Act::kGelu : Act::kRelu;
       break;
@@ -246,23 +246,14 @@ void EncoderPrediction::Multiply(int64_t first, int64_t count, PanelRange panels
 }
 
 void EncoderPrediction::Embed(int64_t first, int64_t count) {
-  const int64_t row = step().first + first, width = model_.config.d_model;
-  const bool positioned = model_.learned != nullptr || model_.sinusoid;
-  for (int64_t r = 0; r < count; ++r) {
-    const int64_t position = (row + r) % time_;
-    if (model_.learned != nullptr) {
-      buffers_.position_rows[r] = model_.learned + position * width;
-    } else if (model_.sinusoid) {
-      float* const to = buffers_.positions.rows().row(r);
-      model_.sinusoid->Write(position, to);
-      buffers_.position_rows[r] = to;
-    }
-  }
-  kernels_.Run([&](CpuWorker& k) {
-    EmbedTokens(k, model_.frame, count, input_.tokens.data() + sequence_ * time_ + row,
-                positioned ? buffers_.position_rows.data() : nullptr,
-                From(buffers_.x.rows(), row));
-  });
+  const int64_t row = step().first + first;
+  for (int64_t r = 0; r < count; ++r) buffers_.positions[r] = (row + r) % time_;
+  EmbedCall call = CallOf(model_.embed, model_.logits);
+  call.rows = count;
+  call.ids = input_.tokens.data() + sequence_ * time_ + row;
+  call.positions = buffers_.positions.data();
+  call.out = From(buffers_.x.rows(), row);
+  kernels_.Run([&](CpuWorker& k) { k.Embed(call); });
 }
 
 void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
@@ -368,7 +359,7 @@ void EncoderPrediction::Weigh(CpuWorker& k, const QueryKey& from, const Tile& ti
              .keys = time_,
              .query = position,
              .scale = model_.scale,
-             .slope = model_.slopes.empty() ? 0 : model_.slopes[h],
+             .slope = model_.slopes == nullptr ? 0 : model_.slopes[h],
              .causal = input_.mask == PredictMask::kCausal ||
                        (input_.mask == PredictMask::kConfig && c.mask == Mask::kCausal),
              .mask = mask,

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,9 +17,8 @@
 #include "model/decoder/decoder.h"
 #include "model/kernels/cpu_team.h"
 #include "model/kernels/packed_weights.h"
-#include "model/positions/sinusoid.h"
+#include "model/program/step_program.h"
 #include "model/steps/encoder_buffers.h"
-#include "model/steps/step_weights.h"
 
 namespace mnemon {
 
@@ -28,17 +26,16 @@ struct EncoderLayer {
   NormView norm;
   MatrixView query_key_value;  // [3 D, D]
   MatrixView output;
-  StepFeedForward feed_forward;
+  FeedForwardOp feed_forward;
 };
 
 // What no prediction changes.
 struct EncoderModel {
   const ModelConfig config;
-  const StepFrame frame;  // its norm stands behind head_in
+  const EmbedOp embed;
+  const LogitsOp logits;  // its norm stands behind head_in
   const float scale;
-  const float* learned = nullptr;  // [P, D]
-  std::optional<SinusoidTable> sinusoid;
-  std::vector<float> slopes;  // [H]; empty: none
+  const float* slopes = nullptr;  // [H]; null: none
   std::vector<EncoderLayer> layers;
   MatrixView head_in;
   NormView logits_norm;  // null: none
@@ -74,7 +71,7 @@ class EncoderPrediction final : public Prediction {
   int64_t Products() const;  // multiply-adds of a unit, as they are computed
   void Compute(int64_t first, int64_t count);
   // Computes `panels` of the product: all of them, unless one row is divided.
-  void Multiply(int64_t first, int64_t count, PanelRange panels);
+  void Multiply(int64_t first, int64_t count, Part panels);
 
   void Embed(int64_t first, int64_t count);
   void Attend(int64_t first, int64_t count);

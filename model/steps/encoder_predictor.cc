@@ -7,8 +7,8 @@
 
 #include "base/out_of_memory.h"
 #include "base/saturating.h"
-#include "model/positions/alibi.h"
 #include "model/steps/encoder_prediction.h"
+#include "model/steps/step_parts.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -16,23 +16,13 @@ namespace {
 
 EncoderModel MakeEncoderModel(const ModelConfig& c, StepWeights& weights) {
   EncoderModel model{.config = c,
-                     .frame = MakeStepFrame(c, weights),
+                     .embed = MakeEmbed(c, weights),
+                     .logits = MakeLogits(c, weights),
                      .scale = 1.0f / std::sqrt(static_cast<float>(c.head_width())),
-                     .sinusoid = std::nullopt,
-                     .slopes = {},
+                     .slopes = MakeSlopes(c, weights),
                      .layers = {},
                      .head_in = {},
                      .logits_norm = {}};
-  if (c.position_kind == PositionKind::kLearned) {
-    model.learned = weights.Table(names::Weight(names::kPositions));
-  }
-  if (c.position_kind == PositionKind::kSinusoidal) {
-    model.sinusoid.emplace(c.positions, c.d_model);
-  }
-  if (c.position_kind == PositionKind::kAlibi) {
-    const std::vector<double> slopes = AlibiSlopes(c.heads);
-    model.slopes.assign(slopes.begin(), slopes.end());
-  }
   for (int64_t i = 0; i < c.layers; ++i) {
     const auto name = [i](const char* part) { return names::Layer(i, part); };
     model.layers.push_back(
@@ -40,7 +30,7 @@ EncoderModel MakeEncoderModel(const ModelConfig& c, StepWeights& weights) {
          .query_key_value = weights.Linear(
              {name(names::kQuery), name(names::kKey), name(names::kValue)}),
          .output = weights.Linear({name(names::kOutput)}, c.head_width()),
-         .feed_forward = MakeStepFeedForward(c, i, weights)});
+         .feed_forward = MakeFeedForward(c, i, weights)});
   }
   model.head_in = weights.Linear({names::kHeadIn});
   if (c.norm_logits) model.logits_norm = weights.Norm(names::kLogitsNorm);

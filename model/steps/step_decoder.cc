@@ -2,10 +2,14 @@
 #include "model/steps/step_decoder.h"
 
 #include <algorithm>
-#include <bit>
+#include <string>
+#include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/reserve.h"
 #include "base/status_macros.h"
+#include "model/program/cpu_runner.h"
+#include "model/program/step_batch.h"
 
 namespace mnemon {
 namespace {
@@ -14,19 +18,6 @@ int64_t Tokens(const Segment& segment) {
   return static_cast<int64_t>(segment.tokens.size());
 }
 
-int64_t Tokens(std::span<const Segment> segments) {
-  int64_t tokens = 0;
-  for (const Segment& segment : segments) tokens += Tokens(segment);
-  return tokens;
-}
-
-// Copies of more bytes are shared out among the workers, which takes a few
-// microseconds.
-constexpr int64_t kCopyAlone = int64_t{64} << 10;
-
-// Of attention: room for so many comes first.
-constexpr int64_t kLeastGroups = 16;
-
 // Gives back what was reserved and not computed.
 void GiveBack(std::span<const Segment> segments, StateArena& arena) {
   for (const Segment& segment : segments) {
@@ -34,18 +25,70 @@ void GiveBack(std::span<const Segment> segments, StateArena& arena) {
   }
 }
 
-}  // namespace
+// The first segments, which are computed at once.
+std::span<const Segment> Group(std::span<const Segment> segments) {
+  size_t end = 0;
+  for (int64_t rows = 0; end < segments.size() && rows < kRowsAtOnce; ++end) {
+    rows += Tokens(segments[end]);
+  }
+  return segments.first(end);
+}
 
-StepDecoder::StepDecoder(const ModelConfig& config, StateSpec carry_spec,
-                         StateSpec spec, const TensorViews& views,
-                         const StepOptions& options)
-    : config_(config),
-      carry_spec_(std::move(carry_spec)),
-      spec_(std::move(spec)),
-      numerics_id_(StepNumericsId(options)),
-      weights_(views, options),
-      kernels_(*options.operations, *options.pool),
-      ways_(options.pool->count()) {}
+// Puts a segment behind the others. Takes no memory where there is room.
+void Add(const Segment& segment, StepBatch& batch) {
+  const int64_t first = batch.rows(), count = Tokens(segment);
+  batch.runs.push_back({.slot = segment.slot,
+                        .first = first,
+                        .count = count,
+                        .position = segment.position});
+  batch.tokens.insert(batch.tokens.end(), segment.tokens.begin(), segment.tokens.end());
+  if (segment.logits == LogitsMode::kNone) return;
+  const int64_t begin = segment.logits == LogitsMode::kAll ? first : first + count - 1;
+  for (int64_t row = begin; row < first + count; ++row) {
+    batch.wanted.push_back(static_cast<int32_t>(row));
+  }
+}
+
+class StepDecoder final : public Decoder {
+ public:
+  StepDecoder(const ModelConfig& config, StepForm form, const TensorViews& views,
+              const StepOptions& options)
+      : config_(config),
+        carry_spec_(std::move(form.carry_spec)),
+        spec_(std::move(form.spec)),
+        numerics_id_(StepNumericsId(options)),
+        weights_(views, options),
+        program_(form.program(spec_, weights_)) {
+    weights_.Pack();
+    runner_ =
+        MakeCpuRunner(program_, weight_bytes(), *options.operations, *options.pool);
+  }
+
+  const ModelConfig& config() const override { return config_; }
+  const StateSpec& spec() const override { return spec_; }
+  const std::string& numerics_id() const override { return numerics_id_; }
+  int64_t weight_bytes() const override { return weights_.packed().bytes(); }
+
+  absl::Status Step(std::span<const Segment> segments, StateArena& arena,
+                    float* logits) override;
+  absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
+                      int32_t slot) override;
+
+ private:
+  // Room for the segments' rows in the arena.
+  absl::Status Reserve(std::span<const Segment> segments, StateArena& arena);
+  void MakeRoom(std::span<const Segment> segments, const StateArena& arena);
+
+  const ModelConfig config_;
+  const StateSpec carry_spec_;
+  const StateSpec spec_;
+  const std::string numerics_id_;
+  StepWeights weights_;
+  const StepProgram program_;
+  std::unique_ptr<StepRunner> runner_;
+  StepBatch batch_;
+  BlockCopies copies_;  // empty between steps
+};
 
 absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& arena,
                                float* logits) {
@@ -54,7 +97,7 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
   // Memory can run out only before the first group is computed: room comes first.
   if (status.ok()) {
     status = CatchOutOfMemory({}, [&] {
-      MakeRoom(segments);
+      MakeRoom(segments, arena);
       return absl::OkStatus();
     });
   }
@@ -64,8 +107,13 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
   }
   for (std::span<const Segment> rest = segments; !rest.empty();) {
     const std::span<const Segment> group = Group(rest);
-    Compute(group, arena, logits);
     rest = rest.subspan(group.size());
+    batch_.runs.clear();
+    batch_.tokens.clear();
+    batch_.wanted.clear();
+    for (const Segment& segment : group) Add(segment, batch_);
+    runner_->Run(batch_, arena, logits);
+    logits += static_cast<int64_t>(batch_.wanted.size()) * config_.vocab;
   }
   for (const Segment& segment : segments) arena.Advance(segment.slot, Tokens(segment));
   return absl::OkStatus();
@@ -77,101 +125,37 @@ absl::Status StepDecoder::Reserve(std::span<const Segment> segments,
   for (size_t i = 0; i < segments.size() && status.ok(); ++i) {
     status = arena.Reserve(segments[i].slot, Tokens(segments[i]), copies_);
   }
-  if (copies_.bytes() > kCopyAlone) {
-    kernels_.RunAlone([this](CpuWorker&, int worker) {
-      copies_.Make(worker, static_cast<int>(ways_.size()));
-    });
-  } else {
-    copies_.Make(0, 1);
-  }
+  if (!copies_.empty()) runner_->Make(copies_);
   arena.Finish(copies_);
   return status;
 }
 
-std::span<const Segment> StepDecoder::Group(std::span<const Segment> segments) {
-  size_t end = 0;
-  for (int64_t rows = 0; end < segments.size() && rows < kRowsAtOnce; ++end) {
-    rows += Tokens(segments[end]);
-  }
-  return segments.first(end);
-}
-
-int StepDecoder::Deal(std::span<const Segment> group) {
-  const int64_t rows = Tokens(group);
-  const auto workers = static_cast<int64_t>(ways_.size());
-  if (workers > 1 && rows >= kRowsAlone * workers &&
-      weights_.packed().bytes() <= kBytesAlone) {
-    int64_t dealt = 0, most = 0;
-    std::span<const Segment> rest = group;
-    for (int64_t w = 0; w < workers; ++w) {
-      const int64_t before = dealt;
-      size_t count = 0;
-      while (count < rest.size() && dealt * workers < rows * (w + 1)) {
-        dealt += Tokens(rest[count++]);
-      }
-      ways_[w].segments = rest.first(count);
-      rest = rest.subspan(count);
-      most = std::max(most, dealt - before);
+void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& arena) {
+  int64_t most_rows = 0, most_blocks = 0;
+  for (std::span<const Segment> rest = segments; !rest.empty();) {
+    const std::span<const Segment> group = Group(rest);
+    rest = rest.subspan(group.size());
+    int64_t rows = 0;
+    for (const Segment& segment : group) {
+      rows += Tokens(segment);
+      if (!spec_.growing()) continue;
+      const int64_t end = segment.position + Tokens(segment);
+      most_blocks = std::max(
+          most_blocks, (end - arena.first_held(segment.slot)) / kBlockPositions + 2);
     }
-    // Who has more than a fair part would keep the others waiting.
-    if (most * workers * 8 <= rows * 9) return static_cast<int>(workers);
+    most_rows = std::max(most_rows, rows);
   }
-  ways_[0].segments = group;
-  return 1;
-}
-
-void StepDecoder::MakeRoom(std::span<const Segment> segments) {
-  while (!segments.empty()) {
-    const std::span<const Segment> group = Group(segments);
-    segments = segments.subspan(group.size());
-    const int used = Deal(group);
-    for (int w = 0; w < used; ++w) {
-      Way& way = ways_[w];
-      const int64_t rows = Tokens(way.segments);
-      int64_t most_blocks = 0;
-      for (const Segment& segment : way.segments) {
-        const int64_t held = (segment.position + Tokens(segment)) / kBlockPositions +
-                             1 - arena.first_held(segment.slot) / kBlockPositions;
-        most_blocks = std::max(most_blocks, held);
-      }
-      way.batch.Reserve(rows);
-      if (way.pass == nullptr) way.pass = MakePass();
-      way.pass->MakeRoom(rows);
-      // Not at every group that is begun.
-      const int64_t groups = std::max<int64_t>(
-          kLeastGroups, std::bit_ceil(uint64_t(most_blocks / kGroupBlocks + 2)));
-      kernels_.Reserve(
-          std::max(LinearScratch(rows, std::max(config_.d_model, config_.d_ff)),
-                   Scratch(groups)));
-    }
-  }
-}
-
-void StepDecoder::Compute(std::span<const Segment> group, StateArena& arena,
-                          float*& logits) {
-  const int used = Deal(group);
-  for (int w = 0; w < used; ++w) {
-    Way& way = ways_[w];
-    way.batch.Clear();
-    for (const Segment& segment : way.segments) way.batch.Add(segment, arena);
-    way.pass->Prepare(way.batch, arena);
-    way.logits = logits;
-    logits += static_cast<int64_t>(way.batch.wanted.size()) * config_.vocab;
-  }
-  if (used == 1) {
-    kernels_.Run([this](CpuWorker& k) { ways_[0].pass->Forward(k, ways_[0].logits); });
-  } else {
-    kernels_.RunAlone([this](CpuWorker& k, int worker) {
-      ways_[worker].pass->Forward(k, ways_[worker].logits);
-    });
-  }
+  ReserveAtLeast(batch_.runs, most_rows);
+  ReserveAtLeast(batch_.tokens, most_rows);
+  ReserveAtLeast(batch_.wanted, most_rows);
+  runner_->MakeRoom(most_rows, most_blocks);
 }
 
 absl::Status StepDecoder::Import(int64_t position, const TensorViews& carry,
                                  StateArena& arena, int32_t slot) {
   MNEMON_RETURN_IF_ERROR(BeginImport(position, carry, carry_spec_, arena, slot));
   const absl::Status status = CatchOutOfMemory({}, [&] {
-    if (position > 0) ImportRows(position, carry, arena, slot);
+    if (position > 0) runner_->Import(position, carry, arena, slot);
     return absl::OkStatus();
   });
   if (!status.ok()) {
@@ -183,15 +167,12 @@ absl::Status StepDecoder::Import(int64_t position, const TensorViews& carry,
   return absl::OkStatus();
 }
 
-std::vector<Place> StepDecoder::Places(const StateArena& arena, int32_t slot,
-                                       int64_t first, int64_t count) {
-  const BlockTable table = arena.Table(slot);
-  std::vector<Place> places;
-  for (int64_t p = first; p < first + count; ++p) {
-    places.push_back(
-        {.block = table.block(p / kBlockPositions), .slot = p % kBlockPositions});
-  }
-  return places;
+}  // namespace
+
+std::unique_ptr<Decoder> MakeStepDecoder(const ModelConfig& config, StepForm form,
+                                         const TensorViews& views,
+                                         const StepOptions& options) {
+  return std::make_unique<StepDecoder>(config, std::move(form), views, options);
 }
 
 }  // namespace mnemon

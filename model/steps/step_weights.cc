@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -11,14 +10,13 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "model/kernels/cpu_operations.h"
-#include "model/kernels/cpu_team.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
 
 // What one thread packs at once, about.
-constexpr size_t kPartFloats = size_t{1} << 16;
+constexpr int64_t kPartFloats = int64_t{1} << 16;
 
 }  // namespace
 
@@ -62,33 +60,71 @@ void StepWeights::Later(std::initializer_list<std::span<const float>> sources,
   }
 }
 
-MatrixView StepWeights::Linear(const std::vector<std::string>& bases, int64_t slice) {
-  int64_t outputs = 0, inputs = 0;
+MatrixView StepWeights::Room(const std::vector<std::string>& bases, int64_t outputs,
+                             int64_t slice) {
   bool bias = false;
   for (const std::string& base : bases) {
-    const TensorView& weight = Get(names::Weight(base));
-    outputs += weight.shape[0];
-    inputs = weight.shape[1];
     bias = bias || Find(names::Bias(base)) != nullptr;
   }
-  const MatrixView room = packed_.Room(outputs, inputs, bias, slice);
-  const auto width = static_cast<size_t>(inputs);
-  const size_t most =
-      std::max<size_t>(1, kPartFloats / width / kPanel) * kPanel * width;
-  int64_t at = 0;
-  for (const std::string& base : bases) {
-    const std::span<const float> all = Get(names::Weight(base)).values();
-    const TensorView* own_bias = Find(names::Bias(base));
-    if (own_bias != nullptr) {
-      Later({own_bias->values()}, [room, at, biases = own_bias->values()] {
-        PackedWeights::FillBias(room, at, biases);
+  return packed_.Room(outputs, Get(names::Weight(bases[0])).shape[1], bias, slice);
+}
+
+void StepWeights::FillLater(const MatrixView& room, const std::string& base,
+                            int64_t piece, const std::function<int64_t(int64_t)>& at) {
+  const std::span<const float> all = Get(names::Weight(base)).values();
+  // Calls fill(output, first row, rows) for rows begin .. end-1 of the base.
+  const auto each_piece = [piece, at](int64_t begin, int64_t end, const auto& fill) {
+    while (begin < end) {
+      const int64_t within = begin % piece,
+                    rows = std::min(piece - within, end - begin);
+      fill(at(begin / piece) + within, begin, rows);
+      begin += rows;
+    }
+  };
+  if (const TensorView* bias = Find(names::Bias(base)); bias != nullptr) {
+    Later({bias->values()}, [room, each_piece, from = bias->values()] {
+      each_piece(0, static_cast<int64_t>(from.size()),
+                 [&](int64_t output, int64_t first, int64_t rows) {
+                   PackedWeights::FillBias(room, output, from.subspan(first, rows));
+                 });
+    });
+  }
+  const int64_t width = room.inputs, rows = static_cast<int64_t>(all.size()) / width;
+  const int64_t most = std::max<int64_t>(1, kPartFloats / width / kPanel) * kPanel;
+  for (int64_t first = 0; first < rows; first += most) {
+    const int64_t end = std::min(rows, first + most);
+    const auto some = all.subspan(first * width, (end - first) * width);
+    Later({some}, [room, each_piece, some, width, first, end] {
+      each_piece(first, end, [&](int64_t output, int64_t row, int64_t count) {
+        PackedWeights::Fill(room, output,
+                            some.subspan((row - first) * width, count * width));
       });
-    }
-    for (size_t first = 0; first < all.size(); first += most) {
-      const auto rows = all.subspan(first, std::min(most, all.size() - first));
-      Later({rows}, [room, at, rows] { PackedWeights::Fill(room, at, rows); });
-      at += static_cast<int64_t>(rows.size() / width);
-    }
+    });
+  }
+}
+
+MatrixView StepWeights::Linear(const std::vector<std::string>& bases, int64_t slice) {
+  int64_t outputs = 0;
+  for (const std::string& base : bases) outputs += Get(names::Weight(base)).shape[0];
+  const MatrixView room = Room(bases, outputs, slice);
+  int64_t begin = 0;
+  for (const std::string& base : bases) {
+    const int64_t rows = Get(names::Weight(base)).shape[0];
+    FillLater(room, base, rows, [begin](int64_t) { return begin; });
+    begin += rows;
+  }
+  return room;
+}
+
+MatrixView StepWeights::ByHead(const std::vector<std::string>& bases,
+                               int64_t head_width) {
+  const int64_t heads = Get(names::Weight(bases[0])).shape[0] / head_width;
+  const int64_t stride = HeadStride(bases.size(), head_width);
+  const MatrixView room = Room(bases, heads * stride, /*slice=*/0);
+  for (size_t b = 0; b < bases.size(); ++b) {
+    const int64_t begin = HeadStride(b, head_width);
+    FillLater(room, bases[b], head_width,
+              [begin, stride](int64_t head) { return begin + head * stride; });
   }
   return room;
 }
@@ -97,7 +133,8 @@ const float* StepWeights::Table(std::string_view name) {
   const std::span<const float> all = Get(name).values();
   float* const to = packed_.Make(static_cast<int64_t>(all.size()));
   for (size_t first = 0; first < all.size(); first += kPartFloats) {
-    const auto some = all.subspan(first, std::min(kPartFloats, all.size() - first));
+    const auto some =
+        all.subspan(first, std::min<size_t>(kPartFloats, all.size() - first));
     Later({some}, [to = to + first, some] { std::ranges::transform(some, to, Flush); });
   }
   return to;
@@ -145,75 +182,6 @@ void StepWeights::Pack() {
       const_cast<void*>(static_cast<const void*>(&work)));
   parts_ = {};
   views_ = {};
-}
-
-StepFeedForward MakeStepFeedForward(const ModelConfig& config, int64_t layer,
-                                    StepWeights& weights) {
-  const auto name = [layer](const char* part) { return names::Layer(layer, part); };
-  StepFeedForward made{
-      .norm = weights.Norm(name(names::kFfNorm)),
-      .in = weights.Linear({name(names::kFfIn)}),
-      .factor = {},
-      .out = weights.Linear({name(names::kFfOut)}),
-      .gated = config.gated,
-      .act = config.activation == Activation::kGelu ? Act::kGelu : Act::kRelu};
-  if (config.gated) made.factor = weights.Linear({name(names::kFfFactor)});
-  return made;
-}
-
-void AddFeedForward(CpuWorker& k, const StepFeedForward& weights, int64_t rows,
-                    ConstRows x, Rows hidden, Rows out) {
-  k.Linear({.rows = rows,
-            .in = x,
-            .norm = weights.norm,
-            .weights = weights.in,
-            .act = weights.act,
-            .gate = weights.gated ? &weights.factor : nullptr,
-            .out = hidden});
-  k.Sync();
-  k.Linear(
-      {.rows = rows, .in = hidden, .weights = weights.out, .residual = x, .out = out});
-  k.Sync();
-}
-
-StepFrame MakeStepFrame(const ModelConfig& config, StepWeights& weights) {
-  // In float32 the packed head serves as the embedding too.
-  const bool shared =
-      config.tie_head && weights.packed().format() == WeightFormat::kFp32;
-  StepFrame frame{
-      .embed = shared ? nullptr : weights.Table(names::Weight(names::kEmbed)),
-      .width = config.d_model,
-      .scale = config.embed_scale
-                   ? static_cast<float>(std::sqrt(static_cast<double>(config.d_model)))
-                   : 1.0f,
-      .norm = weights.Norm(names::kNorm),
-      .head = {}};
-  // The embedding is the head when they are tied, and then has no bias.
-  frame.head = weights.Linear({config.tie_head ? names::kEmbed : names::kHead});
-  return frame;
-}
-
-void EmbedTokens(CpuWorker& k, const StepFrame& frame, int64_t rows, const int32_t* ids,
-                 const float* const* positions, Rows x) {
-  k.Embed({.rows = rows,
-           .width = frame.width,
-           .table = frame.embed,
-           .tied = frame.embed == nullptr ? &frame.head : nullptr,
-           .scale = frame.scale,
-           .ids = ids,
-           .positions = positions,
-           .out = x});
-}
-
-void WriteLogits(CpuWorker& k, const StepFrame& frame, ConstRows x,
-                 const std::vector<int32_t>& wanted, float* logits) {
-  if (wanted.empty()) return;
-  k.Linear({.rows = static_cast<int64_t>(wanted.size()),
-            .in = x,
-            .pick = wanted.data(),
-            .norm = frame.norm,
-            .weights = frame.head,
-            .out = {logits, frame.head.outputs}});
 }
 
 }  // namespace mnemon

@@ -18,8 +18,6 @@
 
 namespace mnemon {
 
-class CpuWorker;
-
 // Names as in model/weights/tensor_names.h. First a step form asks for what it needs
 // and gets where it will be; then Pack() writes all of it, in parts on all threads of
 // the pool, in the order in which the weights are read. What the views show must
@@ -37,6 +35,12 @@ class StepWeights {
   // base.weight [N, K] and base.bias, as far as it is there, of each base one below
   // the other; `slice` as of PackedWeights::Room.
   MatrixView Linear(const std::vector<std::string>& bases, int64_t slice = 0);
+  // The same with the rows of each head together, in panels of their own, those of the
+  // first base first: HeadStride(bases, head_width) outputs for each head.
+  MatrixView ByHead(const std::vector<std::string>& bases, int64_t head_width);
+  static int64_t HeadStride(size_t bases, int64_t head_width) {
+    return static_cast<int64_t>(bases) * ((head_width + kPanel - 1) / kPanel * kPanel);
+  }
   // As it is, in float32.
   const float* Table(std::string_view name);
   NormView Norm(const std::string& base);
@@ -51,6 +55,13 @@ class StepWeights {
   const PackedWeights& packed() const { return packed_; }
 
  private:
+  MatrixView Room(const std::vector<std::string>& bases, int64_t outputs,
+                  int64_t slice);
+  // Has Pack fill in a base whose pieces, of so many rows, lie apart: piece i begins at
+  // output at(i).
+  void FillLater(const MatrixView& room, const std::string& base, int64_t piece,
+                 const std::function<int64_t(int64_t)>& at);
+
   // Part of what Pack does: reads weights from `begin` to `end`.
   struct Part {
     std::function<void()> fill;
@@ -64,37 +75,5 @@ class StepWeights {
   PackedWeights packed_;
   std::vector<Part> parts_;
 };
-
-// The feed-forward sub-layer: see model/layers/feed_forward.h.
-struct StepFeedForward {
-  NormView norm;
-  MatrixView in, factor, out;
-  bool gated = false;
-  Act act = Act::kRelu;
-};
-StepFeedForward MakeStepFeedForward(const ModelConfig& config, int64_t layer,
-                                    StepWeights& weights);
-
-// x [rows, D] += FFN(LN(x)), or out = x + FFN(LN(x)); `hidden` holds [rows, F].
-// Synchronised at both ends.
-void AddFeedForward(CpuWorker& k, const StepFeedForward& weights, int64_t rows,
-                    ConstRows x, Rows hidden, Rows out);
-
-// What stands before the first layer and behind the last: see model/layers/frame.h.
-struct StepFrame {
-  const float* embed = nullptr;  // [V, D]; null: the head, to which it is tied
-  int64_t width = 0;             // D
-  float scale = 1.0f;
-  NormView norm;
-  MatrixView head;
-};
-StepFrame MakeStepFrame(const ModelConfig& config, StepWeights& weights);
-
-// x [rows, D] = the embedded tokens, plus `positions` where that is not null.
-void EmbedTokens(CpuWorker& k, const StepFrame& frame, int64_t rows, const int32_t* ids,
-                 const float* const* positions, Rows x);
-// Logits [wanted, V] of those rows of x.
-void WriteLogits(CpuWorker& k, const StepFrame& frame, ConstRows x,
-                 const std::vector<int32_t>& wanted, float* logits);
 
 }  // namespace mnemon

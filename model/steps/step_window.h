@@ -5,10 +5,9 @@
 // positions u.k, folded in once.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 
 #include "model/steps/step_decoder.h"
-#include "model/weights/weights.h"
 
 namespace mnemon {
 
@@ -18,14 +17,9 @@ struct WindowShape {
   int64_t zero_row = 0;  // of the relative tables: that of distance 0
   Growth growth = Growth::kAppend;
   int64_t capacity = 0;  // of the growing entries
-  // What a carry holds: keys and values, or the inputs of each layer.
-  bool carries_inputs = false;
 };
 
-std::unique_ptr<Decoder> MakeWindowDecoder(const ModelConfig& config,
-                                           const StateSpec& carry_spec,
-                                           const TensorViews& views,
-                                           const WindowShape& shape,
-                                           const StepOptions& options);
+StepForm WindowForm(const ModelConfig& config, const WindowShape& shape,
+                    StateSpec carry_spec);
 
 }  // namespace mnemon

@@ -12,13 +12,14 @@ namespace mnemon {
 std::unique_ptr<Decoder> MakeTransformerXlDecoder(const ModelConfig& config,
                                                   const TensorViews& views,
                                                   const StepOptions& options) {
-  return MakeWindowDecoder(config, TransformerXlCarry(config), views,
-                           {.reach = config.mem_len,
-                            .zero_row = config.positions,
-                            .growth = Growth::kRing,
-                            .capacity = std::max<int64_t>(1, config.mem_len),
-                            .carries_inputs = true},
-                           options);
+  return MakeStepDecoder(config,
+                         WindowForm(config,
+                                    {.reach = config.mem_len,
+                                     .zero_row = config.positions,
+                                     .growth = Growth::kRing,
+                                     .capacity = std::max<int64_t>(1, config.mem_len)},
+                                    TransformerXlCarry(config)),
+                         views, options);
 }
 
 }  // namespace mnemon

@@ -11,6 +11,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "model/kernels/cpu_operations.h"
 #include "model/layers/attention.h"
 #include "model/layers/delta_rule.h"
 #include "model/layers/growing_rows.h"
@@ -147,23 +148,37 @@ TEST(SinusoidTest, RowsOfTheTable) {
   EXPECT_EQ(Sinusoid(0, 2, 5, at::kDouble).size(1), 5);
 }
 
+// What Embed adds for a position.
+std::vector<float> Sinusoids(const SinusoidTable& table, int64_t position,
+                             int64_t width) {
+  const std::vector<float> zeros(width);
+  const int32_t id = 0;
+  std::vector<float> row(width);
+  FindCpuOperations("").value()->embed({.rows = 1,
+                                        .width = width,
+                                        .table = zeros.data(),
+                                        .ids = &id,
+                                        .positions = &position,
+                                        .sinusoid = table.view(),
+                                        .out = {row.data(), width}},
+                                       {});
+  return row;
+}
+
 TEST(SinusoidTest, TableOfTurnsIsTheSame) {
   for (const int64_t width : {1, 2, 5, 6, 128}) {
     const SinusoidTable table(70000, width);
     std::vector<double> exact(width);
-    std::vector<float> found(width);
     for (const int64_t position : {0, 1, 255, 256, 257, 4990, 65535, 69999}) {
       SinusoidRow(position, exact);
-      table.Write(position, found.data());
+      const std::vector<float> found = Sinusoids(table, position, width);
       for (int64_t d = 0; d < width; ++d) {
         // Half a unit of the last place of a float below 1.
         EXPECT_NEAR(found[d], exact[d], 6e-8) << position << " of " << width;
       }
     }
   }
-  std::vector<float> row(4);
-  SinusoidTable(3, 4).Write(2, row.data());
-  EXPECT_NEAR(row[3], std::cos(2 * 0.01), 6e-8);
+  EXPECT_NEAR(Sinusoids(SinusoidTable(3, 4), 2, 4)[3], std::cos(2 * 0.01), 6e-8);
 }
 
 TEST(AlibiTest, SlopesOfAnyNumberOfHeads) {

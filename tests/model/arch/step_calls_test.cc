@@ -15,8 +15,8 @@
 #include "bench/allocation_count.h"
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/thread_pool.h"
+#include "model/program/step_partition.h"
 #include "model/sequence_registry/sequence_registry.h"
-#include "model/steps/step_decoder.h"
 #include "tests/model/arch/variants.h"
 
 namespace mnemon {

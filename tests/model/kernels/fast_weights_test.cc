@@ -26,9 +26,9 @@ class Sessions {
       beta_.push_back(0.5f + beta / 2);
     }
     for (int s = 0; s < 2; ++s) {
-      state_[s] = Drawn(options.heads * features * options.width, 5 + s);
+      fixed_[s] = Drawn(options.heads * features * options.width, 5 + s);
       for (float z : Drawn(options.heads * features, 7 + s)) {
-        normaliser_[s].push_back(1 + std::abs(z));
+        fixed_[s].push_back(1 + std::abs(z));
       }
     }
     out_.assign(2 * kTokens * row, kNotANumber);
@@ -41,11 +41,9 @@ class Sessions {
     std::vector<FastWeightRun> runs;
     for (int s = 0; s < 2; ++s) {
       if (counts[s] == 0) continue;
-      runs.push_back(
-          {.first = s * kTokens + fed_[s],
-           .count = counts[s],
-           .state = state_[s].data(),
-           .normaliser = options_.normalise ? normaliser_[s].data() : nullptr});
+      runs.push_back({.first = s * kTokens + fed_[s],
+                      .count = counts[s],
+                      .fixed = fixed_[s].data()});
       fed_[s] += counts[s];
     }
     FastWeightCall call = {.heads = options_.heads,
@@ -58,6 +56,10 @@ class Sessions {
                            .value = {value_.data(), row},
                            .head_stride = options_.width,
                            .out = {out_.data(), row}};
+    if (options_.normalise) {
+      call.normaliser_offset =
+          options_.heads * 2 * options_.nu * options_.width * options_.width;
+    }
     if (options_.delta) call.beta = {beta_.data(), options_.heads};
     std::vector<float> scratch(ScratchFloats(call));
     for (int w = 0; w < workers; ++w) {
@@ -69,8 +71,7 @@ class Sessions {
   std::vector<float> Result() const {
     std::vector<float> all = out_;
     for (int s = 0; s < 2; ++s) {
-      all.insert(all.end(), state_[s].begin(), state_[s].end());
-      all.insert(all.end(), normaliser_[s].begin(), normaliser_[s].end());
+      all.insert(all.end(), fixed_[s].begin(), fixed_[s].end());
     }
     return all;
   }
@@ -78,7 +79,7 @@ class Sessions {
  private:
   const Options options_;
   std::vector<float> query_, key_, value_, beta_, out_;
-  std::array<std::vector<float>, 2> state_, normaliser_;
+  std::array<std::vector<float>, 2> fixed_;
   std::array<int64_t, 2> fed_ = {};
 };
 

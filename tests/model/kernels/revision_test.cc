@@ -117,15 +117,16 @@ void HashFastWeights(const CpuOperations& operations, Hash& hash) {
   constexpr int64_t kHeads = 2, kWidth = 20, kNu = 2, kRow = kHeads * kWidth;
   constexpr int64_t kFeatures = 2 * kNu * kWidth;
   const std::vector<float> rows = Drawn(5 * kRow, 1);
-  std::vector<float> state = Drawn(kHeads * kFeatures * kWidth, 2);
-  std::vector<float> normaliser(kHeads * kFeatures, 1.0f), out(5 * kRow);
-  const FastWeightRun run = {
-      .count = 5, .state = state.data(), .normaliser = normaliser.data()};
+  constexpr int64_t kState = kHeads * kFeatures * kWidth;
+  std::vector<float> fixed = Drawn(kState, 2), out(5 * kRow);
+  fixed.resize(kState + kHeads * kFeatures, 1.0f);
+  const FastWeightRun run = {.count = 5, .fixed = fixed.data()};
   FastWeightCall call = {.heads = kHeads,
                          .width = kWidth,
                          .nu = kNu,
                          .runs = 1,
                          .run = &run,
+                         .normaliser_offset = kState,
                          .query = {rows.data(), kRow},
                          .key = {rows.data(), kRow},
                          .value = {rows.data(), kRow},
@@ -136,8 +137,7 @@ void HashFastWeights(const CpuOperations& operations, Hash& hash) {
     if (delta) call.beta = {rows.data(), kRow};
     operations.fast_weights(call, {}, scratch.data());
     hash.Add(out);
-    hash.Add(state);
-    hash.Add(normaliser);
+    hash.Add(fixed);
   }
 }
 
@@ -145,7 +145,7 @@ void HashRows(const CpuOperations& operations, Hash& hash) {
   constexpr int64_t kWidth = 20;
   const std::vector<float> rows = Drawn(6 * kWidth, 1);
   const int32_t id = 2;
-  const float* position = rows.data();
+  const int64_t position = 0;
   std::vector<float> out(kWidth);
   operations.embed({.rows = 1,
                     .width = kWidth,
@@ -153,6 +153,7 @@ void HashRows(const CpuOperations& operations, Hash& hash) {
                     .scale = 1.3f,
                     .ids = &id,
                     .positions = &position,
+                    .learned = rows.data(),
                     .out = {out.data(), kWidth}},
                    {});
   hash.Add(out);

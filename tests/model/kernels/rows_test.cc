@@ -12,8 +12,7 @@ TEST_P(RowsTest, Embed) {
     const std::vector<float> table = Drawn(5 * width, 1),
                              positions = Drawn(3 * width, 2);
     const std::vector<int32_t> ids = {4, 0, 4};
-    const std::vector<const float*> starts = {&positions[0], &positions[width],
-                                              &positions[2 * width]};
+    const std::vector<int64_t> places = {2, 0, 1};
     for (const bool positioned : {false, true}) {
       const auto run = [&](const CpuOperations& operations, int workers) {
         std::vector<float> out(3 * width, kNotANumber);
@@ -23,7 +22,8 @@ TEST_P(RowsTest, Embed) {
                             .table = table.data(),
                             .scale = 1.7f,
                             .ids = ids.data(),
-                            .positions = positioned ? starts.data() : nullptr,
+                            .positions = places.data(),
+                            .learned = positioned ? positions.data() : nullptr,
                             .out = {out.data(), width}},
                            {w, workers});
         }
@@ -33,7 +33,7 @@ TEST_P(RowsTest, Embed) {
       EXPECT_EQ(found, run(target(), 2));
       EXPECT_EQ(found, run(reference(), 1));
       const float first = 1.7f * table[4 * width];
-      EXPECT_FLOAT_EQ(found[0], positioned ? first + positions[0] : first);
+      EXPECT_FLOAT_EQ(found[0], positioned ? first + positions[2 * width] : first);
     }
   }
 }

@@ -139,15 +139,15 @@ TEST_P(SmallNumbersTest, AppendAndAttend) {
 TEST_P(SmallNumbersTest, FastWeights) {
   constexpr int64_t kFeatures = 2 * kWidth;
   std::vector<float> features(kWidth, -1.0f);  // those of the upper half stay 0
-  std::vector<float> state = Signed(kFeatures * kWidth, kTiny);
-  std::vector<float> normaliser = Signed(kFeatures, kTiny);
+  constexpr int64_t kState = kFeatures * kWidth;
+  std::vector<float> fixed = Signed(kState + kFeatures, kTiny);
   const std::vector<float> value = Signed(kWidth, kTiny);
-  const FastWeightRun run = {
-      .count = 1, .state = state.data(), .normaliser = normaliser.data()};
+  const FastWeightRun run = {.count = 1, .fixed = fixed.data()};
   const FastWeightCall call = {.heads = 1,
                                .width = kWidth,
                                .runs = 1,
                                .run = &run,
+                               .normaliser_offset = kState,
                                .query = {features.data(), kWidth},
                                .key = {features.data(), kWidth},
                                .value = {value.data(), kWidth},
@@ -155,8 +155,7 @@ TEST_P(SmallNumbersTest, FastWeights) {
                                .out = {out_.data(), kWidth}};
   std::vector<float> scratch(ScratchFloats(call));
   target().fast_weights(call, {}, scratch.data());
-  ExpectZeros(state);
-  ExpectZeros({normaliser.data(), kWidth});
+  ExpectZeros({fixed.data(), static_cast<size_t>(kState + kWidth)});
   ExpectZeros(out_);
 }
 

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+#include "model/kernels/packed_weights.h"
+#include "model/program/cpu_passes.h"
+
+namespace mnemon {
+namespace {
+
+// A head goes from its query to its slice of the output projection, and a slice of the
+// feed-forward from in to out, without meeting other workers; then all meet, and each
+// adds all parts up for itself.
+class Heads {
+ public:
+  explicit Heads(const HeadPass& pass)
+      : p_(pass), program_(pass.program), heads_(pass.part.heads) {}
+
+  void Run(float* logits) {
+    const bool waves = !p_.rows.logits_of.empty();
+    for (const CpuRows::Wave& wave : p_.rows.waves) {
+      if (wave.rows == 0) continue;
+      wave_ = &wave;
+      level_ = 0;
+      p_.alone.Embed(CallOf(program_, p_.rows, wave, x()));
+      for (const SubLayerOp& op : program_.layers) std::visit(*this, op);
+      if (waves && p_.together.share().index == 0) {
+        KeepLast(p_.rows, wave, program_.width, x(), p_.shared.last.rows());
+      }
+      if (program_.remember) Remember(*program_.remember);
+    }
+    if (p_.rows.logits_rows == 0) return;
+    if (waves) p_.together.Sync();
+    LinearCall call = CallOf(program_.logits, p_.rows.logits_rows,
+                             waves ? p_.shared.last.rows() : x(), logits);
+    if (!waves) call.pick = p_.rows.wanted.data();
+    p_.together.Linear(call);
+  }
+
+  void operator()(const AttentionOp& op) {
+    const Rows before = x(), projected = p_.shared.projected.rows();
+    if (program_.remember) ++level_;
+    const AttendCall attend =
+        CallOf(op, p_.rows, *wave_, projected, p_.shared.mixed.rows());
+    if (heads_.size() > 0) {
+      Project(op.norm, op.project, op.head_stride, before, projected);
+      if (op.appends) {
+        AppendCall append = CallOf(op.append, p_.rows, *wave_);
+        const int64_t padded = op.head_stride / 3;
+        append.key = {projected.data + padded, projected.stride};
+        append.value = {projected.data + 2 * padded, projected.stride};
+        append.head_stride = op.head_stride;
+        p_.alone.Append(HeadsOf(append, heads_));
+      }
+      p_.alone.Attend(HeadsOf(attend, heads_));
+    }
+    Add(op.output, p_.shared.mixed.rows(), heads_, p_.first_heads, p_.parts[0], before,
+        attend.key_ranges);
+  }
+
+  void operator()(const FastWeightsOp& op) {
+    const Rows projected = p_.shared.projected.rows(), mixed = p_.shared.mixed.rows();
+    const bool delta = op.gate.outputs > 0;
+    const Rows beta = delta ? p_.own.beta.rows() : Rows{};
+    if (heads_.size() > 0) {
+      Project({}, op.project, op.head_stride, x(), projected);
+      if (delta) {
+        const Part panels{heads_.begin / kPanel, (heads_.end + kPanel - 1) / kPanel};
+        p_.alone.Linear({.rows = wave_->rows,
+                         .in = x(),
+                         .weights = PanelsOf(op.gate, panels),
+                         .act = Act::kSigmoid,
+                         .out = {beta.data + panels.begin * kPanel, beta.stride}});
+      }
+      p_.alone.FastWeights(
+          HeadsOf(CallOf(op, p_.rows, projected, beta, mixed), heads_));
+    }
+    Add(op.output, mixed, heads_, p_.first_heads, p_.parts[0], x(), nullptr);
+  }
+
+  void operator()(const FeedForwardOp& op) {
+    const Part slices = p_.part.slices;
+    const Rows hidden = p_.shared.hidden.rows();
+    if (slices.size() > 0) {
+      // Slices are whole panels, but for the last one.
+      const bool last = slices.end == op.out.slices();
+      const Part panels{
+          slices.begin * op.out.slice / kPanel,
+          last ? op.in.panel_count() : slices.end * op.out.slice / kPanel};
+      const MatrixView factor =
+          op.factor.outputs > 0 ? PanelsOf(op.factor, panels) : MatrixView{};
+      p_.alone.Linear({.rows = wave_->rows,
+                       .in = x(),
+                       .norm = op.norm,
+                       .weights = PanelsOf(op.in, panels),
+                       .act = op.act,
+                       .gate = factor.outputs > 0 ? &factor : nullptr,
+                       .out = {hidden.data + panels.begin * kPanel, hidden.stride}});
+    }
+    Add(op.out, hidden, slices, p_.first_slices, p_.parts[1], x(), nullptr);
+  }
+
+ private:
+  Rows x() { return p_.own.Level(level_, wave_->rows); }
+
+  // The own heads' outputs of a matrix that has them side by side.
+  void Project(const NormView& norm, const MatrixView& matrix, int64_t head_stride,
+               Rows in, Rows projected) {
+    const Part panels{heads_.begin * head_stride / kPanel,
+                      heads_.end * head_stride / kPanel};
+    p_.alone.Linear(
+        {.rows = wave_->rows,
+         .in = in,
+         .norm = norm,
+         .weights = PanelsOf(matrix, panels),
+         .out = {projected.data + panels.begin * kPanel, projected.stride}});
+  }
+
+  // Multiplies the own slices, meets the others, and adds all of them to x.
+  void Add(const MatrixView& matrix, Rows in, Part own, Part first, CpuParts& parts,
+           Rows before, const KeyRange* key_ranges) {
+    const Rows all = parts.rows.rows();
+    const int64_t stride = parts.stride();
+    if (own.size() > 0) {
+      const bool is_first = own.begin == 0;
+      const int64_t part = is_first ? 0 : 1 + own.begin - first.end;
+      p_.alone.Parts({.rows = wave_->rows,
+                      .in = in,
+                      .weights = matrix,
+                      .slices = own,
+                      .each = !is_first,
+                      .part_stride = stride,
+                      .out = {all.data + part * stride, all.stride}});
+    }
+    p_.together.Sync();
+    p_.alone.Fold({.rows = wave_->rows,
+                   .width = program_.width,
+                   .in = all,
+                   .parts = 1 + matrix.slices() - first.end,
+                   .part_stride = stride,
+                   .bias = matrix.bias,
+                   .residual = before,
+                   .key_ranges = key_ranges,
+                   .out = x()});
+  }
+
+  void Remember(const RememberOp& op) {
+    if (heads_.size() == 0) return;
+    const Rows memory = p_.own.memory.rows(), projected = p_.shared.projected.rows();
+    p_.alone.Mix(
+        CallOf(op, program_, wave_->rows, p_.own.Level(0, wave_->rows), memory));
+    Project({}, op.maps, op.head_stride, memory, projected);
+    for (size_t l = 0; l < op.appends.size(); ++l) {
+      p_.alone.Append(HeadsOf(CallOf(op, l, p_.rows, *wave_, projected), heads_));
+    }
+  }
+
+  const HeadPass& p_;
+  const StepProgram& program_;
+  const Part heads_;
+  const CpuRows::Wave* wave_ = nullptr;
+  int64_t level_ = 0;
+};
+
+}  // namespace
+
+void PassByHead(const HeadPass& pass, float* logits) { Heads(pass).Run(logits); }
+
+}  // namespace mnemon

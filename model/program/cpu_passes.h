@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// The two ways in which a worker of the CPU's team goes through a step program: see
+// StepPartition.
+#pragma once
+
+#include "model/kernels/cpu_team.h"
+#include "model/program/cpu_rows.h"
+#include "model/program/step_partition.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+// The worker's share of every operation on all `rows`, with its Sync in between; with
+// one that goes alone, the whole. `logits` [rows.logits_rows, V].
+void PassByOperation(const StepProgram& program, const CpuRows& rows,
+                     CpuBuffers& buffers, CpuWorker& worker, float* logits);
+
+// What a worker needs to go by head.
+struct HeadPass {
+  const StepProgram& program;
+  const CpuRows& rows;
+  CpuBuffers& own;     // x and memory: each worker has all of them
+  CpuBuffers& shared;  // the rest: each worker has some columns
+  CpuParts* parts;     // [2]: of attention, of the feed-forward
+  const StepPartition::Worker& part;
+  // Worker 0's slices: it adds them up, the others leave theirs one by one.
+  Part first_heads, first_slices;
+  CpuWorker& alone;
+  CpuWorker& together;
+};
+void PassByHead(const HeadPass& pass, float* logits);
+
+// The calls of both.
+EmbedCall CallOf(const StepProgram& program, const CpuRows& rows,
+                 const CpuRows::Wave& wave, Rows x);
+AppendCall CallOf(const AppendCall& append, const CpuRows& rows,
+                  const CpuRows::Wave& wave);
+AttendCall CallOf(const AttentionOp& op, const CpuRows& rows, const CpuRows::Wave& wave,
+                  Rows projected, Rows mixed);
+FastWeightCall CallOf(const FastWeightsOp& op, const CpuRows& rows, Rows projected,
+                      ConstRows beta, Rows mixed);
+// `x`: of the level behind the embedding.
+MixCall CallOf(const RememberOp& op, const StepProgram& program, int64_t rows,
+               ConstRows x, Rows memory);
+// The append of layer `layer`.
+AppendCall CallOf(const RememberOp& op, size_t layer, const CpuRows& rows,
+                  const CpuRows::Wave& wave, Rows projected);
+LinearCall CallOf(const LogitsOp& op, int64_t rows, ConstRows x, float* logits);
+
+// Copies the rows of a wave whose logits are wanted to where the head reads them.
+void KeepLast(const CpuRows& rows, const CpuRows::Wave& wave, int64_t width, Rows x,
+              Rows last);
+
+}  // namespace mnemon

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include "model/program/cpu_rows.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/reserve.h"
+
+namespace mnemon {
+namespace {
+
+struct Widest {
+  int64_t projected = 0;
+  int64_t gate = 0;
+
+  void operator()(const AttentionOp& op) {
+    projected = std::max(projected, op.project.outputs);
+  }
+  void operator()(const FastWeightsOp& op) {
+    projected = std::max(projected, op.project.outputs);
+    gate = std::max(gate, op.gate.outputs);
+  }
+  void operator()(const FeedForwardOp&) {}
+};
+
+}  // namespace
+
+void CpuRows::Reserve(int64_t rows) {
+  ReserveAtLeast(waves, rows);
+  ReserveAtLeast(tokens, rows);
+  ReserveAtLeast(positions, rows);
+  ReserveAtLeast(key_ranges, rows);
+  ReserveAtLeast(places, rows);
+  ReserveAtLeast(logits_of, rows);
+  ReserveAtLeast(runs, rows);
+  ReserveAtLeast(wanted, rows);
+}
+
+void CpuRows::AddRow(const StepProgram& program, const StepBatch& batch,
+                     const StepBatch::Run& run, const BlockTable& table, int64_t i) {
+  const int64_t position = run.position + i;
+  tokens.push_back(batch.tokens[run.first + i]);
+  positions.push_back(position);
+  if (table.blocks == nullptr) return;
+  places.push_back({.block = table.block(position / kBlockPositions),
+                    .slot = position % kBlockPositions});
+  const int64_t first = std::max<int64_t>(0, position - program.reach);
+  MNEMON_CHECK(first / kBlockPositions >= table.base);  // never beyond the floor
+  key_ranges.push_back({.blocks = table.blocks,
+                        .base = table.base,
+                        .first = first,
+                        .last = program.sees_itself ? position : position - 1,
+                        .query = position});
+  waves.back().groups = std::max(waves.back().groups, KeyGroups(key_ranges.back()));
+}
+
+void CpuRows::Fill(const StepProgram& program, const StepBatch& batch, Part part,
+                   StateArena& arena) {
+  waves.clear();
+  tokens.clear();
+  positions.clear();
+  key_ranges.clear();
+  places.clear();
+  logits_of.clear();
+  runs.clear();
+  wanted.clear();
+  one_session_twice = false;
+  const bool growing = arena.spec().growing();
+  const bool fixed = arena.spec().fixed_elements() > 0;
+  const auto table_of = [&](const StepBatch::Run& run) {
+    return growing ? arena.Table(run.slot) : BlockTable{};
+  };
+  // Where the wanted rows of this part begin.
+  auto next = batch.wanted.begin();
+  if (part.size() > 0) {
+    next = std::ranges::lower_bound(batch.wanted, batch.runs[part.begin].first);
+  }
+  const auto first_wanted = next;
+  const auto is_wanted = [&](int64_t row) {
+    const bool is = next != batch.wanted.end() && *next == row;
+    next += is;
+    return is;
+  };
+  int64_t most = 0;
+  for (int64_t r = part.begin; r < part.end; ++r) {
+    if (batch.runs[r].slot >= 0) most = std::max(most, batch.runs[r].count);
+  }
+  if (!program.remember || most <= 1) {
+    waves.push_back({});
+    for (int64_t r = part.begin; r < part.end; ++r) {
+      const StepBatch::Run& run = batch.runs[r];
+      if (run.slot < 0) continue;
+      const BlockTable table = table_of(run);
+      const auto first = static_cast<int64_t>(tokens.size());
+      one_session_twice = one_session_twice || run.count > 1;
+      for (int64_t i = 0; i < run.count; ++i) {
+        if (is_wanted(run.first + i)) {
+          wanted.push_back(static_cast<int32_t>(tokens.size()));
+        }
+        AddRow(program, batch, run, table, i);
+      }
+      if (fixed) {
+        runs.push_back(
+            {.first = first, .count = run.count, .fixed = arena.Fixed(run.slot, 0)});
+      }
+    }
+    waves[0].rows = static_cast<int64_t>(tokens.size());
+    logits_rows = static_cast<int64_t>(wanted.size());
+    return;
+  }
+  for (int64_t i = 0; i < most; ++i) {
+    waves.push_back({.first = static_cast<int64_t>(tokens.size())});
+    for (int64_t r = part.begin; r < part.end; ++r) {
+      const StepBatch::Run& run = batch.runs[r];
+      if (run.slot < 0 || i >= run.count) continue;
+      const auto at = std::lower_bound(first_wanted, batch.wanted.end(),
+                                       static_cast<int32_t>(run.first + i));
+      const bool is = at != batch.wanted.end() && *at == run.first + i;
+      logits_of.push_back(is ? static_cast<int32_t>(at - first_wanted) : -1);
+      AddRow(program, batch, run, table_of(run), i);
+    }
+    waves.back().rows = static_cast<int64_t>(tokens.size()) - waves.back().first;
+  }
+  logits_rows = std::ranges::count_if(logits_of, [](int32_t row) { return row >= 0; });
+}
+
+void CpuBuffers::MakeRoom(const StepProgram& program, int64_t room) {
+  if (room <= rows) return;
+  rows = 0;  // should memory run out
+  Widest widest;
+  for (const SubLayerOp& op : program.layers) std::visit(widest, op);
+  int64_t projected_width = widest.projected;
+  if (program.remember) {
+    projected_width = std::max(projected_width, program.remember->maps.outputs);
+    memory.Resize(room, program.width);
+    last.Resize(room, program.width);
+  }
+  x.Resize(program.levels() * room, program.width);
+  projected.Resize(room, projected_width);
+  if (widest.gate > 0) beta.Resize(room, widest.gate);
+  mixed.Resize(room, program.heads * program.head_width);
+  hidden.Resize(room, program.hidden);
+  rows = room;
+}
+
+}  // namespace mnemon

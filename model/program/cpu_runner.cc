@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#include "model/program/cpu_runner.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "model/kernels/cpu_team.h"
+#include "model/program/carry_import.h"
+#include "model/program/cpu_passes.h"
+#include "model/program/cpu_rows.h"
+#include "model/program/step_partition.h"
+
+namespace mnemon {
+namespace {
+
+// Copies of more bytes are shared out among the workers, which takes a few
+// microseconds.
+constexpr int64_t kCopyAlone = int64_t{64} << 10;
+
+// Of attention: room for so many groups comes first, and then for twice as many, so
+// that a group that begins takes no memory.
+constexpr uint64_t kLeastGroups = 16;
+
+// The most of ScratchFloats over the calls of a program, but for Linear and Parts.
+struct Scratch {
+  int64_t groups;
+  int64_t floats = 0;
+
+  void operator()(const AttentionOp& op) {
+    AttendCall call = op.attend;
+    call.groups = groups;
+    floats = std::max(floats, ScratchFloats(call));
+  }
+  void operator()(const FastWeightsOp& op) {
+    floats = std::max(floats, ScratchFloats(op.call));
+  }
+  void operator()(const FeedForwardOp&) {}
+};
+
+class CpuRunner final : public StepRunner {
+ public:
+  CpuRunner(const StepProgram& program, int64_t weight_bytes,
+            const CpuOperations& operations, ThreadPool& pool)
+      : program_(program),
+        weight_bytes_(weight_bytes),
+        team_(operations, pool),
+        workers_(team_.size()) {
+    partition_.workers.resize(workers_.size());
+  }
+
+  void MakeRoom(int64_t rows, int64_t blocks) override {
+    const auto count = static_cast<int64_t>(workers_.size());
+    for (int64_t w = 0; w < count; ++w) {
+      // Of a batch that all compute together, worker 0 holds what they share.
+      const int64_t alone = std::max(MostRowsAlone(rows, count), kRowsByHead);
+      const int64_t most = w == 0 ? rows : std::min(rows, alone);
+      workers_[w].rows.Reserve(most);
+      workers_[w].buffers.MakeRoom(program_, most);
+    }
+    if (count > 1 && parts_[0].rows.rows().data == nullptr) MakeParts();
+    const uint64_t groups =
+        std::bit_ceil(static_cast<uint64_t>(blocks) / kGroupBlocks + 2);
+    Scratch scratch{.groups = static_cast<int64_t>(std::max(kLeastGroups, groups))};
+    for (const SubLayerOp& op : program_.layers) std::visit(scratch, op);
+    const int64_t inputs = std::max(program_.width, program_.hidden);
+    team_.Reserve(std::max(LinearScratch(rows, inputs), scratch.floats));
+  }
+
+  void Make(const BlockCopies& copies) override {
+    if (copies.bytes() <= kCopyAlone) return copies.Make(0, 1);
+    team_.RunAlone([&](CpuWorker&, int worker) { copies.Make(worker, team_.size()); });
+  }
+
+  void Run(const StepBatch& batch, StateArena& arena, float* logits) override {
+    Divide(batch, program_, weight_bytes_, partition_);
+    if (partition_.way == StepPartition::Way::kAlone) {
+      for (size_t w = 0; w < workers_.size(); ++w) {
+        Worker& worker = workers_[w];
+        worker.rows.Fill(program_, batch, partition_.workers[w].runs, arena);
+        worker.logits = logits;
+        logits += worker.rows.logits_rows * program_.logits.head.outputs;
+      }
+      team_.RunAlone([this](CpuWorker& k, int index) {
+        Worker& worker = workers_[index];
+        PassByOperation(program_, worker.rows, worker.buffers, k, worker.logits);
+      });
+      return;
+    }
+    Worker& all = workers_[0];
+    all.rows.Fill(program_, batch, partition_.workers[0].runs, arena);
+    if (partition_.way == StepPartition::Way::kByOperation) {
+      team_.Run([&](CpuWorker& k) {
+        PassByOperation(program_, all.rows, all.buffers, k, logits);
+      });
+      return;
+    }
+    team_.RunBoth([&](CpuWorker& together, CpuWorker& alone, int index) {
+      PassByHead({.program = program_,
+                  .rows = all.rows,
+                  .own = workers_[index].buffers,
+                  .shared = all.buffers,
+                  .parts = parts_,
+                  .part = partition_.workers[index],
+                  .first_heads = partition_.workers[0].heads,
+                  .first_slices = partition_.workers[0].slices,
+                  .alone = alone,
+                  .together = together},
+                 logits);
+    });
+  }
+
+  void Import(int64_t position, const TensorViews& carry, StateArena& arena,
+              int32_t slot) override {
+    ImportCarry(program_, position, carry, arena, slot, team_);
+  }
+
+ private:
+  struct Worker {
+    CpuRows rows;
+    CpuBuffers buffers;
+    float* logits = nullptr;
+  };
+
+  void MakeParts() {
+    const int64_t first = program_.heads, second = MostSlices();
+    parts_[0].rows.Resize((first + 1) * CpuParts::kRows, program_.width);
+    parts_[1].rows.Resize((second + 1) * CpuParts::kRows, program_.width);
+  }
+
+  int64_t MostSlices() const {
+    int64_t most = 0;
+    for (const SubLayerOp& op : program_.layers) {
+      if (const auto* feed = std::get_if<FeedForwardOp>(&op)) {
+        most = std::max(most, feed->out.slices());
+      }
+    }
+    return most;
+  }
+
+  const StepProgram& program_;
+  const int64_t weight_bytes_;
+  CpuTeam team_;
+  std::vector<Worker> workers_;
+  CpuParts parts_[2];
+  StepPartition partition_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepRunner> MakeCpuRunner(const StepProgram& program,
+                                          int64_t weight_bytes,
+                                          const CpuOperations& operations,
+                                          ThreadPool& pool) {
+  return std::make_unique<CpuRunner>(program, weight_bytes, operations, pool);
+}
+
+}  // namespace mnemon

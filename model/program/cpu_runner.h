@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The runner of the CPU: a team of threads, each of which goes through the whole
+// program and does its part.
+#pragma once
+
+#include <memory>
+
+#include "model/kernels/cpu_operations.h"
+#include "model/kernels/thread_pool.h"
+#include "model/program/step_program.h"
+#include "model/program/step_runner.h"
+
+namespace mnemon {
+
+// All must outlive it. `weight_bytes`: of what the program reads.
+std::unique_ptr<StepRunner> MakeCpuRunner(const StepProgram& program,
+                                          int64_t weight_bytes,
+                                          const CpuOperations& operations,
+                                          ThreadPool& pool);
+
+}  // namespace mnemon

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// The batch descriptor: what a step computes, in rows. A row is one token of one
+// session; the rows of a session are a run. C++17, for nvcc.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mnemon {
+
+struct StepBatch {
+  // Consecutive tokens of one session.
+  struct Run {
+    int32_t slot = 0;      // -1: padding, nothing is computed and no state touched
+    int64_t first = 0;     // its first row
+    int64_t count = 0;     // its rows
+    int64_t position = 0;  // of its first row
+  };
+
+  std::vector<Run> runs;
+  std::vector<int32_t> tokens;  // per row
+  std::vector<int32_t> wanted;  // rows whose logits are wanted, rising; none of padding
+
+  int64_t rows() const { return static_cast<int64_t>(tokens.size()); }
+};
+
+}  // namespace mnemon

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// How the workers of a team divide a step. The bits do not depend on it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/partition.h"
+#include "model/program/step_batch.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+// Constant while a step runs.
+struct StepPartition {
+  enum class Way {
+    // All workers compute all rows; each has some heads and some slices of the
+    // feed-forward, and holds x itself: they meet twice a layer. For few rows.
+    kByHead,
+    // All workers compute all rows; each has a part of every operation: they meet
+    // behind each. For many rows.
+    kByOperation,
+    // Each worker computes some runs: they do not meet, but each reads all weights. For
+    // many rows and small weights.
+    kAlone,
+  };
+  struct Worker {
+    Part runs;    // of the batch
+    Part heads;   // kByHead
+    Part slices;  // kByHead; of the matrix behind the activation
+  };
+
+  Way way = Way::kByOperation;
+  std::vector<Worker> workers;
+};
+
+// Most rows that go by head.
+inline constexpr int64_t kRowsByHead = 8;
+// Workers go alone when each has this many rows, which pay for reading all weights, and
+// the weights take no more bytes than these.
+inline constexpr int64_t kRowsAlone = 16;
+inline constexpr int64_t kBytesAlone = int64_t{32} << 20;
+
+// Most rows of one worker that goes alone: with more, it would keep the others waiting.
+inline int64_t MostRowsAlone(int64_t rows, int64_t workers) {
+  return rows * 9 / (8 * workers);
+}
+
+// Sets `partition`, whose workers are as many as the team's; takes no memory.
+void Divide(const StepBatch& batch, const StepProgram& program, int64_t weight_bytes,
+            StepPartition& partition);
+
+}  // namespace mnemon
