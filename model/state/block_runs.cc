@@ -2,10 +2,8 @@
 #include "model/state/block_runs.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <memory>
 #include <new>
-#include <type_traits>
 #include <utility>
 
 namespace mnemon {
@@ -16,15 +14,25 @@ constexpr int64_t kPlentyPart = 8;
 
 constexpr int64_t kLine = 64;
 
-static_assert(std::is_trivially_destructible_v<StateBlock>);
-
 }  // namespace
+
+// Those of places that follow each other.
+struct StateBlocks {
+  static constexpr int64_t kCount = 32;
+  StateBlock blocks[kCount];
+  std::unique_ptr<StateBlocks> before;
+};
 
 // Places 0 .. made-1 are blocks; those behind have not been made since the memory came
 // from the system.
 struct BlockRun {
+  ~BlockRun() { Forget(); }
+  void Forget() {
+    while (blocks != nullptr) blocks = std::move(blocks->before);
+  }
+
   char* begin = nullptr;                // in the StateMemory
-  std::unique_ptr<std::byte[]> blocks;  // StateBlocks; null while given back
+  std::unique_ptr<StateBlocks> blocks;  // of the places made, the last ones first
   int64_t made = 0;
   int64_t clean = 0;  // blocks and places
   bool populated = false;
@@ -44,7 +52,6 @@ BlockRuns::BlockRuns(int64_t bytes, StateMemory& memory, ByteAccount* account)
     run_bytes_ += StateMemory::kUnit;
     run_blocks_ = run_bytes_ / bytes_each_;
   } while (run_blocks_ * bytes_each_ < run_bytes_ - run_bytes_ / 8);
-  host_bytes_ = run_blocks_ * static_cast<int64_t>(sizeof(StateBlock));
 }
 
 BlockRuns::~BlockRuns() {
@@ -82,16 +89,12 @@ BlockRun* BlockRuns::TakeRun(StateMemory::Taker taker) {
     if (again != nullptr) Remove(gone_, again);
   }
   try {
-    auto blocks =
-        std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(host_bytes_));
     if (again != nullptr) {
       memory_.TakeAgain(again->begin, run_bytes_);
-      again->blocks = std::move(blocks);
       return again;
     }
     auto run = std::make_unique<BlockRun>();
     run->begin = static_cast<char*>(memory_.Take(run_bytes_, taker));
-    run->blocks = std::move(blocks);
     std::lock_guard lock(mutex_);
     run->made_before = std::exchange(made_, run.get());
     return run.release();
@@ -111,13 +114,12 @@ bool BlockRuns::HasPlenty() const {
 }
 
 bool BlockRuns::Grow(StateMemory::Taker taker) {
-  const int64_t bytes = run_bytes_ + host_bytes_;
-  if (account_ != nullptr && !account_->TryTake(bytes)) return false;
+  if (account_ != nullptr && !account_->TryTake(run_bytes_)) return false;
   BlockRun* run = nullptr;
   try {
     run = TakeRun(taker);
   } catch (const std::bad_alloc&) {
-    if (account_ != nullptr) account_->Return(bytes);
+    if (account_ != nullptr) account_->Return(run_bytes_);
     throw;
   }
   std::lock_guard lock(mutex_);
@@ -128,7 +130,7 @@ bool BlockRuns::Grow(StateMemory::Taker taker) {
   InsertLocked(run);
   whole_.fetch_add(1, std::memory_order_relaxed);
   clean_.fetch_add(run_blocks_, std::memory_order_relaxed);
-  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  bytes_.fetch_add(run_bytes_, std::memory_order_relaxed);
   return true;
 }
 
@@ -163,8 +165,10 @@ void BlockRuns::InsertLocked(BlockRun* run) {
 }
 
 StateBlock* BlockRuns::Take() {
-  int64_t place = 0;
+  if (spare_ == nullptr) spare_ = std::make_unique<StateBlocks>();
+  StateBlock* block = nullptr;
   BlockRun* run = nullptr;
+  int64_t place = 0;
   {
     std::lock_guard lock(mutex_);
     secured_ = std::max<int64_t>(0, secured_ - 1);
@@ -175,20 +179,24 @@ StateBlock* BlockRuns::Take() {
     const bool touched = run->free != nullptr || run->populated;
     if (touched) touched_.fetch_sub(1, std::memory_order_relaxed);
     Remove(ListOf(*run), run);
-    StateBlock* const block = run->free;
-    if (block != nullptr) {
-      run->free = block->next;
-    } else {
+    block = run->free;
+    const bool made = block == nullptr;
+    if (made) {
       place = run->made++;
+      if (place % StateBlocks::kCount == 0) {
+        spare_->before = std::move(run->blocks);
+        run->blocks = std::move(spare_);
+      }
+      block = &run->blocks->blocks[place % StateBlocks::kCount];
+    } else {
+      run->free = block->next;
     }
     TakeFromLocked(run);
     if (run->clean > 0) InsertLocked(run);
-    if (block != nullptr) return block;
+    if (!made) return block;
   }
-  // Without the mutex: the system may give the memory only now.
-  auto* const block =
-      new (run->blocks.get() + place * static_cast<int64_t>(sizeof(StateBlock)))
-          StateBlock;
+  // Now, so that one that was used before takes nothing from the heap.
+  if (spare_ == nullptr) spare_.reset(new (std::nothrow) StateBlocks);
   block->run = run;
   block->floats = reinterpret_cast<float*>(run->begin + place * bytes_each_);
   return block;
@@ -238,16 +246,16 @@ bool BlockRuns::GiveBack(int64_t keep) {
     touched_.fetch_sub(run->populated ? run_blocks_ : run->made,
                        std::memory_order_relaxed);
     clean_.fetch_sub(run_blocks_, std::memory_order_relaxed);
-    bytes_.fetch_sub(run_bytes_ + host_bytes_, std::memory_order_relaxed);
+    bytes_.fetch_sub(run_bytes_, std::memory_order_relaxed);
     least_clean_ = std::min(least_clean_, clean());
   }
   memory_.GiveBack(run->begin, run_bytes_);
-  run->blocks = nullptr;
+  run->Forget();
   {
     std::lock_guard lock(mutex_);
     PushFront(gone_, run);
   }
-  if (account_ != nullptr) account_->Return(run_bytes_ + host_bytes_);
+  if (account_ != nullptr) account_->Return(run_bytes_);
   return true;
 }
 

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "base/byte_budget.h"
@@ -19,8 +20,11 @@
 namespace mnemon {
 
 struct BlockRun;
+struct StateBlocks;
 
-// A block. Constant address while it is held or being recycled.
+// A block. Constant address while it is held or being recycled. 32 bytes of host memory
+// beside what is counted for its numbers, from its first use until its run is given
+// back.
 struct StateBlock {
   // Slots and saved states that hold it. Raised by the owner only, so that 1 seen by a
   // holder stays 1.
@@ -35,8 +39,8 @@ struct StateBlock {
 class BlockRuns {
  public:
   // Blocks of `bytes` each in `memory`, which outlives this. `account`, null or
-  // outliving this, counts the bytes of runs that have blocks in use or ready for use,
-  // their StateBlocks included; where it has no more, no more blocks are to be had.
+  // outliving this, counts the bytes of runs that have blocks in use or ready for use;
+  // where it has no more, no more blocks are to be had.
   BlockRuns(int64_t bytes, StateMemory& memory, ByteAccount* account);
   ~BlockRuns();
   BlockRuns(const BlockRuns&) = delete;
@@ -44,10 +48,9 @@ class BlockRuns {
 
   int64_t run_blocks() const { return run_blocks_; }
   // Blocks of runs that are counted.
-  int64_t blocks() const { return bytes() / (run_bytes_ + host_bytes_) * run_blocks_; }
-  // Of memory that a block takes, its StateBlock and its part of what a run cannot use
-  // included.
-  int64_t block_bytes() const { return (run_bytes_ + host_bytes_) / run_blocks_; }
+  int64_t blocks() const { return bytes() / run_bytes_ * run_blocks_; }
+  // Of memory that a block takes, its part of what a run cannot use included.
+  int64_t block_bytes() const { return run_bytes_ / run_blocks_; }
   // Blocks that Take can return without more memory being counted; and of them, those
   // that were touched since their memory came from the system.
   int64_t clean() const { return clean_.load(std::memory_order_relaxed); }
@@ -67,7 +70,7 @@ class BlockRuns {
   // recycler does, until the next call. Throws std::bad_alloc.
   int64_t Secure(int64_t count);
   // Of the owner: a clean block, if possible of memory that the system has given; null:
-  // there is none.
+  // there is none. Throws std::bad_alloc.
   StateBlock* Take();
   // Puts a clean block back.
   void Put(StateBlock* block);
@@ -101,11 +104,11 @@ class BlockRuns {
   Runs& ListOf(const BlockRun& run);
 
   const int64_t bytes_each_;
-  int64_t run_bytes_ = 0;  // constant after construction, likewise the next two
-  int64_t run_blocks_ = 0;
-  int64_t host_bytes_ = 0;  // of a run's StateBlocks
+  int64_t run_bytes_ = 0;   // constant after construction
+  int64_t run_blocks_ = 0;  // likewise
   StateMemory& memory_;
   ByteAccount* const account_;
+  std::unique_ptr<StateBlocks> spare_;  // of the owner, for blocks that are made
 
   std::mutex mutex_;  // guards the runs, and changes of the counts
   // Runs with clean blocks, whole ones last: with blocks that were used; of the others,

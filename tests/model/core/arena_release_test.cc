@@ -178,15 +178,13 @@ TEST(ReleasedStates, SomeMemoryIsReadyBeforeItIsNeeded) {
 }
 
 TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
-  // Blocks of a quarter MiB: eight in each 2 MiB, and what is kept of each beside it.
-  constexpr int64_t kLimit =
-      8 * kMiB + 4 * 8 * static_cast<int64_t>(sizeof(StateBlock));
-  ByteBudget budget(kLimit);
+  ByteBudget budget(8 * kMiB);
   ByteAccount account(budget), other(budget);
   const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
   const int32_t slot = *arena->Acquire();
+  // Blocks of a quarter MiB: eight in each 2 MiB.
   EXPECT_EQ(arena->FreeBlocks(1000), 32);
-  EXPECT_EQ(account.bytes(), kLimit);
+  EXPECT_EQ(account.bytes(), 8 * kMiB);
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 32));
   const absl::Status refused = arena->Reserve(slot, 1);
   EXPECT_EQ(GetErrorDetail(refused)->reason, "NO_FREE_BLOCKS");
@@ -215,7 +213,7 @@ TEST(LimitedStates, WhatIsSecuredStays) {
 }
 
 TEST(LimitedStates, NoMoreFixedEntriesThanTheAccountHas) {
-  ByteBudget budget(50 * kMiB);  // four runs of 10 MiB and a little, of a block each
+  ByteBudget budget(49 * kMiB);  // four runs of 10 MiB, of a block each
   ByteAccount account(budget);
   const auto arena = *StateArena::Create(Fixed(10), {.slots = 8, .account = &account});
   std::vector<int32_t> slots;
