@@ -91,7 +91,8 @@ struct PartEnding {
   const PartsCall& call;
   const MatrixView& matrix;
   Part some;
-  float* out;  // of row 0
+  bool each;   // slice by slice
+  float* out;  // of row 0 and the first slice
 
   Part slices() const { return some; }
 
@@ -148,6 +149,17 @@ template <class Format, int kPanels, class Ending>
 HWY_INLINE void RowPanels(const float* x, int64_t panel, const Ending& ending) {
   V16 total[kPanels], sum[kPanels];
   const Part slices = ending.slices();
+  if constexpr (std::is_same_v<Ending, PartEnding>) {
+    if (ending.each) {
+      PartEnding one = ending;
+      for (int64_t s = slices.begin; s < slices.end; ++s) {
+        AddSlice<Format, kPanels>(x, ending.matrix, panel, s, sum);
+        for (int p = 0; p < kPanels; ++p) one.Finish(sum[p], 0, panel + p);
+        one.out += ending.call.part_stride;
+      }
+      return;
+    }
+  }
   AddSlice<Format, kPanels>(x, ending.matrix, panel, slices.begin, total);
   for (int64_t s = slices.begin + 1; s < slices.end; ++s) {
     AddSlice<Format, kPanels>(x, ending.matrix, panel, s, sum);
@@ -478,14 +490,15 @@ void Linear(const LinearCall& call, Share share, float* scratch) {
 }
 
 void Parts(const PartsCall& call, Share share, float* scratch) {
-  if (!call.each) {
-    return MultiplyShare(call.in, call.rows, share, scratch,
-                         PartEnding{call, call.weights, call.slices, call.out.data});
+  if (!call.each || call.rows == 1) {
+    return MultiplyShare(
+        call.in, call.rows, share, scratch,
+        PartEnding{call, call.weights, call.slices, call.each, call.out.data});
   }
   float* out = call.out.data;
   for (int64_t s = call.slices.begin; s < call.slices.end; ++s) {
     MultiplyShare(call.in, call.rows, share, scratch,
-                  PartEnding{call, call.weights, {s, s + 1}, out});
+                  PartEnding{call, call.weights, {s, s + 1}, false, out});
     out += call.part_stride;
   }
 }
