@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "bench/commands.h"
 #include "bench/measurement.h"
+#include "model/kernels/cpu_operations.h"
 #include "model/sampling/sampler.h"
 
 namespace mnemon {
@@ -17,6 +19,7 @@ namespace {
 struct SamplingFlags {
   int64_t vocab = 50257;
   double spread = 3;
+  std::string target;  // empty: the best
   BenchFlags bench;
 };
 
@@ -28,7 +31,7 @@ struct Case {
 std::vector<Case> Cases() {
   const auto penalty = [](int32_t window) {
     return SamplingParams{
-        .temperature = 0, .repetition_penalty = 1.1, .penalty_window_tokens = window};
+        .temperature = 0, .repetition_penalty = 1.1f, .penalty_window_tokens = window};
   };
   return {{"greedy", {.temperature = 0}},
           {"greedy, bias", {.temperature = 0, .logit_bias = {{1, 1.0f}}}},
@@ -37,10 +40,10 @@ std::vector<Case> Cases() {
           {"greedy, penalties, window 65536", penalty(65536)},
           {"temperature 1", {}},
           {"top_k 50", {.top_k = 50}},
-          {"top_p 0.9", {.top_p = 0.9}},
-          {"top_p 0.999", {.top_p = 0.999}},
-          {"min_p 0.05", {.min_p = 0.05}},
-          {"typical_p 0.9", {.typical_p = 0.9}}};
+          {"top_p 0.9", {.top_p = 0.9f}},
+          {"top_p 0.999", {.top_p = 0.999f}},
+          {"min_p 0.05", {.min_p = 0.05f}},
+          {"typical_p 0.9", {.typical_p = 0.9f}}};
 }
 
 // Of one token: the counts of the window, then the draw.
@@ -53,7 +56,7 @@ absl::StatusOr<Record> Measure(const Case& what, const SamplingFlags& flags) {
   for (int32_t& token : history) {
     token = static_cast<int32_t>(random() % logits.size());
   }
-  SamplerScratch scratch;
+  SamplerScratch scratch{.operations = &SamplingOperationsOf(flags.target)};
   PenaltyCounts penalties(what.params);
   const auto draw = [&] {
     penalties.Update(history);
@@ -77,8 +80,11 @@ absl::StatusOr<Record> Measure(const Case& what, const SamplingFlags& flags) {
 }
 
 absl::Status Run(const SamplingFlags& flags) {
+  MNEMON_ASSIGN_OR_RETURN(const CpuOperations* const operations,
+                          FindCpuOperations(flags.target));
   Report report;
   report.run.Set("command", std::string("sampling"));
+  report.run.Set("target", std::string(operations->target));
   for (const Case& what : Cases()) {
     MNEMON_ASSIGN_OR_RETURN(Record record, Measure(what, flags));
     report.results.push_back(std::move(record));
@@ -106,6 +112,10 @@ void AddSamplingCommand(CommandLine& line) {
   command.Add("--vocab", &flags->vocab, "Tokens of the vocabulary").Between(2, 1 << 20);
   command.Add("--spread", &flags->spread, "Standard deviation of the logits, normal")
       .Between(0, 1000);
+  command
+      .Add("--target", &flags->target,
+           StrCat("Instruction set, one of ", StrJoin(CpuTargets(), ", ")))
+      .Default("the first of them");
   command.Add("--seconds", &flags->bench.seconds, "Seconds to measure each case")
       .Between(0.01, 3600);
   command.Add("--json", &flags->bench.json, "Print one JSON document");

@@ -140,7 +140,7 @@ const Rules& ProjectRules() {
        "model/steps model/decoder model/weights model/config model/kernels"},
       {"model/io", "model/weights model/config"},
       {"model/text", ""},
-      {"model/sampling", ""},
+      {"model/sampling", "model/numerics model/kernels"},
       {"model/module", "model/decoder model/weights model/config"},
       {"model/load",
        "model/module model/registry model/io model/text model/decoder model/weights "

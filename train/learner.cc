@@ -211,8 +211,9 @@ absl::StatusOr<Evaluation> Learner::Evaluate(Loader& loader, int64_t count) {
 absl::StatusOr<std::string> Learner::Sample() const {
   if (prompt_.empty()) return std::string();
   c10::AutoGradMode no_graph(false);
-  const SamplingParams params = {.temperature = config_.sample.temperature,
-                                 .seed = static_cast<uint64_t>(config_.seed)};
+  const SamplingParams params = {
+      .temperature = static_cast<float>(config_.sample.temperature),
+      .seed = static_cast<uint64_t>(config_.seed)};
   SamplerScratch scratch;
   std::vector<int32_t> text = prompt_;
   std::vector<int64_t> input(prompt_.begin(), prompt_.end());

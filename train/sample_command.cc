@@ -28,7 +28,7 @@ struct SampleFlags {
   std::vector<int64_t> prompt_tokens;
   int64_t tokens = 0;
   std::optional<uint64_t> seed;
-  SamplingParams sampling;
+  RequestedSampling sampling;
   bool ids = false;
   ComputeFlags compute;
 };
@@ -145,7 +145,7 @@ absl::Status RunSample(const SampleFlags& flags, const Compute& compute) {
   MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
                           LoadCheckpoint(flags.checkpoint, {.device = compute.device}));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, ReadPrompt(flags, loaded));
-  SamplingParams sampling = flags.sampling;
+  SamplingParams sampling = Rounded(flags.sampling);
   if (flags.seed) {
     sampling.seed = *flags.seed;
   } else if (sampling.temperature > 0) {

@@ -200,6 +200,8 @@ absl::Status ValidateConfig(const ModelConfig& config) {
                         }
                       }
                     });
+  // Sampling adds weights of up to 2^40 in 64 bits.
+  if (config.vocab == 1 << 24) faults.push_back("vocab must be below 2^24");
   if (config.architecture.empty()) faults.push_back("architecture is empty");
   if (!(config.dropout >= 0.0 && config.dropout < 1.0)) {
     faults.push_back(StrCat("dropout must be from 0 to below 1, got ", config.dropout));

@@ -2,142 +2,203 @@
 #include "model/sampling/candidates.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
+
+#include "model/numerics/functions.h"
+#include "model/sampling/fixed_point.h"
 
 namespace mnemon {
 namespace {
 
-// Fewer are sorted at once.
-constexpr size_t kFewForNucleus = 512;
+// Of min-p: what surely weighs less is not weighed. Covers what exponents, exponentials
+// and weights are rounded by, together below 10^-5 of a weight.
+constexpr double kWeightSlack = 1e-3;
 
-// Around smaller ones exp rounds coarsely.
-constexpr double kLeastNormalShare = 1e-300;
-// Covers what exp and log round.
-constexpr double kLogSlack = 1e-6;
+uint64_t Sum(std::span<const uint64_t> weights) {
+  return std::accumulate(weights.begin(), weights.end(), uint64_t{0});
+}
+
+// The first whose running sum exceeds `target`; lowers `target` by those before it.
+size_t Pass(std::span<const uint64_t> weights, uint64_t& target) {
+  size_t i = 0;
+  while (i + 1 < weights.size() && weights[i] <= target) target -= weights[i++];
+  return i;
+}
+
+constexpr size_t kBlock = kSumBlock;
 
 }  // namespace
 
-Candidates::Candidates(std::span<const double> logit, double most, double temperature,
-                       CandidateScratch& scratch)
-    : logit_(logit),
-      most_(most),
-      temperature_(temperature),
-      ids_(scratch.ids),
-      weight_(scratch.weight),
-      entries_(scratch.entries),
-      spare_(scratch.spare),
-      nucleus_(scratch.nucleus) {
-  ids_.resize(logit.size());
-  std::iota(ids_.begin(), ids_.end(), 0);
-  weight_.resize(logit.size());
+Candidates::Candidates(std::span<const float> logits, const LogitScale& scale,
+                       const SamplingOperations& operations, CandidateScratch& scratch)
+    : operations_(operations), scale_(scale), scratch_(scratch), logits_(logits) {}
+
+std::span<const uint64_t> Candidates::Weigh() {
+  auto& weights = scratch_.weights;
+  if (!weighed_) {
+    weights.resize(size() + kSlack);
+    total_ = operations_.weigh(scale_, logits_.data(), static_cast<int64_t>(size()),
+                               weights.data());
+    weighed_ = true;
+  }
+  return {weights.data(), size()};
 }
 
-double Candidates::Weigh() {
-  double total = 0;
+Candidates::Block Candidates::WeighBlock(size_t block) {
+  const size_t begin = block * kBlock, count = std::min(kBlock, size() - begin);
   if (weighed_) {
-    for (const int32_t id : ids_) total += weight_[id];
-    return total;
+    const std::span<const uint64_t> weights = Weigh().subspan(begin, count);
+    return {weights, Sum(weights)};
   }
-  for (const int32_t id : ids_) {
-    // Subtracting first keeps tiny temperatures finite: the best token has weight 1.
-    const double gap = logit_[id] - most_;
-    const double weight = gap == 0 ? 1.0 : std::exp(gap / temperature_);
-    weight_[id] = weight;
-    total += weight;
+  scratch_.weights.resize(kBlock + kSlack);
+  const uint64_t total =
+      operations_.weigh(scale_, logits_.data() + begin, static_cast<int64_t>(count),
+                        scratch_.weights.data());
+  return {{scratch_.weights.data(), count}, total};
+}
+
+void Candidates::Keep() {
+  const Positions& kept = scratch_.positions;
+  const size_t count = kept.size();
+  if (count == size()) return;
+  // A position is never below its place among the kept, so all moves down.
+  scratch_.logits.resize(std::max(scratch_.logits.size(), count));
+  scratch_.ids.resize(std::max(scratch_.ids.size(), count));
+  float* const logits = scratch_.logits.data();
+  for (size_t i = 0; i < count; ++i) {
+    scratch_.ids[i] = id(static_cast<size_t>(kept[i]));
+    logits[i] = logits_[static_cast<size_t>(kept[i])];
   }
-  weighed_ = true;
-  return total;
+  if (weighed_) {
+    total_ = 0;
+    for (size_t i = 0; i < count; ++i) {
+      total_ += scratch_.weights[i] = scratch_.weights[static_cast<size_t>(kept[i])];
+    }
+  }
+  all_ = false;
+  logits_ = {logits, count};
 }
 
 void Candidates::CutTopK(int32_t k) {
   const auto count = static_cast<size_t>(k);
-  if (count >= ids_.size()) return;
-  const auto before = [this](int32_t a, int32_t b) {
-    return logit_[a] != logit_[b] ? logit_[a] > logit_[b] : a < b;
-  };
-  // The best k so far and up to k newer ones; what does not exceed the k-th best does
-  // not get in. ids_ is overwritten behind the read position.
-  size_t held = 0;
-  double least = -INFINITY;
-  const auto shrink = [&] {
-    std::nth_element(ids_.begin(), ids_.begin() + (k - 1),
-                     ids_.begin() + static_cast<ptrdiff_t>(held), before);
-    held = count;
-    least = logit_[ids_[count - 1]];
-  };
-  const auto vocab = static_cast<int32_t>(logit_.size());
-  for (int32_t id = 0; id < vocab; ++id) {
-    if (held >= count && !(logit_[id] > least)) continue;
-    ids_[held++] = id;
-    if (held == 2 * count) shrink();
-  }
-  if (held > count) shrink();
-  // Once more in the order of ids.
-  const int32_t last = *std::max_element(
-      ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(held), before);
-  size_t kept = 0;
-  for (int32_t id = 0; id < vocab && kept < count; ++id) {
-    ids_[kept] = id;
-    kept += !before(last, id);
-  }
-  ids_.resize(kept);
+  if (count >= size()) return;
+  const PrefixEnd end =
+      FindPrefixByCount(operations_, logits_, count, scratch_.positions);
+  ListPrefix(operations_, logits_, end, scratch_.positions);
+  Keep();
 }
 
-void Candidates::CutTypical(double p) {
-  const double total = Weigh();
-  // What has no probability has no information either.
-  std::erase_if(ids_, [&](int32_t id) { return weight_[id] == 0; });
-  const double log_total = std::log(total);
-  entries_.clear();
-  double entropy = 0;
-  for (const int32_t id : ids_) {
-    const double information = log_total - std::log(weight_[id]);
-    entropy += weight_[id] / total * information;
-    entries_.push_back({.key = information, .id = id});
+float Candidates::Inform() {
+  const double scaled = static_cast<double>(total_) * 0x1p-40;
+  const InformationScale scale = {
+      .logits = scale_,
+      .total = static_cast<float>(scaled),
+      .log_total = static_cast<float>(numerics::Log(scaled))};
+  scratch_.information.resize(size() + kSlack);
+  // Tokens that are not kept add 0.
+  std::array<float, kBlock + kSlack> parts;
+  alignas(64) std::array<float, kBlock> of_block = {};
+  int32_t block = 0;
+  float entropy = 0;
+  for (size_t begin = 0; begin < size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, size() - begin);
+    operations_.inform(scale, logits_.data() + begin, static_cast<int64_t>(count),
+                       scratch_.information.data() + begin, parts.data());
+    for (size_t i = 0; i < count; ++i) {
+      const int32_t token = id(begin + i);
+      if (token / kSumBlock != block) {
+        entropy += operations_.sum(of_block.data(), kSumBlock);
+        of_block.fill(0);
+        block = static_cast<int32_t>(token / kSumBlock);
+      }
+      of_block[static_cast<size_t>(token % kSumBlock)] = parts[i];
+    }
   }
-  for (KeyedId& entry : entries_) entry.key = std::abs(entry.key - entropy);
-  SortByKey(entries_, spare_);
-  KeepUntil(p * total);
+  return entropy + operations_.sum(of_block.data(), kSumBlock);
 }
 
-void Candidates::CutTopP(double p) {
-  if (!weighed_ && ids_.size() >= kFewForNucleus &&
-      CutToNucleus({.logit = logit_, .most = most_, .temperature = temperature_}, p,
-                   ids_, nucleus_)) {
-    return;
-  }
-  Weigh();
-  entries_.clear();
-  for (const int32_t id : ids_) entries_.push_back({.key = -logit_[id], .id = id});
-  SortByKey(entries_, spare_);
-  double total = 0;
-  for (const KeyedId& entry : entries_) total += weight_[entry.id];
-  KeepUntil(p * total);
+void Candidates::CutTypical(float p) {
+  const std::span<const uint64_t> weights = Weigh();
+  const float entropy = Inform();
+  // What has no weight has infinite information, and comes last.
+  float* const scores = scratch_.information.data();
+  for (size_t i = 0; i < size(); ++i) scores[i] = -std::abs(scores[i] - entropy);
+  const std::span<const float> all(scores, size());
+  const PrefixEnd end =
+      FindPrefixByWeight(all, weights, CeilOfShare(p, total_), scratch_.positions);
+  ListPrefix(operations_, all, end, scratch_.positions);
+  Keep();
 }
 
-void Candidates::KeepUntil(double target) {
-  double sum = 0;
-  auto at = entries_.begin();
-  do sum += weight_[(at++)->id];
-  while (sum < target && at != entries_.end());
-  for (; at != entries_.end(); ++at) weight_[at->id] = 0;
-  std::erase_if(ids_, [&](int32_t id) { return weight_[id] == 0; });
+// In double, so that the rounding of large logits is far below any distance of theirs.
+float Candidates::LogitOf(double weight) const {
+  const double exponent = numerics::Log(weight * 0x1p-40);
+  const double logit = scale_.most + scale_.temperature * exponent;
+  return static_cast<float>(
+      std::max<double>(logit, std::numeric_limits<float>::lowest()));
 }
 
-void Candidates::CutMinP(double share) {
-  if (!weighed_ && share >= kLeastNormalShare) {
-    // No exponential for what is far below the share. The most likely token is kept:
-    // its weight is 1.
-    const double least = std::log(share) - kLogSlack;
-    std::erase_if(
-        ids_, [&](int32_t id) { return (logit_[id] - most_) / temperature_ < least; });
+void Candidates::Find(float least) {
+  Positions& positions = scratch_.positions;
+  positions.resize(size() + kSlack);
+  positions.resize(static_cast<size_t>(operations_.find(
+      logits_.data(), static_cast<int64_t>(size()), least, 0, positions.data())));
+}
+
+void Candidates::CutTopP(float p) {
+  std::span<const uint64_t> weights = Weigh();
+  const uint64_t target = std::max<uint64_t>(CeilOfShare(p, total_), 1);
+  // Tokens that together weigh less than the rest are no part of the set, so that most
+  // need not be looked at again. Their weights decide, not where the logits are cut.
+  const uint64_t little = (total_ - target) / size();
+  if (little > 0) {
+    Find(LogitOf(static_cast<double>(little)));
+    uint64_t found = 0;
+    for (const int32_t position : scratch_.positions) found += weights[position];
+    if (found >= target && scratch_.positions.size() < size() / 2) {
+      Keep();
+      weights = Weigh();
+    }
   }
-  Weigh();
-  double most = 0;
-  for (const int32_t id : ids_) most = std::max(most, weight_[id]);
-  std::erase_if(ids_, [&](int32_t id) { return weight_[id] < share * most; });
+  const PrefixEnd end =
+      FindPrefixByWeight(logits_, weights, target, scratch_.positions);
+  ListPrefix(operations_, logits_, end, scratch_.positions);
+  Keep();
+}
+
+void Candidates::CutMinP(float share) {
+  if (!weighed_) {
+    // Then the largest logit is among the kept: its weight is 1.
+    const double least = std::max(double{share}, 0x1p-40);
+    Find(LogitOf(least * kWeightOne * (1 - kWeightSlack)));
+    Keep();
+  }
+  const std::span<const uint64_t> weights = Weigh();
+  const uint64_t least =
+      CeilOfShare(share, *std::max_element(weights.begin(), weights.end()));
+  Positions& positions = scratch_.positions;
+  positions.resize(size());
+  size_t count = 0;
+  for (size_t i = 0; i < size(); ++i) {
+    positions[count] = static_cast<int32_t>(i);
+    count += weights[i] >= least;
+  }
+  positions.resize(count);
+  Keep();
+}
+
+int32_t Candidates::Draw(uint64_t random) {
+  std::vector<uint64_t>& sums = scratch_.block_sums;
+  sums.resize((size() + kBlock - 1) / kBlock);
+  for (size_t block = 0; block < sums.size(); ++block)
+    sums[block] = WeighBlock(block).total;
+  uint64_t target = FloorOfFraction(random, Sum(sums));
+  const size_t block = Pass(sums, target);
+  return id(block * kBlock + Pass(WeighBlock(block).weights, target));
 }
 
 }  // namespace mnemon

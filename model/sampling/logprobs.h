@@ -33,8 +33,8 @@ struct CandidateChoice {
 };
 
 // log softmax(logits) at `token` and at the candidates, the most likely ones first.
-// Arithmetic in double. INTERNAL, NON_FINITE_LOGITS, as in Sample. REQUIRES: all ids
-// are below V.
+// In float32 (docs/numerics.md). INTERNAL, NON_FINITE_LOGITS, as in Sample. REQUIRES:
+// all ids are below V.
 absl::StatusOr<TokenLogprobs> ScoreToken(std::span<const float> logits, int32_t token,
                                          const CandidateChoice& choice,
                                          SamplerScratch& scratch);

@@ -27,12 +27,11 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-double UniformAt(uint64_t seed, uint64_t index) {
+uint64_t RandomAt(uint64_t seed, uint64_t index) {
   const auto words = Philox4x32(
       {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0},
       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  const uint64_t bits = (uint64_t{words[0] >> 5} << 26) + (words[1] >> 6);
-  return static_cast<double>(bits) * 0x1p-53;
+  return uint64_t{words[1]} << 32 | words[0];
 }
 
 }  // namespace mnemon

@@ -11,10 +11,9 @@ namespace mnemon {
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
                                    std::array<uint32_t, 2> key);
 
-// The uniform number in [0, 1) with 53 bits for the token at absolute index `index` of
-// a session with `seed`: key = seed (low word first), counter = index (low word first,
-// upper two words 0), and the first two words of the result x0, x1 as
-// ((x0 >> 5) * 2^26 + (x1 >> 6)) / 2^53.
-double UniformAt(uint64_t seed, uint64_t index);
+// The 64 random bits for the token at absolute index `index` of a session with `seed`:
+// key = seed (low word first), counter = index (low word first, upper two words 0), and
+// the first two words of the result, the first of them low.
+uint64_t RandomAt(uint64_t seed, uint64_t index);
 
 }  // namespace mnemon

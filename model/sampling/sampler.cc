@@ -2,9 +2,8 @@
 #include "model/sampling/sampler.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
+#include <limits>
 
 #include "base/error.h"
 #include "model/sampling/philox.h"
@@ -23,56 +22,36 @@ absl::Status NothingAllowed() {
                    {.reason = "NO_TOKEN_ALLOWED", .field = "logit_bias"});
 }
 
-// Lanes that the compiler turns into vectors.
-constexpr size_t kLanes = 16;
-
-// The largest logit; clears `usable` when one is NaN or +inf.
-template <class Number>
-Number Largest(std::span<const Number> logits, bool& usable) {
-  std::array<Number, kLanes> most;
-  most.fill(-INFINITY);
-  std::array<uint8_t, kLanes> below = {};
-  below.fill(1);
-  const auto take = [&](size_t lane, Number logit) {
-    most[lane] = logit > most[lane] ? logit : most[lane];
-    below[lane] &= logit < INFINITY;
-  };
-  size_t i = 0;
-  for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) take(lane, logits[i + lane]);
-  }
-  for (; i < logits.size(); ++i) take(0, logits[i]);
-  for (const uint8_t lane : below) usable = usable && lane;
-  return *std::max_element(most.begin(), most.end());
+LargestLogit Largest(std::span<const float> logits, const SamplerScratch& scratch) {
+  return scratch.operations->largest(logits.data(),
+                                     static_cast<int64_t>(logits.size()));
 }
 
-// The first of the largest logits; -1 when a logit is NaN or +inf, or all are -inf.
-template <class Number>
-int32_t ArgMax(std::span<const Number> logits) {
-  constexpr size_t kBlock = 1024;
-  Number most = -INFINITY;
-  size_t best = 0;  // where the block of the largest begins
-  bool usable = true;
-  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
-    const size_t size = std::min(kBlock, logits.size() - begin);
-    const Number top = Largest(logits.subspan(begin, size), usable);
-    if (!(top > most)) continue;
-    most = top;
-    best = begin;
-  }
-  if (!usable || most == -INFINITY) return -1;
-  while (logits[best] != most) ++best;
-  return static_cast<int32_t>(best);
+// So that no sum or product of finite numbers forbids a token, or all others.
+float Saturated(float logit) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const float bounded = logit < kMost ? logit : kMost;
+  return bounded > -kMost ? bounded : -kMost;
 }
 
 void Penalize(const SamplingParams& params, std::span<const TokenCount> window,
-              std::vector<double>& logits) {
+              UnsetFloats& logits) {
   for (const auto [token, count] : window) {
-    double& logit = logits[token];
-    logit = logit > 0 ? logit / params.repetition_penalty
-                      : logit * params.repetition_penalty;
-    logit -= params.frequency_penalty * count;
-    logit -= params.presence_penalty;
+    float& logit = logits[token];
+    if (logit == -INFINITY) continue;
+    // An array, so that no branch has to predict signs.
+    const float choices[] = {logit * params.repetition_penalty,
+                             logit / params.repetition_penalty};
+    const float often = params.frequency_penalty * static_cast<float>(count);
+    logit = Saturated(choices[logit > 0 ? 1 : 0] - often - params.presence_penalty);
+  }
+}
+
+void AddBias(const SamplingParams& params, UnsetFloats& logits) {
+  for (const auto [token, bias] : params.logit_bias) {
+    float& logit = logits[token];
+    if (logit == -INFINITY) continue;
+    logit = bias == -INFINITY ? bias : Saturated(logit + bias);
   }
 }
 
@@ -83,46 +62,29 @@ void Cut(const SamplingParams& params, Candidates& candidates) {
   if (params.min_p > 0) candidates.CutMinP(params.min_p);
 }
 
-// The inverse of the cumulative distribution at `uniform`.
-int32_t Draw(Candidates& candidates, double uniform) {
-  const double target = uniform * candidates.Weigh();
-  double sum = 0;
-  int32_t last = 0;
-  for (const int32_t id : candidates.ids()) {
-    const double weight = candidates.weight(id);
-    if (weight == 0) continue;
-    last = id;
-    sum += weight;
-    if (sum > target) break;
-  }
-  return last;
-}
-
 }  // namespace
 
 absl::StatusOr<int32_t> Sample(std::span<const float> logits,
                                const SamplingParams& params, int64_t index,
                                SamplerScratch& scratch,
                                std::span<const TokenCount> window) {
-  int32_t best = ArgMax(logits);
-  if (best < 0) return NotSampleable();
+  LargestLogit best = Largest(logits, scratch);
+  if (!best.usable) return NotSampleable();
   const bool penalizes = params.penalizes() && !window.empty();
-  const bool adjusts = penalizes || !params.logit_bias.empty();
-  if (params.temperature == 0 && !adjusts) return best;
-
-  std::vector<double>& logit = scratch.logit;
-  logit.assign(logits.begin(), logits.end());
-  if (adjusts) {
-    if (penalizes) Penalize(params, window, logit);
-    for (const LogitBias& entry : params.logit_bias) logit[entry.token] += entry.bias;
-    best = ArgMax(std::span<const double>(logit));
-    if (best < 0) return NothingAllowed();
-    if (params.temperature == 0) return best;
+  if (penalizes || !params.logit_bias.empty()) {
+    scratch.logits.assign(logits.begin(), logits.end());
+    if (penalizes) Penalize(params, window, scratch.logits);
+    AddBias(params, scratch.logits);
+    logits = scratch.logits;
+    best = Largest(logits, scratch);
+    if (!best.usable) return NothingAllowed();
   }
+  if (params.temperature == 0) return static_cast<int32_t>(best.id);
 
-  Candidates candidates(logit, logit[best], params.temperature, scratch.candidates);
+  Candidates candidates(logits, {.most = best.logit, .temperature = params.temperature},
+                        *scratch.operations, scratch.candidates);
   Cut(params, candidates);
-  return Draw(candidates, UniformAt(params.seed, static_cast<uint64_t>(index)));
+  return candidates.Draw(RandomAt(params.seed, static_cast<uint64_t>(index)));
 }
 
 }  // namespace mnemon

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: MIT
 // The sampler, from logits to a token: a pure function of (logits, parameters, seed,
-// index, counts of the penalty window).
+// index, counts of the penalty window), the same on every machine (docs/numerics.md,
+// Sampling).
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/aligned_floats.h"
 #include "model/sampling/candidates.h"
 #include "model/sampling/penalty_counts.h"
+#include "model/sampling/sampling_operations.h"
 #include "model/sampling/sampling_params.h"
 
 namespace mnemon {
 
-// Vectors that a caller keeps between calls to avoid allocation.
+// What a thread that samples keeps between calls: its instruction set, and vectors, to
+// avoid allocation.
 struct SamplerScratch {
-  std::vector<double> logit;
-  std::vector<int32_t> order;
+  const SamplingOperations* operations = &SamplingOperationsOf();
+  UnsetFloats logits;
   CandidateScratch candidates;
 };
 
@@ -25,10 +28,10 @@ struct SamplerScratch {
 // the penalty window before it (PenaltyCounts), each token once. In this order:
 // penalties, bias, temperature, top-k, typical, top-p, min-p; each cut works on what
 // the ones before it have kept. Then the inverse of the cumulative distribution in
-// token-id order over the kept set at UniformAt(seed, index). Ties at a cut keep the
-// smaller ids. Arithmetic in double. INTERNAL when a logit is NaN or none is finite
-// (+infinity counts as NaN); INVALID_ARGUMENT, NO_TOKEN_ALLOWED, when the bias forbids
-// them all. REQUIRES: ValidateSampling, and tokens of the window below V.
+// token-id order over the kept set at RandomAt(seed, index). Ties at a cut keep the
+// smaller ids. INTERNAL when a logit is NaN or none is finite (+infinity counts as
+// NaN); INVALID_ARGUMENT, NO_TOKEN_ALLOWED, when the bias forbids them all. REQUIRES:
+// Rounded parameters, tokens of the window below V, and V < 2^24.
 absl::StatusOr<int32_t> Sample(std::span<const float> logits,
                                const SamplingParams& params, int64_t index,
                                SamplerScratch& scratch,

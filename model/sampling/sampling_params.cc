@@ -12,11 +12,12 @@
 namespace mnemon {
 namespace {
 
-// Products and sums with logits stay far from the limits of a double.
 constexpr double kMostPenalty = 1000;
 constexpr double kLeastRepetition = 0.001;
 constexpr int32_t kMostWindow = 65536;
 constexpr size_t kMostBiases = 1024;
+// Halfway from the largest float32 to the next power of two: it rounds to infinity.
+constexpr double kTooHot = 0x1.ffffffp127;
 
 // NaN is in no range.
 absl::Status InRange(const char* field, double value, double least, double most) {
@@ -54,27 +55,45 @@ absl::Status CheckBias(const std::vector<LogitBias>& biases, int64_t vocab) {
 
 }  // namespace
 
-absl::Status ValidateSampling(const SamplingParams& params, int64_t vocab) {
-  if (!std::isfinite(params.temperature) || params.temperature < 0) {
+absl::Status ValidateSampling(const RequestedSampling& requested, int64_t vocab) {
+  if (!std::isfinite(requested.temperature) || requested.temperature < 0) {
     return InvalidField("temperature", StrCat("temperature must be finite and >= 0",
-                                              ", got ", params.temperature));
+                                              ", got ", requested.temperature));
   }
-  if (params.top_k < 0) {
+  if (requested.temperature >= kTooHot) {
+    return InvalidField("temperature", StrCat("temperature must be finite in float32",
+                                              ", got ", requested.temperature));
+  }
+  if (requested.top_k < 0) {
     return InvalidField("top_k",
-                        StrCat("top_k must be >= 0 (0 = off), got ", params.top_k));
+                        StrCat("top_k must be >= 0 (0 = off), got ", requested.top_k));
   }
-  MNEMON_RETURN_IF_ERROR(InUnit("top_p", params.top_p));
-  MNEMON_RETURN_IF_ERROR(InRange("min_p", params.min_p, 0, 1));
-  MNEMON_RETURN_IF_ERROR(InUnit("typical_p", params.typical_p));
-  MNEMON_RETURN_IF_ERROR(InRange("repetition_penalty", params.repetition_penalty,
+  MNEMON_RETURN_IF_ERROR(InUnit("top_p", requested.top_p));
+  MNEMON_RETURN_IF_ERROR(InRange("min_p", requested.min_p, 0, 1));
+  MNEMON_RETURN_IF_ERROR(InUnit("typical_p", requested.typical_p));
+  MNEMON_RETURN_IF_ERROR(InRange("repetition_penalty", requested.repetition_penalty,
                                  kLeastRepetition, kMostPenalty));
-  MNEMON_RETURN_IF_ERROR(InRange("frequency_penalty", params.frequency_penalty,
+  MNEMON_RETURN_IF_ERROR(InRange("frequency_penalty", requested.frequency_penalty,
                                  -kMostPenalty, kMostPenalty));
-  MNEMON_RETURN_IF_ERROR(InRange("presence_penalty", params.presence_penalty,
+  MNEMON_RETURN_IF_ERROR(InRange("presence_penalty", requested.presence_penalty,
                                  -kMostPenalty, kMostPenalty));
-  MNEMON_RETURN_IF_ERROR(
-      InRange("penalty_window_tokens", params.penalty_window_tokens, 0, kMostWindow));
-  return CheckBias(params.logit_bias, vocab);
+  MNEMON_RETURN_IF_ERROR(InRange("penalty_window_tokens",
+                                 requested.penalty_window_tokens, 0, kMostWindow));
+  return CheckBias(requested.logit_bias, vocab);
+}
+
+SamplingParams Rounded(const RequestedSampling& requested) {
+  return {.temperature = static_cast<float>(requested.temperature),
+          .top_k = requested.top_k,
+          .top_p = static_cast<float>(requested.top_p),
+          .min_p = static_cast<float>(requested.min_p),
+          .typical_p = static_cast<float>(requested.typical_p),
+          .repetition_penalty = static_cast<float>(requested.repetition_penalty),
+          .frequency_penalty = static_cast<float>(requested.frequency_penalty),
+          .presence_penalty = static_cast<float>(requested.presence_penalty),
+          .penalty_window_tokens = requested.penalty_window_tokens,
+          .logit_bias = requested.logit_bias,
+          .seed = requested.seed};
 }
 
 }  // namespace mnemon

@@ -17,30 +17,32 @@ struct LogitBias {
   bool operator==(const LogitBias&) const = default;
 };
 
-struct SamplingParams {
+// Real: double, as a client sends them, or float, as they are computed with.
+template <class Real>
+struct SamplingValues {
   // 0 = greedy: the first of the largest logits, after penalties and bias; the cuts are
   // then without effect.
-  double temperature = 1.0;
+  Real temperature = 1;
   // Keep the k largest logits; 0 = off; above V = all.
   int32_t top_k = 0;
   // Keep the smallest set of most likely tokens whose probability reaches p; in (0, 1].
-  double top_p = 1.0;
+  Real top_p = 1;
   // Keep tokens at least this share as likely as the most likely one; in [0, 1].
-  double min_p = 0.0;
+  Real min_p = 0;
   // Locally typical sampling (Meister et al., TACL 2023, section 4): keep the smallest
   // set of tokens, those whose information is closest to the entropy first, whose
   // probability reaches it; in (0, 1].
-  double typical_p = 1.0;
+  Real typical_p = 1;
   // Logits of tokens in the window: positive ones divided, negative ones multiplied; in
   // [0.001, 1000].
-  double repetition_penalty = 1.0;
+  Real repetition_penalty = 1;
   // Subtracted per occurrence in the window, and once for any; in [-1000, 1000].
-  double frequency_penalty = 0.0;
-  double presence_penalty = 0.0;
+  Real frequency_penalty = 0;
+  Real presence_penalty = 0;
   // The window: so many of the newest tokens of the history; 0 .. 65536.
   int32_t penalty_window_tokens = 64;
   // Added to logits; entries of one token add up. At most 1024.
-  std::vector<LogitBias> logit_bias = {};
+  std::vector<LogitBias> logit_bias;
   uint64_t seed = 0;
 
   // Whether some penalty has an effect on the tokens of the window.
@@ -48,11 +50,20 @@ struct SamplingParams {
     return repetition_penalty != 1 || frequency_penalty != 0 || presence_penalty != 0;
   }
 
-  bool operator==(const SamplingParams&) const = default;
+  bool operator==(const SamplingValues&) const = default;
 };
 
+using RequestedSampling = SamplingValues<double>;
+using SamplingParams = SamplingValues<float>;
+
 // INVALID_ARGUMENT whose field is the member's name, for values outside the ranges
-// above, NaN included. Token ids of logit_bias are checked against 0 .. vocab-1.
-absl::Status ValidateSampling(const SamplingParams& params, int64_t vocab);
+// above, NaN included, and for a temperature that float32 does not hold. Token ids of
+// logit_bias are checked against 0 .. vocab-1.
+absl::Status ValidateSampling(const RequestedSampling& requested, int64_t vocab);
+
+// Each value rounded to the nearest float32. One that was above 0 may become 0: such a
+// temperature is greedy, such a top_p or typical_p keeps one token. REQUIRES:
+// ValidateSampling.
+SamplingParams Rounded(const RequestedSampling& requested);
 
 }  // namespace mnemon

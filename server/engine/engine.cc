@@ -222,8 +222,8 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
                           PromptTokens(request.prompt, tokenizer, limits));
   call->session = std::move(session);
-  call->sampling = request.sampling;
-  call->penalties = PenaltyCounts(request.sampling);
+  call->sampling = Rounded(request.sampling);
+  call->penalties = PenaltyCounts(call->sampling);
   call->sampling.seed = request.seed ? *request.seed : SeedFor(request.request_id);
   call->max_tokens = request.max_tokens.value_or(context_->options.max_tokens);
   call->stop_tokens = request.stop_tokens;

@@ -31,7 +31,7 @@ struct GenerateRequest {
   std::string session;
   // What is computed first. May be empty when the session already has a history.
   Prompt prompt;
-  SamplingParams sampling;       // its seed is ignored in favour of `seed`
+  RequestedSampling sampling;    // its seed is ignored in favour of `seed`
   std::optional<uint64_t> seed;  // absent: drawn by the engine and reported
   // Tokens to generate; 0 computes the prompt only; absent: as many as the context
   // allows, at most Engine::Options::max_tokens.

@@ -51,7 +51,7 @@ std::string_view PromptPath(const v1::Prompt& prompt) {
 }
 
 // Copies the fields that are set; the engine checks their values.
-void ReadSampling(const v1::Sampling& from, SamplingParams& to) {
+void ReadSampling(const v1::Sampling& from, RequestedSampling& to) {
   if (from.has_temperature()) to.temperature = from.temperature();
   if (from.has_top_k()) to.top_k = from.top_k();
   if (from.has_top_p()) to.top_p = from.top_p();

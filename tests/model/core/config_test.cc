@@ -135,7 +135,7 @@ TEST(ValidateConfig, RefusesAbsurdTotalsWithoutOverflow) {
   config.d_model = 65536;
   config.layers = 1024;
   config.d_ff = 1 << 20;
-  config.vocab = 1 << 24;
+  config.vocab = (1 << 24) - 1;
   config.positions = 1 << 24;
   config.mem_len = 1 << 20;
   config.nu = 1024;
@@ -153,6 +153,14 @@ TEST(ValidateConfig, RefusesAbsurdTotalsWithoutOverflow) {
   config.d_ff = 6400;
   config.vocab = 50257;
   EXPECT_TRUE(ValidateConfig(config).ok());
+}
+
+TEST(ValidateConfig, WeightsOfAllTokensAddUpIn64Bits) {
+  ModelConfig config = Good();
+  config.vocab = (1 << 24) - 1;
+  EXPECT_TRUE(ValidateConfig(config).ok());
+  config.vocab = 1 << 24;
+  EXPECT_THAT(std::string(ValidateConfig(config).message()), HasSubstr("vocab"));
 }
 
 TEST(ValidateConfig, NotANumberIsNoDropout) {

@@ -23,32 +23,27 @@ TEST(Philox, KnownAnswers) {
               ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
-TEST(UniformAt, IsTheDocumentedFunction) {
-  // x0 = 6627e8d5, x1 = e169c58d.
-  const double expected =
-      ((0x6627e8d5u >> 5) * 67108864.0 + (0xe169c58du >> 6)) / 9007199254740992.0;
-  EXPECT_EQ(UniformAt(0, 0), expected);
+TEST(RandomAt, IsTheDocumentedFunction) {
+  EXPECT_EQ(RandomAt(0, 0), 0xe169c58d6627e8d5u);
   const auto words =
       Philox4x32({0x9abcdef0, 0x12345678, 0, 0}, {0x76543210, 0xfedcba98});
-  EXPECT_EQ(UniformAt(0xfedcba9876543210, 0x123456789abcdef0),
-            ((words[0] >> 5) * 67108864.0 + (words[1] >> 6)) / 9007199254740992.0);
+  EXPECT_EQ(RandomAt(0xfedcba9876543210, 0x123456789abcdef0),
+            words[0] + (uint64_t{words[1]} << 32));
 }
 
-TEST(UniformAt, StaysBelowOneAndSpreads) {
-  std::set<double> seen;
+TEST(RandomAt, Spreads) {
+  std::set<uint64_t> seen;
   double sum = 0;
   for (uint64_t i = 0; i < 10000; ++i) {
-    const double u = UniformAt(UINT64_MAX, i);
-    ASSERT_GE(u, 0.0);
-    ASSERT_LT(u, 1.0);
-    seen.insert(u);
-    sum += u;
+    const uint64_t bits = RandomAt(UINT64_MAX, i);
+    seen.insert(bits);
+    sum += static_cast<double>(bits) * 0x1p-64;
   }
   EXPECT_EQ(seen.size(), 10000u);
   EXPECT_NEAR(sum / 10000, 0.5, 0.015);
   // High words of seed and index matter.
-  EXPECT_NE(UniformAt(1, 0), UniformAt(1ull << 32, 0));
-  EXPECT_NE(UniformAt(0, 1), UniformAt(0, 1ull << 32));
+  EXPECT_NE(RandomAt(1, 0), RandomAt(1ull << 32, 0));
+  EXPECT_NE(RandomAt(0, 1), RandomAt(0, 1ull << 32));
 }
 
 }  // namespace

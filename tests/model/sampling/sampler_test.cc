@@ -40,12 +40,12 @@ std::set<int32_t> Support(const std::vector<float>& logits,
 
 constexpr int32_t kVocab = 10;
 
-bool Valid(const SamplingParams& params) {
-  return ValidateSampling(params, kVocab).ok();
+bool Valid(const RequestedSampling& requested) {
+  return ValidateSampling(requested, kVocab).ok();
 }
 
 TEST(ValidateSampling, TakesWhatIsDefined) {
-  for (double t : {0.0, 1e-320, 1e-45, 1.0, 1e308}) {
+  for (double t : {0.0, 1e-320, 1e-45, 1.0, 3.4e38, 0x1.fffffep127}) {
     EXPECT_TRUE(Valid({.temperature = t})) << t;
   }
   for (int32_t k : {0, 1, INT32_MAX}) EXPECT_TRUE(Valid({.top_k = k}));
@@ -67,12 +67,13 @@ TEST(ValidateSampling, TakesWhatIsDefined) {
 }
 
 TEST(ValidateSampling, NamesTheFieldAtFault) {
-  const auto field = [](const SamplingParams& params) {
-    const absl::Status status = ValidateSampling(params, kVocab);
+  const auto field = [](const RequestedSampling& requested) {
+    const absl::Status status = ValidateSampling(requested, kVocab);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return GetErrorDetail(status).value_or(ErrorDetail{}).field;
   };
-  for (double t : {-1.0, -1e-300, double{NAN}, double{kInf}, -double{kInf}}) {
+  for (double t : {-1.0, -1e-300, double{NAN}, double{kInf}, -double{kInf},
+                   0x1.ffffffp127, 1e308}) {
     EXPECT_EQ(field({.temperature = t}), "temperature") << t;
   }
   for (int32_t k : {-1, INT32_MIN}) EXPECT_EQ(field({.top_k = k}), "top_k");
@@ -103,6 +104,40 @@ TEST(ValidateSampling, NamesTheFieldAtFault) {
   EXPECT_EQ(field({.logit_bias = std::vector<LogitBias>(1025)}), "logit_bias");
 }
 
+TEST(Rounded, IsTheNearestFloat32) {
+  const RequestedSampling requested{.temperature = 0x1.ffffffp127 - 0x1p76,
+                                    .top_k = 7,
+                                    .top_p = 1 - 1e-12,
+                                    .min_p = 1e-300,
+                                    .typical_p = 0.1,
+                                    .repetition_penalty = 1.1,
+                                    .frequency_penalty = -0.1,
+                                    .presence_penalty = 1e-50,
+                                    .penalty_window_tokens = 9,
+                                    .logit_bias = {{3, 0.5f}},
+                                    .seed = 11};
+  ASSERT_TRUE(Valid(requested));
+  const SamplingParams expected{.temperature = 0x1.fffffep127f,
+                                .top_k = 7,
+                                .top_p = 1,
+                                .min_p = 0,
+                                .typical_p = 0.1f,
+                                .repetition_penalty = 1.1f,
+                                .frequency_penalty = -0.1f,
+                                .presence_penalty = 0,
+                                .penalty_window_tokens = 9,
+                                .logit_bias = {{3, 0.5f}},
+                                .seed = 11};
+  EXPECT_EQ(Rounded(requested), expected);
+}
+
+TEST(Rounded, TinyOnesKeepAMeaning) {
+  const std::vector<float> logits = {1, 3, 2, 3};
+  EXPECT_EQ(Draw(logits, Rounded({.temperature = 1e-320, .seed = 5})), 1);
+  EXPECT_THAT(Support(logits, Rounded({.top_p = 1e-300})), ElementsAre(1));
+  EXPECT_EQ(Support(logits, Rounded({.typical_p = 1e-300})).size(), 1u);
+}
+
 TEST(Sample, GreedyTakesTheFirstOfTheLargest) {
   SamplingParams greedy{.temperature = 0, .top_k = 1, .top_p = 0.1};
   EXPECT_EQ(Draw({1, 5, 5, 2}, greedy), 1);
@@ -114,17 +149,18 @@ TEST(Sample, GreedyTakesTheFirstOfTheLargest) {
 TEST(Sample, TinyAndHugeTemperaturesWork) {
   const std::vector<float> logits = {1, 3, 2.9999f, -kInf, 3};
   EXPECT_THAT(Support(logits, {.temperature = 1e-45}), UnorderedElementsAre(1, 4));
-  EXPECT_THAT(Support(logits, {.temperature = 1e308}),
+  EXPECT_THAT(Support(logits, {.temperature = 3.4e38f}),
               UnorderedElementsAre(0, 1, 2, 4));
   const std::vector<float> far = {3.4e38f, -3.4e38f};
   EXPECT_EQ(Draw(far, {.temperature = 1}), 0);
-  EXPECT_THAT(Support(far, {.temperature = 1e300}), UnorderedElementsAre(0, 1));
+  // The distance is infinite in float32.
+  EXPECT_THAT(Support(far, {.temperature = 3.4e38f}), UnorderedElementsAre(0));
 }
 
 TEST(Sample, UnusableLogitsAreInternal) {
   for (const std::vector<float>& logits : std::vector<std::vector<float>>{
            {1, NAN, 2}, {NAN, 1}, {2, 1, NAN}, {1, kInf}, {-kInf, -kInf}, {}}) {
-    for (double temperature : {0.0, 1.0}) {
+    for (float temperature : {0.0f, 1.0f}) {
       SamplerScratch scratch;
       const auto token = Sample(logits, {.temperature = temperature}, 0, scratch);
       EXPECT_EQ(token.status().code(), absl::StatusCode::kInternal);
@@ -235,8 +271,8 @@ TEST(Sample, PenaltiesLookAtTheWindow) {
 
 TEST(Sample, PenaltiesAtTheirLimitsStayFinite) {
   std::vector<int32_t> history(65536, 1);
-  for (double sign : {-1.0, 1.0}) {
-    const SamplingParams params{.repetition_penalty = sign > 0 ? 1000 : 0.001,
+  for (float sign : {-1.0f, 1.0f}) {
+    const SamplingParams params{.repetition_penalty = sign > 0 ? 1000.0f : 0.001f,
                                 .frequency_penalty = sign * 1000,
                                 .presence_penalty = sign * 1000,
                                 .penalty_window_tokens = 65536,
@@ -244,6 +280,15 @@ TEST(Sample, PenaltiesAtTheirLimitsStayFinite) {
     const int32_t token = Draw({3.4e38f, 3.4e38f, -kInf}, params, 70000, history);
     EXPECT_NE(token, 2);
   }
+}
+
+TEST(Sample, OverflowsStopAtTheLargestNumbers) {
+  // Else the sum of the first would be NaN, and the second would be forbidden.
+  SamplingParams greedy{.temperature = 0,
+                        .logit_bias = {{0, 3.4e38f}, {0, 3.4e38f}, {0, -kInf}}};
+  EXPECT_EQ(Draw({3.4e38f, -kInf, -1}, greedy), 2);
+  greedy.logit_bias = {{0, -3.4e38f}, {1, -kInf}};
+  EXPECT_EQ(Draw({-3e38f, 1, -kInf}, greedy), 0);
 }
 
 TEST(Sample, BiasComesAfterPenaltiesAndAddsUp) {
@@ -259,7 +304,7 @@ TEST(Sample, BiasComesAfterPenaltiesAndAddsUp) {
 
 TEST(Sample, ForbiddingEverythingIsTheCallersMistake) {
   SamplerScratch scratch;
-  for (double temperature : {0.0, 1.0}) {
+  for (float temperature : {0.0f, 1.0f}) {
     const auto token =
         Sample(std::vector<float>{1, 2, -kInf},
                {.temperature = temperature, .logit_bias = {{0, -kInf}, {1, -kInf}}}, 0,
@@ -272,12 +317,12 @@ TEST(Sample, ForbiddingEverythingIsTheCallersMistake) {
 // The token is the inverse of the cumulative distribution, by token id.
 TEST(Sample, IsTheInverseOfTheDistribution) {
   const std::vector<float> logits = {0.3f, -1, 2, 0.7f, 1.1f, -kInf, 0};
-  const double temperature = 0.8;
+  const float temperature = 0.8f;
   std::vector<double> p;
   for (float logit : logits) p.push_back(std::exp(logit / temperature));
   const double total = std::accumulate(p.begin(), p.end(), 0.0);
   for (int64_t index = 0; index < 3000; ++index) {
-    double u = UniformAt(77, index) * total;
+    double u = static_cast<double>(RandomAt(77, index)) * 0x1p-64 * total;
     size_t expected = 0;
     while (expected + 1 < p.size() && u >= p[expected]) u -= p[expected++];
     ASSERT_EQ(Draw(logits, {.temperature = temperature, .seed = 77}, index),
@@ -288,7 +333,8 @@ TEST(Sample, IsTheInverseOfTheDistribution) {
 TEST(Sample, FrequenciesMatchTheProbabilities) {
   constexpr int kDraws = 200000;
   const std::vector<float> logits = {0, 1, 2, -1, 0.5f, 1.5f};
-  const SamplingParams params{.temperature = 1.3, .top_k = 5, .top_p = 0.95, .seed = 5};
+  const SamplingParams params{
+      .temperature = 1.3f, .top_k = 5, .top_p = 0.95f, .seed = 5};
   // By hand: top-k drops id 3; of the rest, the smallest set that reaches 95 %.
   std::vector<std::pair<double, int>> kept;
   for (int i : {0, 1, 2, 4, 5}) kept.push_back({std::exp(logits[i] / 1.3), i});
@@ -322,14 +368,14 @@ TEST(Sample, IsPureWhateverTheScratchHeld) {
     std::vector<float> logits(1 + random() % 50);
     for (float& logit : logits) logit = static_cast<float>(random() % 7);
     const SamplingParams params{
-        .temperature = 0.5 + random() % 3,
+        .temperature = 0.5f + static_cast<float>(random() % 3),
         .top_k = static_cast<int32_t>(random() % 60),
-        .top_p = 0.05 + 0.05 * (random() % 19),
-        .min_p = 0.1 * (random() % 5),
-        .typical_p = 0.2 * (1 + random() % 5),
-        .repetition_penalty = 1 + 0.5 * (random() % 2),
-        .frequency_penalty = 0.5 * (random() % 3),
-        .presence_penalty = 0.5 * (random() % 3),
+        .top_p = 0.05f + 0.05f * static_cast<float>(random() % 19),
+        .min_p = 0.1f * static_cast<float>(random() % 5),
+        .typical_p = 0.2f * static_cast<float>(1 + random() % 5),
+        .repetition_penalty = 1 + 0.5f * static_cast<float>(random() % 2),
+        .frequency_penalty = 0.5f * static_cast<float>(random() % 3),
+        .presence_penalty = 0.5f * static_cast<float>(random() % 3),
         .penalty_window_tokens = static_cast<int32_t>(random() % 20),
         .seed = random()};
     std::vector<int32_t> history(random() % 40);

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The end of a prefix of tokens in the order of their scores, found by counting on the
+// bits of the scores, without sorting them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/aligned_floats.h"
+#include "model/sampling/sampling_operations.h"
+
+namespace mnemon {
+
+// Places in a list of tokens that rises by ids.
+using Positions = std::vector<int32_t, UnsetAllocator<int32_t>>;
+
+// The last element of a prefix in the order (score falling, position rising).
+struct PrefixEnd {
+  float score = 0;
+  int32_t position = 0;
+};
+
+// Of the shortest prefix, one element at least, whose weights together reach `target`.
+// `spare` is scratch. REQUIRES: as many weights as scores, at least one; no score is
+// NaN; the sum of all weights reaches the target.
+PrefixEnd FindPrefixByWeight(std::span<const float> scores,
+                             std::span<const uint64_t> weights, uint64_t target,
+                             Positions& spare);
+
+// Of the prefix of `count` elements. REQUIRES: 0 < count <= scores.size().
+PrefixEnd FindPrefixByCount(const SamplingOperations& operations,
+                            std::span<const float> scores, size_t count,
+                            Positions& spare);
+
+// The positions of the prefix that ends so, rising.
+void ListPrefix(const SamplingOperations& operations, std::span<const float> scores,
+                PrefixEnd end, Positions& positions);
+
+}  // namespace mnemon

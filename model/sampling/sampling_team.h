@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// The threads of a pool as samplers: each row of logits is one thread's, which has a
+// scratch of its own.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/kernels/thread_pool.h"
+#include "model/sampling/sampler.h"
+
+namespace mnemon {
+
+// One Run at a time, by a thread that may use the pool then. Does not allocate.
+class SamplingTeam {
+ public:
+  // `pool` outlives it; null: the calling thread alone.
+  SamplingTeam(ThreadPool* pool, const SamplingOperations& operations)
+      : pool_(pool), members_(pool == nullptr ? 1 : pool->count()) {
+    for (Member& member : members_) member.scratch.operations = &operations;
+  }
+
+  // Calls sample(r, scratch) once for each of `rows` rows of `vocab` logits; returns
+  // when all are done. `sample` must not throw. A single row, and a few small ones, are
+  // done by the calling thread.
+  template <class Sample>
+  void Run(int64_t rows, int64_t vocab, const Sample& sample) {
+    if (pool_ == nullptr || rows < 2 || rows * vocab < kLeastLogits) {
+      for (int64_t r = 0; r < rows; ++r) sample(r, members_[0].scratch);
+      return;
+    }
+    struct Round {
+      SamplingTeam& team;
+      int64_t rows;
+      const Sample& sample;
+    } round{*this, rows, sample};
+    pool_->Run(
+        [](void* context, int index) {
+          const auto [team, count, body] = *static_cast<const Round*>(context);
+          const auto members = static_cast<int64_t>(team.members_.size());
+          for (int64_t r = index; r < count; r += members) {
+            body(r, team.members_[index].scratch);
+          }
+        },
+        &round);
+  }
+
+ private:
+  // Fewer take less time than to wake a thread.
+  static constexpr int64_t kLeastLogits = 4096;
+
+  struct alignas(64) Member {
+    SamplerScratch scratch;
+  };
+
+  ThreadPool* const pool_;
+  std::vector<Member> members_;  // each used by one thread of the pool
+};
+
+}  // namespace mnemon
