@@ -20,6 +20,7 @@ struct EngineFlags : BenchFlags {
 };
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const BenchModel& model,
+                                                   const DecoderOptions& decoder,
                                                    const EngineFlags& flags) {
   ModelFacts facts{.name = "default",
                    .architecture = model.config().architecture,
@@ -29,7 +30,9 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const BenchModel& model,
   return Engine::Create({{.facts = facts, .decoder = &model.decoder()}},
                         {.sessions = static_cast<int32_t>(flags.batch),
                          .max_queue = static_cast<int32_t>(flags.batch),
-                         .state_bytes = int64_t{16} << 30});
+                         .state_bytes = int64_t{16} << 30,
+                         .pool = decoder.pool,
+                         .sampling = &SamplingOperationsOf(decoder.target)});
 }
 
 // Rounds of streams, as many at once as there are sessions.
@@ -126,8 +129,10 @@ void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
 }
 
 absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
+                                                     const DecoderOptions& decoder,
                                                      const EngineFlags& flags) {
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, MakeEngine(model, flags));
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                          MakeEngine(model, decoder, flags));
   auto subject = std::make_unique<EngineSubject>(model, flags, std::move(engine));
   MNEMON_RETURN_IF_ERROR(subject->Run({.new_tokens = 2}).status());  // warms up
   return subject;
@@ -151,8 +156,8 @@ absl::Status RunEngine(const EngineFlags& flags) {
                                      {"share", "inter_token_floor_share", 4},
                                      {"allocations/token", "allocations_per_token", 0},
                                      {"steady", "steady"}},
-                         .make = [&](const BenchModel& model, const Compute&) {
-                           return MakeSubject(model, flags);
+                         .make = [&](const BenchModel& model, const Compute& compute) {
+                           return MakeSubject(model, compute.decoder, flags);
                          }});
 }
 

@@ -190,6 +190,8 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   mnemon::ThreadPool pool(flags.threads);
   const auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
   if (!decoder.ok()) return Usage(decoder.status());
+  engine.pool = &pool;
+  engine.sampling = &mnemon::SamplingOperationsOf(flags.decoder.target);
   MNEMON_ASSIGN_OR_RETURN(
       LoadedModels models,
       LoadUnlessStopped(*checkpoints, flags.serve,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "model/sampling/sampling_team.h"
 #include "model/state/block_recycler.h"
 #include "server/engine/callback_threads.h"
 #include "server/engine/engine_memory.h"
@@ -16,8 +17,8 @@
 
 namespace mnemon {
 
-// Its parts are safe for concurrent use. Shared, because a stream may outlive its
-// engine.
+// Its parts but for `samplers` are safe for concurrent use. Shared, because a stream
+// may outlive its engine.
 struct EngineContext {
   EngineContext(const EngineOptions& its_options, size_t model_count)
       : options(its_options),
@@ -25,6 +26,7 @@ struct EngineContext {
         memory(std::make_shared<EngineMemory>(its_options.memory_bytes)),
         directory(model_count, its_options.sessions, *its_options.clock),
         turns(*its_options.clock),
+        samplers(its_options.pool, *its_options.sampling),
         callbacks(its_options.callback_threads) {}
 
   // How long a runner may show no progress.
@@ -37,6 +39,7 @@ struct EngineContext {
   const std::shared_ptr<EngineMemory> memory;
   mutable SessionDirectory directory;
   mutable PoolTurns turns;
+  mutable SamplingTeam samplers;  // of the runner whose turn it is
   mutable CallbackThreads callbacks;
   mutable BlockRecycler recycler;  // outlives the arenas of the runners
   mutable MemoryGivers givers;

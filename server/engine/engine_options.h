@@ -9,10 +9,13 @@
 
 #include "base/byte_budget.h"
 #include "base/clock.h"
+#include "model/sampling/sampling_operations.h"
 #include "server/engine/observer.h"
 #include "server/engine/token_history.h"
 
 namespace mnemon {
+
+class ThreadPool;
 
 struct EngineOptions {
   // Behaviour. Limits of calls and sessions are per model.
@@ -40,6 +43,10 @@ struct EngineOptions {
   int64_t memory_bytes = ByteBudget::kUnlimited;
   int64_t step_tokens = 256;  // tokens per step, over all calls
   int callback_threads = 2;
+  // What samples: the threads of the decoders' pool, which outlives the engine (null:
+  // the runners' threads), and the instruction set.
+  ThreadPool* pool = nullptr;
+  const SamplingOperations* sampling = &SamplingOperationsOf();
   const Clock* clock = &Clock::Real();  // outlives the engine and its streams
   // Null: nothing is measured. Shared, because streams may outlive the engine.
   std::shared_ptr<EngineObserver> observer;

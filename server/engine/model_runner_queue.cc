@@ -106,7 +106,7 @@ ModelRunner::ModelRunner(size_t index, const EngineModel& model,
       most_running_(MostRunning(context->options)),
       estimate_(StepBudget{}.chunk, context->options.step_tokens),
       arena_(std::move(arena)),
-      stepper_(*model.decoder, *arena_) {
+      stepper_(*model.decoder, *arena_, context->samplers) {
   ended_generated_.reserve(kMostEndsRecorded);
 }
 

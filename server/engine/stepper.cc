@@ -51,7 +51,9 @@ absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& thrown)
                            .tokens = tokens,
                            .logits = ModeOf(chunk)});
     }
-    const size_t floats = LogitsRows(segments_) * decoder_.config().vocab;
+    const auto rows = static_cast<size_t>(LogitsRows(segments_));
+    rows_.reserve(rows);
+    const size_t floats = rows * decoder_.config().vocab;
     if (logits_.size() < floats) {
       // Nothing is copied or set: pages that no step touches cost nothing.
       const size_t grown = std::max(floats, 2 * logits_.size());
@@ -82,47 +84,71 @@ void Stepper::Run(std::span<ScheduledChunk> chunks) {
     if (chunks.size() == 1) chunks[0].status = std::move(status);
     return;
   }
-  const size_t vocab = decoder_.config().vocab;
-  size_t row = 0;
+  ListRows(chunks);
+  samplers_.Run(static_cast<int64_t>(rows_.size()), decoder_.config().vocab,
+                [this](int64_t r, SamplerScratch& scratch) {
+                  Row& row = rows_[static_cast<size_t>(r)];
+                  row.status = CatchOutOfMemory({}, [&] {
+                    return row.scored ? Score(row, scratch) : Sample(row, scratch);
+                  });
+                });
+  for (Row& row : rows_) row.chunk->status.Update(std::move(row.status));
+}
+
+void Stepper::ListRows(std::span<ScheduledChunk> chunks) {
+  const auto vocab = static_cast<size_t>(decoder_.config().vocab);
+  std::span<const float> rest = logits_;
+  rows_.clear();
   for (size_t i = 0; i < chunks.size(); ++i) {
     ScheduledChunk& chunk = chunks[i];
     chunk.computed = true;
-    const size_t rows = LogitsRows(std::span(segments_).subspan(i, 1));
-    if (rows == 0) continue;
-    const auto logits = std::span(logits_).subspan(row * vocab, rows * vocab);
-    row += rows;
-    chunk.status = CatchOutOfMemory({}, [&] {
-      return chunk.call->scoring ? Score(chunk, logits) : Sample(chunk, logits);
-    });
+    const int64_t count = LogitsRows(std::span(segments_).subspan(i, 1));
+    const std::span<const float> logits =
+        rest.first(static_cast<size_t>(count) * vocab);
+    rest = rest.subspan(logits.size());
+    if (count == 0) continue;
+    const int64_t end = chunk.position + chunk.count;
+    int64_t first = end - count + 1;
+    if (chunk.call->scoring) {
+      // Those before are computed once more after a step that failed.
+      first = std::max(first, chunk.call->scoring->next);
+      chunk.status = CatchOutOfMemory({}, [&] {
+        chunk.scored.resize(static_cast<size_t>(end - first + 1));
+        return absl::OkStatus();
+      });
+      if (!chunk.status.ok()) continue;
+    }
+    for (int64_t index = first; index <= end; ++index) {
+      const auto at = static_cast<size_t>(index - (end - count + 1));
+      rows_.push_back({.chunk = &chunk,
+                       .logits = logits.subspan(at * vocab, vocab),
+                       .index = index,
+                       .scored = chunk.call->scoring
+                                     ? &chunk.scored[static_cast<size_t>(index - first)]
+                                     : nullptr});
+    }
   }
 }
 
-absl::Status Stepper::Score(ScheduledChunk& chunk, std::span<const float> logits) {
-  const Call& call = *chunk.call;
-  const size_t vocab = decoder_.config().vocab;
-  for (int64_t i = 0; i < chunk.count; ++i) {
-    const int64_t index = chunk.position + i + 1;
-    // Computed once more after a step that failed.
-    if (index < call.scoring->next) continue;
-    MNEMON_ASSIGN_OR_RETURN(
-        TokenLogprobs scored,
-        ScoreToken(logits.subspan(i * vocab, vocab), call.session->history[index],
-                   call.logprobs.candidates, sampler_));
-    chunk.scored.push_back(std::move(scored));
-  }
+absl::Status Stepper::Score(const Row& row, SamplerScratch& scratch) {
+  const Call& call = *row.chunk->call;
+  MNEMON_ASSIGN_OR_RETURN(*row.scored,
+                          ScoreToken(row.logits, call.session->history[row.index],
+                                     call.logprobs.candidates, scratch));
   return absl::OkStatus();
 }
 
-absl::Status Stepper::Sample(ScheduledChunk& chunk, std::span<const float> logits) {
+absl::Status Stepper::Sample(const Row& row, SamplerScratch& scratch) {
+  ScheduledChunk& chunk = *row.chunk;
   Call& call = *chunk.call;
   call.penalties.Update(call.session->history);
-  MNEMON_ASSIGN_OR_RETURN(
-      const int32_t token,
-      mnemon::Sample(logits, call.sampling, chunk.position + chunk.count, sampler_,
-                     call.penalties.counts()));
+  MNEMON_ASSIGN_OR_RETURN(const int32_t token,
+                          mnemon::Sample(row.logits, call.sampling, row.index, scratch,
+                                         call.penalties.counts()));
   if (call.logprobs.wanted) {
     MNEMON_ASSIGN_OR_RETURN(
-        chunk.logprobs, ScoreToken(logits, token, call.logprobs.candidates, sampler_));
+        chunk.logprobs,
+        ScoreToken(row.logits, token, call.logprobs.candidates, scratch));
   }
   chunk.token = token;
   if (call.stop_matcher) chunk.stop_string = call.stop_matcher->Push(token);

@@ -12,6 +12,7 @@
 #include "base/aligned_floats.h"
 #include "model/decoder/decoder.h"
 #include "model/sampling/logprobs.h"
+#include "model/sampling/sampling_team.h"
 #include "server/engine/call.h"
 #include "server/engine/scheduled_chunk.h"
 
@@ -20,11 +21,13 @@ namespace mnemon {
 // Owned by a model runner's thread.
 class Stepper {
  public:
-  // Both outlive the stepper.
-  Stepper(Decoder& decoder, StateArena& arena) : decoder_(decoder), arena_(arena) {}
+  // All outlive the stepper. `samplers` are used within Run.
+  Stepper(Decoder& decoder, StateArena& arena, SamplingTeam& samplers)
+      : decoder_(decoder), arena_(arena), samplers_(samplers) {}
 
   // Computes `count` tokens of every chunk in one model call; then samples where the
-  // end of a history is reached, or scores. Results and errors are set in the chunks:
+  // end of a history is reached, or scores, each row of logits by one thread of the
+  // pool. Results and errors are set in the chunks:
   // - The model call succeeded: `computed`; the state has advanced. `status` is the
   //   error of sampling or scoring: INTERNAL, NON_FINITE_LOGITS; INVALID_ARGUMENT,
   //   NO_TOKEN_ALLOWED; RESOURCE_EXHAUSTED, OUT_OF_MEMORY.
@@ -43,16 +46,28 @@ class Stepper {
  private:
   absl::Status Step(std::span<const ScheduledChunk> chunks, bool& thrown);
   absl::Status ModelFailure(std::string_view what);
-  absl::Status Sample(ScheduledChunk& chunk, std::span<const float> logits);
-  // `logits`: [count, V].
-  absl::Status Score(ScheduledChunk& chunk, std::span<const float> logits);
+  // Lists the rows of logits that are sampled or scored.
+  void ListRows(std::span<ScheduledChunk> chunks);
+
+  // A row of logits, and what it is for.
+  struct Row {
+    ScheduledChunk* chunk;
+    std::span<const float> logits;  // [V]
+    int64_t index;                  // of the token that they predict
+    TokenLogprobs* scored;          // of a scoring call
+    absl::Status status;
+  };
+  // On any thread of the pool; rows of one call that are sampled come alone.
+  static absl::Status Sample(const Row& row, SamplerScratch& scratch);
+  static absl::Status Score(const Row& row, SamplerScratch& scratch);
 
   Decoder& decoder_;
   StateArena& arena_;
+  SamplingTeam& samplers_;
   std::vector<int32_t> tokens_;  // of the segments
   std::vector<Segment> segments_;
   UnsetFloats logits_;
-  SamplerScratch sampler_;
+  std::vector<Row> rows_;
   std::vector<std::string> failures_;
 };
 
