@@ -330,6 +330,21 @@ TEST(Sample, IsTheInverseOfTheDistribution) {
   }
 }
 
+TEST(Candidates, DrawTheFirstWhoseRunningSumExceedsTheTarget) {
+  // Weights 0, 1, 1, 0, 1, 1.
+  const std::vector<float> logits = {-kInf, 2, 2, -99, 2, 2};
+  for (const SamplingOperations& operations : AllSamplingOperations()) {
+    CandidateScratch scratch;
+    Candidates all(logits, {.most = 2, .temperature = 1}, operations, scratch);
+    EXPECT_EQ(all.Draw(0), 1);
+    EXPECT_EQ(all.Draw((uint64_t{1} << 62) - 1), 1);
+    EXPECT_EQ(all.Draw(uint64_t{1} << 62), 2);
+    EXPECT_EQ(all.Draw((uint64_t{1} << 63) - 1), 2);
+    EXPECT_EQ(all.Draw(uint64_t{1} << 63), 4);
+    EXPECT_EQ(all.Draw(UINT64_MAX), 5);
+  }
+}
+
 TEST(Sample, FrequenciesMatchTheProbabilities) {
   constexpr int kDraws = 200000;
   const std::vector<float> logits = {0, 1, 2, -1, 0.5f, 1.5f};

@@ -294,7 +294,12 @@ std::vector<SamplerScratch> Scratches() {
 
 void ExpectDefined(Draws& draws, size_t vocab, std::vector<SamplerScratch>& scratches) {
   const std::vector<float> logits = draws.Logits(vocab);
-  const SamplingParams params = draws.Params(vocab);
+  SamplingParams params = draws.Params(vocab);
+  if (params.temperature > 0 && draws.Often(4)) {
+    // The weight of a token, exactly.
+    const float most = *std::max_element(logits.begin(), logits.end());
+    params.min_p = Exp((logits[draws.Below(vocab)] - most) / params.temperature);
+  }
   std::vector<int32_t> history(draws.Below(200));
   for (int32_t& id : history) id = draws.Below(vocab);
   PenaltyCounts counts(params);
