@@ -108,15 +108,14 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
   One one;
   MNEMON_ASSIGN_OR_RETURN(one.served, LoadServedModel(flag.dir, options));
   const ModelConfig& config = one.served.config;
-  one.facts = {
-      .name = flag.name,
-      .model_id = one.served.model_id,
-      .architecture = config.architecture,
-      .config_json = ConfigToJson(config),
-      .vocab = config.vocab,
-      .has_tokenizer = one.served.tokenizer != nullptr,
-      .parameters = one.served.parameters,
-      .precision = options.decoder.format == WeightFormat::kFp32 ? "fp32" : "bf16"};
+  one.facts = {.name = flag.name,
+               .model_id = one.served.model_id,
+               .architecture = config.architecture,
+               .config_json = ConfigToJson(config),
+               .vocab = config.vocab,
+               .has_tokenizer = one.served.tokenizer != nullptr,
+               .parameters = one.served.parameters,
+               .precision = NameOf(options.decoder.format)};
   if (one.served.predictor) {
     one.facts.numerics_id = one.served.predictor->numerics_id();
     one.facts.context_limit = one.served.predictor->max_positions();

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "model/kernels/int8_rows.h"
 #include "model/kernels/row_buffer.h"
 #include "model/kernels/simd_operations.h"
 
@@ -31,18 +33,32 @@ const std::vector<CpuOperations>& All() {
 
 int64_t LinearScratch(int64_t rows, int64_t inputs) {
   // Rows that are normed or picked, totals of two panels and sums that wait for the
-  // rest, and part of those panels in float32.
-  return rows * (RowStride(inputs) + 4 * kPanel) + 2 * (kScratchInputs + 1) * kPanel;
+  // rest, and part of those panels in float32. In int8: one row that is normed, rows as
+  // int8, which take no more than they did, and totals.
+  return rows * (RowStride(inputs) + 4 * kPanel) + RowStride(inputs) +
+         2 * (kScratchInputs + 1) * kPanel;
+}
+
+int64_t LinearScratch(int64_t rows, const MatrixView& weights) {
+  const int64_t usual = LinearScratch(rows, weights.inputs);
+  if (weights.format != WeightFormat::kInt8) return usual;
+  const Int8Room room(rows, weights, {0, weights.slices()}, kMostInt8InputBytes);
+  return std::max(usual,
+                  RowStride(weights.inputs) + room.floats() + Int8TotalFloats(rows));
 }
 
 int64_t ScratchFloats(const FastWeightCall& call) {
   return (2 * call.nu * 2 + 4) * call.width;
 }
 
+std::span<const CpuOperations> AllCpuOperations() { return All(); }
+
 std::vector<std::string> CpuTargets() {
   std::vector<std::string> names;
-  for (const CpuOperations& operations : All())
-    names.push_back(Lower(operations.target));
+  for (const CpuOperations& operations : All()) {
+    std::string name = Lower(operations.target);
+    if (names.empty() || names.back() != name) names.push_back(std::move(name));
+  }
   return names;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ struct Share {
 // `scratch` is the worker's own: ScratchFloats of the call.
 struct CpuOperations {
   const char* target;  // "avx2"
+  const char* int8;    // how it multiplies int8: "vnni", "widened"
   void (*embed)(const EmbedCall& call, Share share);
   void (*linear)(const LinearCall& call, Share share, float* scratch);
   void (*parts)(const PartsCall& call, Share share, float* scratch);
@@ -42,12 +44,15 @@ struct CpuOperations {
 // Inputs of a matrix that pass through scratch memory at once.
 inline constexpr int64_t kScratchInputs = 256;
 
+// Whatever the format; in int8 with slices that HoldsInt8.
 int64_t LinearScratch(int64_t rows, int64_t inputs);
+// With the slices of this matrix.
+int64_t LinearScratch(int64_t rows, const MatrixView& weights);
 inline int64_t ScratchFloats(const LinearCall& call) {
-  return LinearScratch(call.rows, call.weights.inputs);
+  return LinearScratch(call.rows, call.weights);
 }
 inline int64_t ScratchFloats(const PartsCall& call) {
-  return LinearScratch(call.rows, call.weights.inputs);
+  return LinearScratch(call.rows, call.weights);
 }
 // Rows and heads of attention that a worker computes side by side, and what each needs:
 // scores of a group, a sum over odd positions, and the result of each group: a sum, the
@@ -65,7 +70,12 @@ int64_t ScratchFloats(const FastWeightCall& call);
 // Plain loops over the equations of kernels.h: what the others are held against.
 const CpuOperations& ReferenceOperations();
 
-// Of this build that this machine can run, the best first; "reference" is the last.
+// All that this build has and this machine can run, the best first. A target may be
+// there several times, with another way to multiply int8; the first one is used. All
+// but the reference, which is the last, give the same bits.
+std::span<const CpuOperations> AllCpuOperations();
+
+// Their targets, each once.
 std::vector<std::string> CpuTargets();
 
 // By name; empty: the best. INVALID_ARGUMENT names --target and lists the names.

@@ -48,13 +48,27 @@ inline constexpr float kSmallest = 0x1p-48f;
 
 inline float Flush(float x) { return x > -kSmallest && x < kSmallest ? 0.0f : x; }
 
-// How the weights of a matrix are stored; everything is computed in float32.
-enum class WeightFormat : uint8_t { kFp32, kBf16 };
+// How the weights of a matrix are stored. With kInt8 inputs become int8 too, slice by
+// slice, and are multiplied exactly; everything else is computed in float32.
+enum class WeightFormat : uint8_t { kFp32, kBf16, kInt8 };
+
+// As users name them.
+constexpr const char* NameOf(WeightFormat format) {
+  return format == WeightFormat::kFp32   ? "fp32"
+         : format == WeightFormat::kBf16 ? "bf16"
+                                         : "int8";
+}
+
+// Most inputs of a slice in int8: products of at most 127 x 127 then stay far from the
+// ends of int32, and up to 1,040 inputs a sum is exact in float32.
+inline constexpr int64_t kMaxInt8Slice = 16384;
 
 // W [N, K] as ceil(N / 16) panels of `slices()` slices. A slice of a panel holds, for
 // each of its inputs k, the weights of the 16 outputs side by side; in bfloat16, for
 // every two k, a uint32 for each output, the first weight in its lower half (the second
-// of the last is zero where their number is odd). Rows beyond N are zero. Owned by a
+// of the last is zero where their number is odd); in int8, for every four k, four bytes
+// for each output, which are the weights + 128 (bytes of inputs that do not exist are
+// never multiplied with anything but 0). Rows beyond N are zero bytes. Owned by a
 // PackedWeights.
 struct MatrixView {
   int64_t outputs = 0;  // N
@@ -65,6 +79,8 @@ struct MatrixView {
   int64_t panel_bytes = 0;      // from a panel to the next one, in the same slice
   int64_t slice_bytes = 0;      // from a slice to the next one, of the same panel
   const float* bias = nullptr;  // [N] and zeros up to whole panels; null: none
+  // In int8: what a weight of 1 stands for, [N] and zeros up to whole panels.
+  const float* scales = nullptr;
 
   int64_t slices() const { return (inputs + slice - 1) / slice; }
   int64_t panel_count() const { return (outputs + kPanel - 1) / kPanel; }
@@ -75,7 +91,8 @@ inline MatrixView OneSlice(int64_t outputs, int64_t inputs, const float* panels)
   return {outputs, inputs,
           inputs,  WeightFormat::kFp32,
           panels,  inputs * kPanel * static_cast<int64_t>(sizeof(float)),
-          0,       nullptr};
+          0,       nullptr,
+          nullptr};
 }
 
 // A layer norm, eps 1e-5.
@@ -137,15 +154,17 @@ struct LinearCall {
   NormView norm;
   MatrixView weights;
   Act act = Act::kNone;
-  const MatrixView* gate = nullptr;  // G, of the same shape; null: none
-  ConstRows residual{nullptr, 0};    // [rows, N]; null data: none
+  // G, of the same shape, slices and format; null: none.
+  const MatrixView* gate = nullptr;
+  ConstRows residual{nullptr, 0};  // [rows, N]; null data: none
   // Where a row's range is empty, it becomes the residual; null: no row's is.
   const KeyRange* key_ranges = nullptr;
   Rows out;  // [rows, N]
 };
 
 // Sums of some slices of a product, as they are, for a Fold: part 0 of a row are the
-// slices added upward; where `each`, part i is the i-th of them alone.
+// slices added upward; where `each`, part i is the i-th of them alone. In int8 that is
+// the sum of integers, which waits for the scales of the row and of the outputs.
 struct PartsCall {
   int64_t rows = 0;
   ConstRows in{nullptr, 0};  // [rows, K]
@@ -154,17 +173,22 @@ struct PartsCall {
   bool each = false;
   int64_t part_stride = 0;  // floats to the same row of the next part
   Rows out;                 // [rows, N], of part 0
+  Rows scales;              // [rows, slices], of a row's parts, in int8 where `each`
 };
 
 // out[r] = residual[r] + (part 0 + part 1 + .. + bias), parts added upward: what Linear
-// gives where part 0 begins with slice 0 and the others follow.
+// gives where part 0 begins with slice 0 and the others follow. With scales, a part
+// from `first_scaled` on is multiplied by its own and by that of each output.
 struct FoldCall {
   int64_t rows = 0;
   int64_t width = 0;         // N
   ConstRows in{nullptr, 0};  // [rows, N], of part 0
   int64_t parts = 0;         // at least 1
   int64_t part_stride = 0;
-  const float* bias = nullptr;  // [N]; null: none
+  const float* bias = nullptr;    // [N]; null: none
+  const float* scales = nullptr;  // [N], those of a matrix in int8; null: another one
+  ConstRows part_scales{nullptr, 0};  // [rows, parts - first_scaled]
+  int64_t first_scaled = 0;           // 1 where part 0 was not made by `each`, else 0
   ConstRows residual{nullptr, 0};
   const KeyRange* key_ranges = nullptr;  // as of Linear
   Rows out;                              // may be the residual

@@ -27,8 +27,11 @@ class PackedWeights {
   int64_t bytes() const { return memory_.bytes(); }
 
   // Room for a matrix, for Fill to write into, with slices of SliceWidth(inputs) or of
-  // `slice` inputs.
+  // `slice` inputs. REQUIRES: HoldsInt8 of its slices, where the format is kInt8.
   MatrixView Room(int64_t outputs, int64_t inputs, bool bias, int64_t slice = 0);
+  // The same in another format than the others'.
+  MatrixView RoomIn(WeightFormat format, int64_t outputs, int64_t inputs, bool bias,
+                    int64_t slice = 0);
   // Writes `rows` [n, inputs], the first of which is output `at` of `room`. Safe for
   // concurrent calls with different rows.
   static void Fill(const MatrixView& room, int64_t at, std::span<const float> rows);
@@ -51,6 +54,10 @@ class PackedWeights {
 
 // Some panels of a matrix, as a matrix of their outputs. REQUIRES: it has them.
 MatrixView PanelsOf(const MatrixView& matrix, Part panels);
+
+// Inputs of a slice that kInt8 is for: in narrow ones scales would outweigh what they
+// scale.
+constexpr bool HoldsInt8(int64_t slice) { return slice >= 8 && slice <= kMaxInt8Slice; }
 
 // Nearest, ties to even. NaN stays NaN.
 uint16_t ToBf16(float value);

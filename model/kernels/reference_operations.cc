@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "model/kernels/cpu_operations.h"
 
@@ -42,19 +43,69 @@ float Weight(const MatrixView& matrix, int64_t n, int64_t s, int64_t k) {
   return value;
 }
 
-float SliceSum(const MatrixView& matrix, const float* in, int64_t n, int64_t s) {
+// The inputs of slice s.
+std::span<const float> SliceOf(const MatrixView& matrix, const float* in, int64_t s) {
   const int64_t begin = s * matrix.slice;
-  const int64_t width = std::min(matrix.slice, matrix.inputs - begin);
-  float sum = 0;
-  for (int64_t k = 0; k < width; ++k) {
-    sum = std::fma(in[begin + k], Weight(matrix, n, s, k), sum);
+  return {in + begin,
+          static_cast<size_t>(std::min(matrix.slice, matrix.inputs - begin))};
+}
+
+// Of some inputs as int8; 0 where all of them become zeros.
+float Int8Scale(std::span<const float> in) {
+  float most = 0;
+  for (const float x : in) {
+    if (!std::isfinite(x)) return std::numeric_limits<float>::quiet_NaN();
+    most = std::max(most, std::abs(x));
+  }
+  return most < kSmallest ? 0.0f : most / 127.0f;
+}
+
+int64_t Int8Sum(const MatrixView& matrix, std::span<const float> in, int64_t n,
+                int64_t s) {
+  float most = 0;
+  for (const float x : in) most = std::max(most, std::abs(x));
+  if (!(Int8Scale(in) > 0)) return 0;
+  const auto* const at = static_cast<const uint8_t*>(matrix.panels) +
+                         n / kPanel * matrix.panel_bytes + s * matrix.slice_bytes;
+  const float inverse = 127.0f / most;
+  int64_t sum = 0;
+  for (size_t k = 0; k < in.size(); ++k) {
+    const int w = at[k / 4 * 4 * kPanel + n % kPanel * 4 + k % 4] - 128;
+    sum += std::lrint(in[k] * inverse) * w;
   }
   return sum;
 }
 
+// As a part: in int8 not yet scaled.
+float SliceSum(const MatrixView& matrix, const float* row, int64_t n, int64_t s) {
+  const std::span<const float> in = SliceOf(matrix, row, s);
+  if (matrix.format == WeightFormat::kInt8) {
+    return static_cast<float>(Int8Sum(matrix, in, n, s));
+  }
+  float sum = 0;
+  for (size_t k = 0; k < in.size(); ++k) {
+    sum = std::fma(in[k], Weight(matrix, n, s, static_cast<int64_t>(k)), sum);
+  }
+  return sum;
+}
+
+// Some slices, upward.
+float Total(const MatrixView& matrix, const float* row, int64_t n, Part slices) {
+  float total = 0;
+  for (int64_t s = slices.begin; s < slices.end; ++s) {
+    const float sum = SliceSum(matrix, row, n, s);
+    if (matrix.format == WeightFormat::kInt8) {
+      const float scale = Int8Scale(SliceOf(matrix, row, s)) * matrix.scales[n];
+      total = std::fma(sum, scale, total);
+    } else {
+      total = s == slices.begin ? sum : total + sum;
+    }
+  }
+  return total;
+}
+
 float Product(const MatrixView& matrix, const float* in, int64_t n) {
-  float total = SliceSum(matrix, in, n, 0);
-  for (int64_t s = 1; s < matrix.slices(); ++s) total += SliceSum(matrix, in, n, s);
+  const float total = Total(matrix, in, n, {0, matrix.slices()});
   return matrix.bias == nullptr ? total : total + matrix.bias[n];
 }
 
@@ -145,13 +196,22 @@ void Parts(const PartsCall& call, Share share, float* /*scratch*/) {
   const int64_t begin = share.begin(panels) * kPanel;
   const int64_t end = std::min(share.end(panels) * kPanel, call.weights.outputs);
   for (int64_t r = 0; r < call.rows; ++r) {
+    const float* const in = call.in.row(r);
     for (int64_t n = begin; n < end; ++n) {
-      for (int64_t s = call.slices.begin; s < call.slices.end; ++s) {
-        const float sum = SliceSum(call.weights, call.in.row(r), n, s);
-        const int64_t part = call.each ? s - call.slices.begin : 0;
-        float& out = call.out.row(r)[part * call.part_stride + n];
-        out = call.each || s == call.slices.begin ? sum : out + sum;
+      if (!call.each) {
+        call.out.row(r)[n] = Total(call.weights, in, n, call.slices);
+        continue;
       }
+      for (int64_t s = call.slices.begin; s < call.slices.end; ++s) {
+        const int64_t part = s - call.slices.begin;
+        call.out.row(r)[part * call.part_stride + n] = SliceSum(call.weights, in, n, s);
+      }
+    }
+    const bool scaled =
+        call.each && share.index == 0 && call.weights.format == WeightFormat::kInt8;
+    for (int64_t s = call.slices.begin; scaled && s < call.slices.end; ++s) {
+      call.scales.row(r)[s - call.slices.begin] =
+          Int8Scale(SliceOf(call.weights, in, s));
     }
   }
 }
@@ -160,8 +220,16 @@ void Fold(const FoldCall& call, Share share) {
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
     for (int64_t i = 0; i < call.width; ++i) {
       float sum = call.in.row(r)[i];
-      for (int64_t p = 1; p < call.parts; ++p) {
-        sum += call.in.row(r)[p * call.part_stride + i];
+      for (int64_t p = call.scales == nullptr ? 1 : call.first_scaled; p < call.parts;
+           ++p) {
+        const float part = call.in.row(r)[p * call.part_stride + i];
+        if (call.scales == nullptr) {
+          sum += part;
+        } else {
+          const float scale =
+              call.part_scales.row(r)[p - call.first_scaled] * call.scales[i];
+          sum = std::fma(part, scale, p == 0 ? 0.0f : sum);
+        }
       }
       if (call.bias != nullptr) sum += call.bias[i];
       const float before = call.residual.row(r)[i];
@@ -339,9 +407,9 @@ void Softmax(const SoftmaxCall& call, Share share) {
   }
 }
 
-constexpr CpuOperations kReference = {"reference", Embed,  Linear, Parts,
-                                      Fold,        Append, Attend, FastWeights,
-                                      Mix,         Norm,   Softmax};
+constexpr CpuOperations kReference = {"reference", "plain", Embed,  Linear,
+                                      Parts,       Fold,    Append, Attend,
+                                      FastWeights, Mix,     Norm,   Softmax};
 
 }  // namespace
 

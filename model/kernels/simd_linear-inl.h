@@ -13,6 +13,7 @@
 
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/row_buffer.h"
+#include "model/kernels/simd_int8_linear-inl.h"
 #include "model/kernels/vector16-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -431,6 +432,8 @@ void MultiplyShare(const ConstRows& in, int64_t rows, Share share, float* scratc
       return Multiply<Fp32>(in, rows, begin, end, scratch, ending);
     case WeightFormat::kBf16:
       return Multiply<Bf16>(in, rows, begin, end, scratch, ending);
+    case WeightFormat::kInt8:
+      break;
   }
 }
 
@@ -462,8 +465,59 @@ void NormRow(const float* in, int64_t width, const NormView& norm, float* out) {
   }
 }
 
-// Every worker norms all rows itself: cheaper than to wait for the others.
+void LinearOfInt8(const Int8Kernels& kernels, const LinearCall& call, Share share,
+                  float* scratch) {
+  const MatrixView& matrix = call.weights;
+  const Part slices = {0, matrix.slices()};
+  float* const normed = scratch;
+  Int8Rows rows(kernels, call.rows, matrix, slices, scratch + RowStride(matrix.inputs));
+  for (int64_t r = 0; r < call.rows; ++r) {
+    const float* from = call.in.row(call.pick == nullptr ? r : call.pick[r]);
+    if (call.norm.gain != nullptr) {
+      NormRow(from, matrix.inputs, call.norm, normed);
+      from = normed;
+    } else if (call.rows == 1) {
+      Fetch(from, matrix.inputs);
+    }
+    rows.Set(r, from);
+  }
+  rows.Multiply(slices, /*scaled=*/true, share, rows.end(),
+                LinearEnding{call, matrix, /*factor=*/false});
+  if (call.gate != nullptr) {
+    rows.Multiply(slices, /*scaled=*/true, share, rows.end(),
+                  LinearEnding{call, *call.gate, /*factor=*/true});
+  }
+}
+
+void PartsOfInt8(const Int8Kernels& kernels, const PartsCall& call, Share share,
+                 float* scratch) {
+  Int8Rows rows(kernels, call.rows, call.weights, call.slices, scratch);
+  for (int64_t r = 0; r < call.rows; ++r) {
+    rows.Set(r, call.in.row(r));
+    // All workers have the same ones.
+    if (call.each && share.index == 0) {
+      std::copy_n(rows.scales(r), call.slices.size(), call.scales.row(r));
+    }
+  }
+  if (!call.each) {
+    return rows.Multiply(call.slices, /*scaled=*/true, share, rows.end(),
+                         PartEnding{call, call.weights, call.slices, call.out.data});
+  }
+  float* out = call.out.data;
+  for (int64_t s = call.slices.begin; s < call.slices.end; ++s) {
+    rows.Multiply({s, s + 1}, /*scaled=*/false, share, rows.end(),
+                  PartEnding{call, call.weights, {s, s + 1}, out});
+    out += call.part_stride;
+  }
+}
+
+// Every worker norms all rows itself, and makes int8 of them: cheaper than to wait for
+// the others.
+template <const Int8Kernels& kInt8>
 void Linear(const LinearCall& call, Share share, float* scratch) {
+  if (call.weights.format == WeightFormat::kInt8) {
+    return LinearOfInt8(kInt8, call, share, scratch);
+  }
   ConstRows in = call.in;
   const int64_t inputs = call.weights.inputs, stride = RowStride(inputs);
   if (call.norm.gain != nullptr || call.pick != nullptr) {
@@ -489,7 +543,11 @@ void Linear(const LinearCall& call, Share share, float* scratch) {
   }
 }
 
+template <const Int8Kernels& kInt8>
 void Parts(const PartsCall& call, Share share, float* scratch) {
+  if (call.weights.format == WeightFormat::kInt8) {
+    return PartsOfInt8(kInt8, call, share, scratch);
+  }
   if (!call.each || call.rows == 1) {
     return MultiplyShare(
         call.in, call.rows, share, scratch,
@@ -509,9 +567,20 @@ void Fold(const FoldCall& call, Share share) {
     const bool keeps = SeesNothing(call.key_ranges, r);
     for (int64_t i = 0; i < call.width; i += 16) {
       const int64_t left = call.width - i;
-      V16 sum = LoadSome16(in + i, left);
-      for (int64_t p = 1; p < call.parts; ++p) {
-        sum = Add(sum, LoadSome16(in + p * call.part_stride + i, left));
+      const auto part = [&](int64_t p) {
+        return LoadSome16(in + p * call.part_stride + i, left);
+      };
+      V16 sum;
+      if (call.scales == nullptr) {
+        sum = part(0);
+        for (int64_t p = 1; p < call.parts; ++p) sum = Add(sum, part(p));
+      } else {
+        const V16 scales = LoadSome16(call.scales + i, left);
+        sum = call.first_scaled > 0 ? part(0) : Zero16();
+        for (int64_t p = call.first_scaled; p < call.parts; ++p) {
+          const float scale = call.part_scales.row(r)[p - call.first_scaled];
+          sum = Fma(part(p), Mul(Set16(scale), scales), sum);
+        }
       }
       if (call.bias != nullptr) sum = Add(sum, LoadSome16(call.bias + i, left));
       const V16 residual = LoadSome16(before + i, left);

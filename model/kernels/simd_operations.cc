@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 //
 #include <algorithm>
+#include <vector>
 
 #include <hwy/highway.h>
 
@@ -12,6 +13,7 @@
 #include "model/kernels/each_target.h"
 #include "model/kernels/simd_attend-inl.h"
 #include "model/kernels/simd_fast_weights-inl.h"
+#include "model/kernels/simd_int8-inl.h"
 #include "model/kernels/simd_linear-inl.h"
 #include "model/kernels/simd_operations.h"
 #include "model/kernels/simd_softmax-inl.h"
@@ -108,9 +110,17 @@ constexpr const char* kName = HWY_TARGET == HWY_AVX2   ? "avx2"
                               : HWY_TARGET == HWY_AVX3 ? "avx512"
                                                        : "portable";
 
-CpuOperations MakeOperations() {
-  return {kName,  Embed,       Linear, Parts, Fold,   Append,
-          Attend, FastWeights, Mix,    Norm,  Softmax};
+template <const Int8Kernels& kInt8>
+CpuOperations OperationsWith() {
+  return {kName,  kInt8.name, Embed,       Linear<kInt8>, Parts<kInt8>, Fold,
+          Append, Attend,     FastWeights, Mix,           Norm,         Softmax};
+}
+
+void AddOperations(std::vector<CpuOperations>& found) {
+#if MNEMON_INT8_VNNI
+  if (HasVnni()) found.push_back(OperationsWith<kVnniInt8>());
+#endif
+  found.push_back(OperationsWith<kWidenedInt8>());
 }
 
 }  // namespace HWY_NAMESPACE
@@ -120,11 +130,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace mnemon {
 
-HWY_EXPORT(MakeOperations);
+HWY_EXPORT(AddOperations);
 
 std::vector<CpuOperations> SimdOperations() {
   std::vector<CpuOperations> found;
-  ForEachTarget([&] { found.push_back(HWY_DYNAMIC_DISPATCH(MakeOperations)()); });
+  ForEachTarget([&] { HWY_DYNAMIC_DISPATCH(AddOperations)(found); });
   return found;
 }
 

@@ -8,8 +8,7 @@
 
 namespace mnemon {
 
-// One table for each instruction set that this build and this machine have, the best
-// first. One thread, once.
+// Those of AllCpuOperations() but for the reference. One thread, once.
 std::vector<CpuOperations> SimdOperations();
 
 }  // namespace mnemon

@@ -118,6 +118,7 @@ class Heads {
            Rows before, const KeyRange* key_ranges) {
     const Rows all = parts.rows.rows();
     const int64_t stride = parts.stride();
+    const Rows scales = parts.scales.rows();
     if (own.size() > 0) {
       const bool is_first = own.begin == 0;
       const int64_t part = is_first ? 0 : 1 + own.begin - first.end;
@@ -127,7 +128,8 @@ class Heads {
                       .slices = own,
                       .each = !is_first,
                       .part_stride = stride,
-                      .out = {all.data + part * stride, all.stride}});
+                      .out = {all.data + part * stride, all.stride},
+                      .scales = {scales.data + (is_first ? 0 : part - 1), scales.stride}});
     }
     p_.together.Sync();
     p_.alone.Fold({.rows = wave_->rows,
@@ -136,6 +138,9 @@ class Heads {
                    .parts = 1 + matrix.slices() - first.end,
                    .part_stride = stride,
                    .bias = matrix.bias,
+                   .scales = matrix.scales,
+                   .part_scales = scales,
+                   .first_scaled = 1,
                    .residual = before,
                    .key_ranges = key_ranges,
                    .out = x()});

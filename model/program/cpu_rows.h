@@ -73,7 +73,8 @@ struct CpuBuffers {
 
 // Parts of sums that the workers exchange (StepPartition::kByHead).
 struct CpuParts {
-  RowBuffer rows;  // [parts][kRowsByHead, D]
+  RowBuffer rows;    // [parts][kRows, D]
+  RowBuffer scales;  // [kRows, parts - 1], of a matrix in int8
   int64_t stride() { return kRows * rows.rows().stride; }
 
   static constexpr int64_t kRows = 8;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include <vector>
 
 #include "model/kernels/cpu_team.h"
@@ -124,8 +125,11 @@ class CpuRunner final : public StepRunner {
 
   void MakeParts() {
     const int64_t first = program_.heads, second = MostSlices();
-    parts_[0].rows.Resize((first + 1) * CpuParts::kRows, program_.width);
-    parts_[1].rows.Resize((second + 1) * CpuParts::kRows, program_.width);
+    for (const auto& [parts, slices] :
+         {std::pair(&parts_[0], first), std::pair(&parts_[1], second)}) {
+      parts->rows.Resize((slices + 1) * CpuParts::kRows, program_.width);
+      parts->scales.Resize(CpuParts::kRows, slices);
+    }
   }
 
   int64_t MostSlices() const {

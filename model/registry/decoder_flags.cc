@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "model/registry/decoder_flags.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "base/quote.h"
 #include "base/strings.h"
 #include "model/kernels/cpu_operations.h"
 
 namespace mnemon {
+namespace {
+
+constexpr WeightFormat kFormats[] = {WeightFormat::kFp32, WeightFormat::kBf16,
+                                     WeightFormat::kInt8};
+
+}  // namespace
 
 void AddDecoderFlags(Command app, DecoderFlags& flags) {
   app.Add("--decoder", &flags.decoder,
@@ -14,7 +23,7 @@ void AddDecoderFlags(Command app, DecoderFlags& flags) {
           "sequence form, slow and exact")
       .OneOf({"step", "sequence"});
   app.Add("--precision", &flags.precision,
-          "Of the weights that steps read: fp32 or bf16");
+          "Of the weights that steps read: fp32, bf16 or int8");
   app.Add(
          "--target", &flags.target,
          StrCat("Instruction set of the kernels, one of ", StrJoin(CpuTargets(), ", ")))
@@ -27,12 +36,13 @@ absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,
       .form = flags.decoder == "sequence" ? DecoderForm::kSequence : DecoderForm::kStep,
       .target = flags.target,
       .pool = &pool};
-  if (flags.precision == "bf16") {
-    options.format = WeightFormat::kBf16;
-  } else if (flags.precision != "fp32") {
-    return InvalidField("precision", StrCat("--precision ", Quoted(flags.precision),
-                                            " is not in this build: use fp32 or bf16"));
+  const auto* const format = std::ranges::find(kFormats, flags.precision, NameOf);
+  if (format == std::end(kFormats)) {
+    return InvalidField("precision",
+                        StrCat("--precision ", Quoted(flags.precision),
+                               " is not in this build: use fp32, bf16 or int8"));
   }
+  options.format = *format;
   const auto operations = FindCpuOperations(flags.target);
   if (!operations.ok()) return operations.status();
   return options;

@@ -162,8 +162,8 @@ absl::StatusOr<bool> ServedBySequenceForm(const ModelConfig& config, bool on_cpu
     return false;
   }
   if (options.format == WeightFormat::kFp32) return true;
-  return InvalidField("precision",
-                      "--precision bf16 is for the kernels of the CPU: use fp32");
+  return InvalidField("precision", StrCat("--precision ", NameOf(options.format),
+                                          " is for the kernels of the CPU: use fp32"));
 }
 
 absl::Status SetArchitecture(ModelConfig& config, std::string_view name) {

@@ -15,9 +15,10 @@ namespace mnemon {
 namespace {
 
 EncoderModel MakeEncoderModel(const ModelConfig& c, StepWeights& weights) {
+  const LogitsOp logits = MakeLogits(c, weights);
   EncoderModel model{.config = c,
-                     .embed = MakeEmbed(c, weights),
-                     .logits = MakeLogits(c, weights),
+                     .embed = MakeEmbed(c, logits, weights),
+                     .logits = logits,
                      .scale = 1.0f / std::sqrt(static_cast<float>(c.head_width())),
                      .slopes = MakeSlopes(c, weights),
                      .layers = {},

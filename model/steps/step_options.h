@@ -3,7 +3,9 @@
 // come from.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "model/kernels/kernels.h"
 #include "model/weights/weights.h"
@@ -16,11 +18,18 @@ class ThreadPool;
 // The operations and the pool must outlive what is made with them; weights are packed
 // on the pool.
 struct StepOptions {
-  WeightFormat format = WeightFormat::kFp32;
+  WeightFormat format = WeightFormat::kFp32;  // of the matrices, see MatrixFormat
   const CpuOperations* operations = nullptr;
   ThreadPool* pool = nullptr;
   WeightStream stream = {};
 };
+
+// The format of a matrix that is made of tensors such as `base` in a model of `format`:
+// fp32 in place of int8 for those whose numbers are too few for their weight, the beta
+// gates, and where slices are too narrow for it or too wide. Part of what "int8" means
+// in a numerics_id: kKernelRevision changes with it.
+WeightFormat MatrixFormat(WeightFormat format, std::string_view base, int64_t inputs,
+                          int64_t slice);
 
 // Of a step form or predictor with these options: see Decoder::numerics_id().
 std::string StepNumericsId(const StepOptions& options);

@@ -10,10 +10,10 @@
 
 namespace mnemon {
 
-EmbedOp MakeEmbed(const ModelConfig& config, StepWeights& weights) {
+EmbedOp MakeEmbed(const ModelConfig& config, const LogitsOp& logits,
+                  StepWeights& weights) {
   // In float32 the packed head serves as the embedding too.
-  const bool shared =
-      config.tie_head && weights.packed().format() == WeightFormat::kFp32;
+  const bool shared = config.tie_head && logits.head.format == WeightFormat::kFp32;
   EmbedOp op{
       .table = shared ? nullptr : weights.Table(names::Weight(names::kEmbed)),
       .scale = config.embed_scale
@@ -63,8 +63,8 @@ StepProgram MakeProgram(const ModelConfig& config, StepWeights& weights) {
   program.heads = config.heads;
   program.head_width = config.head_width();
   program.hidden = config.d_ff;
-  program.embed = MakeEmbed(config, weights);
   program.logits = MakeLogits(config, weights);
+  program.embed = MakeEmbed(config, program.logits, weights);
   return program;
 }
 

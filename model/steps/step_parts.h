@@ -8,11 +8,11 @@
 
 namespace mnemon {
 
-// What stands before the first layer: see model/layers/frame.h. `logits` was made from
-// the same weights.
-EmbedOp MakeEmbed(const ModelConfig& config, StepWeights& weights);
-// What stands behind the last one.
+// What stands behind the last layer: see model/layers/frame.h.
 LogitsOp MakeLogits(const ModelConfig& config, StepWeights& weights);
+// What stands before the first one; the head may serve as the embedding too.
+EmbedOp MakeEmbed(const ModelConfig& config, const LogitsOp& logits,
+                  StepWeights& weights);
 // See model/layers/feed_forward.h.
 FeedForwardOp MakeFeedForward(const ModelConfig& config, int64_t layer,
                               StepWeights& weights);

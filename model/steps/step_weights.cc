@@ -20,8 +20,15 @@ constexpr int64_t kPartFloats = int64_t{1} << 16;
 
 }  // namespace
 
+WeightFormat MatrixFormat(WeightFormat format, std::string_view base, int64_t inputs,
+                          int64_t slice) {
+  if (format != WeightFormat::kInt8) return format;
+  const bool narrow = !HoldsInt8(slice > 0 ? slice : SliceWidth(inputs));
+  return narrow || base.ends_with(names::kGate) ? WeightFormat::kFp32 : format;
+}
+
 std::string StepNumericsId(const StepOptions& options) {
-  const std::string format = options.format == WeightFormat::kFp32 ? "fp32" : "bf16";
+  const std::string format = NameOf(options.format);
   // The plain loops keep to no numerics.
   if (options.operations == &ReferenceOperations()) {
     return StrCat("step/", format, "/reference");
@@ -66,7 +73,10 @@ MatrixView StepWeights::Room(const std::vector<std::string>& bases, int64_t outp
   for (const std::string& base : bases) {
     bias = bias || Find(names::Bias(base)) != nullptr;
   }
-  return packed_.Room(outputs, Get(names::Weight(bases[0])).shape[1], bias, slice);
+  const int64_t inputs = Get(names::Weight(bases[0])).shape[1];
+  const WeightFormat format =
+      MatrixFormat(packed_.format(), bases[0], inputs, slice);
+  return packed_.RoomIn(format, outputs, inputs, bias, slice);
 }
 
 void StepWeights::FillLater(const MatrixView& room, const std::string& base,

@@ -33,7 +33,7 @@ class StepWeights {
   const TensorView& Get(std::string_view name) const;
 
   // base.weight [N, K] and base.bias, as far as it is there, of each base one below
-  // the other; `slice` as of PackedWeights::Room.
+  // the other; `slice` as of PackedWeights::Room. In the MatrixFormat of the first.
   MatrixView Linear(const std::vector<std::string>& bases, int64_t slice = 0);
   // The same with the rows of each head together, in panels of their own, those of the
   // first base first: HeadStride(bases, head_width) outputs for each head.

@@ -125,7 +125,8 @@ TEST_P(PredictorTest, SameBitsInAGroupAndBesideAnotherPrediction) {
 TEST_P(PredictorTest, EveryTargetAndPrecisionEqualsTheSequenceForm) {
   const ForwardResult expected = MustForward(*model_, tokens_);
   for (const std::string& target : CpuTargets()) {
-    for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+    for (const WeightFormat format :
+         {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8}) {
       const auto predictor =
           *MakePredictor(*model_, {.format = format, .target = target});
       const auto output = predictor->Predict({.tokens = ids_, .batch = kBatch});

@@ -92,7 +92,8 @@ using TargetsTest = testing::TestWithParam<ModelConfig>;
 TEST_P(TargetsTest, GiveTheSameBits) {
   const std::unique_ptr<Model> model = MakeTestModel(GetParam());
   ThreadPool one(1), three(3);
-  for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+  for (const WeightFormat format :
+       {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8}) {
     std::vector<float> wanted;
     uint64_t seed = 0;
     for (const std::string& target : CpuTargets()) {
@@ -102,7 +103,7 @@ TEST_P(TargetsTest, GiveTheSameBits) {
         std::vector<float> found;
         if (Autoregressive(GetParam())) {
           found = Logits(*MakeDecoder(*model, options).value(), ++seed);
-        } else if (format == WeightFormat::kFp32) {
+        } else if (format != WeightFormat::kBf16) {
           found = Predicted(*MakePredictor(*model, options).value());
         }
         if (wanted.empty()) wanted = found;

@@ -104,7 +104,8 @@ TEST(WeightStream, IsReadBetweenArrivalAndRelease) {
     const std::vector<ModelConfig> variants = entry.variants();
     for (size_t v = 0; v < variants.size(); ++v) {
       const ModelConfig& config = variants[v];
-      for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+      for (const WeightFormat format :
+           {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8}) {
         Stream there(entry.tensors(config), /*order=*/0);
         there.ArriveAll();
         const std::vector<float> expected =

@@ -74,12 +74,12 @@ constexpr Shape kShapes[] = {
     {1, 1, 1},        {1, 16, 16},       {1, 33, 130},   {2, 128, 7},
     {3, 40, 200},     {7, 5, 48},        {13, 64, 33},   {25, 17, 96},
     {1, 300, 512},    {5, 1024, 40},     {70, 96, 80},   {17, 700, 16},
-    {7, 513, 40},     {200, 300, 20},    {5, 60, 40, 5}, {1, 96, 300, 32},
+    {7, 513, 40},     {200, 300, 20},    {5, 63, 40, 9}, {1, 96, 300, 32},
     {14, 96, 50, 24}, {9, 700, 40, 333}, {1, 1100, 70}};
 
 std::vector<Options> AllOptions() {
   std::vector<Options> all;
-  for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+  for (const WeightFormat format : kFormats) {
     for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
       for (int bits = 0; bits < 32; ++bits) {
         all.push_back({.format = format,
@@ -133,7 +133,7 @@ TEST_P(LinearTest, APanelHasItsBitsWhateverTheOthers) {
   const std::vector<float> in = Drawn(3 * kInputs, 1);
   const std::vector<float> weights = Drawn(kOutputs * kInputs, 2);
   const std::vector<float> bias = Drawn(kOutputs, 3);
-  for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+  for (const WeightFormat format : kFormats) {
     PackedWeights packed(format);
     const PlainMatrix part = {
         .weights = weights.data(), .bias = bias.data(), .outputs = kOutputs};

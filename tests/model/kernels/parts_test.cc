@@ -11,7 +11,7 @@ struct Shape {
 };
 
 constexpr Shape kShapes[] = {{1, 128, 40, 0},  {1, 96, 130, 32}, {3, 300, 70, 0},
-                             {14, 512, 48, 0}, {2, 60, 33, 5},   {1, 1100, 16, 0},
+                             {14, 512, 48, 0}, {2, 60, 33, 9},   {1, 1100, 16, 0},
                              {7, 350, 20, 0},  {2, 600, 16, 290}};
 
 using PartsTest = TargetTest;
@@ -24,7 +24,7 @@ std::vector<KeyRange> Ranges(int64_t rows) {
 }
 
 TEST_P(PartsTest, FoldGivesWhatLinearGives) {
-  for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+  for (const WeightFormat format : kFormats) {
     for (const Shape& shape : kShapes) {
       const auto [rows, inputs, outputs, slice] = shape;
       PackedWeights packed(format);
@@ -47,29 +47,35 @@ TEST_P(PartsTest, FoldGivesWhatLinearGives) {
       target().linear(linear, {}, scratch.data());
 
       const int64_t slices = matrix.slices();
-      for (int64_t first = 1; first <= slices; ++first) {
-        // The first ones together, the others apart.
-        const int64_t size = rows * outputs;
-        std::vector<float> parts((slices - first + 1) * size, kNotANumber);
+      for (int64_t first = 0; first <= slices; ++first) {
+        // The first ones together, the others apart; or all apart.
+        const int64_t size = rows * outputs, whole_parts = first > 0 ? 1 : 0;
+        const int64_t count = slices - first + whole_parts;
+        std::vector<float> parts(count * size, kNotANumber);
+        std::vector<float> scales(rows * slices, kNotANumber);
         PartsCall call = {.rows = rows,
                           .in = {in.data(), inputs},
                           .weights = matrix,
                           .slices = {0, first},
                           .part_stride = size,
                           .out = {parts.data(), outputs}};
-        target().parts(call, {}, scratch.data());
+        if (first > 0) target().parts(call, {}, scratch.data());
         call.slices = {first, slices};
         call.each = true;
-        call.out.data += size;
+        call.out.data += whole_parts * size;
+        call.scales = {scales.data(), slices};
         target().parts(call, {0, 2}, scratch.data());
         target().parts(call, {1, 2}, scratch.data());
         std::vector<float> folded = before;
         target().fold({.rows = rows,
                        .width = outputs,
                        .in = {parts.data(), outputs},
-                       .parts = slices - first + 1,
+                       .parts = count,
                        .part_stride = size,
                        .bias = matrix.bias,
+                       .scales = matrix.scales,
+                       .part_scales = {scales.data(), slices},
+                       .first_scaled = whole_parts,
                        .residual = {folded.data(), outputs},
                        .key_ranges = ranges.data(),
                        .out = {folded.data(), outputs}},

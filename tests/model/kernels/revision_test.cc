@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kHashedRevision = 3;
 constexpr uint64_t kHash = 3737944305551252814ull;
+constexpr uint64_t kInt8Hash = 12112393000024720445ull;
 
 class Hash {
  public:
@@ -189,10 +190,12 @@ void HashRows(const CpuOperations& operations, Hash& hash) {
 }
 
 TEST(KernelRevision, BitsAreThoseOfTheRevision) {
-  for (const std::string& target : CpuTargets()) {
-    if (target == "reference") continue;
-    const CpuOperations& operations = **FindCpuOperations(target);
-    Hash hash;
+  for (const CpuOperations& operations : AllCpuOperations()) {
+    if (&operations == &AllCpuOperations().back()) continue;  // the reference
+    const std::string target = operations.target;
+    Hash hash, int8;
+    HashLinear(operations, WeightFormat::kInt8, int8);
+    EXPECT_EQ(int8.value(), kInt8Hash) << target << " " << operations.int8;
     HashRows(operations, hash);
     HashLinear(operations, WeightFormat::kFp32, hash);
     HashLinear(operations, WeightFormat::kBf16, hash);

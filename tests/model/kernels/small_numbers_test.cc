@@ -32,7 +32,7 @@ class SmallNumbersTest : public TargetTest {
 TEST_P(SmallNumbersTest, Linear) {
   const std::vector<float> in(kWidth, kFactor), residual = Signed(kWidth, kTiny);
   const std::vector<float> weights(kWidth * kWidth, -kFactor);
-  for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16}) {
+  for (const WeightFormat format : kFormats) {
     PackedWeights packed(format);
     const PlainMatrix part = {.weights = weights.data(), .outputs = kWidth};
     const MatrixView matrix = packed.Pack({&part, 1}, kWidth);

@@ -23,6 +23,9 @@ inline std::vector<float> Drawn(int64_t count, uint32_t seed, float size = 1.0f)
   return floats;
 }
 
+inline constexpr WeightFormat kFormats[] = {WeightFormat::kFp32, WeightFormat::kBf16,
+                                            WeightFormat::kInt8};
+
 inline constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 // max |a - b| / (1 + max |b|); infinite where one is not a number.
