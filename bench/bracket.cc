@@ -41,6 +41,7 @@ void Bracket::Close() { Probe(&Bracketed::after); }
 
 void Bracket::Probe(double Bracketed::*when) {
   arithmetic_.*when = ProbeFma(threads_, kBudget);
+  int8_.*when = ProbeInt8(threads_, kBudget);
   memory_.*when = ProbeRead(kMemoryBytes, threads_, kBudget);
   for (size_t i = 0; i < reads_.size(); ++i) {
     reads_[i].*when = ProbeRead(working_sets_[i], threads_, kBudget);
@@ -49,7 +50,8 @@ void Bracket::Probe(double Bracketed::*when) {
 
 Ceiling Bracket::ceiling(size_t index) const {
   return {.bytes_per_second = reads_[index].best(),
-          .flops_per_second = arithmetic_.best()};
+          .flops_per_second = arithmetic_.best(),
+          .int8_per_second = int8_.best()};
 }
 
 bool Bracket::steady(size_t index) const {
@@ -60,6 +62,7 @@ void Bracket::Describe(Record& run) const {
   run.Set("threads", int64_t{threads_});
   run.Set("load_average", load_average_);
   DescribeRate("fma_gflops", arithmetic_, run);
+  DescribeRate("int8_gops", int8_, run);
   DescribeRate("memory_gbytes", memory_, run);
 }
 

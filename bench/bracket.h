@@ -23,8 +23,8 @@ struct Bracketed {
 
 class Bracket {
  public:
-  // Probes at once, with `threads` threads: arithmetic, reads from memory, and reads
-  // from each buffer of `working_sets` bytes.
+  // Probes at once, with `threads` threads: arithmetic, that of int8, reads from
+  // memory, and reads from each buffer of `working_sets` bytes.
   Bracket(int threads, std::vector<int64_t> working_sets);
   // Probes again. Everything below is complete only afterwards.
   void Close();
@@ -35,7 +35,7 @@ class Bracket {
   bool steady(size_t index) const;
 
   // Rates that hold for the whole run: threads, load average before the first probe,
-  // arithmetic, reads from memory.
+  // arithmetic, that of int8, reads from memory.
   void Describe(Record& run) const;
   // Rates of the working set of this index.
   void Describe(size_t index, Record& result) const;
@@ -47,6 +47,7 @@ class Bracket {
   const std::vector<int64_t> working_sets_;
   const double load_average_;
   Bracketed arithmetic_;
+  Bracketed int8_;
   Bracketed memory_;
   std::vector<Bracketed> reads_;
 };

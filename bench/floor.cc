@@ -8,10 +8,6 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-int64_t Stored(WeightFormat format) {
-  return format == WeightFormat::kFp32 ? sizeof(float) : sizeof(uint16_t);
-}
-
 bool IsFeedback(const ModelConfig& c) { return c.architecture == "feedback"; }
 bool IsShared(const ModelConfig& c) {
   return IsFeedback(c) && c.projection == Projection::kShared;
@@ -24,12 +20,29 @@ int64_t Seen(const ModelConfig& c, int64_t context) {
   return context;
 }
 
-int64_t HeadMatrix(const ModelConfig& c) { return c.vocab * c.d_model; }
+// Some matrices together.
+struct MatrixWork {
+  int64_t bytes = 0, weights = 0, int8 = 0;
+
+  void Add(const MatrixShape& matrix) {
+    bytes += matrix.bytes();
+    weights += matrix.weights();
+    if (matrix.format == WeightFormat::kInt8) int8 += matrix.weights();
+  }
+};
+
+MatrixWork HeadMatrix(const ModelConfig& c, WeightFormat format) {
+  MatrixWork head;
+  head.Add(Matrices(c, format).back());
+  return head;
+}
 
 // The matrices of all layers, and what is multiplied outside them but for the head.
-int64_t BodyMatrices(const ModelConfig& c) {
-  int64_t all = -HeadMatrix(c);
-  for (const MatrixShape& matrix : Matrices(c)) all += matrix.outputs * matrix.inputs;
+MatrixWork BodyMatrices(const ModelConfig& c, WeightFormat format) {
+  std::vector<MatrixShape> matrices = Matrices(c, format);
+  matrices.pop_back();
+  MatrixWork all;
+  for (const MatrixShape& matrix : matrices) all.Add(matrix);
   return all;
 }
 
@@ -87,13 +100,27 @@ int64_t InputFloats(const ModelConfig& c, WeightFormat format) {
 
 }  // namespace
 
-std::vector<MatrixShape> Matrices(const ModelConfig& c) {
+int64_t MatrixShape::bytes() const {
+  switch (format) {
+    case WeightFormat::kFp32:
+      return 4 * weights();
+    case WeightFormat::kBf16:
+      return 2 * weights();
+    case WeightFormat::kInt8:
+      return weights() + kFloat * outputs;
+  }
+  return 0;
+}
+
+std::vector<MatrixShape> Matrices(const ModelConfig& c, WeightFormat format) {
   const int64_t d = c.d_model;
   std::vector<MatrixShape> all;
+  std::vector<size_t> gates;
   for (int64_t i = 0; i < c.layers; ++i) {
     // Keys and values of a feedback memory are made once for all layers.
     all.push_back({.outputs = (IsFeedback(c) ? 1 : 3) * d, .inputs = d});
     if (c.architecture == "fast_weights" && c.update_rule == UpdateRule::kDelta) {
+      gates.push_back(all.size());
       all.push_back({.outputs = c.heads, .inputs = d});
     }
     all.push_back({.outputs = d, .inputs = d});
@@ -105,22 +132,29 @@ std::vector<MatrixShape> Matrices(const ModelConfig& c) {
     all.push_back({.outputs = 2 * d * (IsShared(c) ? 1 : c.layers), .inputs = d});
   }
   all.push_back({.outputs = c.vocab, .inputs = d});
+  for (MatrixShape& matrix : all) matrix.format = format;
+  for (const size_t gate : gates) {
+    if (format == WeightFormat::kInt8) all[gate].format = WeightFormat::kFp32;
+  }
   return all;
 }
 
 Work StepWork(const ModelConfig& c, int64_t context, WeightFormat format) {
   const int64_t seen = Seen(c, context);
-  const int64_t matrices = BodyMatrices(c) + HeadMatrix(c);
+  const MatrixWork body = BodyMatrices(c, format), head = HeadMatrix(c, format);
   const int64_t vectors =
       Vectors(c) + HeadBias(c) + PositionRows(c, Distances(c, seen));
-  return {.weight_bytes = Stored(format) * matrices + kFloat * vectors,
+  return {.weight_bytes = body.bytes + head.bytes + kFloat * vectors,
           .state_bytes = kFloat * (MovedFloats(c, seen) + InputFloats(c, format)),
-          .multiplied = matrices};
+          .multiplied = body.weights + head.weights,
+          .int8 = body.int8 + head.int8};
 }
 
 Work PromptWork(const ModelConfig& c, int64_t tokens, WeightFormat format) {
-  const int64_t head = Stored(format) * HeadMatrix(c) + kFloat * HeadBias(c);
-  Work work{.multiplied = tokens * BodyMatrices(c) + HeadMatrix(c)};
+  const MatrixWork body = BodyMatrices(c, format), last = HeadMatrix(c, format);
+  const int64_t head = last.bytes + kFloat * HeadBias(c);
+  Work work{.multiplied = tokens * body.weights + last.weights,
+            .int8 = tokens * body.int8 + last.int8};
   if (IsFeedback(c)) {
     for (int64_t t = 0; t < tokens; ++t) {
       const Work step = StepWork(c, t, format);
@@ -133,8 +167,8 @@ Work PromptWork(const ModelConfig& c, int64_t tokens, WeightFormat format) {
   const int64_t distances = Seen(c, tokens - 1) + 1;
   const bool fixed = c.architecture == "fast_weights";
   const int64_t kept = c.architecture == "transformer_xl" ? Seen(c, tokens) : tokens;
-  work.weight_bytes = Stored(format) * BodyMatrices(c) + head +
-                      kFloat * (Vectors(c) + PositionRows(c, distances));
+  work.weight_bytes =
+      body.bytes + head + kFloat * (Vectors(c) + PositionRows(c, distances));
   work.state_bytes = kFloat * ((fixed ? FixedFloats(c) : kept * AppendedFloats(c)) +
                                tokens * InputFloats(c, format));
   return work;
@@ -143,9 +177,13 @@ Work PromptWork(const ModelConfig& c, int64_t tokens, WeightFormat format) {
 double Floor::seconds() const { return std::max(bytes_seconds, flop_seconds); }
 
 Floor FloorOf(const Work& work, int64_t batch, const Ceiling& ceiling) {
-  const double flops = 2.0 * static_cast<double>(work.multiplied) * batch;
+  const auto operations = [batch](int64_t multiplied) {
+    return 2.0 * static_cast<double>(multiplied) * static_cast<double>(batch);
+  };
+  double seconds = operations(work.multiplied - work.int8) / ceiling.flops_per_second;
+  if (work.int8 > 0) seconds += operations(work.int8) / ceiling.int8_per_second;
   return {.bytes_seconds = WorkingSet(work, batch) / ceiling.bytes_per_second,
-          .flop_seconds = flops / ceiling.flops_per_second};
+          .flop_seconds = seconds};
 }
 
 int64_t WorkingSet(const Work& work, int64_t batch) {

@@ -3,6 +3,7 @@
 // over the measured bandwidth, or what must be multiplied, over the measured arithmetic
 // rate.
 //   t_bytes = (W + B S) / bandwidth    t_flop = 2 P B / rate    floor = the larger
+// where what is in int8 has a rate of its own.
 // Synchronisation of cores is left out, so is the arithmetic of attention and of the
 // delta rule; nothing can be faster, apart from what a nearer cache keeps between
 // calls.
@@ -21,6 +22,7 @@ struct Work {
   int64_t weight_bytes = 0;  // W: read once per call, for all sessions together
   int64_t state_bytes = 0;   // S: read and written per session and call
   int64_t multiplied = 0;  // P: weights multiplied with an input, per session and call
+  int64_t int8 = 0;        // of these, those in int8
 
   bool operator==(const Work&) const = default;
 };
@@ -30,10 +32,17 @@ struct Work {
 struct MatrixShape {
   int64_t outputs = 0;
   int64_t inputs = 0;
+  WeightFormat format = WeightFormat::kFp32;
+
+  int64_t weights() const { return outputs * inputs; }
+  // In int8 with a scale for each output.
+  int64_t bytes() const;
 };
 
-// Those that one token meets, in order; the output head is the last.
-std::vector<MatrixShape> Matrices(const ModelConfig& config);
+// Those that one token meets, in order; the output head is the last. As a decoder
+// stores them with this format: beta gates are never in int8.
+std::vector<MatrixShape> Matrices(const ModelConfig& config,
+                                  WeightFormat format = WeightFormat::kFp32);
 
 // One token of each session, `context` tokens after its start. n = stored positions
 // that a query sees (transformer_xl: at most M); D, L, M, K as everywhere:
@@ -58,6 +67,7 @@ Work PromptWork(const ModelConfig& config, int64_t tokens,
 struct Ceiling {
   double bytes_per_second = 0;
   double flops_per_second = 0;
+  double int8_per_second = 0;  // operations of int8
 };
 
 struct Floor {

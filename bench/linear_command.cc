@@ -4,6 +4,7 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ class LinearSubject : public Subject {
   void Burst();
 
   const int64_t rows_;
+  double (*const multiply_add_)(int64_t rounds);  // as most of the matrices need it
+  const std::string way_;
   PackedWeights packed_;
   std::vector<MatrixView> matrices_;
   RowBuffer in_, out_;  // as wide as the widest matrix
@@ -62,17 +65,22 @@ class LinearSubject : public Subject {
 LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
                              const CpuOperations& operations, ThreadPool& pool)
     : rows_(flags.batch),
+      multiply_add_(model.format() == WeightFormat::kInt8 ? MultiplyAddInt8
+                                                          : MultiplyAdd),
+      way_(model.format() == WeightFormat::kInt8 ? operations.int8 : "fma"),
       packed_(model.format()),
       kernels_(operations, pool),
       passes_(flags.seconds),
       parts_(pool.count()) {
   int64_t most_inputs = 0, most_outputs = 0;
   std::vector<float> weights;
-  for (const MatrixShape& shape : Matrices(model.config())) {
+  for (const MatrixShape& shape : Matrices(model.config(), model.format())) {
     // What is multiplied does not change how long it takes.
     weights.resize(static_cast<size_t>(shape.outputs * shape.inputs), 0.01f);
-    const PlainMatrix plain{.weights = weights.data(), .outputs = shape.outputs};
-    matrices_.push_back(packed_.Pack({&plain, 1}, shape.inputs));
+    matrices_.push_back(
+        packed_.RoomIn(shape.format, shape.outputs, shape.inputs, /*bias=*/false));
+    PackedWeights::Fill(matrices_.back(), 0,
+                        std::span(weights).first(static_cast<size_t>(shape.weights())));
     most_inputs = std::max(most_inputs, shape.inputs);
     most_outputs = std::max(most_outputs, shape.outputs);
   }
@@ -94,9 +102,9 @@ void LinearSubject::Pass() {
 void LinearSubject::Burst() {
   kernels_.RunAlone([&](CpuWorker&, int worker) {
     using Clock = std::chrono::steady_clock;
-    MultiplyAdd(kBurstRounds);
+    multiply_add_(kBurstRounds);
     const Clock::time_point start = Clock::now();
-    const double operations = MultiplyAdd(kBurstRounds);
+    const double operations = multiply_add_(kBurstRounds);
     const std::chrono::duration<double> took = Clock::now() - start;
     parts_[worker] = operations / took.count();
   });
@@ -112,8 +120,11 @@ void LinearSubject::Describe(const Ceiling& ceiling, Record& record) const {
   record.Set("weight_bytes", packed_.bytes());
   record.Set("passes", passes_.count());
   DescribeTimes("pass_us", passes_.seconds(), 1e-6, record);
+  const bool int8 = packed_.format() == WeightFormat::kInt8;
+  record.Set("multiplied_by", way_);
   record.Set("gflops", flops / 1e9);
-  record.Set("fma_share", flops / ceiling.flops_per_second);
+  record.Set("fma_share",
+             flops / (int8 ? ceiling.int8_per_second : ceiling.flops_per_second));
   const double meanwhile = SpreadOf(rates_).median;
   record.Set("fma_gflops_meanwhile", meanwhile / 1e9);
   record.Set("fma_share_meanwhile", flops / meanwhile);
@@ -142,6 +153,7 @@ absl::Status RunLinear(const BenchFlags& flags) {
                          .columns = {{"architecture", "architecture"},
                                      {"size", "size"},
                                      {"rows", "batch"},
+                                     {"by", "multiplied_by"},
                                      {"us", "pass_us.median", 1},
                                      {"q25", "pass_us.q25", 1},
                                      {"q75", "pass_us.q75", 1},

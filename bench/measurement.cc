@@ -22,7 +22,8 @@ constexpr int64_t kMaxSamples = 1'000'000;
 // What is probed is the host; floors on another device have no number.
 constexpr Ceiling kUnknown = {
     .bytes_per_second = std::numeric_limits<double>::quiet_NaN(),
-    .flops_per_second = std::numeric_limits<double>::quiet_NaN()};
+    .flops_per_second = std::numeric_limits<double>::quiet_NaN(),
+    .int8_per_second = std::numeric_limits<double>::quiet_NaN()};
 
 using Subjects = std::vector<std::unique_ptr<Subject>>;
 

@@ -50,6 +50,15 @@ double BestPass(int threads, Seconds budget, const std::function<void(int)>& pas
   return best;
 }
 
+double ProbeArithmetic(int threads, Seconds budget, double (*multiply_add)(int64_t)) {
+  double operations = 0;  // of one thread, the same in each
+  const double seconds = BestPass(threads, budget, [&](int thread) {
+    const double done = multiply_add(kPassRounds);
+    if (thread == 0) operations = done;
+  });
+  return operations * threads / seconds;
+}
+
 }  // namespace
 
 double ProbeRead(int64_t bytes, int threads, Seconds budget) {
@@ -71,12 +80,11 @@ double ProbeRead(int64_t bytes, int threads, Seconds budget) {
 }
 
 double ProbeFma(int threads, Seconds budget) {
-  double operations = 0;  // of one thread, the same in each
-  const double seconds = BestPass(threads, budget, [&](int thread) {
-    const double done = MultiplyAdd(kPassRounds);
-    if (thread == 0) operations = done;
-  });
-  return operations * threads / seconds;
+  return ProbeArithmetic(threads, budget, MultiplyAdd);
+}
+
+double ProbeInt8(int threads, Seconds budget) {
+  return ProbeArithmetic(threads, budget, MultiplyAddInt8);
 }
 
 }  // namespace mnemon

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Measurement of what this machine reaches now: streaming reads and fused
-// multiply-adds, by all cores in use together. The best of many short passes, so other
-// load on the machine does not change the figure unless it disturbs every pass; then
-// figures from before and after a measurement differ.
+// Measurement of what this machine reaches now: streaming reads and multiply-adds, by
+// all cores in use together. The best of many short passes, so other load on the
+// machine does not change the figure unless it disturbs every pass; then figures from
+// before and after a measurement differ.
 #pragma once
 
 #include <chrono>
@@ -17,6 +17,8 @@ double ProbeRead(int64_t bytes, int threads, std::chrono::duration<double> budge
 
 // float32 operations per second, a multiply-add counted as two.
 double ProbeFma(int threads, std::chrono::duration<double> budget);
+// The same of int8: see MultiplyAddInt8.
+double ProbeInt8(int threads, std::chrono::duration<double> budget);
 
 // Far beyond any cache: what "from memory" means here.
 inline constexpr int64_t kMemoryBytes = int64_t{512} << 20;

@@ -25,6 +25,7 @@ TEST(Bracket, DescribesWhatItMeasured) {
   EXPECT_EQ(json["threads"], 1);
   for (const char* when : {"before", "after"}) {
     EXPECT_GT(json["fma_gflops"][when].get<double>(), 0) << when;
+    EXPECT_GT(json["int8_gops"][when].get<double>(), 0) << when;
     EXPECT_GT(json["memory_gbytes"][when].get<double>(), 0) << when;
     EXPECT_GT(json["results"][0]["read_gbytes"][when].get<double>(), 0) << when;
   }

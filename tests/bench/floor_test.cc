@@ -40,6 +40,16 @@ TEST(Matrices, ShareAnInputOrAreApart) {
   EXPECT_EQ(feedback[16].outputs, 2 * 4 * 128);
 }
 
+TEST(StepWork, Int8HasScalesAndLeavesGatesAlone) {
+  const Work causal = StepWork(Xs("causal"), 128, WeightFormat::kInt8);
+  EXPECT_EQ(causal.int8, causal.multiplied);
+  // 4 (384 + 128 + 512 + 128) + 128 outputs; the embedding is no longer the head.
+  EXPECT_EQ(causal.weight_bytes, 802816 + 4 * (4736 + 6912));
+  EXPECT_EQ(causal.state_bytes, 4 * (131072 + 1024 + 2 * 128));
+  const Work fast = StepWork(Xs("fast_weights"), 128, WeightFormat::kInt8);
+  EXPECT_EQ(fast.multiplied - fast.int8, 4 * 4 * 128);
+}
+
 TEST(StepWork, AHeadOfItsOwnHasABias) {
   ModelConfig config = Xs("causal");
   const Work tied = StepWork(config, 128);
@@ -176,6 +186,11 @@ TEST(FloorOf, IsTheLargerOfBytesAndArithmetic) {
   const Floor slow_memory =
       FloorOf(work, 4, {.bytes_per_second = 7, .flops_per_second = 2000});
   EXPECT_DOUBLE_EQ(slow_memory.seconds(), 20);
+  // What is in int8 has its own rate.
+  const Floor mixed = FloorOf(
+      {.weight_bytes = 1, .multiplied = 1000, .int8 = 900}, 4,
+      {.bytes_per_second = 70, .flops_per_second = 2000, .int8_per_second = 7200});
+  EXPECT_DOUBLE_EQ(mixed.flop_seconds, 0.4 + 1);
 }
 
 }  // namespace

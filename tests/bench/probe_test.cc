@@ -29,6 +29,8 @@ TEST(VectorLoops, ReadsEveryFloat) {
 TEST(VectorLoops, CountsItsOperations) {
   EXPECT_GT(MultiplyAdd(1), 0);
   EXPECT_DOUBLE_EQ(MultiplyAdd(1000), 1000 * MultiplyAdd(1));
+  EXPECT_GT(MultiplyAddInt8(1), 0);
+  EXPECT_DOUBLE_EQ(MultiplyAddInt8(1000), 1000 * MultiplyAddInt8(1));
 }
 
 // No figure here can be wrong by itself; that they are of the size of a machine is what
@@ -41,6 +43,9 @@ TEST(Probe, RatesOfAMachine) {
     const double fma = ProbeFma(threads, milliseconds(5));
     EXPECT_GT(fma, 1e7) << threads;
     EXPECT_LT(fma, 1e13) << threads;
+    const double int8 = ProbeInt8(threads, milliseconds(5));
+    EXPECT_GT(int8, 1e7) << threads;
+    EXPECT_LT(int8, 1e14) << threads;
   }
 }
 
