@@ -127,9 +127,9 @@ TEST_F(EvalTest, FindsTheValidationLossOfTheRunInBothForms) {
   }
 }
 
-// A bfloat16 weight has 8 significant bits: what a trained model loses by it is small,
-// and not nothing.
-TEST_F(EvalTest, TrainedModelsLoseLittleInBfloat16) {
+// A bfloat16 weight has 8 significant bits, one of int8 at most 7: what a trained model
+// loses by it is small, and not nothing.
+TEST_F(EvalTest, TrainedModelsLoseLittleInNarrowFormats) {
   const char* const words[] = {"when ", "the ", "king ",    "speaks ",
                                "all ",  "men ", "listen.\n"};
   std::string text;
@@ -153,6 +153,9 @@ TEST_F(EvalTest, TrainedModelsLoseLittleInBfloat16) {
     EXPECT_LT(wide, 1.2) << model << "has learned nothing";
     EXPECT_LT(narrow, wide + 0.005) << model;
     EXPECT_NE(narrow, wide) << model;
+    const double int8 =
+        Nats(EvalText("text.txt", {"--form", "step", "--precision", "int8"}));
+    EXPECT_LT(int8, wide + 0.01) << model;
   }
 }
 
