@@ -92,8 +92,8 @@ struct PartEnding {
   const PartsCall& call;
   const MatrixView& matrix;
   Part some;
-  bool each;   // slice by slice
-  float* out;  // of row 0 and the first slice
+  float* out;         // of row 0 and the first slice
+  bool each = false;  // slice by slice
 
   Part slices() const { return some; }
 
@@ -551,12 +551,12 @@ void Parts(const PartsCall& call, Share share, float* scratch) {
   if (!call.each || call.rows == 1) {
     return MultiplyShare(
         call.in, call.rows, share, scratch,
-        PartEnding{call, call.weights, call.slices, call.each, call.out.data});
+        PartEnding{call, call.weights, call.slices, call.out.data, call.each});
   }
   float* out = call.out.data;
   for (int64_t s = call.slices.begin; s < call.slices.end; ++s) {
     MultiplyShare(call.in, call.rows, share, scratch,
-                  PartEnding{call, call.weights, {s, s + 1}, false, out});
+                  PartEnding{call, call.weights, {s, s + 1}, out});
     out += call.part_stride;
   }
 }

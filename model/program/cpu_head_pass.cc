@@ -122,14 +122,15 @@ class Heads {
     if (own.size() > 0) {
       const bool is_first = own.begin == 0;
       const int64_t part = is_first ? 0 : 1 + own.begin - first.end;
-      p_.alone.Parts({.rows = wave_->rows,
-                      .in = in,
-                      .weights = matrix,
-                      .slices = own,
-                      .each = !is_first,
-                      .part_stride = stride,
-                      .out = {all.data + part * stride, all.stride},
-                      .scales = {scales.data + (is_first ? 0 : part - 1), scales.stride}});
+      p_.alone.Parts(
+          {.rows = wave_->rows,
+           .in = in,
+           .weights = matrix,
+           .slices = own,
+           .each = !is_first,
+           .part_stride = stride,
+           .out = {all.data + part * stride, all.stride},
+           .scales = {scales.data + (is_first ? 0 : part - 1), scales.stride}});
     }
     p_.together.Sync();
     p_.alone.Fold({.rows = wave_->rows,

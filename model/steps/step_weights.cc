@@ -74,8 +74,7 @@ MatrixView StepWeights::Room(const std::vector<std::string>& bases, int64_t outp
     bias = bias || Find(names::Bias(base)) != nullptr;
   }
   const int64_t inputs = Get(names::Weight(bases[0])).shape[1];
-  const WeightFormat format =
-      MatrixFormat(packed_.format(), bases[0], inputs, slice);
+  const WeightFormat format = MatrixFormat(packed_.format(), bases[0], inputs, slice);
   return packed_.RoomIn(format, outputs, inputs, bias, slice);
 }
 
