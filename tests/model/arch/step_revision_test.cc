@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// The bits of whole steps, and of text that is sampled from them, hashed on every
+// target of the machine. When this fails because the arithmetic was meant to change,
+// raise kKernelRevision and write the new hashes: states that older builds stored are
+// then rebuilt instead of continued with other bits.
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/kernels/cpu_operations.h"
+#include "model/kernels/thread_pool.h"
+#include "model/registry/registry.h"
+#include "model/sampling/sampler.h"
+#include "model/steps/step_options.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int kHashedRevision = 3;
+struct Hashes {
+  WeightFormat format;
+  uint64_t logits, text;
+};
+constexpr uint64_t kText = 15504544743126793687ull;
+constexpr Hashes kHashes[] = {{WeightFormat::kFp32, 5044248800798433008ull, kText},
+                              {WeightFormat::kBf16, 9904360119701528823ull, kText},
+                              {WeightFormat::kInt8, 6145746948853537790ull, kText}};
+
+class Hash {
+ public:
+  template <class Number>
+  void Add(Number number) {
+    uint32_t bits;
+    static_assert(sizeof(number) == sizeof(bits));
+    std::memcpy(&bits, &number, sizeof(bits));
+    for (int i = 0; i < 4; ++i) {
+      value_ = (value_ ^ (bits >> (8 * i) & 0xFF)) * 1099511628211ull;  // FNV-1a
+    }
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 14695981039346656037ull;
+};
+
+// The same numbers on every machine: from -0.25 to 0.25.
+class Numbers {
+ public:
+  float Next() {
+    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<float>(static_cast<int32_t>(state_ >> 40) - (1 << 23)) *
+           0x1p-25f;
+  }
+
+ private:
+  uint64_t state_ = 1;
+};
+
+// A model with drawn weights.
+struct Drawn {
+  Drawn(const ArchitectureEntry& entry, const ModelConfig& config) {
+    Numbers numbers;
+    const std::vector<TensorShape> tensors = entry.tensors(config);
+    floats.reserve(tensors.size());
+    for (const TensorShape& tensor : tensors) {
+      int64_t count = 1;
+      for (const int64_t size : tensor.shape) count *= size;
+      std::vector<float>& some = floats.emplace_back(static_cast<size_t>(count));
+      for (float& f : some) f = numbers.Next();
+      views.push_back(
+          {.name = tensor.name, .shape = tensor.shape, .data = some.data()});
+    }
+  }
+  std::vector<std::vector<float>> floats;
+  TensorViews views;
+};
+
+// A prompt, then tokens that are sampled one by one.
+void HashSession(Decoder& decoder, SamplerScratch& scratch, Hash& logits_hash,
+                 Hash& text_hash) {
+  const ModelConfig& config = decoder.config();
+  const auto vocab = static_cast<size_t>(config.vocab);
+  const auto arena = *StateArena::Create(decoder.spec(), {.slots = 1});
+  const int32_t slot = *arena->Acquire();
+  const SamplingParams params{
+      .temperature = 0.8f, .top_p = 0.9f, .repetition_penalty = 1.1f, .seed = 7};
+  PenaltyCounts penalties(params);
+  std::vector<int32_t> history;
+  const int64_t most = std::min<int64_t>(decoder.spec().max_positions(), 40);
+  for (int64_t i = 0; i < most / 2; ++i) {
+    history.push_back(static_cast<int32_t>(i * 5 % config.vocab));
+  }
+  size_t fed = 0;
+  std::vector<float> logits;
+  while (static_cast<int64_t>(history.size()) <= most) {
+    const std::span<const int32_t> tokens = std::span(history).subspan(fed);
+    logits.resize(tokens.size() * vocab);
+    const Segment segment{.slot = slot,
+                          .position = static_cast<int64_t>(fed),
+                          .tokens = tokens,
+                          .logits = LogitsMode::kAll};
+    ASSERT_TRUE(decoder.Step({&segment, 1}, *arena, logits.data()).ok());
+    for (const float f : logits) logits_hash.Add(f);
+    fed = history.size();
+    if (static_cast<int64_t>(fed) == most) break;
+    penalties.Update(history);
+    history.push_back(*Sample(std::span(logits).last(vocab), params,
+                              static_cast<int64_t>(fed), scratch, penalties.counts()));
+    text_hash.Add(history.back());
+  }
+}
+
+TEST(StepRevision, BitsAreThoseOfTheRevision) {
+  ThreadPool pool(2);
+  for (const CpuOperations& operations : AllCpuOperations()) {
+    if (&operations == &ReferenceOperations()) continue;
+    SamplerScratch scratch;
+    scratch.operations = &SamplingOperationsOf(operations.target);
+    for (const Hashes& expected : kHashes) {
+      Hash logits, text;
+      for (const ArchitectureEntry& entry : Architectures()) {
+        if (entry.make_decoder == nullptr) continue;
+        for (const ModelConfig& config : entry.variants()) {
+          const Drawn model(entry, config);
+          const std::unique_ptr<Decoder> decoder = entry.make_decoder(
+              config, model.views,
+              {.format = expected.format, .operations = &operations, .pool = &pool});
+          HashSession(*decoder, scratch, logits, text);
+        }
+      }
+      EXPECT_EQ(logits.value(), expected.logits)
+          << operations.target << " " << NameOf(expected.format);
+      EXPECT_EQ(text.value(), expected.text)
+          << operations.target << " " << NameOf(expected.format);
+    }
+  }
+  EXPECT_EQ(kHashedRevision, kKernelRevision);
+}
+
+}  // namespace
+}  // namespace mnemon
