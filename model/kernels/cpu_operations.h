@@ -69,6 +69,8 @@ int64_t ScratchFloats(const FastWeightCall& call);
 
 // Plain loops over the equations of kernels.h: what the others are held against.
 const CpuOperations& ReferenceOperations();
+// Whether these are the plain loops, which alone do not keep to docs/numerics.md.
+bool IsReference(const CpuOperations& operations);
 
 // All that this build has and this machine can run, the best first. A target may be
 // there several times, with another way to multiply int8; the first one is used. All

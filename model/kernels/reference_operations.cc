@@ -415,4 +415,8 @@ constexpr CpuOperations kReference = {"reference", "plain", Embed,  Linear,
 
 const CpuOperations& ReferenceOperations() { return kReference; }
 
+bool IsReference(const CpuOperations& operations) {
+  return operations.linear == kReference.linear;
+}
+
 }  // namespace mnemon

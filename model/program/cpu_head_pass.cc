@@ -149,12 +149,12 @@ class Heads {
 
   void Remember(const RememberOp& op) {
     if (heads_.size() == 0) return;
-    const Rows memory = p_.own.memory.rows(), projected = p_.shared.projected.rows();
+    const Rows memory = p_.own.memory.rows(), maps = p_.shared.maps.rows();
     p_.alone.Mix(
         CallOf(op, program_, wave_->rows, p_.own.Level(0, wave_->rows), memory));
-    Project({}, op.maps, op.head_stride, memory, projected);
+    Project({}, op.maps, op.head_stride, memory, maps);
     for (size_t l = 0; l < op.appends.size(); ++l) {
-      p_.alone.Append(HeadsOf(CallOf(op, l, p_.rows, *wave_, projected), heads_));
+      p_.alone.Append(HeadsOf(CallOf(op, l, p_.rows, *wave_, maps), heads_));
     }
   }
 

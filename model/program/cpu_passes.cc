@@ -67,12 +67,12 @@ MixCall CallOf(const RememberOp& op, const StepProgram& program, int64_t rows,
 }
 
 AppendCall CallOf(const RememberOp& op, size_t layer, const CpuRows& rows,
-                  const CpuRows::Wave& wave, Rows projected) {
+                  const CpuRows::Wave& wave, Rows maps) {
   AppendCall call = CallOf(op.appends[layer], rows, wave);
   const int64_t column = static_cast<int64_t>(layer) * op.pair_stride;
   const int64_t padded = (call.width + kPanel - 1) / kPanel * kPanel;
-  call.key = From(projected, column);
-  call.value = From(projected, column + padded);
+  call.key = From(maps, column);
+  call.value = From(maps, column + padded);
   call.head_stride = op.head_stride;
   return call;
 }
@@ -202,14 +202,13 @@ class OperationPass {
   Rows x() { return buffers_.Level(level_, wave_->rows); }
 
   void Remember(const RememberOp& op) {
-    const Rows memory = buffers_.memory.rows(), projected = buffers_.projected.rows();
+    const Rows memory = buffers_.memory.rows(), maps = buffers_.maps.rows();
     k_.Mix(CallOf(op, program_, wave_->rows, buffers_.Level(0, wave_->rows), memory));
     k_.Sync();
-    k_.Linear(
-        {.rows = wave_->rows, .in = memory, .weights = op.maps, .out = projected});
+    k_.Linear({.rows = wave_->rows, .in = memory, .weights = op.maps, .out = maps});
     k_.Sync();
     for (size_t l = 0; l < op.appends.size(); ++l) {
-      k_.Append(CallOf(op, l, rows_, *wave_, projected));
+      k_.Append(CallOf(op, l, rows_, *wave_, maps));
     }
     k_.Sync();
   }

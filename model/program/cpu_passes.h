@@ -44,7 +44,7 @@ MixCall CallOf(const RememberOp& op, const StepProgram& program, int64_t rows,
                ConstRows x, Rows memory);
 // The append of layer `layer`.
 AppendCall CallOf(const RememberOp& op, size_t layer, const CpuRows& rows,
-                  const CpuRows::Wave& wave, Rows projected);
+                  const CpuRows::Wave& wave, Rows maps);
 LinearCall CallOf(const LogitsOp& op, int64_t rows, ConstRows x, float* logits);
 
 // Copies the rows of a wave whose logits are wanted to where the head reads them.

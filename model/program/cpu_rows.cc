@@ -129,14 +129,13 @@ void CpuBuffers::MakeRoom(const StepProgram& program, int64_t room) {
   rows = 0;  // should memory run out
   Widest widest;
   for (const SubLayerOp& op : program.layers) std::visit(widest, op);
-  int64_t projected_width = widest.projected;
   if (program.remember) {
-    projected_width = std::max(projected_width, program.remember->maps.outputs);
     memory.Resize(room, program.width);
+    maps.Resize(room, program.remember->maps.outputs);
     last.Resize(room, program.width);
   }
   x.Resize(program.levels() * room, program.width);
-  projected.Resize(room, projected_width);
+  projected.Resize(room, widest.projected);
   if (widest.gate > 0) beta.Resize(room, widest.gate);
   mixed.Resize(room, program.heads * program.head_width);
   hidden.Resize(room, program.hidden);

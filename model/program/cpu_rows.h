@@ -58,6 +58,7 @@ struct CpuBuffers {
   RowBuffer mixed;      // [rows, D]
   RowBuffer hidden;     // [rows, F]
   RowBuffer memory;     // [rows, D]
+  RowBuffer maps;       // [rows, outputs of RememberOp::maps]
   RowBuffer last;       // [rows of logits, D], with several waves
   int64_t rows = 0;     // that there is room for
 

@@ -51,8 +51,9 @@ void Divide(const StepBatch& batch, const StepProgram& program, int64_t weight_b
                   .heads = PartOf(program.heads, w, count),
                   .slices = PartOf(slices, w, count)};
   }
-  // With more workers than heads some would have nothing to do.
-  const bool by_head = rows <= kRowsByHead && count > 1 && count <= program.heads;
+  // Of a wave. With more workers than heads some would have nothing to do.
+  const int64_t together = program.remember ? all.size() : rows;
+  const bool by_head = together <= kRowsByHead && count > 1 && count <= program.heads;
   partition.way =
       by_head ? StepPartition::Way::kByHead : StepPartition::Way::kByOperation;
 }

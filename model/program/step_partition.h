@@ -34,7 +34,7 @@ struct StepPartition {
   std::vector<Worker> workers;
 };
 
-// Most rows that go by head.
+// Most rows that go by head, of a wave.
 inline constexpr int64_t kRowsByHead = 8;
 // Workers go alone when each has this many rows, which pay for reading all weights, and
 // the weights take no more bytes than these.

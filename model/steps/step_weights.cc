@@ -29,8 +29,7 @@ WeightFormat MatrixFormat(WeightFormat format, std::string_view base, int64_t in
 
 std::string StepNumericsId(const StepOptions& options) {
   const std::string format = NameOf(options.format);
-  // The plain loops keep to no numerics.
-  if (options.operations == &ReferenceOperations()) {
+  if (IsReference(*options.operations)) {
     return StrCat("step/", format, "/reference");
   }
   return StrCat("step/", format, "/r", kKernelRevision);

@@ -115,7 +115,7 @@ void HashSession(Decoder& decoder, SamplerScratch& scratch, Hash& logits_hash,
 TEST(StepRevision, BitsAreThoseOfTheRevision) {
   ThreadPool pool(2);
   for (const CpuOperations& operations : AllCpuOperations()) {
-    if (&operations == &ReferenceOperations()) continue;
+    if (IsReference(operations)) continue;
     SamplerScratch scratch;
     scratch.operations = &SamplingOperationsOf(operations.target);
     for (const Hashes& expected : kHashes) {
@@ -137,6 +137,17 @@ TEST(StepRevision, BitsAreThoseOfTheRevision) {
     }
   }
   EXPECT_EQ(kHashedRevision, kKernelRevision);
+}
+
+TEST(StepRevision, NumericsIdNamesFormatAndRevisionButForTheReference) {
+  for (const CpuOperations& operations : AllCpuOperations()) {
+    StepOptions options{.format = WeightFormat::kInt8, .operations = &operations};
+    EXPECT_EQ(StepNumericsId(options),
+              IsReference(operations) ? "step/int8/reference" : "step/int8/r3");
+    options.format = WeightFormat::kFp32;
+    EXPECT_EQ(StepNumericsId(options),
+              IsReference(operations) ? "step/fp32/reference" : "step/fp32/r3");
+  }
 }
 
 }  // namespace

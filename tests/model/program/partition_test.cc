@@ -51,6 +51,17 @@ TEST(Divide, FewRowsGoByHead) {
   EXPECT_EQ(slices, 8);
 }
 
+TEST(Divide, WavesOfFewRowsGoByHead) {
+  StepPartition partition;
+  partition.workers.resize(2);
+  StepProgram program = Program(4, 8);
+  Divide(Batch({20}), program, 1, partition);
+  EXPECT_EQ(partition.way, Way::kByOperation);
+  program.remember.emplace();
+  Divide(Batch({20}), program, 1, partition);
+  EXPECT_EQ(partition.way, Way::kByHead);
+}
+
 TEST(Divide, OneWorkerAndMoreWorkersThanHeadsGoByOperation) {
   EXPECT_EQ(Divided(Batch({1}), 1, 4).way, Way::kByOperation);
   EXPECT_EQ(Divided(Batch({1}), 5, 4).way, Way::kByOperation);
