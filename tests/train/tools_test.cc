@@ -331,7 +331,7 @@ TEST_F(ToolsTest, SampleNamesWhatIsWrong) {
       {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--device", "tpu"},
        2,
        "--device"},
-      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--precision", "int8"},
+      {{"--checkpoint", dir, "--tokens", "3", "--prompt", "a", "--precision", "int4"},
        2,
        "--precision"},
       {{"--checkpoint", bare, "--tokens", "3", "--prompt", "a"}, 2, "--prompt-tokens"},
@@ -374,7 +374,7 @@ TEST_F(ToolsTest, ScoreNamesWhatIsWrong) {
   fails(good, "--chunk", {"--form", "step", "--chunk", "65"}, 2);
   fails(good, "--chunk", {"--chunk=-1"}, 2);
   fails(good, "--device", {"--device", "tpu"}, 2);
-  fails(good, "--precision", {"--precision", "int8"}, 2);
+  fails(good, "--precision", {"--precision", "int4"}, 2);
 }
 
 TEST_F(ToolsTest, ScoreOfAnEncoder) {
