@@ -40,7 +40,7 @@ constexpr int64_t kSpareDescriptors = 64;
 constexpr milliseconds kIdleCheck{20};
 constexpr size_t kIdleAtOnce = 64;
 // The ends of its calls are noticed a little later than that of a connection.
-constexpr milliseconds kSettling{100};
+constexpr milliseconds kClassifyDelay{100};
 // Connections for which it is too early.
 constexpr int64_t kMostWaiting = 1024;
 
@@ -352,7 +352,7 @@ void Listener::Forget(int handle) {
     try {
       ended_.push_back({connection.host(), reason, connection.Read(),
                         now - connection.accepted(), connection.counts(),
-                        now + kSettling});
+                        now + kClassifyDelay});
     } catch (const std::bad_alloc&) {
       // It is not classified.
     }
