@@ -188,7 +188,7 @@ class ClientTest(unittest.TestCase):
 
     def test_deadline_and_no_server(self):
         with self.assertRaises(mnemon.DeadlineExceeded):
-            list(self.client.generate("the ", max_tokens=1500, timeout=0.05))
+            list(self.client.generate("the ", max_tokens=1500, timeout=0.005))
         with mnemon.Client("127.0.0.1:1", timeout=5) as nobody:
             with self.assertRaises(mnemon.Unavailable):
                 nobody.list_models()
