@@ -3,7 +3,6 @@
 // target of the machine. When this fails because the arithmetic was meant to change,
 // raise kKernelRevision and write the new hashes: states that older builds stored are
 // then rebuilt instead of continued with other bits.
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "model/registry/registry.h"
 #include "model/sampling/sampler.h"
 #include "model/steps/step_options.h"
+#include "tests/model/kernels/bit_hash.h"
 
 namespace mnemon {
 namespace {
@@ -27,23 +27,6 @@ constexpr uint64_t kText = 15504544743126793687ull;
 constexpr Hashes kHashes[] = {{WeightFormat::kFp32, 5044248800798433008ull, kText},
                               {WeightFormat::kBf16, 9904360119701528823ull, kText},
                               {WeightFormat::kInt8, 6145746948853537790ull, kText}};
-
-class Hash {
- public:
-  template <class Number>
-  void Add(Number number) {
-    uint32_t bits;
-    static_assert(sizeof(number) == sizeof(bits));
-    std::memcpy(&bits, &number, sizeof(bits));
-    for (int i = 0; i < 4; ++i) {
-      value_ = (value_ ^ (bits >> (8 * i) & 0xFF)) * 1099511628211ull;  // FNV-1a
-    }
-  }
-  uint64_t value() const { return value_; }
-
- private:
-  uint64_t value_ = 14695981039346656037ull;
-};
 
 // The same numbers on every machine: from -0.25 to 0.25.
 class Numbers {
@@ -78,8 +61,8 @@ struct Drawn {
 };
 
 // A prompt, then tokens that are sampled one by one.
-void HashSession(Decoder& decoder, SamplerScratch& scratch, Hash& logits_hash,
-                 Hash& text_hash) {
+void HashSession(Decoder& decoder, SamplerScratch& scratch, BitHash& logits_hash,
+                 BitHash& text_hash) {
   const ModelConfig& config = decoder.config();
   const auto vocab = static_cast<size_t>(config.vocab);
   const auto arena = *StateArena::Create(decoder.spec(), {.slots = 1});
@@ -119,7 +102,7 @@ TEST(StepRevision, BitsAreThoseOfTheRevision) {
     SamplerScratch scratch;
     scratch.operations = &SamplingOperationsOf(operations.target);
     for (const Hashes& expected : kHashes) {
-      Hash logits, text;
+      BitHash logits, text;
       for (const ArchitectureEntry& entry : Architectures()) {
         if (entry.make_decoder == nullptr) continue;
         for (const ModelConfig& config : entry.variants()) {

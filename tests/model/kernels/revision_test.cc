@@ -2,9 +2,9 @@
 // The bits of every operation, hashed. When this fails because the arithmetic was meant
 // to change, raise kKernelRevision and write the new hash beside it: states that older
 // builds stored are then rebuilt instead of continued with other bits.
-#include <cstring>
 
 #include "model/kernels/packed_weights.h"
+#include "tests/model/kernels/bit_hash.h"
 #include "tests/model/kernels/targets.h"
 
 namespace mnemon {
@@ -14,24 +14,7 @@ constexpr int kHashedRevision = 3;
 constexpr uint64_t kHash = 3737944305551252814ull;
 constexpr uint64_t kInt8Hash = 12112393000024720445ull;
 
-class Hash {
- public:
-  void Add(const std::vector<float>& floats) {
-    for (const float f : floats) {
-      uint32_t bits;
-      std::memcpy(&bits, &f, sizeof(bits));
-      for (int i = 0; i < 4; ++i) {
-        value_ = (value_ ^ (bits >> (8 * i) & 0xFF)) * 1099511628211ull;  // FNV-1a
-      }
-    }
-  }
-  uint64_t value() const { return value_; }
-
- private:
-  uint64_t value_ = 14695981039346656037ull;
-};
-
-void HashLinear(const CpuOperations& operations, WeightFormat format, Hash& hash) {
+void HashLinear(const CpuOperations& operations, WeightFormat format, BitHash& hash) {
   constexpr int64_t kRows = 3, kInputs = 70, kOutputs = 50;
   const std::vector<float> in = Drawn(kRows * kInputs, 1), gain = Drawn(kInputs, 2);
   const std::vector<float> weights = Drawn(kOutputs * kInputs, 3);
@@ -55,7 +38,7 @@ void HashLinear(const CpuOperations& operations, WeightFormat format, Hash& hash
   }
 }
 
-void HashAttend(const CpuOperations& operations, Hash& hash) {
+void HashAttend(const CpuOperations& operations, BitHash& hash) {
   constexpr int64_t kHeads = 2, kWidth = 20, kRow = kHeads * kWidth, kBlocks = 40;
   constexpr int64_t kPositions = kBlocks * kBlockPositions;
   constexpr int64_t kBlockFloats = (2 * kRow + kHeads) * kBlockPositions;
@@ -114,7 +97,7 @@ void HashAttend(const CpuOperations& operations, Hash& hash) {
   }
 }
 
-void HashFastWeights(const CpuOperations& operations, Hash& hash) {
+void HashFastWeights(const CpuOperations& operations, BitHash& hash) {
   constexpr int64_t kHeads = 2, kWidth = 20, kNu = 2, kRow = kHeads * kWidth;
   constexpr int64_t kFeatures = 2 * kNu * kWidth;
   const std::vector<float> rows = Drawn(5 * kRow, 1);
@@ -142,7 +125,7 @@ void HashFastWeights(const CpuOperations& operations, Hash& hash) {
   }
 }
 
-void HashRows(const CpuOperations& operations, Hash& hash) {
+void HashRows(const CpuOperations& operations, BitHash& hash) {
   constexpr int64_t kWidth = 20;
   const std::vector<float> rows = Drawn(6 * kWidth, 1);
   const int32_t id = 2;
@@ -193,7 +176,7 @@ TEST(KernelRevision, BitsAreThoseOfTheRevision) {
   for (const CpuOperations& operations : AllCpuOperations()) {
     if (&operations == &AllCpuOperations().back()) continue;  // the reference
     const std::string target = operations.target;
-    Hash hash, int8;
+    BitHash hash, int8;
     HashLinear(operations, WeightFormat::kInt8, int8);
     EXPECT_EQ(int8.value(), kInt8Hash) << target << " " << operations.int8;
     HashRows(operations, hash);

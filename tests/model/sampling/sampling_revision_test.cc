@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "gtest/gtest.h"
+#include "tests/model/kernels/bit_hash.h"
 #include "tests/model/sampling/sampling_cases.h"
 
 namespace mnemon {
@@ -12,36 +13,26 @@ namespace {
 
 constexpr uint64_t kHash = 17939012215262031222ull;
 
-class Hash {
- public:
-  void Add(uint64_t bits) {
-    for (int i = 0; i < 8; ++i) {
-      value_ = (value_ ^ (bits >> (8 * i) & 0xFF)) * 1099511628211ull;  // FNV-1a
-    }
+void Add(const TokenLogprobs& of, BitHash& hash) {
+  hash.Add(static_cast<uint64_t>(of.token));
+  hash.Add(static_cast<uint64_t>(std::bit_cast<uint32_t>(of.logprob)));
+  for (const TokenCandidate& candidate : of.candidates) {
+    hash.Add(static_cast<uint64_t>(candidate.token));
+    hash.Add(static_cast<uint64_t>(std::bit_cast<uint32_t>(candidate.logprob)));
   }
-  void Add(const TokenLogprobs& of) {
-    Add(static_cast<uint64_t>(of.token));
-    Add(std::bit_cast<uint32_t>(of.logprob));
-    for (const TokenCandidate& candidate : of.candidates) {
-      Add(static_cast<uint64_t>(candidate.token));
-      Add(std::bit_cast<uint32_t>(candidate.logprob));
-    }
-  }
-  uint64_t value() const { return value_; }
-
- private:
-  uint64_t value_ = 14695981039346656037ull;
-};
+}
 
 TEST(SamplingRevision, TokensAndWeightsAreThoseOfTheRevision) {
   for (const SamplingOperations& operations : AllSamplingOperations()) {
     SamplerScratch scratch{.operations = &operations};
-    Hash hash;
+    BitHash hash;
     for (const size_t vocab : {1, 100, 5000, 50257}) {
       const std::vector<float> logits = CaseLogits(vocab + 1, vocab);
       int64_t index = 1000;
       for (const SamplingParams& params : CaseParams()) {
-        for (int i = 0; i < 5; ++i) hash.Add(RunCase(logits, params, index++, scratch));
+        for (int i = 0; i < 5; ++i) {
+          Add(RunCase(logits, params, index++, scratch), hash);
+        }
       }
       const LogitScale scale = {.most = 16, .temperature = 0.9f};
       Candidates candidates(logits, scale, operations, scratch.candidates);
