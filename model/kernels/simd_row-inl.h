@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// The product of one row with panels of float weights. Included once per target by
+// Highway.
+#if defined(MNEMON_SIMD_ROW_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef MNEMON_SIMD_ROW_INL_H
+#undef MNEMON_SIMD_ROW_INL_H
+#else
+#define MNEMON_SIMD_ROW_INL_H
+#endif
+
+#include <algorithm>
+#include <type_traits>
+
+#include "model/kernels/simd_slices-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mnemon {
+namespace HWY_NAMESPACE {
+
+// Panels that one row keeps in flight: as many chains as the registers hold.
+constexpr int kRowPanels = kParts == 1 ? 8 : 6;
+
+// Sums of one row over slice `s` with `kPanels` panels at once.
+template <class Format, int kPanels>
+HWY_INLINE void AddSlice(const float* x, const MatrixView& matrix, int64_t panel,
+                         int64_t s, V16* sum) {
+  const int64_t begin = s * matrix.slice;
+  const int64_t width = std::min(matrix.slice, matrix.inputs - begin);
+  const int64_t size =
+      matrix.panel_bytes / static_cast<int64_t>(sizeof(typename Format::Stored));
+  const auto* at = SliceOf<Format>(matrix, panel, s);
+  x += begin;
+  for (int p = 0; p < kPanels; ++p) sum[p] = Zero16();
+  const auto add_two = [&](int64_t k) {
+    const V16 even = Set16(x[k]), odd = Set16(x[k + 1]);
+    for (int p = 0; p < kPanels; ++p) {
+      sum[p] = Fma(even, Format::Even(at + p * size), sum[p]);
+      sum[p] = Fma(odd, Format::Odd(at + p * size), sum[p]);
+    }
+    at += Format::Before(2);
+  };
+  constexpr int64_t kUsual = SliceWidth(1);
+  if (width == kUsual) {
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kUsual; k += 2) add_two(k);
+    return;
+  }
+  int64_t k = 0;
+  for (; k + 2 <= width; k += 2) add_two(k);
+  if (k == width) return;
+  const V16 even = Set16(x[k]);
+  for (int p = 0; p < kPanels; ++p) {
+    sum[p] = Fma(even, Format::Even(at + p * size), sum[p]);
+  }
+}
+
+template <class Format, int kPanels, class Ending>
+HWY_INLINE void RowPanels(const float* x, int64_t panel, const Ending& ending) {
+  V16 total[kPanels], sum[kPanels];
+  const Part slices = ending.slices();
+  if constexpr (std::is_same_v<Ending, PartEnding>) {
+    if (ending.each) {
+      PartEnding one = ending;
+      for (int64_t s = slices.begin; s < slices.end; ++s) {
+        AddSlice<Format, kPanels>(x, ending.matrix, panel, s, sum);
+        for (int p = 0; p < kPanels; ++p) one.Finish(sum[p], 0, panel + p);
+        one.out += ending.call.part_stride;
+      }
+      return;
+    }
+  }
+  AddSlice<Format, kPanels>(x, ending.matrix, panel, slices.begin, total);
+  for (int64_t s = slices.begin + 1; s < slices.end; ++s) {
+    AddSlice<Format, kPanels>(x, ending.matrix, panel, s, sum);
+    for (int p = 0; p < kPanels; ++p) total[p] = Add(total[p], sum[p]);
+  }
+  for (int p = 0; p < kPanels; ++p) ending.Finish(total[p], 0, panel + p);
+}
+
+// As many panels as stay in registers, then fewer.
+template <class Format, class Ending>
+void OneRow(const float* x, int64_t begin, int64_t end, const Ending& ending) {
+  int64_t panel = begin;
+  for (; panel + kRowPanels <= end; panel += kRowPanels) {
+    RowPanels<Format, kRowPanels>(x, panel, ending);
+  }
+  for (; panel + 4 <= end; panel += 4) RowPanels<Format, 4>(x, panel, ending);
+  for (; panel + 2 <= end; panel += 2) RowPanels<Format, 2>(x, panel, ending);
+  for (; panel < end; ++panel) RowPanels<Format, 1>(x, panel, ending);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace mnemon
+HWY_AFTER_NAMESPACE();
+
+#endif  // MNEMON_SIMD_ROW_INL_H
