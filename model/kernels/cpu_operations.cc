@@ -42,7 +42,7 @@ int64_t LinearScratch(int64_t rows, int64_t inputs) {
 int64_t LinearScratch(int64_t rows, const MatrixView& weights) {
   const int64_t usual = LinearScratch(rows, weights.inputs);
   if (weights.format != WeightFormat::kInt8) return usual;
-  const Int8Room room(rows, weights, {0, weights.slices()}, kMostInt8InputBytes);
+  const Int8Room room(rows, weights, {0, weights.slices()});
   return std::max(usual,
                   RowStride(weights.inputs) + room.floats() + Int8TotalFloats(rows));
 }

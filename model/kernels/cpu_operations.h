@@ -28,7 +28,7 @@ struct Share {
 // `scratch` is the worker's own: ScratchFloats of the call.
 struct CpuOperations {
   const char* target;  // "avx2"
-  const char* int8;    // how it multiplies int8: "vnni", "widened"
+  const char* int8;    // how it multiplies int8: "vnni", "pairs", "single"
   void (*embed)(const EmbedCall& call, Share share);
   void (*linear)(const LinearCall& call, Share share, float* scratch);
   void (*parts)(const PartsCall& call, Share share, float* scratch);

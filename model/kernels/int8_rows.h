@@ -13,9 +13,6 @@
 
 namespace mnemon {
 
-// Bytes of an input in int8: 1, or 2 where a target widens it in advance.
-inline constexpr int64_t kMostInt8InputBytes = 2;
-
 // Most panels at once, with one row and with many.
 inline constexpr int64_t kInt8RowPanels = 8;
 inline constexpr int64_t kInt8TilePanels = 2;
@@ -33,14 +30,14 @@ struct Int8Room {
   int64_t slice_bytes = 0;  // from slice to slice
   int64_t row_bytes = 0;    // from row to row: whole cache lines, an odd number
 
-  Int8Room(int64_t r, const MatrixView& matrix, Part some, int64_t input_bytes)
+  Int8Room(int64_t r, const MatrixView& matrix, Part some)
       : rows(r),
         slices(some.size()),
-        slice_bytes(Bytes(matrix.slice, input_bytes)),
-        row_bytes(((slices - 1) * slice_bytes +
-                   Bytes(Width(matrix, some.end - 1), input_bytes) + 63) /
-                      64 * 64 |
-                  64) {}
+        slice_bytes(Bytes(matrix.slice)),
+        row_bytes(
+            ((slices - 1) * slice_bytes + Bytes(Width(matrix, some.end - 1)) + 63) /
+                64 * 64 |
+            64) {}
 
   static int64_t Width(const MatrixView& matrix, int64_t slice) {
     return std::min(matrix.slice, matrix.inputs - slice * matrix.slice);
@@ -48,9 +45,7 @@ struct Int8Room {
   int64_t floats() const { return rows * (row_bytes / 4 + slices); }
 
  private:
-  static int64_t Bytes(int64_t inputs, int64_t input_bytes) {
-    return 4 + (inputs + 3) / 4 * 4 * input_bytes;
-  }
+  static int64_t Bytes(int64_t inputs) { return 4 + (inputs + 3) / 4 * 4; }
 };
 
 // Totals of all rows with a few panels: from 0, fma(float(sum), row scale x output
@@ -71,7 +66,6 @@ struct Int8Product {
 // One way to multiply int8. All give the same bits.
 struct Int8Kernels {
   const char* name;
-  int64_t input_bytes;
   // One slice, [count] of x; returns the scale.
   float (*quantise)(const float* x, int64_t count, char* to);
   void (*multiply)(const Int8Product& product);

@@ -28,13 +28,20 @@ HWY_INLINE int32_t LoadInt(const char* from) {
 }
 
 // One of the ways: Add adds the products of a quad to `sum`, which begins at what Start
-// makes of the sum of all inputs; Store writes 16 inputs in the order in which
-// LoadInputs takes quads of them.
+// makes of the sum of all inputs; Store writes 16 inputs. Weights are stored 128 too
+// large.
 #if MNEMON_INT8_VNNI
+
+HWY_INLINE void StoreBytes(const Ints* x, char* to) {
+  const hn::Rebind<int8_t, I> bytes;
+  for (int i = 0; i < kParts; ++i) {
+    hn::StoreU(hn::DemoteTo(bytes, x[i]), bytes,
+               reinterpret_cast<int8_t*>(to + i * kLanes));
+  }
+}
 
 // Unsigned by signed: 128 x too much, for which sums start below zero.
 struct Vnni {
-  static constexpr int64_t kInputBytes = 1;
   using Weights = Ints;
   using Inputs = Ints;
 
@@ -52,70 +59,49 @@ struct Vnni {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.raw), "v"(x.raw));
 #endif
   }
-  static HWY_INLINE void Store(const Ints* x, char* to) {
-    const hn::Rebind<int8_t, I> bytes;
-    for (int i = 0; i < kParts; ++i) {
-      hn::StoreU(hn::DemoteTo(bytes, x[i]), bytes,
-                 reinterpret_cast<int8_t*>(to + i * kLanes));
-    }
-  }
+  static HWY_INLINE void Store(const Ints* x, char* to) { StoreBytes(x, to); }
   static int32_t Start(int32_t sum) { return -128 * sum; }
 };
 
-#endif
-
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
-
-// In 16 bits nothing saturates. Inputs 0 and 2 of a quad lie side by side, then 1 and
-// 3, as a mask and a shift leave the weights. They stay 128 too large, as in Vnni.
-struct Widened {
-  using D16 = hn::Repartition<int16_t, I>;
-  static constexpr int64_t kInputBytes = 2;
-  struct Weights {
-    hn::Vec<D16> even, odd;
+// Two products at once in 16 bits: the size of an input, which is unsigned, by the
+// weight with the sign of the input. Both are within +-127, so that nothing saturates.
+struct Pairs {
+  using Weights = Ints;
+  struct Inputs {
+    Ints size, x;
   };
-  using Inputs = Weights;
 
   static HWY_INLINE Weights LoadWeights(const char* from) {
-    const hn::RebindToUnsigned<D16> d;
-    const auto both =
-        hn::BitCast(d, hn::LoadU(I(), reinterpret_cast<const int32_t*>(from)));
-    return {hn::BitCast(D16(), hn::And(both, hn::Set(d, 0x00FF))),
-            hn::BitCast(D16(), hn::ShiftRight<8>(both))};
+    return hn::Xor(hn::LoadU(I(), reinterpret_cast<const int32_t*>(from)),
+                   hn::Set(I(), static_cast<int32_t>(0x80808080u)));
   }
   static HWY_INLINE Inputs LoadInputs(const char* from) {
-    return {hn::BitCast(D16(), hn::Set(I(), LoadInt(from))),
-            hn::BitCast(D16(), hn::Set(I(), LoadInt(from + 4)))};
+    const hn::Repartition<int8_t, I> bytes;
+    const Ints x = hn::Set(I(), LoadInt(from));
+    return {hn::BitCast(I(), hn::Abs(hn::BitCast(bytes, x))), x};
   }
   static HWY_INLINE void Add(const Weights& w, const Inputs& x, Ints& sum) {
-    Ints none = hn::Zero(I());
-    sum = hn::Add(sum, hn::ReorderWidenMulAccumulate(
-                           I(), w.odd, x.odd,
-                           hn::ReorderWidenMulAccumulate(I(), w.even, x.even,
-                                                         hn::Zero(I()), none),
-                           none));
+#if HWY_TARGET == HWY_AVX2
+    const __m256i pairs =
+        _mm256_maddubs_epi16(x.size.raw, _mm256_sign_epi8(w.raw, x.x.raw));
+    sum = hn::Add(sum, Ints{_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))});
+#else
+    const __m512i with_sign = _mm512_mask_sub_epi8(w.raw, _mm512_movepi8_mask(x.x.raw),
+                                                   _mm512_setzero_si512(), w.raw);
+    const __m512i pairs = _mm512_maddubs_epi16(x.size.raw, with_sign);
+    sum = hn::Add(sum, Ints{_mm512_madd_epi16(pairs, _mm512_set1_epi16(1))});
+#endif
   }
-  static HWY_INLINE void Store(const Ints* x, char* to) {
-    const hn::Repartition<uint8_t, I> bytes;
-    const hn::Rebind<int16_t, I> words;
-    HWY_ALIGN static constexpr uint8_t kOrder[16] = {0, 1, 2, 3, 8,  9,  10, 11,
-                                                     4, 5, 6, 7, 12, 13, 14, 15};
-    const auto order = hn::LoadDup128(bytes, kOrder);
-    for (int i = 0; i < kParts; ++i) {
-      const Ints ordered =
-          hn::BitCast(I(), hn::TableLookupBytes(hn::BitCast(bytes, x[i]), order));
-      hn::StoreU(hn::DemoteTo(words, ordered), words,
-                 reinterpret_cast<int16_t*>(to) + i * kLanes);
-    }
-  }
-  static int32_t Start(int32_t sum) { return -128 * sum; }
+  static HWY_INLINE void Store(const Ints* x, char* to) { StoreBytes(x, to); }
+  static int32_t Start(int32_t /*sum*/) { return 0; }
 };
+
+using AnyInt8 = Pairs;
 
 #else
 
 // One after the other, in 32 bits.
-struct Widened {
-  static constexpr int64_t kInputBytes = 1;
+struct Single {
   using Weights = Ints;
   using Inputs = Ints;
 
@@ -146,6 +132,8 @@ struct Widened {
     return hn::ShiftRight<24>(hn::ShiftLeft<kShift>(quad));
   }
 };
+
+using AnyInt8 = Single;
 
 #endif
 

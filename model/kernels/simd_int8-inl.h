@@ -23,10 +23,10 @@
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// In 16 bits, two products at once.
-extern const Int8Kernels kWidenedInt8;
+// What every processor of the target has.
+extern const Int8Kernels kAnyInt8;
 #if MNEMON_INT8_VNNI
-// Four at once. REQUIRES: HasVnni().
+// REQUIRES: HasVnni().
 extern const Int8Kernels kVnniInt8;
 bool HasVnni();
 #endif

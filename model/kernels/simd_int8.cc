@@ -25,11 +25,7 @@ namespace {
 
 // Tiles of several rows: as many as leave registers for the weights.
 constexpr int kTilePanels = kParts == 1 ? kInt8TilePanels : 1;
-template <class Dot>
-constexpr int kTileRows = kParts == 1                            ? 12
-                          : kParts == 2 && Dot::kInputBytes == 1 ? 6
-                          : kParts <= 4                          ? 4
-                                                                 : 1;
+constexpr int kTileRows = kParts == 1 ? 12 : kParts == 2 ? 6 : kParts <= 4 ? 4 : 1;
 
 // Inputs whose weights stay in the first cache while all rows meet them.
 constexpr int64_t kDepth = 512;
@@ -73,26 +69,36 @@ HWY_NOINLINE void AddTile(const Int8Product& product, const Stretch& stretch,
     const char* at = weights;
     for (const char* const end = at + stretch.quads * 4 * kPanel; at != end;
          at += 4 * kPanel) {
-      typename Dot::Weights w[kPanels][kParts];
-#pragma GCC unroll 16
-      for (int p = 0; p < kPanels; ++p) {
-#pragma GCC unroll 4
-        for (int i = 0; i < kParts; ++i) {
-          w[p][i] = Dot::LoadWeights(at + p * size + i * 4 * kLanes);
-        }
-      }
-#pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) {
-        const typename Dot::Inputs x = Dot::LoadInputs(base[r / 3] + r % 3 * stride);
+      const auto weights_of = [&](int p, int i) {
+        return Dot::LoadWeights(at + p * size + i * 4 * kLanes);
+      };
+      if constexpr (kRows == 1) {
+        const typename Dot::Inputs x = Dot::LoadInputs(base[0]);
 #pragma GCC unroll 16
         for (int p = 0; p < kPanels; ++p) {
 #pragma GCC unroll 4
-          for (int i = 0; i < kParts; ++i) Dot::Add(w[p][i], x, sum[r][p][i]);
+          for (int i = 0; i < kParts; ++i) Dot::Add(weights_of(p, i), x, sum[0][p][i]);
+        }
+      } else {
+        typename Dot::Weights w[kPanels][kParts];
+#pragma GCC unroll 16
+        for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 4
+          for (int i = 0; i < kParts; ++i) w[p][i] = weights_of(p, i);
+        }
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) {
+          const typename Dot::Inputs x = Dot::LoadInputs(base[r / 3] + r % 3 * stride);
+#pragma GCC unroll 16
+          for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 4
+            for (int i = 0; i < kParts; ++i) Dot::Add(w[p][i], x, sum[r][p][i]);
+          }
         }
       }
 #pragma GCC unroll 16
       for (int i = 0; i < kBases; ++i) {
-        base[i] += 4 * Dot::kInputBytes;
+        base[i] += 4;
         asm("" : "+r"(base[i]));
       }
     }
@@ -161,8 +167,8 @@ void AddStretch(const Int8Product& product, const Stretch& stretch) {
     add(integral_constant<int, 1>(), integral_constant<int, 1>());
     return;
   }
-  add(integral_constant<int, kTilePanels>(), integral_constant<int, kTileRows<Dot>>());
-  add(integral_constant<int, 1>(), integral_constant<int, kTileRows<Dot>>());
+  add(integral_constant<int, kTilePanels>(), integral_constant<int, kTileRows>());
+  add(integral_constant<int, 1>(), integral_constant<int, kTileRows>());
 }
 
 template <class Dot>
@@ -206,13 +212,13 @@ float Quantise(const float* x, int64_t count, char* to) {
       q[p] = zero ? hn::Zero(I()) : hn::NearestInt(hn::Mul(some.v[p], inverse));
       sums = hn::Add(sums, q[p]);
     }
-    char* const at = to + 4 + i * Dot::kInputBytes;
+    char* const at = to + 4 + i;
     if (count - i >= 16) {
       Dot::Store(q, at);
     } else {
-      char last[16 * Dot::kInputBytes];
+      char last[16];
       Dot::Store(q, last);
-      std::memcpy(at, last, (count - i + 3) / 4 * 4 * Dot::kInputBytes);
+      std::memcpy(at, last, (count - i + 3) / 4 * 4);
     }
   }
   const int32_t start = Dot::Start(hn::GetLane(hn::SumOfLanes(I(), sums)));
@@ -223,12 +229,11 @@ float Quantise(const float* x, int64_t count, char* to) {
 
 }  // namespace
 
-const Int8Kernels kWidenedInt8 = {"widened", Widened::kInputBytes, Quantise<Widened>,
-                                  Multiply<Widened>};
+const Int8Kernels kAnyInt8 = {MNEMON_INT8_VNNI ? "pairs" : "single", Quantise<AnyInt8>,
+                              Multiply<AnyInt8>};
 
 #if MNEMON_INT8_VNNI
-const Int8Kernels kVnniInt8 = {"vnni", Vnni::kInputBytes, Quantise<Vnni>,
-                               Multiply<Vnni>};
+const Int8Kernels kVnniInt8 = {"vnni", Quantise<Vnni>, Multiply<Vnni>};
 
 bool HasVnni() {
   unsigned a = 0, b = 0, c = 0, d = 0;

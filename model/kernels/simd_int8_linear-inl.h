@@ -27,7 +27,7 @@ class Int8Rows {
       : kernels_(kernels),
         matrix_(matrix),
         slices_(slices),
-        room_(rows, matrix, slices, kernels.input_bytes),
+        room_(rows, matrix, slices),
         bytes_(reinterpret_cast<char*>(memory)),
         scales_(memory + rows * room_.row_bytes / 4) {}
 

@@ -120,7 +120,7 @@ void AddOperations(std::vector<CpuOperations>& found) {
 #if MNEMON_INT8_VNNI
   if (HasVnni()) found.push_back(OperationsWith<kVnniInt8>());
 #endif
-  found.push_back(OperationsWith<kWidenedInt8>());
+  found.push_back(OperationsWith<kAnyInt8>());
 }
 
 }  // namespace HWY_NAMESPACE

@@ -77,16 +77,26 @@ HWY_INLINE void RowPanels(const float* x, int64_t panel, const Ending& ending) {
   for (int p = 0; p < kPanels; ++p) ending.Finish(total[p], 0, panel + p);
 }
 
-// As many panels as stay in registers, then fewer.
+// RowPanels<Format, panels>, panels in 1 .. kMost.
+template <class Format, int kMost, class Ending>
+HWY_INLINE void RowPanelsOf(int64_t panels, const float* x, int64_t panel,
+                            const Ending& ending) {
+  if constexpr (kMost > 1) {
+    if (panels < kMost) {
+      return RowPanelsOf<Format, kMost - 1>(panels, x, panel, ending);
+    }
+  }
+  RowPanels<Format, kMost>(x, panel, ending);
+}
+
+// In groups of like size: a small one at the end would leave the arithmetic units idle.
 template <class Format, class Ending>
 void OneRow(const float* x, int64_t begin, int64_t end, const Ending& ending) {
-  int64_t panel = begin;
-  for (; panel + kRowPanels <= end; panel += kRowPanels) {
-    RowPanels<Format, kRowPanels>(x, panel, ending);
+  const int64_t panels = end - begin, groups = (panels + kRowPanels - 1) / kRowPanels;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t first = panels * g / groups, next = panels * (g + 1) / groups;
+    RowPanelsOf<Format, kRowPanels>(next - first, x, begin + first, ending);
   }
-  for (; panel + 4 <= end; panel += 4) RowPanels<Format, 4>(x, panel, ending);
-  for (; panel + 2 <= end; panel += 2) RowPanels<Format, 2>(x, panel, ending);
-  for (; panel < end; ++panel) RowPanels<Format, 1>(x, panel, ending);
 }
 
 }  // namespace HWY_NAMESPACE

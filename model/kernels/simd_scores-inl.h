@@ -40,6 +40,11 @@ struct AttendUnit {
   }
 };
 
+HWY_INLINE const float* Values(const AttendCall& call, const AttendUnit& unit,
+                               int64_t block) {
+  return unit.Block(block) + call.value_offset + unit.at * kBlockPositions;
+}
+
 // The row of the relative tables for the first position of a block; later ones follow.
 HWY_INLINE int64_t TableRow(const AttendCall& call, const AttendUnit& unit,
                             int64_t block) {
@@ -105,16 +110,17 @@ HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t b
     for (int b = 0; b < kBlocks; ++b) score[r][b] = Zero16();
   }
   for (int64_t i = 0; i < width; ++i) {
-    V16 k[kBlocks];
-    for (int b = 0; b < kBlocks; ++b) k[b] = Load16(key[b] + i * kBlockPositions);
-    for (int r = 0; r < kRows; ++r) {
-      const V16 q = Set16(query[r][i]);
-      for (int b = 0; b < kBlocks; ++b) {
-        V16 both = k[b];
+    V16 q[kRows];
+    for (int r = 0; r < kRows; ++r) q[r] = Set16(query[r][i]);
+    // Key by key: all at once would not leave registers for the scores.
+    for (int b = 0; b < kBlocks; ++b) {
+      const V16 k = Load16(key[b] + i * kBlockPositions);
+      for (int r = 0; r < kRows; ++r) {
+        V16 both = k;
         if constexpr (kRelative) {
           both = Add(both, Load16(table[r] + i * table_rows + b * kBlockPositions));
         }
-        score[r][b] = Fma(q, both, score[r][b]);
+        score[r][b] = Fma(q[r], both, score[r][b]);
       }
     }
   }

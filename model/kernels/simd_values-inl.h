@@ -18,11 +18,6 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE const float* Values(const AttendCall& call, const AttendUnit& unit,
-                               int64_t block) {
-  return unit.Block(block) + call.value_offset + unit.at * kBlockPositions;
-}
-
 // Adds 16 kWide numbers of each value, from `i` on, of blocks begin .. end-1, all of
 // them seen, for rows of one session: each value is read once for all of them.
 template <int kRows, int kWide>

@@ -11,7 +11,7 @@ namespace mnemon {
 class BitHash {
  public:
   template <class Number>
-    requires std::is_arithmetic_v<Number>
+  requires std::is_arithmetic_v<Number>
   void Add(Number number) {
     unsigned char bytes[sizeof(number)];
     std::memcpy(bytes, &number, sizeof(number));
@@ -20,7 +20,7 @@ class BitHash {
     }
   }
   template <class Numbers>
-    requires requires(const Numbers& numbers) { numbers.begin(); }
+  requires requires(const Numbers& numbers) { numbers.begin(); }
   void Add(const Numbers& numbers) {
     for (const auto& number : numbers) Add(number);
   }
