@@ -71,7 +71,7 @@ def main():
         curves.append((architecture, points))
     flags.svg.write_text(plot.draw(
         curves, f"tokens before it (size {flags.size}, one session)",
-        "microseconds for one more token", log_y=True, label=lambda us: f"{us:.4g}"))
+        "microseconds for one more token", label=lambda us: f"{us:.4g}", log_y=True))
 
 
 if __name__ == "__main__":

@@ -52,8 +52,7 @@ def main():
     flags = parser.parse_args()
     flags.svg.write_text(plot.draw(
         [(run.name, curve(run)) for run in flags.run], "tokens trained",
-        "validation, nats per token", log_y=False,
-        label=lambda nats: f"{nats:.3f}"))
+        "validation, nats per token", label=lambda nats: f"{nats:.3f}"))
 
 
 if __name__ == "__main__":

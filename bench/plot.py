@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Curves over a logarithmic axis, as one SVG."""
+"""Curves as one SVG."""
 
 import html
 import math
@@ -24,23 +24,29 @@ def one_two_five(low, high):
             for step in (1, 2, 5) if low <= step * 10**power <= high]
 
 
-def fifths(low, high):
-    """Multiples of 0.2 around low .. high."""
-    return [tick / 5 for tick in range(math.floor(low * 5), math.ceil(high * 5) + 1)]
+def round_steps(low, high):
+    """About five to ten multiples of 1, 2 or 5 times a power of ten, around low .. high."""
+    least = max(high - low, 1e-9) / 10
+    power = math.floor(math.log10(least))
+    step = next((times * 10.0**power for times in (1, 2, 5) if times * 10.0**power >= least),
+                10.0 ** (power + 1))
+    return [round(step * tick, max(0, -power))
+            for tick in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
-def draw(curves, x_text, y_text, log_y, label):
+def draw(curves, x_text, y_text, label, log_x=True, log_y=False):
     """`curves`: (name, points (x, y)); `label`: a y as text."""
-    scale = math.log10 if log_y else float
+    scale_x, scale = (math.log10 if log else float for log in (log_x, log_y))
     ys = [y for _, points in curves for _, y in points]
-    ticks = one_two_five(min(ys) / 2.5, max(ys) * 2.5) if log_y else fifths(min(ys), max(ys))
+    ticks = one_two_five(min(ys) / 2.5, max(ys) * 2.5) if log_y else round_steps(
+        min(ys), max(ys))
     low, high = scale(ticks[0]), scale(ticks[-1])
     xs = [x for _, points in curves for x, _ in points]
-    first, last = math.log10(min(xs)), math.log10(max(xs))
+    first, last = scale_x(min(xs)), scale_x(max(xs))
     wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def place(x, y):
-        return (LEFT + wide * (math.log10(x) - first) / max(last - first, 1e-9),
+        return (LEFT + wide * (scale_x(x) - first) / max(last - first, 1e-9),
                 TOP + tall * (high - scale(y)) / max(high - low, 1e-9))
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -51,7 +57,10 @@ def draw(curves, x_text, y_text, log_y, label):
         out.append(f'<line x1="{LEFT}" x2="{LEFT + wide}" y1="{y:.1f}" y2="{y:.1f}" '
                    f'stroke="#e2e2e2"/><text x="{LEFT - 8}" y="{y + 4:.1f}" '
                    f'text-anchor="end" fill="#555">{label(tick)}</text>')
-    for tick in one_two_five(min(xs), max(xs)):
+    below_axis = one_two_five if log_x else round_steps
+    for tick in below_axis(min(xs), max(xs)):
+        if not min(xs) <= tick <= max(xs):
+            continue
         x, _ = place(tick, ticks[0])
         out.append(f'<text x="{x:.1f}" y="{TOP + tall + 18}" text-anchor="middle" '
                    f'fill="#555">{short(tick)}</text>')
@@ -74,3 +83,12 @@ def draw(curves, x_text, y_text, log_y, label):
                    f'{html.escape(name)} {label(points[-1][1])}</text>')
         out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
     return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def stack(pictures):
+    """Drawn pictures, one below the other."""
+    inner = [picture.replace("<svg ", f'<svg y="{i * HEIGHT}" ', 1)
+             for i, picture in enumerate(pictures)]
+    tall = HEIGHT * len(pictures)
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {tall}" '
+            f'width="{WIDTH}" height="{tall}">\n{"".join(inner)}</svg>\n')
