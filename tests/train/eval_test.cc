@@ -3,13 +3,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/command_line.h"
 #include "base/file.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/model/io/temporary_directory.h"
-#include "train/commands.h"
+#include "tests/train/run_tool.h"
 
 namespace mnemon {
 namespace {
@@ -19,28 +18,6 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
-
-struct Ran {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Ran RunTool(std::vector<std::string> arguments) {
-  CommandLine line("mnemon-train", "Test.", {}, "version");
-  AddFitCommand(line);
-  AddEvalCommand(line);
-  AddAttentionCommand(line);
-  arguments.insert(arguments.begin(), "mnemon-train");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = line.Run(static_cast<int>(arguments.size()), argv.data());
-  std::string out = testing::internal::GetCapturedStdout();
-  return {code, std::move(out), testing::internal::GetCapturedStderr()};
-}
 
 // The number behind `name` in `text`.
 double NumberAfter(const std::string& text, const std::string& name) {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/command_line.h"
 #include "base/file.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
@@ -15,7 +14,7 @@
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/io/temporary_directory.h"
-#include "train/commands.h"
+#include "tests/train/run_tool.h"
 
 namespace mnemon {
 namespace {
@@ -25,29 +24,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
-
-struct Ran {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Ran RunTool(std::vector<std::string> arguments) {
-  CommandLine line("mnemon-train", "Test.", {}, "version");
-  AddImportCommand(line);
-  AddScoreCommand(line);
-  AddSampleCommand(line);
-  AddInspectCommand(line);
-  arguments.insert(arguments.begin(), "mnemon-train");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = line.Run(static_cast<int>(arguments.size()), argv.data());
-  std::string out = testing::internal::GetCapturedStdout();
-  return {code, std::move(out), testing::internal::GetCapturedStderr()};
-}
 
 std::string Golden(const std::string& name, const std::string& file) {
   return StrCat(MNEMON_SOURCE_DIR, "/tests/golden/data/", name, "/", file);

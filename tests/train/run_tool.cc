@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#include "tests/train/run_tool.h"
+
+#include <utility>
+
+#include "base/command_line.h"
+#include "gtest/gtest.h"
+#include "train/commands.h"
+
+namespace mnemon {
+
+Ran RunTool(std::vector<std::string> arguments) {
+  CommandLine line("mnemon-train", "Test.", {}, "version");
+  AddFitCommand(line);
+  AddImportCommand(line);
+  AddScoreCommand(line);
+  AddSampleCommand(line);
+  AddInspectCommand(line);
+  AddEvalCommand(line);
+  AddAttentionCommand(line);
+  arguments.insert(arguments.begin(), "mnemon-train");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = line.Run(static_cast<int>(arguments.size()), argv.data());
+  std::string out = testing::internal::GetCapturedStdout();
+  return {code, std::move(out), testing::internal::GetCapturedStderr()};
+}
+
+}  // namespace mnemon
