@@ -5,7 +5,7 @@ import html
 import math
 
 WIDTH, HEIGHT = 760, 400
-LEFT, TOP, RIGHT, BOTTOM = 60, 20, 190, 50
+LEFT, TOP, RIGHT, BOTTOM = 80, 20, 190, 50
 COLOURS = ["#4878a8", "#c8553d", "#5a8f4e", "#8a63a6", "#b8862b", "#3f8f8f"]
 
 
