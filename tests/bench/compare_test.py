@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import io
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -355,11 +356,24 @@ class CompareTest(unittest.TestCase):
         generator = self.modules["ctranslate2"].Generator
         for stored, quantization, compute in (("fp32", None, "float32"),
                                               ("int8", "int8", "int8")):
-            with mock.patch("peers.ctranslate._convert") as convert:
+            with mock.patch("peers.ctranslate._convert") as convert, \
+                    mock.patch.dict("os.environ"):
                 self.peer("ctranslate", format=stored)
             self.assertEqual(convert.call_args.args[2], quantization)
             self.assertEqual(generator.call_args.kwargs["compute_type"], compute)
             self.assertEqual(generator.call_args.kwargs["intra_threads"], 2)
+
+    def test_ctranslate_leaves_out_what_saturates(self):
+        (self.folder / "ctranslate2").mkdir()
+        for stored, flags, chosen in (("int8", "avx2", "1"), ("int8", "avx512_vnni", None),
+                                      ("int8", "avx_vnni", None), ("fp32", "avx2", None)):
+            (self.folder / "cpuinfo").write_text(f"flags : fpu {flags} avx\n")
+            with mock.patch.dict("os.environ"), \
+                    mock.patch.object(ctranslate, "CPU", self.folder / "cpuinfo"):
+                os.environ.pop("CT2_USE_MKL", None)
+                peer = self.peer("ctranslate", format=stored)
+                self.assertEqual(os.environ.get("CT2_USE_MKL"), chosen, (stored, flags))
+            self.assertEqual(peer.name, "CTranslate2 1" + " with MKL" * bool(chosen))
 
     def test_ctranslate_continues_all_prompts_at_once(self):
         (self.folder / "ctranslate2").mkdir()
