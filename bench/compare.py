@@ -6,6 +6,7 @@ Examples:
   DIR/bin/python bench/compare.py
   DIR/bin/python bench/compare.py --arch causal --size M,G --json causal.json
   DIR/bin/python bench/compare.py --arch causal --size S --batch 16 --precision bf16
+  DIR/bin/python bench/compare.py --arch causal --size XS,S,M,G --precision int8 --threads 2
   bench/tables.py compare seed.json causal.json > bench/compare_table.md
 
 A step is one more token for each of --batch sessions; its time is divided by them. The
@@ -13,9 +14,13 @@ weights are drawn by mnemon, written as a checkpoint, and read by everyone else;
 program must give mnemon's logits before its time counts, to 1e-3 of the largest (llama.cpp
 1e-2). With --precision bf16 mnemon stores its matrices in bfloat16, and so does llama.cpp;
 the others compute the same model in float32, and 3e-2 is allowed: bfloat16 has 8 bits of
-mantissa, so each rounding is off by up to 2e-3, and they add up over the layers. Programs
+mantissa, so each rounding is off by up to 2e-3, and they add up over the layers. With int8
+llama.cpp runs twice, in Q8_0 and in Q4_0, and CTranslate2 in its int8; 3e-2 is allowed
+too, because inputs of matrices have 8 bits. llama.cpp's logits are held against those of
+the weights in its file, which in Q4_0 are not mnemon's any more. Programs
 take turns: one round each, again and again. The floor is what the memory bandwidth of
-the same run allows with mnemon's weights (bench/floor.h). Needs the packages of
+the same run allows with mnemon's weights (bench/floor.h); Q4_0 reads little more than
+half of those of int8 and may be below it. Needs the packages of
 bench/requirements.txt in the Python that runs it; a program that is not there is named
 below the table.
 
@@ -23,6 +28,7 @@ Exit code: 0 done, 1 failed or logits differ, 2 usage.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -38,9 +44,12 @@ import tables  # noqa: E402
 from peers import Missing, Task, checkpoint as checkpoints  # noqa: E402
 from peers.mnemon import Mnemon, run  # noqa: E402
 
-PEERS = (("eager", "PyTorch eager"), ("reference", "labml-nn"), ("llama", "llama.cpp"),
-         ("ctranslate", "CTranslate2"))
-TOLERANCE = {"fp32": 1e-3, "bf16": 3e-2}  # of the largest logit
+# Module, label, and how it stores its matrices beside a precision of mnemon; else in fp32.
+PEERS = (("eager", "PyTorch eager", {}), ("reference", "labml-nn", {}),
+         ("llama", "llama.cpp",
+          {"fp32": ["F32"], "bf16": ["BF16"], "int8": ["Q8_0", "Q4_0"]}),
+         ("ctranslate", "CTranslate2", {"int8": ["int8"]}))
+TOLERANCE = {"fp32": 1e-3, "bf16": 3e-2, "int8": 3e-2}  # of the largest logit
 TRIAL_SECONDS = 0.3  # with each number of threads
 
 
@@ -86,7 +95,8 @@ def parse_flags():
     parser.add_argument("--batch", type=positive(int, 4096), default=1,
                         help="sessions in one step (default: 1)")
     parser.add_argument("--precision", choices=tables.PRECISIONS, default="fp32",
-                        help="of mnemon's stored weights, and of llama.cpp's (default: fp32)")
+                        help="of mnemon's stored weights; the others' come near it where they can "
+                        "(default: fp32)")
     parser.add_argument("--threads", type=several(positive(int)),
                         default=sorted({1, os.cpu_count()}),
                         help="numbers of threads: mnemon runs with the largest, each other "
@@ -143,17 +153,20 @@ def differences(peer, logits, task):
 
 def make_peers(task, logits, counts):
     """Those that run here, and why the others do not:
-    ([(peer, difference of logits)], [row without times])."""
+    ([(peer, its format, difference of logits)], [row without times])."""
     peers, rows = [], []
-    for module, label in PEERS:
-        row = {"program": label, "wrong": False}
+    wanted = [(module, label, stored) for module, label, formats in PEERS
+              for stored in formats.get(task.precision, ["fp32"])]
+    for module, label, stored in wanted:
+        task = dataclasses.replace(task, format=stored)
+        row = {"program": label, "format": stored, "wrong": False}
         try:
             imported = __import__(f"peers.{module}", fromlist=[module])
             peer = fastest(imported.make, task, counts)
             found = differences(peer, logits, task)
             tolerance = max(TOLERANCE[task.precision], getattr(peer, "tolerance", 0))
             if all(differs <= tolerance for differs in found):  # so a NaN is wrong
-                peers.append((peer, max(found)))
+                peers.append((peer, stored, max(found)))
                 continue
             row["wrong"] = True
             row["missing"] = f"gives other logits, by {max(found):.0e} of the largest"
@@ -181,22 +194,22 @@ def compare(architecture, size, flags):
         prompt = [(i * 7919 + 13) % vocab for i in range(flags.context)]
         task = Task(checkpoint, prompt, flags.batch, flags.precision)
         peers, missing = make_peers(task, mnemon.logits(prompt), flags.threads)
-        programs = [mnemon] + [peer for peer, _ in peers]
-        largest = [0.0] + [differs for _, differs in peers]
+        programs = [(mnemon, flags.precision, 0.0), *peers]
         rounds = [[] for _ in programs]
         for _ in range(flags.rounds):
-            for program, samples in zip(programs, rounds):
+            for (program, *_), samples in zip(programs, rounds):
                 samples.append(program.round(flags.seconds))
         floor = statistics.median(mnemon.floors) / flags.batch
         model = {"architecture": architecture, "size": size, "batch": flags.batch,
                  "precision": flags.precision}
         rows = []
-        for program, samples, differs in zip(programs, rounds, largest):
+        for (program, stored, differs), samples in zip(programs, rounds):
             times = spread([step / flags.batch for turn in samples for step in turn])
             ratios = [statistics.median(turn) / statistics.median(own)
                       for turn, own in zip(samples, rounds[0])]
             rows.append({
-                **model, "program": program.name, "threads": program.threads,
+                **model, "program": program.name, "format": stored,
+                "threads": program.threads,
                 "us_per_token": {key: value * 1e6 for key, value in times.items()},
                 "floor_us": floor * 1e6, "floor_share": floor / times["median"],
                 "times_mnemon": statistics.median(ratios),
@@ -214,15 +227,16 @@ def measure(flags):
         "python": f"Python {platform.python_version()}", "threads": flags.threads,
         "context": flags.context, "batch": flags.batch, "precision": flags.precision,
         "rounds": flags.rounds, "seconds": flags.seconds,
-        "load_average": [], "fma_gflops": [], "memory_gbytes": [], "results": []}
+        "load_average": [], "fma_gflops": [], "int8_gops": [], "memory_gbytes": [],
+        "results": []}
     for size in flags.size:
         for architecture in flags.arch:
             print(f"compare.py: {architecture} {size}", file=sys.stderr, flush=True)
             document["load_average"].append(os.getloadavg()[0])
             rows, mnemon = compare(architecture, size, flags)
             document["results"] += rows
-            for key in ("fma_gflops", "memory_gbytes"):
-                document[key] += mnemon.probes[key]
+            for key, seen in mnemon.probes.items():
+                document[key] += seen
             if flags.json:
                 pathlib.Path(flags.json).write_text(json.dumps(document, indent=2) + "\n")
     return document
@@ -236,7 +250,7 @@ def main():
     wrong = [row for row in document["results"] if row.get("wrong")]
     for row in wrong:
         print(f"compare.py: {row['architecture']} {row['size']}: {row['program']} "
-              f"{row['missing']}", file=sys.stderr)
+              f"{row['format']} {row['missing']}", file=sys.stderr)
     return 1 if wrong else 0
 
 

@@ -19,7 +19,7 @@ import sys
 
 ARCHITECTURES = ["feedback", "feedback_shared", "fast_weights", "transformer_xl", "causal"]
 SIZES = ["XS", "S", "M", "G", "SEED"]
-PRECISIONS = ["fp32", "bf16"]
+PRECISIONS = ["fp32", "bf16", "int8"]
 
 
 def machine():
@@ -112,14 +112,16 @@ floor us | share | allocations |
 def comparison_head(documents):
     seen = {key: [value for document in documents for value in document[key]]
             for key in ("fma_gflops", "memory_gbytes", "load_average")}
+    gops = [value for document in documents for value in document.get("int8_gops", [])]
+    int8 = f"{span(gops)} Gop/s of int8, " if gops else ""
     commands = "\n".join(document["command"] for document in documents)
     return f"""# Comparison
 
 Microseconds for one more token of a session, {one(documents, "context")} tokens after its \
 start: the time of a step
-of `batch` sessions, divided by them. `weights` is how mnemon and llama.cpp store their \
-matrices; the
-others have float32. Written by
+of `batch` sessions, divided by them. `weights` is the precision of mnemon's stored weights \
+in that
+comparison, `format` how each program stores its matrices. Written by
 
 ```
 {commands}
@@ -131,19 +133,22 @@ others have float32. Written by
 - Programs take turns: {one(documents, "rounds")} rounds of {one(documents, "seconds")} s each. \
 `threads` is the number, out of
   {", ".join(map(str, one(documents, "threads")))}, with which a program was fastest.
-- Every program gives mnemon's logits after the same {one(documents, "context")} tokens, \
-with llama.cpp each session
-  of a batch; the last column is the largest difference, relative to the largest logit.
-- Probes in mnemon's rounds: {span(seen["fma_gflops"])} GFLOP/s, \
+- Every program gives mnemon's logits after the same {one(documents, "context")} tokens; \
+llama.cpp, in each
+  session of a batch, those of the weights in its file. The last column is the largest
+  difference, relative to the largest logit.
+- Probes in mnemon's rounds: {span(seen["fma_gflops"])} GFLOP/s, {int8}\
 {span(seen["memory_gbytes"])} GB/s from memory; load average
   {span(seen["load_average"], 1)} at the start of the models.
 - Floor: what the bandwidth and arithmetic of the same run allow with mnemon's
-  weights, a step's divided by the sessions ([floor.h](floor.h)). Share = floor / median.
+  weights, a step's divided by the sessions ([floor.h](floor.h)). Share = floor / median; a
+  program with smaller weights, such as Q4_0, can be below it.
+- `time / mnemon's`: the program's time over mnemon's of the same round, median of the rounds.
 {STAR}
 
-| weights | size | batch | architecture | program | threads | us/token | quartiles | floor us \
-| share | time / mnemon's | logits differ by |
-|---|---|---|---|---|---|---|---|---|---|---|---|"""
+| weights | size | batch | architecture | program | format | threads | us/token | quartiles \
+| floor us | share | time / mnemon's | logits differ by |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
 def comparison_row(row):
@@ -151,15 +156,15 @@ def comparison_row(row):
     differs = f"{row['logits_difference']:.0e}" if row["logits_difference"] else "-"
     return (f"| {row['precision']} | {row['size']} | {row['batch']} "
             f"| {row['architecture']}{star(row['steady'])} | {row['program']} "
-            f"| {row['threads']} | {microseconds(times['median'])} "
+            f"| {row['format']} | {row['threads']} | {microseconds(times['median'])} "
             f"| {microseconds(times['q25'])} to {microseconds(times['q75'])} "
             f"| {microseconds(row['floor_us'])} | {100 * row['floor_share']:.2g}% "
             f"| {row['times_mnemon']:.3g} | {differs} |")
 
 
 def comparison_rows(documents):
-    """Sorted; documents from before --batch and --precision do not name them."""
-    rows = [{"batch": 1, "precision": "fp32", **row}
+    """Sorted; documents from before --batch, --precision and formats do not name them."""
+    rows = [{"batch": 1, "precision": "fp32", "format": "", **row}
             for document in documents for row in document["results"]]
     return sorted(rows, key=lambda row: (
         PRECISIONS.index(row["precision"]), SIZES.index(row["size"]), row["batch"],
@@ -180,7 +185,8 @@ def comparison_table(documents):
     reasons = {}
     for row in rows:
         if "missing" in row:
-            models = reasons.setdefault((row["program"], row["missing"]), {})
+            program = " ".join(filter(None, (row["program"], row["format"])))
+            models = reasons.setdefault((program, row["missing"]), {})
             models.setdefault(row["architecture"], []).append(where(row))
     if reasons:
         lines.append("\nNot in the table:\n")

@@ -25,12 +25,13 @@ class Missing(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What all programs do in one comparison."""
+    """What a program does in one comparison."""
 
     checkpoint: object
     prompt: list  # of every session
     batch: int = 1  # B: sessions in one step
     precision: str = "fp32"  # of mnemon's stored weights
+    format: str = "fp32"  # of the peer's stored matrices, as the peer names it
 
     def require_one_session(self):
         if self.batch > 1:

@@ -1,74 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""llama.cpp, causal only: the same weights as its architecture gpt2, in float32, or the
-matrices in bfloat16 where mnemon stores them so; keys and values are float32.
+"""llama.cpp, causal only: the same weights as its architecture gpt2, matrices in a format
+of gguf_file.py; keys and values are float32.
 
-Its gpt2 has GELU (tanh form) where the model may have ReLU: its logits are held against
-those of mnemon's weights with that activation, which eager PyTorch computes. It has no
-bias in the output head: where the model has one, it is added behind it. Sessions are
-sequences of one context; each has its own copy of the keys and values.
+Its gpt2 has GELU (tanh form) where the model may have ReLU, and Q4_0 is another model
+than mnemon's: its logits are held against those of the weights in its file with that
+activation, which eager PyTorch computes. It has no bias in the output head: where the
+model has one, it is added behind it. Sessions are sequences of one context; each has its
+own copy of the keys and values.
 """
 
 import ctypes
 import pathlib
 
-from . import Missing, repeat
-
-
-def _convert(checkpoint, path, precision):
-    import gguf
-    import torch
-
-    c = checkpoint.config
-    weights = checkpoint.weights
-    writer = gguf.GGUFWriter(str(path), "gpt2")
-    writer.add_block_count(c["layers"])
-    writer.add_context_length(c["positions"])
-    writer.add_embedding_length(c["d_model"])
-    writer.add_feed_forward_length(c["d_ff"])
-    writer.add_head_count(c["heads"])
-    writer.add_layer_norm_eps(1e-5)
-    writer.add_vocab_size(c["vocab"])
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32 if precision == "fp32"
-                         else gguf.LlamaFileType.MOSTLY_BF16)
-    writer.add_tokenizer_model("none")
-
-    def add(name, tensor):
-        writer.add_tensor(name, tensor.contiguous().numpy())
-
-    def add_matrix(name, tensor):
-        if precision == "fp32":
-            return add(name, tensor)
-        kind = gguf.GGMLQuantizationType.BF16
-        rounded = gguf.quants.quantize(tensor.contiguous().numpy(), kind)
-        return writer.add_tensor(name, rounded, raw_dtype=kind)
-
-    def norm(theirs, ours):
-        for kind in ("weight", "bias"):
-            add(f"{theirs}.{kind}", weights[f"{ours}.{kind}"])
-
-    def linear(theirs, *ours):
-        for kind, put in (("weight", add_matrix), ("bias", add)):
-            put(f"{theirs}.{kind}", torch.cat([weights[f"{part}.{kind}"] for part in ours]))
-
-    # A tied embedding is the head as well, and that is a matrix.
-    (add_matrix if c["tie_head"] else add)("token_embd.weight", checkpoint.embedding)
-    add("position_embd.weight", checkpoint.absolute_positions())
-    norm("output_norm", "norm")
-    if not c["tie_head"]:
-        add_matrix("output.weight", checkpoint.head_weight)
-    for i in range(c["layers"]):
-        ours = f"layers.{i}"
-        norm(f"blk.{i}.attn_norm", f"{ours}.attn.norm")
-        linear(f"blk.{i}.attn_qkv",
-               *(f"{ours}.attn.{part}" for part in ("query", "key", "value")))
-        linear(f"blk.{i}.attn_output", f"{ours}.attn.output")
-        norm(f"blk.{i}.ffn_norm", f"{ours}.ff.norm")
-        linear(f"blk.{i}.ffn_up", f"{ours}.ff.in")
-        linear(f"blk.{i}.ffn_down", f"{ours}.ff.out")
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+from . import Missing, gguf_file, repeat
 
 
 class Llama:
@@ -76,10 +20,11 @@ class Llama:
 
     @staticmethod
     def same_as(task):
-        """What its logits are held against: mnemon's weights with its activation."""
+        """What its logits are held against: the weights of its file, its activation."""
         from .eager import Eager
 
-        return Eager(task.checkpoint, task.prompt, 1, gelu=True)
+        return Eager(gguf_file.rounded(task.checkpoint, task.format), task.prompt, 1,
+                     gelu=True)
 
     def __init__(self, task, threads):
         checkpoint = task.checkpoint
@@ -100,11 +45,10 @@ class Llama:
         self.context = self.model = self.batch = None
         self.lib = llama_cpp
         self.threads = threads
-        stored = {"fp32": "F32", "bf16": "BF16"}[task.precision]
-        self.name = f"llama.cpp ({llama_cpp.__version__} of its Python package) {stored}"
-        path = pathlib.Path(checkpoint.directory) / "model.gguf"
+        self.name = f"llama.cpp ({llama_cpp.__version__} of its Python package)"
+        path = pathlib.Path(checkpoint.directory) / f"{task.format}.gguf"
         if not path.exists():
-            _convert(checkpoint, path, task.precision)
+            gguf_file.write(checkpoint, path, task.format)
         self._quiet = llama_cpp.llama_log_callback(lambda *_: None)
         llama_cpp.llama_log_set(self._quiet, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()

@@ -27,7 +27,7 @@ class Mnemon:
         self.threads = threads
         self.floors = []  # seconds per step, one per round
         self.steady = True
-        self.probes = {"fma_gflops": [], "memory_gbytes": []}
+        self.probes = {"fma_gflops": [], "int8_gops": [], "memory_gbytes": []}
         run(self.binaries / "mnemon-bench", "checkpoint", *self.model, "--out", self.directory)
 
     def logits(self, tokens):
@@ -46,8 +46,7 @@ class Mnemon:
                                   *self.step, *self.weights, "--seconds", seconds,
                                   "--json"))
         result = document["results"][0]
-        decoder = "/".join(result["decoder"].split("/")[:2])
-        self.name = f"mnemon, decoder {decoder}"
+        self.name = f"mnemon, decoder {result['decoder'].split('/')[0]}"
         self.floors.append(result["floor_us"]["floor"] / 1e6)
         self.steady = self.steady and result["steady"]
         for key, seen in self.probes.items():

@@ -83,6 +83,8 @@ class ScriptsTest(unittest.TestCase):
                             ("--json", self.folder / "absent" / "out.json")):
             ran = self.run_script("compare.py", *programs, flag, value)
             self.expect_one_line(ran, 2, flag)
+        ran = self.run_script("compare.py", *programs, "--precision", "int4")
+        self.expect_one_line(ran, 2, "--precision", "'int4'", "fp32", "bf16", "int8")
         ran = self.run_script("compare.py", "--bin", self.folder / "absent")
         self.expect_one_line(ran, 2, "--bin", "mnemon-bench", "build it first")
 
@@ -99,7 +101,7 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
         self.assertEqual(rows[1:], [
-            f"| fp32 | {size} | 1 | causal | mnemon | 2 | 123 | 99.0 to 150 | 12.3 | 10% | 1 | - |"
+            f"| fp32 | {size} | 1 | causal | mnemon |  | 2 | 123 | 99.0 to 150 | 12.3 | 10% | 1 | - |"
             for size in ("XS", "SEED")])
         self.assertIn("python compare.py --size SEED\npython compare.py --size XS", ran.stdout)
         self.assertIn("100 to 120 GFLOP/s, 20 to 30 GB/s", ran.stdout)
@@ -107,22 +109,27 @@ class ScriptsTest(unittest.TestCase):
 
     def test_comparisons_of_batches_and_precisions(self):
         documents = [comparison("XS")]  # as written before there were others
-        for precision, batch in (("bf16", 1), ("fp32", 16), ("fp32", 2), ("bf16", 4)):
+        for precision, batch in (("int8", 1), ("bf16", 1), ("fp32", 16), ("fp32", 2),
+                                 ("bf16", 4)):
             document = comparison("XS", batch=batch, precision=precision)
             for row in document["results"]:
-                row |= {"batch": batch, "precision": precision}
+                row |= {"batch": batch, "precision": precision, "format": "F"}
             documents.append(document)
         ran = self.run_script("tables.py", "compare",
                               *(self.write(f"{i}.json", d) for i, d in enumerate(documents)))
         self.assertEqual(ran.returncode, 0, ran.stderr)
         rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
-        self.assertEqual([tuple(row.split(" | ")[:3]) for row in rows],
-                         [("| weights", "size", "batch")] + [
-                             (f"| {precision}", "XS", batch) for precision, batch in (
-                                 ("fp32", "1"), ("fp32", "2"), ("fp32", "16"), ("bf16", "1"),
-                                 ("bf16", "4"))])
-        self.assertIn("- llama.cpp, causal XS, XS (batch 2), XS (batch 16), XS (bf16), "
-                      "XS (batch 4, bf16): not there.", ran.stdout)
+        cells = [row.split(" | ") for row in rows]
+        self.assertEqual([(*row[:3], row[5]) for row in cells],
+                         [("| weights", "size", "batch", "format")] + [
+                             (f"| {precision}", "XS", batch, named)
+                             for precision, batch, named in (
+                                 ("fp32", "1", ""), ("fp32", "2", "F"), ("fp32", "16", "F"),
+                                 ("bf16", "1", "F"), ("bf16", "4", "F"), ("int8", "1", "F"))])
+        self.assertEqual({len(row) for row in cells}, {13})
+        self.assertIn("- llama.cpp, causal XS: not there.\n- llama.cpp F, causal XS (batch 2), "
+                      "XS (batch 16), XS (bf16), XS (batch 4, bf16), XS (int8): not there.",
+                      ran.stdout)
 
     def test_what_makes_no_table(self):
         good = self.write("good.json", comparison("XS"))
