@@ -33,8 +33,8 @@ inline constexpr int kMaxChunk = 64;
 // Outputs per panel of a packed matrix.
 inline constexpr int kPanel = 16;
 
-// Inputs per slice of a matrix [N, K]: at most 16 slices up to K = 16384. An output
-// projection has one slice per head in place of it.
+// Inputs per slice of a matrix [N, K]: never more than 16 slices. An output projection
+// has one slice per head in place of it.
 inline constexpr int64_t SliceWidth(int64_t inputs) {
   return 64 * ((inputs + 1023) / 1024);
 }
