@@ -18,32 +18,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
 
 namespace mnemon {
 namespace {
-
-#if defined(__SSE2__)
-constexpr unsigned kFlushBits = 0x8040;  // MXCSR: flush-to-zero, denormals-are-zero
-bool FlushBitsSet() { return (_mm_getcsr() & kFlushBits) == kFlushBits; }
-void SetFlushBits() { _mm_setcsr(_mm_getcsr() | kFlushBits); }
-#elif defined(__aarch64__)
-constexpr uint64_t kFlushBits = uint64_t{1} << 24;  // FPCR.FZ
-uint64_t ReadFpcr() {
-  uint64_t value;
-  asm volatile("mrs %0, fpcr" : "=r"(value));
-  return value;
-}
-bool FlushBitsSet() { return (ReadFpcr() & kFlushBits) != 0; }
-void SetFlushBits() { asm volatile("msr fpcr, %0" : : "r"(ReadFpcr() | kFlushBits)); }
-#else
-#error "no way known to flush denormals on this processor"
-#endif
 
 // Signals on their way from the handler to the waiter, one byte each.
 int signal_pipe[2] = {-1, -1};
@@ -59,7 +38,6 @@ void ForwardSignal(int signal) {
 }  // namespace
 
 void InitProcess() {
-  SetFlushBits();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -77,8 +55,6 @@ void ReturnFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 8 << 20);
   mallopt(M_TRIM_THRESHOLD, 16 << 20);
 }
-
-bool DenormalsFlushed() { return FlushBitsSet(); }
 
 SignalWaiter::SignalWaiter() {
   if (signal_pipe[0] >= 0) return;

@@ -8,20 +8,15 @@
 namespace mnemon {
 
 // Ignores SIGPIPE and SIGXFSZ (a write beyond the file size limit then fails like any
-// other), raises the descriptor limit to its hard value, and sets this thread's
-// floating-point mode to flush denormals. New threads inherit the mode, so call it
-// first in main, before any thread exists. Disables absl::Mutex's deadlock detection,
-// which Debian's build runs at every lock, in release builds too; gRPC uses
-// absl::Mutex.
+// other) and raises the descriptor limit to its hard value. Disables absl::Mutex's
+// deadlock detection, which Debian's build runs at every lock, in release builds too;
+// gRPC uses absl::Mutex. Call it first in main.
 void InitProcess();
 
 // Makes malloc give freed memory back to the system sooner: few arenas, and large
 // pieces mapped alone, whatever was freed before. For a process whose load comes in
 // floods; call it before threads exist.
 void ReturnFreedMemory();
-
-// True when this thread flushes denormal results and operands to zero.
-bool DenormalsFlushed();
 
 // The receiver of SIGINT, SIGTERM and SIGHUP for the whole process, whatever threads
 // exist: libraries start some before main. A SIGHUP that the process was started to

@@ -2,6 +2,9 @@
 #include "model/decoder/decoder.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -9,6 +12,8 @@
 
 namespace mnemon {
 namespace {
+
+constexpr std::string_view kNonFiniteState = "NON_FINITE_STATE";
 
 absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
                           const StateArena& arena) {
@@ -79,6 +84,18 @@ absl::Status BeginImport(int64_t position, const TensorViews& carry,
   absl::Status status = arena.Reserve(slot, position - first);
   if (!status.ok()) arena.Reset(slot);
   return status;
+}
+
+absl::Status NonFiniteState() {
+  return MakeError(absl::StatusCode::kInternal,
+                   "the model computed a state that is not finite",
+                   {.reason = std::string(kNonFiniteState)});
+}
+
+bool IsNonFiniteState(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kInternal) return false;
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail && detail->reason == kNonFiniteState;
 }
 
 int64_t LogitsRows(std::span<const Segment> segments) {

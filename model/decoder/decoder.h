@@ -50,17 +50,24 @@ class Decoder {
   // own history alone: bit for bit the same in any batch, slot, order and split into
   // segments. On error no slot has advanced: INVALID_ARGUMENT (empty or long segment,
   // token out of range, wrong position, a slot twice), FAILED_PRECONDITION (beyond the
-  // context), RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL. REQUIRES: `arena`
-  // was created with spec().
+  // context), RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL, and
+  // NonFiniteState: the state of a segment would not stay finite
+  // (docs/state_contract.md); the fixed entries of all slots in the step are then in
+  // any condition. REQUIRES: `arena` was created with spec().
   virtual absl::Status Step(std::span<const Segment> segments, StateArena& arena,
                             float* logits) = 0;
 
   // Writes a carry of the sequence form (one view per entry of Model::carry_spec(),
   // batch of one: [n, row...] for growing entries, the entry's shape for fixed ones),
-  // reached after `position` tokens, into a fresh slot. One way.
+  // reached after `position` tokens, into a fresh slot. One way. The errors of
+  // BeginImport, and NonFiniteState; the slot is fresh then.
   virtual absl::Status Import(int64_t position, const TensorViews& carry,
                               StateArena& arena, int32_t slot) = 0;
 };
+
+// INTERNAL, NON_FINITE_STATE.
+absl::Status NonFiniteState();
+bool IsNonFiniteState(const absl::Status& status);
 
 // Number of logits rows that `segments` ask for.
 int64_t LogitsRows(std::span<const Segment> segments);

@@ -73,7 +73,8 @@ Carry ReadCarry(const StateArena& arena, int32_t slot, int64_t position,
 }
 
 // Writes what one token has changed: fixed entries and the last row of growing ones.
-void WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
+// NonFiniteState when it is not finite.
+absl::Status WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
   const auto& entries = arena.spec().entries;
   for (int i = 0; i < static_cast<int>(entries.size()); ++i) {
     const int64_t elements = entries[i].elements();
@@ -81,9 +82,14 @@ void WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
     at::Tensor values = carry.tensors[i];
     if (!fixed) values = values.narrow(1, values.size(1) - 1, 1);
     values = values.to(at::kCPU).contiguous();
+    const float* from = values.data_ptr<float>();
+    const TensorView written{
+        .name = entries[i].name, .shape = entries[i].shape, .data = from};
+    if (!AllFinite(written)) return NonFiniteState();
     float* out = fixed ? arena.Fixed(slot, i) : arena.Row(slot, i, carry.position - 1);
-    std::memcpy(out, values.data_ptr<float>(), elements * sizeof(float));
+    std::memcpy(out, from, elements * sizeof(float));
   }
+  return absl::OkStatus();
 }
 
 class DefaultDecoder final : public Decoder {
@@ -130,6 +136,10 @@ class DefaultDecoder final : public Decoder {
   absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
                       int32_t slot) override {
     MNEMON_RETURN_IF_ERROR(BeginImport(position, carry, spec(), arena, slot));
+    if (!std::all_of(carry.begin(), carry.end(), AllFinite)) {
+      arena.Reset(slot);
+      return NonFiniteState();
+    }
     const auto& entries = spec().entries;
     for (int i = 0; i < static_cast<int>(carry.size()); ++i) {
       const StateEntry& entry = entries[i];
@@ -176,7 +186,7 @@ class DefaultDecoder final : public Decoder {
       MNEMON_ASSIGN_OR_RETURN(
           const ForwardResult result,
           model_.Forward(token, ReadCarry(arena, segment.slot, position, device_)));
-      WriteCarry(result.carry, arena, segment.slot);
+      MNEMON_RETURN_IF_ERROR(WriteCarry(result.carry, arena, segment.slot));
       const bool last = i + 1 == segment.tokens.size();
       if (segment.logits == LogitsMode::kAll ||
           (segment.logits == LogitsMode::kLast && last)) {

@@ -25,7 +25,9 @@ struct Share {
   int64_t end(int64_t units) const { return PartOf(units, index, count).end; }
 };
 
-// `scratch` is the worker's own: ScratchFloats of the call.
+// `scratch` is the worker's own: ScratchFloats of the call. What returns bool says
+// whether the numbers that its share wrote to states leave them finite, as the calls
+// say.
 struct CpuOperations {
   const char* target;  // "avx2"
   const char* int8;    // how it multiplies int8: "vnni", "pairs", "single"
@@ -33,9 +35,9 @@ struct CpuOperations {
   void (*linear)(const LinearCall& call, Share share, float* scratch);
   void (*parts)(const PartsCall& call, Share share, float* scratch);
   void (*fold)(const FoldCall& call, Share share);
-  void (*append)(const AppendCall& call, Share share);
+  bool (*append)(const AppendCall& call, Share share);
   void (*attend)(const AttendCall& call, Share share, float* scratch);
-  void (*fast_weights)(const FastWeightCall& call, Share share, float* scratch);
+  bool (*fast_weights)(const FastWeightCall& call, Share share, float* scratch);
   void (*mix)(const MixCall& call, Share share);
   void (*norm)(const NormCall& call, Share share);
   void (*softmax)(const SoftmaxCall& call, Share share);

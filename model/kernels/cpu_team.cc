@@ -24,4 +24,12 @@ void CpuTeam::Reserve(int64_t floats) {
   }
 }
 
+bool CpuTeam::TakeFinite() {
+  bool finite = true;
+  for (std::vector<CpuWorker>* const workers : {&together_, &alone_}) {
+    for (CpuWorker& worker : *workers) finite = worker.TakeFinite() && finite;
+  }
+  return finite;
+}
+
 }  // namespace mnemon

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/aligned_floats.h"
@@ -32,16 +33,22 @@ class CpuWorker {
     operations_.parts(call, share_, Scratch(ScratchFloats(call)));
   }
   void Fold(const FoldCall& call) { operations_.fold(call, share_); }
-  void Append(const AppendCall& call) { operations_.append(call, share_); }
+  void Append(const AppendCall& call) {
+    if (!operations_.append(call, share_)) finite_ = false;
+  }
   void Attend(const AttendCall& call) {
     operations_.attend(call, share_, Scratch(ScratchFloats(call)));
   }
   void FastWeights(const FastWeightCall& call) {
-    operations_.fast_weights(call, share_, Scratch(ScratchFloats(call)));
+    float* const scratch = Scratch(ScratchFloats(call));
+    if (!operations_.fast_weights(call, share_, scratch)) finite_ = false;
   }
   void Mix(const MixCall& call) { operations_.mix(call, share_); }
   void Norm(const NormCall& call) { operations_.norm(call, share_); }
   void Softmax(const SoftmaxCall& call) { operations_.softmax(call, share_); }
+
+  // Whether all Appends and FastWeights since the last time left states finite.
+  bool TakeFinite() { return std::exchange(finite_, true); }
 
   // All workers have come here before any goes on.
   void Sync() {
@@ -55,6 +62,7 @@ class CpuWorker {
   ThreadPool* const pool_;
   const Share share_;
   AlignedFloats& scratch_;
+  bool finite_ = true;
 };
 
 class CpuTeam {
@@ -86,6 +94,9 @@ class CpuTeam {
   void RunBoth(const Work& work) {
     OnPool([&](int index) { work(together_[index], alone_[index], index); });
   }
+
+  // As CpuWorker's, of all workers. Between two Runs.
+  bool TakeFinite();
 
  private:
   template <class Work>

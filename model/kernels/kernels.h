@@ -33,8 +33,8 @@ inline constexpr int kMaxChunk = 64;
 // Outputs per panel of a packed matrix.
 inline constexpr int kPanel = 16;
 
-// Inputs per slice of a matrix [N, K]: at most 16 slices up to K = 16384. An output
-// projection has one slice per head in place of it.
+// Inputs per slice of a matrix [N, K]: never more than 16 slices. An output projection
+// has one slice per head in place of it.
 inline constexpr int64_t SliceWidth(int64_t inputs) {
   return 64 * ((inputs + 1023) / 1024);
 }
@@ -47,6 +47,10 @@ inline constexpr int kKernelRevision = 3;
 inline constexpr float kSmallest = 0x1p-48f;
 
 inline float Flush(float x) { return x > -kSmallest && x < kSmallest ? 0.0f : x; }
+
+// Bound of a change of fast weights, below which the state stays finite. A number is
+// below it exactly where its product with it is finite.
+inline constexpr float kMostChange = 0x1p64f;
 
 // How the weights of a matrix are stored. With kInt8 inputs become int8 too, slice by
 // slice, and are multiplied exactly; everything else is computed in float32.
@@ -243,7 +247,8 @@ struct Place {
   int64_t slot = 0;  // 0 .. 15
 };
 
-// Writes keys as columns, values as rows, and f = u.k per head.
+// Writes keys as columns, values as rows, and f = u.k per head. Says whether all that
+// it wrote is finite.
 struct AppendCall {
   int64_t rows = 0;
   int64_t heads = 0;
@@ -269,6 +274,9 @@ struct FastWeightRun {
 //   W += beta (v - W phi(k)) phi(k)^T   or   W += v phi(k)^T
 //   out = W phi(q)   [/ (z.phi(q) + 1e-6), z += phi(k)]
 // phi is DPFP of order nu. The state comes from memory and goes back once per token.
+// Says whether all phi are finite, and what v or beta (v - W phi(k)) is below
+// kMostChange in size. W and z then stay finite, however many tokens come: phi is 1 at
+// most, and to the numbers from 2^90 on such changes add nothing.
 struct FastWeightCall {
   int64_t first_head = 0;
   int64_t heads = 0;  // from there on

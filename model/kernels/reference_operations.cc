@@ -238,7 +238,8 @@ void Fold(const FoldCall& call, Share share) {
   }
 }
 
-void Append(const AppendCall& call, Share share) {
+bool Append(const AppendCall& call, Share share) {
+  bool finite = true;
   const int64_t units = call.rows * call.heads;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const int64_t r = unit / call.heads, h = unit % call.heads, at = h * call.width;
@@ -249,11 +250,14 @@ void Append(const AppendCall& call, Share share) {
       place.block[call.key_offset + (at + i) * kBlockPositions + place.slot] = key[i];
       place.block[call.value_offset + at * kBlockPositions + place.slot * call.width +
                   i] = value[i];
+      finite = finite && std::isfinite(key[i]) && std::isfinite(value[i]);
     }
     if (call.fold_offset < 0) continue;
-    place.block[call.fold_offset + h * kBlockPositions + place.slot] =
-        Dot(key, call.query_bias + at, call.width);
+    const float fold = Dot(key, call.query_bias + at, call.width);
+    place.block[call.fold_offset + h * kBlockPositions + place.slot] = fold;
+    finite = finite && std::isfinite(fold);
   }
+  return finite;
 }
 
 float Score(const AttendCall& call, const KeyRange& key_range, const float* query,
@@ -326,7 +330,8 @@ void Features(const float* x, int64_t width, int64_t nu, float* halves, float* o
   for (int64_t n = 0; n < nu * wide; ++n) out[n] /= sum;
 }
 
-void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
+bool FastWeights(const FastWeightCall& call, Share share, float* scratch) {
+  bool finite = true;
   const int64_t units = call.runs * call.heads, features = 2 * call.nu * call.width;
   float *k = scratch, *q = k + features, *halves = q + features;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
@@ -337,6 +342,8 @@ void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
     for (int64_t r = run.first; r < run.first + run.count; ++r) {
       Features(call.key.row(r) + from, call.width, call.nu, halves, k);
       Features(call.query.row(r) + from, call.width, call.nu, halves, q);
+      finite = finite && std::all_of(k, k + 2 * features,
+                                     [](float phi) { return std::isfinite(phi); });
       float scale = 1;
       if (call.normaliser_offset >= 0) {
         float* z = run.fixed + call.normaliser_offset + h * features;
@@ -351,6 +358,7 @@ void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
             old += state[n * call.width + i] * k[n];
           change = call.beta.row(r)[h] * (change - old);
         }
+        finite = finite && std::abs(change) < kMostChange;
         float read = 0;
         for (int64_t n = 0; n < features; ++n) {
           state[n * call.width + i] += change * k[n];
@@ -360,6 +368,7 @@ void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
       }
     }
   }
+  return finite;
 }
 
 void Mix(const MixCall& call, Share share) {

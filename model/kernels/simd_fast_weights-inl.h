@@ -46,12 +46,13 @@ void Features(const float* x, int64_t width, int64_t nu, float* halves, float* o
   }
 }
 
-// Updates `wide` x 16 columns of W^T and reads them: even and odd features apart.
+// Updates `wide` x 16 columns of W^T and reads them: even and odd features apart. Adds
+// NaN to `wrong` where a change is too large.
 template <int kWide>
 HWY_INLINE void UpdateColumns(float* state, int64_t width, int64_t features,
                               const float* key, const float* query, float key_query,
                               const float* value, const float* beta, int64_t columns,
-                              float* out) {
+                              float* out, V16& wrong) {
   V16 old_value[2][kWide], read[2][kWide];
   for (int w = 0; w < kWide; ++w) {
     old_value[0][w] = old_value[1][w] = read[0][w] = read[1][w] = Zero16();
@@ -74,6 +75,7 @@ HWY_INLINE void UpdateColumns(float* state, int64_t width, int64_t features,
       change[w] =
           Mul(Set16(*beta), Sub(change[w], Add(old_value[0][w], old_value[1][w])));
     }
+    wrong = Add(wrong, NotFinite(Mul(change[w], Set16(kMostChange))));
     // W_new phi(q) = W phi(q) + change (phi(k).phi(q))
     StoreSome16(Flush(Fma(change[w], Set16(key_query), Add(read[0][w], read[1][w]))),
                 out + 16 * w, left);
@@ -90,7 +92,7 @@ HWY_INLINE void UpdateColumns(float* state, int64_t width, int64_t features,
 }
 
 void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64_t row,
-                     int64_t head, float* scratch) {
+                     int64_t head, float* scratch, V16& wrong) {
   const int64_t width = call.width, features = 2 * call.nu * width;
   const int64_t from = head * call.head_stride;
   float* key = scratch;
@@ -99,6 +101,8 @@ void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64
   Features(call.key.row(row) + from, width, call.nu, halves, key);
   Features(call.query.row(row) + from, width, call.nu, halves, query);
   const float key_query = Dot(key, query, features);
+  // A feature that is not finite is NaN, and its product with any other too.
+  wrong = Add(wrong, NotFinite(Set16(key_query)));
   const float* beta = call.beta.data == nullptr ? nullptr : call.beta.row(row) + head;
   const float* value = call.value.row(row) + from;
   float* out = call.out.row(row) + head * width;
@@ -106,11 +110,11 @@ void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64
   int64_t i = 0;
   for (; i + 32 <= width; i += 32) {
     UpdateColumns<2>(state + i, width, features, key, query, key_query, value + i, beta,
-                     32, out + i);
+                     32, out + i, wrong);
   }
   for (; i < width; i += 16) {
     UpdateColumns<1>(state + i, width, features, key, query, key_query, value + i, beta,
-                     width - i, out + i);
+                     width - i, out + i, wrong);
   }
   if (call.normaliser_offset < 0) return;
   float* z = run.fixed + call.normaliser_offset + head * features;
@@ -125,14 +129,17 @@ void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64
   }
 }
 
-void FastWeights(const FastWeightCall& call, Share share, float* scratch) {
+bool FastWeights(const FastWeightCall& call, Share share, float* scratch) {
+  V16 wrong = Zero16();
   const int64_t units = call.runs * call.heads;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const FastWeightRun& run = call.run[unit / call.heads];
     for (int64_t row = run.first; row < run.first + run.count; ++row) {
-      FastWeightToken(call, run, row, call.first_head + unit % call.heads, scratch);
+      FastWeightToken(call, run, row, call.first_head + unit % call.heads, scratch,
+                      wrong);
     }
   }
+  return Sum16(wrong) == 0;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/control_groups.h"
+#include "base/float_mode.h"
 
 namespace mnemon {
 namespace {
@@ -101,6 +102,7 @@ void ThreadPool::End() {
 }
 
 void ThreadPool::Run(Work work, void* context) {
+  const IeeeFloatMode mode;
   if (count_ == 1) return work(context, 0);
   work_ = work;
   context_ = context;
@@ -110,6 +112,7 @@ void ThreadPool::Run(Work work, void* context) {
 }
 
 void ThreadPool::Loop(int index) {
+  const IeeeFloatMode mode;  // new threads have that of their maker
   for (uint32_t round = 0;; ++round) {
     Wait(index, rounds_, round);
     if (ending_) return;

@@ -23,9 +23,8 @@ int UsableCores(const std::string& root = "");
 // the system but to wake or to sleep.
 class ThreadPool {
  public:
-  // `count` >= 1. Makes count - 1 threads, which take over the floating-point mode of
-  // the maker; they end with the pool. Throws std::system_error when the system gives
-  // no more threads.
+  // `count` >= 1. Makes count - 1 threads, which end with the pool. Throws
+  // std::system_error when the system gives no more threads.
   explicit ThreadPool(int count);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -34,7 +33,7 @@ class ThreadPool {
   int count() const { return count_; }
 
   // Calls work(context, index) on every thread, index 0 .. count-1, the caller being 0;
-  // returns when all have. `work` must not throw.
+  // returns when all have. All compute in the IeeeFloatMode. `work` must not throw.
   using Work = void (*)(void* context, int index);
   void Run(Work work, void* context);
 

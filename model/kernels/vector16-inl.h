@@ -191,6 +191,9 @@ HWY_INLINE V16 IfNegative(const V16& s, const V16& no, const V16& yes) {
   return out;
 }
 
+// NaN where x is NaN or infinite, else +0.
+HWY_INLINE V16 NotFinite(const V16& x) { return Sub(x, x); }
+
 HWY_INLINE float First16(const V16& x) { return hn::GetLane(x.v[0]); }
 
 // Lanes 8, 4, 2, 1 apart.

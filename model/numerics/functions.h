@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Elementary functions of docs/numerics.md for numbers that are made once, when a model
-// is loaded: position tables, slopes, mixing weights. In binary64 by + - x / alone, so
-// that they have the same bits on every machine: those of the C library differ between
-// versions and processors. Pure, for any thread.
+// Elementary functions of docs/numerics.md: for position tables, slopes and mixing
+// weights, which are made when a model is loaded, and for logarithms while tokens are
+// sampled and scored. In binary64 by + - x / alone, so that they have the same bits on
+// every machine: those of the C library differ between versions and processors. Pure,
+// for any thread.
 #pragma once
 
 namespace mnemon::numerics {

@@ -128,9 +128,9 @@ void ImportFastWeights(const StepProgram& program, const TensorViews& carry,
 
 }  // namespace
 
-void ImportCarry(const StepProgram& program, int64_t position, const TensorViews& carry,
+bool ImportCarry(const StepProgram& program, int64_t position, const TensorViews& carry,
                  StateArena& arena, int32_t slot, CpuTeam& team) {
-  if (carry.empty()) return;  // no memory
+  if (carry.empty()) return true;  // no memory
   if (program.remember) {
     const RememberOp& op = *program.remember;
     ProjectRows({}, op.maps, op.head_stride, carry[0].data, program.width,
@@ -140,7 +140,9 @@ void ImportCarry(const StepProgram& program, int64_t position, const TensorViews
     ImportAttention(program, position, carry, arena, slot, team);
   } else {
     ImportFastWeights(program, carry, arena, slot);
+    return std::all_of(carry.begin(), carry.end(), AllFinite);
   }
+  return team.TakeFinite();
 }
 
 }  // namespace mnemon

@@ -15,7 +15,7 @@ namespace mnemon {
 // inputs by the projections of the AttentionOps, where the carry has one entry for
 // each; else it has the key and the value of each; W and z of FastWeightsOps are
 // copied.
-void ImportCarry(const StepProgram& program, int64_t position, const TensorViews& carry,
+bool ImportCarry(const StepProgram& program, int64_t position, const TensorViews& carry,
                  StateArena& arena, int32_t slot, CpuTeam& team);
 
 }  // namespace mnemon

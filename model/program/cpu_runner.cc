@@ -73,7 +73,7 @@ class CpuRunner final : public StepRunner {
     team_.RunAlone([&](CpuWorker&, int worker) { copies.Make(worker, team_.size()); });
   }
 
-  void Run(const StepBatch& batch, StateArena& arena, float* logits) override {
+  bool Run(const StepBatch& batch, StateArena& arena, float* logits) override {
     Divide(batch, program_, weight_bytes_, partition_);
     if (partition_.way == StepPartition::Way::kAlone) {
       for (size_t w = 0; w < workers_.size(); ++w) {
@@ -86,7 +86,7 @@ class CpuRunner final : public StepRunner {
         Worker& worker = workers_[index];
         PassByOperation(program_, worker.rows, worker.buffers, k, worker.logits);
       });
-      return;
+      return team_.TakeFinite();
     }
     Worker& all = workers_[0];
     all.rows.Fill(program_, batch, partition_.workers[0].runs, arena);
@@ -94,7 +94,7 @@ class CpuRunner final : public StepRunner {
       team_.Run([&](CpuWorker& k) {
         PassByOperation(program_, all.rows, all.buffers, k, logits);
       });
-      return;
+      return team_.TakeFinite();
     }
     team_.RunBoth([&](CpuWorker& together, CpuWorker& alone, int index) {
       PassByHead({.program = program_,
@@ -109,11 +109,12 @@ class CpuRunner final : public StepRunner {
                   .together = together},
                  logits);
     });
+    return team_.TakeFinite();
   }
 
-  void Import(int64_t position, const TensorViews& carry, StateArena& arena,
+  bool Import(int64_t position, const TensorViews& carry, StateArena& arena,
               int32_t slot) override {
-    ImportCarry(program_, position, carry, arena, slot, team_);
+    return ImportCarry(program_, position, carry, arena, slot, team_);
   }
 
  private:

@@ -24,12 +24,14 @@ class StepRunner {
   virtual void Make(const BlockCopies& copies) = 0;
 
   // Computes the batch: writes the state of its rows, which are reserved in the arena,
-  // and a row of logits [V] for each of batch.wanted.
-  virtual void Run(const StepBatch& batch, StateArena& arena, float* logits) = 0;
+  // and a row of logits [V] for each of batch.wanted. False: numbers that are not
+  // finite, or fast weights' changes of kMostChange, were written to states.
+  virtual bool Run(const StepBatch& batch, StateArena& arena, float* logits) = 0;
 
   // Writes a carry of the sequence form, reached after `position` tokens, whose shapes
-  // have been checked, into the reserved rows of a slot. May throw std::bad_alloc.
-  virtual void Import(int64_t position, const TensorViews& carry, StateArena& arena,
+  // have been checked, into the reserved rows of a slot. False: not all that was
+  // written is finite. May throw std::bad_alloc.
+  virtual bool Import(int64_t position, const TensorViews& carry, StateArena& arena,
                       int32_t slot) = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/float_mode.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 
@@ -83,6 +84,7 @@ absl::Status ValidateSampling(const RequestedSampling& requested, int64_t vocab)
 }
 
 SamplingParams Rounded(const RequestedSampling& requested) {
+  const IeeeFloatMode mode;
   return {.temperature = static_cast<float>(requested.temperature),
           .top_k = requested.top_k,
           .top_p = static_cast<float>(requested.top_p),

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/float_mode.h"
 #include "model/kernels/thread_pool.h"
 #include "model/sampling/sampler.h"
 
@@ -26,6 +27,7 @@ class SamplingTeam {
   template <class Sample>
   void Run(int64_t rows, int64_t vocab, const Sample& sample) {
     if (pool_ == nullptr || rows < 2 || rows * vocab < kLeastLogits) {
+      const IeeeFloatMode mode;
       for (int64_t r = 0; r < rows; ++r) sample(r, members_[0].scratch);
       return;
     }

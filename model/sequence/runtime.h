@@ -9,8 +9,8 @@
 
 namespace mnemon {
 
-// Sets libtorch's pool and its BLAS to `threads` (at least 1). Call in main, after
-// InitProcess and before the first tensor operation. More threads than idle cores are
+// Sets libtorch's pool and its BLAS to `threads` (at least 1). Call in main,
+// before the first tensor operation. More threads than idle cores are
 // far slower than one: both pools spin while they wait for each other.
 void InitTensorRuntime(int threads);
 

@@ -165,27 +165,30 @@ void BlockRuns::InsertLocked(BlockRun* run) {
 }
 
 StateBlock* BlockRuns::Take() {
-  if (spare_ == nullptr) spare_ = std::make_unique<StateBlocks>();
-  StateBlock* block = nullptr;
-  BlockRun* run = nullptr;
-  int64_t place = 0;
-  {
-    std::lock_guard lock(mutex_);
-    secured_ = std::max<int64_t>(0, secured_ - 1);
+  std::unique_ptr<StateBlocks> more;  // where the next one to be made begins some
+  while (true) {
+    std::unique_lock lock(mutex_);
+    BlockRun* run = nullptr;
     for (const Runs* const runs : {&used_, &populated_, &untouched_}) {
       if ((run = runs->first) != nullptr) break;
     }
     if (run == nullptr) return nullptr;
-    const bool touched = run->free != nullptr || run->populated;
-    if (touched) touched_.fetch_sub(1, std::memory_order_relaxed);
-    Remove(ListOf(*run), run);
-    block = run->free;
+    StateBlock* block = run->free;
     const bool made = block == nullptr;
+    const int64_t place = run->made;
+    if (made && place % StateBlocks::kCount == 0 && more == nullptr) {
+      lock.unlock();
+      more = std::make_unique<StateBlocks>();
+      continue;
+    }
+    secured_ = std::max<int64_t>(0, secured_ - 1);
+    if (!made || run->populated) touched_.fetch_sub(1, std::memory_order_relaxed);
+    Remove(ListOf(*run), run);
     if (made) {
-      place = run->made++;
+      ++run->made;
       if (place % StateBlocks::kCount == 0) {
-        spare_->before = std::move(run->blocks);
-        run->blocks = std::move(spare_);
+        more->before = std::move(run->blocks);
+        run->blocks = std::move(more);
       }
       block = &run->blocks->blocks[place % StateBlocks::kCount];
     } else {
@@ -193,13 +196,13 @@ StateBlock* BlockRuns::Take() {
     }
     TakeFromLocked(run);
     if (run->clean > 0) InsertLocked(run);
-    if (!made) return block;
+    lock.unlock();
+    if (made) {
+      block->run = run;
+      block->floats = reinterpret_cast<float*>(run->begin + place * bytes_each_);
+    }
+    return block;
   }
-  // Now, so that one that was used before takes nothing from the heap.
-  if (spare_ == nullptr) spare_.reset(new (std::nothrow) StateBlocks);
-  block->run = run;
-  block->floats = reinterpret_cast<float*>(run->begin + place * bytes_each_);
-  return block;
 }
 
 void BlockRuns::Put(StateBlock* block) {

@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 
 #include "base/byte_budget.h"
@@ -20,7 +19,6 @@
 namespace mnemon {
 
 struct BlockRun;
-struct StateBlocks;
 
 // A block. Constant address while it is held or being recycled. 32 bytes of host memory
 // beside what is counted for its numbers, from its first use until its run is given
@@ -70,7 +68,8 @@ class BlockRuns {
   // recycler does, until the next call. Throws std::bad_alloc.
   int64_t Secure(int64_t count);
   // Of the owner: a clean block, if possible of memory that the system has given; null:
-  // there is none. Throws std::bad_alloc.
+  // there is none. Throws std::bad_alloc, and only where no block that was used is
+  // free.
   StateBlock* Take();
   // Puts a clean block back.
   void Put(StateBlock* block);
@@ -108,7 +107,6 @@ class BlockRuns {
   int64_t run_blocks_ = 0;  // likewise
   StateMemory& memory_;
   ByteAccount* const account_;
-  std::unique_ptr<StateBlocks> spare_;  // of the owner, for blocks that are made
 
   std::mutex mutex_;  // guards the runs, and changes of the counts
   // Runs with clean blocks, whole ones last: with blocks that were used; of the others,

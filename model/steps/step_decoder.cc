@@ -112,7 +112,10 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
     batch_.tokens.clear();
     batch_.wanted.clear();
     for (const Segment& segment : group) Add(segment, batch_);
-    runner_->Run(batch_, arena, logits);
+    if (!runner_->Run(batch_, arena, logits)) {
+      GiveBack(segments, arena);
+      return NonFiniteState();
+    }
     logits += static_cast<int64_t>(batch_.wanted.size()) * config_.vocab;
   }
   for (const Segment& segment : segments) arena.Advance(segment.slot, Tokens(segment));
@@ -155,8 +158,8 @@ absl::Status StepDecoder::Import(int64_t position, const TensorViews& carry,
                                  StateArena& arena, int32_t slot) {
   MNEMON_RETURN_IF_ERROR(BeginImport(position, carry, carry_spec_, arena, slot));
   const absl::Status status = CatchOutOfMemory({}, [&] {
-    if (position > 0) runner_->Import(position, carry, arena, slot);
-    return absl::OkStatus();
+    const bool finite = position == 0 || runner_->Import(position, carry, arena, slot);
+    return finite ? absl::OkStatus() : NonFiniteState();
   });
   if (!status.ok()) {
     arena.Reset(slot);

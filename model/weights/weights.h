@@ -3,6 +3,7 @@
 // without torch, perhaps still being read.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,16 @@ struct TensorView {
     return {data, count};
   }
 };
+
+inline bool AllFinite(const TensorView& view) {
+  constexpr uint32_t kExponent = 0x7F800000;
+  uint32_t found = 0;
+  for (const float x : view.values()) {
+    found |=
+        static_cast<uint32_t>((std::bit_cast<uint32_t>(x) & kExponent) == kExponent);
+  }
+  return found == 0;
+}
 
 // What a tensor is to be.
 struct TensorShape {

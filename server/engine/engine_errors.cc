@@ -123,6 +123,16 @@ absl::Status CallerIdle(std::chrono::milliseconds idle) {
                    {.reason = "CALLER_IDLE"});
 }
 
+absl::Status NonFiniteState(const absl::Status& error, const std::string& session) {
+  if (session.empty()) return error;
+  ErrorDetail detail = GetErrorDetail(error).value_or(ErrorDetail{});
+  detail.metadata.emplace("session", session);
+  return MakeError(
+      error.code(),
+      StrCat(error.message(), ", so session ", Quoted(session), " does not keep it"),
+      std::move(detail));
+}
+
 absl::Status ContextLimit(int64_t tokens, int64_t prompt, int64_t context) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    StrCat("a history of ", tokens, " tokens and a prompt of ", prompt,

@@ -32,8 +32,8 @@ absl::Status Stepper::ModelFailure(std::string_view what) {
                    {.reason = "MODEL_FAILURE"});
 }
 
-absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& thrown) {
-  thrown = true;
+absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& torn) {
+  torn = true;
   try {
     segments_.clear();
     size_t count = 0;
@@ -61,7 +61,7 @@ absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& thrown)
       logits_.resize(grown);
     }
     absl::Status status = decoder_.Step(segments_, arena_, logits_.data());
-    thrown = false;
+    torn = IsNonFiniteState(status);
     return status;
   } catch (const std::bad_alloc&) {
     return OutOfMemoryError();
@@ -73,15 +73,20 @@ absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& thrown)
 }
 
 void Stepper::Run(std::span<ScheduledChunk> chunks) {
-  bool thrown = false;
-  absl::Status status = Step(chunks, thrown);
+  bool torn = false;
+  absl::Status status = Step(chunks, torn);
   if (!status.ok()) {
     for (ScheduledChunk& chunk : chunks) {
       chunk.call->alone_until = chunk.position + chunk.count;
-      // After a Status no state has changed; after an exception any may have.
-      if (thrown) chunk.call->session->state.RollBack(arena_, chunk.position);
+      if (torn) chunk.call->session->state.RollBack(arena_, chunk.position);
     }
-    if (chunks.size() == 1) chunks[0].status = std::move(status);
+    if (chunks.size() > 1) return;
+    if (IsNonFiniteState(status)) {
+      const std::string& session = chunks[0].call->session->id;
+      status = CatchOutOfMemory(
+          {}, [&] { return engine_errors::NonFiniteState(status, session); });
+    }
+    chunks[0].status = std::move(status);
     return;
   }
   ListRows(chunks);

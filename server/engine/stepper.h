@@ -31,12 +31,14 @@ class Stepper {
   // - The model call succeeded: `computed`; the state has advanced. `status` is the
   //   error of sampling or scoring: INTERNAL, NON_FINITE_LOGITS; INVALID_ARGUMENT,
   //   NO_TOKEN_ALLOWED; RESOURCE_EXHAUSTED, OUT_OF_MEMORY.
-  // - It failed with one chunk: `status` is what the decoder returned; of an exception
-  //   RESOURCE_EXHAUSTED, OUT_OF_MEMORY, or INTERNAL, MODEL_FAILURE.
+  // - It failed with one chunk: `status` is what the decoder returned, a
+  //   NonFiniteState with the session; of an exception RESOURCE_EXHAUSTED,
+  //   OUT_OF_MEMORY, or INTERNAL, MODEL_FAILURE.
   // - It failed with several chunks: no result; sets Call::alone_until of each, up to
   //   which the runner passes its chunks alone.
-  // A model call that returned an error has changed no state; after one that threw, the
-  // states are rolled back to a position at or before their chunk. REQUIRES: count > 0;
+  // A model call that returned an error has changed no state; after one that threw or
+  // returned NonFiniteState, the states are rolled back to a position at or before
+  // their chunk. REQUIRES: count > 0;
   // every session holds a slot.
   void Run(std::span<ScheduledChunk> chunks);
   // Texts of the model's exceptions since the last call; may hold paths and addresses,
@@ -44,7 +46,7 @@ class Stepper {
   std::vector<std::string> TakeFailures() { return std::exchange(failures_, {}); }
 
  private:
-  absl::Status Step(std::span<const ScheduledChunk> chunks, bool& thrown);
+  absl::Status Step(std::span<const ScheduledChunk> chunks, bool& torn);
   absl::Status ModelFailure(std::string_view what);
   // Lists the rows of logits that are sampled or scored.
   void ListRows(std::span<ScheduledChunk> chunks);

@@ -9,25 +9,50 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <limits>
+#include <cfenv>
 #include <string>
 #include <thread>
 
+#include "base/float_mode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/flushing_float_mode.h"
 
 namespace mnemon {
 namespace {
 
-TEST(Process, FlushesDenormalsInThisAndNewThreads) {
+TEST(Process, ThisAndNewThreadsComputeSubnormals) {
   InitProcess();
-  EXPECT_TRUE(DenormalsFlushed());
-  volatile float tiny = std::numeric_limits<float>::min();
-  volatile float half = tiny / 2;
-  EXPECT_EQ(half, 0.0f);
+  EXPECT_TRUE(ComputesSubnormals());
   bool inherited = false;
-  std::thread([&] { inherited = DenormalsFlushed(); }).join();
+  std::thread([&] { inherited = ComputesSubnormals(); }).join();
   EXPECT_TRUE(inherited);
+}
+
+TEST(IeeeFloatMode, ComputesSubnormalsWhileItLives) {
+  const FlushingFloatMode flushing;
+  EXPECT_FALSE(ComputesSubnormals());
+  {
+    const IeeeFloatMode mode;
+    EXPECT_TRUE(ComputesSubnormals());
+    std::thread([] { EXPECT_TRUE(ComputesSubnormals()); }).join();
+    const IeeeFloatMode again;
+    EXPECT_TRUE(ComputesSubnormals());
+  }
+  EXPECT_FALSE(ComputesSubnormals());
+}
+
+TEST(IeeeFloatMode, RoundsToNearest) {
+  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  volatile float one = 1, small = 0x1p-30f;
+  {
+    const IeeeFloatMode mode;
+    volatile float sum = one + small;
+    EXPECT_EQ(sum, 1.0f);
+  }
+  volatile float sum = one + small;
+  EXPECT_GT(sum, 1.0f);
+  ASSERT_EQ(std::fesetround(FE_TONEAREST), 0);
 }
 
 TEST(Process, RaisesTheDescriptorLimitAndIgnoresBrokenPipes) {

@@ -111,10 +111,10 @@ absl::Status ToyDecoder::Step(std::span<const Segment> segments, StateArena& are
     for (int32_t token : s.tokens) {
       if (token == kFailing) return absl::InternalError("toy failure");
       if (token == kOutOfMemory) throw std::bad_alloc();
-      if (token == kThrowing) {
-        for (const Segment& other : segments) Damage(arena, other.slot);
-        throw std::runtime_error("toy exception");
-      }
+      if (token != kThrowing && token != kNonFinite) continue;
+      for (const Segment& other : segments) Damage(arena, other.slot);
+      if (token == kNonFinite) return NonFiniteState();
+      throw std::runtime_error("toy exception");
     }
   }
   for (const Segment& s : segments) {

@@ -32,6 +32,7 @@ class ToyDecoder final : public Decoder {
   static constexpr int32_t kThrowing = 34;     // Step throws and leaves states damaged
   static constexpr int32_t kNotANumber = 35;   // NaN logits
   static constexpr int32_t kOutOfMemory = 36;  // std::bad_alloc
+  static constexpr int32_t kNonFinite = 37;    // NonFiniteState, states damaged
 
   explicit ToyDecoder(ToyState state, int64_t append_capacity = 1024);
 

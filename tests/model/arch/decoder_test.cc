@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/where.h>
 
 #include "model/default/default_decoder.h"
 #include "model/kernels/cpu_operations.h"
@@ -170,6 +172,50 @@ TEST_P(DecoderTest, ContinuesACarryFarBehindItsStart) {
     const ForwardResult expected = MustForward(*model_, token, carry);
     EXPECT_LE(Apart(AsTensor(logits), expected.logits), Tolerance());
     carry = expected.carry;
+  }
+}
+
+// Weights that are finite, but their products are not: the step fails, and a state from
+// before goes on as if it had not been.
+TEST_P(DecoderTest, AStateThatIsNotFiniteIsNoState) {
+  if (decoder_->spec().entries.empty()) return;
+  const int64_t time = SegmentationFree(config(), 10), before = time / 2;
+  const std::vector<int32_t> tokens = Ids(RandomTokens(config(), 1, time));
+  const std::span all(tokens), first = all.first(before), rest = all.subspan(before);
+  const int32_t whole = MustAcquire(), slot = MustAcquire();
+  if (before > 0) MustStep(whole, first);
+  const std::vector<float> expected = MustStep(whole, rest);
+  if (before > 0) MustStep(slot, first);
+  SavedFixed fixed = arena_->SaveFixed(slot);
+
+  const std::unique_ptr<Model> huge = MakeServedModel(GetParam());
+  huge->Visit([](const std::string&, at::Tensor& weight) {
+    weight.copy_(at::where(weight.lt(0), at::full_like(weight, -3e38f),
+                           at::full_like(weight, 3e38f)));
+  });
+  const std::unique_ptr<Decoder> fails = MustMakeDecoder(*huge, nullptr);
+  const Segment segment{
+      .slot = slot, .position = before, .tokens = rest, .logits = LogitsMode::kNone};
+  const absl::Status status = fails->Step({&segment, 1}, *arena_, nullptr);
+  EXPECT_TRUE(IsNonFiniteState(status)) << status;
+  EXPECT_EQ(arena_->length(slot), before);
+
+  if (!fixed.empty()) arena_->RestoreFixed(slot, fixed, before);
+  arena_->Drop(fixed);
+  EXPECT_EQ(MustStep(slot, rest), expected);
+}
+
+TEST_P(DecoderTest, RefusesACarryThatIsNotFinite) {
+  const ForwardResult result = MustForward(*model_, RandomTokens(config(), 1, 3));
+  for (size_t i = 0; i < result.carry.tensors.size(); ++i) {
+    Carry carry = result.carry;
+    carry.tensors[i] = carry.tensors[i].clone();
+    carry.tensors[i].view(-1)[-1] = NAN;
+    const TensorViews views = ViewCarry(model_->carry_spec(), carry);
+    const int32_t slot = MustAcquire();
+    EXPECT_TRUE(IsNonFiniteState(decoder_->Import(3, views, *arena_, slot)));
+    EXPECT_EQ(arena_->length(slot), 0);
+    arena_->Release(slot);
   }
 }
 

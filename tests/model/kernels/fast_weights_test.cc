@@ -34,8 +34,14 @@ class Sessions {
     out_.assign(2 * kTokens * row, kNotANumber);
   }
 
-  // The next `counts[s]` tokens of each session, after those already computed.
-  void Feed(const CpuOperations& operations, std::array<int64_t, 2> counts,
+  enum Input { kQuery, kKey, kValue };
+  std::vector<float>& input(Input which) {
+    return which == kQuery ? query_ : which == kKey ? key_ : value_;
+  }
+
+  // The next `counts[s]` tokens of each session, after those already computed. Whether
+  // the states stay finite.
+  bool Feed(const CpuOperations& operations, std::array<int64_t, 2> counts,
             int workers = 1) {
     const int64_t row = options_.heads * options_.width;
     std::vector<FastWeightRun> runs;
@@ -62,10 +68,14 @@ class Sessions {
     }
     if (options_.delta) call.beta = {beta_.data(), options_.heads};
     std::vector<float> scratch(ScratchFloats(call));
+    bool finite = true;
     for (int w = 0; w < workers; ++w) {
-      operations.fast_weights(call, {w, workers}, scratch.data());
+      finite = operations.fast_weights(call, {w, workers}, scratch.data()) && finite;
     }
+    return finite;
   }
+
+  std::vector<float>& state(int s) { return fixed_[s]; }
 
   // Outputs, then both states.
   std::vector<float> Result() const {
@@ -100,6 +110,42 @@ std::vector<Options> AllOptions() {
 }
 
 using FastWeightsTest = TargetTest;
+
+TEST_P(FastWeightsTest, SaysWhetherStatesStayFinite) {
+  for (const CpuOperations* operations : {&target(), &reference()}) {
+    for (const Options& options : AllOptions()) {
+      const auto finite = [&](Sessions::Input which, float number, size_t at) {
+        Sessions sessions(options);
+        sessions.input(which)[at] = number;
+        return sessions.Feed(*operations, {Sessions::kTokens, Sessions::kTokens}, 2);
+      };
+      const size_t last = 2 * Sessions::kTokens * options.heads * options.width - 1;
+      for (const size_t at : {size_t{0}, last}) {
+        EXPECT_TRUE(finite(Sessions::kValue, 1e15f, at));
+        for (const auto which : {Sessions::kQuery, Sessions::kKey, Sessions::kValue}) {
+          EXPECT_FALSE(finite(which, kNotANumber, at));
+          EXPECT_FALSE(finite(which, HUGE_VALF, at));
+        }
+        EXPECT_FALSE(finite(Sessions::kValue, -0x1p80f, at));
+        if (options.delta) continue;
+        EXPECT_FALSE(finite(Sessions::kValue, kMostChange, at));
+        EXPECT_TRUE(finite(Sessions::kValue, std::nextafter(kMostChange, 0.0f), at));
+      }
+    }
+  }
+}
+
+// The largest changes that are allowed add nothing to the largest numbers.
+TEST_P(FastWeightsTest, AllowedChangesNeverOverflow) {
+  const Options options{.heads = 1, .width = 1, .nu = 1, .delta = false};
+  Sessions sessions(options);
+  for (float& value : sessions.input(Sessions::kValue)) {
+    value = std::nextafter(kMostChange, 0.0f);
+  }
+  sessions.state(0)[0] = sessions.state(0)[1] = std::numeric_limits<float>::max();
+  EXPECT_TRUE(sessions.Feed(target(), {Sessions::kTokens, Sessions::kTokens}));
+  EXPECT_EQ(sessions.state(0)[0], std::numeric_limits<float>::max());
+}
 
 TEST_P(FastWeightsTest, AgreesWithTheReference) {
   for (const Options& options : AllOptions()) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Embedding, appending to blocks, and mixing.
+#include <utility>
+
 #include "tests/model/kernels/targets.h"
 
 namespace mnemon {
@@ -74,6 +76,52 @@ TEST_P(RowsTest, AppendTouchesOnlyItsPlaces) {
     int64_t changed = 0;
     for (size_t i = 0; i < found.size(); ++i) changed += found[i] != before[i] ? 1 : 0;
     EXPECT_EQ(changed, 2 * (2 * row + kHeads));
+  }
+}
+
+TEST_P(RowsTest, AppendSaysWhetherAllIsFinite) {
+  constexpr int64_t kHeads = 3;
+  for (const CpuOperations* operations : {&target(), &reference()}) {
+    for (const int64_t width : {1, 16, 20}) {
+      const int64_t row = kHeads * width, value_offset = row * kBlockPositions;
+      std::vector<float> key = Drawn(row, 1), value = Drawn(row, 2);
+      std::vector<float> bias = Drawn(row, 3);
+      std::vector<float> block(2 * value_offset + kHeads * kBlockPositions);
+      const Place place = {block.data(), 7};
+      const auto finite = [&](Share share) {
+        return operations->append({.rows = 1,
+                                   .heads = kHeads,
+                                   .width = width,
+                                   .places = &place,
+                                   .key = {key.data(), row},
+                                   .value = {value.data(), row},
+                                   .head_stride = width,
+                                   .value_offset = value_offset,
+                                   .fold_offset = 2 * value_offset,
+                                   .query_bias = bias.data()},
+                                  share);
+      };
+      EXPECT_TRUE(finite({}));
+      for (std::vector<float>* numbers : {&key, &value}) {
+        for (float& number : *numbers) {
+          for (const float wrong : {kNotANumber, HUGE_VALF, -HUGE_VALF}) {
+            const float right = std::exchange(number, wrong);
+            EXPECT_FALSE(finite({}));
+            number = right;
+          }
+        }
+      }
+      // In the share that has it, and in no other.
+      value[row - 1] = kNotANumber;
+      EXPECT_TRUE(finite({0, 3}));
+      EXPECT_FALSE(finite({2, 3}));
+      value[row - 1] = 0;
+      // Finite, but their product is not.
+      key[0] = bias[0] = 3e38f;
+      EXPECT_FALSE(finite({}));
+      bias[0] = 0;
+      EXPECT_TRUE(finite({}));
+    }
   }
 }
 

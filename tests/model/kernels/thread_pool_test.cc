@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -13,8 +14,10 @@
 #include <string>
 #include <thread>
 
+#include "base/process.h"
 #include "gtest/gtest.h"
 #include "model/kernels/cpu_team.h"
+#include "tests/fakes/flushing_float_mode.h"
 
 namespace mnemon {
 namespace {
@@ -93,6 +96,28 @@ TEST_P(ThreadPoolTest, WakesFromSleep) {
     pool.Run([](void* c, int) { ++*static_cast<std::atomic<int>*>(c); }, &calls);
     EXPECT_EQ(calls, round * pool.count());
   }
+}
+
+// Made by a thread that flushes them, and run by one that does.
+TEST_P(ThreadPoolTest, EveryThreadComputesSubnormals) {
+  InitProcess();
+  std::array<bool, 8> computes = {};
+  const auto run = [&](ThreadPool& pool) {
+    computes.fill(false);
+    pool.Run(
+        [](void* given, int index) {
+          (*static_cast<std::array<bool, 8>*>(given))[index] = ComputesSubnormals();
+        },
+        &computes);
+    return std::count(computes.begin(), computes.end(), true);
+  };
+  ThreadPool pool(GetParam());
+  EXPECT_EQ(run(pool), pool.count());
+  const FlushingFloatMode flushing;
+  EXPECT_EQ(run(pool), pool.count());
+  ThreadPool made_flushing(GetParam());
+  EXPECT_EQ(run(made_flushing), pool.count());
+  EXPECT_FALSE(ComputesSubnormals());  // as it was
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, ThreadPoolTest, testing::Values(1, 2, 3, 4, 5, 7, 8));

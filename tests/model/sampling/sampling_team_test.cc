@@ -5,7 +5,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/process.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/flushing_float_mode.h"
 #include "tests/model/sampling/sampling_cases.h"
 
 namespace mnemon {
@@ -56,6 +58,37 @@ TEST(SamplingTeam, FewLogitsStayOnTheCallingThread) {
   EXPECT_TRUE(all_here(0, 100));
   EXPECT_TRUE(all_here(1, 1 << 20));
   EXPECT_TRUE(all_here(10, 40));
+}
+
+// At the smallest temperature two logits as far apart as subnormal numbers are both
+// have a chance; at 0, which flushing would make of it, one has none. 64 rows are for
+// the pool, one is for the calling thread.
+TEST(SamplingTeam, ComputesWithTheSmallestTemperature) {
+  InitProcess();
+  ThreadPool pool(2);
+  SamplingTeam team(&pool, SamplingOperationsOf());
+  std::vector<float> logits(kVocab, -1.0f);
+  logits[1] = 0.0f;
+  logits[4] = -1e-45f;
+  const auto tokens = [&](int64_t rows, int64_t first) {
+    std::vector<int32_t> drawn(static_cast<size_t>(rows), -1);
+    const SamplingParams params = Rounded({.temperature = 1e-45, .seed = 3});
+    team.Run(rows, kVocab, [&](int64_t row, SamplerScratch& scratch) {
+      const auto token = Sample(logits, params, first + row, scratch);
+      drawn[static_cast<size_t>(row)] = token.value_or(-1);
+    });
+    return drawn;
+  };
+  const auto expect_both = [&] {
+    const std::vector<int32_t> drawn = tokens(64, 0);
+    EXPECT_EQ(std::set(drawn.begin(), drawn.end()), (std::set<int32_t>{1, 4}));
+    for (size_t i = 0; i < 64; ++i) {
+      EXPECT_EQ(tokens(1, static_cast<int64_t>(i)).front(), drawn[i]);
+    }
+  };
+  expect_both();
+  const FlushingFloatMode flushing;
+  expect_both();
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ class FaultInEachState : public testing::TestWithParam<std::tuple<ToyState, int>
         {ToyDecoder::kThrowing, absl::StatusCode::kInternal, "MODEL_FAILURE"},
         {ToyDecoder::kNotANumber, absl::StatusCode::kInternal, "NON_FINITE_LOGITS"},
         {ToyDecoder::kOutOfMemory, absl::StatusCode::kResourceExhausted,
-         "OUT_OF_MEMORY"}};
+         "OUT_OF_MEMORY"},
+        {ToyDecoder::kNonFinite, absl::StatusCode::kInternal, "NON_FINITE_STATE"}};
     return faults[std::get<1>(GetParam())];
   }
   std::vector<int32_t> Expected(const std::vector<int32_t>& history, int64_t count) {
@@ -28,12 +29,13 @@ class FaultInEachState : public testing::TestWithParam<std::tuple<ToyState, int>
   }
 };
 std::string FaultName(const testing::TestParamInfo<std::tuple<ToyState, int>>& info) {
-  const char* names[] = {"Status", "Exception", "NotANumber", "OutOfMemory"};
+  const char* names[] = {"Status", "Exception", "NotANumber", "OutOfMemory",
+                         "NonFiniteState"};
   return ToyName(std::get<0>(info.param)) + names[std::get<1>(info.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Engine, FaultInEachState,
                          testing::Combine(testing::ValuesIn(kToyStates),
-                                          testing::Range(0, 4)),
+                                          testing::Range(0, 5)),
                          FaultName);
 
 TEST_P(FaultInEachState, EndsItsOwnStreamOnly) {
@@ -90,6 +92,24 @@ TEST_P(FaultInEachState, SeveralAtOnceAndAgain) {
   }
   server.AwaitIdle();
   EXPECT_EQ(server.engine->Stats().state_bytes, 0);
+}
+
+// A call that only computes its prompt has no logits to judge by.
+TEST(EngineFailure, AStateThatIsNotFiniteIsNotKept) {
+  for (const ToyState state : kToyStates) {
+    ToyServer server(state);
+    server.CreateSession("s");
+    const auto before = Tokens(40, 1);
+    ASSERT_TRUE(server.Run(Ask(before, 0, "s")).status.ok());
+    const Outcome bad =
+        server.Run(Ask(Joined(Tokens(100, 2), {ToyDecoder::kNonFinite, 1}), 0, "s"));
+    EXPECT_EQ(bad.status.code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(ReasonOf(bad.status), "NON_FINITE_STATE");
+    EXPECT_EQ(GetErrorDetail(bad.status)->metadata.at("session"), "s");
+    EXPECT_EQ(server.Position("s"), 40);
+    EXPECT_EQ(server.Run(Ask({}, 30, "s")).tokens,
+              ToyContinuation(state, before, 30, AskedSampling()));
+  }
 }
 
 // After a step that failed its calls are stepped alone; those that were cancelled are
