@@ -43,8 +43,8 @@ absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
 }
 
 absl::Status CheckWeights(const Safetensors& weights, const ModelConfig& config,
-                          const std::vector<NonFinite>& non_finite) {
-  const absl::Status fits = CheckTensors(weights, TensorsOf(config), non_finite);
+                          const std::vector<BadWeight>& bad_weights) {
+  const absl::Status fits = CheckTensors(weights, TensorsOf(config), bad_weights);
   return fits.ok() ? fits : Annotated(fits, "model.safetensors");
 }
 
@@ -80,7 +80,7 @@ absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
     // faults listed.
     MNEMON_ASSIGN_OR_RETURN(const VerifiedWeights found, files.verified.get());
     if (refuse_non_finite) {
-      fits = CheckWeights(files.weights, files.config, found.non_finite);
+      fits = CheckWeights(files.weights, files.config, found.bad_weights);
     }
     return Annotated(fits, Quoted(dir));
   }
@@ -90,8 +90,8 @@ absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
        weights = std::move(files.weights),
        verified = std::move(files.verified)]() mutable -> absl::StatusOr<std::string> {
         MNEMON_ASSIGN_OR_RETURN(VerifiedWeights found, verified.get());
-        if (refuse_non_finite && !found.non_finite.empty()) {
-          return Annotated(CheckWeights(weights, config, found.non_finite),
+        if (refuse_non_finite && !found.bad_weights.empty()) {
+          return Annotated(CheckWeights(weights, config, found.bad_weights),
                            Quoted(dir));
         }
         return std::move(found.model_id);

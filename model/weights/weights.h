@@ -30,6 +30,7 @@ struct TensorView {
 struct TensorShape {
   std::string name;
   std::vector<int64_t> shape;
+  bool int8 = false;  // else float32
 };
 
 using TensorViews = std::vector<TensorView>;
