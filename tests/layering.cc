@@ -167,9 +167,9 @@ const Rules& ProjectRules() {
        "server/rpc server/http server/engine model/load model/module model/registry "
        "model/kernels"},
       {"train",
-       "model/sequence_io model/sequence_registry model/registry model/io model/text "
-       "model/sampling model/sequence model/decoder model/state model/config "
-       "model/kernels"},
+       "model/sequence_io model/sequence_registry model/load model/registry model/io "
+       "model/text model/sampling model/sequence model/decoder model/state "
+       "model/config model/kernels"},
       {"client", "proto"},
       {"bench",
        "train proto server/engine model/sequence_io model/sequence_registry model/io "
