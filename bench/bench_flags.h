@@ -23,7 +23,8 @@ struct BenchFlags {
   int64_t context = 128;
   double seconds = 2;  // of measuring, per model
   bool json = false;
-  ComputeFlags compute;
+  // Drawn weights are of no precision until they are packed.
+  ComputeFlags compute{.decoder = {.precision = "fp32"}};
 };
 
 // Adds --arch, --size, --batch, --context, --seconds, --json and the compute flags.

@@ -45,9 +45,9 @@ absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(
   MoveWeights(*model, compute.device);
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
                           MakeDecoder(*model, compute.decoder));
-  return std::unique_ptr<BenchModel>(
-      new BenchModel(architecture, size, compute.decoder.format, std::move(model),
-                     std::move(decoder)));
+  return std::unique_ptr<BenchModel>(new BenchModel(
+      architecture, size, compute.decoder.format.value_or(WeightFormat::kFp32),
+      std::move(model), std::move(decoder)));
 }
 
 absl::StatusOr<std::unique_ptr<BenchModel>> BenchModel::Make(

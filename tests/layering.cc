@@ -144,7 +144,7 @@ const Rules& ProjectRules() {
       {"model/module", "model/decoder model/weights model/config"},
       {"model/load",
        "model/module model/registry model/io model/text model/decoder model/weights "
-       "model/config"},
+       "model/config model/kernels"},
       // From here on with torch.
       {"model/sequence", "model/decoder model/weights model/state model/config"},
       {"model/default", "model/sequence model/decoder model/kernels"},
@@ -157,8 +157,7 @@ const Rules& ProjectRules() {
       {"model/sequence_io",
        "model/sequence_registry model/load model/io model/text model/sequence "
        "model/config"},
-      {"model/sequence_module",
-       "model/module model/sequence_registry model/default model/sequence"},
+      {"model/sequence_module", "model/module model/sequence_registry model/sequence"},
       {"server/engine", "model/decoder model/state model/sampling model/text"},
       {"proto", ""},
       {"server/transport", ""},
@@ -168,9 +167,9 @@ const Rules& ProjectRules() {
        "server/rpc server/http server/engine model/load model/module model/registry "
        "model/kernels"},
       {"train",
-       "model/sequence_io model/sequence_registry model/registry model/io model/text "
-       "model/sampling model/sequence model/decoder model/state model/config "
-       "model/kernels"},
+       "model/sequence_io model/sequence_registry model/load model/registry model/io "
+       "model/text model/sampling model/sequence model/decoder model/state "
+       "model/config model/kernels"},
       {"client", "proto"},
       {"bench",
        "train proto server/engine model/sequence_io model/sequence_registry model/io "

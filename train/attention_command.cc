@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/decoder/decoder.h"
+#include "model/registry/registry.h"
 #include "model/sequence_io/load.h"
-#include "model/sequence_registry/sequence_registry.h"
 #include "train/attention_picture.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
@@ -33,19 +33,19 @@ PredictMask ReadMask(const std::string& name) {
   return name == "causal" ? PredictMask::kCausal : PredictMask::kConfig;
 }
 
-absl::Status RunAttention(const AttentionFlags& flags, at::Device device) {
+absl::Status RunAttention(const AttentionFlags& flags, const Compute& compute) {
   if (static_cast<int64_t>(flags.tokens.size()) > kMostTokens) {
     return UsageError(StrCat("--tokens has ", flags.tokens.size(),
                              " ids, a picture shows at most ", kMostTokens));
   }
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                          LoadCheckpoint(flags.checkpoint, {.device = device}));
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor,
-                          MakePredictor(*loaded.model));
+  MNEMON_ASSIGN_OR_RETURN(
+      const ServedModel loaded,
+      LoadStepForm(flags.checkpoint, compute.device, compute.decoder));
+  MNEMON_RETURN_IF_ERROR(RequireEncoder(loaded.config));
   const bool used = flags.maps == "used";
   MNEMON_ASSIGN_OR_RETURN(
       const Predictor::Output output,
-      predictor->Predict(
+      loaded.predictor->Predict(
           {.tokens = flags.tokens,
            .batch = 1,
            .mask = ReadMask(flags.mask),
@@ -72,7 +72,7 @@ void AddAttentionCommand(CommandLine& line) {
        "notebook --out maps.svg"},
       [flags] {
         return RunComputing(flags->compute, [&](const Compute& compute) {
-          return RunAttention(*flags, compute.device);
+          return RunAttention(*flags, compute);
         });
       });
   command.Add("--checkpoint", &flags->checkpoint, "Checkpoint directory").Required();

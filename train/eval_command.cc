@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
@@ -16,11 +17,12 @@
 #include "model/io/checkpoint.h"
 #include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
-#include "model/sequence_io/load.h"
+#include "model/state/state.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
 #include "train/config.h"
 #include "train/id_tensor.h"
+#include "train/model_form.h"
 #include "train/progress.h"
 #include "train/row_feed.h"
 #include "train/task.h"
@@ -54,17 +56,20 @@ absl::StatusOr<std::optional<TrainConfig>> ReadTraining(const std::string& check
   return config;
 }
 
-// The longest window that the positions of `model` allow.
-int64_t LongestWindow(const Model& model) {
-  const ModelConfig& config = model.config();
+// The longest window that the positions of the model allow.
+int64_t LongestWindow(const ModelInForm& loaded) {
+  const ModelConfig& config = loaded.config;
   if (config.architecture == "transformer_xl" && config.window == Window::kSegment) {
     return std::max<int64_t>(1, config.positions - config.mem_len);
   }
-  return model.carry_spec().max_positions();
+  const StateSpec& spec =
+      loaded.model != nullptr ? loaded.model->carry_spec() : loaded.decoder->spec();
+  return spec.max_positions();
 }
 
-absl::StatusOr<int64_t> WindowLength(const EvalFlags& flags, const Model& model) {
-  const int64_t longest = LongestWindow(model);
+absl::StatusOr<int64_t> WindowLength(const EvalFlags& flags,
+                                     const ModelInForm& loaded) {
+  const int64_t longest = LongestWindow(loaded);
   if (flags.window > longest) {
     return UsageError(StrCat("--window ", flags.window, " is beyond the ", longest,
                              " tokens that the model's positions allow"));
@@ -101,9 +106,9 @@ class EvalProgress {
 
 // How many threads share one operation on a window, where no windows are side by side.
 // In small operations they would mostly wait for each other.
-int OperationThreads(Model& model, int64_t window, int threads) {
+int OperationThreads(int64_t parameters, int64_t window, int threads) {
   constexpr int64_t kWorthSplitting = int64_t{1} << 30;  // multiplications per window
-  return CountParameters(model) * window < kWorthSplitting ? 1 : threads;
+  return parameters * window < kWorthSplitting ? 1 : threads;
 }
 
 // Bytes that begin a character of UTF-8.
@@ -112,13 +117,13 @@ int64_t Characters(std::string_view text) {
                        [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
-absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded,
+absl::Status EvalText(const EvalFlags& flags, ModelInForm loaded,
                       const Compute& compute) {
   if (loaded.tokenizer == nullptr) {
     return absl::FailedPreconditionError(
         StrCat(flags.checkpoint, " has no tokenizer.json, so it reads no text"));
   }
-  MNEMON_ASSIGN_OR_RETURN(const int64_t window, WindowLength(flags, *loaded.model));
+  MNEMON_ASSIGN_OR_RETURN(const int64_t window, WindowLength(flags, loaded));
   MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text));
   const auto tokens = loaded.tokenizer->Encode(text);
   if (!tokens.ok()) return Annotated(tokens.status(), Quoted(flags.text));
@@ -127,12 +132,14 @@ absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded,
   const int threads = ThreadsOf(flags.compute);
   const bool side_by_side = !kept && compute.device.is_cpu();
   WorkerPool pool(side_by_side && flags.form == "sequence" ? threads : 1);
-  InitTensorRuntime(side_by_side ? 1
-                                 : OperationThreads(*loaded.model, window, threads));
-  std::unique_ptr<RowFeed> feed = MakeSplitFeed(*loaded.model, pool);
-  if (flags.form == "step") {
+  InitTensorRuntime(
+      side_by_side ? 1 : OperationThreads(loaded.parameters, window, threads));
+  std::unique_ptr<RowFeed> feed;
+  if (loaded.model != nullptr) {
+    feed = MakeSplitFeed(*loaded.model, pool);
+  } else {
     MNEMON_ASSIGN_OR_RETURN(
-        feed, MakeStepFeed(*loaded.model, kept ? 1 : kSessions, compute.decoder));
+        feed, MakeStepFeed(std::move(loaded.decoder), kept ? 1 : kSessions));
   }
   const auto positions = static_cast<int64_t>(tokens->size()) - 1;
   EvalProgress progress(positions);
@@ -154,7 +161,7 @@ absl::Status EvalText(const EvalFlags& flags, const LoadedModel& loaded,
 }
 
 // The test sequences of the run that made the checkpoint.
-absl::Status EvalTask(const EvalFlags& flags, const LoadedModel& loaded) {
+absl::Status EvalTask(const EvalFlags& flags, const ModelInForm& loaded) {
   MNEMON_ASSIGN_OR_RETURN(const std::optional<TrainConfig> training,
                           ReadTraining(flags.checkpoint));
   if (!training) {
@@ -192,12 +199,12 @@ absl::Status EvalTask(const EvalFlags& flags, const LoadedModel& loaded) {
 }
 
 absl::Status RunEval(const EvalFlags& flags, const Compute& compute) {
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                          LoadCheckpoint(flags.checkpoint, {.device = compute.device}));
+  MNEMON_ASSIGN_OR_RETURN(ModelInForm loaded,
+                          LoadInForm(flags.checkpoint, flags.form, compute));
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(loaded.config.architecture));
   if (entry->autoregressive()) {
-    if (!flags.text.empty()) return EvalText(flags, loaded, compute);
+    if (!flags.text.empty()) return EvalText(flags, std::move(loaded), compute);
     return UsageError(StrCat("architecture ", entry->name,
                              " predicts text: name one with --text FILE"));
   }

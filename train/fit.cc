@@ -240,6 +240,7 @@ absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& direc
                                                        const Task& task) {
   if (!directory.last()) return std::nullopt;
   const std::string dir = directory.checkpoint_path(*directory.last());
+  MNEMON_RETURN_IF_ERROR(RequireFp32(dir));
   MNEMON_ASSIGN_OR_RETURN(std::string json, ReadTrainingFile(dir, "state.json"));
   MNEMON_ASSIGN_OR_RETURN(TrainingState state,
                           ParseTrainingState(json, dir + "/training/state.json"));

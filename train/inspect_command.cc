@@ -2,14 +2,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/decoder/decoder.h"
+#include "model/kernels/kernels.h"
 #include "model/sequence_io/load.h"
-#include "model/sequence_registry/sequence_registry.h"
+#include "model/state/state.h"
 #include "nlohmann/json.hpp"
 #include "train/commands.h"
 #include "train/compute_flags.h"
@@ -53,17 +55,20 @@ void PrintConfig(const ModelConfig& config) {
   PrintTable(rows);
 }
 
-void PrintParameters(Model& model) {
+void PrintParameters(const ServedModel& served) {
   std::printf("\nparameters\n");
   std::vector<Row> rows;
-  for (const TensorView& view : ViewWeights(model)) {
+  int64_t bytes = 0;
+  for (const TensorShape& tensor : served.tensors) {
     int64_t count = 1;
-    for (const int64_t size : view.shape) count *= size;
-    rows.push_back({view.name, ShapeText(view.shape), StrCat(count)});
+    for (const int64_t size : tensor.shape) count *= size;
+    bytes += count * (tensor.int8 ? 1 : int64_t{sizeof(float)});
+    Row row = {tensor.name, ShapeText(tensor.shape), StrCat(count)};
+    if (tensor.int8) row.emplace_back("int8");
+    rows.push_back(std::move(row));
   }
-  const int64_t total = CountParameters(model);
-  rows.push_back({"total", "", StrCat(total)});
-  rows.push_back({"bytes", "", StrCat(total * int64_t{sizeof(float)})});
+  rows.push_back({"total", "", StrCat(served.parameters)});
+  rows.push_back({"bytes", "", StrCat(bytes)});
   PrintTable(rows);
 }
 
@@ -93,27 +98,9 @@ void PrintState(const StateSpec& spec) {
   PrintTable(rows);
 }
 
-// What serves a model: its numerics_id, and the state of a session where it has one.
-struct Served {
-  std::string numerics_id;
-  std::optional<StateSpec> state;
-};
-
-absl::StatusOr<Served> ReadServed(const Model& model) {
-  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
-                          FindArchitecture(model.config().architecture));
-  if (!entry->autoregressive()) {
-    MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor,
-                            MakePredictor(model));
-    return Served{.numerics_id = predictor->numerics_id(), .state = std::nullopt};
-  }
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder, MakeDecoder(model));
-  return Served{.numerics_id = decoder->numerics_id(), .state = decoder->spec()};
-}
-
-absl::Status RunInspect(const std::string& checkpoint) {
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadCheckpoint(checkpoint));
-  MNEMON_ASSIGN_OR_RETURN(const Served served, ReadServed(*loaded.model));
+absl::Status RunInspect(const std::string& checkpoint, const Compute& compute) {
+  MNEMON_ASSIGN_OR_RETURN(const ServedModel loaded,
+                          LoadStepForm(checkpoint, compute.device, compute.decoder));
   std::string tokenizer = "none: only token ids work";
   if (loaded.tokenizer != nullptr) {
     const auto json = nlohmann::json::parse(loaded.tokenizer->ToJson());
@@ -121,12 +108,19 @@ absl::Status RunInspect(const std::string& checkpoint) {
         StrCat(json["model"]["type"].get<std::string>(), ", ", loaded.tokenizer->size(),
                " tokens; ", loaded.tokenizer->Describe());
   }
-  std::printf("model_id     %s\nnumerics_id  %s\ntokenizer    %s\n",
-              loaded.model_id.c_str(), served.numerics_id.c_str(), tokenizer.c_str());
+  const bool int8 = loaded.format == WeightFormat::kInt8;
+  const std::string& numerics = loaded.decoder != nullptr
+                                    ? loaded.decoder->numerics_id()
+                                    : loaded.predictor->numerics_id();
+  std::printf("model_id     %s\nnumerics_id  %s\nprecision    %s\ntokenizer    %s\n",
+              loaded.model_id.c_str(), numerics.c_str(),
+              int8 ? "int8; the model_id is that of the fp32 checkpoint it was made of"
+                   : NameOf(loaded.format),
+              tokenizer.c_str());
   PrintConfig(loaded.config);
-  PrintParameters(*loaded.model);
-  if (served.state) {
-    PrintState(*served.state);
+  PrintParameters(loaded);
+  if (loaded.decoder != nullptr) {
+    PrintState(loaded.decoder->spec());
   } else {
     std::printf("\nstate of a session\n  none: an encoder takes whole sequences\n");
   }
@@ -140,8 +134,9 @@ void AddInspectCommand(CommandLine& line) {
   Command command = line.AddCommand(
       "inspect", "Shows what a checkpoint holds and what a session of it costs.",
       {"mnemon-train inspect run/best"}, [checkpoint] {
-        return RunComputing({},
-                            [&](const Compute&) { return RunInspect(*checkpoint); });
+        return RunComputing({}, [&](const Compute& compute) {
+          return RunInspect(*checkpoint, compute);
+        });
       });
   command.Add("checkpoint", checkpoint.get(), "Checkpoint directory").Required();
 }

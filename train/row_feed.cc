@@ -11,9 +11,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/status_macros.h"
-#include "model/decoder/decoder.h"
 #include "model/kernels/kernels.h"
-#include "model/sequence_registry/sequence_registry.h"
 #include "model/state/arena.h"
 
 namespace mnemon {
@@ -137,10 +135,8 @@ std::unique_ptr<RowFeed> MakeSplitFeed(const Model& model, WorkerPool& pool) {
   return std::make_unique<SplitFeed>(model, pool);
 }
 
-absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(const Model& model, int64_t rows,
-                                                      const DecoderOptions& options) {
-  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
-                          MakeDecoder(model, options));
+absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(std::unique_ptr<Decoder> decoder,
+                                                      int64_t rows) {
   MNEMON_ASSIGN_OR_RETURN(
       std::unique_ptr<StateArena> arena,
       StateArena::Create(decoder->spec(), {.slots = static_cast<int32_t>(rows)}));

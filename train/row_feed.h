@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "model/registry/registry.h"
+#include "model/decoder/decoder.h"
 #include "model/sequence/model.h"
 #include "train/worker_pool.h"
 
@@ -42,9 +42,8 @@ std::unique_ptr<RowFeed> MakeSequenceFeed(const Model& model,
 // other most of the time. `model` and `pool` must outlive it.
 std::unique_ptr<RowFeed> MakeSplitFeed(const Model& model, WorkerPool& pool);
 
-// As in serving, each row a session. FAILED_PRECONDITION for an encoder,
-// RESOURCE_EXHAUSTED when memory does not suffice.
-absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(
-    const Model& model, int64_t rows, const DecoderOptions& options = {});
+// As in serving, each row a session. RESOURCE_EXHAUSTED when memory does not suffice.
+absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(std::unique_ptr<Decoder> decoder,
+                                                      int64_t rows);
 
 }  // namespace mnemon

@@ -12,9 +12,9 @@
 #include "base/standard_output.h"
 #include "base/status_macros.h"
 #include "model/kernels/kernels.h"
+#include "model/registry/registry.h"
 #include "model/sampling/sampler.h"
 #include "model/sequence_io/load.h"
-#include "model/sequence_registry/sequence_registry.h"
 #include "model/text/detokenizer.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
@@ -52,7 +52,7 @@ class Printer {
 };
 
 absl::StatusOr<std::vector<int32_t>> ReadPrompt(const SampleFlags& flags,
-                                                const LoadedModel& loaded) {
+                                                const ServedModel& loaded) {
   if (flags.prompt_tokens.empty()) {
     if (loaded.tokenizer == nullptr) {
       return UsageError(StrCat("--prompt: ", Quoted(flags.checkpoint),
@@ -106,10 +106,8 @@ absl::Status Feed(Decoder& decoder, StateArena& arena, int32_t slot,
 }
 
 absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
-                      const LoadedModel& loaded, const std::vector<int32_t>& prompt,
-                      const DecoderOptions& options) {
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder,
-                          MakeDecoder(*loaded.model, options));
+                      const ServedModel& loaded, const std::vector<int32_t>& prompt) {
+  Decoder* const decoder = loaded.decoder.get();
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> arena,
                           StateArena::Create(decoder->spec(), {.slots = 1}));
   MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena->Acquire());
@@ -142,8 +140,10 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
 
 absl::Status RunSample(const SampleFlags& flags, const Compute& compute) {
   MNEMON_RETURN_IF_ERROR(CheckFlags(flags));
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                          LoadCheckpoint(flags.checkpoint, {.device = compute.device}));
+  MNEMON_ASSIGN_OR_RETURN(
+      const ServedModel loaded,
+      LoadStepForm(flags.checkpoint, compute.device, compute.decoder));
+  MNEMON_RETURN_IF_ERROR(RequireAutoregressive(loaded.config));
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, ReadPrompt(flags, loaded));
   SamplingParams sampling = Rounded(flags.sampling);
   if (flags.seed) {
@@ -154,7 +154,7 @@ absl::Status RunSample(const SampleFlags& flags, const Compute& compute) {
     std::fprintf(stderr, "seed: %llu\n",
                  static_cast<unsigned long long>(sampling.seed));
   }
-  return Continue(flags, sampling, loaded, prompt, compute.decoder);
+  return Continue(flags, sampling, loaded, prompt);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -15,10 +16,10 @@
 #include "model/io/safetensors.h"
 #include "model/kernels/kernels.h"
 #include "model/registry/registry.h"
-#include "model/sequence_io/load.h"
 #include "model/sequence_io/tensors.h"
 #include "train/commands.h"
 #include "train/compute_flags.h"
+#include "train/model_form.h"
 #include "train/row_feed.h"
 
 namespace mnemon {
@@ -134,15 +135,11 @@ absl::Status Score(RowFeed& feed, ScoreInput& input, at::Tensor& logits) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<RowFeed>> MakeFeed(const Model& model,
-                                                  const ScoreInput& input,
-                                                  const std::string& form,
-                                                  const DecoderOptions& decoder) {
+absl::StatusOr<std::unique_ptr<RowFeed>> MakeFeed(ModelInForm& loaded,
+                                                  const ScoreInput& input) {
   constexpr int64_t kSessions = 16;
-  if (form == "step") {
-    return MakeStepFeed(model, std::min(input.batch, kSessions), decoder);
-  }
-  return MakeSequenceFeed(model, input.mask);
+  if (loaded.model != nullptr) return MakeSequenceFeed(*loaded.model, input.mask);
+  return MakeStepFeed(std::move(loaded.decoder), std::min(input.batch, kSessions));
 }
 
 absl::Status CheckOutputFits(const ScoreInput& input, int64_t vocab) {
@@ -166,8 +163,8 @@ absl::Status RunScore(const ScoreFlags& flags, const Compute& compute) {
     return UsageError(StrCat("--chunk ", flags.chunk, ": a step takes at most ",
                              kMaxChunk, " tokens of a session"));
   }
-  MNEMON_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                          LoadCheckpoint(flags.checkpoint, {.device = compute.device}));
+  MNEMON_ASSIGN_OR_RETURN(ModelInForm loaded,
+                          LoadInForm(flags.checkpoint, flags.form, compute));
   if (!IsAutoregressive(loaded.config) && (flags.form == "step" || flags.chunk > 0)) {
     return UsageError(StrCat("architecture ", loaded.config.architecture,
                              " takes whole sequences: leave out --form step and "
@@ -181,7 +178,7 @@ absl::Status RunScore(const ScoreFlags& flags, const Compute& compute) {
   at::Tensor logits =
       at::empty({input->batch, input->length, loaded.config.vocab}, at::kFloat);
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<RowFeed> feed,
-                          MakeFeed(*loaded.model, *input, flags.form, compute.decoder));
+                          MakeFeed(loaded, *input));
   MNEMON_RETURN_IF_ERROR(Score(*feed, *input, logits));
   const TensorToWrite tensor = {
       "logits",

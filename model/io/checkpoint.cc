@@ -9,13 +9,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "nlohmann/json.hpp"
+#include "model/io/manifest.h"
 
 namespace mnemon {
 namespace {
@@ -23,57 +22,16 @@ namespace {
 constexpr char kConfig[] = "config.json";
 constexpr char kWeights[] = "model.safetensors";
 constexpr char kTokenizer[] = "tokenizer.json";
-constexpr char kManifest[] = "manifest.json";
 constexpr std::string_view kTraining = "training/";
 
-constexpr int64_t kManifestVersion = 1;
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 constexpr int64_t kMaxManifestBytes = 1 << 20;
 constexpr int64_t kMaxTokenizerBytes = 64 << 20;
 
-struct ManifestEntry {
-  std::string sha256;
-  int64_t bytes = 0;
-};
-using Manifest = std::map<std::string, ManifestEntry>;
-
-absl::StatusOr<Manifest> ParseManifest(const std::string& text,
-                                       const std::string& path) {
-  MNEMON_ASSIGN_OR_RETURN(const nlohmann::json json,
-                          ParseJson(text, Quoted(path), {.max_depth = 4}));
-  const auto fault = [&path](std::string_view what) {
-    return absl::InvalidArgumentError(StrCat(Quoted(path), ": ", what));
-  };
-  if (!json.is_object() || !json.contains("format_version") ||
-      !json["format_version"].is_number_unsigned()) {
-    return fault("expected an object with a format_version");
-  }
-  const uint64_t version = json["format_version"];
-  if (version > static_cast<uint64_t>(kManifestVersion)) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     StrCat(Quoted(path), " has format_version ", version,
-                            "; this program reads up to ", kManifestVersion),
-                     {.reason = "FORMAT_TOO_NEW", .field = "format_version"});
-  }
-  if (!json.contains("files") || !json["files"].is_object()) {
-    return fault("expected an object 'files'");
-  }
-  Manifest manifest;
-  for (const auto& [name, entry] : json["files"].items()) {
-    if (!entry.is_object() || !entry.contains("sha256") ||
-        !entry["sha256"].is_string() || !entry.contains("bytes") ||
-        !entry["bytes"].is_number_unsigned()) {
-      return fault(StrCat("entry ", Quoted(name), " must hold sha256 and bytes"));
-    }
-    manifest[name] = {entry["sha256"], entry["bytes"]};
-  }
-  return manifest;
-}
-
 absl::Status VerifySize(const Manifest& manifest, const std::string& name,
                         int64_t bytes, const std::string& path) {
-  const auto entry = manifest.find(name);
-  if (entry == manifest.end()) {
+  const auto entry = manifest.files.find(name);
+  if (entry == manifest.files.end()) {
     return absl::DataLossError(StrCat(Quoted(path), " is not in ", kManifest));
   }
   if (bytes != entry->second.bytes) {
@@ -86,7 +44,7 @@ absl::Status VerifySize(const Manifest& manifest, const std::string& name,
 absl::Status Verify(const Manifest& manifest, const std::string& name, int64_t bytes,
                     const std::string& sha256, const std::string& path) {
   MNEMON_RETURN_IF_ERROR(VerifySize(manifest, name, bytes, path));
-  const std::string& promised = manifest.at(name).sha256;
+  const std::string& promised = manifest.files.at(name).sha256;
   if (sha256 == promised) return absl::OkStatus();
   return absl::DataLossError(StrCat(Quoted(path), " has SHA-256 ", sha256, ", ",
                                     kManifest, " says ", Quoted(promised)));
@@ -138,7 +96,11 @@ class CheckpointReader {
 
   bool has_manifest() const { return manifest_.has_value(); }
   bool Promises(const std::string& name) const {
-    return manifest_ && manifest_->contains(name);
+    return manifest_ && manifest_->files.contains(name);
+  }
+  // Of an int8 checkpoint, else null.
+  const Int8Source* source() const {
+    return manifest_ && manifest_->source ? &*manifest_->source : nullptr;
   }
   const Directory& dir() const { return dir_; }
 
@@ -174,10 +136,21 @@ std::string ModelId(const std::string& weights, const std::string& config,
   return Sha256Hex(digests);
 }
 
+// An int8 checkpoint has the configuration and the tokenizer of its source, and so its
+// model_id. Hashes are of those two; that of the tokenizer is empty without one.
+absl::Status CheckSource(const Int8Source& source, const std::string& config,
+                         const std::string& tokenizer, const std::string& dir) {
+  const std::string id = ModelId(source.weights_sha256, config, tokenizer);
+  if (id == source.model_id) return absl::OkStatus();
+  return absl::DataLossError(StrCat(
+      Quoted(dir + "/" + kManifest), " names the source model_id ", source.model_id,
+      "; its weights with this config.json and tokenizer.json have ", id));
+}
+
 // What is found out about the weights while they are read.
 struct Followed {
   Sha256 hash;
-  std::optional<FiniteScan> scan;  // from the header's end on
+  std::optional<WeightScan> scan;  // from the header's end on
 };
 
 absl::StatusOr<CheckpointFiles> ReadOpened(
@@ -187,6 +160,7 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   absl::StatusOr<ModelConfig> parsed = ParseConfig(config.bytes);
   if (!parsed.ok()) return Annotated(parsed.status(), Quoted(dir + "/" + kConfig));
   files.config = *std::move(parsed);
+  files.config_json = config.bytes;
 
   auto tokenizer = reader->Read(kTokenizer, kMaxTokenizerBytes);
   std::string tokenizer_sha256;
@@ -198,6 +172,11 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   } else if (reader->Promises(kTokenizer)) {
     return absl::DataLossError(
         StrCat(Quoted(dir), " lacks ", kTokenizer, ", which ", kManifest, " lists"));
+  }
+
+  if (const Int8Source* source = reader->source(); source != nullptr) {
+    MNEMON_RETURN_IF_ERROR(CheckSource(*source, config.sha256, tokenizer_sha256, dir));
+    files.int8 = true;
   }
 
   absl::StatusOr<LargeFile> opened =
@@ -232,12 +211,16 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
   bytes->Start();
   files.verified = std::async(
       std::launch::deferred,
-      [verify, followed, config = config.sha256, tokenizer = tokenizer_sha256,
+      [verify, followed, reader, config = config.sha256, tokenizer = tokenizer_sha256,
        what = StrCat("the hash of ", Quoted(dir + "/" + kWeights))] {
         return CatchOutOfMemory(what, [&]() -> absl::StatusOr<VerifiedWeights> {
           MNEMON_ASSIGN_OR_RETURN(const std::string sha256, verify());
-          return VerifiedWeights{ModelId(sha256, config, tokenizer),
-                                 followed->scan->found()};
+          const Int8Source* source = reader->source();
+          return VerifiedWeights{.model_id = source != nullptr
+                                                 ? source->model_id
+                                                 : ModelId(sha256, config, tokenizer),
+                                 .sha256 = sha256,
+                                 .bad_weights = followed->scan->found()};
         });
       });
   return files;
@@ -291,16 +274,16 @@ absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& given) {
   }
 }
 
-absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& content) {
-  nlohmann::ordered_json manifest = {{"format_version", kManifestVersion},
-                                     {"files", nlohmann::ordered_json::object()}};
+absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& content,
+                             const std::optional<Int8Source>& source) {
+  Manifest manifest = {.files = {}, .source = source};
   bool training = false;
   for (const auto& [name, bytes] : content) {
     if (!IsCheckpointFileName(name)) {
       return absl::InvalidArgumentError(
           StrCat(Quoted(name), " is no name of a checkpoint's file"));
     }
-    manifest["files"][name] = {{"sha256", Sha256Hex(bytes)}, {"bytes", bytes.size()}};
+    manifest.files[name] = {Sha256Hex(bytes), static_cast<int64_t>(bytes.size())};
     training = training || name.starts_with(kTraining);
   }
   MNEMON_RETURN_IF_ERROR(CheckReplaceable(dir));
@@ -311,13 +294,27 @@ absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& co
     for (const auto& [name, bytes] : content) {
       MNEMON_RETURN_IF_ERROR(WriteFileDurably(temporary + "/" + name, bytes));
     }
-    return WriteFileDurably(temporary + "/" + kManifest, manifest.dump(2) + "\n");
+    return WriteFileDurably(temporary + "/" + kManifest, FormatManifest(manifest));
   });
+}
+
+absl::Status NeedsFp32Weights() {
+  return absl::FailedPreconditionError(
+      "model.safetensors holds int8 weights, which step forms alone compute with: the "
+      "sequence form and training need the fp32 checkpoint that they were made of");
+}
+
+absl::Status RequireFp32(const std::string& dir) {
+  MNEMON_ASSIGN_OR_RETURN(const CheckpointReader reader,
+                          CheckpointReader::Open(CheckpointOf(dir)));
+  if (reader.source() == nullptr) return absl::OkStatus();
+  return Annotated(NeedsFp32Weights(), Quoted(dir));
 }
 
 absl::StatusOr<std::string> ReadTrainingFile(const std::string& dir,
                                              const std::string& name) {
-  MNEMON_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(dir));
+  MNEMON_ASSIGN_OR_RETURN(const CheckpointReader reader,
+                          CheckpointReader::Open(CheckpointOf(dir)));
   MNEMON_ASSIGN_OR_RETURN(auto file,
                           reader.Read(StrCat(kTraining, name), MaxSafetensorsFile()));
   return std::move(file.bytes);

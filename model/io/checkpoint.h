@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A checkpoint directory: config.json, model.safetensors, tokenizer.json (optional),
-// manifest.json (SHA-256 per file), training/ (ignored by serving). See
+// manifest.json (SHA-256 per file, see manifest.h), training/ (ignored by serving). See
 // docs/checkpoint_format.md.
 #pragma once
 
@@ -13,19 +13,25 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
-#include "model/io/finite_scan.h"
+#include "model/io/manifest.h"
 #include "model/io/safetensors.h"
+#include "model/io/weight_scan.h"
 
 namespace mnemon {
 
 struct VerifiedWeights {
-  std::string model_id;  // SHA-256 over those of weights, config and tokenizer
-  std::vector<NonFinite> non_finite;
+  // SHA-256 over those of weights, config and tokenizer; int8 weights have that of the
+  // fp32 checkpoint that they were made of.
+  std::string model_id;
+  std::string sha256;  // of these weights
+  std::vector<BadWeight> bad_weights;
 };
 
 // The serving files of a checkpoint, not yet a model.
 struct CheckpointFiles {
   ModelConfig config;
+  std::string config_json;
+  bool int8 = false;  // the matrices; else all weights are fp32
   // Their header; the data is read, hashed and scanned once, in the background, and is
   // there piece by piece: see FileBytes.
   Safetensors weights;
@@ -48,9 +54,18 @@ absl::StatusOr<CheckpointFiles> ReadCheckpoint(const std::string& given);
 using CheckpointContent = std::map<std::string, std::string>;
 
 // Writes all files and a manifest over them, durably: see WriteDirectoryDurably.
-absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& content);
+// `source`: of int8 weights, with the same config.json and tokenizer.json.
+absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& content,
+                             const std::optional<Int8Source>& source = {});
 
-// One file of training/, verified against the manifest. NOT_FOUND when absent.
+// FAILED_PRECONDITION for what computes with fp32 weights alone.
+absl::Status NeedsFp32Weights();
+// The same for the checkpoint `dir` when it is an int8 one; the errors of
+// ReadCheckpoint.
+absl::Status RequireFp32(const std::string& dir);
+
+// One file of training/ of the checkpoint that ReadCheckpoint reads, verified against
+// the manifest. NOT_FOUND when absent.
 absl::StatusOr<std::string> ReadTrainingFile(const std::string& dir,
                                              const std::string& name);
 

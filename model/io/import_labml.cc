@@ -415,7 +415,7 @@ absl::StatusOr<ImportedModel> ImportLabml(std::string_view config_json,
   if (sinusoid != nullptr) {
     expected.push_back({sinusoid, SinusoidShape(foreign, config)});
   }
-  MNEMON_RETURN_IF_ERROR(CheckTensors(weights, expected, FindNonFinite(weights)));
+  MNEMON_RETURN_IF_ERROR(CheckTensors(weights, expected, FindBadWeights(weights)));
   if (sinusoid != nullptr) {
     MNEMON_RETURN_IF_ERROR(CheckSinusoid(weights, sinusoid, config.d_model));
   }

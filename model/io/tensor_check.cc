@@ -38,28 +38,32 @@ class Faults {
 
 }  // namespace
 
+DType TypeOf(const TensorShape& tensor) {
+  return tensor.int8 ? DType::kI8 : DType::kF32;
+}
+
 absl::Status CheckTensors(const Safetensors& file,
                           std::span<const TensorShape> expected,
-                          std::span<const NonFinite> non_finite) {
+                          std::span<const BadWeight> bad_weights) {
   Faults faults;
-  std::map<const TensorInfo*, int64_t> non_finite_at;
-  for (const NonFinite& at : non_finite) {
-    non_finite_at[&file.header().tensors[at.tensor]] = at.element;
+  std::map<const TensorInfo*, int64_t> bad_at;
+  for (const BadWeight& at : bad_weights) {
+    bad_at[&file.header().tensors[at.tensor]] = at.element;
   }
   std::set<std::string_view> known;
   for (const TensorShape& tensor : expected) {
     known.insert(tensor.name);
+    const DType type = TypeOf(tensor);
     const TensorInfo* found = file.Find(tensor.name);
-    const auto bad = non_finite_at.find(found);
+    const auto bad = bad_at.find(found);
     if (found == nullptr) {
       faults.Add(tensor.name,
-                 StrCat("is missing, expected ", Describe(DType::kF32, tensor.shape)));
-    } else if (found->dtype != DType::kF32 || found->shape != tensor.shape) {
-      faults.Add(tensor.name,
-                 StrCat("is ", Describe(found->dtype, found->shape), ", expected ",
-                        Describe(DType::kF32, tensor.shape)));
-    } else if (bad != non_finite_at.end()) {
-      faults.Add(tensor.name, StrCat("is not finite at element ", bad->second));
+                 StrCat("is missing, expected ", Describe(type, tensor.shape)));
+    } else if (found->dtype != type || found->shape != tensor.shape) {
+      faults.Add(tensor.name, StrCat("is ", Describe(found->dtype, found->shape),
+                                     ", expected ", Describe(type, tensor.shape)));
+    } else if (bad != bad_at.end()) {
+      faults.Add(tensor.name, StrCat(FaultOf(*found), " at element ", bad->second));
     }
   }
   for (const TensorInfo& tensor : file.header().tensors) {

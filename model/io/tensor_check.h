@@ -5,18 +5,20 @@
 #include <span>
 
 #include "absl/status/status.h"
-#include "model/io/finite_scan.h"
 #include "model/io/safetensors.h"
+#include "model/io/weight_scan.h"
 #include "model/weights/weights.h"
 
 namespace mnemon {
 
-// Whether `file` holds exactly the `expected` tensors, all float32. Missing and extra
-// tensors, wrong types and shapes, and what is given as not finite are one
-// INVALID_ARGUMENT that lists them all; beyond a hundred it gives their number. Reads
-// the header alone.
+// In the file.
+DType TypeOf(const TensorShape& tensor);
+
+// Whether `file` holds exactly the `expected` tensors. Missing and extra tensors, wrong
+// types and shapes, and what is given as bad weights are one INVALID_ARGUMENT that
+// lists them all; beyond a hundred it gives their number. Reads the header alone.
 absl::Status CheckTensors(const Safetensors& file,
                           std::span<const TensorShape> expected,
-                          std::span<const NonFinite> non_finite);
+                          std::span<const BadWeight> bad_weights);
 
 }  // namespace mnemon

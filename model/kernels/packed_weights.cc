@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "base/check.h"
 
@@ -44,35 +45,63 @@ void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
   }
 }
 
-// `inverse` [rows]: of their scales.
-void FillInt8(const float* from, int64_t stride, int64_t rows, int64_t begin,
-              int64_t end, const float* inverse, uint8_t* to) {
+void FillInt8(const int8_t* from, int64_t stride, int64_t rows, int64_t begin,
+              int64_t end, uint8_t* to) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t k = begin; k < end; ++k) {
-      // Rounds to even: its last place is 1. Not beyond 127: amax x (127 / amax) is
-      // less than 127.5.
-      constexpr float kOnes = 0x1.8p23f;
-      const float rounded = (Flush(from[r * stride + k]) * inverse[r] + kOnes) - kOnes;
-      to[k / 4 * kPanel * 4 + r * 4 + k % 4] = static_cast<uint8_t>(
-          128 + (rounded == rounded ? static_cast<int>(rounded) : 0));
+      to[k / 4 * kPanel * 4 + r * 4 + k % 4] =
+          static_cast<uint8_t>(128 + from[r * stride + k]);
     }
   }
 }
 
-// The scale of a row of weights; `inverse` is what makes int8 of them.
-float RowScale(const float* row, int64_t inputs, float& inverse) {
-  float most = 0;
-  bool finite = true;
-  for (int64_t k = 0; k < inputs; ++k) {
-    const float size = std::abs(Flush(row[k]));
-    finite = finite && std::isfinite(size);
-    most = std::max(most, size);
+// Rows of one panel together, a few inputs at a time: what is read and what is written
+// stay in the first cache. fill(from, rows, begin, end, panel, output) copies inputs
+// begin .. end-1 of a slice, `from` and `panel` being where the slice begins in the
+// first row and in the panel, and `output` where that row is in the panel.
+template <class Weight, class Fill>
+void EachPiece(const MatrixView& room, int64_t at, std::span<const Weight> rows,
+               Fill fill) {
+  constexpr int64_t kAtOnce = 16;
+  const int64_t inputs = room.inputs;
+  const int64_t count = static_cast<int64_t>(rows.size()) / inputs;
+  char* const packed = static_cast<char*>(const_cast<void*>(room.panels));
+  for (int64_t row = 0; row < count;) {
+    char* const panel = packed + (at + row) / kPanel * room.panel_bytes;
+    const int64_t output = (at + row) % kPanel;
+    const int64_t together = std::min(count - row, kPanel - output);
+    for (int64_t s = 0; s < room.slices(); ++s) {
+      const Weight* const from = rows.data() + row * inputs + s * room.slice;
+      const int64_t width = std::min(room.slice, inputs - s * room.slice);
+      for (int64_t k = 0; k < width; k += kAtOnce) {
+        fill(from, together, k, std::min(k + kAtOnce, width),
+             static_cast<void*>(panel + s * room.slice_bytes), output);
+      }
+    }
+    row += together;
   }
-  inverse = finite && most > 0 ? 127.0f / most : 0.0f;
-  return finite ? most / 127.0f : std::numeric_limits<float>::quiet_NaN();
 }
 
 }  // namespace
+
+float QuantiseRow(std::span<const float> row, int8_t* to) {
+  float most = 0;
+  bool finite = true;
+  for (const float weight : row) {
+    const float size = std::abs(Flush(weight));
+    finite = finite && std::isfinite(size);
+    most = std::max(most, size);
+  }
+  const float inverse = finite && most > 0 ? 127.0f / most : 0.0f;
+  for (size_t k = 0; k < row.size(); ++k) {
+    // Rounds to even: its last place is 1. Not beyond 127: amax x (127 / amax) is less
+    // than 127.5.
+    constexpr float kOnes = 0x1.8p23f;
+    const float rounded = (Flush(row[k]) * inverse + kOnes) - kOnes;
+    to[k] = static_cast<int8_t>(rounded == rounded ? static_cast<int>(rounded) : 0);
+  }
+  return finite ? most / 127.0f : std::numeric_limits<float>::quiet_NaN();
+}
 
 MatrixView PanelsOf(const MatrixView& matrix, Part panels) {
   MatrixView some = matrix;
@@ -116,45 +145,52 @@ MatrixView PackedWeights::RoomIn(WeightFormat format, int64_t outputs, int64_t i
 void PackedWeights::Fill(const MatrixView& room, int64_t at,
                          std::span<const float> rows) {
   const int64_t inputs = room.inputs;
-  const int64_t count = static_cast<int64_t>(rows.size()) / inputs;
-  char* const packed = static_cast<char*>(const_cast<void*>(room.panels));
-  // Rows of one panel together, a few inputs at a time: what is read and what is
-  // written stay in the first cache.
-  constexpr int64_t kAtOnce = 16;
-  for (int64_t row = 0; row < count;) {
-    char* const panel = packed + (at + row) / kPanel * room.panel_bytes;
-    const int64_t output = (at + row) % kPanel;
-    const int64_t together = std::min(count - row, kPanel - output);
-    float inverse[kPanel];
-    if (room.format == WeightFormat::kInt8) {
-      float* const scales = const_cast<float*>(room.scales) + at + row;
-      for (int64_t r = 0; r < together; ++r) {
-        scales[r] = RowScale(rows.data() + (row + r) * inputs, inputs, inverse[r]);
-      }
-    }
-    for (int64_t s = 0; s < room.slices(); ++s) {
-      const float* const from = rows.data() + row * inputs + s * room.slice;
-      void* const to = panel + s * room.slice_bytes;
-      const int64_t width = std::min(room.slice, inputs - s * room.slice);
-      for (int64_t k = 0; k < width; k += kAtOnce) {
-        const int64_t end = std::min(k + kAtOnce, width);
-        switch (room.format) {
-          case WeightFormat::kFp32:
-            FillFp32(from, inputs, together, k, end, static_cast<float*>(to) + output);
-            break;
-          case WeightFormat::kBf16:
-            FillBf16(from, inputs, together, k, end,
-                     static_cast<uint32_t*>(to) + output);
-            break;
-          case WeightFormat::kInt8:
-            FillInt8(from, inputs, together, k, end, inverse,
-                     static_cast<uint8_t*>(to) + 4 * output);
-            break;
-        }
-      }
-    }
-    row += together;
+  if (room.format == WeightFormat::kFp32) {
+    EachPiece(room, at, rows,
+              [inputs](const float* from, int64_t count, int64_t begin, int64_t end,
+                       void* panel, int64_t output) {
+                FillFp32(from, inputs, count, begin, end,
+                         static_cast<float*>(panel) + output);
+              });
+    return;
   }
+  if (room.format == WeightFormat::kBf16) {
+    EachPiece(room, at, rows,
+              [inputs](const float* from, int64_t count, int64_t begin, int64_t end,
+                       void* panel, int64_t output) {
+                FillBf16(from, inputs, count, begin, end,
+                         static_cast<uint32_t*>(panel) + output);
+              });
+    return;
+  }
+  const auto width = static_cast<size_t>(inputs);
+  std::vector<int8_t> some(kPanel * width);
+  while (!rows.empty()) {
+    const size_t count = std::min<size_t>(kPanel, rows.size() / width);
+    float scales[kPanel];
+    for (size_t r = 0; r < count; ++r) {
+      scales[r] = QuantiseRow(rows.subspan(r * width, width), some.data() + r * width);
+    }
+    FillInt8Rows(room, at, {some.data(), count * width});
+    FillScales(room, at, {scales, count});
+    rows = rows.subspan(count * width);
+    at += static_cast<int64_t>(count);
+  }
+}
+
+void PackedWeights::FillInt8Rows(const MatrixView& room, int64_t at,
+                                 std::span<const int8_t> rows) {
+  EachPiece(room, at, rows,
+            [inputs = room.inputs](const int8_t* from, int64_t count, int64_t begin,
+                                   int64_t end, void* panel, int64_t output) {
+              FillInt8(from, inputs, count, begin, end,
+                       static_cast<uint8_t*>(panel) + 4 * output);
+            });
+}
+
+void PackedWeights::FillScales(const MatrixView& room, int64_t at,
+                               std::span<const float> scales) {
+  std::ranges::copy(scales, const_cast<float*>(room.scales) + at);
 }
 
 void PackedWeights::FillBias(const MatrixView& room, int64_t at,

@@ -35,6 +35,12 @@ class PackedWeights {
   // Writes `rows` [n, inputs], the first of which is output `at` of `room`. Safe for
   // concurrent calls with different rows.
   static void Fill(const MatrixView& room, int64_t at, std::span<const float> rows);
+  // The same for rows that are int8 already, at most 127 in size, and for their scales
+  // [n]. REQUIRES: the format of `room` is kInt8.
+  static void FillInt8Rows(const MatrixView& room, int64_t at,
+                           std::span<const int8_t> rows);
+  static void FillScales(const MatrixView& room, int64_t at,
+                         std::span<const float> scales);
   // The same for their biases [n]. REQUIRES: `room` has them.
   static void FillBias(const MatrixView& room, int64_t at,
                        std::span<const float> biases);
@@ -58,6 +64,10 @@ MatrixView PanelsOf(const MatrixView& matrix, Part panels);
 // Inputs of a slice that kInt8 is for: in narrow ones scales would outweigh what they
 // scale.
 constexpr bool HoldsInt8(int64_t slice) { return slice >= 8 && slice <= kMaxInt8Slice; }
+
+// A row of weights as int8, as Fill makes them of floats: writes as many numbers, at
+// most 127 in size, and returns what 1 stands for (docs/numerics.md).
+float QuantiseRow(std::span<const float> row, int8_t* to);
 
 // Nearest, ties to even. NaN stays NaN.
 uint16_t ToBf16(float value);

@@ -24,17 +24,17 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
   const TensorViews views = ViewWeights(files, copies);
   FileBytes& file = files.weights.file();
   // Copies of weights lie elsewhere, and are there.
-  const auto offset = [&file](const float* at) {
+  const auto offset = [&file](const void* at) {
     const std::string_view all = file.view();
-    const auto* byte = reinterpret_cast<const char*>(at);
+    const auto* byte = static_cast<const char*>(at);
     const bool inside = std::less_equal<>()(all.data(), byte) &&
                         std::less_equal<>()(byte, all.data() + all.size());
     return inside ? byte - all.data() : 0;
   };
   const WeightStream stream = {
-      // A failure is found by model_id.get().
-      .await = [&](const float* end) { file.Await(offset(end)).IgnoreError(); },
-      .release_before = [&](const float* begin) { file.ReleaseBefore(offset(begin)); }};
+      // A failure is found by verified.get().
+      .await = [&](const void* end) { file.Await(offset(end)).IgnoreError(); },
+      .release_before = [&](const void* begin) { file.ReleaseBefore(offset(begin)); }};
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
   if (!entry->autoregressive()) {
@@ -42,18 +42,24 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
                             MakePredictor(config, views, options.decoder, stream));
     return absl::OkStatus();
   }
-  MNEMON_ASSIGN_OR_RETURN(
-      const bool sequence,
-      ServedBySequenceForm(config, options.device == "cpu", options.decoder));
-  if (!sequence) {
+  const absl::StatusOr<bool> sequence =
+      ServedBySequenceForm(config, options.device == "cpu", options.decoder);
+  if (files.int8 && (!sequence.ok() || *sequence)) return NeedsFp32Weights();
+  MNEMON_RETURN_IF_ERROR(sequence.status());
+  if (!*sequence) {
     MNEMON_ASSIGN_OR_RETURN(served.decoder,
                             MakeDecoder(config, views, options.decoder, stream));
     return absl::OkStatus();
   }
-  MNEMON_ASSIGN_OR_RETURN(const SequenceModule* module, LoadSequenceModule());
+  SequenceDecoderMaker make = options.make_sequence;
+  if (!make) {
+    MNEMON_ASSIGN_OR_RETURN(const SequenceModule* module, LoadSequenceModule());
+    make = [module](const ModelConfig& c, const TensorViews& v, const std::string& d) {
+      return module->MakeDecoder(c, v, d);
+    };
+  }
   MNEMON_RETURN_IF_ERROR(file.Finish());
-  MNEMON_ASSIGN_OR_RETURN(served.decoder,
-                          module->MakeDecoder(config, views, options.device));
+  MNEMON_ASSIGN_OR_RETURN(served.decoder, make(config, views, options.device));
   return absl::OkStatus();
 }
 
@@ -62,11 +68,14 @@ absl::StatusOr<ServedModel> Load(const std::string& dir,
   MNEMON_ASSIGN_OR_RETURN(ModelFiles files, ReadModelFiles(dir));
   ServedModel served;
   const absl::Status made = MakeServing(files, options, served);
-  MNEMON_ASSIGN_OR_RETURN(std::string model_id, files.model_id.get());
+  MNEMON_ASSIGN_OR_RETURN(VerifiedWeights verified, files.verified.get());
   if (!made.ok()) return Annotated(made, Quoted(dir));
   served.parameters = files.parameters();
   served.config = std::move(files.config);
-  served.model_id = std::move(model_id);
+  served.model_id = std::move(verified.model_id);
+  served.tensors = std::move(files.tensors);
+  served.format = options.decoder.format.value_or(files.int8 ? WeightFormat::kInt8
+                                                             : WeightFormat::kFp32);
   served.tokenizer = std::move(files.tokenizer);
   return served;
 }

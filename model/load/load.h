@@ -4,14 +4,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
 #include "model/registry/registry.h"
 #include "model/text/tokenizer.h"
+#include "model/weights/weights.h"
 
 namespace mnemon {
 
@@ -19,16 +22,24 @@ struct ServedModel {
   ModelConfig config;
   std::string model_id;  // see docs/checkpoint_format.md
   int64_t parameters = 0;
+  std::vector<TensorShape> tensors;  // of the file, in the order of the architecture
+  WeightFormat format = WeightFormat::kFp32;  // of the matrices that steps read
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
   // One of the two.
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<Predictor> predictor;
 };
 
+// Makes the default decoder with copies of what `views` show, all tensors of `config`.
+using SequenceDecoderMaker = std::function<absl::StatusOr<std::unique_ptr<Decoder>>(
+    const ModelConfig& config, const TensorViews& views, const std::string& device)>;
+
 // Where and how a model computes.
 struct ServeModelOptions {
   std::string device = "cpu";  // as of --device; of autoregressive models
   DecoderOptions decoder;      // its pool must outlive the model
+  // Null: the sequence module, which programs with libtorch must not load.
+  SequenceDecoderMaker make_sequence = {};
 };
 
 // Reads, checks and packs the checkpoint in `dir`; the errors of ReadModelFiles,

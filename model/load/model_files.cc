@@ -4,24 +4,17 @@
 #include <exception>
 #include <utility>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "base/out_of_memory.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/io/checkpoint.h"
 #include "model/io/tensor_check.h"
 #include "model/registry/registry.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
-
-std::vector<TensorShape> TensorsOf(const ModelConfig& config) {
-  const auto entry = FindArchitecture(config.architecture);
-  MNEMON_CHECK(entry.ok());  // the configuration was validated
-  return (*entry)->tensors(config);
-}
 
 // Small misfits are left to CheckTensors, which lists every one of them; what is
 // refused here, before the weights are read, is a file of another model altogether.
@@ -30,7 +23,7 @@ absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
   constexpr int64_t kFactor = 4, kSlack = 64 << 20;
   int64_t needed = 0;  // no product overflows: ValidateConfig bounds them
   for (const TensorShape& tensor : tensors) {
-    needed += *TensorBytes(DType::kF32, tensor.shape);
+    needed += *TensorBytes(TypeOf(tensor), tensor.shape);
   }
   const auto held = static_cast<int64_t>(weights.file().view().size());
   const auto fits = [](int64_t less, int64_t more) {
@@ -42,9 +35,10 @@ absl::Status CheckProportion(const std::vector<TensorShape>& tensors,
                                            held, " bytes"));
 }
 
-absl::Status CheckWeights(const Safetensors& weights, const ModelConfig& config,
-                          const std::vector<NonFinite>& non_finite) {
-  const absl::Status fits = CheckTensors(weights, TensorsOf(config), non_finite);
+absl::Status CheckWeights(const Safetensors& weights,
+                          const std::vector<TensorShape>& tensors,
+                          const std::vector<BadWeight>& bad_weights) {
+  const absl::Status fits = CheckTensors(weights, tensors, bad_weights);
   return fits.ok() ? fits : Annotated(fits, "model.safetensors");
 }
 
@@ -60,41 +54,46 @@ absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
                  " tokens, config.json has vocab ", files.config.vocab));
     }
   }
-  MNEMON_RETURN_IF_ERROR(CheckProportion(TensorsOf(files.config), files.weights));
+  checked.tensors = StoredTensors(files.config, files.int8);
+  MNEMON_RETURN_IF_ERROR(CheckProportion(checked.tensors, files.weights));
   checked.config = files.config;
+  checked.int8 = files.int8;
   checked.weights = files.weights;
+  checked.config_json = files.config_json;
+  checked.tokenizer_json = files.tokenizer_json;
   return checked;
 }
 
 absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
-                                        bool refuse_non_finite) {
+                                        bool refuse_bad_weights) {
   MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
   const char* const what = "the tokenizer or the list of tensors";
   absl::StatusOr<ModelFiles> checked =
       CatchOutOfMemory(what, [&] { return Check(files); });
   if (!checked.ok()) return Annotated(checked.status(), Quoted(dir));
   absl::Status fits = CatchOutOfMemory(
-      what, [&] { return CheckWeights(files.weights, files.config, {}); });
+      what, [&] { return CheckWeights(files.weights, checked->tensors, {}); });
   if (!fits.ok()) {
     // What does not match the manifest need not make sense; what does, has all of its
     // faults listed.
     MNEMON_ASSIGN_OR_RETURN(const VerifiedWeights found, files.verified.get());
-    if (refuse_non_finite) {
-      fits = CheckWeights(files.weights, files.config, found.non_finite);
+    if (refuse_bad_weights) {
+      fits = CheckWeights(files.weights, checked->tensors, found.bad_weights);
     }
     return Annotated(fits, Quoted(dir));
   }
-  checked->model_id = std::async(
+  checked->verified = std::async(
       std::launch::deferred,
-      [dir, refuse_non_finite, config = std::move(files.config),
+      [dir, refuse_bad_weights, tensors = checked->tensors,
        weights = std::move(files.weights),
-       verified = std::move(files.verified)]() mutable -> absl::StatusOr<std::string> {
+       verified =
+           std::move(files.verified)]() mutable -> absl::StatusOr<VerifiedWeights> {
         MNEMON_ASSIGN_OR_RETURN(VerifiedWeights found, verified.get());
-        if (refuse_non_finite && !found.non_finite.empty()) {
-          return Annotated(CheckWeights(weights, config, found.non_finite),
+        if (refuse_bad_weights && !found.bad_weights.empty()) {
+          return Annotated(CheckWeights(weights, tensors, found.bad_weights),
                            Quoted(dir));
         }
-        return std::move(found.model_id);
+        return found;
       });
   return checked;
 }
@@ -103,15 +102,17 @@ absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
 
 int64_t ModelFiles::parameters() const {
   int64_t count = 0;
-  for (const TensorInfo& tensor : weights.header().tensors) count += tensor.elements();
+  for (const TensorShape& tensor : tensors) {
+    if (!names::IsScale(tensor.name)) count += weights.Find(tensor.name)->elements();
+  }
   return count;
 }
 
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
-                                          bool refuse_non_finite) {
+                                          bool refuse_bad_weights) {
   try {
     return CatchOutOfMemory(Quoted(dir),
-                            [&] { return ReadAndCheck(dir, refuse_non_finite); });
+                            [&] { return ReadAndCheck(dir, refuse_bad_weights); });
   } catch (const std::exception& error) {
     return Annotated(absl::InternalError(error.what()), Quoted(dir));
   }
@@ -119,17 +120,26 @@ absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
 
 TensorViews ViewWeights(const ModelFiles& files,
                         std::vector<std::vector<float>>& copies) {
-  TensorViews views;
-  for (const TensorShape& tensor : TensorsOf(files.config)) {
-    const TensorInfo* found = files.weights.Find(tensor.name);
-    MNEMON_CHECK(found != nullptr);
-    const char* bytes = files.weights.Bytes(*found).data();
-    const auto* floats = reinterpret_cast<const float*>(bytes);
-    if (reinterpret_cast<uintptr_t>(bytes) % alignof(float) != 0) {
-      copies.push_back(*files.weights.Floats(*found));
-      floats = copies.back().data();
+  const auto floats = [&](const std::string& name) {
+    const TensorInfo& tensor = *files.weights.Find(name);
+    const char* bytes = files.weights.Bytes(tensor).data();
+    if (reinterpret_cast<uintptr_t>(bytes) % alignof(float) == 0) {
+      return reinterpret_cast<const float*>(bytes);
     }
-    views.push_back({tensor.name, tensor.shape, floats});
+    copies.push_back(*files.weights.Floats(tensor));
+    return static_cast<const float*>(copies.back().data());
+  };
+  TensorViews views;
+  for (const TensorShape& tensor : files.tensors) {
+    if (names::IsScale(tensor.name)) continue;
+    TensorView& view = views.emplace_back(TensorView{tensor.name, tensor.shape});
+    if (tensor.int8) {
+      view.int8 = reinterpret_cast<const int8_t*>(
+          files.weights.Bytes(*files.weights.Find(tensor.name)).data());
+      view.scales = floats(names::Scale(tensor.name));
+    } else {
+      view.data = floats(tensor.name);
+    }
   }
   return views;
 }

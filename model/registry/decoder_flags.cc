@@ -22,8 +22,9 @@ void AddDecoderFlags(Command app, DecoderFlags& flags) {
           "What serves a model: step, its step form where it has one, or sequence, its "
           "sequence form, slow and exact")
       .OneOf({"step", "sequence"});
-  app.Add("--precision", &flags.precision,
-          "Of the weights that steps read: fp32, bf16 or int8");
+  Flag precision = app.Add("--precision", &flags.precision,
+                           "Of the weights that steps read: fp32, bf16 or int8");
+  if (flags.precision.empty()) precision.Default("that of the checkpoint");
   app.Add(
          "--target", &flags.target,
          StrCat("Instruction set of the kernels, one of ", StrJoin(CpuTargets(), ", ")))
@@ -36,6 +37,9 @@ absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,
       .form = flags.decoder == "sequence" ? DecoderForm::kSequence : DecoderForm::kStep,
       .target = flags.target,
       .pool = &pool};
+  const auto operations = FindCpuOperations(flags.target);
+  if (!operations.ok()) return operations.status();
+  if (flags.precision.empty()) return options;
   const auto* const format = std::ranges::find(kFormats, flags.precision, NameOf);
   if (format == std::end(kFormats)) {
     return InvalidField("precision",
@@ -43,8 +47,6 @@ absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,
                                " is not in this build: use fp32, bf16 or int8"));
   }
   options.format = *format;
-  const auto operations = FindCpuOperations(flags.target);
-  if (!operations.ok()) return operations.status();
   return options;
 }
 

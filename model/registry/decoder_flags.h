@@ -12,11 +12,12 @@ namespace mnemon {
 
 struct DecoderFlags {
   std::string decoder = "step";
-  std::string precision = "fp32";
-  std::string target;  // empty: the best of this machine
+  std::string precision;  // empty: that of the checkpoint
+  std::string target;     // empty: the best of this machine
 };
 
-// Adds --decoder, --precision and --target. `flags` must outlive `app`.
+// Adds --decoder, --precision and --target, with what `flags` hold as their defaults.
+// `flags` must outlive `app`.
 void AddDecoderFlags(Command app, DecoderFlags& flags);
 
 // INVALID_ARGUMENT names the flag. `pool` must outlive the decoders.

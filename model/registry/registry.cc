@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "model/registry/registry.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/out_of_memory.h"
@@ -17,6 +19,7 @@
 #include "model/steps/feedback_step.h"
 #include "model/steps/step_options.h"
 #include "model/steps/transformer_xl_step.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -77,8 +80,19 @@ absl::Status WrongKind(const ArchitectureEntry& entry, std::string_view fault) {
                    {.reason = "MODEL_KIND", .field = "model"});
 }
 
-absl::Status TakesWholeSequences(const ArchitectureEntry& entry) {
-  return WrongKind(entry, "takes whole sequences, not token by token");
+// In which the weights become what steps read.
+absl::StatusOr<WeightFormat> FormatOf(const TensorViews& views,
+                                      const DecoderOptions& options) {
+  const bool int8 = std::ranges::any_of(
+      views, [](const TensorView& view) { return view.int8 != nullptr; });
+  const WeightFormat stored = int8 ? WeightFormat::kInt8 : WeightFormat::kFp32;
+  const WeightFormat wanted = options.format.value_or(stored);
+  if (!int8 || wanted == stored) return wanted;
+  return InvalidField(
+      "precision",
+      StrCat("--precision ", NameOf(wanted), ": model.safetensors holds int8 weights: ",
+             "use int8 or leave the flag out, or take the fp32 checkpoint that they "
+             "were made of"));
 }
 
 // What `make` makes with the kernels that `options` name.
@@ -90,11 +104,12 @@ absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(
     const WeightStream& stream) {
   MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
                           FindCpuOperations(options.target));
+  MNEMON_ASSIGN_OR_RETURN(const WeightFormat format, FormatOf(views, options));
   static ThreadPool alone(1);  // without state: any number of models may share it
   return CatchOutOfMemory("the weights of this model",
                           [&]() -> absl::StatusOr<std::unique_ptr<Made>> {
                             return make(config, views,
-                                        {.format = options.format,
+                                        {.format = format,
                                          .operations = operations,
                                          .pool = options.pool ? options.pool : &alone,
                                          .stream = stream});
@@ -118,6 +133,22 @@ absl::StatusOr<const ArchitectureEntry*> FindArchitecture(std::string_view name)
   return UnknownArchitecture(name, KnownNames());
 }
 
+std::vector<TensorShape> StoredTensors(const ModelConfig& config, bool int8) {
+  const auto entry = FindArchitecture(config.architecture);
+  MNEMON_CHECK(entry.ok());
+  std::vector<TensorShape> tensors = (*entry)->tensors(config);
+  if (!int8) return tensors;
+  std::vector<TensorShape> stored;
+  for (TensorShape& tensor : tensors) {
+    tensor.int8 = IsInt8(config, tensor);
+    stored.push_back(std::move(tensor));
+    const TensorShape& last = stored.back();
+    if (!last.int8) continue;
+    stored.push_back({.name = names::Scale(last.name), .shape = {last.shape[0]}});
+  }
+  return stored;
+}
+
 absl::Status ValidateModel(const ModelConfig& config) {
   const absl::Status general = ValidateConfig(config);
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
@@ -134,9 +165,9 @@ absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
                                                      const TensorViews& views,
                                                      const DecoderOptions& options,
                                                      const WeightStream& stream) {
+  MNEMON_RETURN_IF_ERROR(RequireAutoregressive(config));
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
-  if (!entry->autoregressive()) return TakesWholeSequences(*entry);
   if (entry->make_decoder == nullptr) return WrongKind(*entry, "has no step form");
   return MakeWithKernels(entry->make_decoder, config, views, options, stream);
 }
@@ -145,24 +176,37 @@ absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const ModelConfig& conf
                                                          const TensorViews& views,
                                                          const DecoderOptions& options,
                                                          const WeightStream& stream) {
+  MNEMON_RETURN_IF_ERROR(RequireEncoder(config));
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
-  if (entry->make_predictor == nullptr) {
-    return WrongKind(*entry, "is autoregressive: it generates, it does not predict");
-  }
   return MakeWithKernels(entry->make_predictor, config, views, options, stream);
+}
+
+absl::Status RequireAutoregressive(const ModelConfig& config) {
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(config.architecture));
+  if (entry->autoregressive()) return absl::OkStatus();
+  return WrongKind(*entry, "takes whole sequences, not token by token");
+}
+
+absl::Status RequireEncoder(const ModelConfig& config) {
+  MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
+                          FindArchitecture(config.architecture));
+  if (!entry->autoregressive()) return absl::OkStatus();
+  return WrongKind(*entry, "is autoregressive: it generates, it does not predict");
 }
 
 absl::StatusOr<bool> ServedBySequenceForm(const ModelConfig& config, bool on_cpu,
                                           const DecoderOptions& options) {
+  MNEMON_RETURN_IF_ERROR(RequireAutoregressive(config));
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
-  if (!entry->autoregressive()) return TakesWholeSequences(*entry);
   if (entry->make_decoder != nullptr && on_cpu && options.form == DecoderForm::kStep) {
     return false;
   }
-  if (options.format == WeightFormat::kFp32) return true;
-  return InvalidField("precision", StrCat("--precision ", NameOf(options.format),
+  const WeightFormat wanted = options.format.value_or(WeightFormat::kFp32);
+  if (wanted == WeightFormat::kFp32) return true;
+  return InvalidField("precision", StrCat("--precision ", NameOf(wanted),
                                           " is for the kernels of the CPU: use fp32"));
 }
 

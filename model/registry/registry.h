@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,10 @@ std::span<const ArchitectureEntry> Architectures();
 // NOT_FOUND lists the known names.
 absl::StatusOr<const ArchitectureEntry*> FindArchitecture(std::string_view name);
 
+// All tensors of a checkpoint in the architecture's order; with `int8` that of an int8
+// checkpoint, where scales follow the matrix. REQUIRES: validated.
+std::vector<TensorShape> StoredTensors(const ModelConfig& config, bool int8);
+
 // ValidateConfig and the architecture's own checks, in one error that lists all.
 absl::Status ValidateModel(const ModelConfig& config);
 
@@ -60,15 +65,16 @@ enum class DecoderForm {
 // How a decoder or predictor computes, on the CPU.
 struct DecoderOptions {
   DecoderForm form = DecoderForm::kStep;
-  WeightFormat format = WeightFormat::kFp32;
-  std::string target;          // of CpuTargets(); empty: the best
+  std::optional<WeightFormat> format;  // none: that of the weights
+  std::string target;                  // of CpuTargets(); empty: the best
   ThreadPool* pool = nullptr;  // must outlive the decoder; null: the calling thread
 };
 
 // The step form with the weights that `views` show, or the predictor. `config` was
-// validated, and `views` are all of its tensors, which come by `stream`.
-// FAILED_PRECONDITION for a model of the other kind, or one without a step form;
-// RESOURCE_EXHAUSTED without memory.
+// validated, and `views` are all of its tensors, which come by `stream`; where some are
+// int8, all are that may be (StoredTensors). FAILED_PRECONDITION for a model of the
+// other kind, or one without a step form; INVALID_ARGUMENT for another format than int8
+// of int8 weights; RESOURCE_EXHAUSTED without memory.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
                                                      const TensorViews& views,
                                                      const DecoderOptions& options,
@@ -76,6 +82,10 @@ absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
 absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(
     const ModelConfig& config, const TensorViews& views, const DecoderOptions& options,
     const WeightStream& stream = {});
+
+// FAILED_PRECONDITION for an encoder, or for any other model.
+absl::Status RequireAutoregressive(const ModelConfig& config);
+absl::Status RequireEncoder(const ModelConfig& config);
 
 // Whether the default decoder serves the model. FAILED_PRECONDITION for an encoder;
 // INVALID_ARGUMENT for options that do not go with the default decoder.

@@ -18,6 +18,7 @@ namespace mnemon {
 namespace {
 
 absl::StatusOr<LoadedModel> Load(ModelFiles& files, const LoadOptions& options) {
+  if (files.int8) return NeedsFp32Weights();
   LoadedModel loaded;
   MNEMON_ASSIGN_OR_RETURN(loaded.model, MakeModel(files.config));
   // Checked already.
@@ -42,13 +43,24 @@ absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
                           ReadModelFiles(dir, options.refuse_non_finite));
   try {
     absl::StatusOr<LoadedModel> loaded = Load(files, options);
-    MNEMON_ASSIGN_OR_RETURN(std::string model_id, files.model_id.get());
+    MNEMON_ASSIGN_OR_RETURN(VerifiedWeights verified, files.verified.get());
     if (!loaded.ok()) return Annotated(loaded.status(), Quoted(dir));
-    loaded->model_id = std::move(model_id);
+    loaded->model_id = std::move(verified.model_id);
     return loaded;
   } catch (const std::exception& error) {
     return absl::InternalError(StrCat(Quoted(dir), ": ", error.what()));
   }
+}
+
+absl::StatusOr<ServedModel> LoadStepForm(const std::string& dir, at::Device device,
+                                         const DecoderOptions& options) {
+  return LoadServedModel(
+      dir, {.device = device.is_cpu() ? "cpu" : device.str(),
+            .decoder = options,
+            .make_sequence = [device](const ModelConfig& config,
+                                      const TensorViews& views, const std::string&) {
+              return MakeSequenceDecoder(config, views, device);
+            }});
 }
 
 }  // namespace mnemon

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The loading of a checkpoint directory into a model in its sequence form.
+// The loading of a checkpoint directory into a model in its sequence form, or into what
+// serves it, in a program that has libtorch.
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
+#include "model/load/load.h"
 #include "model/sequence/model.h"
 #include "model/text/tokenizer.h"
 
@@ -28,8 +30,14 @@ struct LoadOptions {
   at::Device device = at::kCPU;
 };
 
-// The errors of ReadModelFiles, RESOURCE_EXHAUSTED; nothing is half-loaded.
+// The errors of ReadModelFiles, FAILED_PRECONDITION for int8 weights,
+// RESOURCE_EXHAUSTED; nothing is half-loaded.
 absl::StatusOr<LoadedModel> LoadCheckpoint(const std::string& dir,
                                            const LoadOptions& options = {});
+
+// As LoadServedModel, but the default decoder, where it serves, is this program's own,
+// on `device`. May throw c10::Error.
+absl::StatusOr<ServedModel> LoadStepForm(const std::string& dir, at::Device device,
+                                         const DecoderOptions& options);
 
 }  // namespace mnemon

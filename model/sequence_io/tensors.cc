@@ -97,9 +97,9 @@ absl::StatusOr<std::string> FormatTensors(const NamedTensors& tensors) {
 absl::Status LoadWeights(const Safetensors& file, bool refuse_non_finite,
                          Model& model) {
   const NamedTensors weights = WeightsOf(model);
-  MNEMON_RETURN_IF_ERROR(
-      CheckTensors(file, ExpectedOf(weights),
-                   refuse_non_finite ? FindNonFinite(file) : std::vector<NonFinite>()));
+  MNEMON_RETURN_IF_ERROR(CheckTensors(
+      file, ExpectedOf(weights),
+      refuse_non_finite ? FindBadWeights(file) : std::vector<BadWeight>()));
   const at::NoGradGuard no_grad;
   // All copies are made before the first is assigned: memory may run out among them.
   std::vector<at::Tensor> values;

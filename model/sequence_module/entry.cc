@@ -1,38 +1,18 @@
 // SPDX-License-Identifier: MIT
 // The library's side of model/module/sequence_module.h.
-#include <exception>
-#include <map>
 #include <mutex>
 #include <string>
-#include <utility>
 
-#include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
-
-#include "base/out_of_memory.h"
 #include "base/process.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "model/default/default_decoder.h"
 #include "model/module/sequence_module.h"
 #include "model/sequence/device.h"
-#include "model/sequence/model.h"
 #include "model/sequence/runtime.h"
 #include "model/sequence_registry/sequence_registry.h"
 
 namespace mnemon {
 namespace {
-
-void CopyWeights(const TensorViews& views, Model& model) {
-  std::map<std::string_view, const TensorView*> by_name;
-  for (const TensorView& view : views) by_name[view.name] = &view;
-  const at::NoGradGuard no_grad;
-  model.Visit([&](const std::string& name, at::Tensor& tensor) {
-    const TensorView& view = *by_name.at(name);
-    tensor.copy_(at::from_blob(const_cast<float*>(view.data), view.shape));
-  });
-}
 
 class TorchModule final : public SequenceModule {
  public:
@@ -53,15 +33,7 @@ class TorchModule final : public SequenceModule {
       const std::string& device) const override {
     const std::lock_guard lock(mutex_);
     MNEMON_ASSIGN_OR_RETURN(const at::Device where, FindDevice(device));
-    MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config));
-    CopyWeights(views, *model);
-    try {
-      MoveWeights(*model, where);
-    } catch (const std::exception&) {
-      return OutOfMemoryError(StrCat("the weights on ", where.str()));
-    }
-    RequireGradients(*model, false);
-    return MakeDefaultDecoder(std::move(model));
+    return MakeSequenceDecoder(config, views, where);
   }
 
  private:

@@ -3,15 +3,22 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <map>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
 
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "model/arch/causal.h"
 #include "model/arch/encoder.h"
 #include "model/arch/fast_weights.h"
@@ -50,6 +57,16 @@ TensorViews ViewOnCpu(const Model& model, std::vector<at::Tensor>& copies) {
   return views;
 }
 
+void CopyWeights(const TensorViews& views, Model& model) {
+  std::map<std::string_view, const TensorView*> by_name;
+  for (const TensorView& view : views) by_name[view.name] = &view;
+  const at::NoGradGuard no_grad;
+  model.Visit([&](const std::string& name, at::Tensor& tensor) {
+    const TensorView& view = *by_name.at(name);
+    tensor.copy_(at::from_blob(const_cast<float*>(view.data), view.shape));
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config) {
@@ -66,6 +83,20 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config) {
                               throw std::bad_alloc();
                             }
                           });
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> MakeSequenceDecoder(const ModelConfig& config,
+                                                             const TensorViews& views,
+                                                             at::Device device) {
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, MakeModel(config));
+  CopyWeights(views, *model);
+  try {
+    MoveWeights(*model, device);
+  } catch (const std::exception&) {
+    return OutOfMemoryError(StrCat("the weights on ", device.str()));
+  }
+  RequireGradients(*model, false);
+  return MakeDefaultDecoder(std::move(model));
 }
 
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model,

@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include <c10/core/Device.h>
+
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
@@ -16,6 +18,12 @@ namespace mnemon {
 // Validates, then makes the model with uninitialised weights. RESOURCE_EXHAUSTED when
 // memory does not suffice.
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(const ModelConfig& config);
+
+// The default decoder with copies of the weights that `views` show, all tensors of
+// `config`, on `device`.
+absl::StatusOr<std::unique_ptr<Decoder>> MakeSequenceDecoder(const ModelConfig& config,
+                                                             const TensorViews& views,
+                                                             at::Device device);
 
 // The decoder or the predictor that serves `model`; of its own weights it keeps copies,
 // but the default decoder, which serves where there is no step form, where the options

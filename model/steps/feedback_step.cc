@@ -48,7 +48,7 @@ StateSpec MakeSpec(const ModelConfig& c) {
 const float* MakeMix(StepWeights& weights) {
   const std::span<const float> raw = weights.Get(names::kMemoryMix).values();
   float* const mix = weights.Make(static_cast<int64_t>(raw.size()));
-  weights.Later({raw}, [mix, raw] {
+  weights.Later({std::as_bytes(raw)}, [mix, raw] {
     const double most = std::ranges::max(raw);
     double total = 0;
     for (const float value : raw) total += numerics::Exp(value - most);

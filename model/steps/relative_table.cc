@@ -16,7 +16,7 @@ RelativeTable MakeRelativeTable(const TensorView& key, const TensorView* bias,
   const bool free = bias != nullptr;
   const std::span<const float> from = key.values();
   const std::span<const float> other = (free ? bias : query_bias)->values();
-  weights.Later({from, other}, [=] {
+  weights.Later({std::as_bytes(from), std::as_bytes(other)}, [=] {
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t h = 0; h < heads; ++h) {
         double tied = 0;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "model/config/config.h"
 #include "model/kernels/kernels.h"
 #include "model/weights/weights.h"
 
@@ -30,6 +31,11 @@ struct StepOptions {
 // in a numerics_id: kKernelRevision changes with it.
 WeightFormat MatrixFormat(WeightFormat format, std::string_view base, int64_t inputs,
                           int64_t slice);
+
+// Whether a tensor of the model is int8 where its format is: a matrix whose
+// MatrixFormat is. The embedding and other tables are none, even where the head is the
+// embedding: then the head alone is quantised, at load.
+bool IsInt8(const ModelConfig& config, const TensorShape& tensor);
 
 // Of a step form or predictor with these options: see Decoder::numerics_id().
 std::string StepNumericsId(const StepOptions& options);

@@ -27,6 +27,17 @@ WeightFormat MatrixFormat(WeightFormat format, std::string_view base, int64_t in
   return narrow || base.ends_with(names::kGate) ? WeightFormat::kFp32 : format;
 }
 
+bool IsInt8(const ModelConfig& config, const TensorShape& tensor) {
+  std::string_view base = tensor.name;
+  constexpr std::string_view kWeight = ".weight";
+  if (tensor.shape.size() != 2 || !base.ends_with(kWeight)) return false;
+  base.remove_suffix(kWeight.size());
+  if (base == names::kEmbed || base == names::kPositions) return false;
+  const int64_t slice = base.ends_with(names::kOutput) ? config.head_width() : 0;
+  return MatrixFormat(WeightFormat::kInt8, base, tensor.shape[1], slice) ==
+         WeightFormat::kInt8;
+}
+
 std::string StepNumericsId(const StepOptions& options) {
   const std::string format = NameOf(options.format);
   if (IsReference(*options.operations)) {
@@ -54,11 +65,11 @@ const TensorView& StepWeights::Get(std::string_view name) const {
   return *view;
 }
 
-void StepWeights::Later(std::initializer_list<std::span<const float>> sources,
+void StepWeights::Later(std::initializer_list<std::span<const std::byte>> sources,
                         std::function<void()> fill) {
   Part& part = parts_.emplace_back(std::move(fill));
-  for (const std::span<const float> source : sources) {
-    const float* const end = source.data() + source.size();
+  for (const std::span<const std::byte> source : sources) {
+    const std::byte* const end = source.data() + source.size();
     if (part.end == nullptr || std::less<>()(part.end, end)) part.end = end;
     if (part.begin == nullptr || std::less<>()(source.data(), part.begin)) {
       part.begin = source.data();
@@ -79,7 +90,6 @@ MatrixView StepWeights::Room(const std::vector<std::string>& bases, int64_t outp
 
 void StepWeights::FillLater(const MatrixView& room, const std::string& base,
                             int64_t piece, const std::function<int64_t(int64_t)>& at) {
-  const std::span<const float> all = Get(names::Weight(base)).values();
   // Calls fill(output, first row, rows) for rows begin .. end-1 of the base.
   const auto each_piece = [piece, at](int64_t begin, int64_t end, const auto& fill) {
     while (begin < end) {
@@ -90,25 +100,40 @@ void StepWeights::FillLater(const MatrixView& room, const std::string& base,
     }
   };
   if (const TensorView* bias = Find(names::Bias(base)); bias != nullptr) {
-    Later({bias->values()}, [room, each_piece, from = bias->values()] {
+    Later({std::as_bytes(bias->values())}, [room, each_piece, from = bias->values()] {
       each_piece(0, static_cast<int64_t>(from.size()),
                  [&](int64_t output, int64_t first, int64_t rows) {
                    PackedWeights::FillBias(room, output, from.subspan(first, rows));
                  });
     });
   }
-  const int64_t width = room.inputs, rows = static_cast<int64_t>(all.size()) / width;
+  const TensorView& weights = Get(names::Weight(base));
+  const int64_t width = room.inputs, rows = weights.shape[0];
   const int64_t most = std::max<int64_t>(1, kPartFloats / width / kPanel) * kPanel;
-  for (int64_t first = 0; first < rows; first += most) {
-    const int64_t end = std::min(rows, first + most);
-    const auto some = all.subspan(first * width, (end - first) * width);
-    Later({some}, [room, each_piece, some, width, first, end] {
-      each_piece(first, end, [&](int64_t output, int64_t row, int64_t count) {
-        PackedWeights::Fill(room, output,
-                            some.subspan((row - first) * width, count * width));
+  // Parts of weights of either type, written by `fill`.
+  const auto in_parts = [&](auto all, auto fill) {
+    for (int64_t first = 0; first < rows; first += most) {
+      const int64_t end = std::min(rows, first + most);
+      const auto some = all.subspan(first * width, (end - first) * width);
+      Later({std::as_bytes(some)}, [room, each_piece, fill, some, width, first, end] {
+        each_piece(first, end, [&](int64_t output, int64_t row, int64_t count) {
+          fill(room, output, some.subspan((row - first) * width, count * width));
+        });
       });
-    });
+    }
+  };
+  if (weights.int8 == nullptr) {
+    in_parts(weights.values(), PackedWeights::Fill);
+    return;
   }
+  MNEMON_CHECK(room.format == WeightFormat::kInt8);
+  in_parts(std::span(weights.int8, weights.count()), PackedWeights::FillInt8Rows);
+  const std::span scales(weights.scales, static_cast<size_t>(rows));
+  Later({std::as_bytes(scales)}, [room, each_piece, scales, rows] {
+    each_piece(0, rows, [&](int64_t output, int64_t row, int64_t count) {
+      PackedWeights::FillScales(room, output, scales.subspan(row, count));
+    });
+  });
 }
 
 MatrixView StepWeights::Linear(const std::vector<std::string>& bases, int64_t slice) {
@@ -143,7 +168,8 @@ const float* StepWeights::Table(std::string_view name) {
   for (size_t first = 0; first < all.size(); first += kPartFloats) {
     const auto some =
         all.subspan(first, std::min<size_t>(kPartFloats, all.size() - first));
-    Later({some}, [to = to + first, some] { std::ranges::transform(some, to, Flush); });
+    Later({std::as_bytes(some)},
+          [to = to + first, some] { std::ranges::transform(some, to, Flush); });
   }
   return to;
 }
@@ -155,7 +181,7 @@ NormView StepWeights::Norm(const std::string& base) {
 void StepWeights::Pack() {
   std::ranges::stable_sort(parts_, std::less<>(), &Part::end);
   // Where the weights begin that part i and those behind it read.
-  std::vector<const float*> needed(parts_.size());
+  std::vector<const std::byte*> needed(parts_.size());
   for (size_t i = parts_.size(); i-- > 0;) {
     needed[i] = parts_[i].begin;
     if (i + 1 < parts_.size()) {
@@ -172,7 +198,7 @@ void StepWeights::Pack() {
       if (stream_.await) stream_.await(parts_[i].end);
       parts_[i].fill();
       if (!stream_.release_before) continue;
-      const float* begin = nullptr;
+      const std::byte* begin = nullptr;
       {
         std::lock_guard lock(mutex);
         done[i] = true;

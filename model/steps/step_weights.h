@@ -2,6 +2,7 @@
 // The weights of a step form: found among the views of a model by name and packed.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <initializer_list>
 #include <span>
@@ -47,7 +48,7 @@ class StepWeights {
   // Makes room at once.
   float* Make(int64_t count, int64_t margin = 0) { return packed_.Make(count, margin); }
   // Has Pack call `fill`, which reads `sources`: before, their data may not be there.
-  void Later(std::initializer_list<std::span<const float>> sources,
+  void Later(std::initializer_list<std::span<const std::byte>> sources,
              std::function<void()> fill);
 
   void Pack();
@@ -65,8 +66,8 @@ class StepWeights {
   // Part of what Pack does: reads weights from `begin` to `end`.
   struct Part {
     std::function<void()> fill;
-    const float* begin = nullptr;
-    const float* end = nullptr;
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
   };
 
   TensorViews views_;

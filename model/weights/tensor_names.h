@@ -24,11 +24,13 @@
 //   logits.norm                     [V]        encoder with norm_logits
 //
 // norm, output, in, factor, out and head stand for a .weight of that shape and a .bias
-// of its first dimension.
+// of its first dimension. An int8 checkpoint has for each int8 matrix x.weight a tensor
+// x.weight.scale [out].
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace mnemon::names {
 
@@ -62,5 +64,8 @@ inline std::string Layer(int64_t i, const char* part) {
 }
 inline std::string Weight(std::string base) { return base.append(".weight"); }
 inline std::string Bias(std::string base) { return base.append(".bias"); }
+// Of the name of a matrix, with its ".weight".
+inline std::string Scale(std::string weight) { return weight.append(".scale"); }
+inline bool IsScale(std::string_view name) { return name.ends_with(".weight.scale"); }
 
 }  // namespace mnemon::names

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights and carries as the rest of the system sees them: names, shapes and floats,
+// Weights and carries as the rest of the system sees them: names, shapes and numbers,
 // without torch, perhaps still being read.
 #pragma once
 
@@ -13,18 +13,22 @@
 
 namespace mnemon {
 
-// A view of a float32, row-major tensor, whose owner keeps it alive and unchanged for
-// as long as the view is used.
+// A view of a row-major tensor, float32 or, as a matrix [out, in], int8, whose owner
+// keeps it alive and unchanged for as long as the view is used.
 struct TensorView {
   std::string name;
   std::vector<int64_t> shape;
   const float* data = nullptr;
+  // In place of `data`: numbers of at most 127 in size, and what 1 stands for, [out].
+  const int8_t* int8 = nullptr;
+  const float* scales = nullptr;
 
-  std::span<const float> values() const {
+  size_t count() const {
     size_t count = 1;
     for (const int64_t size : shape) count *= static_cast<size_t>(size);
-    return {data, count};
+    return count;
   }
+  std::span<const float> values() const { return {data, count()}; }
 };
 
 inline bool AllFinite(const TensorView& view) {
@@ -41,6 +45,7 @@ inline bool AllFinite(const TensorView& view) {
 struct TensorShape {
   std::string name;
   std::vector<int64_t> shape;
+  bool int8 = false;  // else float32
 };
 
 using TensorViews = std::vector<TensorView>;
@@ -51,9 +56,9 @@ using TensorViews = std::vector<TensorView>;
 struct WeightStream {
   // Waits until what lies before `end` is there. What could not be read is zeros, which
   // whoever reads finds out.
-  std::function<void(const float* end)> await;
+  std::function<void(const void* end)> await;
   // What lies before `begin` is read no more.
-  std::function<void(const float* begin)> release_before;
+  std::function<void(const void* begin)> release_before;
 };
 
 }  // namespace mnemon

@@ -138,7 +138,7 @@ TEST(TextEvaluation, BothFormsEqualTheSumOverForward) {
       const std::unique_ptr<RowFeed> sequence = MakeSequenceFeed(*model);
       WorkerPool pool(2);
       const std::unique_ptr<RowFeed> split = MakeSplitFeed(*model, pool);
-      const std::unique_ptr<RowFeed> step = *MakeStepFeed(*model, 3);
+      const std::unique_ptr<RowFeed> step = *MakeStepFeed(*MakeDecoder(*model), 3);
       for (RowFeed* feed : {sequence.get(), split.get(), step.get()}) {
         const Evaluation found = Evaluate(tokens, kWindow, memory, *feed);
         EXPECT_EQ(found.positions, 22);

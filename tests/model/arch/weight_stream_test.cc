@@ -2,57 +2,86 @@
 // Weights that arrive while they are packed: for every architecture, nothing is read
 // before it was waited for or after it was given back.
 #include <algorithm>
-#include <limits>
+#include <cmath>
+#include <cstring>
+#include <map>
 #include <mutex>
-#include <numeric>
-#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "model/kernels/thread_pool.h"
 #include "model/registry/registry.h"
 #include "model/state/arena.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
 
-constexpr float kNothing = std::numeric_limits<float>::quiet_NaN();
+// A byte that is not there: floats of it are NaN, and int8 is another number.
+constexpr char kNothing = '\xff';
 
 // The weights of a model side by side as in a file, in an order of their own. They are
 // there when they were waited for, and nothing afterwards.
 class Stream {
  public:
-  Stream(std::vector<TensorShape> tensors, uint64_t order) {
+  Stream(const std::vector<TensorShape>& tensors, uint64_t order) {
+    std::vector<TensorShape> in_file = tensors;
     std::mt19937_64 random(order);
-    if (order > 0) std::shuffle(tensors.begin(), tensors.end(), random);
-    for (const TensorShape& tensor : tensors) {
-      views_.push_back({.name = tensor.name, .shape = tensor.shape});
-      for (size_t left = views_.back().values().size(); left > 0; --left) {
-        // The same values in any order.
-        const size_t i = std::hash<std::string>()(tensor.name) % 1000 + left;
-        file_.push_back(static_cast<float>(i * 7919 % 101) / 500.0f - 0.1f);
-      }
+    if (order > 0) std::shuffle(in_file.begin(), in_file.end(), random);
+    std::map<std::string, size_t> begin;
+    for (const TensorShape& tensor : in_file) {
+      begin[tensor.name] = file_.size();
+      Draw(tensor);
     }
     memory_.assign(file_.size(), kNothing);
-    const float* at = memory_.data();
-    for (TensorView& view : views_) {
-      view.data = at;
-      at += view.values().size();
+    const auto at = [&](const std::string& name) { return &memory_[begin.at(name)]; };
+    for (const TensorShape& tensor : tensors) {
+      if (names::IsScale(tensor.name)) continue;
+      TensorView& view =
+          views_.emplace_back(TensorView{.name = tensor.name, .shape = tensor.shape});
+      if (tensor.int8) {
+        view.int8 = reinterpret_cast<const int8_t*>(at(tensor.name));
+        view.scales = reinterpret_cast<const float*>(at(names::Scale(tensor.name)));
+      } else {
+        view.data = reinterpret_cast<const float*>(at(tensor.name));
+      }
     }
   }
 
   const TensorViews& views() const { return views_; }
   WeightStream stream() {
-    return {.await = [this](const float* end) { Arrive(end - memory_.data()); },
-            .release_before =
-                [this](const float* begin) { Release(begin - memory_.data()); }};
+    const auto offset = [this](const void* at) {
+      return static_cast<const char*>(at) - memory_.data();
+    };
+    return {.await = [=, this](const void* end) { Arrive(offset(end)); },
+            .release_before = [=, this](const void* begin) { Release(offset(begin)); }};
   }
   void ArriveAll() { Arrive(static_cast<int64_t>(file_.size())); }
   bool all_released() const { return released_ == static_cast<int64_t>(file_.size()); }
 
  private:
+  // The same values in any order; scales are not negative.
+  void Draw(const TensorShape& tensor) {
+    int64_t count = 1;
+    for (const int64_t size : tensor.shape) count *= size;
+    for (; count > 0; --count) {
+      const size_t i = std::hash<std::string>()(tensor.name) % 1000 + count;
+      const int drawn = static_cast<int>(i * 7919 % 101) - 50;
+      if (tensor.int8) {
+        file_.push_back(static_cast<char>(drawn));
+        continue;
+      }
+      float value = static_cast<float>(drawn) / 500.0f;
+      if (names::IsScale(tensor.name)) value = std::abs(value) / 50.0f;
+      char bytes[sizeof(value)];
+      std::memcpy(bytes, &value, sizeof(value));
+      file_.insert(file_.end(), bytes, bytes + sizeof(value));
+    }
+    while (file_.size() % sizeof(float) != 0) file_.push_back(0);
+  }
   void Arrive(int64_t end) {
     std::lock_guard lock(mutex_);
     for (; arrived_ < end; ++arrived_) memory_[arrived_] = file_[arrived_];
@@ -64,7 +93,7 @@ class Stream {
   }
 
   TensorViews views_;
-  std::vector<float> file_, memory_;
+  std::vector<char> file_, memory_;
   std::mutex mutex_;
   int64_t arrived_ = 0, released_ = 0;  // guarded by mutex_
 };
@@ -104,9 +133,12 @@ TEST(WeightStream, IsReadBetweenArrivalAndRelease) {
     const std::vector<ModelConfig> variants = entry.variants();
     for (size_t v = 0; v < variants.size(); ++v) {
       const ModelConfig& config = variants[v];
-      for (const WeightFormat format :
-           {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8}) {
-        Stream there(entry.tensors(config), /*order=*/0);
+      for (const auto& [format, int8] : {std::pair{WeightFormat::kFp32, false},
+                                         {WeightFormat::kBf16, false},
+                                         {WeightFormat::kInt8, false},
+                                         {WeightFormat::kInt8, true}}) {
+        const std::vector<TensorShape> tensors = StoredTensors(config, int8);
+        Stream there(tensors, /*order=*/0);
         there.ArriveAll();
         const std::vector<float> expected =
             Outputs(entry, config, {.format = format}, there, {});
@@ -114,9 +146,9 @@ TEST(WeightStream, IsReadBetweenArrivalAndRelease) {
         for (const int threads : {1, 3}) {
           for (const uint64_t order : {0, 1, 2, 3}) {
             SCOPED_TRACE(std::string(entry.name) + " " + std::to_string(v) + " order " +
-                         std::to_string(order));
+                         std::to_string(order) + (int8 ? ", int8" : ""));
             ThreadPool pool(threads);
-            Stream weights(entry.tensors(config), order);
+            Stream weights(tensors, order);
             EXPECT_EQ(Outputs(entry, config, {.format = format, .pool = &pool}, weights,
                               weights.stream()),
                       expected);

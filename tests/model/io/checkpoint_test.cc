@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/sha256.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -209,7 +210,7 @@ TEST_F(CheckpointTest, NewerFormatNamesBothVersions) {
   Write();
   tmp_.Put("c/manifest.json", R"({"format_version": 7, "files": {}})");
   ExpectRefused(absl::StatusCode::kFailedPrecondition,
-                "format_version 7; this program reads up to 1");
+                "format_version 7; this program reads up to 2");
   fs::remove(tmp_.Path("c/manifest.json"));
   nlohmann::json config = nlohmann::json::parse(tmp_.Get("c/config.json"));
   config["format_version"] = 9;
@@ -291,6 +292,77 @@ TEST_F(CheckpointTest, IdentityIsThatOfTheFilesThatServe) {
   EXPECT_NE(id(content), empty_tokenizer);
   content["config.json"] += "\n";
   EXPECT_NE(id(content), base);
+}
+
+// The SHA-256 of a checkpoint's weights, and its model_id.
+Int8Source SourceOf(const std::string& dir) {
+  auto files = ReadCheckpoint(dir).value();
+  const VerifiedWeights found = files.verified.get().value();
+  return {.model_id = found.model_id, .weights_sha256 = found.sha256};
+}
+
+TEST_F(CheckpointTest, Int8WeightsHaveTheIdentityOfTheirSource) {
+  Write(1);
+  EXPECT_FALSE(ReadCheckpoint(Dir())->int8);
+  EXPECT_TRUE(RequireFp32(Dir()).ok());
+  EXPECT_EQ(nlohmann::json::parse(tmp_.Get("c/manifest.json"))["format_version"], 1);
+  const Int8Source source = SourceOf(Dir());
+  EXPECT_EQ(source.weights_sha256, Sha256Hex(Content(1).at("model.safetensors")));
+  CheckpointContent content = Content(2);
+  ASSERT_TRUE(WriteCheckpoint(Dir(), content, source).ok());
+  EXPECT_TRUE(ReadCheckpoint(Dir())->int8);
+  EXPECT_EQ(SourceOf(Dir()).model_id, source.model_id);
+  EXPECT_EQ(SourceOf(Dir()).weights_sha256, Sha256Hex(content.at("model.safetensors")));
+  const absl::Status wanted = RequireFp32(Dir());
+  EXPECT_EQ(wanted.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(wanted), testing::AllOf(HasSubstr("/c'"), HasSubstr("fp32")));
+  // Programs from before refuse it for its version.
+  EXPECT_EQ(nlohmann::json::parse(tmp_.Get("c/manifest.json"))["format_version"], 2);
+
+  // Of another model: its configuration or its tokenizer.
+  content["tokenizer.json"] = "{ }";
+  ASSERT_TRUE(WriteCheckpoint(Dir(), content, source).ok());
+  ExpectRefused(absl::StatusCode::kDataLoss, "source model_id " + source.model_id);
+  content = Content(2);
+  content["config.json"] += "\n";
+  ASSERT_TRUE(WriteCheckpoint(Dir(), content, source).ok());
+  ExpectRefused(absl::StatusCode::kDataLoss, "c/manifest.json");
+}
+
+TEST_F(CheckpointTest, SourcesThatMakeNoSenseAreRefused) {
+  Write(1);
+  const Int8Source source = SourceOf(Dir());
+  ASSERT_TRUE(WriteCheckpoint(Dir(), Content(2), source).ok());
+  const auto good = nlohmann::json::parse(tmp_.Get("c/manifest.json"));
+  const std::string upper(64, 'A');
+  struct Case {
+    const char* change;
+    const char* part;
+  };
+  for (const auto& [change, part] : {
+           Case{R"({"precision": "int4"})", "'\"int4\"' is not known"},
+           Case{R"({"precision": "fp32"})", "'\"fp32\"' is not known"},
+           Case{R"({"precision": 8})", "'8' is not known"},
+           Case{R"({"precision": null})", "'null' is not known"},
+           Case{R"({"source": null})", "source must hold"},
+           Case{R"({"source": "x"})", "source must hold"},
+           Case{R"({"source": {"model_id": null}})", "source must hold"},
+           Case{R"({"source": {"model_id": "0123"}})", "source must hold"},
+           Case{R"({"source": {"weights_sha256": 3}})", "source must hold"},
+       }) {
+    nlohmann::json bad = good;
+    bad.merge_patch(nlohmann::json::parse(change));
+    tmp_.Put("c/manifest.json", bad.dump());
+    ExpectRefused(absl::StatusCode::kInvalidArgument, part);
+    ExpectRefused(absl::StatusCode::kInvalidArgument, "c/manifest.json");
+  }
+  nlohmann::json bad = good;
+  bad["source"]["model_id"] = upper;
+  tmp_.Put("c/manifest.json", bad.dump());
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "lower-case hexadecimal");
+  bad["source"]["model_id"] = std::string(64, '0');
+  tmp_.Put("c/manifest.json", bad.dump());
+  ExpectRefused(absl::StatusCode::kDataLoss, "source model_id 0000");
 }
 
 TEST_F(CheckpointTest, OtherDirectoriesAreNotReplaced) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "model/kernels/packed_weights.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "tests/model/kernels/targets.h"
 
@@ -48,6 +51,45 @@ TEST(PackedWeights, NoBiasWhereNoPartHasOne) {
   const MatrixView view = packed.Pack({&part, 1}, 1);
   EXPECT_EQ(view.bias, nullptr);
   EXPECT_EQ(FromBf16(static_cast<const uint32_t*>(view.panels)[0] & 0xFFFF), 2.0f);
+}
+
+// Where rows end within a panel, and begin within one.
+TEST(PackedWeights, RowsThatAreInt8AlreadyLieAsThoseThatBecomeIt) {
+  constexpr int64_t kInputs = 70, kOutputs = 37;
+  std::vector<float> weights = Drawn(kOutputs * kInputs, 1);
+  std::fill_n(weights.begin(), kInputs, 0.0f);
+  weights[kInputs] = 0x1p-49f;  // flushed
+  PackedWeights packed(WeightFormat::kInt8);
+  const MatrixView expected = packed.Room(kOutputs, kInputs, /*bias=*/false);
+  const MatrixView found = packed.Room(kOutputs, kInputs, /*bias=*/false);
+  PackedWeights::Fill(expected, 0, weights);
+  std::vector<int8_t> numbers(weights.size());
+  std::vector<float> scales;
+  const auto row = [](int64_t r) { return static_cast<size_t>(r * kInputs); };
+  for (int64_t r = 0; r < kOutputs; ++r) {
+    const auto floats = std::span<const float>(weights).subspan(row(r), kInputs);
+    int8_t* const to = numbers.data() + row(r);
+    scales.push_back(QuantiseRow(floats, to));
+    int most = 0;
+    for (int64_t k = 0; k < kInputs; ++k) {
+      most = std::max(most, std::abs(int{to[k]}));
+      EXPECT_NEAR(static_cast<float>(to[k]) * scales[r], floats[k], 0.501f * scales[r]);
+    }
+    EXPECT_EQ(most, r == 0 ? 0 : 127);
+  }
+  EXPECT_EQ(scales[0], 0.0f);
+  for (const auto& [begin, end] : {std::pair{0, 5}, {5, 30}, {30, 37}}) {
+    PackedWeights::FillInt8Rows(
+        found, begin, std::span(numbers).subspan(row(begin), row(end - begin)));
+    PackedWeights::FillScales(found, begin,
+                              std::span(scales).subspan(begin, end - begin));
+  }
+  EXPECT_EQ(std::memcmp(found.panels, expected.panels,
+                        expected.panel_count() * expected.panel_bytes),
+            0);
+  EXPECT_EQ(std::memcmp(found.scales, expected.scales,
+                        expected.panel_count() * kPanel * sizeof(float)),
+            0);
 }
 
 TEST(ToBf16, IsTheNearestTiesToEven) {

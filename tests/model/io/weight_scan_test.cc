@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "model/io/finite_scan.h"
+#include "model/io/weight_scan.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -42,7 +44,7 @@ struct File {
     data.insert(data.end(), words, value);
   }
 
-  // As FiniteScan finds them, without pieces.
+  // As WeightScan finds them, without pieces.
   std::vector<std::pair<size_t, int64_t>> NonFiniteOfEach() const {
     std::vector<std::pair<size_t, int64_t>> all;
     auto first = data.begin();
@@ -58,7 +60,7 @@ struct File {
   }
 };
 
-TEST(FiniteScan, FindsTheFirstOfEachTensorInPiecesOfAnySize) {
+TEST(WeightScan, FindsTheFirstOfEachTensorInPiecesOfAnySize) {
   std::mt19937 random(1);
   constexpr float kBad[] = {std::numeric_limits<float>::quiet_NaN(),
                             std::numeric_limits<float>::infinity(),
@@ -70,26 +72,76 @@ TEST(FiniteScan, FindsTheFirstOfEachTensorInPiecesOfAnySize) {
     }
     const std::string_view bytes(reinterpret_cast<const char*>(file.data.data()),
                                  4 * file.data.size());
-    FiniteScan scan(file.header);
+    WeightScan scan(file.header);
     const size_t most = round % 3 == 0 ? 3 : 1000;  // floats in a piece
     for (size_t at = 0, size = 0; at < bytes.size(); at += size) {
       size = std::min(4 * (1 + random() % most), bytes.size() - at);
       scan.Follow(bytes.substr(at, size));
     }
     std::vector<std::pair<size_t, int64_t>> found;
-    for (const NonFinite& one : scan.found()) {
+    for (const BadWeight& one : scan.found()) {
       found.emplace_back(one.tensor, one.element);
     }
     EXPECT_THAT(found, ElementsAreArray(file.NonFiniteOfEach())) << round;
   }
 }
 
-TEST(FiniteScan, TheGreatestFloatsAreFinite) {
+// Tensors of both types and scales, in pieces that cut floats anywhere.
+TEST(WeightScan, FindsWhatNoInt8AndNoScaleMayBe) {
+  constexpr int64_t kBegin = 9;  // of the data
+  SafetensorsHeader header;
+  std::string data;
+  const auto add = [&](const char* name, DType type, std::string_view bytes) {
+    const int64_t begin = kBegin + static_cast<int64_t>(data.size());
+    data += bytes;
+    header.tensors.push_back(
+        {.name = name,
+         .dtype = type,
+         .shape = {static_cast<int64_t>(bytes.size()) / (type == DType::kI8 ? 1 : 4)},
+         .begin = begin,
+         .end = kBegin + static_cast<int64_t>(data.size())});
+  };
+  const auto bytes = [](const std::vector<float>& values) {
+    return std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size());
+  };
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  using namespace std::string_view_literals;
+  add("a.weight", DType::kI8, "\x7f\x81\x00\x01\xff"sv);
+  add("a.weight.scale", DType::kF32, bytes({0, 1, 3e38f}));
+  add("b.weight", DType::kI8, "\x01\x80\x80"sv);
+  add("b.weight.scale", DType::kF32, bytes({1, 0, -1, kNan}));
+  add("c.weight", DType::kF32, bytes({-1, kNan, -2}));
+  add("c.weight.scale", DType::kF32, bytes({-0.0f}));
+  add("d.weight.scale", DType::kF32, bytes({1, kInfinity}));
+  add("e.weight", DType::kU8, "\x80"sv);
+  for (size_t size = 1; size <= data.size(); ++size) {
+    WeightScan scan(header);
+    for (size_t at = 0; at < data.size(); at += size) {
+      scan.Follow(std::string_view(data).substr(at, size));
+    }
+    std::vector<std::string> found;
+    for (const BadWeight& bad : scan.found()) {
+      const TensorInfo& tensor = header.tensors[bad.tensor];
+      found.push_back(tensor.name + " " + std::string(FaultOf(tensor)) + " " +
+                      std::to_string(bad.element));
+    }
+    EXPECT_THAT(found,
+                testing::ElementsAre("b.weight is -128 1",
+                                     "b.weight.scale is negative or not finite 2",
+                                     "c.weight is not finite 1",
+                                     "c.weight.scale is negative or not finite 0",
+                                     "d.weight.scale is negative or not finite 1"))
+        << size;
+  }
+}
+
+TEST(WeightScan, TheGreatestFloatsAreFinite) {
   File file(8);
   std::fill(file.data.begin(), file.data.end(), std::numeric_limits<float>::max());
   file.data[5] = std::numeric_limits<float>::lowest();
   file.data[6] = std::numeric_limits<float>::denorm_min();
-  FiniteScan scan(file.header);
+  WeightScan scan(file.header);
   scan.Follow({reinterpret_cast<const char*>(file.data.data()), 4 * file.data.size()});
   EXPECT_TRUE(scan.found().empty());
 }

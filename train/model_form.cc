@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#include "train/model_form.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "model/sequence_io/load.h"
+
+namespace mnemon {
+
+absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string& form,
+                                       const Compute& compute) {
+  if (form == "step") {
+    MNEMON_ASSIGN_OR_RETURN(ServedModel served,
+                            LoadStepForm(dir, compute.device, compute.decoder));
+    return ModelInForm{.config = std::move(served.config),
+                       .tokenizer = std::move(served.tokenizer),
+                       .parameters = served.parameters,
+                       .model = nullptr,
+                       .decoder = std::move(served.decoder)};
+  }
+  MNEMON_ASSIGN_OR_RETURN(LoadedModel loaded,
+                          LoadCheckpoint(dir, {.device = compute.device}));
+  const int64_t parameters = CountParameters(*loaded.model);
+  return ModelInForm{.config = std::move(loaded.config),
+                     .tokenizer = std::move(loaded.tokenizer),
+                     .parameters = parameters,
+                     .model = std::move(loaded.model),
+                     .decoder = nullptr};
+}
+
+}  // namespace mnemon
