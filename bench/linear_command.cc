@@ -78,7 +78,7 @@ LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
     // What is multiplied does not change how long it takes.
     weights.resize(static_cast<size_t>(shape.outputs * shape.inputs), 0.01f);
     matrices_.push_back(
-        packed_.RoomIn(shape.format, shape.outputs, shape.inputs, /*bias=*/false));
+        packed_.Room(shape.format, shape.outputs, shape.inputs, /*bias=*/false));
     PackedWeights::Fill(matrices_.back(), 0,
                         std::span(weights).first(static_cast<size_t>(shape.weights())));
     most_inputs = std::max(most_inputs, shape.inputs);

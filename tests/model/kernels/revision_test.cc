@@ -22,7 +22,7 @@ void HashLinear(const CpuOperations& operations, WeightFormat format, BitHash& h
   PackedWeights packed(format);
   const PlainMatrix part = {
       .weights = weights.data(), .bias = bias.data(), .outputs = kOutputs};
-  const MatrixView matrix = packed.Pack({&part, 1}, kInputs);
+  const MatrixView matrix = Pack(packed, {&part, 1}, kInputs);
   for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
     std::vector<float> out(kRows * kOutputs);
     const LinearCall call = {.rows = kRows,
