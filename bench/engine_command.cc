@@ -39,11 +39,13 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const BenchModel& model,
 class EngineSubject : public Subject {
  public:
   EngineSubject(const BenchModel& model, const EngineFlags& flags,
-                std::unique_ptr<Engine> engine)
+                const Compute& compute, std::unique_ptr<Engine> engine)
       : model_(model),
         flags_(flags),
         engine_(std::move(engine)),
-        rounds_(flags.seconds) {}
+        rounds_(flags.seconds),
+        pool_(compute.decoder.pool->count()),
+        burst_(compute.device.is_cpu() ? &pool_ : nullptr, model.format()) {}
 
   int64_t working_set() const override {
     return WorkingSet(MiddleStep(), flags_.batch);
@@ -65,6 +67,8 @@ class EngineSubject : public Subject {
   const EngineFlags& flags_;
   const std::unique_ptr<Engine> engine_;
   Samples rounds_;
+  ThreadPool pool_;  // beside that of the engine, which may still use its own
+  Burst burst_;
   std::vector<double> first_token_;
   std::vector<double> gaps_;
 };
@@ -88,6 +92,7 @@ absl::Status EngineSubject::TakeTurn() {
         times, Run({.prompt_tokens = flags_.context, .new_tokens = flags_.tokens}));
     return absl::OkStatus();
   }));
+  burst_.Run();
   first_token_.insert(first_token_.end(), times.first_token.begin(),
                       times.first_token.end());
   gaps_.insert(gaps_.end(), times.gaps.begin(), times.gaps.end());
@@ -98,13 +103,13 @@ void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
   const Spread rounds = SpreadOf(rounds_.seconds());
   const Spread first = SpreadOf(first_token_);
   const Spread gaps = SpreadOf(gaps_);
-  const double step = FloorOf(MiddleStep(), flags_.batch, ceiling).seconds();
-  const double prompt =
-      FloorOf(PromptWork(model_.config(), flags_.context, model_.format()),
-              flags_.batch, ceiling)
-          .seconds();
+  const Work step_work = MiddleStep();
+  const Work prompt_work = PromptWork(model_.config(), flags_.context, model_.format());
+  const double step = FloorOf(step_work, flags_.batch, ceiling).seconds();
+  const double prompt = FloorOf(prompt_work, flags_.batch, ceiling).seconds();
   // The prompt's last token gives the first new one.
-  const double floor = prompt + static_cast<double>(flags_.tokens - 1) * step;
+  const auto steps = static_cast<double>(flags_.tokens - 1);
+  const double floor = prompt + steps * step;
   const double tokens = static_cast<double>(flags_.batch * flags_.tokens);
   record.Set("tokens", flags_.tokens);
   record.Set("rounds", rounds_.count());
@@ -113,6 +118,9 @@ void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
   record.Set("tokens_per_second.q75", tokens / rounds.lower);
   record.Set("floor_tokens_per_second", tokens / floor);
   record.Set("floor_share", floor / rounds.median);
+  burst_.Describe(OperationsOf(prompt_work, flags_.batch) +
+                      steps * OperationsOf(step_work, flags_.batch),
+                  rounds.median, record);
   record.Set("first_token_ms.median", first.median * 1e3);
   record.Set("first_token_ms.p99", first.p99 * 1e3);
   record.Set("first_token_floor_ms", prompt * 1e3);
@@ -128,12 +136,13 @@ void EngineSubject::Describe(const Ceiling& ceiling, Record& record) const {
                  (tokens * static_cast<double>(rounds_.count())));
 }
 
-absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
-                                                     const DecoderOptions& decoder,
-                                                     const EngineFlags& flags) {
+absl::StatusOr<std::unique_ptr<Subject>> MakeEngineSubject(const BenchModel& model,
+                                                           const Compute& compute,
+                                                           const EngineFlags& flags) {
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
-                          MakeEngine(model, decoder, flags));
-  auto subject = std::make_unique<EngineSubject>(model, flags, std::move(engine));
+                          MakeEngine(model, compute.decoder, flags));
+  auto subject =
+      std::make_unique<EngineSubject>(model, flags, compute, std::move(engine));
   MNEMON_RETURN_IF_ERROR(subject->Run({.new_tokens = 2}).status());  // warms up
   return subject;
 }
@@ -148,6 +157,7 @@ absl::Status RunEngine(const EngineFlags& flags) {
                                      {"tokens/s", "tokens_per_second.median", 1},
                                      {"floor", "floor_tokens_per_second", 0},
                                      {"share", "floor_share", 4},
+                                     {"of sustained", "sustained_share", 4},
                                      {"first ms", "first_token_ms.median", 2},
                                      {"floor", "first_token_floor_ms", 2},
                                      {"share", "first_token_floor_share", 4},
@@ -157,7 +167,7 @@ absl::Status RunEngine(const EngineFlags& flags) {
                                      {"allocations/token", "allocations_per_token", 0},
                                      {"steady", "steady"}},
                          .make = [&](const BenchModel& model, const Compute& compute) {
-                           return MakeSubject(model, compute.decoder, flags);
+                           return MakeEngineSubject(model, compute, flags);
                          }});
 }
 

@@ -2,6 +2,10 @@
 #include "bench/floor.h"
 
 #include <algorithm>
+#include <string_view>
+
+#include "model/steps/step_weights.h"
+#include "model/weights/tensor_names.h"
 
 namespace mnemon {
 namespace {
@@ -115,27 +119,26 @@ int64_t MatrixShape::bytes() const {
 std::vector<MatrixShape> Matrices(const ModelConfig& c, WeightFormat format) {
   const int64_t d = c.d_model;
   std::vector<MatrixShape> all;
-  std::vector<size_t> gates;
+  const auto add = [&](int64_t outputs, int64_t inputs, std::string_view base = {},
+                       int64_t slice = 0) {
+    all.push_back({.outputs = outputs,
+                   .inputs = inputs,
+                   .slice = slice,
+                   .format = MatrixFormat(format, base, inputs, slice)});
+  };
   for (int64_t i = 0; i < c.layers; ++i) {
     // Keys and values of a feedback memory are made once for all layers.
-    all.push_back({.outputs = (IsFeedback(c) ? 1 : 3) * d, .inputs = d});
+    add((IsFeedback(c) ? 1 : 3) * d, d);
     if (c.architecture == "fast_weights" && c.update_rule == UpdateRule::kDelta) {
-      gates.push_back(all.size());
-      all.push_back({.outputs = c.heads, .inputs = d});
+      add(c.heads, d, names::kGate);
     }
-    all.push_back({.outputs = d, .inputs = d});
-    if (c.gated) all.push_back({.outputs = c.d_ff, .inputs = d});
-    all.push_back({.outputs = c.d_ff, .inputs = d});
-    all.push_back({.outputs = d, .inputs = c.d_ff});
+    add(d, d, {}, c.head_width());
+    if (c.gated) add(c.d_ff, d);
+    add(c.d_ff, d);
+    add(d, c.d_ff);
   }
-  if (IsFeedback(c)) {
-    all.push_back({.outputs = 2 * d * (IsShared(c) ? 1 : c.layers), .inputs = d});
-  }
-  all.push_back({.outputs = c.vocab, .inputs = d});
-  for (MatrixShape& matrix : all) matrix.format = format;
-  for (const size_t gate : gates) {
-    if (format == WeightFormat::kInt8) all[gate].format = WeightFormat::kFp32;
-  }
+  if (IsFeedback(c)) add(2 * d * (IsShared(c) ? 1 : c.layers), d);
+  add(c.vocab, d);
   return all;
 }
 
@@ -176,12 +179,15 @@ Work PromptWork(const ModelConfig& c, int64_t tokens, WeightFormat format) {
 
 double Floor::seconds() const { return std::max(bytes_seconds, flop_seconds); }
 
+double OperationsOf(const Work& work, int64_t batch) {
+  return 2.0 * static_cast<double>(work.multiplied) * static_cast<double>(batch);
+}
+
 Floor FloorOf(const Work& work, int64_t batch, const Ceiling& ceiling) {
-  const auto operations = [batch](int64_t multiplied) {
-    return 2.0 * static_cast<double>(multiplied) * static_cast<double>(batch);
-  };
-  double seconds = operations(work.multiplied - work.int8) / ceiling.flops_per_second;
-  if (work.int8 > 0) seconds += operations(work.int8) / ceiling.int8_per_second;
+  const Work wide = {.multiplied = work.multiplied - work.int8};
+  const Work int8 = {.multiplied = work.int8};
+  double seconds = OperationsOf(wide, batch) / ceiling.flops_per_second;
+  if (work.int8 > 0) seconds += OperationsOf(int8, batch) / ceiling.int8_per_second;
   return {.bytes_seconds = WorkingSet(work, batch) / ceiling.bytes_per_second,
           .flop_seconds = seconds};
 }

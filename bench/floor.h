@@ -32,6 +32,7 @@ struct Work {
 struct MatrixShape {
   int64_t outputs = 0;
   int64_t inputs = 0;
+  int64_t slice = 0;  // as of PackedWeights::Room
   WeightFormat format = WeightFormat::kFp32;
 
   int64_t weights() const { return outputs * inputs; }
@@ -40,7 +41,7 @@ struct MatrixShape {
 };
 
 // Those that one token meets, in order; the output head is the last. As a decoder
-// stores them with this format: beta gates are never in int8.
+// stores them with this format, each in its MatrixFormat.
 std::vector<MatrixShape> Matrices(const ModelConfig& config,
                                   WeightFormat format = WeightFormat::kFp32);
 
@@ -69,6 +70,9 @@ struct Ceiling {
   double flops_per_second = 0;
   double int8_per_second = 0;  // operations of int8
 };
+
+// Operations of such a call, a multiply-add counted as two.
+double OperationsOf(const Work& work, int64_t batch);
 
 struct Floor {
   double bytes_seconds = 0;

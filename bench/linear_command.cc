@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <chrono>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "bench/burst.h"
 #include "bench/commands.h"
 #include "bench/measurement.h"
 #include "bench/spread.h"
-#include "bench/vector_loops.h"
 #include "model/kernels/cpu_team.h"
 #include "model/kernels/packed_weights.h"
 #include "model/kernels/row_buffer.h"
@@ -20,14 +18,7 @@
 namespace mnemon {
 namespace {
 
-// Multiply-adds of a burst. One goes by first: processors begin them slowly. Both are
-// too short for the clock to rise much.
-constexpr int64_t kBurstRounds = 4000;
-
-// All matrices of a step one after the other, each with the same number of rows. Behind
-// each pass a burst of multiply-adds from registers, at the clock that the pass has
-// left: processors lower it under load, and the probes before and after know nothing of
-// that.
+// All matrices of a step one after the other, each with the same number of rows.
 class LinearSubject : public Subject {
  public:
   LinearSubject(const BenchModel& model, const BenchFlags& flags,
@@ -40,7 +31,7 @@ class LinearSubject : public Subject {
       Pass();
       return absl::OkStatus();
     });
-    Burst();
+    burst_.Run();
     return status;
   }
   void Describe(const Ceiling& ceiling, Record& record) const override;
@@ -48,37 +39,31 @@ class LinearSubject : public Subject {
   void Pass();
 
  private:
-  void Burst();
-
   const int64_t rows_;
-  double (*const multiply_add_)(int64_t rounds);  // as most of the matrices need it
   const std::string way_;
   PackedWeights packed_;
   std::vector<MatrixView> matrices_;
   RowBuffer in_, out_;  // as wide as the widest matrix
-  CpuTeam kernels_;
+  CpuTeam team_;
   Samples passes_;
-  std::vector<double> rates_;  // operations per second of each burst, all workers
-  std::vector<double> parts_;  // of the last one, each by its worker
+  Burst burst_;
 };
 
 LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
                              const CpuOperations& operations, ThreadPool& pool)
     : rows_(flags.batch),
-      multiply_add_(model.format() == WeightFormat::kInt8 ? MultiplyAddInt8
-                                                          : MultiplyAdd),
       way_(model.format() == WeightFormat::kInt8 ? operations.int8 : "fma"),
       packed_(model.format()),
-      kernels_(operations, pool),
+      team_(operations, pool),
       passes_(flags.seconds),
-      parts_(pool.count()) {
+      burst_(&pool, model.format()) {
   int64_t most_inputs = 0, most_outputs = 0;
   std::vector<float> weights;
   for (const MatrixShape& shape : Matrices(model.config(), model.format())) {
     // What is multiplied does not change how long it takes.
     weights.resize(static_cast<size_t>(shape.outputs * shape.inputs), 0.01f);
-    matrices_.push_back(
-        packed_.RoomIn(shape.format, shape.outputs, shape.inputs, /*bias=*/false));
+    matrices_.push_back(packed_.Room(shape.format, shape.outputs, shape.inputs,
+                                     /*bias=*/false, shape.slice));
     PackedWeights::Fill(matrices_.back(), 0,
                         std::span(weights).first(static_cast<size_t>(shape.weights())));
     most_inputs = std::max(most_inputs, shape.inputs);
@@ -86,11 +71,11 @@ LinearSubject::LinearSubject(const BenchModel& model, const BenchFlags& flags,
   }
   in_.Resize(rows_, most_inputs);
   out_.Resize(rows_, most_outputs);
-  kernels_.Reserve(LinearScratch(rows_, most_inputs));
+  team_.Reserve(LinearScratch(rows_, most_inputs));
 }
 
 void LinearSubject::Pass() {
-  kernels_.Run([&](CpuWorker& k) {
+  team_.Run([&](CpuWorker& k) {
     for (const MatrixView& matrix : matrices_) {
       k.Linear(
           {.rows = rows_, .in = in_.rows(), .weights = matrix, .out = out_.rows()});
@@ -99,24 +84,13 @@ void LinearSubject::Pass() {
   });
 }
 
-void LinearSubject::Burst() {
-  kernels_.RunAlone([&](CpuWorker&, int worker) {
-    using Clock = std::chrono::steady_clock;
-    multiply_add_(kBurstRounds);
-    const Clock::time_point start = Clock::now();
-    const double operations = multiply_add_(kBurstRounds);
-    const std::chrono::duration<double> took = Clock::now() - start;
-    parts_[worker] = operations / took.count();
-  });
-  rates_.push_back(std::accumulate(parts_.begin(), parts_.end(), 0.0));
-}
-
 void LinearSubject::Describe(const Ceiling& ceiling, Record& record) const {
   int64_t multiplied = 0;
   for (const MatrixView& matrix : matrices_)
     multiplied += matrix.outputs * matrix.inputs;
   const double median = SpreadOf(passes_.seconds()).median;
-  const double flops = 2.0 * static_cast<double>(multiplied * rows_) / median;
+  const double operations = 2.0 * static_cast<double>(multiplied * rows_);
+  const double flops = operations / median;
   record.Set("weight_bytes", packed_.bytes());
   record.Set("passes", passes_.count());
   DescribeTimes("pass_us", passes_.seconds(), 1e-6, record);
@@ -125,17 +99,15 @@ void LinearSubject::Describe(const Ceiling& ceiling, Record& record) const {
   record.Set("gflops", flops / 1e9);
   record.Set("fma_share",
              flops / (int8 ? ceiling.int8_per_second : ceiling.flops_per_second));
-  const double meanwhile = SpreadOf(rates_).median;
-  record.Set("fma_gflops_meanwhile", meanwhile / 1e9);
-  record.Set("fma_share_meanwhile", flops / meanwhile);
+  burst_.Describe(operations, median, record);
   const double rate = static_cast<double>(packed_.bytes()) / median;
   record.Set("gbytes", rate / 1e9);
   record.Set("read_share", rate / ceiling.bytes_per_second);
 }
 
-absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
-                                                     const Compute& compute,
-                                                     const BenchFlags& flags) {
+absl::StatusOr<std::unique_ptr<Subject>> MakeLinearSubject(const BenchModel& model,
+                                                           const Compute& compute,
+                                                           const BenchFlags& flags) {
   if (!compute.device.is_cpu()) {
     return UsageError("--device " + flags.compute.device +
                       ": the matrices of a step are measured on the CPU only");
@@ -159,12 +131,12 @@ absl::Status RunLinear(const BenchFlags& flags) {
                                      {"q75", "pass_us.q75", 1},
                                      {"GFLOP/s", "gflops", 1},
                                      {"of FMA", "fma_share", 4},
-                                     {"of FMA meanwhile", "fma_share_meanwhile", 4},
+                                     {"of sustained", "sustained_share", 4},
                                      {"GB/s", "gbytes", 1},
                                      {"of reads", "read_share", 4},
                                      {"steady", "steady"}},
                          .make = [&](const BenchModel& model, const Compute& compute) {
-                           return MakeSubject(model, compute, flags);
+                           return MakeLinearSubject(model, compute, flags);
                          }});
 }
 

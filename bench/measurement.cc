@@ -99,6 +99,10 @@ absl::Status Measure(const BenchFlags& flags, const Measurement& measurement) {
   });
 }
 
+ThreadPool* BurstPool(const Compute& compute) {
+  return compute.device.is_cpu() ? compute.decoder.pool : nullptr;
+}
+
 void DescribeTimes(const std::string& key, const std::vector<double>& seconds,
                    double unit, Record& record) {
   const Spread spread = SpreadOf(seconds);

@@ -14,6 +14,7 @@
 #include "bench/allocation_count.h"
 #include "bench/bench_flags.h"
 #include "bench/bench_model.h"
+#include "bench/burst.h"
 #include "bench/floor.h"
 #include "bench/report.h"
 
@@ -73,6 +74,9 @@ struct Measurement {
 // that whatever else the machine does meets all of them. The probes are of the host:
 // with --device cuda the figures have no floor.
 absl::Status Measure(const BenchFlags& flags, const Measurement& measurement);
+
+// For a Burst: the decoder's own, null where it is on another device.
+ThreadPool* BurstPool(const Compute& compute);
 
 // Sets `key`.min, .q25, .median, .q75 and .p99, in units of `unit` seconds.
 void DescribeTimes(const std::string& key, const std::vector<double>& seconds,

@@ -13,17 +13,16 @@
 namespace mnemon {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
-
 // A prompt for each fresh session, the same again and again.
 class PrefillSubject : public Subject {
  public:
-  PrefillSubject(const BenchModel& model, const BenchFlags& flags, Sessions sessions)
+  PrefillSubject(const BenchModel& model, const BenchFlags& flags, ThreadPool* pool,
+                 Sessions sessions)
       : model_(model),
         flags_(flags),
         sessions_(std::move(sessions)),
-        prompts_(flags.seconds) {}
+        prompts_(flags.seconds),
+        burst_(pool, model.format()) {}
 
   // What lies in the caches while the prompt is computed.
   int64_t working_set() const override {
@@ -34,7 +33,9 @@ class PrefillSubject : public Subject {
   absl::Status Feed();
   absl::Status TakeTurn() override {
     sessions_.Reset();
-    return prompts_.Time([&] { return Feed(); });
+    const absl::Status status = prompts_.Time([&] { return Feed(); });
+    burst_.Run();
+    return status;
   }
   void Describe(const Ceiling& ceiling, Record& record) const override;
 
@@ -43,12 +44,14 @@ class PrefillSubject : public Subject {
   const BenchFlags& flags_;
   Sessions sessions_;
   Samples prompts_;
+  Burst burst_;
 };
 
 absl::Status PrefillSubject::Feed() {
-  const Seconds left(flags_.seconds);
+  using Time = std::chrono::steady_clock;
+  const std::chrono::duration<double> left(flags_.seconds);
   absl::Status status = sessions_.FeedPrompt(
-      flags_.context, Clock::now() + std::chrono::duration_cast<Clock::duration>(left));
+      flags_.context, Time::now() + std::chrono::duration_cast<Time::duration>(left));
   if (!absl::IsDeadlineExceeded(status)) return status;
   return absl::DeadlineExceededError(absl::StrFormat(
       "%s %s: a prompt takes longer than --seconds %g; give more, or lower --context "
@@ -57,9 +60,8 @@ absl::Status PrefillSubject::Feed() {
 }
 
 void PrefillSubject::Describe(const Ceiling& ceiling, Record& record) const {
-  const Floor floor =
-      FloorOf(PromptWork(model_.config(), flags_.context, model_.format()),
-              flags_.batch, ceiling);
+  const Work work = PromptWork(model_.config(), flags_.context, model_.format());
+  const Floor floor = FloorOf(work, flags_.batch, ceiling);
   const double median = SpreadOf(prompts_.seconds()).median;
   const double tokens = static_cast<double>(flags_.batch * flags_.context);
   const double computed = tokens * static_cast<double>(prompts_.count());
@@ -68,13 +70,16 @@ void PrefillSubject::Describe(const Ceiling& ceiling, Record& record) const {
   record.Set("tokens_per_second", tokens / median);
   DescribeFloor("floor_ms", floor, 1e-3, record);
   record.Set("floor_share", floor.seconds() / median);
+  burst_.Describe(OperationsOf(work, flags_.batch), median, record);
   record.Set("allocations_per_token", prompts_.allocated().calls / computed);
 }
 
-absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
-                                                     const BenchFlags& flags) {
+absl::StatusOr<std::unique_ptr<Subject>> MakePrefillSubject(const BenchModel& model,
+                                                            const Compute& compute,
+                                                            const BenchFlags& flags) {
   MNEMON_ASSIGN_OR_RETURN(Sessions sessions, Sessions::Create(model, flags.batch, 0));
-  auto subject = std::make_unique<PrefillSubject>(model, flags, std::move(sessions));
+  auto subject = std::make_unique<PrefillSubject>(model, flags, BurstPool(compute),
+                                                  std::move(sessions));
   MNEMON_RETURN_IF_ERROR(subject->Feed());  // warms up
   return subject;
 }
@@ -91,10 +96,11 @@ absl::Status RunPrefill(const BenchFlags& flags) {
                                      {"tokens/s", "tokens_per_second", 0},
                                      {"floor ms", "floor_ms.floor", 2},
                                      {"share", "floor_share", 4},
+                                     {"of sustained", "sustained_share", 4},
                                      {"allocations/token", "allocations_per_token", 0},
                                      {"steady", "steady"}},
-                         .make = [&](const BenchModel& model, const Compute&) {
-                           return MakeSubject(model, flags);
+                         .make = [&](const BenchModel& model, const Compute& compute) {
+                           return MakePrefillSubject(model, compute, flags);
                          }});
 }
 

@@ -39,12 +39,14 @@ absl::Status CheckBatchInvariance(const BenchModel& model, const BenchFlags& fla
 // One token for each session, from the same context again and again.
 class StepSubject : public Subject {
  public:
-  StepSubject(const BenchModel& model, const BenchFlags& flags, Sessions sessions)
+  StepSubject(const BenchModel& model, const BenchFlags& flags, ThreadPool* pool,
+              Sessions sessions)
       : batch_(flags.batch),
         turn_seconds_(flags.seconds / kTurns),
         work_(StepWork(model.config(), flags.context, model.format())),
         sessions_(std::move(sessions)),
-        steps_(flags.seconds) {}
+        steps_(flags.seconds),
+        burst_(pool, model.format()) {}
 
   int64_t working_set() const override { return WorkingSet(work_, batch_); }
   bool done() const override { return steps_.done(); }
@@ -57,6 +59,7 @@ class StepSubject : public Subject {
   const Work work_;
   Sessions sessions_;
   Samples steps_;
+  Burst burst_;
 };
 
 absl::Status StepSubject::TakeTurn() {
@@ -68,6 +71,7 @@ absl::Status StepSubject::TakeTurn() {
     MNEMON_RETURN_IF_ERROR(steps_.Time([&] { return sessions_.Step(batch_); }));
     sessions_.Rewind();
   } while (steps_.spent() < end && !steps_.done());
+  burst_.Run();
   return absl::OkStatus();
 }
 
@@ -83,18 +87,21 @@ void StepSubject::Describe(const Ceiling& ceiling, Record& record) const {
   record.Set("tokens_per_second", static_cast<double>(batch_) / median);
   DescribeFloor("floor_us", floor, 1e-6, record);
   record.Set("floor_share", floor.seconds() / median);
+  burst_.Describe(OperationsOf(work_, batch_), median, record);
   record.Set("moved_gbytes", static_cast<double>(working_set()) / median / 1e9);
   record.Set("cpu_us_per_step", steps_.cpu_seconds() * 1e6 / steps);
   record.Set("allocations_per_step", steps_.allocated().calls / steps);
   record.Set("allocated_bytes_per_step", steps_.allocated().bytes / steps);
 }
 
-absl::StatusOr<std::unique_ptr<Subject>> MakeSubject(const BenchModel& model,
-                                                     const BenchFlags& flags) {
+absl::StatusOr<std::unique_ptr<Subject>> MakeStepSubject(const BenchModel& model,
+                                                         const Compute& compute,
+                                                         const BenchFlags& flags) {
   MNEMON_RETURN_IF_ERROR(CheckBatchInvariance(model, flags));
   MNEMON_ASSIGN_OR_RETURN(Sessions sessions,
                           Sessions::Create(model, flags.batch, flags.context));
-  return std::make_unique<StepSubject>(model, flags, std::move(sessions));
+  return std::make_unique<StepSubject>(model, flags, BurstPool(compute),
+                                       std::move(sessions));
 }
 
 absl::Status RunStep(const BenchFlags& flags) {
@@ -110,10 +117,11 @@ absl::Status RunStep(const BenchFlags& flags) {
                                      {"tokens/s", "tokens_per_second", 0},
                                      {"floor us", "floor_us.floor", 1},
                                      {"share", "floor_share", 4},
+                                     {"of sustained", "sustained_share", 4},
                                      {"allocations", "allocations_per_step", 0},
                                      {"steady", "steady"}},
-                         .make = [&](const BenchModel& model, const Compute&) {
-                           return MakeSubject(model, flags);
+                         .make = [&](const BenchModel& model, const Compute& compute) {
+                           return MakeStepSubject(model, compute, flags);
                          }});
 }
 

@@ -133,23 +133,41 @@ __attribute__((target("avx2"))) double MultiplyAddVnni256(int64_t rounds) {
 }
 
 // Products and sums are instructions of their own: sums beside the products of others.
-__attribute__((target("avx2"))) double MultiplyAddPairs(int64_t rounds) {
+#define MNEMON_TWELVE_SUMS(register) \
+  "vpaddd %%" register "0, %%" register "14, %%" register "14\n" \
+  "vpaddd %%" register "1, %%" register "15, %%" register "15\n" \
+  "vpaddd %%" register "2, %%" register "14, %%" register "14\n" \
+  "vpaddd %%" register "3, %%" register "15, %%" register "15\n" \
+  "vpaddd %%" register "4, %%" register "14, %%" register "14\n" \
+  "vpaddd %%" register "5, %%" register "15, %%" register "15\n" \
+  "vpaddd %%" register "6, %%" register "14, %%" register "14\n" \
+  "vpaddd %%" register "7, %%" register "15, %%" register "15\n" \
+  "vpaddd %%" register "8, %%" register "14, %%" register "14\n" \
+  "vpaddd %%" register "9, %%" register "15, %%" register "15\n" \
+  "vpaddd %%" register "10, %%" register "14, %%" register "14\n" \
+  "vpaddd %%" register "11, %%" register "15, %%" register "15\n"
+
+__attribute__((target("avx512f,avx512bw"))) double MultiplyAddPairs512(int64_t rounds) {
   for (int64_t round = 0; round < rounds; ++round) {
-    asm volatile(
-        MNEMON_TWELVE("vpmaddwd", "ymm")
-            "vpaddd %%ymm0, %%ymm14, %%ymm14\nvpaddd %%ymm1, %%ymm15, %%ymm15\n"
-            "vpaddd %%ymm2, %%ymm14, %%ymm14\nvpaddd %%ymm3, %%ymm15, %%ymm15\n"
-            "vpaddd %%ymm4, %%ymm14, %%ymm14\nvpaddd %%ymm5, %%ymm15, %%ymm15\n"
-            "vpaddd %%ymm6, %%ymm14, %%ymm14\nvpaddd %%ymm7, %%ymm15, %%ymm15\n"
-            "vpaddd %%ymm8, %%ymm14, %%ymm14\nvpaddd %%ymm9, %%ymm15, %%ymm15\n"
-            "vpaddd %%ymm10, %%ymm14, %%ymm14\nvpaddd %%ymm11, %%ymm15, %%ymm15\n"
-        :
-        :
-        : MNEMON_VECTORS, "xmm14", "xmm15");
+    asm volatile(MNEMON_TWELVE("vpmaddwd", "zmm") MNEMON_TWELVE_SUMS("zmm")
+                 :
+                 :
+                 : MNEMON_VECTORS, "xmm14", "xmm15");
+  }
+  return 2.0 * 32 * kChains * static_cast<double>(rounds);
+}
+
+__attribute__((target("avx2"))) double MultiplyAddPairs256(int64_t rounds) {
+  for (int64_t round = 0; round < rounds; ++round) {
+    asm volatile(MNEMON_TWELVE("vpmaddwd", "ymm") MNEMON_TWELVE_SUMS("ymm")
+                 :
+                 :
+                 : MNEMON_VECTORS, "xmm14", "xmm15");
   }
   return 2.0 * 16 * kChains * static_cast<double>(rounds);
 }
 
+#undef MNEMON_TWELVE_SUMS
 #undef MNEMON_TWELVE
 #undef MNEMON_VECTORS
 
@@ -187,9 +205,10 @@ double MultiplyAddInt8(int64_t rounds) {
   if (__builtin_cpu_supports("avx512f") && HasFeature(0, /*in_c=*/true, 11)) {
     return MultiplyAddVnni512(rounds);
   }
+  if (__builtin_cpu_supports("avx512bw")) return MultiplyAddPairs512(rounds);
   if (__builtin_cpu_supports("avx2")) {
     return HasFeature(1, /*in_c=*/false, 4) ? MultiplyAddVnni256(rounds)
-                                            : MultiplyAddPairs(rounds);
+                                            : MultiplyAddPairs256(rounds);
   }
 #endif
   return MultiplyAddPortable(rounds);

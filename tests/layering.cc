@@ -174,7 +174,7 @@ const Rules& ProjectRules() {
       {"bench",
        "train proto server/engine model/sequence_io model/sequence_registry model/io "
        "model/sampling model/sequence model/decoder model/state model/config "
-       "model/kernels"},
+       "model/kernels model/steps model/weights"},
   };
   static const Rules rules = [] {
     Rules parsed;

@@ -33,6 +33,11 @@ inline constexpr int kMaxChunk = 64;
 // Outputs per panel of a packed matrix.
 inline constexpr int kPanel = 16;
 
+// Outputs in whole panels.
+inline constexpr int64_t Padded(int64_t outputs) {
+  return (outputs + kPanel - 1) / kPanel * kPanel;
+}
+
 // Inputs per slice of a matrix [N, K]: never more than 16 slices. An output projection
 // has one slice per head in place of it.
 inline constexpr int64_t SliceWidth(int64_t inputs) {
@@ -87,7 +92,7 @@ struct MatrixView {
   const float* scales = nullptr;
 
   int64_t slices() const { return (inputs + slice - 1) / slice; }
-  int64_t panel_count() const { return (outputs + kPanel - 1) / kPanel; }
+  int64_t panel_count() const { return Padded(outputs) / kPanel; }
 };
 
 // Panels in float32 [ceil(N / 16)][K][16] as a matrix of one slice.
@@ -181,8 +186,8 @@ struct PartsCall {
 };
 
 // out[r] = residual[r] + (part 0 + part 1 + .. + bias), parts added upward: what Linear
-// gives where part 0 begins with slice 0 and the others follow. With scales, a part
-// from `first_scaled` on is multiplied by its own and by that of each output.
+// gives where part 0 begins with slice 0 and the others follow. With scales, each
+// part but part 0 is multiplied by its own and by that of each output.
 struct FoldCall {
   int64_t rows = 0;
   int64_t width = 0;         // N
@@ -191,8 +196,7 @@ struct FoldCall {
   int64_t part_stride = 0;
   const float* bias = nullptr;    // [N]; null: none
   const float* scales = nullptr;  // [N], those of a matrix in int8; null: another one
-  ConstRows part_scales{nullptr, 0};  // [rows, parts - first_scaled]
-  int64_t first_scaled = 0;           // 1 where part 0 was not made by `each`, else 0
+  ConstRows part_scales{nullptr, 0};  // [rows, parts - 1]
   ConstRows residual{nullptr, 0};
   const KeyRange* key_ranges = nullptr;  // as of Linear
   Rows out;                              // may be the residual
@@ -294,7 +298,7 @@ struct FastWeightCall {
   Rows out;                    // [rows, H K]
 };
 
-// out[to[r]] = sum_l weights[l] in_l[r], l in order.
+// out[r] = sum_l weights[l] in_l[r], l in order.
 struct MixCall {
   int64_t rows = 0;
   int64_t width = 0;
@@ -302,7 +306,6 @@ struct MixCall {
   const float* weights = nullptr;  // [layers]
   ConstRows in{nullptr, 0};        // of the first layer
   int64_t layer_stride = 0;        // floats to the same row of the next one
-  const int32_t* to = nullptr;     // null: row r goes to row r
   Rows out;
 };
 

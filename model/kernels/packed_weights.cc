@@ -120,13 +120,8 @@ uint16_t ToBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-MatrixView PackedWeights::Room(int64_t outputs, int64_t inputs, bool bias,
-                               int64_t slice) {
-  return RoomIn(format_, outputs, inputs, bias, slice);
-}
-
-MatrixView PackedWeights::RoomIn(WeightFormat format, int64_t outputs, int64_t inputs,
-                                 bool bias, int64_t slice) {
+MatrixView PackedWeights::Room(WeightFormat format, int64_t outputs, int64_t inputs,
+                               bool bias, int64_t slice) {
   MatrixView room{.outputs = outputs,
                   .inputs = inputs,
                   .slice = slice > 0 ? slice : std::min(inputs, SliceWidth(inputs)),
@@ -196,31 +191,6 @@ void PackedWeights::FillScales(const MatrixView& room, int64_t at,
 void PackedWeights::FillBias(const MatrixView& room, int64_t at,
                              std::span<const float> biases) {
   std::ranges::transform(biases, const_cast<float*>(room.bias) + at, Flush);
-}
-
-MatrixView PackedWeights::Pack(std::span<const PlainMatrix> parts, int64_t inputs,
-                               int64_t slice) {
-  int64_t outputs = 0;
-  bool bias = false;
-  for (const PlainMatrix& part : parts) {
-    outputs += part.outputs;
-    bias = bias || part.bias != nullptr;
-  }
-  const MatrixView room = Room(outputs, inputs, bias, slice);
-  int64_t at = 0;
-  for (const PlainMatrix& part : parts) {
-    const auto rows = static_cast<size_t>(part.outputs);
-    Fill(room, at, {part.weights, rows * static_cast<size_t>(inputs)});
-    if (part.bias != nullptr) FillBias(room, at, {part.bias, rows});
-    at += part.outputs;
-  }
-  return room;
-}
-
-const float* PackedWeights::Keep(std::span<const float> values) {
-  float* kept = Make(static_cast<int64_t>(values.size()));
-  std::ranges::transform(values, kept, Flush);
-  return kept;
 }
 
 float* PackedWeights::Make(int64_t count, int64_t margin) {

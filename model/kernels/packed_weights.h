@@ -10,13 +10,6 @@
 
 namespace mnemon {
 
-// Row-major weights [outputs, inputs] as they come from a checkpoint.
-struct PlainMatrix {
-  const float* weights = nullptr;
-  const float* bias = nullptr;  // [outputs]; null: none
-  int64_t outputs = 0;
-};
-
 // Owns what views point into; they stay valid as long as it lives. One thread until it
 // is complete, constant afterwards.
 class PackedWeights {
@@ -26,12 +19,11 @@ class PackedWeights {
   WeightFormat format() const { return format_; }
   int64_t bytes() const { return memory_.bytes(); }
 
-  // Room for a matrix, for Fill to write into, with slices of SliceWidth(inputs) or of
-  // `slice` inputs. REQUIRES: HoldsInt8 of its slices, where the format is kInt8.
-  MatrixView Room(int64_t outputs, int64_t inputs, bool bias, int64_t slice = 0);
-  // The same in another format than the others'.
-  MatrixView RoomIn(WeightFormat format, int64_t outputs, int64_t inputs, bool bias,
-                    int64_t slice = 0);
+  // Room for a matrix in `format`, which need not be that of the others, for Fill to
+  // write into, with slices of SliceWidth(inputs) or of `slice` inputs. REQUIRES:
+  // HoldsInt8 of its slices, where that is kInt8.
+  MatrixView Room(WeightFormat format, int64_t outputs, int64_t inputs, bool bias,
+                  int64_t slice = 0);
   // Writes `rows` [n, inputs], the first of which is output `at` of `room`. Safe for
   // concurrent calls with different rows.
   static void Fill(const MatrixView& room, int64_t at, std::span<const float> rows);
@@ -44,12 +36,6 @@ class PackedWeights {
   // The same for their biases [n]. REQUIRES: `room` has them.
   static void FillBias(const MatrixView& room, int64_t at,
                        std::span<const float> biases);
-  // One matrix below the other: outputs are those of all parts in order. Where one part
-  // has a bias, the others get zeros. `slice` as of Room.
-  MatrixView Pack(std::span<const PlainMatrix> parts, int64_t inputs,
-                  int64_t slice = 0);
-  // A copy; kept in float32 whatever the format.
-  const float* Keep(std::span<const float> values);
   // Zeros to be filled, with `margin` more before and behind that may be read.
   float* Make(int64_t count, int64_t margin = 0);
 

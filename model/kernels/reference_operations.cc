@@ -220,15 +220,12 @@ void Fold(const FoldCall& call, Share share) {
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
     for (int64_t i = 0; i < call.width; ++i) {
       float sum = call.in.row(r)[i];
-      for (int64_t p = call.scales == nullptr ? 1 : call.first_scaled; p < call.parts;
-           ++p) {
+      for (int64_t p = 1; p < call.parts; ++p) {
         const float part = call.in.row(r)[p * call.part_stride + i];
         if (call.scales == nullptr) {
           sum += part;
         } else {
-          const float scale =
-              call.part_scales.row(r)[p - call.first_scaled] * call.scales[i];
-          sum = std::fma(part, scale, p == 0 ? 0.0f : sum);
+          sum = std::fma(part, call.part_scales.row(r)[p - 1] * call.scales[i], sum);
         }
       }
       if (call.bias != nullptr) sum += call.bias[i];
@@ -378,7 +375,7 @@ void Mix(const MixCall& call, Share share) {
       for (int64_t l = 0; l < call.layers; ++l) {
         sum = std::fma(call.weights[l], call.in.row(r)[l * call.layer_stride + i], sum);
       }
-      call.out.row(call.to == nullptr ? r : call.to[r])[i] = sum;
+      call.out.row(r)[i] = sum;
     }
   }
 }

@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/simd_int8-inl.h"
@@ -50,11 +51,11 @@ class Int8Rows {
   template <class Ending>
   void Multiply(Part slices, bool scaled, Share share, float* totals,
                 const Ending& ending) const {
-    static constexpr float kOnes[kInt8RowPanels * kPanel] = {
-#define MNEMON_16_ONES 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
-        MNEMON_16_ONES, MNEMON_16_ONES, MNEMON_16_ONES, MNEMON_16_ONES,
-        MNEMON_16_ONES, MNEMON_16_ONES, MNEMON_16_ONES, MNEMON_16_ONES};
-#undef MNEMON_16_ONES
+    static constexpr auto kOnes = [] {
+      std::array<float, kInt8RowPanels* kPanel> ones = {};
+      ones.fill(1);
+      return ones;
+    }();
     const MatrixView& matrix = ending.matrix;
     const int64_t most = room_.rows == 1 ? kInt8RowPanels : kInt8TilePanels;
     const int64_t panels = matrix.panel_count(), end = share.end(panels);
@@ -64,13 +65,13 @@ class Int8Rows {
       kernels_.multiply(
           {.room = room_,
            .in = bytes_ + skipped * room_.slice_bytes,
-           .row_scales = scaled ? scales_ + skipped : kOnes,
+           .row_scales = scaled ? scales_ + skipped : kOnes.data(),
            .row_scale_stride = scaled ? room_.slices : 0,
            .matrix = matrix,
            .slices = slices,
            .panel = panel,
            .panels = count,
-           .output_scales = scaled ? matrix.scales + panel * kPanel : kOnes,
+           .output_scales = scaled ? matrix.scales + panel * kPanel : kOnes.data(),
            .totals = totals});
       for (int64_t r = 0; r < room_.rows; ++r) {
         for (int64_t p = 0; p < count; ++p) {

@@ -189,9 +189,9 @@ void Fold(const FoldCall& call, Share share) {
         for (int64_t p = 1; p < call.parts; ++p) sum = Add(sum, part(p));
       } else {
         const V16 scales = LoadSome16(call.scales + i, left);
-        sum = call.first_scaled > 0 ? part(0) : Zero16();
-        for (int64_t p = call.first_scaled; p < call.parts; ++p) {
-          const float scale = call.part_scales.row(r)[p - call.first_scaled];
+        sum = part(0);
+        for (int64_t p = 1; p < call.parts; ++p) {
+          const float scale = call.part_scales.row(r)[p - 1];
           sum = Fma(part(p), Mul(Set16(scale), scales), sum);
         }
       }

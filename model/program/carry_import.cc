@@ -25,11 +25,10 @@ std::vector<Place> PlacesOf(StateArena& arena, int32_t slot, int64_t first,
 
 AppendCall At(AppendCall call, const std::vector<Place>& places, int64_t first,
               int64_t rows, Rows from, int64_t column, int64_t head_stride) {
-  const int64_t padded = (call.width + kPanel - 1) / kPanel * kPanel;
   call.rows = rows;
   call.places = places.data() + first;
   call.key = {from.data + column, from.stride};
-  call.value = {from.data + column + padded, from.stride};
+  call.value = {from.data + column + Padded(call.width), from.stride};
   call.head_stride = head_stride;
   return call;
 }
@@ -95,7 +94,7 @@ void ImportAttention(const StepProgram& program, int64_t position,
     const AttentionOp& op = *ops[i];
     if (inputs) {
       ProjectRows(op.norm, op.project, op.head_stride, carry[i].data, width, places,
-                  {op.append}, op.head_stride / 3, 0, team);
+                  {op.append}, Padded(op.append.width), 0, team);
     } else {
       CopyRows(op, carry[2 * i].data, carry[2 * i + 1].data, width, places, team);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/kernels/packed_weights.h"
 #include "model/program/cpu_passes.h"
+#include "model/program/cpu_walk.h"
 
 namespace mnemon {
 namespace {
@@ -13,25 +14,12 @@ class Heads {
   explicit Heads(const HeadPass& pass)
       : p_(pass), program_(pass.program), heads_(pass.part.heads) {}
 
-  void Run(float* logits) {
-    const bool waves = !p_.rows.logits_of.empty();
-    for (const CpuRows::Wave& wave : p_.rows.waves) {
-      if (wave.rows == 0) continue;
-      wave_ = &wave;
-      level_ = 0;
-      p_.alone.Embed(CallOf(program_, p_.rows, wave, x()));
-      for (const SubLayerOp& op : program_.layers) std::visit(*this, op);
-      if (waves && p_.together.share().index == 0) {
-        KeepLast(p_.rows, wave, program_.width, x(), p_.shared.last.rows());
-      }
-      if (program_.remember) Remember(*program_.remember);
-    }
-    if (p_.rows.logits_rows == 0) return;
-    if (waves) p_.together.Sync();
-    LinearCall call = CallOf(program_.logits, p_.rows.logits_rows,
-                             waves ? p_.shared.last.rows() : x(), logits);
-    if (!waves) call.pick = p_.rows.wanted.data();
-    p_.together.Linear(call);
+  Rows x() { return p_.own.Level(level_, wave_->rows); }
+
+  void Begin(const CpuRows::Wave& wave) {
+    wave_ = &wave;
+    level_ = 0;
+    p_.alone.Embed(CallOf(program_, p_.rows, wave, x()));
   }
 
   void operator()(const AttentionOp& op) {
@@ -42,12 +30,7 @@ class Heads {
     if (heads_.size() > 0) {
       Project(op.norm, op.project, op.head_stride, before, projected);
       if (op.appends) {
-        AppendCall append = CallOf(op.append, p_.rows, *wave_);
-        const int64_t padded = op.head_stride / 3;
-        append.key = {projected.data + padded, projected.stride};
-        append.value = {projected.data + 2 * padded, projected.stride};
-        append.head_stride = op.head_stride;
-        p_.alone.Append(HeadsOf(append, heads_));
+        p_.alone.Append(HeadsOf(AppendOf(op, p_.rows, *wave_, projected), heads_));
       }
       p_.alone.Attend(HeadsOf(attend, heads_));
     }
@@ -97,9 +80,18 @@ class Heads {
     Add(op.out, hidden, slices, p_.first_slices, p_.parts[1], x(), nullptr);
   }
 
- private:
-  Rows x() { return p_.own.Level(level_, wave_->rows); }
+  void operator()(const RememberOp& op) {
+    if (heads_.size() == 0) return;
+    const Rows memory = p_.own.memory.rows(), maps = p_.shared.maps.rows();
+    p_.alone.Mix(
+        CallOf(op, program_, wave_->rows, p_.own.Level(0, wave_->rows), memory));
+    Project({}, op.maps, op.head_stride, memory, maps);
+    for (size_t l = 0; l < op.appends.size(); ++l) {
+      p_.alone.Append(HeadsOf(AppendOf(op, l, p_.rows, *wave_, maps), heads_));
+    }
+  }
 
+ private:
   // The own heads' outputs of a matrix that has them side by side.
   void Project(const NormView& norm, const MatrixView& matrix, int64_t head_stride,
                Rows in, Rows projected) {
@@ -141,21 +133,9 @@ class Heads {
                    .bias = matrix.bias,
                    .scales = matrix.scales,
                    .part_scales = scales,
-                   .first_scaled = 1,
                    .residual = before,
                    .key_ranges = key_ranges,
                    .out = x()});
-  }
-
-  void Remember(const RememberOp& op) {
-    if (heads_.size() == 0) return;
-    const Rows memory = p_.own.memory.rows(), maps = p_.shared.maps.rows();
-    p_.alone.Mix(
-        CallOf(op, program_, wave_->rows, p_.own.Level(0, wave_->rows), memory));
-    Project({}, op.maps, op.head_stride, memory, maps);
-    for (size_t l = 0; l < op.appends.size(); ++l) {
-      p_.alone.Append(HeadsOf(CallOf(op, l, p_.rows, *wave_, maps), heads_));
-    }
   }
 
   const HeadPass& p_;
@@ -167,6 +147,9 @@ class Heads {
 
 }  // namespace
 
-void PassByHead(const HeadPass& pass, float* logits) { Heads(pass).Run(logits); }
+void PassByHead(const HeadPass& pass, float* logits) {
+  Heads heads(pass);
+  Walk(pass.program, pass.rows, pass.shared.last, pass.together, heads, logits);
+}
 
 }  // namespace mnemon

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "model/program/cpu_passes.h"
 
-#include <algorithm>
+#include "model/program/cpu_walk.h"
 
 namespace mnemon {
 namespace {
 
 ConstRows From(Rows rows, int64_t column) { return {rows.data + column, rows.stride}; }
+
+// A head's key from `column` on, its value in the panels behind.
+AppendCall AppendAt(const AppendCall& append, const CpuRows& rows,
+                    const CpuRows::Wave& wave, Rows from, int64_t column,
+                    int64_t head_stride) {
+  AppendCall call = append;
+  call.rows = wave.rows;
+  call.places = rows.places.data() + wave.first;
+  call.key = From(from, column);
+  call.value = From(from, column + Padded(call.width));
+  call.head_stride = head_stride;
+  return call;
+}
 
 }  // namespace
 
@@ -20,12 +33,10 @@ EmbedCall CallOf(const StepProgram& program, const CpuRows& rows,
   return call;
 }
 
-AppendCall CallOf(const AppendCall& append, const CpuRows& rows,
-                  const CpuRows::Wave& wave) {
-  AppendCall call = append;
-  call.rows = wave.rows;
-  call.places = rows.places.data() + wave.first;
-  return call;
+AppendCall AppendOf(const AttentionOp& op, const CpuRows& rows,
+                    const CpuRows::Wave& wave, Rows projected) {
+  return AppendAt(op.append, rows, wave, projected, Padded(op.append.width),
+                  op.head_stride);
 }
 
 AttendCall CallOf(const AttentionOp& op, const CpuRows& rows, const CpuRows::Wave& wave,
@@ -42,7 +53,7 @@ AttendCall CallOf(const AttentionOp& op, const CpuRows& rows, const CpuRows::Wav
 
 FastWeightCall CallOf(const FastWeightsOp& op, const CpuRows& rows, Rows projected,
                       ConstRows beta, Rows mixed) {
-  const int64_t padded = op.head_stride / 3;
+  const int64_t padded = Padded(op.call.width);
   FastWeightCall call = op.call;
   call.runs = static_cast<int64_t>(rows.runs.size());
   call.run = rows.runs.data();
@@ -66,31 +77,10 @@ MixCall CallOf(const RememberOp& op, const StepProgram& program, int64_t rows,
           .out = memory};
 }
 
-AppendCall CallOf(const RememberOp& op, size_t layer, const CpuRows& rows,
-                  const CpuRows::Wave& wave, Rows maps) {
-  AppendCall call = CallOf(op.appends[layer], rows, wave);
-  const int64_t column = static_cast<int64_t>(layer) * op.pair_stride;
-  const int64_t padded = (call.width + kPanel - 1) / kPanel * kPanel;
-  call.key = From(maps, column);
-  call.value = From(maps, column + padded);
-  call.head_stride = op.head_stride;
-  return call;
-}
-
-LinearCall CallOf(const LogitsOp& op, int64_t rows, ConstRows x, float* logits) {
-  return {.rows = rows,
-          .in = x,
-          .norm = op.norm,
-          .weights = op.head,
-          .out = {logits, op.head.outputs}};
-}
-
-void KeepLast(const CpuRows& rows, const CpuRows::Wave& wave, int64_t width, Rows x,
-              Rows last) {
-  for (int64_t r = 0; r < wave.rows; ++r) {
-    const int32_t to = rows.logits_of[static_cast<size_t>(wave.first + r)];
-    if (to >= 0) std::copy_n(x.row(r), width, last.row(to));
-  }
+AppendCall AppendOf(const RememberOp& op, size_t layer, const CpuRows& rows,
+                    const CpuRows::Wave& wave, Rows maps) {
+  return AppendAt(op.appends[layer], rows, wave, maps,
+                  static_cast<int64_t>(layer) * op.pair_stride, op.head_stride);
 }
 
 namespace {
@@ -101,26 +91,13 @@ class OperationPass {
                 CpuWorker& worker)
       : program_(program), rows_(rows), buffers_(buffers), k_(worker) {}
 
-  void Run(float* logits) {
-    const bool waves = !rows_.logits_of.empty();
-    for (const CpuRows::Wave& wave : rows_.waves) {
-      if (wave.rows == 0) continue;
-      wave_ = &wave;
-      level_ = 0;
-      k_.Embed(CallOf(program_, rows_, wave, x()));
-      k_.Sync();
-      for (const SubLayerOp& op : program_.layers) std::visit(*this, op);
-      if (waves && k_.share().index == 0) {
-        KeepLast(rows_, wave, program_.width, x(), buffers_.last.rows());
-      }
-      if (program_.remember) Remember(*program_.remember);
-    }
-    if (rows_.logits_rows == 0) return;
-    if (waves) k_.Sync();
-    LinearCall call = CallOf(program_.logits, rows_.logits_rows,
-                             waves ? buffers_.last.rows() : x(), logits);
-    if (!waves) call.pick = rows_.wanted.data();
-    k_.Linear(call);
+  Rows x() { return buffers_.Level(level_, wave_->rows); }
+
+  void Begin(const CpuRows::Wave& wave) {
+    wave_ = &wave;
+    level_ = 0;
+    k_.Embed(CallOf(program_, rows_, wave, x()));
+    k_.Sync();
   }
 
   void operator()(const AttentionOp& op) {
@@ -135,12 +112,7 @@ class OperationPass {
     k_.Sync();
     const AttendCall attend = CallOf(op, rows_, *wave_, projected, mixed);
     if (op.appends) {
-      AppendCall append = CallOf(op.append, rows_, *wave_);
-      const int64_t padded = op.head_stride / 3;
-      append.key = {projected.data + padded, projected.stride};
-      append.value = {projected.data + 2 * padded, projected.stride};
-      append.head_stride = op.head_stride;
-      k_.Append(append);
+      k_.Append(AppendOf(op, rows_, *wave_, projected));
       // A worker that shares rows out as in Append attends to what it appended itself.
       if (rows_.one_session_twice) k_.Sync();
     }
@@ -198,21 +170,19 @@ class OperationPass {
     k_.Sync();
   }
 
- private:
-  Rows x() { return buffers_.Level(level_, wave_->rows); }
-
-  void Remember(const RememberOp& op) {
+  void operator()(const RememberOp& op) {
     const Rows memory = buffers_.memory.rows(), maps = buffers_.maps.rows();
     k_.Mix(CallOf(op, program_, wave_->rows, buffers_.Level(0, wave_->rows), memory));
     k_.Sync();
     k_.Linear({.rows = wave_->rows, .in = memory, .weights = op.maps, .out = maps});
     k_.Sync();
     for (size_t l = 0; l < op.appends.size(); ++l) {
-      k_.Append(CallOf(op, l, rows_, *wave_, maps));
+      k_.Append(AppendOf(op, l, rows_, *wave_, maps));
     }
     k_.Sync();
   }
 
+ private:
   const StepProgram& program_;
   const CpuRows& rows_;
   CpuBuffers& buffers_;
@@ -225,7 +195,8 @@ class OperationPass {
 
 void PassByOperation(const StepProgram& program, const CpuRows& rows,
                      CpuBuffers& buffers, CpuWorker& worker, float* logits) {
-  OperationPass(program, rows, buffers, worker).Run(logits);
+  OperationPass pass(program, rows, buffers, worker);
+  Walk(program, rows, buffers.last, worker, pass, logits);
 }
 
 }  // namespace mnemon

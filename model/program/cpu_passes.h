@@ -33,8 +33,9 @@ void PassByHead(const HeadPass& pass, float* logits);
 // The calls of both.
 EmbedCall CallOf(const StepProgram& program, const CpuRows& rows,
                  const CpuRows::Wave& wave, Rows x);
-AppendCall CallOf(const AppendCall& append, const CpuRows& rows,
-                  const CpuRows::Wave& wave);
+// The append of an operation that has one.
+AppendCall AppendOf(const AttentionOp& op, const CpuRows& rows,
+                    const CpuRows::Wave& wave, Rows projected);
 AttendCall CallOf(const AttentionOp& op, const CpuRows& rows, const CpuRows::Wave& wave,
                   Rows projected, Rows mixed);
 FastWeightCall CallOf(const FastWeightsOp& op, const CpuRows& rows, Rows projected,
@@ -42,13 +43,8 @@ FastWeightCall CallOf(const FastWeightsOp& op, const CpuRows& rows, Rows project
 // `x`: of the level behind the embedding.
 MixCall CallOf(const RememberOp& op, const StepProgram& program, int64_t rows,
                ConstRows x, Rows memory);
-// The append of layer `layer`.
-AppendCall CallOf(const RememberOp& op, size_t layer, const CpuRows& rows,
-                  const CpuRows::Wave& wave, Rows maps);
-LinearCall CallOf(const LogitsOp& op, int64_t rows, ConstRows x, float* logits);
-
-// Copies the rows of a wave whose logits are wanted to where the head reads them.
-void KeepLast(const CpuRows& rows, const CpuRows::Wave& wave, int64_t width, Rows x,
-              Rows last);
+// That of layer `layer`.
+AppendCall AppendOf(const RememberOp& op, size_t layer, const CpuRows& rows,
+                    const CpuRows::Wave& wave, Rows maps);
 
 }  // namespace mnemon

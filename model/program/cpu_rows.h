@@ -10,6 +10,7 @@
 #include "model/kernels/kernels.h"
 #include "model/kernels/row_buffer.h"
 #include "model/program/step_batch.h"
+#include "model/program/step_partition.h"
 #include "model/program/step_program.h"
 #include "model/state/arena.h"
 
@@ -72,13 +73,17 @@ struct CpuBuffers {
   }
 };
 
-// Parts of sums that the workers exchange (StepPartition::kByHead).
+// Parts of sums that the workers exchange (StepPartition::Way::kByHead).
 struct CpuParts {
-  RowBuffer rows;    // [parts][kRows, D]
-  RowBuffer scales;  // [kRows, parts - 1], of a matrix in int8
-  int64_t stride() { return kRows * rows.rows().stride; }
+  // May throw std::bad_alloc.
+  CpuParts(int64_t slices, int64_t width) {
+    rows.Resize((slices + 1) * kRowsByHead, width);
+    scales.Resize(kRowsByHead, slices);
+  }
+  int64_t stride() { return kRowsByHead * rows.rows().stride; }
 
-  static constexpr int64_t kRows = 8;
+  RowBuffer rows;    // [slices + 1][kRowsByHead, D]
+  RowBuffer scales;  // [kRowsByHead, slices], of a matrix in int8
 };
 
 }  // namespace mnemon

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 #include <vector>
 
 #include "model/kernels/cpu_team.h"
@@ -48,6 +47,9 @@ class CpuRunner final : public StepRunner {
         team_(operations, pool),
         workers_(team_.size()) {
     partition_.workers.resize(workers_.size());
+    if (workers_.size() == 1) return;
+    parts_.emplace_back(program.heads, program.width);
+    parts_.emplace_back(program.hidden_slices(), program.width);
   }
 
   void MakeRoom(int64_t rows, int64_t blocks) override {
@@ -59,7 +61,6 @@ class CpuRunner final : public StepRunner {
       workers_[w].rows.Reserve(most);
       workers_[w].buffers.MakeRoom(program_, most);
     }
-    if (count > 1 && parts_[0].rows.rows().data == nullptr) MakeParts();
     const uint64_t groups =
         std::bit_ceil(static_cast<uint64_t>(blocks) / kGroupBlocks + 2);
     Scratch scratch{.groups = static_cast<int64_t>(std::max(kLeastGroups, groups))};
@@ -101,7 +102,7 @@ class CpuRunner final : public StepRunner {
                   .rows = all.rows,
                   .own = workers_[index].buffers,
                   .shared = all.buffers,
-                  .parts = parts_,
+                  .parts = parts_.data(),
                   .part = partition_.workers[index],
                   .first_heads = partition_.workers[0].heads,
                   .first_slices = partition_.workers[0].slices,
@@ -124,30 +125,11 @@ class CpuRunner final : public StepRunner {
     float* logits = nullptr;
   };
 
-  void MakeParts() {
-    const int64_t first = program_.heads, second = MostSlices();
-    for (const auto& [parts, slices] :
-         {std::pair(&parts_[0], first), std::pair(&parts_[1], second)}) {
-      parts->rows.Resize((slices + 1) * CpuParts::kRows, program_.width);
-      parts->scales.Resize(CpuParts::kRows, slices);
-    }
-  }
-
-  int64_t MostSlices() const {
-    int64_t most = 0;
-    for (const SubLayerOp& op : program_.layers) {
-      if (const auto* feed = std::get_if<FeedForwardOp>(&op)) {
-        most = std::max(most, feed->out.slices());
-      }
-    }
-    return most;
-  }
-
   const StepProgram& program_;
   const int64_t weight_bytes_;
   CpuTeam team_;
   std::vector<Worker> workers_;
-  CpuParts parts_[2];
+  std::vector<CpuParts> parts_;  // as of HeadPass; one worker needs none
   StepPartition partition_;
 };
 

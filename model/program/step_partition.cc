@@ -6,14 +6,6 @@
 namespace mnemon {
 namespace {
 
-// Of the first feed-forward: all have the same shape.
-int64_t HiddenSlices(const StepProgram& program) {
-  for (const SubLayerOp& op : program.layers) {
-    if (const auto* feed = std::get_if<FeedForwardOp>(&op)) return feed->out.slices();
-  }
-  return 0;
-}
-
 // Deals the runs out by rows; false: some worker would have too many.
 bool DealRuns(const StepBatch& batch, std::vector<StepPartition::Worker>& workers) {
   const int64_t rows = batch.rows();
@@ -45,15 +37,14 @@ void Divide(const StepBatch& batch, const StepProgram& program, int64_t weight_b
     return;
   }
   const Part all{0, static_cast<int64_t>(batch.runs.size())};
-  const int64_t slices = HiddenSlices(program);
+  const int64_t slices = program.hidden_slices();
   for (int64_t w = 0; w < count; ++w) {
     workers[w] = {.runs = all,
                   .heads = PartOf(program.heads, w, count),
                   .slices = PartOf(slices, w, count)};
   }
-  // Of a wave. With more workers than heads some would have nothing to do.
-  const int64_t together = program.remember ? all.size() : rows;
-  const bool by_head = together <= kRowsByHead && count > 1 && count <= program.heads;
+  const int64_t together = program.remember ? all.size() : rows;  // of a wave
+  const bool by_head = together <= kRowsByHead && count > 1;
   partition.way =
       by_head ? StepPartition::Way::kByHead : StepPartition::Way::kByOperation;
 }

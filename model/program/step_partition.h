@@ -26,8 +26,8 @@ struct StepPartition {
   };
   struct Worker {
     Part runs;    // of the batch
-    Part heads;   // kByHead
-    Part slices;  // kByHead; of the matrix behind the activation
+    Part heads;   // kByHead; none where there are more workers
+    Part slices;  // likewise; of the matrix behind the activation
   };
 
   Way way = Way::kByOperation;

@@ -17,4 +17,11 @@ int64_t StepProgram::levels() const {
   return remember ? static_cast<int64_t>(remember->appends.size()) + 1 : 1;
 }
 
+int64_t StepProgram::hidden_slices() const {
+  for (const SubLayerOp& op : layers) {
+    if (const auto* feed = std::get_if<FeedForwardOp>(&op)) return feed->out.slices();
+  }
+  return 0;
+}
+
 }  // namespace mnemon

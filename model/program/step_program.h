@@ -96,6 +96,8 @@ struct StepProgram {
 
   // Of x that a wave keeps.
   int64_t levels() const;
+  // Of the matrix behind the activation of a feed-forward: all have the same shape.
+  int64_t hidden_slices() const;
 };
 
 }  // namespace mnemon

@@ -76,9 +76,8 @@ class Count {
 
 int64_t AttentionRow(int64_t width, int64_t time, AttentionMaps maps) {
   // The softmax of a key takes as long as some multiply-adds.
-  const Saturating scores =
-      Saturating(EncoderShape::Padded(time)) * width + Saturating(16) * time;
-  const Saturating values = Saturating(EncoderShape::Padded(width)) * time;
+  const Saturating scores = Saturating(Padded(time)) * width + Saturating(16) * time;
+  const Saturating values = Saturating(Padded(width)) * time;
   return (scores * (maps == AttentionMaps::kNotebook ? 2 : 1) + values).value();
 }
 
@@ -118,8 +117,6 @@ void EncoderBuffers::ForEach(const ModelConfig& c, const EncoderShape& shape,
   size.Rows(projected, block, 3 * c.d_model);
   size.Rows(mixed, block, c.d_model);
   size.Rows(hidden, block, c.d_ff);
-  if (c.position_kind == PositionKind::kSinusoidal) {
-  }
   size.Items(positions, block);
   size.Each(scores, shape.workers, [&](auto& each, RowBuffer& of_worker) {
     each.Rows(of_worker, shape.tile_rows, shape.time);

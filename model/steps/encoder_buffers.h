@@ -27,11 +27,6 @@ struct EncoderShape {
   int64_t group_rows() const { return per_group * time; }
   int64_t padded_time() const { return Padded(time); }
 
-  // Up to whole panels.
-  static int64_t Padded(int64_t outputs) {
-    return (outputs + kPanel - 1) / kPanel * kPanel;
-  }
-
   const int workers;
   const int64_t batch;  // B
   const int64_t time;   // T

@@ -19,10 +19,10 @@ Rows From(Rows all, int64_t row) { return {all.row(row), all.stride}; }
 
 }  // namespace
 
-EncoderPrediction::EncoderPrediction(const EncoderModel& model, CpuTeam& kernels,
+EncoderPrediction::EncoderPrediction(const EncoderModel& model, CpuTeam& team,
                                      int workers, Predictor::Input input)
     : model_(model),
-      kernels_(kernels),
+      team_(team),
       input_(std::move(input)),
       shape_(model.config, workers, input_.batch,
              static_cast<int64_t>(input_.tokens.size()) / input_.batch, input_.maps),
@@ -31,9 +31,9 @@ EncoderPrediction::EncoderPrediction(const EncoderModel& model, CpuTeam& kernels
       buffers_(model.config, shape_) {
   const ModelConfig& c = model_.config;
   const int64_t block = std::min(shape_.group_rows(), kEncoderBlock);
-  kernels_.Reserve(std::max({LinearScratch(block, std::max(c.d_model, c.d_ff)),
-                             LinearScratch(shape_.tile_rows, c.head_width()),
-                             LinearScratch(shape_.tile_rows, time_)}));
+  team_.Reserve(std::max({LinearScratch(block, std::max(c.d_model, c.d_ff)),
+                          LinearScratch(shape_.tile_rows, c.head_width()),
+                          LinearScratch(shape_.tile_rows, time_)}));
   BeginGroup();
 }
 
@@ -230,7 +230,7 @@ void EncoderPrediction::Multiply(int64_t first, int64_t count, Part panels) {
   norm.in = norm.out = call.out;
   call.out.data += panels.begin * kPanel;
   if (call.residual.data != nullptr) call.residual.data += panels.begin * kPanel;
-  kernels_.Run([&](CpuWorker& k) {
+  team_.Run([&](CpuWorker& k) {
     k.Linear(call);
     if (!last || norm.norm.gain == nullptr) return;
     k.Sync();
@@ -253,7 +253,7 @@ void EncoderPrediction::Embed(int64_t first, int64_t count) {
   call.ids = input_.tokens.data() + sequence_ * time_ + row;
   call.positions = buffers_.positions.data();
   call.out = From(buffers_.x.rows(), row);
-  kernels_.Run([&](CpuWorker& k) { k.Embed(call); });
+  team_.Run([&](CpuWorker& k) { k.Embed(call); });
 }
 
 void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
@@ -263,7 +263,7 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
   const Rows projected = buffers_.projected.rows();
   // From the column of the last key to the end of its panel.
   const int64_t behind = shape_.padded_time() - (time_ - 1);
-  kernels_.RunAlone([&](CpuWorker&, int worker) {
+  team_.RunAlone([&](CpuWorker&, int worker) {
     const Share share{worker, shape_.workers};
     for (int64_t r = share.begin(count); r < share.end(count); ++r) {
       const float* const from = projected.row(r);
@@ -298,7 +298,7 @@ void EncoderPrediction::Spread(int64_t first, int64_t count, QueryKey& to,
 }
 
 void EncoderPrediction::Attend(int64_t first, int64_t count) {
-  kernels_.RunAlone([&](CpuWorker& k, int worker) {
+  team_.RunAlone([&](CpuWorker& k, int worker) {
     const Share share{worker, shape_.workers};
     for (int64_t u = share.begin(count); u < share.end(count); ++u) {
       AttendUnit(k, worker, first + u);

@@ -43,9 +43,9 @@ struct EncoderModel {
 
 class EncoderPrediction final : public Prediction {
  public:
-  // `input` was checked; `model` and `kernels` must outlive it, `workers` is the size
+  // `input` was checked; `model` and `team` must outlive it, `workers` is the size
   // of their pool. May throw std::bad_alloc.
-  EncoderPrediction(const EncoderModel& model, CpuTeam& kernels, int workers,
+  EncoderPrediction(const EncoderModel& model, CpuTeam& team, int workers,
                     Predictor::Input input);
 
   absl::StatusOr<bool> Advance() override;
@@ -86,7 +86,7 @@ class EncoderPrediction final : public Prediction {
   const EncoderLayer& layer() const { return model_.layers[phase_ - 1]; }
 
   const EncoderModel& model_;
-  CpuTeam& kernels_;
+  CpuTeam& team_;
   const Predictor::Input input_;
   const EncoderShape shape_;
   const int64_t time_;

@@ -47,7 +47,7 @@ class EncoderPredictor final : public Predictor {
         workers_(options.pool->count()),
         weights_(views, options),
         model_(MakeEncoderModel(config, weights_)),
-        kernels_(*options.operations, *options.pool) {}
+        team_(*options.operations, *options.pool) {}
 
   const ModelConfig& config() const override { return model_.config; }
   const std::string& numerics_id() const override { return numerics_id_; }
@@ -69,7 +69,7 @@ class EncoderPredictor final : public Predictor {
     return CatchOutOfMemory("this prediction",
                             [&]() -> absl::StatusOr<std::unique_ptr<Prediction>> {
                               return std::make_unique<EncoderPrediction>(
-                                  model_, kernels_, workers_, std::move(input));
+                                  model_, team_, workers_, std::move(input));
                             });
   }
 
@@ -78,7 +78,7 @@ class EncoderPredictor final : public Predictor {
   const int workers_;
   StepWeights weights_;
   const EncoderModel model_;
-  CpuTeam kernels_;
+  CpuTeam team_;
 };
 
 }  // namespace

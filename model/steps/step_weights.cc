@@ -85,7 +85,7 @@ MatrixView StepWeights::Room(const std::vector<std::string>& bases, int64_t outp
   }
   const int64_t inputs = Get(names::Weight(bases[0])).shape[1];
   const WeightFormat format = MatrixFormat(packed_.format(), bases[0], inputs, slice);
-  return packed_.RoomIn(format, outputs, inputs, bias, slice);
+  return packed_.Room(format, outputs, inputs, bias, slice);
 }
 
 void StepWeights::FillLater(const MatrixView& room, const std::string& base,

@@ -40,7 +40,7 @@ class StepWeights {
   // first base first: HeadStride(bases, head_width) outputs for each head.
   MatrixView ByHead(const std::vector<std::string>& bases, int64_t head_width);
   static int64_t HeadStride(size_t bases, int64_t head_width) {
-    return static_cast<int64_t>(bases) * ((head_width + kPanel - 1) / kPanel * kPanel);
+    return static_cast<int64_t>(bases) * Padded(head_width);
   }
   // As it is, in float32.
   const float* Table(std::string_view name);

@@ -39,6 +39,16 @@ class BenchBinaryTest : public testing::Test {
   TemporaryDirectory tmp_;
 };
 
+// Multiply-adds are never slower than what was measured, unless the machine is
+// disturbed.
+void ExpectSustained(const json& document, const json& result) {
+  EXPECT_GT(result["sustained_gflops"], 0);
+  EXPECT_LT(result["sustained_gflops"].get<double>(),
+            2 * document["fma_gflops"]["before"].get<double>());
+  EXPECT_GT(result["sustained_share"], 0);
+  EXPECT_LT(result["sustained_share"], 1.5);
+}
+
 // What every measurement reports about the machine.
 void ExpectCeilings(const json& document) {
   EXPECT_EQ(document["threads"], 1);
@@ -59,7 +69,12 @@ TEST_F(BenchBinaryTest, StepOfEveryArchitecture) {
   EXPECT_EQ(document["command"], "step");
   ExpectCeilings(document);
   EXPECT_EQ(document["results"][1]["architecture"], "feedback_shared");
-  EXPECT_EQ(document["results"][4]["weight_bytes"], 4 * 809728);
+  const json& causal = document["results"][4];
+  EXPECT_EQ(causal["weight_bytes"], 4 * 809728);
+  // Weights that are multiplied, as in floor_test.
+  EXPECT_NEAR(causal["sustained_share"].get<double>() *
+                  causal["sustained_gflops"].get<double>(),
+              2e-3 * 16 * 802816 / causal["step_us"]["median"].get<double>(), 1e-6);
   for (const json& result : document["results"]) {
     EXPECT_EQ(result["batch"], 16);
     EXPECT_EQ(result["context"], 100);
@@ -78,6 +93,7 @@ TEST_F(BenchBinaryTest, StepOfEveryArchitecture) {
         result["floor_us"]["floor"].get<double>() / step["median"].get<double>(), 1e-9);
     EXPECT_GT(result["floor_share"], 0);
     EXPECT_LT(result["floor_share"], 1);
+    ExpectSustained(document, result);
     EXPECT_TRUE(result["allocations_per_step"].is_number());
     EXPECT_GT(result["cpu_us_per_step"], 0);
   }
@@ -99,12 +115,34 @@ TEST_F(BenchBinaryTest, Linear) {
     EXPECT_NEAR(result["gbytes"].get<double>(), 4e-3 * multiplied[i] / us, 1e-3);
     EXPECT_GT(result["fma_share"], 0);
     EXPECT_LT(result["fma_share"], 1);
-    const double meanwhile = result["fma_gflops_meanwhile"];
-    EXPECT_GT(meanwhile, 0);
-    EXPECT_LT(meanwhile, 2 * document["fma_gflops"]["before"].get<double>());
-    EXPECT_NEAR(result["fma_share_meanwhile"].get<double>(),
-                result["gflops"].get<double>() / meanwhile, 1e-6);
+    ExpectSustained(document, result);
+    EXPECT_NEAR(
+        result["sustained_share"].get<double>(),
+        result["gflops"].get<double>() / result["sustained_gflops"].get<double>(),
+        1e-6);
     EXPECT_GT(result["read_share"], 0);
+  }
+}
+
+// Shares are of multiply-adds of int8 then, and floors of their rate.
+TEST_F(BenchBinaryTest, EveryMeasurementInInt8) {
+  for (const char* command : {"step", "linear", "prefill", "engine"}) {
+    std::vector<std::string> arguments = {
+        command,   "--arch", "fast_weights", "--size", "XS", "--seconds", "0.2",
+        "--batch", "2",      "--precision",  "int8"};
+    if (command != std::string("linear")) {
+      arguments.insert(arguments.end(), {"--context", "4"});
+    }
+    const json document = Measure(arguments);
+    ASSERT_EQ(document["results"].size(), 1u) << command;
+    const json& result = document["results"][0];
+    EXPECT_EQ(result["precision"], "int8") << command;
+    EXPECT_GT(document["int8_gops"]["before"], 0);
+    const double best = std::max(document["int8_gops"]["before"].get<double>(),
+                                 document["int8_gops"]["after"].get<double>());
+    EXPECT_GT(result["sustained_gflops"], 0) << command;
+    EXPECT_LT(result["sustained_gflops"].get<double>(), 2 * best) << command;
+    EXPECT_GT(result["sustained_share"], 0) << command;
   }
 }
 
@@ -119,6 +157,12 @@ TEST_F(BenchBinaryTest, Prefill) {
               20e3 / result["prompt_ms"]["median"].get<double>(), 1e-3);
   EXPECT_GT(result["floor_share"], 0);
   EXPECT_LT(result["floor_share"], 1);
+  ExpectSustained(document, result);
+  // 20 tokens of a prompt, the head once.
+  EXPECT_NEAR(
+      result["sustained_share"].get<double>() *
+          result["sustained_gflops"].get<double>(),
+      2e-6 * (20 * 786432 + 16384) / result["prompt_ms"]["median"].get<double>(), 1e-6);
 }
 
 TEST_F(BenchBinaryTest, Engine) {
@@ -138,6 +182,7 @@ TEST_F(BenchBinaryTest, Engine) {
       EXPECT_GT(result[share], 0) << share;
       EXPECT_LT(result[share], 1) << share;
     }
+    ExpectSustained(document, result);
     EXPECT_TRUE(result["allocations_per_token"].is_number());
     EXPECT_GT(result["cpu_us_per_token"], 0);
   }
@@ -148,6 +193,7 @@ TEST_F(BenchBinaryTest, ATableForPeople) {
                        "--seconds", "0.01", "--threads", "1"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("architecture  size  batch"));
+  EXPECT_THAT(ran.out, HasSubstr("of sustained"));
   EXPECT_THAT(ran.out, HasSubstr("causal          XS"));
   EXPECT_THAT(ran.out, HasSubstr("fma_gflops.before "));
 }

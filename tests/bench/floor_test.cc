@@ -34,6 +34,8 @@ TEST(Matrices, ShareAnInputOrAreApart) {
     EXPECT_EQ(causal[i].inputs, expected[i][1]);
   }
   EXPECT_EQ(causal.back().outputs, 128);
+  // The output projection has a slice for each head, K inputs wide.
+  for (int i = 0; i < 17; ++i) EXPECT_EQ(causal[i].slice, i % 4 == 1 ? 32 : 0) << i;
   // Queries alone; keys and values of all layers at once.
   const std::vector<MatrixShape> feedback = Matrices(Xs("feedback"));
   EXPECT_EQ(feedback[0].outputs, 128);
@@ -48,6 +50,15 @@ TEST(StepWork, Int8HasScalesAndLeavesGatesAlone) {
   EXPECT_EQ(causal.state_bytes, 4 * (131072 + 1024 + 2 * 128));
   const Work fast = StepWork(Xs("fast_weights"), 128, WeightFormat::kInt8);
   EXPECT_EQ(fast.multiplied - fast.int8, 4 * 4 * 128);
+}
+
+TEST(StepWork, Int8LeavesOutputsOfNarrowHeadsAlone) {
+  ModelConfig config = Xs("causal");
+  config.heads = 32;  // 4 wide
+  const Work narrow = StepWork(config, 128, WeightFormat::kInt8);
+  EXPECT_EQ(narrow.multiplied - narrow.int8, 4 * 128 * 128);
+  config.heads = 16;
+  EXPECT_EQ(StepWork(config, 128, WeightFormat::kInt8).int8, narrow.multiplied);
 }
 
 TEST(StepWork, AHeadOfItsOwnHasABias) {
@@ -178,6 +189,7 @@ TEST(PromptWork, OfOneTokenIsAStep) {
 TEST(FloorOf, IsTheLargerOfBytesAndArithmetic) {
   const Work work{.weight_bytes = 100, .state_bytes = 10, .multiplied = 1000};
   EXPECT_EQ(WorkingSet(work, 4), 140);
+  EXPECT_DOUBLE_EQ(OperationsOf(work, 4), 8000);
   const Floor slow_arithmetic =
       FloorOf(work, 4, {.bytes_per_second = 70, .flops_per_second = 2000});
   EXPECT_DOUBLE_EQ(slow_arithmetic.bytes_seconds, 2);

@@ -103,7 +103,7 @@ TEST_P(TargetsTest, GiveTheSameBits) {
         std::vector<float> found;
         if (Autoregressive(GetParam())) {
           found = Logits(*MakeDecoder(*model, options).value(), ++seed);
-        } else if (format != WeightFormat::kBf16) {
+        } else {
           found = Predicted(*MakePredictor(*model, options).value());
         }
         if (wanted.empty()) wanted = found;

@@ -33,7 +33,7 @@ MatrixView Packed(PackedWeights& packed, const std::vector<float>& weights,
                   int64_t inputs, int64_t slice = 0) {
   const PlainMatrix part = {.weights = weights.data(),
                             .outputs = static_cast<int64_t>(weights.size()) / inputs};
-  return packed.Pack({&part, 1}, inputs, slice);
+  return Pack(packed, {&part, 1}, inputs, slice);
 }
 
 // The definition, in integers of 64 bits.

@@ -59,7 +59,7 @@ class Layer {
     const PlainMatrix part = {.weights = weights.data(),
                               .bias = options_.bias ? bias.data() : nullptr,
                               .outputs = shape_.outputs};
-    return packed_.Pack({&part, 1}, shape_.inputs, shape_.slice);
+    return mnemon::Pack(packed_, {&part, 1}, shape_.inputs, shape_.slice);
   }
 
   const Shape shape_;
@@ -137,7 +137,7 @@ TEST_P(LinearTest, APanelHasItsBitsWhateverTheOthers) {
     PackedWeights packed(format);
     const PlainMatrix part = {
         .weights = weights.data(), .bias = bias.data(), .outputs = kOutputs};
-    const MatrixView matrix = packed.Pack({&part, 1}, kInputs);
+    const MatrixView matrix = Pack(packed, {&part, 1}, kInputs);
     const auto run = [&](const MatrixView& some, float* out) {
       LinearCall call = {.rows = 3, .weights = some};
       call.in = {in.data(), kInputs};
@@ -166,7 +166,7 @@ TEST_P(LinearTest, WhatIsNotANumberStaysSo) {
     std::vector<float> out(16);
     const LinearCall call = {.rows = 1,
                              .in = {&in, 1},
-                             .weights = packed.Pack({&part, 1}, 1),
+                             .weights = Pack(packed, {&part, 1}, 1),
                              .act = act,
                              .out = {out.data(), 16}};
     std::vector<float> scratch(ScratchFloats(call));
@@ -185,7 +185,7 @@ TEST(LinearReference, IsThePlainSum) {
   const std::vector<float> weights = {1, 2, 3, 4, 5, 6}, bias = {10, 20};
   const PlainMatrix part = {
       .weights = weights.data(), .bias = bias.data(), .outputs = 2};
-  const MatrixView matrix = packed.Pack({&part, 1}, 3);
+  const MatrixView matrix = Pack(packed, {&part, 1}, 3);
   const std::vector<float> in = {1, -1, 2};
   std::vector<float> out(2);
   ReferenceOperations().linear(

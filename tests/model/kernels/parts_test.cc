@@ -33,7 +33,7 @@ TEST_P(PartsTest, FoldGivesWhatLinearGives) {
       const std::vector<float> before = Drawn(rows * outputs, 4);
       const PlainMatrix part = {
           .weights = weights.data(), .bias = bias.data(), .outputs = outputs};
-      const MatrixView matrix = packed.Pack({&part, 1}, inputs, slice);
+      const MatrixView matrix = Pack(packed, {&part, 1}, inputs, slice);
       const std::vector<KeyRange> ranges = Ranges(rows);
 
       std::vector<float> whole(rows * outputs, kNotANumber);
@@ -47,10 +47,9 @@ TEST_P(PartsTest, FoldGivesWhatLinearGives) {
       target().linear(linear, {}, scratch.data());
 
       const int64_t slices = matrix.slices();
-      for (int64_t first = 0; first <= slices; ++first) {
-        // The first ones together, the others apart; or all apart.
-        const int64_t size = rows * outputs, whole_parts = first > 0 ? 1 : 0;
-        const int64_t count = slices - first + whole_parts;
+      for (int64_t first = 1; first <= slices; ++first) {
+        // The first ones together, the others apart.
+        const int64_t size = rows * outputs, count = 1 + slices - first;
         std::vector<float> parts(count * size, kNotANumber);
         std::vector<float> scales(rows * slices, kNotANumber);
         PartsCall call = {.rows = rows,
@@ -59,10 +58,10 @@ TEST_P(PartsTest, FoldGivesWhatLinearGives) {
                           .slices = {0, first},
                           .part_stride = size,
                           .out = {parts.data(), outputs}};
-        if (first > 0) target().parts(call, {}, scratch.data());
+        target().parts(call, {}, scratch.data());
         call.slices = {first, slices};
         call.each = true;
-        call.out.data += whole_parts * size;
+        call.out.data += size;
         call.scales = {scales.data(), slices};
         target().parts(call, {0, 2}, scratch.data());
         target().parts(call, {1, 2}, scratch.data());
@@ -75,7 +74,6 @@ TEST_P(PartsTest, FoldGivesWhatLinearGives) {
                        .bias = matrix.bias,
                        .scales = matrix.scales,
                        .part_scales = {scales.data(), slices},
-                       .first_scaled = whole_parts,
                        .residual = {folded.data(), outputs},
                        .key_ranges = ranges.data(),
                        .out = {folded.data(), outputs}},

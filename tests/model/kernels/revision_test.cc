@@ -11,8 +11,8 @@ namespace mnemon {
 namespace {
 
 constexpr int kHashedRevision = 3;
-constexpr uint64_t kHash = 3737944305551252814ull;
-constexpr uint64_t kInt8Hash = 12112393000024720445ull;
+constexpr uint64_t kHash = 2209951804615921971ull;
+constexpr uint64_t kInt8Hash = 14238629016517275217ull;
 
 void HashLinear(const CpuOperations& operations, WeightFormat format, BitHash& hash) {
   constexpr int64_t kRows = 3, kInputs = 70, kOutputs = 50;
@@ -22,7 +22,7 @@ void HashLinear(const CpuOperations& operations, WeightFormat format, BitHash& h
   PackedWeights packed(format);
   const PlainMatrix part = {
       .weights = weights.data(), .bias = bias.data(), .outputs = kOutputs};
-  const MatrixView matrix = packed.Pack({&part, 1}, kInputs);
+  const MatrixView matrix = Pack(packed, {&part, 1}, kInputs);
   for (const Act act : {Act::kNone, Act::kRelu, Act::kGelu, Act::kSigmoid}) {
     std::vector<float> out(kRows * kOutputs);
     const LinearCall call = {.rows = kRows,
@@ -36,6 +36,48 @@ void HashLinear(const CpuOperations& operations, WeightFormat format, BitHash& h
     operations.linear(call, {}, scratch.data());
     hash.Add(out);
   }
+}
+
+// Parts as two workers make them, and their Fold.
+void HashParts(const CpuOperations& operations, WeightFormat format, BitHash& hash) {
+  constexpr int64_t kRows = 2, kInputs = 200, kOutputs = 50, kSlices = 4, kFirst = 2;
+  constexpr int64_t kSize = kRows * kOutputs, kParts = 1 + kSlices - kFirst;
+  const std::vector<float> in = Drawn(kRows * kInputs, 1);
+  const std::vector<float> weights = Drawn(kOutputs * kInputs, 2);
+  const std::vector<float> bias = Drawn(kOutputs, 3);
+  PackedWeights packed(format);
+  const PlainMatrix part = {
+      .weights = weights.data(), .bias = bias.data(), .outputs = kOutputs};
+  const MatrixView matrix = Pack(packed, {&part, 1}, kInputs);
+  std::vector<float> parts(kParts * kSize), scales(kRows * kSlices);
+  PartsCall call = {.rows = kRows,
+                    .in = {in.data(), kInputs},
+                    .weights = matrix,
+                    .slices = {0, kFirst},
+                    .part_stride = kSize,
+                    .out = {parts.data(), kOutputs}};
+  std::vector<float> scratch(ScratchFloats(call));
+  operations.parts(call, {}, scratch.data());
+  call.slices = {kFirst, kSlices};
+  call.each = true;
+  call.out.data += kSize;
+  call.scales = {scales.data(), kSlices};
+  operations.parts(call, {}, scratch.data());
+  hash.Add(parts);
+  hash.Add(scales);
+  std::vector<float> out(kSize);
+  operations.fold({.rows = kRows,
+                   .width = kOutputs,
+                   .in = {parts.data(), kOutputs},
+                   .parts = kParts,
+                   .part_stride = kSize,
+                   .bias = matrix.bias,
+                   .scales = matrix.scales,
+                   .part_scales = {scales.data(), kSlices},
+                   .residual = {in.data(), kOutputs},
+                   .out = {out.data(), kOutputs}},
+                  {});
+  hash.Add(out);
 }
 
 void HashAttend(const CpuOperations& operations, BitHash& hash) {
@@ -131,15 +173,32 @@ void HashRows(const CpuOperations& operations, BitHash& hash) {
   const int32_t id = 2;
   const int64_t position = 0;
   std::vector<float> out(kWidth);
-  operations.embed({.rows = 1,
-                    .width = kWidth,
-                    .table = rows.data(),
-                    .scale = 1.3f,
-                    .ids = &id,
-                    .positions = &position,
-                    .learned = rows.data(),
-                    .out = {out.data(), kWidth}},
-                   {});
+  EmbedCall embed = {.rows = 1,
+                     .width = kWidth,
+                     .table = rows.data(),
+                     .scale = 1.3f,
+                     .ids = &id,
+                     .positions = &position,
+                     .learned = rows.data(),
+                     .out = {out.data(), kWidth}};
+  operations.embed(embed, {});
+  hash.Add(out);
+  // In place of a table the head; in place of learned positions sums of two angles.
+  PackedWeights packed(WeightFormat::kFp32);
+  const PlainMatrix part = {.weights = rows.data(), .outputs = 6};
+  const MatrixView head = Pack(packed, {&part, 1}, kWidth);
+  std::vector<double> angles;
+  for (const float f : Drawn(2 * 3 * kWidth, 3)) angles.push_back(f);
+  const int64_t behind = 5;
+  embed.table = nullptr;
+  embed.tied = &head;
+  embed.positions = &behind;
+  embed.learned = nullptr;
+  embed.sinusoid = {.coarse = angles.data(),
+                    .fine = angles.data() + 3 * kWidth,
+                    .stride = 3,
+                    .turns = kWidth};
+  operations.embed(embed, {});
   hash.Add(out);
   operations.mix({.rows = 1,
                   .width = kWidth,
@@ -178,10 +237,13 @@ TEST(KernelRevision, BitsAreThoseOfTheRevision) {
     const std::string target = operations.target;
     BitHash hash, int8;
     HashLinear(operations, WeightFormat::kInt8, int8);
+    HashParts(operations, WeightFormat::kInt8, int8);
     EXPECT_EQ(int8.value(), kInt8Hash) << target << " " << operations.int8;
     HashRows(operations, hash);
     HashLinear(operations, WeightFormat::kFp32, hash);
     HashLinear(operations, WeightFormat::kBf16, hash);
+    HashParts(operations, WeightFormat::kFp32, hash);
+    HashParts(operations, WeightFormat::kBf16, hash);
     HashAttend(operations, hash);
     HashFastWeights(operations, hash);
     EXPECT_EQ(hash.value(), kHash) << target;

@@ -35,7 +35,7 @@ TEST_P(SmallNumbersTest, Linear) {
   for (const WeightFormat format : kFormats) {
     PackedWeights packed(format);
     const PlainMatrix part = {.weights = weights.data(), .outputs = kWidth};
-    const MatrixView matrix = packed.Pack({&part, 1}, kWidth);
+    const MatrixView matrix = Pack(packed, {&part, 1}, kWidth);
     for (const bool gated : {false, true}) {
       for (const bool left : {false, true}) {
         LinearCall call = {.rows = 1,
@@ -57,11 +57,10 @@ TEST_P(SmallNumbersTest, PackedWeights) {
   PackedWeights packed(WeightFormat::kFp32);
   const PlainMatrix part = {
       .weights = weights.data(), .bias = weights.data(), .outputs = 1};
-  const MatrixView matrix = packed.Pack({&part, 1}, kWidth);
+  const MatrixView matrix = Pack(packed, {&part, 1}, kWidth);
   ExpectZeros(
       {static_cast<const float*>(matrix.panels), static_cast<size_t>(kWidth * kPanel)});
   ExpectZeros({matrix.bias, kPanel});
-  ExpectZeros({packed.Keep(weights), static_cast<size_t>(kWidth)});
 }
 
 TEST_P(SmallNumbersTest, Norm) {

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "model/kernels/cpu_operations.h"
+#include "model/kernels/packed_weights.h"
 
 namespace mnemon {
 
@@ -38,6 +40,34 @@ inline float Difference(const std::vector<float>& a, const std::vector<float>& b
     size = std::max(size, std::abs(b[i]));
   }
   return most / (1 + size);
+}
+
+// Row-major weights [outputs, inputs].
+struct PlainMatrix {
+  const float* weights = nullptr;
+  const float* bias = nullptr;  // [outputs]; null: none
+  int64_t outputs = 0;
+};
+
+// One below the other, in the format of `packed`. Where one part has a bias, the others
+// get zeros. `slice` as of PackedWeights::Room.
+inline MatrixView Pack(PackedWeights& packed, std::span<const PlainMatrix> parts,
+                       int64_t inputs, int64_t slice = 0) {
+  int64_t outputs = 0;
+  bool bias = false;
+  for (const PlainMatrix& part : parts) {
+    outputs += part.outputs;
+    bias = bias || part.bias != nullptr;
+  }
+  const MatrixView room = packed.Room(packed.format(), outputs, inputs, bias, slice);
+  int64_t at = 0;
+  for (const PlainMatrix& part : parts) {
+    const auto rows = static_cast<size_t>(part.outputs);
+    PackedWeights::Fill(room, at, {part.weights, rows * static_cast<size_t>(inputs)});
+    if (part.bias != nullptr) PackedWeights::FillBias(room, at, {part.bias, rows});
+    at += part.outputs;
+  }
+  return room;
 }
 
 class TargetTest : public testing::TestWithParam<std::string> {

@@ -62,9 +62,20 @@ TEST(Divide, WavesOfFewRowsGoByHead) {
   EXPECT_EQ(partition.way, Way::kByHead);
 }
 
-TEST(Divide, OneWorkerAndMoreWorkersThanHeadsGoByOperation) {
+TEST(Divide, OneWorkerGoesByOperation) {
   EXPECT_EQ(Divided(Batch({1}), 1, 4).way, Way::kByOperation);
-  EXPECT_EQ(Divided(Batch({1}), 5, 4).way, Way::kByOperation);
+}
+
+TEST(Divide, OfMoreWorkersThanHeadsTheLastHaveNone) {
+  const StepPartition partition = Divided(Batch({1}), 5, 4);
+  ASSERT_EQ(partition.way, Way::kByHead);
+  std::vector<int64_t> heads, slices;
+  for (const StepPartition::Worker& worker : partition.workers) {
+    heads.push_back(worker.heads.size());
+    slices.push_back(worker.slices.size());
+  }
+  EXPECT_THAT(heads, testing::ElementsAre(1, 1, 1, 1, 0));
+  EXPECT_THAT(slices, testing::ElementsAre(2, 2, 1, 2, 1));
 }
 
 TEST(Divide, ManyRowsGoAloneWhereTheyAreEvenAndWeightsSmall) {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The way of a worker through a step program, wave by wave, whatever its share of the
+// operations is.
+#pragma once
+
+#include <algorithm>
+
+#include "model/kernels/cpu_team.h"
+#include "model/program/cpu_rows.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+// `pass` computes: Begin(wave) embeds its rows, pass(op) does an operation, x() is
+// where the rows of the wave lie. `last`: as of CpuBuffers, of all workers together.
+// The head is divided among them; `logits` [rows.logits_rows, V].
+template <class Pass>
+void Walk(const StepProgram& program, const CpuRows& rows, RowBuffer& last,
+          CpuWorker& together, Pass& pass, float* logits) {
+  const bool waves = !rows.logits_of.empty();
+  for (const CpuRows::Wave& wave : rows.waves) {
+    if (wave.rows == 0) continue;
+    pass.Begin(wave);
+    for (const SubLayerOp& op : program.layers) std::visit(pass, op);
+    // The next wave takes the place of the rows whose logits are wanted.
+    for (int64_t r = 0; waves && together.share().index == 0 && r < wave.rows; ++r) {
+      const int32_t to = rows.logits_of[static_cast<size_t>(wave.first + r)];
+      if (to >= 0) std::copy_n(pass.x().row(r), program.width, last.rows().row(to));
+    }
+    if (program.remember) pass(*program.remember);
+  }
+  if (rows.logits_rows == 0) return;
+  if (waves) together.Sync();
+  const LogitsOp& op = program.logits;
+  together.Linear({.rows = rows.logits_rows,
+                   .in = waves ? last.rows() : pass.x(),
+                   .pick = waves ? nullptr : rows.wanted.data(),
+                   .norm = op.norm,
+                   .weights = op.head,
+                   .out = {logits, op.head.outputs}});
+}
+
+}  // namespace mnemon
