@@ -145,12 +145,25 @@ HWY_INLINE float FmaByDouble(float a, float b, float c) {
   std::memcpy(&odd, &bits, sizeof(odd));
   return static_cast<float>(odd);
 }
+// Whether a float may differ from the exact sum's when it is made of this rounded one:
+// only where that is in the middle of two floats, bits 1 0...0 behind the 24 that a
+// float keeps; of fewer bits below 2^-126.
+HWY_INLINE bool IsDoubtful(double sum) {
+  uint64_t bits;
+  std::memcpy(&bits, &sum, sizeof(bits));
+  const bool small = sum > -0x1p-126 && sum < 0x1p-126 && sum != 0;
+  return (bits & 0x1FFFFFFF) == 0x10000000 || small;
+}
 HWY_INLINE Vec FmaLanes(Vec a, Vec b, Vec c) {
   HWY_ALIGN float x[kLanes], y[kLanes], z[kLanes];
   hn::Store(a, F(), x);
   hn::Store(b, F(), y);
   hn::Store(c, F(), z);
-  for (int i = 0; i < kLanes; ++i) z[i] = FmaByDouble(x[i], y[i], z[i]);
+  for (int i = 0; i < kLanes; ++i) {
+    const double sum = double{x[i]} * y[i] + z[i];
+    z[i] = HWY_UNLIKELY(IsDoubtful(sum)) ? FmaByDouble(x[i], y[i], z[i])
+                                         : static_cast<float>(sum);
+  }
   return hn::Load(F(), z);
 }
 HWY_INLINE Vec FnmaLanes(Vec a, Vec b, Vec c) { return FmaLanes(hn::Neg(a), b, c); }
