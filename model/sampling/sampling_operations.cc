@@ -34,8 +34,8 @@ HWY_INLINE V16 LoadLogits16(const float* from, int64_t count) {
 LargestLogit Largest(const float* logits, int64_t count) {
   LargestLogit best = {.logit = -kInfinity};
   auto usable = hn::Lt(hn::Zero(F()), hn::Set(F(), kInfinity));
-  for (int64_t begin = 0; begin < count; begin += kSumBlock) {
-    const int64_t end = std::min(begin + kSumBlock, count);
+  for (int64_t begin = 0; begin < count; begin += kSamplingBlock) {
+    const int64_t end = std::min(begin + kSamplingBlock, count);
     V16 most = Set16(-kInfinity);
     for (int64_t i = begin; i < end; i += 16) {
       const V16 logit = LoadLogits16(logits + i, end - i);

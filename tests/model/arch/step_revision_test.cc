@@ -69,7 +69,7 @@ void HashSession(Decoder& decoder, SamplerScratch& scratch, BitHash& logits_hash
   const int32_t slot = *arena->Acquire();
   const SamplingParams params{
       .temperature = 0.8f, .top_p = 0.9f, .repetition_penalty = 1.1f, .seed = 7};
-  PenaltyCounts penalties(params);
+  PenaltyCounts penalties(params, config.vocab);
   std::vector<int32_t> history;
   const int64_t most = std::min<int64_t>(decoder.spec().max_positions(), 40);
   for (int64_t i = 0; i < most / 2; ++i) {
