@@ -330,19 +330,23 @@ TEST(Sample, IsTheInverseOfTheDistribution) {
   }
 }
 
-// A token may be in the window and, more than once, in the bias.
+// A token may be in the window and, more than once, in the bias. All logits are kept
+// where most are touched, else those that are.
 TEST(Sample, LogitsAreAsBefore) {
   SamplingParams params{.presence_penalty = 0.1f,
-                        .logit_bias = {{1, 0.7f}, {4, 3}, {1, 0.3f}, {2, -kInf}}};
-  const std::vector<float> before = {0.3f, -1, 2, 0.7f, 1.1f, -kInf, 0};
-  std::vector<float> logits = before;
-  PenaltyCounts counts(params, static_cast<int64_t>(logits.size()));
-  counts.Update(std::vector<int32_t>{1, 2, 1, 3});
+                        .logit_bias = {{1, 0.7f}, {4, 3}, {4, 0.3f}, {2, -kInf}}};
   SamplerScratch scratch;
-  for (const float temperature : {0.0f, 1.0f}) {
-    params.temperature = temperature;
-    ASSERT_TRUE(Sample(logits, params, 0, scratch, counts.counts()).ok());
-    EXPECT_EQ(logits, before);
+  for (const int64_t vocab : {7, 200}) {
+    std::vector<float> before = {0.3f, -1, 2, 0.7f, 1.1f, -kInf, 0};
+    before.resize(static_cast<size_t>(vocab), 0.5f);
+    std::vector<float> logits = before;
+    PenaltyCounts counts(params, vocab);
+    counts.Update(std::vector<int32_t>{1, 2, 1, 3});
+    for (const float temperature : {0.0f, 1.0f}) {
+      params.temperature = temperature;
+      ASSERT_TRUE(Sample(logits, params, 0, scratch, counts.counts()).ok());
+      EXPECT_EQ(logits, before) << vocab;
+    }
   }
 }
 
