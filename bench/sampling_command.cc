@@ -57,7 +57,7 @@ absl::StatusOr<Record> Measure(const Case& what, const SamplingFlags& flags) {
     token = static_cast<int32_t>(random() % logits.size());
   }
   SamplerScratch scratch{.operations = &SamplingOperationsOf(flags.target)};
-  PenaltyCounts penalties(what.params);
+  PenaltyCounts penalties(what.params, flags.vocab);
   const auto draw = [&] {
     penalties.Update(history);
     const absl::StatusOr<int32_t> token =

@@ -116,8 +116,8 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
 
   const bool as_ids = flags.ids || !flags.prompt_tokens.empty();
   Printer printer(as_ids ? nullptr : loaded.tokenizer.get());
-  SamplerScratch scratch;
-  PenaltyCounts penalties(sampling);
+  SamplerScratch scratch{.operations = &SamplingOperationsOf(options.target)};
+  PenaltyCounts penalties(sampling, loaded.config.vocab);
   std::vector<int32_t> history = prompt;
   for (int64_t sampled = 0; sampled < flags.tokens; ++sampled) {
     penalties.Update(history);

@@ -9,6 +9,7 @@
 #define MNEMON_VECTOR16_INL_H
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -123,8 +124,18 @@ HWY_INLINE V16 Max(const V16& a, const V16& b) {
 }
 
 #if HWY_NATIVE_FMA
-HWY_INLINE Vec FmaLanes(Vec a, Vec b, Vec c) { return hn::MulAdd(a, b, c); }
-HWY_INLINE Vec FnmaLanes(Vec a, Vec b, Vec c) { return hn::NegMulAdd(a, b, c); }
+// a b + c, in one rounding.
+HWY_INLINE V16 Fma(const V16& a, const V16& b, const V16& c) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::MulAdd(a.v[i], b.v[i], c.v[i]);
+  return out;
+}
+// c - a b, in one rounding.
+HWY_INLINE V16 Fnma(const V16& a, const V16& b, const V16& c) {
+  V16 out;
+  for (int i = 0; i < kParts; ++i) out.v[i] = hn::NegMulAdd(a.v[i], b.v[i], c.v[i]);
+  return out;
+}
 #else
 // The product is exact in double. A sum that is rounded to odd there, of whose 53 bits
 // a float keeps 24, rounds to float as the exact one does (Boldo and Melquiond,
@@ -145,29 +156,65 @@ HWY_INLINE float FmaByDouble(float a, float b, float c) {
   std::memcpy(&odd, &bits, sizeof(odd));
   return static_cast<float>(odd);
 }
-HWY_INLINE Vec FmaLanes(Vec a, Vec b, Vec c) {
-  HWY_ALIGN float x[kLanes], y[kLanes], z[kLanes];
-  hn::Store(a, F(), x);
-  hn::Store(b, F(), y);
-  hn::Store(c, F(), z);
-  for (int i = 0; i < kLanes; ++i) z[i] = FmaByDouble(x[i], y[i], z[i]);
-  return hn::Load(F(), z);
-}
-HWY_INLINE Vec FnmaLanes(Vec a, Vec b, Vec c) { return FmaLanes(hn::Neg(a), b, c); }
-#endif
+// A loop over numbers that compilers make vectors of if they do not unroll it before.
+#define MNEMON_EACH(i, count) _Pragma("GCC unroll 1") for (int i = 0; i < (count); ++i)
 
+struct Product {
+  float a, b, c;  // a b + c
+};
+// out[i] = product(i), rounded in double and then to float. True where some may differ
+// from the exact one rounded once: only where the sum in double lies in the middle of
+// two floats, its bits behind the 24 of a float being 1 0...0. (The upper halves of
+// doubles are looked at too, for speed; few have these bits.) REQUIRES: no sum is
+// below 2^-126, where floats have fewer bits.
+template <class ProductAt>
+HWY_INLINE bool FmaTwice(const ProductAt& product, float* out) {
+  HWY_ALIGN double sum[16];
+  MNEMON_EACH(i, 16) {
+    const Product of = product(i);
+    sum[i] = double{of.a} * of.b + of.c;
+  }
+  HWY_ALIGN uint32_t halves[32];
+  std::memcpy(halves, sum, sizeof(halves));
+  uint32_t middle = 0;
+  MNEMON_EACH(i, 32) middle |= (halves[i] & 0x1FFFFFFF) == 0x10000000 ? 1u : 0u;
+  MNEMON_EACH(i, 16) out[i] = static_cast<float>(sum[i]);
+  return middle != 0;
+}
+// out[i] = product(i), in one rounding.
+template <class ProductAt>
+HWY_INLINE void FmaEach(const ProductAt& product, float* out) {
+  const bool middle = FmaTwice(product, out);
+  // Or rounded from one that is: subnormal.
+  uint32_t small = 0;
+  MNEMON_EACH(i, 16) small |= out[i] >= -0x1p-126f && out[i] <= 0x1p-126f ? 1u : 0u;
+  if (HWY_UNLIKELY(middle || small != 0)) {
+    MNEMON_EACH(i, 16) {
+      const Product of = product(i);
+      out[i] = FmaByDouble(of.a, of.b, of.c);
+    }
+  }
+}
 // a b + c, in one rounding.
 HWY_INLINE V16 Fma(const V16& a, const V16& b, const V16& c) {
-  V16 out;
-  for (int i = 0; i < kParts; ++i) out.v[i] = FmaLanes(a.v[i], b.v[i], c.v[i]);
-  return out;
+  HWY_ALIGN float x[16], y[16], z[16], out[16];
+  Store16(a, x);
+  Store16(b, y);
+  Store16(c, z);
+  FmaEach([&](int i) { return Product{x[i], y[i], z[i]}; }, out);
+  return Load16(out);
 }
 // c - a b, in one rounding.
 HWY_INLINE V16 Fnma(const V16& a, const V16& b, const V16& c) {
-  V16 out;
-  for (int i = 0; i < kParts; ++i) out.v[i] = FnmaLanes(a.v[i], b.v[i], c.v[i]);
-  return out;
+  HWY_ALIGN float x[16], y[16], z[16], out[16];
+  Store16(a, x);
+  Store16(b, y);
+  Store16(c, z);
+  FmaEach([&](int i) { return Product{-x[i], y[i], z[i]}; }, out);
+  return Load16(out);
 }
+#endif
+
 // +0 in place of numbers below kSmallest in size; NaN stays.
 HWY_INLINE Vec FlushLanes(Vec x) {
   return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), hn::Set(F(), kSmallest)), x);
@@ -222,24 +269,23 @@ HWY_INLINE float Max16(const V16& x) {
   return most;
 }
 
+constexpr float kLog2E = 1.44269504088896341f;
+constexpr float kLn2Upper = 0.693145751953125f, kLn2Lower = 1.42860677e-6f;
+constexpr float kExpTerms[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24,
+                               1.0f / 6,    0.5f,       1.0f,       1.0f};
 // e^x for x <= 88, zero where that is below kSmallest, NaN for NaN: x = n ln 2 + r, a
 // polynomial in r (Taylor to r^7, below 1 ulp for |r| <= ln 2 / 2), times 2^n.
+#if HWY_NATIVE_FMA
 HWY_INLINE V16 Exp16(const V16& x) {
   const hn::RebindToSigned<F> di;
   V16 out;
   for (int i = 0; i < kParts; ++i) {
     const Vec clamped = MaxLanes(x.v[i], hn::Set(F(), -40.0f));
-    const Vec n = hn::Round(hn::Mul(clamped, hn::Set(F(), 1.44269504088896341f)));
-    Vec r = FnmaLanes(n, hn::Set(F(), 0.693145751953125f), clamped);
-    r = FnmaLanes(n, hn::Set(F(), 1.42860677e-6f), r);
-    Vec p = hn::Set(F(), 1.0f / 5040);
-    p = FmaLanes(p, r, hn::Set(F(), 1.0f / 720));
-    p = FmaLanes(p, r, hn::Set(F(), 1.0f / 120));
-    p = FmaLanes(p, r, hn::Set(F(), 1.0f / 24));
-    p = FmaLanes(p, r, hn::Set(F(), 1.0f / 6));
-    p = FmaLanes(p, r, hn::Set(F(), 0.5f));
-    p = FmaLanes(p, r, hn::Set(F(), 1.0f));
-    p = FmaLanes(p, r, hn::Set(F(), 1.0f));
+    const Vec n = hn::Round(hn::Mul(clamped, hn::Set(F(), kLog2E)));
+    Vec r = hn::NegMulAdd(n, hn::Set(F(), kLn2Upper), clamped);
+    r = hn::NegMulAdd(n, hn::Set(F(), kLn2Lower), r);
+    Vec p = hn::Set(F(), kExpTerms[0]);
+    for (int k = 1; k < 8; ++k) p = hn::MulAdd(p, r, hn::Set(F(), kExpTerms[k]));
     const auto exponent =
         hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
     const Vec scaled = hn::Mul(p, hn::BitCast(F(), exponent));
@@ -247,6 +293,39 @@ HWY_INLINE V16 Exp16(const V16& x) {
   }
   return out;
 }
+#else
+HWY_INLINE V16 Exp16(const V16& x16) {
+  constexpr float kWhole = 0x1.8p23f;  // floats from 2^23 on have no fraction
+  HWY_ALIGN float x[16], n[16], r[16], p[16];
+  Store16(x16, x);
+  // Exact in double but for the roundings to float.
+  MNEMON_EACH(i, 16) {
+    r[i] = x[i] > -40.0f ? x[i] : -40.0f;
+    n[i] = (r[i] * kLog2E + kWhole) - kWhole;
+  }
+  for (const float part : {kLn2Upper, kLn2Lower}) {
+    MNEMON_EACH(i, 16) r[i] = static_cast<float>(r[i] - double{n[i]} * part);
+  }
+  bool doubtful = false;
+  MNEMON_EACH(i, 16) p[i] = kExpTerms[0];
+  for (int k = 1; k < 8; ++k)
+    doubtful |= FmaTwice([&](int i) { return Product{p[i], r[i], kExpTerms[k]}; }, p);
+  if (HWY_UNLIKELY(doubtful)) {
+    MNEMON_EACH(i, 16) {
+      p[i] = kExpTerms[0];
+      for (int k = 1; k < 8; ++k) p[i] = FmaByDouble(p[i], r[i], kExpTerms[k]);
+    }
+  }
+  MNEMON_EACH(i, 16) {
+    const int32_t exponent = (static_cast<int32_t>(n[i]) + 127) << 23;
+    float power;
+    std::memcpy(&power, &exponent, sizeof(power));
+    x[i] = x[i] == x[i] ? Flush(p[i] * power) : x[i];
+  }
+  return Load16(x);
+}
+#undef MNEMON_EACH
+#endif
 
 HWY_INLINE V16 Sigmoid16(const V16& x) {
   const V16 e = Exp16(Sub(Zero16(), Abs(x)));  // e^-|x|

@@ -29,9 +29,18 @@ size_t Pass(std::span<const uint64_t> weights, uint64_t& target) {
   return i;
 }
 
-constexpr size_t kBlock = kSumBlock;
-
 }  // namespace
+
+void CandidateScratch::Reserve(int64_t vocab) {
+  const auto count = static_cast<size_t>(vocab);
+  const size_t written = count + kSamplingBlock + kWriteSlack;
+  ids.reserve(count);
+  logits.reserve(count);
+  information.reserve(written);
+  weights.reserve(written);
+  block_sums.reserve(count / kSamplingBlock + 1);
+  positions.reserve(written);
+}
 
 Candidates::Candidates(std::span<const float> logits, const LogitScale& scale,
                        const SamplingOperations& operations, CandidateScratch& scratch)
@@ -40,7 +49,7 @@ Candidates::Candidates(std::span<const float> logits, const LogitScale& scale,
 std::span<const uint64_t> Candidates::Weigh() {
   auto& weights = scratch_.weights;
   if (!weighed_) {
-    weights.resize(size() + kSlack);
+    weights.resize(size() + kWriteSlack);
     total_ = operations_.weigh(scale_, logits_.data(), static_cast<int64_t>(size()),
                                weights.data());
     weighed_ = true;
@@ -49,12 +58,13 @@ std::span<const uint64_t> Candidates::Weigh() {
 }
 
 Candidates::Block Candidates::WeighBlock(size_t block) {
-  const size_t begin = block * kBlock, count = std::min(kBlock, size() - begin);
+  const size_t begin = block * kSamplingBlock,
+               count = std::min<size_t>(kSamplingBlock, size() - begin);
   if (weighed_) {
     const std::span<const uint64_t> weights = Weigh().subspan(begin, count);
     return {weights, Sum(weights)};
   }
-  scratch_.weights.resize(kBlock + kSlack);
+  scratch_.weights.resize(kSamplingBlock + kWriteSlack);
   const uint64_t total =
       operations_.weigh(scale_, logits_.data() + begin, static_cast<int64_t>(count),
                         scratch_.weights.data());
@@ -98,27 +108,27 @@ float Candidates::Inform() {
       .logits = scale_,
       .total = static_cast<float>(scaled),
       .log_total = static_cast<float>(numerics::Log(scaled))};
-  scratch_.information.resize(size() + kSlack);
+  scratch_.information.resize(size() + kWriteSlack);
   // Tokens that are not kept add 0.
-  std::array<float, kBlock + kSlack> parts;
-  alignas(64) std::array<float, kBlock> of_block = {};
+  std::array<float, kSamplingBlock + kWriteSlack> parts;
+  alignas(64) std::array<float, kSamplingBlock> of_block = {};
   int32_t block = 0;
   float entropy = 0;
-  for (size_t begin = 0; begin < size(); begin += kBlock) {
-    const size_t count = std::min(kBlock, size() - begin);
+  for (size_t begin = 0; begin < size(); begin += kSamplingBlock) {
+    const size_t count = std::min<size_t>(kSamplingBlock, size() - begin);
     operations_.inform(scale, logits_.data() + begin, static_cast<int64_t>(count),
                        scratch_.information.data() + begin, parts.data());
     for (size_t i = 0; i < count; ++i) {
       const int32_t token = id(begin + i);
-      if (token / kSumBlock != block) {
-        entropy += operations_.sum(of_block.data(), kSumBlock);
+      if (token / kSamplingBlock != block) {
+        entropy += operations_.sum(of_block.data(), kSamplingBlock);
         of_block.fill(0);
-        block = static_cast<int32_t>(token / kSumBlock);
+        block = static_cast<int32_t>(token / kSamplingBlock);
       }
-      of_block[static_cast<size_t>(token % kSumBlock)] = parts[i];
+      of_block[static_cast<size_t>(token % kSamplingBlock)] = parts[i];
     }
   }
-  return entropy + operations_.sum(of_block.data(), kSumBlock);
+  return entropy + operations_.sum(of_block.data(), kSamplingBlock);
 }
 
 void Candidates::CutTypical(float p) {
@@ -144,7 +154,7 @@ float Candidates::LogitOf(double weight) const {
 
 void Candidates::Find(float least) {
   Positions& positions = scratch_.positions;
-  positions.resize(size() + kSlack);
+  positions.resize(size() + kWriteSlack);
   positions.resize(static_cast<size_t>(operations_.find(
       logits_.data(), static_cast<int64_t>(size()), least, 0, positions.data())));
 }
@@ -193,12 +203,12 @@ void Candidates::CutMinP(float share) {
 
 int32_t Candidates::Draw(uint64_t random) {
   std::vector<uint64_t>& sums = scratch_.block_sums;
-  sums.resize((size() + kBlock - 1) / kBlock);
+  sums.resize((size() + kSamplingBlock - 1) / kSamplingBlock);
   for (size_t block = 0; block < sums.size(); ++block)
     sums[block] = WeighBlock(block).total;
   uint64_t target = FloorOfFraction(random, Sum(sums));
   const size_t block = Pass(sums, target);
-  return id(block * kBlock + Pass(WeighBlock(block).weights, target));
+  return id(block * kSamplingBlock + Pass(WeighBlock(block).weights, target));
 }
 
 }  // namespace mnemon

@@ -21,6 +21,9 @@ struct CandidateScratch {
   std::vector<uint64_t, UnsetAllocator<uint64_t>> weights;
   std::vector<uint64_t> block_sums;
   Positions positions;
+
+  // Has room for what calls with up to `vocab` logits need.
+  void Reserve(int64_t vocab);
 };
 
 // Weights cost an exponential each and are computed when a cut or the caller needs

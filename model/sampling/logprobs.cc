@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "model/numerics/functions.h"
 #include "model/sampling/prefix_cut.h"
 
@@ -15,14 +14,11 @@ absl::StatusOr<TokenLogprobs> ScoreToken(std::span<const float> logits, int32_t 
   const SamplingOperations& operations = *scratch.operations;
   const auto vocab = static_cast<int64_t>(logits.size());
   const LargestLogit best = operations.largest(logits.data(), vocab);
-  if (!best.usable) {
-    return MakeError(absl::StatusCode::kInternal, "the model returned unusable logits",
-                     {.reason = "NON_FINITE_LOGITS"});
-  }
+  if (!best.usable) return UnusableLogits();
   float total = 0;
-  for (int64_t begin = 0; begin < vocab; begin += kSumBlock) {
+  for (int64_t begin = 0; begin < vocab; begin += kSamplingBlock) {
     total += operations.sum_exp(best.logit, logits.data() + begin,
-                                std::min(kSumBlock, vocab - begin));
+                                std::min(kSamplingBlock, vocab - begin));
   }
   const auto log_total = static_cast<float>(numerics::Log(total));
   const auto logprob = [&](int32_t id) {
@@ -36,9 +32,7 @@ absl::StatusOr<TokenLogprobs> ScoreToken(std::span<const float> logits, int32_t 
     Positions& ids = scratch.candidates.positions;
     ListPrefix(operations, logits, FindPrefixByCount(operations, logits, count, ids),
                ids);
-    std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
-      return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-    });
+    std::sort(ids.begin(), ids.end(), ByScore{logits});
     for (const int32_t id : ids) result.candidates.push_back({id, logprob(id)});
   }
   for (const int32_t id : choice.ids) result.candidates.push_back({id, logprob(id)});

@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "model/sampling/sampling_params.h"
 
 namespace mnemon {
@@ -27,14 +26,12 @@ class PenaltyCounts {
   // Counts nothing.
   PenaltyCounts() = default;
   // Counts the last `penalty_window_tokens` tokens; nothing when no penalty has an
-  // effect.
-  explicit PenaltyCounts(const SamplingParams& params)
-      : window_(params.penalizes() ? static_cast<size_t>(params.penalty_window_tokens)
-                                   : 0) {}
+  // effect. Allocates here and never again. REQUIRES: no window holds more than `most`
+  // different tokens: the vocabulary, or the length of the longest history, will do.
+  PenaltyCounts(const SamplingParams& params, int64_t most);
 
   // Takes the whole history, anything with size() and []: O(tokens added since the last
-  // call), and O(window) after a cut and the first time. Allocates only while more
-  // different tokens than ever before are in the window. REQUIRES: the tokens counted
+  // call), and O(window) after a cut and the first time. REQUIRES: the tokens counted
   // so far are unchanged; after a cut, Update comes before other tokens are appended.
   template <class History>
   void Update(const History& history) {
@@ -53,7 +50,7 @@ class PenaltyCounts {
 
   // Each token of the window once, in no particular order. Valid until the next Update.
   std::span<const TokenCount> counts() const { return counts_; }
-  // Of memory, about.
+  // Of memory; constant.
   int64_t bytes() const;
 
  private:
@@ -61,13 +58,20 @@ class PenaltyCounts {
   void Restart(size_t begin);
   void Add(int32_t token);
   void Remove(int32_t token);
+  size_t Home(int32_t token) const;
+  // The place of a token in table_, or the one where it would be put.
+  size_t Find(int32_t token) const;
 
   size_t window_ = 0;
+  size_t most_ = 0;  // different tokens in the window
   // What is counted: history[begin_, end_).
   size_t begin_ = 0;
   size_t end_ = 0;
   std::vector<TokenCount> counts_;
-  absl::flat_hash_map<int32_t, size_t> position_;  // of a token in counts_
+  // Where tokens are in counts_, or -1: a hash table with linear probing. At most half
+  // of it is used.
+  std::vector<int32_t> table_;
+  int table_bits_ = 0;
 };
 
 }  // namespace mnemon

@@ -24,14 +24,6 @@ uint32_t Key(float score) {
   return bits >> 31 ? bits : bits ^ 0x7FFFFFFFu;
 }
 
-struct ByScore {
-  std::span<const float> scores;
-
-  bool operator()(int32_t a, int32_t b) const {
-    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-  }
-};
-
 // Weights by the digits of their keys.
 class Histogram {
  public:
@@ -106,7 +98,7 @@ PrefixEnd FindPrefixByCount(const SamplingOperations& operations,
   // The best `count` so far, and up to as many newer ones and a block; what does not
   // exceed the last of the best does not get in.
   const auto size = static_cast<int64_t>(scores.size());
-  spare.resize(2 * count + static_cast<size_t>(kSumBlock + kSlack));
+  spare.resize(std::min(2 * count + kSamplingBlock, scores.size()) + kWriteSlack);
   const auto first = spare.begin();
   const auto last = first + static_cast<ptrdiff_t>(count) - 1;
   int64_t held = 0;
@@ -116,9 +108,10 @@ PrefixEnd FindPrefixByCount(const SamplingOperations& operations,
     held = static_cast<int64_t>(count);
     least = std::nextafter(scores[*last], INFINITY);
   };
-  for (int64_t begin = 0; begin < size; begin += kSumBlock) {
-    held += operations.find(scores.data() + begin, std::min(kSumBlock, size - begin),
-                            least, static_cast<int32_t>(begin), spare.data() + held);
+  for (int64_t begin = 0; begin < size; begin += kSamplingBlock) {
+    held +=
+        operations.find(scores.data() + begin, std::min(kSamplingBlock, size - begin),
+                        least, static_cast<int32_t>(begin), spare.data() + held);
     if (held >= 2 * static_cast<int64_t>(count)) shrink();
   }
   if (held > static_cast<int64_t>(count)) shrink();
@@ -128,7 +121,7 @@ PrefixEnd FindPrefixByCount(const SamplingOperations& operations,
 
 void ListPrefix(const SamplingOperations& operations, std::span<const float> scores,
                 PrefixEnd end, Positions& positions) {
-  positions.resize(scores.size() + static_cast<size_t>(kSlack));
+  positions.resize(scores.size() + static_cast<size_t>(kWriteSlack));
   const int64_t found =
       operations.find(scores.data(), static_cast<int64_t>(scores.size()), end.score, 0,
                       positions.data());

@@ -16,7 +16,16 @@ namespace mnemon {
 // Places in a list of tokens that rises by ids.
 using Positions = std::vector<int32_t, UnsetAllocator<int32_t>>;
 
-// The last element of a prefix in the order (score falling, position rising).
+// The order (score falling, position rising). REQUIRES: no score is NaN.
+struct ByScore {
+  std::span<const float> scores;
+
+  bool operator()(int32_t a, int32_t b) const {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  }
+};
+
+// The last element of a prefix in the order ByScore.
 struct PrefixEnd {
   float score = 0;
   int32_t position = 0;

@@ -20,21 +20,27 @@ namespace mnemon {
 // avoid allocation.
 struct SamplerScratch {
   const SamplingOperations* operations = &SamplingOperationsOf();
-  UnsetFloats logits;
+  UnsetFloats replaced;  // logits, by penalties and bias
   CandidateScratch candidates;
+
+  // Has room for what Sample and ScoreToken need with up to `vocab` logits.
+  void Reserve(int64_t vocab);
 };
+
+// INTERNAL, NON_FINITE_LOGITS.
+absl::Status UnusableLogits();
 
 // The token at absolute index `index` of a session. `window`: how often tokens occur in
 // the penalty window before it (PenaltyCounts), each token once. In this order:
 // penalties, bias, temperature, top-k, typical, top-p, min-p; each cut works on what
 // the ones before it have kept. Then the inverse of the cumulative distribution in
 // token-id order over the kept set at RandomAt(seed, index). Ties at a cut keep the
-// smaller ids. INTERNAL when a logit is NaN or none is finite (+infinity counts as
+// smaller ids. `logits` are changed meanwhile, and are as before when it returns.
+// INTERNAL when a logit is NaN or none is finite (+infinity counts as
 // NaN); INVALID_ARGUMENT, NO_TOKEN_ALLOWED, when the bias forbids them all. REQUIRES:
 // Rounded parameters, tokens of the window below V, and V < 2^24.
-absl::StatusOr<int32_t> Sample(std::span<const float> logits,
-                               const SamplingParams& params, int64_t index,
-                               SamplerScratch& scratch,
+absl::StatusOr<int32_t> Sample(std::span<float> logits, const SamplingParams& params,
+                               int64_t index, SamplerScratch& scratch,
                                std::span<const TokenCount> window = {});
 
 }  // namespace mnemon

@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 //
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -31,25 +32,74 @@ HWY_INLINE V16 LoadLogits16(const float* from, int64_t count) {
   return Load16(some);
 }
 
+// Whether no logit so far is NaN or +infinity; and the largest of some that are finite,
+// or -infinity.
+#if HWY_NATIVE_FMA
+struct Seen {
+  hn::Mask<F> finite;
+};
+HWY_INLINE Seen NothingSeen() {
+  return {hn::Lt(hn::Zero(F()), hn::Set(F(), kInfinity))};
+}
+HWY_INLINE bool AllFinite(const Seen& seen) { return hn::AllTrue(F(), seen.finite); }
+
+HWY_INLINE float LargestOf(const float* logits, int64_t count, Seen& seen) {
+  V16 most = Set16(-kInfinity);
+  for (int64_t i = 0; i < count; i += 16) {
+    const V16 logit = LoadLogits16(logits + i, count - i);
+    most = Max(logit, most);
+    for (int p = 0; p < kParts; ++p) {
+      seen.finite = hn::And(seen.finite, hn::Lt(logit.v[p], hn::Set(F(), kInfinity)));
+    }
+  }
+  return Max16(most);
+}
+#else
+// Whole numbers in the order of floats, NaN at both ends, or back: unlike floats,
+// compilers compare many of them at once.
+HWY_INLINE int32_t Ordered(int32_t bits) { return bits ^ (bits >> 31 & INT32_MAX); }
+
+HWY_INLINE int32_t OrderOf(float logit) {
+  int32_t bits;
+  std::memcpy(&bits, &logit, sizeof(bits));
+  return Ordered(bits);
+}
+
+struct Seen {
+  int32_t most, least;
+};
+HWY_INLINE Seen NothingSeen() { return {INT32_MIN, INT32_MAX}; }
+HWY_INLINE bool AllFinite(const Seen& seen) {
+  return seen.most < OrderOf(kInfinity) && seen.least >= OrderOf(-kInfinity);
+}
+
+HWY_INLINE float LargestOf(const float* logits, int64_t count, Seen& seen) {
+  Seen here = NothingSeen();
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t order = OrderOf(logits[i]);
+    here.most = std::max(here.most, order);
+    here.least = std::min(here.least, order);
+  }
+  seen.most = std::max(seen.most, here.most);
+  seen.least = std::min(seen.least, here.least);
+  const int32_t bits = Ordered(here.most);
+  float logit;
+  std::memcpy(&logit, &bits, sizeof(logit));
+  return logit;
+}
+#endif
+
 LargestLogit Largest(const float* logits, int64_t count) {
   LargestLogit best = {.logit = -kInfinity};
-  auto usable = hn::Lt(hn::Zero(F()), hn::Set(F(), kInfinity));
-  for (int64_t begin = 0; begin < count; begin += kSumBlock) {
-    const int64_t end = std::min(begin + kSumBlock, count);
-    V16 most = Set16(-kInfinity);
-    for (int64_t i = begin; i < end; i += 16) {
-      const V16 logit = LoadLogits16(logits + i, end - i);
-      most = Max(logit, most);
-      for (int p = 0; p < kParts; ++p) {
-        usable = hn::And(usable, hn::Lt(logit.v[p], hn::Set(F(), kInfinity)));
-      }
-    }
-    const float top = Max16(most);
+  Seen seen = NothingSeen();
+  for (int64_t begin = 0; begin < count; begin += kSamplingBlock) {
+    const float top =
+        LargestOf(logits + begin, std::min(kSamplingBlock, count - begin), seen);
     if (!(top > best.logit)) continue;
     best.logit = top;
     best.id = begin;  // for now its block
   }
-  best.usable = hn::AllTrue(F(), usable) && best.logit > -kInfinity;
+  best.usable = AllFinite(seen) && best.logit > -kInfinity;
   if (best.usable)
     best.id = std::find(logits + best.id, logits + count, best.logit) - logits;
   return best;

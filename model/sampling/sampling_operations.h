@@ -10,9 +10,9 @@
 namespace mnemon {
 
 // Sums of float32 are made in blocks of so many token ids, counted from id 0.
-inline constexpr int64_t kSumBlock = 1024;
+inline constexpr int64_t kSamplingBlock = 1024;
 // What operations write may need room for up to so many elements behind its end.
-inline constexpr int64_t kSlack = 16;
+inline constexpr int64_t kWriteSlack = 16;
 
 // Weights are 2^40 exp((logit - most) / temperature).
 struct LogitScale {
@@ -44,9 +44,9 @@ struct SamplingOperations {
   // is 0, infinity and 0. Writes with slack.
   void (*inform)(const InformationScale& scale, const float* logits, int64_t count,
                  float* information, float* entropy);
-  // Sum of exp(logit - most). REQUIRES: count <= kSumBlock.
+  // Sum of exp(logit - most). REQUIRES: count <= kSamplingBlock.
   float (*sum_exp)(float most, const float* logits, int64_t count);
-  // REQUIRES: count <= kSumBlock and a multiple of 16.
+  // REQUIRES: count <= kSamplingBlock and a multiple of 16.
   float (*sum)(const float* numbers, int64_t count);
   // Writes `first` + i for every i whose score is at least `least`, rising and with
   // slack; returns how many.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/check.h"
 #include "base/float_mode.h"
 #include "model/kernels/thread_pool.h"
 #include "model/sampling/sampler.h"
@@ -15,17 +16,22 @@ namespace mnemon {
 // One Run at a time, by a thread that may use the pool then. Does not allocate.
 class SamplingTeam {
  public:
-  // `pool` outlives it; null: the calling thread alone.
-  SamplingTeam(ThreadPool* pool, const SamplingOperations& operations)
-      : pool_(pool), members_(pool == nullptr ? 1 : pool->count()) {
-    for (Member& member : members_) member.scratch.operations = &operations;
+  // `pool` outlives it; null: the calling thread alone. Each thread gets memory for up
+  // to `vocab` logits, which takes none from the system before it is used.
+  SamplingTeam(ThreadPool* pool, const SamplingOperations& operations, int64_t vocab)
+      : pool_(pool), vocab_(vocab), members_(pool == nullptr ? 1 : pool->count()) {
+    for (Member& member : members_) {
+      member.scratch.operations = &operations;
+      member.scratch.Reserve(vocab);
+    }
   }
 
   // Calls sample(r, scratch) once for each of `rows` rows of `vocab` logits; returns
   // when all are done. `sample` must not throw. A single row, and a few small ones, are
-  // done by the calling thread.
+  // done by the calling thread. REQUIRES: vocab is at most what it was made for.
   template <class Sample>
   void Run(int64_t rows, int64_t vocab, const Sample& sample) {
+    MNEMON_CHECK(vocab <= vocab_);
     if (pool_ == nullptr || rows < 2 || rows * vocab < kLeastLogits) {
       const IeeeFloatMode mode;
       for (int64_t r = 0; r < rows; ++r) sample(r, members_[0].scratch);
@@ -56,6 +62,7 @@ class SamplingTeam {
   };
 
   ThreadPool* const pool_;
+  const int64_t vocab_;
   std::vector<Member> members_;  // each used by one thread of the pool
 };
 

@@ -160,6 +160,13 @@ int64_t StateArena::FreeFixed(int64_t wanted) try {
   return 0;
 }
 
+void StateArena::SetAside(int64_t blocks, int64_t fixed) try {
+  if (blocks_) blocks_->Stock(blocks);
+  if (fixed_) fixed_->Stock(fixed);
+} catch (const std::bad_alloc&) {
+  // Reported when they are taken.
+}
+
 void StateArena::DropBlank() {
   if (slots_used_ == 0 && blank_ != nullptr) {
     fixed_->Drop(std::exchange(blank_, nullptr));
@@ -329,7 +336,7 @@ void BlockCopies::Make(int part, int parts) const {
 }
 
 void StateArena::Finish(BlockCopies& copies) {
-  for (const BlockCopies::Copy& copy : copies.copies_) copy.pool->Drop(copy.from);
+  for (const BlockCopies::Copy& copy : copies.copies_) copy.pool->DropInStep(copy.from);
   copies.copies_.clear();
   copies.floats_ = 0;
 }

@@ -125,6 +125,11 @@ class StateArena {
   // at most for each slot.
   int64_t FreeBlocks(int64_t wanted);
   int64_t FreeFixed(int64_t wanted);
+  // Sets so many free blocks aside for the reservations of the next step, or all where
+  // there are fewer: these then take no lock, allocate no block, and make no system
+  // call. Those set aside before that are not needed any more go back. Blocks that are
+  // short are reported when they are reserved.
+  void SetAside(int64_t blocks, int64_t fixed);
   // Where no slot is used, gives back the block of fixed entries that fresh ones share:
   // the next Acquire fills another one.
   void DropBlank();

@@ -51,26 +51,59 @@ void BlockPool::Clean(StateBlock* block) const {
 
 int64_t BlockPool::Secure(int64_t count) {
   const int64_t most = options_.most - used();
-  return std::min(most, runs_.Secure(std::min(count, most)));
+  const int64_t more = std::max<int64_t>(0, std::min(count, most) - at_hand_count_);
+  return std::min(most, at_hand_count_ + runs_.Secure(more));
 }
 
-StateBlock* BlockPool::Take() {
-  MNEMON_CHECK(used() < options_.most);
+void BlockPool::PutAtHand(StateBlock* block) {
+  block->next = std::exchange(at_hand_, block);
+  ++at_hand_count_;
+}
+
+StateBlock* BlockPool::TakeAtHand() {
+  --at_hand_count_;
+  return std::exchange(at_hand_, at_hand_->next);
+}
+
+void BlockPool::AskForReady() const {
+  const bool more = runs_.clean() > runs_.touched() || runs_.blocks() < options_.most;
+  if (2 * runs_.touched() < ready_ && more) options_.recycler->Wake();
+}
+
+void BlockPool::Stock(int64_t count) {
+  while (at_hand_count_ > count) runs_.Put(TakeAtHand());
+  if (std::exchange(wake_later_, false)) options_.recycler->Wake();
+  if (at_hand_count_ == count) return;
+  while (at_hand_count_ < count) {
+    StateBlock* const block = runs_.Take();
+    if (block == nullptr) break;
+    PutAtHand(block);
+  }
+  AskForReady();
+}
+
+StateBlock* BlockPool::TakeClean() {
   StateBlock* block = runs_.Take();
   while (block == nullptr) {
     if (!runs_.Grow(StateMemory::Taker::kOwner)) return nullptr;
     block = runs_.Take();
   }
+  AskForReady();
+  return block;
+}
+
+StateBlock* BlockPool::Take() {
+  MNEMON_CHECK(used() < options_.most);
+  StateBlock* const block = at_hand_ != nullptr ? TakeAtHand() : TakeClean();
+  if (block == nullptr) return nullptr;
   block->holders.store(1, std::memory_order_relaxed);
   ++taken_;
-  const bool more = runs_.clean() > runs_.touched() || runs_.blocks() < options_.most;
-  if (2 * runs_.touched() < ready_ && more) options_.recycler->Wake();
   return block;
 }
 
 bool BlockPool::DropHolder(StateBlock* block) {
   if (block->holders.fetch_sub(1, std::memory_order_acq_rel) > 1) return false;
-  if (options_.recycler == nullptr || !options_.zeroed) {
+  if (!recycles()) {
     Clean(block);
     runs_.Put(block);
     returned_.fetch_add(1, std::memory_order_release);
@@ -83,6 +116,16 @@ bool BlockPool::DropHolder(StateBlock* block) {
 
 void BlockPool::Drop(StateBlock* block) {
   if (DropHolder(block)) options_.recycler->Wake();
+}
+
+void BlockPool::DropInStep(StateBlock* block) {
+  if (options_.recycler == nullptr || options_.zeroed) {
+    wake_later_ |= DropHolder(block);
+    return;
+  }
+  if (block->holders.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  PutAtHand(block);
+  returned_.fetch_add(1, std::memory_order_release);
 }
 
 void BlockPool::Drop(std::unique_ptr<BlockList>& list, int64_t begin, int64_t end) {

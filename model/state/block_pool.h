@@ -6,7 +6,8 @@
 //
 // Threads: one thread, the owner's, calls everything but what is the recycler's. A
 // block belongs to the recycler from the moment its last holder is gone until it is
-// clean; clean blocks belong to BlockRuns, which both threads use.
+// clean; clean blocks belong to BlockRuns, which both threads use, but for some that
+// the owner has at hand.
 #pragma once
 
 #include <atomic>
@@ -66,8 +67,13 @@ class BlockPool {
   // returns how many are. Until the next call, `count` of these stay ready. Throws
   // std::bad_alloc.
   int64_t Secure(int64_t count);
-  // A clean block with one holder; null: the account has no more. REQUIRES: used() <
-  // most. Throws std::bad_alloc.
+  // Has `count` of those that are ready at hand, or all of them where they are fewer;
+  // more go back. Take and DropInStep need neither a lock nor the system then, for so
+  // many blocks. What the recycler has to do for these calls is left to the next Stock.
+  // Throws std::bad_alloc.
+  void Stock(int64_t count);
+  // A clean block with one holder, of those at hand if there are any; null: the account
+  // has no more. REQUIRES: used() < most. Throws std::bad_alloc.
   StateBlock* Take();
   // One holder more.
   void Hold(StateBlock* block) {
@@ -78,6 +84,8 @@ class BlockPool {
   }
   // One holder less.
   void Drop(StateBlock* block);
+  // Likewise, but without a lock where there is a recycler, which it does not wake.
+  void DropInStep(StateBlock* block);
   // One holder less of blocks [begin, end) of a list, which lose their place in it.
   // Above kDropsInPlace of them the recycler counts: the whole list then moves to it in
   // constant time and `list` is null.
@@ -101,6 +109,13 @@ class BlockPool {
 
  private:
   void Clean(StateBlock* block) const;
+  bool recycles() const { return options_.recycler != nullptr && options_.zeroed; }
+  // A clean block, from the runs.
+  StateBlock* TakeClean();
+  void PutAtHand(StateBlock* block);
+  StateBlock* TakeAtHand();
+  // Wakes the recycler where fewer touched blocks are left than it should keep.
+  void AskForReady() const;
   // Whether the recycler now has a block to clean.
   bool DropHolder(StateBlock* block);
   // The next block without a holder, or null; counts the holders it took away, up to
@@ -115,6 +130,9 @@ class BlockPool {
 
   // Of the owner's thread.
   int64_t taken_ = 0;
+  StateBlock* at_hand_ = nullptr;  // clean blocks, taken from the runs
+  int64_t at_hand_count_ = 0;
+  bool wake_later_ = false;  // the recycler has work that it was not told of
 
   // Handed over, newest first: pushed by one thread, taken whole by the other.
   std::atomic<StateBlock*> dirty_{nullptr};  // to the recycler, as the next

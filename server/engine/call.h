@@ -140,7 +140,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   int64_t prefill_served = -1;  // prompt tokens, for taking turns; -1: no turn yet
   int64_t computed_tokens = 0;  // of `expected`
   PenaltyCounts penalties;      // of the history up to the last sampled token
-  ByteCharge penalties_charge;  // set once
+  ByteCharge penalties_charge;  // exactly their memory
   std::optional<StopMatcher> stop_matcher;  // absent without stop strings
   // When the call began to wait for its caller to read or to send; and, of a delivering
   // call, when that was checked last, and the tokens delivered by then.

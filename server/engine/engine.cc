@@ -110,7 +110,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
   MNEMON_RETURN_IF_ERROR(CheckOptions(options));
   MNEMON_RETURN_IF_ERROR(CheckModels(models));
   try {
-    std::unique_ptr<Engine> engine(new Engine(options, models.size()));
+    int64_t vocab = 0;
+    for (const EngineModel& model : models) {
+      if (model.decoder) vocab = std::max(vocab, model.decoder->config().vocab);
+    }
+    std::unique_ptr<Engine> engine(new Engine(options, models.size(), vocab));
     MNEMON_RETURN_IF_ERROR(engine->StartRunners(models));
     return engine;
   } catch (const std::system_error&) {
@@ -118,8 +122,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
   }
 }
 
-Engine::Engine(const Options& options, size_t models)
-    : context_(std::make_shared<EngineContext>(options, models)) {}
+Engine::Engine(const Options& options, size_t models, int64_t vocab)
+    : context_(std::make_shared<EngineContext>(options, models, vocab)) {}
 
 absl::Status Engine::StartRunners(const std::vector<EngineModel>& models) {
   for (size_t i = 0; i < models.size(); ++i) {
@@ -223,7 +227,6 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
                           PromptTokens(request.prompt, tokenizer, limits));
   call->session = std::move(session);
   call->sampling = Rounded(request.sampling);
-  call->penalties = PenaltyCounts(call->sampling);
   call->sampling.seed = request.seed ? *request.seed : SeedFor(request.request_id);
   call->max_tokens = request.max_tokens.value_or(context_->options.max_tokens);
   call->stop_tokens = request.stop_tokens;
@@ -312,11 +315,13 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
       return MemoryLimit(static_cast<int64_t>(prompt_tokens.size_bytes()));
     }
     call->prompt_tokens = prompt;
-    call->penalties.Update(session.history, tokens + prompt);
+    const int64_t most = tokens + prompt + call->max_tokens;
+    call->penalties = PenaltyCounts(call->sampling, std::min(most, runner.vocab()));
     call->penalties_charge = ChargeOf(context_->memory, &EngineMemory::queue);
     if (!call->penalties_charge.TrySet(call->penalties.bytes())) {
       return MemoryLimit(call->penalties.bytes());
     }
+    call->penalties.Update(session.history, tokens + prompt);
     const bool copied = call->scoring && call->scoring->source;
     call->input_bytes =
         (prompt + (copied ? tokens : 0)) * static_cast<int64_t>(sizeof(int32_t)) +

@@ -130,7 +130,8 @@ class Engine {
     }
   };
 
-  Engine(const Options& options, size_t models);
+  // `vocab`: the largest of a decoder.
+  Engine(const Options& options, size_t models, int64_t vocab);
   absl::Status StartRunners(const std::vector<EngineModel>& models);
 
   absl::StatusOr<size_t> FindModel(const std::string& name) const;

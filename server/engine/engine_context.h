@@ -20,13 +20,14 @@ namespace mnemon {
 // Its parts but for `samplers` are safe for concurrent use. Shared, because a stream
 // may outlive its engine.
 struct EngineContext {
-  EngineContext(const EngineOptions& its_options, size_t model_count)
+  // `vocab`: the largest of a decoder.
+  EngineContext(const EngineOptions& its_options, size_t model_count, int64_t vocab)
       : options(its_options),
         models(static_cast<int64_t>(model_count)),
         memory(std::make_shared<EngineMemory>(its_options.memory_bytes)),
         directory(model_count, its_options.sessions, *its_options.clock),
         turns(*its_options.clock),
-        samplers(its_options.pool, *its_options.sampling),
+        samplers(its_options.pool, *its_options.sampling, vocab),
         callbacks(its_options.callback_threads) {}
 
   // How long a runner may show no progress.

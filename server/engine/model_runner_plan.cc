@@ -77,16 +77,19 @@ void ModelRunner::Plan() {
     starved_.push_back(chunk.call);
   }
   std::erase_if(chunks_, [](const ScheduledChunk& chunk) { return chunk.count == 0; });
+  int64_t step_blocks = 0;
   for (const ScheduledChunk& chunk : chunks_) {
-    const int32_t slot = chunk.call->session->state.slot();
-    planned_blocks_ += std::max<int64_t>(
-        0, arena_->BlocksNeeded(slot, chunk.count) - chunk.reserved_blocks);
+    const int64_t needed =
+        arena_->BlocksNeeded(chunk.call->session->state.slot(), chunk.count);
+    step_blocks += needed;
+    planned_blocks_ += std::max<int64_t>(0, needed - chunk.reserved_blocks);
   }
   if (!chunks_.empty()) short_since_.reset();
   // States at rest are dropped before a call has to pause for long.
   if (!starved_.empty() && !chunks_.empty()) {
     MakeRoom(static_cast<int64_t>(starved_.size()));
   }
+  arena_->SetAside(step_blocks, planned_fixed_);
 }
 
 int64_t ModelRunner::WantedBlocks() const {
@@ -169,6 +172,7 @@ void ModelRunner::GiveUpStates() {
     DropState(session);
   }
   arena_->DropBlank();
+  arena_->SetAside(0, 0);
   // In any case: who asked is woken after it.
   context_->recycler.GiveUpReserves();
 }

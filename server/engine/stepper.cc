@@ -102,14 +102,13 @@ void Stepper::Run(std::span<ScheduledChunk> chunks) {
 
 void Stepper::ListRows(std::span<ScheduledChunk> chunks) {
   const auto vocab = static_cast<size_t>(decoder_.config().vocab);
-  std::span<const float> rest = logits_;
+  std::span<float> rest = logits_;
   rows_.clear();
   for (size_t i = 0; i < chunks.size(); ++i) {
     ScheduledChunk& chunk = chunks[i];
     chunk.computed = true;
     const int64_t count = LogitsRows(std::span(segments_).subspan(i, 1));
-    const std::span<const float> logits =
-        rest.first(static_cast<size_t>(count) * vocab);
+    const std::span<float> logits = rest.first(static_cast<size_t>(count) * vocab);
     rest = rest.subspan(logits.size());
     if (count == 0) continue;
     const int64_t end = chunk.position + chunk.count;

@@ -54,9 +54,9 @@ class Stepper {
   // A row of logits, and what it is for.
   struct Row {
     ScheduledChunk* chunk;
-    std::span<const float> logits;  // [V]
-    int64_t index;                  // of the token that they predict
-    TokenLogprobs* scored;          // of a scoring call
+    std::span<float> logits;  // [V]
+    int64_t index;            // of the token that they predict
+    TokenLogprobs* scored;    // of a scoring call
     absl::Status status;
   };
   // On any thread of the pool; rows of one call that are sampled come alone.

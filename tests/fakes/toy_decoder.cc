@@ -202,7 +202,7 @@ std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> histor
   const int32_t slot = *(*arena)->Acquire();
   std::vector<float> logits(ToyDecoder::kVocab);
   SamplerScratch scratch;
-  PenaltyCounts penalties(sampling);
+  PenaltyCounts penalties(sampling, ToyDecoder::kVocab);
   std::vector<int32_t> tokens;
   for (size_t i = 0; static_cast<int64_t>(tokens.size()) < count; ++i) {
     const Segment segment{.slot = slot,

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What a step asks of the system once it is warm: nothing but to wake and to wait for
-// its threads, and no memory.
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
+// its threads, no memory, and no lock.
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstddef>
+#include <functional>
 #include <string>
 
 #include "bench/allocation_count.h"
@@ -17,30 +12,15 @@
 #include "model/kernels/thread_pool.h"
 #include "model/program/step_partition.h"
 #include "model/sequence_registry/sequence_registry.h"
+#include "model/state/block_recycler.h"
 #include "tests/model/arch/variants.h"
+#include "tests/model/watch/lock_count.h"
+#include "tests/model/watch/only_wait.h"
 
 namespace mnemon {
 namespace {
 
-constexpr int kAllocated = 3, kFailed = 4;
-
-// From here on any system call but those of waiting and of ending kills the process:
-// SIGSYS.
-void AllowOnlyToWait() {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
-  const sock_fprog program = {.len = std::size(filter), .filter = filter};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(kFailed);
-  // For the threads of the pool as well.
-  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
-              &program) != 0) {
-    _exit(kFailed);
-  }
-}
+constexpr int kAllocated = 3, kFailed = 4, kLocked = 5;
 
 // In a process of its own.
 [[noreturn]] void StepUnderWatch(const ModelConfig& config, const std::string& target,
@@ -69,39 +49,107 @@ void AllowOnlyToWait() {
     }
   };
   step();
-  AllowOnlyToWait();
+  if (!OnlyWait(pool)) _exit(kFailed);
   const AllocationCount before = CountAllocations();
   for (int i = 0; i < 20; ++i) step();
   _exit((CountAllocations() - before).calls == 0 ? 0 : kAllocated);
 }
 
+// Steps that each need a new block and a copy of the fixed entries, beside a recycler.
+[[noreturn]] void StepIntoBlocksUnderWatch(const ModelConfig& config,
+                                           const std::string& target) {
+  constexpr int32_t kSessions = 3;
+  const std::unique_ptr<Model> model = MakeTestModel(config);
+  ThreadPool pool(2);
+  BlockRecycler recycler;
+  const auto decoder = *MakeDecoder(*model, {.target = target, .pool = &pool});
+  const StateSpec& spec = decoder->spec();
+  // Enough though none is cleaned in time; so few that the recycler takes no more
+  // memory.
+  constexpr int64_t kBlocks = 128;
+  const auto arena = *StateArena::Create(
+      spec, {.slots = kSessions, .blocks = kBlocks, .recycler = &recycler});
+  const int32_t token = 1;
+  std::vector<Segment> segments(kSessions);
+  for (Segment& segment : segments)
+    segment = {.slot = *arena->Acquire(), .tokens = std::span(&token, 1)};
+  std::vector<float> logits(kSessions * config.vocab);
+  const auto step = [&] {
+    for (Segment& segment : segments) segment.position = arena->length(segment.slot);
+    const AllocationCount before = CountAllocations();
+    const int64_t locks = CountLocks();
+    if (!decoder->Step(segments, *arena, logits.data()).ok()) _exit(kFailed);
+    const bool locked = CountLocks() != locks;
+    return (CountAllocations() - before).calls > 0 ? kAllocated : locked ? kLocked : 0;
+  };
+  // At the end of a block; at the beginning, of models that end before.
+  const int64_t begin = spec.max_positions() > kBlockPositions ? kBlockPositions : 0;
+  for (int64_t i = 0; i < begin; ++i) step();
+  arena->FreeBlocks(kBlocks);
+  arena->FreeFixed(2 * kSessions);
+  std::vector<SavedFixed> saved(kSessions);
+  const auto cycle = [&] {
+    for (int32_t i = 0; i < kSessions; ++i)
+      saved[i] = arena->SaveFixed(segments[i].slot);
+    int64_t blocks = 0;
+    for (const Segment& segment : segments)
+      blocks += arena->BlocksNeeded(segment.slot, 1);
+    if (spec.growing() && blocks != kSessions) _exit(kFailed);
+    arena->SetAside(blocks, spec.fixed_elements() > 0 ? kSessions : 0);
+    const int result = step();
+    for (int32_t i = 0; i < kSessions; ++i) {
+      if (spec.growing()) arena->Truncate(segments[i].slot, begin);
+      if (spec.fixed_elements() > 0)
+        arena->RestoreFixed(segments[i].slot, saved[i], begin);
+      arena->Drop(saved[i]);
+    }
+    return result;
+  };
+  cycle();
+  if (!OnlyWait(pool)) _exit(kFailed);
+  for (int i = 0; i < 20; ++i) {
+    if (const int result = cycle(); result != 0) _exit(result);
+  }
+  _exit(0);
+}
+
 class StepCallsTest : public testing::TestWithParam<ModelConfig> {
  protected:
-  void Watch(int32_t sessions);
+  // Calls `step` in a process of its own, which it ends, for each target.
+  static void Watch(const std::function<void(const std::string& target)>& step);
 };
 
-void StepCallsTest::Watch(int32_t sessions) {
+void StepCallsTest::Watch(const std::function<void(const std::string& target)>& step) {
   for (const std::string& target : CpuTargets()) {
     SCOPED_TRACE(target);
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) StepUnderWatch(GetParam(), target, sessions);
+    if (child == 0) step(target);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_FALSE(WIFSIGNALED(status))
         << "killed by signal " << WTERMSIG(status) << ": a step made a system call";
-    EXPECT_EQ(WEXITSTATUS(status), 0) << "3: it allocated; 4: it could not run";
+    EXPECT_EQ(WEXITSTATUS(status), 0)
+        << "3: it allocated; 4: it could not run; 5: it locked a mutex";
   }
 }
 
 TEST_P(StepCallsTest, NeitherCallsTheSystemNorAllocates) {
   if (!CountsAllocations()) GTEST_SKIP() << "sanitizers call the system themselves";
-  Watch(3);
+  Watch([](const std::string& target) { StepUnderWatch(GetParam(), target, 3); });
 }
 
 TEST_P(StepCallsTest, NorWhereEachWorkerGoesAlone) {
   if (!CountsAllocations()) GTEST_SKIP() << "sanitizers call the system themselves";
-  Watch(2 * kRowsAlone + 3);
+  Watch([](const std::string& target) {
+    StepUnderWatch(GetParam(), target, 2 * kRowsAlone + 3);
+  });
+}
+
+TEST_P(StepCallsTest, NorLocksWhereItNeedsBlocks) {
+  if (!CountsAllocations()) GTEST_SKIP() << "sanitizers call the system themselves";
+  Watch(
+      [](const std::string& target) { StepIntoBlocksUnderWatch(GetParam(), target); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, StepCallsTest,

@@ -40,7 +40,7 @@ void HashSession(Decoder& decoder, SamplerScratch& scratch, BitHash& logits_hash
   const auto arena = *StateArena::Create(decoder.spec(), {.slots = 1});
   const int32_t slot = *arena->Acquire();
   SamplingParams params{.temperature = 0.8f, .top_p = 0.9f, .repetition_penalty = 1.1f};
-  PenaltyCounts penalties(params);
+  PenaltyCounts penalties(params, config.vocab);
   std::vector<int32_t> history;
   const int64_t most = std::min<int64_t>(decoder.spec().max_positions(), 40);
   for (int64_t i = 0; i < most / 2; ++i) {

@@ -196,6 +196,52 @@ TEST(LimitedStates, NoMoreBlocksThanTheAccountHas) {
   EXPECT_FALSE(other.TryTake(1));
 }
 
+TEST(LimitedStates, BlocksSetAsideAreFree) {
+  ByteBudget budget(8 * kMiB);
+  ByteAccount account(budget);
+  const auto arena = *StateArena::Create(Rows(1000), {.slots = 2, .account = &account});
+  const int32_t slot = *arena->Acquire();
+  EXPECT_EQ(arena->FreeBlocks(4), 8);
+  arena->SetAside(6, 0);
+  EXPECT_EQ(arena->blocks_used(), 0);
+  EXPECT_EQ(arena->FreeBlocks(4), 8);
+  EXPECT_EQ(arena->FreeBlocks(12), 16);
+  arena->SetAside(20, 0);  // of 16
+  EXPECT_EQ(arena->FreeBlocks(1000), 32);
+  ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 32));
+  EXPECT_EQ(GetErrorDetail(arena->Reserve(slot, 1))->reason, "NO_FREE_BLOCKS");
+  arena->Truncate(slot, 0);
+  arena->SetAside(32, 0);
+  EXPECT_EQ(arena->FreeBlocks(0), 32);
+  arena->SetAside(0, 0);
+  EXPECT_EQ(arena->FreeBlocks(0), 32);
+}
+
+// Where two slots that share a block both write, the block itself is free after that.
+TEST(ReleasedStates, WhatStepsGiveBackIsRecycledAndTheMemoryToo) {
+  BlockRecycler recycler(std::chrono::hours(1));
+  const auto arena = *StateArena::Create(
+      Rows(1000), {.slots = 2, .recycler = &recycler, .reserve_bytes = 0});
+  const int32_t slot = *arena->Acquire(), fork = *arena->Acquire();
+  ASSERT_TRUE(arena->Reserve(slot, 1).ok());
+  arena->Advance(slot, 1);
+  ASSERT_TRUE(arena->Fork(slot, fork).ok());
+  arena->SetAside(2, 0);
+  BlockCopies copies;
+  ASSERT_TRUE(arena->Reserve(slot, 1, copies).ok());
+  ASSERT_TRUE(arena->Reserve(fork, 1, copies).ok());
+  copies.Make(0, 1);
+  arena->Finish(copies);
+  arena->SetAside(0, 0);
+  EXPECT_TRUE(Await([&] { return arena->blocks_used() == 2; }));
+  arena->Release(slot);
+  arena->Release(fork);
+  arena->SetAside(0, 0);
+  EXPECT_TRUE(Await([&] { return arena->blocks_recycling() == 0; }));
+  recycler.GiveUpReserves();
+  EXPECT_TRUE(Await([&] { return !recycler.HasReserves(); }));
+}
+
 TEST(LimitedStates, WhatIsSecuredStays) {
   ByteBudget budget(64 * kMiB);
   ByteAccount account(budget);

@@ -111,6 +111,23 @@ TEST(Vector16, FmaRoundsOnce) {
   }
 }
 
+// The sum lies so closely below the middle of 2^-126 and the largest subnormal number
+// that double holds the middle.
+TEST(Vector16, FmaRoundsOnceToTheLargestSubnormal) {
+  float a = 1, b = 1;
+  for (double above = 0; !(above > 0 && above < 0x1p-30);) {
+    a = std::nextafter(a, 2.0f);
+    b = 1 / a;
+    above = double{a} * b - 1;
+  }
+  const std::vector<float> x(16, -a * 0x1p-75f), y(16, b * 0x1p-75f), z(16, 0x1p-126f);
+  std::vector<float> out(16);
+  for (const TargetFunctions& target : AllTargets()) {
+    target.fma(x.data(), y.data(), z.data(), out.data(), 16);
+    EXPECT_EQ(out[0], 0x1p-126f - 0x1p-149f) << target.name;
+  }
+}
+
 // Every 9973rd float, the special ones, and closely those of a middle size.
 std::vector<float> Everywhere() {
   std::vector<float> all = {
@@ -128,15 +145,16 @@ struct Function {
   const char* name;
   void (*TargetFunctions::*map)(const float*, float*, int64_t);
   double (*truth)(double);
-  double least, most;  // where it is held against the truth
-  double error;        // of the truth's size, or of 1 where that is less
+  double least, most;        // where it is held against the truth
+  double error;              // of the truth's size, or of 1 where that is less
+  float defined = INFINITY;  // up to which input
 };
 
 constexpr double kErrorOfGelu = 3e-7;
 
 const Function kFunctions[] = {
     {"exp", &TargetFunctions::exp, [](double x) { return std::exp(x); }, -33, 20,
-     1.2e-7},
+     1.2e-7, 88},
     {"sigmoid", &TargetFunctions::sigmoid,
      [](double x) { return 1 / (1 + std::exp(-x)); }, -1e30, 1e30, 1.2e-7},
     {"gelu", &TargetFunctions::gelu,
@@ -154,6 +172,7 @@ TEST(Vector16, FunctionsAreTheSameOnEveryTargetAndNearTheTruth) {
     for (const TargetFunctions& target : targets) {
       (target.*function.map)(in.data(), out.data(), static_cast<int64_t>(in.size()));
       for (size_t i = 0; i < in.size(); ++i) {
+        if (in[i] > function.defined) continue;
         ASSERT_TRUE(Same(out[i], first[i]))
             << function.name << " of " << in[i] << ": " << target.name << " " << out[i]
             << ", " << targets[0].name << " " << first[i];

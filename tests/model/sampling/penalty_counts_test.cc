@@ -28,7 +28,7 @@ std::map<int32_t, int32_t> Counted(const PenaltyCounts& counts) {
 }
 
 TEST(PenaltyCounts, CountsTheWindowOnly) {
-  PenaltyCounts counts(Penalty(3));
+  PenaltyCounts counts(Penalty(3), 10);
   EXPECT_THAT(counts.counts(), IsEmpty());
   counts.Update(std::vector<int32_t>{7, 5});
   EXPECT_THAT(counts.counts(),
@@ -42,14 +42,14 @@ TEST(PenaltyCounts, CountsNothingWithoutPenalties) {
   const std::vector<int32_t> history = {1, 2, 3};
   for (const SamplingParams& params :
        {SamplingParams{}, SamplingParams{.temperature = 0, .top_k = 3}, Penalty(0)}) {
-    PenaltyCounts counts(params);
+    PenaltyCounts counts(params, 10);
     counts.Update(history);
     EXPECT_THAT(counts.counts(), IsEmpty());
   }
   for (const SamplingParams& params : {SamplingParams{.repetition_penalty = 2},
                                        SamplingParams{.frequency_penalty = -1},
                                        SamplingParams{.presence_penalty = 1}}) {
-    PenaltyCounts counts(params);
+    PenaltyCounts counts(params, 10);
     counts.Update(history);
     EXPECT_EQ(counts.counts().size(), 3u);
   }
@@ -59,7 +59,7 @@ TEST(PenaltyCounts, FollowsAHistoryThatGrowsAndIsCut) {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     const auto window = static_cast<int32_t>(random() % 40);
-    PenaltyCounts counts(Penalty(window));
+    PenaltyCounts counts(Penalty(window), 12);
     std::vector<int32_t> history;
     for (int update = 0; update < 60; ++update) {
       if (random() % 5 == 0) {

@@ -19,10 +19,10 @@ using ::testing::UnorderedElementsAre;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-int32_t Draw(const std::vector<float>& logits, const SamplingParams& params,
-             int64_t index = 0, const std::vector<int32_t>& history = {}) {
+int32_t Draw(std::vector<float> logits, const SamplingParams& params, int64_t index = 0,
+             const std::vector<int32_t>& history = {}) {
   SamplerScratch scratch;
-  PenaltyCounts window(params);
+  PenaltyCounts window(params, static_cast<int64_t>(logits.size()));
   window.Update(history);
   const auto token = Sample(logits, params, index, scratch, window.counts());
   EXPECT_TRUE(token.ok()) << token.status();
@@ -30,8 +30,7 @@ int32_t Draw(const std::vector<float>& logits, const SamplingParams& params,
 }
 
 // The tokens that come up in many draws.
-std::set<int32_t> Support(const std::vector<float>& logits,
-                          const SamplingParams& params) {
+std::set<int32_t> Support(std::vector<float> logits, const SamplingParams& params) {
   SamplerScratch scratch;
   std::set<int32_t> seen;
   for (int64_t i = 0; i < 4000; ++i) seen.insert(*Sample(logits, params, i, scratch));
@@ -158,7 +157,7 @@ TEST(Sample, TinyAndHugeTemperaturesWork) {
 }
 
 TEST(Sample, UnusableLogitsAreInternal) {
-  for (const std::vector<float>& logits : std::vector<std::vector<float>>{
+  for (std::vector<float> logits : std::vector<std::vector<float>>{
            {1, NAN, 2}, {NAN, 1}, {2, 1, NAN}, {1, kInf}, {-kInf, -kInf}, {}}) {
     for (float temperature : {0.0f, 1.0f}) {
       SamplerScratch scratch;
@@ -304,13 +303,14 @@ TEST(Sample, BiasComesAfterPenaltiesAndAddsUp) {
 
 TEST(Sample, ForbiddingEverythingIsTheCallersMistake) {
   SamplerScratch scratch;
+  std::vector<float> logits = {1, 2, -kInf};
   for (float temperature : {0.0f, 1.0f}) {
-    const auto token =
-        Sample(std::vector<float>{1, 2, -kInf},
-               {.temperature = temperature, .logit_bias = {{0, -kInf}, {1, -kInf}}}, 0,
-               scratch);
+    const auto token = Sample(
+        logits, {.temperature = temperature, .logit_bias = {{0, -kInf}, {1, -kInf}}}, 0,
+        scratch);
     EXPECT_EQ(token.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(GetErrorDetail(token.status())->reason, "NO_TOKEN_ALLOWED");
+    EXPECT_THAT(logits, ElementsAre(1, 2, -kInf));
   }
 }
 
@@ -330,6 +330,45 @@ TEST(Sample, IsTheInverseOfTheDistribution) {
   }
 }
 
+// A token may be in the window and, more than once, in the bias. All logits are kept
+// where most are touched, else those that are.
+TEST(Sample, LogitsAreAsBefore) {
+  SamplingParams params{.presence_penalty = 0.1f,
+                        .logit_bias = {{1, 0.7f}, {4, 3}, {4, 0.3f}, {2, -kInf}}};
+  SamplerScratch scratch;
+  for (const int64_t vocab : {7, 200}) {
+    std::vector<float> before = {0.3f, -1, 2, 0.7f, 1.1f, -kInf, 0};
+    before.resize(static_cast<size_t>(vocab), 0.5f);
+    std::vector<float> logits = before;
+    PenaltyCounts counts(params, vocab);
+    counts.Update(std::vector<int32_t>{1, 2, 1, 3});
+    for (const float temperature : {0.0f, 1.0f}) {
+      params.temperature = temperature;
+      ASSERT_TRUE(Sample(logits, params, 0, scratch, counts.counts()).ok());
+      EXPECT_EQ(logits, before) << vocab;
+    }
+  }
+}
+
+// Of a vocabulary so large that the touched tokens alone are compared.
+TEST(Sample, TheLargestIsFoundWhereverItMoves) {
+  std::vector<float> logits(200, 0);
+  logits[50] = 5;
+  logits[60] = 4;
+  const auto largest = [&](std::vector<LogitBias> bias) {
+    return Draw(logits, {.temperature = 0, .logit_bias = std::move(bias)});
+  };
+  EXPECT_EQ(largest({{10, 1}}), 50);            // untouched
+  EXPECT_EQ(largest({{50, 1}}), 50);            // raised
+  EXPECT_EQ(largest({{50, -0.5f}}), 50);        // lowered, and still
+  EXPECT_EQ(largest({{50, -2}}), 60);           // no more: one that is not touched
+  EXPECT_EQ(largest({{50, -2}, {70, 4}}), 60);  // of equal ones the first
+  EXPECT_EQ(largest({{40, 5}}), 40);
+  EXPECT_EQ(largest({{70, 5}}), 50);
+  EXPECT_EQ(largest({{70, 6}, {60, 2}}), 60);
+  EXPECT_EQ(largest({{50, 0}, {70, 5}, {40, 5}}), 40);
+}
+
 TEST(Candidates, DrawTheFirstWhoseRunningSumExceedsTheTarget) {
   // Weights 0, 1, 1, 0, 1, 1.
   const std::vector<float> logits = {-kInf, 2, 2, -99, 2, 2};
@@ -347,7 +386,7 @@ TEST(Candidates, DrawTheFirstWhoseRunningSumExceedsTheTarget) {
 
 TEST(Sample, FrequenciesMatchTheProbabilities) {
   constexpr int kDraws = 200000;
-  const std::vector<float> logits = {0, 1, 2, -1, 0.5f, 1.5f};
+  std::vector<float> logits = {0, 1, 2, -1, 0.5f, 1.5f};
   const SamplingParams params{
       .temperature = 1.3f, .top_k = 5, .top_p = 0.95f, .seed = 5};
   // By hand: top-k drops id 3; of the rest, the smallest set that reaches 95 %.
@@ -396,7 +435,7 @@ TEST(Sample, IsPureWhateverTheScratchHeld) {
     std::vector<int32_t> history(random() % 40);
     for (int32_t& id : history) id = static_cast<int32_t>(random() % logits.size());
     const int64_t index = random();
-    PenaltyCounts counts(params);
+    PenaltyCounts counts(params, static_cast<int64_t>(logits.size()));
     counts.Update(history);
     const auto token = Sample(logits, params, index, scratch, counts.counts());
     ASSERT_TRUE(token.ok());

@@ -26,6 +26,7 @@ inline std::vector<float> CaseLogits(size_t vocab, uint64_t seed) {
   return logits;
 }
 
+// For vocabularies of 4 tokens and more.
 inline std::vector<SamplingParams> CaseParams() {
   return {{.temperature = 0},
           {.temperature = 0, .repetition_penalty = 1.3f, .logit_bias = {{1, 20.0f}}},
@@ -49,13 +50,13 @@ inline std::vector<SamplingParams> CaseParams() {
            .logit_bias = {{3, 1.5f}, {3, 0.1f}}}};
 }
 
-// A token and its log-probabilities, of case `i`.
-inline TokenLogprobs RunCase(const std::vector<float>& logits, SamplingParams params,
+// The token at `index` after a drawn history, and its log-probabilities.
+inline TokenLogprobs RunCase(std::vector<float>& logits, SamplingParams params,
                              int64_t index, SamplerScratch& scratch) {
   std::vector<int32_t> history(200);
   std::mt19937_64 random(static_cast<uint64_t>(index));
   for (int32_t& id : history) id = static_cast<int32_t>(random() % logits.size());
-  PenaltyCounts counts(params);
+  PenaltyCounts counts(params, static_cast<int64_t>(logits.size()));
   counts.Update(history);
   params.seed = 77;
   const int32_t token = *Sample(logits, params, index, scratch, counts.counts());

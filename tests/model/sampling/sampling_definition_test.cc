@@ -293,7 +293,7 @@ std::vector<SamplerScratch> Scratches() {
 }
 
 void ExpectDefined(Draws& draws, size_t vocab, std::vector<SamplerScratch>& scratches) {
-  const std::vector<float> logits = draws.Logits(vocab);
+  std::vector<float> logits = draws.Logits(vocab);
   SamplingParams params = draws.Params(vocab);
   if (params.temperature > 0 && draws.Often(4)) {
     // The weight of a token, exactly.
@@ -302,7 +302,7 @@ void ExpectDefined(Draws& draws, size_t vocab, std::vector<SamplerScratch>& scra
   }
   std::vector<int32_t> history(draws.Below(200));
   for (int32_t& id : history) id = draws.Below(vocab);
-  PenaltyCounts counts(params);
+  PenaltyCounts counts(params, static_cast<int64_t>(vocab));
   counts.Update(history);
   const auto index = static_cast<int64_t>(history.size());
   const Defined expected = Define(logits, params, index, history);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The memory of an engine: what is counted, and what happens at the limit.
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <numeric>
 #include <thread>
 
 #include "tests/fakes/toy_predictor.h"
@@ -58,6 +60,35 @@ TEST(EngineMemory, EachKindIsCountedAndComesBack) {
   }));
   EXPECT_GT(now().state_reserve, 0);
   EXPECT_EQ(now().used, now().state_reserve);
+}
+
+// From the start what they can grow to: the memory of as many different tokens as there
+// can be.
+TEST(EngineMemory, CountsOfPenaltiesAreChargedOnceAndExactly) {
+  ToyServer server(ToyState::kAppend, {}, 4096);
+  const auto now = [&] { return server.engine->Stats().memory.queue; };
+  for (const int32_t window : {6, 64, 65536}) {
+    for (const int64_t max_tokens : {10, 200}) {
+      server.decoder.Allow(0);
+      GenerateRequest request = Ask({1, 2, 3}, max_tokens);
+      request.sampling.frequency_penalty = 0.5;
+      request.sampling.penalty_window_tokens = window;
+      Reader call(*server.engine, request);
+      server.decoder.AwaitHeld();
+      const int64_t most =
+          std::min({int64_t{window}, max_tokens + 3, server.decoder.kVocab});
+      PenaltyCounts full(Rounded(request.sampling), most);
+      EXPECT_EQ(now(), full.bytes()) << window << ", " << max_tokens;
+      std::vector<int32_t> different(static_cast<size_t>(most));
+      std::iota(different.begin(), different.end(), 0);
+      full.Update(different);
+      EXPECT_EQ(now(), full.bytes());
+      server.decoder.AllowAll();
+      EXPECT_TRUE(call.Finish().status.ok());
+      ASSERT_TRUE(AwaitMemory(
+          *server.engine, [](const MemoryStats& memory) { return memory.queue == 0; }));
+    }
+  }
 }
 
 TEST(EngineMemory, ShadowsAreCounted) {
