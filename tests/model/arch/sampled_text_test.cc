@@ -32,7 +32,7 @@ struct Session {
                .top_p = index % 2 == 0 ? 1.0f : 0.9f,
                .repetition_penalty = index % 3 == 0 ? 1.2f : 1.0f,
                .seed = static_cast<uint64_t>(index)},
-        penalties(params) {
+        penalties(params, config.vocab) {
     for (int64_t i = 0; i < std::max<int64_t>(1, length / 3); ++i) {
       tokens.push_back(static_cast<int32_t>((i * 5 + index) % config.vocab));
     }
@@ -53,7 +53,7 @@ std::vector<Text> Texts(Decoder& decoder, const SamplingOperations& sampling,
   const ModelConfig& config = decoder.config();
   const auto vocab = static_cast<size_t>(config.vocab);
   const auto arena = *StateArena::Create(decoder.spec(), {.slots = kSessions});
-  SamplingTeam team(&pool, sampling);
+  SamplingTeam team(&pool, sampling, config.vocab);
   std::mt19937_64 random(seed);
   std::vector<Session> sessions;
   std::vector<size_t> order;
