@@ -5,6 +5,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -106,7 +107,8 @@ absl::Status Feed(Decoder& decoder, StateArena& arena, int32_t slot,
 }
 
 absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
-                      const ServedModel& loaded, const std::vector<int32_t>& prompt) {
+                      std::string_view target, const ServedModel& loaded,
+                      const std::vector<int32_t>& prompt) {
   Decoder* const decoder = loaded.decoder.get();
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> arena,
                           StateArena::Create(decoder->spec(), {.slots = 1}));
@@ -116,7 +118,7 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
 
   const bool as_ids = flags.ids || !flags.prompt_tokens.empty();
   Printer printer(as_ids ? nullptr : loaded.tokenizer.get());
-  SamplerScratch scratch{.operations = &SamplingOperationsOf(options.target)};
+  SamplerScratch scratch{.operations = &SamplingOperationsOf(target)};
   PenaltyCounts penalties(sampling, loaded.config.vocab);
   std::vector<int32_t> history = prompt;
   for (int64_t sampled = 0; sampled < flags.tokens; ++sampled) {
@@ -154,7 +156,7 @@ absl::Status RunSample(const SampleFlags& flags, const Compute& compute) {
     std::fprintf(stderr, "seed: %llu\n",
                  static_cast<unsigned long long>(sampling.seed));
   }
-  return Continue(flags, sampling, loaded, prompt);
+  return Continue(flags, sampling, compute.decoder.target, loaded, prompt);
 }
 
 }  // namespace

@@ -60,8 +60,10 @@ TEST(PackedWeights, RowsThatAreInt8AlreadyLieAsThoseThatBecomeIt) {
   std::fill_n(weights.begin(), kInputs, 0.0f);
   weights[kInputs] = 0x1p-49f;  // flushed
   PackedWeights packed(WeightFormat::kInt8);
-  const MatrixView expected = packed.Room(kOutputs, kInputs, /*bias=*/false);
-  const MatrixView found = packed.Room(kOutputs, kInputs, /*bias=*/false);
+  const MatrixView expected =
+      packed.Room(WeightFormat::kInt8, kOutputs, kInputs, /*bias=*/false);
+  const MatrixView found =
+      packed.Room(WeightFormat::kInt8, kOutputs, kInputs, /*bias=*/false);
   PackedWeights::Fill(expected, 0, weights);
   std::vector<int8_t> numbers(weights.size());
   std::vector<float> scales;

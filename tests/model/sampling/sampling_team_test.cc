@@ -68,7 +68,7 @@ TEST(SamplingTeam, FewLogitsStayOnTheCallingThread) {
 TEST(SamplingTeam, ComputesWithTheSmallestTemperature) {
   InitProcess();
   ThreadPool pool(2);
-  SamplingTeam team(&pool, SamplingOperationsOf());
+  SamplingTeam team(&pool, SamplingOperationsOf(), kVocab);
   std::vector<float> logits(kVocab, -1.0f);
   logits[1] = 0.0f;
   logits[4] = -1e-45f;
