@@ -45,23 +45,25 @@ void FillBf16(const float* from, int64_t stride, int64_t rows, int64_t begin,
   }
 }
 
+struct Quad {
+  uint8_t weight[4];
+};
 void FillInt8(const int8_t* from, int64_t stride, int64_t rows, int64_t begin,
-              int64_t end, uint8_t* to) {
+              int64_t end, Quad* to) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t k = begin; k < end; ++k) {
-      to[k / 4 * kPanel * 4 + r * 4 + k % 4] =
+      to[k / 4 * kPanel + r].weight[k % 4] =
           static_cast<uint8_t>(128 + from[r * stride + k]);
     }
   }
 }
 
 // Rows of one panel together, a few inputs at a time: what is read and what is written
-// stay in the first cache. fill(from, rows, begin, end, panel, output) copies inputs
-// begin .. end-1 of a slice, `from` and `panel` being where the slice begins in the
-// first row and in the panel, and `output` where that row is in the panel.
-template <class Weight, class Fill>
+// stay in the first cache. `fill`: one of the above.
+template <class Weight, class Stored>
 void EachPiece(const MatrixView& room, int64_t at, std::span<const Weight> rows,
-               Fill fill) {
+               void (*fill)(const Weight*, int64_t, int64_t, int64_t, int64_t,
+                            Stored*)) {
   constexpr int64_t kAtOnce = 16;
   const int64_t inputs = room.inputs;
   const int64_t count = static_cast<int64_t>(rows.size()) / inputs;
@@ -74,8 +76,8 @@ void EachPiece(const MatrixView& room, int64_t at, std::span<const Weight> rows,
       const Weight* const from = rows.data() + row * inputs + s * room.slice;
       const int64_t width = std::min(room.slice, inputs - s * room.slice);
       for (int64_t k = 0; k < width; k += kAtOnce) {
-        fill(from, together, k, std::min(k + kAtOnce, width),
-             static_cast<void*>(panel + s * room.slice_bytes), output);
+        fill(from, inputs, together, k, std::min(k + kAtOnce, width),
+             reinterpret_cast<Stored*>(panel + s * room.slice_bytes) + output);
       }
     }
     row += together;
@@ -139,26 +141,9 @@ MatrixView PackedWeights::Room(WeightFormat format, int64_t outputs, int64_t inp
 
 void PackedWeights::Fill(const MatrixView& room, int64_t at,
                          std::span<const float> rows) {
-  const int64_t inputs = room.inputs;
-  if (room.format == WeightFormat::kFp32) {
-    EachPiece(room, at, rows,
-              [inputs](const float* from, int64_t count, int64_t begin, int64_t end,
-                       void* panel, int64_t output) {
-                FillFp32(from, inputs, count, begin, end,
-                         static_cast<float*>(panel) + output);
-              });
-    return;
-  }
-  if (room.format == WeightFormat::kBf16) {
-    EachPiece(room, at, rows,
-              [inputs](const float* from, int64_t count, int64_t begin, int64_t end,
-                       void* panel, int64_t output) {
-                FillBf16(from, inputs, count, begin, end,
-                         static_cast<uint32_t*>(panel) + output);
-              });
-    return;
-  }
-  const auto width = static_cast<size_t>(inputs);
+  if (room.format == WeightFormat::kFp32) return EachPiece(room, at, rows, FillFp32);
+  if (room.format == WeightFormat::kBf16) return EachPiece(room, at, rows, FillBf16);
+  const auto width = static_cast<size_t>(room.inputs);
   std::vector<int8_t> some(kPanel * width);
   while (!rows.empty()) {
     const size_t count = std::min<size_t>(kPanel, rows.size() / width);
@@ -175,12 +160,7 @@ void PackedWeights::Fill(const MatrixView& room, int64_t at,
 
 void PackedWeights::FillInt8Rows(const MatrixView& room, int64_t at,
                                  std::span<const int8_t> rows) {
-  EachPiece(room, at, rows,
-            [inputs = room.inputs](const int8_t* from, int64_t count, int64_t begin,
-                                   int64_t end, void* panel, int64_t output) {
-              FillInt8(from, inputs, count, begin, end,
-                       static_cast<uint8_t*>(panel) + 4 * output);
-            });
+  EachPiece(room, at, rows, FillInt8);
 }
 
 void PackedWeights::FillScales(const MatrixView& room, int64_t at,
