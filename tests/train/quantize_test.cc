@@ -4,14 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "base/command_line.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
 #include "model/io/safetensors.h"
 #include "tests/model/io/temporary_directory.h"
-#include "train/commands.h"
+#include "tests/train/run_tool.h"
 
 namespace mnemon {
 namespace {
@@ -21,32 +20,6 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
-
-struct Ran {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Ran RunTool(std::vector<std::string> arguments) {
-  CommandLine line("mnemon-train", "Test.", {}, "version");
-  AddFitCommand(line);
-  AddQuantizeCommand(line);
-  AddEvalCommand(line);
-  AddScoreCommand(line);
-  AddSampleCommand(line);
-  AddInspectCommand(line);
-  AddAttentionCommand(line);
-  arguments.insert(arguments.begin(), "mnemon-train");
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = line.Run(static_cast<int>(arguments.size()), argv.data());
-  std::string out = testing::internal::GetCapturedStdout();
-  return {code, std::move(out), testing::internal::GetCapturedStderr()};
-}
 
 // A run of a tiny model, and what is made of it.
 class QuantizeTest : public testing::Test {

@@ -13,6 +13,7 @@ Ran RunTool(std::vector<std::string> arguments) {
   CommandLine line("mnemon-train", "Test.", {}, "version");
   AddFitCommand(line);
   AddImportCommand(line);
+  AddQuantizeCommand(line);
   AddScoreCommand(line);
   AddSampleCommand(line);
   AddInspectCommand(line);
