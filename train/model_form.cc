@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "train/model_form.h"
 
+#include <optional>
 #include <utility>
 
+#include "base/command_line.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
+#include "model/kernels/kernels.h"
 #include "model/sequence_io/load.h"
 
 namespace mnemon {
@@ -18,6 +22,11 @@ absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string
                        .parameters = served.parameters,
                        .model = nullptr,
                        .decoder = std::move(served.decoder)};
+  }
+  const std::optional<WeightFormat> format = compute.decoder.format;
+  if (format.has_value() && *format != WeightFormat::kFp32) {
+    return UsageError(StrCat("--precision ", NameOf(*format),
+                             " is for steps: add --form step, or leave it out"));
   }
   MNEMON_ASSIGN_OR_RETURN(LoadedModel loaded,
                           LoadCheckpoint(dir, {.device = compute.device}));

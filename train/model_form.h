@@ -23,7 +23,8 @@ struct ModelInForm {
   std::unique_ptr<Decoder> decoder;  // the step form, which an encoder lacks
 };
 
-// `form`: sequence or step. The errors of LoadCheckpoint or LoadStepForm.
+// `form`: sequence, which is fp32 alone (else a UsageError), or step. The errors of
+// LoadCheckpoint or LoadStepForm.
 absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string& form,
                                        const Compute& compute);
 

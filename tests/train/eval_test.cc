@@ -159,6 +159,14 @@ TEST_F(EvalTest, WindowsAreThoseOfTheTrainingUnlessGiven) {
               HasSubstr("windows of 20 tokens"));
 }
 
+TEST_F(EvalTest, ThePrecisionIsThatOfSteps) {
+  FitText(kCausal, "");
+  EXPECT_EQ(EvalText("text.txt", {"--precision", "fp32"}).code, 0);
+  const Ran ran = EvalText("text.txt", {"--precision", "int8"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("--precision int8 is for steps: add --form step"));
+}
+
 // What one character costs, not one byte.
 TEST_F(EvalTest, CountsCharactersOfManyBytes) {
   std::string text;
