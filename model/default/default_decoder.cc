@@ -83,9 +83,7 @@ absl::Status WriteCarry(const Carry& carry, StateArena& arena, int32_t slot) {
     if (!fixed) values = values.narrow(1, values.size(1) - 1, 1);
     values = values.to(at::kCPU).contiguous();
     const float* from = values.data_ptr<float>();
-    const TensorView written{
-        .name = entries[i].name, .shape = entries[i].shape, .data = from};
-    if (!AllFinite(written)) return NonFiniteState();
+    if (!AllFinite({from, static_cast<size_t>(elements)})) return NonFiniteState();
     float* out = fixed ? arena.Fixed(slot, i) : arena.Row(slot, i, carry.position - 1);
     std::memcpy(out, from, elements * sizeof(float));
   }
@@ -136,7 +134,7 @@ class DefaultDecoder final : public Decoder {
   absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
                       int32_t slot) override {
     MNEMON_RETURN_IF_ERROR(BeginImport(position, carry, spec(), arena, slot));
-    if (!std::all_of(carry.begin(), carry.end(), AllFinite)) {
+    if (!std::ranges::all_of(carry, AllFinite, &TensorView::values)) {
       arena.Reset(slot);
       return NonFiniteState();
     }

@@ -27,6 +27,12 @@ HWY_INLINE int32_t LoadInt(const char* from) {
   return value;
 }
 
+// Weights of a quad as what they are.
+HWY_INLINE Ints Signed(const char* from) {
+  return hn::Xor(hn::LoadU(I(), reinterpret_cast<const int32_t*>(from)),
+                 hn::Set(I(), static_cast<int32_t>(0x80808080u)));
+}
+
 // One of the ways: Add adds the products of a quad to `sum`, which begins at what Start
 // makes of the sum of all inputs; Store writes 16 inputs. Weights are stored 128 too
 // large.
@@ -42,6 +48,8 @@ HWY_INLINE void StoreBytes(const Ints* x, char* to) {
 
 // Unsigned by signed: 128 x too much, for which sums start below zero.
 struct Vnni {
+  static constexpr const char* kName = "vnni";
+  static constexpr int kInputValues = 1;  // vectors that hold a quad of inputs
   using Weights = Ints;
   using Inputs = Ints;
 
@@ -66,15 +74,14 @@ struct Vnni {
 // Two products at once in 16 bits: the size of an input, which is unsigned, by the
 // weight with the sign of the input. Both are within +-127, so that nothing saturates.
 struct Pairs {
+  static constexpr const char* kName = "pairs";
+  static constexpr int kInputValues = 2;
   using Weights = Ints;
   struct Inputs {
     Ints size, x;
   };
 
-  static HWY_INLINE Weights LoadWeights(const char* from) {
-    return hn::Xor(hn::LoadU(I(), reinterpret_cast<const int32_t*>(from)),
-                   hn::Set(I(), static_cast<int32_t>(0x80808080u)));
-  }
+  static HWY_INLINE Weights LoadWeights(const char* from) { return Signed(from); }
   static HWY_INLINE Inputs LoadInputs(const char* from) {
     const hn::Repartition<int8_t, I> bytes;
     const Ints x = hn::Set(I(), LoadInt(from));
@@ -102,13 +109,12 @@ using AnyInt8 = Pairs;
 
 // One after the other, in 32 bits.
 struct Single {
+  static constexpr const char* kName = "single";
+  static constexpr int kInputValues = 1;
   using Weights = Ints;
   using Inputs = Ints;
 
-  static HWY_INLINE Weights LoadWeights(const char* from) {
-    return hn::Xor(hn::LoadU(I(), reinterpret_cast<const int32_t*>(from)),
-                   hn::Set(I(), static_cast<int32_t>(0x80808080u)));
-  }
+  static HWY_INLINE Weights LoadWeights(const char* from) { return Signed(from); }
   static HWY_INLINE Inputs LoadInputs(const char* from) {
     return hn::Set(I(), LoadInt(from));
   }

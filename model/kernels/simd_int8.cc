@@ -25,7 +25,11 @@ namespace {
 
 // Tiles of several rows: as many as leave registers for the weights.
 constexpr int kTilePanels = kParts == 1 ? kInt8TilePanels : 1;
-constexpr int kTileRows = kParts == 1 ? 12 : kParts == 2 ? 6 : kParts <= 4 ? 4 : 1;
+template <class Dot>
+constexpr int kTileRows = kParts == 1                             ? 12
+                          : kParts == 2 && Dot::kInputValues == 1 ? 6
+                          : kParts <= 4                           ? 4
+                                                                  : 1;
 
 // Inputs whose weights stay in the first cache while all rows meet them.
 constexpr int64_t kDepth = 512;
@@ -167,8 +171,8 @@ void AddStretch(const Int8Product& product, const Stretch& stretch) {
     add(integral_constant<int, 1>(), integral_constant<int, 1>());
     return;
   }
-  add(integral_constant<int, kTilePanels>(), integral_constant<int, kTileRows>());
-  add(integral_constant<int, 1>(), integral_constant<int, kTileRows>());
+  add(integral_constant<int, kTilePanels>(), integral_constant<int, kTileRows<Dot>>());
+  add(integral_constant<int, 1>(), integral_constant<int, kTileRows<Dot>>());
 }
 
 template <class Dot>
@@ -229,11 +233,10 @@ float Quantise(const float* x, int64_t count, char* to) {
 
 }  // namespace
 
-const Int8Kernels kAnyInt8 = {MNEMON_INT8_VNNI ? "pairs" : "single", Quantise<AnyInt8>,
-                              Multiply<AnyInt8>};
+const Int8Kernels kAnyInt8 = {AnyInt8::kName, Quantise<AnyInt8>, Multiply<AnyInt8>};
 
 #if MNEMON_INT8_VNNI
-const Int8Kernels kVnniInt8 = {"vnni", Quantise<Vnni>, Multiply<Vnni>};
+const Int8Kernels kVnniInt8 = {Vnni::kName, Quantise<Vnni>, Multiply<Vnni>};
 
 bool HasVnni() {
   unsigned a = 0, b = 0, c = 0, d = 0;

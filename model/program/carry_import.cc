@@ -130,6 +130,7 @@ void ImportFastWeights(const StepProgram& program, const TensorViews& carry,
 bool ImportCarry(const StepProgram& program, int64_t position, const TensorViews& carry,
                  StateArena& arena, int32_t slot, CpuTeam& team) {
   if (carry.empty()) return true;  // no memory
+  team.TakeFinite();               // what an import that failed halfway has left
   if (program.remember) {
     const RememberOp& op = *program.remember;
     ProjectRows({}, op.maps, op.head_stride, carry[0].data, program.width,
@@ -139,7 +140,7 @@ bool ImportCarry(const StepProgram& program, int64_t position, const TensorViews
     ImportAttention(program, position, carry, arena, slot, team);
   } else {
     ImportFastWeights(program, carry, arena, slot);
-    return std::all_of(carry.begin(), carry.end(), AllFinite);
+    return std::ranges::all_of(carry, AllFinite, &TensorView::values);
   }
   return team.TakeFinite();
 }

@@ -41,7 +41,7 @@ struct Seen {
 HWY_INLINE Seen NothingSeen() {
   return {hn::Lt(hn::Zero(F()), hn::Set(F(), kInfinity))};
 }
-HWY_INLINE bool AllFinite(const Seen& seen) { return hn::AllTrue(F(), seen.finite); }
+HWY_INLINE bool AllUsable(const Seen& seen) { return hn::AllTrue(F(), seen.finite); }
 
 HWY_INLINE float LargestOf(const float* logits, int64_t count, Seen& seen) {
   V16 most = Set16(-kInfinity);
@@ -69,7 +69,7 @@ struct Seen {
   int32_t most, least;
 };
 HWY_INLINE Seen NothingSeen() { return {INT32_MIN, INT32_MAX}; }
-HWY_INLINE bool AllFinite(const Seen& seen) {
+HWY_INLINE bool AllUsable(const Seen& seen) {
   return seen.most < OrderOf(kInfinity) && seen.least >= OrderOf(-kInfinity);
 }
 
@@ -99,7 +99,7 @@ LargestLogit Largest(const float* logits, int64_t count) {
     best.logit = top;
     best.id = begin;  // for now its block
   }
-  best.usable = AllFinite(seen) && best.logit > -kInfinity;
+  best.usable = AllUsable(seen) && best.logit > -kInfinity;
   if (best.usable)
     best.id = std::find(logits + best.id, logits + count, best.logit) - logits;
   return best;
