@@ -7,7 +7,7 @@
 namespace mnemon {
 
 // While it lives, this thread rounds to nearest and computes with subnormal numbers,
-// whatever mode it came with; that one is its own again afterwards. A library may set
+// whatever mode it came with, which is restored afterwards. A library may set
 // another one for the thread that loads it, and new threads inherit it.
 class IeeeFloatMode {
  public:

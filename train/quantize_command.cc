@@ -28,7 +28,9 @@ struct QuantizeFlags {
 absl::Status CheckIsNew(const std::string& out) {
   std::error_code failed;
   const bool there = fs::exists(fs::symlink_status(out, failed));
-  if (!there || fs::is_empty(out, failed)) return absl::OkStatus();
+  if (!there || (fs::is_directory(out, failed) && fs::is_empty(out, failed))) {
+    return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(
       StrCat("--out ", Quoted(out), " exists; not replaced"));
 }

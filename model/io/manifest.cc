@@ -73,6 +73,9 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, const std::string&
   auto source = ParseSource(json);
   if (!source.ok()) return Annotated(source.status(), Quoted(path));
   manifest.source = *std::move(source);
+  if ((version == kInt8Version) != manifest.source.has_value()) {
+    return fault("format_version 2 and a precision go together");
+  }
   const nlohmann::json& files = Get(json, "files");
   if (!files.is_object()) return fault("expected an object 'files'");
   for (const auto& [name, entry] : files.items()) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/float_mode.h"
 #include "model/numerics/functions.h"
 #include "model/sampling/prefix_cut.h"
 
@@ -11,6 +12,7 @@ namespace mnemon {
 absl::StatusOr<TokenLogprobs> ScoreToken(std::span<const float> logits, int32_t token,
                                          const CandidateChoice& choice,
                                          SamplerScratch& scratch) {
+  const IeeeFloatMode mode;
   const SamplingOperations& operations = *scratch.operations;
   const auto vocab = static_cast<int64_t>(logits.size());
   const LargestLogit best = operations.largest(logits.data(), vocab);

@@ -23,8 +23,8 @@ PenaltyCounts::PenaltyCounts(const SamplingParams& params, int64_t most)
 }
 
 void PenaltyCounts::Restart(size_t begin) {
+  if (!counts_.empty()) std::fill(table_.begin(), table_.end(), kNone);
   counts_.clear();
-  std::fill(table_.begin(), table_.end(), kNone);
   begin_ = end_ = begin;
 }
 

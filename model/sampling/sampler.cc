@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/float_mode.h"
 #include "model/sampling/philox.h"
 
 namespace mnemon {
@@ -140,6 +141,7 @@ absl::Status UnusableLogits() {
 absl::StatusOr<int32_t> Sample(std::span<float> logits, const SamplingParams& params,
                                int64_t index, SamplerScratch& scratch,
                                std::span<const TokenCount> window) {
+  const IeeeFloatMode mode;
   const LargestLogit best = Largest(logits, *scratch.operations);
   if (!best.usable) return UnusableLogits();
   if (!params.penalizes()) window = {};

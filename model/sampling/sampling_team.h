@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/float_mode.h"
 #include "model/kernels/thread_pool.h"
 #include "model/sampling/sampler.h"
 
@@ -33,7 +32,6 @@ class SamplingTeam {
   void Run(int64_t rows, int64_t vocab, const Sample& sample) {
     MNEMON_CHECK(vocab <= vocab_);
     if (pool_ == nullptr || rows < 2 || rows * vocab < kLeastLogits) {
-      const IeeeFloatMode mode;
       for (int64_t r = 0; r < rows; ++r) sample(r, members_[0].scratch);
       return;
     }

@@ -36,10 +36,10 @@ absl::Status NoFreeBlocks(std::optional<Wait> wait);
 absl::Status MemoryLimit();
 // The caller did not read, or did not send, for so long.
 absl::Status CallerIdle(std::chrono::milliseconds idle);
-// A history of `tokens` and a prompt of `prompt` more do not fit.
 // `error` of the model, with the session that keeps the state from before the call;
 // empty for none.
 absl::Status NonFiniteState(const absl::Status& error, const std::string& session);
+// A history of `tokens` and a prompt of `prompt` more do not fit.
 absl::Status ContextLimit(int64_t tokens, int64_t prompt, int64_t context);
 // A call that this kind of model does not take; `does` names what it does instead.
 absl::Status WrongKind(const std::string& model, const std::string& does);

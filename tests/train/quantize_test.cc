@@ -24,7 +24,6 @@ using testing::Not;
 // A run of a tiny model, and what is made of it.
 class QuantizeTest : public testing::Test {
  protected:
-  // The reverse task for an encoder, else a text.
   void Fit(const std::string& model) {
     std::string text;
     for (int i = 0; i < 60; ++i) text += StrCat("the cat ", i % 7, "\n");
@@ -114,7 +113,7 @@ TEST_F(QuantizeTest, WritesWhatStepsReadAsTheSourceInInt8) {
               HasSubstr("bytes of a session")));
     // The same parameters in fewer bytes.
     const auto total = [](const std::string& out) {
-      return out.substr(out.find("  total"), 60).substr(0, 60);
+      return out.substr(out.find("  total"), 60);
     };
     const Ran source = RunTool({"inspect", source_});
     EXPECT_THAT(source.out, ContainsRegex("precision +fp32\n"));

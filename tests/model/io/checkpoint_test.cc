@@ -196,6 +196,7 @@ TEST_F(CheckpointTest, BadManifestIsNamed) {
       {"[]", "format_version"},
       {R"({"format_version": 1})", "files"},
       {R"({"format_version": 1, "files": []})", "files"},
+      {R"({"format_version": 2, "files": {}})", "go together"},
       {R"({"format_version": -1, "files": {}})", "format_version"},
       {R"({"format_version": 1, "files": {"config.json": 3}})", "'config.json'"},
       {R"({"format_version": 1, "files": {"config.json": {"bytes": -1, "sha256": ""}}})",
