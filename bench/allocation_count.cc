@@ -17,6 +17,8 @@ namespace {
 
 std::atomic<int64_t> calls{0};
 std::atomic<int64_t> bytes{0};
+// Of the initial-exec model: no allocation at the first use.
+thread_local AllocationCount of_thread __attribute__((tls_model("initial-exec")));
 
 }  // namespace
 
@@ -27,11 +29,15 @@ AllocationCount CountAllocations() {
           .bytes = bytes.load(std::memory_order_relaxed)};
 }
 
+AllocationCount CountAllocationsOfThread() { return of_thread; }
+
 #if MNEMON_COUNTS_ALLOCATIONS
 
 static void Count(size_t size) {
   calls.fetch_add(1, std::memory_order_relaxed);
   bytes.fetch_add(static_cast<int64_t>(size), std::memory_order_relaxed);
+  ++of_thread.calls;
+  of_thread.bytes += static_cast<int64_t>(size);
 }
 
 #endif

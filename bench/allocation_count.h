@@ -22,5 +22,7 @@ bool CountsAllocations();
 
 // Since the process started, over all threads. Safe for concurrent use.
 AllocationCount CountAllocations();
+// Those of the calling thread alone.
+AllocationCount CountAllocationsOfThread();
 
 }  // namespace mnemon

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -64,8 +65,7 @@ constexpr int kAllocated = 3, kFailed = 4, kLocked = 5;
   BlockRecycler recycler;
   const auto decoder = *MakeDecoder(*model, {.target = target, .pool = &pool});
   const StateSpec& spec = decoder->spec();
-  // Enough though none is cleaned in time; so few that the recycler takes no more
-  // memory.
+  // So few that the recycler takes no more memory.
   constexpr int64_t kBlocks = 128;
   const auto arena = *StateArena::Create(
       spec, {.slots = kSessions, .blocks = kBlocks, .recycler = &recycler});
@@ -76,11 +76,13 @@ constexpr int kAllocated = 3, kFailed = 4, kLocked = 5;
   std::vector<float> logits(kSessions * config.vocab);
   const auto step = [&] {
     for (Segment& segment : segments) segment.position = arena->length(segment.slot);
-    const AllocationCount before = CountAllocations();
+    // The recycler may allocate meanwhile; the steps above are those of the pool.
+    const AllocationCount before = CountAllocationsOfThread();
     const int64_t locks = CountLocks();
     if (!decoder->Step(segments, *arena, logits.data()).ok()) _exit(kFailed);
     const bool locked = CountLocks() != locks;
-    return (CountAllocations() - before).calls > 0 ? kAllocated : locked ? kLocked : 0;
+    const bool allocated = (CountAllocationsOfThread() - before).calls > 0;
+    return allocated ? kAllocated : locked ? kLocked : 0;
   };
   // At the end of a block; at the beginning, of models that end before.
   const int64_t begin = spec.max_positions() > kBlockPositions ? kBlockPositions : 0;
@@ -102,6 +104,11 @@ constexpr int kAllocated = 3, kFailed = 4, kLocked = 5;
       if (spec.fixed_elements() > 0)
         arena->RestoreFixed(segments[i].slot, saved[i], begin);
       arena->Drop(saved[i]);
+    }
+    // Else the next cycle would take blocks that have no header yet.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (arena->blocks_recycling() > 0) {
+      if (std::chrono::steady_clock::now() > end) _exit(kFailed);
     }
     return result;
   };
