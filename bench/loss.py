@@ -42,8 +42,13 @@ import plot  # noqa: E402
 
 CONFIGS = {path.name.removesuffix("-small.toml"): path
            for path in sorted((BENCH.parent / "train" / "configs").glob("*-small.toml"))}
-# By the name of the run: those whose sessions have no end.
-ENDLESS = {"fast_weights": "fast_weights_carried", "transformer_xl": "transformer_xl"}
+# The runs and settings of those whose sessions have no end. Fast weights: many updates, and
+# streams that are longer than the session, so that an old memory is nothing new.
+ENDLESS = {
+    "fast_weights": ("fast_weights_carried",
+                     ["data.seq_len=64", "data.batch=8", "optimiser.lr=2e-3"]),
+    "transformer_xl": ("transformer_xl", []),
+}
 BARS = {"bf16": 0.005, "int8": 0.01}
 WINDOW = 2000  # tokens of a point of the curves
 PARTS = 5      # of which drift compares the first with the last
@@ -183,7 +188,8 @@ def mean(numbers):
 
 def measure_drift(flags, architecture, text, folder):
     """Losses in fp32, and what int8 adds, window by window."""
-    checkpoint = trained(flags, architecture, ENDLESS[architecture], "data.loader=sequential")
+    name, settings = ENDLESS[architecture]
+    checkpoint = trained(flags, architecture, name, "data.loader=sequential", *settings)
     tokens = token_ids(checkpoint, text)[:flags.tokens + 1]
     write_tokens(folder / "tokens", tokens[:-1])
     found = []

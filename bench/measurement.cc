@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "bench/bracket.h"
 #include "bench/spread.h"
+#include "model/kernels/thread_pool.h"
 
 namespace mnemon {
 namespace {
@@ -49,7 +50,7 @@ absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measureme
     MNEMON_ASSIGN_OR_RETURN(subjects.emplace_back(), measurement.make(*model, compute));
     working_sets.push_back(subjects.back()->working_set());
   }
-  Bracket bracket(ThreadsOf(flags.compute), std::move(working_sets));
+  Bracket bracket(PoolThreads(ThreadsOf(flags.compute)), std::move(working_sets));
   MNEMON_RETURN_IF_ERROR(TakeTurns(subjects));
   bracket.Close();
   Report report;

@@ -57,7 +57,7 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--device", &flags.device, "Where autoregressive models run: cpu or cuda");
   app.Add("--threads", &flags.threads,
           "Threads of the pool, one for all models, that computes steps and packs "
-          "weights")
+          "weights; at most as many as there are usable cores")
       .Between(1, 1024);
   mnemon::AddDecoderFlags(app, flags.decoder);
   app.Add("--sessions", &engine.sessions,
@@ -187,7 +187,11 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
     return mnemon::UsageError("--session-ttl is above --max-session-ttl");
   }
   MNEMON_RETURN_IF_ERROR(CheckDevice(flags.device));
-  mnemon::ThreadPool pool(flags.threads);
+  mnemon::ThreadPool pool(mnemon::PoolThreads(flags.threads));
+  if (pool.count() < flags.threads) {
+    mnemon::LogInfo(mnemon::StrCat("--threads ", flags.threads, ": ", pool.count(),
+                                   " compute, as many as there are usable cores"));
+  }
   const auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
   if (!decoder.ok()) return Usage(decoder.status());
   engine.pool = &pool;

@@ -36,7 +36,7 @@ absl::Status RunComputing(const ComputeFlags& flags,
   const absl::StatusOr<at::Device> device = FindDevice(flags.device);
   if (!device.ok()) return UsageError(std::string(device.status().message()));
   try {
-    ThreadPool pool(threads);
+    ThreadPool pool(PoolThreads(threads));
     const absl::StatusOr<DecoderOptions> decoder =
         ToDecoderOptions(flags.decoder, pool);
     if (!decoder.ok()) return UsageError(std::string(decoder.status().message()));

@@ -29,7 +29,7 @@ void AddStepComputeFlags(Command app, ComputeFlags& flags);
 // What the flags ask for, ready for use.
 struct Compute {
   at::Device device = at::kCPU;
-  DecoderOptions decoder;  // its pool has `threads` threads
+  DecoderOptions decoder;  // its pool has PoolThreads(threads)
 };
 
 // The cores that `flags` ask for: by default all that this process may use.

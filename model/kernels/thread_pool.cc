@@ -79,6 +79,8 @@ int UsableCores(const std::string& root) {
   return std::max(1, cores);
 }
 
+int PoolThreads(int wanted) { return std::min(wanted, UsableCores()); }
+
 ThreadPool::ThreadPool(int count)
     : count_(count),
       steps_(Steps(count)),

@@ -19,6 +19,11 @@ namespace mnemon {
 // have a quota of processor time. At least 1. `root`: as of ReadGroupLimits.
 int UsableCores(const std::string& root = "");
 
+// How many threads a pool should have where `wanted` are: no more than there are usable
+// cores. Steps have the same bits with fewer, and two that share a core would wait for
+// it at every barrier.
+int PoolThreads(int wanted);
+
 // Run is for one thread at a time. Neither Run nor Barrier allocates, locks, or calls
 // the system but to wake or to sleep.
 class ThreadPool {

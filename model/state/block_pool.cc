@@ -51,7 +51,8 @@ void BlockPool::Clean(StateBlock* block) const {
 
 int64_t BlockPool::Secure(int64_t count) {
   const int64_t most = options_.most - used();
-  const int64_t more = std::max<int64_t>(0, std::min(count, most) - at_hand_count_);
+  promised_ = std::min(count, most);
+  const int64_t more = std::max<int64_t>(0, promised_ - at_hand_count_);
   return std::min(most, at_hand_count_ + runs_.Secure(more));
 }
 
@@ -71,7 +72,10 @@ void BlockPool::AskForReady() const {
 }
 
 void BlockPool::Stock(int64_t count) {
-  while (at_hand_count_ > count) runs_.Put(TakeAtHand());
+  while (at_hand_count_ > count) {
+    StateBlock* const block = TakeAtHand();
+    runs_.Put(block, /*secured=*/at_hand_count_ < promised_);
+  }
   if (std::exchange(wake_later_, false)) options_.recycler->Wake();
   if (at_hand_count_ == count) return;
   while (at_hand_count_ < count) {
@@ -97,6 +101,7 @@ StateBlock* BlockPool::Take() {
   StateBlock* const block = at_hand_ != nullptr ? TakeAtHand() : TakeClean();
   if (block == nullptr) return nullptr;
   block->holders.store(1, std::memory_order_relaxed);
+  promised_ = std::max<int64_t>(0, promised_ - 1);
   ++taken_;
   return block;
 }

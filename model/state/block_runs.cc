@@ -205,7 +205,7 @@ StateBlock* BlockRuns::Take() {
   }
 }
 
-void BlockRuns::Put(StateBlock* block) {
+void BlockRuns::Put(StateBlock* block, bool secured) {
   std::lock_guard lock(mutex_);
   BlockRun* const run = block->run;
   if (run->clean > 0) Remove(ListOf(*run), run);
@@ -214,6 +214,7 @@ void BlockRuns::Put(StateBlock* block) {
   InsertLocked(run);
   touched_.fetch_add(1, std::memory_order_relaxed);
   clean_.fetch_add(1, std::memory_order_relaxed);
+  if (secured) secured_.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool BlockRuns::Populate() {

@@ -71,8 +71,8 @@ class BlockRuns {
   // there is none. Throws std::bad_alloc, and only where no block that was used is
   // free.
   StateBlock* Take();
-  // Puts a clean block back.
-  void Put(StateBlock* block);
+  // Puts a clean block back; `secured`: it is one more of those that stay for Take.
+  void Put(StateBlock* block, bool secured = false);
 
   // Of the recycler, as GiveBack: has the system give the memory of one run that it has
   // yet to give. False: there is none.

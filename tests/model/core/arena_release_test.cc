@@ -260,6 +260,27 @@ TEST(LimitedStates, WhatIsSecuredStays) {
   ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 100));
 }
 
+// Blocks that were at hand and went back are still promised.
+TEST(LimitedStates, WhatIsSecuredStaysWhereItIsNoLongerAtHand) {
+  ByteBudget budget(64 * kMiB);
+  ByteAccount account(budget);
+  BlockRecycler recycler(std::chrono::hours(1));
+  const auto arena = *StateArena::Create(
+      Rows(1000),
+      {.slots = 2, .recycler = &recycler, .account = &account, .reserve_bytes = 0});
+  const int32_t slot = *arena->Acquire();
+  EXPECT_GE(arena->FreeBlocks(100), 100);
+  arena->SetAside(100, 0);
+  EXPECT_GE(arena->FreeBlocks(100), 100);
+  arena->SetAside(0, 0);
+  recycler.GiveUpReserves();
+  ASSERT_TRUE(Await([&] { return !recycler.HasReserves(); }));
+  ByteAccount other(budget);
+  while (other.TryTake(kMiB)) {
+  }
+  ASSERT_NO_FATAL_FAILURE(Write(*arena, slot, 100));
+}
+
 TEST(LimitedStates, NoMoreFixedEntriesThanTheAccountHas) {
   ByteBudget budget(49 * kMiB);  // four runs of 10 MiB, of a block each
   ByteAccount account(budget);

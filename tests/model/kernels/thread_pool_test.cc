@@ -151,6 +151,12 @@ TEST(UsableCores, FollowsTheAffinityMask) {
   EXPECT_EQ(cores, 1);
 }
 
+TEST(PoolThreads, AreNoMoreThanCores) {
+  EXPECT_EQ(PoolThreads(1), 1);
+  EXPECT_EQ(PoolThreads(1024), UsableCores());
+  OnOneCore([] { EXPECT_EQ(PoolThreads(2), 1); });
+}
+
 TEST(UsableCores, FollowsTheQuotaOfTheProcesssOwnGroup) {
   const std::string root =
       testing::TempDir() + "/mnemon-quota-" + std::to_string(getpid());

@@ -179,7 +179,8 @@ TEST(Ready, ACallThatOutlivesItsDeadlineIsStuck) {
   Reader call(*server.engine, request);
   while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
   server.clock.Advance(hours(1) + seconds(10));
-  EXPECT_EQ(WhyNot(*server.engine), "");
+  // A pass of the step loop that the jump of the clock fell into has to end first.
+  EXPECT_TRUE(Becomes(*server.engine, ""));
   server.clock.Advance(milliseconds(1));
   EXPECT_EQ(WhyNot(*server.engine), "stuck call");
   call.stream().Cancel();
