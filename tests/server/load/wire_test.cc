@@ -38,10 +38,10 @@ class Wire : public ::testing::TestWithParam<const char*> {
   static constexpr int kMissed = 1;  // exit code: ran, and a bar was missed
 
   static std::optional<int> Run(const std::vector<std::string>& words, bool last) {
-    // Four times as wide: on two busy cores the attackers take what the server needs.
+    // Twice as wide: the machine does other things beside this.
     std::vector<std::string> argv = {MNEMON_LOAD_BINARY};
     argv.insert(argv.end(), words.begin(), words.end());
-    argv.insert(argv.end(), {"--quick", "--slack", "4", "--work", dir_});
+    argv.insert(argv.end(), {"--quick", "--slack", "2", "--work", dir_});
     ChildProcess load(dir_, argv);
     const std::optional<int> code = load.Wait(kMost);
     if (code == kMissed && !last) {
