@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,29 +25,14 @@ class Wire : public ::testing::TestWithParam<const char*> {
   }
   static void TearDownTestSuite() { std::filesystem::remove_all(dir_); }
 
-  // Runs mnemon-load, whose tables say what was missed. Bars are of times: where one is
-  // missed a second run decides, since a machine may stall for seconds. A fault of the
-  // server shows in both.
+  // Runs mnemon-load, whose tables say what was missed.
   static void Load(const std::vector<std::string>& words) {
-    if (Run(words, /*last=*/false) == kMissed) Run(words, /*last=*/true);
-  }
-
- private:
-  static constexpr int kMissed = 1;  // exit code: ran, and a bar was missed
-
-  static std::optional<int> Run(const std::vector<std::string>& words, bool last) {
     // Twice as wide: the machine does other things beside this.
     std::vector<std::string> argv = {MNEMON_LOAD_BINARY};
     argv.insert(argv.end(), words.begin(), words.end());
     argv.insert(argv.end(), {"--quick", "--slack", "2", "--work", dir_});
     ChildProcess load(dir_, argv);
-    const std::optional<int> code = load.Wait(kMost);
-    if (code == kMissed && !last) {
-      std::cout << "MISSED once, runs again\n" << load.out() << load.err();
-    } else {
-      EXPECT_EQ(code, 0) << load.out() << load.err();
-    }
-    return code;
+    EXPECT_EQ(load.Wait(kMost), 0) << load.out() << load.err();
   }
 
   static std::string dir_;
