@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -242,13 +243,18 @@ TEST(ReleasedStates, WhatStepsGiveBackIsRecycledAndTheMemoryToo) {
   EXPECT_TRUE(Await([&] { return !recycler.HasReserves(); }));
 }
 
+std::unique_ptr<StateArena> LimitedArena(BlockRecycler& recycler,
+                                         ByteAccount& account) {
+  return *StateArena::Create(
+      Rows(1000),
+      {.slots = 2, .recycler = &recycler, .account = &account, .reserve_bytes = 0});
+}
+
 TEST(LimitedStates, WhatIsSecuredStays) {
   ByteBudget budget(64 * kMiB);
   ByteAccount account(budget);
   BlockRecycler recycler(std::chrono::hours(1));
-  const auto arena = *StateArena::Create(
-      Rows(1000),
-      {.slots = 2, .recycler = &recycler, .account = &account, .reserve_bytes = 0});
+  const auto arena = LimitedArena(recycler, account);
   const int32_t slot = *arena->Acquire();
   EXPECT_GE(arena->FreeBlocks(100), 100);
   recycler.GiveUpReserves();
@@ -265,9 +271,7 @@ TEST(LimitedStates, WhatIsSecuredStaysWhereItIsNoLongerAtHand) {
   ByteBudget budget(64 * kMiB);
   ByteAccount account(budget);
   BlockRecycler recycler(std::chrono::hours(1));
-  const auto arena = *StateArena::Create(
-      Rows(1000),
-      {.slots = 2, .recycler = &recycler, .account = &account, .reserve_bytes = 0});
+  const auto arena = LimitedArena(recycler, account);
   const int32_t slot = *arena->Acquire();
   EXPECT_GE(arena->FreeBlocks(100), 100);
   arena->SetAside(100, 0);
