@@ -124,15 +124,15 @@ std::vector<MatrixShape> Matrices(const ModelConfig& c, WeightFormat format) {
     all.push_back({.outputs = outputs,
                    .inputs = inputs,
                    .slice = slice,
-                   .format = MatrixFormat(format, base, inputs, slice)});
+                   .format = MatrixFormat(c, format, base, inputs, slice)});
   };
   for (int64_t i = 0; i < c.layers; ++i) {
     // Keys and values of a feedback memory are made once for all layers.
-    add((IsFeedback(c) ? 1 : 3) * d, d);
+    add((IsFeedback(c) ? 1 : 3) * d, d, names::kQuery);
     if (c.architecture == "fast_weights" && c.update_rule == UpdateRule::kDelta) {
       add(c.heads, d, names::kGate);
     }
-    add(d, d, {}, c.head_width());
+    add(d, d, names::kOutput, c.head_width());
     if (c.gated) add(c.d_ff, d);
     add(c.d_ff, d);
     add(d, c.d_ff);

@@ -103,7 +103,11 @@ absl::Status AttackTogether(const ScenarioOptions& options, double seconds,
   NoteTally(name, sum, results);
   double wrong = 0, ended = 0;
   for (size_t i = 0; i < beside.size(); ++i) {
-    ended += beside[i].code == grpc::StatusCode::CANCELLED ? 0 : 1;
+    if (beside[i].code != grpc::StatusCode::CANCELLED) {
+      ++ended;
+      results.Note(StrCat("all: ended with \"", beside[i].message, "\", status"),
+                   static_cast<double>(beside[i].code), "of gRPC");
+    }
     wrong += i < before.size() && IsRight(beside[i], before[i]) ? 0 : 1;
   }
   results.Note("all: honest streams before", Tokens(before) / seconds, "tokens/s");

@@ -45,7 +45,7 @@ inline constexpr int64_t SliceWidth(int64_t inputs) {
 }
 
 // Part of every numerics_id: bumped when the bits of any operation change.
-inline constexpr int kKernelRevision = 3;
+inline constexpr int kKernelRevision = 4;
 
 // Smaller numbers are replaced by +0 where weights are packed, rows and state are
 // written and exponentials returned, so that subnormal ones do not arise in bulk.

@@ -45,7 +45,7 @@ class EncoderPredictor final : public Predictor {
                    const StepOptions& options)
       : numerics_id_(StepNumericsId(options)),
         workers_(options.pool->count()),
-        weights_(views, options),
+        weights_(config, views, options),
         model_(MakeEncoderModel(config, weights_)),
         team_(*options.operations, *options.pool) {}
 

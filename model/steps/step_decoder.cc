@@ -57,7 +57,7 @@ class StepDecoder final : public Decoder {
         carry_spec_(std::move(form.carry_spec)),
         spec_(std::move(form.spec)),
         numerics_id_(StepNumericsId(options)),
-        weights_(views, options),
+        weights_(config, views, options),
         program_(form.program(spec_, weights_)) {
     weights_.Pack();
     runner_ =

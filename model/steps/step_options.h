@@ -26,11 +26,11 @@ struct StepOptions {
 };
 
 // The format of a matrix that is made of tensors such as `base` in a model of `format`:
-// fp32 in place of int8 for those whose numbers are too few for their weight, the beta
-// gates, and where slices are too narrow for it or too wide. Part of what "int8" means
-// in a numerics_id: kKernelRevision changes with it.
-WeightFormat MatrixFormat(WeightFormat format, std::string_view base, int64_t inputs,
-                          int64_t slice);
+// fp32 in place of int8 for the attention of fast_weights, where what is rounded away
+// gathers in the state, and where slices are too narrow for int8 or too wide. Part of
+// what "int8" means in a numerics_id: kKernelRevision changes with it.
+WeightFormat MatrixFormat(const ModelConfig& config, WeightFormat format,
+                          std::string_view base, int64_t inputs, int64_t slice);
 
 // Whether a tensor of the model is int8 where its format is: a matrix whose
 // MatrixFormat is. The embedding and other tables are none, even where the head is the

@@ -20,11 +20,13 @@ constexpr int64_t kPartFloats = int64_t{1} << 16;
 
 }  // namespace
 
-WeightFormat MatrixFormat(WeightFormat format, std::string_view base, int64_t inputs,
-                          int64_t slice) {
+WeightFormat MatrixFormat(const ModelConfig& config, WeightFormat format,
+                          std::string_view base, int64_t inputs, int64_t slice) {
   if (format != WeightFormat::kInt8) return format;
   const bool narrow = !HoldsInt8(slice > 0 ? slice : SliceWidth(inputs));
-  return narrow || base.ends_with(names::kGate) ? WeightFormat::kFp32 : format;
+  const bool gathers =
+      config.architecture == "fast_weights" && names::IsAttention(base);
+  return narrow || gathers ? WeightFormat::kFp32 : format;
 }
 
 bool IsInt8(const ModelConfig& config, const TensorShape& tensor) {
@@ -34,7 +36,7 @@ bool IsInt8(const ModelConfig& config, const TensorShape& tensor) {
   base.remove_suffix(kWeight.size());
   if (base == names::kEmbed || base == names::kPositions) return false;
   const int64_t slice = base.ends_with(names::kOutput) ? config.head_width() : 0;
-  return MatrixFormat(WeightFormat::kInt8, base, tensor.shape[1], slice) ==
+  return MatrixFormat(config, WeightFormat::kInt8, base, tensor.shape[1], slice) ==
          WeightFormat::kInt8;
 }
 
@@ -46,8 +48,10 @@ std::string StepNumericsId(const StepOptions& options) {
   return StrCat("step/", format, "/r", kKernelRevision);
 }
 
-StepWeights::StepWeights(const TensorViews& views, const StepOptions& options)
-    : views_(views),
+StepWeights::StepWeights(const ModelConfig& config, const TensorViews& views,
+                         const StepOptions& options)
+    : config_(config),
+      views_(views),
       stream_(options.stream),
       pool_(*options.pool),
       packed_(options.format) {}
@@ -84,7 +88,8 @@ MatrixView StepWeights::Room(const std::vector<std::string>& bases, int64_t outp
     bias = bias || Find(names::Bias(base)) != nullptr;
   }
   const int64_t inputs = Get(names::Weight(bases[0])).shape[1];
-  const WeightFormat format = MatrixFormat(packed_.format(), bases[0], inputs, slice);
+  const WeightFormat format =
+      MatrixFormat(config_, packed_.format(), bases[0], inputs, slice);
   return packed_.Room(format, outputs, inputs, bias, slice);
 }
 

@@ -25,7 +25,8 @@ namespace mnemon {
 // outlive Pack, and is not needed afterwards.
 class StepWeights {
  public:
-  StepWeights(const TensorViews& views, const StepOptions& options);
+  StepWeights(const ModelConfig& config, const TensorViews& views,
+              const StepOptions& options);
 
   // Their data may be read by what Pack calls alone. Null when there is none of that
   // name.
@@ -70,6 +71,7 @@ class StepWeights {
     const std::byte* end = nullptr;
   };
 
+  const ModelConfig config_;
   TensorViews views_;
   const WeightStream stream_;
   ThreadPool& pool_;

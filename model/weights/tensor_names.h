@@ -66,6 +66,10 @@ inline std::string Weight(std::string base) { return base.append(".weight"); }
 inline std::string Bias(std::string base) { return base.append(".bias"); }
 // Of the name of a matrix, with its ".weight".
 inline std::string Scale(std::string weight) { return weight.append(".scale"); }
+// Of the name of a matrix, with "layers.{i}." before it or without.
+inline bool IsAttention(std::string_view base) {
+  return base.find("attn.") != std::string_view::npos;
+}
 inline bool IsScale(std::string_view name) { return name.ends_with(".weight.scale"); }
 
 }  // namespace mnemon::names

@@ -42,14 +42,14 @@ TEST(Matrices, ShareAnInputOrAreApart) {
   EXPECT_EQ(feedback[16].outputs, 2 * 4 * 128);
 }
 
-TEST(StepWork, Int8HasScalesAndLeavesGatesAlone) {
+TEST(StepWork, Int8HasScalesAndLeavesTheAttentionOfFastWeightsAlone) {
   const Work causal = StepWork(Xs("causal"), 128, WeightFormat::kInt8);
   EXPECT_EQ(causal.int8, causal.multiplied);
   // 4 (384 + 128 + 512 + 128) + 128 outputs; the embedding is no longer the head.
   EXPECT_EQ(causal.weight_bytes, 802816 + 4 * (4736 + 6912));
   EXPECT_EQ(causal.state_bytes, 4 * (131072 + 1024 + 2 * 128));
   const Work fast = StepWork(Xs("fast_weights"), 128, WeightFormat::kInt8);
-  EXPECT_EQ(fast.multiplied - fast.int8, 4 * 4 * 128);
+  EXPECT_EQ(fast.multiplied - fast.int8, 4 * (4 * 128 + 4) * 128);
 }
 
 TEST(StepWork, Int8LeavesOutputsOfNarrowHeadsAlone) {

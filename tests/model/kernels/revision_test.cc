@@ -10,7 +10,7 @@
 namespace mnemon {
 namespace {
 
-constexpr int kHashedRevision = 3;
+constexpr int kHashedRevision = 4;
 constexpr uint64_t kHash = 2209951804615921971ull;
 constexpr uint64_t kInt8Hash = 14238629016517275217ull;
 

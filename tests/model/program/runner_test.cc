@@ -33,7 +33,7 @@ class PaddingTest : public testing::TestWithParam<int> {
                                CausalCarry(config_));
     const StepOptions options{.operations = FindCpuOperations("").value(),
                               .pool = &pool_};
-    weights_ = std::make_unique<StepWeights>(views_, options);
+    weights_ = std::make_unique<StepWeights>(config_, views_, options);
     program_ = form.program(form.spec, *weights_);
     weights_->Pack();
     runner_ =
