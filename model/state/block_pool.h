@@ -132,7 +132,7 @@ class BlockPool {
   int64_t taken_ = 0;
   StateBlock* at_hand_ = nullptr;  // clean blocks, taken from the runs
   int64_t at_hand_count_ = 0;
-  int64_t promised_ = 0;  // of the last Secure, not taken yet; at hand or secured
+  int64_t promised_ = 0;     // of the last Secure, not taken yet; at hand or secured
   bool wake_later_ = false;  // the recycler has work that it was not told of
 
   // Handed over, newest first: pushed by one thread, taken whole by the other.
