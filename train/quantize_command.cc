@@ -70,7 +70,9 @@ absl::Status RunQuantize(const QuantizeFlags& flags) {
 void AddQuantizeCommand(CommandLine& line) {
   auto flags = std::make_shared<QuantizeFlags>();
   Command command = line.AddCommand(
-      "quantize", "Writes the int8 form of a checkpoint, a quarter of its size.",
+      "quantize",
+      "Writes the int8 form of a checkpoint, a quarter of its size (of "
+      "fast_weights half).",
       {"mnemon-train quantize run/best --precision int8 --out best-int8"},
       [flags] { return RunQuantize(*flags); });
   command.Add("checkpoint", &flags->checkpoint, "Checkpoint directory, of fp32 weights")
