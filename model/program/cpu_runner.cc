@@ -10,6 +10,7 @@
 #include "model/program/cpu_passes.h"
 #include "model/program/cpu_rows.h"
 #include "model/program/step_partition.h"
+#include "model/program/way_tuner.h"
 
 namespace mnemon {
 namespace {
@@ -40,12 +41,9 @@ struct Scratch {
 
 class CpuRunner final : public StepRunner {
  public:
-  CpuRunner(const StepProgram& program, int64_t weight_bytes,
-            const CpuOperations& operations, ThreadPool& pool)
-      : program_(program),
-        weight_bytes_(weight_bytes),
-        team_(operations, pool),
-        workers_(team_.size()) {
+  CpuRunner(const StepProgram& program, const CpuOperations& operations,
+            ThreadPool& pool)
+      : program_(program), team_(operations, pool), workers_(team_.size()) {
     partition_.workers.resize(workers_.size());
     if (workers_.size() == 1) return;
     parts_.emplace_back(program.heads, program.width);
@@ -75,41 +73,13 @@ class CpuRunner final : public StepRunner {
   }
 
   bool Run(const StepBatch& batch, StateArena& arena, float* logits) override {
-    Divide(batch, program_, weight_bytes_, partition_);
-    if (partition_.way == StepPartition::Way::kAlone) {
-      for (size_t w = 0; w < workers_.size(); ++w) {
-        Worker& worker = workers_[w];
-        worker.rows.Fill(program_, batch, partition_.workers[w].runs, arena);
-        worker.logits = logits;
-        logits += worker.rows.logits_rows * program_.logits.head.outputs;
-      }
-      team_.RunAlone([this](CpuWorker& k, int index) {
-        Worker& worker = workers_[index];
-        PassByOperation(program_, worker.rows, worker.buffers, k, worker.logits);
-      });
-      return team_.TakeFinite();
-    }
-    Worker& all = workers_[0];
-    all.rows.Fill(program_, batch, partition_.workers[0].runs, arena);
-    if (partition_.way == StepPartition::Way::kByOperation) {
-      team_.Run([&](CpuWorker& k) {
-        PassByOperation(program_, all.rows, all.buffers, k, logits);
-      });
-      return team_.TakeFinite();
-    }
-    team_.RunBoth([&](CpuWorker& together, CpuWorker& alone, int index) {
-      PassByHead({.program = program_,
-                  .rows = all.rows,
-                  .own = workers_[index].buffers,
-                  .shared = all.buffers,
-                  .parts = parts_.data(),
-                  .part = partition_.workers[index],
-                  .first_heads = partition_.workers[0].heads,
-                  .first_slices = partition_.workers[0].slices,
-                  .alone = alone,
-                  .together = together},
-                 logits);
-    });
+    using Way = StepPartition::Way;
+    const Way other = OtherWay(batch, program_, team_.size());
+    const Way way = tuner_.Begin(
+        other, other == Way::kAlone ? batch.rows() : RowsTogether(batch, program_));
+    Divide(batch, program_, way, partition_);
+    Compute(batch, arena, logits);
+    tuner_.End(batch.rows());
     return team_.TakeFinite();
   }
 
@@ -125,21 +95,57 @@ class CpuRunner final : public StepRunner {
     float* logits = nullptr;
   };
 
+  void Compute(const StepBatch& batch, StateArena& arena, float* logits) {
+    if (partition_.way == StepPartition::Way::kAlone) {
+      for (size_t w = 0; w < workers_.size(); ++w) {
+        Worker& worker = workers_[w];
+        worker.rows.Fill(program_, batch, partition_.workers[w].runs, arena);
+        worker.logits = logits;
+        logits += worker.rows.logits_rows * program_.logits.head.outputs;
+      }
+      team_.RunAlone([this](CpuWorker& k, int index) {
+        Worker& worker = workers_[index];
+        PassByOperation(program_, worker.rows, worker.buffers, k, worker.logits);
+      });
+      return;
+    }
+    Worker& all = workers_[0];
+    all.rows.Fill(program_, batch, partition_.workers[0].runs, arena);
+    if (partition_.way == StepPartition::Way::kByOperation) {
+      team_.Run([&](CpuWorker& k) {
+        PassByOperation(program_, all.rows, all.buffers, k, logits);
+      });
+      return;
+    }
+    team_.RunBoth([&](CpuWorker& together, CpuWorker& alone, int index) {
+      PassByHead({.program = program_,
+                  .rows = all.rows,
+                  .own = workers_[index].buffers,
+                  .shared = all.buffers,
+                  .parts = parts_.data(),
+                  .part = partition_.workers[index],
+                  .first_heads = partition_.workers[0].heads,
+                  .first_slices = partition_.workers[0].slices,
+                  .alone = alone,
+                  .together = together},
+                 logits);
+    });
+  }
+
   const StepProgram& program_;
-  const int64_t weight_bytes_;
   CpuTeam team_;
   std::vector<Worker> workers_;
   std::vector<CpuParts> parts_;  // as of HeadPass; one worker needs none
   StepPartition partition_;
+  WayTuner tuner_;
 };
 
 }  // namespace
 
 std::unique_ptr<StepRunner> MakeCpuRunner(const StepProgram& program,
-                                          int64_t weight_bytes,
                                           const CpuOperations& operations,
                                           ThreadPool& pool) {
-  return std::make_unique<CpuRunner>(program, weight_bytes, operations, pool);
+  return std::make_unique<CpuRunner>(program, operations, pool);
 }
 
 }  // namespace mnemon

@@ -12,10 +12,8 @@
 
 namespace mnemon {
 
-// All must outlive it. `weight_bytes`: of what the program reads. May throw
-// std::bad_alloc.
+// All must outlive it. May throw std::bad_alloc.
 std::unique_ptr<StepRunner> MakeCpuRunner(const StepProgram& program,
-                                          int64_t weight_bytes,
                                           const CpuOperations& operations,
                                           ThreadPool& pool);
 

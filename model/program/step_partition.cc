@@ -6,34 +6,49 @@
 namespace mnemon {
 namespace {
 
-// Deals the runs out by rows; false: some worker would have too many.
-bool DealRuns(const StepBatch& batch, std::vector<StepPartition::Worker>& workers) {
+// Deals the runs out by rows: calls to(worker, its runs, their rows).
+template <class To>
+void DealRuns(const StepBatch& batch, int64_t workers, const To& to) {
   const int64_t rows = batch.rows();
-  const auto count = static_cast<int64_t>(workers.size());
   const auto runs = static_cast<int64_t>(batch.runs.size());
-  int64_t dealt = 0, run = 0, most = 0;
-  for (int64_t w = 0; w < count; ++w) {
-    const int64_t before = dealt;
-    workers[w].runs.begin = run;
-    while (run < runs && dealt * count < rows * (w + 1)) {
+  int64_t dealt = 0, run = 0;
+  for (int64_t w = 0; w < workers; ++w) {
+    const int64_t before = dealt, first = run;
+    while (run < runs && dealt * workers < rows * (w + 1)) {
       dealt += batch.runs[run++].count;
     }
-    workers[w].runs.end = run;
-    most = std::max(most, dealt - before);
+    to(w, Part{first, run}, dealt - before);
   }
-  return most <= MostRowsAlone(rows, count);
 }
 
 }  // namespace
 
-void Divide(const StepBatch& batch, const StepProgram& program, int64_t weight_bytes,
+int64_t RowsTogether(const StepBatch& batch, const StepProgram& program) {
+  return program.remember ? static_cast<int64_t>(batch.runs.size()) : batch.rows();
+}
+
+StepPartition::Way OtherWay(const StepBatch& batch, const StepProgram& program,
+                            int64_t workers) {
+  using Way = StepPartition::Way;
+  if (workers == 1) return Way::kByOperation;
+  const int64_t rows = batch.rows();
+  if (rows >= kRowsAlone * workers) {
+    int64_t most = 0;
+    DealRuns(batch, workers,
+             [&](int64_t, Part, int64_t dealt) { most = std::max(most, dealt); });
+    if (most <= MostRowsAlone(rows, workers)) return Way::kAlone;
+  }
+  return RowsTogether(batch, program) <= kRowsByHead ? Way::kByHead : Way::kByOperation;
+}
+
+void Divide(const StepBatch& batch, const StepProgram& program, StepPartition::Way way,
             StepPartition& partition) {
   std::vector<StepPartition::Worker>& workers = partition.workers;
   const auto count = static_cast<int64_t>(workers.size());
-  const int64_t rows = batch.rows();
-  if (count > 1 && rows >= kRowsAlone * count && weight_bytes <= kBytesAlone &&
-      DealRuns(batch, workers)) {
-    partition.way = StepPartition::Way::kAlone;
+  partition.way = way;
+  if (way == StepPartition::Way::kAlone) {
+    DealRuns(batch, count,
+             [&](int64_t w, Part runs, int64_t) { workers[w].runs = runs; });
     return;
   }
   const Part all{0, static_cast<int64_t>(batch.runs.size())};
@@ -43,10 +58,6 @@ void Divide(const StepBatch& batch, const StepProgram& program, int64_t weight_b
                   .heads = PartOf(program.heads, w, count),
                   .slices = PartOf(slices, w, count)};
   }
-  const int64_t together = program.remember ? all.size() : rows;  // of a wave
-  const bool by_head = together <= kRowsByHead && count > 1;
-  partition.way =
-      by_head ? StepPartition::Way::kByHead : StepPartition::Way::kByOperation;
 }
 
 }  // namespace mnemon

@@ -34,20 +34,26 @@ struct StepPartition {
   std::vector<Worker> workers;
 };
 
-// Most rows that go by head, of a wave.
+// Most rows that can go by head, of a wave.
 inline constexpr int64_t kRowsByHead = 8;
-// Workers go alone when each has this many rows, which pay for reading all weights, and
-// the weights take no more bytes than these.
+// Workers can go alone when each has this many rows, which pay for reading all weights.
 inline constexpr int64_t kRowsAlone = 16;
-inline constexpr int64_t kBytesAlone = int64_t{32} << 20;
 
 // Most rows of one worker that goes alone: with more, it would keep the others waiting.
 inline int64_t MostRowsAlone(int64_t rows, int64_t workers) {
   return rows * 9 / (8 * workers);
 }
 
-// Sets `partition`, whose workers are as many as the team's; takes no memory.
-void Divide(const StepBatch& batch, const StepProgram& program, int64_t weight_bytes,
+// Rows that are computed together: those of a batch, or of its largest wave.
+int64_t RowsTogether(const StepBatch& batch, const StepProgram& program);
+
+// The way beside kByOperation that a step can go; kByOperation: there is none.
+StepPartition::Way OtherWay(const StepBatch& batch, const StepProgram& program,
+                            int64_t workers);
+
+// Sets `partition`, whose workers are as many as the team's, for a way that the step
+// can go; takes no memory.
+void Divide(const StepBatch& batch, const StepProgram& program, StepPartition::Way way,
             StepPartition& partition);
 
 }  // namespace mnemon

@@ -60,8 +60,7 @@ class StepDecoder final : public Decoder {
         weights_(config, views, options),
         program_(form.program(spec_, weights_)) {
     weights_.Pack();
-    runner_ =
-        MakeCpuRunner(program_, weight_bytes(), *options.operations, *options.pool);
+    runner_ = MakeCpuRunner(program_, *options.operations, *options.pool);
   }
 
   const ModelConfig& config() const override { return config_; }

@@ -28,11 +28,13 @@ StepBatch Batch(const std::vector<int64_t>& counts) {
   return batch;
 }
 
-StepPartition Divided(const StepBatch& batch, size_t workers, int64_t heads,
-                      int64_t bytes = 1) {
+// The other way, where there is one.
+StepPartition Divided(const StepBatch& batch, size_t workers, int64_t heads) {
   StepPartition partition;
   partition.workers.resize(workers);
-  Divide(batch, Program(heads, 8), bytes, partition);
+  const StepProgram program = Program(heads, 8);
+  Divide(batch, program, OtherWay(batch, program, static_cast<int64_t>(workers)),
+         partition);
   return partition;
 }
 
@@ -49,17 +51,16 @@ TEST(Divide, FewRowsGoByHead) {
   }
   EXPECT_EQ(heads, 4);
   EXPECT_EQ(slices, 8);
+  EXPECT_EQ(Divided(Batch({1, kRowsByHead}), 3, 4).way, Way::kByOperation);
 }
 
 TEST(Divide, WavesOfFewRowsGoByHead) {
-  StepPartition partition;
-  partition.workers.resize(2);
   StepProgram program = Program(4, 8);
-  Divide(Batch({20}), program, 1, partition);
-  EXPECT_EQ(partition.way, Way::kByOperation);
+  EXPECT_EQ(OtherWay(Batch({20}), program, 2), Way::kByOperation);
+  EXPECT_EQ(RowsTogether(Batch({20}), program), 20);
   program.remember.emplace();
-  Divide(Batch({20}), program, 1, partition);
-  EXPECT_EQ(partition.way, Way::kByHead);
+  EXPECT_EQ(OtherWay(Batch({20}), program, 2), Way::kByHead);
+  EXPECT_EQ(RowsTogether(Batch({20}), program), 1);
 }
 
 TEST(Divide, OneWorkerGoesByOperation) {
@@ -78,13 +79,12 @@ TEST(Divide, OfMoreWorkersThanHeadsTheLastHaveNone) {
   EXPECT_THAT(slices, testing::ElementsAre(2, 2, 1, 2, 1));
 }
 
-TEST(Divide, ManyRowsGoAloneWhereTheyAreEvenAndWeightsSmall) {
+TEST(Divide, ManyRowsGoAloneWhereTheyAreEven) {
   const std::vector<int64_t> even(32, 1);
   const StepPartition partition = Divided(Batch(even), 2, 4);
   ASSERT_EQ(partition.way, Way::kAlone);
   EXPECT_EQ(partition.workers[0].runs.size(), 16);
   EXPECT_EQ(partition.workers[1].runs.end, 32);
-  EXPECT_EQ(Divided(Batch(even), 2, 4, kBytesAlone + 1).way, Way::kByOperation);
   EXPECT_EQ(Divided(Batch({40, 8}), 2, 4).way, Way::kByOperation);
   EXPECT_EQ(Divided(Batch({64}), 2, 4).way, Way::kByOperation);
 }

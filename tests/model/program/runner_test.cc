@@ -36,8 +36,7 @@ class PaddingTest : public testing::TestWithParam<int> {
     weights_ = std::make_unique<StepWeights>(config_, views_, options);
     program_ = form.program(form.spec, *weights_);
     weights_->Pack();
-    runner_ =
-        MakeCpuRunner(program_, weights_->packed().bytes(), *options.operations, pool_);
+    runner_ = MakeCpuRunner(program_, *options.operations, pool_);
     arena_ = StateArena::Create(form.spec, {.slots = 40}).value();
   }
 
