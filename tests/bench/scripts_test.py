@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""bench/compare.py, bench/tables.py and bench/step_table.sh as users call them; without
+"""bench/compare.py, tables.py, step_table.sh and versions.py as users call them; without
 the packages of bench/requirements.txt, and with a stand-in for mnemon-bench."""
 
 import json
@@ -70,10 +70,37 @@ class ScriptsTest(unittest.TestCase):
 
     def test_help_has_examples_first(self):
         for script, option in (("compare.py", "  --arch"), ("tables.py", "positional"),
-                               ("step_table.sh", "  --bin")):
+                               ("step_table.sh", "  --bin"),
+                               ("versions.py", "positional")):
             ran = self.run_script(script, "--help")
             self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertLess(ran.stdout.index("Examples:"), ran.stdout.index(option))
+
+    def bench_of(self, name, microseconds):
+        result = json.dumps({"results": [{"step_us": {"median": microseconds}}]})
+        program = self.write(name, f"#!/bin/sh\nsleep 0.1\necho '{result}'\n")
+        program.chmod(0o755)
+        return program
+
+    def test_versions_gives_the_ratio(self):
+        old, new = self.bench_of("old", 30), self.bench_of("new", 40)
+        flags = ("--arch", "causal", "--launches", 2, "--seconds", 0.1)
+        ran = self.run_script("versions.py", old, new, *flags)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stdout.splitlines()[-1],
+                         "| XS | 1 | causal | 30.00 | 40.00 | 0.750 | 0.750 to 0.750 |")
+        for least, code in ((0.75, 0), (0.76, 1)):
+            ran = self.run_script("versions.py", old, new, *flags, "--least", least)
+            self.assertEqual(ran.returncode, code, ran.stderr)
+
+    def test_versions_fails_with_its_programs(self):
+        old, new = self.bench_of("old", 30), self.write("new", "#!/bin/sh\nexit 1\n")
+        new.chmod(0o755)
+        ran = self.run_script("versions.py", old, new)
+        self.assertEqual(ran.returncode, 1, ran.stderr)
+        ran = self.run_script("versions.py", old, self.folder / "none")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("no program", ran.stderr)
 
     def test_compare_names_the_wrong_flag(self):
         programs = ("--bin", self.programs())
