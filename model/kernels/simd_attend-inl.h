@@ -126,9 +126,9 @@ class AttendTile {
       for (AttendUnit& unit : units_[h]) unit.peak = Set16(-HUGE_VALF);
     }
     Walk([&](AttendUnit& unit, int64_t begin,
-             int64_t end) { Score<1>(call_, &unit, begin, end); },
+             int64_t end) { Score<1, false>(call_, &unit, begin, end); },
          [&](AttendUnit* units, int64_t begin, int64_t end) {
-           Score<kRows>(call_, units, begin, end);
+           Score<kRows, true>(call_, units, begin, end);
          });
   }
 

@@ -51,6 +51,12 @@ HWY_INLINE int64_t TableRow(const AttendCall& call, const AttendUnit& unit,
   return call.zero_row - unit.key_range->query + block * kBlockPositions;
 }
 
+HWY_INLINE bool IsBiased(const AttendCall& call) {
+  return call.fold_offset >= 0 || call.relative_bias != nullptr ||
+         call.slopes != nullptr;
+}
+
+// Scaled, with all biases that there are.
 HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t block,
                          V16 score) {
   if (call.fold_offset >= 0) {
@@ -79,19 +85,21 @@ HWY_INLINE V16 AddBiases(const AttendCall& call, const AttendUnit& unit, int64_t
 HWY_INLINE V16 Mask(const AttendUnit& unit, int64_t block, const V16& score) {
   if (unit.SeesAll(block)) return score;
   const int64_t begin = block * kBlockPositions;
-  HWY_ALIGN float lane[16];
-  Store16(score, lane);
-  for (int i = 0; i < 16; ++i) {
-    if (begin + i < unit.key_range->first || begin + i > unit.key_range->last) {
-      lane[i] = -HUGE_VALF;
-    }
+  const auto first = static_cast<float>(unit.key_range->first - begin);
+  const auto last = static_cast<float>(unit.key_range->last - begin);
+  V16 out;
+  for (int p = 0; p < kParts; ++p) {
+    const Vec place = hn::Iota(F(), static_cast<float>(p * kLanes));
+    const auto seen =
+        hn::And(hn::Ge(place, hn::Set(F(), first)), hn::Le(place, hn::Set(F(), last)));
+    out.v[p] = hn::IfThenElse(seen, score.v[p], hn::Set(F(), -HUGE_VALF));
   }
-  return Load16(lane);
+  return out;
 }
 
 // Scores `kBlocks` blocks from `block` on, of one head, for rows of one session: each
-// key is read once for all of them.
-template <int kRows, int kBlocks, bool kRelative>
+// key is read once for all of them. `kWhole`: all rows see all of them.
+template <int kRows, int kBlocks, bool kWhole, bool kRelative>
 HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t block) {
   const int64_t width = call.width, table_rows = call.table_rows;
   const float* key[kBlocks];
@@ -124,37 +132,49 @@ HWY_INLINE void ScoreBlocks(const AttendCall& call, AttendUnit* units, int64_t b
       }
     }
   }
+  const bool biased = IsBiased(call);
+  const V16 scale = Set16(call.scale);
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     AttendUnit& unit = units[r];
+    float* const to = unit.Scores(block);  // those of a group follow each other
+    V16 peak = unit.peak;
+#pragma GCC unroll 4
     for (int b = 0; b < kBlocks; ++b) {
-      const V16 done =
-          Mask(unit, block + b, AddBiases(call, unit, block + b, score[r][b]));
-      Store16(done, unit.Scores(block + b));
-      unit.peak = Max(unit.peak, done);
+      V16 done = biased ? AddBiases(call, unit, block + b, score[r][b])
+                        : Mul(score[r][b], scale);
+      if constexpr (!kWhole) done = Mask(unit, block + b, done);
+      Store16(done, to + b * kBlockPositions);
+      peak = Max(peak, done);
     }
+    unit.peak = peak;
   }
 }
 
-// The same of blocks begin .. end-1. A function of its own: there the sums stay in
-// registers.
-template <int kRows, bool kRelative>
+// The same of blocks begin .. end-1 of a group. A function of its own: there the sums
+// stay in registers.
+template <int kRows, bool kWhole, bool kRelative>
 HWY_NOINLINE void ScoreRange(const AttendCall& call, AttendUnit* units, int64_t begin,
                              int64_t end) {
   constexpr int kAtOnce = kRows * kParts > 2 ? 2 : 4;
-  for (; begin + kAtOnce <= end; begin += kAtOnce) {
-    ScoreBlocks<kRows, kAtOnce, kRelative>(call, units, begin);
+  if constexpr (kWhole) {
+    for (; begin + kAtOnce <= end; begin += kAtOnce) {
+      ScoreBlocks<kRows, kAtOnce, kWhole, kRelative>(call, units, begin);
+    }
   }
-  for (; begin < end; ++begin) ScoreBlocks<kRows, 1, kRelative>(call, units, begin);
+  for (; begin < end; ++begin) {
+    ScoreBlocks<kRows, 1, kWhole, kRelative>(call, units, begin);
+  }
 }
 
-template <int kRows>
+template <int kRows, bool kWhole>
 HWY_INLINE void Score(const AttendCall& call, AttendUnit* units, int64_t begin,
                       int64_t end) {
   if (begin >= end) return;
   if (call.relative_key != nullptr) {
-    ScoreRange<kRows, true>(call, units, begin, end);
+    ScoreRange<kRows, kWhole, true>(call, units, begin, end);
   } else {
-    ScoreRange<kRows, false>(call, units, begin, end);
+    ScoreRange<kRows, kWhole, false>(call, units, begin, end);
   }
 }
 

@@ -68,18 +68,51 @@ HWY_NOINLINE void AddWhole(const AttendCall& call, const AttendUnit* units,
   }
 }
 
-// Adds `count` <= 16 numbers of each value that is seen, from `i` on, of one block: the
-// other places of a block may hold anything.
-HWY_INLINE void AddSome(const AttendCall& call, const AttendUnit& unit, int64_t block,
-                        int64_t i, int64_t count) {
-  const float* value = Values(call, unit, block) + i;
-  const float* weight = unit.Scores(block);
+// The positions of a block that a row sees; the other places may hold anything.
+HWY_INLINE Part SeenPart(const AttendUnit& unit, int64_t block) {
   const int64_t begin = block * kBlockPositions;
-  const int64_t from = std::max<int64_t>(0, unit.key_range->first - begin);
-  const int64_t to =
-      std::min<int64_t>(kBlockPositions, unit.key_range->last - begin + 1);
+  return {std::max<int64_t>(0, unit.key_range->first - begin),
+          std::min<int64_t>(kBlockPositions, unit.key_range->last - begin + 1)};
+}
+
+// Adds 16 kWide numbers of each value that is seen, from `i` on, of one block.
+template <int kWide>
+HWY_INLINE void AddPart(const AttendCall& call, const AttendUnit& unit, int64_t block,
+                        int64_t i) {
+  const Part seen = SeenPart(unit, block);
+  const float* value = Values(call, unit, block) + i + seen.begin * call.width;
+  const float* const weight = unit.Scores(block);
+  V16 even[kWide], odd[kWide];
+  for (int w = 0; w < kWide; ++w) {
+    even[w] = Load16(unit.even + i + 16 * w);
+    odd[w] = Load16(unit.odd + i + 16 * w);
+  }
+  const auto add = [&](int64_t j, V16* sums) {
+    const V16 p = Set16(weight[j]);
+    for (int w = 0; w < kWide; ++w) sums[w] = Fma(p, Load16(value + 16 * w), sums[w]);
+    value += call.width;
+  };
+  int64_t j = seen.begin;
+  if (j % 2 == 1 && j < seen.end) add(j++, odd);
+  for (; j + 2 <= seen.end; j += 2) {
+    add(j, even);
+    add(j + 1, odd);
+  }
+  if (j < seen.end) add(j, even);
+  for (int w = 0; w < kWide; ++w) {
+    Store16(even[w], unit.even + i + 16 * w);
+    Store16(odd[w], unit.odd + i + 16 * w);
+  }
+}
+
+// The same of `count` < 16 numbers.
+HWY_INLINE void AddRest(const AttendCall& call, const AttendUnit& unit, int64_t block,
+                        int64_t i, int64_t count) {
+  const Part seen = SeenPart(unit, block);
+  const float* const value = Values(call, unit, block) + i;
+  const float* const weight = unit.Scores(block);
   V16 sum[2] = {LoadSome16(unit.even + i, count), LoadSome16(unit.odd + i, count)};
-  for (int64_t j = from; j < to; ++j) {
+  for (int64_t j = seen.begin; j < seen.end; ++j) {
     V16& part = sum[j % 2];
     part = Fma(Set16(weight[j]), LoadSome16(value + j * call.width, count), part);
   }
@@ -104,7 +137,7 @@ HWY_INLINE void AddValues(const AttendCall& call, const AttendUnit* units,
   if (i == call.width) return;
   for (int r = 0; r < kRows; ++r) {
     for (int64_t b = begin; b < end; ++b) {
-      AddSome(call, units[r], b, i, call.width - i);
+      AddRest(call, units[r], b, i, call.width - i);
     }
   }
 }
@@ -113,13 +146,10 @@ HWY_INLINE void AddValues(const AttendCall& call, const AttendUnit* units,
 HWY_INLINE void AddSeen(const AttendCall& call, const AttendUnit& unit, int64_t begin,
                         int64_t end) {
   for (int64_t block = begin; block < end; ++block) {
-    if (unit.SeesAll(block)) {
-      AddValues<1>(call, &unit, block, block + 1);
-      continue;
-    }
-    for (int64_t i = 0; i < call.width; i += 16) {
-      AddSome(call, unit, block, i, std::min<int64_t>(16, call.width - i));
-    }
+    int64_t i = 0;
+    for (; i + 32 <= call.width; i += 32) AddPart<2>(call, unit, block, i);
+    for (; i + 16 <= call.width; i += 16) AddPart<1>(call, unit, block, i);
+    if (i < call.width) AddRest(call, unit, block, i, call.width - i);
   }
 }
 

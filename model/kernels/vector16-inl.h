@@ -244,15 +244,18 @@ HWY_INLINE V16 NotFinite(const V16& x) { return Sub(x, x); }
 HWY_INLINE float First16(const V16& x) { return hn::GetLane(x.v[0]); }
 
 // Lanes 8, 4, 2, 1 apart.
-HWY_INLINE float Sum16(const V16& x) {
-  HWY_ALIGN float lane[16];
-  Store16(x, lane);
-  for (int apart = 8; apart > 0; apart /= 2) {
+HWY_INLINE float Sum16(V16 x) {
+  for (int apart = kParts / 2; apart > 0; apart /= 2) {
+    for (int i = 0; i < apart; ++i) x.v[i] = hn::Add(x.v[i], x.v[i + apart]);
+  }
+  HWY_ALIGN float lane[kLanes];
+  hn::Store(x.v[0], F(), lane);
+  for (int apart = kLanes / 2; apart > 0; apart /= 2) {
     for (int i = 0; i < apart; ++i) lane[i] += lane[i + apart];
   }
   return lane[0];
 }
-// Sum of a[i] b[i].
+
 HWY_INLINE float Dot(const float* a, const float* b, int64_t width) {
   V16 sum = Zero16();
   for (int64_t i = 0; i < width; i += 16) {
