@@ -300,10 +300,9 @@ absl::Status WriteCheckpoint(const std::string& dir, const CheckpointContent& co
 
 absl::Status NeedsFp32Weights() {
   return absl::FailedPreconditionError(
-      "model.safetensors holds int8 weights, which step forms on a CPU alone compute "
-      "with: the sequence form and training need the fp32 checkpoint that they were "
-      "made "
-      "of");
+      "model.safetensors holds int8 weights, with which only step forms on a CPU "
+      "compute: the sequence form and training need the fp32 checkpoint that they were "
+      "made of");
 }
 
 absl::Status RequireFp32(const std::string& dir) {

@@ -65,7 +65,7 @@ absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
 }
 
 absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
-                                        bool refuse_bad_weights) {
+                                        bool refuse_non_finite) {
   MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
   const char* const what = "the tokenizer or the list of tensors";
   absl::StatusOr<ModelFiles> checked =
@@ -77,19 +77,19 @@ absl::StatusOr<ModelFiles> ReadAndCheck(const std::string& dir,
     // What does not match the manifest need not make sense; what does, has all of its
     // faults listed.
     MNEMON_ASSIGN_OR_RETURN(const VerifiedWeights found, files.verified.get());
-    if (refuse_bad_weights) {
+    if (refuse_non_finite) {
       fits = CheckWeights(files.weights, checked->tensors, found.bad_weights);
     }
     return Annotated(fits, Quoted(dir));
   }
   checked->verified = std::async(
       std::launch::deferred,
-      [dir, refuse_bad_weights, tensors = checked->tensors,
+      [dir, refuse_non_finite, tensors = checked->tensors,
        weights = std::move(files.weights),
        verified =
            std::move(files.verified)]() mutable -> absl::StatusOr<VerifiedWeights> {
         MNEMON_ASSIGN_OR_RETURN(VerifiedWeights found, verified.get());
-        if (refuse_bad_weights && !found.bad_weights.empty()) {
+        if (refuse_non_finite && !found.bad_weights.empty()) {
           return Annotated(CheckWeights(weights, tensors, found.bad_weights),
                            Quoted(dir));
         }
@@ -109,10 +109,10 @@ int64_t ModelFiles::parameters() const {
 }
 
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
-                                          bool refuse_bad_weights) {
+                                          bool refuse_non_finite) {
   try {
     return CatchOutOfMemory(Quoted(dir),
-                            [&] { return ReadAndCheck(dir, refuse_bad_weights); });
+                            [&] { return ReadAndCheck(dir, refuse_non_finite); });
   } catch (const std::exception& error) {
     return Annotated(absl::InternalError(error.what()), Quoted(dir));
   }

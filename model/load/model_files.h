@@ -41,7 +41,7 @@ struct ModelFiles {
 // `dir`, and every fault; nothing of a declared size is allocated before it was
 // checked.
 absl::StatusOr<ModelFiles> ReadModelFiles(const std::string& dir,
-                                          bool refuse_bad_weights = true);
+                                          bool refuse_non_finite = true);
 
 // Views of the weights in the order of the architecture's tensors, whose data must be
 // waited for. `copies` keeps those whose bytes lie where no float may, and are there.
