@@ -14,7 +14,7 @@ XS its speed by a few percent, so the ratio that counts is the median of several
 of a program beside itself it tells how far to trust the others. What follows "--" goes to
 both.
 
-Exit code: 0 done, 1 failed or a ratio is below --least, 2 usage.
+Exit code: 0 done, 1 failed or a ratio is below --least, 2 usage, 128 + N ended by signal N.
 """
 
 import argparse
@@ -94,7 +94,8 @@ def parse_flags(arguments):
 
 def main():
     flags = parse_flags(sys.argv[1:])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda caught, _: sys.exit(128 + caught))
     missed = False
     print("| size | batch | architecture | old | new | ratio | of the launches |\n"
           "|---|---|---|---|---|---|---|", flush=True)

@@ -255,7 +255,7 @@ HWY_INLINE float Sum16(V16 x) {
   }
   return lane[0];
 }
-
+// Sum of a[i] b[i].
 HWY_INLINE float Dot(const float* a, const float* b, int64_t width) {
   V16 sum = Zero16();
   for (int64_t i = 0; i < width; i += 16) {

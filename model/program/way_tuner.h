@@ -4,9 +4,9 @@
 // number of workers, the model and the rows, and no constant is right for all. The bits
 // of a step do not depend on the way.
 //
-// Steps of similar many rows (of the same power of two) are tuned together. A trial
-// compares pairs of steps, one of each way, by their time per row, until one way is
-// ahead by kAhead pairs or kMostPairs have run; after kKept steps there is another
+// Steps with similar numbers of rows (the same power of two) are tuned together. A
+// trial compares pairs of steps, one of each way, by their time per row, until one way
+// is ahead by kAhead pairs or kMostPairs have run; after kKept steps there is another
 // trial. A tie is for kByOperation.
 //
 // Threads: one at a time. Takes no memory.
@@ -33,16 +33,16 @@ class WayTuner {
   explicit WayTuner(Now now = &std::chrono::steady_clock::now) : now_(now) {}
 
   // The way of the next step, kByOperation or `other`. `together`: how many rows one
-  // operation has, 1 at least; of no number may there be two other ways. End must
-  // follow.
+  // operation has, 1 at least; the same number always comes with the same `other` or
+  // with kByOperation. End must follow.
   StepPartition::Way Begin(StepPartition::Way other, int64_t together);
   // That step has ended, and had `rows` rows in all.
   void End(int64_t rows);
 
  private:
   struct Trial {
-    bool other = false;  // what was faster in the last one
-    bool second = false;
+    bool other = false;   // what was faster in the last one
+    bool second = false;  // the next step is the second one of a pair
     int pairs = 0;
     int ahead = 0;     // pairs in which the other way was faster, less those where not
     int kept = 0;      // steps until the next trial
