@@ -32,7 +32,7 @@ StepPartition::Way OtherWay(const StepBatch& batch, const StepProgram& program,
   using Way = StepPartition::Way;
   if (workers == 1) return Way::kByOperation;
   const int64_t rows = batch.rows();
-  if (rows >= kRowsAlone * workers) {
+  if (rows > kRowsByHead && rows >= kRowsAlone * workers) {
     int64_t most = 0;
     DealRuns(batch, workers,
              [&](int64_t, Part, int64_t dealt) { most = std::max(most, dealt); });

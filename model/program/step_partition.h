@@ -36,8 +36,9 @@ struct StepPartition {
 
 // Most rows that can go by head, of a wave.
 inline constexpr int64_t kRowsByHead = 8;
-// Workers can go alone when each has this many rows, which pay for reading all weights.
-inline constexpr int64_t kRowsAlone = 16;
+// Workers can go alone when there are more rows than that and each has this many, which
+// may pay for reading all weights.
+inline constexpr int64_t kRowsAlone = 4;
 
 // Most rows of one worker that goes alone: with more, it would keep the others waiting.
 inline int64_t MostRowsAlone(int64_t rows, int64_t workers) {

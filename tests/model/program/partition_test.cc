@@ -85,6 +85,13 @@ TEST(Divide, ManyRowsGoAloneWhereTheyAreEven) {
   ASSERT_EQ(partition.way, Way::kAlone);
   EXPECT_EQ(partition.workers[0].runs.size(), 16);
   EXPECT_EQ(partition.workers[1].runs.end, 32);
+  const auto way = [](int64_t rows, size_t workers) {
+    return Divided(Batch(std::vector<int64_t>(rows, 1)), workers, 4).way;
+  };
+  EXPECT_EQ(way(kRowsByHead, 2), Way::kByHead);
+  EXPECT_EQ(way(kRowsByHead + 1, 2), Way::kAlone);
+  EXPECT_EQ(way(3 * kRowsAlone, 3), Way::kAlone);
+  EXPECT_EQ(way(3 * kRowsAlone - 1, 3), Way::kByOperation);
   EXPECT_EQ(Divided(Batch({40, 8}), 2, 4).way, Way::kByOperation);
   EXPECT_EQ(Divided(Batch({64}), 2, 4).way, Way::kByOperation);
 }
