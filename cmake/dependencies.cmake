@@ -70,4 +70,11 @@ target_compile_definitions(mnemon_torch INTERFACE AT_PER_OPERATOR_HEADERS)
 
 if(MNEMON_TESTS)
   find_package(GTest 1.12 REQUIRED)
+  # Boost.Context: the fibers that are a device's threads in its emulator. glibc's
+  # swapcontext makes a system call for each switch.
+  find_path(BOOST_CONTEXT_INCLUDE boost/context/detail/fcontext.hpp REQUIRED)
+  find_library(BOOST_CONTEXT_LIBRARY boost_context REQUIRED)
+  add_library(mnemon_boost_context INTERFACE)
+  target_include_directories(mnemon_boost_context SYSTEM INTERFACE ${BOOST_CONTEXT_INCLUDE})
+  target_link_libraries(mnemon_boost_context INTERFACE ${BOOST_CONTEXT_LIBRARY})
 endif()

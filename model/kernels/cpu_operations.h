@@ -15,16 +15,6 @@
 
 namespace mnemon {
 
-// The `index`-th of `count` workers.
-struct Share {
-  int index = 0;
-  int count = 1;
-
-  // Its part of `units` things: consecutive, the same ones for the same numbers.
-  int64_t begin(int64_t units) const { return PartOf(units, index, count).begin; }
-  int64_t end(int64_t units) const { return PartOf(units, index, count).end; }
-};
-
 // `scratch` is the worker's own: ScratchFloats of the call. What returns bool says
 // whether the numbers that its share wrote to states leave them finite, as the calls
 // say.

@@ -20,6 +20,18 @@
 
 namespace mnemon {
 
+// The `index`-th of `count` workers.
+struct Share {
+  int index = 0;
+  int count = 1;
+
+  // Its part of `units` things: consecutive, the same ones for the same numbers.
+  constexpr int64_t begin(int64_t units) const {
+    return PartOf(units, index, count).begin;
+  }
+  constexpr int64_t end(int64_t units) const { return PartOf(units, index, count).end; }
+};
+
 // Positions per block of growing state: the width of a vector of positions, and the
 // unit of attention's reduction, counted from a session's absolute position 0.
 inline constexpr int kBlockPositions = 16;
@@ -91,8 +103,8 @@ struct MatrixView {
   // In int8: what a weight of 1 stands for, [N] and zeros up to whole panels.
   const float* scales = nullptr;
 
-  int64_t slices() const { return (inputs + slice - 1) / slice; }
-  int64_t panel_count() const { return Padded(outputs) / kPanel; }
+  constexpr int64_t slices() const { return (inputs + slice - 1) / slice; }
+  constexpr int64_t panel_count() const { return Padded(outputs) / kPanel; }
 };
 
 // Panels in float32 [ceil(N / 16)][K][16] as a matrix of one slice.
@@ -115,15 +127,15 @@ struct Rows {
   float* data = nullptr;
   int64_t stride = 0;
 
-  float* row(int64_t r) const { return data + r * stride; }
+  constexpr float* row(int64_t r) const { return data + r * stride; }
 };
 struct ConstRows {
   const float* data = nullptr;
   int64_t stride = 0;
 
-  ConstRows(const float* d, int64_t s) : data(d), stride(s) {}
-  ConstRows(Rows rows) : data(rows.data), stride(rows.stride) {}
-  const float* row(int64_t r) const { return data + r * stride; }
+  constexpr ConstRows(const float* d, int64_t s) : data(d), stride(s) {}
+  constexpr ConstRows(Rows rows) : data(rows.data), stride(rows.stride) {}
+  constexpr const float* row(int64_t r) const { return data + r * stride; }
 };
 
 // Sine and cosine at each frequency, interleaved, [positions][turns]: of the positions
@@ -213,7 +225,7 @@ struct KeyRange {
 };
 
 // Groups of kGroupBlocks blocks that a range of keys is in.
-inline int64_t KeyGroups(const KeyRange& range) {
+inline constexpr int64_t KeyGroups(const KeyRange& range) {
   constexpr int64_t kGroup = kGroupBlocks * kBlockPositions;
   return range.first > range.last ? 0 : range.last / kGroup - range.first / kGroup + 1;
 }

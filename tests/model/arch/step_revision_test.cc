@@ -13,6 +13,7 @@
 #include "model/registry/registry.h"
 #include "model/sampling/sampler.h"
 #include "model/steps/step_options.h"
+#include "tests/fakes/device_operations.h"
 #include "tests/model/arch/drawn_weights.h"
 #include "tests/model/kernels/bit_hash.h"
 
@@ -71,31 +72,45 @@ void HashSession(Decoder& decoder, SamplerScratch& scratch, BitHash& logits_hash
   }
 }
 
-TEST(StepRevision, BitsAreThoseOfTheRevision) {
+// Every variant of every architecture in one format.
+void ExpectHashes(const CpuOperations& operations, const Hashes& expected) {
   ThreadPool pool(2);
+  SamplerScratch scratch;
+  const bool emulated = &operations == &DeviceOperations();
+  scratch.operations = &SamplingOperationsOf(
+      emulated ? AllCpuOperations().front().target : operations.target);
+  BitHash logits, text;
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (entry.make_decoder == nullptr) continue;
+    for (const ModelConfig& config : entry.variants()) {
+      const DrawnWeights model(entry, config);
+      const std::unique_ptr<Decoder> decoder = entry.make_decoder(
+          config, model.views,
+          {.format = expected.format, .operations = &operations, .pool = &pool});
+      HashSession(*decoder, scratch, logits, text);
+    }
+  }
+  EXPECT_EQ(logits.value(), expected.logits);
+  EXPECT_EQ(text.value(), expected.text);
+}
+
+TEST(StepRevision, BitsAreThoseOfTheRevision) {
   for (const CpuOperations& operations : AllCpuOperations()) {
     if (IsReference(operations)) continue;
-    SamplerScratch scratch;
-    scratch.operations = &SamplingOperationsOf(operations.target);
     for (const Hashes& expected : kHashes) {
-      BitHash logits, text;
-      for (const ArchitectureEntry& entry : Architectures()) {
-        if (entry.make_decoder == nullptr) continue;
-        for (const ModelConfig& config : entry.variants()) {
-          const DrawnWeights model(entry, config);
-          const std::unique_ptr<Decoder> decoder = entry.make_decoder(
-              config, model.views,
-              {.format = expected.format, .operations = &operations, .pool = &pool});
-          HashSession(*decoder, scratch, logits, text);
-        }
-      }
-      EXPECT_EQ(logits.value(), expected.logits)
-          << operations.target << " " << NameOf(expected.format);
-      EXPECT_EQ(text.value(), expected.text)
-          << operations.target << " " << NameOf(expected.format);
+      SCOPED_TRACE(operations.target + std::string(" ") + NameOf(expected.format));
+      ExpectHashes(operations, expected);
     }
   }
   EXPECT_EQ(kHashedRevision, kKernelRevision);
+}
+
+TEST(StepRevision, BitsOfTheEmulatedDeviceAreTheSame) {
+  if (!CanEmulateDevices()) GTEST_SKIP() << "no fibers with ThreadSanitizer";
+  for (const Hashes& expected : kHashes) {
+    SCOPED_TRACE(NameOf(expected.format));
+    ExpectHashes(DeviceOperations(), expected);
+  }
 }
 
 TEST(StepRevision, NumericsIdNamesFormatAndRevisionButForTheReference) {

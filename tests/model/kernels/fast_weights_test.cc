@@ -114,6 +114,7 @@ using FastWeightsTest = TargetTest;
 TEST_P(FastWeightsTest, SaysWhetherStatesStayFinite) {
   for (const CpuOperations* operations : {&target(), &reference()}) {
     for (const Options& options : AllOptions()) {
+      if (emulated() && options.width > 16) continue;
       const auto finite = [&](Sessions::Input which, float number, size_t at) {
         Sessions sessions(options);
         sessions.input(which)[at] = number;
@@ -164,6 +165,7 @@ TEST_P(FastWeightsTest, AgreesWithTheReference) {
 
 TEST_P(FastWeightsTest, SameBitsInAnySplitAndWithAnyWorkers) {
   for (const Options& options : AllOptions()) {
+    if (emulated() && options.width > 40) continue;
     Sessions whole(options);
     whole.Feed(target(), {Sessions::kTokens, Sessions::kTokens});
     for (const int workers : {1, 2, 3, 4}) {

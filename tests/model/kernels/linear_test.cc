@@ -113,6 +113,7 @@ TEST_P(LinearTest, ARowHasItsBitsWhateverTheRowsAndWorkers) {
   int i = 0;
   for (const Options& options : AllOptions()) {
     const Shape& shape = kShapes[i++ % std::size(kShapes)];
+    if (emulated() && i % 24 > 0) continue;
     const Layer layer(shape, options);
     const std::vector<float> all = layer.Run(target(), 0, shape.rows);
     for (const int workers : {2, 3, 4, 9}) {

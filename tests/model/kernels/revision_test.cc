@@ -232,8 +232,10 @@ void HashRows(const CpuOperations& operations, BitHash& hash) {
 }
 
 TEST(KernelRevision, BitsAreThoseOfTheRevision) {
-  for (const CpuOperations& operations : AllCpuOperations()) {
-    if (&operations == &AllCpuOperations().back()) continue;  // the reference
+  std::vector<CpuOperations> all(AllCpuOperations().begin(), AllCpuOperations().end());
+  all.pop_back();  // the reference
+  if (CanEmulateDevices()) all.push_back(DeviceOperations());
+  for (const CpuOperations& operations : all) {
     const std::string target = operations.target;
     BitHash hash, int8;
     HashLinear(operations, WeightFormat::kInt8, int8);

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/packed_weights.h"
+#include "tests/fakes/device_operations.h"
 
 namespace mnemon {
 
@@ -72,14 +73,19 @@ inline MatrixView Pack(PackedWeights& packed, std::span<const PlainMatrix> parts
 
 class TargetTest : public testing::TestWithParam<std::string> {
  protected:
-  const CpuOperations& target() const { return *FindCpuOperations(GetParam()).value(); }
+  const CpuOperations& target() const {
+    return emulated() ? DeviceOperations() : *FindCpuOperations(GetParam()).value();
+  }
   const CpuOperations& reference() const { return ReferenceOperations(); }
+  // Whether it is the emulated device, which takes a thousand times as long.
+  bool emulated() const { return GetParam() == DeviceOperations().target; }
 };
 
-// All but the reference itself.
+// All but the reference itself, and the device.
 inline std::vector<std::string> TargetsUnderTest() {
   std::vector<std::string> targets = CpuTargets();
   targets.pop_back();
+  if (CanEmulateDevices()) targets.emplace_back(DeviceOperations().target);
   return targets;
 }
 

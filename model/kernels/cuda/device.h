@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// What device code is written on: indices, shared memory, barriers, shuffles, atomics
+// and products of small integers. nvcc makes them instructions; for the host the same
+// functions are those of an emulator that a test links (tests/fakes/device_emulator.h).
+// C++17.
+//
+// Grids and blocks have one dimension; a block is whole warps. Barriers and shuffles
+// are met by all threads of a block or warp, none of which has ended.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define MNEMON_DEVICE __device__ __forceinline__
+#define MNEMON_UNROLL _Pragma("unroll")
+#else
+#define MNEMON_DEVICE inline
+#define MNEMON_UNROLL
+#endif
+
+namespace mnemon::device {
+
+inline constexpr int kWarp = 32;
+
+#if defined(__CUDACC__)
+
+MNEMON_DEVICE int ThreadIndex() { return static_cast<int>(threadIdx.x); }
+MNEMON_DEVICE int ThreadCount() { return static_cast<int>(blockDim.x); }
+MNEMON_DEVICE int BlockIndex() { return static_cast<int>(blockIdx.x); }
+MNEMON_DEVICE int BlockCount() { return static_cast<int>(gridDim.x); }
+
+// The block's shared memory, as many bytes as the launch gives it, on 16 bytes.
+MNEMON_DEVICE void* SharedMemory() {
+  extern __shared__ float4 mnemon_shared[];
+  return mnemon_shared;
+}
+
+// All threads of the block have come here, and see what the others wrote before.
+MNEMON_DEVICE void Barrier() { __syncthreads(); }
+// Likewise of the warp.
+MNEMON_DEVICE void WarpBarrier() { __syncwarp(); }
+
+// The value of another lane of the warp.
+MNEMON_DEVICE float Shuffle(float value, int lane) {
+  return __shfl_sync(0xFFFFFFFFu, value, lane);
+}
+MNEMON_DEVICE int32_t Shuffle(int32_t value, int lane) {
+  return __shfl_sync(0xFFFFFFFFu, value, lane);
+}
+
+MNEMON_DEVICE void AtomicOr(uint32_t* to, uint32_t bits) { atomicOr(to, bits); }
+
+// Each rounded once, to nearest even.
+MNEMON_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+MNEMON_DEVICE float Divide(float a, float b) { return __fdiv_rn(a, b); }
+MNEMON_DEVICE float SquareRoot(float a) { return __fsqrt_rn(a); }
+
+// sum + the four products of the unsigned bytes of `a` with the signed ones of `b`.
+MNEMON_DEVICE int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
+  int32_t out;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
+  return out;
+}
+
+#else
+
+int ThreadIndex();
+int ThreadCount();
+int BlockIndex();
+int BlockCount();
+void* SharedMemory();
+void Barrier();
+void WarpBarrier();
+float Shuffle(float value, int lane);
+int32_t Shuffle(int32_t value, int lane);
+void AtomicOr(uint32_t* to, uint32_t bits);
+int32_t Dot4(uint32_t a, int32_t b, int32_t sum);
+
+MNEMON_DEVICE float Fma(float a, float b, float c) { return std::fma(a, b, c); }
+MNEMON_DEVICE float Divide(float a, float b) { return a / b; }
+MNEMON_DEVICE float SquareRoot(float a) { return std::sqrt(a); }
+
+#endif
+
+MNEMON_DEVICE int Lane() { return ThreadIndex() % kWarp; }
+MNEMON_DEVICE int WarpIndex() { return ThreadIndex() / kWarp; }
+MNEMON_DEVICE int WarpCount() { return ThreadCount() / kWarp; }
+
+template <class T>
+MNEMON_DEVICE T Less(T a, T b) {
+  return a < b ? a : b;
+}
+
+}  // namespace mnemon::device

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+// Linear and Parts of kernels.h on a device. All threads of a block call them; the
+// block is the share's worker and computes its panels of all rows.
+//
+// A thread sums one slice of one output for up to kTileRows rows, with one accumulator
+// for each, so that a weight is read once for them; a block sums the slices of several
+// panels side by side. The partial sums meet in shared memory, where one thread for
+// each output and row adds its slices upward. C++17.
+#pragma once
+
+#include "model/kernels/cuda/input_tile.h"
+
+namespace mnemon::device {
+
+// Sums that `threads` threads make at once, 16 outputs each: whole panels of slices.
+inline constexpr int64_t SumsAtOnce(int64_t slices, int threads) {
+  if (slices == 0) return 0;
+  const int64_t sums = threads / kPanel;
+  return sums <= slices ? slices : sums - sums % slices;
+}
+
+// Floats of shared memory with which `rows` rows go at once, and `slices` slices.
+inline constexpr int64_t ProductFloats(const MatrixView& matrix, int64_t slices,
+                                       int64_t rows, int threads) {
+  return SumsAtOnce(slices, threads) * rows * kPanel +
+         rows * InputTile::FloatsOfRow(matrix, slices);
+}
+
+// Shared memory of a block: the more of it, the more rows, up to kTileRows, go at once.
+struct SharedFloats {
+  float* data = nullptr;
+  int64_t count = 0;
+};
+
+// Of one slice of one output, for the first `rows` rows of a tile.
+MNEMON_DEVICE void SliceSums(const MatrixView& matrix, const InputTile& tile,
+                             int64_t rows, int64_t panel, int64_t first_slice,
+                             int64_t i, int output, float* sums) {
+  const int64_t slice = first_slice + i;
+  const int64_t width = Less(matrix.slice, matrix.inputs - slice * matrix.slice);
+  const char* const at = static_cast<const char*>(matrix.panels) +
+                         panel * matrix.panel_bytes + slice * matrix.slice_bytes;
+  if (matrix.format == WeightFormat::kInt8) {
+    const auto* const weights = reinterpret_cast<const uint32_t*>(at) + output;
+    int32_t sum[kTileRows];
+    MNEMON_UNROLL
+    for (int r = 0; r < kTileRows; ++r) sum[r] = r < rows ? tile.start(r, i) : 0;
+    for (int64_t word = 0; word * 4 < width; ++word) {
+      const uint32_t weight = weights[word * kPanel];
+      MNEMON_UNROLL
+      for (int r = 0; r < kTileRows; ++r) {
+        if (r < rows) sum[r] = Dot4(weight, tile.words(r, i)[word], sum[r]);
+      }
+    }
+    MNEMON_UNROLL
+    for (int r = 0; r < kTileRows; ++r) sums[r] = static_cast<float>(sum[r]);
+    return;
+  }
+  MNEMON_UNROLL
+  for (int r = 0; r < kTileRows; ++r) sums[r] = 0;
+  const bool bf16 = matrix.format == WeightFormat::kBf16;
+  for (int64_t k = 0; k < width; ++k) {
+    float weight;
+    if (bf16) {
+      const uint32_t both =
+          reinterpret_cast<const uint32_t*>(at)[k / 2 * kPanel + output];
+      weight = BitsAsFloat(k % 2 == 0 ? both << 16 : both & 0xFFFF0000u);
+    } else {
+      weight = reinterpret_cast<const float*>(at)[k * kPanel + output];
+    }
+    MNEMON_UNROLL
+    for (int r = 0; r < kTileRows; ++r) {
+      if (r < rows) sums[r] = Fma(tile.inputs(r, slice)[k], weight, sums[r]);
+    }
+  }
+}
+
+// Multiplies the first `rows` rows of a tile with panels begin .. end-1, and calls
+// end(row, n, sum) for each output, where sum(i) is the sum of the i-th slice.
+template <class End>
+MNEMON_DEVICE void Products(const MatrixView& matrix, const InputTile& tile,
+                            Part slices, int64_t rows, Part panels, float* sums,
+                            const End& finish) {
+  const int64_t count = slices.size();
+  const int64_t at_once = SumsAtOnce(count, ThreadCount()) / count;
+  const int output = ThreadIndex() % kPanel;
+  for (int64_t panel = panels.begin; panel < panels.end; panel += at_once) {
+    const int64_t some = Less(at_once, panels.end - panel);
+    for (int64_t item = ThreadIndex() / kPanel; item < some * count;
+         item += ThreadCount() / kPanel) {
+      float found[kTileRows];
+      SliceSums(matrix, tile, rows, panel + item / count, slices.begin, item % count,
+                output, found);
+      MNEMON_UNROLL
+      for (int r = 0; r < kTileRows; ++r) {
+        if (r < rows) sums[(item * rows + r) * kPanel + output] = found[r];
+      }
+    }
+    Barrier();
+    for (int64_t n = ThreadIndex(); n < some * rows * kPanel; n += ThreadCount()) {
+      const int64_t p = n / (rows * kPanel), r = n / kPanel % rows;
+      const int64_t number = (panel + p) * kPanel + n % kPanel;
+      if (number >= matrix.outputs) continue;
+      finish(r, number, [&](int64_t i) {
+        return sums[((p * count + i) * rows + r) * kPanel + n % kPanel];
+      });
+    }
+    Barrier();
+  }
+}
+
+// The slices of a row together, upward.
+template <class Sum>
+MNEMON_DEVICE float Total(const MatrixView& matrix, const InputTile& tile,
+                          int64_t slices, int64_t row, int64_t n, const Sum& sum) {
+  if (matrix.format == WeightFormat::kInt8) {
+    float total = 0;
+    for (int64_t i = 0; i < slices; ++i) {
+      total = Fma(sum(i), tile.scale(row, i) * matrix.scales[n], total);
+    }
+    return total;
+  }
+  float total = sum(0);
+  for (int64_t i = 1; i < slices; ++i) total += sum(i);
+  return total;
+}
+
+// Calls some(tile, first row, rows) for tiles of rows in shared memory, set from
+// row(r), all threads together.
+template <class Row, class Some>
+MNEMON_DEVICE void EachTile(const MatrixView& matrix, Part slices, int64_t rows,
+                            const NormView& norm, const SharedFloats& shared,
+                            const Row& row, const Some& some) {
+  const int64_t most =
+      shared.count / ProductFloats(matrix, slices.size(), 1, ThreadCount());
+  const int64_t at_once = Less<int64_t>(Less<int64_t>(kTileRows, rows), most);
+  float* const inputs =
+      shared.data + SumsAtOnce(slices.size(), ThreadCount()) * at_once * kPanel;
+  for (int64_t first = 0; first < rows; first += at_once) {
+    const int64_t count = Less(at_once, rows - first);
+    InputTile tile(matrix, slices, at_once, inputs);
+    for (int64_t r = WarpIndex(); r < count; r += WarpCount()) {
+      tile.Set(r, row(first + r), norm);
+    }
+    Barrier();
+    some(tile, first, count);
+  }
+}
+
+MNEMON_DEVICE void FinishLinear(const LinearCall& call, const MatrixView& matrix,
+                                bool factor, float sum, int64_t r, int64_t n) {
+  float* const out = call.out.row(r) + n;
+  if (matrix.bias != nullptr) sum += matrix.bias[n];
+  sum = factor ? *out * sum : Activated(sum, call.act);
+  if (factor != (call.gate != nullptr)) {
+    *out = sum;
+    return;
+  }
+  if (call.residual.data != nullptr) {
+    const float before = call.residual.row(r)[n];
+    sum = SeesNothing(call.key_ranges, r) ? before : before + sum;
+  }
+  *out = Flushed(sum);
+}
+
+MNEMON_DEVICE void Linear(const LinearCall& call, Share share,
+                          const SharedFloats& shared) {
+  const MatrixView& matrix = call.weights;
+  const Part slices{0, matrix.slices()};
+  const Part panels{share.begin(matrix.panel_count()), share.end(matrix.panel_count())};
+  EachTile(
+      matrix, slices, call.rows, call.norm, shared,
+      [&](int64_t r) { return call.in.row(call.pick == nullptr ? r : call.pick[r]); },
+      [&](const InputTile& tile, int64_t first, int64_t rows) {
+        const auto multiply = [&](const MatrixView& with, bool factor) {
+          Products(with, tile, slices, rows, panels, shared.data,
+                   [&](int64_t r, int64_t n, const auto& sum) {
+                     FinishLinear(call, with, factor,
+                                  Total(with, tile, slices.size(), r, n, sum),
+                                  first + r, n);
+                   });
+        };
+        multiply(matrix, false);
+        if (call.gate != nullptr) multiply(*call.gate, true);
+      });
+}
+
+MNEMON_DEVICE void Parts(const PartsCall& call, Share share,
+                         const SharedFloats& shared) {
+  const MatrixView& matrix = call.weights;
+  const int64_t slices = call.slices.size();
+  if (slices == 0) return;  // nothing
+  const Part panels{share.begin(matrix.panel_count()), share.end(matrix.panel_count())};
+  const bool scales = call.each && matrix.format == WeightFormat::kInt8;
+  EachTile(
+      matrix, call.slices, call.rows, NormView{}, shared,
+      [&](int64_t r) { return call.in.row(r); },
+      [&](const InputTile& tile, int64_t first, int64_t rows) {
+        Products(matrix, tile, call.slices, rows, panels, shared.data,
+                 [&](int64_t r, int64_t n, const auto& sum) {
+                   float* const out = call.out.row(first + r) + n;
+                   if (!call.each) {
+                     *out = Total(matrix, tile, slices, r, n, sum);
+                     return;
+                   }
+                   for (int64_t i = 0; i < slices; ++i) {
+                     out[i * call.part_stride] = sum(i);
+                   }
+                 });
+        // All workers have the same ones.
+        for (int64_t n = ThreadIndex(); scales && share.index == 0 && n < rows * slices;
+             n += ThreadCount()) {
+          call.scales.row(first + n / slices)[n % slices] =
+              tile.scale(n / slices, n % slices);
+        }
+        if (scales) Barrier();
+      });
+}
+
+}  // namespace mnemon::device

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// Embed, Append, Mix and Fold of kernels.h on a device, and the norm of a row. All
+// threads of a block call them; the block is the share's worker. Between a call and one
+// that reads what it wrote there must be a barrier of all blocks. C++17.
+#pragma once
+
+#include "model/kernels/cuda/numbers.h"
+
+namespace mnemon::device {
+
+// Calls one(row, i) for each number of rows begin .. end-1 of `width` numbers.
+template <class One>
+MNEMON_DEVICE void EachNumber(int64_t begin, int64_t end, int64_t width,
+                              const One& one) {
+  const int64_t count = (end - begin) * width;
+  for (int64_t n = ThreadIndex(); n < count; n += ThreadCount()) {
+    one(begin + n / width, n % width);
+  }
+}
+
+MNEMON_DEVICE float TableValue(const EmbedCall& call, int64_t id, int64_t i) {
+  if (call.tied == nullptr) return call.table[id * call.width + i];
+  const MatrixView& matrix = *call.tied;
+  const char* const slice = static_cast<const char*>(matrix.panels) +
+                            id / kPanel * matrix.panel_bytes +
+                            i / matrix.slice * matrix.slice_bytes;
+  return reinterpret_cast<const float*>(slice)[i % matrix.slice * kPanel + id % kPanel];
+}
+
+MNEMON_DEVICE float Sinusoid(const SinusoidView& view, int64_t position, int64_t i) {
+  const int64_t pair = i / 2 * 2;
+  const double* const a = view.coarse + position / view.stride * view.turns + pair;
+  const double* const b = view.fine + position % view.stride * view.turns + pair;
+  return static_cast<float>(i % 2 == 0 ? a[0] * b[1] + a[1] * b[0]
+                                       : a[1] * b[1] - a[0] * b[0]);
+}
+
+MNEMON_DEVICE void Embed(const EmbedCall& call, Share share) {
+  EachNumber(share.begin(call.rows), share.end(call.rows), call.width,
+             [&](int64_t r, int64_t i) {
+               float x = TableValue(call, call.ids[r], i) * call.scale;
+               if (call.learned != nullptr) {
+                 x += call.learned[call.positions[r] * call.width + i];
+               } else if (call.sinusoid.coarse != nullptr) {
+                 x += Sinusoid(call.sinusoid, call.positions[r], i);
+               }
+               call.out.row(r)[i] = Flushed(x);
+             });
+}
+
+// Sets a bit of *wrong where not all that it wrote is finite.
+MNEMON_DEVICE void Append(const AppendCall& call, Share share, uint32_t* wrong) {
+  const int64_t units = call.rows * call.heads, end = share.end(units);
+  for (int64_t unit = share.begin(units) + WarpIndex(); unit < end;
+       unit += WarpCount()) {
+    const int64_t r = unit / call.heads, h = unit % call.heads, at = h * call.width;
+    const Place place = call.places[r];
+    const float* const key = call.key.row(r) + h * call.head_stride;
+    const float* const value = call.value.row(r) + h * call.head_stride;
+    float* const keys =
+        place.block + call.key_offset + at * kBlockPositions + place.slot;
+    float* const values = place.block + call.value_offset + at * kBlockPositions +
+                          place.slot * call.width;
+    float doubt = 0;  // NaN where a number is not finite
+    for (int64_t i = Lane(); i < call.width; i += kWarp) {
+      doubt += NotFinite(key[i]) + NotFinite(value[i]);
+      keys[i * kBlockPositions] = key[i];
+      values[i] = value[i];
+    }
+    if (call.fold_offset >= 0) {
+      const float* const bias = call.query_bias + at;
+      const float fold = Flushed(HalfSumOf(
+          call.width, [&](int64_t i, float sum) { return Fma(key[i], bias[i], sum); }));
+      doubt += NotFinite(fold);
+      if (Lane() == 0)
+        place.block[call.fold_offset + h * kBlockPositions + place.slot] = fold;
+    }
+    if (!(doubt == 0.0f)) AtomicOr(wrong, 1);
+  }
+}
+
+MNEMON_DEVICE void Mix(const MixCall& call, Share share) {
+  EachNumber(share.begin(call.rows), share.end(call.rows), call.width,
+             [&](int64_t r, int64_t i) {
+               const float* in = call.in.row(r) + i;
+               float sum = 0;
+               for (int64_t l = 0; l < call.layers; ++l, in += call.layer_stride) {
+                 sum = Fma(call.weights[l], *in, sum);
+               }
+               call.out.row(r)[i] = Flushed(sum);
+             });
+}
+
+MNEMON_DEVICE bool SeesNothing(const KeyRange* key_ranges, int64_t row) {
+  return key_ranges != nullptr && key_ranges[row].first > key_ranges[row].last;
+}
+
+MNEMON_DEVICE void Fold(const FoldCall& call, Share share) {
+  EachNumber(share.begin(call.rows), share.end(call.rows), call.width,
+             [&](int64_t r, int64_t i) {
+               const float* part = call.in.row(r) + i;
+               float sum = *part;
+               for (int64_t p = 1; p < call.parts; ++p) {
+                 part += call.part_stride;
+                 sum = call.scales == nullptr
+                           ? sum + *part
+                           : Fma(*part, call.part_scales.row(r)[p - 1] * call.scales[i],
+                                 sum);
+               }
+               if (call.bias != nullptr) sum += call.bias[i];
+               const float before = call.residual.row(r)[i];
+               call.out.row(r)[i] =
+                   SeesNothing(call.key_ranges, r) ? before : Flushed(before + sum);
+             });
+}
+
+// One row, by a warp.
+MNEMON_DEVICE void NormRow(const float* in, int64_t width, const NormView& norm,
+                           float* out) {
+  const auto count = static_cast<float>(width);
+  const float mean = Divide(
+      HalfSumOf(width, [&](int64_t i, float sum) { return sum + in[i]; }), count);
+  const float squares = HalfSumOf(width, [&](int64_t i, float sum) {
+    const float away = in[i] - mean;
+    return Fma(away, away, sum);
+  });
+  const float scale = Divide(1.0f, SquareRoot(Divide(squares, count) + 1e-5f));
+  for (int64_t i = Lane(); i < width; i += kWarp) {
+    out[i] = Flushed(Fma((in[i] - mean) * scale, norm.gain[i], norm.bias[i]));
+  }
+}
+
+}  // namespace mnemon::device

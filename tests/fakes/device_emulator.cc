@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+#include "tests/fakes/device_emulator.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "model/kernels/cuda/device.h"
+#include "tests/fakes/fiber.h"
+
+namespace mnemon {
+namespace {
+
+enum class Wait { kNothing, kBlock, kWarp, kShuffle };
+
+constexpr const char* NameOf(Wait wait) {
+  return wait == Wait::kBlock     ? "a barrier of the block"
+         : wait == Wait::kWarp    ? "a barrier of the warp"
+         : wait == Wait::kShuffle ? "a shuffle"
+                                  : "nothing";
+}
+
+struct Thread {
+  int block = 0;
+  int index = 0;
+  Wait wait = Wait::kNothing;
+  uint32_t value = 0;  // of a shuffle: given, then received
+  int lane = 0;        // whose is wanted
+  std::unique_ptr<Fiber> fiber;
+};
+
+class Emulation {
+ public:
+  Emulation(const DeviceLaunch& launch, uint64_t seed,
+            const std::function<void()>& kernel);
+
+  void Run();
+
+  // Of the thread that is running.
+  static Emulation& current() { return *current_; }
+  const DeviceLaunch& launch() const { return launch_; }
+  Thread& thread() { return *running_; }
+  void* shared() { return shared_[static_cast<size_t>(running_->block)].get(); }
+  void Meet(Wait wait);
+
+ private:
+  static FiberStacks& Stacks(size_t count);
+
+  // Whether all of a group of threads wait for the same; then they go on.
+  bool Release(Thread* first, int count);
+  [[noreturn]] void Stuck() const;
+
+  static thread_local Emulation* current_;
+
+  const DeviceLaunch launch_;
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<char[]>> shared_;
+  std::vector<Thread> threads_;
+  std::vector<Thread*> ready_;
+  Thread* running_ = nullptr;
+};
+
+thread_local Emulation* Emulation::current_ = nullptr;
+
+FiberStacks& Emulation::Stacks(size_t count) {
+  static thread_local std::unique_ptr<FiberStacks> stacks;
+  if (stacks == nullptr || stacks->count() < count)
+    stacks = std::make_unique<FiberStacks>(count);
+  return *stacks;
+}
+
+Emulation::Emulation(const DeviceLaunch& launch, uint64_t seed,
+                     const std::function<void()>& kernel)
+    : launch_(launch), random_(seed) {
+  MNEMON_CHECK(launch.blocks > 0 && launch.threads > 0);
+  MNEMON_CHECK(launch.threads % device::kWarp == 0);
+  for (int b = 0; b < launch.blocks; ++b) {
+    const auto bytes = static_cast<size_t>(launch.shared_bytes);
+    shared_.push_back(std::unique_ptr<char[]>(new char[bytes]));
+    for (size_t i = 0; i < bytes; ++i) shared_.back()[i] = static_cast<char>(random_());
+  }
+  const auto count = static_cast<size_t>(launch.blocks * launch.threads);
+  FiberStacks& stacks = Stacks(count);
+  threads_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    Thread& thread = threads_[i];
+    thread.block = static_cast<int>(i) / launch.threads;
+    thread.index = static_cast<int>(i) % launch.threads;
+    thread.fiber = std::make_unique<Fiber>(
+        stacks.Clean(i),
+        [](void* run) { (*static_cast<const std::function<void()>*>(run))(); },
+        const_cast<std::function<void()>*>(&kernel));
+    ready_.push_back(&thread);
+  }
+}
+
+void Emulation::Run() {
+  MNEMON_CHECK(current_ == nullptr);
+  size_t ended = 0;
+  while (!ready_.empty()) {
+    std::swap(ready_[random_() % ready_.size()], ready_.back());
+    running_ = ready_.back();
+    ready_.pop_back();
+    current_ = this;
+    running_->fiber->Resume();
+    current_ = nullptr;
+    if (running_->fiber->ended()) {
+      ++ended;
+      continue;
+    }
+    const bool block = running_->wait == Wait::kBlock;
+    const int group = block ? launch_.threads : device::kWarp;
+    Release(running_ - running_->index % group, group);
+  }
+  if (ended < threads_.size()) Stuck();
+}
+
+bool Emulation::Release(Thread* first, int count) {
+  const Wait wait = running_->wait;
+  for (int i = 0; i < count; ++i) {
+    if (first[i].wait != wait) return false;
+  }
+  if (wait == Wait::kShuffle) {
+    uint32_t given[device::kWarp];
+    for (int i = 0; i < count; ++i) given[i] = first[i].value;
+    for (int i = 0; i < count; ++i)
+      first[i].value = given[first[i].lane % device::kWarp];
+  }
+  for (int i = 0; i < count; ++i) {
+    first[i].wait = Wait::kNothing;
+    ready_.push_back(&first[i]);
+  }
+  return true;
+}
+
+void Emulation::Stuck() const {
+  const auto waiting = std::ranges::find_if(
+      threads_, [](const Thread& thread) { return !thread.fiber->ended(); });
+  throw std::logic_error("thread " + std::to_string(waiting->index) + " of block " +
+                         std::to_string(waiting->block) + " waits at " +
+                         NameOf(waiting->wait) + ", where others never come");
+}
+
+void Emulation::Meet(Wait wait) {
+  running_->wait = wait;
+  running_->fiber->Pause();
+}
+
+template <class Word>
+Word ShuffleWord(Word value, int lane) {
+  static_assert(sizeof(Word) == sizeof(uint32_t));
+  Thread& thread = Emulation::current().thread();
+  memcpy(&thread.value, &value, sizeof(value));
+  thread.lane = lane;
+  Emulation::current().Meet(Wait::kShuffle);
+  memcpy(&value, &thread.value, sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+void RunOnDevice(const DeviceLaunch& launch, uint64_t seed,
+                 const std::function<void()>& kernel) {
+  Emulation(launch, seed, kernel).Run();
+}
+
+namespace device {
+
+int ThreadIndex() { return Emulation::current().thread().index; }
+int ThreadCount() { return Emulation::current().launch().threads; }
+int BlockIndex() { return Emulation::current().thread().block; }
+int BlockCount() { return Emulation::current().launch().blocks; }
+void* SharedMemory() { return Emulation::current().shared(); }
+void Barrier() { Emulation::current().Meet(Wait::kBlock); }
+void WarpBarrier() { Emulation::current().Meet(Wait::kWarp); }
+float Shuffle(float value, int lane) { return ShuffleWord(value, lane); }
+int32_t Shuffle(int32_t value, int lane) { return ShuffleWord(value, lane); }
+void AtomicOr(uint32_t* to, uint32_t bits) { *to |= bits; }
+
+int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
+  for (int i = 0; i < 4; ++i) {
+    const auto unsigned_byte = static_cast<uint8_t>(a >> (8 * i));
+    const auto signed_byte = static_cast<int8_t>(static_cast<uint32_t>(b) >> (8 * i));
+    sum += unsigned_byte * signed_byte;
+  }
+  return sum;
+}
+
+}  // namespace device
+}  // namespace mnemon

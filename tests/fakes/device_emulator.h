@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// An emulator of a GPU on which device code (model/kernels/cuda/device.h) runs on the
+// host: each thread of each block is a fiber, all of one process's thread. A fiber runs
+// until it comes to a barrier or shuffle, or ends; which one goes on next is drawn from
+// a seed. So threads run ahead of each other as far as their barriers let them, and
+// what lacks a barrier meets other values from seed to seed. Shared memory begins as
+// rubbish, a different one for each block, and is exactly as large as the launch says,
+// for AddressSanitizer.
+//
+// Threads: one emulator at a time in each thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace mnemon {
+
+struct DeviceLaunch {
+  int blocks = 2;
+  int threads = 64;  // of each block: whole warps
+  int64_t shared_bytes = 0;
+};
+
+// Runs `kernel` in each thread of a launch. Throws std::logic_error, which names a
+// thread, where the threads of a block or warp that should meet do not.
+void RunOnDevice(const DeviceLaunch& launch, uint64_t seed,
+                 const std::function<void()>& kernel);
+
+}  // namespace mnemon

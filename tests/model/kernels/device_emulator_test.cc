@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// The emulator of a device itself: what meets, what runs ahead, and that code without a
+// barrier that it needs does not pass for right.
+#include "tests/fakes/device_emulator.h"
+
+#include <functional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/kernels/cuda/device.h"
+#include "tests/fakes/device_operations.h"
+
+namespace mnemon {
+namespace {
+
+using device::Barrier;
+using device::BlockIndex;
+using device::Lane;
+using device::Shuffle;
+using device::ThreadCount;
+using device::ThreadIndex;
+using ::testing::HasSubstr;
+
+constexpr int kSeeds = 20;
+
+int* SharedInts() { return static_cast<int*>(device::SharedMemory()); }
+
+// How many of kSeeds give `expected` everywhere.
+int SeedsThatGive(int expected, const DeviceLaunch& launch,
+                  const std::function<void(std::vector<int>&)>& kernel) {
+  int found = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    std::vector<int> out(static_cast<size_t>(launch.blocks * launch.threads));
+    RunOnDevice(launch, seed, [&] { kernel(out); });
+    const std::vector<int> right(out.size(), expected);
+    found += out == right ? 1 : 0;
+  }
+  return found;
+}
+
+int& Own(std::vector<int>& out) {
+  return out[static_cast<size_t>(BlockIndex() * ThreadCount() + ThreadIndex())];
+}
+
+class DeviceEmulator : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!CanEmulateDevices()) GTEST_SKIP() << "no fibers with ThreadSanitizer";
+  }
+};
+
+TEST_F(DeviceEmulator, EveryThreadOfEveryBlockRunsOnce) {
+  const DeviceLaunch launch{.blocks = 3, .threads = 96};
+  EXPECT_EQ(SeedsThatGive(1, launch, [](std::vector<int>& out) { ++Own(out); }),
+            kSeeds);
+}
+
+// In two rounds each thread writes a number, the same for all in a round, and adds up
+// what all of its block wrote. The second round's sum.
+void SumOfBlock(std::vector<int>& out, bool before, bool behind) {
+  int* const shared = SharedInts();
+  for (int round = 0; round < 2; ++round) {
+    shared[ThreadIndex()] = round == 0 ? 100 : 1;
+    if (before) Barrier();
+    int sum = 0;
+    for (int i = 0; i < ThreadCount(); ++i) sum += shared[i];
+    Own(out) += round == 0 ? sum : 1000000 * sum;
+    if (behind) Barrier();
+  }
+}
+
+TEST_F(DeviceEmulator, ABarrierIsMetByAll) {
+  const DeviceLaunch launch{.blocks = 4, .threads = 64, .shared_bytes = 256};
+  EXPECT_EQ(SeedsThatGive(64006400, launch,
+                          [](std::vector<int>& out) { SumOfBlock(out, true, true); }),
+            kSeeds);
+}
+
+// Neither one before what others wrote is read, nor one before it is overwritten.
+TEST_F(DeviceEmulator, AMissingBarrierFails) {
+  const DeviceLaunch launch{.blocks = 4, .threads = 64, .shared_bytes = 256};
+  EXPECT_EQ(SeedsThatGive(64006400, launch,
+                          [](std::vector<int>& out) { SumOfBlock(out, false, true); }),
+            0);
+  EXPECT_EQ(SeedsThatGive(64006400, launch,
+                          [](std::vector<int>& out) { SumOfBlock(out, true, false); }),
+            0);
+}
+
+TEST_F(DeviceEmulator, AWarpShufflesByItself) {
+  const DeviceLaunch launch{.blocks = 2, .threads = 64};
+  EXPECT_EQ(SeedsThatGive(31, launch,
+                          [](std::vector<int>& out) {
+                            // The first warp makes more of them.
+                            const int rounds = ThreadIndex() < device::kWarp ? 5 : 1;
+                            for (int i = 0; i < rounds; ++i)
+                              Own(out) = Shuffle(Lane(), Lane() ^ 31) + Lane();
+                          }),
+            kSeeds);
+}
+
+TEST_F(DeviceEmulator, SharedMemoryBeginsAsRubbish) {
+  std::set<int> found;
+  RunOnDevice({.blocks = 8, .threads = 32, .shared_bytes = 4}, 1,
+              [&] { found.insert(SharedInts()[0]); });
+  EXPECT_EQ(found.size(), 8u);
+}
+
+TEST_F(DeviceEmulator, TheOrderIsDrawnFromTheSeed) {
+  const auto order = [](uint64_t seed) {
+    std::vector<int> threads;
+    RunOnDevice({.blocks = 1, .threads = 32}, seed,
+                [&] { threads.push_back(ThreadIndex()); });
+    return threads;
+  };
+  EXPECT_EQ(order(1), order(1));
+  EXPECT_NE(order(1), order(2));
+}
+
+std::string ErrorOf(const std::function<void()>& kernel) {
+  try {
+    RunOnDevice({.blocks = 1, .threads = 64}, 1, kernel);
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(DeviceEmulator, SaysWhichThreadWaitsInVain) {
+  EXPECT_THAT(ErrorOf([] {
+                if (ThreadIndex() == 5) Barrier();
+              }),
+              HasSubstr("thread 5 of block 0 waits at a barrier of the block"));
+  EXPECT_THAT(ErrorOf([] {
+                if (Lane() > 0) Shuffle(Lane(), 0);
+              }),
+              HasSubstr("waits at a shuffle"));
+  EXPECT_THAT(ErrorOf([] {
+                if (Lane() == 0) device::WarpBarrier();
+                if (Lane() > 0) Shuffle(Lane(), 0);
+              }),
+              HasSubstr("waits at "));
+}
+
+TEST_F(DeviceEmulator, ProductsOfBytesAreOfUnsignedAndSignedOnes) {
+  EXPECT_EQ(device::Dot4(0xFF000000u, static_cast<int32_t>(0x80000000u), 3),
+            3 - 255 * 128);
+  EXPECT_EQ(device::Dot4(0x04030201u, 0x7F01FF02, 0), 2 - 2 + 3 + 4 * 127);
+}
+
+}  // namespace
+}  // namespace mnemon
