@@ -36,8 +36,8 @@ struct StepPartition {
 
 // Most rows that can go by head, of a wave.
 inline constexpr int64_t kRowsByHead = 8;
-// Workers can go alone when there are more rows than that and each has this many, which
-// may pay for reading all weights.
+// Workers can go alone when there are more than kRowsByHead rows, on average at least
+// this many for each worker, which may pay for reading all weights.
 inline constexpr int64_t kRowsAlone = 4;
 
 // Most rows of one worker that goes alone: with more, it would keep the others waiting.

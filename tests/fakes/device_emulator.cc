@@ -2,7 +2,7 @@
 #include "tests/fakes/device_emulator.h"
 
 #include <algorithm>
-#include <deque>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -29,6 +29,7 @@ struct Thread {
   int block = 0;
   int index = 0;
   Wait wait = Wait::kNothing;
+  int line = 0;        // of the code, where it waits
   uint32_t value = 0;  // of a shuffle: given, then received
   int lane = 0;        // whose is wanted
   std::unique_ptr<Fiber> fiber;
@@ -46,13 +47,15 @@ class Emulation {
   const DeviceLaunch& launch() const { return launch_; }
   Thread& thread() { return *running_; }
   void* shared() { return shared_[static_cast<size_t>(running_->block)].get(); }
-  void Meet(Wait wait);
+  void Meet(Wait wait, int line);
 
  private:
   static FiberStacks& Stacks(size_t count);
 
   // Whether all of a group of threads wait for the same; then they go on.
   bool Release(Thread* first, int count);
+  // What is wrong with a thread that met the running one elsewhere.
+  std::string Elsewhere(const Thread& thread) const;
   [[noreturn]] void Stuck() const;
 
   static thread_local Emulation* current_;
@@ -77,6 +80,7 @@ FiberStacks& Emulation::Stacks(size_t count) {
 Emulation::Emulation(const DeviceLaunch& launch, uint64_t seed,
                      const std::function<void()>& kernel)
     : launch_(launch), random_(seed) {
+  MNEMON_CHECK(current_ == nullptr);  // whose stacks these would be
   MNEMON_CHECK(launch.blocks > 0 && launch.threads > 0);
   MNEMON_CHECK(launch.threads % device::kWarp == 0);
   for (int b = 0; b < launch.blocks; ++b) {
@@ -100,10 +104,13 @@ Emulation::Emulation(const DeviceLaunch& launch, uint64_t seed,
 }
 
 void Emulation::Run() {
-  MNEMON_CHECK(current_ == nullptr);
   size_t ended = 0;
   while (!ready_.empty()) {
-    std::swap(ready_[random_() % ready_.size()], ready_.back());
+    // Mostly one of those that were let go last, so that warps run ahead of others.
+    const size_t among = random_() % 4 == 0
+                             ? ready_.size()
+                             : std::min<size_t>(ready_.size(), device::kWarp);
+    std::swap(ready_[ready_.size() - 1 - random_() % among], ready_.back());
     running_ = ready_.back();
     ready_.pop_back();
     current_ = this;
@@ -125,11 +132,14 @@ bool Emulation::Release(Thread* first, int count) {
   for (int i = 0; i < count; ++i) {
     if (first[i].wait != wait) return false;
   }
+  for (int i = 0; i < count; ++i) {
+    if (first[i].line != running_->line) throw std::logic_error(Elsewhere(first[i]));
+  }
   if (wait == Wait::kShuffle) {
     uint32_t given[device::kWarp];
     for (int i = 0; i < count; ++i) given[i] = first[i].value;
     for (int i = 0; i < count; ++i)
-      first[i].value = given[first[i].lane % device::kWarp];
+      first[i].value = given[first[i].lane & (device::kWarp - 1)];
   }
   for (int i = 0; i < count; ++i) {
     first[i].wait = Wait::kNothing;
@@ -138,26 +148,36 @@ bool Emulation::Release(Thread* first, int count) {
   return true;
 }
 
+std::string PlaceOf(const Thread& thread) {
+  return "thread " + std::to_string(thread.index) + " of block " +
+         std::to_string(thread.block) + " waits at " + NameOf(thread.wait) +
+         " of line " + std::to_string(thread.line);
+}
+
+std::string Emulation::Elsewhere(const Thread& thread) const {
+  return PlaceOf(thread) + ", where another one waits at line " +
+         std::to_string(running_->line);
+}
+
 void Emulation::Stuck() const {
   const auto waiting = std::ranges::find_if(
       threads_, [](const Thread& thread) { return !thread.fiber->ended(); });
-  throw std::logic_error("thread " + std::to_string(waiting->index) + " of block " +
-                         std::to_string(waiting->block) + " waits at " +
-                         NameOf(waiting->wait) + ", where others never come");
+  throw std::logic_error(PlaceOf(*waiting) + ", where others never come");
 }
 
-void Emulation::Meet(Wait wait) {
+void Emulation::Meet(Wait wait, int line) {
   running_->wait = wait;
+  running_->line = line;
   running_->fiber->Pause();
 }
 
 template <class Word>
-Word ShuffleWord(Word value, int lane) {
+Word ShuffleWord(Word value, int lane, int line) {
   static_assert(sizeof(Word) == sizeof(uint32_t));
   Thread& thread = Emulation::current().thread();
   memcpy(&thread.value, &value, sizeof(value));
   thread.lane = lane;
-  Emulation::current().Meet(Wait::kShuffle);
+  Emulation::current().Meet(Wait::kShuffle, line);
   memcpy(&value, &thread.value, sizeof(value));
   return value;
 }
@@ -174,12 +194,15 @@ namespace device {
 int ThreadIndex() { return Emulation::current().thread().index; }
 int ThreadCount() { return Emulation::current().launch().threads; }
 int BlockIndex() { return Emulation::current().thread().block; }
-int BlockCount() { return Emulation::current().launch().blocks; }
 void* SharedMemory() { return Emulation::current().shared(); }
-void Barrier() { Emulation::current().Meet(Wait::kBlock); }
-void WarpBarrier() { Emulation::current().Meet(Wait::kWarp); }
-float Shuffle(float value, int lane) { return ShuffleWord(value, lane); }
-int32_t Shuffle(int32_t value, int lane) { return ShuffleWord(value, lane); }
+void Barrier(int line) { Emulation::current().Meet(Wait::kBlock, line); }
+void WarpBarrier(int line) { Emulation::current().Meet(Wait::kWarp, line); }
+float Shuffle(float value, int lane, int line) {
+  return ShuffleWord(value, lane, line);
+}
+int32_t Shuffle(int32_t value, int lane, int line) {
+  return ShuffleWord(value, lane, line);
+}
 void AtomicOr(uint32_t* to, uint32_t bits) { *to |= bits; }
 
 int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {

@@ -3,7 +3,10 @@
 // host: each thread of each block is a fiber, all of one process's thread. A fiber runs
 // until it comes to a barrier or shuffle, or ends; which one goes on next is drawn from
 // a seed. So threads run ahead of each other as far as their barriers let them, and
-// what lacks a barrier meets other values from seed to seed. Shared memory begins as
+// what lacks a barrier meets other values from seed to seed. It does not find two kinds
+// of mistakes: a shuffle in place of a barrier, since all that was written before it is
+// seen behind it, and a number that several threads read, change and write without an
+// atomic operation, since none is interrupted there. Shared memory begins as
 // rubbish, a different one for each block, and is exactly as large as the launch says,
 // for AddressSanitizer.
 //
@@ -22,7 +25,8 @@ struct DeviceLaunch {
 };
 
 // Runs `kernel` in each thread of a launch. Throws std::logic_error, which names a
-// thread, where the threads of a block or warp that should meet do not.
+// thread, where the threads of a block or warp that should meet do not, or at different
+// lines of the code.
 void RunOnDevice(const DeviceLaunch& launch, uint64_t seed,
                  const std::function<void()>& kernel);
 

@@ -13,8 +13,7 @@ namespace mnemon {
 // For any thread.
 const CpuOperations& DeviceOperations();
 
-// False with ThreadSanitizer, which loses its way on fibers; there is only one thread
-// to watch.
+// False with ThreadSanitizer, which wants to be told of every change of stacks.
 bool CanEmulateDevices();
 
 }  // namespace mnemon

@@ -5,6 +5,7 @@
 // Threads: all of a fiber's calls on one thread.
 #pragma once
 
+// Not boost/context/fiber.hpp: that unwinds a stack that is given up, by an exception.
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 

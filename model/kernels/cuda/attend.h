@@ -4,7 +4,7 @@
 // blocks: half a warp is the positions of a block. C++17.
 #pragma once
 
-#include "model/kernels/cuda/row_operations.h"
+#include "model/kernels/cuda/numbers.h"
 
 namespace mnemon::device {
 
@@ -87,7 +87,7 @@ class AttendUnit {
                               ? range_.first / kBlockPositions
                               : group * kGroupBlocks;
     const int64_t end =
-        Less(range_.last / kBlockPositions + 1, (group + 1) * kGroupBlocks);
+        Smaller(range_.last / kBlockPositions + 1, (group + 1) * kGroupBlocks);
     const int place = Lane() % kBlockPositions, half = Lane() / kBlockPositions;
     for (int64_t block = begin + half; block < end; block += 2) {
       *Score(block, place) =

@@ -5,7 +5,13 @@
 // C++17.
 //
 // Grids and blocks have one dimension; a block is whole warps. Barriers and shuffles
-// are met by all threads of a block or warp, none of which has ended.
+// are met by all threads of a block or warp at the same place of the code, none of
+// which has ended. A shuffle is no barrier: what is written to memory is seen by
+// others behind a barrier alone. Between two operations that use the same shared or
+// scratch memory there must be a Barrier.
+//
+// nvcc must be given -std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
+// --expt-relaxed-constexpr, and never --use_fast_math: with others the bits differ.
 #pragma once
 
 #include <cmath>
@@ -29,7 +35,6 @@ inline constexpr int kWarp = 32;
 MNEMON_DEVICE int ThreadIndex() { return static_cast<int>(threadIdx.x); }
 MNEMON_DEVICE int ThreadCount() { return static_cast<int>(blockDim.x); }
 MNEMON_DEVICE int BlockIndex() { return static_cast<int>(blockIdx.x); }
-MNEMON_DEVICE int BlockCount() { return static_cast<int>(gridDim.x); }
 
 // The block's shared memory, as many bytes as the launch gives it, on 16 bytes.
 MNEMON_DEVICE void* SharedMemory() {
@@ -69,12 +74,12 @@ MNEMON_DEVICE int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
 int ThreadIndex();
 int ThreadCount();
 int BlockIndex();
-int BlockCount();
 void* SharedMemory();
-void Barrier();
-void WarpBarrier();
-float Shuffle(float value, int lane);
-int32_t Shuffle(int32_t value, int lane);
+// `line`: the place of the call.
+void Barrier(int line = __builtin_LINE());
+void WarpBarrier(int line = __builtin_LINE());
+float Shuffle(float value, int lane, int line = __builtin_LINE());
+int32_t Shuffle(int32_t value, int lane, int line = __builtin_LINE());
 void AtomicOr(uint32_t* to, uint32_t bits);
 int32_t Dot4(uint32_t a, int32_t b, int32_t sum);
 
@@ -89,7 +94,7 @@ MNEMON_DEVICE int WarpIndex() { return ThreadIndex() / kWarp; }
 MNEMON_DEVICE int WarpCount() { return ThreadCount() / kWarp; }
 
 template <class T>
-MNEMON_DEVICE T Less(T a, T b) {
+MNEMON_DEVICE T Smaller(T a, T b) {
   return a < b ? a : b;
 }
 

@@ -4,7 +4,7 @@
 // has columns of W^T of its own. C++17.
 #pragma once
 
-#include "model/kernels/cuda/row_operations.h"
+#include "model/kernels/cuda/numbers.h"
 
 namespace mnemon::device {
 

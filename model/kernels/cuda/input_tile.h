@@ -64,7 +64,8 @@ class InputTile {
  private:
   MNEMON_DEVICE void Quantise(int64_t row, int64_t i) {
     const int64_t slice = slices_.begin + i;
-    const int64_t width = Less(matrix_.slice, matrix_.inputs - slice * matrix_.slice);
+    const int64_t width =
+        Smaller(matrix_.slice, matrix_.inputs - slice * matrix_.slice);
     const float* const x = inputs(row, slice);
     float most = 0, doubt = 0;  // NaN where a number is not finite
     for (int64_t k = Lane(); k < width; k += kWarp) {

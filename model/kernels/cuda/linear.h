@@ -27,6 +27,7 @@ inline constexpr int64_t ProductFloats(const MatrixView& matrix, int64_t slices,
 }
 
 // Shared memory of a block: the more of it, the more rows, up to kTileRows, go at once.
+// REQUIRES: at least ProductFloats of one row.
 struct SharedFloats {
   float* data = nullptr;
   int64_t count = 0;
@@ -37,7 +38,7 @@ MNEMON_DEVICE void SliceSums(const MatrixView& matrix, const InputTile& tile,
                              int64_t rows, int64_t panel, int64_t first_slice,
                              int64_t i, int output, float* sums) {
   const int64_t slice = first_slice + i;
-  const int64_t width = Less(matrix.slice, matrix.inputs - slice * matrix.slice);
+  const int64_t width = Smaller(matrix.slice, matrix.inputs - slice * matrix.slice);
   const char* const at = static_cast<const char*>(matrix.panels) +
                          panel * matrix.panel_bytes + slice * matrix.slice_bytes;
   if (matrix.format == WeightFormat::kInt8) {
@@ -76,16 +77,16 @@ MNEMON_DEVICE void SliceSums(const MatrixView& matrix, const InputTile& tile,
 }
 
 // Multiplies the first `rows` rows of a tile with panels begin .. end-1, and calls
-// end(row, n, sum) for each output, where sum(i) is the sum of the i-th slice.
-template <class End>
+// finish(row, n, sum) for each output, where sum(i) is the sum of the i-th slice.
+template <class Finish>
 MNEMON_DEVICE void Products(const MatrixView& matrix, const InputTile& tile,
                             Part slices, int64_t rows, Part panels, float* sums,
-                            const End& finish) {
+                            const Finish& finish) {
   const int64_t count = slices.size();
   const int64_t at_once = SumsAtOnce(count, ThreadCount()) / count;
   const int output = ThreadIndex() % kPanel;
   for (int64_t panel = panels.begin; panel < panels.end; panel += at_once) {
-    const int64_t some = Less(at_once, panels.end - panel);
+    const int64_t some = Smaller(at_once, panels.end - panel);
     for (int64_t item = ThreadIndex() / kPanel; item < some * count;
          item += ThreadCount() / kPanel) {
       float found[kTileRows];
@@ -133,11 +134,11 @@ MNEMON_DEVICE void EachTile(const MatrixView& matrix, Part slices, int64_t rows,
                             const Row& row, const Some& some) {
   const int64_t most =
       shared.count / ProductFloats(matrix, slices.size(), 1, ThreadCount());
-  const int64_t at_once = Less<int64_t>(Less<int64_t>(kTileRows, rows), most);
+  const int64_t at_once = Smaller<int64_t>(Smaller<int64_t>(kTileRows, rows), most);
   float* const inputs =
       shared.data + SumsAtOnce(slices.size(), ThreadCount()) * at_once * kPanel;
   for (int64_t first = 0; first < rows; first += at_once) {
-    const int64_t count = Less(at_once, rows - first);
+    const int64_t count = Smaller(at_once, rows - first);
     InputTile tile(matrix, slices, at_once, inputs);
     for (int64_t r = WarpIndex(); r < count; r += WarpCount()) {
       tile.Set(r, row(first + r), norm);
@@ -189,7 +190,7 @@ MNEMON_DEVICE void Parts(const PartsCall& call, Share share,
                          const SharedFloats& shared) {
   const MatrixView& matrix = call.weights;
   const int64_t slices = call.slices.size();
-  if (slices == 0) return;  // nothing
+  if (slices == 0) return;
   const Part panels{share.begin(matrix.panel_count()), share.end(matrix.panel_count())};
   const bool scales = call.each && matrix.format == WeightFormat::kInt8;
   EachTile(
@@ -207,7 +208,7 @@ MNEMON_DEVICE void Parts(const PartsCall& call, Share share,
                      out[i * call.part_stride] = sum(i);
                    }
                  });
-        // All workers have the same ones.
+        // They are the same for every worker: the first one writes them.
         for (int64_t n = ThreadIndex(); scales && share.index == 0 && n < rows * slices;
              n += ThreadCount()) {
           call.scales.row(first + n / slices)[n % slices] =

@@ -2,6 +2,10 @@
 // Numbers of docs/numerics.md on a device: one thread's, or a warp's together. C++17.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
 #include "model/kernels/cuda/device.h"
 #include "model/kernels/kernels.h"
 

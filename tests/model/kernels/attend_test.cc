@@ -134,9 +134,10 @@ TEST_P(AttendTest, AgreesWithTheReference) {
       const std::vector<KeyRange> key_ranges = {
           session.See(0, positions - 1), session.See(positions / 2, positions - 1),
           session.See(0, positions / 3)};
-      EXPECT_LE(Difference(session.Attend(target(), key_ranges, 5),
-                           session.Attend(reference(), key_ranges, 5)),
-                1e-5)
+      const std::vector<float> found = session.Attend(target(), key_ranges, 5);
+      EXPECT_LE(Difference(found, session.Attend(reference(), key_ranges, 5)), 1e-5)
+          << positions << " positions, width " << options.width;
+      EXPECT_EQ(found, session.Attend(best(), key_ranges, 5))
           << positions << " positions, width " << options.width;
     }
   }

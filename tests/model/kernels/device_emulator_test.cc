@@ -91,6 +91,26 @@ TEST_F(DeviceEmulator, AMissingBarrierFails) {
             0);
 }
 
+// The same of a warp, one of two.
+TEST_F(DeviceEmulator, ABarrierOfAWarpIsMetByTheWarp) {
+  const auto reversed = [](std::vector<int>& out, bool barrier) {
+    if (ThreadIndex() >= device::kWarp) {
+      Own(out) = 31;
+      return;
+    }
+    SharedInts()[Lane()] = Lane();
+    if (barrier) device::WarpBarrier();
+    Own(out) = SharedInts()[31 - Lane()] + Lane();
+  };
+  const DeviceLaunch launch{.blocks = 2, .threads = 64, .shared_bytes = 128};
+  EXPECT_EQ(
+      SeedsThatGive(31, launch, [&](std::vector<int>& out) { reversed(out, true); }),
+      kSeeds);
+  EXPECT_EQ(
+      SeedsThatGive(31, launch, [&](std::vector<int>& out) { reversed(out, false); }),
+      0);
+}
+
 TEST_F(DeviceEmulator, AWarpShufflesByItself) {
   const DeviceLaunch launch{.blocks = 2, .threads = 64};
   EXPECT_EQ(SeedsThatGive(31, launch,
@@ -98,7 +118,8 @@ TEST_F(DeviceEmulator, AWarpShufflesByItself) {
                             // The first warp makes more of them.
                             const int rounds = ThreadIndex() < device::kWarp ? 5 : 1;
                             for (int i = 0; i < rounds; ++i)
-                              Own(out) = Shuffle(Lane(), Lane() ^ 31) + Lane();
+                              Own(out) = Shuffle(Lane(), Lane() ^ 31) + Lane() +
+                                         static_cast<int>(Shuffle(0.5f, 3));
                           }),
             kSeeds);
 }
@@ -139,6 +160,14 @@ TEST_F(DeviceEmulator, SaysWhichThreadWaitsInVain) {
                 if (Lane() > 0) Shuffle(Lane(), 0);
               }),
               HasSubstr("waits at a shuffle"));
+  const auto at_two_places = [] {
+    if (ThreadIndex() == 0) {
+      Barrier();
+    } else {
+      Barrier();
+    }
+  };
+  EXPECT_THAT(ErrorOf(at_two_places), HasSubstr("where another one waits at line"));
   EXPECT_THAT(ErrorOf([] {
                 if (Lane() == 0) device::WarpBarrier();
                 if (Lane() > 0) Shuffle(Lane(), 0);

@@ -232,10 +232,8 @@ void HashRows(const CpuOperations& operations, BitHash& hash) {
 }
 
 TEST(KernelRevision, BitsAreThoseOfTheRevision) {
-  std::vector<CpuOperations> all(AllCpuOperations().begin(), AllCpuOperations().end());
-  all.pop_back();  // the reference
-  if (CanEmulateDevices()) all.push_back(DeviceOperations());
-  for (const CpuOperations& operations : all) {
+  for (const CpuOperations& operations : AllOperations()) {
+    if (IsReference(operations)) continue;
     const std::string target = operations.target;
     BitHash hash, int8;
     HashLinear(operations, WeightFormat::kInt8, int8);

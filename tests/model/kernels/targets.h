@@ -71,17 +71,26 @@ inline MatrixView Pack(PackedWeights& packed, std::span<const PlainMatrix> parts
   return room;
 }
 
+// All of this machine, the reference too, and the emulated device.
+inline std::vector<CpuOperations> AllOperations() {
+  std::vector<CpuOperations> all(AllCpuOperations().begin(), AllCpuOperations().end());
+  if (CanEmulateDevices()) all.push_back(DeviceOperations());
+  return all;
+}
+
 class TargetTest : public testing::TestWithParam<std::string> {
  protected:
   const CpuOperations& target() const {
     return emulated() ? DeviceOperations() : *FindCpuOperations(GetParam()).value();
   }
   const CpuOperations& reference() const { return ReferenceOperations(); }
+  // Whose bits all others have.
+  const CpuOperations& best() const { return AllCpuOperations().front(); }
   // Whether it is the emulated device, which takes a thousand times as long.
   bool emulated() const { return GetParam() == DeviceOperations().target; }
 };
 
-// All but the reference itself, and the device.
+// All targets but the reference, and besides them the emulated device.
 inline std::vector<std::string> TargetsUnderTest() {
   std::vector<std::string> targets = CpuTargets();
   targets.pop_back();
