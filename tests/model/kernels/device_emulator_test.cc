@@ -66,9 +66,10 @@ void SumOfBlock(std::vector<int>& out, bool before, bool behind) {
   for (int round = 0; round < 2; ++round) {
     shared[ThreadIndex()] = round == 0 ? 100 : 1;
     if (before) Barrier();
-    int sum = 0;
-    for (int i = 0; i < ThreadCount(); ++i) sum += shared[i];
-    Own(out) += round == 0 ? sum : 1000000 * sum;
+    unsigned sum = 0;  // of rubbish it may overflow
+    for (int i = 0; i < ThreadCount(); ++i) sum += static_cast<unsigned>(shared[i]);
+    if (round == 1) sum *= 1000000;
+    Own(out) = static_cast<int>(static_cast<unsigned>(Own(out)) + sum);
     if (behind) Barrier();
   }
 }
@@ -100,7 +101,7 @@ TEST_F(DeviceEmulator, ABarrierOfAWarpIsMetByTheWarp) {
     }
     SharedInts()[Lane()] = Lane();
     if (barrier) device::WarpBarrier();
-    Own(out) = SharedInts()[31 - Lane()] + Lane();
+    Own(out) = SharedInts()[31 - Lane()] ^ Lane();
   };
   const DeviceLaunch launch{.blocks = 2, .threads = 64, .shared_bytes = 128};
   EXPECT_EQ(
