@@ -52,8 +52,8 @@ class Emulation {
  private:
   static FiberStacks& Stacks(size_t count);
 
-  // Whether all of a group of threads wait for the same; then they go on.
-  bool Release(Thread* first, int count);
+  // Lets a group of threads go on where all of it waits for the same.
+  void Release(Thread* first, int count);
   // What is wrong with a thread that met the running one elsewhere.
   std::string Elsewhere(const Thread& thread) const;
   [[noreturn]] void Stuck() const;
@@ -127,10 +127,10 @@ void Emulation::Run() {
   if (ended < threads_.size()) Stuck();
 }
 
-bool Emulation::Release(Thread* first, int count) {
+void Emulation::Release(Thread* first, int count) {
   const Wait wait = running_->wait;
   for (int i = 0; i < count; ++i) {
-    if (first[i].wait != wait) return false;
+    if (first[i].wait != wait) return;
   }
   for (int i = 0; i < count; ++i) {
     if (first[i].line != running_->line) throw std::logic_error(Elsewhere(first[i]));
@@ -145,7 +145,6 @@ bool Emulation::Release(Thread* first, int count) {
     first[i].wait = Wait::kNothing;
     ready_.push_back(&first[i]);
   }
-  return true;
 }
 
 std::string PlaceOf(const Thread& thread) {
