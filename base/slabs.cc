@@ -73,6 +73,15 @@ void Slabs::Populate(void* begin, int64_t bytes) {
   madvise(begin, static_cast<size_t>(bytes), MADV_POPULATE_WRITE);  // best effort
 }
 
+std::vector<std::span<const std::byte>> Slabs::parts() const {
+  std::vector<std::span<const std::byte>> parts;
+  for (const Slab& slab : slabs_) {
+    parts.emplace_back(reinterpret_cast<const std::byte*>(slab.begin),
+                       static_cast<size_t>(slab.used));
+  }
+  return parts;
+}
+
 float* Slabs::TakeFloats(int64_t count) {
   return static_cast<float*>(Take(count * static_cast<int64_t>(sizeof(float))));
 }

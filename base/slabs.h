@@ -4,7 +4,9 @@
 // quarter slower: TLB misses, and hardware prefetching that stops at each page's end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace mnemon {
@@ -35,6 +37,8 @@ class Slabs {
 
   // Handed out, in whole cache lines.
   int64_t bytes() const { return bytes_; }
+  // All that was handed out, in as many parts as it lies in.
+  std::vector<std::span<const std::byte>> parts() const;
 
  private:
   struct Slab {

@@ -50,16 +50,22 @@ if(MNEMON_SERVER)
   target_link_libraries(mnemon_libedit INTERFACE ${LIBEDIT_LIBRARY})
 endif()
 
-# libtorch: any version from 1.13 on. Its package would add its own compile flags to
-# every target of the project; only the library and two defines are taken from it.
-# CUDA: nvcc for our own device code, up to C++17 (CMake 3.25 knows no later one for it).
-if(MNEMON_CUDA)
+# CUDA: nvcc for our own device code, up to C++17 (CMake 3.25 knows no later one for it),
+# and the runtime, linked statically: the driver's library is looked for when a device is
+# opened. Code for Ampere and Hopper, and PTX of both for what comes between and after.
+if(MNEMON_CUDA OR MNEMON_TORCH_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80 90)
   endif()
   find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin REQUIRED)
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 17)
+  find_package(CUDAToolkit 12.5 REQUIRED)
+endif()
+
+# libtorch: any version from 1.13 on. Its package would add its own compile flags to
+# every target of the project; only the library and two defines are taken from it.
+if(MNEMON_TORCH_CUDA)
   include(torch_wheel)
 else()
   find_package(Torch 1.13 REQUIRED)

@@ -46,6 +46,7 @@ bool MustBeTorchFree(std::string_view path) {
                                                             "model/weights",
                                                             "model/decoder",
                                                             "model/positions",
+                                                            "model/device",
                                                             "model/program",
                                                             "model/steps",
                                                             "model/registry",
@@ -132,10 +133,12 @@ const Rules& ProjectRules() {
       {"model/weights", ""},
       {"model/decoder", "model/weights model/state model/config model/kernels"},
       {"model/positions", "model/numerics model/kernels"},
-      {"model/program", "model/positions model/weights model/state model/kernels"},
+      {"model/device", "model/state model/kernels"},
+      {"model/program",
+       "model/positions model/weights model/device model/state model/kernels"},
       {"model/steps",
-       "model/numerics model/positions model/program model/decoder model/weights "
-       "model/state model/config model/kernels"},
+       "model/numerics model/positions model/program model/device model/decoder "
+       "model/weights model/state model/config model/kernels"},
       {"model/registry",
        "model/steps model/decoder model/weights model/config model/kernels"},
       {"model/io", "model/weights model/config"},

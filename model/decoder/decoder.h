@@ -44,6 +44,10 @@ class Decoder {
   // Of memory that the weights take.
   virtual int64_t weight_bytes() const = 0;
 
+  // What an arena must have as its memory for this decoder to compute there; null: the
+  // host's. The decoder must outlive it.
+  virtual std::unique_ptr<StateMemory> MakeStateMemory() { return nullptr; }
+
   // Computes every segment and advances its slot. Logits go to `logits`, rows of V
   // floats packed in segment order (none, one or tokens.size() rows per segment);
   // `logits` may be null when no segment wants any. A session's logits depend on its

@@ -2,8 +2,10 @@
 // Weights in the layout of the kernels, packed once when a model is loaded.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/slabs.h"
 #include "model/kernels/kernels.h"
@@ -18,6 +20,8 @@ class PackedWeights {
 
   WeightFormat format() const { return format_; }
   int64_t bytes() const { return memory_.bytes(); }
+  // Where all that views point to lies.
+  std::vector<std::span<const std::byte>> parts() const { return memory_.parts(); }
 
   // Room for a matrix in `format`, which need not be that of the others, for Fill to
   // write into, with slices of SliceWidth(inputs) or of `slice` inputs. REQUIRES:

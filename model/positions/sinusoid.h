@@ -28,6 +28,10 @@ class SinusoidTable {
             .turns = (width_ + 1) / 2 * 2};
   }
 
+  // What the view points to.
+  std::span<const double> coarse() const { return coarse_; }
+  std::span<const double> fine() const { return fine_; }
+
  private:
   static constexpr int64_t kStride = 256;
 

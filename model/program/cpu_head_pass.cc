@@ -14,53 +14,53 @@ class Heads {
   explicit Heads(const HeadPass& pass)
       : p_(pass), program_(pass.program), heads_(pass.part.heads) {}
 
-  Rows x() { return p_.own.Level(level_, wave_->rows); }
+  Rows x() const { return own_.Level(level_); }
 
-  void Begin(const CpuRows::Wave& wave) {
-    wave_ = &wave;
+  void Begin(const StepRows::Wave& wave) {
+    wave_ = p_.rows.view(wave);
+    own_ = p_.own.views(wave.rows);
+    shared_ = p_.shared.views(wave.rows);
     level_ = 0;
-    p_.alone.Embed(CallOf(program_, p_.rows, wave, x()));
+    p_.alone.Embed(CallOf(program_, wave_, x()));
   }
 
   void operator()(const AttentionOp& op) {
-    const Rows before = x(), projected = p_.shared.projected.rows();
+    const Rows before = x(), projected = shared_.projected;
     if (program_.remember) ++level_;
-    const AttendCall attend =
-        CallOf(op, p_.rows, *wave_, projected, p_.shared.mixed.rows());
+    const AttendCall attend = CallOf(op, wave_, projected, shared_.mixed);
     if (heads_.size() > 0) {
       Project(op.norm, op.project, op.head_stride, before, projected);
       if (op.appends) {
-        p_.alone.Append(HeadsOf(AppendOf(op, p_.rows, *wave_, projected), heads_));
+        p_.alone.Append(HeadsOf(AppendOf(op, wave_, projected), heads_));
       }
       p_.alone.Attend(HeadsOf(attend, heads_));
     }
-    Add(op.output, p_.shared.mixed.rows(), heads_, p_.first_heads, p_.parts[0], before,
+    Add(op.output, shared_.mixed, heads_, p_.first_heads, p_.parts[0], before,
         attend.key_ranges);
   }
 
   void operator()(const FastWeightsOp& op) {
-    const Rows projected = p_.shared.projected.rows(), mixed = p_.shared.mixed.rows();
+    const Rows projected = shared_.projected, mixed = shared_.mixed;
     const bool delta = op.gate.outputs > 0;
-    const Rows beta = delta ? p_.own.beta.rows() : Rows{};
+    const Rows beta = delta ? own_.beta : Rows{};
     if (heads_.size() > 0) {
       Project({}, op.project, op.head_stride, x(), projected);
       if (delta) {
         const Part panels{heads_.begin / kPanel, (heads_.end + kPanel - 1) / kPanel};
-        p_.alone.Linear({.rows = wave_->rows,
+        p_.alone.Linear({.rows = wave_.rows,
                          .in = x(),
                          .weights = PanelsOf(op.gate, panels),
                          .act = Act::kSigmoid,
                          .out = {beta.data + panels.begin * kPanel, beta.stride}});
       }
-      p_.alone.FastWeights(
-          HeadsOf(CallOf(op, p_.rows, projected, beta, mixed), heads_));
+      p_.alone.FastWeights(HeadsOf(CallOf(op, wave_, projected, beta, mixed), heads_));
     }
     Add(op.output, mixed, heads_, p_.first_heads, p_.parts[0], x(), nullptr);
   }
 
   void operator()(const FeedForwardOp& op) {
     const Part slices = p_.part.slices;
-    const Rows hidden = p_.shared.hidden.rows();
+    const Rows hidden = shared_.hidden;
     if (slices.size() > 0) {
       // Slices are whole panels, but for the last one.
       const bool last = slices.end == op.out.slices();
@@ -69,7 +69,7 @@ class Heads {
           last ? op.in.panel_count() : slices.end * op.out.slice / kPanel};
       const MatrixView factor =
           op.factor.outputs > 0 ? PanelsOf(op.factor, panels) : MatrixView{};
-      p_.alone.Linear({.rows = wave_->rows,
+      p_.alone.Linear({.rows = wave_.rows,
                        .in = x(),
                        .norm = op.norm,
                        .weights = PanelsOf(op.in, panels),
@@ -82,12 +82,11 @@ class Heads {
 
   void operator()(const RememberOp& op) {
     if (heads_.size() == 0) return;
-    const Rows memory = p_.own.memory.rows(), maps = p_.shared.maps.rows();
-    p_.alone.Mix(
-        CallOf(op, program_, wave_->rows, p_.own.Level(0, wave_->rows), memory));
+    const Rows memory = own_.memory, maps = shared_.maps;
+    p_.alone.Mix(CallOf(op, program_, wave_.rows, own_, memory));
     Project({}, op.maps, op.head_stride, memory, maps);
     for (size_t l = 0; l < op.appends.size(); ++l) {
-      p_.alone.Append(HeadsOf(AppendOf(op, l, p_.rows, *wave_, maps), heads_));
+      p_.alone.Append(HeadsOf(AppendOf(op, l, wave_, maps), heads_));
     }
   }
 
@@ -98,7 +97,7 @@ class Heads {
     const Part panels{heads_.begin * head_stride / kPanel,
                       heads_.end * head_stride / kPanel};
     p_.alone.Linear(
-        {.rows = wave_->rows,
+        {.rows = wave_.rows,
          .in = in,
          .norm = norm,
          .weights = PanelsOf(matrix, panels),
@@ -115,7 +114,7 @@ class Heads {
       const bool is_first = own.begin == 0;
       const int64_t part = is_first ? 0 : 1 + own.begin - first.end;
       p_.alone.Parts(
-          {.rows = wave_->rows,
+          {.rows = wave_.rows,
            .in = in,
            .weights = matrix,
            .slices = own,
@@ -125,7 +124,7 @@ class Heads {
            .scales = {scales.data + (is_first ? 0 : part - 1), scales.stride}});
     }
     p_.together.Sync();
-    p_.alone.Fold({.rows = wave_->rows,
+    p_.alone.Fold({.rows = wave_.rows,
                    .width = program_.width,
                    .in = all,
                    .parts = 1 + matrix.slices() - first.end,
@@ -141,7 +140,8 @@ class Heads {
   const HeadPass& p_;
   const StepProgram& program_;
   const Part heads_;
-  const CpuRows::Wave* wave_ = nullptr;
+  WaveView wave_;
+  StepBuffers own_, shared_;
   int64_t level_ = 0;
 };
 
@@ -149,7 +149,9 @@ class Heads {
 
 void PassByHead(const HeadPass& pass, float* logits) {
   Heads heads(pass);
-  Walk(pass.program, pass.rows, pass.shared.last, pass.together, heads, logits);
+  Walk(
+      pass.program, pass.rows, pass.shared.last, pass.together, heads,
+      [&](const StepRows::Wave& wave) { heads.Begin(wave); }, logits);
 }
 
 }  // namespace mnemon

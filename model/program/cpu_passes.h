@@ -4,21 +4,22 @@
 #pragma once
 
 #include "model/kernels/cpu_team.h"
-#include "model/program/cpu_rows.h"
+#include "model/program/cpu_buffers.h"
 #include "model/program/step_partition.h"
 #include "model/program/step_program.h"
+#include "model/program/step_rows.h"
 
 namespace mnemon {
 
 // The worker's share of every operation on all `rows`, with its Sync in between; with
 // one that goes alone, the whole. `logits` [rows.logits_rows, V].
-void PassByOperation(const StepProgram& program, const CpuRows& rows,
+void PassByOperation(const StepProgram& program, const StepRows& rows,
                      CpuBuffers& buffers, CpuWorker& worker, float* logits);
 
 // What a worker needs to go by head.
 struct HeadPass {
   const StepProgram& program;
-  const CpuRows& rows;
+  const StepRows& rows;
   CpuBuffers& own;     // x and memory: each worker has all of them
   CpuBuffers& shared;  // the rest: each worker has some columns
   CpuParts* parts;     // [2]: of attention, of the feed-forward
@@ -29,22 +30,5 @@ struct HeadPass {
   CpuWorker& together;
 };
 void PassByHead(const HeadPass& pass, float* logits);
-
-// The calls of both.
-EmbedCall CallOf(const StepProgram& program, const CpuRows& rows,
-                 const CpuRows::Wave& wave, Rows x);
-// The append of an operation that has one.
-AppendCall AppendOf(const AttentionOp& op, const CpuRows& rows,
-                    const CpuRows::Wave& wave, Rows projected);
-AttendCall CallOf(const AttentionOp& op, const CpuRows& rows, const CpuRows::Wave& wave,
-                  Rows projected, Rows mixed);
-FastWeightCall CallOf(const FastWeightsOp& op, const CpuRows& rows, Rows projected,
-                      ConstRows beta, Rows mixed);
-// `x`: of the level behind the embedding.
-MixCall CallOf(const RememberOp& op, const StepProgram& program, int64_t rows,
-               ConstRows x, Rows memory);
-// That of layer `layer`.
-AppendCall AppendOf(const RememberOp& op, size_t layer, const CpuRows& rows,
-                    const CpuRows::Wave& wave, Rows maps);
 
 }  // namespace mnemon

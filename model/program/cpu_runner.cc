@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "model/kernels/cpu_team.h"
-#include "model/program/carry_import.h"
+#include "model/program/cpu_buffers.h"
+#include "model/program/cpu_carry.h"
 #include "model/program/cpu_passes.h"
-#include "model/program/cpu_rows.h"
 #include "model/program/step_partition.h"
+#include "model/program/step_rows.h"
 #include "model/program/way_tuner.h"
 
 namespace mnemon {
@@ -50,7 +51,9 @@ class CpuRunner final : public StepRunner {
     parts_.emplace_back(program.hidden_slices(), program.width);
   }
 
-  void MakeRoom(int64_t rows, int64_t blocks) override {
+  int most_under_way() const override { return 1; }
+
+  void MakeRoom(int64_t rows, int64_t blocks, StateArena&) override {
     const auto count = static_cast<int64_t>(workers_.size());
     for (int64_t w = 0; w < count; ++w) {
       // Of a batch that all compute together, worker 0 holds what they share.
@@ -72,7 +75,8 @@ class CpuRunner final : public StepRunner {
     team_.RunAlone([&](CpuWorker&, int worker) { copies.Make(worker, team_.size()); });
   }
 
-  bool Run(const StepBatch& batch, StateArena& arena, float* logits) override {
+  // Computes all of it.
+  void Submit(const StepBatch& batch, StateArena& arena, float* logits) override {
     using Way = StepPartition::Way;
     const Way other = OtherWay(batch, program_, team_.size());
     const Way way = tuner_.Begin(
@@ -80,17 +84,20 @@ class CpuRunner final : public StepRunner {
     Divide(batch, program_, way, partition_);
     Compute(batch, arena, logits);
     tuner_.End(batch.rows());
-    return team_.TakeFinite();
   }
+  absl::StatusOr<bool> Complete() override { return team_.TakeFinite(); }
 
-  bool Import(int64_t position, const TensorViews& carry, StateArena& arena,
-              int32_t slot) override {
-    return ImportCarry(program_, position, carry, arena, slot, team_);
+  absl::StatusOr<bool> Import(int64_t position, const TensorViews& carry,
+                              StateArena& arena, int32_t slot) override {
+    team_.TakeFinite();  // what an import that failed halfway has left
+    CpuCarryWriter writer(team_);
+    const bool finite = ImportCarry(program_, position, carry, arena, slot, writer);
+    return team_.TakeFinite() && finite;
   }
 
  private:
   struct Worker {
-    CpuRows rows;
+    StepRows rows;
     CpuBuffers buffers;
     float* logits = nullptr;
   };

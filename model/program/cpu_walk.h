@@ -6,21 +6,22 @@
 #include <algorithm>
 
 #include "model/kernels/cpu_team.h"
-#include "model/program/cpu_rows.h"
+#include "model/kernels/row_buffer.h"
 #include "model/program/step_program.h"
+#include "model/program/step_rows.h"
 
 namespace mnemon {
 
-// `pass` computes: Begin(wave) embeds its rows, pass(op) does an operation, x() is
-// where the rows of the wave lie. `last`: as of CpuBuffers, of all workers together.
-// The head is divided among them; `logits` [rows.logits_rows, V].
-template <class Pass>
-void Walk(const StepProgram& program, const CpuRows& rows, RowBuffer& last,
-          CpuWorker& together, Pass& pass, float* logits) {
+// begin(wave) embeds its rows, pass(op) does an operation, pass.x() is where the rows
+// of the wave lie. `last`: as of CpuBuffers, of all workers together. The head is
+// divided among them; `logits` [rows.logits_rows, V].
+template <class Pass, class Begin>
+void Walk(const StepProgram& program, const StepRows& rows, RowBuffer& last,
+          CpuWorker& together, Pass& pass, const Begin& begin, float* logits) {
   const bool waves = !rows.logits_of.empty();
-  for (const CpuRows::Wave& wave : rows.waves) {
+  for (const StepRows::Wave& wave : rows.waves) {
     if (wave.rows == 0) continue;
-    pass.Begin(wave);
+    begin(wave);
     for (const SubLayerOp& op : program.layers) std::visit(pass, op);
     // The next wave takes the place of the rows whose logits are wanted.
     for (int64_t r = 0; waves && together.share().index == 0 && r < wave.rows; ++r) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What executes a step program: the CPU's thread team (cpu_runner.h).
+// What executes a step program: the CPU's thread team (cpu_runner.h) or a device
+// (device_runner.h).
 #pragma once
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
 #include "model/program/step_batch.h"
 #include "model/state/arena.h"
 #include "model/weights/weights.h"
@@ -16,23 +18,31 @@ class StepRunner {
  public:
   virtual ~StepRunner() = default;
 
-  // Room for batches of so many rows whose sessions hold at most so many blocks. May
-  // throw std::bad_alloc; within it the other calls take no memory.
-  virtual void MakeRoom(int64_t rows, int64_t blocks) = 0;
+  // Batches that can be under way at once, at least 1.
+  virtual int most_under_way() const = 0;
 
-  // Makes what a reservation of the arena asks for.
+  // Room for batches of so many rows on slots of the arena, whose sessions hold at most
+  // so many blocks. May throw std::bad_alloc; within it the other calls take no memory.
+  virtual void MakeRoom(int64_t rows, int64_t blocks, StateArena& arena) = 0;
+
+  // Makes what a reservation of the arena asks for, for the batches submitted later.
   virtual void Make(const BlockCopies& copies) = 0;
 
-  // Computes the batch: writes the state of its rows, which are reserved in the arena,
-  // and a row of logits [V] for each of batch.wanted. False: numbers that are not
-  // finite, or fast weights' changes of kMostChange, were written to states.
-  virtual bool Run(const StepBatch& batch, StateArena& arena, float* logits) = 0;
+  // Begins to compute a batch: writes the state of its rows, which are reserved in the
+  // arena, and a row of logits [V] for each of batch.wanted. Batches are computed in
+  // the order of the calls; what they use of arena and logits stays until they are
+  // complete. REQUIRES: fewer than most_under_way() are under way.
+  virtual void Submit(const StepBatch& batch, StateArena& arena, float* logits) = 0;
+  // Waits for the oldest one. False: numbers that are not finite, or fast weights'
+  // changes of kMostChange, were written to states. UNAVAILABLE, DEVICE_LOST.
+  virtual absl::StatusOr<bool> Complete() = 0;
 
   // Writes a carry of the sequence form, reached after `position` tokens, whose shapes
   // have been checked, into the reserved rows of a slot. False: not all that was
-  // written is finite. May throw std::bad_alloc.
-  virtual bool Import(int64_t position, const TensorViews& carry, StateArena& arena,
-                      int32_t slot) = 0;
+  // written is finite. UNAVAILABLE, DEVICE_LOST. May throw std::bad_alloc. REQUIRES: no
+  // batch is under way.
+  virtual absl::StatusOr<bool> Import(int64_t position, const TensorViews& carry,
+                                      StateArena& arena, int32_t slot) = 0;
 };
 
 }  // namespace mnemon

@@ -95,13 +95,13 @@ absl::StatusOr<WeightFormat> FormatOf(const TensorViews& views,
              "were made of"));
 }
 
-// What `make` makes with the kernels that `options` name.
-template <class Made>
-absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(
-    std::unique_ptr<Made> (*make)(const ModelConfig&, const TensorViews&,
-                                  const StepOptions&),
-    const ModelConfig& config, const TensorViews& views, const DecoderOptions& options,
-    const WeightStream& stream) {
+// What `make` makes, a Decoder or Predictor, with the kernels that `options` name.
+template <class Made, class Make>
+absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(Make make,
+                                                      const ModelConfig& config,
+                                                      const TensorViews& views,
+                                                      const DecoderOptions& options,
+                                                      const WeightStream& stream) {
   MNEMON_ASSIGN_OR_RETURN(const CpuOperations* operations,
                           FindCpuOperations(options.target));
   MNEMON_ASSIGN_OR_RETURN(const WeightFormat format, FormatOf(views, options));
@@ -112,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Made>> MakeWithKernels(
                                         {.format = format,
                                          .operations = operations,
                                          .pool = options.pool ? options.pool : &alone,
+                                         .device = options.device,
                                          .stream = stream});
                           });
 }
@@ -169,7 +170,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
   if (entry->make_decoder == nullptr) return WrongKind(*entry, "has no step form");
-  return MakeWithKernels(entry->make_decoder, config, views, options, stream);
+  return MakeWithKernels<Decoder>(entry->make_decoder, config, views, options, stream);
 }
 
 absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const ModelConfig& config,
@@ -179,7 +180,8 @@ absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(const ModelConfig& conf
   MNEMON_RETURN_IF_ERROR(RequireEncoder(config));
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
-  return MakeWithKernels(entry->make_predictor, config, views, options, stream);
+  return MakeWithKernels<Predictor>(entry->make_predictor, config, views, options,
+                                    stream);
 }
 
 absl::Status RequireAutoregressive(const ModelConfig& config) {

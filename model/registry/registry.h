@@ -18,6 +18,7 @@
 
 namespace mnemon {
 
+class DeviceDriver;
 class ThreadPool;
 struct StepOptions;
 
@@ -31,9 +32,9 @@ struct ArchitectureEntry {
   // What serves it: one of the two is set, but for an autoregressive model without a
   // step form of its own, which the default decoder serves. What `views` show is read
   // during the call alone.
-  std::unique_ptr<Decoder> (*make_decoder)(const ModelConfig& config,
-                                           const TensorViews& views,
-                                           const StepOptions& options);
+  absl::StatusOr<std::unique_ptr<Decoder>> (*make_decoder)(const ModelConfig& config,
+                                                           const TensorViews& views,
+                                                           const StepOptions& options);
   std::unique_ptr<Predictor> (*make_predictor)(const ModelConfig& config,
                                                const TensorViews& views,
                                                const StepOptions& options);
@@ -62,19 +63,22 @@ enum class DecoderForm {
   kSequence,  // the default decoder, which runs the sequence form
 };
 
-// How a decoder or predictor computes, on the CPU.
+// How a decoder or predictor computes; a predictor on the CPU.
 struct DecoderOptions {
   DecoderForm form = DecoderForm::kStep;
   std::optional<WeightFormat> format;  // none: that of the weights
   std::string target;                  // of CpuTargets(); empty: the best
   ThreadPool* pool = nullptr;  // must outlive the decoder; null: the calling thread
+  // That step forms compute on; must outlive the decoder; null: the CPU.
+  DeviceDriver* device = nullptr;
 };
 
 // The step form with the weights that `views` show, or the predictor. `config` was
 // validated, and `views` are all of its tensors, which come by `stream`; where some are
 // int8, all are that may be (StoredTensors). FAILED_PRECONDITION for a model of the
 // other kind, or one without a step form; INVALID_ARGUMENT for another format than int8
-// of int8 weights; RESOURCE_EXHAUSTED without memory.
+// of int8 weights; RESOURCE_EXHAUSTED without memory, or where the device cannot hold a
+// row of the model.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const ModelConfig& config,
                                                      const TensorViews& views,
                                                      const DecoderOptions& options,

@@ -70,6 +70,7 @@ class BlockCopies {
 struct BlockTable {
   float* const* blocks = nullptr;  // of positions 16 b .. 16 b + 15, by b - base
   int64_t base = 0;                // the first block that is held
+  int64_t count = 0;               // blocks that are held
 
   // REQUIRES: held or reserved.
   float* block(int64_t b) const { return blocks[b - base]; }
@@ -110,8 +111,11 @@ class StateArena {
   StateArena& operator=(const StateArena&) = delete;
 
   const StateSpec& spec() const { return spec_; }
+  StateMemory& memory() const { return memory_; }
   int32_t slots() const { return max_slots_; }
   int32_t slots_used() const { return slots_used_; }
+  // Every slot that was ever used is below it.
+  int32_t slots_seen() const { return static_cast<int32_t>(slots_.size()); }
   int64_t blocks() const { return max_blocks_; }
   // Growing blocks that are held or being recycled, a shared one once.
   int64_t blocks_used() const { return blocks_ ? blocks_->used() : 0; }
@@ -224,7 +228,16 @@ class StateArena {
   // slot or changes its state. Slots with blocks have different tables.
   BlockTable Table(int32_t slot) const {
     const Slot& s = slots_[slot];
-    return {.blocks = s.list ? s.list->table() : nullptr, .base = s.first_block};
+    return {.blocks = s.list ? s.list->table() : nullptr,
+            .base = s.first_block,
+            .count = s.blocks()};
+  }
+
+  // The first block of Table(slot) that came into it since the last call, counted from
+  // its base; others behind it may have, too. For whoever keeps a copy of the table,
+  // one for each slot.
+  int64_t TakeFirstNew(int32_t slot) {
+    return slots_[slot].list ? slots_[slot].list->TakeFirstNew() : 0;
   }
 
   // All fixed entries as they are now, for cutting back; empty without fixed entries.
@@ -291,12 +304,13 @@ class StateArena {
   std::vector<int64_t> entry_offset_;  // floats; within the fixed or growing block
   std::vector<int64_t> entry_elements_;
   const std::unique_ptr<StateMemory> host_memory_;  // null where there is another
-  std::unique_ptr<BlockPool> blocks_;               // null without growing entries
-  std::unique_ptr<BlockPool> fixed_;                // null without fixed entries
-  StateBlock* blank_ = nullptr;  // fixed entries of a fresh slot; null at first
-  BlockCopies copies_;           // of a Reserve that makes its own
-  std::deque<Slot> slots_;       // those ever used
-  int32_t free_slot_ = -1;       // a list through next_free
+  StateMemory& memory_;
+  std::unique_ptr<BlockPool> blocks_;  // null without growing entries
+  std::unique_ptr<BlockPool> fixed_;   // null without fixed entries
+  StateBlock* blank_ = nullptr;        // fixed entries of a fresh slot; null at first
+  BlockCopies copies_;                 // of a Reserve that makes its own
+  std::deque<Slot> slots_;             // those ever used
+  int32_t free_slot_ = -1;             // a list through next_free
   int32_t slots_used_ = 0;
 };
 

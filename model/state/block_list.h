@@ -3,7 +3,9 @@
 // numbers are: a block table that is there for every step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/reserve.h"
@@ -34,16 +36,19 @@ class BlockList {
     StateBlock* const block = blocks_.back();
     blocks_.pop_back();
     table_.pop_back();
+    known_ = std::min(known_, size());
     return block;
   }
   void Put(int64_t i, StateBlock* block) {
     blocks_[i] = block;
     table_[i] = block->floats;
+    known_ = std::min(known_, i);
   }
   // Those behind `end` move up.
   void Erase(int64_t begin, int64_t end) {
     blocks_.erase(blocks_.begin() + begin, blocks_.begin() + end);
     table_.erase(table_.begin() + begin, table_.begin() + end);
+    known_ -= std::clamp<int64_t>(known_ - begin, 0, end - begin);
   }
   // Makes an empty list blocks [begin, end) of another.
   void Assign(const BlockList& other, int64_t begin, int64_t end) {
@@ -51,11 +56,16 @@ class BlockList {
     for (int64_t i = begin; i < end; ++i) Push(other[i]);
   }
 
+  // The first block that was put here since the last call; those behind it may have
+  // been, too.
+  int64_t TakeFirstNew() { return std::exchange(known_, size()); }
+
   BlockList* next = nullptr;  // belongs to the pool once given back
 
  private:
   std::vector<StateBlock*> blocks_;
   std::vector<float*> table_;
+  int64_t known_ = 0;  // blocks that were there at the last TakeFirstNew
 };
 
 }  // namespace mnemon

@@ -36,7 +36,7 @@ class StateMemory {
   // in it stays, even while others write to it. Best effort.
   virtual void Populate(void* begin, int64_t bytes) = 0;
 
-  // Numbers of blocks; done when they return.
+  // Numbers of blocks; what is computed after they return finds them done.
   virtual void Zero(float* to, int64_t count) = 0;
   virtual void Fill(float* to, int64_t count, float value) = 0;
   virtual void Copy(const float* from, float* to, int64_t count) = 0;

@@ -6,9 +6,9 @@
 
 namespace mnemon {
 
-std::unique_ptr<Decoder> MakeCausalDecoder(const ModelConfig& config,
-                                           const TensorViews& views,
-                                           const StepOptions& options) {
+absl::StatusOr<std::unique_ptr<Decoder>> MakeCausalDecoder(const ModelConfig& config,
+                                                           const TensorViews& views,
+                                                           const StepOptions& options) {
   return MakeStepDecoder(config,
                          WindowForm(config,
                                     {.reach = config.positions - 1,

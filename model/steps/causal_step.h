@@ -21,8 +21,8 @@ std::vector<ModelConfig> CausalVariants();
 // The carry of its sequence form.
 StateSpec CausalCarry(const ModelConfig& config);
 
-std::unique_ptr<Decoder> MakeCausalDecoder(const ModelConfig& config,
-                                           const TensorViews& views,
-                                           const StepOptions& options);
+absl::StatusOr<std::unique_ptr<Decoder>> MakeCausalDecoder(const ModelConfig& config,
+                                                           const TensorViews& views,
+                                                           const StepOptions& options);
 
 }  // namespace mnemon

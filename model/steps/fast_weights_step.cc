@@ -52,9 +52,8 @@ FastWeightsOp MakeFastWeights(const ModelConfig& c, const StateSpec& spec,
 
 }  // namespace
 
-std::unique_ptr<Decoder> MakeFastWeightsDecoder(const ModelConfig& config,
-                                                const TensorViews& views,
-                                                const StepOptions& options) {
+absl::StatusOr<std::unique_ptr<Decoder>> MakeFastWeightsDecoder(
+    const ModelConfig& config, const TensorViews& views, const StepOptions& options) {
   StepForm form{
       .carry_spec = FastWeightsCarry(config),
       .spec = MakeSpec(config),

@@ -21,8 +21,7 @@ std::vector<ModelConfig> FastWeightsVariants();
 // The carry of its sequence form.
 StateSpec FastWeightsCarry(const ModelConfig& config);
 
-std::unique_ptr<Decoder> MakeFastWeightsDecoder(const ModelConfig& config,
-                                                const TensorViews& views,
-                                                const StepOptions& options);
+absl::StatusOr<std::unique_ptr<Decoder>> MakeFastWeightsDecoder(
+    const ModelConfig& config, const TensorViews& views, const StepOptions& options);
 
 }  // namespace mnemon

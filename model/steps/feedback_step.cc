@@ -122,9 +122,8 @@ RememberOp MakeRemember(const ModelConfig& c, const StateSpec& spec,
 
 }  // namespace
 
-std::unique_ptr<Decoder> MakeFeedbackDecoder(const ModelConfig& config,
-                                             const TensorViews& views,
-                                             const StepOptions& options) {
+absl::StatusOr<std::unique_ptr<Decoder>> MakeFeedbackDecoder(
+    const ModelConfig& config, const TensorViews& views, const StepOptions& options) {
   StepForm form{
       .carry_spec = FeedbackCarry(config),
       .spec = MakeSpec(config),

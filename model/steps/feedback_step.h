@@ -21,8 +21,7 @@ std::vector<ModelConfig> FeedbackVariants();
 // The carry of its sequence form.
 StateSpec FeedbackCarry(const ModelConfig& config);
 
-std::unique_ptr<Decoder> MakeFeedbackDecoder(const ModelConfig& config,
-                                             const TensorViews& views,
-                                             const StepOptions& options);
+absl::StatusOr<std::unique_ptr<Decoder>> MakeFeedbackDecoder(
+    const ModelConfig& config, const TensorViews& views, const StepOptions& options);
 
 }  // namespace mnemon

@@ -8,7 +8,9 @@
 #include "base/out_of_memory.h"
 #include "base/reserve.h"
 #include "base/status_macros.h"
+#include "model/device/device_memory.h"
 #include "model/program/cpu_runner.h"
+#include "model/program/device_runner.h"
 #include "model/program/step_batch.h"
 
 namespace mnemon {
@@ -57,16 +59,34 @@ class StepDecoder final : public Decoder {
         carry_spec_(std::move(form.carry_spec)),
         spec_(std::move(form.spec)),
         numerics_id_(StepNumericsId(options)),
+        operations_(*options.operations),
+        pool_(*options.pool),
+        device_(options.device),
         weights_(config, views, options),
         program_(form.program(spec_, weights_)) {
     weights_.Pack();
-    runner_ = MakeCpuRunner(program_, *options.operations, *options.pool);
+  }
+
+  // Makes the runner; before, nothing else can be called.
+  absl::Status Load() {
+    if (device_ == nullptr) {
+      runner_ = MakeCpuRunner(program_, operations_, pool_);
+      return absl::OkStatus();
+    }
+    MNEMON_ASSIGN_OR_RETURN(
+        runner_, MakeDeviceRunner(program_, spec_, weights_.packed(), *device_));
+    return absl::OkStatus();
   }
 
   const ModelConfig& config() const override { return config_; }
   const StateSpec& spec() const override { return spec_; }
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return weights_.packed().bytes(); }
+
+  std::unique_ptr<StateMemory> MakeStateMemory() override {
+    if (device_ == nullptr) return nullptr;
+    return std::make_unique<DeviceMemory>(*device_, spec_);
+  }
 
   absl::Status Step(std::span<const Segment> segments, StateArena& arena,
                     float* logits) override;
@@ -76,12 +96,15 @@ class StepDecoder final : public Decoder {
  private:
   // Room for the segments' rows in the arena.
   absl::Status Reserve(std::span<const Segment> segments, StateArena& arena);
-  void MakeRoom(std::span<const Segment> segments, const StateArena& arena);
+  void MakeRoom(std::span<const Segment> segments, StateArena& arena);
 
   const ModelConfig config_;
   const StateSpec carry_spec_;
   const StateSpec spec_;
   const std::string numerics_id_;
+  const CpuOperations& operations_;
+  ThreadPool& pool_;
+  DeviceDriver* const device_;  // null: the CPU
   StepWeights weights_;
   const StepProgram program_;
   std::unique_ptr<StepRunner> runner_;
@@ -111,9 +134,11 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
     batch_.tokens.clear();
     batch_.wanted.clear();
     for (const Segment& segment : group) Add(segment, batch_);
-    if (!runner_->Run(batch_, arena, logits)) {
+    runner_->Submit(batch_, arena, logits);
+    const absl::StatusOr<bool> finite = runner_->Complete();
+    if (!finite.ok() || !*finite) {
       GiveBack(segments, arena);
-      return NonFiniteState();
+      return finite.ok() ? NonFiniteState() : finite.status();
     }
     logits += static_cast<int64_t>(batch_.wanted.size()) * config_.vocab;
   }
@@ -132,7 +157,7 @@ absl::Status StepDecoder::Reserve(std::span<const Segment> segments,
   return status;
 }
 
-void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& arena) {
+void StepDecoder::MakeRoom(std::span<const Segment> segments, StateArena& arena) {
   int64_t most_rows = 0, most_blocks = 0;
   for (std::span<const Segment> rest = segments; !rest.empty();) {
     const std::span<const Segment> group = Group(rest);
@@ -150,15 +175,17 @@ void StepDecoder::MakeRoom(std::span<const Segment> segments, const StateArena& 
   ReserveAtLeast(batch_.runs, most_rows);
   ReserveAtLeast(batch_.tokens, most_rows);
   ReserveAtLeast(batch_.wanted, most_rows);
-  runner_->MakeRoom(most_rows, most_blocks);
+  runner_->MakeRoom(most_rows, most_blocks, arena);
 }
 
 absl::Status StepDecoder::Import(int64_t position, const TensorViews& carry,
                                  StateArena& arena, int32_t slot) {
   MNEMON_RETURN_IF_ERROR(BeginImport(position, carry, carry_spec_, arena, slot));
   const absl::Status status = CatchOutOfMemory({}, [&] {
-    const bool finite = position == 0 || runner_->Import(position, carry, arena, slot);
-    return finite ? absl::OkStatus() : NonFiniteState();
+    if (position == 0) return absl::OkStatus();
+    const absl::StatusOr<bool> finite = runner_->Import(position, carry, arena, slot);
+    if (!finite.ok()) return finite.status();
+    return *finite ? absl::OkStatus() : NonFiniteState();
   });
   if (!status.ok()) {
     arena.Reset(slot);
@@ -171,10 +198,13 @@ absl::Status StepDecoder::Import(int64_t position, const TensorViews& carry,
 
 }  // namespace
 
-std::unique_ptr<Decoder> MakeStepDecoder(const ModelConfig& config, StepForm form,
-                                         const TensorViews& views,
-                                         const StepOptions& options) {
-  return std::make_unique<StepDecoder>(config, std::move(form), views, options);
+absl::StatusOr<std::unique_ptr<Decoder>> MakeStepDecoder(const ModelConfig& config,
+                                                         StepForm form,
+                                                         const TensorViews& views,
+                                                         const StepOptions& options) {
+  auto decoder = std::make_unique<StepDecoder>(config, std::move(form), views, options);
+  MNEMON_RETURN_IF_ERROR(decoder->Load());
+  return decoder;
 }
 
 }  // namespace mnemon

@@ -24,9 +24,10 @@ struct StepForm {
   std::function<StepProgram(const StateSpec& spec, StepWeights& weights)> program;
 };
 
-// What `views` show must outlive the call.
-std::unique_ptr<Decoder> MakeStepDecoder(const ModelConfig& config, StepForm form,
-                                         const TensorViews& views,
-                                         const StepOptions& options);
+// What `views` show must outlive the call. The errors of MakeDeviceRunner.
+absl::StatusOr<std::unique_ptr<Decoder>> MakeStepDecoder(const ModelConfig& config,
+                                                         StepForm form,
+                                                         const TensorViews& views,
+                                                         const StepOptions& options);
 
 }  // namespace mnemon

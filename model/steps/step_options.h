@@ -14,14 +14,16 @@
 namespace mnemon {
 
 struct CpuOperations;
+class DeviceDriver;
 class ThreadPool;
 
-// The operations and the pool must outlive what is made with them; weights are packed
+// Operations, pool and device must outlive what is made with them; weights are packed
 // on the pool.
 struct StepOptions {
   WeightFormat format = WeightFormat::kFp32;  // of the matrices, see MatrixFormat
   const CpuOperations* operations = nullptr;
   ThreadPool* pool = nullptr;
+  DeviceDriver* device = nullptr;  // that decoders compute on; null: the CPU
   WeightStream stream = {};
 };
 

@@ -9,9 +9,8 @@
 
 namespace mnemon {
 
-std::unique_ptr<Decoder> MakeTransformerXlDecoder(const ModelConfig& config,
-                                                  const TensorViews& views,
-                                                  const StepOptions& options) {
+absl::StatusOr<std::unique_ptr<Decoder>> MakeTransformerXlDecoder(
+    const ModelConfig& config, const TensorViews& views, const StepOptions& options) {
   return MakeStepDecoder(config,
                          WindowForm(config,
                                     {.reach = config.mem_len,

@@ -21,8 +21,7 @@ std::vector<ModelConfig> TransformerXlVariants();
 // The carry of its sequence form.
 StateSpec TransformerXlCarry(const ModelConfig& config);
 
-std::unique_ptr<Decoder> MakeTransformerXlDecoder(const ModelConfig& config,
-                                                  const TensorViews& views,
-                                                  const StepOptions& options);
+absl::StatusOr<std::unique_ptr<Decoder>> MakeTransformerXlDecoder(
+    const ModelConfig& config, const TensorViews& views, const StepOptions& options);
 
 }  // namespace mnemon

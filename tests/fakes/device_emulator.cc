@@ -16,10 +16,11 @@
 namespace mnemon {
 namespace {
 
-enum class Wait { kNothing, kBlock, kWarp, kShuffle };
+enum class Wait { kNothing, kGrid, kBlock, kWarp, kShuffle };
 
 constexpr const char* NameOf(Wait wait) {
-  return wait == Wait::kBlock     ? "a barrier of the block"
+  return wait == Wait::kGrid      ? "a barrier of the grid"
+         : wait == Wait::kBlock   ? "a barrier of the block"
          : wait == Wait::kWarp    ? "a barrier of the warp"
          : wait == Wait::kShuffle ? "a shuffle"
                                   : "nothing";
@@ -52,6 +53,8 @@ class Emulation {
  private:
   static FiberStacks& Stacks(size_t count);
 
+  // Looks whether all that a thread waits for have come.
+  void Meeting(Thread& thread);
   // Lets a group of threads go on where all of it waits for the same.
   void Release(Thread* first, int count);
   // What is wrong with a thread that met the running one elsewhere.
@@ -66,6 +69,7 @@ class Emulation {
   std::vector<Thread> threads_;
   std::vector<Thread*> ready_;
   Thread* running_ = nullptr;
+  size_t at_grid_ = 0;  // threads that wait for the grid
 };
 
 thread_local Emulation* Emulation::current_ = nullptr;
@@ -120,11 +124,20 @@ void Emulation::Run() {
       ++ended;
       continue;
     }
-    const bool block = running_->wait == Wait::kBlock;
-    const int group = block ? launch_.threads : device::kWarp;
-    Release(running_ - running_->index % group, group);
+    Meeting(*running_);
   }
   if (ended < threads_.size()) Stuck();
+}
+
+void Emulation::Meeting(Thread& thread) {
+  if (thread.wait == Wait::kGrid) {
+    // Only the last one has to look at all.
+    if (++at_grid_ < threads_.size()) return;
+    at_grid_ = 0;
+    return Release(threads_.data(), static_cast<int>(threads_.size()));
+  }
+  const int group = thread.wait == Wait::kBlock ? launch_.threads : device::kWarp;
+  Release(&thread - thread.index % group, group);
 }
 
 void Emulation::Release(Thread* first, int count) {
@@ -193,9 +206,11 @@ namespace device {
 int ThreadIndex() { return Emulation::current().thread().index; }
 int ThreadCount() { return Emulation::current().launch().threads; }
 int BlockIndex() { return Emulation::current().thread().block; }
+int BlockCount() { return Emulation::current().launch().blocks; }
 void* SharedMemory() { return Emulation::current().shared(); }
 void Barrier(int line) { Emulation::current().Meet(Wait::kBlock, line); }
 void WarpBarrier(int line) { Emulation::current().Meet(Wait::kWarp, line); }
+void GridBarrier(int line) { Emulation::current().Meet(Wait::kGrid, line); }
 float Shuffle(float value, int lane, int line) {
   return ShuffleWord(value, lane, line);
 }

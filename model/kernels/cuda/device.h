@@ -5,8 +5,8 @@
 // C++17.
 //
 // Grids and blocks have one dimension; a block is whole warps. Barriers and shuffles
-// are met by all threads of a block or warp at the same place of the code, none of
-// which has ended. A shuffle is no barrier: what is written to memory is seen by
+// are met by all threads of a grid, block or warp at the same place of the code, none
+// of which has ended. A shuffle is no barrier: what is written to memory is seen by
 // others behind a barrier alone. Between two operations that use the same shared or
 // scratch memory there must be a Barrier.
 //
@@ -19,6 +19,7 @@
 #include <cstring>
 
 #if defined(__CUDACC__)
+#include <cooperative_groups.h>
 #define MNEMON_DEVICE __device__ __forceinline__
 #define MNEMON_UNROLL _Pragma("unroll")
 #else
@@ -35,6 +36,7 @@ inline constexpr int kWarp = 32;
 MNEMON_DEVICE int ThreadIndex() { return static_cast<int>(threadIdx.x); }
 MNEMON_DEVICE int ThreadCount() { return static_cast<int>(blockDim.x); }
 MNEMON_DEVICE int BlockIndex() { return static_cast<int>(blockIdx.x); }
+MNEMON_DEVICE int BlockCount() { return static_cast<int>(gridDim.x); }
 
 // The block's shared memory, as many bytes as the launch gives it, on 16 bytes.
 MNEMON_DEVICE void* SharedMemory() {
@@ -46,6 +48,9 @@ MNEMON_DEVICE void* SharedMemory() {
 MNEMON_DEVICE void Barrier() { __syncthreads(); }
 // Likewise of the warp.
 MNEMON_DEVICE void WarpBarrier() { __syncwarp(); }
+// Likewise of the grid. REQUIRES: a cooperative launch, all of whose blocks run at
+// once.
+MNEMON_DEVICE void GridBarrier() { cooperative_groups::this_grid().sync(); }
 
 // The value of another lane of the warp.
 MNEMON_DEVICE float Shuffle(float value, int lane) {
@@ -74,10 +79,12 @@ MNEMON_DEVICE int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
 int ThreadIndex();
 int ThreadCount();
 int BlockIndex();
+int BlockCount();
 void* SharedMemory();
 // `line`: the place of the call.
 void Barrier(int line = __builtin_LINE());
 void WarpBarrier(int line = __builtin_LINE());
+void GridBarrier(int line = __builtin_LINE());
 float Shuffle(float value, int lane, int line = __builtin_LINE());
 int32_t Shuffle(int32_t value, int lane, int line = __builtin_LINE());
 void AtomicOr(uint32_t* to, uint32_t bits);

@@ -54,8 +54,8 @@ int Run(const std::string& dir, const std::string& target) {
   }
   ThreadPool pool(1);
   const ArchitectureEntry* const entry = OrDie(FindArchitecture(config.architecture));
-  const auto decoder = entry->make_decoder(
-      config, views, {.operations = OrDie(FindCpuOperations(target)), .pool = &pool});
+  const auto decoder = OrDie(entry->make_decoder(
+      config, views, {.operations = OrDie(FindCpuOperations(target)), .pool = &pool}));
   const auto arena = OrDie(StateArena::Create(decoder->spec(), {.slots = 1}));
   const int32_t slot = OrDie(arena->Acquire());
   std::vector<float> logits(config.vocab);

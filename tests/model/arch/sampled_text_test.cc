@@ -146,7 +146,7 @@ TEST_P(SampledTextTest, DependsOnTheSessionAlone) {
     for (const CpuOperations& operations : AllCpuOperations()) {
       if (IsReference(operations)) continue;
       const auto texts = [&](ThreadPool& pool, uint64_t schedule) {
-        const std::unique_ptr<Decoder> decoder = entry->make_decoder(
+        const std::unique_ptr<Decoder> decoder = *entry->make_decoder(
             config, weights.views,
             {.format = format, .operations = &operations, .pool = &pool});
         return Texts(*decoder, SamplingOperationsOf(operations.target), pool, schedule);

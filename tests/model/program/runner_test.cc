@@ -63,8 +63,9 @@ class PaddingTest : public testing::TestWithParam<int> {
       }
     }
     std::vector<float> logits(batch.wanted.size() * config_.vocab);
-    runner_->MakeRoom(batch.rows(), 4);
-    runner_->Run(batch, *arena_, logits.data());
+    runner_->MakeRoom(batch.rows(), 4, *arena_);
+    runner_->Submit(batch, *arena_, logits.data());
+    EXPECT_TRUE(*runner_->Complete());
     for (const int32_t slot : slots) arena_->Release(slot);
     return logits;
   }
@@ -91,8 +92,9 @@ TEST_P(PaddingTest, ABatchOfNothingElseIsComputed) {
   StepBatch batch;
   batch.runs.push_back({.slot = -1, .first = 0, .count = 2});
   batch.tokens = {0, 0};
-  runner_->MakeRoom(2, 1);
-  runner_->Run(batch, *arena_, nullptr);
+  runner_->MakeRoom(2, 1, *arena_);
+  runner_->Submit(batch, *arena_, nullptr);
+  EXPECT_TRUE(*runner_->Complete());
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, PaddingTest, testing::Values(1, 2, 3));

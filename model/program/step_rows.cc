@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "model/program/cpu_rows.h"
+#include "model/program/step_rows.h"
 
 #include <algorithm>
 
@@ -7,25 +7,8 @@
 #include "base/reserve.h"
 
 namespace mnemon {
-namespace {
 
-struct Widest {
-  int64_t projected = 0;
-  int64_t gate = 0;
-
-  void operator()(const AttentionOp& op) {
-    projected = std::max(projected, op.project.outputs);
-  }
-  void operator()(const FastWeightsOp& op) {
-    projected = std::max(projected, op.project.outputs);
-    gate = std::max(gate, op.gate.outputs);
-  }
-  void operator()(const FeedForwardOp&) {}
-};
-
-}  // namespace
-
-void CpuRows::Reserve(int64_t rows) {
+void StepRows::Reserve(int64_t rows) {
   ReserveAtLeast(waves, rows);
   ReserveAtLeast(tokens, rows);
   ReserveAtLeast(positions, rows);
@@ -36,26 +19,27 @@ void CpuRows::Reserve(int64_t rows) {
   ReserveAtLeast(wanted, rows);
 }
 
-void CpuRows::AddRow(const StepProgram& program, const StepBatch& batch,
-                     const StepBatch::Run& run, const BlockTable& table, int64_t i) {
+void StepRows::AddRow(const StepProgram& program, const StepBatch& batch,
+                      const StepBatch::Run& run, const Tables& tables, int64_t i) {
   const int64_t position = run.position + i;
   tokens.push_back(batch.tokens[run.first + i]);
   positions.push_back(position);
+  const BlockTable& table = tables.blocks;
   if (table.blocks == nullptr) return;
   places.push_back({.block = table.block(position / kBlockPositions),
                     .slot = position % kBlockPositions});
   const int64_t first = std::max<int64_t>(0, position - program.reach);
   MNEMON_CHECK(first / kBlockPositions >= table.base);  // never beyond the floor
-  key_ranges.push_back({.blocks = table.blocks,
-                        .base = table.base,
+  key_ranges.push_back({.blocks = tables.keys.blocks,
+                        .base = tables.keys.base,
                         .first = first,
                         .last = program.sees_itself ? position : position - 1,
                         .query = position});
   waves.back().groups = std::max(waves.back().groups, KeyGroups(key_ranges.back()));
 }
 
-void CpuRows::Fill(const StepProgram& program, const StepBatch& batch, Part part,
-                   StateArena& arena) {
+void StepRows::Fill(const StepProgram& program, const StepBatch& batch, Part part,
+                    StateArena& arena, const KeyTables& keys) {
   waves.clear();
   tokens.clear();
   positions.clear();
@@ -67,8 +51,9 @@ void CpuRows::Fill(const StepProgram& program, const StepBatch& batch, Part part
   one_session_twice = false;
   const bool growing = arena.spec().growing();
   const bool fixed = arena.spec().fixed_elements() > 0;
-  const auto table_of = [&](const StepBatch::Run& run) {
-    return growing ? arena.Table(run.slot) : BlockTable{};
+  const auto tables_of = [&](const StepBatch::Run& run) -> Tables {
+    if (!growing) return {};
+    return {.blocks = arena.Table(run.slot), .keys = keys(run.slot)};
   };
   // Where the wanted rows of this part begin.
   auto next = batch.wanted.begin();
@@ -90,14 +75,14 @@ void CpuRows::Fill(const StepProgram& program, const StepBatch& batch, Part part
     for (int64_t r = part.begin; r < part.end; ++r) {
       const StepBatch::Run& run = batch.runs[r];
       if (run.slot < 0) continue;
-      const BlockTable table = table_of(run);
+      const Tables tables = tables_of(run);
       const auto first = static_cast<int64_t>(tokens.size());
       one_session_twice = one_session_twice || run.count > 1;
       for (int64_t i = 0; i < run.count; ++i) {
         if (is_wanted(run.first + i)) {
           wanted.push_back(static_cast<int32_t>(tokens.size()));
         }
-        AddRow(program, batch, run, table, i);
+        AddRow(program, batch, run, tables, i);
       }
       if (fixed) {
         runs.push_back(
@@ -117,29 +102,11 @@ void CpuRows::Fill(const StepProgram& program, const StepBatch& batch, Part part
                                        static_cast<int32_t>(run.first + i));
       const bool is = at != batch.wanted.end() && *at == run.first + i;
       logits_of.push_back(is ? static_cast<int32_t>(at - first_wanted) : -1);
-      AddRow(program, batch, run, table_of(run), i);
+      AddRow(program, batch, run, tables_of(run), i);
     }
     waves.back().rows = static_cast<int64_t>(tokens.size()) - waves.back().first;
   }
   logits_rows = std::ranges::count_if(logits_of, [](int32_t row) { return row >= 0; });
-}
-
-void CpuBuffers::MakeRoom(const StepProgram& program, int64_t room) {
-  if (room <= rows) return;
-  rows = 0;  // should memory run out
-  Widest widest;
-  for (const SubLayerOp& op : program.layers) std::visit(widest, op);
-  if (program.remember) {
-    memory.Resize(room, program.width);
-    maps.Resize(room, program.remember->maps.outputs);
-    last.Resize(room, program.width);
-  }
-  x.Resize(program.levels() * room, program.width);
-  projected.Resize(room, widest.projected);
-  if (widest.gate > 0) beta.Resize(room, widest.gate);
-  mixed.Resize(room, program.heads * program.head_width);
-  hidden.Resize(room, program.hidden);
-  rows = room;
 }
 
 }  // namespace mnemon

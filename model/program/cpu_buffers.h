@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The memory that the rows of a step go through on the CPU.
+#pragma once
+
+#include <cstdint>
+
+#include "model/kernels/row_buffer.h"
+#include "model/program/step_calls.h"
+#include "model/program/step_partition.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+// Of one worker, or of all together.
+struct CpuBuffers {
+  RowBuffer x;          // [levels][rows of the wave, D]
+  RowBuffer projected;  // [rows, outputs of the widest projection]
+  RowBuffer beta;       // [rows, H]
+  RowBuffer mixed;      // [rows, D]
+  RowBuffer hidden;     // [rows, F]
+  RowBuffer memory;     // [rows, D]
+  RowBuffer maps;       // [rows, outputs of RememberOp::maps]
+  RowBuffer last;       // [rows of logits, D], with several waves
+  int64_t rows = 0;     // that there is room for
+
+  // May throw std::bad_alloc.
+  void MakeRoom(const StepProgram& program, int64_t room);
+
+  // Of a wave of `count` rows.
+  StepBuffers views(int64_t count) {
+    return {.x = x.rows(),
+            .level_rows = count,
+            .projected = projected.rows(),
+            .beta = beta.rows(),
+            .mixed = mixed.rows(),
+            .hidden = hidden.rows(),
+            .memory = memory.rows(),
+            .maps = maps.rows()};
+  }
+};
+
+// Parts of sums that the workers exchange (StepPartition::Way::kByHead).
+struct CpuParts {
+  // May throw std::bad_alloc.
+  CpuParts(int64_t slices, int64_t width) {
+    rows.Resize((slices + 1) * kRowsByHead, width);
+    scales.Resize(kRowsByHead, slices);
+  }
+  int64_t stride() { return kRowsByHead * rows.rows().stride; }
+
+  RowBuffer rows;    // [slices + 1][kRowsByHead, D]
+  RowBuffer scales;  // [kRowsByHead, slices], of a matrix in int8
+};
+
+}  // namespace mnemon

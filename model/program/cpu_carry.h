@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The writer of carries of the CPU's team.
+#pragma once
+
+#include "model/kernels/cpu_team.h"
+#include "model/program/carry_import.h"
+
+namespace mnemon {
+
+class CpuCarryWriter final : public CarryWriter {
+ public:
+  explicit CpuCarryWriter(CpuTeam& team) : team_(team) {}
+
+  void Append(const CarryRows& rows) override;
+  void Write(std::span<const float> from, float* to) override;
+
+ private:
+  CpuTeam& team_;
+};
+
+}  // namespace mnemon

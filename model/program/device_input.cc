@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "model/program/device_input.h"
+
+#include <algorithm>
+#include <new>
+
+#include "base/check.h"
+
+namespace mnemon {
+
+template <class T>
+int64_t DeviceInput::Place(int64_t count) {
+  constexpr int64_t kLine = 64;
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+  const int64_t place = end_;
+  end_ += (bytes + kLine - 1) / kLine * kLine;
+  return place;
+}
+
+DeviceInput::DeviceInput(int64_t rows, void* memory)
+    : memory_(static_cast<char*>(memory)),
+      rows_(rows),
+      header_(Place<StepHeader>(1)),
+      key_ranges_(Place<KeyRange>(rows)),
+      runs_(Place<FastWeightRun>(rows)),
+      places_(Place<mnemon::Place>(rows)),
+      positions_(Place<int64_t>(rows)),
+      tokens_(Place<int32_t>(rows)),
+      wanted_(Place<int32_t>(rows)),
+      changes_(end_) {}
+
+WaveView DeviceInput::wave() const {
+  return {.rows = rows_,
+          .groups = 0,
+          .runs = rows_,
+          .tokens = At<int32_t>(tokens_),
+          .positions = At<int64_t>(positions_),
+          .key_ranges = At<KeyRange>(key_ranges_),
+          .places = At<mnemon::Place>(places_),
+          .run = At<FastWeightRun>(runs_)};
+}
+
+void DeviceInput::Write(std::span<const TableChange> changes) {
+  StepHeader& head = *new (header()) StepHeader;
+  head.table_changes = static_cast<int64_t>(changes.size());
+  std::ranges::copy(changes, this->changes());
+}
+
+void DeviceInput::Write(const StepRows& rows, bool remember,
+                        std::span<const TableChange> changes) {
+  Write(changes);
+  StepHeader& head = *header();
+  head.waves = static_cast<int64_t>(rows.waves.size());
+  head.runs = static_cast<int64_t>(rows.runs.size());
+  head.logits_rows = rows.logits_rows;
+  MNEMON_CHECK(head.waves <= kMaxChunk);
+  for (int64_t w = 0; w < head.waves; ++w) {
+    const StepRows::Wave& wave = rows.waves[w];
+    head.wave[w] = {.first = wave.first, .rows = wave.rows, .groups = wave.groups};
+  }
+  std::ranges::copy(rows.key_ranges, At<KeyRange>(key_ranges_));
+  std::ranges::copy(rows.runs, At<FastWeightRun>(runs_));
+  std::ranges::copy(rows.places, At<mnemon::Place>(places_));
+  std::ranges::copy(rows.positions, At<int64_t>(positions_));
+  std::ranges::copy(rows.tokens, At<int32_t>(tokens_));
+  if (!remember) {
+    std::ranges::copy(rows.wanted, wanted());
+  } else if (!rows.logits_of.empty()) {
+    std::ranges::copy(rows.logits_of, wanted());
+  } else {  // one wave
+    std::fill_n(wanted(), rows.tokens.size(), -1);
+    for (size_t i = 0; i < rows.wanted.size(); ++i) {
+      wanted()[rows.wanted[i]] = static_cast<int32_t>(i);
+    }
+  }
+}
+
+}  // namespace mnemon

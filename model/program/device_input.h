@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// What the host writes for a step on a device, in one piece that is copied there: a
+// header, and arrays for up to so many rows, at fixed places. Table changes come last.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "model/kernels/cuda/step_call.h"
+#include "model/program/step_calls.h"
+#include "model/program/step_rows.h"
+
+namespace mnemon {
+
+class DeviceInput {
+ public:
+  // For rows up to `rows`, at `memory` of the host or of the device; nothing is read or
+  // written.
+  DeviceInput(int64_t rows, void* memory);
+
+  // With so many table changes.
+  int64_t bytes(int64_t changes) const {
+    return changes_ + changes * static_cast<int64_t>(sizeof(TableChange));
+  }
+  StepHeader* header() const { return At<StepHeader>(0); }
+  TableChange* changes() const { return At<TableChange>(changes_); }
+  // Per row: of a program with a RememberOp the row of logits of each, or -1; else the
+  // rows whose logits are wanted.
+  int32_t* wanted() const { return At<int32_t>(wanted_); }
+  // Of the first wave, as if it had all rows.
+  WaveView wave() const;
+
+  // Writes rows, and changes; or changes alone. REQUIRES: memory of the host, with room
+  // for them.
+  void Write(const StepRows& rows, bool remember, std::span<const TableChange> changes);
+  void Write(std::span<const TableChange> changes);
+
+ private:
+  template <class T>
+  T* At(int64_t place) const {
+    return reinterpret_cast<T*>(memory_ + place);
+  }
+  // Takes the next place, for `count` of T.
+  template <class T>
+  int64_t Place(int64_t count);
+
+  char* const memory_;
+  const int64_t rows_;
+  int64_t end_ = 0;
+  const int64_t header_, key_ranges_, runs_, places_, positions_, tokens_, wanted_,
+      changes_;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "model/program/device_program.h"
+
+#include <functional>
+
+#include "base/check.h"
+#include "model/program/operation_pass.h"
+
+namespace mnemon {
+DeviceWeights::DeviceWeights(const StepProgram& program, const PackedWeights& weights,
+                             DeviceDriver& driver)
+    : taken_(driver) {
+  for (const std::span<const std::byte> part : weights.parts()) Take(part, driver);
+  if (!program.embed.sinusoid) return;
+  Take(std::as_bytes(program.embed.sinusoid->coarse()), driver);
+  Take(std::as_bytes(program.embed.sinusoid->fine()), driver);
+}
+
+void DeviceWeights::Take(std::span<const std::byte> host, DeviceDriver& driver) {
+  if (host.empty()) return;
+  const auto bytes = static_cast<int64_t>(host.size());
+  auto* const device = static_cast<std::byte*>(taken_.Take(bytes));
+  regions_.push_back({host.data(), bytes, device});
+  driver.CopyIn(host.data(), device, bytes);
+  // Nobody need keep it until then. A device that fails says so later.
+  driver.Wait(driver.Mark()).IgnoreError();
+}
+
+const void* DeviceWeights::Find(const void* host) const {
+  if (host == nullptr) return nullptr;
+  const auto* const at = static_cast<const std::byte*>(host);
+  for (const Region& region : regions_) {
+    if (std::less_equal<>()(region.host, at) &&
+        std::less<>()(at, region.host + region.bytes)) {
+      return region.device + (at - region.host);
+    }
+  }
+  MNEMON_CHECK(false);  // a weight that is not packed
+  return nullptr;
+}
+
+StepCall& CallRecorder::Add(StepCallKind kind) {
+  StepCall& call = calls_.emplace_back();
+  call.kind = kind;
+  call.meets = false;
+  return call;
+}
+
+void CallRecorder::Embed(const EmbedCall& call) {
+  StepCall& step = Add(StepCallKind::kEmbed);
+  step.embed = call;
+  step.embed.table = Of(call.table);
+  step.embed.learned = Of(call.learned);
+  step.embed.sinusoid.coarse = Of(call.sinusoid.coarse);
+  step.embed.sinusoid.fine = Of(call.sinusoid.fine);
+  if (call.tied != nullptr) step.second = Moved(*call.tied);
+}
+
+void CallRecorder::Linear(const LinearCall& call) {
+  StepCall& step = Add(StepCallKind::kLinear);
+  step.linear = call;
+  step.linear.weights = Moved(call.weights);
+  step.linear.norm = Moved(call.norm);
+  if (call.gate != nullptr) step.second = Moved(*call.gate);
+}
+
+void CallRecorder::Append(const AppendCall& call) {
+  StepCall& step = Add(StepCallKind::kAppend);
+  step.append = call;
+  step.append.query_bias = Of(call.query_bias);
+}
+
+void CallRecorder::Attend(const AttendCall& call) {
+  StepCall& step = Add(StepCallKind::kAttend);
+  step.attend = call;
+  step.attend.relative_key = Of(call.relative_key);
+  step.attend.relative_bias = Of(call.relative_bias);
+  step.attend.slopes = Of(call.slopes);
+}
+
+void CallRecorder::FastWeights(const FastWeightCall& call) {
+  Add(StepCallKind::kFastWeights).fast_weights = call;
+}
+
+void CallRecorder::Mix(const MixCall& call) {
+  StepCall& step = Add(StepCallKind::kMix);
+  step.mix = call;
+  step.mix.weights = Of(call.weights);
+}
+
+MatrixView CallRecorder::Moved(MatrixView matrix) const {
+  matrix.panels = Of(static_cast<const std::byte*>(matrix.panels));
+  matrix.bias = Of(matrix.bias);
+  matrix.scales = Of(matrix.scales);
+  return matrix;
+}
+
+NormView CallRecorder::Moved(const NormView& norm) const {
+  return {.gain = Of(norm.gain), .bias = Of(norm.bias)};
+}
+
+DeviceProgram MakeDeviceProgram(const StepProgram& program,
+                                const DeviceWeights* weights, const DeviceRows& rows) {
+  CallRecorder recorder(weights);
+  recorder.Add(StepCallKind::kTables).changes = rows.input.changes();
+  OperationPass pass(program, recorder);
+  // Blocks append to what others attend.
+  pass.Begin(rows.input.wave(), rows.buffers, /*twice=*/true);
+  for (const SubLayerOp& op : program.layers) std::visit(pass, op);
+  if (program.remember) {
+    recorder.Add(StepCallKind::kKeep).keep = {.rows = 0,
+                                              .width = program.width,
+                                              .to = rows.input.wanted(),
+                                              .in = pass.x(),
+                                              .out = rows.last};
+    pass(*program.remember);
+  }
+  recorder.Add(StepCallKind::kNextWave);
+  CallRecorder head(weights);
+  head.Linear({.rows = 0,
+               .in = program.remember ? rows.last : pass.x(),
+               .pick = program.remember ? nullptr : rows.input.wanted(),
+               .norm = program.logits.norm,
+               .weights = program.logits.head,
+               .out = rows.logits});
+  head.Sync();
+  DeviceProgram made{.wave = recorder.TakeCalls(), .logits = head.TakeCalls()};
+  made.logits.back().of_logits = true;
+  return made;
+}
+
+}  // namespace mnemon

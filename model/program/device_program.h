@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// A step program as calls with addresses of a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "model/device/device_allocations.h"
+#include "model/device/device_driver.h"
+#include "model/kernels/cuda/step_call.h"
+#include "model/kernels/packed_weights.h"
+#include "model/program/device_input.h"
+#include "model/program/step_calls.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+// The weights of a program in the memory of a device.
+class DeviceWeights {
+ public:
+  // Copies what the program points to; all of it but sinusoids lies in `weights`. All
+  // must outlive it. Throws std::bad_alloc.
+  DeviceWeights(const StepProgram& program, const PackedWeights& weights,
+                DeviceDriver& driver);
+
+  int64_t bytes() const { return taken_.bytes(); }
+  // Where the device has what the host has there; null stays null.
+  template <class T>
+  const T* Of(const T* host) const {
+    return static_cast<const T*>(Find(host));
+  }
+
+ private:
+  struct Region {
+    const std::byte* host;
+    int64_t bytes;
+    std::byte* device;
+  };
+  const void* Find(const void* host) const;
+  void Take(std::span<const std::byte> host, DeviceDriver& driver);
+
+  DeviceAllocations taken_;
+  std::vector<Region> regions_;
+};
+
+// A worker of an OperationPass that notes calls instead of making them, with addresses
+// of the device.
+class CallRecorder {
+ public:
+  // `weights` outlives it; null: weights stay where the host has them.
+  explicit CallRecorder(const DeviceWeights* weights) : weights_(weights) {}
+
+  StepCall& Add(StepCallKind kind);
+  void Embed(const EmbedCall& call);
+  void Linear(const LinearCall& call);
+  void Append(const AppendCall& call);
+  void Attend(const AttendCall& call);
+  void FastWeights(const FastWeightCall& call);
+  void Mix(const MixCall& call);
+  void Sync() { calls_.back().meets = true; }
+
+  std::vector<StepCall> TakeCalls() { return std::move(calls_); }
+
+ private:
+  template <class T>
+  const T* Of(const T* host) const {
+    return weights_ == nullptr ? host : weights_->Of(host);
+  }
+  MatrixView Moved(MatrixView matrix) const;
+  NormView Moved(const NormView& norm) const;
+
+  const DeviceWeights* const weights_;
+  std::vector<StepCall> calls_;
+};
+
+struct DeviceProgram {
+  std::vector<StepCall> wave;    // of each wave
+  std::vector<StepCall> logits;  // behind them
+};
+
+// Where the rows of a step are on the device.
+struct DeviceRows {
+  const DeviceInput& input;
+  StepBuffers buffers;
+  Rows last;    // [rows, D], of a program with a RememberOp
+  Rows logits;  // [rows, V]
+};
+
+// `weights` as of CallRecorder.
+DeviceProgram MakeDeviceProgram(const StepProgram& program,
+                                const DeviceWeights* weights, const DeviceRows& rows);
+
+}  // namespace mnemon

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// With how many blocks and threads, and how much shared memory and scratch, a device
+// does the calls of a step program.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "model/device/device_driver.h"
+#include "model/kernels/cuda/step_call.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+// Of one launch.
+struct StepShape {
+  LaunchShape launch;
+  int64_t shared_floats = 0;
+  int64_t scratch_floats = 0;  // of each block
+};
+
+// Of a kernel that does one call for up to `rows` rows; attention in up to `groups`
+// groups.
+StepShape ShapeOf(const StepCall& call, int64_t rows, int64_t groups,
+                  const DeviceLimits& limits);
+
+// Of the kernel that does all of `calls`.
+StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows, int64_t groups,
+                  const DeviceLimits& limits);
+
+// Bytes of shared memory without which a block cannot do some call of a program.
+int64_t LeastSharedBytes(const StepProgram& program);
+
+}  // namespace mnemon

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// A step program on a device, ready to be launched for up to kPieceRows rows: weights,
+// buffers, and for each power of two of rows the calls and graphs of launches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "model/device/device_allocations.h"
+#include "model/device/device_driver.h"
+#include "model/program/device_input.h"
+#include "model/program/device_program.h"
+#include "model/program/device_runner.h"
+#include "model/program/device_shape.h"
+#include "model/state/state.h"
+
+namespace mnemon {
+
+// Owned by the runner; its thread makes all calls.
+class DeviceStep {
+ public:
+  // As MakeDeviceRunner, which has checked that it fits.
+  DeviceStep(const StepProgram& program, const StateSpec& spec,
+             const PackedWeights& weights, DeviceDriver& driver);
+
+  // For `rows` rows: the least power of two that holds them.
+  static size_t BucketOf(int64_t rows);
+  // The input of a bucket's launches, in other memory or, as here, on the device.
+  static DeviceInput InputOf(size_t bucket, void* memory);
+  void* input() const { return input_; }
+
+  // Queues a step whose input is on the device. `rows`: what that says.
+  void Launch(size_t bucket, const StepRows& rows);
+  // Queues the changes of tables in the input of a bucket.
+  void LaunchTables(size_t bucket);
+  // Queues a call on the rows of a bucket's input.
+  void LaunchCall(size_t bucket, const StepCall& call);
+
+  const DeviceWeights& weights() const { return weights_; }
+  const StepBuffers& buffers() const { return buffers_; }
+  const float* logits() const { return logits_.data; }
+  // Of the device's memory, all in all.
+  int64_t bytes() const { return taken_.bytes() + weights_.bytes(); }
+
+ private:
+  struct Bucket {
+    DeviceProgram program;
+    std::unique_ptr<DeviceGraph> wave, logits;
+    StepCall* calls = nullptr;  // on the device, for kWholeStep
+    StepShape whole;
+  };
+
+  Rows TakeRows(int64_t rows, int64_t width);
+  std::unique_ptr<DeviceGraph> MakeGraph(size_t bucket,
+                                         std::span<const StepCall> calls);
+  StepLaunch LaunchOf(const StepShape& shape) const;
+
+  const StepProgram& program_;
+  DeviceDriver& driver_;
+  const int64_t groups_;  // of attention, at most
+  DeviceWeights weights_;
+  DeviceAllocations taken_;
+  StepBuffers buffers_;
+  Rows last_, logits_;
+  void* input_ = nullptr;
+  float* scratch_ = nullptr;
+  std::vector<Bucket> buckets_;
+};
+
+}  // namespace mnemon

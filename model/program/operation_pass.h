@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// The way through a step program operation by operation: each of its calls on all rows
+// of a wave, with a Sync behind each that a later one depends on.
+#pragma once
+
+#include "model/program/step_calls.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+// Worker: what makes the calls, or notes them; as CpuWorker. All outlive the pass.
+template <class Worker>
+class OperationPass {
+ public:
+  OperationPass(const StepProgram& program, Worker& worker)
+      : program_(program), k_(worker) {}
+
+  Rows x() const { return at_.Level(level_); }
+
+  // `twice`: the wave has several rows of one session.
+  void Begin(const WaveView& wave, const StepBuffers& buffers, bool twice) {
+    wave_ = wave;
+    at_ = buffers;
+    twice_ = twice;
+    level_ = 0;
+    k_.Embed(CallOf(program_, wave, x()));
+    k_.Sync();
+  }
+
+  void operator()(const AttentionOp& op) {
+    const Rows before = x();
+    if (program_.remember) ++level_;
+    k_.Linear({.rows = wave_.rows,
+               .in = before,
+               .norm = op.norm,
+               .weights = op.project,
+               .out = at_.projected});
+    k_.Sync();
+    const AttendCall attend = CallOf(op, wave_, at_.projected, at_.mixed);
+    if (op.appends) {
+      k_.Append(AppendOf(op, wave_, at_.projected));
+      // A worker that shares rows out as in Append attends to what it appended itself.
+      if (twice_) k_.Sync();
+    }
+    k_.Attend(attend);
+    k_.Sync();
+    k_.Linear({.rows = wave_.rows,
+               .in = at_.mixed,
+               .weights = op.output,
+               .residual = before,
+               .key_ranges = attend.key_ranges,
+               .out = x()});
+    k_.Sync();
+  }
+
+  void operator()(const FastWeightsOp& op) {
+    const bool delta = op.gate.outputs > 0;
+    const ConstRows beta = delta ? ConstRows(at_.beta) : ConstRows(nullptr, 0);
+    k_.Linear(
+        {.rows = wave_.rows, .in = x(), .weights = op.project, .out = at_.projected});
+    if (delta) {
+      k_.Linear({.rows = wave_.rows,
+                 .in = x(),
+                 .weights = op.gate,
+                 .act = Act::kSigmoid,
+                 .out = at_.beta});
+    }
+    k_.Sync();
+    k_.FastWeights(CallOf(op, wave_, at_.projected, beta, at_.mixed));
+    k_.Sync();
+    k_.Linear({.rows = wave_.rows,
+               .in = at_.mixed,
+               .weights = op.output,
+               .residual = x(),
+               .out = x()});
+    k_.Sync();
+  }
+
+  void operator()(const FeedForwardOp& op) {
+    k_.Linear({.rows = wave_.rows,
+               .in = x(),
+               .norm = op.norm,
+               .weights = op.in,
+               .act = op.act,
+               .gate = op.factor.outputs > 0 ? &op.factor : nullptr,
+               .out = at_.hidden});
+    k_.Sync();
+    k_.Linear({.rows = wave_.rows,
+               .in = at_.hidden,
+               .weights = op.out,
+               .residual = x(),
+               .out = x()});
+    k_.Sync();
+  }
+
+  void operator()(const RememberOp& op) {
+    k_.Mix(CallOf(op, program_, wave_.rows, at_, at_.memory));
+    k_.Sync();
+    k_.Linear(
+        {.rows = wave_.rows, .in = at_.memory, .weights = op.maps, .out = at_.maps});
+    k_.Sync();
+    for (size_t l = 0; l < op.appends.size(); ++l) {
+      k_.Append(AppendOf(op, l, wave_, at_.maps));
+    }
+    k_.Sync();
+  }
+
+ private:
+  const StepProgram& program_;
+  Worker& k_;
+  WaveView wave_;
+  StepBuffers at_;
+  bool twice_ = false;
+  int64_t level_ = 0;
+};
+
+}  // namespace mnemon

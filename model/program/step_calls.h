@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The calls (kernels.h) that the operations of a step program are made of, on rows and
+// buffers at given addresses, which may be a device's.
+#pragma once
+
+#include "model/kernels/kernels.h"
+#include "model/program/step_program.h"
+
+namespace mnemon {
+
+// Rows that go through a program together, as its calls take them.
+struct WaveView {
+  int64_t rows = 0;
+  int64_t groups = 0;                    // as of AttendCall
+  int64_t runs = 0;                      // as of FastWeightCall
+  const int32_t* tokens = nullptr;       // [rows]
+  const int64_t* positions = nullptr;    // [rows]
+  const KeyRange* key_ranges = nullptr;  // [rows], of growing entries
+  const Place* places = nullptr;         // likewise
+  const FastWeightRun* run = nullptr;    // [runs], of fixed entries
+};
+
+// What the rows of a wave go through.
+struct StepBuffers {
+  Rows x;                  // [levels][level_rows, D]
+  int64_t level_rows = 0;  // at least the rows of the wave
+  Rows projected;          // [rows, StepWidths::projected]
+  Rows beta;               // [rows, StepWidths::gate]
+  Rows mixed;              // [rows, H K]
+  Rows hidden;             // [rows, F]
+  Rows memory;             // [rows, D]
+  Rows maps;               // [rows, outputs of RememberOp::maps]
+
+  // x behind so many layers.
+  Rows Level(int64_t level) const { return {x.row(level * level_rows), x.stride}; }
+};
+
+// Outputs of the widest projection and gate of a program.
+struct StepWidths {
+  int64_t projected = 0;
+  int64_t gate = 0;  // 0: there is none
+};
+StepWidths WidthsOf(const StepProgram& program);
+
+EmbedCall CallOf(const StepProgram& program, const WaveView& wave, Rows x);
+// The append of an operation that has one.
+AppendCall AppendOf(const AttentionOp& op, const WaveView& wave, Rows projected);
+AttendCall CallOf(const AttentionOp& op, const WaveView& wave, Rows projected,
+                  Rows mixed);
+FastWeightCall CallOf(const FastWeightsOp& op, const WaveView& wave, Rows projected,
+                      ConstRows beta, Rows mixed);
+MixCall CallOf(const RememberOp& op, const StepProgram& program, int64_t rows,
+               const StepBuffers& buffers, Rows memory);
+// That of layer `layer`.
+AppendCall AppendOf(const RememberOp& op, size_t layer, const WaveView& wave,
+                    Rows maps);
+
+}  // namespace mnemon

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// The rows of a batch as operations take them, wave by wave.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/partition.h"
+#include "model/kernels/kernels.h"
+#include "model/program/step_batch.h"
+#include "model/program/step_calls.h"
+#include "model/program/step_program.h"
+#include "model/state/arena.h"
+
+namespace mnemon {
+
+struct StepRows {
+  // Rows that go through the program together: of each session one, or without a
+  // RememberOp all.
+  struct Wave {
+    int64_t first = 0;
+    int64_t rows = 0;
+    int64_t groups = 0;  // as of AttendCall
+  };
+
+  std::vector<Wave> waves;
+  // Per row.
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> positions;
+  std::vector<KeyRange> key_ranges;
+  std::vector<Place> places;  // none without growing entries
+  // With several waves: the row of logits of each, -1: none.
+  std::vector<int32_t> logits_of;
+
+  std::vector<FastWeightRun> runs;  // none without fixed entries
+  std::vector<int32_t> wanted;      // as of StepBatch, with one wave
+
+  int64_t logits_rows = 0;
+  bool one_session_twice = false;  // in a wave
+
+  // May throw std::bad_alloc.
+  void Reserve(int64_t rows);
+  // Runs begin .. end-1 of a batch. Takes no memory.
+  void Fill(const StepProgram& program, const StepBatch& batch, Part runs,
+            StateArena& arena) {
+    Fill(program, batch, runs, arena,
+         [&arena](int32_t slot) { return arena.Table(slot); });
+  }
+  // The same with key ranges in other tables than the arena's: keys(slot) says in
+  // which.
+  using KeyTables = std::function<BlockTable(int32_t slot)>;
+  void Fill(const StepProgram& program, const StepBatch& batch, Part runs,
+            StateArena& arena, const KeyTables& keys);
+
+  WaveView view(const Wave& wave) const {
+    return {.rows = wave.rows,
+            .groups = wave.groups,
+            .runs = static_cast<int64_t>(runs.size()),
+            .tokens = tokens.data() + wave.first,
+            .positions = positions.data() + wave.first,
+            .key_ranges = key_ranges.data() + wave.first,
+            .places = places.data() + wave.first,
+            .run = runs.data()};
+  }
+
+ private:
+  // Where the blocks of a session are, and the table that its key ranges are in.
+  struct Tables {
+    BlockTable blocks, keys;
+  };
+  void AddRow(const StepProgram& program, const StepBatch& batch,
+              const StepBatch::Run& run, const Tables& tables, int64_t i);
+};
+
+}  // namespace mnemon

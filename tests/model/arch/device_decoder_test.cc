@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: MIT
+// Step forms on a device (an emulated one) beside the same on the CPU: any schedule of
+// steps, forks, cuts and restored states gives the same bits.
+#include <cmath>
+#include <memory>
+#include <new>
+#include <ostream>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/device/device_memory.h"
+#include "model/kernels/cpu_operations.h"
+#include "model/kernels/thread_pool.h"
+#include "model/registry/registry.h"
+#include "model/steps/causal_step.h"
+#include "model/steps/fast_weights_step.h"
+#include "model/steps/feedback_step.h"
+#include "model/steps/step_options.h"
+#include "model/steps/transformer_xl_step.h"
+#include "tests/fakes/device_operations.h"
+#include "tests/fakes/emulated_driver.h"
+#include "tests/model/arch/drawn_weights.h"
+#include "tests/model/kernels/bit_hash.h"
+
+namespace mnemon {
+namespace {
+
+// A decoder with an arena for it.
+struct World {
+  std::unique_ptr<Decoder> decoder;
+  std::unique_ptr<StateMemory> memory;
+  std::unique_ptr<StateArena> arena;
+
+  World(const ArchitectureEntry& entry, const ModelConfig& config,
+        const TensorViews& views, const StepOptions& options)
+      : decoder(*entry.make_decoder(config, views, options)),
+        memory(decoder->MakeStateMemory()) {
+    StateArena::Options arena_options{.slots = 64, .memory = memory.get()};
+    arena_options.blocks = 64 * 128;
+    arena = *StateArena::Create(decoder->spec(), arena_options);
+  }
+};
+
+struct Case {
+  const ArchitectureEntry* entry;
+  ModelConfig config;
+  WeightFormat format;
+
+  friend void PrintTo(const Case& one, std::ostream* out) {
+    *out << one.config.architecture << " " << NameOf(one.format);
+  }
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (entry.make_decoder == nullptr) continue;
+    int format = 0;
+    for (const ModelConfig& config : entry.variants()) {
+      // Each variant in one format, and each format in some variants.
+      constexpr WeightFormat kFormats[] = {WeightFormat::kFp32, WeightFormat::kInt8,
+                                           WeightFormat::kBf16};
+      cases.push_back({&entry, config, kFormats[format++ % 3]});
+    }
+  }
+  return cases;
+}
+
+class DeviceDecoderTest : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!CanEmulateDevices()) GTEST_SKIP() << "no fibers with ThreadSanitizer";
+  }
+
+  StepOptions OnCpu() {
+    return {.format = GetParam().format,
+            .operations = &AllCpuOperations().front(),
+            .pool = &pool_};
+  }
+  StepOptions OnDevice(EmulatedDriver& driver) {
+    StepOptions options = OnCpu();
+    options.device = &driver;
+    return options;
+  }
+
+  ThreadPool pool_{1};
+  DrawnWeights weights_{*GetParam().entry, GetParam().config};
+};
+
+// Does the same in both worlds.
+class Schedule {
+ public:
+  Schedule(World& cpu, World& device, uint64_t seed)
+      : worlds_{&cpu, &device}, config_(cpu.decoder->config()), random_(seed) {}
+  ~Schedule() {
+    while (!slots_.empty()) Release(0);
+  }
+
+  void Run(int rounds) {
+    for (int i = 0; i < rounds && !testing::Test::HasFailure(); ++i) Round();
+  }
+
+ private:
+  int Drawn(int64_t count) {
+    return static_cast<int>(random_() % static_cast<uint64_t>(count));
+  }
+  StateArena& arena() { return *worlds_[0]->arena; }
+  bool ring() { return arena().spec().growth() == Growth::kRing; }
+
+  // Calls one(arena) of both worlds.
+  template <class One>
+  void Both(const One& one) {
+    for (World* world : worlds_) one(*world->arena);
+  }
+
+  void Round() {
+    if (slots_.empty() || (slots_.size() < 7 && Drawn(3) == 0)) Acquire();
+    const size_t i = static_cast<size_t>(Drawn(static_cast<int64_t>(slots_.size())));
+    switch (Drawn(8)) {
+      case 0:
+        if (slots_.size() > 2) Release(i);
+        break;
+      case 1:
+        Fork(slots_[i]);
+        break;
+      case 2:
+        Cut(slots_[i]);
+        break;
+      default:
+        break;
+    }
+    Step();
+  }
+
+  void Acquire() {
+    int32_t slot = -1;
+    Both([&](StateArena& arena) { slot = *arena.Acquire(); });
+    slots_.push_back(slot);
+  }
+  void Release(size_t i) {
+    Both([&](StateArena& arena) { arena.Release(slots_[i]); });
+    slots_.erase(slots_.begin() + static_cast<int64_t>(i));
+  }
+  void Fork(int32_t from) {
+    Acquire();
+    Both([&](StateArena& arena) { EXPECT_TRUE(arena.Fork(from, slots_.back()).ok()); });
+  }
+  // Computes some more and goes back: by a kept state, or by cutting.
+  void Cut(int32_t slot) {
+    const int64_t length = arena().length(slot);
+    if (arena().spec().growing() && !ring() && arena().spec().fixed_elements() == 0) {
+      Both([&](StateArena& arena) { arena.Truncate(slot, length - length / 3); });
+      return;
+    }
+    SavedState saved[2];
+    for (int w = 0; w < 2; ++w) {
+      ASSERT_TRUE(worlds_[w]->arena->Save(slot, saved[w]).ok());
+    }
+    Step();
+    for (int w = 0; w < 2; ++w) {
+      worlds_[w]->arena->RestoreAndDrop(slot, saved[w]);
+    }
+  }
+
+  void Step() {
+    std::vector<std::vector<int32_t>> tokens;
+    std::vector<Segment> segments;
+    tokens.reserve(slots_.size());
+    int64_t wanted = 0;
+    for (const int32_t slot : slots_) {
+      const int64_t left = std::min<int64_t>(
+          kMaxChunk, arena().spec().max_positions() - arena().length(slot));
+      if (left == 0 || Drawn(4) == 0) continue;
+      const int64_t most = Drawn(3) == 0 ? left : std::min<int64_t>(left, 3);
+      std::vector<int32_t>& some = tokens.emplace_back();
+      for (int64_t n = 1 + Drawn(most); n > 0; --n)
+        some.push_back(Drawn(config_.vocab));
+      constexpr LogitsMode kModes[] = {LogitsMode::kNone, LogitsMode::kLast,
+                                       LogitsMode::kAll};
+      segments.push_back({.slot = slot,
+                          .position = arena().length(slot),
+                          .tokens = some,
+                          .logits = kModes[Drawn(3)]});
+    }
+    if (segments.empty()) return;
+    wanted = LogitsRows(segments) * config_.vocab;
+    BitHash hashes[2];
+    for (int w = 0; w < 2; ++w) {
+      std::vector<float> logits(static_cast<size_t>(wanted), -1.0f);
+      const absl::Status status =
+          worlds_[w]->decoder->Step(segments, *worlds_[w]->arena, logits.data());
+      ASSERT_TRUE(status.ok()) << status;
+      for (const float f : logits) hashes[w].Add(f);
+    }
+    EXPECT_EQ(hashes[0].value(), hashes[1].value());
+    if (!ring()) return;
+    for (const Segment& segment : segments) {
+      Both([&](StateArena& arena) {
+        arena.SetFloor(segment.slot, arena.length(segment.slot));
+      });
+    }
+  }
+
+  World* const worlds_[2];
+  const ModelConfig config_;
+  std::mt19937_64 random_;
+  std::vector<int32_t> slots_;
+};
+
+TEST_P(DeviceDecoderTest, AnyScheduleGivesTheBitsOfTheCpu) {
+  const auto& [entry, config, format] = GetParam();
+  for (const int64_t whole_step_rows : {0, 8}) {
+    EmulatedDriver driver({.processors = 1 + static_cast<int>(whole_step_rows) / 3,
+                           .whole_step_rows = whole_step_rows,
+                           .seed = 1 + static_cast<uint64_t>(whole_step_rows)});
+    World cpu(*entry, config, weights_.views, OnCpu());
+    World device(*entry, config, weights_.views, OnDevice(driver));
+    Schedule(cpu, device, 7 + static_cast<uint64_t>(whole_step_rows)).Run(12);
+  }
+}
+
+// The carry of a sequence form, after so many tokens.
+StateSpec CarryOf(const ModelConfig& config) {
+  if (config.architecture == "feedback") return FeedbackCarry(config);
+  if (config.architecture == "fast_weights") return FastWeightsCarry(config);
+  if (config.architecture == "transformer_xl") return TransformerXlCarry(config);
+  return CausalCarry(config);
+}
+
+TEST_P(DeviceDecoderTest, ImportsTheSameState) {
+  const auto& [entry, config, format] = GetParam();
+  EmulatedDriver driver({});
+  World cpu(*entry, config, weights_.views, OnCpu());
+  World device(*entry, config, weights_.views, OnDevice(driver));
+  const StateSpec& spec = cpu.arena->spec();
+  constexpr int64_t kPosition = 5;
+  std::minstd_rand random(3);
+  std::uniform_real_distribution<float> number(-1.0f, 1.0f);
+  std::vector<std::vector<float>> numbers;
+  TensorViews carry;
+  for (const StateEntry& one : CarryOf(config).entries) {
+    std::vector<int64_t> shape = one.shape;
+    if (one.growth != Growth::kFixed) {
+      const bool ring = spec.growth() == Growth::kRing;
+      shape.insert(shape.begin(),
+                   ring ? std::min(kPosition, spec.capacity()) : kPosition);
+    }
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    std::vector<float>& some = numbers.emplace_back(static_cast<size_t>(count));
+    for (float& f : some) f = number(random);
+    carry.push_back({.name = one.name, .shape = shape, .data = some.data()});
+  }
+  std::vector<float> logits[2];
+  for (int w = 0; w < 2; ++w) {
+    World& world = w == 0 ? cpu : device;
+    const int32_t slot = *world.arena->Acquire();
+    const absl::Status imported =
+        world.decoder->Import(kPosition, carry, *world.arena, slot);
+    ASSERT_TRUE(imported.ok()) << imported;
+    const int32_t token = 1;
+    logits[w].resize(static_cast<size_t>(config.vocab));
+    const Segment segment{.slot = slot, .position = kPosition, .tokens = {&token, 1}};
+    ASSERT_TRUE(
+        world.decoder->Step({&segment, 1}, *world.arena, logits[w].data()).ok());
+    world.arena->Reset(slot);
+    if (!carry.empty()) {
+      const float before = std::exchange(numbers.back().back(), HUGE_VALF);
+      EXPECT_TRUE(IsNonFiniteState(
+          world.decoder->Import(kPosition, carry, *world.arena, slot)));
+      EXPECT_EQ(world.arena->length(slot), 0);
+      numbers.back().back() = before;
+    }
+    world.arena->Release(slot);
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+// A device that is lost says so, whatever is asked of it, and holds nothing.
+TEST_P(DeviceDecoderTest, SaysThatTheDeviceIsLost) {
+  const auto& [entry, config, format] = GetParam();
+  EmulatedDriver driver({});
+  {
+    World device(*entry, config, weights_.views, OnDevice(driver));
+    const int32_t slot = *device.arena->Acquire();
+    const int32_t token = 1;
+    std::vector<float> logits(static_cast<size_t>(config.vocab));
+    const Segment segment{.slot = slot, .position = 0, .tokens = {&token, 1}};
+    driver.Lose();
+    for (int i = 0; i < 2; ++i) {
+      const absl::Status status =
+          device.decoder->Step({&segment, 1}, *device.arena, logits.data());
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+      EXPECT_EQ(device.arena->length(slot), 0);
+    }
+    device.arena->Release(slot);
+  }
+}
+
+// Memory that runs out at any time, while a decoder is made or a step needs some.
+TEST_P(DeviceDecoderTest, WithoutMemoryNothingIsLost) {
+  const auto& [entry, config, format] = GetParam();
+  EmulatedDriver driver({});
+  std::vector<float> expected, logits(static_cast<size_t>(config.vocab));
+  const int32_t token = 1;
+  bool failed = true;
+  for (int after = 0; failed; ++after) {
+    failed = false;
+    driver.FailTake(after);
+    try {
+      World device(*entry, config, weights_.views, OnDevice(driver));
+      const auto slot = device.arena->Acquire();
+      absl::Status status = slot.status();
+      if (slot.ok()) {
+        const Segment segment{.slot = *slot, .position = 0, .tokens = {&token, 1}};
+        status = device.decoder->Step({&segment, 1}, *device.arena, logits.data());
+        if (!status.ok()) {
+          EXPECT_EQ(device.arena->length(*slot), 0);
+          // There is memory again.
+          ASSERT_TRUE(
+              device.decoder->Step({&segment, 1}, *device.arena, logits.data()).ok());
+        }
+        if (expected.empty()) expected = logits;
+        EXPECT_EQ(logits, expected);
+        device.arena->Release(*slot);
+      }
+      failed = !status.ok();
+      if (failed) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+      }
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    EXPECT_TRUE(driver.Wait(driver.Mark()).ok());
+    EXPECT_EQ(driver.used(), 0);
+  }
+}
+
+// Tables that take more copies than there is pinned memory for, and a step of several
+// pieces.
+TEST(DeviceDecoder, BringsTablesOfManyLongSessions) {
+  if (!CanEmulateDevices()) GTEST_SKIP() << "no fibers with ThreadSanitizer";
+  const ArchitectureEntry& entry = **FindArchitecture("causal");
+  ModelConfig config = entry.variants()[0];
+  config.positions = 1700;
+  const DrawnWeights weights(entry, config);
+  EmulatedDriver driver({});
+  ThreadPool pool(1);
+  const StepOptions on_cpu{.operations = &AllCpuOperations().front(), .pool = &pool};
+  StepOptions on_device = on_cpu;
+  on_device.device = &driver;
+  World cpu(entry, config, weights.views, on_cpu);
+  World device(entry, config, weights.views, on_device);
+  constexpr int64_t kPosition = 1600;
+  constexpr size_t kSessions = 50;
+  std::minstd_rand random(4);
+  std::vector<std::vector<float>> numbers;
+  TensorViews carry;
+  for (const StateEntry& one : CausalCarry(config).entries) {
+    std::vector<float>& some =
+        numbers.emplace_back(static_cast<size_t>(kPosition * one.elements()));
+    for (float& f : some) f = static_cast<float>(random() % 1000) / 500 - 1;
+    std::vector<int64_t> shape = one.shape;
+    shape.insert(shape.begin(), kPosition);
+    carry.push_back({.name = one.name, .shape = shape, .data = some.data()});
+  }
+  std::vector<int32_t> tokens(kSessions * 6);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % config.vocab);
+  std::vector<float> logits[2];
+  for (int w = 0; w < 2; ++w) {
+    World& world = w == 0 ? cpu : device;
+    std::vector<Segment> segments;
+    for (size_t i = 0; i < kSessions; ++i) {
+      const int32_t slot = *world.arena->Acquire();
+      if (i == 0) {
+        ASSERT_TRUE(world.decoder->Import(kPosition, carry, *world.arena, slot).ok());
+      } else {
+        ASSERT_TRUE(world.arena->Fork(segments[0].slot, slot).ok());
+      }
+      segments.push_back({.slot = slot,
+                          .position = kPosition,
+                          .tokens = std::span(tokens).subspan(6 * i, 6),
+                          .logits = LogitsMode::kAll});
+    }
+    logits[w].resize(tokens.size() * static_cast<size_t>(config.vocab));
+    ASSERT_TRUE(world.decoder->Step(segments, *world.arena, logits[w].data()).ok());
+    for (const Segment& segment : segments) world.arena->Release(segment.slot);
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+TEST(DeviceDecoder, RefusesAModelThatABlockCannotHold) {
+  if (!CanEmulateDevices()) GTEST_SKIP() << "no fibers with ThreadSanitizer";
+  const ArchitectureEntry& entry = **FindArchitecture("causal");
+  const ModelConfig config = entry.variants()[0];
+  const DrawnWeights weights(entry, config);
+  EmulatedDriver driver({.shared_bytes = 256});
+  const auto decoder = MakeDecoder(config, weights.views, {.device = &driver});
+  EXPECT_EQ(decoder.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(decoder.status().message()),
+              testing::HasSubstr("shared memory"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, DeviceDecoderTest, testing::ValuesIn(Cases()),
+                         [](const testing::TestParamInfo<Case>& info) {
+                           return info.param.config.architecture + "_" +
+                                  std::to_string(info.index) + "_" +
+                                  NameOf(info.param.format);
+                         });
+
+}  // namespace
+}  // namespace mnemon
