@@ -45,7 +45,7 @@ class EngineSubject : public Subject {
         engine_(std::move(engine)),
         rounds_(flags.seconds),
         pool_(compute.decoder.pool->count()),
-        burst_(compute.device.is_cpu() ? &pool_ : nullptr, model.format()) {}
+        burst_(compute.on_host() ? &pool_ : nullptr, model.format()) {}
 
   int64_t working_set() const override {
     return WorkingSet(MiddleStep(), flags_.batch);

@@ -108,7 +108,7 @@ void LinearSubject::Describe(const Ceiling& ceiling, Record& record) const {
 absl::StatusOr<std::unique_ptr<Subject>> MakeLinearSubject(const BenchModel& model,
                                                            const Compute& compute,
                                                            const BenchFlags& flags) {
-  if (!compute.device.is_cpu()) {
+  if (!compute.on_host()) {
     return UsageError("--device " + flags.compute.device +
                       ": the matrices of a step are measured on the CPU only");
   }

@@ -59,7 +59,7 @@ absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measureme
   bracket.Describe(report.run);
   for (size_t i = 0; i < subjects.size(); ++i) {
     Record& record = report.results.emplace_back(DescribeModel(*models[i], flags));
-    subjects[i]->Describe(compute.device.is_cpu() ? bracket.ceiling(i) : kUnknown,
+    subjects[i]->Describe(compute.on_host() ? bracket.ceiling(i) : kUnknown,
                           record);
     bracket.Describe(i, record);
   }
@@ -101,7 +101,7 @@ absl::Status Measure(const BenchFlags& flags, const Measurement& measurement) {
 }
 
 ThreadPool* BurstPool(const Compute& compute) {
-  return compute.device.is_cpu() ? compute.decoder.pool : nullptr;
+  return compute.on_host() ? compute.decoder.pool : nullptr;
 }
 
 void DescribeTimes(const std::string& key, const std::vector<double>& seconds,

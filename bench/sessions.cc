@@ -45,7 +45,8 @@ absl::StatusOr<Sessions> Sessions::Create(const BenchModel& model, int64_t batch
   }
   MNEMON_ASSIGN_OR_RETURN(
       std::unique_ptr<StateArena> arena,
-      StateArena::Create(spec, {.slots = static_cast<int32_t>(batch)}));
+      StateArena::Create(spec, {.slots = static_cast<int32_t>(batch),
+                                .memory = model.decoder().MakeStateMemory()}));
   Sessions sessions(model, std::move(arena), context);
   for (int64_t i = 0; i < batch; ++i) {
     MNEMON_ASSIGN_OR_RETURN(const int32_t slot, sessions.arena_->Acquire());

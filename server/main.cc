@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cstdlib>
 #include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/process.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device/open_device.h"
 #include "model/kernels/thread_pool.h"
 #include "model/module/sequence_module.h"
 #include "model/registry/decoder_flags.h"
@@ -149,12 +151,19 @@ absl::Status Usage(const absl::Status& status) {
   return mnemon::UsageError(std::string(status.message()));
 }
 
-absl::Status CheckDevice(const std::string& device) {
-  if (device == "cpu") return absl::OkStatus();
-  MNEMON_ASSIGN_OR_RETURN(const mnemon::SequenceModule* module,
-                          mnemon::LoadSequenceModule());
-  const absl::Status found = module->CheckDevice(device);
-  return found.ok() ? found : Usage(found);
+// What step forms compute on; null: the CPU, or the sequence form is asked for, which
+// has its own devices.
+absl::StatusOr<std::unique_ptr<mnemon::DeviceDriver>> FindDevice(const Flags& flags) {
+  if (flags.decoder.decoder == "sequence" && flags.device != "cpu") {
+    MNEMON_ASSIGN_OR_RETURN(const mnemon::SequenceModule* module,
+                            mnemon::LoadSequenceModule());
+    const absl::Status found = module->CheckDevice(flags.device);
+    if (!found.ok()) return Usage(found);
+    return nullptr;
+  }
+  auto device = mnemon::OpenDevice(flags.device);
+  if (!device.ok()) return Usage(device.status());
+  return device;
 }
 
 absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
@@ -186,14 +195,16 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
       *engine.session_ttl > *engine.max_session_ttl) {
     return mnemon::UsageError("--session-ttl is above --max-session-ttl");
   }
-  MNEMON_RETURN_IF_ERROR(CheckDevice(flags.device));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<mnemon::DeviceDriver> device,
+                          FindDevice(flags));
   mnemon::ThreadPool pool(mnemon::PoolThreads(flags.threads));
   if (pool.count() < flags.threads) {
     mnemon::LogInfo(mnemon::StrCat("--threads ", flags.threads, ": ", pool.count(),
                                    " compute, as many as there are usable cores"));
   }
-  const auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
+  auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
   if (!decoder.ok()) return Usage(decoder.status());
+  decoder->device = device.get();
   engine.pool = &pool;
   engine.sampling = &mnemon::SamplingOperationsOf(flags.decoder.target);
   MNEMON_ASSIGN_OR_RETURN(

@@ -38,30 +38,13 @@ bool IsProtobuf(std::string_view include) {
 }
 
 bool MustBeTorchFree(std::string_view path) {
-  static const std::set<std::string, std::less<>> layers = {"base",
-                                                            "model/numerics",
-                                                            "model/kernels",
-                                                            "model/config",
-                                                            "model/state",
-                                                            "model/weights",
-                                                            "model/decoder",
-                                                            "model/positions",
-                                                            "model/device",
-                                                            "model/program",
-                                                            "model/steps",
-                                                            "model/registry",
-                                                            "model/io",
-                                                            "model/text",
-                                                            "model/sampling",
-                                                            "model/module",
-                                                            "model/load",
-                                                            "server/engine",
-                                                            "server/rpc",
-                                                            "server/transport",
-                                                            "server/http",
-                                                            "server",
-                                                            "proto",
-                                                            "client"};
+  static const std::set<std::string, std::less<>> layers = {
+      "base",         "model/numerics", "model/kernels",  "model/config",
+      "model/state",  "model/weights",  "model/decoder",  "model/positions",
+      "model/device", "model/program",  "model/steps",    "model/registry",
+      "model/io",     "model/text",     "model/sampling", "model/module",
+      "model/load",   "server/engine",  "server/rpc",     "server/transport",
+      "server/http",  "server",         "proto",          "client"};
   return layers.contains(LayerOf(path));
 }
 
@@ -168,11 +151,11 @@ const Rules& ProjectRules() {
       {"server/http", "server/rpc server/transport server/engine"},
       {"server",
        "server/rpc server/http server/engine model/load model/module model/registry "
-       "model/kernels"},
+       "model/device model/kernels"},
       {"train",
        "model/sequence_io model/sequence_registry model/load model/registry model/io "
-       "model/text model/sampling model/sequence model/decoder model/state "
-       "model/config model/kernels"},
+       "model/text model/sampling model/sequence model/device model/decoder "
+       "model/state model/config model/kernels"},
       {"client", "proto"},
       {"bench",
        "train proto server/engine model/sequence_io model/sequence_registry model/io "

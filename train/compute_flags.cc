@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/compute_flags.h"
 
+#include <memory>
 #include <new>
 #include <system_error>
 
@@ -8,12 +9,27 @@
 
 #include "base/command_line.h"
 #include "base/out_of_memory.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/device/open_device.h"
 #include "model/kernels/thread_pool.h"
 #include "model/sequence/device.h"
 #include "model/sequence/runtime.h"
 
 namespace mnemon {
+namespace {
+
+// The device of step forms, null: the CPU, or that of tensors. A build without CUDA of
+// its own may have a libtorch with it.
+absl::StatusOr<std::unique_ptr<DeviceDriver>> StepDevice(const ComputeFlags& flags) {
+  if (!flags.steps || flags.decoder.decoder == "sequence") return nullptr;
+  auto driver = OpenDevice(flags.device);
+  if (absl::IsUnimplemented(driver.status())) return nullptr;
+  if (!driver.ok()) return UsageError(std::string(driver.status().message()));
+  return driver;
+}
+
+}  // namespace
 
 void AddComputeFlags(Command app, ComputeFlags& flags) {
   app.Add("--threads", &flags.threads, "Cores to use; 0 = all").Between(0, 1024);
@@ -23,6 +39,13 @@ void AddComputeFlags(Command app, ComputeFlags& flags) {
 void AddStepComputeFlags(Command app, ComputeFlags& flags) {
   AddComputeFlags(app, flags);
   AddDecoderFlags(app, flags.decoder);
+  flags.steps = true;
+}
+
+absl::StatusOr<at::Device> TensorDevice(const std::string& name) {
+  absl::StatusOr<at::Device> device = FindDevice(name);
+  if (!device.ok()) return UsageError(std::string(device.status().message()));
+  return device;
 }
 
 int ThreadsOf(const ComputeFlags& flags) {
@@ -33,14 +56,18 @@ absl::Status RunComputing(const ComputeFlags& flags,
                           const std::function<absl::Status(const Compute&)>& body) {
   const int threads = ThreadsOf(flags);
   InitTensorRuntime(threads);
-  const absl::StatusOr<at::Device> device = FindDevice(flags.device);
-  if (!device.ok()) return UsageError(std::string(device.status().message()));
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceDriver> driver,
+                          StepDevice(flags));
+  at::Device device = at::kCPU;
+  if (driver == nullptr) {
+    MNEMON_ASSIGN_OR_RETURN(device, TensorDevice(flags.device));
+  }
   try {
     ThreadPool pool(PoolThreads(threads));
-    const absl::StatusOr<DecoderOptions> decoder =
-        ToDecoderOptions(flags.decoder, pool);
+    absl::StatusOr<DecoderOptions> decoder = ToDecoderOptions(flags.decoder, pool);
     if (!decoder.ok()) return UsageError(std::string(decoder.status().message()));
-    return body({.device = *device, .decoder = *decoder});
+    decoder->device = driver.get();
+    return body({.device = device, .decoder = *decoder, .device_name = flags.device});
   } catch (const c10::Error& error) {
     return absl::InternalError(
         StrCat("libtorch: ", std::string(error.what_without_backtrace())));

@@ -19,6 +19,7 @@ struct ComputeFlags {
   std::string device = "cpu";
   int threads = 0;  // 0 = all cores
   DecoderFlags decoder;
+  bool steps = false;  // the command steps: --device is the step form's, too
 };
 
 // Adds --threads and --device. `flags` must outlive `app`.
@@ -28,9 +29,19 @@ void AddStepComputeFlags(Command app, ComputeFlags& flags);
 
 // What the flags ask for, ready for use.
 struct Compute {
+  // Of tensors: the CPU where step forms have a device of their own, which is the
+  // decoder's.
   at::Device device = at::kCPU;
   DecoderOptions decoder;  // its pool has PoolThreads(threads)
+
+  std::string device_name = "cpu";
+
+  bool on_host() const { return device_name == "cpu"; }
 };
+
+// That of tensors of the sequence form, where that is what computes. Exit code 2 where
+// this build or machine has none of the name.
+absl::StatusOr<at::Device> TensorDevice(const std::string& name);
 
 // The cores that `flags` ask for: by default all that this process may use.
 int ThreadsOf(const ComputeFlags& flags);

@@ -130,7 +130,7 @@ absl::Status EvalText(const EvalFlags& flags, ModelInForm loaded,
 
   const bool kept = loaded.config.architecture == "transformer_xl";
   const int threads = ThreadsOf(flags.compute);
-  const bool side_by_side = !kept && compute.device.is_cpu();
+  const bool side_by_side = !kept && compute.on_host();
   WorkerPool pool(side_by_side && flags.form == "sequence" ? threads : 1);
   InitTensorRuntime(
       side_by_side ? 1 : OperationThreads(loaded.parameters, window, threads));

@@ -28,8 +28,8 @@ absl::StatusOr<ModelInForm> LoadInForm(const std::string& dir, const std::string
     return UsageError(StrCat("--precision ", NameOf(*format),
                              " is for steps: add --form step, or leave it out"));
   }
-  MNEMON_ASSIGN_OR_RETURN(LoadedModel loaded,
-                          LoadCheckpoint(dir, {.device = compute.device}));
+  MNEMON_ASSIGN_OR_RETURN(const at::Device device, TensorDevice(compute.device_name));
+  MNEMON_ASSIGN_OR_RETURN(LoadedModel loaded, LoadCheckpoint(dir, {.device = device}));
   const int64_t parameters = CountParameters(*loaded.model);
   return ModelInForm{.config = std::move(loaded.config),
                      .tokenizer = std::move(loaded.tokenizer),

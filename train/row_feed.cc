@@ -139,7 +139,8 @@ absl::StatusOr<std::unique_ptr<RowFeed>> MakeStepFeed(std::unique_ptr<Decoder> d
                                                       int64_t rows) {
   MNEMON_ASSIGN_OR_RETURN(
       std::unique_ptr<StateArena> arena,
-      StateArena::Create(decoder->spec(), {.slots = static_cast<int32_t>(rows)}));
+      StateArena::Create(decoder->spec(), {.slots = static_cast<int32_t>(rows),
+                                           .memory = decoder->MakeStateMemory()}));
   return std::make_unique<StepFeed>(std::move(decoder), std::move(arena), rows);
 }
 

@@ -110,8 +110,10 @@ absl::Status Continue(const SampleFlags& flags, const SamplingParams& sampling,
                       std::string_view target, const ServedModel& loaded,
                       const std::vector<int32_t>& prompt) {
   Decoder* const decoder = loaded.decoder.get();
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> arena,
-                          StateArena::Create(decoder->spec(), {.slots = 1}));
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::unique_ptr<StateArena> arena,
+      StateArena::Create(decoder->spec(),
+                         {.slots = 1, .memory = decoder->MakeStateMemory()}));
   MNEMON_ASSIGN_OR_RETURN(const int32_t slot, arena->Acquire());
   std::vector<float> logits(static_cast<size_t>(loaded.config.vocab));
   MNEMON_RETURN_IF_ERROR(Feed(*decoder, *arena, slot, prompt, logits));

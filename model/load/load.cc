@@ -42,8 +42,9 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
                             MakePredictor(config, views, options.decoder, stream));
     return absl::OkStatus();
   }
-  const absl::StatusOr<bool> sequence =
-      ServedBySequenceForm(config, options.device == "cpu", options.decoder);
+  const absl::StatusOr<bool> sequence = ServedBySequenceForm(
+      config, options.device == "cpu" || options.decoder.device != nullptr,
+      options.decoder);
   if (files.int8 && (!sequence.ok() || *sequence)) return NeedsFp32Weights();
   MNEMON_RETURN_IF_ERROR(sequence.status());
   if (!*sequence) {

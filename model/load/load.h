@@ -37,7 +37,9 @@ using SequenceDecoderMaker = std::function<absl::StatusOr<std::unique_ptr<Decode
 // Where and how a model computes.
 struct ServeModelOptions {
   std::string device = "cpu";  // as of --device; of autoregressive models
-  DecoderOptions decoder;      // its pool must outlive the model
+  // Its pool and device must outlive the model. Without a device, the sequence form is
+  // what serves on another one than the CPU.
+  DecoderOptions decoder;
   // Null: the sequence module, which programs with libtorch must not load.
   SequenceDecoderMaker make_sequence = {};
 };

@@ -198,18 +198,18 @@ absl::Status RequireEncoder(const ModelConfig& config) {
   return WrongKind(*entry, "is autoregressive: it generates, it does not predict");
 }
 
-absl::StatusOr<bool> ServedBySequenceForm(const ModelConfig& config, bool on_cpu,
+absl::StatusOr<bool> ServedBySequenceForm(const ModelConfig& config, bool steps,
                                           const DecoderOptions& options) {
   MNEMON_RETURN_IF_ERROR(RequireAutoregressive(config));
   MNEMON_ASSIGN_OR_RETURN(const ArchitectureEntry* entry,
                           FindArchitecture(config.architecture));
-  if (entry->make_decoder != nullptr && on_cpu && options.form == DecoderForm::kStep) {
+  if (entry->make_decoder != nullptr && steps && options.form == DecoderForm::kStep) {
     return false;
   }
   const WeightFormat wanted = options.format.value_or(WeightFormat::kFp32);
   if (wanted == WeightFormat::kFp32) return true;
   return InvalidField("precision", StrCat("--precision ", NameOf(wanted),
-                                          " is for the kernels of the CPU: use fp32"));
+                                          " is for step forms: use fp32"));
 }
 
 absl::Status SetArchitecture(ModelConfig& config, std::string_view name) {

@@ -103,7 +103,9 @@ absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Model& model,
                                                      const DecoderOptions& options) {
   MNEMON_ASSIGN_OR_RETURN(
       const bool sequence,
-      ServedBySequenceForm(model.config(), DeviceOf(model).is_cpu(), options));
+      ServedBySequenceForm(model.config(),
+                           DeviceOf(model).is_cpu() || options.device != nullptr,
+                           options));
   if (sequence) return MakeDefaultDecoder(model);
   std::vector<at::Tensor> copies;
   return MakeDecoder(model.config(), ViewOnCpu(model, copies), options);

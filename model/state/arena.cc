@@ -82,8 +82,7 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
       max_blocks_(max_blocks),
       block_floats_(spec.row_elements() * kBlockPositions),
       fixed_floats_(spec.fixed_elements()),
-      host_memory_(options.memory == nullptr ? MakeHostMemory() : nullptr),
-      memory_(host_memory_ ? *host_memory_ : *options.memory) {
+      memory_(options.memory == nullptr ? MakeHostMemory() : options.memory) {
   for (size_t e = 0; e < spec_.entries.size(); ++e) {
     entry_elements_.push_back(spec_.entries[e].elements());
     entry_offset_.push_back(spec_.offset(e));
@@ -97,7 +96,7 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
     blocks_ = std::make_unique<BlockPool>(
         BlockPool::Options{.floats = block_floats_,
                            .most = max_blocks_,
-                           .memory = &memory_,
+                           .memory = memory_.get(),
                            .recycler = options.recycler,
                            .on_clean = options.on_clean,
                            .account = options.account,
@@ -107,7 +106,7 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
     fixed_ = std::make_unique<BlockPool>(
         BlockPool::Options{.floats = fixed_floats_,
                            .most = INT64_MAX,
-                           .memory = &memory_,
+                           .memory = memory_.get(),
                            .zeroed = false,
                            .recycler = options.recycler,
                            .on_clean = options.on_clean,

@@ -85,8 +85,9 @@ class StateArena {
     // state). Memory is taken from the system when a block is used.
     int64_t blocks = 0;
     int32_t saved_states = 0;  // that exist at once, for blocks = 0
-    // Of this arena alone, which it outlives; null: host memory.
-    StateMemory* memory = nullptr;
+    // Of this arena alone; null: host memory. What a decoder computes in:
+    // Decoder::MakeStateMemory.
+    std::shared_ptr<StateMemory> memory = nullptr;
     // Outlives the arena; null: blocks given back are cleaned by the caller, and their
     // memory is kept.
     BlockRecycler* recycler = nullptr;
@@ -111,7 +112,7 @@ class StateArena {
   StateArena& operator=(const StateArena&) = delete;
 
   const StateSpec& spec() const { return spec_; }
-  StateMemory& memory() const { return memory_; }
+  StateMemory& memory() const { return *memory_; }
   int32_t slots() const { return max_slots_; }
   int32_t slots_used() const { return slots_used_; }
   // Every slot that was ever used is below it.
@@ -303,8 +304,7 @@ class StateArena {
   const int64_t fixed_floats_;         // of the fixed block
   std::vector<int64_t> entry_offset_;  // floats; within the fixed or growing block
   std::vector<int64_t> entry_elements_;
-  const std::unique_ptr<StateMemory> host_memory_;  // null where there is another
-  StateMemory& memory_;
+  const std::shared_ptr<StateMemory> memory_;
   std::unique_ptr<BlockPool> blocks_;  // null without growing entries
   std::unique_ptr<BlockPool> fixed_;   // null without fixed entries
   StateBlock* blank_ = nullptr;        // fixed entries of a fresh slot; null at first

@@ -32,14 +32,13 @@ namespace {
 // A decoder with an arena for it.
 struct World {
   std::unique_ptr<Decoder> decoder;
-  std::unique_ptr<StateMemory> memory;
   std::unique_ptr<StateArena> arena;
 
   World(const ArchitectureEntry& entry, const ModelConfig& config,
         const TensorViews& views, const StepOptions& options)
-      : decoder(*entry.make_decoder(config, views, options)),
-        memory(decoder->MakeStateMemory()) {
-    StateArena::Options arena_options{.slots = 64, .memory = memory.get()};
+      : decoder(*entry.make_decoder(config, views, options)) {
+    StateArena::Options arena_options{.slots = 64,
+                                      .memory = decoder->MakeStateMemory()};
     arena_options.blocks = 64 * 128;
     arena = *StateArena::Create(decoder->spec(), arena_options);
   }

@@ -3,6 +3,7 @@
 // there.
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "base/byte_budget.h"
@@ -18,18 +19,18 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 
 // The fake is one: a host that follows an address ends.
 TEST(FarStates, AreOutOfReachOfTheHost) {
-  FarMemory memory;
+  const auto memory = std::make_shared<FarMemory>();
   const auto arena = *StateArena::Create(
       {{{.name = "fixed", .shape = {4}, .fill = 2.0f},
         {.name = "rows", .shape = {4}, .growth = Growth::kAppend, .capacity = 16}}},
-      {.slots = 1, .memory = &memory});
+      {.slots = 1, .memory = memory});
   const int32_t slot = *arena->Acquire();
   ASSERT_TRUE(arena->Reserve(slot, 1).ok());
   EXPECT_DEATH(*arena->Fixed(slot, 0) = 1.0f, "");
   EXPECT_DEATH(EXPECT_EQ(arena->FixedEntries(slot)[0], 2.0f), "");
   EXPECT_DEATH(EXPECT_EQ(arena->Table(slot).block(0)[0], 0.0f), "");
-  EXPECT_EQ(memory.Near(arena->Fixed(slot, 0), 4)[3], 2.0f);
-  EXPECT_EQ(memory.Near(arena->Row(slot, 1, 0), 4)[3], 0.0f);
+  EXPECT_EQ(memory->Near(arena->Fixed(slot, 0), 4)[3], 2.0f);
+  EXPECT_EQ(memory->Near(arena->Row(slot, 1, 0), 4)[3], 0.0f);
 }
 
 // Memory goes back to the device, is not used meanwhile, and comes again as zeros.
@@ -38,13 +39,13 @@ TEST(FarStates, GoBackAndComeAgain) {
   ByteBudget budget(ByteBudget::kUnlimited);
   ByteAccount account(budget);
   BlockRecycler recycler(std::chrono::milliseconds(1));
-  FarMemory memory;
+  const auto memory = std::make_shared<FarMemory>();
   const auto arena = *StateArena::Create({{{.name = "rows",
                                             .shape = {kWidth},
                                             .growth = Growth::kAppend,
                                             .capacity = 16 * kBlocks}}},
                                          {.slots = 1,
-                                          .memory = &memory,
+                                          .memory = memory,
                                           .recycler = &recycler,
                                           .account = &account,
                                           .reserve_bytes = 0});
@@ -52,7 +53,7 @@ TEST(FarStates, GoBackAndComeAgain) {
     const int32_t slot = *arena->Acquire();
     ASSERT_TRUE(arena->Reserve(slot, 16 * kBlocks).ok());
     for (int64_t b = 0; b < kBlocks; ++b) {
-      float* const block = memory.Near(arena->Table(slot).block(b), 16 * kWidth);
+      float* const block = memory->Near(arena->Table(slot).block(b), 16 * kWidth);
       ASSERT_EQ(std::count(block, block + 16 * kWidth, 0.0f), 16 * kWidth);
       std::fill_n(block, 16 * kWidth, 1.0f);
     }

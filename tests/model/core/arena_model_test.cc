@@ -66,10 +66,10 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
  protected:
   ArenaModelTest() : spec_(SpecOf(GetParam())) {
     if (GetParam().recycler) recycler_ = std::make_unique<BlockRecycler>();
-    if (GetParam().far) far_ = std::make_unique<FarMemory>();
+    if (GetParam().far) far_ = std::make_shared<FarMemory>();
     arena_ = *StateArena::Create(spec_, {.slots = kSlots,
                                          .blocks = kBlocks,
-                                         .memory = far_.get(),
+                                         .memory = far_,
                                          .recycler = recycler_.get()});
   }
 
@@ -298,7 +298,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   std::mt19937_64 random_{17};
   float number_ = 1;
   std::unique_ptr<BlockRecycler> recycler_;
-  std::unique_ptr<FarMemory> far_;
+  std::shared_ptr<FarMemory> far_;
   std::unique_ptr<StateArena> arena_;
   std::vector<ModelSlot> slots_;
   std::vector<ModelSaved> saved_;

@@ -27,13 +27,13 @@ class DeviceTablesTest : public testing::TestWithParam<Growth> {
   }
 
   void ExpectSame(int32_t slot) {
-    const BlockTable there = memory_.tables().Update(
+    const BlockTable there = memory_->tables().Update(
         *arena_, slot, [this](std::span<const TableChange> full) {
           EXPECT_EQ(static_cast<int64_t>(full.size()), DeviceTables::kMostChanges);
           Make(full);
         });
-    Make(memory_.tables().TakeChanges());
-    EXPECT_TRUE(memory_.tables().TakeChanges().empty());
+    Make(memory_->tables().TakeChanges());
+    EXPECT_TRUE(memory_->tables().TakeChanges().empty());
     const BlockTable here = arena_->Table(slot);
     for (int64_t i = 0; i < here.count; ++i) {
       EXPECT_EQ(Entry(there, here.base + i), here.blocks[i]) << slot << " " << i;
@@ -41,10 +41,11 @@ class DeviceTablesTest : public testing::TestWithParam<Growth> {
   }
 
   EmulatedDriver driver_{{}};
-  DeviceMemory memory_{driver_, SpecOf(GetParam())};
+  std::shared_ptr<DeviceMemory> memory_ =
+      std::make_shared<DeviceMemory>(driver_, SpecOf(GetParam()));
   std::unique_ptr<StateArena> arena_ = *StateArena::Create(
       SpecOf(GetParam()),
-      {.slots = 8, .blocks = 1000, .memory = &memory_, .reserve_bytes = 0});
+      {.slots = 8, .blocks = 1000, .memory = memory_, .reserve_bytes = 0});
   std::map<float* const*, float*> entries_;
 };
 
@@ -91,7 +92,7 @@ TEST_P(DeviceTablesTest, FollowTheArena) {
         const auto count = static_cast<int64_t>(1 + random() % 30);
         if (!ring && length + count > 100) break;
         ASSERT_TRUE(arena_->Reserve(slot, count).ok());
-        memory_.tables().MakeRoom(arena_->slots_seen(), arena_->Table(slot).count);
+        memory_->tables().MakeRoom(arena_->slots_seen(), arena_->Table(slot).count);
         ExpectSame(slot);
         arena_->Advance(slot, count);
         if (ring && random() % 2 == 0) arena_->SetFloor(slot, arena_->length(slot));
@@ -110,9 +111,9 @@ TEST_P(DeviceTablesTest, ChangesComeOnce) {
   int64_t changes = 0;
   for (int64_t position = 0; position < 96; ++position) {
     ASSERT_TRUE(arena_->Reserve(slot, 1).ok());
-    memory_.tables().MakeRoom(arena_->slots_seen(), 7);
-    memory_.tables().Update(*arena_, slot, {});
-    changes += static_cast<int64_t>(memory_.tables().TakeChanges().size());
+    memory_->tables().MakeRoom(arena_->slots_seen(), 7);
+    memory_->tables().Update(*arena_, slot, {});
+    changes += static_cast<int64_t>(memory_->tables().TakeChanges().size());
     arena_->Advance(slot, 1);
   }
   EXPECT_EQ(changes, GetParam() == Growth::kRing ? 12 : 6);
@@ -123,9 +124,9 @@ TEST_P(DeviceTablesTest, ChangesComeOnce) {
 TEST_P(DeviceTablesTest, WithMoreRoomTheyAreSentAgain) {
   const int32_t slot = *arena_->Acquire();
   ASSERT_TRUE(arena_->Reserve(slot, 40).ok());
-  memory_.tables().MakeRoom(arena_->slots_seen(), 7);
+  memory_->tables().MakeRoom(arena_->slots_seen(), 7);
   ExpectSame(slot);
-  memory_.tables().MakeRoom(arena_->slots_seen(), 100);
+  memory_->tables().MakeRoom(arena_->slots_seen(), 100);
   entries_.clear();
   ExpectSame(slot);
   arena_->Release(slot);
