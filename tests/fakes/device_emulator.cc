@@ -7,6 +7,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -16,13 +17,14 @@
 namespace mnemon {
 namespace {
 
-enum class Wait { kNothing, kGrid, kBlock, kWarp, kShuffle };
+enum class Wait { kNothing, kGrid, kBlock, kWarp, kShuffle, kBallot };
 
 constexpr const char* NameOf(Wait wait) {
   return wait == Wait::kGrid      ? "a barrier of the grid"
          : wait == Wait::kBlock   ? "a barrier of the block"
          : wait == Wait::kWarp    ? "a barrier of the warp"
          : wait == Wait::kShuffle ? "a shuffle"
+         : wait == Wait::kBallot  ? "a ballot"
                                   : "nothing";
 }
 
@@ -31,7 +33,7 @@ struct Thread {
   int index = 0;
   Wait wait = Wait::kNothing;
   int line = 0;        // of the code, where it waits
-  uint32_t value = 0;  // of a shuffle: given, then received
+  uint64_t value = 0;  // of a shuffle or ballot: given, then received
   int lane = 0;        // whose is wanted
   std::unique_ptr<Fiber> fiber;
 };
@@ -57,6 +59,7 @@ class Emulation {
   void Meeting(Thread& thread);
   // Lets a group of threads go on where all of it waits for the same.
   void Release(Thread* first, int count);
+  void LetGo(Thread* first, int count);
   // What is wrong with a thread that met the running one elsewhere.
   std::string Elsewhere(const Thread& thread) const;
   [[noreturn]] void Stuck() const;
@@ -65,6 +68,8 @@ class Emulation {
 
   const DeviceLaunch launch_;
   std::mt19937_64 random_;
+  // A warp goes on, as a rule, for as long as it can, while others have not begun.
+  const bool far_ahead_ = random_() % 2 == 0;
   std::vector<std::unique_ptr<char[]>> shared_;
   std::vector<Thread> threads_;
   std::vector<Thread*> ready_;
@@ -103,7 +108,7 @@ Emulation::Emulation(const DeviceLaunch& launch, uint64_t seed,
         stacks.Clean(i),
         [](void* run) { (*static_cast<const std::function<void()>*>(run))(); },
         const_cast<std::function<void()>*>(&kernel));
-    ready_.push_back(&thread);
+    if (thread.index == 0) LetGo(&thread, launch.threads);
   }
 }
 
@@ -111,9 +116,9 @@ void Emulation::Run() {
   size_t ended = 0;
   while (!ready_.empty()) {
     // Mostly one of those that were let go last, so that warps run ahead of others.
-    const size_t among = random_() % 4 == 0
-                             ? ready_.size()
-                             : std::min<size_t>(ready_.size(), device::kWarp);
+    const bool any = random_() % (far_ahead_ ? 64 : 4) == 0;
+    const size_t last = far_ahead_ ? 1 : device::kWarp;
+    const size_t among = any ? ready_.size() : std::min(ready_.size(), last);
     std::swap(ready_[ready_.size() - 1 - random_() % among], ready_.back());
     running_ = ready_.back();
     ready_.pop_back();
@@ -149,14 +154,29 @@ void Emulation::Release(Thread* first, int count) {
     if (first[i].line != running_->line) throw std::logic_error(Elsewhere(first[i]));
   }
   if (wait == Wait::kShuffle) {
-    uint32_t given[device::kWarp];
+    uint64_t given[device::kWarp];
     for (int i = 0; i < count; ++i) given[i] = first[i].value;
     for (int i = 0; i < count; ++i)
       first[i].value = given[first[i].lane & (device::kWarp - 1)];
   }
-  for (int i = 0; i < count; ++i) {
-    first[i].wait = Wait::kNothing;
-    ready_.push_back(&first[i]);
+  if (wait == Wait::kBallot) {
+    uint64_t votes = 0;
+    for (int i = 0; i < count; ++i) votes |= first[i].value << i;
+    for (int i = 0; i < count; ++i) first[i].value = votes;
+  }
+  LetGo(first, count);
+}
+
+void Emulation::LetGo(Thread* first, int count) {
+  const int warps = count / device::kWarp;
+  const auto last = static_cast<int>(random_() % static_cast<unsigned>(warps));
+  for (int w = 1; w <= warps; ++w) {
+    Thread* const warp = first + (last + w) % warps * device::kWarp;
+    for (int i = 0; i < device::kWarp; ++i) {
+      warp[i].wait = Wait::kNothing;
+      ready_.push_back(&warp[i]);
+    }
+    if (far_ahead_) std::shuffle(ready_.end() - device::kWarp, ready_.end(), random_);
   }
 }
 
@@ -185,7 +205,7 @@ void Emulation::Meet(Wait wait, int line) {
 
 template <class Word>
 Word ShuffleWord(Word value, int lane, int line) {
-  static_assert(sizeof(Word) == sizeof(uint32_t));
+  static_assert(sizeof(Word) <= sizeof(uint64_t));
   Thread& thread = Emulation::current().thread();
   memcpy(&thread.value, &value, sizeof(value));
   thread.lane = lane;
@@ -218,6 +238,21 @@ int32_t Shuffle(int32_t value, int lane, int line) {
   return ShuffleWord(value, lane, line);
 }
 void AtomicOr(uint32_t* to, uint32_t bits) { *to |= bits; }
+uint64_t Shuffle(uint64_t value, int lane, int line) {
+  return ShuffleWord(value, lane, line);
+}
+uint32_t Ballot(bool yes, int line) {
+  Thread& thread = Emulation::current().thread();
+  thread.value = yes ? 1 : 0;
+  Emulation::current().Meet(Wait::kBallot, line);
+  return static_cast<uint32_t>(thread.value);
+}
+uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
+  return std::exchange(*to, *to + more);
+}
+uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
+  return std::exchange(*at, value);
+}
 
 int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
   for (int i = 0; i < 4; ++i) {

@@ -105,4 +105,33 @@ MNEMON_DEVICE T Smaller(T a, T b) {
   return a < b ? a : b;
 }
 
+// Of the sampler: counting, and numbers of 64 bits. Atomic operations return what was
+// there before.
+#if defined(__CUDACC__)
+
+MNEMON_DEVICE uint64_t Shuffle(uint64_t value, int lane) {
+  return __shfl_sync(0xFFFFFFFFu, value, lane);
+}
+// Bit i is what lane i of the warp says. Meets like a shuffle.
+MNEMON_DEVICE uint32_t Ballot(bool yes) {
+  return __ballot_sync(0xFFFFFFFFu, yes ? 1 : 0);
+}
+MNEMON_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
+  return atomicAdd(to, more);
+}
+MNEMON_DEVICE uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
+  return atomicExch(at, value);
+}
+MNEMON_DEVICE int CountBits(uint32_t bits) { return __popc(bits); }
+
+#else
+
+uint64_t Shuffle(uint64_t value, int lane, int line = __builtin_LINE());
+uint32_t Ballot(bool yes, int line = __builtin_LINE());
+uint32_t AtomicAdd(uint32_t* to, uint32_t more);
+uint32_t AtomicExchange(uint32_t* at, uint32_t value);
+MNEMON_DEVICE int CountBits(uint32_t bits) { return __builtin_popcount(bits); }
+
+#endif
+
 }  // namespace mnemon::device

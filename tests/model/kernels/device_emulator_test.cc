@@ -125,6 +125,42 @@ TEST_F(DeviceEmulator, AWarpShufflesByItself) {
             kSeeds);
 }
 
+TEST_F(DeviceEmulator, NumbersOf64BitsAreShuffledWhole) {
+  const auto wide = [](int lane) { return static_cast<uint64_t>(lane) << 32 | 7; };
+  EXPECT_EQ(SeedsThatGive(1, {.blocks = 2, .threads = 64},
+                          [&](std::vector<int>& out) {
+                            const uint64_t got = Shuffle(wide(Lane()), Lane() - 1);
+                            Own(out) = got == wide((Lane() + 31) % 32) ? 1 : 0;
+                          }),
+            kSeeds);
+}
+
+TEST_F(DeviceEmulator, AWarpVotes) {
+  EXPECT_EQ(SeedsThatGive(1, {.blocks = 2, .threads = 64},
+                          [](std::vector<int>& out) {
+                            const int warp = device::WarpIndex();
+                            const uint32_t votes = device::Ballot(Lane() % 8 > warp);
+                            const uint32_t right = warp == 0 ? 0xFEFEFEFE : 0xFCFCFCFC;
+                            const int count = device::CountBits(votes);
+                            Own(out) = votes == right && count == 28 - 4 * warp ? 1 : 0;
+                          }),
+            kSeeds);
+}
+
+TEST_F(DeviceEmulator, AtomicOperationsReturnWhatWasThere) {
+  uint32_t sum = 0xFFFFFFF0u, place = 99;
+  std::set<uint32_t> seen, taken;
+  RunOnDevice({.blocks = 2, .threads = 32}, 1, [&] {
+    seen.insert(device::AtomicAdd(&sum, 1));
+    taken.insert(device::AtomicExchange(
+        &place, static_cast<uint32_t>(32 * BlockIndex() + ThreadIndex())));
+  });
+  EXPECT_EQ(sum, 48u);
+  EXPECT_EQ(seen.size(), 64u);
+  taken.insert(place);
+  EXPECT_EQ(taken.size(), 65u);
+}
+
 TEST_F(DeviceEmulator, SharedMemoryBeginsAsRubbish) {
   std::set<int> found;
   RunOnDevice({.blocks = 8, .threads = 32, .shared_bytes = 4}, 1,
