@@ -66,6 +66,7 @@ class Emulation {
   std::vector<Thread> threads_;
   std::vector<Thread*> ready_;
   Thread* running_ = nullptr;
+  Thread* slow_ = nullptr;  // the others mostly go before it
 };
 
 thread_local Emulation* Emulation::current_ = nullptr;
@@ -111,6 +112,9 @@ void Emulation::Run() {
                              ? ready_.size()
                              : std::min<size_t>(ready_.size(), device::kWarp);
     std::swap(ready_[ready_.size() - 1 - random_() % among], ready_.back());
+    if (random_() % 4096 == 0) slow_ = &threads_[random_() % threads_.size()];
+    if (ready_.back() == slow_)
+      std::swap(ready_[random_() % ready_.size()], ready_.back());
     running_ = ready_.back();
     ready_.pop_back();
     current_ = this;
@@ -203,6 +207,10 @@ int32_t Shuffle(int32_t value, int lane, int line) {
   return ShuffleWord(value, lane, line);
 }
 void AtomicOr(uint32_t* to, uint32_t bits) { *to |= bits; }
+uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
+  *to += more;
+  return *to - more;
+}
 
 int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
   for (int i = 0; i < 4; ++i) {

@@ -89,6 +89,20 @@ MNEMON_DEVICE float SquareRoot(float a) { return std::sqrt(a); }
 
 #endif
 
+// Between blocks, in global memory.
+#if defined(__CUDACC__)
+// Returns what was there before.
+MNEMON_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
+  return atomicAdd(to, more);
+}
+// Who sees what this thread writes behind it, and passes one too, sees what was written
+// before it.
+MNEMON_DEVICE void Fence() { __threadfence(); }
+#else
+uint32_t AtomicAdd(uint32_t* to, uint32_t more);
+MNEMON_DEVICE void Fence() {}
+#endif
+
 MNEMON_DEVICE int Lane() { return ThreadIndex() % kWarp; }
 MNEMON_DEVICE int WarpIndex() { return ThreadIndex() / kWarp; }
 MNEMON_DEVICE int WarpCount() { return ThreadCount() / kWarp; }

@@ -97,4 +97,20 @@ MNEMON_DEVICE float HalfSumOf(int64_t count, const Next& next) {
   return HalfSum(part);
 }
 
+// Calls use(i, read(i)) for i = 0 .. count-1 upward; several are read before the first
+// of them is used.
+template <class Read, class Use>
+MNEMON_DEVICE void ReadAhead(int64_t count, const Read& read, const Use& use) {
+  constexpr int kAhead = 8;
+  int64_t i = 0;
+  for (; i + kAhead <= count; i += kAhead) {
+    decltype(read(i)) some[kAhead];
+    MNEMON_UNROLL
+    for (int a = 0; a < kAhead; ++a) some[a] = read(i + a);
+    MNEMON_UNROLL
+    for (int a = 0; a < kAhead; ++a) use(i + a, some[a]);
+  }
+  for (; i < count; ++i) use(i, read(i));
+}
+
 }  // namespace mnemon::device
