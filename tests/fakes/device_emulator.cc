@@ -16,10 +16,11 @@
 namespace mnemon {
 namespace {
 
-enum class Wait { kNothing, kBlock, kWarp, kShuffle };
+enum class Wait { kNothing, kBlock, kTeam, kWarp, kShuffle };
 
 constexpr const char* NameOf(Wait wait) {
   return wait == Wait::kBlock     ? "a barrier of the block"
+         : wait == Wait::kTeam    ? "a barrier of the team"
          : wait == Wait::kWarp    ? "a barrier of the warp"
          : wait == Wait::kShuffle ? "a shuffle"
                                   : "nothing";
@@ -30,6 +31,7 @@ struct Thread {
   int index = 0;
   Wait wait = Wait::kNothing;
   int line = 0;        // of the code, where it waits
+  int together = 0;    // threads that wait for each other there
   uint32_t value = 0;  // of a shuffle: given, then received
   int lane = 0;        // whose is wanted
   std::unique_ptr<Fiber> fiber;
@@ -47,7 +49,7 @@ class Emulation {
   const DeviceLaunch& launch() const { return launch_; }
   Thread& thread() { return *running_; }
   void* shared() { return shared_[static_cast<size_t>(running_->block)].get(); }
-  void Meet(Wait wait, int line);
+  void Meet(Wait wait, int line, int together = device::kWarp);
 
  private:
   static FiberStacks& Stacks(size_t count);
@@ -124,9 +126,8 @@ void Emulation::Run() {
       ++ended;
       continue;
     }
-    const bool block = running_->wait == Wait::kBlock;
-    const int group = block ? launch_.threads : device::kWarp;
-    Release(running_ - running_->index % group, group);
+    const int together = running_->together;
+    Release(running_ - running_->index % together, together);
   }
   if (ended < threads_.size()) Stuck();
 }
@@ -134,7 +135,7 @@ void Emulation::Run() {
 void Emulation::Release(Thread* first, int count) {
   const Wait wait = running_->wait;
   for (int i = 0; i < count; ++i) {
-    if (first[i].wait != wait) return;
+    if (first[i].wait != wait || first[i].together != count) return;
   }
   for (int i = 0; i < count; ++i) {
     if (first[i].line != running_->line) throw std::logic_error(Elsewhere(first[i]));
@@ -168,9 +169,10 @@ void Emulation::Stuck() const {
   throw std::logic_error(PlaceOf(*waiting) + ", where others never come");
 }
 
-void Emulation::Meet(Wait wait, int line) {
+void Emulation::Meet(Wait wait, int line, int together) {
   running_->wait = wait;
   running_->line = line;
+  running_->together = together;
   running_->fiber->Pause();
 }
 
@@ -198,7 +200,12 @@ int ThreadIndex() { return Emulation::current().thread().index; }
 int ThreadCount() { return Emulation::current().launch().threads; }
 int BlockIndex() { return Emulation::current().thread().block; }
 void* SharedMemory() { return Emulation::current().shared(); }
-void Barrier(int line) { Emulation::current().Meet(Wait::kBlock, line); }
+void Barrier(int line) { Emulation::current().Meet(Wait::kBlock, line, ThreadCount()); }
+void TeamBarrier(int threads, int line) {
+  MNEMON_CHECK(threads % kWarp == 0 && ThreadIndex() / threads < kMostTeams);
+  MNEMON_CHECK((ThreadIndex() / threads + 1) * threads <= ThreadCount());
+  Emulation::current().Meet(Wait::kTeam, line, threads);
+}
 void WarpBarrier(int line) { Emulation::current().Meet(Wait::kWarp, line); }
 float Shuffle(float value, int lane, int line) {
   return ShuffleWord(value, lane, line);

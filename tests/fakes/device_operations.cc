@@ -122,9 +122,15 @@ void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
 
 bool FastWeights(const FastWeightCall& call, Share share, float* /*scratch*/) {
   Launch launch(share);
+  const int threads = launch.shape.threads;
+  const int64_t least = device::FastWeightLeastFloats(call, threads);
+  const int64_t floats = Drawn(2) == 0
+                             ? device::FastWeightFloats(call, threads)
+                             : least + Drawn(2) * device::FastWeightHeldFloats(call);
   uint32_t wrong = 0;
-  launch.Run(device::FastWeightFloats(call, launch.shape.threads),
-             [&] { device::FastWeights(call, launch.block(), Shared(), &wrong); });
+  launch.Run(floats, [&] {
+    device::FastWeights(call, launch.block(), {Shared(), floats}, &wrong);
+  });
   return wrong == 0;
 }
 

@@ -89,7 +89,7 @@ MNEMON_DEVICE float SquareRoot(float a) { return std::sqrt(a); }
 
 #endif
 
-// Between blocks, in global memory.
+// Among blocks, in global memory.
 #if defined(__CUDACC__)
 // Returns what was there before.
 MNEMON_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
@@ -101,6 +101,18 @@ MNEMON_DEVICE void Fence() { __threadfence(); }
 #else
 uint32_t AtomicAdd(uint32_t* to, uint32_t more);
 MNEMON_DEVICE void Fence() {}
+#endif
+
+// A barrier of a team: of `threads` consecutive threads, whole warps, counted from the
+// block's first one. REQUIRES: at most kMostTeams of them.
+inline constexpr int kMostTeams = 15;
+#if defined(__CUDACC__)
+MNEMON_DEVICE void TeamBarrier(int threads) {
+  const int name = 1 + ThreadIndex() / threads;
+  asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+#else
+void TeamBarrier(int threads, int line = __builtin_LINE());
 #endif
 
 MNEMON_DEVICE int Lane() { return ThreadIndex() % kWarp; }

@@ -26,13 +26,6 @@ inline constexpr int64_t ProductFloats(const MatrixView& matrix, int64_t slices,
          rows * InputTile::FloatsOfRow(matrix, slices);
 }
 
-// Shared memory of a block: the more of it, the more rows, up to kTileRows, go at once.
-// REQUIRES: at least ProductFloats of one row.
-struct SharedFloats {
-  float* data = nullptr;
-  int64_t count = 0;
-};
-
 // Of one slice of one output, for the first `rows` rows of a tile.
 MNEMON_DEVICE void SliceSums(const MatrixView& matrix, const InputTile& tile,
                              int64_t rows, int64_t panel, int64_t first_slice,
@@ -164,6 +157,8 @@ MNEMON_DEVICE void FinishLinear(const LinearCall& call, const MatrixView& matrix
   *out = Flushed(sum);
 }
 
+// The more shared memory, the more rows, up to kTileRows, go at once. REQUIRES: at
+// least ProductFloats of one row.
 MNEMON_DEVICE void Linear(const LinearCall& call, Share share,
                           const SharedFloats& shared) {
   const MatrixView& matrix = call.weights;
@@ -186,6 +181,7 @@ MNEMON_DEVICE void Linear(const LinearCall& call, Share share,
       });
 }
 
+// Likewise.
 MNEMON_DEVICE void Parts(const PartsCall& call, Share share,
                          const SharedFloats& shared) {
   const MatrixView& matrix = call.weights;

@@ -11,6 +11,20 @@
 
 namespace mnemon::device {
 
+// Shared memory of a block, on 16 bytes.
+struct SharedFloats {
+  float* data = nullptr;
+  int64_t count = 0;
+};
+
+// Read and written at once, where it lies on 16 bytes.
+struct alignas(16) Four {
+  float at[4];
+};
+MNEMON_DEVICE bool OnSixteenBytes(const void* at) {
+  return reinterpret_cast<uintptr_t>(at) % 16 == 0;
+}
+
 MNEMON_DEVICE float Flushed(float x) {
   return x > -kSmallest && x < kSmallest ? 0.0f : x;
 }
@@ -97,11 +111,10 @@ MNEMON_DEVICE float HalfSumOf(int64_t count, const Next& next) {
   return HalfSum(part);
 }
 
-// Calls use(i, read(i)) for i = 0 .. count-1 upward; several are read before the first
-// of them is used.
-template <class Read, class Use>
+// Calls use(i, read(i)) for i = 0 .. count-1 upward; kAhead of them are read before the
+// first of these is used.
+template <int kAhead = 8, class Read, class Use>
 MNEMON_DEVICE void ReadAhead(int64_t count, const Read& read, const Use& use) {
-  constexpr int kAhead = 8;
   int64_t i = 0;
   for (; i + kAhead <= count; i += kAhead) {
     decltype(read(i)) some[kAhead];

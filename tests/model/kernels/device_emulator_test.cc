@@ -112,6 +112,27 @@ TEST_F(DeviceEmulator, ABarrierOfAWarpIsMetByTheWarp) {
       0);
 }
 
+// And of a team, while the other one goes on by itself.
+TEST_F(DeviceEmulator, ABarrierOfATeamIsMetByTheTeam) {
+  const auto reversed = [](std::vector<int>& out, bool barrier) {
+    constexpr int kTeam = 64;
+    const int index = ThreadIndex() % kTeam, team = ThreadIndex() / kTeam;
+    for (int round = team; round < 2; ++round) {
+      int* const shared = SharedInts() + (2 * team + round) * kTeam;
+      shared[index] = index;
+      if (barrier) device::TeamBarrier(kTeam);
+      Own(out) = shared[kTeam - 1 - index] ^ index;
+    }
+  };
+  const DeviceLaunch launch{.blocks = 2, .threads = 128, .shared_bytes = 1024};
+  EXPECT_EQ(
+      SeedsThatGive(63, launch, [&](std::vector<int>& out) { reversed(out, true); }),
+      kSeeds);
+  EXPECT_EQ(
+      SeedsThatGive(63, launch, [&](std::vector<int>& out) { reversed(out, false); }),
+      0);
+}
+
 TEST_F(DeviceEmulator, AWarpShufflesByItself) {
   const DeviceLaunch launch{.blocks = 2, .threads = 64};
   EXPECT_EQ(SeedsThatGive(31, launch,
