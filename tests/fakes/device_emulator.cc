@@ -16,15 +16,23 @@
 namespace mnemon {
 namespace {
 
-enum class Wait { kNothing, kBlock, kTeam, kWarp, kShuffle };
+enum class Wait { kNothing, kBlock, kTeam, kWarp, kShuffle, kProduct };
 
 constexpr const char* NameOf(Wait wait) {
   return wait == Wait::kBlock     ? "a barrier of the block"
          : wait == Wait::kTeam    ? "a barrier of the team"
          : wait == Wait::kWarp    ? "a barrier of the warp"
          : wait == Wait::kShuffle ? "a shuffle"
+         : wait == Wait::kProduct ? "a product of bytes"
                                   : "nothing";
 }
+
+// What a lane gives to a product of bytes, where its registers are.
+struct Bytes {
+  const uint32_t* a = nullptr;
+  const int32_t* b = nullptr;
+  int32_t* sum = nullptr;
+};
 
 struct Thread {
   int block = 0;
@@ -34,6 +42,7 @@ struct Thread {
   int together = 0;    // threads that wait for each other there
   uint32_t value = 0;  // of a shuffle: given, then received
   int lane = 0;        // whose is wanted
+  Bytes bytes;
   std::unique_ptr<Fiber> fiber;
 };
 
@@ -132,6 +141,25 @@ void Emulation::Run() {
   if (ended < threads_.size()) Stuck();
 }
 
+// As MultiplyBytes says.
+void Multiply(Thread* lanes) {
+  const auto byte = [](uint32_t word, int k) {
+    return static_cast<uint8_t>(word >> (8 * (k % 4)));
+  };
+  for (int lane = 0; lane < device::kWarp; ++lane) {
+    for (int n = 0; n < 4; ++n) {
+      const int row = lane / 4, column = 2 * (lane % 4) + n % 2;
+      for (int k = 0; k < 32; ++k) {
+        const int quad = k % 16 / 4, behind = k / 16;
+        const uint32_t a = lanes[4 * row + quad].bytes.a[2 * behind + n / 2];
+        const int32_t b = lanes[4 * column + quad].bytes.b[behind];
+        lanes[lane].bytes.sum[n] +=
+            byte(a, k) * static_cast<int8_t>(byte(static_cast<uint32_t>(b), k));
+      }
+    }
+  }
+}
+
 void Emulation::Release(Thread* first, int count) {
   const Wait wait = running_->wait;
   for (int i = 0; i < count; ++i) {
@@ -146,6 +174,7 @@ void Emulation::Release(Thread* first, int count) {
     for (int i = 0; i < count; ++i)
       first[i].value = given[first[i].lane & (device::kWarp - 1)];
   }
+  if (wait == Wait::kProduct) Multiply(first);
   for (int i = 0; i < count; ++i) {
     first[i].wait = Wait::kNothing;
     ready_.push_back(&first[i]);
@@ -219,13 +248,11 @@ uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
   return *to - more;
 }
 
-int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
-  for (int i = 0; i < 4; ++i) {
-    const auto unsigned_byte = static_cast<uint8_t>(a >> (8 * i));
-    const auto signed_byte = static_cast<int8_t>(static_cast<uint32_t>(b) >> (8 * i));
-    sum += unsigned_byte * signed_byte;
-  }
-  return sum;
+void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2], int32_t (&sum)[4],
+                   int line) {
+  Thread& thread = Emulation::current().thread();
+  thread.bytes = {a, b, sum};
+  Emulation::current().Meet(Wait::kProduct, line);
 }
 
 }  // namespace device

@@ -145,9 +145,9 @@ bool CanEmulateDevices() { return __tsan_init == nullptr; }
 
 const CpuOperations& DeviceOperations() {
   static const CpuOperations& cpu = AllCpuOperations().front();
-  static const CpuOperations operations = {"device",    "dot4", Embed,    Linear,
-                                           Parts,       Fold,   Append,   Attend,
-                                           FastWeights, Mix,    cpu.norm, cpu.softmax};
+  static const CpuOperations operations = {"device",    "mma", Embed,    Linear,
+                                           Parts,       Fold,  Append,   Attend,
+                                           FastWeights, Mix,   cpu.norm, cpu.softmax};
   return operations;
 }
 

@@ -62,13 +62,6 @@ MNEMON_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); 
 MNEMON_DEVICE float Divide(float a, float b) { return __fdiv_rn(a, b); }
 MNEMON_DEVICE float SquareRoot(float a) { return __fsqrt_rn(a); }
 
-// sum + the four products of the unsigned bytes of `a` with the signed ones of `b`.
-MNEMON_DEVICE int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
-  int32_t out;
-  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
-  return out;
-}
-
 #else
 
 int ThreadIndex();
@@ -81,7 +74,6 @@ void WarpBarrier(int line = __builtin_LINE());
 float Shuffle(float value, int lane, int line = __builtin_LINE());
 int32_t Shuffle(int32_t value, int lane, int line = __builtin_LINE());
 void AtomicOr(uint32_t* to, uint32_t bits);
-int32_t Dot4(uint32_t a, int32_t b, int32_t sum);
 
 MNEMON_DEVICE float Fma(float a, float b, float c) { return std::fma(a, b, c); }
 MNEMON_DEVICE float Divide(float a, float b) { return a / b; }
@@ -113,6 +105,24 @@ MNEMON_DEVICE void TeamBarrier(int threads) {
 }
 #else
 void TeamBarrier(int threads, int line = __builtin_LINE());
+#endif
+
+// sum [16, 8] += a [16, 32] of unsigned bytes x b [32, 8] of signed ones, by all lanes
+// of a warp together. With g = lane / 4 and t = lane % 4 a lane has, of rows g and g +
+// 8 of `a`, numbers 4 t .. 4 t + 3 (a[0], a[1]) and those 16 behind them (a[2], a[3]),
+// of column g of `b` the same numbers, and of the sums columns 2 t and 2 t + 1 of row g
+// (sum[0], sum[1]) and of row g + 8.
+#if defined(__CUDACC__)
+MNEMON_DEVICE void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2],
+                                 int32_t (&sum)[4]) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#else
+void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2], int32_t (&sum)[4],
+                   int line = __builtin_LINE());
 #endif
 
 MNEMON_DEVICE int Lane() { return ThreadIndex() % kWarp; }
