@@ -116,9 +116,10 @@ const Rules& ProjectRules() {
       {"model/weights", ""},
       {"model/decoder", "model/weights model/state model/config model/kernels"},
       {"model/positions", "model/numerics model/kernels"},
-      {"model/device", "model/state model/kernels"},
+      {"model/device", "model/sampling model/state model/kernels"},
       {"model/program",
-       "model/positions model/weights model/device model/state model/kernels"},
+       "model/positions model/weights model/device model/sampling model/state "
+       "model/kernels"},
       {"model/steps",
        "model/numerics model/positions model/program model/device model/decoder "
        "model/weights model/state model/config model/kernels"},

@@ -14,11 +14,6 @@ constexpr auto kEntry = static_cast<int64_t>(sizeof(float*));
 constexpr int64_t kLeastBlocks = 16;
 constexpr int64_t kLeastSlots = 1024;
 
-int64_t Whole(int64_t bytes) {
-  constexpr int64_t kUnit = DeviceDriver::kUnit;
-  return (bytes + kUnit - 1) / kUnit * kUnit;
-}
-
 int64_t PowerOfTwo(int64_t count) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
 }
@@ -26,39 +21,23 @@ int64_t PowerOfTwo(int64_t count) {
 }  // namespace
 
 DeviceTables::DeviceTables(DeviceDriver& driver, const StateSpec& spec)
-    : driver_(driver), ring_(spec.growth() == Growth::kRing) {
+    : ring_(spec.growth() == Growth::kRing), memory_(driver) {
   changes_.reserve(kMostChanges);
-}
-
-DeviceTables::~DeviceTables() { GiveBack(); }
-
-void DeviceTables::GiveBack() {
-  if (memory_ != nullptr) driver_.GiveBackAddresses(memory_);
-  memory_ = nullptr;
-  reserved_ = mapped_ = 0;
-  written_.clear();
 }
 
 void DeviceTables::MakeRoom(int64_t slots, int64_t blocks) {
   const auto had = static_cast<int64_t>(written_.size());
-  if (blocks > blocks_ || slots > had) {
-    const int64_t most = PowerOfTwo(std::max({blocks, blocks_, kLeastBlocks}));
-    const int64_t entries = ring_ ? 2 * most : most;
-    const int64_t room = PowerOfTwo(std::max({slots, had, kLeastSlots}));
-    if (most != blocks_ || room * entries * kEntry > reserved_) {
-      GiveBack();
-      blocks_ = most;
-      const int64_t bytes = Whole(room * entries * kEntry);
-      memory_ = driver_.TakeAddresses(bytes);
-      reserved_ = bytes;
-    }
-    const int64_t needed = Whole(slots * entries * kEntry);
-    if (needed > mapped_) {
-      driver_.Map(memory_ + mapped_, needed - mapped_);
-      mapped_ = needed;
-    }
-    written_.resize(static_cast<size_t>(std::max(slots, had)), false);
+  if (blocks <= blocks_ && slots <= had) return;
+  const int64_t most = PowerOfTwo(std::max({blocks, blocks_, kLeastBlocks}));
+  const int64_t slot_bytes = (ring_ ? 2 * most : most) * kEntry;
+  const int64_t bytes = PowerOfTwo(std::max({slots, had, kLeastSlots})) * slot_bytes;
+  if (most != blocks_ || bytes > memory_.size()) {
+    written_.clear();  // tables begin anew
+    blocks_ = most;
+    memory_.Reserve(bytes);
   }
+  memory_.Cover(std::max(slots, had) * slot_bytes);
+  written_.resize(static_cast<size_t>(std::max(slots, had)), false);
 }
 
 void DeviceTables::Change(float** entry, float* block, const Flush& flush) {
@@ -70,7 +49,7 @@ void DeviceTables::Change(float** entry, float* block, const Flush& flush) {
 BlockTable DeviceTables::Update(StateArena& arena, int32_t slot, const Flush& flush) {
   const BlockTable table = arena.Table(slot);
   MNEMON_CHECK(table.count <= blocks_ && slot < static_cast<int64_t>(written_.size()));
-  float** const to = reinterpret_cast<float**>(memory_) + slot * stride();
+  float** const to = reinterpret_cast<float**>(memory_.begin()) + slot * stride();
   const int64_t first_new = arena.TakeFirstNew(slot);
   for (int64_t i = written_[slot] ? first_new : 0; i < table.count; ++i) {
     float** const entry = to + (table.base + i) % blocks_;

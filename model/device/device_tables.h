@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "model/device/device_addresses.h"
 #include "model/device/device_driver.h"
 #include "model/kernels/cuda/step_call.h"
 #include "model/state/arena.h"
@@ -24,10 +25,6 @@ class DeviceTables {
 
   // Of states of this spec. The driver must outlive it.
   DeviceTables(DeviceDriver& driver, const StateSpec& spec);
-  ~DeviceTables();
-  DeviceTables(const DeviceTables&) = delete;
-  DeviceTables& operator=(const DeviceTables&) = delete;
-
   // Room for slots 0 .. slots-1, whose tables have at most so many blocks. Throws
   // std::bad_alloc.
   void MakeRoom(int64_t slots, int64_t blocks);
@@ -42,17 +39,12 @@ class DeviceTables {
   // Entries of one slot.
   int64_t stride() const { return ring_ ? 2 * blocks_ : blocks_; }
   void Change(float** entry, float* block, const Flush& flush);
-  void GiveBack();
 
-  DeviceDriver& driver_;
   // A ring's table begins anywhere: block b has entries b % blocks_ and, so that each
   // table lies in one piece, blocks_ + b % blocks_.
   const bool ring_;
-  int64_t blocks_ = 0;  // of a slot
-  // [slots][stride()], mapped as far as slots are used.
-  char* memory_ = nullptr;
-  int64_t reserved_ = 0;  // bytes
-  int64_t mapped_ = 0;    // bytes
+  int64_t blocks_ = 0;      // of a slot
+  DeviceAddresses memory_;  // [slots][stride()]
   std::vector<bool> written_;
   std::vector<TableChange> changes_;
   bool taken_ = false;

@@ -85,7 +85,9 @@ class CpuRunner final : public StepRunner {
     Compute(batch, arena, logits);
     tuner_.End(batch.rows());
   }
-  absl::StatusOr<bool> Complete() override { return team_.TakeFinite(); }
+  absl::StatusOr<bool> Complete(std::span<int32_t> /*drawn*/) override {
+    return team_.TakeFinite();
+  }
 
   absl::StatusOr<bool> Import(int64_t position, const TensorViews& carry,
                               StateArena& arena, int32_t slot) override {

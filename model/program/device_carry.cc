@@ -35,8 +35,8 @@ void DeviceCarryWriter::Append(const CarryRows& rows) {
   const auto count = static_cast<int64_t>(rows.places.size());
   std::vector<float> spread;
   StepRows piece;
-  for (int64_t first = 0; first < count; first += kPieceRows) {
-    const int64_t some = std::min(kPieceRows, count - first);
+  for (int64_t first = 0; first < count; first += kStepRows) {
+    const int64_t some = std::min(kStepRows, count - first);
     spread.assign(static_cast<size_t>(some * given.stride), 0.0f);
     for (int64_t r = 0; r < some; ++r) {
       std::copy_n(rows.rows + (first + r) * rows.width, rows.width,
@@ -56,7 +56,7 @@ void DeviceCarryWriter::Append(const CarryRows& rows) {
          CallsOf(rows, step_.weights(), there.wave().places, given, made)) {
       step_.LaunchCall(bucket, call);
     }
-    stagings_.Receive();
+    stagings_.Receive(/*draws=*/0);
     Finish().IgnoreError();  // what it has copied in is used no more; said again later
   }
 }

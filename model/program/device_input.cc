@@ -22,11 +22,14 @@ DeviceInput::DeviceInput(int64_t rows, void* memory)
       rows_(rows),
       header_(Place<StepHeader>(1)),
       key_ranges_(Place<KeyRange>(rows)),
+      first_group_(Place<int64_t>(rows + std::min<int64_t>(rows, kMaxChunk))),
       runs_(Place<FastWeightRun>(rows)),
       places_(Place<mnemon::Place>(rows)),
       positions_(Place<int64_t>(rows)),
       tokens_(Place<int32_t>(rows)),
       wanted_(Place<int32_t>(rows)),
+      drawn_tokens_(Place<DrawnToken>(rows)),
+      draws_(Place<device::DrawRow>(rows)),
       changes_(end_) {}
 
 WaveView DeviceInput::wave() const {
@@ -46,6 +49,16 @@ void DeviceInput::Write(std::span<const TableChange> changes) {
   std::ranges::copy(changes, this->changes());
 }
 
+void DeviceInput::WriteGroups(const StepRows& rows, int64_t wave) {
+  if (rows.key_ranges.empty()) return;
+  const int64_t first = rows.waves[wave].first;
+  int64_t* const sums = first_group() + first + wave;
+  sums[0] = 0;
+  for (int64_t r = 0; r < rows.waves[wave].rows; ++r) {
+    sums[r + 1] = sums[r] + KeyGroups(rows.key_ranges[first + r]);
+  }
+}
+
 void DeviceInput::Write(const StepRows& rows, bool remember,
                         std::span<const TableChange> changes) {
   Write(changes);
@@ -57,6 +70,7 @@ void DeviceInput::Write(const StepRows& rows, bool remember,
   for (int64_t w = 0; w < head.waves; ++w) {
     const StepRows::Wave& wave = rows.waves[w];
     head.wave[w] = {.first = wave.first, .rows = wave.rows, .groups = wave.groups};
+    WriteGroups(rows, w);
   }
   std::ranges::copy(rows.key_ranges, At<KeyRange>(key_ranges_));
   std::ranges::copy(rows.runs, At<FastWeightRun>(runs_));

@@ -27,11 +27,15 @@ class DeviceInput {
   // Per row: of a program with a RememberOp the row of logits of each, or -1; else the
   // rows whose logits are wanted.
   int32_t* wanted() const { return At<int32_t>(wanted_); }
+  DrawnToken* drawn_tokens() const { return At<DrawnToken>(drawn_tokens_); }
+  device::DrawRow* draws() const { return At<device::DrawRow>(draws_); }
+  int32_t* tokens() const { return At<int32_t>(tokens_); }
+  int64_t* first_group() const { return At<int64_t>(first_group_); }
   // Of the first wave, as if it had all rows.
   WaveView wave() const;
 
-  // Writes rows, and changes; or changes alone. REQUIRES: memory of the host, with room
-  // for them.
+  // Writes rows, and changes; or changes alone. Draws and drawn tokens: none. REQUIRES:
+  // memory of the host, with room for them.
   void Write(const StepRows& rows, bool remember, std::span<const TableChange> changes);
   void Write(std::span<const TableChange> changes);
 
@@ -40,6 +44,8 @@ class DeviceInput {
   T* At(int64_t place) const {
     return reinterpret_cast<T*>(memory_ + place);
   }
+  // As of AttendScratch.
+  void WriteGroups(const StepRows& rows, int64_t wave);
   // Takes the next place, for `count` of T.
   template <class T>
   int64_t Place(int64_t count);
@@ -47,8 +53,8 @@ class DeviceInput {
   char* const memory_;
   const int64_t rows_;
   int64_t end_ = 0;
-  const int64_t header_, key_ranges_, runs_, places_, positions_, tokens_, wanted_,
-      changes_;
+  const int64_t header_, key_ranges_, first_group_, runs_, places_, positions_, tokens_,
+      wanted_, drawn_tokens_, draws_, changes_;
 };
 
 }  // namespace mnemon

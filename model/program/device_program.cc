@@ -73,6 +73,7 @@ void CallRecorder::Append(const AppendCall& call) {
 void CallRecorder::Attend(const AttendCall& call) {
   StepCall& step = Add(StepCallKind::kAttend);
   step.attend = call;
+  step.first_group = first_group_;
   step.attend.relative_key = Of(call.relative_key);
   step.attend.relative_bias = Of(call.relative_bias);
   step.attend.slopes = Of(call.slopes);
@@ -101,8 +102,12 @@ NormView CallRecorder::Moved(const NormView& norm) const {
 
 DeviceProgram MakeDeviceProgram(const StepProgram& program,
                                 const DeviceWeights* weights, const DeviceRows& rows) {
-  CallRecorder recorder(weights);
-  recorder.Add(StepCallKind::kTables).changes = rows.input.changes();
+  CallRecorder recorder(weights, rows.input.first_group());
+  StepCall& prepare = recorder.Add(StepCallKind::kPrepare);
+  prepare.changes = rows.input.changes();
+  prepare.drawn = rows.input.drawn_tokens();
+  prepare.tokens = rows.input.tokens();
+  recorder.Sync();
   OperationPass pass(program, recorder);
   // Blocks append to what others attend.
   pass.Begin(rows.input.wave(), rows.buffers, /*twice=*/true);
@@ -126,6 +131,12 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
   head.Sync();
   DeviceProgram made{.wave = recorder.TakeCalls(), .logits = head.TakeCalls()};
   made.logits.back().of_logits = true;
+  CallRecorder sampler(weights);
+  device::SampleCall& sample = sampler.Add(StepCallKind::kSample).sample;
+  sample.rows = rows.input.draws();
+  sample.vocab = static_cast<int32_t>(program.logits.head.outputs);
+  sample.logits = rows.logits;
+  made.draws = sampler.TakeCalls();
   return made;
 }
 

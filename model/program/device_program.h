@@ -50,8 +50,11 @@ class DeviceWeights {
 // of the device.
 class CallRecorder {
  public:
-  // `weights` outlives it; null: weights stay where the host has them.
-  explicit CallRecorder(const DeviceWeights* weights) : weights_(weights) {}
+  // `weights` outlives it; null: weights stay where the host has them. `first_group`:
+  // as of StepCall; where there is no attention, null.
+  explicit CallRecorder(const DeviceWeights* weights,
+                        const int64_t* first_group = nullptr)
+      : weights_(weights), first_group_(first_group) {}
 
   StepCall& Add(StepCallKind kind);
   void Embed(const EmbedCall& call);
@@ -73,12 +76,14 @@ class CallRecorder {
   NormView Moved(const NormView& norm) const;
 
   const DeviceWeights* const weights_;
+  const int64_t* const first_group_;
   std::vector<StepCall> calls_;
 };
 
 struct DeviceProgram {
   std::vector<StepCall> wave;    // of each wave
-  std::vector<StepCall> logits;  // behind them
+  std::vector<StepCall> logits;  // behind them, where some are computed
+  std::vector<StepCall> draws;   // behind these, where tokens are drawn
 };
 
 // Where the rows of a step are on the device.

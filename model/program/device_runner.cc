@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "model/program/device_runner.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/reserve.h"
 #include "base/strings.h"
 #include "model/device/device_memory.h"
 #include "model/program/device_carry.h"
+#include "model/program/device_samplers.h"
 #include "model/program/device_stagings.h"
 #include "model/program/device_step.h"
 #include "model/program/piece_cut.h"
@@ -17,24 +20,39 @@
 namespace mnemon {
 namespace {
 
+// What a load of a program makes, in order.
+struct Loaded {
+  Loaded(const StepProgram& program, const StateSpec& spec,
+         const PackedWeights& weights, DeviceDriver& driver)
+      : step(program, spec, weights, driver),
+        stagings(driver, step.input()),
+        samplers(driver) {}
+
+  DeviceStep step;
+  DeviceStagings stagings;
+  DeviceSamplers samplers;
+};
+
 class DeviceRunner final : public StepRunner {
  public:
   DeviceRunner(const StepProgram& program, const StateSpec& spec,
                const PackedWeights& weights, DeviceDriver& driver)
       : program_(program),
         driver_(driver),
-        step_(program, spec, weights, driver),
-        stagings_(driver, step_.input()),
-        cut_(kPieceRows) {
-    rows_.Reserve(kPieceRows);
+        loaded_(std::make_unique<Loaded>(program, spec, weights, driver)),
+        cut_(kStepRows) {
+    rows_.Reserve(kStepRows);
   }
   ~DeviceRunner() override { driver_.Wait(driver_.Mark()).IgnoreError(); }
 
   int most_under_way() const override { return kUnderWay; }
 
-  void MakeRoom(int64_t /*rows*/, int64_t blocks, StateArena& arena) override {
+  void MakeRoom(int64_t rows, int64_t blocks, StateArena& arena) override {
+    for (DeviceRun& run : runs_) ReserveAtLeast(run.tokens, rows);
     if (!arena.spec().growing()) return;
     TablesOf(arena).MakeRoom(arena.slots_seen(), blocks);
+    loaded_->step.MakeRoom(std::min<int64_t>(rows, kStepRows) *
+                           (blocks / kGroupBlocks + 2));
   }
 
   void Make(const BlockCopies& copies) override { copies.Make(0, 1); }
@@ -42,25 +60,38 @@ class DeviceRunner final : public StepRunner {
   void Submit(const StepBatch& batch, StateArena& arena, float* logits) override {
     MNEMON_CHECK(submitted_ - completed_ < kUnderWay);
     DeviceRun& run = runs_[static_cast<size_t>(submitted_++ % kUnderWay)];
-    run = {};
+    run.mark = 0;
+    run.wrong = 0;
+    run.tokens.clear();
     cut_.Begin(batch);
-    while (const StepBatch* piece = cut_.Next()) {
+    while (const PieceCut::Piece* piece = cut_.Next()) {
       SubmitPiece(*piece, arena, run, logits);
-      logits += static_cast<int64_t>(piece->wanted.size()) * vocab();
+      logits += static_cast<int64_t>(piece->to_host.size()) * vocab();
     }
   }
 
-  absl::StatusOr<bool> Complete() override {
+  absl::StatusOr<bool> Complete(std::span<int32_t> drawn) override {
     MNEMON_CHECK(completed_ < submitted_);
     DeviceRun& run = runs_[static_cast<size_t>(completed_++ % kUnderWay)];
-    const absl::Status status = stagings_.Wait(run);
+    const absl::Status status = loaded_->stagings.Wait(run);
     if (!status.ok()) return status;
+    loaded_->samplers.Done(run.mark);
+    MNEMON_CHECK(drawn.size() == run.tokens.size());
+    std::ranges::copy(run.tokens, drawn.begin());
     return run.wrong == 0;
   }
 
+  bool draws() const override { return true; }
+  void BeginDraws(int32_t slot, const SamplingParams& params,
+                  std::span<const int32_t> window) override {
+    loaded_->samplers.Begin(slot, params, window);
+  }
+  void EndDraws(int32_t slot) override { loaded_->samplers.End(slot); }
+
   absl::StatusOr<bool> Import(int64_t position, const TensorViews& carry,
                               StateArena& arena, int32_t slot) override {
-    DeviceCarryWriter writer(driver_, step_, stagings_, program_.remember.has_value());
+    DeviceCarryWriter writer(driver_, loaded_->step, loaded_->stagings,
+                             program_.remember.has_value());
     const bool finite = ImportCarry(program_, position, carry, arena, slot, writer);
     const absl::Status status = writer.Finish();
     if (!status.ok()) return status;
@@ -75,17 +106,20 @@ class DeviceRunner final : public StepRunner {
     return static_cast<DeviceMemory&>(arena.memory()).tables();
   }
 
-  void SubmitPiece(const StepBatch& piece, StateArena& arena, DeviceRun& run,
+  void SubmitPiece(const PieceCut::Piece& piece, StateArena& arena, DeviceRun& run,
                    float* logits);
   // Sets rows_; returns the changes of tables that come with them.
   std::span<const TableChange> Fill(const StepBatch& piece, StateArena& arena,
                                     DeviceRun& run);
   void ChangeTables(std::span<const TableChange> changes, DeviceRun& run);
+  // Adds draws and drawn tokens to an input.
+  void AddDraws(const PieceCut::Piece& piece, const DeviceInput& input);
+  // Queues copies of rows of logits, several at once where they are neighbours.
+  void CopyLogits(std::span<const int32_t> rows, float* to);
 
   const StepProgram& program_;
   DeviceDriver& driver_;
-  DeviceStep step_;
-  DeviceStagings stagings_;
+  const std::unique_ptr<Loaded> loaded_;
   std::array<DeviceRun, kUnderWay> runs_;
   int64_t submitted_ = 0, completed_ = 0;
   PieceCut cut_;
@@ -94,11 +128,11 @@ class DeviceRunner final : public StepRunner {
 
 void DeviceRunner::ChangeTables(std::span<const TableChange> changes, DeviceRun& run) {
   const size_t bucket = DeviceStep::BucketOf(1);
-  DeviceInput input = stagings_.Begin(bucket, run);
+  DeviceInput input = loaded_->stagings.Begin(bucket, run);
   input.Write(changes);
-  stagings_.Send(input);
-  step_.LaunchTables(bucket);
-  stagings_.Receive();
+  loaded_->stagings.Send(input);
+  loaded_->step.LaunchPrepare(bucket);
+  loaded_->stagings.Receive(/*draws=*/0);
 }
 
 std::span<const TableChange> DeviceRunner::Fill(const StepBatch& piece,
@@ -117,19 +151,47 @@ std::span<const TableChange> DeviceRunner::Fill(const StepBatch& piece,
   return tables.TakeChanges();
 }
 
-void DeviceRunner::SubmitPiece(const StepBatch& piece, StateArena& arena,
+void DeviceRunner::AddDraws(const PieceCut::Piece& piece, const DeviceInput& input) {
+  const DeviceSamplers& samplers = loaded_->samplers;
+  input.header()->draws = static_cast<int64_t>(piece.draws.size());
+  input.header()->drawn_tokens = static_cast<int64_t>(rows_.drawn.size());
+  std::ranges::transform(piece.draws, input.draws(),
+                         [&](const PieceCut::Piece::Draw& draw) {
+                           return device::DrawRow{.sampler = samplers.Of(draw.slot),
+                                                  .index = draw.index,
+                                                  .logits_row = draw.logits_row};
+                         });
+  std::ranges::transform(
+      rows_.drawn, input.drawn_tokens(), [&](const StepRows::DrawnRow& one) {
+        return DrawnToken{.from = &samplers.Of(one.slot)->drawn, .row = one.row};
+      });
+}
+
+void DeviceRunner::CopyLogits(std::span<const int32_t> rows, float* to) {
+  for (size_t begin = 0; begin < rows.size();) {
+    size_t end = begin + 1;
+    while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
+    const int64_t floats = static_cast<int64_t>(end - begin) * vocab();
+    driver_.CopyOut(loaded_->step.logits() + rows[begin] * vocab(), to,
+                    FloatBytes(floats));
+    to += floats;
+    begin = end;
+  }
+}
+
+void DeviceRunner::SubmitPiece(const PieceCut::Piece& piece, StateArena& arena,
                                DeviceRun& run, float* logits) {
-  const std::span<const TableChange> changes = Fill(piece, arena, run);
+  const std::span<const TableChange> changes = Fill(piece.batch, arena, run);
   const auto count = static_cast<int64_t>(rows_.tokens.size());
   const size_t bucket = DeviceStep::BucketOf(count);
-  DeviceInput input = stagings_.Begin(bucket, run);
+  DeviceInput input = loaded_->stagings.Begin(bucket, run);
   input.Write(rows_, program_.remember.has_value(), changes);
-  stagings_.Send(input);
-  step_.Launch(bucket, rows_);
-  if (rows_.logits_rows > 0) {
-    driver_.CopyOut(step_.logits(), logits, FloatBytes(rows_.logits_rows * vocab()));
-  }
-  stagings_.Receive();
+  AddDraws(piece, input);
+  loaded_->stagings.Send(input);
+  loaded_->step.Launch(bucket, static_cast<int64_t>(rows_.waves.size()),
+                       rows_.logits_rows > 0, !piece.draws.empty());
+  CopyLogits(piece.to_host, logits);
+  loaded_->stagings.Receive(static_cast<int64_t>(piece.draws.size()));
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The runner of a device. A batch is cut into pieces of at most kPieceRows rows. For
-// each, one copy brings what changed; then few rows go through one kernel that does the
-// whole step, more through a graph of launches that was made when the model was loaded,
-// one for each power of two of rows.
+// The runner of a device, which also draws tokens: the next batch finds them there. A
+// batch is cut into pieces of at most kStepRows rows. For each, one copy brings what
+// changed; then few rows go through one kernel that does the whole step, more through a
+// graph of launches that was made when the model was loaded, one for each power of two
+// of rows.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,6 @@
 #include "model/program/step_runner.h"
 
 namespace mnemon {
-
-// Most rows of a piece.
-inline constexpr int64_t kPieceRows = 256;
 
 // For states of `spec`, in arenas whose memory is a DeviceMemory of the driver. The
 // program, its weights and the driver must outlive it. Throws std::bad_alloc.

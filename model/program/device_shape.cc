@@ -6,6 +6,7 @@
 #include "model/kernels/cuda/attend.h"
 #include "model/kernels/cuda/fast_weights.h"
 #include "model/kernels/cuda/linear.h"
+#include "model/kernels/cuda/sample.h"
 #include "model/program/device_program.h"
 
 namespace mnemon {
@@ -13,6 +14,8 @@ namespace {
 
 // Blocks beyond those that run at once wait for them.
 constexpr int kBlocksPerProcessor = 8;
+constexpr auto kSampleFloats =
+    static_cast<int64_t>((sizeof(device::SampleShared) + 15) / 16 * 4);
 
 // Floats of shared memory that a block of `threads` can use for a call.
 int64_t SharedFloats(const StepCall& call, int64_t rows, int threads) {
@@ -23,26 +26,29 @@ int64_t SharedFloats(const StepCall& call, int64_t rows, int threads) {
                                    std::min<int64_t>(rows, device::kTileRows), threads);
     }
     case StepCallKind::kAttend:
-      return device::AttendFloats(threads);
+      return device::AttendFloats(call.attend, threads);
     case StepCallKind::kFastWeights:
       return device::FastWeightFloats(call.fast_weights, threads);
+    case StepCallKind::kSample:
+      return kSampleFloats;
     default:
       return 0;
   }
 }
 
-int64_t ScratchFloats(const StepCall& call, int64_t groups, int threads) {
-  if (call.kind != StepCallKind::kAttend) return 0;
-  AttendCall attend = call.attend;
-  attend.groups = groups;
-  return device::AttendScratch(attend, threads);
+// Without which it cannot be done.
+int64_t LeastSharedFloats(const StepCall& call, int threads) {
+  if (call.kind == StepCallKind::kFastWeights) {
+    return device::FastWeightLeastFloats(call.fast_weights, threads);
+  }
+  return SharedFloats(call, /*rows=*/1, threads);
 }
 
 // Parts of a call that blocks can share.
 int64_t Units(const StepCall& call, int64_t rows, int threads) {
   const int64_t warps = threads / device::kWarp;
   switch (call.kind) {
-    case StepCallKind::kTables:
+    case StepCallKind::kPrepare:
     case StepCallKind::kNextWave:
       return 1;
     case StepCallKind::kLinear:
@@ -52,45 +58,41 @@ int64_t Units(const StepCall& call, int64_t rows, int threads) {
     case StepCallKind::kAttend:
       return rows * call.attend.heads / warps;
     case StepCallKind::kFastWeights:
-      return rows * call.fast_weights.heads / warps;
+      return rows * call.fast_weights.heads;
     case StepCallKind::kEmbed:
     case StepCallKind::kMix:
     case StepCallKind::kKeep:
+    case StepCallKind::kSample:
       return rows;
   }
   return 1;
 }
 
-StepShape Shape(int64_t blocks, int threads, int64_t shared, int64_t scratch) {
+StepShape Shape(int64_t blocks, int threads, int64_t shared,
+                const DeviceLimits& limits) {
+  const int64_t floats = std::min(shared, limits.shared_bytes / FloatBytes(1));
   return {.launch = {.blocks = static_cast<int>(blocks),
                      .threads = threads,
-                     .shared_bytes = FloatBytes(shared)},
-          .shared_floats = shared,
-          .scratch_floats = scratch};
+                     .shared_bytes = FloatBytes(floats)},
+          .shared_floats = floats};
 }
 
 }  // namespace
 
-StepShape ShapeOf(const StepCall& call, int64_t rows, int64_t groups,
-                  const DeviceLimits& limits) {
+StepShape ShapeOf(const StepCall& call, int64_t rows, const DeviceLimits& limits) {
+  const int threads = OneCallThreads(call.kind);
   const int64_t most = int64_t{limits.processors} * kBlocksPerProcessor;
-  const int64_t blocks =
-      std::clamp<int64_t>(Units(call, rows, kOneCallThreads), 1, most);
-  return Shape(blocks, kOneCallThreads,
-               std::min(SharedFloats(call, rows, kOneCallThreads),
-                        limits.shared_bytes / FloatBytes(1)),
-               ScratchFloats(call, groups, kOneCallThreads));
+  return Shape(std::clamp<int64_t>(Units(call, rows, threads), 1, most), threads,
+               SharedFloats(call, rows, threads), limits);
 }
 
-StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows, int64_t groups,
+StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows,
                   const DeviceLimits& limits) {
-  int64_t shared = 0, scratch = 0;
+  int64_t shared = 0;
   for (const StepCall& call : calls) {
     shared = std::max(shared, SharedFloats(call, rows, kWholeStepThreads));
-    scratch = std::max(scratch, ScratchFloats(call, groups, kWholeStepThreads));
   }
-  return Shape(limits.processors, kWholeStepThreads,
-               std::min(shared, limits.shared_bytes / FloatBytes(1)), scratch);
+  return Shape(limits.processors, kWholeStepThreads, shared, limits);
 }
 
 int64_t LeastSharedBytes(const StepProgram& program) {
@@ -98,10 +100,10 @@ int64_t LeastSharedBytes(const StepProgram& program) {
   const DeviceProgram made = MakeDeviceProgram(
       program, nullptr, {.input = input, .buffers = {}, .last = {}, .logits = {}});
   int64_t floats = 0;
-  for (const auto* calls : {&made.wave, &made.logits}) {
+  for (const auto* calls : {&made.wave, &made.logits, &made.draws}) {
     for (const StepCall& call : *calls) {
-      for (const int threads : {kOneCallThreads, kWholeStepThreads}) {
-        floats = std::max(floats, SharedFloats(call, /*rows=*/1, threads));
+      for (const int threads : {OneCallThreads(call.kind), kWholeStepThreads}) {
+        floats = std::max(floats, LeastSharedFloats(call, threads));
       }
     }
   }

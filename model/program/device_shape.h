@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// With how many blocks and threads, and how much shared memory and scratch, a device
-// does the calls of a step program.
+// With how many blocks and threads, and how much shared memory, a device does the calls
+// of a step program.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,13 @@ namespace mnemon {
 struct StepShape {
   LaunchShape launch;
   int64_t shared_floats = 0;
-  int64_t scratch_floats = 0;  // of each block
 };
 
-// Of a kernel that does one call for up to `rows` rows; attention in up to `groups`
-// groups.
-StepShape ShapeOf(const StepCall& call, int64_t rows, int64_t groups,
-                  const DeviceLimits& limits);
+// Of a kernel that does one call for up to `rows` rows.
+StepShape ShapeOf(const StepCall& call, int64_t rows, const DeviceLimits& limits);
 
 // Of the kernel that does all of `calls`.
-StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows, int64_t groups,
+StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows,
                   const DeviceLimits& limits);
 
 // Bytes of shared memory without which a block cannot do some call of a program.

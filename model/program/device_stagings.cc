@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "model/program/device_stagings.h"
 
+#include <cstddef>
+#include <new>
 #include <utility>
 
 #include "model/device/device_tables.h"
@@ -10,23 +12,25 @@ namespace mnemon {
 
 DeviceStagings::DeviceStagings(DeviceDriver& driver, void* input)
     : driver_(driver), input_(input) {
-  constexpr auto kWrong = static_cast<int64_t>(sizeof(uint32_t));
-  const int64_t bytes = DeviceStep::InputOf(DeviceStep::BucketOf(kPieceRows), nullptr)
+  constexpr auto kResult = static_cast<int64_t>(sizeof(StepResult));
+  const int64_t bytes = DeviceStep::InputOf(DeviceStep::BucketOf(kStepRows), nullptr)
                             .bytes(DeviceTables::kMostChanges);
-  pinned_ = driver.TakePinned(kStagings * (bytes + kWrong));
+  pinned_ = driver.TakePinned(kStagings * (bytes + kResult));
   auto* memory = static_cast<char*>(pinned_);
-  auto* wrong = reinterpret_cast<uint32_t*>(memory + kStagings * bytes);
+  auto* result = reinterpret_cast<StepResult*>(memory + kStagings * bytes);
   for (Staging& staging : stagings_) {
     staging.memory = std::exchange(memory, memory + bytes);
-    staging.wrong = wrong++;
+    staging.result = new (result++) StepResult;
   }
 }
 
 DeviceStagings::~DeviceStagings() { driver_.GiveBackPinned(pinned_); }
 
 void DeviceStagings::Collect(Staging& staging) {
-  staging.run->wrong |= *staging.wrong;
-  staging.run = nullptr;
+  DeviceRun& run = *std::exchange(staging.run, nullptr);
+  run.wrong |= staging.result->wrong;
+  const int32_t* const tokens = staging.result->tokens;
+  run.tokens.insert(run.tokens.end(), tokens, tokens + staging.draws);
 }
 
 DeviceInput DeviceStagings::Begin(size_t bucket, DeviceRun& run) {
@@ -35,7 +39,8 @@ DeviceInput DeviceStagings::Begin(size_t bucket, DeviceRun& run) {
     driver_.Wait(now_->mark).IgnoreError();  // its run's Wait says so
     Collect(*now_);
   }
-  *now_->wrong = 0;
+  *now_->result = {};
+  now_->draws = 0;
   now_->run = &run;
   return DeviceStep::InputOf(bucket, now_->memory);
 }
@@ -44,15 +49,19 @@ void DeviceStagings::Send(const DeviceInput& input) {
   driver_.CopyIn(now_->memory, input_, input.bytes(input.header()->table_changes));
 }
 
-void DeviceStagings::Receive() {
-  driver_.CopyOut(&static_cast<const StepHeader*>(input_)->wrong, now_->wrong,
-                  sizeof(*now_->wrong));
+void DeviceStagings::Receive(int64_t draws) {
+  now_->draws = draws;
+  const auto bytes = static_cast<int64_t>(offsetof(StepResult, tokens)) +
+                     draws * static_cast<int64_t>(sizeof(int32_t));
+  driver_.CopyOut(&static_cast<const StepHeader*>(input_)->result, now_->result, bytes);
   now_->run->mark = now_->mark = driver_.Mark();
 }
 
 absl::Status DeviceStagings::Wait(DeviceRun& run) {
   const absl::Status status = driver_.Wait(run.mark);
-  for (Staging& staging : stagings_) {
+  // The oldest first.
+  for (int64_t i = 0; i < kStagings; ++i) {
+    Staging& staging = stagings_[static_cast<size_t>((begun_ + i) % kStagings)];
     if (staging.run == &run) Collect(staging);
   }
   return status;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The way of a step's input to a device, and of what it found wrong back: pieces of
-// pinned memory that are used in turns.
+// The way of a step's input to a device, and of its result back: pieces of pinned
+// memory that are used in turns.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "model/device/device_driver.h"
@@ -16,7 +17,9 @@ namespace mnemon {
 // Pieces of work that belong together.
 struct DeviceRun {
   int64_t mark = 0;    // behind the last of them
-  uint32_t wrong = 0;  // StepHeader::wrong of those that were collected
+  uint32_t wrong = 0;  // StepResult::wrong of those that were collected
+  // Likewise their drawn tokens, in order; there is room for them.
+  std::vector<int32_t> tokens;
 };
 
 // One thread.
@@ -34,7 +37,7 @@ class DeviceStagings {
   // Then Send queues its copy, and after the launches Receive that of the result.
   DeviceInput Begin(size_t bucket, DeviceRun& run);
   void Send(const DeviceInput& input);
-  void Receive();
+  void Receive(int64_t draws);
 
   // Waits for the run and collects its results.
   absl::Status Wait(DeviceRun& run);
@@ -45,7 +48,8 @@ class DeviceStagings {
 
   struct Staging {
     char* memory = nullptr;
-    uint32_t* wrong = nullptr;
+    StepResult* result = nullptr;
+    int64_t draws = 0;
     DeviceRun* run = nullptr;  // that it belongs to; null: free
     int64_t mark = 0;
   };

@@ -5,85 +5,103 @@
 #include <bit>
 
 #include "model/device/device_tables.h"
+#include "model/kernels/cuda/attend.h"
+#include "model/kernels/cuda/sample.h"
 
 namespace mnemon {
 namespace {
 
-constexpr size_t kBuckets = std::bit_width(static_cast<uint64_t>(kPieceRows));
+constexpr size_t kBuckets = std::bit_width(static_cast<uint64_t>(kStepRows));
 
 int64_t RowsOf(size_t bucket) { return int64_t{1} << bucket; }
 
 // Rows begin where a device reads them in whole lines.
 int64_t Stride(int64_t width) { return (width + 31) / 32 * 32; }
 
-// Groups of keys that a row can see.
+// Groups of keys that a row can see, at most.
 int64_t MostGroups(const StepProgram& program, const StateSpec& spec) {
   if (!spec.growing()) return 0;
   constexpr int64_t kGroup = kGroupBlocks * kBlockPositions;
   return std::min(program.reach, spec.capacity()) / kGroup + 2;
 }
 
+// Bytes of scratch for a group of all heads; all programs' attention is alike.
+int64_t GroupBytes(const StepProgram& program) {
+  const AttendCall call{.heads = program.heads, .width = program.head_width};
+  return FloatBytes(device::AttendScratchFloats(call, 1));
+}
+
 }  // namespace
 
 DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
                        const PackedWeights& weights, DeviceDriver& driver)
-    : program_(program),
-      driver_(driver),
-      groups_(MostGroups(program, spec)),
+    : driver_(driver),
       weights_(program, weights, driver),
-      taken_(driver) {
+      taken_(driver),
+      group_bytes_(GroupBytes(program)),
+      groups_(driver) {
   const StepWidths widths = WidthsOf(program);
   const int64_t remembered = program.remember ? program.width : 0;
-  buffers_.x = TakeRows(program.levels() * kPieceRows, program.width);
-  buffers_.level_rows = kPieceRows;
-  buffers_.projected = TakeRows(kPieceRows, widths.projected);
-  buffers_.beta = TakeRows(kPieceRows, widths.gate);
-  buffers_.mixed = TakeRows(kPieceRows, program.heads * program.head_width);
-  buffers_.hidden = TakeRows(kPieceRows, program.hidden);
-  buffers_.memory = TakeRows(kPieceRows, remembered);
+  buffers_.x = TakeRows(program.levels() * kStepRows, program.width);
+  buffers_.level_rows = kStepRows;
+  buffers_.projected = TakeRows(kStepRows, widths.projected);
+  buffers_.beta = TakeRows(kStepRows, widths.gate);
+  buffers_.mixed = TakeRows(kStepRows, program.heads * program.head_width);
+  buffers_.hidden = TakeRows(kStepRows, program.hidden);
+  buffers_.memory = TakeRows(kStepRows, remembered);
   buffers_.maps =
-      TakeRows(kPieceRows, program.remember ? program.remember->maps.outputs : 0);
-  last_ = TakeRows(kPieceRows, remembered);
+      TakeRows(kStepRows, program.remember ? program.remember->maps.outputs : 0);
+  last_ = TakeRows(kStepRows, remembered);
   // Side by side, to be copied at once.
   const int64_t vocab = program.logits.head.outputs;
-  logits_ = {taken_.TakeFloats(kPieceRows * vocab), vocab};
+  logits_ = {taken_.TakeFloats(kStepRows * vocab), vocab};
   input_ =
       taken_.Take(InputOf(kBuckets - 1, nullptr).bytes(DeviceTables::kMostChanges));
 
-  const DeviceLimits& limits = driver.limits();
-  int64_t scratch = 0;
-  const auto need = [&scratch](const StepShape& shape) {
-    scratch = std::max(scratch, shape.launch.blocks * shape.scratch_floats);
-  };
+  arrived_ = static_cast<uint32_t*>(
+      static_cast<void*>(taken_.TakeFloats(kStepRows * program.heads)));
+  driver.Fill(static_cast<float*>(static_cast<void*>(arrived_)),
+              kStepRows * program.heads, 0.0f);
+  groups_.Reserve(kStepRows * MostGroups(program, spec) * group_bytes_);
+
   buckets_.resize(kBuckets);
+  int blocks = driver.limits().processors;  // that sample
   for (size_t b = 0; b < kBuckets; ++b) {
-    Bucket& bucket = buckets_[b];
-    const DeviceInput input = InputOf(b, input_);
-    bucket.program = MakeDeviceProgram(
-        program, &weights_,
-        {.input = input, .buffers = buffers_, .last = last_, .logits = logits_});
-    for (const StepCall& call : bucket.program.wave) {
-      need(ShapeOf(call, RowsOf(b), groups_, limits));
-    }
-    if (RowsOf(b) > limits.whole_step_rows) continue;
-    std::vector<StepCall> calls = bucket.program.wave;
-    calls.insert(calls.end(), bucket.program.logits.begin(),
-                 bucket.program.logits.end());
-    bucket.whole = ShapeOf(calls, RowsOf(b), groups_, limits);
-    need(bucket.whole);
-    const auto bytes = static_cast<int64_t>(calls.size() * sizeof(StepCall));
-    bucket.calls = static_cast<StepCall*>(taken_.Take(bytes));
-    driver.CopyIn(calls.data(), bucket.calls, bytes);
-    // What is copied in is gone behind this.
-    driver.Wait(driver.Mark()).IgnoreError();
+    buckets_[b].program = MakeDeviceProgram(program, &weights_,
+                                            {.input = InputOf(b, input_),
+                                             .buffers = buffers_,
+                                             .last = last_,
+                                             .logits = logits_});
+    const StepCall& sample = buckets_[b].program.draws.front();
+    blocks =
+        std::max(blocks, ShapeOf(sample, RowsOf(b), driver.limits()).launch.blocks);
   }
-  scratch_ = taken_.TakeFloats(scratch);
-  for (size_t b = 0; b < kBuckets; ++b) {
-    Bucket& bucket = buckets_[b];
-    bucket.wave = MakeGraph(b, bucket.program.wave);
-    bucket.logits = MakeGraph(b, bucket.program.logits);
-  }
+  sample_scratch_ = static_cast<int32_t*>(static_cast<void*>(
+      taken_.TakeFloats(blocks * device::SampleScratch(static_cast<int32_t>(vocab)))));
+  for (size_t b = 0; b < kBuckets; ++b) Prepare(b);
 }
+
+void DeviceStep::Prepare(size_t index) {
+  Bucket& bucket = buckets_[index];
+  const DeviceProgram& program = bucket.program;
+  if (RowsOf(index) > driver_.limits().whole_step_rows) {
+    bucket.wave = MakeGraph(index, program.wave);
+    bucket.logits = MakeGraph(index, program.logits);
+    bucket.draws = MakeGraph(index, program.draws);
+    return;
+  }
+  std::vector<StepCall> calls = program.wave;
+  calls.insert(calls.end(), program.logits.begin(), program.logits.end());
+  calls.insert(calls.end(), program.draws.begin(), program.draws.end());
+  bucket.whole = ShapeOf(calls, RowsOf(index), driver_.limits());
+  const auto bytes = static_cast<int64_t>(calls.size() * sizeof(StepCall));
+  bucket.calls = static_cast<StepCall*>(taken_.Take(bytes));
+  driver_.CopyIn(calls.data(), bucket.calls, bytes);
+  // What is copied in is gone behind this.
+  driver_.Wait(driver_.Mark()).IgnoreError();
+}
+
+void DeviceStep::MakeRoom(int64_t groups) { groups_.Cover(groups * group_bytes_); }
 
 size_t DeviceStep::BucketOf(int64_t rows) {
   return std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1));
@@ -102,13 +120,14 @@ StepLaunch DeviceStep::LaunchOf(const StepShape& shape) const {
   StepLaunch launch;
   launch.header = static_cast<StepHeader*>(input_);
   launch.shared_floats = shape.shared_floats;
-  launch.scratch = scratch_;
-  launch.scratch_floats = shape.scratch_floats;
+  launch.groups = reinterpret_cast<float*>(groups_.begin());
+  launch.arrived = arrived_;
+  launch.sample_scratch = sample_scratch_;
   return launch;
 }
 
 void DeviceStep::LaunchCall(size_t bucket, const StepCall& call) {
-  const StepShape shape = ShapeOf(call, RowsOf(bucket), groups_, driver_.limits());
+  const StepShape shape = ShapeOf(call, RowsOf(bucket), driver_.limits());
   StepLaunch launch = LaunchOf(shape);
   launch.call = call;
   driver_.Launch(StepKernel::kOneCall, shape.launch, launch);
@@ -121,21 +140,23 @@ std::unique_ptr<DeviceGraph> DeviceStep::MakeGraph(size_t bucket,
   return driver_.EndGraph();
 }
 
-void DeviceStep::Launch(size_t index, const StepRows& rows) {
+void DeviceStep::Launch(size_t index, int64_t waves, bool logits, bool draws) {
   const Bucket& bucket = buckets_[index];
   if (bucket.calls != nullptr) {
     StepLaunch launch = LaunchOf(bucket.whole);
     launch.calls = bucket.calls;
     launch.wave_calls = static_cast<int32_t>(bucket.program.wave.size());
     launch.logits_calls = static_cast<int32_t>(bucket.program.logits.size());
+    launch.draw_calls = static_cast<int32_t>(bucket.program.draws.size());
     driver_.Launch(StepKernel::kWholeStep, bucket.whole.launch, launch);
     return;
   }
-  for (size_t w = 0; w < rows.waves.size(); ++w) driver_.Launch(*bucket.wave);
-  if (rows.logits_rows > 0) driver_.Launch(*bucket.logits);
+  for (int64_t w = 0; w < waves; ++w) driver_.Launch(*bucket.wave);
+  if (logits) driver_.Launch(*bucket.logits);
+  if (draws) driver_.Launch(*bucket.draws);
 }
 
-void DeviceStep::LaunchTables(size_t bucket) {
+void DeviceStep::LaunchPrepare(size_t bucket) {
   LaunchCall(bucket, buckets_[bucket].program.wave.front());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A step program on a device, ready to be launched for up to kPieceRows rows: weights,
+// A step program on a device, ready to be launched for up to kStepRows rows: weights,
 // buffers, and for each power of two of rows the calls and graphs of launches.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "model/device/device_addresses.h"
 #include "model/device/device_allocations.h"
 #include "model/device/device_driver.h"
 #include "model/program/device_input.h"
@@ -33,10 +34,15 @@ class DeviceStep {
   static DeviceInput InputOf(size_t bucket, void* memory);
   void* input() const { return input_; }
 
-  // Queues a step whose input is on the device. `rows`: what that says.
-  void Launch(size_t bucket, const StepRows& rows);
-  // Queues the changes of tables in the input of a bucket.
-  void LaunchTables(size_t bucket);
+  // Room for attention in so many groups, of all rows of a wave together. Throws
+  // std::bad_alloc.
+  void MakeRoom(int64_t groups);
+
+  // Queues a step whose input is on the device: so many waves, with logits and draws or
+  // without.
+  void Launch(size_t bucket, int64_t waves, bool logits, bool draws);
+  // Queues the first call of a bucket, the changes of tables in its input.
+  void LaunchPrepare(size_t bucket);
   // Queues a call on the rows of a bucket's input.
   void LaunchCall(size_t bucket, const StepCall& call);
 
@@ -49,7 +55,7 @@ class DeviceStep {
  private:
   struct Bucket {
     DeviceProgram program;
-    std::unique_ptr<DeviceGraph> wave, logits;
+    std::unique_ptr<DeviceGraph> wave, logits, draws;
     StepCall* calls = nullptr;  // on the device, for kWholeStep
     StepShape whole;
   };
@@ -57,17 +63,22 @@ class DeviceStep {
   Rows TakeRows(int64_t rows, int64_t width);
   std::unique_ptr<DeviceGraph> MakeGraph(size_t bucket,
                                          std::span<const StepCall> calls);
+  // Of a bucket, what is launched.
+  void Prepare(size_t bucket);
   StepLaunch LaunchOf(const StepShape& shape) const;
 
-  const StepProgram& program_;
   DeviceDriver& driver_;
-  const int64_t groups_;  // of attention, at most
   DeviceWeights weights_;
   DeviceAllocations taken_;
   StepBuffers buffers_;
   Rows last_, logits_;
   void* input_ = nullptr;
-  float* scratch_ = nullptr;
+  uint32_t* arrived_ = nullptr;        // of attention
+  int32_t* sample_scratch_ = nullptr;  // of each block
+  // Scratch of attention, which graphs have the address of: mapped as far as it is
+  // needed.
+  int64_t group_bytes_ = 0;  // of one group
+  DeviceAddresses groups_;
   std::vector<Bucket> buckets_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/reserve.h"
 #include "model/program/step_batch.h"
@@ -14,11 +15,26 @@ namespace mnemon {
 
 class PieceCut {
  public:
+  struct Piece {
+    // Its `wanted` are the rows whose logits are computed: those of the batch, and
+    // those of draws.
+    StepBatch batch;
+    std::vector<int32_t> to_host;  // of its `wanted`, those of the batch
+    struct Draw {
+      int32_t slot = 0;
+      int64_t index = 0;       // of the token in its session
+      int32_t logits_row = 0;  // among `wanted`
+    };
+    std::vector<Draw> draws;
+  };
+
   // Takes memory here alone. May throw std::bad_alloc.
   explicit PieceCut(int64_t rows) : most_(rows) {
-    ReserveAtLeast(piece_.runs, rows);
-    ReserveAtLeast(piece_.tokens, rows);
-    ReserveAtLeast(piece_.wanted, rows);
+    ReserveAtLeast(piece_.batch.runs, rows);
+    ReserveAtLeast(piece_.batch.tokens, rows);
+    ReserveAtLeast(piece_.batch.wanted, rows);
+    ReserveAtLeast(piece_.to_host, rows);
+    ReserveAtLeast(piece_.draws, rows);
   }
 
   // `batch` stays while Next is called.
@@ -29,19 +45,22 @@ class PieceCut {
   }
 
   // Valid until the next call; null: there is none. Padding is left out.
-  const StepBatch* Next() {
-    piece_.runs.clear();
-    piece_.tokens.clear();
-    piece_.wanted.clear();
-    for (; run_ < batch_->runs.size() && piece_.rows() < most_; NextRun()) {
+  const Piece* Next() {
+    StepBatch& piece = piece_.batch;
+    piece.runs.clear();
+    piece.tokens.clear();
+    piece.wanted.clear();
+    piece_.to_host.clear();
+    piece_.draws.clear();
+    for (; run_ < batch_->runs.size() && piece.rows() < most_; NextRun()) {
       const StepBatch::Run& run = batch_->runs[run_];
       if (run.slot < 0) continue;
-      const int64_t count = std::min(run.count - done_, most_ - piece_.rows());
+      const int64_t count = std::min(run.count - done_, most_ - piece.rows());
       Add(run, count);
       done_ += count;
       if (done_ < run.count) break;
     }
-    return piece_.runs.empty() ? nullptr : &piece_;
+    return piece.runs.empty() ? nullptr : &piece_;
   }
 
  private:
@@ -50,26 +69,37 @@ class PieceCut {
     done_ = 0;
   }
 
+  // The next `count` rows of a run.
   void Add(const StepBatch::Run& run, int64_t count) {
-    const int64_t from = run.first + done_, to = piece_.rows();
-    piece_.runs.push_back({.slot = run.slot,
-                           .first = to,
-                           .count = count,
-                           .position = run.position + done_});
+    StepBatch& piece = piece_.batch;
+    const int64_t from = run.first + done_, to = piece.rows();
+    piece.runs.push_back({.slot = run.slot,
+                          .first = to,
+                          .count = count,
+                          .position = run.position + done_});
     const auto tokens = batch_->tokens.begin() + from;
-    piece_.tokens.insert(piece_.tokens.end(), tokens, tokens + count);
+    piece.tokens.insert(piece.tokens.end(), tokens, tokens + count);
     for (; wanted_ < batch_->wanted.size() && batch_->wanted[wanted_] < from + count;
          ++wanted_) {
-      piece_.wanted.push_back(
-          static_cast<int32_t>(batch_->wanted[wanted_] - from + to));
+      piece_.to_host.push_back(static_cast<int32_t>(piece.wanted.size()));
+      piece.wanted.push_back(static_cast<int32_t>(batch_->wanted[wanted_] - from + to));
     }
+    if (!run.draws || done_ + count < run.count) return;
+    const auto last = static_cast<int32_t>(to + count - 1);
+    if (piece.wanted.empty() || piece.wanted.back() != last) {
+      piece.wanted.push_back(last);
+    }
+    piece_.draws.push_back(
+        {.slot = run.slot,
+         .index = run.position + run.count,
+         .logits_row = static_cast<int32_t>(piece.wanted.size()) - 1});
   }
 
   const int64_t most_;
   const StepBatch* batch_ = nullptr;
   size_t run_ = 0, wanted_ = 0;
   int64_t done_ = 0;  // rows of the run
-  StepBatch piece_;
+  Piece piece_;
 };
 
 }  // namespace mnemon

@@ -15,10 +15,13 @@ struct StepBatch {
     int64_t first = 0;     // its first row
     int64_t count = 0;     // its rows
     int64_t position = 0;  // of its first row
+    // The token behind its last row is drawn; for runners that draw.
+    bool draws = false;
   };
 
   std::vector<Run> runs;
-  std::vector<int32_t> tokens;  // per row
+  // Per row. Below 0, in a run of one row: the token that its slot has drawn.
+  std::vector<int32_t> tokens;
   std::vector<int32_t> wanted;  // rows whose logits are wanted, rising; none of padding
 
   int64_t rows() const { return static_cast<int64_t>(tokens.size()); }

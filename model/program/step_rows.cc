@@ -15,6 +15,7 @@ void StepRows::Reserve(int64_t rows) {
   ReserveAtLeast(key_ranges, rows);
   ReserveAtLeast(places, rows);
   ReserveAtLeast(logits_of, rows);
+  ReserveAtLeast(drawn, rows);
   ReserveAtLeast(runs, rows);
   ReserveAtLeast(wanted, rows);
 }
@@ -22,7 +23,11 @@ void StepRows::Reserve(int64_t rows) {
 void StepRows::AddRow(const StepProgram& program, const StepBatch& batch,
                       const StepBatch::Run& run, const Tables& tables, int64_t i) {
   const int64_t position = run.position + i;
-  tokens.push_back(batch.tokens[run.first + i]);
+  const int32_t token = batch.tokens[run.first + i];
+  if (token < 0) {
+    drawn.push_back({.slot = run.slot, .row = static_cast<int64_t>(tokens.size())});
+  }
+  tokens.push_back(token);
   positions.push_back(position);
   const BlockTable& table = tables.blocks;
   if (table.blocks == nullptr) return;
@@ -46,6 +51,7 @@ void StepRows::Fill(const StepProgram& program, const StepBatch& batch, Part par
   key_ranges.clear();
   places.clear();
   logits_of.clear();
+  drawn.clear();
   runs.clear();
   wanted.clear();
   one_session_twice = false;

@@ -33,6 +33,13 @@ struct StepRows {
   // With several waves: the row of logits of each, -1: none.
   std::vector<int32_t> logits_of;
 
+  // Rows whose tokens their slots have drawn.
+  struct DrawnRow {
+    int32_t slot = 0;
+    int64_t row = 0;
+  };
+  std::vector<DrawnRow> drawn;
+
   std::vector<FastWeightRun> runs;  // none without fixed entries
   std::vector<int32_t> wanted;      // as of StepBatch, with one wave
 

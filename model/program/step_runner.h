@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "model/program/step_batch.h"
+#include "model/sampling/sampling_params.h"
 #include "model/state/arena.h"
 #include "model/weights/weights.h"
 
@@ -33,9 +35,17 @@ class StepRunner {
   // the order of the calls; what they use of arena and logits stays until they are
   // complete. REQUIRES: fewer than most_under_way() are under way.
   virtual void Submit(const StepBatch& batch, StateArena& arena, float* logits) = 0;
-  // Waits for the oldest one. False: numbers that are not finite, or fast weights'
-  // changes of kMostChange, were written to states. UNAVAILABLE, DEVICE_LOST.
-  virtual absl::StatusOr<bool> Complete() = 0;
+  // Waits for the oldest one. `drawn`: the tokens of its runs that draw, in order.
+  // False: numbers that are not finite, or fast weights' changes of kMostChange, were
+  // written to states. UNAVAILABLE, DEVICE_LOST.
+  virtual absl::StatusOr<bool> Complete(std::span<int32_t> drawn) = 0;
+
+  // As of Decoder. REQUIRES of what follows: draws().
+  virtual bool draws() const { return false; }
+  // May throw std::bad_alloc.
+  virtual void BeginDraws(int32_t slot, const SamplingParams& params,
+                          std::span<const int32_t> window) {}
+  virtual void EndDraws(int32_t slot) {}
 
   // Writes a carry of the sequence form, reached after `position` tokens, whose shapes
   // have been checked, into the reserved rows of a slot. False: not all that was

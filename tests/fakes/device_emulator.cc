@@ -17,24 +17,35 @@
 namespace mnemon {
 namespace {
 
-enum class Wait { kNothing, kGrid, kBlock, kWarp, kShuffle, kBallot };
+enum class Wait { kNothing, kGrid, kBlock, kTeam, kWarp, kShuffle, kBallot, kProduct };
 
 constexpr const char* NameOf(Wait wait) {
   return wait == Wait::kGrid      ? "a barrier of the grid"
          : wait == Wait::kBlock   ? "a barrier of the block"
+         : wait == Wait::kTeam    ? "a barrier of the team"
          : wait == Wait::kWarp    ? "a barrier of the warp"
          : wait == Wait::kShuffle ? "a shuffle"
          : wait == Wait::kBallot  ? "a ballot"
+         : wait == Wait::kProduct ? "a product of bytes"
                                   : "nothing";
 }
+
+// What a lane gives to a product of bytes, where its registers are.
+struct Bytes {
+  const uint32_t* a = nullptr;
+  const int32_t* b = nullptr;
+  int32_t* sum = nullptr;
+};
 
 struct Thread {
   int block = 0;
   int index = 0;
   Wait wait = Wait::kNothing;
   int line = 0;        // of the code, where it waits
+  int together = 0;    // threads that wait for each other there
   uint64_t value = 0;  // of a shuffle or ballot: given, then received
   int lane = 0;        // whose is wanted
+  Bytes bytes;
   std::unique_ptr<Fiber> fiber;
 };
 
@@ -50,7 +61,7 @@ class Emulation {
   const DeviceLaunch& launch() const { return launch_; }
   Thread& thread() { return *running_; }
   void* shared() { return shared_[static_cast<size_t>(running_->block)].get(); }
-  void Meet(Wait wait, int line);
+  void Meet(Wait wait, int line, int together = device::kWarp);
 
  private:
   static FiberStacks& Stacks(size_t count);
@@ -74,7 +85,8 @@ class Emulation {
   std::vector<Thread> threads_;
   std::vector<Thread*> ready_;
   Thread* running_ = nullptr;
-  size_t at_grid_ = 0;  // threads that wait for the grid
+  size_t at_grid_ = 0;      // threads that wait for the grid
+  Thread* slow_ = nullptr;  // the others mostly go before it
 };
 
 thread_local Emulation* Emulation::current_ = nullptr;
@@ -120,6 +132,9 @@ void Emulation::Run() {
     const size_t last = far_ahead_ ? 1 : device::kWarp;
     const size_t among = any ? ready_.size() : std::min(ready_.size(), last);
     std::swap(ready_[ready_.size() - 1 - random_() % among], ready_.back());
+    if (random_() % 4096 == 0) slow_ = &threads_[random_() % threads_.size()];
+    if (ready_.back() == slow_)
+      std::swap(ready_[random_() % ready_.size()], ready_.back());
     running_ = ready_.back();
     ready_.pop_back();
     current_ = this;
@@ -141,14 +156,32 @@ void Emulation::Meeting(Thread& thread) {
     at_grid_ = 0;
     return Release(threads_.data(), static_cast<int>(threads_.size()));
   }
-  const int group = thread.wait == Wait::kBlock ? launch_.threads : device::kWarp;
-  Release(&thread - thread.index % group, group);
+  Release(&thread - thread.index % thread.together, thread.together);
+}
+
+// As MultiplyBytes says.
+void Multiply(Thread* lanes) {
+  const auto byte = [](uint32_t word, int k) {
+    return static_cast<uint8_t>(word >> (8 * (k % 4)));
+  };
+  for (int lane = 0; lane < device::kWarp; ++lane) {
+    for (int n = 0; n < 4; ++n) {
+      const int row = lane / 4, column = 2 * (lane % 4) + n % 2;
+      for (int k = 0; k < 32; ++k) {
+        const int quad = k % 16 / 4, behind = k / 16;
+        const uint32_t a = lanes[4 * row + quad].bytes.a[2 * behind + n / 2];
+        const int32_t b = lanes[4 * column + quad].bytes.b[behind];
+        lanes[lane].bytes.sum[n] +=
+            byte(a, k) * static_cast<int8_t>(byte(static_cast<uint32_t>(b), k));
+      }
+    }
+  }
 }
 
 void Emulation::Release(Thread* first, int count) {
   const Wait wait = running_->wait;
   for (int i = 0; i < count; ++i) {
-    if (first[i].wait != wait) return;
+    if (first[i].wait != wait || first[i].together != count) return;
   }
   for (int i = 0; i < count; ++i) {
     if (first[i].line != running_->line) throw std::logic_error(Elsewhere(first[i]));
@@ -164,6 +197,7 @@ void Emulation::Release(Thread* first, int count) {
     for (int i = 0; i < count; ++i) votes |= first[i].value << i;
     for (int i = 0; i < count; ++i) first[i].value = votes;
   }
+  if (wait == Wait::kProduct) Multiply(first);
   LetGo(first, count);
 }
 
@@ -197,9 +231,10 @@ void Emulation::Stuck() const {
   throw std::logic_error(PlaceOf(*waiting) + ", where others never come");
 }
 
-void Emulation::Meet(Wait wait, int line) {
+void Emulation::Meet(Wait wait, int line, int together) {
   running_->wait = wait;
   running_->line = line;
+  running_->together = together;
   running_->fiber->Pause();
 }
 
@@ -228,16 +263,25 @@ int ThreadCount() { return Emulation::current().launch().threads; }
 int BlockIndex() { return Emulation::current().thread().block; }
 int BlockCount() { return Emulation::current().launch().blocks; }
 void* SharedMemory() { return Emulation::current().shared(); }
-void Barrier(int line) { Emulation::current().Meet(Wait::kBlock, line); }
+void Barrier(int line) { Emulation::current().Meet(Wait::kBlock, line, ThreadCount()); }
+void TeamBarrier(int threads, int line) {
+  MNEMON_CHECK(threads % kWarp == 0 && ThreadIndex() / threads < kMostTeams);
+  MNEMON_CHECK((ThreadIndex() / threads + 1) * threads <= ThreadCount());
+  Emulation::current().Meet(Wait::kTeam, line, threads);
+}
 void WarpBarrier(int line) { Emulation::current().Meet(Wait::kWarp, line); }
-void GridBarrier(int line) { Emulation::current().Meet(Wait::kGrid, line); }
+void GridBarrier(int line) {
+  Emulation::current().Meet(Wait::kGrid, line, BlockCount() * ThreadCount());
+}
 float Shuffle(float value, int lane, int line) {
   return ShuffleWord(value, lane, line);
 }
 int32_t Shuffle(int32_t value, int lane, int line) {
   return ShuffleWord(value, lane, line);
 }
-void AtomicOr(uint32_t* to, uint32_t bits) { *to |= bits; }
+uint32_t AtomicOr(uint32_t* to, uint32_t bits) {
+  return std::exchange(*to, *to | bits);
+}
 uint64_t Shuffle(uint64_t value, int lane, int line) {
   return ShuffleWord(value, lane, line);
 }
@@ -254,13 +298,11 @@ uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
   return std::exchange(*at, value);
 }
 
-int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
-  for (int i = 0; i < 4; ++i) {
-    const auto unsigned_byte = static_cast<uint8_t>(a >> (8 * i));
-    const auto signed_byte = static_cast<int8_t>(static_cast<uint32_t>(b) >> (8 * i));
-    sum += unsigned_byte * signed_byte;
-  }
-  return sum;
+void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2], int32_t (&sum)[4],
+                   int line) {
+  Thread& thread = Emulation::current().thread();
+  thread.bytes = {a, b, sum};
+  Emulation::current().Meet(Wait::kProduct, line);
 }
 
 }  // namespace device

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tests/fakes/device_operations.h"
 
+#include <algorithm>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "model/kernels/cuda/attend.h"
@@ -76,24 +78,59 @@ bool Append(const AppendCall& call, Share share) {
   return wrong == 0;
 }
 
-void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
-  Launch launch(share);
-  const int threads = launch.shape.threads;
-  std::vector<std::vector<float>> scratch;
-  for (int b = 0; b < launch.shape.blocks; ++b) {
-    scratch.emplace_back(device::AttendScratch(call, threads), HUGE_VALF);
+// Some rows of a call, as a call.
+AttendCall RowsOf(AttendCall call, Part rows) {
+  call.rows = rows.size();
+  call.query.data += rows.begin * call.query.stride;
+  call.out.data += rows.begin * call.out.stride;
+  call.key_ranges += rows.begin;
+  return call;
+}
+
+// Throws std::logic_error where it leaves a counter that is not zero.
+void LaunchAttend(const AttendCall& call) {
+  Launch launch({});
+  std::vector<int64_t> first_group(1);
+  for (int64_t r = 0; r < call.rows; ++r) {
+    first_group.push_back(first_group.back() + KeyGroups(call.key_ranges[r]));
   }
-  launch.Run(device::AttendFloats(threads), [&] {
+  std::vector<float> groups(device::AttendScratchFloats(call, first_group.back()),
+                            HUGE_VALF);
+  std::vector<uint32_t> arrived(call.rows * call.heads);
+  launch.Run(device::AttendFloats(call, launch.shape.threads), [&] {
     device::Attend(call, launch.block(), Shared(),
-                   scratch[static_cast<size_t>(device::BlockIndex())].data());
+                   {first_group.data(), groups.data(), arrived.data()});
   });
+  if (std::ranges::count(arrived, 0u) != call.rows * call.heads)
+    throw std::logic_error("groups are still waited for");
+}
+
+// The heads of a row meet within a launch: a worker's own, which are those that it
+// appended to, as whole rows and heads of a row.
+void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
+  const int64_t units = call.rows * call.heads, end = share.end(units);
+  for (int64_t unit = share.begin(units); unit < end;) {
+    const int64_t row = unit / call.heads, head = unit % call.heads;
+    const int64_t rows = head > 0 ? 0 : (end - unit) / call.heads;
+    const int64_t heads =
+        rows > 0 ? call.heads : std::min(call.heads - head, end - unit);
+    LaunchAttend(HeadsOf(RowsOf(call, {row, row + std::max<int64_t>(rows, 1)}),
+                         {head, head + heads}));
+    unit += std::max<int64_t>(rows, 1) * heads;
+  }
 }
 
 bool FastWeights(const FastWeightCall& call, Share share, float* /*scratch*/) {
   Launch launch(share);
+  const int threads = launch.shape.threads;
+  const int64_t least = device::FastWeightLeastFloats(call, threads);
+  const int64_t floats = Drawn(2) == 0
+                             ? device::FastWeightFloats(call, threads)
+                             : least + Drawn(2) * device::FastWeightHeldFloats(call);
   uint32_t wrong = 0;
-  launch.Run(device::FastWeightFloats(call, launch.shape.threads),
-             [&] { device::FastWeights(call, launch.block(), Shared(), &wrong); });
+  launch.Run(floats, [&] {
+    device::FastWeights(call, launch.block(), {Shared(), floats}, &wrong);
+  });
   return wrong == 0;
 }
 
@@ -108,9 +145,9 @@ bool CanEmulateDevices() { return __tsan_init == nullptr; }
 
 const CpuOperations& DeviceOperations() {
   static const CpuOperations& cpu = AllCpuOperations().front();
-  static const CpuOperations operations = {"device",    "dot4", Embed,    Linear,
-                                           Parts,       Fold,   Append,   Attend,
-                                           FastWeights, Mix,    cpu.norm, cpu.softmax};
+  static const CpuOperations operations = {"device",    "mma", Embed,    Linear,
+                                           Parts,       Fold,  Append,   Attend,
+                                           FastWeights, Mix,   cpu.norm, cpu.softmax};
   return operations;
 }
 

@@ -31,11 +31,11 @@ using KernelFunction = void (*)(const StepLaunch&);
 
 // By StepCallKind.
 constexpr KernelFunction kOneCall[] = {
-    RunOne<StepCallKind::kTables>,  RunOne<StepCallKind::kEmbed>,
+    RunOne<StepCallKind::kPrepare>, RunOne<StepCallKind::kEmbed>,
     RunOne<StepCallKind::kLinear>,  RunOne<StepCallKind::kAppend>,
     RunOne<StepCallKind::kAttend>,  RunOne<StepCallKind::kFastWeights>,
     RunOne<StepCallKind::kMix>,     RunOne<StepCallKind::kKeep>,
-    RunOne<StepCallKind::kNextWave>};
+    RunOne<StepCallKind::kSample>,  RunOne<StepCallKind::kNextWave>};
 
 }  // namespace
 

@@ -1,182 +1,282 @@
 // SPDX-License-Identifier: MIT
 // Attend of kernels.h on a device. All threads of a block call it; the block is the
-// share's worker. A warp computes one head of one row, group by group of kGroupBlocks
-// blocks: half a warp is the positions of a block. C++17.
+// share's worker. A warp computes a group of kGroupBlocks blocks for one head of one
+// row, half a warp the positions of a block: so a row with many keys is shared by warps
+// of all blocks. The last of them combines the groups. C++17.
 #pragma once
 
 #include "model/kernels/cuda/numbers.h"
 
 namespace mnemon::device {
 
-// Shared memory of a block: the scores of a group for each warp.
-inline constexpr int64_t AttendFloats(int threads) {
-  return threads / kWarp * kGroupBlocks * kBlockPositions;
+// Where the groups of a row meet, in global memory, the same for all blocks.
+struct AttendScratch {
+  // [rows + 1]: the sum of KeyGroups over the rows before, then over all of them.
+  const int64_t* first_group = nullptr;
+  float* groups = nullptr;      // AttendScratchFloats
+  uint32_t* arrived = nullptr;  // [rows H], zeros; a call leaves them so
+};
+
+// `groups`: those of all rows together. Of each its values' sum, [K], its maximum and
+// its total of weights.
+inline constexpr int64_t AttendScratchFloats(const AttendCall& call, int64_t groups) {
+  return groups * call.heads * (call.width + 2);
 }
 
-// Of each group its values' sum, [K], its maximum and its total of weights.
-inline constexpr int64_t AttendGroupSize(const AttendCall& call) {
-  return call.width + 2;
+// Shared memory of a warp: the scores of a group, where its blocks are, and the query.
+inline constexpr int64_t AttendWarpFloats(const AttendCall& call) {
+  constexpr int64_t kPointer = sizeof(const float*) / sizeof(float);
+  return kGroupBlocks * (kBlockPositions + kPointer) + Padded(call.width);
 }
-// Scratch memory of a block, in global memory.
-inline constexpr int64_t AttendScratch(const AttendCall& call, int threads) {
-  return threads / kWarp * call.groups * AttendGroupSize(call);
+inline constexpr int64_t AttendFloats(const AttendCall& call, int threads) {
+  return threads / kWarp * AttendWarpFloats(call);
 }
 
 class AttendUnit {
  public:
-  MNEMON_DEVICE AttendUnit(const AttendCall& call, int64_t row, int64_t head,
-                           float* scores, float* groups)
+  MNEMON_DEVICE AttendUnit(const AttendCall& call, const AttendScratch& scratch,
+                           int64_t row, int64_t head, float* shared)
       : call_(call),
         range_(call.key_ranges[row]),
         head_(head),
         at_(head * call.width),
-        query_(call.query.row(row) + head * call.head_stride),
+        groups_(KeyGroups(range_)),
         out_(call.out.row(row) + at_),
-        scores_(scores),
-        groups_(groups) {}
+        sums_(scratch.groups + AttendScratchFloats(call, scratch.first_group[row]) +
+              head * groups_ * (call.width + 2)),
+        peaks_(sums_ + groups_ * call.width),
+        totals_(peaks_ + groups_),
+        arrived_(scratch.arrived + row * call.heads + head),
+        query_row_(call.query.row(row) + head * call.head_stride),
+        weights_(shared),
+        blocks_(
+            reinterpret_cast<const float**>(shared + kGroupBlocks * kBlockPositions)),
+        query_(shared + AttendWarpFloats(call) - Padded(call.width)) {}
 
-  // By a warp.
-  MNEMON_DEVICE void Run() {
-    const int64_t count = KeyGroups(range_);
-    const int64_t first =
-        count == 0 ? 0 : range_.first / kBlockPositions / kGroupBlocks;
-    for (int64_t g = 0; g < count; ++g) {
-      AddGroup(first + g, groups_ + g * AttendGroupSize(call_));
-    }
+  // Group number `number` of the row's, by a warp.
+  MNEMON_DEVICE void Run(int64_t number) {
+    const int64_t first = range_.first / kBlockPositions;
+    const int64_t group = (first / kGroupBlocks + number) * kGroupBlocks;
+    begin_ = first > group ? first : group;
+    const int64_t end =
+        Smaller(range_.last / kBlockPositions + 1, group + kGroupBlocks);
+    count_ = static_cast<int>(end - begin_);
+    const int64_t before = begin_ * kBlockPositions;
+    first_ = range_.first > before ? static_cast<int>(range_.first - before) : 0;
+    last_ = static_cast<int>(
+        Smaller<int64_t>(range_.last - before, count_ * kBlockPositions - 1));
+    WarpBarrier();  // nobody needs the shared memory of the unit before any longer
+    if (Lane() < count_) blocks_[Lane()] = range_.blocks[begin_ + Lane() - range_.base];
+    for (int64_t i = Lane(); i < call_.width; i += kWarp) query_[i] = query_row_[i];
     WarpBarrier();
-    Finish(count);
+    const float peak = SetWeights();
+    float total = 0;
+    ReadAhead(
+        count_, [&](int64_t b) { return weights_[b * kBlockPositions + Place()]; },
+        [&](int64_t /*b*/, float weight) { total += weight; });
+    total = HalfSum(total);
+    const bool alone = groups_ == 1;
+    AddValues(alone ? out_ : sums_ + number * call_.width, alone, total);
+    if (alone) return;
+    if (Lane() == 0) {
+      peaks_[number] = peak;
+      totals_[number] = total;
+    }
+    if (!IsLast()) return;
+    Combine();
+    if (Lane() == 0) *arrived_ = 0;
   }
 
  private:
-  MNEMON_DEVICE const float* Block(int64_t block) const {
-    return range_.blocks[block - range_.base];
-  }
-  MNEMON_DEVICE bool Sees(int64_t position) const {
-    return position >= range_.first && position <= range_.last;
-  }
-  MNEMON_DEVICE float* Score(int64_t block, int64_t place) const {
-    return scores_ + block % kGroupBlocks * kBlockPositions + place;
+  static constexpr int kColumns = 4;
+
+  MNEMON_DEVICE static int Place() { return Lane() % kBlockPositions; }
+  MNEMON_DEVICE static int Half() { return Lane() / kBlockPositions; }
+  // Of the b-th block of the group.
+  MNEMON_DEVICE bool Sees(int b, int place) const {
+    const int position = b * kBlockPositions + place;
+    return position >= first_ && position <= last_;
   }
 
-  MNEMON_DEVICE float ScoreOf(int64_t block, int64_t place) const {
-    const float* const keys = Block(block) + call_.key_offset + at_ * kBlockPositions;
-    const int64_t row = call_.zero_row - range_.query + block * kBlockPositions + place;
+  MNEMON_DEVICE float ScoreOf(int b) const {
+    const int64_t block = (begin_ + b) * kBlockPositions;
+    const int64_t row = call_.zero_row - range_.query + block + Place();
+    const float* const keys =
+        blocks_[b] + call_.key_offset + at_ * kBlockPositions + Place();
+    const float* const relative =
+        call_.relative_key == nullptr
+            ? nullptr
+            : call_.relative_key + at_ * call_.table_rows + row;
     float score = 0;
-    for (int64_t i = 0; i < call_.width; ++i) {
-      float key = keys[i * kBlockPositions + place];
-      if (call_.relative_key != nullptr)
-        key += call_.relative_key[(at_ + i) * call_.table_rows + row];
-      score = Fma(query_[i], key, score);
-    }
+    ReadAhead(
+        call_.width,
+        [&](int64_t i) {
+          const float key = keys[i * kBlockPositions];
+          return relative == nullptr ? key : key + relative[i * call_.table_rows];
+        },
+        [&](int64_t i, float key) { score = Fma(query_[i], key, score); });
     if (call_.fold_offset >= 0)
-      score += Block(block)[call_.fold_offset + head_ * kBlockPositions + place];
+      score += blocks_[b][call_.fold_offset + head_ * kBlockPositions + Place()];
     if (call_.relative_bias != nullptr)
       score += call_.relative_bias[head_ * call_.table_rows + row];
     score *= call_.scale;
     if (call_.slopes != nullptr) {
       const float distance =
-          static_cast<float>(range_.query - block * kBlockPositions) -
-          static_cast<float>(place);
+          static_cast<float>(range_.query - block) - static_cast<float>(Place());
       score = Fma(-call_.slopes[head_], distance, score);
     }
     return score;
   }
 
-  MNEMON_DEVICE void AddGroup(int64_t group, float* to) {
-    const int64_t begin = range_.first / kBlockPositions > group * kGroupBlocks
-                              ? range_.first / kBlockPositions
-                              : group * kGroupBlocks;
-    const int64_t end =
-        Smaller(range_.last / kBlockPositions + 1, (group + 1) * kGroupBlocks);
-    const int place = Lane() % kBlockPositions, half = Lane() / kBlockPositions;
-    for (int64_t block = begin + half; block < end; block += 2) {
-      *Score(block, place) =
-          Sees(block * kBlockPositions + place) ? ScoreOf(block, place) : -Infinity();
-    }
-    WarpBarrier();
+  // The group's weights, in shared memory; returns the maximum of its scores.
+  MNEMON_DEVICE float SetWeights() {
     float peak = -Infinity();
-    for (int64_t block = begin; block < end; ++block) {
-      peak = Larger(peak, *Score(block, place));
+    for (int b = Half(); b < count_; b += 2) {
+      const float score = Sees(b, Place()) ? ScoreOf(b) : -Infinity();
+      weights_[b * kBlockPositions + Place()] = score;
+      peak = Larger(score, peak);
     }
-    float most = Shuffle(peak, 0);
-    for (int i = 1; i < kBlockPositions; ++i) most = Larger(Shuffle(peak, i), most);
+    peak = WarpPeak(peak);
+    for (int b = Half(); b < count_; b += 2) {
+      float* const weight = weights_ + b * kBlockPositions + Place();
+      *weight = Exp(*weight - peak);
+    }
     WarpBarrier();
-    for (int64_t block = begin + half; block < end; block += 2) {
-      *Score(block, place) = Exp(*Score(block, place) - most);
-    }
-    WarpBarrier();
-    float total = 0;
-    for (int64_t block = begin; block < end; ++block) total += *Score(block, place);
-    total = HalfSum(total);
-    for (int64_t first = 0; first < call_.width; first += kBlockPositions) {
-      AddValues(begin, end, first + place, half, to);
-    }
-    if (Lane() == 0) {
-      to[call_.width] = most;
-      to[call_.width + 1] = total;
-    }
-    WarpBarrier();  // the next group's scores take the place of these
+    return peak;
   }
 
-  // Number i of the values: half a warp adds the even positions, the other the odd
-  // ones.
-  MNEMON_DEVICE void AddValues(int64_t begin, int64_t end, int64_t i, int half,
-                               float* to) {
+  // In any order: where a score is not a number, neither is its weight.
+  MNEMON_DEVICE static float WarpPeak(float peak) {
+    for (int apart = kWarp / 2; apart > 0; apart /= 2) {
+      peak = Larger(Shuffle(peak, Lane() ^ apart), peak);
+    }
+    return peak;
+  }
+
+  // Half a warp adds the even positions, the other the odd ones. `last`: the result is
+  // made of them.
+  MNEMON_DEVICE void AddValues(float* to, bool last, float total) {
+    for (int64_t first = Place(); first - Place() < call_.width;
+         first += kColumns * kBlockPositions) {
+      float sum[kColumns] = {};
+      for (int b = 0; b < count_; ++b) AddBlock(b, first, sum);
+      MNEMON_UNROLL
+      for (int c = 0; c < kColumns; ++c) {
+        const int64_t i = first + c * kBlockPositions;
+        sum[c] += Shuffle(sum[c], Lane() ^ kBlockPositions);
+        if (Half() == 1 || i >= call_.width) continue;
+        to[i] = last ? Flushed(sum[c] * Divide(1.0f, total)) : sum[c];
+      }
+    }
+  }
+
+  // Of one block, for numbers first, first + 16, .. of the values.
+  MNEMON_DEVICE void AddBlock(int b, int64_t first, float* sum) const {
+    constexpr int kAtOnce = 4;
+    const float* const values =
+        blocks_[b] + call_.value_offset + at_ * kBlockPositions + first;
+    const float* const weights = weights_ + b * kBlockPositions;
+    MNEMON_UNROLL
+    for (int from = 0; from < kBlockPositions; from += 2 * kAtOnce) {
+      float value[kAtOnce][kColumns];
+      MNEMON_UNROLL
+      for (int n = 0; n < kAtOnce; ++n) {
+        const int place = from + 2 * n + Half();
+        MNEMON_UNROLL
+        for (int c = 0; c < kColumns; ++c) {
+          const int64_t i = c * kBlockPositions;
+          const bool read = Sees(b, place) && first + i < call_.width;
+          value[n][c] = read ? values[place * call_.width + i] : 0.0f;
+        }
+      }
+      MNEMON_UNROLL
+      for (int n = 0; n < kAtOnce; ++n) {
+        const int place = from + 2 * n + Half();
+        if (!Sees(b, place)) continue;
+        MNEMON_UNROLL
+        for (int c = 0; c < kColumns; ++c)
+          sum[c] = Fma(weights[place], value[n][c], sum[c]);
+      }
+    }
+  }
+
+  // Whether the other groups of the row are there, behind this one.
+  MNEMON_DEVICE bool IsLast() const {
+    Fence();
+    WarpBarrier();
+    int32_t before = 0;
+    if (Lane() == 0) before = static_cast<int32_t>(AtomicAdd(arrived_, 1));
+    const bool last = Shuffle(before, 0) + 1 == groups_;
+    Fence();
+    return last;
+  }
+
+  MNEMON_DEVICE void Combine() {
+    float most = -Infinity();
+    for (int64_t g = Lane(); g < groups_; g += kWarp) most = Larger(peaks_[g], most);
+    most = WarpPeak(most);
+    for (int64_t g = Lane(); g < groups_; g += kWarp) peaks_[g] = Exp(peaks_[g] - most);
+    WarpBarrier();
+    const float total = Combined(totals_, 1);
+    for (int64_t i = Lane(); i < call_.width; i += kWarp) {
+      out_[i] = Flushed(Combined(sums_ + i, call_.width) * Divide(1.0f, total));
+    }
+  }
+  // By now the peaks are factors.
+  MNEMON_DEVICE float Combined(const float* of, int64_t stride) const {
     float sum = 0;
-    for (int64_t block = begin; block < end && i < call_.width; ++block) {
-      const float* const values =
-          Block(block) + call_.value_offset + at_ * kBlockPositions + i;
-      for (int64_t place = half; place < kBlockPositions; place += 2) {
-        if (!Sees(block * kBlockPositions + place)) continue;
-        sum = Fma(*Score(block, place), values[place * call_.width], sum);
-      }
-    }
-    sum += Shuffle(sum, Lane() ^ kBlockPositions);
-    if (half == 0 && i < call_.width) to[i] = sum;
-  }
-
-  // Combines the groups; zeros where there are none. With one of them the factor would
-  // be 1.
-  MNEMON_DEVICE void Finish(int64_t count) {
-    const int64_t width = call_.width, size = AttendGroupSize(call_);
-    float most = count == 0 ? 0 : groups_[width];
-    for (int64_t g = 1; g < count; ++g) most = Larger(groups_[g * size + width], most);
-    for (int64_t i = Lane(); i < width; i += kWarp) {
-      if (count == 0) {
-        out_[i] = 0;
-        continue;
-      }
-      float sum = groups_[i], total = groups_[width + 1];
-      for (int64_t g = 0; count > 1 && g < count; ++g) {
-        const float* const group = groups_ + g * size;
-        const float factor = Exp(group[width] - most);
-        sum = Fma(factor, group[i], g == 0 ? 0.0f : sum);
-        total = Fma(factor, group[width + 1], g == 0 ? 0.0f : total);
-      }
-      out_[i] = Flushed(sum * Divide(1.0f, total));
-    }
-    WarpBarrier();  // the next unit's groups take the place of these
+    ReadAhead(
+        groups_, [&](int64_t g) { return of[g * stride]; },
+        [&](int64_t g, float number) { sum = Fma(peaks_[g], number, sum); });
+    return sum;
   }
 
   const AttendCall& call_;
   const KeyRange range_;
-  const int64_t head_, at_;
-  const float* const query_;
+  const int64_t head_, at_, groups_;
   float* const out_;
-  float* const scores_;
-  float* const groups_;
+  float* const sums_;    // [groups][K]
+  float* const peaks_;   // [groups]
+  float* const totals_;  // [groups]
+  uint32_t* const arrived_;
+  const float* const query_row_;
+  float* const weights_;
+  const float** const blocks_;
+  float* const query_;
+  int64_t begin_ = 0;         // the group's first block
+  int count_ = 0;             // its blocks
+  int first_ = 0, last_ = 0;  // that the row sees, from the group's first position
 };
 
-// `shared`: AttendFloats; `scratch`: AttendScratch, the block's own.
+// The last row that begins at `group` or before.
+MNEMON_DEVICE int64_t RowOfGroup(const int64_t* first_group, int64_t rows,
+                                 int64_t group) {
+  int64_t row = 0;
+  for (int64_t end = rows; end - row > 1;) {
+    const int64_t middle = row + (end - row) / 2;
+    (first_group[middle] <= group ? row : end) = middle;
+  }
+  return row;
+}
+
+// `shared`: AttendFloats.
 MNEMON_DEVICE void Attend(const AttendCall& call, Share share, float* shared,
-                          float* scratch) {
-  const int64_t units = call.rows * call.heads, end = share.end(units);
+                          const AttendScratch& scratch) {
+  for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
+    if (KeyGroups(call.key_ranges[r]) > 0) continue;
+    for (int64_t i = ThreadIndex(); i < call.heads * call.width; i += ThreadCount()) {
+      call.out.row(r)[i] = 0;
+    }
+  }
+  const int64_t units = scratch.first_group[call.rows] * call.heads;
+  const int64_t end = share.end(units);
   for (int64_t unit = share.begin(units) + WarpIndex(); unit < end;
        unit += WarpCount()) {
-    AttendUnit(call, unit / call.heads, unit % call.heads,
-               shared + WarpIndex() * kGroupBlocks * kBlockPositions,
-               scratch + WarpIndex() * call.groups * AttendGroupSize(call))
-        .Run();
+    const int64_t group = unit / call.heads;
+    const int64_t row = RowOfGroup(scratch.first_group, call.rows, group);
+    AttendUnit(call, scratch, row, unit % call.heads,
+               shared + WarpIndex() * AttendWarpFloats(call))
+        .Run(group - scratch.first_group[row]);
   }
 }
 

@@ -30,6 +30,7 @@
 namespace mnemon::device {
 
 inline constexpr int kWarp = 32;
+inline constexpr int kMostTeams = 15;  // of TeamBarrier
 
 #if defined(__CUDACC__)
 
@@ -60,19 +61,53 @@ MNEMON_DEVICE int32_t Shuffle(int32_t value, int lane) {
   return __shfl_sync(0xFFFFFFFFu, value, lane);
 }
 
-MNEMON_DEVICE void AtomicOr(uint32_t* to, uint32_t bits) { atomicOr(to, bits); }
+MNEMON_DEVICE uint64_t Shuffle(uint64_t value, int lane) {
+  return __shfl_sync(0xFFFFFFFFu, value, lane);
+}
+// Bit i is what lane i of the warp says. Meets like a shuffle.
+MNEMON_DEVICE uint32_t Ballot(bool yes) {
+  return __ballot_sync(0xFFFFFFFFu, yes ? 1 : 0);
+}
+MNEMON_DEVICE int CountBits(uint32_t bits) { return __popc(bits); }
+
+// Of shared or global memory. They return what was there before.
+MNEMON_DEVICE uint32_t AtomicOr(uint32_t* to, uint32_t bits) {
+  return atomicOr(to, bits);
+}
+MNEMON_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
+  return atomicAdd(to, more);
+}
+MNEMON_DEVICE uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
+  return atomicExch(at, value);
+}
+// Who sees what this thread writes behind it, and passes one too, sees what was written
+// before it.
+MNEMON_DEVICE void Fence() { __threadfence(); }
+
+// A barrier of a team: of `threads` consecutive threads, whole warps, counted from the
+// block's first one. REQUIRES: at most kMostTeams of them.
+MNEMON_DEVICE void TeamBarrier(int threads) {
+  const int name = 1 + ThreadIndex() / threads;
+  asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+// sum [16, 8] += a [16, 32] of unsigned bytes x b [32, 8] of signed ones, by all lanes
+// of a warp together. With g = lane / 4 and t = lane % 4 a lane has, of rows g and g +
+// 8 of `a`, numbers 4 t .. 4 t + 3 (a[0], a[1]) and those 16 behind them (a[2], a[3]),
+// of column g of `b` the same numbers, and of the sums columns 2 t and 2 t + 1 of row g
+// (sum[0], sum[1]) and of row g + 8.
+MNEMON_DEVICE void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2],
+                                 int32_t (&sum)[4]) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 
 // Each rounded once, to nearest even.
 MNEMON_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 MNEMON_DEVICE float Divide(float a, float b) { return __fdiv_rn(a, b); }
 MNEMON_DEVICE float SquareRoot(float a) { return __fsqrt_rn(a); }
-
-// sum + the four products of the unsigned bytes of `a` with the signed ones of `b`.
-MNEMON_DEVICE int32_t Dot4(uint32_t a, int32_t b, int32_t sum) {
-  int32_t out;
-  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(sum));
-  return out;
-}
 
 #else
 
@@ -87,8 +122,16 @@ void WarpBarrier(int line = __builtin_LINE());
 void GridBarrier(int line = __builtin_LINE());
 float Shuffle(float value, int lane, int line = __builtin_LINE());
 int32_t Shuffle(int32_t value, int lane, int line = __builtin_LINE());
-void AtomicOr(uint32_t* to, uint32_t bits);
-int32_t Dot4(uint32_t a, int32_t b, int32_t sum);
+uint64_t Shuffle(uint64_t value, int lane, int line = __builtin_LINE());
+uint32_t Ballot(bool yes, int line = __builtin_LINE());
+MNEMON_DEVICE int CountBits(uint32_t bits) { return __builtin_popcount(bits); }
+uint32_t AtomicOr(uint32_t* to, uint32_t bits);
+uint32_t AtomicAdd(uint32_t* to, uint32_t more);
+uint32_t AtomicExchange(uint32_t* at, uint32_t value);
+MNEMON_DEVICE void Fence() {}
+void TeamBarrier(int threads, int line = __builtin_LINE());
+void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2], int32_t (&sum)[4],
+                   int line = __builtin_LINE());
 
 MNEMON_DEVICE float Fma(float a, float b, float c) { return std::fma(a, b, c); }
 MNEMON_DEVICE float Divide(float a, float b) { return a / b; }
@@ -104,34 +147,5 @@ template <class T>
 MNEMON_DEVICE T Smaller(T a, T b) {
   return a < b ? a : b;
 }
-
-// Of the sampler: counting, and numbers of 64 bits. Atomic operations return what was
-// there before.
-#if defined(__CUDACC__)
-
-MNEMON_DEVICE uint64_t Shuffle(uint64_t value, int lane) {
-  return __shfl_sync(0xFFFFFFFFu, value, lane);
-}
-// Bit i is what lane i of the warp says. Meets like a shuffle.
-MNEMON_DEVICE uint32_t Ballot(bool yes) {
-  return __ballot_sync(0xFFFFFFFFu, yes ? 1 : 0);
-}
-MNEMON_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
-  return atomicAdd(to, more);
-}
-MNEMON_DEVICE uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
-  return atomicExch(at, value);
-}
-MNEMON_DEVICE int CountBits(uint32_t bits) { return __popc(bits); }
-
-#else
-
-uint64_t Shuffle(uint64_t value, int lane, int line = __builtin_LINE());
-uint32_t Ballot(bool yes, int line = __builtin_LINE());
-uint32_t AtomicAdd(uint32_t* to, uint32_t more);
-uint32_t AtomicExchange(uint32_t* at, uint32_t value);
-MNEMON_DEVICE int CountBits(uint32_t bits) { return __builtin_popcount(bits); }
-
-#endif
 
 }  // namespace mnemon::device

@@ -10,9 +10,13 @@ namespace mnemon::device {
 // Rows that a thread multiplies with each weight that it reads.
 inline constexpr int kTileRows = 8;
 
-// Words of four int8 inputs in each slice.
+// Words of four int8 inputs in each slice, with room for whole products of bytes.
 inline constexpr int64_t SliceWords(const MatrixView& matrix) {
-  return (matrix.slice + 3) / 4;
+  return (matrix.slice + 31) / 32 * 8;
+}
+// From row to row, so that the same words of all rows are in different banks.
+inline constexpr int64_t RowWords(const MatrixView& matrix, int64_t slices) {
+  return slices * SliceWords(matrix) + 4;
 }
 
 // Where the parts of a tile of `rows` rows lie.
@@ -21,7 +25,7 @@ class InputTile {
   // Room for one row and some slices.
   static constexpr int64_t FloatsOfRow(const MatrixView& matrix, int64_t slices) {
     const bool int8 = matrix.format == WeightFormat::kInt8;
-    return matrix.inputs + (int8 ? slices * (SliceWords(matrix) + 2) : 0);
+    return matrix.inputs + (int8 ? RowWords(matrix, slices) + 2 * slices : 0);
   }
 
   MNEMON_DEVICE InputTile(const MatrixView& matrix, Part slices, int64_t rows,
@@ -30,7 +34,7 @@ class InputTile {
         slices_(slices),
         inputs_(memory),
         words_(reinterpret_cast<int32_t*>(inputs_ + rows * matrix.inputs)),
-        starts_(words_ + rows * slices.size() * SliceWords(matrix)),
+        starts_(words_ + rows * RowWords(matrix, slices.size())),
         scales_(reinterpret_cast<float*>(starts_ + rows * slices.size())) {}
 
   MNEMON_DEVICE const float* inputs(int64_t row, int64_t slice) const {
@@ -38,7 +42,7 @@ class InputTile {
   }
   // In int8; slices count from the tile's first.
   MNEMON_DEVICE const int32_t* words(int64_t row, int64_t i) const {
-    return words_ + (row * slices_.size() + i) * SliceWords(matrix_);
+    return words_ + row * RowWords(matrix_, slices_.size()) + i * SliceWords(matrix_);
   }
   // Minus 128 times the sum of the inputs: weights are stored as w + 128.
   MNEMON_DEVICE int32_t start(int64_t row, int64_t i) const {
@@ -78,7 +82,7 @@ class InputTile {
     }
     const bool zeros = most < kSmallest || !(doubt == 0.0f);
     const float inverse = zeros ? 0.0f : Divide(127.0f, most);
-    int32_t* const to = words_ + (row * slices_.size() + i) * SliceWords(matrix_);
+    int32_t* const to = const_cast<int32_t*>(words(row, i));
     int32_t sum = 0;
     for (int64_t word = Lane(); word * 4 < width; word += kWarp) {
       uint32_t bytes = 0;

@@ -3,9 +3,10 @@
 // block is the share's worker and computes its panels of all rows.
 //
 // A thread sums one slice of one output for up to kTileRows rows, with one accumulator
-// for each, so that a weight is read once for them; a block sums the slices of several
-// panels side by side. The partial sums meet in shared memory, where one thread for
-// each output and row adds its slices upward. C++17.
+// for each, so that a weight is read once for them; in int8 a warp multiplies a slice
+// of a panel. A block does so with the slices of several panels side by side. The
+// partial sums meet in shared memory, where one thread for each output and row adds its
+// slices upward. C++17.
 #pragma once
 
 #include "model/kernels/cuda/input_tile.h"
@@ -26,52 +27,105 @@ inline constexpr int64_t ProductFloats(const MatrixView& matrix, int64_t slices,
          rows * InputTile::FloatsOfRow(matrix, slices);
 }
 
-// Shared memory of a block: the more of it, the more rows, up to kTileRows, go at once.
-// REQUIRES: at least ProductFloats of one row.
-struct SharedFloats {
-  float* data = nullptr;
-  int64_t count = 0;
+// A slice of a panel.
+struct PanelSlice {
+  const void* weights = nullptr;
+  int64_t width = 0;
+
+  MNEMON_DEVICE PanelSlice(const MatrixView& matrix, int64_t panel, int64_t slice)
+      : weights(static_cast<const char*>(matrix.panels) + panel * matrix.panel_bytes +
+                slice * matrix.slice_bytes),
+        width(Smaller(matrix.slice, matrix.inputs - slice * matrix.slice)) {}
 };
 
 // Of one slice of one output, for the first `rows` rows of a tile.
 MNEMON_DEVICE void SliceSums(const MatrixView& matrix, const InputTile& tile,
-                             int64_t rows, int64_t panel, int64_t first_slice,
-                             int64_t i, int output, float* sums) {
-  const int64_t slice = first_slice + i;
-  const int64_t width = Smaller(matrix.slice, matrix.inputs - slice * matrix.slice);
-  const char* const at = static_cast<const char*>(matrix.panels) +
-                         panel * matrix.panel_bytes + slice * matrix.slice_bytes;
-  if (matrix.format == WeightFormat::kInt8) {
-    const auto* const weights = reinterpret_cast<const uint32_t*>(at) + output;
-    int32_t sum[kTileRows];
-    MNEMON_UNROLL
-    for (int r = 0; r < kTileRows; ++r) sum[r] = r < rows ? tile.start(r, i) : 0;
-    for (int64_t word = 0; word * 4 < width; ++word) {
-      const uint32_t weight = weights[word * kPanel];
-      MNEMON_UNROLL
-      for (int r = 0; r < kTileRows; ++r) {
-        if (r < rows) sum[r] = Dot4(weight, tile.words(r, i)[word], sum[r]);
-      }
-    }
-    MNEMON_UNROLL
-    for (int r = 0; r < kTileRows; ++r) sums[r] = static_cast<float>(sum[r]);
-    return;
-  }
+                             int64_t rows, const PanelSlice& at, int64_t slice,
+                             int output, float* sums) {
   MNEMON_UNROLL
   for (int r = 0; r < kTileRows; ++r) sums[r] = 0;
   const bool bf16 = matrix.format == WeightFormat::kBf16;
-  for (int64_t k = 0; k < width; ++k) {
+  for (int64_t k = 0; k < at.width; ++k) {
     float weight;
     if (bf16) {
       const uint32_t both =
-          reinterpret_cast<const uint32_t*>(at)[k / 2 * kPanel + output];
+          static_cast<const uint32_t*>(at.weights)[k / 2 * kPanel + output];
       weight = BitsAsFloat(k % 2 == 0 ? both << 16 : both & 0xFFFF0000u);
     } else {
-      weight = reinterpret_cast<const float*>(at)[k * kPanel + output];
+      weight = static_cast<const float*>(at.weights)[k * kPanel + output];
     }
     MNEMON_UNROLL
     for (int r = 0; r < kTileRows; ++r) {
       if (r < rows) sums[r] = Fma(tile.inputs(r, slice)[k], weight, sums[r]);
+    }
+  }
+}
+
+// In int8, of the i-th slice of a tile for all outputs of a panel, by a warp: writes
+// sums [rows][16]. Outputs are the rows of a product of bytes, 2 g and 2 g + 1 its rows
+// g and g + 8, so that a lane reads them together; rows of the tile are its columns.
+MNEMON_DEVICE void Int8SliceSums(const InputTile& tile, int64_t rows,
+                                 const PanelSlice& at, int64_t i, float* sums) {
+  static_assert(kTileRows == 8 && kPanel == 16, "the shape of a product");
+  struct alignas(8) Two {
+    uint32_t first, second;
+  };
+  struct Weights {
+    Two low, high;
+  };
+  const int g = Lane() / 4, t = Lane() % 4;
+  const int64_t words = (at.width + 3) / 4;
+  const Two* const weights = static_cast<const Two*>(at.weights) + g;
+  // Behind the slice inputs are rubbish, times 0.
+  const auto read = [&](int64_t word) {
+    return word < words ? weights[word * (kPanel / 2)] : Two{0, 0};
+  };
+  // Columns beyond the rows are any row's, and left out of the sums.
+  const int32_t* const inputs = tile.words(Smaller<int64_t>(g, rows - 1), i) + t;
+  int32_t sum[4];
+  MNEMON_UNROLL
+  for (int n = 0; n < 4; ++n) {
+    sum[n] = tile.start(Smaller<int64_t>(2 * t + n % 2, rows - 1), i);
+  }
+  ReadAhead<2>(
+      (words + 7) / 8,
+      [&](int64_t step) {
+        return Weights{read(8 * step + t), read(8 * step + t + 4)};
+      },
+      [&](int64_t step, const Weights& w) {
+        const uint32_t a[4] = {w.low.first, w.low.second, w.high.first, w.high.second};
+        const int32_t b[2] = {inputs[8 * step], inputs[8 * step + 4]};
+        MultiplyBytes(a, b, sum);
+      });
+  MNEMON_UNROLL
+  for (int n = 0; n < 4; ++n) {
+    const int row = 2 * t + n % 2;
+    if (row < rows) sums[row * kPanel + 2 * g + n / 2] = static_cast<float>(sum[n]);
+  }
+}
+
+// Sums [slices][rows][16] of each of some panels.
+MNEMON_DEVICE void PanelSums(const MatrixView& matrix, const InputTile& tile,
+                             Part slices, int64_t rows, Part panels, float* sums) {
+  const int64_t count = slices.size(), items = panels.size() * count;
+  const auto slice = [&](int64_t item) {
+    return PanelSlice(matrix, panels.begin + item / count, slices.begin + item % count);
+  };
+  if (matrix.format == WeightFormat::kInt8) {
+    for (int64_t item = WarpIndex(); item < items; item += WarpCount()) {
+      Int8SliceSums(tile, rows, slice(item), item % count, sums + item * rows * kPanel);
+    }
+    return;
+  }
+  const int output = ThreadIndex() % kPanel;
+  for (int64_t item = ThreadIndex() / kPanel; item < items;
+       item += ThreadCount() / kPanel) {
+    float found[kTileRows];
+    SliceSums(matrix, tile, rows, slice(item), slices.begin + item % count, output,
+              found);
+    MNEMON_UNROLL
+    for (int r = 0; r < kTileRows; ++r) {
+      if (r < rows) sums[(item * rows + r) * kPanel + output] = found[r];
     }
   }
 }
@@ -84,19 +138,9 @@ MNEMON_DEVICE void Products(const MatrixView& matrix, const InputTile& tile,
                             const Finish& finish) {
   const int64_t count = slices.size();
   const int64_t at_once = SumsAtOnce(count, ThreadCount()) / count;
-  const int output = ThreadIndex() % kPanel;
   for (int64_t panel = panels.begin; panel < panels.end; panel += at_once) {
     const int64_t some = Smaller(at_once, panels.end - panel);
-    for (int64_t item = ThreadIndex() / kPanel; item < some * count;
-         item += ThreadCount() / kPanel) {
-      float found[kTileRows];
-      SliceSums(matrix, tile, rows, panel + item / count, slices.begin, item % count,
-                output, found);
-      MNEMON_UNROLL
-      for (int r = 0; r < kTileRows; ++r) {
-        if (r < rows) sums[(item * rows + r) * kPanel + output] = found[r];
-      }
-    }
+    PanelSums(matrix, tile, slices, rows, {panel, panel + some}, sums);
     Barrier();
     for (int64_t n = ThreadIndex(); n < some * rows * kPanel; n += ThreadCount()) {
       const int64_t p = n / (rows * kPanel), r = n / kPanel % rows;
@@ -164,6 +208,8 @@ MNEMON_DEVICE void FinishLinear(const LinearCall& call, const MatrixView& matrix
   *out = Flushed(sum);
 }
 
+// The more shared memory, the more rows, up to kTileRows, go at once. REQUIRES: at
+// least ProductFloats of one row.
 MNEMON_DEVICE void Linear(const LinearCall& call, Share share,
                           const SharedFloats& shared) {
   const MatrixView& matrix = call.weights;
@@ -173,19 +219,20 @@ MNEMON_DEVICE void Linear(const LinearCall& call, Share share,
       matrix, slices, call.rows, call.norm, shared,
       [&](int64_t r) { return call.in.row(call.pick == nullptr ? r : call.pick[r]); },
       [&](const InputTile& tile, int64_t first, int64_t rows) {
-        const auto multiply = [&](const MatrixView& with, bool factor) {
+        for (int pass = 0; pass < (call.gate == nullptr ? 1 : 2); ++pass) {
+          const bool factor = pass == 1;
+          const MatrixView& with = factor ? *call.gate : matrix;
           Products(with, tile, slices, rows, panels, shared.data,
                    [&](int64_t r, int64_t n, const auto& sum) {
                      FinishLinear(call, with, factor,
                                   Total(with, tile, slices.size(), r, n, sum),
                                   first + r, n);
                    });
-        };
-        multiply(matrix, false);
-        if (call.gate != nullptr) multiply(*call.gate, true);
+        }
       });
 }
 
+// Likewise.
 MNEMON_DEVICE void Parts(const PartsCall& call, Share share,
                          const SharedFloats& shared) {
   const MatrixView& matrix = call.weights;

@@ -11,6 +11,20 @@
 
 namespace mnemon::device {
 
+// Shared memory of a block, on 16 bytes.
+struct SharedFloats {
+  float* data = nullptr;
+  int64_t count = 0;
+};
+
+// Read and written at once, where it lies on 16 bytes.
+struct alignas(16) Four {
+  float at[4];
+};
+MNEMON_DEVICE bool OnSixteenBytes(const void* at) {
+  return reinterpret_cast<uintptr_t>(at) % 16 == 0;
+}
+
 MNEMON_DEVICE float Flushed(float x) {
   return x > -kSmallest && x < kSmallest ? 0.0f : x;
 }
@@ -95,6 +109,21 @@ MNEMON_DEVICE float HalfSumOf(int64_t count, const Next& next) {
   float part = 0;
   for (int64_t i = Lane() % 16; i < count; i += 16) part = next(i, part);
   return HalfSum(part);
+}
+
+// Calls use(i, read(i)) for i = 0 .. count-1 upward; kAhead of them are read before the
+// first of these is used.
+template <int kAhead = 8, class Read, class Use>
+MNEMON_DEVICE void ReadAhead(int64_t count, const Read& read, const Use& use) {
+  int64_t i = 0;
+  for (; i + kAhead <= count; i += kAhead) {
+    decltype(read(i)) some[kAhead];
+    MNEMON_UNROLL
+    for (int a = 0; a < kAhead; ++a) some[a] = read(i + a);
+    MNEMON_UNROLL
+    for (int a = 0; a < kAhead; ++a) use(i + a, some[a]);
+  }
+  for (; i < count; ++i) use(i, read(i));
 }
 
 }  // namespace mnemon::device

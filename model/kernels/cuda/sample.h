@@ -82,10 +82,13 @@ MNEMON_DEVICE void Sample(const SampleCall& call, Share share, SampleShared* sha
                           int32_t* scratch) {
   const int64_t end = share.end(call.count);
   for (int64_t r = share.begin(call.count); r < end; ++r) {
-    const SampleRow& row = call.rows[r];
+    const DrawRow& draw = call.rows[r];
+    SampleRow row = draw.sampler->row;
+    row.logits = call.logits.row(draw.logits_row);
+    row.index = draw.index;
     const int32_t token = RowSampler(row, call.vocab, *shared, scratch).Run();
     if (ThreadIndex() == 0) {
-      call.tokens[r] = token;
+      call.tokens[r] = draw.sampler->drawn = token;
       if (token >= 0 && row.window != nullptr) Append(*row.window, token);
     }
     Barrier();

@@ -20,36 +20,6 @@ struct PenaltyWindow {
   int32_t next = 0;  // where the next token is put
 };
 
-struct WindowStart {
-  PenaltyWindow* window = nullptr;
-  int32_t* ring = nullptr;  // [capacity]
-  int32_t capacity = 0;     // `penalty_window_tokens`
-  const int32_t* history = nullptr;
-  int32_t count = 0;  // of the history; its tail of `capacity` tokens will do
-};
-
-struct WindowStartCall {
-  const WindowStart* starts = nullptr;  // [count], of different windows
-  int64_t count = 0;
-};
-
-// Sets windows to hold the newest tokens of a history.
-MNEMON_DEVICE void StartWindows(const WindowStartCall& call, Share share) {
-  const int64_t end = share.end(call.count);
-  for (int64_t s = share.begin(call.count); s < end; ++s) {
-    const WindowStart& start = call.starts[s];
-    const int32_t size = Smaller(start.count, start.capacity);
-    const int32_t* const newest = start.history + (start.count - size);
-    for (int32_t i = ThreadIndex(); i < size; i += ThreadCount()) {
-      start.ring[i] = newest[i];
-    }
-    if (ThreadIndex() == 0) {
-      *start.window = {start.ring, start.capacity, size,
-                       size == start.capacity ? 0 : size};
-    }
-  }
-}
-
 // Puts a token in, in place of the oldest one of a full window. By one thread.
 MNEMON_DEVICE void Append(PenaltyWindow& window, int32_t token) {
   if (window.capacity == 0) return;

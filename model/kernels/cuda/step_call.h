@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "model/kernels/cuda/sample_row.h"
 #include "model/kernels/kernels.h"
 
 namespace mnemon {
@@ -22,16 +23,31 @@ struct TableChange {
   float* block = nullptr;
 };
 
+// A row whose token is the one that its slot has drawn, which the host does not know.
+struct DrawnToken {
+  const int32_t* from = nullptr;
+  int64_t row = 0;
+};
+
+// Most rows of a step.
+inline constexpr int kStepRows = 256;
+
+// What a step finds: for the host.
+struct StepResult {
+  uint32_t wrong = 0;              // bits: not all that was written to states is finite
+  int32_t tokens[kStepRows] = {};  // that were drawn, in the order of draws
+};
+
 // The beginning of what the host writes for a step, in device memory; arrays follow.
 struct StepHeader {
   int64_t table_changes = 0;
+  int64_t drawn_tokens = 0;
   int64_t waves = 0;
   int64_t runs = 0;         // of fast weights
-  int64_t logits_rows = 0;  // rows whose logits are wanted
-  // The device's: of the next launch; and bits, set by calls that say whether what they
-  // wrote is finite.
-  int64_t wave_now = 0;
-  uint32_t wrong = 0;
+  int64_t logits_rows = 0;  // rows whose logits are computed
+  int64_t draws = 0;
+  int64_t wave_now = 0;  // of the next launch: the device counts them
+  StepResult result;
   StepWave wave[kMaxChunk];
 };
 
@@ -44,9 +60,9 @@ struct KeepCall {
   Rows out;
 };
 
-inline constexpr int kStepCallKinds = 9;
+inline constexpr int kStepCallKinds = 10;
 enum class StepCallKind : int32_t {
-  kTables,  // changes tables
+  kPrepare,  // changes tables, and puts drawn tokens in place
   kEmbed,
   kLinear,
   kAppend,
@@ -54,43 +70,54 @@ enum class StepCallKind : int32_t {
   kFastWeights,
   kMix,
   kKeep,
+  kSample,
   kNextWave,  // for launches that come once for each wave
 };
 
 // One of the calls, as of its kind, without what the header says: rows, groups, runs.
 // Arrays of rows begin with the first wave's.
 struct StepCall {
-  StepCallKind kind = StepCallKind::kTables;
-  bool of_logits = false;  // kLinear: the rows whose logits are wanted
+  StepCallKind kind = StepCallKind::kPrepare;
+  bool of_logits = false;  // kLinear: the rows whose logits are computed
   bool meets = true;       // what follows waits for all of it
 
   const TableChange* changes = nullptr;
+  const DrawnToken* drawn = nullptr;
+  int32_t* tokens = nullptr;  // that drawn ones are put among
   EmbedCall embed;
   LinearCall linear;
   MatrixView second;  // what embed.tied or linear.gate points to, where they do
   AppendCall append;
   AttendCall attend;
+  const int64_t* first_group = nullptr;  // as of AttendScratch; each wave has its own
   FastWeightCall fast_weights;
   MixCall mix;
   KeepCall keep;
+  device::SampleCall sample;
 };
 
-// Threads of a block of a kernel that does one call, and of one that does them all.
-inline constexpr int kOneCallThreads = 128;
+// Threads of a block of a kernel that does one call, and of one that does them all. A
+// row of logits is one block's.
+inline constexpr int OneCallThreads(StepCallKind kind) {
+  return kind == StepCallKind::kSample ? 512 : 128;
+}
 inline constexpr int kWholeStepThreads = 256;
 
 // What a kernel is launched with.
 struct StepLaunch {
   StepHeader* header = nullptr;
   StepCall call;  // of a kernel that does one call
-  // Of the kernel that does a whole step: calls of each wave, then those of its logits.
+  // Of the kernel that does a whole step: calls of each wave, those of logits, and of
+  // draws.
   const StepCall* calls = nullptr;
   int32_t wave_calls = 0;
   int32_t logits_calls = 0;
-  // Floats of shared memory, and scratch of each block.
+  int32_t draw_calls = 0;
   int64_t shared_floats = 0;
-  float* scratch = nullptr;
-  int64_t scratch_floats = 0;
+  // Of attention: as AttendScratch.
+  float* groups = nullptr;
+  uint32_t* arrived = nullptr;
+  int32_t* sample_scratch = nullptr;  // of each block SampleScratch
 };
 
 }  // namespace mnemon

@@ -7,6 +7,7 @@
 #include "model/kernels/cuda/attend.h"
 #include "model/kernels/cuda/fast_weights.h"
 #include "model/kernels/cuda/linear.h"
+#include "model/kernels/cuda/sample.h"
 #include "model/kernels/cuda/step_call.h"
 
 namespace mnemon::device {
@@ -15,13 +16,13 @@ namespace mnemon::device {
 struct StepBlock {
   Share share;
   SharedFloats shared;
-  float* scratch = nullptr;
+  const StepLaunch& launch;
 };
 
 MNEMON_DEVICE StepBlock BlockOf(const StepLaunch& launch) {
   return {{BlockIndex(), BlockCount()},
           {static_cast<float*>(SharedMemory()), launch.shared_floats},
-          launch.scratch + BlockIndex() * launch.scratch_floats};
+          launch};
 }
 
 // Calls with what the header says.
@@ -65,12 +66,27 @@ MNEMON_DEVICE KeepCall Bound(KeepCall call, const StepWave& wave) {
   return call;
 }
 
-MNEMON_DEVICE void ChangeTables(const TableChange* changes, int64_t count,
-                                Share share) {
-  for (int64_t i = share.begin(count) + ThreadIndex(); i < share.end(count);
-       i += ThreadCount()) {
-    *changes[i].entry = changes[i].block;
-  }
+MNEMON_DEVICE device::SampleCall Bound(device::SampleCall call, StepHeader& header) {
+  call.count = header.draws;
+  call.tokens = header.result.tokens;
+  return call;
+}
+
+MNEMON_DEVICE void Prepare(const StepCall& step, const StepHeader& header,
+                           Share share) {
+  const auto each = [share](int64_t count, const auto& one) {
+    const int64_t end = share.end(count);
+    for (int64_t i = share.begin(count) + ThreadIndex(); i < end; i += ThreadCount()) {
+      one(i);
+    }
+  };
+  each(header.table_changes,
+       [&](int64_t i) { *step.changes[i].entry = step.changes[i].block; });
+  each(header.drawn_tokens, [&](int64_t i) {
+    // In place of a token may be why there is none: then the host takes this row back.
+    const int32_t token = *step.drawn[i].from;
+    step.tokens[step.drawn[i].row] = token < 0 ? 0 : token;
+  });
 }
 
 MNEMON_DEVICE void Keep(const KeepCall& call, Share share) {
@@ -84,23 +100,30 @@ template <StepCallKind kind>
 MNEMON_DEVICE void RunCall(const StepCall& step, StepHeader& header, int64_t wave_index,
                            const StepBlock& block) {
   const StepWave& wave = header.wave[wave_index];
-  if constexpr (kind == StepCallKind::kTables) {
-    ChangeTables(step.changes, header.table_changes, block.share);
+  if constexpr (kind == StepCallKind::kPrepare) {
+    Prepare(step, header, block.share);
   } else if constexpr (kind == StepCallKind::kEmbed) {
     Embed(Bound(step.embed, step, wave), block.share);
   } else if constexpr (kind == StepCallKind::kLinear) {
     Linear(Bound(step.linear, step, header, wave), block.share, block.shared);
   } else if constexpr (kind == StepCallKind::kAppend) {
-    Append(Bound(step.append, wave), block.share, &header.wrong);
+    Append(Bound(step.append, wave), block.share, &header.result.wrong);
   } else if constexpr (kind == StepCallKind::kAttend) {
-    Attend(Bound(step.attend, wave), block.share, block.shared.data, block.scratch);
+    Attend(Bound(step.attend, wave), block.share, block.shared.data,
+           {step.first_group + wave.first + wave_index, block.launch.groups,
+            block.launch.arrived});
   } else if constexpr (kind == StepCallKind::kFastWeights) {
-    FastWeights(Bound(step.fast_weights, header), block.share, block.shared.data,
-                &header.wrong);
+    FastWeights(Bound(step.fast_weights, header), block.share, block.shared,
+                &header.result.wrong);
   } else if constexpr (kind == StepCallKind::kMix) {
     Mix(Bound(step.mix, wave), block.share);
   } else if constexpr (kind == StepCallKind::kKeep) {
     Keep(Bound(step.keep, wave), block.share);
+  } else if constexpr (kind == StepCallKind::kSample) {
+    Sample(
+        Bound(step.sample, header), block.share,
+        reinterpret_cast<SampleShared*>(block.shared.data),
+        block.launch.sample_scratch + BlockIndex() * SampleScratch(step.sample.vocab));
   } else {
     if (block.share.index == 0 && ThreadIndex() == 0) ++header.wave_now;
   }
@@ -109,8 +132,8 @@ MNEMON_DEVICE void RunCall(const StepCall& step, StepHeader& header, int64_t wav
 MNEMON_DEVICE void RunAnyCall(const StepCall& step, StepHeader& header, int64_t wave,
                               const StepBlock& block) {
   switch (step.kind) {
-    case StepCallKind::kTables:
-      return RunCall<StepCallKind::kTables>(step, header, wave, block);
+    case StepCallKind::kPrepare:
+      return RunCall<StepCallKind::kPrepare>(step, header, wave, block);
     case StepCallKind::kEmbed:
       return RunCall<StepCallKind::kEmbed>(step, header, wave, block);
     case StepCallKind::kLinear:
@@ -125,6 +148,8 @@ MNEMON_DEVICE void RunAnyCall(const StepCall& step, StepHeader& header, int64_t 
       return RunCall<StepCallKind::kMix>(step, header, wave, block);
     case StepCallKind::kKeep:
       return RunCall<StepCallKind::kKeep>(step, header, wave, block);
+    case StepCallKind::kSample:
+      return RunCall<StepCallKind::kSample>(step, header, wave, block);
     case StepCallKind::kNextWave:  // its waves are those of a loop
       return;
   }
@@ -154,9 +179,9 @@ MNEMON_DEVICE void WholeStep(const StepLaunch& launch) {
   for (int64_t wave = 0; wave < header.waves; ++wave) {
     run(launch.calls, launch.wave_calls, wave);
   }
-  if (header.logits_rows > 0) {
-    run(launch.calls + launch.wave_calls, launch.logits_calls, 0);
-  }
+  const StepCall* const logits = launch.calls + launch.wave_calls;
+  if (header.logits_rows > 0) run(logits, launch.logits_calls, 0);
+  if (header.draws > 0) run(logits + launch.logits_calls, launch.draw_calls, 0);
 }
 
 }  // namespace mnemon::device

@@ -7,7 +7,7 @@ namespace mnemon {
 namespace {
 
 template <StepCallKind kind>
-__global__ void __launch_bounds__(kOneCallThreads)
+__global__ void __launch_bounds__(OneCallThreads(kind))
     RunOneCall(const __grid_constant__ StepLaunch launch) {
   device::OneCall<kind>(launch);
 }
@@ -26,8 +26,8 @@ const void* Kernel() {
 
 const void* OneCallKernel(StepCallKind kind) {
   switch (kind) {
-    case StepCallKind::kTables:
-      return Kernel<StepCallKind::kTables>();
+    case StepCallKind::kPrepare:
+      return Kernel<StepCallKind::kPrepare>();
     case StepCallKind::kEmbed:
       return Kernel<StepCallKind::kEmbed>();
     case StepCallKind::kLinear:
@@ -42,6 +42,8 @@ const void* OneCallKernel(StepCallKind kind) {
       return Kernel<StepCallKind::kMix>();
     case StepCallKind::kKeep:
       return Kernel<StepCallKind::kKeep>();
+    case StepCallKind::kSample:
+      return Kernel<StepCallKind::kSample>();
     case StepCallKind::kNextWave:
       return Kernel<StepCallKind::kNextWave>();
   }

@@ -187,6 +187,37 @@ TEST_P(AttendTest, RowsOfSeveralSessionsSeeTheirOwn) {
   }
 }
 
+// Few and many of the groups that are computed apart, beside rows without any.
+TEST_P(AttendTest, RowsOfManyGroupsBesideOthers) {
+  for (const Options& options : AllOptions()) {
+    if (options.width < 16 || (emulated() && options.heads * options.width > 60))
+      continue;
+    constexpr int64_t kPositions = 3000;
+    const Session session(options, kPositions);
+    const std::vector<KeyRange> key_ranges = {
+        session.See(0, -1),   session.See(0, kPositions - 1),
+        session.See(3, 5),    session.See(511, 512),
+        session.See(0, -1),   session.See(700, kPositions - 20, 40),
+        session.See(0, 1023), session.See(0, -1)};
+    const std::vector<float> expected = session.Attend(best(), key_ranges, 1);
+    for (const int workers : {1, 2, 5}) {
+      ASSERT_EQ(session.Attend(target(), key_ranges, 1, workers), expected)
+          << "width " << options.width;
+    }
+  }
+}
+
+// Rows of two groups with a block each, which come at about the same time.
+TEST_P(AttendTest, GroupsWaitForEachOther) {
+  const Options options{.heads = 1, .width = 64};
+  const Session session(options, 513);
+  const std::vector<KeyRange> key_ranges(40, session.See(511, 512));
+  const std::vector<float> expected = session.Attend(best(), key_ranges, 1);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(session.Attend(target(), key_ranges, 1), expected);
+  }
+}
+
 // As in the sequence form: what overflows is not taken for a number.
 TEST_P(AttendTest, WhatIsNotANumberStaysSo) {
   for (const float key : {kNotANumber, HUGE_VALF, -HUGE_VALF}) {

@@ -112,6 +112,27 @@ TEST_F(DeviceEmulator, ABarrierOfAWarpIsMetByTheWarp) {
       0);
 }
 
+// And of a team, while the other one goes on by itself.
+TEST_F(DeviceEmulator, ABarrierOfATeamIsMetByTheTeam) {
+  const auto reversed = [](std::vector<int>& out, bool barrier) {
+    constexpr int kTeam = 64;
+    const int index = ThreadIndex() % kTeam, team = ThreadIndex() / kTeam;
+    for (int round = team; round < 2; ++round) {
+      int* const shared = SharedInts() + (2 * team + round) * kTeam;
+      shared[index] = index;
+      if (barrier) device::TeamBarrier(kTeam);
+      Own(out) = shared[kTeam - 1 - index] ^ index;
+    }
+  };
+  const DeviceLaunch launch{.blocks = 2, .threads = 128, .shared_bytes = 1024};
+  EXPECT_EQ(
+      SeedsThatGive(63, launch, [&](std::vector<int>& out) { reversed(out, true); }),
+      kSeeds);
+  EXPECT_EQ(
+      SeedsThatGive(63, launch, [&](std::vector<int>& out) { reversed(out, false); }),
+      0);
+}
+
 TEST_F(DeviceEmulator, AWarpShufflesByItself) {
   const DeviceLaunch launch{.blocks = 2, .threads = 64};
   EXPECT_EQ(SeedsThatGive(31, launch,
@@ -212,10 +233,31 @@ TEST_F(DeviceEmulator, SaysWhichThreadWaitsInVain) {
               HasSubstr("waits at "));
 }
 
+// Each lane sets and reads its numbers where the instruction has them.
 TEST_F(DeviceEmulator, ProductsOfBytesAreOfUnsignedAndSignedOnes) {
-  EXPECT_EQ(device::Dot4(0xFF000000u, static_cast<int32_t>(0x80000000u), 3),
-            3 - 255 * 128);
-  EXPECT_EQ(device::Dot4(0x04030201u, 0x7F01FF02, 0), 2 - 2 + 3 + 4 * 127);
+  const auto a = [](int row, int k) { return (37 * row + 11 * k + 5) % 256; };
+  const auto b = [](int k, int column) { return (29 * k + 53 * column) % 256 - 128; };
+  std::vector<int> wrong(32);
+  RunOnDevice({.blocks = 1, .threads = 32}, 1, [&] {
+    const int g = Lane() / 4, t = Lane() % 4;
+    uint32_t weights[4] = {};
+    int32_t inputs[2] = {}, sums[4] = {7, 7, 7, 7};
+    for (int k = 0; k < 16; ++k) {
+      const int from = k / 4 % 2 * 16 + 4 * t + k % 4;
+      const auto weight = static_cast<uint32_t>(a(g + k / 8 * 8, from));
+      weights[k / 4 % 2 * 2 + k / 8] |= weight << (8 * (k % 4));
+      if (k >= 8) continue;
+      const auto input = static_cast<uint8_t>(b(from, g));
+      inputs[k / 4] |= static_cast<int32_t>(uint32_t{input} << (8 * (k % 4)));
+    }
+    device::MultiplyBytes(weights, inputs, sums);
+    for (int n = 0; n < 4; ++n) {
+      int sum = 7;
+      for (int k = 0; k < 32; ++k) sum += a(g + n / 2 * 8, k) * b(k, 2 * t + n % 2);
+      wrong[static_cast<size_t>(Lane())] += sums[n] == sum ? 0 : 1;
+    }
+  });
+  EXPECT_EQ(wrong, std::vector<int>(32));
 }
 
 }  // namespace

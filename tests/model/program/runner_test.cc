@@ -65,7 +65,7 @@ class PaddingTest : public testing::TestWithParam<int> {
     std::vector<float> logits(batch.wanted.size() * config_.vocab);
     runner_->MakeRoom(batch.rows(), 4, *arena_);
     runner_->Submit(batch, *arena_, logits.data());
-    EXPECT_TRUE(*runner_->Complete());
+    EXPECT_TRUE(*runner_->Complete({}));
     for (const int32_t slot : slots) arena_->Release(slot);
     return logits;
   }
@@ -94,7 +94,7 @@ TEST_P(PaddingTest, ABatchOfNothingElseIsComputed) {
   batch.tokens = {0, 0};
   runner_->MakeRoom(2, 1, *arena_);
   runner_->Submit(batch, *arena_, nullptr);
-  EXPECT_TRUE(*runner_->Complete());
+  EXPECT_TRUE(*runner_->Complete({}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, PaddingTest, testing::Values(1, 2, 3));

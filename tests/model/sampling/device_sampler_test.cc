@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "gtest/gtest.h"
+#include "model/device/slot_sampler.h"
 #include "model/kernels/cuda/sample.h"
 #include "model/numerics/functions.h"
 #include "model/sampling/fixed_point.h"
@@ -42,47 +43,22 @@ TEST(DeviceNumbers, AreThoseOfTheCpu) {
   }
 }
 
-// A request as a device knows it. Does not move: the device holds its addresses.
+// What a device knows of a request, in the memory of the host.
 class DeviceRequest {
  public:
   DeviceRequest(const SamplingParams& params, const std::vector<int32_t>& history)
-      : params_(params), history_(history) {
-    for (const auto [token, bias] : params.logit_bias) biases_.push_back({token, bias});
-    std::stable_sort(biases_.begin(), biases_.end(),
-                     [](const auto& a, const auto& b) { return a.token < b.token; });
-    if (params.penalizes())
-      ring_.resize(static_cast<size_t>(params.penalty_window_tokens), -1);
-  }
+      : image_(params, history), sampler_(image_.MoveTo(Memory())) {}
   DeviceRequest(const DeviceRequest&) = delete;
   DeviceRequest& operator=(const DeviceRequest&) = delete;
 
-  bool penalizes() const { return params_.penalizes(); }
-  device::WindowStart Start() {
-    return {&window_, ring_.data(), static_cast<int32_t>(ring_.size()), history_.data(),
-            static_cast<int32_t>(history_.size())};
-  }
-  device::SampleRow Row(float* logits, int64_t index) {
-    return {.logits = logits,
-            .temperature = params_.temperature,
-            .top_k = params_.top_k,
-            .top_p = params_.top_p,
-            .min_p = params_.min_p,
-            .typical_p = params_.typical_p,
-            .seed = params_.seed,
-            .index = index,
-            .penalties = {params_.repetition_penalty, params_.frequency_penalty,
-                          params_.presence_penalty},
-            .window = penalizes() ? &window_ : nullptr,
-            .biases = biases_.data(),
-            .bias_count = static_cast<int32_t>(biases_.size())};
-  }
+  device::SlotSampler* sampler() { return sampler_; }
 
  private:
-  const SamplingParams params_;
-  const std::vector<int32_t> history_;
-  std::vector<device::TokenBias> biases_;
-  std::vector<int32_t> ring_;
-  device::PenaltyWindow window_;
+  // Where the image is itself.
+  void* Memory() { return const_cast<void*>(image_.data()); }
+
+  SlotSamplerImage image_;
+  device::SlotSampler* const sampler_;
 };
 
 // Launches of drawn shapes.
@@ -90,26 +66,19 @@ class Device {
  public:
   explicit Device(Draws& draws) : draws_(draws) {}
 
-  void Start(const std::vector<std::unique_ptr<DeviceRequest>>& requests) {
-    std::vector<device::WindowStart> starts;
-    for (const auto& request : requests) {
-      if (request->penalizes()) starts.push_back(request->Start());
-    }
-    const DeviceLaunch launch = Shape();
-    RunOnDevice(launch, draws_.Bits(), [&] {
-      device::StartWindows({starts.data(), static_cast<int64_t>(starts.size())},
-                           {device::BlockIndex(), launch.blocks});
-    });
-  }
-
-  std::vector<int32_t> Sample(const std::vector<device::SampleRow>& rows,
-                              size_t vocab) {
+  // Draws change the logits, [rows, vocab].
+  std::vector<int32_t> Sample(const std::vector<device::DrawRow>& rows,
+                              std::vector<float> logits) {
+    const size_t vocab = logits.size() / rows.size();
     const DeviceLaunch launch = Shape();
     std::vector<std::vector<int32_t>> scratch(static_cast<size_t>(launch.blocks));
     for (auto& of_block : scratch) of_block = Scratch(vocab);
     std::vector<int32_t> tokens(rows.size(), -9);
-    const device::SampleCall call{rows.data(), static_cast<int64_t>(rows.size()),
-                                  static_cast<int32_t>(vocab), tokens.data()};
+    const device::SampleCall call{rows.data(),
+                                  static_cast<int64_t>(rows.size()),
+                                  static_cast<int32_t>(vocab),
+                                  {logits.data(), static_cast<int64_t>(vocab)},
+                                  tokens.data()};
     RunOnDevice(launch, draws_.Bits(), [&] {
       device::Sample(call, {device::BlockIndex(), launch.blocks}, Shared(),
                      scratch[static_cast<size_t>(device::BlockIndex())].data());
@@ -219,21 +188,26 @@ class DeviceSampler : public testing::Test {
     if (!CanEmulateDevices()) GTEST_SKIP() << "no fibers with ThreadSanitizer";
   }
 
+  static void Add(const Drawn& row, DeviceRequest& request,
+                  std::vector<device::DrawRow>& rows, std::vector<float>& logits) {
+    rows.push_back({.sampler = request.sampler(),
+                    .index = static_cast<int64_t>(row.history.size()),
+                    .logits_row = static_cast<int32_t>(rows.size())});
+    logits.insert(logits.end(), row.logits.begin(), row.logits.end());
+  }
+
   // A call of some rows.
   void ExpectAsOnCpu(size_t vocab, size_t count) {
     std::vector<Drawn> drawn;
     std::vector<std::unique_ptr<DeviceRequest>> requests;
-    std::vector<std::vector<float>> logits;
-    std::vector<device::SampleRow> rows;
+    std::vector<float> logits;
+    std::vector<device::DrawRow> rows;
     for (size_t r = 0; r < count; ++r) {
       const Drawn& row = drawn.emplace_back(draws_, vocab);
-      logits.push_back(row.logits);
       requests.push_back(std::make_unique<DeviceRequest>(row.params, row.history));
-      rows.push_back(requests.back()->Row(logits.back().data(),
-                                          static_cast<int64_t>(row.history.size())));
+      Add(row, *requests.back(), rows, logits);
     }
-    device_.Start(requests);
-    const std::vector<int32_t> tokens = device_.Sample(rows, vocab);
+    const std::vector<int32_t> tokens = device_.Sample(rows, logits);
     for (size_t r = 0; r < count; ++r) {
       Drawn& row = drawn[r];
       const SamplingParams& params = row.params;
@@ -312,17 +286,14 @@ TEST_F(DeviceSampler, KeepsItsWindowsUpToDate) {
     row.history = DrawnTokens(draws_, drawn.size() % 2 == 0 ? 90 : 10, kVocab);
     requests.push_back(std::make_unique<DeviceRequest>(row.params, row.history));
   }
-  device_.Start(requests);
   for (int step = 0; step < 150; ++step) {
-    std::vector<std::vector<float>> logits;
-    std::vector<device::SampleRow> rows;
+    std::vector<float> logits;
+    std::vector<device::DrawRow> rows;
     for (size_t r = 0; r < drawn.size(); ++r) {
       drawn[r].logits = draws_.Logits(kVocab);
-      logits.push_back(drawn[r].logits);
-      rows.push_back(requests[r]->Row(logits.back().data(),
-                                      static_cast<int64_t>(drawn[r].history.size())));
+      Add(drawn[r], *requests[r], rows, logits);
     }
-    const std::vector<int32_t> tokens = device_.Sample(rows, kVocab);
+    const std::vector<int32_t> tokens = device_.Sample(rows, logits);
     for (size_t r = 0; r < drawn.size(); ++r) {
       const int32_t token = drawn[r].Sample(rows[r].index, scratch_);
       ASSERT_EQ(tokens[r], token) << "step " << step << " row " << r;
