@@ -36,7 +36,7 @@ void DeviceCarryWriter::Append(const CarryRows& rows) {
   std::vector<float> spread;
   StepRows piece;
   for (int64_t first = 0; first < count; first += kStepRows) {
-    const int64_t some = std::min(kStepRows, count - first);
+    const int64_t some = std::min<int64_t>(kStepRows, count - first);
     spread.assign(static_cast<size_t>(some * given.stride), 0.0f);
     for (int64_t r = 0; r < some; ++r) {
       std::copy_n(rows.rows + (first + r) * rows.width, rows.width,

@@ -58,16 +58,11 @@ class RowSampler {
 
   MNEMON_DEVICE int32_t Draw(Candidates& candidates, const WeightScale& scale) {
     MakeCuts(row_, scale, candidates);
-    const uint64_t least = LeastWeight(row_, scale, candidates);
-    const Passed drawn = candidates.PassToken(
-        [&](const CandidateToken& token) {
-          const uint64_t weight = scale.Weight(token.logit);
-          return weight >= least ? weight : 0;
-        },
-        [&](uint64_t total) {
-          return FloorOfFraction(RandomAt(row_.seed, static_cast<uint64_t>(row_.index)),
-                                 total);
-        });
+    const DrawWeight weight = CutMinP(row_, scale, candidates);
+    const Passed drawn = candidates.PassToken(weight, [&](uint64_t total) {
+      return FloorOfFraction(RandomAt(row_.seed, static_cast<uint64_t>(row_.index)),
+                             total);
+    });
     return candidates.Token(drawn.index).id;
   }
 

@@ -59,6 +59,7 @@ class Candidates {
   // Keeps the shortest prefix, in the order (order.Key(token), id), whose weights
   // together exceed order.Target(sum of all).
   MNEMON_DEVICE void Cut(const CutOrder& order) {
+    // Its last key, from the highest digit on; then the last of those that have it.
     End end{0, 32, INT32_MAX};
     uint64_t rest = 0;
     for (bool first = true, last = false; !last; first = false) {
@@ -76,7 +77,6 @@ class Candidates {
         end.unknown = shift;
         rest = digit.rest;
       } else {
-        // Of those with the same key.
         const Passed token = PassToken(
             [&](const CandidateToken& token) {
               return order.Key(token) == end.key ? order.Weight(token) : 0;

@@ -35,11 +35,21 @@ MNEMON_DEVICE void MakeCuts(const SampleRow& row, const WeightScale& scale,
   }
 }
 
-// What min_p keeps of these weighs at least so much. Typical sampling alone may have
-// dropped the largest weight.
-MNEMON_DEVICE uint64_t LeastWeight(const SampleRow& row, const WeightScale& scale,
-                                   const Candidates& candidates) {
-  if (!(row.min_p > 0)) return 0;
+// With what a token is drawn: its weight, 0 where min_p drops it.
+struct DrawWeight {
+  WeightScale scale;
+  uint64_t least = 0;
+
+  MNEMON_DEVICE uint64_t operator()(const CandidateToken& token) const {
+    const uint64_t weight = scale.Weight(token.logit);
+    return weight >= least ? weight : 0;
+  }
+};
+
+// Typical sampling alone may have dropped the largest weight.
+MNEMON_DEVICE DrawWeight CutMinP(const SampleRow& row, const WeightScale& scale,
+                                 const Candidates& candidates) {
+  if (!(row.min_p > 0)) return {scale, 0};
   uint64_t most = kWeightOne;
   if (row.typical_p < 1) {
     most = 0;
@@ -48,7 +58,7 @@ MNEMON_DEVICE uint64_t LeastWeight(const SampleRow& row, const WeightScale& scal
     });
     most = BlockFold(most, 0, Most(), candidates.of_warps());
   }
-  return CeilOfShare(row.min_p, most);
+  return {scale, CeilOfShare(row.min_p, most)};
 }
 
 }  // namespace mnemon::device

@@ -29,8 +29,8 @@ struct CutOrder {
 
   MNEMON_DEVICE uint32_t Key(const CandidateToken& token) const {
     if (by != By::kTypicality) return FallingKey(token.logit);
-    const float x = scale.Exponent(token.logit);
-    const float information = FixedPoint(Exp(x)) > 0 ? log_total - x : Infinity();
+    // Tokens without weight matter nowhere, wherever they come.
+    const float information = log_total - scale.Exponent(token.logit);
     return BitsOf(fabsf(information - entropy));
   }
   MNEMON_DEVICE uint64_t Weight(const CandidateToken& token) const {

@@ -131,7 +131,9 @@ MNEMON_DEVICE Passed Pass(int32_t count, const Load& load, const Weigh& weigh,
   for (;; range.begin += kWarp) {
     const int32_t i = range.begin + Lane();
     const Passed here = WarpPass(i < range.end ? weigh(load(i)) : 0, target);
-    if (here.index < kWarp) return {range.begin + here.index, here.rest};
+    // Ends in any case: a device that hangs serves nobody.
+    if (here.index < kWarp || range.begin + kWarp >= range.end)
+      return {Smaller(range.begin + here.index, range.end - 1), here.rest};
     target = here.rest;
   }
 }

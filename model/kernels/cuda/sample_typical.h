@@ -9,8 +9,8 @@
 
 namespace mnemon::device {
 
-// The sum16 of `parts` in blocks of 1024, added upward; the parts are lost. A half of a
-// warp adds a block.
+// The sum16 of `parts` in blocks of 1024, added upward. They are lost, and read until
+// the next barrier. A half of a warp adds a block.
 MNEMON_DEVICE float BlockSum(float* parts, int32_t count) {
   constexpr int32_t kBlock = 1024;
   const int32_t blocks = (count + kBlock - 1) / kBlock;
@@ -25,7 +25,6 @@ MNEMON_DEVICE float BlockSum(float* parts, int32_t count) {
   Barrier();
   float sum = 0;
   for (int32_t block = 0; block < blocks; ++block) sum += parts[block * kBlock];
-  Barrier();
   return sum;
 }
 

@@ -86,21 +86,28 @@ class Device {
     return tokens;
   }
 
-  // What the cuts but min_p leave.
+  // What the cuts leave.
   std::vector<int32_t> Kept(const std::vector<float>& logits,
                             const SamplingParams& params, float most) {
     DeviceLaunch launch = Shape();
     launch.blocks = 1;
     const auto vocab = static_cast<int32_t>(logits.size());
     std::vector<int32_t> scratch = Scratch(logits.size()), kept;
-    const device::SampleRow row{
-        .top_k = params.top_k, .top_p = params.top_p, .typical_p = params.typical_p};
+    const device::SampleRow row{.top_k = params.top_k,
+                                .top_p = params.top_p,
+                                .min_p = params.min_p,
+                                .typical_p = params.typical_p};
     RunOnDevice(launch, draws_.Bits(), [&] {
       device::Candidates candidates(logits.data(), vocab, scratch.data(),
                                     scratch.data() + vocab, *Shared());
-      device::MakeCuts(row, {most, params.temperature}, candidates);
-      for (int32_t i = 0; device::ThreadIndex() == 0 && i < candidates.count(); ++i)
-        kept.push_back(candidates.Token(i).id);
+      const device::WeightScale scale{most, params.temperature};
+      device::MakeCuts(row, scale, candidates);
+      const device::DrawWeight weight = device::CutMinP(row, scale, candidates);
+      if (device::ThreadIndex() != 0) return;
+      for (int32_t i = 0; i < candidates.count(); ++i) {
+        const device::CandidateToken token = candidates.Token(i);
+        if (weight.least == 0 || weight(token) > 0) kept.push_back(token.id);
+      }
     });
     return kept;
   }
@@ -153,7 +160,7 @@ struct Drawn {
         counts(params, static_cast<int64_t>(vocab)) {
     if (draws.Often(4)) {
       // Many of one token.
-      const int32_t token = draws.Below(vocab);
+      const int32_t token = AnyToken(draws);
       for (int i = 0; i < 40; ++i)
         params.logit_bias.push_back({draws.Often(3) ? draws.Below(vocab) : token,
                                      draws.OneOf({0.1f, 3e38f, -3e38f, -7.5f})});
@@ -246,26 +253,56 @@ TEST_F(DeviceSampler, LargeVocabularies) {
     ASSERT_NO_FATAL_FAILURE(ExpectAsOnCpu(50257, 2));
 }
 
-// Not the tokens alone, to most of which few draws come.
+// Not drawn tokens alone, which most of the kept never become.
 TEST_F(DeviceSampler, KeepsTheSameTokens) {
   for (int round = 0; round < 200; ++round) {
     const auto vocab = static_cast<size_t>(
         draws_.OneOf({1, 31, 33, 1025, 1 + draws_.Below(100), 1 + draws_.Below(3000)}));
     const std::vector<float> logits = draws_.Logits(vocab);
-    SamplingParams params = draws_.Params(vocab);
-    if (params.temperature == 0) params.temperature = 1;
     const float most = *std::max_element(logits.begin(), logits.end());
+    SamplingParams params = draws_.Params(vocab);
+    if (params.temperature == 0 || draws_.Often(2)) params.temperature = 2;
+    if (draws_.Often(3)) params.typical_p = draws_.OneOf({0.1f, 0.5f, 0.9f});
+    if (draws_.Often(3)) params.top_k = 1 + draws_.Below(vocab);
+    // The weight of a token, exactly.
+    const float logit = logits[static_cast<size_t>(draws_.Below(vocab))];
+    if (draws_.Often(3))
+      params.min_p = device::Exp((logit - most) / params.temperature);
     const LogitScale scale{.most = most, .temperature = params.temperature};
     Candidates expected(logits, scale, *scratch_.operations, scratch_.candidates);
     if (params.top_k > 0) expected.CutTopK(params.top_k);
     if (params.typical_p < 1) expected.CutTypical(params.typical_p);
     if (params.top_p < 1) expected.CutTopP(params.top_p);
+    if (params.min_p > 0) expected.CutMinP(params.min_p);
     std::vector<int32_t> ids;
     for (size_t i = 0; i < expected.size(); ++i) ids.push_back(expected.id(i));
     ASSERT_EQ(device_.Kept(logits, params, most), ids)
         << "temperature " << params.temperature << " top_k " << params.top_k
-        << " top_p " << params.top_p << " typical_p " << params.typical_p << " V "
-        << vocab;
+        << " top_p " << params.top_p << " min_p " << params.min_p << " typical_p "
+        << params.typical_p << " V " << vocab;
+  }
+}
+
+TEST_F(DeviceSampler, AddsBlocksInTheirOrder) {
+  for (const size_t count : {1, 17, 1024, 1025, 3000, 40000}) {
+    std::vector<float> parts(count);
+    for (float& part : parts) part = static_cast<float>(std::abs(draws_.Normal()));
+    float expected = 0;
+    for (size_t block = 0; block < count; block += 1024) {
+      float sums[16] = {};
+      for (size_t i = block; i < std::min(block + 1024, count); ++i)
+        sums[i % 16] += parts[i];
+      for (int apart = 8; apart > 0; apart /= 2) {
+        for (int i = 0; i < apart; ++i) sums[i] += sums[i + apart];
+      }
+      expected += sums[0];
+    }
+    std::vector<float> sums;
+    RunOnDevice({.blocks = 1, .threads = 96}, draws_.Bits(), [&] {
+      sums.push_back(
+          device::BlockSum(parts.data(), static_cast<int32_t>(parts.size())));
+    });
+    EXPECT_EQ(sums, std::vector<float>(96, expected)) << count;
   }
 }
 
