@@ -68,8 +68,8 @@ class StepDecoder final : public Decoder {
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return weights_.packed().bytes(); }
 
-  absl::Status Step(std::span<const Segment> segments, StateArena& arena,
-                    float* logits) override;
+  absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
+                      float* logits) override;
   absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
                       int32_t slot) override;
 
@@ -89,8 +89,8 @@ class StepDecoder final : public Decoder {
   BlockCopies copies_;  // empty between steps
 };
 
-absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& arena,
-                               float* logits) {
+absl::Status StepDecoder::Submit(std::span<const Segment> segments, StateArena& arena,
+                                 float* logits) {
   MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config_, arena));
   absl::Status status = Reserve(segments, arena);
   // Memory can run out only before the first group is computed: room comes first.
