@@ -2,11 +2,13 @@
 #include "model/decoder/decoder.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/kernels/kernels.h"
 
@@ -14,9 +16,17 @@ namespace mnemon {
 namespace {
 
 constexpr std::string_view kNonFiniteState = "NON_FINITE_STATE";
+constexpr std::string_view kDeviceLost = "DEVICE_LOST";
+
+bool HasReason(const absl::Status& status, absl::StatusCode code,
+               std::string_view reason) {
+  if (status.code() != code) return false;
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  return detail && detail->reason == reason;
+}
 
 absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
-                          const StateArena& arena) {
+                          const StateArena& arena, bool draws) {
   if (segment.slot < 0 || segment.slot >= arena.slots()) {
     return InvalidField("slot", StrCat("slot ", segment.slot, " of ", arena.slots(),
                                        " does not exist"));
@@ -26,7 +36,11 @@ absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
     return InvalidField(
         "tokens", StrCat("a segment takes 1 to ", kMaxChunk, " tokens, got ", count));
   }
-  for (int64_t i = 0; i < count; ++i) {
+  if (segment.draw && !draws) {
+    return InvalidField("draw", "the decoder does not draw tokens");
+  }
+  const bool drawn = draws && count == 1 && segment.tokens[0] == kDrawn;
+  for (int64_t i = 0; i < count && !drawn; ++i) {
     if (segment.tokens[i] < 0 || segment.tokens[i] >= config.vocab) {
       return InvalidField(
           "tokens", StrCat("token ", segment.tokens[i], " at position ",
@@ -93,9 +107,24 @@ absl::Status NonFiniteState() {
 }
 
 bool IsNonFiniteState(const absl::Status& status) {
-  if (status.code() != absl::StatusCode::kInternal) return false;
-  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
-  return detail && detail->reason == kNonFiniteState;
+  return HasReason(status, absl::StatusCode::kInternal, kNonFiniteState);
+}
+
+absl::Status DeviceLost() {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   "the device that computes the model was lost",
+                   {.reason = std::string(kDeviceLost),
+                    .retry_after = std::chrono::milliseconds(1000)});
+}
+
+bool IsDeviceLost(const absl::Status& status) {
+  return HasReason(status, absl::StatusCode::kUnavailable, kDeviceLost);
+}
+
+absl::Status Decoder::Step(std::span<const Segment> segments, StateArena& arena,
+                           float* logits) {
+  MNEMON_RETURN_IF_ERROR(Submit(segments, arena, logits));
+  return Complete({});
 }
 
 int64_t LogitsRows(std::span<const Segment> segments) {
@@ -110,12 +139,12 @@ int64_t LogitsRows(std::span<const Segment> segments) {
 }
 
 absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
-                           const StateArena& arena) {
+                           const StateArena& arena, bool draws) {
   // Kept from call to call: a step allocates nothing once it is warm.
   static thread_local std::vector<int32_t> slots;
   slots.clear();
   for (const Segment& segment : segments) {
-    absl::Status status = CheckSegment(segment, config, arena);
+    absl::Status status = CheckSegment(segment, config, arena, draws);
     if (!status.ok()) return status;
     slots.push_back(segment.slot);
   }

@@ -13,22 +13,42 @@
 #include "absl/status/statusor.h"
 #include "base/aligned_floats.h"
 #include "model/config/config.h"
+#include "model/sampling/sampling_params.h"
 #include "model/state/arena.h"
+#include "model/state/state_memory.h"
 #include "model/weights/weights.h"
 
 namespace mnemon {
 
 enum class LogitsMode { kNone, kLast, kAll };
 
+// In place of a segment's only token: the one that the step before drew for its slot,
+// which the host does not know yet.
+inline constexpr int32_t kDrawn = -1;
+// In place of a drawn token: why none could be drawn (UnusableLogits, NoTokenAllowed of
+// model/sampling). A kDrawn that takes its place in the next step is any token.
+inline constexpr int32_t kUnusableLogits = -2;
+inline constexpr int32_t kNoTokenAllowed = -3;
+
 // Consecutive tokens of one session.
 struct Segment {
   int32_t slot = 0;
   int64_t position = 0;             // of tokens[0]; equals arena.length(slot)
-  std::span<const int32_t> tokens;  // 1 .. kMaxChunk
+  std::span<const int32_t> tokens;  // 1 .. kMaxChunk, or kDrawn alone
   LogitsMode logits = LogitsMode::kLast;
+  // The decoder draws the token behind the last one, whatever `logits` says. REQUIRES:
+  // Decoder::draws(), BeginDraws.
+  bool draw = false;
 };
 
 // Constant after construction but for scratch memory: one thread at a time.
+//
+// A step is submitted, and complete later. On the host it is computed when Submit
+// returns. A device computes behind the host's back: meanwhile the next step may be
+// submitted, which begins when the first one ends. Until a step is complete, the host
+// does nothing to the arena that changes or gives back what the step uses: of its slots
+// it only reserves more, saves fixed entries, and sets a floor up to the position of
+// the segment.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -44,22 +64,65 @@ class Decoder {
   // Of memory that the weights take.
   virtual int64_t weight_bytes() const = 0;
 
-  // What an arena must have as its memory for this decoder to compute there; null: the
-  // host's. The decoder must outlive it.
+  // Steps that may be submitted and not complete, at least 1.
+  virtual int most_under_way() const { return 1; }
+  // Whether it can draw tokens; else the host samples from logits.
+  virtual bool draws() const { return false; }
+  // Where the states of an arena that it works in lie, for one arena; null: in host
+  // memory. Throws std::bad_alloc.
   virtual std::unique_ptr<StateMemory> MakeStateMemory() { return nullptr; }
 
-  // Computes every segment and advances its slot. Logits go to `logits`, rows of V
-  // floats packed in segment order (none, one or tokens.size() rows per segment);
-  // `logits` may be null when no segment wants any. A session's logits depend on its
-  // own history alone: bit for bit the same in any batch, slot, order and split into
-  // segments. On error no slot has advanced: INVALID_ARGUMENT (empty or long segment,
-  // token out of range, wrong position, a slot twice), FAILED_PRECONDITION (beyond the
-  // context), RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL, and
-  // NonFiniteState: the state of a segment would not stay finite
-  // (docs/state_contract.md); the fixed entries of all slots in the step are then in
-  // any condition. REQUIRES: `arena` was created with spec().
-  virtual absl::Status Step(std::span<const Segment> segments, StateArena& arena,
-                            float* logits) = 0;
+  // Begins to compute every segment, and advances its slot. Host work only: it waits
+  // for no step. Segments and tokens are read before it returns; `logits` is written
+  // until the step is complete: rows of V floats packed in segment order (none, one or
+  // tokens.size() rows per segment). It may be null when no segment wants any.
+  //
+  // A session's logits depend on its own history alone: bit for bit the same in any
+  // batch, slot, order and split into segments, whatever else is under way. A drawn
+  // token is that of Sample (model/sampling) from these logits.
+  //
+  // On error the step is not under way and no slot has advanced; those before it go on:
+  // INVALID_ARGUMENT (empty or long segment, token out of range, wrong position, a slot
+  // twice, a draw where it does not draw), FAILED_PRECONDITION (beyond the context),
+  // RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL, NonFiniteState and
+  // DeviceLost: see below. REQUIRES: fewer than most_under_way() steps are under way;
+  // `arena` was created with spec() and MakeStateMemory().
+  virtual absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
+                              float* logits) = 0;
+  // Waits for the oldest step that is under way. `drawn`: the tokens of the segments
+  // that draw, packed in their order. On error no step is under way any more: this one
+  // has failed, those behind it are without effect. The slots of all of them stay
+  // advanced and their states are in any condition. RESOURCE_EXHAUSTED, INTERNAL;
+  //
+  // - NonFiniteState: the state of a segment would not stay finite
+  //   (docs/state_contract.md). Where it comes from Submit, too, the fixed entries of
+  //   all slots of the step are in any condition;
+  // - DeviceLost, also from Submit and BeginDraws: nothing is under way, and all states
+  //   in the arena, what was given to BeginDraws and what Take of a state memory
+  //   returned are gone. Calls return this error until Restart succeeds; those of state
+  //   memories have no effect.
+  virtual absl::Status Complete(std::span<int32_t> drawn) { return absl::OkStatus(); }
+  // A step of the only tool that uses the decoder, from Submit to Complete; nothing is
+  // drawn. Their errors.
+  absl::Status Step(std::span<const Segment> segments, StateArena& arena,
+                    float* logits);
+
+  // Draws for `slot` follow, with these parameters, until EndDraws. `window`: the
+  // newest tokens of the history before the first one that will be drawn, as many as
+  // the penalties look at; the decoder counts on from there. Again for the same slot:
+  // in place of what it knew. RESOURCE_EXHAUSTED, DeviceLost. REQUIRES: draws();
+  // Rounded parameters; no step under way draws for the slot.
+  virtual absl::Status BeginDraws(int32_t slot, const SamplingParams& params,
+                                  std::span<const int32_t> window) {
+    return absl::OkStatus();
+  }
+  // No effect without BeginDraws. REQUIRES: no step under way draws for the slot.
+  virtual void EndDraws(int32_t slot) {}
+
+  // After DeviceLost: brings the device back, with the weights. May take long. The
+  // errors of loading, UNAVAILABLE; it can be called again then. REQUIRES: no arena and
+  // no state memory made before exists.
+  virtual absl::Status Restart() { return absl::OkStatus(); }
 
   // Writes a carry of the sequence form (one view per entry of Model::carry_spec(),
   // batch of one: [n, row...] for growing entries, the entry's shape for fixed ones),
@@ -72,13 +135,17 @@ class Decoder {
 // INTERNAL, NON_FINITE_STATE.
 absl::Status NonFiniteState();
 bool IsNonFiniteState(const absl::Status& status);
+// UNAVAILABLE, DEVICE_LOST.
+absl::Status DeviceLost();
+bool IsDeviceLost(const absl::Status& status);
 
 // Number of logits rows that `segments` ask for.
 int64_t LogitsRows(std::span<const Segment> segments);
 
-// What every decoder checks before it touches anything; the errors of Step above.
+// What every decoder checks before it touches anything; the errors of Submit above.
+// `draws`: Decoder::draws().
 absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
-                           const StateArena& arena);
+                           const StateArena& arena, bool draws = false);
 
 // The first row of a growing entry that a query at `position` may need.
 int64_t FirstVisible(const StateEntry& entry, int64_t position);

@@ -105,8 +105,8 @@ class DefaultDecoder final : public Decoder {
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return weight_bytes_; }
 
-  absl::Status Step(std::span<const Segment> segments, StateArena& arena,
-                    float* logits) override {
+  absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
+                      float* logits) override {
     MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config(), arena));
     std::vector<SavedFixed> before(segments.size());  // to go back to
     for (size_t i = 0; i < segments.size(); ++i) {

@@ -58,6 +58,7 @@ class CudaDriver final : public DeviceDriver {
   absl::Status Open();
 
   const DeviceLimits& limits() const override { return limits_; }
+  bool lost() const override { return lost_.load(std::memory_order_relaxed); }
 
   void* Take(int64_t bytes) override;
   void GiveBack(void* memory) override;
@@ -94,7 +95,6 @@ class CudaDriver final : public DeviceDriver {
 
   // Stream, events and what kernels may use.
   cudaError_t Begin();
-  bool lost() const { return lost_.load(std::memory_order_relaxed); }
   // Notes the first failure.
   void Check(cudaError_t error);
   void CopyAny(const void* from, void* to, int64_t bytes, cudaMemcpyKind kind) {

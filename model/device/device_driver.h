@@ -56,6 +56,8 @@ class DeviceDriver {
   virtual ~DeviceDriver() = default;
 
   virtual const DeviceLimits& limits() const = 0;
+  // Whether it is lost.
+  virtual bool lost() const = 0;
 
   // Memory of the device, of any content; at least on 256 bytes. Given back when all
   // that was queued before is done.

@@ -20,6 +20,9 @@ namespace {
 // microseconds.
 constexpr int64_t kCopyAlone = int64_t{64} << 10;
 
+// Rows of a batch, at least: fewer than so many and kMaxChunk more.
+constexpr int64_t kRowsAtOnce = 256;
+
 // Of attention: room for so many groups comes first, and then for twice as many, so
 // that a group that begins takes no memory.
 constexpr uint64_t kLeastGroups = 16;
@@ -52,6 +55,7 @@ class CpuRunner final : public StepRunner {
   }
 
   int most_under_way() const override { return 1; }
+  int64_t rows_at_once() const override { return kRowsAtOnce; }
 
   void MakeRoom(int64_t rows, int64_t blocks, StateArena&) override {
     const auto count = static_cast<int64_t>(workers_.size());

@@ -46,6 +46,7 @@ class DeviceRunner final : public StepRunner {
   ~DeviceRunner() override { driver_.Wait(driver_.Mark()).IgnoreError(); }
 
   int most_under_way() const override { return kUnderWay; }
+  int64_t rows_at_once() const override { return INT64_MAX; }
 
   void MakeRoom(int64_t rows, int64_t blocks, StateArena& arena) override {
     for (DeviceRun& run : runs_) ReserveAtLeast(run.tokens, rows);
@@ -59,7 +60,7 @@ class DeviceRunner final : public StepRunner {
 
   void Submit(const StepBatch& batch, StateArena& arena, float* logits) override {
     MNEMON_CHECK(submitted_ - completed_ < kUnderWay);
-    DeviceRun& run = runs_[static_cast<size_t>(submitted_++ % kUnderWay)];
+    DeviceRun& run = RunOf(submitted_++);
     run.mark = 0;
     run.wrong = 0;
     run.tokens.clear();
@@ -72,13 +73,19 @@ class DeviceRunner final : public StepRunner {
 
   absl::StatusOr<bool> Complete(std::span<int32_t> drawn) override {
     MNEMON_CHECK(completed_ < submitted_);
-    DeviceRun& run = runs_[static_cast<size_t>(completed_++ % kUnderWay)];
+    DeviceRun& run = RunOf(completed_++);
     const absl::Status status = loaded_->stagings.Wait(run);
-    if (!status.ok()) return status;
     loaded_->samplers.Done(run.mark);
+    if (!status.ok() || run.wrong != 0) {
+      for (; completed_ < submitted_; ++completed_) {
+        loaded_->stagings.Wait(RunOf(completed_)).IgnoreError();
+      }
+      if (!status.ok()) return status;
+      return false;
+    }
     MNEMON_CHECK(drawn.size() == run.tokens.size());
     std::ranges::copy(run.tokens, drawn.begin());
-    return run.wrong == 0;
+    return true;
   }
 
   bool draws() const override { return true; }
@@ -102,6 +109,9 @@ class DeviceRunner final : public StepRunner {
   static constexpr int kUnderWay = 2;
 
   int64_t vocab() const { return program_.logits.head.outputs; }
+  DeviceRun& RunOf(int64_t number) {
+    return runs_[static_cast<size_t>(number % kUnderWay)];
+  }
   static DeviceTables& TablesOf(StateArena& arena) {
     return static_cast<DeviceMemory&>(arena.memory()).tables();
   }

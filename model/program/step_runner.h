@@ -20,8 +20,10 @@ class StepRunner {
  public:
   virtual ~StepRunner() = default;
 
-  // Batches that can be under way at once, at least 1.
+  // Batches that can be under way at once. 1: a batch is computed when Submit returns.
   virtual int most_under_way() const = 0;
+  // A batch takes no further run when it has so many rows.
+  virtual int64_t rows_at_once() const = 0;
 
   // Room for batches of so many rows on slots of the arena, whose sessions hold at most
   // so many blocks. May throw std::bad_alloc; within it the other calls take no memory.
@@ -37,7 +39,7 @@ class StepRunner {
   virtual void Submit(const StepBatch& batch, StateArena& arena, float* logits) = 0;
   // Waits for the oldest one. `drawn`: the tokens of its runs that draw, in order.
   // False: numbers that are not finite, or fast weights' changes of kMostChange, were
-  // written to states. UNAVAILABLE, DEVICE_LOST.
+  // written to states. UNAVAILABLE, DEVICE_LOST. After these no batch is under way any more.
   virtual absl::StatusOr<bool> Complete(std::span<int32_t> drawn) = 0;
 
   // As of Decoder. REQUIRES of what follows: draws().

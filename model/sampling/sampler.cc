@@ -12,12 +12,6 @@
 namespace mnemon {
 namespace {
 
-absl::Status NothingAllowed() {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   "logit_bias forbids every token the model could give",
-                   {.reason = "NO_TOKEN_ALLOWED", .field = "logit_bias"});
-}
-
 LargestLogit Largest(std::span<const float> logits,
                      const SamplingOperations& operations) {
   return operations.largest(logits.data(), static_cast<int64_t>(logits.size()));
@@ -138,6 +132,12 @@ absl::Status UnusableLogits() {
                    {.reason = "NON_FINITE_LOGITS"});
 }
 
+absl::Status NoTokenAllowed() {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   "logit_bias forbids every token the model could give",
+                   {.reason = "NO_TOKEN_ALLOWED", .field = "logit_bias"});
+}
+
 absl::StatusOr<int32_t> Sample(std::span<float> logits, const SamplingParams& params,
                                int64_t index, SamplerScratch& scratch,
                                std::span<const TokenCount> window) {
@@ -149,7 +149,7 @@ absl::StatusOr<int32_t> Sample(std::span<float> logits, const SamplingParams& pa
     return Choose(logits, best, params, index, scratch);
   const Adjustment adjustment(logits, window, params, scratch.replaced);
   const LargestLogit now = adjustment.Largest(best, *scratch.operations);
-  if (!now.usable) return NothingAllowed();
+  if (!now.usable) return NoTokenAllowed();
   return Choose(logits, now, params, index, scratch);
 }
 

@@ -29,6 +29,8 @@ struct SamplerScratch {
 
 // INTERNAL, NON_FINITE_LOGITS.
 absl::Status UnusableLogits();
+// INVALID_ARGUMENT, NO_TOKEN_ALLOWED.
+absl::Status NoTokenAllowed();
 
 // The token at absolute index `index` of a session. `window`: how often tokens occur in
 // the penalty window before it (PenaltyCounts), each token once. In this order:

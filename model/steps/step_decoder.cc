@@ -27,22 +27,14 @@ void GiveBack(std::span<const Segment> segments, StateArena& arena) {
   }
 }
 
-// The first segments, which are computed at once.
-std::span<const Segment> Group(std::span<const Segment> segments) {
-  size_t end = 0;
-  for (int64_t rows = 0; end < segments.size() && rows < kRowsAtOnce; ++end) {
-    rows += Tokens(segments[end]);
-  }
-  return segments.first(end);
-}
-
 // Puts a segment behind the others. Takes no memory where there is room.
 void Add(const Segment& segment, StepBatch& batch) {
   const int64_t first = batch.rows(), count = Tokens(segment);
   batch.runs.push_back({.slot = segment.slot,
                         .first = first,
                         .count = count,
-                        .position = segment.position});
+                        .position = segment.position,
+                        .draws = segment.draw});
   batch.tokens.insert(batch.tokens.end(), segment.tokens.begin(), segment.tokens.end());
   if (segment.logits == LogitsMode::kNone) return;
   const int64_t begin = segment.logits == LogitsMode::kAll ? first : first + count - 1;
@@ -83,17 +75,31 @@ class StepDecoder final : public Decoder {
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return weights_.packed().bytes(); }
 
+  int most_under_way() const override { return runner_->most_under_way(); }
+  bool draws() const override { return runner_->draws(); }
   std::unique_ptr<StateMemory> MakeStateMemory() override {
     if (device_ == nullptr) return nullptr;
     return std::make_unique<DeviceMemory>(*device_, spec_);
   }
 
-  absl::Status Step(std::span<const Segment> segments, StateArena& arena,
-                    float* logits) override;
+  absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
+                      float* logits) override;
+  absl::Status Complete(std::span<int32_t> drawn) override;
+  absl::Status BeginDraws(int32_t slot, const SamplingParams& params,
+                          std::span<const int32_t> window) override;
+  void EndDraws(int32_t slot) override { runner_->EndDraws(slot); }
+  absl::Status Restart() override;
   absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
                       int32_t slot) override;
 
  private:
+  // What is computed when Submit returns.
+  bool at_once() const { return runner_->most_under_way() == 1; }
+  // Why the memory that a call wanted is not there.
+  absl::Status NoMemory(absl::Status status) const {
+    return device_ != nullptr && device_->lost() ? DeviceLost() : status;
+  }
+  std::span<const Segment> Group(std::span<const Segment> segments) const;
   // Room for the segments' rows in the arena.
   absl::Status Reserve(std::span<const Segment> segments, StateArena& arena);
   void MakeRoom(std::span<const Segment> segments, StateArena& arena);
@@ -112,9 +118,20 @@ class StepDecoder final : public Decoder {
   BlockCopies copies_;  // empty between steps
 };
 
-absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& arena,
-                               float* logits) {
-  MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config_, arena));
+// The first segments, which are submitted together.
+std::span<const Segment> StepDecoder::Group(std::span<const Segment> segments) const {
+  size_t end = 0;
+  for (int64_t rows = 0; end < segments.size() && rows < runner_->rows_at_once();
+       ++end) {
+    rows += Tokens(segments[end]);
+  }
+  return segments.first(end);
+}
+
+absl::Status StepDecoder::Submit(std::span<const Segment> segments, StateArena& arena,
+                                 float* logits) {
+  if (device_ != nullptr && device_->lost()) return DeviceLost();
+  MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config_, arena, draws()));
   absl::Status status = Reserve(segments, arena);
   // Memory can run out only before the first group is computed: room comes first.
   if (status.ok()) {
@@ -125,7 +142,7 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
   }
   if (!status.ok()) {
     GiveBack(segments, arena);
-    return status;
+    return NoMemory(status);
   }
   for (std::span<const Segment> rest = segments; !rest.empty();) {
     const std::span<const Segment> group = Group(rest);
@@ -135,7 +152,8 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
     batch_.wanted.clear();
     for (const Segment& segment : group) Add(segment, batch_);
     runner_->Submit(batch_, arena, logits);
-    const absl::StatusOr<bool> finite = runner_->Complete();
+    if (!at_once()) break;  // all are one group
+    const absl::StatusOr<bool> finite = runner_->Complete({});
     if (!finite.ok() || !*finite) {
       GiveBack(segments, arena);
       return finite.ok() ? NonFiniteState() : finite.status();
@@ -144,6 +162,29 @@ absl::Status StepDecoder::Step(std::span<const Segment> segments, StateArena& ar
   }
   for (const Segment& segment : segments) arena.Advance(segment.slot, Tokens(segment));
   return absl::OkStatus();
+}
+
+absl::Status StepDecoder::Complete(std::span<int32_t> drawn) {
+  if (at_once()) return absl::OkStatus();
+  const absl::StatusOr<bool> finite = runner_->Complete(drawn);
+  if (!finite.ok()) return finite.status();
+  return *finite ? absl::OkStatus() : NonFiniteState();
+}
+
+absl::Status StepDecoder::BeginDraws(int32_t slot, const SamplingParams& params,
+                                     std::span<const int32_t> window) {
+  const absl::Status status = CatchOutOfMemory({}, [&] {
+    runner_->BeginDraws(slot, params, window);
+    return absl::OkStatus();
+  });
+  return status.ok() ? status : NoMemory(status);
+}
+
+absl::Status StepDecoder::Restart() {
+  if (device_ == nullptr) return absl::OkStatus();
+  runner_ = nullptr;
+  MNEMON_RETURN_IF_ERROR(device_->Restart());
+  return CatchOutOfMemory("the weights of this model", [this] { return Load(); });
 }
 
 absl::Status StepDecoder::Reserve(std::span<const Segment> segments,

@@ -12,10 +12,6 @@
 
 namespace mnemon {
 
-// A batch takes no further segment when it has this many rows: it has fewer than
-// kRowsAtOnce + kMaxChunk.
-inline constexpr int64_t kRowsAtOnce = 256;
-
 // A step form: what a session's state is, and how a program is made of the weights.
 struct StepForm {
   StateSpec carry_spec;  // of the sequence form

@@ -78,6 +78,11 @@ int64_t EmulatedDriver::done() const {
   return done_;
 }
 
+bool EmulatedDriver::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
 absl::Status EmulatedDriver::Lost() const {
   return MakeError(absl::StatusCode::kUnavailable, "the device was lost",
                    {.reason = "DEVICE_LOST"});

@@ -43,6 +43,7 @@ class EmulatedDriver final : public DeviceDriver {
   int64_t done() const;
 
   const DeviceLimits& limits() const override { return limits_; }
+  bool lost() const override;
   void* Take(int64_t bytes) override;
   void GiveBack(void* memory) override;
   char* TakeAddresses(int64_t bytes) override;

@@ -100,8 +100,8 @@ void ToyDecoder::PassGate(std::span<const Segment> segments) {
   if (allowed_ > 0) --allowed_;
 }
 
-absl::Status ToyDecoder::Step(std::span<const Segment> segments, StateArena& arena,
-                              float* logits) {
+absl::Status ToyDecoder::Submit(std::span<const Segment> segments, StateArena& arena,
+                                float* logits) {
   PassGate(segments);
   MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config_, arena));
   for (const Segment& s : segments) {

@@ -40,8 +40,8 @@ class ToyDecoder final : public Decoder {
   const StateSpec& spec() const override { return spec_; }
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return 0; }
-  absl::Status Step(std::span<const Segment> segments, StateArena& arena,
-                    float* logits) override;
+  absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
+                      float* logits) override;
   absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
                       int32_t slot) override;
 

@@ -16,6 +16,7 @@
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/thread_pool.h"
 #include "model/registry/registry.h"
+#include "model/sampling/sampler.h"
 #include "model/steps/causal_step.h"
 #include "model/steps/fast_weights_step.h"
 #include "model/steps/feedback_step.h"
@@ -37,6 +38,10 @@ struct World {
   World(const ArchitectureEntry& entry, const ModelConfig& config,
         const TensorViews& views, const StepOptions& options)
       : decoder(*entry.make_decoder(config, views, options)) {
+    MakeArena();
+  }
+
+  void MakeArena() {
     StateArena::Options arena_options{.slots = 64,
                                       .memory = decoder->MakeStateMemory()};
     arena_options.blocks = 64 * 128;
@@ -279,25 +284,132 @@ TEST_P(DeviceDecoderTest, ImportsTheSameState) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
-// A device that is lost says so, whatever is asked of it, and holds nothing.
-TEST_P(DeviceDecoderTest, SaysThatTheDeviceIsLost) {
+// Sessions that generate, each with parameters of its own, the next step submitted
+// before the last one is complete.
+class Generation {
+ public:
+  static constexpr int kLongest = 5;  // prompt
+
+  Generation(const ModelConfig& config, uint64_t seed) : vocab_(config.vocab) {
+    std::minstd_rand random(static_cast<uint32_t>(seed));
+    for (int i = 0; i < 5; ++i) {
+      SamplingParams& params = params_.emplace_back();
+      params.temperature = i == 0 ? 0.0f : 0.9f;
+      params.top_k = i == 1 ? 3 : 0;
+      params.top_p = i == 2 ? 0.7f : 1.0f;
+      params.repetition_penalty = i >= 3 ? 1.3f : 1.0f;
+      params.penalty_window_tokens = i == 3 ? 4 : 64;
+      if (i == 4)
+        params.logit_bias = {{.token = 0, .bias = 1}, {.token = 2, .bias = -1}};
+      params.seed = random();
+      std::vector<int32_t>& prompt = prompts_.emplace_back();
+      for (int p = 0; p < 1 + i * 3 % kLongest; ++p) {
+        prompt.push_back(static_cast<int32_t>(random() % vocab_));
+      }
+    }
+  }
+
+  // The histories, with so many tokens drawn.
+  std::vector<std::vector<int32_t>> OnHost(World& world, int tokens) {
+    std::vector<std::vector<int32_t>> histories = prompts_;
+    SamplerScratch scratch;
+    for (size_t i = 0; i < histories.size(); ++i) {
+      std::vector<int32_t>& history = histories[i];
+      const int32_t slot = *world.arena->Acquire();
+      PenaltyCounts penalties(params_[i], vocab_);
+      std::vector<float> logits(static_cast<size_t>(vocab_));
+      std::span<const int32_t> fed = history;
+      for (int t = 0; t < tokens; ++t) {
+        const Segment segment{
+            .slot = slot, .position = world.arena->length(slot), .tokens = fed};
+        EXPECT_TRUE(
+            world.decoder->Step({&segment, 1}, *world.arena, logits.data()).ok());
+        penalties.Update(history);
+        history.push_back(*Sample(logits, params_[i],
+                                  static_cast<int64_t>(history.size()), scratch,
+                                  penalties.counts()));
+        fed = std::span(history).last(1);
+      }
+      world.arena->Release(slot);
+    }
+    return histories;
+  }
+
+  std::vector<std::vector<int32_t>> OnDevice(World& world, int tokens) {
+    std::vector<std::vector<int32_t>> histories = prompts_;
+    std::vector<int32_t> slots, drawn(histories.size());
+    for (size_t i = 0; i < histories.size(); ++i) {
+      slots.push_back(*world.arena->Acquire());
+      EXPECT_TRUE(
+          world.decoder->BeginDraws(slots.back(), params_[i], prompts_[i]).ok());
+    }
+    const int32_t unknown = kDrawn;
+    for (int t = 0; t <= tokens; ++t) {
+      std::vector<Segment> segments;
+      for (size_t i = 0; i < histories.size() && t < tokens; ++i) {
+        segments.push_back({.slot = slots[i],
+                            .position = world.arena->length(slots[i]),
+                            .tokens = t == 0 ? std::span<const int32_t>(prompts_[i])
+                                             : std::span(&unknown, 1),
+                            .logits = LogitsMode::kNone,
+                            .draw = true});
+      }
+      if (t < tokens) {
+        EXPECT_TRUE(world.decoder->Submit(segments, *world.arena, nullptr).ok());
+      }
+      if (t == 0) continue;
+      EXPECT_TRUE(world.decoder->Complete(drawn).ok());
+      for (size_t i = 0; i < histories.size(); ++i) histories[i].push_back(drawn[i]);
+    }
+    for (const int32_t slot : slots) {
+      world.decoder->EndDraws(slot);
+      world.arena->Release(slot);
+    }
+    return histories;
+  }
+
+ private:
+  const int64_t vocab_;
+  std::vector<SamplingParams> params_;
+  std::vector<std::vector<int32_t>> prompts_;
+};
+
+TEST_P(DeviceDecoderTest, DrawsTheTokensOfTheHost) {
+  const auto& [entry, config, format] = GetParam();
+  for (const int64_t whole_step_rows : {0, 64}) {
+    EmulatedDriver driver({.whole_step_rows = whole_step_rows});
+    World cpu(*entry, config, weights_.views, OnCpu());
+    World device(*entry, config, weights_.views, OnDevice(driver));
+    Generation generation(config, 3);
+    const auto tokens = static_cast<int>(
+        std::min<int64_t>(9, cpu.arena->spec().max_positions() - Generation::kLongest));
+    EXPECT_EQ(generation.OnDevice(device, tokens), generation.OnHost(cpu, tokens));
+  }
+}
+
+// A device that is lost says so, whatever is asked of it; once it is back everything is
+// as it was.
+TEST_P(DeviceDecoderTest, ALostDeviceComesBack) {
   const auto& [entry, config, format] = GetParam();
   EmulatedDriver driver({});
-  {
-    World device(*entry, config, weights_.views, OnDevice(driver));
-    const int32_t slot = *device.arena->Acquire();
-    const int32_t token = 1;
-    std::vector<float> logits(static_cast<size_t>(config.vocab));
-    const Segment segment{.slot = slot, .position = 0, .tokens = {&token, 1}};
-    driver.Lose();
-    for (int i = 0; i < 2; ++i) {
-      const absl::Status status =
-          device.decoder->Step({&segment, 1}, *device.arena, logits.data());
-      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-      EXPECT_EQ(device.arena->length(slot), 0);
-    }
-    device.arena->Release(slot);
+  World device(*entry, config, weights_.views, OnDevice(driver));
+  Generation generation(config, 4);
+  const auto histories = generation.OnDevice(device, 3);
+  const int32_t slot = *device.arena->Acquire();
+  const int32_t token = 1;
+  const Segment segment{
+      .slot = slot, .position = 0, .tokens = {&token, 1}, .logits = LogitsMode::kNone};
+  driver.Lose(/*tries=*/1);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(
+        IsDeviceLost(device.decoder->Step({&segment, 1}, *device.arena, nullptr)));
   }
+  EXPECT_TRUE(IsDeviceLost(device.decoder->BeginDraws(slot, {}, {})));
+  device.arena = nullptr;
+  EXPECT_EQ(device.decoder->Restart().code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(device.decoder->Restart().ok());
+  device.MakeArena();
+  EXPECT_EQ(generation.OnDevice(device, 3), histories);
 }
 
 // Memory that runs out at any time, while a decoder is made or a step needs some.

@@ -68,6 +68,31 @@ TEST(CheckSegments, RefusesWhatIsNot) {
   EXPECT_EQ(GetErrorDetail(context)->reason, "CONTEXT_LIMIT");
 }
 
+TEST(CheckSegments, TakesDrawsOnlyWhereThereAreAny) {
+  Fixture f;
+  const std::vector<int32_t> drawn = {kDrawn}, behind = {0, kDrawn}, unusable = {-2};
+  const auto check = [&](const Segment& segment, bool draws) {
+    return CheckSegments({&segment, 1}, f.config, *f.arena, draws).code();
+  };
+  for (const bool draws : {false, true}) {
+    const auto expected =
+        draws ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument;
+    EXPECT_EQ(check({.tokens = drawn}, draws), expected);
+    EXPECT_EQ(check({.tokens = ZeroTokens(3), .draw = true}, draws), expected);
+    EXPECT_NE(check({.tokens = behind}, draws), absl::StatusCode::kOk);
+    EXPECT_NE(check({.tokens = unusable}, draws), absl::StatusCode::kOk);
+  }
+}
+
+TEST(Errors, AreToldApart) {
+  EXPECT_TRUE(IsDeviceLost(DeviceLost()));
+  EXPECT_TRUE(IsNonFiniteState(NonFiniteState()));
+  EXPECT_FALSE(IsDeviceLost(NonFiniteState()));
+  EXPECT_FALSE(IsNonFiniteState(DeviceLost()));
+  EXPECT_FALSE(IsDeviceLost(absl::UnavailableError("")));
+  EXPECT_FALSE(IsDeviceLost(absl::OkStatus()));
+}
+
 TEST(LogitsRows, CountsByMode) {
   EXPECT_EQ(LogitsRows({}), 0);
   const std::vector<Segment> segments = {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "model/program/piece_cut.h"
 
+#include <algorithm>
+#include <functional>
 #include <random>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -15,8 +18,11 @@ StepBatch DrawnBatch(std::minstd_rand& random) {
   for (int32_t r = 0; r < runs; ++r) {
     const auto count = static_cast<int64_t>(1 + random() % 12);
     const int32_t slot = random() % 5 == 0 ? -1 : r;
-    batch.runs.push_back(
-        {.slot = slot, .first = batch.rows(), .count = count, .position = 100 * r});
+    batch.runs.push_back({.slot = slot,
+                          .first = batch.rows(),
+                          .count = count,
+                          .position = 100 * r,
+                          .draws = random() % 2 == 0});
     for (int64_t i = 0; i < count; ++i) {
       const auto row = static_cast<int32_t>(batch.rows());
       if (slot >= 0 && random() % 3 == 0) batch.wanted.push_back(row);
@@ -26,44 +32,68 @@ StepBatch DrawnBatch(std::minstd_rand& random) {
   return batch;
 }
 
+// What the pieces of a batch hold.
+struct Pieces {
+  std::vector<int32_t> tokens, wanted, drawn;  // tokens of rows
+  std::vector<int64_t> positions, indices;
+
+  void Add(const PieceCut::Piece& piece) {
+    const StepBatch& batch = piece.batch;
+    const auto token = [&](int32_t logits_row) {
+      return batch.tokens[static_cast<size_t>(batch.wanted[logits_row])];
+    };
+    int64_t next = 0;
+    for (const StepBatch::Run& run : batch.runs) {
+      EXPECT_EQ(run.first, next);
+      next += run.count;
+      for (int64_t i = 0; i < run.count; ++i) positions.push_back(run.position + i);
+    }
+    EXPECT_EQ(next, batch.rows());
+    EXPECT_TRUE(std::ranges::is_sorted(batch.wanted, std::less_equal<>()) ||
+                batch.wanted.size() < 2);
+    tokens.insert(tokens.end(), batch.tokens.begin(), batch.tokens.end());
+    for (const int32_t row : piece.to_host) wanted.push_back(token(row));
+    for (const PieceCut::Piece::Draw& draw : piece.draws) {
+      drawn.push_back(token(draw.logits_row));
+      indices.push_back(draw.index);
+    }
+  }
+
+  bool operator==(const Pieces&) const = default;
+};
+
+Pieces Expected(const StepBatch& batch) {
+  Pieces all;
+  for (const StepBatch::Run& run : batch.runs) {
+    if (run.slot < 0) continue;
+    for (int64_t i = 0; i < run.count; ++i) {
+      all.tokens.push_back(static_cast<int32_t>(run.first + i));
+      all.positions.push_back(run.position + i);
+    }
+    if (!run.draws) continue;
+    all.drawn.push_back(all.tokens.back());
+    all.indices.push_back(run.position + run.count);
+  }
+  all.wanted = batch.wanted;
+  return all;
+}
+
 TEST(PieceCut, PiecesAreTheRowsInOrderButForPadding) {
   std::minstd_rand random(5);
   for (int i = 0; i < 500; ++i) {
     const StepBatch batch = DrawnBatch(random);
     const auto most = static_cast<int64_t>(1 + random() % 20);
-    std::vector<int32_t> tokens, wanted;
-    std::vector<int64_t> positions, expected;
     PieceCut cut(most);
     cut.Begin(batch);
-    int64_t before = 0;
-    while (const StepBatch* piece = cut.Next()) {
-      EXPECT_TRUE(before == 0 || before == most) << "a piece that was not full";
-      before = piece->rows();
-      EXPECT_LE(piece->rows(), most);
-      int64_t next = 0;
-      for (const StepBatch::Run& run : piece->runs) {
-        EXPECT_EQ(run.first, next);
-        next += run.count;
-        for (int64_t p = 0; p < run.count; ++p) {
-          positions.push_back(run.position + p);
-        }
-      }
-      EXPECT_EQ(next, piece->rows());
-      tokens.insert(tokens.end(), piece->tokens.begin(), piece->tokens.end());
-      for (const int32_t row : piece->wanted) {
-        wanted.push_back(piece->tokens[static_cast<size_t>(row)]);
-      }
+    Pieces pieces;
+    int64_t before = most;
+    while (const PieceCut::Piece* piece = cut.Next()) {
+      EXPECT_EQ(before, most) << "one before the last was not full";
+      before = piece->batch.rows();
+      EXPECT_LE(before, most);
+      pieces.Add(*piece);
     }
-    std::vector<int32_t> rows;
-    for (const StepBatch::Run& run : batch.runs) {
-      for (int64_t p = 0; run.slot >= 0 && p < run.count; ++p) {
-        rows.push_back(static_cast<int32_t>(run.first + p));
-        expected.push_back(run.position + p);
-      }
-    }
-    EXPECT_EQ(tokens, rows);
-    EXPECT_EQ(positions, expected);
-    EXPECT_EQ(wanted, batch.wanted);
+    EXPECT_TRUE(pieces == Expected(batch)) << i;
   }
 }
 
