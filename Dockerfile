@@ -29,9 +29,7 @@ COPY --from=toolkit /usr/local/cuda-${CUDA} /usr/local/cuda
 ENV PATH=/usr/local/cuda/bin:$PATH
 WORKDIR /src
 COPY scripts/common.sh scripts/install-deps scripts/
-# Where the torch wheel goes, with the libraries that only running needs.
-ENV MNEMON_TORCH_VENV=/opt/mnemon MNEMON_TORCH_COMPLETE=1
-RUN scripts/install-deps cuda
+RUN scripts/install-deps
 COPY . .
 ARG COMMIT=unknown
 RUN cmake --preset cuda -DMNEMON_TESTS=OFF -DMNEMON_COMMIT=$COMMIT
@@ -61,18 +59,20 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
   CMD ["mnemon", "health"]
 CMD ["mnemon-server"]
 
-FROM runtime AS cuda
-COPY --from=build-cuda /opt/mnemon /opt/mnemon
+# Debian's libtorch: the trainer computes on the CPU, and the server starts without it.
+FROM runtime AS with-torch
+USER root
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libopenblas0-pthread libtorch1.13 \
+ && rm -rf /var/lib/apt/lists/*
+USER 10001:0
+
+FROM with-torch AS cuda
 COPY --from=build-cuda /install /usr/local
 ENV MNEMON_SERVER_DEVICE=cuda \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
 # The last stage is the one that is built when none is named.
-FROM runtime AS cpu
-USER root
-RUN apt-get update \
- && apt-get install -y --no-install-recommends libopenblas0-pthread libtorch1.13 \
- && rm -rf /var/lib/apt/lists/*
-USER 10001:0
+FROM with-torch AS cpu
 COPY --from=build /install /usr/local

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cstdlib>
 #include <future>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -151,19 +150,17 @@ absl::Status Usage(const absl::Status& status) {
   return mnemon::UsageError(std::string(status.message()));
 }
 
-// What step forms compute on; null: the CPU, or the sequence form is asked for, which
-// has its own devices.
-absl::StatusOr<std::unique_ptr<mnemon::DeviceDriver>> FindDevice(const Flags& flags) {
-  if (flags.decoder.decoder == "sequence" && flags.device != "cpu") {
+absl::Status CheckDevice(const Flags& flags) {
+  if (flags.device == "cpu") return absl::OkStatus();
+  absl::Status found;
+  if (flags.decoder.decoder == "sequence") {
     MNEMON_ASSIGN_OR_RETURN(const mnemon::SequenceModule* module,
                             mnemon::LoadSequenceModule());
-    const absl::Status found = module->CheckDevice(flags.device);
-    if (!found.ok()) return Usage(found);
-    return nullptr;
+    found = module->CheckDevice(flags.device);
+  } else {
+    found = mnemon::OpenDevice(flags.device).status();
   }
-  auto device = mnemon::OpenDevice(flags.device);
-  if (!device.ok()) return Usage(device.status());
-  return device;
+  return found.ok() ? found : Usage(found);
 }
 
 absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
@@ -195,22 +192,23 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
       *engine.session_ttl > *engine.max_session_ttl) {
     return mnemon::UsageError("--session-ttl is above --max-session-ttl");
   }
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<mnemon::DeviceDriver> device,
-                          FindDevice(flags));
+  MNEMON_RETURN_IF_ERROR(CheckDevice(flags));
   mnemon::ThreadPool pool(mnemon::PoolThreads(flags.threads));
   if (pool.count() < flags.threads) {
     mnemon::LogInfo(mnemon::StrCat("--threads ", flags.threads, ": ", pool.count(),
                                    " compute, as many as there are usable cores"));
   }
-  auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
+  const auto decoder = mnemon::ToDecoderOptions(flags.decoder, pool);
   if (!decoder.ok()) return Usage(decoder.status());
-  decoder->device = device.get();
   engine.pool = &pool;
   engine.sampling = &mnemon::SamplingOperationsOf(flags.decoder.target);
-  MNEMON_ASSIGN_OR_RETURN(
-      LoadedModels models,
-      LoadUnlessStopped(*checkpoints, flags.serve,
-                        {.device = flags.device, .decoder = *decoder}, signals));
+  mnemon::ServeModelOptions model{.device = flags.device, .decoder = *decoder};
+  // A model has a device of its own, with a queue of its own.
+  if (flags.device != "cpu") {
+    model.open_device = [&flags] { return mnemon::OpenDevice(flags.device); };
+  }
+  MNEMON_ASSIGN_OR_RETURN(LoadedModels models,
+                          LoadUnlessStopped(*checkpoints, flags.serve, model, signals));
   engine.memory_bytes = models.engine_bytes();
   flags.serve.rpc.max_bytes_in_flight = mnemon::TransportBytes(flags.serve.memory);
   return mnemon::Serve(models.ForEngine(), flags.serve, signals);

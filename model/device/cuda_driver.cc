@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,18 @@ absl::Status NoGpu(std::string_view why) {
 }
 
 size_t Size(int64_t bytes) { return static_cast<size_t>(bytes); }
+
+// The GPU, of all drivers of the process: a reset takes from each what it has, so that
+// nobody may be using it then.
+struct Gpu {
+  std::shared_mutex mutex;  // shared while calls of CUDA are made, alone for a reset
+  int64_t resets = 0;       // guarded by it
+};
+
+Gpu& TheGpu() {
+  static Gpu gpu;
+  return gpu;
+}
 
 class CudaGraph final : public DeviceGraph {
  public:
@@ -93,19 +106,41 @@ class CudaDriver final : public DeviceDriver {
   // Of marks: one that comes so many later takes an event over, and is behind it.
   static constexpr size_t kEvents = 64;
 
+  // For the time of a call: nobody resets the GPU.
+  class Use {
+   public:
+    explicit Use(CudaDriver& driver) : lock_(TheGpu().mutex) {
+      if (TheGpu().resets != driver.resets_) {
+        driver.Lose("it was reset, because it had failed for another model");
+      }
+      ready_ = !driver.lost();
+    }
+    // False: it is lost.
+    explicit operator bool() const { return ready_; }
+
+   private:
+    const std::shared_lock<std::shared_mutex> lock_;
+    bool ready_ = false;
+  };
+
   // Stream, events and what kernels may use.
   cudaError_t Begin();
   // Notes the first failure.
-  void Check(cudaError_t error);
+  void Lose(std::string_view why);
+  void Check(cudaError_t error) {
+    if (error != cudaSuccess) Lose(cudaGetErrorString(error));
+  }
+  absl::Status Lost();
   void CopyAny(const void* from, void* to, int64_t bytes, cudaMemcpyKind kind) {
-    if (!lost()) Check(cudaMemcpyAsync(to, from, Size(bytes), kind, stream_));
+    const Use use(*this);
+    if (use) Check(cudaMemcpyAsync(to, from, Size(bytes), kind, stream_));
   }
 
   DeviceLimits limits_;
   CudaMemory memory_;
   cudaStream_t stream_ = nullptr;  // constant but for Restart, likewise
   std::array<cudaEvent_t, kEvents> events_{};
-  int64_t restarts_ = 0;
+  int64_t resets_ = 0;  // of the GPU, when these were made
 
   std::atomic<bool> lost_ = false;
   std::mutex mutex_;  // guards what follows, and that marks and events rise together
@@ -114,11 +149,16 @@ class CudaDriver final : public DeviceDriver {
   std::map<void*, int64_t> pinned_;  // bytes
 };
 
-void CudaDriver::Check(cudaError_t error) {
-  if (error == cudaSuccess) return;
+void CudaDriver::Lose(std::string_view why) {
   const std::lock_guard lock(mutex_);
-  if (lost_.exchange(true)) return;
-  failure_ = cudaGetErrorString(error);
+  if (!lost_.exchange(true)) failure_ = why;
+}
+
+absl::Status CudaDriver::Lost() {
+  const std::lock_guard lock(mutex_);
+  return MakeError(absl::StatusCode::kUnavailable,
+                   StrCat("the device was lost: ", failure_),
+                   {.reason = "DEVICE_LOST"});
 }
 
 cudaError_t CudaDriver::Begin() {
@@ -156,6 +196,10 @@ absl::Status CudaDriver::Open() {
     return NoGpu(StrCat(limits_.name, " is of compute capability ", properties.major,
                         ".", properties.minor, ": 8.0 or later is needed"));
   }
+  {
+    const std::shared_lock lock(TheGpu().mutex);
+    resets_ = TheGpu().resets;
+  }
   error = Begin();
   if (error != cudaSuccess) return NoGpu(cudaGetErrorString(error));
   if (!memory_.Load()) return NoGpu("its driver is older than CUDA 11.2");
@@ -163,15 +207,17 @@ absl::Status CudaDriver::Open() {
 }
 
 CudaDriver::~CudaDriver() {
-  if (stream_ == nullptr) return;
+  const Use use(*this);
+  if (!use || stream_ == nullptr) return;
   cudaStreamSynchronize(stream_);
   for (const cudaEvent_t event : events_) cudaEventDestroy(event);
   cudaStreamDestroy(stream_);
 }
 
 void* CudaDriver::Take(int64_t bytes) {
+  const Use use(*this);
   void* memory = nullptr;
-  if (lost() || cudaMallocAsync(&memory, Size(bytes), stream_) != cudaSuccess) {
+  if (!use || cudaMallocAsync(&memory, Size(bytes), stream_) != cudaSuccess) {
     cudaGetLastError();  // out of memory is not a failure of the device
     throw std::bad_alloc();
   }
@@ -179,37 +225,42 @@ void* CudaDriver::Take(int64_t bytes) {
 }
 
 void CudaDriver::GiveBack(void* memory) {
-  if (!lost()) Check(cudaFreeAsync(memory, stream_));
+  const Use use(*this);
+  if (use) Check(cudaFreeAsync(memory, stream_));
 }
 
 char* CudaDriver::TakeAddresses(int64_t bytes) {
-  char* const begin = lost() ? nullptr : memory_.Reserve(bytes);
+  const Use use(*this);
+  char* const begin = use ? memory_.Reserve(bytes) : nullptr;
   if (begin == nullptr) throw std::bad_alloc();
   return begin;
 }
 
 void CudaDriver::GiveBackAddresses(char* begin) {
   Wait(Mark()).IgnoreError();
-  memory_.Release(begin);
+  const Use use(*this);
+  if (use) memory_.Release(begin);
 }
 
 void CudaDriver::Map(char* begin, int64_t bytes) {
-  if (lost() || !memory_.Map(begin, bytes, kUnit)) throw std::bad_alloc();
+  const Use use(*this);
+  if (!use || !memory_.Map(begin, bytes, kUnit)) throw std::bad_alloc();
 }
 
 void CudaDriver::Unmap(char* begin, int64_t bytes) {
-  memory_.Unmap(begin, bytes, kUnit);
+  const Use use(*this);
+  if (use) memory_.Unmap(begin, bytes, kUnit);
 }
 
-// Registered, not allocated by CUDA: it outlives a reset of the device.
+// Registered, not allocated by CUDA: it outlives a reset of the GPU.
 void* CudaDriver::TakePinned(int64_t bytes) {
   constexpr size_t kPage = 4096;
   const size_t size = (Size(bytes) + kPage - 1) / kPage * kPage;
   void* const memory = std::aligned_alloc(kPage, size);
   if (memory == nullptr) throw std::bad_alloc();
   memset(memory, 0, size);
-  if (lost() ||
-      cudaHostRegister(memory, size, cudaHostRegisterDefault) != cudaSuccess) {
+  const Use use(*this);
+  if (!use || cudaHostRegister(memory, size, cudaHostRegisterDefault) != cudaSuccess) {
     cudaGetLastError();
     std::free(memory);
     throw std::bad_alloc();
@@ -224,19 +275,20 @@ void CudaDriver::GiveBackPinned(void* memory) {
     const std::lock_guard lock(mutex_);
     MNEMON_CHECK(pinned_.erase(memory) == 1);
   }
-  if (!lost()) Check(cudaHostUnregister(memory));
+  const Use use(*this);
+  if (use) Check(cudaHostUnregister(memory));
   std::free(memory);
 }
 
 void CudaDriver::Fill(float* to, int64_t count, float value) {
   uint32_t word = 0;
   memcpy(&word, &value, sizeof(word));
-  if (!lost() && !memory_.Fill(to, word, count, stream_)) Check(cudaErrorUnknown);
+  const Use use(*this);
+  if (use && !memory_.Fill(to, word, count, stream_)) Check(cudaErrorUnknown);
 }
 
 void CudaDriver::Launch(StepKernel kernel, const LaunchShape& shape,
                         const StepLaunch& launch) {
-  if (lost()) return;
   const bool whole = kernel == StepKernel::kWholeStep;
   cudaLaunchAttribute together{};
   together.id = cudaLaunchAttributeCooperative;
@@ -245,45 +297,47 @@ void CudaDriver::Launch(StepKernel kernel, const LaunchShape& shape,
   config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = Size(shape.shared_bytes);
-  config.stream = stream_;
   config.attrs = &together;
   config.numAttrs = whole ? 1 : 0;
   void* arguments[] = {const_cast<StepLaunch*>(&launch)};
   const void* const function =
       whole ? WholeStepKernel() : OneCallKernel(launch.call.kind);
-  Check(cudaLaunchKernelExC(&config, function, arguments));
+  const Use use(*this);
+  config.stream = stream_;
+  if (use) Check(cudaLaunchKernelExC(&config, function, arguments));
 }
 
 void CudaDriver::Launch(const DeviceGraph& graph) {
   const auto& launches = static_cast<const CudaGraph&>(graph);
-  if (lost() || !launches.there()) return;
-  Check(cudaGraphLaunch(launches.graph(), stream_));
+  const Use use(*this);
+  if (use && launches.there()) Check(cudaGraphLaunch(launches.graph(), stream_));
 }
 
 void CudaDriver::BeginGraph() {
-  if (!lost()) {
-    Check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-  }
+  const Use use(*this);
+  if (use) Check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
 }
 
 std::unique_ptr<DeviceGraph> CudaDriver::EndGraph() {
   cudaGraphExec_t made = nullptr;
-  if (!lost()) {
+  const Use use(*this);
+  if (use) {
     cudaGraph_t graph = nullptr;
     Check(cudaStreamEndCapture(stream_, &graph));
     if (!lost()) Check(cudaGraphInstantiate(&made, graph, 0));
     if (graph != nullptr) cudaGraphDestroy(graph);
   }
-  return std::make_unique<CudaGraph>(made, restarts_);
+  return std::make_unique<CudaGraph>(made, resets_);
 }
 
 int64_t CudaDriver::Mark() {
+  const Use use(*this);
   int64_t mark = 0;
   cudaError_t error = cudaSuccess;
   {
     const std::lock_guard lock(mutex_);
     mark = ++marks_;
-    if (!lost()) {
+    if (use) {
       error = cudaEventRecord(events_[static_cast<size_t>(mark) % kEvents], stream_);
     }
   }
@@ -292,20 +346,22 @@ int64_t CudaDriver::Mark() {
 }
 
 absl::Status CudaDriver::Wait(int64_t mark) {
-  if (!lost()) {
-    Check(cudaEventSynchronize(events_[static_cast<size_t>(mark) % kEvents]));
-  }
-  if (!lost()) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
-  return MakeError(absl::StatusCode::kUnavailable,
-                   StrCat("the device was lost: ", failure_),
-                   {.reason = "DEVICE_LOST"});
+  const Use use(*this);
+  if (use) Check(cudaEventSynchronize(events_[static_cast<size_t>(mark) % kEvents]));
+  return lost() ? Lost() : absl::OkStatus();
 }
 
 absl::Status CudaDriver::Restart() {
-  cudaError_t error = cudaDeviceReset();
+  Gpu& gpu = TheGpu();
+  const std::lock_guard alone(gpu.mutex);
+  cudaError_t error = cudaSuccess;
+  // Another model may have done so.
+  if (gpu.resets == resets_) {
+    error = cudaDeviceReset();
+    ++gpu.resets;
+  }
+  resets_ = gpu.resets;
   memory_.Forget();
-  ++restarts_;
   const std::lock_guard lock(mutex_);
   for (const auto& [memory, bytes] : pinned_) {
     if (error == cudaSuccess) {

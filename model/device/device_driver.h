@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A device that computes steps: its memory, and one queue of work.
+// A device that computes steps, as one model has it: memory, and a queue of work. Other
+// models may have the same device by drivers of their own.
 //
 // Work is done in the order of the calls that queue it, whichever threads make them,
 // after they return; nothing but Wait waits for it. Memory that queued work uses stays
@@ -7,7 +8,8 @@
 //
 // Errors: what takes memory throws std::bad_alloc where there is none. A device that
 // fails is lost: from then on nothing is done any more, memory cannot be taken, and
-// every Wait returns why, UNAVAILABLE, DEVICE_LOST, until Restart.
+// every Wait returns why, UNAVAILABLE, DEVICE_LOST, until Restart. It is lost to all
+// drivers, each of which restarts.
 //
 // Threads: any, at once; BeginGraph, EndGraph and what is between them, and Restart,
 // while no other thread makes calls.
@@ -95,8 +97,9 @@ class DeviceDriver {
   // Waits until all before the mark is done.
   virtual absl::Status Wait(int64_t mark) = 0;
 
-  // Makes a lost device usable again: all its memory, addresses and graphs are gone,
-  // and may still be given back; pinned memory is not. UNAVAILABLE where it stays lost.
+  // Makes a lost device usable again: all memory, addresses and graphs that this driver
+  // had are gone, and may still be given back; pinned memory is not. UNAVAILABLE where
+  // it stays lost.
   virtual absl::Status Restart() = 0;
 };
 

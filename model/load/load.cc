@@ -42,14 +42,18 @@ absl::Status MakeServing(const ModelFiles& files, const ServeModelOptions& optio
                             MakePredictor(config, views, options.decoder, stream));
     return absl::OkStatus();
   }
+  DecoderOptions decoder = options.decoder;
+  if (options.open_device && decoder.form == DecoderForm::kStep) {
+    MNEMON_ASSIGN_OR_RETURN(served.device, options.open_device());
+    decoder.device = served.device.get();
+  }
   const absl::StatusOr<bool> sequence = ServedBySequenceForm(
-      config, options.device == "cpu" || options.decoder.device != nullptr,
-      options.decoder);
+      config, options.device == "cpu" || decoder.device != nullptr, decoder);
   if (files.int8 && (!sequence.ok() || *sequence)) return NeedsFp32Weights();
   MNEMON_RETURN_IF_ERROR(sequence.status());
   if (!*sequence) {
     MNEMON_ASSIGN_OR_RETURN(served.decoder,
-                            MakeDecoder(config, views, options.decoder, stream));
+                            MakeDecoder(config, views, decoder, stream));
     return absl::OkStatus();
   }
   SequenceDecoderMaker make = options.make_sequence;

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
+#include "model/device/device_driver.h"
 #include "model/registry/registry.h"
 #include "model/text/tokenizer.h"
 #include "model/weights/weights.h"
@@ -25,6 +26,7 @@ struct ServedModel {
   std::vector<TensorShape> tensors;  // of the file, in the order of the architecture
   WeightFormat format = WeightFormat::kFp32;  // of the matrices that steps read
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+  std::unique_ptr<DeviceDriver> device;  // that the decoder computes on; null: the CPU
   // One of the two.
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<Predictor> predictor;
@@ -37,9 +39,11 @@ using SequenceDecoderMaker = std::function<absl::StatusOr<std::unique_ptr<Decode
 // Where and how a model computes.
 struct ServeModelOptions {
   std::string device = "cpu";  // as of --device; of autoregressive models
-  // Its pool and device must outlive the model. Without a device, the sequence form is
-  // what serves on another one than the CPU.
+  // Its pool must outlive the model, and its device.
   DecoderOptions decoder;
+  // Opens a device for the step form alone, where `decoder` has none. Null: with another
+  // device than "cpu" it is the sequence form that serves.
+  std::function<absl::StatusOr<std::unique_ptr<DeviceDriver>>()> open_device = {};
   // Null: the sequence module, which programs with libtorch must not load.
   SequenceDecoderMaker make_sequence = {};
 };

@@ -2,17 +2,19 @@
 // Step forms on a device (an emulated one) beside the same on the CPU: any schedule of
 // steps, forks, cuts and restored states gives the same bits.
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <ostream>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/device/device_memory.h"
+#include "model/device/open_device.h"
 #include "model/kernels/cpu_operations.h"
 #include "model/kernels/thread_pool.h"
 #include "model/registry/registry.h"
@@ -29,6 +31,21 @@
 
 namespace mnemon {
 namespace {
+
+// Named by MNEMON_TEST_DEVICE, or an emulated one.
+std::unique_ptr<DeviceDriver> MakeDriver(const EmulatedDriver::Options& options) {
+  const char* const name = std::getenv("MNEMON_TEST_DEVICE");
+  if (name == nullptr) return std::make_unique<EmulatedDriver>(options);
+  return OpenDevice(name).value();
+}
+
+bool OnEmulator() { return std::getenv("MNEMON_TEST_DEVICE") == nullptr; }
+
+// With MNEMON_SCHEDULES=full each variant runs in all formats, and longer.
+bool FullSchedules() {
+  const char* const set = std::getenv("MNEMON_SCHEDULES");
+  return set != nullptr && std::string_view(set) == "full";
+}
 
 // A decoder with an arena for it.
 struct World {
@@ -68,7 +85,10 @@ std::vector<Case> Cases() {
       // Each variant in one format, and each format in some variants.
       constexpr WeightFormat kFormats[] = {WeightFormat::kFp32, WeightFormat::kInt8,
                                            WeightFormat::kBf16};
-      cases.push_back({&entry, config, kFormats[format++ % 3]});
+      const int first = format++;
+      for (int i = 0; i < (FullSchedules() ? 3 : 1); ++i) {
+        cases.push_back({&entry, config, kFormats[(first + i) % 3]});
+      }
     }
   }
   return cases;
@@ -85,7 +105,7 @@ class DeviceDecoderTest : public testing::TestWithParam<Case> {
             .operations = &AllCpuOperations().front(),
             .pool = &pool_};
   }
-  StepOptions OnDevice(EmulatedDriver& driver) {
+  StepOptions OnDevice(DeviceDriver& driver) {
     StepOptions options = OnCpu();
     options.device = &driver;
     return options;
@@ -218,12 +238,14 @@ class Schedule {
 TEST_P(DeviceDecoderTest, AnyScheduleGivesTheBitsOfTheCpu) {
   const auto& [entry, config, format] = GetParam();
   for (const int64_t whole_step_rows : {0, 8}) {
-    EmulatedDriver driver({.processors = 1 + static_cast<int>(whole_step_rows) / 3,
-                           .whole_step_rows = whole_step_rows,
-                           .seed = 1 + static_cast<uint64_t>(whole_step_rows)});
+    const auto driver =
+        MakeDriver({.processors = 1 + static_cast<int>(whole_step_rows) / 3,
+                    .whole_step_rows = whole_step_rows,
+                    .seed = 1 + static_cast<uint64_t>(whole_step_rows)});
     World cpu(*entry, config, weights_.views, OnCpu());
-    World device(*entry, config, weights_.views, OnDevice(driver));
-    Schedule(cpu, device, 7 + static_cast<uint64_t>(whole_step_rows)).Run(12);
+    World device(*entry, config, weights_.views, OnDevice(*driver));
+    Schedule(cpu, device, 7 + static_cast<uint64_t>(whole_step_rows))
+        .Run(FullSchedules() ? 150 : 12);
   }
 }
 
@@ -237,9 +259,9 @@ StateSpec CarryOf(const ModelConfig& config) {
 
 TEST_P(DeviceDecoderTest, ImportsTheSameState) {
   const auto& [entry, config, format] = GetParam();
-  EmulatedDriver driver({});
+  const auto driver = MakeDriver({});
   World cpu(*entry, config, weights_.views, OnCpu());
-  World device(*entry, config, weights_.views, OnDevice(driver));
+  World device(*entry, config, weights_.views, OnDevice(*driver));
   const StateSpec& spec = cpu.arena->spec();
   constexpr int64_t kPosition = 5;
   std::minstd_rand random(3);
@@ -377,9 +399,9 @@ class Generation {
 TEST_P(DeviceDecoderTest, DrawsTheTokensOfTheHost) {
   const auto& [entry, config, format] = GetParam();
   for (const int64_t whole_step_rows : {0, 64}) {
-    EmulatedDriver driver({.whole_step_rows = whole_step_rows});
+    const auto driver = MakeDriver({.whole_step_rows = whole_step_rows});
     World cpu(*entry, config, weights_.views, OnCpu());
-    World device(*entry, config, weights_.views, OnDevice(driver));
+    World device(*entry, config, weights_.views, OnDevice(*driver));
     Generation generation(config, 3);
     const auto tokens = static_cast<int>(
         std::min<int64_t>(9, cpu.arena->spec().max_positions() - Generation::kLongest));
@@ -390,6 +412,7 @@ TEST_P(DeviceDecoderTest, DrawsTheTokensOfTheHost) {
 // A device that is lost says so, whatever is asked of it; once it is back everything is
 // as it was.
 TEST_P(DeviceDecoderTest, ALostDeviceComesBack) {
+  if (!OnEmulator()) GTEST_SKIP() << "for the emulated device";
   const auto& [entry, config, format] = GetParam();
   EmulatedDriver driver({});
   World device(*entry, config, weights_.views, OnDevice(driver));
@@ -414,6 +437,7 @@ TEST_P(DeviceDecoderTest, ALostDeviceComesBack) {
 
 // Memory that runs out at any time, while a decoder is made or a step needs some.
 TEST_P(DeviceDecoderTest, WithoutMemoryNothingIsLost) {
+  if (!OnEmulator()) GTEST_SKIP() << "for the emulated device";
   const auto& [entry, config, format] = GetParam();
   EmulatedDriver driver({});
   std::vector<float> expected, logits(static_cast<size_t>(config.vocab));
@@ -459,11 +483,11 @@ TEST(DeviceDecoder, BringsTablesOfManyLongSessions) {
   ModelConfig config = entry.variants()[0];
   config.positions = 1700;
   const DrawnWeights weights(entry, config);
-  EmulatedDriver driver({});
+  const auto driver = MakeDriver({});
   ThreadPool pool(1);
   const StepOptions on_cpu{.operations = &AllCpuOperations().front(), .pool = &pool};
   StepOptions on_device = on_cpu;
-  on_device.device = &driver;
+  on_device.device = driver.get();
   World cpu(entry, config, weights.views, on_cpu);
   World device(entry, config, weights.views, on_device);
   constexpr int64_t kPosition = 1600;
