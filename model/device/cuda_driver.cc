@@ -183,7 +183,10 @@ cudaError_t CudaDriver::Begin() {
 absl::Status CudaDriver::Open() {
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess) return NoGpu(cudaGetErrorString(error));
+  if (error != cudaSuccess) {
+    return NoGpu(StrCat("this machine has no GPU that can be used: ",
+                        cudaGetErrorString(error)));
+  }
   if (count == 0) return NoGpu("this machine has no GPU");
   cudaDeviceProp properties{};
   error = cudaGetDeviceProperties(&properties, 0);
