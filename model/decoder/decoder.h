@@ -47,8 +47,8 @@ struct Segment {
 // returns. A device computes behind the host's back: meanwhile the next step may be
 // submitted, which begins when the first one ends. Until a step is complete, the host
 // does nothing to the arena that changes or gives back what the step uses: of its slots
-// it only reserves more, saves fixed entries, and sets a floor up to the position of
-// the segment.
+// it only reserves more, saves fixed entries, drops those saved before earlier steps,
+// and sets a floor up to the position of the segment.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -92,7 +92,8 @@ class Decoder {
   // Waits for the oldest step that is under way. `drawn`: the tokens of the segments
   // that draw, packed in their order. On error no step is under way any more: this one
   // has failed, those behind it are without effect. The slots of all of them stay
-  // advanced and their states are in any condition. RESOURCE_EXHAUSTED, INTERNAL;
+  // advanced; their fixed entries, and their rows from the first of these segments on,
+  // are in any condition. RESOURCE_EXHAUSTED, INTERNAL;
   //
   // - NonFiniteState: the state of a segment would not stay finite
   //   (docs/state_contract.md). Where it comes from Submit, too, the fixed entries of

@@ -174,8 +174,9 @@ class StateArena {
   // when the pool has too few blocks or memory runs out, FAILED_PRECONDITION beyond an
   // append capacity; on error nothing changed. Idempotent for the same range.
   absl::Status Reserve(int32_t slot, int64_t count);
-  // The same, but the caller makes `copies`, then calls Finish, and uses no slot that
-  // was reserved so in between. Whatever is returned, what was added stays to be made.
+  // The same, but the caller has `copies` made, behind what was computed so far and
+  // before anything is with a slot that was reserved so, then calls Finish. Whatever is
+  // returned, what was added stays to be made.
   absl::Status Reserve(int32_t slot, int64_t count, BlockCopies& copies);
   // Empties it. REQUIRES: all parts are made.
   void Finish(BlockCopies& copies);

@@ -136,6 +136,15 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // Until this many tokens are computed its chunks are stepped alone, because a step
   // that it shared failed.
   int64_t alone_until = 0;
+  // What the steps under way do for it: how many it takes part in, the tokens that they
+  // compute, and the tokens or scores that they will give. Kept by the stepper.
+  struct UnderWay {
+    int32_t steps = 0;
+    int64_t tokens = 0;
+    int64_t results = 0;
+  };
+  UnderWay under_way;
+  bool draws = false;           // the decoder draws for its slot
   bool starved = false;         // it found no free block in the last plan
   int64_t prefill_served = -1;  // prompt tokens, for taking turns; -1: no turn yet
   int64_t computed_tokens = 0;  // of `expected`
@@ -153,6 +162,9 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
     std::optional<FinishFacts> facts;
   };
   std::optional<Ending> ending;
+  // How it ends once no step that it takes part in is under way; what these give it is
+  // dropped.
+  std::optional<Ending> end_later;
   // Of its session's history: memory that a call which was not taken leaves, for the
   // thread that destroys the call.
   TokenHistory::Pieces unused;

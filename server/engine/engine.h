@@ -20,7 +20,8 @@
 // MODEL_NOT_FOUND, CONTEXT_LIMIT, NO_TOKENIZER, INVALID_VALUE, UNKNOWN_CHARACTER,
 // NON_FINITE_LOGITS, NON_FINITE_STATE, NO_FREE_BLOCKS, MEMORY_LIMIT, CALLER_IDLE,
 // NO_TOKEN_ALLOWED (logit_bias forbids all that the model could give),
-// MODEL_MISMATCH (the session belongs to another model), MODEL_FAILURE, OUT_OF_MEMORY.
+// MODEL_MISMATCH (the session belongs to another model), MODEL_FAILURE, OUT_OF_MEMORY,
+// DEVICE_LOST (the device that computes the model; the state is computed again).
 #pragma once
 
 #include <chrono>

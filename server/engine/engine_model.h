@@ -25,6 +25,7 @@ struct EngineModel {
 
 // Why a model is not ready, the most serious first:
 //   draining      the engine takes no more calls
+//   device lost   the decoder's device was lost and is not back
 //   no progress   for longer than Progress::Limit a round, step or piece has been under
 //                 way, or has been due
 //   stuck call    for as long a call has held its permit behind its deadline, its time
@@ -33,7 +34,7 @@ struct EngineModel {
 //                 any
 //   queue full    by calls, bytes or expected wait
 inline constexpr std::string_view kUnreadyReasons[] = {
-    "draining", "no progress", "stuck call", "state full", "queue full"};
+    "draining", "device lost", "no progress", "stuck call", "state full", "queue full"};
 inline constexpr std::chrono::seconds kStateFull{10};
 
 // What has changed within a round of a model's runner is counted at its end.

@@ -82,7 +82,7 @@ bool ModelRunner::Await() {
 }
 
 std::optional<ModelRunner::Time> ModelRunner::NextDue() const {
-  std::optional<Time> due;
+  std::optional<Time> due = restart_at_;
   const auto consider = [&](std::optional<Time> time) {
     if (time && (!due || *time < *due)) due = time;
   };
@@ -106,6 +106,11 @@ void ModelRunner::Round() {
   GiveUpStates();
   for (const auto& call : running_) TakeInput(*call);
   EndDueCalls();
+  if (!DeviceThere()) {
+    while (!starting_.empty()) {
+      EndStarting(starting_.front(), CatchOutOfMemory({}, DeviceLost));
+    }
+  }
   bool admitted = false;
   while (true) {
     Plan();
@@ -119,7 +124,7 @@ void ModelRunner::Round() {
   // What has changed so far need not wait for the step.
   const bool waits = static_cast<int64_t>(starting_.size()) != counts_.starting;
   if (admitted || waits || endings_ > 0 || !callbacks_.empty()) Publish();
-  busy_ = !chunks_.empty();
+  busy_ = !chunks_.empty() || stepper_.under_way() > 0;
   if (busy_) RunStep();
   Publish();
 }
@@ -166,7 +171,7 @@ void ModelRunner::HandleForgotten(const std::shared_ptr<Session>& session) {
 }
 
 void ModelRunner::TakeInput(Call& call) {
-  if (!call.scoring) return;
+  if (!call.scoring || call.end_later) return;
   std::list<InputPiece>& input = call.scoring->input;
   TokenHistory& history = call.session->history;
   const int64_t computed = call.session->state.computed(*arena_);
@@ -193,6 +198,7 @@ void ModelRunner::EndDueCalls() {
   for (auto next = running_.begin(); next != running_.end();) {
     const std::shared_ptr<Call> call = *next++;
     const auto time_up = call->time_up();
+    if (call->end_later) continue;
     if (call->stream->cancelled()) {
       End(call, engine_errors::Cancelled());
     } else if (time_up && *time_up <= now) {
@@ -232,24 +238,6 @@ void ModelRunner::EndDueDelivering(Time now) {
   }
 }
 
-void ModelRunner::Step(std::span<ScheduledChunk> chunks) {
-  const EngineOptions& options = context_->options;
-  const PoolTurns::Piece piece(context_->turns, turn_);
-  const Time start = options.clock->Now();
-  progress_.Sign();
-  stepper_.Run(chunks);
-  progress_.Sign();
-  const Time end = options.clock->Now();
-  ++counts_.steps;
-  for (const ScheduledChunk& chunk : chunks) step_tokens_ += chunk.count;
-  step_interval_ = step_interval_.value_or(LoadEstimate::Duration(0)) + end -
-                   last_step_end_.value_or(start);
-  last_step_end_ = end;
-  if (options.observer) {
-    options.observer->OnStep(index_, static_cast<int64_t>(chunks.size()), end - start);
-  }
-}
-
 void ModelRunner::RunStep() {
   const EngineOptions& options = context_->options;
   // Those that were part of a failed step come last, each in a step of its own.
@@ -259,21 +247,68 @@ void ModelRunner::RunStep() {
       });
   const std::span chunks(chunks_);
   const size_t count = together - chunks_.begin();
-  if (count > 0) Step(chunks.first(count));
-  for (size_t i = count; i < chunks.size() && !stop_now_; ++i) {
+  // What stays under way is computed in the turn of another one that waits.
+  int left = model_.decoder->most_under_way() - 1;
+  if (count == 0 || count < chunks.size() || (left > 0 && context_->turns.Wanted())) {
+    left = 0;
+  }
+  Step(chunks.first(count), left);
+  for (size_t i = count; i < chunks.size() && !stop_now_ && !restart_at_; ++i) {
     const Call& call = *chunks[i].call;
     const std::optional<Time> time_up = call.time_up();
     // The next round ends it.
     if (call.stream->cancelled() || (time_up && *time_up <= options.clock->Now())) {
       continue;
     }
-    Step(chunks.subspan(i, 1));
+    Step(chunks.subspan(i, 1), 0);
   }
+  chunks_.clear();
+}
+
+void ModelRunner::Step(std::span<ScheduledChunk> chunks, int left) {
+  std::span<ScheduledChunk> done;
+  if (!chunks.empty()) {
+    const PoolTurns::Piece piece(context_->turns, turn_);
+    progress_.Sign();
+    if (stepper_.under_way() == 0) step_begin_ = context_->options.clock->Now();
+    if (!stepper_.Submit(chunks, *arena_)) left = 0;
+    if (stepper_.under_way() > left) done = CompleteStep();
+  }
+  Commit(done);
+  while (stepper_.under_way() > left) {
+    {
+      const PoolTurns::Piece piece(context_->turns, turn_);
+      done = CompleteStep();
+    }
+    Commit(done);
+  }
+}
+
+std::span<ScheduledChunk> ModelRunner::CompleteStep() {
+  const EngineOptions& options = context_->options;
+  const std::span<ScheduledChunk> done = stepper_.Complete(*arena_);
+  progress_.Sign();
+  const Time end = options.clock->Now();
+  ++counts_.steps;
+  for (const ScheduledChunk& chunk : done) step_tokens_ += chunk.count;
+  step_interval_ = step_interval_.value_or(LoadEstimate::Duration(0)) + end -
+                   last_step_end_.value_or(step_begin_);
+  last_step_end_ = end;
+  if (options.observer) {
+    options.observer->OnStep(index_, static_cast<int64_t>(done.size()),
+                             end - step_begin_);
+  }
+  step_begin_ = end;
+  return done;
+}
+
+void ModelRunner::Commit(std::span<ScheduledChunk> chunks) {
   for (const std::string& what : stepper_.TakeFailures()) {
     callbacks_.Add(LogCallback("model_step_failed", what));
   }
-  for (ScheduledChunk& chunk : chunks_) Commit(chunk);
-  chunks_.clear();
+  for (ScheduledChunk& chunk : chunks) Commit(chunk);
+  if (stepper_.lost()) LoseDevice();
+  EndWaiting();
 }
 
 void ModelRunner::Commit(ScheduledChunk& chunk) {
@@ -285,6 +320,7 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
     if (chunk.available > 1) call->prefill_served += chunk.count;
   }
   UpdateBytes(session);
+  if (call->end_later) return;
   if (!chunk.status.ok()) {
     End(call, chunk.status);
     return;
@@ -298,7 +334,7 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
     return;
   }
   if (call->max_tokens == 0) {
-    if (session.state.computed(*arena_) >= call->to_compute()) {
+    if (chunk.position + chunk.count >= call->to_compute() && chunk.computed) {
       End(call, absl::OkStatus(), FinishFacts{});
     }
     return;
@@ -379,6 +415,7 @@ void ModelRunner::Publish() {
     if (call->stalled_since || call->starved) continue;
     counts_.load.Add(estimate_.Left(call->expected, call->computed_tokens));
   }
+  counts_.device_lost = restart_at_.has_value();
   counts_.starting = static_cast<int64_t>(starting_.size());
   counts_.starting_work = {};
   for (const auto& call : starting_) {

@@ -16,6 +16,11 @@
 // are paused for blocks and no such state is left, the one admitted last ends,
 // RESOURCE_EXHAUSTED, at its last generated token.
 //
+// Steps: where the decoder takes more than one, the runner plans and submits the next
+// one while one is under way, as if its calls had got the tokens that it draws. What
+// ends a call is found when its token is known: what a step computes beyond it is
+// dropped. A call ends when no step that it takes part in is under way.
+//
 // See docs/engine_threads.md for who may touch what.
 #pragma once
 
@@ -116,6 +121,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
     std::optional<Time> blocked_since;
     // By when one of the calls with a permit should have ended; absent: none has to.
     std::optional<Time> due;
+    bool device_lost = false;
     int64_t state_bytes = 0;
     int64_t shadow_bytes = 0;
     int64_t steps = 0;
@@ -124,6 +130,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   };
   static constexpr int64_t kMostDropped = 64;
   static constexpr std::chrono::milliseconds kMemoryOnItsWay{50};
+  // Between two tries to bring a lost device back.
+  static constexpr std::chrono::milliseconds kRestartPause{1000};
   // A consumer that reads takes the rest of a call sooner; at most the idle timeout.
   static constexpr std::chrono::milliseconds kUnread{1000};
   using Calls = std::list<std::shared_ptr<Call>>;
@@ -158,7 +166,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
 
   ModelRunner(size_t index, const EngineModel& model,
               const std::shared_ptr<const EngineContext>& context,
-              std::unique_ptr<StateArena> arena);
+              std::unique_ptr<StateMemory> memory, std::unique_ptr<StateArena> arena,
+              std::function<void()> on_clean);
 
   // Any thread. "Locked": mutex_ is held, by a Lock where a thread may have to wake up.
   // Something has changed that the next round checks.
@@ -214,10 +223,17 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void EndDueCalls();
   void HandleConsumerEnd(const std::shared_ptr<Call>& call);
   void EndDueDelivering(Time now);
-  // One model call for the chunks of the plan; then one for each whose call was part of
-  // a step that failed, with a turn of its own.
+  // One step for the chunks of the plan; then one for each whose call was part of a
+  // step that failed, with a turn of its own. Where the decoder takes several steps,
+  // all but the last are complete afterwards.
   void RunStep();
-  void Step(std::span<ScheduledChunk> chunks);
+  // Begins a step, of some chunks, and completes steps until `left` are under way, or,
+  // where one could not be begun, none.
+  void Step(std::span<ScheduledChunk> chunks, int left);
+  // Completes the oldest step.
+  std::span<ScheduledChunk> CompleteStep();
+  // Takes the results of a step, and ends calls that waited for it.
+  void Commit(std::span<ScheduledChunk> chunks);
   void Commit(ScheduledChunk& chunk);
   void CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call);
   void Push(Call& call, int64_t index, int32_t token,
@@ -242,10 +258,13 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   bool NothingToDo(const Call& call) const;
   // Whether it can go on only when its caller reads or sends.
   bool WaitsForCaller(const Call& call) const;
-  // Ends a running call: a cancelled one at its last delivered token, another one at
-  // its last generated token, or rolled back when it failed before its first token.
+  // Ends a running call, now or when the steps that it takes part in are complete: a
+  // cancelled one at its last delivered token, another one at its last generated token,
+  // or rolled back when it failed before its first token.
   void End(const std::shared_ptr<Call>& call, absl::Status status,
            std::optional<FinishFacts> facts = std::nullopt);
+  // Ends those that waited for steps which are complete.
+  void EndWaiting();
   // Likewise where its caller is at fault: tokens that wait in the stream are dropped.
   void Abort(const std::shared_ptr<Call>& call, const absl::Status& status);
   // The session of a call that was cancelled or aborted: cut, or as before the call.
@@ -268,8 +287,19 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void DropState(Session& session);
   void EndAll(const absl::Status& status);
 
+  // The runner's thread: model_runner_device.cc.
+  // The device of the decoder was lost, and all states with it: ends the calls that
+  // run. The others go on when it is back.
+  void LoseDevice();
+  // Whether the device is there, or back just now.
+  bool DeviceThere();
+  absl::Status Restart();
+  void DropAllStates();
+
   // The runner's thread: model_runner_plan.cc.
   void Plan();
+  // Tokens that the steps under way draw for it, and that the next one may compute.
+  int64_t DrawnAhead(const Call& call) const;
   int64_t BlocksFor(const Session& session, int64_t tokens) const;
   int64_t BlocksHeld(const Session& session) const;
   // Of the prompts of running calls and of scheduled chunks, those that are not taken.
@@ -354,6 +384,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   std::atomic<int64_t> resting_states_ = 0;  // size of resting_
 
   // Owned by the runner's thread.
+  const std::function<void()> on_clean_;  // of the arena
+  std::unique_ptr<StateMemory> memory_;   // of the arena; null: the host's
   std::unique_ptr<StateArena> arena_;
   Stepper stepper_;
   PoolTurns::Member turn_;
@@ -386,6 +418,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   CallbackList later_;                 // due CallbackThreads::kDelay after it
   bool busy_ = false;                  // the last round did something
   std::optional<Time> last_step_end_;  // absent after a pause
+  Time step_begin_;                    // of the oldest step under way
+  int32_t waiting_ends_ = 0;           // calls with an `end_later`
+  std::optional<Time> restart_at_;     // the device is lost until then at least
   int32_t endings_ = 0;                // calls with an `ending`
   int32_t ended_permits_ = 0;          // of calls that ended in this round
   int32_t ended_named_ = 0;            // of them, calls on sessions

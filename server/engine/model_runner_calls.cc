@@ -171,6 +171,12 @@ absl::Status ModelRunner::PrepareScoring(Call& call) {
 
 void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
                       std::optional<FinishFacts> facts) {
+  if (call->under_way.steps > 0) {
+    if (call->end_later) return;
+    call->end_later.emplace(Call::Ending{std::move(status), std::move(facts)});
+    ++waiting_ends_;
+    return;
+  }
   const std::shared_ptr<Call> ended = call;  // it leaves the list it may be part of
   Session& session = *ended->session;
   if (status.ok() && session.forgotten) {
@@ -178,6 +184,7 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     status = CatchOutOfMemory({}, engine_errors::SessionDeleted);
     facts.reset();
   }
+  stepper_.EndDraws(*ended);
   GiveBackPermit(*ended);
   const bool cancelled = ended->stream->cancelled();
   if (facts) {
@@ -212,6 +219,16 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     ended->stalled_since = context_->options.clock->Now();
     ended->delivered_then = ended->stream->delivered();
     ended->release_on_end = true;
+  }
+}
+
+void ModelRunner::EndWaiting() {
+  for (auto next = running_.begin(); waiting_ends_ > 0 && next != running_.end();) {
+    const std::shared_ptr<Call> call = *next++;
+    if (!call->end_later || call->under_way.steps > 0) continue;
+    --waiting_ends_;
+    Call::Ending end = *std::exchange(call->end_later, std::nullopt);
+    End(call, std::move(end.status), std::move(end.facts));
   }
 }
 
@@ -325,6 +342,10 @@ void ModelRunner::EndAll(const absl::Status& status) {
       while (!queue->empty()) RemoveWaitingLocked(*queue->front(), waiting);
     }
   }
+  // What they give is dropped.
+  while (stepper_.under_way() > 0) stepper_.Complete(*arena_);
+  if (stepper_.lost()) LoseDevice();
+  EndWaiting();
   Receive();
   chunks_.clear();
   busy_ = false;

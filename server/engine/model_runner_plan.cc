@@ -24,16 +24,18 @@ void ModelRunner::Plan() {
   recycling_ = arena_->blocks_recycling() > 0;
   for (const auto& call : running_) {
     const bool starved = std::exchange(call->starved, false);
+    if (call->end_later) continue;
+    const Call::UnderWay& under_way = call->under_way;
     SlotState& state = call->session->state;
     if (state.can_roll_back_call() && call->stream->delivered() > 0) {
       state.KeepPrompt(*arena_);
     }
     const int64_t kept = call->kept();
-    state.ReleaseUnreachable(*arena_, kept);
-    const int64_t space = call->stream->space();
-    const bool behind = state.computed(*arena_) < call->to_compute();
-    int64_t available =
-        behind ? state.ChunkLimit(*arena_, call->to_compute(), kept) : 0;
+    state.ReleaseUnreachable(*arena_, kept, state.computed(*arena_) - under_way.tokens);
+    const int64_t space = call->stream->space() - under_way.results;
+    const int64_t to_compute = call->to_compute() + DrawnAhead(*call);
+    const bool behind = state.computed(*arena_) < to_compute;
+    int64_t available = behind ? state.ChunkLimit(*arena_, to_compute, kept) : 0;
     if (call->scoring) available = std::min(available, space);
     if (!WaitsForCaller(*call)) {
       call->stalled_since.reset();
@@ -41,7 +43,7 @@ void ModelRunner::Plan() {
       call->stalled_since = now;
       call->prefill_served = -1;
     }
-    if (available <= 0 || space == 0 || call->stalled_since) continue;
+    if (available <= 0 || space <= 0 || call->stalled_since) continue;
     // A call that joins starts level with the one served least, not ahead of all.
     if (call->prefill_served < 0)
       call->prefill_served = std::max<int64_t>(0, least_served);
@@ -90,6 +92,15 @@ void ModelRunner::Plan() {
     MakeRoom(static_cast<int64_t>(starved_.size()));
   }
   arena_->SetAside(step_blocks, planned_fixed_);
+}
+
+int64_t ModelRunner::DrawnAhead(const Call& call) const {
+  const int64_t drawn = call.under_way.results;
+  if (drawn == 0 || call.scoring || !model_.decoder->draws()) return 0;
+  // The last of them ends the call, as CommitToken will find.
+  const int64_t last = call.session->history.size() + drawn - 1;
+  const bool ends = call.generated + drawn >= call.max_tokens || last >= context_limit_;
+  return ends ? 0 : drawn;
 }
 
 int64_t ModelRunner::WantedBlocks() const {
@@ -179,6 +190,8 @@ void ModelRunner::GiveUpStates() {
 
 bool ModelRunner::ResolveStarvation() {
   if (starved_.empty() && starting_.empty()) return false;
+  // What a step under way leads to may be enough.
+  if (stepper_.under_way() > 0) return false;
   // Recycled blocks wake the runner once they are clean.
   if (recycling_ || arena_->blocks_recycling() > 0) return false;
   // For calls that start, TryAdmit has made room.

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/model_runner.h"
+#include "server/engine/runner_arena.h"
 
 namespace mnemon {
 namespace {
@@ -26,49 +27,6 @@ int64_t ContextOf(const EngineModel& model) {
   return std::min(state, model.facts.context_limit.value_or(state));
 }
 
-int64_t BlockBytes(const StateSpec& spec) {
-  return static_cast<int64_t>(sizeof(float)) * spec.row_elements() *
-         StepBudget{}.block_positions;
-}
-
-int32_t MostRunning(const EngineOptions& options) {
-  return options.running > 0 ? options.running : std::min(options.sessions, 256);
-}
-
-// An arena whose growing state stays within state_bytes. A call that ended may hold its
-// slot for a moment longer than its session counts, hence twice as many.
-absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
-                                                      const EngineContext& context,
-                                                      std::function<void()> on_clean) {
-  const StateSpec& spec = model.decoder->spec();
-  const EngineOptions& options = context.options;
-  // These only count: memory is taken when a block is used.
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> one,
-                          StateArena::Create(spec, {.slots = 1}));
-  MNEMON_ASSIGN_OR_RETURN(
-      const std::unique_ptr<StateArena> all,
-      StateArena::Create(
-          spec, {.slots = options.sessions, .saved_states = MostRunning(options)}));
-  int64_t blocks = all->blocks();
-  if (spec.growing()) {
-    const int64_t fit = options.state_bytes / BlockBytes(spec);
-    if (fit < one->blocks()) {
-      return MakeError(
-          absl::StatusCode::kResourceExhausted,
-          StrCat("model '", model.facts.name, "': one session's state grows to ",
-                 one->blocks() * BlockBytes(spec), " bytes, state_bytes is ",
-                 options.state_bytes),
-          {.reason = "STATE_BYTES", .field = "state_bytes"});
-    }
-    blocks = std::min(blocks, fit);
-  }
-  return StateArena::Create(spec, {.slots = 2 * options.sessions + 2,
-                                   .blocks = blocks,
-                                   .recycler = &context.recycler,
-                                   .account = &context.memory->state,
-                                   .on_clean = std::move(on_clean)});
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<ModelRunner>> ModelRunner::Start(
@@ -79,10 +37,11 @@ absl::StatusOr<std::shared_ptr<ModelRunner>> ModelRunner::Start(
   const auto on_clean = [made] {
     if (ModelRunner* const runner = *made) runner->Wake();
   };
+  std::unique_ptr<StateMemory> memory = model.decoder->MakeStateMemory();
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
-                          MakeArena(model, *context, on_clean));
-  const std::shared_ptr<ModelRunner> runner(
-      new ModelRunner(index, model, context, std::move(arena)));
+                          MakeArena(model, *context, on_clean, memory.get()));
+  const std::shared_ptr<ModelRunner> runner(new ModelRunner(
+      index, model, context, std::move(memory), std::move(arena), on_clean));
   *made = runner.get();
   try {
     runner->thread_ = std::thread([self = runner.get()] { self->Run(); });
@@ -94,7 +53,9 @@ absl::StatusOr<std::shared_ptr<ModelRunner>> ModelRunner::Start(
 
 ModelRunner::ModelRunner(size_t index, const EngineModel& model,
                          const std::shared_ptr<const EngineContext>& context,
-                         std::unique_ptr<StateArena> arena)
+                         std::unique_ptr<StateMemory> memory,
+                         std::unique_ptr<StateArena> arena,
+                         std::function<void()> on_clean)
     : index_(index),
       model_(model),
       context_(context),
@@ -105,8 +66,10 @@ ModelRunner::ModelRunner(size_t index, const EngineModel& model,
                       arena->blocks() * block_bytes_),
       most_running_(MostRunning(context->options)),
       estimate_(StepBudget{}.chunk, context->options.step_tokens),
+      on_clean_(std::move(on_clean)),
+      memory_(std::move(memory)),
       arena_(std::move(arena)),
-      stepper_(*model.decoder, *arena_, context->samplers) {
+      stepper_(*model.decoder, context->samplers) {
   ended_generated_.reserve(kMostEndsRecorded);
 }
 
@@ -169,6 +132,7 @@ std::string_view ModelRunner::WhyUnreadyLocked(Time now,
   const Progress::Duration silence = progress_.Silence(work, now);
   const std::optional<Time>& blocked = published_.blocked_since;
   if (draining_) return "draining";
+  if (published_.device_lost) return "device lost";
   if (silence > limit) return "no progress";
   if (published_.due && now - *published_.due > limit) return "stuck call";
   if (blocked && now - *blocked > kStateFull) return "state full";

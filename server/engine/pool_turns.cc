@@ -37,6 +37,11 @@ void PoolTurns::End(Member& member) {
       member.patience + took / kPatienceShare, kMostInVain * kMostPause);
 }
 
+bool PoolTurns::Wanted() const {
+  std::lock_guard lock(mutex_);
+  return !waiting_.empty();
+}
+
 std::chrono::nanoseconds PoolTurns::LongestPiece() const {
   std::lock_guard lock(mutex_);
   return std::max(longest_, longest_before_);

@@ -75,6 +75,8 @@ class PoolTurns {
   std::chrono::nanoseconds Patience(const Member& member);
   // Charges a pause in which it kept the turn; in vain: without work at its end.
   void Paused(Member& member, std::chrono::nanoseconds time, bool in_vain);
+  // Whether a member waits for its turn.
+  bool Wanted() const;
   // The longest piece of the last ten minutes or more, of any member; zero: there was
   // none.
   std::chrono::nanoseconds LongestPiece() const;

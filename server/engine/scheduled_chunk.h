@@ -34,6 +34,9 @@ struct ScheduledChunk {
   int64_t count = 0;
   bool starved = false;  // because no block is free
 
+  // Set when its step is submitted: tokens or scores that it will give.
+  int64_t results = 0;
+
   // The results. None is set when the step failed as a whole and each call is to be
   // tried alone.
   bool computed = false;

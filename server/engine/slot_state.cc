@@ -85,11 +85,10 @@ int64_t SlotState::ChunkLimit(const StateArena& arena, int64_t history,
   return std::min(history, end) - computed;
 }
 
-void SlotState::ReleaseUnreachable(StateArena& arena, int64_t kept) {
-  const int64_t computed = arena.length(slot_);
-  const int64_t earliest = kept - 1;
+void SlotState::ReleaseUnreachable(StateArena& arena, int64_t kept, int64_t complete) {
+  const int64_t earliest = std::min(kept - 1, complete);
   if (arena.spec().fixed_elements() == 0) {
-    arena.SetFloor(slot_, std::min(computed, earliest));
+    arena.SetFloor(slot_, earliest);
     return;
   }
   while (shadows_.size() > 1 && shadows_[1].position <= earliest) {
@@ -101,7 +100,7 @@ void SlotState::ReleaseUnreachable(StateArena& arena, int64_t kept) {
     arena.SetFloor(slot_, Base());
   } else {
     // A replay from a fresh state needs no row.
-    arena.SetFloor(slot_, shadows_.empty() ? computed : shadows_.front().position);
+    arena.SetFloor(slot_, shadows_.empty() ? complete : shadows_.front().position);
   }
 }
 

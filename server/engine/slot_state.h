@@ -73,8 +73,10 @@ class SlotState {
   // How many of the tokens computed() .. history-1 one segment may take, so that a
   // shadow falls where one is due. REQUIRES: held, computed() <= history.
   int64_t ChunkLimit(const StateArena& arena, int64_t history, int64_t kept) const;
-  // Gives back what no cut can reach any more: shadows and a ring's blocks.
-  void ReleaseUnreachable(StateArena& arena, int64_t kept);
+  // Gives back what no cut can reach any more, nor the RollBack of a step that fails:
+  // shadows and a ring's blocks. `complete`: computed tokens, without those of steps
+  // under way.
+  void ReleaseUnreachable(StateArena& arena, int64_t kept, int64_t complete);
   // Whether BeforeStep would save a shadow, so that the step copies the fixed entries.
   bool ShadowDue(const StateArena& arena, int64_t count, int64_t kept) const;
   // Before every segment of `count` tokens: saves a due shadow. Throws std::bad_alloc.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -12,84 +13,136 @@
 #include "server/engine/engine_errors.h"
 
 namespace mnemon {
-namespace {
 
-LogitsMode ModeOf(const ScheduledChunk& chunk) {
-  const Call& call = *chunk.call;
-  const int64_t end = chunk.position + chunk.count;
-  if (call.scoring) {
-    return end >= call.scoring->next ? LogitsMode::kAll : LogitsMode::kNone;
+template <class Body>
+void Stepper::Guard(Step& step, const Body& body) {
+  step.torn = true;
+  try {
+    step.status = body();
+    step.torn = IsNonFiniteState(step.status);
+  } catch (const std::bad_alloc&) {
+    step.status = OutOfMemoryError();
+  } catch (const std::exception& e) {
+    step.status = ModelFailure(e.what());
+  } catch (...) {
+    step.status = ModelFailure("unknown exception");
   }
-  const bool sample = call.max_tokens > 0 && end == call.session->history.size();
-  return sample ? LogitsMode::kLast : LogitsMode::kNone;
 }
-
-}  // namespace
 
 absl::Status Stepper::ModelFailure(std::string_view what) {
-  failures_.emplace_back(what);
-  return MakeError(absl::StatusCode::kInternal, "the model failed to step",
-                   {.reason = "MODEL_FAILURE"});
+  return CatchOutOfMemory({}, [&] {
+    failures_.emplace_back(what);
+    return MakeError(absl::StatusCode::kInternal, "the model failed to step",
+                     {.reason = "MODEL_FAILURE"});
+  });
 }
 
-absl::Status Stepper::Step(std::span<const ScheduledChunk> chunks, bool& torn) {
-  torn = true;
-  try {
-    segments_.clear();
-    size_t count = 0;
-    for (const ScheduledChunk& chunk : chunks) count += chunk.count;
-    tokens_.resize(count);
-    std::span<int32_t> rest = tokens_;
-    for (const ScheduledChunk& chunk : chunks) {
-      Session& session = *chunk.call->session;
-      session.state.BeforeStep(arena_, chunk.count, chunk.kept);
-      const std::span<int32_t> tokens = rest.first(chunk.count);
-      rest = rest.subspan(chunk.count);
-      session.history.Read(chunk.position, tokens);
-      segments_.push_back({.slot = session.state.slot(),
-                           .position = chunk.position,
-                           .tokens = tokens,
-                           .logits = ModeOf(chunk)});
-    }
-    const auto rows = static_cast<size_t>(LogitsRows(segments_));
-    rows_.reserve(rows);
-    const size_t floats = rows * decoder_.config().vocab;
-    if (logits_.size() < floats) {
-      // Nothing is copied or set: pages that no step touches cost nothing.
-      const size_t grown = std::max(floats, 2 * logits_.size());
-      logits_.clear();
-      logits_.resize(grown);
-    }
-    absl::Status status = decoder_.Step(segments_, arena_, logits_.data());
-    torn = IsNonFiniteState(status);
-    return status;
-  } catch (const std::bad_alloc&) {
-    return OutOfMemoryError();
-  } catch (const std::exception& e) {
-    return ModelFailure(e.what());
-  } catch (...) {
-    return ModelFailure("unknown exception");
+bool Stepper::Submit(std::span<ScheduledChunk> chunks, StateArena& arena) {
+  Step& step = steps_[(oldest_ + static_cast<size_t>(under_way_)) % steps_.size()];
+  step.chunks.clear();
+  step.chunks.reserve(chunks.size());
+  std::ranges::move(chunks, std::back_inserter(step.chunks));
+  Guard(step, [&] { return Begin(step, arena); });
+  ++under_way_;
+  if (step.status.ok()) Count(step, 1);
+  return step.status.ok();
+}
+
+absl::Status Stepper::Begin(Step& step, StateArena& arena) {
+  step.segments.clear();
+  size_t count = 0, draws = 0;
+  for (const ScheduledChunk& chunk : step.chunks) count += chunk.count;
+  step.tokens.resize(count);
+  std::span<int32_t> rest = step.tokens;
+  for (ScheduledChunk& chunk : step.chunks) {
+    Call& call = *chunk.call;
+    call.session->state.BeforeStep(arena, chunk.count, chunk.kept);
+    step.segments.push_back(SegmentOf(chunk, rest.first(chunk.count)));
+    rest = rest.subspan(chunk.count);
+    if (!step.segments.back().draw) continue;
+    ++draws;
+    if (!call.draws) MNEMON_RETURN_IF_ERROR(BeginDraws(call));
+  }
+  step.drawn.resize(draws);
+  const auto rows = static_cast<size_t>(LogitsRows(step.segments));
+  rows_.reserve(rows);
+  const size_t floats = rows * decoder_.config().vocab;
+  if (step.logits.size() < floats) {
+    // Nothing is copied or set: pages that no step touches cost nothing.
+    const size_t grown = std::max(floats, 2 * step.logits.size());
+    step.logits.clear();
+    step.logits.resize(grown);
+  }
+  return decoder_.Submit(step.segments, arena, step.logits.data());
+}
+
+Segment Stepper::SegmentOf(ScheduledChunk& chunk, std::span<int32_t> tokens) const {
+  const Call& call = *chunk.call;
+  const TokenHistory& history = call.session->history;
+  const int64_t end = chunk.position + chunk.count;
+  Segment segment{.slot = call.session->state.slot(),
+                  .position = chunk.position,
+                  .tokens = tokens,
+                  .logits = LogitsMode::kNone};
+  if (chunk.position < history.size()) {
+    history.Read(chunk.position, tokens);
+  } else {
+    tokens[0] = kDrawn;
+  }
+  if (call.scoring) {
+    const int64_t first = std::max(chunk.position + 1, call.scoring->next);
+    chunk.results = std::max<int64_t>(0, end - first + 1);
+    if (chunk.results > 0) segment.logits = LogitsMode::kAll;
+  } else if (call.max_tokens > 0 && end == history.size() + call.under_way.results) {
+    chunk.results = 1;
+    segment.draw = decoder_.draws();
+    if (!segment.draw || call.logprobs.wanted) segment.logits = LogitsMode::kLast;
+  }
+  return segment;
+}
+
+absl::Status Stepper::BeginDraws(Call& call) {
+  const TokenHistory& history = call.session->history;
+  const int64_t most =
+      call.sampling.penalizes() ? call.sampling.penalty_window_tokens : 0;
+  window_.resize(static_cast<size_t>(std::min(most, history.size())));
+  history.Read(history.size() - static_cast<int64_t>(window_.size()), window_);
+  MNEMON_RETURN_IF_ERROR(
+      decoder_.BeginDraws(call.session->state.slot(), call.sampling, window_));
+  call.draws = true;
+  return absl::OkStatus();
+}
+
+void Stepper::EndDraws(Call& call) {
+  if (std::exchange(call.draws, false)) {
+    decoder_.EndDraws(call.session->state.slot());
   }
 }
 
-void Stepper::Run(std::span<ScheduledChunk> chunks) {
-  bool torn = false;
-  absl::Status status = Step(chunks, torn);
-  if (!status.ok()) {
-    for (ScheduledChunk& chunk : chunks) {
-      chunk.call->alone_until = chunk.position + chunk.count;
-      if (torn) chunk.call->session->state.RollBack(arena_, chunk.position);
-    }
-    if (chunks.size() > 1) return;
-    if (IsNonFiniteState(status)) {
-      const std::string& session = chunks[0].call->session->id;
-      status = CatchOutOfMemory(
-          {}, [&] { return engine_errors::NonFiniteState(status, session); });
-    }
-    chunks[0].status = std::move(status);
-    return;
+void Stepper::Count(const Step& step, int sign) {
+  for (const ScheduledChunk& chunk : step.chunks) {
+    Call::UnderWay& under_way = chunk.call->under_way;
+    under_way.steps += sign;
+    under_way.tokens += sign * chunk.count;
+    under_way.results += sign * chunk.results;
   }
-  ListRows(chunks);
+}
+
+std::span<ScheduledChunk> Stepper::Complete(StateArena& arena) {
+  Step& step = steps_[oldest_];
+  if (step.status.ok()) {
+    Guard(step, [&] { return decoder_.Complete(step.drawn); });
+    // Its slots have advanced.
+    step.torn = !step.status.ok();
+    Count(step, -1);
+  }
+  oldest_ = (oldest_ + 1) % steps_.size();
+  --under_way_;
+  if (!step.status.ok()) {
+    Fail(step, arena);
+    return step.chunks;
+  }
+  ListRows(step);
   samplers_.Run(static_cast<int64_t>(rows_.size()), decoder_.config().vocab,
                 [this](int64_t r, SamplerScratch& scratch) {
                   Row& row = rows_[static_cast<size_t>(r)];
@@ -98,18 +151,54 @@ void Stepper::Run(std::span<ScheduledChunk> chunks) {
                   });
                 });
   for (Row& row : rows_) row.chunk->status.Update(std::move(row.status));
+  return step.chunks;
 }
 
-void Stepper::ListRows(std::span<ScheduledChunk> chunks) {
+void Stepper::Fail(Step& step, StateArena& arena) {
+  lost_ = IsDeviceLost(step.status);
+  for (; under_way_ > 0; --under_way_) {
+    const size_t newest = oldest_ + static_cast<size_t>(under_way_) - 1;
+    Step& behind = steps_[newest % steps_.size()];
+    if (behind.status.ok()) Count(behind, -1);
+    if (!lost_ && (behind.status.ok() || behind.torn)) RollBack(behind, arena);
+  }
+  if (lost_) return;
+  if (step.torn) RollBack(step, arena);
+  for (const ScheduledChunk& chunk : step.chunks) {
+    chunk.call->alone_until = chunk.position + chunk.count;
+  }
+  if (step.chunks.size() > 1) return;
+  ScheduledChunk& chunk = step.chunks[0];
+  chunk.status = std::move(step.status);
+  if (IsNonFiniteState(chunk.status)) {
+    chunk.status = CatchOutOfMemory({}, [&] {
+      return engine_errors::NonFiniteState(chunk.status, chunk.call->session->id);
+    });
+  }
+}
+
+void Stepper::RollBack(Step& step, StateArena& arena) {
+  for (const ScheduledChunk& chunk : step.chunks) {
+    EndDraws(*chunk.call);
+    chunk.call->session->state.RollBack(arena, chunk.position);
+  }
+}
+
+void Stepper::ListRows(Step& step) {
   const auto vocab = static_cast<size_t>(decoder_.config().vocab);
-  std::span<float> rest = logits_;
+  std::span<float> rest = step.logits;
+  size_t draws = 0;
   rows_.clear();
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    ScheduledChunk& chunk = chunks[i];
+  for (size_t i = 0; i < step.chunks.size(); ++i) {
+    ScheduledChunk& chunk = step.chunks[i];
     chunk.computed = true;
-    const int64_t count = LogitsRows(std::span(segments_).subspan(i, 1));
+    const int64_t count = LogitsRows(std::span(step.segments).subspan(i, 1));
     const std::span<float> logits = rest.first(static_cast<size_t>(count) * vocab);
     rest = rest.subspan(logits.size());
+    if (step.segments[i].draw) {
+      chunk.status = TakeDrawn(chunk, step.drawn[draws++]);
+      if (!chunk.status.ok()) continue;
+    }
     if (count == 0) continue;
     const int64_t end = chunk.position + chunk.count;
     int64_t first = end - count + 1;
@@ -134,6 +223,21 @@ void Stepper::ListRows(std::span<ScheduledChunk> chunks) {
   }
 }
 
+absl::Status Stepper::TakeDrawn(ScheduledChunk& chunk, int32_t drawn) {
+  return CatchOutOfMemory({}, [&] {
+    if (drawn == kUnusableLogits) return UnusableLogits();
+    if (drawn == kNoTokenAllowed) return NoTokenAllowed();
+    chunk.token = drawn;
+    MatchStop(chunk);
+    return absl::OkStatus();
+  });
+}
+
+void Stepper::MatchStop(ScheduledChunk& chunk) {
+  Call& call = *chunk.call;
+  if (call.stop_matcher) chunk.stop_string = call.stop_matcher->Push(*chunk.token);
+}
+
 absl::Status Stepper::Score(const Row& row, SamplerScratch& scratch) {
   const Call& call = *row.chunk->call;
   MNEMON_ASSIGN_OR_RETURN(*row.scored,
@@ -145,17 +249,19 @@ absl::Status Stepper::Score(const Row& row, SamplerScratch& scratch) {
 absl::Status Stepper::Sample(const Row& row, SamplerScratch& scratch) {
   ScheduledChunk& chunk = *row.chunk;
   Call& call = *chunk.call;
-  call.penalties.Update(call.session->history);
-  MNEMON_ASSIGN_OR_RETURN(const int32_t token,
-                          mnemon::Sample(row.logits, call.sampling, row.index, scratch,
-                                         call.penalties.counts()));
+  const bool drawn = chunk.token.has_value();
+  if (!drawn) {
+    call.penalties.Update(call.session->history);
+    MNEMON_ASSIGN_OR_RETURN(
+        chunk.token, mnemon::Sample(row.logits, call.sampling, row.index, scratch,
+                                    call.penalties.counts()));
+  }
   if (call.logprobs.wanted) {
     MNEMON_ASSIGN_OR_RETURN(
         chunk.logprobs,
-        ScoreToken(row.logits, token, call.logprobs.candidates, scratch));
+        ScoreToken(row.logits, *chunk.token, call.logprobs.candidates, scratch));
   }
-  chunk.token = token;
-  if (call.stop_matcher) chunk.stop_string = call.stop_matcher->Push(token);
+  if (!drawn) MatchStop(chunk);
   return absl::OkStatus();
 }
 

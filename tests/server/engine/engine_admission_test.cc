@@ -115,8 +115,9 @@ TEST(Admission, APausedCallGetsBlocksBeforeANewOne) {
   server.decoder.AwaitHeld();
   Reader ends(*server.engine, Ask(Tokens(33, 2), 16));
   Reader starts(*server.engine, Ask(Tokens(33, 3), 8));
-  // It joins in step 2 and ends with step 17; four tokens of the first one are left.
-  server.decoder.Allow(21);
+  // It joins in the next step that is not submitted and ends 16 steps later; four
+  // tokens of the first one are left.
+  server.decoder.Allow(21 + server.ahead());
   EXPECT_EQ(ends.Finish().tokens, Continuation(Tokens(33, 2), 16));
   EXPECT_EQ(grows.Finish().tokens, Continuation(Tokens(33, 1), 20));
   EXPECT_EQ(starts.stream().delivered(), 0);

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/served_decoder.h"
 #include "tests/fakes/toy_decoder.h"
 #include "tests/server/engine/reader.h"
 
@@ -56,11 +57,11 @@ struct ToyServer {
   explicit ToyServer(ToyState state, Engine::Options options = {},
                      int64_t append_capacity = 1024,
                      const Tokenizer* tokenizer = nullptr)
-      : decoder(state, append_capacity) {
+      : decoder(state, append_capacity), served(MakeServed(decoder)) {
     options.clock = &clock;
     EngineModel model;
     model.facts.name = "toy";
-    model.decoder = &decoder;
+    model.decoder = served ? served.get() : &decoder;
     model.tokenizer = tokenizer;
     auto made = Engine::Create({model}, options);
     EXPECT_TRUE(made.ok()) << made.status();
@@ -90,6 +91,8 @@ struct ToyServer {
     call.Finish();
     AwaitIdle();
   }
+  // Steps that are submitted before one is complete.
+  int64_t ahead() const { return served ? served->most_under_way() - 1 : 0; }
   int64_t Position(const std::string& id) {
     const auto facts = engine->GetSession(id);
     EXPECT_TRUE(facts.ok()) << facts.status();
@@ -98,6 +101,7 @@ struct ToyServer {
 
   FakeClock clock;
   ToyDecoder decoder;
+  std::unique_ptr<Decoder> served;
   std::unique_ptr<Engine> engine;  // ends first
 };
 

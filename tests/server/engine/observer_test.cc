@@ -174,7 +174,7 @@ TEST(Observer, BatchesAreCounted) {
   Watched watched;
   ToyServer& server = *watched.server;
   server.decoder.Allow(0);
-  Reader alone(*server.engine, Ask({1}, 2));
+  Reader alone(*server.engine, Ask({1}, 3));
   server.decoder.AwaitHeld();
   Reader a(*server.engine, Ask({1}, 1));
   Reader b(*server.engine, Ask({2}, 1));

@@ -28,6 +28,24 @@ class PoolTurnsTest : public testing::Test {
   PoolTurns turns{clock};
 };
 
+TEST_F(PoolTurnsTest, AreWantedByThoseThatWait) {
+  PoolTurns::Member first, second;
+  EXPECT_FALSE(turns.Wanted());
+  std::thread waits;
+  {
+    const PoolTurns::Piece piece(turns, first);
+    EXPECT_FALSE(turns.Wanted());
+    waits = std::thread([&] {
+      Work(second, milliseconds(1));
+      turns.Leave(second);
+    });
+    while (!turns.Wanted()) std::this_thread::yield();
+  }
+  turns.Leave(first);
+  waits.join();
+  EXPECT_FALSE(turns.Wanted());
+}
+
 // Two members that always have work; pieces of a fast and of a slow one. Who has the
 // turn may look at both.
 TEST_F(PoolTurnsTest, AreFairByTime) {

@@ -64,9 +64,9 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
 
   // One segment; with `throwing` the step fails and leaves the state damaged.
   void FeedSome(bool throwing) {
-    state_.ReleaseUnreachable(*arena_, kept_);
-    AwaitRecycled();
     const int64_t position = computed();
+    state_.ReleaseUnreachable(*arena_, kept_, position);
+    AwaitRecycled();
     const int64_t most = state_.ChunkLimit(*arena_, size(), kept_);
     ASSERT_GT(most, 0);
     const int64_t count = std::min<int64_t>(most, 1 + Random(64));

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// A decoder on a device, for which a thread stands in. Its states lie in FarMemory; a
+// step is computed there behind the caller's back: as late as it may be, when it is
+// waited for, or, at random, at once. It draws tokens, and fails as its options say.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "model/decoder/decoder.h"
+#include "model/sampling/penalty_counts.h"
+#include "model/sampling/sampler.h"
+#include "tests/fakes/far_memory.h"
+
+namespace mnemon {
+
+class LateDecoder final : public Decoder {
+ public:
+  // Of 0: never.
+  struct Options {
+    uint32_t seed = 0;
+    bool some_at_once = false;
+    // One step of so many fails, when it is submitted or later.
+    uint32_t out_of_memory = 0;
+    uint32_t non_finite = 0;
+    uint32_t lost = 0;
+    uint32_t failed_restarts = 0;  // before one succeeds
+  };
+
+  // What computes and outlives it. Rows of its states lie side by side.
+  LateDecoder(Decoder& decoder, const Options& options);
+  ~LateDecoder() override;
+
+  const ModelConfig& config() const override { return decoder_.config(); }
+  const StateSpec& spec() const override { return decoder_.spec(); }
+  const std::string& numerics_id() const override { return decoder_.numerics_id(); }
+  int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
+  int most_under_way() const override { return 2; }
+  bool draws() const override { return true; }
+  std::unique_ptr<StateMemory> MakeStateMemory() override;
+  absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
+                      float* logits) override;
+  absl::Status Complete(std::span<int32_t> drawn) override;
+  absl::Status BeginDraws(int32_t slot, const SamplingParams& params,
+                          std::span<const int32_t> window) override;
+  void EndDraws(int32_t slot) override;
+  absl::Status Restart() override;
+  absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
+                      int32_t slot) override;
+
+  // Any thread: the device is lost with the next step.
+  void LoseDevice() { lose_ = true; }
+
+  // Its user's thread, or when it is not in use: what has happened so far.
+  int64_t failed() const { return failed_; }
+  int64_t lost() const { return times_lost_; }
+  // Submitted behind one that was not complete.
+  int64_t ahead() const { return ahead_; }
+  // Slots for which BeginDraws was called last.
+  size_t drawing() const { return drawing_.size(); }
+
+ private:
+  // What a device has to know of a segment: addresses, but nothing of the arena.
+  struct Part {
+    Segment segment;
+    std::vector<int32_t> tokens;
+    std::vector<float*> blocks;  // from `base` on
+    int64_t base = 0;
+    float* fixed = nullptr;
+  };
+  enum class Fault { kNone, kOutOfMemory, kNonFinite, kLost };
+  struct Step {
+    int64_t number = 0;
+    std::vector<Part> parts;
+    StateArena* arena = nullptr;
+    BlockCopies copies;
+    float* logits = nullptr;
+    Fault fault = Fault::kNone;
+    // By the thread.
+    std::vector<int32_t> drawn;
+    absl::Status status;
+    std::exception_ptr thrown;
+  };
+  struct Draws {
+    SamplingParams params;
+    PenaltyCounts counts;
+    std::vector<int32_t> window;  // and what was drawn
+    int32_t last = 0;
+  };
+
+  // True once in so many calls.
+  bool Chance(uint32_t one_in);
+  Fault PickFault();
+  // Has the thread do something, behind what it was given before. It need not begin
+  // before it is due.
+  int64_t Give(std::function<void()> work, bool due);
+  // Has all up to `number` done.
+  void AwaitDone(int64_t number);
+  absl::Status Lose();
+  // No step is under way any more.
+  void DropSteps();
+  absl::Status Reserve(std::span<const Segment> segments, StateArena& arena,
+                       BlockCopies& copies);
+
+  // The thread.
+  void Run();
+  void Compute(Step& step);
+  absl::Status ComputeParts(Step& step);
+  void Load(const Part& part, int32_t slot);
+  void Store(const Part& part, int32_t slot);
+  // Leaves the states of a step in a condition that nobody can go on from.
+  void Damage(Step& step);
+  void Draw(const Part& part, std::span<float> logits, std::vector<int32_t>& drawn);
+  // Where a row of an entry, or a fixed entry, lies.
+  float* RowOf(const Part& part, size_t entry, int64_t position);
+  float* Near(float* far, int64_t count);
+
+  Decoder& decoder_;
+  const Options options_;
+  std::atomic<bool> lose_ = false;
+  // The user's thread.
+  std::mt19937 random_;
+  std::deque<std::unique_ptr<Step>> steps_;  // under way
+  std::map<int32_t, bool> drawing_;
+  bool is_lost_ = false;
+  uint32_t restarts_failed_ = 0;
+  int64_t failed_ = 0;
+  int64_t times_lost_ = 0;
+  int64_t ahead_ = 0;
+  int64_t given_ = 0;  // pieces of work
+
+  // The other one, and the user's while that waits for it.
+  FarMemory* memory_ = nullptr;
+  std::unique_ptr<StateArena> arena_;  // in which decoder_ computes
+  std::vector<int32_t> slots_;         // of it
+  SamplerScratch scratch_;
+  std::map<int32_t, Draws> draws_;  // by slot
+  bool broken_ = false;             // a step failed: those behind it are not computed
+  bool dead_ = false;               // the device is lost
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;  // guarded by mutex_, as all below
+  int64_t due_ = 0;
+  int64_t done_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mnemon
