@@ -73,6 +73,7 @@ class CudaDriver final : public DeviceDriver {
   const DeviceLimits& limits() const override { return limits_; }
   bool lost() const override { return lost_.load(std::memory_order_relaxed); }
 
+  int64_t free_bytes() override;
   void* Take(int64_t bytes) override;
   void GiveBack(void* memory) override;
   char* TakeAddresses(int64_t bytes) override;
@@ -215,6 +216,13 @@ CudaDriver::~CudaDriver() {
   cudaStreamSynchronize(stream_);
   for (const cudaEvent_t event : events_) cudaEventDestroy(event);
   cudaStreamDestroy(stream_);
+}
+
+int64_t CudaDriver::free_bytes() {
+  const Use use(*this);
+  size_t left = 0, all = 0;
+  if (use) Check(cudaMemGetInfo(&left, &all));
+  return static_cast<int64_t>(left);
 }
 
 void* CudaDriver::Take(int64_t bytes) {

@@ -61,6 +61,8 @@ class DeviceDriver {
   // Whether it is lost.
   virtual bool lost() const = 0;
 
+  // Of the device's memory, what nobody has taken; 0 where it is lost.
+  virtual int64_t free_bytes() = 0;
   // Memory of the device, of any content; at least on 256 bytes. Given back when all
   // that was queued before is done.
   virtual void* Take(int64_t bytes) = 0;

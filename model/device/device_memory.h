@@ -25,6 +25,7 @@ class DeviceMemory final : public StateMemory {
   void GiveBack(void* begin, int64_t bytes) override;
   void TakeAgain(void* begin, int64_t bytes) override;
   void Populate(void* begin, int64_t bytes) override;
+  std::optional<int64_t> free_bytes() const override { return driver_.free_bytes(); }
   void Zero(float* to, int64_t count) override;
   void Fill(float* to, int64_t count, float value) override;
   void Copy(const float* from, float* to, int64_t count) override;

@@ -198,9 +198,12 @@ void DeviceRunner::SubmitPiece(const PieceCut::Piece& piece, StateArena& arena,
   input.Write(rows_, program_.remember.has_value(), changes);
   AddDraws(piece, input);
   loaded_->stagings.Send(input);
+  // The host wants logits as they are, and draws change them.
+  const bool draws = !piece.draws.empty(), later = !piece.to_host.empty();
   loaded_->step.Launch(bucket, static_cast<int64_t>(rows_.waves.size()),
-                       rows_.logits_rows > 0, !piece.draws.empty());
+                       rows_.logits_rows > 0, draws && !later);
   CopyLogits(piece.to_host, logits);
+  if (draws && later) loaded_->step.LaunchDraws(bucket);
   loaded_->stagings.Receive(static_cast<int64_t>(piece.draws.size()));
 }
 

@@ -147,13 +147,19 @@ void DeviceStep::Launch(size_t index, int64_t waves, bool logits, bool draws) {
     launch.calls = bucket.calls;
     launch.wave_calls = static_cast<int32_t>(bucket.program.wave.size());
     launch.logits_calls = static_cast<int32_t>(bucket.program.logits.size());
-    launch.draw_calls = static_cast<int32_t>(bucket.program.draws.size());
+    launch.draw_calls = draws ? static_cast<int32_t>(bucket.program.draws.size()) : 0;
     driver_.Launch(StepKernel::kWholeStep, bucket.whole.launch, launch);
     return;
   }
   for (int64_t w = 0; w < waves; ++w) driver_.Launch(*bucket.wave);
   if (logits) driver_.Launch(*bucket.logits);
-  if (draws) driver_.Launch(*bucket.draws);
+  if (draws) LaunchDraws(index);
+}
+
+void DeviceStep::LaunchDraws(size_t index) {
+  const Bucket& bucket = buckets_[index];
+  if (bucket.draws != nullptr) return driver_.Launch(*bucket.draws);
+  for (const StepCall& call : bucket.program.draws) LaunchCall(index, call);
 }
 
 void DeviceStep::LaunchPrepare(size_t bucket) {

@@ -39,8 +39,9 @@ class DeviceStep {
   void MakeRoom(int64_t groups);
 
   // Queues a step whose input is on the device: so many waves, with logits and draws or
-  // without.
+  // without. Draws change logits; they may follow later.
   void Launch(size_t bucket, int64_t waves, bool logits, bool draws);
+  void LaunchDraws(size_t bucket);
   // Queues the first call of a bucket, the changes of tables in its input.
   void LaunchPrepare(size_t bucket);
   // Queues a call on the rows of a bucket's input.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace mnemon {
 
@@ -35,6 +36,9 @@ class StateMemory {
   // Has the system give the memory now, where it would wait for the first use; what is
   // in it stays, even while others write to it. Best effort.
   virtual void Populate(void* begin, int64_t bytes) = 0;
+
+  // Of a device, what is left of its memory. Absent: it has no end of its own.
+  virtual std::optional<int64_t> free_bytes() const { return std::nullopt; }
 
   // Numbers of blocks; what is computed after they return finds them done.
   virtual void Zero(float* to, int64_t count) = 0;

@@ -44,6 +44,7 @@ class EmulatedDriver final : public DeviceDriver {
 
   const DeviceLimits& limits() const override { return limits_; }
   bool lost() const override;
+  int64_t free_bytes() override { return options_.memory - used(); }
   void* Take(int64_t bytes) override;
   void GiveBack(void* memory) override;
   char* TakeAddresses(int64_t bytes) override;

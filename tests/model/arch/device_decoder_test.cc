@@ -331,6 +331,9 @@ class Generation {
     }
   }
 
+  // Logits of the last session, step by step, as they are before penalties.
+  std::vector<float> logits;
+
   // The histories, with so many tokens drawn.
   std::vector<std::vector<int32_t>> OnHost(World& world, int tokens) {
     std::vector<std::vector<int32_t>> histories = prompts_;
@@ -339,17 +342,18 @@ class Generation {
       std::vector<int32_t>& history = histories[i];
       const int32_t slot = *world.arena->Acquire();
       PenaltyCounts penalties(params_[i], vocab_);
-      std::vector<float> logits(static_cast<size_t>(vocab_));
+      std::vector<float> row(static_cast<size_t>(vocab_));
       std::span<const int32_t> fed = history;
       for (int t = 0; t < tokens; ++t) {
         const Segment segment{
             .slot = slot, .position = world.arena->length(slot), .tokens = fed};
-        EXPECT_TRUE(
-            world.decoder->Step({&segment, 1}, *world.arena, logits.data()).ok());
+        EXPECT_TRUE(world.decoder->Step({&segment, 1}, *world.arena, row.data()).ok());
+        if (i + 1 == histories.size()) {
+          logits.insert(logits.end(), row.begin(), row.end());
+        }
         penalties.Update(history);
-        history.push_back(*Sample(logits, params_[i],
-                                  static_cast<int64_t>(history.size()), scratch,
-                                  penalties.counts()));
+        history.push_back(*Sample(row, params_[i], static_cast<int64_t>(history.size()),
+                                  scratch, penalties.counts()));
         fed = std::span(history).last(1);
       }
       world.arena->Release(slot);
@@ -366,18 +370,22 @@ class Generation {
           world.decoder->BeginDraws(slots.back(), params_[i], prompts_[i]).ok());
     }
     const int32_t unknown = kDrawn;
+    logits.resize(static_cast<size_t>(tokens * vocab_));
     for (int t = 0; t <= tokens; ++t) {
       std::vector<Segment> segments;
       for (size_t i = 0; i < histories.size() && t < tokens; ++i) {
-        segments.push_back({.slot = slots[i],
-                            .position = world.arena->length(slots[i]),
-                            .tokens = t == 0 ? std::span<const int32_t>(prompts_[i])
-                                             : std::span(&unknown, 1),
-                            .logits = LogitsMode::kNone,
-                            .draw = true});
+        segments.push_back(
+            {.slot = slots[i],
+             .position = world.arena->length(slots[i]),
+             .tokens = t == 0 ? std::span<const int32_t>(prompts_[i])
+                              : std::span(&unknown, 1),
+             .logits = i + 1 < histories.size() ? LogitsMode::kNone : LogitsMode::kLast,
+             .draw = true});
       }
       if (t < tokens) {
-        EXPECT_TRUE(world.decoder->Submit(segments, *world.arena, nullptr).ok());
+        EXPECT_TRUE(
+            world.decoder->Submit(segments, *world.arena, logits.data() + t * vocab_)
+                .ok());
       }
       if (t == 0) continue;
       EXPECT_TRUE(world.decoder->Complete(drawn).ok());
@@ -402,10 +410,11 @@ TEST_P(DeviceDecoderTest, DrawsTheTokensOfTheHost) {
     const auto driver = MakeDriver({.whole_step_rows = whole_step_rows});
     World cpu(*entry, config, weights_.views, OnCpu());
     World device(*entry, config, weights_.views, OnDevice(*driver));
-    Generation generation(config, 3);
+    Generation here(config, 3), there(config, 3);
     const auto tokens = static_cast<int>(
         std::min<int64_t>(9, cpu.arena->spec().max_positions() - Generation::kLongest));
-    EXPECT_EQ(generation.OnDevice(device, tokens), generation.OnHost(cpu, tokens));
+    EXPECT_EQ(there.OnDevice(device, tokens), here.OnHost(cpu, tokens));
+    EXPECT_EQ(there.logits, here.logits);
   }
 }
 
