@@ -426,7 +426,7 @@ TEST_P(DeviceDecoderTest, ALostDeviceComesBack) {
   EmulatedDriver driver({});
   World device(*entry, config, weights_.views, OnDevice(driver));
   Generation generation(config, 4);
-  const auto histories = generation.OnDevice(device, 3);
+  const auto histories = generation.OnDevice(device, 2);
   const int32_t slot = *device.arena->Acquire();
   const int32_t token = 1;
   const Segment segment{
@@ -441,7 +441,7 @@ TEST_P(DeviceDecoderTest, ALostDeviceComesBack) {
   EXPECT_EQ(device.decoder->Restart().code(), absl::StatusCode::kUnavailable);
   ASSERT_TRUE(device.decoder->Restart().ok());
   device.MakeArena();
-  EXPECT_EQ(generation.OnDevice(device, 3), histories);
+  EXPECT_EQ(generation.OnDevice(device, 2), histories);
 }
 
 // Memory that runs out at any time, while a decoder is made or a step needs some.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random calls of an arena against a model of it that copies everything, in host memory
-// and in memory that only StateMemory's calls can reach.
+// Random calls of an arena against a model of it that copies everything: in host
+// memory, in memory that only StateMemory's calls can reach, and in that of a device.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -14,8 +14,10 @@
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/device/device_memory.h"
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"
+#include "tests/fakes/emulated_driver.h"
 #include "tests/fakes/far_memory.h"
 
 namespace mnemon {
@@ -24,11 +26,13 @@ namespace {
 constexpr int64_t kFixed = 3, kWidth = 2, kBlock = 16, kSlots = 5, kBlocks = 40;
 constexpr int64_t kCapacity = 150, kRing = 40;
 
+enum class Lies { kHost, kFar, kDevice };
+
 struct Case {
   Growth growth;
   bool fixed;
   bool recycler;
-  bool far;
+  Lies memory;
 };
 
 StateSpec SpecOf(const Case& c) {
@@ -66,10 +70,15 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
  protected:
   ArenaModelTest() : spec_(SpecOf(GetParam())) {
     if (GetParam().recycler) recycler_ = std::make_unique<BlockRecycler>();
-    if (GetParam().far) far_ = std::make_shared<FarMemory>();
+    std::shared_ptr<StateMemory> memory;
+    if (GetParam().memory == Lies::kFar) memory = far_ = std::make_shared<FarMemory>();
+    if (GetParam().memory == Lies::kDevice) {
+      driver_ = std::make_unique<EmulatedDriver>(EmulatedDriver::Options());
+      memory = std::make_shared<DeviceMemory>(*driver_, spec_);
+    }
     arena_ = *StateArena::Create(spec_, {.slots = kSlots,
                                          .blocks = kBlocks,
-                                         .memory = far_,
+                                         .memory = memory,
                                          .recycler = recycler_.get()});
   }
 
@@ -77,12 +86,27 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   bool append() const { return GetParam().growth == Growth::kAppend; }
   int entry() const { return GetParam().fixed ? 1 : 0; }
 
-  // Where the test, in the part of a decoder, reads and writes numbers of the arena.
-  float* Near(float* numbers, int64_t count) {
-    return far_ ? far_->Near(numbers, count) : numbers;
+  // The test, in the part of a decoder, reads and writes numbers of the arena. What is
+  // read is there after Settle.
+  void Read(const float* from, int64_t count, float* to) {
+    if (driver_ != nullptr) {
+      driver_->CopyOut(from, to, FloatBytes(count));
+    } else {
+      std::copy_n(far_ ? far_->Near(from, count) : from, count, to);
+    }
   }
-  float* Row(int32_t slot, int64_t position) {
-    return Near(arena_->Row(slot, entry(), position), kWidth);
+  void Write(std::span<const float> from, float* to) {
+    const auto count = static_cast<int64_t>(from.size());
+    if (driver_ != nullptr) {
+      driver_->CopyIn(from.data(), to, FloatBytes(count));
+      Settle();
+    } else {
+      std::ranges::copy(from, far_ ? far_->Near(to, count) : to);
+    }
+  }
+  void Settle() {
+    if (driver_ == nullptr) return;
+    ASSERT_TRUE(driver_->Wait(driver_->Mark()).ok());
   }
 
   ModelState Fresh() const {
@@ -142,13 +166,14 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     for (int64_t i = s.length; i < s.length + written; ++i) {
       s.rows.push_back(++number_);
       if (GetParam().growth == Growth::kFixed) continue;
-      std::fill_n(Row(s.slot, i), kWidth, number_);
+      const std::vector<float> row(kWidth, number_);
+      Write(row, arena_->Row(s.slot, entry(), i));
     }
     arena_->Advance(s.slot, written);
     s.length += written;
     if (GetParam().fixed && s.length > 0) {
       s.fixed[Random(kFixed)] = ++number_;
-      std::copy(s.fixed.begin(), s.fixed.end(), Near(arena_->Fixed(s.slot, 0), kFixed));
+      Write(s.fixed, arena_->Fixed(s.slot, 0));
     }
   }
 
@@ -225,16 +250,21 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
 
   void Check(const ModelSlot& s) {
     ASSERT_EQ(arena_->length(s.slot), s.length);
-    std::span<const float> fixed = arena_->FixedEntries(s.slot);
-    if (far_ && !fixed.empty())
-      fixed = {far_->Near(fixed.data(), kFixed), fixed.size()};
-    EXPECT_THAT(fixed, testing::ElementsAreArray(s.fixed));
-    if (GetParam().growth == Growth::kFixed) return;
+    std::vector<float> fixed(arena_->FixedEntries(s.slot).size());
+    if (!fixed.empty()) Read(arena_->FixedEntries(s.slot).data(), kFixed, fixed.data());
+    const bool growing = GetParam().growth != Growth::kFixed;
     const int64_t oldest = ring() ? std::max<int64_t>(0, s.floor - kRing) : 0;
+    std::vector<float> rows(static_cast<size_t>(s.length * kWidth));
+    for (int64_t i = oldest; i < s.length && growing; ++i) {
+      Read(arena_->Row(s.slot, entry(), i), kWidth, rows.data() + i * kWidth);
+    }
+    Settle();
+    EXPECT_THAT(fixed, testing::ElementsAreArray(s.fixed));
+    if (!growing) return;
     ASSERT_LE(arena_->first_held(s.slot), oldest);
     for (int64_t i = oldest; i < s.length; ++i) {
       for (int64_t k = 0; k < kWidth; ++k) {
-        ASSERT_EQ(Row(s.slot, i)[k], s.rows[i]) << "row " << i;
+        ASSERT_EQ(rows[i * kWidth + k], s.rows[i]) << "row " << i;
       }
     }
     // The table says the same of where they are.
@@ -299,13 +329,16 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   float number_ = 1;
   std::unique_ptr<BlockRecycler> recycler_;
   std::shared_ptr<FarMemory> far_;
+  std::unique_ptr<EmulatedDriver> driver_;
   std::unique_ptr<StateArena> arena_;
   std::vector<ModelSlot> slots_;
   std::vector<ModelSaved> saved_;
 };
 
 TEST_P(ArenaModelTest, HoldsWhatWasWritten) {
-  for (int i = 0; i < 6000; ++i) {
+  // What a device does takes longer.
+  const int calls = GetParam().memory == Lies::kDevice ? 600 : 6000;
+  for (int i = 0; i < calls; ++i) {
     Step();
     for (const ModelSlot& s : slots_) Check(s);
     CheckCount();
@@ -323,12 +356,12 @@ TEST_P(ArenaModelTest, HoldsWhatWasWritten) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const bool far : {false, true}) {
+  for (const Lies memory : {Lies::kHost, Lies::kFar, Lies::kDevice}) {
     for (const bool recycler : {false, true}) {
       for (const Growth growth : {Growth::kFixed, Growth::kRing, Growth::kAppend}) {
         for (const bool fixed : {false, true}) {
           if (growth != Growth::kFixed || fixed)
-            cases.push_back({growth, fixed, recycler, far});
+            cases.push_back({growth, fixed, recycler, memory});
         }
       }
     }
@@ -341,7 +374,9 @@ INSTANTIATE_TEST_SUITE_P(All, ArenaModelTest, testing::ValuesIn(Cases()),
                            return std::string(Name(info.param.growth)) +
                                   (info.param.fixed ? "_with_fixed" : "_alone") +
                                   (info.param.recycler ? "_recycled" : "") +
-                                  (info.param.far ? "_far" : "");
+                                  (info.param.memory == Lies::kHost  ? ""
+                                   : info.param.memory == Lies::kFar ? "_far"
+                                                                     : "_device");
                          });
 
 }  // namespace
