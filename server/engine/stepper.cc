@@ -44,8 +44,9 @@ bool Stepper::Submit(std::span<ScheduledChunk> chunks, StateArena& arena) {
   std::ranges::move(chunks, std::back_inserter(step.chunks));
   Guard(step, [&] { return Begin(step, arena); });
   ++under_way_;
-  if (step.status.ok()) Count(step, 1);
-  return step.status.ok();
+  step.begun = step.status.ok();
+  Count(step, 1);
+  return step.begun;
 }
 
 absl::Status Stepper::Begin(Step& step, StateArena& arena) {
@@ -123,6 +124,7 @@ void Stepper::Count(const Step& step, int sign) {
   for (const ScheduledChunk& chunk : step.chunks) {
     Call::UnderWay& under_way = chunk.call->under_way;
     under_way.steps += sign;
+    if (!step.begun) continue;
     under_way.tokens += sign * chunk.count;
     under_way.results += sign * chunk.results;
   }
@@ -130,12 +132,11 @@ void Stepper::Count(const Step& step, int sign) {
 
 std::span<ScheduledChunk> Stepper::Complete(StateArena& arena) {
   Step& step = steps_[oldest_];
-  if (step.status.ok()) {
+  if (step.begun) {
     Guard(step, [&] { return decoder_.Complete(step.drawn); });
-    // Its slots have advanced.
     step.torn = !step.status.ok();
-    Count(step, -1);
   }
+  Count(step, -1);
   oldest_ = (oldest_ + 1) % steps_.size();
   --under_way_;
   if (!step.status.ok()) {
@@ -159,8 +160,8 @@ void Stepper::Fail(Step& step, StateArena& arena) {
   for (; under_way_ > 0; --under_way_) {
     const size_t newest = oldest_ + static_cast<size_t>(under_way_) - 1;
     Step& behind = steps_[newest % steps_.size()];
-    if (behind.status.ok()) Count(behind, -1);
-    if (!lost_ && (behind.status.ok() || behind.torn)) RollBack(behind, arena);
+    Count(behind, -1);
+    if (!lost_ && (behind.begun || behind.torn)) RollBack(behind, arena);
   }
   if (lost_) return;
   if (step.torn) RollBack(step, arena);

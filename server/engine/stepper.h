@@ -32,10 +32,10 @@ class Stepper {
         steps_(static_cast<size_t>(decoder.most_under_way())) {}
 
   // Begins to compute `count` tokens of every chunk in one step, and takes the chunks.
-  // False: it failed, which Complete tells in its turn; until then no other step may be
-  // begun. Throws std::bad_alloc, then nothing has changed. REQUIRES: fewer than
-  // Decoder::most_under_way() steps are under way; count > 0; every session holds a
-  // slot, every call is one of its own.
+  // False: it failed, which Complete tells in its turn, as of one that is under way;
+  // until then no other step may be begun. Throws std::bad_alloc, then nothing has
+  // changed. REQUIRES: fewer than Decoder::most_under_way() steps are under way; count
+  // > 0; every session holds a slot, every call is one of its own.
   bool Submit(std::span<ScheduledChunk> chunks, StateArena& arena);
   int under_way() const { return under_way_; }
 
@@ -77,6 +77,7 @@ class Stepper {
     std::vector<Segment> segments;
     std::vector<int32_t> drawn;
     UnsetFloats logits;
+    bool begun = false;   // by the decoder: slots have advanced
     absl::Status status;  // why it failed
     bool torn = false;    // and left states in any condition
   };

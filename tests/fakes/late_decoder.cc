@@ -270,6 +270,12 @@ void LateDecoder::Compute(Step& step) {
   if (dead_) return;
   step.copies.Make(0, 1);
   if (broken_) return Damage(step);
+  // One that fails has computed, and drawn, what nobody will know.
+  try {
+    step.status = ComputeParts(step);
+  } catch (...) {
+    step.thrown = std::current_exception();
+  }
   switch (step.fault) {
     case Fault::kNone:
       break;
@@ -282,11 +288,6 @@ void LateDecoder::Compute(Step& step) {
     case Fault::kLost:
       dead_ = true;
       step.status = DeviceLost();
-  }
-  try {
-    if (step.status.ok()) step.status = ComputeParts(step);
-  } catch (...) {
-    step.thrown = std::current_exception();
   }
   if (step.status.ok() && !step.thrown) return;
   broken_ = true;
