@@ -437,8 +437,10 @@ EngineStats Engine::Stats() const {
                                           : runner.predictor->Stats());
     const ModelStats& model = stats.models.back();
     stats.memory.weights += model.weight_bytes;
-    stats.memory.state += model.state_bytes;
-    stats.memory.shadows += model.shadow_bytes;
+    if (model.state_on_host) {
+      stats.memory.state += model.state_bytes;
+      stats.memory.shadows += model.shadow_bytes;
+    }
     stats.running += model.running;
     stats.queued += model.waiting;
     stats.state_bytes += model.state_bytes;

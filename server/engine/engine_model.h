@@ -55,6 +55,7 @@ struct ModelStats {
   int64_t sessions_queued = 0;   // named sessions whose call is not admitted yet
   int64_t sessions_running = 0;  // those whose call runs or delivers
   int64_t weight_bytes = 0;      // as the decoder or predictor has packed them
+  bool state_on_host = true;     // else in the memory of a device
   // Bytes of the arena that sessions hold, and could hold at once: blocks in whole, and
   // fixed entries. An encoder has none. Earlier fixed entries come on top.
   int64_t state_bytes = 0;

@@ -166,7 +166,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
 
   ModelRunner(size_t index, const EngineModel& model,
               const std::shared_ptr<const EngineContext>& context,
-              std::unique_ptr<StateMemory> memory, std::unique_ptr<StateArena> arena,
+              std::unique_ptr<StateArena> arena, bool on_host,
               std::function<void()> on_clean);
 
   // Any thread. "Locked": mutex_ is held, by a Lock where a thread may have to wake up.
@@ -349,6 +349,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   const int64_t block_bytes_;
   const int64_t capacity_bytes_;
   const int32_t most_running_;
+  const bool state_on_host_;
 
   mutable std::mutex mutex_;  // guards what follows, up to published_
   std::condition_variable work_;
@@ -385,7 +386,6 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
 
   // Owned by the runner's thread.
   const std::function<void()> on_clean_;  // of the arena
-  std::unique_ptr<StateMemory> memory_;   // of the arena; null: the host's
   std::unique_ptr<StateArena> arena_;
   Stepper stepper_;
   PoolTurns::Member turn_;

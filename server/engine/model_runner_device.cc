@@ -47,11 +47,9 @@ absl::Status ModelRunner::Restart() try {
   // Nobody holds a slot. Until the device is back, an arena in host memory that stays
   // empty is in the place of the lost one.
   MNEMON_ASSIGN_OR_RETURN(arena_, MakeArena(model_, *context_, on_clean_, nullptr));
-  memory_.reset();
   MNEMON_RETURN_IF_ERROR(model_.decoder->Restart());
-  memory_ = model_.decoder->MakeStateMemory();
-  MNEMON_ASSIGN_OR_RETURN(arena_,
-                          MakeArena(model_, *context_, on_clean_, memory_.get()));
+  MNEMON_ASSIGN_OR_RETURN(arena_, MakeArena(model_, *context_, on_clean_,
+                                            model_.decoder->MakeStateMemory()));
   return absl::OkStatus();
 } catch (const std::exception& e) {
   return absl::UnavailableError(e.what());

@@ -38,10 +38,11 @@ absl::StatusOr<std::shared_ptr<ModelRunner>> ModelRunner::Start(
     if (ModelRunner* const runner = *made) runner->Wake();
   };
   std::unique_ptr<StateMemory> memory = model.decoder->MakeStateMemory();
+  const bool on_host = memory == nullptr;
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StateArena> arena,
-                          MakeArena(model, *context, on_clean, memory.get()));
-  const std::shared_ptr<ModelRunner> runner(new ModelRunner(
-      index, model, context, std::move(memory), std::move(arena), on_clean));
+                          MakeArena(model, *context, on_clean, std::move(memory)));
+  const std::shared_ptr<ModelRunner> runner(
+      new ModelRunner(index, model, context, std::move(arena), on_host, on_clean));
   *made = runner.get();
   try {
     runner->thread_ = std::thread([self = runner.get()] { self->Run(); });
@@ -53,8 +54,7 @@ absl::StatusOr<std::shared_ptr<ModelRunner>> ModelRunner::Start(
 
 ModelRunner::ModelRunner(size_t index, const EngineModel& model,
                          const std::shared_ptr<const EngineContext>& context,
-                         std::unique_ptr<StateMemory> memory,
-                         std::unique_ptr<StateArena> arena,
+                         std::unique_ptr<StateArena> arena, bool on_host,
                          std::function<void()> on_clean)
     : index_(index),
       model_(model),
@@ -65,9 +65,9 @@ ModelRunner::ModelRunner(size_t index, const EngineModel& model,
       capacity_bytes_(context->options.sessions * model.decoder->spec().bytes_at(0) +
                       arena->blocks() * block_bytes_),
       most_running_(MostRunning(context->options)),
+      state_on_host_(on_host),
       estimate_(StepBudget{}.chunk, context->options.step_tokens),
       on_clean_(std::move(on_clean)),
-      memory_(std::move(memory)),
       arena_(std::move(arena)),
       stepper_(*model.decoder, context->samplers) {
   ended_generated_.reserve(kMostEndsRecorded);
@@ -104,6 +104,7 @@ ModelStats ModelRunner::Stats() const {
                    .architecture = model_.facts.architecture,
                    .max_waiting = context_->options.max_queue,
                    .weight_bytes = model_.decoder->weight_bytes(),
+                   .state_on_host = state_on_host_,
                    .state_capacity_bytes = capacity_bytes_};
   const Progress::Duration limit = context_->ProgressLimit();
   const Time now = context_->options.clock->Now();

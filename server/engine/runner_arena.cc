@@ -2,6 +2,7 @@
 #include "server/engine/runner_arena.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -20,10 +21,29 @@ int32_t MostRunning(const EngineOptions& options) {
   return options.running > 0 ? options.running : std::min(options.sessions, 256);
 }
 
-absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
-                                                      const EngineContext& context,
-                                                      std::function<void()> on_clean,
-                                                      StateMemory* memory) {
+namespace {
+
+// `full`: growing blocks of a full session; `blocks`: those of all sessions, at most.
+absl::Status CheckRoom(const EngineModel& model, const EngineOptions& options,
+                       int64_t full, int64_t blocks, int64_t free) {
+  const StateSpec& spec = model.decoder->spec();
+  const int64_t fixed = spec.bytes_at(0), block = BlockBytes(spec);
+  const int64_t wanted = options.sessions * fixed + blocks * block;
+  if (wanted <= free) return absl::OkStatus();
+  const int64_t fit = free / (fixed + full * block);
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   StrCat("model '", model.facts.name, "': the states of ",
+                          options.sessions, " sessions take up to ", wanted,
+                          " bytes, and the device has ", free, " left, enough for ",
+                          fit, " full sessions: lower --sessions or --state-bytes"),
+                   {.reason = "DEVICE_MEMORY", .field = "state_bytes"});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(
+    const EngineModel& model, const EngineContext& context,
+    std::function<void()> on_clean, std::shared_ptr<StateMemory> memory) {
   const StateSpec& spec = model.decoder->spec();
   const EngineOptions& options = context.options;
   // These only count: memory is taken when a block is used.
@@ -46,13 +66,18 @@ absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
     }
     blocks = std::min(blocks, fit);
   }
+  const bool on_host = memory == nullptr;
+  if (const auto free = on_host ? std::nullopt : memory->free_bytes()) {
+    MNEMON_RETURN_IF_ERROR(CheckRoom(model, options, one->blocks(), blocks, *free));
+  }
   // A call that ended may hold its slot for a moment longer than its session counts.
-  return StateArena::Create(spec, {.slots = 2 * options.sessions + 2,
-                                   .blocks = blocks,
-                                   .memory = memory,
-                                   .recycler = &context.recycler,
-                                   .account = &context.memory->state,
-                                   .on_clean = std::move(on_clean)});
+  return StateArena::Create(spec,
+                            {.slots = 2 * options.sessions + 2,
+                             .blocks = blocks,
+                             .memory = std::move(memory),
+                             .recycler = &context.recycler,
+                             .account = on_host ? &context.memory->state : nullptr,
+                             .on_clean = std::move(on_clean)});
 }
 
 }  // namespace mnemon

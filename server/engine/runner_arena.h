@@ -19,12 +19,12 @@ int64_t BlockBytes(const StateSpec& spec);
 // Calls of one model that run at once.
 int32_t MostRunning(const EngineOptions& options);
 
-// An arena whose growing state stays within state_bytes, in `memory`, which outlives it
-// (null: the host's). RESOURCE_EXHAUSTED, STATE_BYTES, when that does not hold one
-// session.
-absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(const EngineModel& model,
-                                                      const EngineContext& context,
-                                                      std::function<void()> on_clean,
-                                                      StateMemory* memory);
+// An arena whose growing state stays within state_bytes, in `memory` (null: the host's,
+// of which the engine's memory is accounted for). RESOURCE_EXHAUSTED: STATE_BYTES, when
+// that does not hold one session; DEVICE_MEMORY, when `memory` has no room for all that
+// sessions may take.
+absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(
+    const EngineModel& model, const EngineContext& context,
+    std::function<void()> on_clean, std::shared_ptr<StateMemory> memory);
 
 }  // namespace mnemon
