@@ -21,9 +21,11 @@
 #if defined(__CUDACC__)
 #define MNEMON_DEVICE __device__ __forceinline__
 #define MNEMON_UNROLL _Pragma("unroll")
+#define MNEMON_NO_UNROLL _Pragma("unroll 1")
 #else
 #define MNEMON_DEVICE inline
 #define MNEMON_UNROLL
+#define MNEMON_NO_UNROLL
 #endif
 
 namespace mnemon::device {
