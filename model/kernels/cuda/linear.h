@@ -112,10 +112,10 @@ MNEMON_DEVICE void Int8SliceSums(const InputTile& tile, int rows, const PanelSli
     Two low, high;
   };
   const int g = Lane() / 4, t = Lane() % 4;
-  const int64_t words = (at.width + 3) / 4;
+  const auto words = static_cast<int>((at.width + 3) / 4);
   const Two* const weights = static_cast<const Two*>(at.weights) + g;
   // Behind the slice inputs are rubbish, times 0.
-  const auto read = [&](int64_t word) {
+  const auto read = [&](int word) {
     return word < words ? weights[word * (kPanel / 2)] : Two{0, 0};
   };
   // Columns beyond the rows are any row's, and left out of the sums.
@@ -127,10 +127,10 @@ MNEMON_DEVICE void Int8SliceSums(const InputTile& tile, int rows, const PanelSli
   }
   ReadAhead<2>(
       (words + 7) / 8,
-      [&](int64_t step) {
+      [&](int step) {
         return Weights{read(8 * step + t), read(8 * step + t + 4)};
       },
-      [&](int64_t step, const Weights& w) {
+      [&](int step, const Weights& w) {
         const uint32_t a[4] = {w.low.first, w.low.second, w.high.first, w.high.second};
         const int32_t b[2] = {inputs[8 * step], inputs[8 * step + 4]};
         MultiplyBytes(a, b, sum);
