@@ -59,27 +59,18 @@ class InputTile {
     return scale;
   }
 
-  // Sets a row, by a warp.
+  // Sets a row, by a warp; in int8 a Quantise of each slice follows.
   MNEMON_DEVICE void Set(int row, const float* in, const NormView& norm) {
     float* const to = inputs_ + row * stride();
-    if (norm.gain != nullptr) {
-      NormRow(in, matrix_.inputs, norm, to);
-    } else {
-      for (int64_t k = Lane(); k < matrix_.inputs; k += kWarp) to[k] = in[k];
-    }
-    if (matrix_.format != WeightFormat::kInt8) return;
+    ReadAhead<16>((static_cast<int>(matrix_.inputs) - Lane() + kWarp - 1) / kWarp,
+                  [&](int i) { return in[Lane() + i * kWarp]; },
+                  [&](int i, float x) { to[Lane() + i * kWarp] = x; });
+    if (norm.gain == nullptr) return;
     WarpBarrier();
-    for (int i = 0; i < slices_; ++i) Quantise(row, i);
+    NormRow(to, static_cast<int>(matrix_.inputs), norm);
   }
 
- private:
-  MNEMON_DEVICE int slice_words() const {
-    return static_cast<int>(SliceWords(matrix_));
-  }
-  MNEMON_DEVICE int32_t* RowOf(int row) const {
-    return words_ + row * static_cast<int>(RowWords(matrix_, slices_));
-  }
-
+  // By a warp, behind a barrier behind Set.
   MNEMON_DEVICE void Quantise(int row, int i) {
     const int64_t slice = first_slice_ + i;
     const int64_t width =
@@ -117,6 +108,14 @@ class InputTile {
     int32_t* const behind = RowOf(row) + slices_ * slice_words() + i;
     behind[0] = -128 * sum;
     memcpy(behind + slices_, &scale, sizeof(scale));
+  }
+
+ private:
+  MNEMON_DEVICE int slice_words() const {
+    return static_cast<int>(SliceWords(matrix_));
+  }
+  MNEMON_DEVICE int32_t* RowOf(int row) const {
+    return words_ + row * static_cast<int>(RowWords(matrix_, slices_));
   }
 
   const MatrixView& matrix_;

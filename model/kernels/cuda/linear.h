@@ -229,6 +229,13 @@ MNEMON_DEVICE void EachTile(const MatrixView& matrix, Part slices, int64_t rows,
       tile.Set(r, row(first + r), norm);
     }
     Barrier();
+    if (matrix.format == WeightFormat::kInt8) {
+      const auto each = static_cast<int>(slices.size());
+      for (int n = WarpIndex(); n < count * each; n += WarpCount()) {
+        tile.Quantise(n / each, n % each);
+      }
+      Barrier();
+    }
     some(tile, first, count);
   }
 }
