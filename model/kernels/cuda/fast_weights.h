@@ -143,9 +143,11 @@ class FastWeightUnit {
     const int half = Lane() / 16;
     SetFeatures((half == 0 ? call_.key : call_.query).row(row) + from,
                 halves_ + (2 * t + half) * 2 * width_, &token.features->key + half);
-    for (int i = Lane(); i < width_; i += kWarp) {
-      token.value[i] = call_.value.row(row)[from + i];
-    }
+    const float* const value = call_.value.row(row) + from;
+    ReadAhead<4>(
+        (width_ - Lane() + kWarp - 1) / kWarp,
+        [&](int i) { return value[Lane() + i * kWarp]; },
+        [&](int i, float number) { token.value[Lane() + i * kWarp] = number; });
     WarpBarrier();
     *token.key_query = HalfSumOf(features_, [&](int64_t n, float sum) {
       return Fma(token.features[n].key, token.features[n].query, sum);
@@ -159,11 +161,12 @@ class FastWeightUnit {
   // by its sum. A feature is two floats behind the one before.
   MNEMON_DEVICE void SetFeatures(const float* x, float* halves, float* out) const {
     const int lane = Lane() % 16, wide = 2 * width_;
-    for (int j = lane; j < width_; j += 16) {
-      const float plus = x[j], minus = 0.0f - plus;
-      halves[j] = plus < 0.0f ? 0.0f : plus;
-      halves[width_ + j] = minus < 0.0f ? 0.0f : minus;
-    }
+    ReadAhead<4>((width_ - lane + 15) / 16, [&](int n) { return x[lane + 16 * n]; },
+                 [&](int n, float plus) {
+                   const float minus = 0.0f - plus;
+                   halves[lane + 16 * n] = plus < 0.0f ? 0.0f : plus;
+                   halves[width_ + lane + 16 * n] = minus < 0.0f ? 0.0f : minus;
+                 });
     WarpBarrier();
     const auto nu = static_cast<int>(call_.nu);
     const auto product = [&](int j, int shift) {
