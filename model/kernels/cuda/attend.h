@@ -39,26 +39,15 @@ class AttendUnit {
   MNEMON_DEVICE AttendUnit(const AttendCall& call, const AttendScratch& scratch,
                            int64_t row, int64_t head, int team, float* shared)
       : call_(call),
+        scratch_(scratch),
+        range_(call.key_ranges[row]),
+        row_(row),
+        head_(static_cast<int>(head)),
         team_(team),
         thread_(ThreadIndex() % team),
         width_(static_cast<int>(call.width)),
-        range_(call.key_ranges[row]),
-        head_(head),
-        at_(head * call.width),
-        groups_(KeyGroups(range_)),
-        out_(call.out.row(row) + at_),
-        sums_(scratch.groups + AttendScratchFloats(call, scratch.first_group[row]) +
-              head * groups_ * (call.width + 2)),
-        peaks_(sums_ + groups_ * call.width),
-        totals_(peaks_ + groups_),
-        arrived_(scratch.arrived + row * call.heads + head),
-        query_row_(call.query.row(row) + head * call.head_stride),
-        weights_(shared),
-        blocks_(
-            reinterpret_cast<const float**>(shared + kGroupBlocks * kBlockPositions)),
-        query_(reinterpret_cast<float*>(blocks_ + kGroupBlocks)),
-        columns_(query_ + Padded(call.width)),
-        warps_(columns_ + 2 * Padded(call.width)) {}
+        groups_(static_cast<int>(KeyGroups(range_))),
+        weights_(shared) {}
 
   // Group number `number` of the row's, by a team.
   MNEMON_DEVICE void Run(int64_t number) {
@@ -74,8 +63,9 @@ class AttendUnit {
         Smaller<int64_t>(range_.last - before, count_ * kBlockPositions - 1));
     // The unit before has read its own of both before its last barrier.
     if (thread_ < count_)
-      blocks_[thread_] = range_.blocks[begin_ + thread_ - range_.base];
-    for (int i = thread_; i < width_; i += team_) query_[i] = query_row_[i];
+      blocks()[thread_] = range_.blocks[begin_ + thread_ - range_.base];
+    const float* const query_row = call_.query.row(row_) + head_ * call_.head_stride;
+    for (int i = thread_; i < width_; i += team_) query()[i] = query_row[i];
     TeamBarrier(team_);
     const float peak = SetWeights();
     float total = 0;
@@ -84,29 +74,54 @@ class AttendUnit {
         [&](int /*b*/, float weight) { total += weight; });
     total = HalfSum(total);
     EachColumn([&](int column, int odd) {
-      columns_[odd * width_ + column] = SumOfValues(column, odd);
+      columns()[odd * width_ + column] = SumOfValues(column, odd);
     });
     TeamBarrier(team_);
     const bool alone = groups_ == 1;
     for (int i = thread_; i < width_; i += team_) {
-      const float sum = columns_[i] + columns_[width_ + i];
+      const float sum = columns()[i] + columns()[width_ + i];
       if (alone) {
-        out_[i] = Flushed(sum * Divide(1.0f, total));
+        out()[i] = Flushed(sum * Divide(1.0f, total));
       } else {
-        sums_[number * width_ + i] = sum;
+        sums()[number * width_ + i] = sum;
       }
     }
     if (alone) return;
     if (thread_ == 0) {
-      peaks_[number] = peak;
-      totals_[number] = total;
+      peaks()[number] = peak;
+      totals()[number] = total;
     }
     if (!IsLast()) return;
     Combine();
-    if (thread_ == 0) *arrived_ = 0;
+    if (thread_ == 0) *arrived() = 0;
   }
 
  private:
+  // In shared memory.
+  MNEMON_DEVICE const float** blocks() const {
+    return reinterpret_cast<const float**>(weights_ + kGroupBlocks * kBlockPositions);
+  }
+  MNEMON_DEVICE float* query() const {
+    return reinterpret_cast<float*>(blocks() + kGroupBlocks);
+  }
+  MNEMON_DEVICE float* columns() const {  // [even, odd][K]
+    return query() + Padded(width_);
+  }
+  MNEMON_DEVICE float* warps() const { return columns() + 2 * Padded(width_); }
+
+  // In global memory. They are made where they are needed, to keep registers free.
+  MNEMON_DEVICE int64_t at() const { return head_ * call_.width; }
+  MNEMON_DEVICE float* out() const { return call_.out.row(row_) + at(); }
+  MNEMON_DEVICE float* sums() const {  // [groups][K]
+    return scratch_.groups + AttendScratchFloats(call_, scratch_.first_group[row_]) +
+           head_ * groups_ * (call_.width + 2);
+  }
+  MNEMON_DEVICE float* peaks() const { return sums() + groups_ * width_; }
+  MNEMON_DEVICE float* totals() const { return peaks() + groups_; }
+  MNEMON_DEVICE uint32_t* arrived() const {
+    return scratch_.arrived + row_ * call_.heads + head_;
+  }
+
   MNEMON_DEVICE static int Place() { return Lane() % kBlockPositions; }
   // Of the b-th block of the group.
   MNEMON_DEVICE bool Sees(int b, int place) const {
@@ -118,11 +133,11 @@ class AttendUnit {
     const int64_t block = (begin_ + b) * kBlockPositions;
     const int64_t row = call_.zero_row - range_.query + block + Place();
     const float* const keys =
-        blocks_[b] + call_.key_offset + at_ * kBlockPositions + Place();
+        blocks()[b] + call_.key_offset + at() * kBlockPositions + Place();
     const float* const relative =
         call_.relative_key == nullptr
             ? nullptr
-            : call_.relative_key + at_ * call_.table_rows + row;
+            : call_.relative_key + at() * call_.table_rows + row;
     float score = 0;
     ReadAhead<kScoreAhead>(
         width_,
@@ -130,9 +145,9 @@ class AttendUnit {
           const float key = keys[i * kBlockPositions];
           return relative == nullptr ? key : key + relative[i * call_.table_rows];
         },
-        [&](int i, float key) { score = Fma(query_[i], key, score); });
+        [&](int i, float key) { score = Fma(query()[i], key, score); });
     if (call_.fold_offset >= 0)
-      score += blocks_[b][call_.fold_offset + head_ * kBlockPositions + Place()];
+      score += blocks()[b][call_.fold_offset + head_ * kBlockPositions + Place()];
     if (call_.relative_bias != nullptr)
       score += call_.relative_bias[head_ * call_.table_rows + row];
     score *= call_.scale;
@@ -154,9 +169,9 @@ class AttendUnit {
       peak = Larger(score, peak);
     }
     peak = WarpPeak(peak);
-    if (Lane() == 0) warps_[thread_ / kWarp] = peak;
+    if (Lane() == 0) warps()[thread_ / kWarp] = peak;
     TeamBarrier(team_);
-    for (int w = 0; w < team_ / kWarp; ++w) peak = Larger(warps_[w], peak);
+    for (int w = 0; w < team_ / kWarp; ++w) peak = Larger(warps()[w], peak);
     for (int b = half; b < count_; b += halves) {
       float* const weight = weights_ + b * kBlockPositions + Place();
       *weight = Exp(*weight - peak);
@@ -184,7 +199,7 @@ class AttendUnit {
 
   MNEMON_DEVICE float SumOfValues(int column, int odd) const {
     constexpr int kPlaces = kBlockPositions / 2;
-    const int64_t at = call_.value_offset + at_ * kBlockPositions + column;
+    const int64_t offset = call_.value_offset + at() * kBlockPositions + column;
     float sum = 0;
     MNEMON_NO_UNROLL
     for (int first = 0; first < count_; first += kBlocksAhead) {
@@ -192,7 +207,7 @@ class AttendUnit {
       MNEMON_UNROLL
       for (int a = 0; a < kBlocksAhead; ++a) {
         const int b = Smaller(first + a, count_ - 1);
-        const float* const values = blocks_[b] + at;
+        const float* const values = blocks()[b] + offset;
         MNEMON_UNROLL
         for (int n = 0; n < kPlaces; ++n) {
           const int place = 2 * n + odd;
@@ -217,34 +232,35 @@ class AttendUnit {
     Fence();
     TeamBarrier(team_);
     if (thread_ == 0) {
-      warps_[0] = AtomicAdd(arrived_, 1) + 1 == groups_ ? 1.0f : 0.0f;
+      warps()[0] =
+          AtomicAdd(arrived(), 1) + 1 == static_cast<uint32_t>(groups_) ? 1.0f : 0.0f;
     }
     TeamBarrier(team_);
     Fence();
-    return warps_[0] == 1.0f;
+    return warps()[0] == 1.0f;
   }
 
   MNEMON_DEVICE void Combine() {
     if (thread_ < kWarp) {
+      float* const of = peaks();
       float most = -Infinity();
-      for (int64_t g = Lane(); g < groups_; g += kWarp) most = Larger(peaks_[g], most);
+      for (int g = Lane(); g < groups_; g += kWarp) most = Larger(of[g], most);
       most = WarpPeak(most);
-      for (int64_t g = Lane(); g < groups_; g += kWarp) {
-        peaks_[g] = Exp(peaks_[g] - most);
-      }
+      for (int g = Lane(); g < groups_; g += kWarp) of[g] = Exp(of[g] - most);
     }
     TeamBarrier(team_);
-    const float total = Combined(totals_, 1);
+    const float total = Combined(totals(), 1);
     for (int i = thread_; i < width_; i += team_) {
-      out_[i] = Flushed(Combined(sums_ + i, width_) * Divide(1.0f, total));
+      out()[i] = Flushed(Combined(sums() + i, width_) * Divide(1.0f, total));
     }
   }
   // By now the peaks are factors.
   MNEMON_DEVICE float Combined(const float* of, int64_t stride) const {
+    const float* const factors = peaks();
     float sum = 0;
     ReadAhead(
-        static_cast<int>(groups_), [&](int g) { return of[g * stride]; },
-        [&](int g, float number) { sum = Fma(peaks_[g], number, sum); });
+        groups_, [&](int g) { return of[g * stride]; },
+        [&](int g, float number) { sum = Fma(factors[g], number, sum); });
     return sum;
   }
 
@@ -252,20 +268,11 @@ class AttendUnit {
   static constexpr int kBlocksAhead = 4;
 
   const AttendCall& call_;
-  const int team_, thread_, width_;
-  const KeyRange range_;
-  const int64_t head_, at_, groups_;
-  float* const out_;
-  float* const sums_;    // [groups][K]
-  float* const peaks_;   // [groups]
-  float* const totals_;  // [groups]
-  uint32_t* const arrived_;
-  const float* const query_row_;
-  float* const weights_;
-  const float** const blocks_;
-  float* const query_;
-  float* const columns_;  // [even, odd][K]
-  float* const warps_;
+  const AttendScratch& scratch_;
+  const KeyRange& range_;
+  const int64_t row_;
+  const int head_, team_, thread_, width_, groups_;
+  float* const weights_;      // the team's shared memory begins with them
   int64_t begin_ = 0;         // the group's first block
   int count_ = 0;             // its blocks
   int first_ = 0, last_ = 0;  // that the row sees, from the group's first position
