@@ -27,7 +27,8 @@ inline constexpr int64_t AttendScratchFloats(const AttendCall& call, int64_t gro
 // Shared memory of a team: the scores of a group, where its blocks are, the query, two
 // sums for each column, and what the warps tell each other.
 inline constexpr int64_t AttendTeamFloats(const AttendCall& call) {
-  constexpr int64_t kPointer = sizeof(const float*) / sizeof(float);
+  constexpr int64_t kPointer = 2;  // floats
+  static_assert(sizeof(void*) == 2 * sizeof(float), "of a block");
   return kGroupBlocks * (kBlockPositions + kPointer) + 3 * Padded(call.width) + kWarp;
 }
 inline constexpr int64_t AttendFloats(const AttendCall& call, int threads) {
