@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Attend of kernels.h on a device. All threads of a block call it; the block is the
-// share's worker. A warp computes a group of kGroupBlocks blocks for one head of one
-// row, half a warp the positions of a block: so a row with many keys is shared by warps
-// of all blocks. The last of them combines the groups. C++17.
+// share's worker. A team of warps computes a group of kGroupBlocks blocks for one head
+// of one row: half a warp the scores of a block, two threads a column of the values,
+// one its even and one its odd positions. So a row with many keys is shared by teams of
+// all blocks. The last of them combines the groups. C++17.
 #pragma once
 
 #include "model/kernels/cuda/numbers.h"
@@ -23,37 +24,33 @@ inline constexpr int64_t AttendScratchFloats(const AttendCall& call, int64_t gro
   return groups * call.heads * (call.width + 2);
 }
 
-// Shared memory of a warp: the scores of a group, where its blocks are, and the query.
-inline constexpr int64_t AttendWarpFloats(const AttendCall& call) {
-  constexpr int64_t kPointer = sizeof(const float*) / sizeof(float);
-  return kGroupBlocks * (kBlockPositions + kPointer) + Padded(call.width);
+// Shared memory of a team: the scores of a group, where its blocks are, the query, two
+// sums for each column, and what the warps tell each other.
+inline constexpr int64_t AttendTeamFloats(const AttendCall& call) {
+  constexpr int64_t kPointer = 2;  // floats
+  static_assert(sizeof(void*) == 2 * sizeof(float), "of a block");
+  return kGroupBlocks * (kBlockPositions + kPointer) + 3 * Padded(call.width) + kWarp;
 }
 inline constexpr int64_t AttendFloats(const AttendCall& call, int threads) {
-  return threads / kWarp * AttendWarpFloats(call);
+  return threads / ColumnTeam(call.width, threads) * AttendTeamFloats(call);
 }
 
 class AttendUnit {
  public:
   MNEMON_DEVICE AttendUnit(const AttendCall& call, const AttendScratch& scratch,
-                           int64_t row, int64_t head, float* shared)
+                           int64_t row, int64_t head, int team, float* shared)
       : call_(call),
+        scratch_(scratch),
         range_(call.key_ranges[row]),
-        head_(head),
-        at_(head * call.width),
-        groups_(KeyGroups(range_)),
-        out_(call.out.row(row) + at_),
-        sums_(scratch.groups + AttendScratchFloats(call, scratch.first_group[row]) +
-              head * groups_ * (call.width + 2)),
-        peaks_(sums_ + groups_ * call.width),
-        totals_(peaks_ + groups_),
-        arrived_(scratch.arrived + row * call.heads + head),
-        query_row_(call.query.row(row) + head * call.head_stride),
-        weights_(shared),
-        blocks_(
-            reinterpret_cast<const float**>(shared + kGroupBlocks * kBlockPositions)),
-        query_(shared + AttendWarpFloats(call) - Padded(call.width)) {}
+        row_(row),
+        head_(static_cast<int>(head)),
+        team_(team),
+        thread_(ThreadIndex() % team),
+        width_(static_cast<int>(call.width)),
+        groups_(static_cast<int>(KeyGroups(range_))),
+        weights_(shared) {}
 
-  // Group number `number` of the row's, by a warp.
+  // Group number `number` of the row's, by a team.
   MNEMON_DEVICE void Run(int64_t number) {
     const int64_t first = range_.first / kBlockPositions;
     const int64_t group = (first / kGroupBlocks + number) * kGroupBlocks;
@@ -65,33 +62,68 @@ class AttendUnit {
     first_ = range_.first > before ? static_cast<int>(range_.first - before) : 0;
     last_ = static_cast<int>(
         Smaller<int64_t>(range_.last - before, count_ * kBlockPositions - 1));
-    WarpBarrier();  // nobody needs the shared memory of the unit before any longer
-    if (Lane() < count_) blocks_[Lane()] = range_.blocks[begin_ + Lane() - range_.base];
-    for (int64_t i = Lane(); i < call_.width; i += kWarp) query_[i] = query_row_[i];
-    WarpBarrier();
+    // The unit before has read its own of both before its last barrier.
+    if (thread_ < count_)
+      blocks()[thread_] = range_.blocks[begin_ + thread_ - range_.base];
+    const float* const query_row = call_.query.row(row_) + head_ * call_.head_stride;
+    for (int i = thread_; i < width_; i += team_) query()[i] = query_row[i];
+    TeamBarrier(team_);
     const float peak = SetWeights();
     float total = 0;
     ReadAhead(
-        count_, [&](int64_t b) { return weights_[b * kBlockPositions + Place()]; },
-        [&](int64_t /*b*/, float weight) { total += weight; });
+        count_, [&](int b) { return weights_[b * kBlockPositions + Place()]; },
+        [&](int /*b*/, float weight) { total += weight; });
     total = HalfSum(total);
+    EachColumn([&](int column, int odd) {
+      columns()[odd * width_ + column] = SumOfValues(column, odd);
+    });
+    TeamBarrier(team_);
     const bool alone = groups_ == 1;
-    AddValues(alone ? out_ : sums_ + number * call_.width, alone, total);
+    for (int i = thread_; i < width_; i += team_) {
+      const float sum = columns()[i] + columns()[width_ + i];
+      if (alone) {
+        out()[i] = Flushed(sum * Divide(1.0f, total));
+      } else {
+        sums()[number * width_ + i] = sum;
+      }
+    }
     if (alone) return;
-    if (Lane() == 0) {
-      peaks_[number] = peak;
-      totals_[number] = total;
+    if (thread_ == 0) {
+      peaks()[number] = peak;
+      totals()[number] = total;
     }
     if (!IsLast()) return;
     Combine();
-    if (Lane() == 0) *arrived_ = 0;
+    if (thread_ == 0) *arrived() = 0;
   }
 
  private:
-  static constexpr int kColumns = 4;
+  // In shared memory.
+  MNEMON_DEVICE const float** blocks() const {
+    return reinterpret_cast<const float**>(weights_ + kGroupBlocks * kBlockPositions);
+  }
+  MNEMON_DEVICE float* query() const {
+    return reinterpret_cast<float*>(blocks() + kGroupBlocks);
+  }
+  MNEMON_DEVICE float* columns() const {  // [even, odd][K]
+    return query() + Padded(width_);
+  }
+  MNEMON_DEVICE float* warps() const { return columns() + 2 * Padded(width_); }
+
+  // In global memory. They are made where they are needed, to keep registers free.
+  MNEMON_DEVICE int64_t at() const { return head_ * call_.width; }
+  MNEMON_DEVICE float* out() const { return call_.out.row(row_) + at(); }
+  MNEMON_DEVICE float* sums() const {  // [groups][K]
+    return scratch_.groups + AttendScratchFloats(call_, scratch_.first_group[row_]) +
+           head_ * groups_ * (call_.width + 2);
+  }
+  MNEMON_DEVICE float* peaks() const { return sums() + groups_ * width_; }
+  MNEMON_DEVICE float* totals() const { return peaks() + groups_; }
+  MNEMON_DEVICE uint32_t* arrived() const {
+    return scratch_.arrived + row_ * call_.heads + head_;
+  }
 
   MNEMON_DEVICE static int Place() { return Lane() % kBlockPositions; }
-  MNEMON_DEVICE static int Half() { return Lane() / kBlockPositions; }
   // Of the b-th block of the group.
   MNEMON_DEVICE bool Sees(int b, int place) const {
     const int position = b * kBlockPositions + place;
@@ -102,21 +134,21 @@ class AttendUnit {
     const int64_t block = (begin_ + b) * kBlockPositions;
     const int64_t row = call_.zero_row - range_.query + block + Place();
     const float* const keys =
-        blocks_[b] + call_.key_offset + at_ * kBlockPositions + Place();
+        blocks()[b] + call_.key_offset + at() * kBlockPositions + Place();
     const float* const relative =
         call_.relative_key == nullptr
             ? nullptr
-            : call_.relative_key + at_ * call_.table_rows + row;
+            : call_.relative_key + at() * call_.table_rows + row;
     float score = 0;
-    ReadAhead(
-        call_.width,
-        [&](int64_t i) {
+    ReadAhead<kScoreAhead>(
+        width_,
+        [&](int i) {
           const float key = keys[i * kBlockPositions];
           return relative == nullptr ? key : key + relative[i * call_.table_rows];
         },
-        [&](int64_t i, float key) { score = Fma(query_[i], key, score); });
+        [&](int i, float key) { score = Fma(query()[i], key, score); });
     if (call_.fold_offset >= 0)
-      score += blocks_[b][call_.fold_offset + head_ * kBlockPositions + Place()];
+      score += blocks()[b][call_.fold_offset + head_ * kBlockPositions + Place()];
     if (call_.relative_bias != nullptr)
       score += call_.relative_bias[head_ * call_.table_rows + row];
     score *= call_.scale;
@@ -130,18 +162,22 @@ class AttendUnit {
 
   // The group's weights, in shared memory; returns the maximum of its scores.
   MNEMON_DEVICE float SetWeights() {
+    const int half = thread_ / kBlockPositions, halves = team_ / kBlockPositions;
     float peak = -Infinity();
-    for (int b = Half(); b < count_; b += 2) {
+    for (int b = half; b < count_; b += halves) {
       const float score = Sees(b, Place()) ? ScoreOf(b) : -Infinity();
       weights_[b * kBlockPositions + Place()] = score;
       peak = Larger(score, peak);
     }
     peak = WarpPeak(peak);
-    for (int b = Half(); b < count_; b += 2) {
+    if (Lane() == 0) warps()[thread_ / kWarp] = peak;
+    TeamBarrier(team_);
+    for (int w = 0; w < team_ / kWarp; ++w) peak = Larger(warps()[w], peak);
+    for (int b = half; b < count_; b += halves) {
       float* const weight = weights_ + b * kBlockPositions + Place();
       *weight = Exp(*weight - peak);
     }
-    WarpBarrier();
+    TeamBarrier(team_);
     return peak;
   }
 
@@ -153,96 +189,91 @@ class AttendUnit {
     return peak;
   }
 
-  // Half a warp adds the even positions, the other the odd ones. `last`: the result is
-  // made of them.
-  MNEMON_DEVICE void AddValues(float* to, bool last, float total) {
-    for (int64_t first = Place(); first - Place() < call_.width;
-         first += kColumns * kBlockPositions) {
-      float sum[kColumns] = {};
-      for (int b = 0; b < count_; ++b) AddBlock(b, first, sum);
-      MNEMON_UNROLL
-      for (int c = 0; c < kColumns; ++c) {
-        const int64_t i = first + c * kBlockPositions;
-        sum[c] += Shuffle(sum[c], Lane() ^ kBlockPositions);
-        if (Half() == 1 || i >= call_.width) continue;
-        to[i] = last ? Flushed(sum[c] * Divide(1.0f, total)) : sum[c];
-      }
+  // Calls one(column, 0 for its even positions or 1 for its odd ones).
+  template <class One>
+  MNEMON_DEVICE void EachColumn(const One& one) const {
+    for (int i = thread_; i < 2 * width_; i += team_) {
+      const int odd = i < width_ ? 0 : 1;
+      one(i - odd * width_, odd);
     }
   }
 
-  // Of one block, for numbers first, first + 16, .. of the values.
-  MNEMON_DEVICE void AddBlock(int b, int64_t first, float* sum) const {
-    constexpr int kAtOnce = 4;
-    const float* const values =
-        blocks_[b] + call_.value_offset + at_ * kBlockPositions + first;
-    const float* const weights = weights_ + b * kBlockPositions;
-    MNEMON_UNROLL
-    for (int from = 0; from < kBlockPositions; from += 2 * kAtOnce) {
-      float value[kAtOnce][kColumns];
+  MNEMON_DEVICE float SumOfValues(int column, int odd) const {
+    constexpr int kPlaces = kBlockPositions / 2;
+    const int64_t offset = call_.value_offset + at() * kBlockPositions + column;
+    float sum = 0;
+    MNEMON_NO_UNROLL
+    for (int first = 0; first < count_; first += kBlocksAhead) {
+      float value[kBlocksAhead][kPlaces];
       MNEMON_UNROLL
-      for (int n = 0; n < kAtOnce; ++n) {
-        const int place = from + 2 * n + Half();
+      for (int a = 0; a < kBlocksAhead; ++a) {
+        const int b = Smaller(first + a, count_ - 1);
+        const float* const values = blocks()[b] + offset;
         MNEMON_UNROLL
-        for (int c = 0; c < kColumns; ++c) {
-          const int64_t i = c * kBlockPositions;
-          const bool read = Sees(b, place) && first + i < call_.width;
-          value[n][c] = read ? values[place * call_.width + i] : 0.0f;
+        for (int n = 0; n < kPlaces; ++n) {
+          const int place = 2 * n + odd;
+          value[a][n] = Sees(first + a, place) ? values[place * width_] : 0.0f;
         }
       }
       MNEMON_UNROLL
-      for (int n = 0; n < kAtOnce; ++n) {
-        const int place = from + 2 * n + Half();
-        if (!Sees(b, place)) continue;
+      for (int a = 0; a < kBlocksAhead; ++a) {
         MNEMON_UNROLL
-        for (int c = 0; c < kColumns; ++c)
-          sum[c] = Fma(weights[place], value[n][c], sum[c]);
+        for (int n = 0; n < kPlaces; ++n) {
+          const int b = first + a, place = 2 * n + odd;
+          if (!Sees(b, place)) continue;
+          sum = Fma(weights_[b * kBlockPositions + place], value[a][n], sum);
+        }
       }
     }
+    return sum;
   }
 
   // Whether the other groups of the row are there, behind this one.
   MNEMON_DEVICE bool IsLast() const {
     Fence();
-    WarpBarrier();
-    int32_t before = 0;
-    if (Lane() == 0) before = static_cast<int32_t>(AtomicAdd(arrived_, 1));
-    const bool last = Shuffle(before, 0) + 1 == groups_;
+    TeamBarrier(team_);
+    if (thread_ == 0) {
+      warps()[0] =
+          AtomicAdd(arrived(), 1) + 1 == static_cast<uint32_t>(groups_) ? 1.0f : 0.0f;
+    }
+    TeamBarrier(team_);
     Fence();
-    return last;
+    return warps()[0] == 1.0f;
   }
 
   MNEMON_DEVICE void Combine() {
-    float most = -Infinity();
-    for (int64_t g = Lane(); g < groups_; g += kWarp) most = Larger(peaks_[g], most);
-    most = WarpPeak(most);
-    for (int64_t g = Lane(); g < groups_; g += kWarp) peaks_[g] = Exp(peaks_[g] - most);
-    WarpBarrier();
-    const float total = Combined(totals_, 1);
-    for (int64_t i = Lane(); i < call_.width; i += kWarp) {
-      out_[i] = Flushed(Combined(sums_ + i, call_.width) * Divide(1.0f, total));
+    if (thread_ < kWarp) {
+      float* const of = peaks();
+      float most = -Infinity();
+      for (int g = Lane(); g < groups_; g += kWarp) most = Larger(of[g], most);
+      most = WarpPeak(most);
+      for (int g = Lane(); g < groups_; g += kWarp) of[g] = Exp(of[g] - most);
+    }
+    TeamBarrier(team_);
+    const float total = Combined(totals(), 1);
+    for (int i = thread_; i < width_; i += team_) {
+      out()[i] = Flushed(Combined(sums() + i, width_) * Divide(1.0f, total));
     }
   }
   // By now the peaks are factors.
   MNEMON_DEVICE float Combined(const float* of, int64_t stride) const {
+    const float* const factors = peaks();
     float sum = 0;
     ReadAhead(
-        groups_, [&](int64_t g) { return of[g * stride]; },
-        [&](int64_t g, float number) { sum = Fma(peaks_[g], number, sum); });
+        groups_, [&](int g) { return of[g * stride]; },
+        [&](int g, float number) { sum = Fma(factors[g], number, sum); });
     return sum;
   }
 
+  static constexpr int kScoreAhead = 32;
+  static constexpr int kBlocksAhead = 4;
+
   const AttendCall& call_;
-  const KeyRange range_;
-  const int64_t head_, at_, groups_;
-  float* const out_;
-  float* const sums_;    // [groups][K]
-  float* const peaks_;   // [groups]
-  float* const totals_;  // [groups]
-  uint32_t* const arrived_;
-  const float* const query_row_;
-  float* const weights_;
-  const float** const blocks_;
-  float* const query_;
+  const AttendScratch& scratch_;
+  const KeyRange& range_;
+  const int64_t row_;
+  const int head_, team_, thread_, width_, groups_;
+  float* const weights_;      // the team's shared memory begins with them
   int64_t begin_ = 0;         // the group's first block
   int count_ = 0;             // its blocks
   int first_ = 0, last_ = 0;  // that the row sees, from the group's first position
@@ -268,14 +299,16 @@ MNEMON_DEVICE void Attend(const AttendCall& call, Share share, float* shared,
       call.out.row(r)[i] = 0;
     }
   }
+  const int team = ColumnTeam(call.width, ThreadCount());
+  const int teams = ThreadCount() / team, index = ThreadIndex() / team;
+  if (index >= teams) return;
   const int64_t units = scratch.first_group[call.rows] * call.heads;
   const int64_t end = share.end(units);
-  for (int64_t unit = share.begin(units) + WarpIndex(); unit < end;
-       unit += WarpCount()) {
+  for (int64_t unit = share.begin(units) + index; unit < end; unit += teams) {
     const int64_t group = unit / call.heads;
     const int64_t row = RowOfGroup(scratch.first_group, call.rows, group);
-    AttendUnit(call, scratch, row, unit % call.heads,
-               shared + WarpIndex() * AttendWarpFloats(call))
+    AttendUnit(call, scratch, row, unit % call.heads, team,
+               shared + index * AttendTeamFloats(call))
         .Run(group - scratch.first_group[row]);
   }
 }

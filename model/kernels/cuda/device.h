@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // What device code is written on: indices, shared memory, barriers, shuffles, atomics
-// and products of small integers. nvcc makes them instructions; for the host the same
+// and products of bytes. nvcc makes them instructions; for the host the same
 // functions are those of an emulator that a test links (tests/fakes/device_emulator.h).
 // C++17.
 //
-// Grids and blocks have one dimension; a block is whole warps. Barriers and shuffles
-// are met by all threads of a grid, block or warp at the same place of the code, none
-// of which has ended. A shuffle is no barrier: what is written to memory is seen by
-// others behind a barrier alone. Between two operations that use the same shared or
-// scratch memory there must be a Barrier.
+// Grids and blocks have one dimension; a block is whole warps. Barriers, shuffles and
+// products of bytes are met by all threads of a grid, block, team or warp at the same
+// place of the code, none of which has ended. Only barriers are barriers: what is
+// written to memory is seen by others behind one alone. Between two operations that use
+// the same shared or scratch memory there must be a Barrier.
 //
 // nvcc must be given -std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 // --expt-relaxed-constexpr, and never --use_fast_math: with others the bits differ.
@@ -22,9 +22,11 @@
 #include <cooperative_groups.h>
 #define MNEMON_DEVICE __device__ __forceinline__
 #define MNEMON_UNROLL _Pragma("unroll")
+#define MNEMON_NO_UNROLL _Pragma("unroll 1")
 #else
 #define MNEMON_DEVICE inline
 #define MNEMON_UNROLL
+#define MNEMON_NO_UNROLL
 #endif
 
 namespace mnemon::device {

@@ -12,15 +12,6 @@
 
 namespace mnemon::device {
 
-// Threads of a team: two for each column, where the block has them.
-inline constexpr int FastWeightTeam(const FastWeightCall& call, int threads) {
-  const int64_t warps = threads / kWarp;
-  const int64_t least = (warps + kMostTeams - 1) / kMostTeams;
-  const int64_t wanted = (2 * call.width + kWarp - 1) / kWarp;
-  const int64_t some = wanted < least ? least : wanted;
-  return static_cast<int>((some < warps ? some : warps) * kWarp);
-}
-
 // Floats of one token: the features of key and query, the value, and three numbers.
 inline constexpr int64_t FastWeightTokenFloats(const FastWeightCall& call) {
   return 2 * (2 * call.nu * call.width) + (call.width + 4) / 2 * 2;
@@ -40,14 +31,14 @@ inline constexpr int64_t FastWeightHeldFloats(const FastWeightCall& call) {
 // Shared memory of a block with which all its teams hold their states. With less of it
 // fewer teams do; without room for one state, none.
 inline constexpr int64_t FastWeightFloats(const FastWeightCall& call, int threads) {
-  const int team = FastWeightTeam(call, threads);
+  const int team = ColumnTeam(call.width, threads);
   return threads / team *
          (FastWeightTeamFloats(call, team) + FastWeightHeldFloats(call));
 }
 // The least that will do.
 inline constexpr int64_t FastWeightLeastFloats(const FastWeightCall& call,
                                                int threads) {
-  return FastWeightTeamFloats(call, FastWeightTeam(call, threads));
+  return FastWeightTeamFloats(call, ColumnTeam(call.width, threads));
 }
 
 class FastWeightUnit {
@@ -123,17 +114,17 @@ class FastWeightUnit {
       fours = count / 4;
       ReadAhead<4>(
           Mine(fours),
-          [&](int64_t i) {
+          [&](int i) {
             return reinterpret_cast<const Four*>(home_)[thread_ + i * team_];
           },
-          [&](int64_t i, const Four& four) {
+          [&](int i, const Four& four) {
             reinterpret_cast<Four*>(state_)[thread_ + i * team_] = four;
           });
     }
     const int rest = 4 * fours + thread_;
     ReadAhead(
-        Mine(count - 4 * fours), [&](int64_t i) { return home_[rest + i * team_]; },
-        [&](int64_t i, float number) { state_[rest + i * team_] = number; });
+        Mine(count - 4 * fours), [&](int i) { return home_[rest + i * team_]; },
+        [&](int i, float number) { state_[rest + i * team_] = number; });
     if (normaliser_home_ == nullptr) return;
     for (int n = thread_; n < features_; n += team_) {
       normaliser_[n] = normaliser_home_[n];
@@ -152,9 +143,11 @@ class FastWeightUnit {
     const int half = Lane() / 16;
     SetFeatures((half == 0 ? call_.key : call_.query).row(row) + from,
                 halves_ + (2 * t + half) * 2 * width_, &token.features->key + half);
-    for (int i = Lane(); i < width_; i += kWarp) {
-      token.value[i] = call_.value.row(row)[from + i];
-    }
+    const float* const value = call_.value.row(row) + from;
+    ReadAhead<4>(
+        (width_ - Lane() + kWarp - 1) / kWarp,
+        [&](int i) { return value[Lane() + i * kWarp]; },
+        [&](int i, float number) { token.value[Lane() + i * kWarp] = number; });
     WarpBarrier();
     *token.key_query = HalfSumOf(features_, [&](int64_t n, float sum) {
       return Fma(token.features[n].key, token.features[n].query, sum);
@@ -168,11 +161,12 @@ class FastWeightUnit {
   // by its sum. A feature is two floats behind the one before.
   MNEMON_DEVICE void SetFeatures(const float* x, float* halves, float* out) const {
     const int lane = Lane() % 16, wide = 2 * width_;
-    for (int j = lane; j < width_; j += 16) {
-      const float plus = x[j], minus = 0.0f - plus;
-      halves[j] = plus < 0.0f ? 0.0f : plus;
-      halves[width_ + j] = minus < 0.0f ? 0.0f : minus;
-    }
+    ReadAhead<4>((width_ - lane + 15) / 16, [&](int n) { return x[lane + 16 * n]; },
+                 [&](int n, float plus) {
+                   const float minus = 0.0f - plus;
+                   halves[lane + 16 * n] = plus < 0.0f ? 0.0f : plus;
+                   halves[width_ + lane + 16 * n] = minus < 0.0f ? 0.0f : minus;
+                 });
     WarpBarrier();
     const auto nu = static_cast<int>(call_.nu);
     const auto product = [&](int j, int shift) {
@@ -258,11 +252,8 @@ class FastWeightUnit {
   MNEMON_DEVICE void EachFeature(const float* state, int column, int odd,
                                  const Use& use) const {
     ReadAhead(
-        features_ / 2,
-        [&](int64_t i) {
-          return state[(2 * static_cast<int>(i) + odd) * width_ + column];
-        },
-        [&](int64_t i, float weight) { use(2 * static_cast<int>(i) + odd, weight); });
+        features_ / 2, [&](int i) { return state[(2 * i + odd) * width_ + column]; },
+        [&](int i, float weight) { use(2 * i + odd, weight); });
   }
 
   const FastWeightCall& call_;
@@ -283,7 +274,7 @@ class FastWeightUnit {
 // least FastWeightLeastFloats of `shared`.
 MNEMON_DEVICE void FastWeights(const FastWeightCall& call, Share share,
                                const SharedFloats& shared, uint32_t* wrong) {
-  const int team = FastWeightTeam(call, ThreadCount());
+  const int team = ColumnTeam(call.width, ThreadCount());
   const int64_t apart = FastWeightTeamFloats(call, team);
   const int64_t state = FastWeightHeldFloats(call);
   const bool holds = shared.count >= apart + state;

@@ -14,60 +14,65 @@ inline constexpr int kTileRows = 8;
 inline constexpr int64_t SliceWords(const MatrixView& matrix) {
   return (matrix.slice + 31) / 32 * 8;
 }
-// From row to row, so that the same words of all rows are in different banks.
+// From row to row: those of all slices, their starts and their scales. The same words
+// of all rows are in different banks.
 inline constexpr int64_t RowWords(const MatrixView& matrix, int64_t slices) {
-  return slices * SliceWords(matrix) + 4;
+  return (slices * (SliceWords(matrix) + 2) + 7) / 8 * 8 + 4;
+}
+// Floats from row to row, on 16 bytes.
+inline constexpr int64_t RowFloats(const MatrixView& matrix) {
+  return (matrix.inputs + 3) / 4 * 4;
 }
 
-// Where the parts of a tile of `rows` rows lie.
 class InputTile {
  public:
   // Room for one row and some slices.
   static constexpr int64_t FloatsOfRow(const MatrixView& matrix, int64_t slices) {
     const bool int8 = matrix.format == WeightFormat::kInt8;
-    return matrix.inputs + (int8 ? RowWords(matrix, slices) + 2 * slices : 0);
+    return RowFloats(matrix) + (int8 ? RowWords(matrix, slices) : 0);
   }
 
+  // Of `rows` rows and some slices.
   MNEMON_DEVICE InputTile(const MatrixView& matrix, Part slices, int64_t rows,
                           float* memory)
       : matrix_(matrix),
-        slices_(slices),
+        first_slice_(static_cast<int>(slices.begin)),
+        slices_(static_cast<int>(slices.size())),
         inputs_(memory),
-        words_(reinterpret_cast<int32_t*>(inputs_ + rows * matrix.inputs)),
-        starts_(words_ + rows * RowWords(matrix, slices.size())),
-        scales_(reinterpret_cast<float*>(starts_ + rows * slices.size())) {}
+        words_(reinterpret_cast<int32_t*>(inputs_ + rows * RowFloats(matrix))) {}
 
-  MNEMON_DEVICE const float* inputs(int64_t row, int64_t slice) const {
-    return inputs_ + row * matrix_.inputs + slice * matrix_.slice;
+  MNEMON_DEVICE const float* inputs(int row, int64_t slice) const {
+    return inputs_ + row * stride() + slice * matrix_.slice;
   }
+  MNEMON_DEVICE int stride() const { return static_cast<int>(RowFloats(matrix_)); }
   // In int8; slices count from the tile's first.
-  MNEMON_DEVICE const int32_t* words(int64_t row, int64_t i) const {
-    return words_ + row * RowWords(matrix_, slices_.size()) + i * SliceWords(matrix_);
+  MNEMON_DEVICE const int32_t* words(int row, int i) const {
+    return RowOf(row) + i * slice_words();
   }
   // Minus 128 times the sum of the inputs: weights are stored as w + 128.
-  MNEMON_DEVICE int32_t start(int64_t row, int64_t i) const {
-    return starts_[row * slices_.size() + i];
+  MNEMON_DEVICE int32_t start(int row, int i) const {
+    return RowOf(row)[slices_ * slice_words() + i];
   }
-  MNEMON_DEVICE float scale(int64_t row, int64_t i) const {
-    return scales_[row * slices_.size() + i];
+  MNEMON_DEVICE float scale(int row, int i) const {
+    float scale;
+    memcpy(&scale, RowOf(row) + slices_ * (slice_words() + 1) + i, sizeof(scale));
+    return scale;
   }
 
-  // Sets a row, by a warp.
-  MNEMON_DEVICE void Set(int64_t row, const float* in, const NormView& norm) {
-    float* const to = inputs_ + row * matrix_.inputs;
-    if (norm.gain != nullptr) {
-      NormRow(in, matrix_.inputs, norm, to);
-    } else {
-      for (int64_t k = Lane(); k < matrix_.inputs; k += kWarp) to[k] = in[k];
-    }
-    if (matrix_.format != WeightFormat::kInt8) return;
+  // Sets a row, by a warp; in int8 a Quantise of each slice follows.
+  MNEMON_DEVICE void Set(int row, const float* in, const NormView& norm) {
+    float* const to = inputs_ + row * stride();
+    ReadAhead<16>((static_cast<int>(matrix_.inputs) - Lane() + kWarp - 1) / kWarp,
+                  [&](int i) { return in[Lane() + i * kWarp]; },
+                  [&](int i, float x) { to[Lane() + i * kWarp] = x; });
+    if (norm.gain == nullptr) return;
     WarpBarrier();
-    for (int64_t i = 0; i < slices_.size(); ++i) Quantise(row, i);
+    NormRow(to, static_cast<int>(matrix_.inputs), norm);
   }
 
- private:
-  MNEMON_DEVICE void Quantise(int64_t row, int64_t i) {
-    const int64_t slice = slices_.begin + i;
+  // By a warp, behind a barrier behind Set.
+  MNEMON_DEVICE void Quantise(int row, int i) {
+    const int64_t slice = first_slice_ + i;
     const int64_t width =
         Smaller(matrix_.slice, matrix_.inputs - slice * matrix_.slice);
     const float* const x = inputs(row, slice);
@@ -82,7 +87,7 @@ class InputTile {
     }
     const bool zeros = most < kSmallest || !(doubt == 0.0f);
     const float inverse = zeros ? 0.0f : Divide(127.0f, most);
-    int32_t* const to = const_cast<int32_t*>(words(row, i));
+    int32_t* const to = RowOf(row) + i * slice_words();
     int32_t sum = 0;
     for (int64_t word = Lane(); word * 4 < width; word += kWarp) {
       uint32_t bytes = 0;
@@ -99,18 +104,24 @@ class InputTile {
       sum += Shuffle(sum, Lane() ^ apart);
     }
     if (Lane() != 0) return;
-    starts_[row * slices_.size() + i] = -128 * sum;
-    scales_[row * slices_.size() + i] = !(doubt == 0.0f) ? doubt
-                                        : zeros          ? 0.0f
-                                                         : Divide(most, 127.0f);
+    const float scale = !(doubt == 0.0f) ? doubt : zeros ? 0.0f : Divide(most, 127.0f);
+    int32_t* const behind = RowOf(row) + slices_ * slice_words() + i;
+    behind[0] = -128 * sum;
+    memcpy(behind + slices_, &scale, sizeof(scale));
+  }
+
+ private:
+  MNEMON_DEVICE int slice_words() const {
+    return static_cast<int>(SliceWords(matrix_));
+  }
+  MNEMON_DEVICE int32_t* RowOf(int row) const {
+    return words_ + row * static_cast<int>(RowWords(matrix_, slices_));
   }
 
   const MatrixView& matrix_;
-  const Part slices_;
+  const int first_slice_, slices_;
   float* const inputs_;
   int32_t* const words_;
-  int32_t* const starts_;
-  float* const scales_;
 };
 
 }  // namespace mnemon::device

@@ -111,19 +111,29 @@ MNEMON_DEVICE float HalfSumOf(int64_t count, const Next& next) {
   return HalfSum(part);
 }
 
-// Calls use(i, read(i)) for i = 0 .. count-1 upward; kAhead of them are read before the
-// first of these is used.
+// Calls use(i, read(i)) for i = begin .. count-1 upward; kAhead of them are read before
+// the first of these is used, and of what is left a quarter of that.
 template <int kAhead = 8, class Read, class Use>
-MNEMON_DEVICE void ReadAhead(int64_t count, const Read& read, const Use& use) {
-  int64_t i = 0;
-  for (; i + kAhead <= count; i += kAhead) {
-    decltype(read(i)) some[kAhead];
+MNEMON_DEVICE void ReadAhead(int count, const Read& read, const Use& use,
+                             int begin = 0) {
+  MNEMON_NO_UNROLL
+  for (; begin + kAhead <= count; begin += kAhead) {
+    decltype(read(begin)) some[kAhead];
     MNEMON_UNROLL
-    for (int a = 0; a < kAhead; ++a) some[a] = read(i + a);
+    for (int a = 0; a < kAhead; ++a) some[a] = read(begin + a);
     MNEMON_UNROLL
-    for (int a = 0; a < kAhead; ++a) use(i + a, some[a]);
+    for (int a = 0; a < kAhead; ++a) use(begin + a, some[a]);
   }
-  for (; i < count; ++i) use(i, read(i));
+  if constexpr (kAhead > 1) ReadAhead<(kAhead + 3) / 4>(count, read, use, begin);
+}
+
+// Threads of a team that has two for each of `width` columns, where the block has them.
+inline constexpr int ColumnTeam(int64_t width, int threads) {
+  const int64_t warps = threads / kWarp;
+  const int64_t least = (warps + kMostTeams - 1) / kMostTeams;
+  const int64_t wanted = (2 * width + kWarp - 1) / kWarp;
+  const int64_t some = wanted < least ? least : wanted;
+  return static_cast<int>((some < warps ? some : warps) * kWarp);
 }
 
 }  // namespace mnemon::device

@@ -114,20 +114,29 @@ MNEMON_DEVICE void Fold(const FoldCall& call, Share share) {
              });
 }
 
-// One row, by a warp.
-MNEMON_DEVICE void NormRow(const float* in, int64_t width, const NormView& norm,
-                           float* out) {
+// One row in place, by a warp.
+MNEMON_DEVICE void NormRow(float* row, int width, const NormView& norm) {
+  struct Number {
+    float x, gain, bias;
+  };
   const auto count = static_cast<float>(width);
   const float mean = Divide(
-      HalfSumOf(width, [&](int64_t i, float sum) { return sum + in[i]; }), count);
+      HalfSumOf(width, [&](int64_t i, float sum) { return sum + row[i]; }), count);
   const float squares = HalfSumOf(width, [&](int64_t i, float sum) {
-    const float away = in[i] - mean;
+    const float away = row[i] - mean;
     return Fma(away, away, sum);
   });
   const float scale = Divide(1.0f, SquareRoot(Divide(squares, count) + 1e-5f));
-  for (int64_t i = Lane(); i < width; i += kWarp) {
-    out[i] = Flushed(Fma((in[i] - mean) * scale, norm.gain[i], norm.bias[i]));
-  }
+  WarpBarrier();
+  ReadAhead((width - Lane() + kWarp - 1) / kWarp,
+            [&](int n) {
+              const int i = Lane() + n * kWarp;
+              return Number{row[i], norm.gain[i], norm.bias[i]};
+            },
+            [&](int n, const Number& number) {
+              row[Lane() + n * kWarp] =
+                  Flushed(Fma((number.x - mean) * scale, number.gain, number.bias));
+            });
 }
 
 }  // namespace mnemon::device

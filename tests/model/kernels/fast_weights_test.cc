@@ -16,13 +16,14 @@ class Sessions {
  public:
   static constexpr int64_t kTokens = 12;
 
-  explicit Sessions(const Options& options) : options_(options) {
+  explicit Sessions(const Options& options, int64_t tokens = kTokens)
+      : options_(options), tokens_(tokens) {
     const int64_t row = options.heads * options.width;
     const int64_t features = 2 * options.nu * options.width;
-    query_ = Drawn(2 * kTokens * row, 1);
-    key_ = Drawn(2 * kTokens * row, 2);
-    value_ = Drawn(2 * kTokens * row, 3);
-    for (float beta : Drawn(2 * kTokens * options.heads, 4)) {
+    query_ = Drawn(2 * tokens_ * row, 1);
+    key_ = Drawn(2 * tokens_ * row, 2);
+    value_ = Drawn(2 * tokens_ * row, 3);
+    for (float beta : Drawn(2 * tokens_ * options.heads, 4)) {
       beta_.push_back(0.5f + beta / 2);
     }
     for (int s = 0; s < 2; ++s) {
@@ -31,7 +32,7 @@ class Sessions {
         fixed_[s].push_back(1 + std::abs(z));
       }
     }
-    out_.assign(2 * kTokens * row, kNotANumber);
+    out_.assign(2 * tokens_ * row, kNotANumber);
   }
 
   enum Input { kQuery, kKey, kValue };
@@ -47,7 +48,7 @@ class Sessions {
     std::vector<FastWeightRun> runs;
     for (int s = 0; s < 2; ++s) {
       if (counts[s] == 0) continue;
-      runs.push_back({.first = s * kTokens + fed_[s],
+      runs.push_back({.first = s * tokens_ + fed_[s],
                       .count = counts[s],
                       .fixed = fixed_[s].data()});
       fed_[s] += counts[s];
@@ -76,6 +77,10 @@ class Sessions {
   }
 
   std::vector<float>& state(int s) { return fixed_[s]; }
+  std::vector<float> output(int64_t row) const {
+    const int64_t width = options_.heads * options_.width;
+    return {out_.begin() + row * width, out_.begin() + (row + 1) * width};
+  }
 
   // Outputs, then both states.
   std::vector<float> Result() const {
@@ -88,6 +93,7 @@ class Sessions {
 
  private:
   const Options options_;
+  const int64_t tokens_;
   std::vector<float> query_, key_, value_, beta_, out_;
   std::array<std::vector<float>, 2> fixed_;
   std::array<int64_t, 2> fed_ = {};
@@ -163,6 +169,21 @@ TEST_P(FastWeightsTest, AgreesWithTheReference) {
         << "width " << options.width << " nu " << options.nu;
     EXPECT_EQ(found, result(best()))
         << "width " << options.width << " nu " << options.nu;
+  }
+}
+
+TEST_P(FastWeightsTest, ManyTokensAtOnce) {
+  constexpr int64_t kMany = kMaxChunk;
+  for (const Options& options : AllOptions()) {
+    if (options.width != 20 && options.width != 64) continue;
+    if (emulated() && options.width * options.nu > 64) continue;
+    Sessions found(options, kMany), expected(options, kMany);
+    found.Feed(target(), {kMany, kMany - 3});
+    expected.Feed(best(), {kMany, kMany - 3});
+    EXPECT_EQ(found.state(0), expected.state(0)) << "width " << options.width;
+    EXPECT_EQ(found.state(1), expected.state(1)) << "width " << options.width;
+    EXPECT_EQ(found.output(kMany - 1), expected.output(kMany - 1));
+    EXPECT_EQ(found.output(2 * kMany - 4), expected.output(2 * kMany - 4));
   }
 }
 
