@@ -7,12 +7,12 @@ namespace mnemon {
 namespace {
 
 template <StepCallKind kind>
-__global__ void __launch_bounds__(OneCallThreads(kind))
+__global__ void __launch_bounds__(OneCallThreads(kind), 1)
     RunOneCall(const __grid_constant__ StepLaunch launch) {
   device::OneCall<kind>(launch);
 }
 
-__global__ void __launch_bounds__(kWholeStepThreads)
+__global__ void __launch_bounds__(kWholeStepThreads, 1)
     RunWholeStep(const __grid_constant__ StepLaunch launch) {
   device::WholeStep(launch);
 }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// An engine over step forms on an emulated device, beside one over the same on the CPU:
+// the same tokens, whatever happens to the device.
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/registry/registry.h"
+#include "server/engine/engine.h"
+#include "tests/fakes/device_operations.h"
+#include "tests/fakes/emulated_driver.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/model/arch/drawn_weights.h"
+#include "tests/server/engine/reader.h"
+
+namespace mnemon {
+namespace {
+
+// One variant of each architecture, feedback with keys and values of its own and
+// shared.
+std::vector<ModelConfig> Configs() {
+  std::vector<ModelConfig> configs;
+  for (const char* name :
+       {"feedback", "feedback_shared", "fast_weights", "transformer_xl", "causal"}) {
+    ModelConfig config;
+    EXPECT_TRUE(SetArchitecture(config, name).ok());
+    for (const ModelConfig& variant :
+         (*FindArchitecture(config.architecture))->variants()) {
+      if (variant.projection != config.projection) continue;
+      configs.push_back(variant);
+      break;
+    }
+  }
+  return configs;
+}
+
+struct World {
+  World(const ModelConfig& config, const TensorViews& views, DeviceDriver* driver,
+        Engine::Options options = {})
+      : decoder(*MakeDecoder(config, views, {.device = driver})) {
+    options.clock = &clock;
+    EngineModel model{.facts = {.name = "model"}, .decoder = decoder.get()};
+    auto made = Engine::Create({model}, options);
+    status = made.status();
+    if (made.ok()) engine = *std::move(made);
+  }
+
+  Outcome Run(const GenerateRequest& request) {
+    return Reader(*engine, request).Finish();
+  }
+
+  FakeClock clock;
+  std::unique_ptr<Decoder> decoder;
+  absl::Status status;
+  std::unique_ptr<Engine> engine;  // ends first
+};
+
+class EngineOnDevice : public testing::TestWithParam<ModelConfig> {
+ protected:
+  void SetUp() override {
+    if (!CanEmulateDevices()) GTEST_SKIP() << "no fibers with ThreadSanitizer";
+  }
+
+  const ModelConfig& config() const { return GetParam(); }
+
+  // The i-th of several calls that run at once, on sessions or without one.
+  GenerateRequest Request(int i, const std::string& session = "") const {
+    GenerateRequest request;
+    request.session = session;
+    std::vector<int32_t> prompt;
+    for (int p = 0; p < 1 + i % 3; ++p) {
+      prompt.push_back(static_cast<int32_t>((p * 5 + i * 3) % config().vocab));
+    }
+    request.prompt = prompt;
+    request.max_tokens = 3 + i % 2;
+    request.seed = static_cast<uint64_t>(100 + i);
+    request.sampling.temperature = i % 3 == 0 ? 0.0 : 1.1;
+    if (i % 4 == 1) request.sampling.repetition_penalty = 1.4;
+    if (i % 4 == 2) request.sampling.top_p = 0.8;
+    if (i % 4 == 3) request.stop_tokens = {static_cast<int32_t>(i % config().vocab)};
+    return request;
+  }
+
+  const ArchitectureEntry& entry() const {
+    return **FindArchitecture(config().architecture);
+  }
+
+  DrawnWeights weights_{entry(), config()};
+  static constexpr EmulatedDriver::Options kDevice{.processors = 2,
+                                                   .whole_step_rows = 2};
+  EmulatedDriver driver_{kDevice};
+};
+
+TEST_P(EngineOnDevice, TokensAreThoseOfTheCpu) {
+  World cpu(config(), weights_.views, nullptr);
+  World device(config(), weights_.views, &driver_);
+  ASSERT_TRUE(device.status.ok()) << device.status;
+  std::vector<std::unique_ptr<Reader>> readers;
+  constexpr int kCalls = 6;
+  for (int i = 0; i < kCalls; ++i) {
+    readers.push_back(std::make_unique<Reader>(*device.engine, Request(i)));
+  }
+  for (int i = 0; i < kCalls; ++i) {
+    const Outcome here = cpu.Run(Request(i)), there = readers[i]->Finish();
+    EXPECT_TRUE(there.status.ok()) << there.status;
+    EXPECT_EQ(there.tokens, here.tokens) << i;
+  }
+}
+
+// Each call of a session goes on where the last one ended, with a device that was lost
+// in between, and in the middle of a call.
+TEST_P(EngineOnDevice, SessionsOutliveTheDevice) {
+  World cpu(config(), weights_.views, nullptr);
+  World device(config(), weights_.views, &driver_);
+  for (World* world : {&cpu, &device}) {
+    ASSERT_TRUE(world->engine->CreateSession({.id = "s"}).ok());
+  }
+  const GenerateRequest first = Request(1, "s"), second = Request(2, "s");
+  EXPECT_EQ(device.Run(first).tokens, cpu.Run(first).tokens);
+  driver_.Lose();
+  const Outcome lost = device.Run(second);
+  EXPECT_EQ(lost.status.code(), absl::StatusCode::kUnavailable) << lost.status;
+  EXPECT_EQ(GetErrorDetail(lost.status)->reason, "DEVICE_LOST");
+  const Outcome again = device.Run(second);
+  EXPECT_TRUE(again.status.ok()) << again.status;
+  EXPECT_EQ(again.tokens, cpu.Run(second).tokens);
+}
+
+TEST_P(EngineOnDevice, StatesThatDoNotFitAreRefusedAtTheStart) {
+  const World enough(config(), weights_.views, &driver_);
+  ASSERT_TRUE(enough.status.ok()) << enough.status;
+  EmulatedDriver::Options options = kDevice;
+  options.memory = driver_.used() + 1000;
+  EmulatedDriver small(options);
+  const World world(config(), weights_.views, &small, {.sessions = 1000});
+  EXPECT_EQ(world.status.code(), absl::StatusCode::kResourceExhausted) << world.status;
+  EXPECT_THAT(std::string(world.status.message()), testing::HasSubstr("full sessions"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, EngineOnDevice, testing::ValuesIn(Configs()),
+                         [](const testing::TestParamInfo<ModelConfig>& info) {
+                           return info.param.architecture + "_" +
+                                  std::to_string(info.index);
+                         });
+
+}  // namespace
+}  // namespace mnemon
