@@ -180,9 +180,9 @@ TEST(Attacks, EndWhenNobodyListens) {
   for (const Attack& attack : Attacks()) {
     AttackTally tally;
     for (int time = 100; tally.refused == 0 && time <= 10000; time *= 10) {
-      attack.run(
-          {.port = port, .until = steady_clock::now() + std::chrono::milliseconds(time)},
-          tally);
+      attack.run({.port = port,
+                  .until = steady_clock::now() + std::chrono::milliseconds(time)},
+                 tally);
     }
     EXPECT_EQ(tally.connections, 0) << attack.name;
     EXPECT_GT(tally.refused, 0) << attack.name;
