@@ -59,8 +59,7 @@ absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measureme
   bracket.Describe(report.run);
   for (size_t i = 0; i < subjects.size(); ++i) {
     Record& record = report.results.emplace_back(DescribeModel(*models[i], flags));
-    subjects[i]->Describe(compute.on_host() ? bracket.ceiling(i) : kUnknown,
-                          record);
+    subjects[i]->Describe(compute.on_host() ? bracket.ceiling(i) : kUnknown, record);
     bracket.Describe(i, record);
   }
   PrintReport(report, measurement.columns, flags);

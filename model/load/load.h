@@ -41,8 +41,8 @@ struct ServeModelOptions {
   std::string device = "cpu";  // as of --device; of autoregressive models
   // Its pool must outlive the model, and its device.
   DecoderOptions decoder;
-  // Opens a device for the step form alone, where `decoder` has none. Null: with another
-  // device than "cpu" it is the sequence form that serves.
+  // Opens a device for the step form alone, where `decoder` has none. Null: with
+  // another device than "cpu" it is the sequence form that serves.
   std::function<absl::StatusOr<std::unique_ptr<DeviceDriver>>()> open_device = {};
   // Null: the sequence module, which programs with libtorch must not load.
   SequenceDecoderMaker make_sequence = {};

@@ -39,7 +39,8 @@ class StepRunner {
   virtual void Submit(const StepBatch& batch, StateArena& arena, float* logits) = 0;
   // Waits for the oldest one. `drawn`: the tokens of its runs that draw, in order.
   // False: numbers that are not finite, or fast weights' changes of kMostChange, were
-  // written to states. UNAVAILABLE, DEVICE_LOST. After these no batch is under way any more.
+  // written to states. UNAVAILABLE, DEVICE_LOST. After these no batch is under way any
+  // more.
   virtual absl::StatusOr<bool> Complete(std::span<int32_t> drawn) = 0;
 
   // As of Decoder. REQUIRES of what follows: draws().

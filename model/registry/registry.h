@@ -91,9 +91,9 @@ absl::StatusOr<std::unique_ptr<Predictor>> MakePredictor(
 absl::Status RequireAutoregressive(const ModelConfig& config);
 absl::Status RequireEncoder(const ModelConfig& config);
 
-// Whether the default decoder serves the model. `steps`: kernels of step forms run where
-// it is wanted. FAILED_PRECONDITION for an encoder; INVALID_ARGUMENT for options that do
-// not go with the default decoder.
+// Whether the default decoder serves the model. `steps`: kernels of step forms run
+// where it is wanted. FAILED_PRECONDITION for an encoder; INVALID_ARGUMENT for options
+// that do not go with the default decoder.
 absl::StatusOr<bool> ServedBySequenceForm(const ModelConfig& config, bool steps,
                                           const DecoderOptions& options);
 

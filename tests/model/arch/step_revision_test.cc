@@ -84,11 +84,9 @@ void ExpectHashes(const CpuOperations& operations, const Hashes& expected) {
     if (entry.make_decoder == nullptr) continue;
     for (const ModelConfig& config : entry.variants()) {
       const DrawnWeights model(entry, config);
-      const std::unique_ptr<Decoder> decoder =
-          *entry.make_decoder(config, model.views,
-                              {.format = expected.format,
-                               .operations = &operations,
-                               .pool = &pool});
+      const std::unique_ptr<Decoder> decoder = *entry.make_decoder(
+          config, model.views,
+          {.format = expected.format, .operations = &operations, .pool = &pool});
       HashSession(*decoder, scratch, logits, text);
     }
   }
