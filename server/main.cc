@@ -88,8 +88,10 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--max-session-ttl", &flags.max_session_ttl,
           "Greatest ttl of a session in seconds; 0 = no limit")
       .Between(0, 3e9, "seconds");
-  app.Add("--state-bytes", &engine.state_bytes,
-          "Bytes of growing session state per model, at most")
+  app.Add(
+         "--state-bytes", &engine.state_bytes,
+         "Bytes of growing session state per model, at most; with --device cuda of the "
+         "memory there")
       .Between(1, int64_t{1} << 50);
   app.Add("--memory", &flags.serve.memory,
           "Bytes of memory that the server takes, at most: weights, states, histories, "
