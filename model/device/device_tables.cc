@@ -40,13 +40,13 @@ void DeviceTables::MakeRoom(int64_t slots, int64_t blocks) {
   written_.resize(static_cast<size_t>(std::max(slots, had)), false);
 }
 
-void DeviceTables::Change(float** entry, float* block, const Flush& flush) {
+void DeviceTables::Change(float** entry, float* block, Flush flush) {
   if (static_cast<int64_t>(changes_.size()) == kMostChanges) flush(TakeChanges());
   if (std::exchange(taken_, false)) changes_.clear();
   changes_.push_back({entry, block});
 }
 
-BlockTable DeviceTables::Update(StateArena& arena, int32_t slot, const Flush& flush) {
+BlockTable DeviceTables::Update(StateArena& arena, int32_t slot, Flush flush) {
   const BlockTable table = arena.Table(slot);
   MNEMON_CHECK(table.count <= blocks_ && slot < static_cast<int64_t>(written_.size()));
   float** const to = reinterpret_cast<float**>(memory_.begin()) + slot * stride();

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "model/device/device_addresses.h"
 #include "model/device/device_driver.h"
 #include "model/kernels/cuda/step_call.h"
@@ -19,7 +19,7 @@ namespace mnemon {
 class DeviceTables {
  public:
   // What the changes that have come together go to when there is no room for more.
-  using Flush = std::function<void(std::span<const TableChange>)>;
+  using Flush = absl::FunctionRef<void(std::span<const TableChange>)>;
   // Most changes that come together.
   static constexpr int64_t kMostChanges = 512;
 
@@ -31,14 +31,14 @@ class DeviceTables {
 
   // The slot's table for key ranges, on the device, once it has made the changes that
   // wait then. Takes no memory. REQUIRES: room.
-  BlockTable Update(StateArena& arena, int32_t slot, const Flush& flush);
+  BlockTable Update(StateArena& arena, int32_t slot, Flush flush);
   // The changes that wait, which then wait no more; valid until the next Update.
   std::span<const TableChange> TakeChanges();
 
  private:
   // Entries of one slot.
   int64_t stride() const { return ring_ ? 2 * blocks_ : blocks_; }
-  void Change(float** entry, float* block, const Flush& flush);
+  void Change(float** entry, float* block, Flush flush);
 
   // A ring's table begins anywhere: block b has entries b % blocks_ and, so that each
   // table lies in one piece, blocks_ + b % blocks_.

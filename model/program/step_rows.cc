@@ -44,7 +44,7 @@ void StepRows::AddRow(const StepProgram& program, const StepBatch& batch,
 }
 
 void StepRows::Fill(const StepProgram& program, const StepBatch& batch, Part part,
-                    StateArena& arena, const KeyTables& keys) {
+                    StateArena& arena, KeyTables keys) {
   waves.clear();
   tokens.clear();
   positions.clear();

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/partition.h"
 #include "model/kernels/kernels.h"
 #include "model/program/step_batch.h"
@@ -56,9 +56,9 @@ struct StepRows {
   }
   // The same with key ranges in other tables than the arena's: keys(slot) says in
   // which.
-  using KeyTables = std::function<BlockTable(int32_t slot)>;
+  using KeyTables = absl::FunctionRef<BlockTable(int32_t slot)>;
   void Fill(const StepProgram& program, const StepBatch& batch, Part runs,
-            StateArena& arena, const KeyTables& keys);
+            StateArena& arena, KeyTables keys);
 
   WaveView view(const Wave& wave) const {
     return {.rows = wave.rows,

@@ -112,7 +112,7 @@ TEST_P(DeviceTablesTest, ChangesComeOnce) {
   for (int64_t position = 0; position < 96; ++position) {
     ASSERT_TRUE(arena_->Reserve(slot, 1).ok());
     memory_->tables().MakeRoom(arena_->slots_seen(), 7);
-    memory_->tables().Update(*arena_, slot, {});
+    memory_->tables().Update(*arena_, slot, [](auto) { ADD_FAILURE(); });
     changes += static_cast<int64_t>(memory_->tables().TakeChanges().size());
     arena_->Advance(slot, 1);
   }
