@@ -101,7 +101,10 @@ void DeviceStep::Prepare(size_t index) {
   driver_.Wait(driver_.Mark()).IgnoreError();
 }
 
-void DeviceStep::MakeRoom(int64_t groups) { groups_.Cover(groups * group_bytes_); }
+// Of a ring more may be held than its rows see.
+void DeviceStep::MakeRoom(int64_t groups) {
+  groups_.Cover(std::min(groups * group_bytes_, groups_.size()));
+}
 
 size_t DeviceStep::BucketOf(int64_t rows) {
   return std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1));
