@@ -131,8 +131,8 @@ const Rules& ProjectRules() {
       {"model/sampling", "model/numerics model/kernels"},
       {"model/module", "model/decoder model/weights model/config"},
       {"model/load",
-       "model/module model/registry model/io model/text model/decoder model/weights "
-       "model/config model/kernels"},
+       "model/module model/registry model/io model/text model/device model/decoder "
+       "model/weights model/config model/kernels"},
       // From here on with torch.
       {"model/sequence", "model/decoder model/weights model/state model/config"},
       {"model/default", "model/sequence model/decoder model/kernels"},
