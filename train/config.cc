@@ -42,6 +42,10 @@ struct Choices<ScheduleKind> {
       std::to_array<std::string_view>({"constant", "cosine", "noam"});
 };
 template <>
+struct Choices<Precision> {
+  static constexpr auto names = std::to_array<std::string_view>({"fp32", "bf16"});
+};
+template <>
 struct Choices<Initialisation> {
   static constexpr auto names = std::to_array<std::string_view>({"sane", "reference"});
 };
@@ -141,6 +145,7 @@ std::string_view Name(TokenizerKind value) { return NameOf(value); }
 std::string_view Name(LoaderKind value) { return NameOf(value); }
 std::string_view Name(OptimiserKind value) { return NameOf(value); }
 std::string_view Name(ScheduleKind value) { return NameOf(value); }
+std::string_view Name(Precision value) { return NameOf(value); }
 std::string_view Name(Initialisation value) { return NameOf(value); }
 
 std::vector<std::pair<std::string, std::string>> TrainFields(

@@ -22,6 +22,7 @@ enum class TokenizerKind { kChar, kByte };
 enum class LoaderKind { kShuffled, kSequential };
 enum class OptimiserKind { kSgd, kAdam, kAdamw, kAdamLabml };
 enum class ScheduleKind { kConstant, kCosine, kNoam };
+enum class Precision { kFp32, kBf16 };
 
 struct DataOptions {
   TaskKind task = TaskKind::kText;
@@ -77,6 +78,7 @@ struct TrainConfig {
   double clip = 1.0;
   ScheduleOptions schedule;
   DurationOptions duration;
+  Precision precision = Precision::kFp32;
   int64_t seed = 1;
   int64_t log_every = 20;
   int64_t validate_every = 0;
@@ -143,6 +145,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("train.epochs", c.duration.epochs, count, "passes over the training data");
   visit("train.seconds", c.duration.seconds, count,
         "as many updates as fit; the schedule follows the time");
+  visit("train.precision", c.precision, text,
+        "bf16: matrix products of updates; weights, memory and loss stay fp32");
   visit("train.seed", c.seed, count, "of initialisation, data order and dropout");
   visit("train.log_every", c.log_every, some,
         "updates per line and row of metrics.csv");
@@ -192,6 +196,7 @@ std::string_view Name(TokenizerKind value);
 std::string_view Name(LoaderKind value);
 std::string_view Name(OptimiserKind value);
 std::string_view Name(ScheduleKind value);
+std::string_view Name(Precision value);
 std::string_view Name(Initialisation value);
 
 }  // namespace mnemon

@@ -22,6 +22,7 @@
 #include "model/sequence/device.h"
 #include "model/sequence_io/tensors.h"
 #include "model/sequence_registry/sequence_registry.h"
+#include "train/autocast.h"
 #include "train/draws.h"
 #include "train/id_tensor.h"
 
@@ -108,6 +109,7 @@ Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
       carries_(pool.size()) {}
 
 absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int worker,
+                                                      Precision precision,
                                                       const ForwardOptions& options,
                                                       Carry& carry) const {
   // A growing memory has an end; a pass longer than that starts it afresh.
@@ -118,6 +120,7 @@ absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int wo
     return IdTensor(ids.data() + rows.begin * batch.columns, rows.size(),
                     batch.columns);
   };
+  const Autocast autocast(precision, device());
   MNEMON_ASSIGN_OR_RETURN(
       ForwardResult result,
       workers_[worker].model->Forward(part(batch.inputs), carry, options));
@@ -125,7 +128,8 @@ absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int wo
   const bool keep = config_.data.loader == LoaderKind::kSequential;
   const at::Tensor targets = part(batch.targets).to(result.logits.device());
   carry = keep ? result.carry.Detached() : Carry();
-  return Outputs{.logits = result.logits.flatten(0, 1), .targets = targets.flatten()};
+  return Outputs{.logits = result.logits.flatten(0, 1).to(at::kFloat),
+                 .targets = targets.flatten()};
 }
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
@@ -138,8 +142,9 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
     ForwardOptions options;
     options.dropout = DropoutGenerator(static_cast<uint64_t>(config_.seed),
                                        optimiser_.steps(), w, device());
-    MNEMON_ASSIGN_OR_RETURN(const Outputs outputs,
-                            PartOfBatch(batch, w, options, carries_[w]));
+    MNEMON_ASSIGN_OR_RETURN(
+        const Outputs outputs,
+        PartOfBatch(batch, w, config_.precision, options, carries_[w]));
     const double weight = static_cast<double>(rows) / static_cast<double>(batch.rows);
     const at::Tensor loss =
         at::cross_entropy_loss(outputs.logits, outputs.targets) * weight;
@@ -199,7 +204,7 @@ absl::StatusOr<Evaluation> Learner::Evaluate(Loader& loader, int64_t count) {
       c10::AutoGradMode no_graph(false);
       if (PartOf(batch.rows, w, pool_.size()).size() == 0) return absl::OkStatus();
       MNEMON_ASSIGN_OR_RETURN(const Outputs outputs,
-                              PartOfBatch(batch, w, {}, carries[w]));
+                              PartOfBatch(batch, w, Precision::kFp32, {}, carries[w]));
       parts[w].Add(outputs.logits, outputs.targets);
       return absl::OkStatus();
     }));

@@ -87,10 +87,11 @@ class Learner {
   // The model's logits for the worker's rows of `batch` after `carry`, which becomes
   // that of the next batch. REQUIRES: the part has rows.
   struct Outputs {
-    at::Tensor logits;   // [rows * T, V]
+    at::Tensor logits;   // [rows * T, V], float32
     at::Tensor targets;  // [rows * T]
   };
   absl::StatusOr<Outputs> PartOfBatch(const Batch& batch, int worker,
+                                      Precision precision,
                                       const ForwardOptions& options,
                                       Carry& carry) const;
   // Over `count` batches of a loader, spread over its pass where they do not continue

@@ -77,7 +77,8 @@ class Causal final : public Model {
       const at::Tensor z = LayerNorm(x, layer.norm);
       // Rows so far, [B, n, D].
       const auto rows = [&](const Affine& map) {
-        at::Tensor all = Linear(z, map);
+        // The carry keeps the type of the weights, autocast or not.
+        at::Tensor all = Linear(z, map).to(z.scalar_type());
         if (!carry.fresh()) {
           all = at::cat({carry.tensors[next.tensors.size()].flatten(2), all}, 1);
         }

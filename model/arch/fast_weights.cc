@@ -100,8 +100,9 @@ class FastWeights final : public Model {
   // x [B, T, D] -> [B, T, D]; `state` becomes the one after x.
   at::Tensor Attention(const at::Tensor& x, const Layer& layer,
                        FastWeightState& state) const {
+    // [H*B, T, K], in the type of the state, autocast or not.
     const auto heads = [&](const Affine& map) {
-      return SplitHeads(Linear(x, map), config_.heads);  // [H*B, T, K]
+      return SplitHeads(Linear(x, map), config_.heads).to(x.scalar_type());
     };
     const FastWeightInput input{.q = Dpfp(heads(layer.query), config_.nu),
                                 .k = Dpfp(heads(layer.key), config_.nu),

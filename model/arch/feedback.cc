@@ -23,6 +23,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "base/status_macros.h"
 #include "model/layers/attention.h"
@@ -82,6 +83,11 @@ struct Positions {
   at::Tensor query_bias;     // c u [H, 1, K]
 };
 
+struct Unrolled {
+  at::Tensor outputs;  // of the last layer, [B, T, D]
+  at::Tensor memory;   // the carry's and that of the call, [B, n, D]
+};
+
 KeyValue MakeKeyValue(int64_t width, HasBias value_bias) {
   return {.key = MakeLinear(width, width, HasBias::kNo),
           .value = MakeLinear(width, width, value_bias)};
@@ -120,9 +126,45 @@ class Feedback final : public Model {
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
     MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
+    const Dropout drop(config_.dropout, options.dropout);
+    Unrolled unrolled = Unroll(tokens, carry, drop);
+    return ForwardResult{.logits = Logits(unrolled.outputs, weights_.frame),
+                         .carry = {.position = carry.position + tokens.size(1),
+                                   .tensors = {std::move(unrolled.memory)}}};
+  }
+
+  void Visit(const TensorVisitor& visit) override {
+    VisitEmbedding(visit, weights_.frame);
+    VisitTensor(visit, names::kMemoryMix, weights_.mix);
+    VisitAffine(visit, names::kMemoryKey, weights_.memory.key);
+    VisitAffine(visit, names::kMemoryValue, weights_.memory.value);
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      Layer& layer = weights_.layers[i];
+      const auto name = [i](const char* part) { return names::Layer(i, part); };
+      VisitAffine(visit, name(names::kAttnNorm), layer.norm);
+      VisitAffine(visit, name(names::kQuery), layer.query);
+      VisitAffine(visit, name(names::kKey), layer.memory.key);
+      VisitAffine(visit, name(names::kValue), layer.memory.value);
+      VisitTensor(visit, name(names::kRelativeKey), layer.relative_key);
+      VisitTensor(visit, name(names::kRelativeBias), layer.relative_bias);
+      VisitTensor(visit, name(names::kQueryBias), layer.query_bias);
+      VisitAffine(visit, name(names::kOutput), layer.output);
+      VisitFeedForward(visit, i, layer.feed_forward);
+    }
+    VisitHead(visit, weights_.frame);
+  }
+
+ private:
+  bool shared() const { return config_.projection == Projection::kShared; }
+  double scale() const { return 1.0 / std::sqrt(config_.head_width()); }
+
+  // The recurrence, all in the type of the weights, autocast or not. A token has few
+  // rows: autocast would add a conversion or two to each small product.
+  Unrolled Unroll(const at::Tensor& tokens, const Carry& carry,
+                  const Dropout& drop) const {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const int64_t batch = tokens.size(0), time = tokens.size(1);
     const int64_t total = carry.position + time;
-    const Dropout drop(config_.dropout, options.dropout);
     const at::Tensor mix = at::softmax(weights_.mix, 0).unsqueeze(0);  // [1, L+1]
     const std::vector<Positions> positions = MakePositions(total - 1);
     std::vector<Memories> memories = MakeMemories(carry, total, batch);
@@ -153,34 +195,8 @@ class Feedback final : public Model {
     }
     at::Tensor memory = at::stack(made, 1);  // [B, T, D]
     if (!carry.fresh()) memory = at::cat({carry.tensors[0], memory}, 1);
-    return ForwardResult{.logits = Logits(at::stack(outputs, 1), weights_.frame),
-                         .carry = {.position = total, .tensors = {memory}}};
+    return {.outputs = at::stack(outputs, 1), .memory = memory};
   }
-
-  void Visit(const TensorVisitor& visit) override {
-    VisitEmbedding(visit, weights_.frame);
-    VisitTensor(visit, names::kMemoryMix, weights_.mix);
-    VisitAffine(visit, names::kMemoryKey, weights_.memory.key);
-    VisitAffine(visit, names::kMemoryValue, weights_.memory.value);
-    for (size_t i = 0; i < weights_.layers.size(); ++i) {
-      Layer& layer = weights_.layers[i];
-      const auto name = [i](const char* part) { return names::Layer(i, part); };
-      VisitAffine(visit, name(names::kAttnNorm), layer.norm);
-      VisitAffine(visit, name(names::kQuery), layer.query);
-      VisitAffine(visit, name(names::kKey), layer.memory.key);
-      VisitAffine(visit, name(names::kValue), layer.memory.value);
-      VisitTensor(visit, name(names::kRelativeKey), layer.relative_key);
-      VisitTensor(visit, name(names::kRelativeBias), layer.relative_bias);
-      VisitTensor(visit, name(names::kQueryBias), layer.query_bias);
-      VisitAffine(visit, name(names::kOutput), layer.output);
-      VisitFeedForward(visit, i, layer.feed_forward);
-    }
-    VisitHead(visit, weights_.frame);
-  }
-
- private:
-  bool shared() const { return config_.projection == Projection::kShared; }
-  double scale() const { return 1.0 / std::sqrt(config_.head_width()); }
 
   // For distances up to `farthest`.
   std::vector<Positions> MakePositions(int64_t farthest) const {

@@ -34,7 +34,9 @@ at::Tensor Linear(const at::Tensor& x, const Affine& weights) {
 }
 
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& weights) {
-  return at::layer_norm(x, {x.size(-1)}, weights.weight, weights.bias, 1e-5);
+  // Under autocast x may be in bfloat16, the weights are not.
+  return at::layer_norm(x.to(weights.weight.scalar_type()), {x.size(-1)},
+                        weights.weight, weights.bias, 1e-5);
 }
 
 }  // namespace mnemon

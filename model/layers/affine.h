@@ -33,7 +33,8 @@ void VisitTensor(const WeightVisitor& visit, const std::string& name,
 
 // x [..., in] -> [..., out].
 at::Tensor Linear(const at::Tensor& x, const Affine& weights);
-// Over the last dimension, eps 1e-5. x [..., D] -> the same shape.
+// Over the last dimension, eps 1e-5. x [..., D] -> the same shape, in the type of the
+// weights.
 at::Tensor LayerNorm(const at::Tensor& x, const Affine& weights);
 
 }  // namespace mnemon

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/baddbmm.h>
@@ -62,7 +63,9 @@ at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
   const at::Tensor scores = mask.bias.defined()
                                 ? at::baddbmm(mask.bias, q, k.transpose(1, 2), 1, scale)
                                 : at::bmm(q * scale, k.transpose(1, 2));
-  const at::Tensor weights = at::softmax(scores, -1);
+  // Not all of autocast's devices leave bfloat16 here by themselves.
+  const at::Tensor weights =
+      at::softmax(scores, -1, at::toOpMathType(scores.scalar_type()));
   return mask.empty.defined() ? weights.masked_fill(mask.empty, 0.0) : weights;
 }
 

@@ -36,7 +36,8 @@ struct ScoreMask {
   at::Tensor empty;  // [T, 1] or [H*B, T, 1], boolean; undefined: no such query
 };
 
-// softmax(q k^T / sqrt(K) + bias); zeros for a query that sees no key.
+// softmax(q k^T / sqrt(K) + bias); zeros for a query that sees no key. Float32 where
+// the scores are in bfloat16.
 //   q [H*B, T, K], k [H*B, J, K] -> [H*B, T, J]
 at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
                             const ScoreMask& mask);

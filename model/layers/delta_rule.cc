@@ -19,6 +19,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/roll.h>
 #include <ATen/ops/tril.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace mnemon {
 namespace {
@@ -63,6 +64,7 @@ at::Tensor Dpfp(const at::Tensor& x, int64_t nu) {
 }
 
 at::Tensor RunFastWeights(const FastWeightInput& input, FastWeightState& state) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const int64_t time = input.q.size(1), width = input.v.size(2);
   const ChunkGrid grid = MakeGrid(input.q.size(0), time);
   const int64_t length = grid.length;

@@ -34,7 +34,8 @@ struct FastWeightState {
   at::Tensor z;  // [R, N]; undefined: not normalised
 };
 
-// y [R, T, K]; `state` is replaced by the one after T tokens. Differentiable.
+// y [R, T, K]; `state` is replaced by the one after T tokens. Differentiable. Computed
+// in the type of the tensors, which is one, whether or not autocast is on.
 at::Tensor RunFastWeights(const FastWeightInput& input, FastWeightState& state);
 
 }  // namespace mnemon

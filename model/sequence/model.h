@@ -72,6 +72,9 @@ class Model {
   // Logits of tokens [B, T] (int64, on the CPU, where they are checked) that follow
   // `carry`, and the carry after them, both on the weights' device. For transformer_xl
   // the call is one segment; an encoder takes a fresh carry only and returns one.
+  // Under autocast the carry, and what is carried from token to token on the way to it,
+  // still has the type of the weights, as have norms and softmax; logits may have
+  // autocast's.
   // INVALID_ARGUMENT: not [B, T] with T >= 1, token out of range, carry of another
   // batch, options that do not apply. FAILED_PRECONDITION: beyond the positions of the
   // model.

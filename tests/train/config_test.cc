@@ -65,13 +65,14 @@ TEST(TrainConfig, ReadsEveryKind) {
 TEST(TrainConfig, OverridesWinInOrderAndOneDurationReplacesTheOthers) {
   auto config =
       Parse(kGood, {"optimiser.lr=0.25", "optimiser.lr=5e-1", "data.text=b=c.txt",
-                    "train.seconds=75", "data.jitter=false"});
+                    "train.seconds=75", "data.jitter=false", "train.precision=bf16"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->schedule.lr, 0.5);
   EXPECT_EQ(config->data.text, "b=c.txt");
   EXPECT_EQ(config->duration.steps, 0);
   EXPECT_EQ(config->duration.seconds, 75);
   EXPECT_FALSE(config->data.jitter);
+  EXPECT_EQ(config->precision, Precision::kBf16);
 }
 
 TEST(TrainConfig, FeedbackSharedIsAnArchitecture) {
@@ -113,6 +114,9 @@ TEST(TrainConfig, ErrorsNameFileKeyAndWhatItTakes) {
       {"warmup = 2000", "warmup = 0", {"schedule.warmup must be at least 1 for noam"}},
       {"steps = 100", "steps = 0", {"exactly one of train.steps"}},
       {"steps = 100", "steps = 1\nepochs = 1", {"exactly one of train.steps"}},
+      {"steps = 100",
+       "steps = 100\nprecision = \"fp16\"",
+       {"train.precision must be one of fp32, bf16", "fp16"}},
       {"d_model = 64", "d_model = 65", {"heads"}},
       {"d_model = 64", "d_model = 0", {"d_model"}},
       {"d_model = 64", "d_model = \"a\"", {"model.d_model"}},

@@ -56,17 +56,21 @@ class LearnerTest : public ::testing::Test {
   const std::unique_ptr<Task> task_;
 };
 
-// For every variant of every architecture, both loaders, dropout on: what Save wrote
-// continues with the same bits.
+// For every variant of every architecture, both loaders (the sequential one in
+// bfloat16, too), dropout on: what Save wrote continues with the same bits.
 TEST_F(LearnerTest, ContinuesBitForBit) {
   WorkerPool pool(2);
   const std::string dir = testing::TempDir() + "/learner_checkpoint";
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;  // not for texts: see reverse_task_test.cc
     for (const ModelConfig& variant : entry.variants()) {
-      for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
+      for (const auto& [loader, precision] :
+           {std::pair(LoaderKind::kShuffled, Precision::kFp32),
+            std::pair(LoaderKind::kSequential, Precision::kFp32),
+            std::pair(LoaderKind::kSequential, Precision::kBf16)}) {
         TrainConfig config = MakeConfig(variant, *task_);
         config.data.loader = loader;
+        config.precision = precision;
         ASSERT_GT(config.model.dropout, 0.0);
         auto first = Make(config, pool);
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(first->Update(1e-3).ok());

@@ -210,6 +210,25 @@ TEST_F(Resume, AnInterruptedRunEndsAsAnUndisturbedOne) {
   EXPECT_EQ(Content(out / "metrics.csv"), Content(root_ / "calm/metrics.csv"));
 }
 
+TEST_F(Resume, ARunKeepsItsPrecision) {
+  WriteConfig(AllArchitectures()[2], 25);
+  ASSERT_EQ(Run(root_ / "fp32"), 0) << Output();
+  const std::vector<std::string> bf16 = {"--set", "train.precision=bf16"};
+  ASSERT_EQ(Run(root_ / "calm", bf16), 0) << Output();
+  EXPECT_NE(Content(root_ / "calm/metrics.csv"), Content(root_ / "fp32/metrics.csv"));
+  const fs::path out = root_ / "interrupted";
+  const pid_t child = Start(out, bf16);
+  ASSERT_TRUE(WaitForCheckpoint(child, out)) << Output();
+  kill(child, SIGKILL);
+  Wait(child);
+  EXPECT_EQ(Run(out, {"--resume"}), 1);
+  EXPECT_THAT(Output(), HasSubstr("train.precision was bf16 and is now fp32"));
+  ASSERT_EQ(Run(out, {"--resume", "--set", "train.precision=bf16"}), 0) << Output();
+  EXPECT_EQ(Content(out / "metrics.csv"), Content(root_ / "calm/metrics.csv"));
+  EXPECT_EQ(Run(root_ / "none", {"--set", "train.precision=fp16"}), 2);
+  EXPECT_THAT(Output(), HasSubstr("train.precision must be one of fp32, bf16"));
+}
+
 TEST_F(Resume, AFullDiskIsNamedAndTheRunGoesOnLater) {
   WriteConfig(AllArchitectures()[0], 25);
   ASSERT_EQ(Run(root_ / "calm"), 0) << Output();
