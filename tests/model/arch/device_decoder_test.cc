@@ -245,7 +245,7 @@ TEST_P(DeviceDecoderTest, AnyScheduleGivesTheBitsOfTheCpu) {
     World cpu(*entry, config, weights_.views, OnCpu());
     World device(*entry, config, weights_.views, OnDevice(*driver));
     Schedule(cpu, device, 7 + static_cast<uint64_t>(whole_step_rows))
-        .Run(FullSchedules() ? 150 : 12);
+        .Run(FullSchedules() ? 60 : 12);
   }
 }
 
