@@ -25,6 +25,8 @@ namespace {
 
 // Up to so many rows a step is one kernel. To be measured on each GPU.
 constexpr int64_t kWholeStepRows = 4;
+// Of memory that was given back, as much is kept for what is taken next.
+constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
 
 absl::Status NoGpu(std::string_view why) {
   return MakeError(absl::StatusCode::kUnavailable, StrCat("--device cuda: ", why),
@@ -167,6 +169,13 @@ cudaError_t CudaDriver::Begin() {
   for (cudaEvent_t& event : events_) {
     if (error != cudaSuccess) return error;
     error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  }
+  // What calls take and give back again and again stays with the process.
+  cudaMemPool_t pool = nullptr;
+  uint64_t keep = kKeptBytes;
+  if (error == cudaSuccess) error = cudaDeviceGetDefaultMemPool(&pool, 0);
+  if (error == cudaSuccess) {
+    error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
   }
   const auto shared = static_cast<int>(limits_.shared_bytes);
   const auto allow = [&](const void* kernel) {
