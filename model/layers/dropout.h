@@ -10,7 +10,7 @@
 namespace mnemon {
 
 // Inverted dropout: each element is 0 with probability p, else divided by 1 - p. The
-// identity without a generator (evaluation) or with p = 0. Gives float32 for bfloat16.
+// identity without a generator (evaluation) or with p = 0; else float32 for bfloat16.
 // Masks come from the generator alone, in the order of the calls. Lives for one
 // Forward; one thread.
 class Dropout {
