@@ -322,7 +322,7 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
   UpdateBytes(session);
   if (call->end_later) return;
   if (!chunk.status.ok()) {
-    End(call, chunk.status);
+    End(call, std::move(chunk.status));
     return;
   }
   if (call->scoring) {
