@@ -35,7 +35,8 @@ class EmulatedDriver final : public DeviceDriver {
   // The next work that is done fails: the device is lost. `tries`: so many Restarts
   // fail, too.
   void Lose(int tries = 0);
-  // After so many more that succeed, what takes memory fails once.
+  // After so many more that succeed, what takes memory fails once; below 0: it does
+  // not.
   void FailTake(int after);
   // Bytes of memory that are taken or mapped.
   int64_t used() const;

@@ -130,9 +130,39 @@ TEST_P(EngineOnDevice, SessionsOutliveTheDevice) {
   EXPECT_EQ(again.tokens, cpu.Run(second).tokens);
 }
 
+// Memory runs out for one thing that calls take: none gives other tokens, and all is
+// given back.
+TEST_P(EngineOnDevice, OutOfMemoryHarmsItsCallAlone) {
+  World cpu(config(), weights_.views, nullptr);
+  World device(config(), weights_.views, &driver_);
+  const std::vector<int32_t> expected[] = {cpu.Run(Request(1)).tokens,
+                                           cpu.Run(Request(2)).tokens};
+  for (int after = 0; after < 4; ++after) {
+    driver_.FailTake(after);
+    Reader first(*device.engine, Request(1)), second(*device.engine, Request(2));
+    const Outcome outcomes[] = {first.Finish(), second.Finish()};
+    driver_.FailTake(-1);
+    int failed = 0;
+    for (int i = 0; i < 2; ++i) {
+      if (outcomes[i].status.ok()) {
+        EXPECT_EQ(outcomes[i].tokens, expected[i]);
+      } else {
+        ++failed;
+        EXPECT_EQ(outcomes[i].status.code(), absl::StatusCode::kResourceExhausted)
+            << outcomes[i].status;
+      }
+    }
+    EXPECT_LE(failed, 1) << after;
+    EXPECT_EQ(device.Run(Request(2)).tokens, expected[1]);
+  }
+  device.engine.reset();
+  device.decoder.reset();
+  EXPECT_TRUE(driver_.Wait(driver_.Mark()).ok());
+  EXPECT_EQ(driver_.used(), 0);
+}
+
 TEST_P(EngineOnDevice, StatesThatDoNotFitAreRefusedAtTheStart) {
-  const World enough(config(), weights_.views, &driver_);
-  ASSERT_TRUE(enough.status.ok()) << enough.status;
+  const auto decoder = *MakeDecoder(config(), weights_.views, {.device = &driver_});
   EmulatedDriver::Options options = kDevice;
   options.memory = driver_.used() + 1000;
   EmulatedDriver small(options);
