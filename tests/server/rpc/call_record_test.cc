@@ -273,6 +273,8 @@ TEST_F(CallRecordTest, FailedCallKeepsItsDetails) {
 // Also of a call that is refused: what its request names, as far as it is known.
 TEST_F(CallRecordTest, RefusedCallsNameSessionAndModel) {
   ASSERT_TRUE(rig_.client->CreateSession("s", "").ok());
+  // A record may come after the answer, and so after that of the next call.
+  ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == 1; }));
   const auto last = [&](size_t count) {
     EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == count; }));
     const CallRecord call = observed_->Ended().back();
