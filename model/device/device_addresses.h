@@ -36,7 +36,6 @@ class DeviceAddresses {
 
   char* begin() const { return begin_; }
   int64_t size() const { return size_; }
-  int64_t covered() const { return covered_; }
 
  private:
   static int64_t Whole(int64_t bytes) {

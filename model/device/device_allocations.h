@@ -30,19 +30,15 @@ class DeviceAllocations {
       taken_.pop_back();
       throw;
     }
-    bytes_ += bytes;
     return taken_.back();
   }
   float* TakeFloats(int64_t count) {
     return static_cast<float*>(Take(FloatBytes(count)));
   }
 
-  int64_t bytes() const { return bytes_; }
-
  private:
   DeviceDriver& driver_;
   std::vector<void*> taken_;
-  int64_t bytes_ = 0;
 };
 
 }  // namespace mnemon

@@ -119,8 +119,8 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
                                               .in = pass.x(),
                                               .out = rows.last};
     pass(*program.remember);
+    recorder.Add(StepCallKind::kNextWave);
   }
-  recorder.Add(StepCallKind::kNextWave);
   CallRecorder head(weights);
   head.Linear({.rows = 0,
                .in = program.remember ? rows.last : pass.x(),

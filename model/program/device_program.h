@@ -26,7 +26,6 @@ class DeviceWeights {
   DeviceWeights(const StepProgram& program, const PackedWeights& weights,
                 DeviceDriver& driver);
 
-  int64_t bytes() const { return taken_.bytes(); }
   // Where the device has what the host has there; null stays null.
   template <class T>
   const T* Of(const T* host) const {

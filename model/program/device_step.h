@@ -50,8 +50,6 @@ class DeviceStep {
   const DeviceWeights& weights() const { return weights_; }
   const StepBuffers& buffers() const { return buffers_; }
   const float* logits() const { return logits_.data; }
-  // Of the device's memory, all in all.
-  int64_t bytes() const { return taken_.bytes() + weights_.bytes(); }
 
  private:
   struct Bucket {

@@ -73,11 +73,6 @@ int64_t EmulatedDriver::used() const {
   return used_;
 }
 
-int64_t EmulatedDriver::done() const {
-  const std::lock_guard lock(mutex_);
-  return done_;
-}
-
 bool EmulatedDriver::lost() const {
   const std::lock_guard lock(mutex_);
   return lost_;
@@ -277,7 +272,6 @@ absl::Status EmulatedDriver::Wait(int64_t mark) {
       queue_.pop_front();
       lost_ = lose_;
       if (!lost_) work();
-      ++done_;
     }
     Show(false);
   }

@@ -40,8 +40,6 @@ class EmulatedDriver final : public DeviceDriver {
   void FailTake(int after);
   // Bytes of memory that are taken or mapped.
   int64_t used() const;
-  // Copies, fills and launches that were done.
-  int64_t done() const;
 
   const DeviceLimits& limits() const override { return limits_; }
   bool lost() const override;
@@ -104,7 +102,6 @@ class EmulatedDriver final : public DeviceDriver {
   int64_t queued_ = 0;
   int64_t executed_ = 0;
   int64_t used_ = 0;
-  int64_t done_ = 0;
   int takes_left_ = -1;  // before one fails; below 0: none will
   bool lose_ = false;
   bool lost_ = false;
