@@ -60,7 +60,17 @@ if(MNEMON_CUDA OR MNEMON_TORCH_CUDA)
   find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin REQUIRED)
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 17)
-  find_package(CUDAToolkit 12.5 REQUIRED)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.5)
+    message(FATAL_ERROR "nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old: 12.5 is needed")
+  endif()
+  # Not by FindCUDAToolkit: that of CMake 3.25 fails with CUDA 13, which has no nvToolsExt.
+  find_library(MNEMON_CUDART_STATIC cudart_static
+    HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} REQUIRED)
+  add_library(mnemon_cudart INTERFACE)
+  target_include_directories(mnemon_cudart SYSTEM INTERFACE
+    ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  target_link_libraries(mnemon_cudart INTERFACE
+    ${MNEMON_CUDART_STATIC} Threads::Threads ${CMAKE_DL_LIBS} rt)
 endif()
 
 # libtorch: any version from 1.13 on. Its package would add its own compile flags to
