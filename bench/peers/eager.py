@@ -36,20 +36,26 @@ class Eager:
         self.rows = config["positions"]
         self.nu = config["nu"]
         self.embedding = checkpoint.embedding
+        self.device = self.embedding.device
         self.positions = checkpoint.absolute_positions()
+        if self.positions is not None:
+            self.positions = self.positions.to(self.device)
         self.head = checkpoint.head_weight, checkpoint.head_bias
         self.projections = [self.joined(parts) for parts in self.projection_names()]
         caches = 1 if self.shared else len(self.layers)
         if self.kind == "fast_weights":
             features = 2 * self.nu * self.width
-            self.fast = torch.zeros(len(self.layers), self.heads, self.width, features)
+            self.fast = self.zeros(len(self.layers), self.heads, self.width, features)
         else:
             rows = len(prompt) + 1
-            self.keys = torch.zeros(caches, self.heads, rows, self.width)
-            self.values = torch.zeros(caches, self.heads, rows, self.width)
+            self.keys = self.zeros(caches, self.heads, rows, self.width)
+            self.values = self.zeros(caches, self.heads, rows, self.width)
         if self.kind == "feedback":
             self.mix = torch.softmax(self.weights["memory.mix"], 0)
         self.reset()
+
+    def zeros(self, *shape):
+        return torch.zeros(shape, device=self.device)
 
     def projection_names(self):
         """What each layer, and each memory of feedback, multiplies one input with."""
@@ -79,7 +85,7 @@ class Eager:
         self.reset()
         for token in tokens:
             logits = self.step(token)
-        return logits.numpy()
+        return logits.cpu().numpy()
 
     @torch.inference_mode()
     def round(self, seconds):
@@ -93,6 +99,11 @@ class Eager:
         self.step(self.prompt[0])
 
     def step(self, token):
+        logits = self.forward(token)
+        self.position += 1
+        return logits
+
+    def forward(self, token):
         x = self.embedding[token]
         if self.positions is not None:
             x = x + self.positions[self.position]
@@ -105,7 +116,6 @@ class Eager:
             outputs.append(x)
         if self.kind == "feedback":
             self.remember(self.mix @ torch.stack(outputs))
-        self.position += 1
         return product(self.norm(x, "norm"), *self.head)
 
     def attend(self, i, x):

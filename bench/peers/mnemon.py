@@ -14,14 +14,16 @@ def run(*command):
 
 
 class Mnemon:
-    """Writes the checkpoint `directory`; `flags` are those of bench/compare.py."""
+    """Writes the checkpoint `directory`; `flags` are those of bench/compare.py. Steps are
+    timed on `device`."""
 
-    def __init__(self, flags, architecture, size, directory):
+    def __init__(self, flags, architecture, size, directory, device="cpu"):
         self.binaries = pathlib.Path(flags.bin)
         threads = max(flags.threads)
         self.model = ("--arch", architecture, "--size", size)
         self.weights = ("--precision", flags.precision)
-        self.step = ("--context", flags.context, "--batch", flags.batch, "--threads", threads)
+        self.step = ("--context", flags.context, "--batch", flags.batch, "--threads", threads,
+                     "--device", device)
         self.directory = pathlib.Path(directory)
         self.name = "mnemon"
         self.threads = threads
@@ -47,8 +49,9 @@ class Mnemon:
                                   "--json"))
         result = document["results"][0]
         self.name = f"mnemon, decoder {result['decoder'].split('/')[0]}"
-        self.floors.append(result["floor_us"]["floor"] / 1e6)
-        self.steady = self.steady and result["steady"]
+        if "floor_us" in result:  # those of a GPU have none
+            self.floors.append(result["floor_us"]["floor"] / 1e6)
+            self.steady = self.steady and result["steady"]
         for key, seen in self.probes.items():
             seen += document[key].values()
         step = result["step_us"]

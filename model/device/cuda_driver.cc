@@ -143,7 +143,8 @@ class CudaDriver final : public DeviceDriver {
   CudaMemory memory_;
   cudaStream_t stream_ = nullptr;  // constant but for Restart, likewise
   std::array<cudaEvent_t, kEvents> events_{};
-  int64_t resets_ = 0;  // of the GPU, when these were made
+  int64_t resets_ = 0;         // of the GPU, when these were made
+  bool begins_early_ = false;  // a launch can, while the one before it runs
 
   std::atomic<bool> lost_ = false;
   std::mutex mutex_;  // guards what follows, and that marks and events rise together
@@ -179,7 +180,7 @@ cudaError_t CudaDriver::Begin() {
   }
   const auto shared = static_cast<int>(limits_.shared_bytes);
   const auto allow = [&](const void* kernel) {
-    if (error != cudaSuccess) return;
+    if (kernel == nullptr || error != cudaSuccess) return;
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  shared);
   };
@@ -205,6 +206,7 @@ absl::Status CudaDriver::Open() {
              .processors = properties.multiProcessorCount,
              .shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
              .whole_step_rows = kWholeStepRows};
+  begins_early_ = properties.major >= 9;
   if (properties.major < 8) {
     return NoGpu(StrCat(limits_.name, " is of compute capability ", properties.major,
                         ".", properties.minor, ": 8.0 or later is needed"));
@@ -310,15 +312,21 @@ void CudaDriver::Fill(float* to, int64_t count, float value) {
 void CudaDriver::Launch(StepKernel kernel, const LaunchShape& shape,
                         const StepLaunch& launch) {
   const bool whole = kernel == StepKernel::kWholeStep;
-  cudaLaunchAttribute together{};
-  together.id = cudaLaunchAttributeCooperative;
-  together.val.cooperative = 1;
+  cudaLaunchAttribute attribute{};
+  if (whole) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else {
+    // It waits itself for those before it.
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = Size(shape.shared_bytes);
-  config.attrs = &together;
-  config.numAttrs = whole ? 1 : 0;
+  config.attrs = &attribute;
+  config.numAttrs = whole || begins_early_ ? 1 : 0;
   void* arguments[] = {const_cast<StepLaunch*>(&launch)};
   const void* const function =
       whole ? WholeStepKernel() : OneCallKernel(launch.call.kind);

@@ -9,8 +9,9 @@ namespace {
 
 // The calls on `given` that make rows of a carry state, by way of `made`.
 std::vector<StepCall> CallsOf(const CarryRows& rows, const DeviceWeights& weights,
-                              const Place* places, Rows given, Rows made) {
-  CallRecorder recorder(&weights);
+                              const Place* places, Rows given, Rows made,
+                              const Rows& prepared) {
+  CallRecorder recorder(&weights, nullptr, &prepared);
   if (rows.matrix.outputs > 0) {
     recorder.Linear(
         {.in = given, .norm = rows.norm, .weights = rows.matrix, .out = made});
@@ -52,8 +53,8 @@ void DeviceCarryWriter::Append(const CarryRows& rows) {
     input.Write(piece, /*remember=*/false, {});
     stagings_.Send(input);
     const DeviceInput there = DeviceStep::InputOf(bucket, step_.input());
-    for (const StepCall& call :
-         CallsOf(rows, step_.weights(), there.wave().places, given, made)) {
+    for (const StepCall& call : CallsOf(rows, step_.weights(), there.wave().places,
+                                        given, made, step_.prepared())) {
       step_.LaunchCall(bucket, call);
     }
     stagings_.Receive(/*draws=*/0);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/check.h"
+#include "model/kernels/cuda/prepared_rows.h"
 #include "model/program/operation_pass.h"
 
 namespace mnemon {
@@ -57,11 +58,26 @@ void CallRecorder::Embed(const EmbedCall& call) {
 }
 
 void CallRecorder::Linear(const LinearCall& call) {
-  StepCall& step = Add(StepCallKind::kLinear);
+  StepCall step;
   step.linear = call;
   step.linear.weights = Moved(call.weights);
   step.linear.norm = Moved(call.norm);
   if (call.gate != nullptr) step.second = Moved(*call.gate);
+  const auto add = [&](StepCallKind kind) {
+    step.kind = Add(kind).kind;
+    step.meets = false;
+    calls_.back() = step;
+  };
+  if (prepared_ == nullptr) return add(StepCallKind::kLinear);
+  if (device::NeedsPreparedRows(call)) {
+    step.prepared = *prepared_;
+    add(StepCallKind::kPrepareRows);
+  }
+  add(StepCallKind::kTiledLinear);
+  if (call.gate == nullptr) return;
+  step.linear.weights = step.second;
+  step.factor = true;
+  add(StepCallKind::kTiledLinear);
 }
 
 void CallRecorder::Append(const AppendCall& call) {
@@ -102,7 +118,7 @@ NormView CallRecorder::Moved(const NormView& norm) const {
 
 DeviceProgram MakeDeviceProgram(const StepProgram& program,
                                 const DeviceWeights* weights, const DeviceRows& rows) {
-  CallRecorder recorder(weights, rows.input.first_group());
+  CallRecorder recorder(weights, rows.input.first_group(), rows.prepared);
   StepCall& prepare = recorder.Add(StepCallKind::kPrepare);
   prepare.changes = rows.input.changes();
   prepare.drawn = rows.input.drawn_tokens();
@@ -121,7 +137,7 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
     pass(*program.remember);
     recorder.Add(StepCallKind::kNextWave);
   }
-  CallRecorder head(weights);
+  CallRecorder head(weights, nullptr, rows.prepared);
   head.Linear({.rows = 0,
                .in = program.remember ? rows.last : pass.x(),
                .pick = program.remember ? nullptr : rows.input.wanted(),
@@ -130,7 +146,7 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
                .out = rows.logits});
   head.Sync();
   DeviceProgram made{.wave = recorder.TakeCalls(), .logits = head.TakeCalls()};
-  made.logits.back().of_logits = true;
+  for (StepCall& call : made.logits) call.of_logits = true;
   CallRecorder sampler(weights);
   device::SampleCall& sample = sampler.Add(StepCallKind::kSample).sample;
   sample.rows = rows.input.draws();

@@ -50,10 +50,13 @@ class DeviceWeights {
 class CallRecorder {
  public:
   // `weights` outlives it; null: weights stay where the host has them. `first_group`:
-  // as of StepCall; where there is no attention, null.
+  // as of StepCall; where there is no attention, null. `prepared`: linear calls are
+  // tiled, for launches of their own, and this is where their rows are prepared; null:
+  // they are those of a whole step.
   explicit CallRecorder(const DeviceWeights* weights,
-                        const int64_t* first_group = nullptr)
-      : weights_(weights), first_group_(first_group) {}
+                        const int64_t* first_group = nullptr,
+                        const Rows* prepared = nullptr)
+      : weights_(weights), first_group_(first_group), prepared_(prepared) {}
 
   StepCall& Add(StepCallKind kind);
   void Embed(const EmbedCall& call);
@@ -76,6 +79,7 @@ class CallRecorder {
 
   const DeviceWeights* const weights_;
   const int64_t* const first_group_;
+  const Rows* const prepared_;
   std::vector<StepCall> calls_;
 };
 
@@ -89,8 +93,9 @@ struct DeviceProgram {
 struct DeviceRows {
   const DeviceInput& input;
   StepBuffers buffers;
-  Rows last;    // [rows, D], of a program with a RememberOp
-  Rows logits;  // [rows, V]
+  Rows last;                       // [rows, D], of a program with a RememberOp
+  Rows logits;                     // [rows, V]
+  const Rows* prepared = nullptr;  // as of CallRecorder
 };
 
 // `weights` as of CallRecorder.

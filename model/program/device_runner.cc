@@ -212,7 +212,7 @@ void DeviceRunner::SubmitPiece(const PieceCut::Piece& piece, StateArena& arena,
 absl::StatusOr<std::unique_ptr<StepRunner>> MakeDeviceRunner(
     const StepProgram& program, const StateSpec& spec, const PackedWeights& weights,
     DeviceDriver& driver) {
-  const int64_t least = LeastSharedBytes(program);
+  const int64_t least = NeedsOf(program).shared_bytes;
   if (least > driver.limits().shared_bytes) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,

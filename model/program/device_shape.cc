@@ -7,6 +7,7 @@
 #include "model/kernels/cuda/fast_weights.h"
 #include "model/kernels/cuda/linear.h"
 #include "model/kernels/cuda/sample.h"
+#include "model/kernels/cuda/tiled_linear.h"
 #include "model/program/device_program.h"
 
 namespace mnemon {
@@ -25,6 +26,14 @@ int64_t SharedFloats(const StepCall& call, int64_t rows, int threads) {
       return device::ProductFloats(matrix, matrix.slices(),
                                    std::min<int64_t>(rows, device::kTileRows), threads);
     }
+    case StepCallKind::kPrepareRows: {
+      const MatrixView& matrix = call.linear.weights;
+      return device::ProductFloats(matrix, matrix.slices(), /*rows=*/1, threads);
+    }
+    case StepCallKind::kTiledLinear:
+      return device::TiledLinearFloats(
+          rows,
+          std::min<int64_t>(threads / device::kWarp, call.linear.weights.slices()));
     case StepCallKind::kAttend:
       return device::AttendFloats(call.attend, threads);
     case StepCallKind::kFastWeights:
@@ -41,6 +50,9 @@ int64_t LeastSharedFloats(const StepCall& call, int threads) {
   if (call.kind == StepCallKind::kFastWeights) {
     return device::FastWeightLeastFloats(call.fast_weights, threads);
   }
+  if (call.kind == StepCallKind::kTiledLinear) {
+    return device::TiledLinearFloats(kStepRows, /*warps=*/1);
+  }
   return SharedFloats(call, /*rows=*/1, threads);
 }
 
@@ -53,6 +65,10 @@ int64_t Units(const StepCall& call, int64_t rows, int threads) {
       return 1;
     case StepCallKind::kLinear:
       return call.linear.weights.panel_count();
+    case StepCallKind::kPrepareRows:
+      return rows;
+    case StepCallKind::kTiledLinear:
+      return device::Tiles(call.linear.weights, rows);
     case StepCallKind::kAppend:
       return rows * call.append.heads / warps;
     case StepCallKind::kAttend:
@@ -95,19 +111,30 @@ StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows,
   return Shape(limits.processors, kWholeStepThreads, shared, limits);
 }
 
-int64_t LeastSharedBytes(const StepProgram& program) {
+DeviceNeeds NeedsOf(const StepProgram& program) {
   const DeviceInput input(/*rows=*/1, nullptr);
-  const DeviceProgram made = MakeDeviceProgram(
-      program, nullptr, {.input = input, .buffers = {}, .last = {}, .logits = {}});
-  int64_t floats = 0;
-  for (const auto* calls : {&made.wave, &made.logits, &made.draws}) {
-    for (const StepCall& call : *calls) {
-      for (const int threads : {OneCallThreads(call.kind), kWholeStepThreads}) {
-        floats = std::max(floats, LeastSharedFloats(call, threads));
+  const Rows prepared;
+  DeviceNeeds needs;
+  for (const bool whole : {true, false}) {
+    const DeviceProgram made =
+        MakeDeviceProgram(program, nullptr,
+                          {.input = input,
+                           .buffers = {},
+                           .last = {},
+                           .logits = {},
+                           .prepared = whole ? nullptr : &prepared});
+    for (const auto* calls : {&made.wave, &made.logits, &made.draws}) {
+      for (const StepCall& call : *calls) {
+        const int threads = whole ? kWholeStepThreads : OneCallThreads(call.kind);
+        needs.shared_bytes =
+            std::max(needs.shared_bytes, FloatBytes(LeastSharedFloats(call, threads)));
+        if (call.kind != StepCallKind::kPrepareRows) continue;
+        needs.prepared_floats = std::max(needs.prepared_floats,
+                                         device::PreparedFloats(call.linear.weights));
       }
     }
   }
-  return FloatBytes(floats);
+  return needs;
 }
 
 }  // namespace mnemon

@@ -25,7 +25,11 @@ StepShape ShapeOf(const StepCall& call, int64_t rows, const DeviceLimits& limits
 StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows,
                   const DeviceLimits& limits);
 
-// Bytes of shared memory without which a block cannot do some call of a program.
-int64_t LeastSharedBytes(const StepProgram& program);
+// What steps of a program need, whatever their rows.
+struct DeviceNeeds {
+  int64_t shared_bytes = 0;     // of a block
+  int64_t prepared_floats = 0;  // of a prepared row
+};
+DeviceNeeds NeedsOf(const StepProgram& program);
 
 }  // namespace mnemon

@@ -52,6 +52,7 @@ DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
   buffers_.maps =
       TakeRows(kStepRows, program.remember ? program.remember->maps.outputs : 0);
   last_ = TakeRows(kStepRows, remembered);
+  prepared_ = TakeRows(kStepRows, NeedsOf(program).prepared_floats);
   // Side by side, to be copied at once.
   const int64_t vocab = program.logits.head.outputs;
   logits_ = {taken_.TakeFloats(kStepRows * vocab), vocab};
@@ -67,11 +68,13 @@ DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
   buckets_.resize(kBuckets);
   int blocks = driver.limits().processors;  // that sample
   for (size_t b = 0; b < kBuckets; ++b) {
-    buckets_[b].program = MakeDeviceProgram(program, &weights_,
-                                            {.input = InputOf(b, input_),
-                                             .buffers = buffers_,
-                                             .last = last_,
-                                             .logits = logits_});
+    buckets_[b].program =
+        MakeDeviceProgram(program, &weights_,
+                          {.input = InputOf(b, input_),
+                           .buffers = buffers_,
+                           .last = last_,
+                           .logits = logits_,
+                           .prepared = Whole(b) ? nullptr : &prepared_});
     const StepCall& sample = buckets_[b].program.draws.front();
     blocks =
         std::max(blocks, ShapeOf(sample, RowsOf(b), driver.limits()).launch.blocks);
@@ -84,7 +87,7 @@ DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
 void DeviceStep::Prepare(size_t index) {
   Bucket& bucket = buckets_[index];
   const DeviceProgram& program = bucket.program;
-  if (RowsOf(index) > driver_.limits().whole_step_rows) {
+  if (!Whole(index)) {
     bucket.wave = MakeGraph(index, program.wave);
     bucket.logits = MakeGraph(index, program.logits);
     bucket.draws = MakeGraph(index, program.draws);
@@ -99,6 +102,10 @@ void DeviceStep::Prepare(size_t index) {
   driver_.CopyIn(calls.data(), bucket.calls, bytes);
   // What is copied in is gone behind this.
   driver_.Wait(driver_.Mark()).IgnoreError();
+}
+
+bool DeviceStep::Whole(size_t bucket) const {
+  return RowsOf(bucket) <= driver_.limits().whole_step_rows;
 }
 
 // Of a ring more may be held than its rows see.

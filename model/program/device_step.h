@@ -49,6 +49,7 @@ class DeviceStep {
 
   const DeviceWeights& weights() const { return weights_; }
   const StepBuffers& buffers() const { return buffers_; }
+  const Rows& prepared() const { return prepared_; }  // as of CallRecorder
   const float* logits() const { return logits_.data; }
 
  private:
@@ -59,6 +60,8 @@ class DeviceStep {
     StepShape whole;
   };
 
+  // Whether a step of a bucket is one kernel.
+  bool Whole(size_t bucket) const;
   Rows TakeRows(int64_t rows, int64_t width);
   std::unique_ptr<DeviceGraph> MakeGraph(size_t bucket,
                                          std::span<const StepCall> calls);
@@ -70,7 +73,7 @@ class DeviceStep {
   DeviceWeights weights_;
   DeviceAllocations taken_;
   StepBuffers buffers_;
-  Rows last_, logits_;
+  Rows last_, logits_, prepared_;
   void* input_ = nullptr;
   uint32_t* arrived_ = nullptr;        // of attention
   int32_t* sample_scratch_ = nullptr;  // of each block

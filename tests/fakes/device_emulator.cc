@@ -46,6 +46,7 @@ struct Thread {
   uint64_t value = 0;  // of a shuffle or ballot: given, then received
   int lane = 0;        // whose is wanted
   Bytes bytes;
+  std::vector<std::pair<void*, const void*>> copies;  // to and from, 16 bytes each
   std::unique_ptr<Fiber> fiber;
 };
 
@@ -296,6 +297,16 @@ uint32_t AtomicAdd(uint32_t* to, uint32_t more) {
 }
 uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
   return std::exchange(*at, value);
+}
+
+// As late as may be.
+void CopyAhead(void* shared, const void* global) {
+  Emulation::current().thread().copies.emplace_back(shared, global);
+}
+void AwaitCopies() {
+  auto& copies = Emulation::current().thread().copies;
+  for (const auto& [to, from] : copies) memcpy(to, from, 16);
+  copies.clear();
 }
 
 void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2], int32_t (&sum)[4],

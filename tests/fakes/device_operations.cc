@@ -9,6 +9,7 @@
 #include "model/kernels/cuda/attend.h"
 #include "model/kernels/cuda/fast_weights.h"
 #include "model/kernels/cuda/linear.h"
+#include "model/kernels/cuda/tiled_linear.h"
 #include "tests/fakes/device_emulator.h"
 
 // Null without ThreadSanitizer.
@@ -52,7 +53,39 @@ int64_t SomeProductFloats(const MatrixView& matrix, int64_t slices, int threads)
   return device::ProductFloats(matrix, slices, 1 + Drawn(device::kTileRows), threads);
 }
 
+// Some launches, the first of which prepares all rows.
+void TiledLinear(const LinearCall& call, Share share) {
+  Launch launch(share);
+  const int threads = launch.shape.threads;
+  std::vector<device::Four> memory;
+  Rows prepared;
+  if (device::NeedsPreparedRows(call)) {
+    prepared.stride = (device::PreparedFloats(call.weights) + 3) / 4 * 4;
+    memory.resize(call.rows * prepared.stride / 4);
+    prepared.data = memory.front().at;
+    const int64_t floats =
+        SomeProductFloats(call.weights, call.weights.slices(), threads);
+    launch.Run(floats, [&] {
+      device::PrepareRows(call, {device::BlockIndex(), device::BlockCount()},
+                          {Shared(), floats}, prepared);
+    });
+  }
+  const int64_t floats =
+      device::TiledLinearFloats(call.rows, 1 + Drawn(threads / device::kWarp));
+  LinearCall part = call;
+  for (const bool factor : {false, true}) {
+    launch.Run(floats, [&] {
+      device::TiledLinear(part, factor, prepared, launch.block(), {Shared(), floats});
+    });
+    if (call.gate == nullptr) return;
+    part.weights = *call.gate;
+  }
+}
+
 void Linear(const LinearCall& call, Share share, float* /*scratch*/) {
+  // The workers of a call must agree.
+  const bool tiled = (call.rows + call.weights.panel_count()) % 2 == 0;
+  if (tiled && call.rows > 0) return TiledLinear(call, share);
   Launch launch(share);
   const int64_t floats =
       SomeProductFloats(call.weights, call.weights.slices(), launch.shape.threads);

@@ -30,12 +30,18 @@ void RunOne(const StepLaunch& launch) {
 using KernelFunction = void (*)(const StepLaunch&);
 
 // By StepCallKind.
-constexpr KernelFunction kOneCall[] = {
-    RunOne<StepCallKind::kPrepare>, RunOne<StepCallKind::kEmbed>,
-    RunOne<StepCallKind::kLinear>,  RunOne<StepCallKind::kAppend>,
-    RunOne<StepCallKind::kAttend>,  RunOne<StepCallKind::kFastWeights>,
-    RunOne<StepCallKind::kMix>,     RunOne<StepCallKind::kKeep>,
-    RunOne<StepCallKind::kSample>,  RunOne<StepCallKind::kNextWave>};
+constexpr KernelFunction kOneCall[] = {RunOne<StepCallKind::kPrepare>,
+                                       RunOne<StepCallKind::kEmbed>,
+                                       nullptr,
+                                       RunOne<StepCallKind::kPrepareRows>,
+                                       RunOne<StepCallKind::kTiledLinear>,
+                                       RunOne<StepCallKind::kAppend>,
+                                       RunOne<StepCallKind::kAttend>,
+                                       RunOne<StepCallKind::kFastWeights>,
+                                       RunOne<StepCallKind::kMix>,
+                                       RunOne<StepCallKind::kKeep>,
+                                       RunOne<StepCallKind::kSample>,
+                                       RunOne<StepCallKind::kNextWave>};
 
 }  // namespace
 

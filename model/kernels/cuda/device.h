@@ -55,6 +55,15 @@ MNEMON_DEVICE void WarpBarrier() { __syncwarp(); }
 // once.
 MNEMON_DEVICE void GridBarrier() { cooperative_groups::this_grid().sync(); }
 
+// What launches before this one have written is there. Kernels of one call begin with
+// it, in all threads: one may be launched while the one before it runs.
+MNEMON_DEVICE void AwaitLaunches() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // The value of another lane of the warp.
 MNEMON_DEVICE float Shuffle(float value, int lane) {
   return __shfl_sync(0xFFFFFFFFu, value, lane);
@@ -92,6 +101,17 @@ MNEMON_DEVICE void TeamBarrier(int threads) {
   const int name = 1 + ThreadIndex() / threads;
   asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
+
+// Copies 16 bytes from global memory to shared memory, each on 16 bytes, at some time
+// before the thread's next AwaitCopies has returned: until then nobody may use what is
+// there. Others see it behind a barrier behind that.
+MNEMON_DEVICE void CopyAhead(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(shared))),
+               "l"(__cvta_generic_to_global(global))
+               : "memory");
+}
+MNEMON_DEVICE void AwaitCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // sum [16, 8] += a [16, 32] of unsigned bytes x b [32, 8] of signed ones, by all lanes
 // of a warp together. With g = lane / 4 and t = lane % 4 a lane has, of rows g and g +
@@ -132,6 +152,9 @@ uint32_t AtomicAdd(uint32_t* to, uint32_t more);
 uint32_t AtomicExchange(uint32_t* at, uint32_t value);
 MNEMON_DEVICE void Fence() {}
 void TeamBarrier(int threads, int line = __builtin_LINE());
+MNEMON_DEVICE void AwaitLaunches() {}
+void CopyAhead(void* shared, const void* global);
+void AwaitCopies();
 void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2], int32_t (&sum)[4],
                    int line = __builtin_LINE());
 

@@ -240,8 +240,10 @@ MNEMON_DEVICE void EachTile(const MatrixView& matrix, Part slices, int64_t rows,
   }
 }
 
+// Writes output n of row r, whose sum is there. `nothing`: SeesNothing of the row.
 MNEMON_DEVICE void FinishLinear(const LinearCall& call, const MatrixView& matrix,
-                                bool factor, float sum, int64_t r, int64_t n) {
+                                bool factor, float sum, int64_t r, int64_t n,
+                                bool nothing) {
   float* const out = call.out.row(r) + n;
   if (matrix.bias != nullptr) sum += matrix.bias[n];
   sum = factor ? *out * sum : Activated(sum, call.act);
@@ -251,7 +253,7 @@ MNEMON_DEVICE void FinishLinear(const LinearCall& call, const MatrixView& matrix
   }
   if (call.residual.data != nullptr) {
     const float before = call.residual.row(r)[n];
-    sum = SeesNothing(call.key_ranges, r) ? before : before + sum;
+    sum = nothing ? before : before + sum;
   }
   *out = Flushed(sum);
 }
@@ -275,7 +277,8 @@ MNEMON_DEVICE void Linear(const LinearCall& call, Share share,
           Products(with, tile, slices, rows, panels, shared.data,
                    [&](int r, int64_t n, const auto& sum) {
                      FinishLinear(call, with, factor,
-                                  Total(with, tile, count, r, n, sum), first + r, n);
+                                  Total(with, tile, count, r, n, sum), first + r, n,
+                                  SeesNothing(call.key_ranges, first + r));
                    });
         }
       });

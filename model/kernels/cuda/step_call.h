@@ -60,11 +60,13 @@ struct KeepCall {
   Rows out;
 };
 
-inline constexpr int kStepCallKinds = 10;
+inline constexpr int kStepCallKinds = 12;
 enum class StepCallKind : int32_t {
   kPrepare,  // changes tables, and puts drawn tokens in place
   kEmbed,
-  kLinear,
+  kLinear,       // of a whole step
+  kPrepareRows,  // of a launch of its own: for the tiled linear behind it
+  kTiledLinear,  // likewise
   kAppend,
   kAttend,
   kFastWeights,
@@ -78,7 +80,7 @@ enum class StepCallKind : int32_t {
 // Arrays of rows begin with the first wave's.
 struct StepCall {
   StepCallKind kind = StepCallKind::kPrepare;
-  bool of_logits = false;  // kLinear: the rows whose logits are computed
+  bool of_logits = false;  // of linear: the rows whose logits are computed
   bool meets = true;       // what follows waits for all of it
 
   const TableChange* changes = nullptr;
@@ -86,7 +88,9 @@ struct StepCall {
   int32_t* tokens = nullptr;  // that drawn ones are put among
   EmbedCall embed;
   LinearCall linear;
-  MatrixView second;  // what embed.tied or linear.gate points to, where they do
+  Rows prepared;        // of linear's rows; null: they are read where they are
+  bool factor = false;  // as of TiledLinear
+  MatrixView second;    // what embed.tied or linear.gate points to, where they do
   AppendCall append;
   AttendCall attend;
   const int64_t* first_group = nullptr;  // as of AttendScratch; each wave has its own
@@ -99,7 +103,9 @@ struct StepCall {
 // Threads of a block of a kernel that does one call, and of one that does them all. A
 // row of logits is one block's.
 inline constexpr int OneCallThreads(StepCallKind kind) {
-  return kind == StepCallKind::kSample ? 512 : 128;
+  return kind == StepCallKind::kSample        ? 512
+         : kind == StepCallKind::kTiledLinear ? 256
+                                              : 128;
 }
 inline constexpr int kWholeStepThreads = 256;
 

@@ -9,6 +9,7 @@
 #include "model/kernels/cuda/linear.h"
 #include "model/kernels/cuda/sample.h"
 #include "model/kernels/cuda/step_call.h"
+#include "model/kernels/cuda/tiled_linear.h"
 
 namespace mnemon::device {
 
@@ -106,6 +107,12 @@ MNEMON_DEVICE void RunCall(const StepCall& step, StepHeader& header, int64_t wav
     Embed(Bound(step.embed, step, wave), block.share);
   } else if constexpr (kind == StepCallKind::kLinear) {
     Linear(Bound(step.linear, step, header, wave), block.share, block.shared);
+  } else if constexpr (kind == StepCallKind::kPrepareRows) {
+    PrepareRows(Bound(step.linear, step, header, wave), block.share, block.shared,
+                step.prepared);
+  } else if constexpr (kind == StepCallKind::kTiledLinear) {
+    TiledLinear(Bound(step.linear, step, header, wave), step.factor, step.prepared,
+                block.share, block.shared);
   } else if constexpr (kind == StepCallKind::kAppend) {
     Append(Bound(step.append, wave), block.share, &header.result.wrong);
   } else if constexpr (kind == StepCallKind::kAttend) {
@@ -150,6 +157,8 @@ MNEMON_DEVICE void RunAnyCall(const StepCall& step, StepHeader& header, int64_t 
       return RunCall<StepCallKind::kKeep>(step, header, wave, block);
     case StepCallKind::kSample:
       return RunCall<StepCallKind::kSample>(step, header, wave, block);
+    case StepCallKind::kPrepareRows:
+    case StepCallKind::kTiledLinear:
     case StepCallKind::kNextWave:  // its waves are those of a loop
       return;
   }
@@ -158,6 +167,7 @@ MNEMON_DEVICE void RunAnyCall(const StepCall& step, StepHeader& header, int64_t 
 // The kernel of one call, in the wave that the header counts.
 template <StepCallKind kind>
 MNEMON_DEVICE void OneCall(const StepLaunch& launch) {
+  AwaitLaunches();
   RunCall<kind>(launch.call, *launch.header, launch.header->wave_now, BlockOf(launch));
 }
 

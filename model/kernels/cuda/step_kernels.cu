@@ -6,8 +6,13 @@
 namespace mnemon {
 namespace {
 
+// Of a processor at once, for which registers must suffice.
+constexpr int LeastBlocks(StepCallKind kind) {
+  return kind == StepCallKind::kTiledLinear ? 2 : 1;
+}
+
 template <StepCallKind kind>
-__global__ void __launch_bounds__(OneCallThreads(kind), 1)
+__global__ void __launch_bounds__(OneCallThreads(kind), LeastBlocks(kind))
     RunOneCall(const __grid_constant__ StepLaunch launch) {
   device::OneCall<kind>(launch);
 }
@@ -31,7 +36,11 @@ const void* OneCallKernel(StepCallKind kind) {
     case StepCallKind::kEmbed:
       return Kernel<StepCallKind::kEmbed>();
     case StepCallKind::kLinear:
-      return Kernel<StepCallKind::kLinear>();
+      return nullptr;
+    case StepCallKind::kPrepareRows:
+      return Kernel<StepCallKind::kPrepareRows>();
+    case StepCallKind::kTiledLinear:
+      return Kernel<StepCallKind::kTiledLinear>();
     case StepCallKind::kAppend:
       return Kernel<StepCallKind::kAppend>();
     case StepCallKind::kAttend:
