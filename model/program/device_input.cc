@@ -66,6 +66,7 @@ void DeviceInput::Write(const StepRows& rows, bool remember,
   head.waves = static_cast<int64_t>(rows.waves.size());
   head.runs = static_cast<int64_t>(rows.runs.size());
   head.logits_rows = rows.logits_rows;
+  head.appends_late = !rows.one_session_twice;
   MNEMON_CHECK(head.waves <= kMaxChunk);
   for (int64_t w = 0; w < head.waves; ++w) {
     const StepRows::Wave& wave = rows.waves[w];

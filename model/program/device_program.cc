@@ -87,7 +87,13 @@ void CallRecorder::Append(const AppendCall& call) {
 }
 
 void CallRecorder::Attend(const AttendCall& call) {
+  // What is appended just before is its own.
+  const bool appends = !calls_.empty() && calls_.back().kind == StepCallKind::kAppend;
+  if (appends) calls_.back().appends_late = true;
+  const AppendCall append = appends ? calls_.back().append : AppendCall{};
   StepCall& step = Add(StepCallKind::kAttend);
+  step.append = append;
+  step.appends_late = appends;
   step.attend = call;
   step.first_group = first_group_;
   step.attend.relative_key = Of(call.relative_key);

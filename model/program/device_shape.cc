@@ -64,7 +64,7 @@ int64_t Units(const StepCall& call, int64_t rows, int threads) {
     case StepCallKind::kNextWave:
       return 1;
     case StepCallKind::kLinear:
-      return call.linear.weights.panel_count();
+      return device::LinearUnits(call.linear.weights);
     case StepCallKind::kPrepareRows:
       return rows;
     case StepCallKind::kTiledLinear:
@@ -84,13 +84,8 @@ int64_t Units(const StepCall& call, int64_t rows, int threads) {
   return 1;
 }
 
-StepShape Shape(int64_t blocks, int threads, int64_t shared,
-                const DeviceLimits& limits) {
-  const int64_t floats = std::min(shared, limits.shared_bytes / FloatBytes(1));
-  return {.launch = {.blocks = static_cast<int>(blocks),
-                     .threads = threads,
-                     .shared_bytes = FloatBytes(floats)},
-          .shared_floats = floats};
+int64_t MostFloats(const DeviceLimits& limits) {
+  return limits.shared_bytes / FloatBytes(1);
 }
 
 }  // namespace
@@ -98,17 +93,35 @@ StepShape Shape(int64_t blocks, int threads, int64_t shared,
 StepShape ShapeOf(const StepCall& call, int64_t rows, const DeviceLimits& limits) {
   const int threads = OneCallThreads(call.kind);
   const int64_t most = int64_t{limits.processors} * kBlocksPerProcessor;
-  return Shape(std::clamp<int64_t>(Units(call, rows, threads), 1, most), threads,
-               SharedFloats(call, rows, threads), limits);
+  const int64_t units = std::clamp<int64_t>(Units(call, rows, threads), 1, most);
+  const int64_t floats =
+      std::min(SharedFloats(call, rows, threads), MostFloats(limits));
+  return {.launch = {.blocks = static_cast<int>(units),
+                     .threads = threads,
+                     .shared_bytes = FloatBytes(floats)},
+          .shared_floats = floats};
 }
 
 StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows,
                   const DeviceLimits& limits) {
-  int64_t shared = 0;
+  const int64_t most = MostFloats(limits) - kWholeStepCallFloats;
+  int64_t shared = 0, ahead = 0;
   for (const StepCall& call : calls) {
     shared = std::max(shared, SharedFloats(call, rows, kWholeStepThreads));
   }
-  return Shape(limits.processors, kWholeStepThreads, shared, limits);
+  shared = std::min(shared, most);
+  for (const StepCall& call : calls) {
+    if (call.kind != StepCallKind::kLinear) continue;
+    const int64_t units = device::LinearUnits(call.linear.weights);
+    const int64_t floats = device::LinearAhead::Floats(
+        call.linear, (units + limits.processors - 1) / limits.processors);
+    if (shared + floats <= most) ahead = std::max(ahead, floats);
+  }
+  return {.launch = {.blocks = limits.processors,
+                     .threads = kWholeStepThreads,
+                     .shared_bytes = FloatBytes(kWholeStepCallFloats + ahead + shared)},
+          .shared_floats = shared,
+          .ahead_floats = ahead};
 }
 
 DeviceNeeds NeedsOf(const StepProgram& program) {
@@ -126,8 +139,9 @@ DeviceNeeds NeedsOf(const StepProgram& program) {
     for (const auto* calls : {&made.wave, &made.logits, &made.draws}) {
       for (const StepCall& call : *calls) {
         const int threads = whole ? kWholeStepThreads : OneCallThreads(call.kind);
-        needs.shared_bytes =
-            std::max(needs.shared_bytes, FloatBytes(LeastSharedFloats(call, threads)));
+        const int64_t floats =
+            LeastSharedFloats(call, threads) + (whole ? kWholeStepCallFloats : 0);
+        needs.shared_bytes = std::max(needs.shared_bytes, FloatBytes(floats));
         if (call.kind != StepCallKind::kPrepareRows) continue;
         needs.prepared_floats = std::max(needs.prepared_floats,
                                          device::PreparedFloats(call.linear.weights));

@@ -16,6 +16,7 @@ namespace mnemon {
 struct StepShape {
   LaunchShape launch;
   int64_t shared_floats = 0;
+  int64_t ahead_floats = 0;  // of a whole step
 };
 
 // Of a kernel that does one call for up to `rows` rows.

@@ -130,6 +130,7 @@ StepLaunch DeviceStep::LaunchOf(const StepShape& shape) const {
   StepLaunch launch;
   launch.header = static_cast<StepHeader*>(input_);
   launch.shared_floats = shape.shared_floats;
+  launch.ahead_floats = shape.ahead_floats;
   launch.groups = reinterpret_cast<float*>(groups_.begin());
   launch.arrived = arrived_;
   launch.sample_scratch = sample_scratch_;

@@ -89,19 +89,20 @@ void Linear(const LinearCall& call, Share share, float* /*scratch*/) {
   Launch launch(share);
   const int64_t floats =
       SomeProductFloats(call.weights, call.weights.slices(), launch.shape.threads);
-  launch.Run(floats, [&] { device::Linear(call, launch.block(), {Shared(), floats}); });
-}
-
-void Parts(const PartsCall& call, Share share, float* /*scratch*/) {
-  Launch launch(share);
-  const int64_t floats =
-      SomeProductFloats(call.weights, call.slices.size(), launch.shape.threads);
-  launch.Run(floats, [&] { device::Parts(call, launch.block(), {Shared(), floats}); });
-}
-
-void Fold(const FoldCall& call, Share share) {
-  Launch launch(share);
-  launch.Run(0, [&] { device::Fold(call, launch.block()); });
+  // What is brought ahead, by some blocks' room.
+  const int64_t ahead =
+      Drawn(2) * device::LinearAhead::Floats(call, device::LinearUnits(call.weights));
+  launch.Run(floats + ahead, [&] {
+    const device::SharedFloats memory{Shared(), ahead};
+    const Share share = launch.block();
+    const int64_t units = device::LinearUnits(call.weights);
+    const device::LinearAhead block(call, {share.begin(units), share.end(units)},
+                                    memory);
+    if (block.fits()) block.Bring();
+    device::AwaitCopies();
+    device::Barrier();
+    device::Linear(call, share, {Shared() + ahead, floats}, memory);
+  });
 }
 
 bool Append(const AppendCall& call, Share share) {
@@ -131,7 +132,7 @@ void LaunchAttend(const AttendCall& call) {
                             HUGE_VALF);
   std::vector<uint32_t> arrived(call.rows * call.heads);
   launch.Run(device::AttendFloats(call, launch.shape.threads), [&] {
-    device::Attend(call, launch.block(), Shared(),
+    device::Attend(call, {}, launch.block(), Shared(),
                    {first_group.data(), groups.data(), arrived.data()});
   });
   if (std::ranges::count(arrived, 0u) != call.rows * call.heads)
@@ -178,9 +179,9 @@ bool CanEmulateDevices() { return __tsan_init == nullptr; }
 
 const CpuOperations& DeviceOperations() {
   static const CpuOperations& cpu = AllCpuOperations().front();
-  static const CpuOperations operations = {"device",    "mma", Embed,    Linear,
-                                           Parts,       Fold,  Append,   Attend,
-                                           FastWeights, Mix,   cpu.norm, cpu.softmax};
+  static const CpuOperations operations = {
+      "device", "mma",  Embed,       Linear, cpu.parts, cpu.fold,
+      Append,   Attend, FastWeights, Mix,    cpu.norm,  cpu.softmax};
   return operations;
 }
 

@@ -6,7 +6,7 @@
 // all blocks. The last of them combines the groups. C++17.
 #pragma once
 
-#include "model/kernels/cuda/numbers.h"
+#include "model/kernels/cuda/row_operations.h"
 
 namespace mnemon::device {
 
@@ -16,6 +16,12 @@ struct AttendScratch {
   const int64_t* first_group = nullptr;
   float* groups = nullptr;      // AttendScratchFloats
   uint32_t* arrived = nullptr;  // [rows H], zeros; a call leaves them so
+};
+
+// The append of what rows attend to, where no row attends to what another appends.
+struct AttendAppend {
+  const AppendCall* call = nullptr;  // null: it was done before
+  uint32_t* wrong = nullptr;         // as of Append
 };
 
 // `groups`: those of all rows together. Of each its values' sum, [K], its maximum and
@@ -37,9 +43,11 @@ inline constexpr int64_t AttendFloats(const AttendCall& call, int threads) {
 
 class AttendUnit {
  public:
-  MNEMON_DEVICE AttendUnit(const AttendCall& call, const AttendScratch& scratch,
-                           int64_t row, int64_t head, int team, float* shared)
+  MNEMON_DEVICE AttendUnit(const AttendCall& call, const AttendAppend& append,
+                           const AttendScratch& scratch, int64_t row, int64_t head,
+                           int team, float* shared)
       : call_(call),
+        append_(append),
         scratch_(scratch),
         range_(call.key_ranges[row]),
         row_(row),
@@ -67,6 +75,10 @@ class AttendUnit {
       blocks()[thread_] = range_.blocks[begin_ + thread_ - range_.base];
     const float* const query_row = call_.query.row(row_) + head_ * call_.head_stride;
     for (int i = thread_; i < width_; i += team_) query()[i] = query_row[i];
+    // A row's own position is in its last group.
+    if (append_.call != nullptr && number == groups_ - 1 && thread_ < kWarp) {
+      AppendHead(*append_.call, row_, head_, append_.wrong);
+    }
     TeamBarrier(team_);
     const float peak = SetWeights();
     float total = 0;
@@ -269,6 +281,7 @@ class AttendUnit {
   static constexpr int kBlocksAhead = 4;
 
   const AttendCall& call_;
+  const AttendAppend& append_;
   const AttendScratch& scratch_;
   const KeyRange& range_;
   const int64_t row_;
@@ -291,23 +304,26 @@ MNEMON_DEVICE int64_t RowOfGroup(const int64_t* first_group, int64_t rows,
 }
 
 // `shared`: AttendFloats.
-MNEMON_DEVICE void Attend(const AttendCall& call, Share share, float* shared,
-                          const AttendScratch& scratch) {
+MNEMON_DEVICE void Attend(const AttendCall& call, const AttendAppend& append,
+                          Share share, float* shared, const AttendScratch& scratch) {
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
     if (KeyGroups(call.key_ranges[r]) > 0) continue;
     for (int64_t i = ThreadIndex(); i < call.heads * call.width; i += ThreadCount()) {
       call.out.row(r)[i] = 0;
     }
   }
-  const int team = ColumnTeam(call.width, ThreadCount());
-  const int teams = ThreadCount() / team, index = ThreadIndex() / team;
-  if (index >= teams) return;
   const int64_t units = scratch.first_group[call.rows] * call.heads;
   const int64_t end = share.end(units);
+  // A block that has one unit is its team.
+  const int team = end - share.begin(units) == 1
+                       ? ThreadCount()
+                       : ColumnTeam(call.width, ThreadCount());
+  const int teams = ThreadCount() / team, index = ThreadIndex() / team;
+  if (index >= teams) return;
   for (int64_t unit = share.begin(units) + index; unit < end; unit += teams) {
     const int64_t group = unit / call.heads;
     const int64_t row = RowOfGroup(scratch.first_group, call.rows, group);
-    AttendUnit(call, scratch, row, unit % call.heads, team,
+    AttendUnit(call, append, scratch, row, unit % call.heads, team,
                shared + index * AttendTeamFloats(call))
         .Run(group - scratch.first_group[row]);
   }

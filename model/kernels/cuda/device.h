@@ -55,6 +55,15 @@ MNEMON_DEVICE void WarpBarrier() { __syncwarp(); }
 // once.
 MNEMON_DEVICE void GridBarrier() { cooperative_groups::this_grid().sync(); }
 
+// A GridBarrier in two: between them the block may do what does not depend on others.
+MNEMON_DEVICE auto GridArrive() {
+  return cooperative_groups::this_grid().barrier_arrive();
+}
+template <class Token>
+MNEMON_DEVICE void GridWait(Token&& token) {
+  cooperative_groups::this_grid().barrier_wait(static_cast<Token&&>(token));
+}
+
 // What launches before this one have written is there. Kernels of one call begin with
 // it, in all threads: one may be launched while the one before it runs.
 MNEMON_DEVICE void AwaitLaunches() {
@@ -142,6 +151,11 @@ void* SharedMemory();
 void Barrier(int line = __builtin_LINE());
 void WarpBarrier(int line = __builtin_LINE());
 void GridBarrier(int line = __builtin_LINE());
+inline int GridArrive(int line = __builtin_LINE()) {
+  Barrier(line);
+  return line;
+}
+inline void GridWait(int /*token*/, int line = __builtin_LINE()) { GridBarrier(line); }
 float Shuffle(float value, int lane, int line = __builtin_LINE());
 int32_t Shuffle(int32_t value, int lane, int line = __builtin_LINE());
 uint64_t Shuffle(uint64_t value, int lane, int line = __builtin_LINE());

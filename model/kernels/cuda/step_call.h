@@ -46,7 +46,8 @@ struct StepHeader {
   int64_t runs = 0;         // of fast weights
   int64_t logits_rows = 0;  // rows whose logits are computed
   int64_t draws = 0;
-  int64_t wave_now = 0;  // of the next launch: the device counts them
+  bool appends_late = false;  // in attention: no row attends to what another appends
+  int64_t wave_now = 0;       // of the next launch: the device counts them
   StepResult result;
   StepWave wave[kMaxChunk];
 };
@@ -78,7 +79,7 @@ enum class StepCallKind : int32_t {
 
 // One of the calls, as of its kind, without what the header says: rows, groups, runs.
 // Arrays of rows begin with the first wave's.
-struct StepCall {
+struct alignas(16) StepCall {
   StepCallKind kind = StepCallKind::kPrepare;
   bool of_logits = false;  // of linear: the rows whose logits are computed
   bool meets = true;       // what follows waits for all of it
@@ -92,6 +93,9 @@ struct StepCall {
   bool factor = false;  // as of TiledLinear
   MatrixView second;    // what embed.tied or linear.gate points to, where they do
   AppendCall append;
+  // kAppend: leaves it to the kAttend behind it, which has its call, where the header
+  // says so.
+  bool appends_late = false;
   AttendCall attend;
   const int64_t* first_group = nullptr;  // as of AttendScratch; each wave has its own
   FastWeightCall fast_weights;
@@ -109,6 +113,10 @@ inline constexpr int OneCallThreads(StepCallKind kind) {
 }
 inline constexpr int kWholeStepThreads = 256;
 
+// Floats of a block's shared memory in which a whole step has the call that it makes
+// and the one behind it.
+inline constexpr int64_t kWholeStepCallFloats = 2 * sizeof(StepCall) / sizeof(float);
+
 // What a kernel is launched with.
 struct StepLaunch {
   StepHeader* header = nullptr;
@@ -120,6 +128,7 @@ struct StepLaunch {
   int32_t logits_calls = 0;
   int32_t draw_calls = 0;
   int64_t shared_floats = 0;
+  int64_t ahead_floats = 0;  // more of a whole step, for LinearAhead
   // Of attention: as AttendScratch.
   float* groups = nullptr;
   uint32_t* arrived = nullptr;

@@ -425,7 +425,9 @@ class LinearTile {
     MNEMON_UNROLL
     for (int o = 0; o < 4; ++o) {
       if (number + o < matrix().outputs) {
-        FinishLinear(call_, matrix(), factor_, total.at[o], row, number + o, nothing);
+        float sum = total.at[o];
+        if (matrix().bias != nullptr) sum += matrix().bias[number + o];
+        FinishLinear(call_, factor_, sum, row, number + o, nothing);
       }
     }
   }
