@@ -23,8 +23,9 @@
 namespace mnemon {
 namespace {
 
-// Up to so many rows a step is one kernel. To be measured on each GPU.
-constexpr int64_t kWholeStepRows = 4;
+// Up to so many rows a step is one kernel; with more, graphs of launches are faster
+// (bench/gpu_steps.md).
+constexpr int64_t kWholeStepRows = 8;
 // Of memory that was given back, as much is kept for what is taken next.
 constexpr uint64_t kKeptBytes = uint64_t{64} << 20;
 
@@ -143,8 +144,7 @@ class CudaDriver final : public DeviceDriver {
   CudaMemory memory_;
   cudaStream_t stream_ = nullptr;  // constant but for Restart, likewise
   std::array<cudaEvent_t, kEvents> events_{};
-  int64_t resets_ = 0;         // of the GPU, when these were made
-  bool begins_early_ = false;  // a launch can, while the one before it runs
+  int64_t resets_ = 0;  // of the GPU, when these were made
 
   std::atomic<bool> lost_ = false;
   std::mutex mutex_;  // guards what follows, and that marks and events rise together
@@ -206,7 +206,6 @@ absl::Status CudaDriver::Open() {
              .processors = properties.multiProcessorCount,
              .shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
              .whole_step_rows = kWholeStepRows};
-  begins_early_ = properties.major >= 9;
   if (properties.major < 8) {
     return NoGpu(StrCat(limits_.name, " is of compute capability ", properties.major,
                         ".", properties.minor, ": 8.0 or later is needed"));
@@ -312,21 +311,15 @@ void CudaDriver::Fill(float* to, int64_t count, float value) {
 void CudaDriver::Launch(StepKernel kernel, const LaunchShape& shape,
                         const StepLaunch& launch) {
   const bool whole = kernel == StepKernel::kWholeStep;
-  cudaLaunchAttribute attribute{};
-  if (whole) {
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-  } else {
-    // It waits itself for those before it.
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-  }
+  cudaLaunchAttribute together{};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = Size(shape.shared_bytes);
-  config.attrs = &attribute;
-  config.numAttrs = whole || begins_early_ ? 1 : 0;
+  config.attrs = &together;
+  config.numAttrs = whole ? 1 : 0;
   void* arguments[] = {const_cast<StepLaunch*>(&launch)};
   const void* const function =
       whole ? WholeStepKernel() : OneCallKernel(launch.call.kind);

@@ -48,26 +48,22 @@ StepCall& CallRecorder::Add(StepCallKind kind) {
 }
 
 void CallRecorder::Embed(const EmbedCall& call) {
-  StepCall& step = Add(StepCallKind::kEmbed);
-  step.embed = call;
-  step.embed.table = Of(call.table);
-  step.embed.learned = Of(call.learned);
-  step.embed.sinusoid.coarse = Of(call.sinusoid.coarse);
-  step.embed.sinusoid.fine = Of(call.sinusoid.fine);
-  if (call.tied != nullptr) step.second = Moved(*call.tied);
+  EmbedStep& step =
+      *new (&Add(StepCallKind::kEmbed).embed) EmbedStep{.call = call, .tied = {}};
+  step.call.table = Of(call.table);
+  step.call.learned = Of(call.learned);
+  step.call.sinusoid.coarse = Of(call.sinusoid.coarse);
+  step.call.sinusoid.fine = Of(call.sinusoid.fine);
+  if (call.tied != nullptr) step.tied = Moved(*call.tied);
 }
 
 void CallRecorder::Linear(const LinearCall& call) {
-  StepCall step;
-  step.linear = call;
-  step.linear.weights = Moved(call.weights);
-  step.linear.norm = Moved(call.norm);
-  if (call.gate != nullptr) step.second = Moved(*call.gate);
-  const auto add = [&](StepCallKind kind) {
-    step.kind = Add(kind).kind;
-    step.meets = false;
-    calls_.back() = step;
-  };
+  LinearStep step;
+  step.call = call;
+  step.call.weights = Moved(call.weights);
+  step.call.norm = Moved(call.norm);
+  if (call.gate != nullptr) step.gate = Moved(*call.gate);
+  const auto add = [&](StepCallKind kind) { new (&Add(kind).linear) LinearStep(step); };
   if (prepared_ == nullptr) return add(StepCallKind::kLinear);
   if (device::NeedsPreparedRows(call)) {
     step.prepared = *prepared_;
@@ -75,40 +71,47 @@ void CallRecorder::Linear(const LinearCall& call) {
   }
   add(StepCallKind::kTiledLinear);
   if (call.gate == nullptr) return;
-  step.linear.weights = step.second;
+  step.call.weights = step.gate;
   step.factor = true;
   add(StepCallKind::kTiledLinear);
 }
 
 void CallRecorder::Append(const AppendCall& call) {
-  StepCall& step = Add(StepCallKind::kAppend);
-  step.append = call;
-  step.append.query_bias = Of(call.query_bias);
+  AppendStep& step = *new (&Add(StepCallKind::kAppend).append) AppendStep{.call = call};
+  step.call.query_bias = Of(call.query_bias);
 }
 
 void CallRecorder::Attend(const AttendCall& call) {
+  AttendStep step{.call = call, .append = {}, .first_group = first_group_};
+  step.call.relative_key = Of(call.relative_key);
+  step.call.relative_bias = Of(call.relative_bias);
+  step.call.slopes = Of(call.slopes);
   // What is appended just before is its own.
-  const bool appends = !calls_.empty() && calls_.back().kind == StepCallKind::kAppend;
-  if (appends) calls_.back().appends_late = true;
-  const AppendCall append = appends ? calls_.back().append : AppendCall{};
-  StepCall& step = Add(StepCallKind::kAttend);
-  step.append = append;
-  step.appends_late = appends;
-  step.attend = call;
-  step.first_group = first_group_;
-  step.attend.relative_key = Of(call.relative_key);
-  step.attend.relative_bias = Of(call.relative_bias);
-  step.attend.slopes = Of(call.slopes);
+  if (!calls_.empty() && calls_.back().kind == StepCallKind::kAppend) {
+    step.append = calls_.back().append.call;
+    step.appends = true;
+    calls_.back().append.late = true;
+    // A whole step has no launch of its own for it.
+    if (prepared_ == nullptr) calls_.pop_back();
+  }
+  new (&Add(StepCallKind::kAttend).attend) AttendStep(step);
 }
 
 void CallRecorder::FastWeights(const FastWeightCall& call) {
-  Add(StepCallKind::kFastWeights).fast_weights = call;
+  new (&Add(StepCallKind::kFastWeights).fast_weights) FastWeightCall(call);
 }
 
 void CallRecorder::Mix(const MixCall& call) {
-  StepCall& step = Add(StepCallKind::kMix);
-  step.mix = call;
-  step.mix.weights = Of(call.weights);
+  MixCall& step = *new (&Add(StepCallKind::kMix).mix) MixCall(call);
+  step.weights = Of(call.weights);
+}
+
+void CallRecorder::Keep(const KeepCall& call) {
+  new (&Add(StepCallKind::kKeep).keep) KeepCall(call);
+}
+
+void CallRecorder::Sample(const device::SampleCall& call) {
+  new (&Add(StepCallKind::kSample).sample) device::SampleCall(call);
 }
 
 MatrixView CallRecorder::Moved(MatrixView matrix) const {
@@ -125,21 +128,20 @@ NormView CallRecorder::Moved(const NormView& norm) const {
 DeviceProgram MakeDeviceProgram(const StepProgram& program,
                                 const DeviceWeights* weights, const DeviceRows& rows) {
   CallRecorder recorder(weights, rows.input.first_group(), rows.prepared);
-  StepCall& prepare = recorder.Add(StepCallKind::kPrepare);
-  prepare.changes = rows.input.changes();
-  prepare.drawn = rows.input.drawn_tokens();
-  prepare.tokens = rows.input.tokens();
+  recorder.Add(StepCallKind::kPrepare).prepare = {.changes = rows.input.changes(),
+                                                  .drawn = rows.input.drawn_tokens(),
+                                                  .tokens = rows.input.tokens()};
   recorder.Sync();
   OperationPass pass(program, recorder);
   // Blocks append to what others attend.
   pass.Begin(rows.input.wave(), rows.buffers, /*twice=*/true);
   for (const SubLayerOp& op : program.layers) std::visit(pass, op);
   if (program.remember) {
-    recorder.Add(StepCallKind::kKeep).keep = {.rows = 0,
-                                              .width = program.width,
-                                              .to = rows.input.wanted(),
-                                              .in = pass.x(),
-                                              .out = rows.last};
+    recorder.Keep({.rows = 0,
+                   .width = program.width,
+                   .to = rows.input.wanted(),
+                   .in = pass.x(),
+                   .out = rows.last});
     pass(*program.remember);
     recorder.Add(StepCallKind::kNextWave);
   }
@@ -152,12 +154,13 @@ DeviceProgram MakeDeviceProgram(const StepProgram& program,
                .out = rows.logits});
   head.Sync();
   DeviceProgram made{.wave = recorder.TakeCalls(), .logits = head.TakeCalls()};
-  for (StepCall& call : made.logits) call.of_logits = true;
+  for (StepCall& call : made.logits) call.linear.of_logits = true;
   CallRecorder sampler(weights);
-  device::SampleCall& sample = sampler.Add(StepCallKind::kSample).sample;
+  device::SampleCall sample;
   sample.rows = rows.input.draws();
   sample.vocab = static_cast<int32_t>(program.logits.head.outputs);
   sample.logits = rows.logits;
+  sampler.Sample(sample);
   made.draws = sampler.TakeCalls();
   return made;
 }

@@ -65,6 +65,8 @@ class CallRecorder {
   void Attend(const AttendCall& call);
   void FastWeights(const FastWeightCall& call);
   void Mix(const MixCall& call);
+  void Keep(const KeepCall& call);
+  void Sample(const device::SampleCall& call);
   void Sync() { calls_.back().meets = true; }
 
   std::vector<StepCall> TakeCalls() { return std::move(calls_); }

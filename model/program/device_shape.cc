@@ -18,26 +18,26 @@ constexpr int kBlocksPerProcessor = 8;
 constexpr auto kSampleFloats =
     static_cast<int64_t>((sizeof(device::SampleShared) + 15) / 16 * 4);
 
-// Floats of shared memory that a block of `threads` can use for a call.
-int64_t SharedFloats(const StepCall& call, int64_t rows, int threads) {
+// Floats of shared memory that a block of `threads` can use for a call on up to `rows`
+// rows, of which each block has its share.
+int64_t SharedFloats(const StepCall& call, int64_t rows, int64_t blocks, int threads) {
   switch (call.kind) {
-    case StepCallKind::kLinear: {
-      const MatrixView& matrix = call.linear.weights;
-      return device::ProductFloats(matrix, matrix.slices(),
-                                   std::min<int64_t>(rows, device::kTileRows), threads);
-    }
-    case StepCallKind::kPrepareRows: {
-      const MatrixView& matrix = call.linear.weights;
-      return device::ProductFloats(matrix, matrix.slices(), /*rows=*/1, threads);
-    }
+    case StepCallKind::kLinear:
+      return device::LinearFloats(call.linear.call,
+                                  std::min<int64_t>(rows, device::kTileRows), threads);
+    case StepCallKind::kPrepareRows:
+      return device::PrepareRowsFloats(call.linear.call.weights);
     case StepCallKind::kTiledLinear:
       return device::TiledLinearFloats(
-          rows,
-          std::min<int64_t>(threads / device::kWarp, call.linear.weights.slices()));
+          rows, std::min<int64_t>(threads / device::kWarp,
+                                  call.linear.call.weights.slices()));
     case StepCallKind::kAttend:
-      return device::AttendFloats(call.attend, threads);
-    case StepCallKind::kFastWeights:
-      return device::FastWeightFloats(call.fast_weights, threads);
+      return device::AttendFloats(call.attend.call, threads);
+    case StepCallKind::kFastWeights: {
+      const int64_t heads = rows * call.fast_weights.heads;
+      return device::FastWeightFloats(call.fast_weights, threads,
+                                      (heads + blocks - 1) / blocks);
+    }
     case StepCallKind::kSample:
       return kSampleFloats;
     default:
@@ -53,7 +53,7 @@ int64_t LeastSharedFloats(const StepCall& call, int threads) {
   if (call.kind == StepCallKind::kTiledLinear) {
     return device::TiledLinearFloats(kStepRows, /*warps=*/1);
   }
-  return SharedFloats(call, /*rows=*/1, threads);
+  return SharedFloats(call, /*rows=*/1, /*blocks=*/1, threads);
 }
 
 // Parts of a call that blocks can share.
@@ -64,15 +64,15 @@ int64_t Units(const StepCall& call, int64_t rows, int threads) {
     case StepCallKind::kNextWave:
       return 1;
     case StepCallKind::kLinear:
-      return device::LinearUnits(call.linear.weights);
+      return device::LinearUnits(call.linear.call.weights);
     case StepCallKind::kPrepareRows:
       return rows;
     case StepCallKind::kTiledLinear:
-      return device::Tiles(call.linear.weights, rows);
+      return device::Tiles(call.linear.call.weights, rows);
     case StepCallKind::kAppend:
-      return rows * call.append.heads / warps;
+      return rows * call.append.call.heads / warps;
     case StepCallKind::kAttend:
-      return rows * call.attend.heads / warps;
+      return rows * call.attend.call.heads / warps;
     case StepCallKind::kFastWeights:
       return rows * call.fast_weights.heads;
     case StepCallKind::kEmbed:
@@ -95,7 +95,7 @@ StepShape ShapeOf(const StepCall& call, int64_t rows, const DeviceLimits& limits
   const int64_t most = int64_t{limits.processors} * kBlocksPerProcessor;
   const int64_t units = std::clamp<int64_t>(Units(call, rows, threads), 1, most);
   const int64_t floats =
-      std::min(SharedFloats(call, rows, threads), MostFloats(limits));
+      std::min(SharedFloats(call, rows, units, threads), MostFloats(limits));
   return {.launch = {.blocks = static_cast<int>(units),
                      .threads = threads,
                      .shared_bytes = FloatBytes(floats)},
@@ -105,18 +105,14 @@ StepShape ShapeOf(const StepCall& call, int64_t rows, const DeviceLimits& limits
 StepShape ShapeOf(std::span<const StepCall> calls, int64_t rows,
                   const DeviceLimits& limits) {
   const int64_t most = MostFloats(limits) - kWholeStepCallFloats;
-  int64_t shared = 0, ahead = 0;
+  int64_t shared = 0;
   for (const StepCall& call : calls) {
-    shared = std::max(shared, SharedFloats(call, rows, kWholeStepThreads));
+    shared = std::max(shared,
+                      SharedFloats(call, rows, limits.processors, kWholeStepThreads));
   }
   shared = std::min(shared, most);
-  for (const StepCall& call : calls) {
-    if (call.kind != StepCallKind::kLinear) continue;
-    const int64_t units = device::LinearUnits(call.linear.weights);
-    const int64_t floats = device::LinearAhead::Floats(
-        call.linear, (units + limits.processors - 1) / limits.processors);
-    if (shared + floats <= most) ahead = std::max(ahead, floats);
-  }
+  // One block of a processor: it has all that is left.
+  const int64_t ahead = (most - shared) / 4 * 4;
   return {.launch = {.blocks = limits.processors,
                      .threads = kWholeStepThreads,
                      .shared_bytes = FloatBytes(kWholeStepCallFloats + ahead + shared)},
@@ -143,8 +139,8 @@ DeviceNeeds NeedsOf(const StepProgram& program) {
             LeastSharedFloats(call, threads) + (whole ? kWholeStepCallFloats : 0);
         needs.shared_bytes = std::max(needs.shared_bytes, FloatBytes(floats));
         if (call.kind != StepCallKind::kPrepareRows) continue;
-        needs.prepared_floats = std::max(needs.prepared_floats,
-                                         device::PreparedFloats(call.linear.weights));
+        needs.prepared_floats = std::max(
+            needs.prepared_floats, device::PreparedFloats(call.linear.call.weights));
       }
     }
   }

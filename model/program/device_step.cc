@@ -6,6 +6,7 @@
 
 #include "model/device/device_tables.h"
 #include "model/kernels/cuda/attend.h"
+#include "model/kernels/cuda/linear.h"
 #include "model/kernels/cuda/sample.h"
 
 namespace mnemon {
@@ -38,6 +39,7 @@ DeviceStep::DeviceStep(const StepProgram& program, const StateSpec& spec,
     : driver_(driver),
       weights_(program, weights, driver),
       taken_(driver),
+      waves_(program.remember.has_value()),
       group_bytes_(GroupBytes(program)),
       groups_(driver) {
   const StepWidths widths = WidthsOf(program);
@@ -97,6 +99,12 @@ void DeviceStep::Prepare(size_t index) {
   calls.insert(calls.end(), program.logits.begin(), program.logits.end());
   calls.insert(calls.end(), program.draws.begin(), program.draws.end());
   bucket.whole = ShapeOf(calls, RowsOf(index), driver_.limits());
+  for (StepCall& call : calls) {
+    if (call.kind != StepCallKind::kLinear) continue;
+    call.linear.plan = device::PlanLinear(
+        call.linear.call, RowsOf(index), bucket.whole.launch.blocks, kWholeStepThreads,
+        bucket.whole.shared_floats, bucket.whole.ahead_floats);
+  }
   const auto bytes = static_cast<int64_t>(calls.size() * sizeof(StepCall));
   bucket.calls = static_cast<StepCall*>(taken_.Take(bytes));
   driver_.CopyIn(calls.data(), bucket.calls, bytes);
@@ -131,6 +139,7 @@ StepLaunch DeviceStep::LaunchOf(const StepShape& shape) const {
   launch.header = static_cast<StepHeader*>(input_);
   launch.shared_floats = shape.shared_floats;
   launch.ahead_floats = shape.ahead_floats;
+  launch.waves = waves_;
   launch.groups = reinterpret_cast<float*>(groups_.begin());
   launch.arrived = arrived_;
   launch.sample_scratch = sample_scratch_;

@@ -77,6 +77,7 @@ class DeviceStep {
   void* input_ = nullptr;
   uint32_t* arrived_ = nullptr;        // of attention
   int32_t* sample_scratch_ = nullptr;  // of each block
+  const bool waves_;                   // there may be several in a step
   // Scratch of attention, which graphs have the address of: mapped as far as it is
   // needed.
   int64_t group_bytes_ = 0;  // of one group

@@ -48,11 +48,6 @@ void Embed(const EmbedCall& call, Share share) {
   launch.Run(0, [&] { device::Embed(call, launch.block()); });
 }
 
-// For 1 to kTileRows rows at once.
-int64_t SomeProductFloats(const MatrixView& matrix, int64_t slices, int threads) {
-  return device::ProductFloats(matrix, slices, 1 + Drawn(device::kTileRows), threads);
-}
-
 // Some launches, the first of which prepares all rows.
 void TiledLinear(const LinearCall& call, Share share) {
   Launch launch(share);
@@ -63,11 +58,9 @@ void TiledLinear(const LinearCall& call, Share share) {
     prepared.stride = (device::PreparedFloats(call.weights) + 3) / 4 * 4;
     memory.resize(call.rows * prepared.stride / 4);
     prepared.data = memory.front().at;
-    const int64_t floats =
-        SomeProductFloats(call.weights, call.weights.slices(), threads);
-    launch.Run(floats, [&] {
-      device::PrepareRows(call, {device::BlockIndex(), device::BlockCount()},
-                          {Shared(), floats}, prepared);
+    launch.Run(device::PrepareRowsFloats(call.weights), [&] {
+      device::PrepareRows(call, {device::BlockIndex(), device::BlockCount()}, Shared(),
+                          prepared);
     });
   }
   const int64_t floats =
@@ -87,21 +80,21 @@ void Linear(const LinearCall& call, Share share, float* /*scratch*/) {
   const bool tiled = (call.rows + call.weights.panel_count()) % 2 == 0;
   if (tiled && call.rows > 0) return TiledLinear(call, share);
   Launch launch(share);
+  if (share.count > 1) launch.shape.blocks = 2;
+  const int threads = launch.shape.threads;
+  const int blocks = share.count * launch.shape.blocks;
+  // For 1 to kTileRows rows at once; with room to bring things ahead, or without.
   const int64_t floats =
-      SomeProductFloats(call.weights, call.weights.slices(), launch.shape.threads);
-  // What is brought ahead, by some blocks' room.
-  const int64_t ahead =
-      Drawn(2) * device::LinearAhead::Floats(call, device::LinearUnits(call.weights));
+      device::LinearFloats(call, 1 + Drawn(device::kTileRows), threads);
+  const int64_t ahead = Drawn(2) * device::AheadFloats(call, blocks, threads);
+  const LinearPlan plan =
+      device::PlanLinear(call, call.rows, blocks, threads, floats, ahead);
   launch.Run(floats + ahead, [&] {
-    const device::SharedFloats memory{Shared(), ahead};
-    const Share share = launch.block();
-    const int64_t units = device::LinearUnits(call.weights);
-    const device::LinearAhead block(call, {share.begin(units), share.end(units)},
-                                    memory);
-    if (block.fits()) block.Bring();
+    const device::LinearBlock block(call, plan, launch.block().index, Shared());
+    block.Bring();
     device::AwaitCopies();
     device::Barrier();
-    device::Linear(call, share, {Shared() + ahead, floats}, memory);
+    block.Run(Shared() + ahead);
   });
 }
 
@@ -131,8 +124,10 @@ void LaunchAttend(const AttendCall& call) {
   std::vector<float> groups(device::AttendScratchFloats(call, first_group.back()),
                             HUGE_VALF);
   std::vector<uint32_t> arrived(call.rows * call.heads);
-  launch.Run(device::AttendFloats(call, launch.shape.threads), [&] {
-    device::Attend(call, {}, launch.block(), Shared(),
+  const int64_t floats = (device::AttendFloats(call, launch.shape.threads) + 3) / 4 * 4;
+  const int64_t values = Drawn(2) * kGroupBlocks * kBlockPositions * call.width;
+  launch.Run(floats + values, [&] {
+    device::Attend(call, {}, launch.block(), Shared(), {Shared() + floats, values},
                    {first_group.data(), groups.data(), arrived.data()});
   });
   if (std::ranges::count(arrived, 0u) != call.rows * call.heads)
@@ -158,9 +153,9 @@ bool FastWeights(const FastWeightCall& call, Share share, float* /*scratch*/) {
   Launch launch(share);
   const int threads = launch.shape.threads;
   const int64_t least = device::FastWeightLeastFloats(call, threads);
-  const int64_t floats = Drawn(2) == 0
-                             ? device::FastWeightFloats(call, threads)
-                             : least + Drawn(2) * device::FastWeightHeldFloats(call);
+  const int64_t floats =
+      Drawn(2) == 0 ? device::FastWeightFloats(call, threads, call.runs * call.heads)
+                    : least + Drawn(2) * device::FastWeightHeldFloats(call);
   uint32_t wrong = 0;
   launch.Run(floats, [&] {
     device::FastWeights(call, launch.block(), {Shared(), floats}, &wrong);

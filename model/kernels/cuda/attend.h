@@ -43,9 +43,10 @@ inline constexpr int64_t AttendFloats(const AttendCall& call, int threads) {
 
 class AttendUnit {
  public:
+  // `values`: memory for the group's values, where there is enough; or none.
   MNEMON_DEVICE AttendUnit(const AttendCall& call, const AttendAppend& append,
                            const AttendScratch& scratch, int64_t row, int64_t head,
-                           int team, float* shared)
+                           int team, float* shared, const SharedFloats& values)
       : call_(call),
         append_(append),
         scratch_(scratch),
@@ -56,7 +57,8 @@ class AttendUnit {
         thread_(ThreadIndex() % team),
         width_(static_cast<int>(call.width)),
         groups_(static_cast<int>(KeyGroups(range_))),
-        weights_(shared) {}
+        weights_(shared),
+        values_(values) {}
 
   // Group number `number` of the row's, by a team.
   MNEMON_DEVICE void Run(int64_t number) {
@@ -80,14 +82,22 @@ class AttendUnit {
       AppendHead(*append_.call, row_, head_, append_.wrong);
     }
     TeamBarrier(team_);
-    const float peak = SetWeights();
+    const bool brings = BringValues();
+    const float peak = SetWeights(brings);
     float total = 0;
     ReadAhead(
         count_, [&](int b) { return weights_[b * kBlockPositions + Place()]; },
         [&](int /*b*/, float weight) { total += weight; });
     total = HalfSum(total);
     EachColumn([&](int column, int odd) {
-      columns()[odd * width_ + column] = SumOfValues(column, odd);
+      columns()[odd * width_ + column] =
+          brings ? SumOfValues(column, odd,
+                               [&](int b) {
+                                 return values_.data + b * kBlockPositions * width_;
+                               })
+                 : SumOfValues(column, odd, [&](int b) {
+                     return blocks()[b] + call_.value_offset + at() * kBlockPositions;
+                   });
     });
     TeamBarrier(team_);
     const bool alone = groups_ == 1;
@@ -172,8 +182,9 @@ class AttendUnit {
     return score;
   }
 
-  // The group's weights, in shared memory; returns the maximum of its scores.
-  MNEMON_DEVICE float SetWeights() {
+  // The group's weights, in shared memory, and what was brought there, too; returns the
+  // maximum of its scores.
+  MNEMON_DEVICE float SetWeights(bool brought) {
     const int half = thread_ / kBlockPositions, halves = team_ / kBlockPositions;
     float peak = -Infinity();
     for (int b = half; b < count_; b += halves) {
@@ -189,6 +200,7 @@ class AttendUnit {
       float* const weight = weights_ + b * kBlockPositions + Place();
       *weight = Exp(*weight - peak);
     }
+    if (brought) AwaitCopies();
     TeamBarrier(team_);
     return peak;
   }
@@ -210,9 +222,27 @@ class AttendUnit {
     }
   }
 
-  MNEMON_DEVICE float SumOfValues(int column, int odd) const {
+  // Begins to bring the values to shared memory, [blocks][16][K]; says whether it does.
+  MNEMON_DEVICE bool BringValues() const {
+    const int floats = kBlockPositions * width_;
+    if (width_ % 4 != 0 || values_.count < int64_t{count_} * floats) return false;
+    const int64_t offset = call_.value_offset + at() * kBlockPositions;
+    // Blocks are alike.
+    if (!OnSixteenBytes(blocks()[0] + offset)) return false;
+    for (int b = 0; b < count_; ++b) {
+      const float* const from = blocks()[b] + offset;
+      for (int i = thread_ * 4; i < floats; i += team_ * 4) {
+        CopyAhead(values_.data + b * floats + i, from + i);
+      }
+    }
+    return true;
+  }
+
+  // `values_of(b)`: those of the b-th block, [16][K].
+  template <class ValuesOf>
+  MNEMON_DEVICE float SumOfValues(int column, int odd,
+                                  const ValuesOf& values_of) const {
     constexpr int kPlaces = kBlockPositions / 2;
-    const int64_t offset = call_.value_offset + at() * kBlockPositions + column;
     float sum = 0;
     MNEMON_NO_UNROLL
     for (int first = 0; first < count_; first += kBlocksAhead) {
@@ -220,7 +250,7 @@ class AttendUnit {
       MNEMON_UNROLL
       for (int a = 0; a < kBlocksAhead; ++a) {
         const int b = Smaller(first + a, count_ - 1);
-        const float* const values = blocks()[b] + offset;
+        const float* const values = values_of(b) + column;
         MNEMON_UNROLL
         for (int n = 0; n < kPlaces; ++n) {
           const int place = 2 * n + odd;
@@ -286,7 +316,8 @@ class AttendUnit {
   const KeyRange& range_;
   const int64_t row_;
   const int head_, team_, thread_, width_, groups_;
-  float* const weights_;      // the team's shared memory begins with them
+  float* const weights_;  // the team's shared memory begins with them
+  const SharedFloats values_;
   int64_t begin_ = 0;         // the group's first block
   int count_ = 0;             // its blocks
   int first_ = 0, last_ = 0;  // that the row sees, from the group's first position
@@ -303,9 +334,11 @@ MNEMON_DEVICE int64_t RowOfGroup(const int64_t* first_group, int64_t rows,
   return row;
 }
 
-// `shared`: AttendFloats.
+// `shared`: AttendFloats. `values`: more of it, which a block with one group of one
+// head uses; or none.
 MNEMON_DEVICE void Attend(const AttendCall& call, const AttendAppend& append,
-                          Share share, float* shared, const AttendScratch& scratch) {
+                          Share share, float* shared, const SharedFloats& values,
+                          const AttendScratch& scratch) {
   for (int64_t r = share.begin(call.rows); r < share.end(call.rows); ++r) {
     if (KeyGroups(call.key_ranges[r]) > 0) continue;
     for (int64_t i = ThreadIndex(); i < call.heads * call.width; i += ThreadCount()) {
@@ -324,7 +357,8 @@ MNEMON_DEVICE void Attend(const AttendCall& call, const AttendAppend& append,
     const int64_t group = unit / call.heads;
     const int64_t row = RowOfGroup(scratch.first_group, call.rows, group);
     AttendUnit(call, append, scratch, row, unit % call.heads, team,
-               shared + index * AttendTeamFloats(call))
+               shared + index * AttendTeamFloats(call),
+               team == ThreadCount() ? values : SharedFloats{})
         .Run(group - scratch.first_group[row]);
   }
 }

@@ -64,15 +64,6 @@ MNEMON_DEVICE void GridWait(Token&& token) {
   cooperative_groups::this_grid().barrier_wait(static_cast<Token&&>(token));
 }
 
-// What launches before this one have written is there. Kernels of one call begin with
-// it, in all threads: one may be launched while the one before it runs.
-MNEMON_DEVICE void AwaitLaunches() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // The value of another lane of the warp.
 MNEMON_DEVICE float Shuffle(float value, int lane) {
   return __shfl_sync(0xFFFFFFFFu, value, lane);
@@ -166,7 +157,6 @@ uint32_t AtomicAdd(uint32_t* to, uint32_t more);
 uint32_t AtomicExchange(uint32_t* at, uint32_t value);
 MNEMON_DEVICE void Fence() {}
 void TeamBarrier(int threads, int line = __builtin_LINE());
-MNEMON_DEVICE void AwaitLaunches() {}
 void CopyAhead(void* shared, const void* global);
 void AwaitCopies();
 void MultiplyBytes(const uint32_t (&a)[4], const int32_t (&b)[2], int32_t (&sum)[4],

@@ -28,11 +28,13 @@ inline constexpr int64_t FastWeightHeldFloats(const FastWeightCall& call) {
   return (2 * call.nu * call.width * rows + 3) / 4 * 4;
 }
 
-// Shared memory of a block with which all its teams hold their states. With less of it
-// fewer teams do; without room for one state, none.
-inline constexpr int64_t FastWeightFloats(const FastWeightCall& call, int threads) {
+// Shared memory of a block with which all its teams hold their states, those that have
+// a head of so many. With less of it fewer teams do; without room for one state, none.
+inline constexpr int64_t FastWeightFloats(const FastWeightCall& call, int threads,
+                                          int64_t heads) {
   const int team = ColumnTeam(call.width, threads);
-  return threads / team *
+  const int64_t teams = threads / team;
+  return (teams < heads ? teams : heads) *
          (FastWeightTeamFloats(call, team) + FastWeightHeldFloats(call));
 }
 // The least that will do.
@@ -72,6 +74,7 @@ class FastWeightUnit {
       const auto some = static_cast<int>(Smaller<int64_t>(Warps(), run_.count - first));
       const int warp = thread_ / kWarp;
       if (warp < some) doubt += SetToken(warp, run_.first + first + warp);
+      AwaitCopies();
       TeamBarrier(team_);
       if (normaliser_home_ != nullptr) {
         for (int t = 0; warp == 0 && t < some; ++t) {
@@ -106,20 +109,15 @@ class FastWeightUnit {
     return {reinterpret_cast<Feature*>(at), value, numbers, numbers + 1, numbers + 2};
   }
 
-  // Reads the state.
+  // Begins to read the state; it is there behind AwaitCopies and a barrier.
   MNEMON_DEVICE void Hold() {
     const int count = features_ * width_;
     int fours = 0;
     if (OnSixteenBytes(home_)) {
       fours = count / 4;
-      ReadAhead<4>(
-          Mine(fours),
-          [&](int i) {
-            return reinterpret_cast<const Four*>(home_)[thread_ + i * team_];
-          },
-          [&](int i, const Four& four) {
-            reinterpret_cast<Four*>(state_)[thread_ + i * team_] = four;
-          });
+      for (int i = thread_; i < fours; i += team_) {
+        CopyAhead(state_ + 4 * i, home_ + 4 * i);
+      }
     }
     const int rest = 4 * fours + thread_;
     ReadAhead(

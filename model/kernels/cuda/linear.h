@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Linear of kernels.h on a device for few rows. All threads of a block call it; the
-// block is the share's worker and computes its units of outputs of all rows: four
-// outputs, or in int8 a panel.
+// block computes its units of outputs of all rows: four outputs, or in int8 a panel.
 //
 // A thread sums one slice of one output for up to kTileRows rows, with one accumulator
 // for each, so that a weight is read once for them; in int8 a warp multiplies a slice
@@ -12,6 +11,7 @@
 #pragma once
 
 #include "model/kernels/cuda/input_tile.h"
+#include "model/kernels/cuda/linear_plan.h"
 
 namespace mnemon::device {
 
@@ -21,20 +21,6 @@ inline constexpr int UnitOutputs(const MatrixView& matrix) {
 }
 inline constexpr int64_t LinearUnits(const MatrixView& matrix) {
   return matrix.panel_count() * (kPanel / UnitOutputs(matrix));
-}
-
-// Sums that `threads` threads make at once: whole units of slices.
-inline constexpr int64_t SumsAtOnce(const MatrixView& matrix, int64_t slices,
-                                    int threads) {
-  const int64_t sums = threads / UnitOutputs(matrix);
-  return sums <= slices ? slices : sums - sums % slices;
-}
-
-// Floats of shared memory with which `rows` rows go at once, and `slices` slices.
-inline constexpr int64_t ProductFloats(const MatrixView& matrix, int64_t slices,
-                                       int64_t rows, int threads) {
-  return SumsAtOnce(matrix, slices, threads) * rows * UnitOutputs(matrix) +
-         rows * InputTile::FloatsOfRow(matrix, slices);
 }
 
 // A slice of a panel.
@@ -48,137 +34,194 @@ struct PanelSlice {
         width(Smaller(matrix.slice, matrix.inputs - slice * matrix.slice)) {}
 };
 
-// What a block has of a call in shared memory ahead of it, or nothing where there is no
-// room: the norm, and of its units biases, scales and weights. In int8 whole panels as
-// they are, else [units][slices] of [inputs][4] in float32, or two inputs in a word in
-// bf16; a slice begins in other banks than its neighbours.
-class LinearAhead {
- public:
-  // Floats for so many units.
-  static constexpr int64_t Floats(const LinearCall& call, int64_t units) {
-    const MatrixView& matrix = call.weights;
-    const int64_t outputs = Whole(units * UnitOutputs(matrix));
-    return (call.norm.gain == nullptr ? 0 : 2 * Whole(matrix.inputs)) +
-           (matrix.bias == nullptr ? 0 : outputs) +
-           (matrix.scales == nullptr ? 0 : outputs) + units * UnitFloats(matrix);
-  }
-
-  // `memory`: the block's, as much as may be used.
-  MNEMON_DEVICE LinearAhead(const LinearCall& call, Part units,
-                            const SharedFloats& memory)
-      : call_(call), units_(units), memory_(memory.data) {
-    const MatrixView& matrix = call.weights;
-    fits_ = units.size() > 0 && call.gate == nullptr &&
-            Floats(call, units.size()) <= memory.count &&
-            OnSixteenBytes(matrix.panels) && OnSixteenBytes(matrix.bias) &&
-            OnSixteenBytes(matrix.scales) && OnSixteenBytes(call.norm.gain) &&
-            OnSixteenBytes(call.norm.bias) &&
-            matrix.panel_bytes == matrix.slices() * matrix.slice_bytes;
-  }
-
-  MNEMON_DEVICE bool fits() const { return fits_; }
-
-  // Begins to bring it there, by all threads of the block. REQUIRES: fits().
-  MNEMON_DEVICE void Bring() const {
-    const MatrixView& matrix = call_.weights;
-    if (call_.norm.gain != nullptr) {
-      Bring(call_.norm.gain, gain(), matrix.inputs);
-      Bring(call_.norm.bias, gain() + Whole(matrix.inputs), matrix.inputs);
+// Calls some(tile, first row, rows) for tiles of up to `at_once` rows in shared memory
+// at `inputs`, set from row(r), all threads together.
+template <class Row, class Some>
+MNEMON_DEVICE void EachTile(const MatrixView& matrix, Part slices, int64_t rows,
+                            int at_once, const NormView& norm, float* inputs,
+                            const Row& row, const Some& some) {
+  for (int64_t first = 0; first < rows; first += at_once) {
+    const auto count = static_cast<int>(Smaller<int64_t>(at_once, rows - first));
+    InputTile tile(matrix, slices, at_once, inputs);
+    for (int r = WarpIndex(); r < count; r += WarpCount()) {
+      tile.Set(r, row(first + r), norm);
     }
-    const int64_t first = units_.begin * UnitOutputs(matrix);
-    if (matrix.bias != nullptr) Bring(matrix.bias + first, bias(), outputs());
-    if (matrix.scales != nullptr) Bring(matrix.scales + first, scales(), outputs());
+    Barrier();
     if (matrix.format == WeightFormat::kInt8) {
-      const char* const from =
-          static_cast<const char*>(matrix.panels) + units_.begin * matrix.panel_bytes;
-      Bring(reinterpret_cast<const float*>(from), weights(),
-            units_.size() * UnitFloats(matrix));
+      const auto each = static_cast<int>(slices.size());
+      for (int n = WarpIndex(); n < count * each; n += WarpCount()) {
+        tile.Quantise(n / each, n % each);
+      }
+      Barrier();
+    }
+    some(tile, first, count);
+  }
+}
+
+// Writes output n of row r, whose sum is there with its bias. `before`: the residual,
+// where there is one; `nothing`: SeesNothing of the row.
+MNEMON_DEVICE void FinishLinear(const LinearCall& call, bool factor, float sum,
+                                int64_t r, int64_t n, float before, bool nothing) {
+  float* const out = call.out.row(r) + n;
+  sum = factor ? *out * sum : Activated(sum, call.act);
+  if (factor != (call.gate != nullptr)) {
+    *out = sum;
+    return;
+  }
+  if (call.residual.data != nullptr) sum = nothing ? before : before + sum;
+  *out = Flushed(sum);
+}
+
+// Lines of four outputs in a slice brought ahead: an input each, or two of bf16.
+inline constexpr int SliceLines(const MatrixView& matrix, int width) {
+  return matrix.format == WeightFormat::kBf16 ? (width + 1) / 2 : width;
+}
+
+// Of a launch with so many blocks of `threads` threads and so much shared memory, of
+// which a part is for what is brought ahead. REQUIRES: shared memory for one row.
+inline LinearPlan PlanLinear(const LinearCall& call, int64_t rows, int64_t blocks,
+                             int threads, int64_t shared_floats, int64_t ahead_floats) {
+  const MatrixView& matrix = call.weights;
+  const bool int8 = matrix.format == WeightFormat::kInt8;
+  const int64_t slices = matrix.slices(), units = LinearUnits(matrix);
+  LinearPlan plan;
+  plan.slices = static_cast<int>(slices);
+  plan.outputs = UnitOutputs(matrix);
+  plan.each = static_cast<int>(units / blocks);
+  plan.more = static_cast<int>(units % blocks);
+  const int sums = threads / plan.outputs / plan.slices;
+  plan.at_once = sums < 1 ? 1 : sums;
+  const int64_t sums_of_row = int64_t{plan.at_once} * slices * plan.outputs;
+  int64_t most = shared_floats / (sums_of_row + InputTile::FloatsOfRow(matrix, slices));
+  if (most > rows) most = rows;
+  plan.tile_rows = most > kTileRows ? kTileRows : most < 1 ? 1 : static_cast<int>(most);
+  plan.tile_at = static_cast<int>(plan.tile_rows * sums_of_row);
+
+  const auto whole = [](int64_t floats) {
+    return static_cast<int32_t>((floats + 3) / 4 * 4);
+  };
+  const int32_t inputs = whole(matrix.inputs);
+  const int of_block = plan.each + (plan.more > 0 ? 1 : 0);
+  plan.norm_bias_at = call.norm.gain == nullptr ? 0 : inputs;
+  plan.bias_at = 2 * plan.norm_bias_at;
+  plan.scales_at =
+      plan.bias_at + (matrix.bias == nullptr ? 0 : whole(of_block * plan.outputs));
+  plan.weights_at =
+      plan.scales_at + (matrix.scales == nullptr ? 0 : whole(of_block * plan.outputs));
+  // A slice begins in other banks than its neighbours.
+  plan.slice_floats = SliceLines(matrix, static_cast<int>(matrix.slice)) * 4 + 4;
+  plan.unit_floats =
+      int8 ? static_cast<int>(matrix.panel_bytes / static_cast<int64_t>(sizeof(float)))
+           : plan.slices * plan.slice_floats;
+  const auto fours = [](const void* at) {
+    return reinterpret_cast<uintptr_t>(at) % sizeof(Four) == 0;
+  };
+  plan.ahead = call.gate == nullptr &&
+               matrix.panel_bytes == slices * matrix.slice_bytes &&
+               plan.weights_at + int64_t{of_block} * plan.unit_floats <= ahead_floats &&
+               fours(matrix.panels) && fours(matrix.bias) && fours(matrix.scales) &&
+               fours(call.norm.gain) && fours(call.norm.bias);
+  return plan;
+}
+// Floats with which any block brings its part ahead.
+inline int64_t AheadFloats(const LinearCall& call, int64_t blocks, int threads) {
+  const LinearPlan plan = PlanLinear(call, 1, blocks, threads, /*shared_floats=*/0,
+                                     /*ahead_floats=*/0);
+  return plan.weights_at +
+         int64_t{plan.each + (plan.more > 0 ? 1 : 0)} * plan.unit_floats;
+}
+// Floats of shared memory with which `rows` rows go at once.
+inline int64_t LinearFloats(const LinearCall& call, int64_t rows, int threads) {
+  const LinearPlan plan = PlanLinear(call, 1, 1, threads, 0, 0);
+  return rows * (int64_t{plan.at_once} * plan.slices * plan.outputs +
+                 InputTile::FloatsOfRow(call.weights, plan.slices));
+}
+
+// A block's part of a linear call.
+class LinearBlock {
+ public:
+  // `ahead`: memory of what is brought ahead, where the plan says so.
+  MNEMON_DEVICE LinearBlock(const LinearCall& call, const LinearPlan& plan, int index,
+                            float* ahead)
+      : call_(call),
+        plan_(plan),
+        first_(plan.each * index + Smaller(index, plan.more)),
+        count_(plan.each + (index < plan.more ? 1 : 0)),
+        ahead_(ahead) {}
+
+  // Begins to bring what can be brought, by all threads of the block.
+  MNEMON_DEVICE void Bring() const {
+    if (!plan_.ahead || count_ == 0) return;
+    const MatrixView& matrix = call_.weights;
+    const auto inputs = static_cast<int>(matrix.inputs);
+    if (call_.norm.gain != nullptr) {
+      BringFloats(call_.norm.gain, ahead_, inputs);
+      BringFloats(call_.norm.bias, ahead_ + plan_.norm_bias_at, inputs);
+    }
+    const int first = first_ * plan_.outputs, outputs = count_ * plan_.outputs;
+    if (matrix.bias != nullptr)
+      BringFloats(matrix.bias + first, ahead_ + plan_.bias_at, outputs);
+    if (matrix.scales != nullptr)
+      BringFloats(matrix.scales + first, ahead_ + plan_.scales_at, outputs);
+    if (matrix.format == WeightFormat::kInt8) {
+      BringFloats(static_cast<const float*>(matrix.panels) + first_ * plan_.unit_floats,
+                  ahead_ + plan_.weights_at, count_ * plan_.unit_floats);
       return;
     }
-    const auto slices = static_cast<int>(matrix.slices());
-    const int items = static_cast<int>(units_.size()) * slices;
-    for (int item = WarpIndex(); item < items; item += WarpCount()) {
-      const int unit = item / slices, slice = item - unit * slices;
-      const auto number = static_cast<int>(units_.begin) + unit;
-      const PanelSlice at(matrix, number / 4, slice);
-      const char* const from = static_cast<const char*>(at.weights) + number % 4 * 16;
-      float* const to = weights() + item * SliceFloats(matrix);
-      const int lines = Lines(matrix, static_cast<int>(at.width));
-      for (int i = Lane(); i < lines; i += kWarp) {
-        CopyAhead(to + i * 4, from + i * kPanel * sizeof(float));
-      }
+    int unit = 0, slice = WarpIndex();
+    for (; slice >= plan_.slices; slice -= plan_.slices) ++unit;
+    while (unit < count_) {
+      BringSlice(unit, slice);
+      for (slice += WarpCount(); slice >= plan_.slices; slice -= plan_.slices) ++unit;
     }
   }
 
-  // The norm as it is there, or where the call has it.
-  MNEMON_DEVICE NormView norm() const {
-    if (!fits_ || call_.norm.gain == nullptr) return call_.norm;
-    return {gain(), gain() + Whole(call_.weights.inputs)};
-  }
-  // Of an output, counted from the block's first.
-  MNEMON_DEVICE float BiasOf(int output) const {
-    return fits_ ? bias()[output] : call_.weights.bias[First() + output];
-  }
-  MNEMON_DEVICE float ScaleOf(int output) const {
-    return fits_ ? scales()[output] : call_.weights.scales[First() + output];
-  }
-  // In int8, of the block's unit.
-  MNEMON_DEVICE PanelSlice PanelOf(int unit, int slice) const {
-    const MatrixView& matrix = call_.weights;
-    PanelSlice at(matrix, units_.begin + unit, slice);
-    if (fits_) {
-      at.weights = reinterpret_cast<const char*>(weights()) +
-                   unit * matrix.panel_bytes + slice * matrix.slice_bytes;
-    }
-    return at;
-  }
-  // Likewise else, [inputs][4].
-  MNEMON_DEVICE const float* WeightsOf(int unit, int slice, int slices) const {
-    return weights() + (unit * slices + slice) * SliceFloats(call_.weights);
-  }
+  // The more shared memory, the more rows, up to kTileRows, go at once. What Bring has
+  // brought must be there.
+  MNEMON_DEVICE void Run(float* shared) const;
 
  private:
-  static constexpr int64_t Whole(int64_t floats) { return (floats + 3) / 4 * 4; }
-  static constexpr int Lines(const MatrixView& matrix, int width) {
-    return matrix.format == WeightFormat::kBf16 ? (width + 1) / 2 : width;
-  }
-  static constexpr int SliceFloats(const MatrixView& matrix) {
-    return Lines(matrix, static_cast<int>(matrix.slice)) * 4 + 4;
-  }
-  static constexpr int64_t UnitFloats(const MatrixView& matrix) {
-    return matrix.format == WeightFormat::kInt8
-               ? matrix.panel_bytes / static_cast<int64_t>(sizeof(float))
-               : matrix.slices() * SliceFloats(matrix);
-  }
-
-  MNEMON_DEVICE int64_t First() const {
-    return units_.begin * UnitOutputs(call_.weights);
-  }
-  MNEMON_DEVICE int64_t outputs() const {
-    return units_.size() * UnitOutputs(call_.weights);
-  }
-  MNEMON_DEVICE float* gain() const { return memory_; }
-  MNEMON_DEVICE float* bias() const {
-    return memory_ + (call_.norm.gain == nullptr ? 0 : 2 * Whole(call_.weights.inputs));
-  }
-  MNEMON_DEVICE float* scales() const {
-    return bias() + (call_.weights.bias == nullptr ? 0 : Whole(outputs()));
-  }
-  MNEMON_DEVICE float* weights() const {
-    return scales() + (call_.weights.scales == nullptr ? 0 : Whole(outputs()));
-  }
-
-  // Up to three floats more.
-  MNEMON_DEVICE static void Bring(const float* from, float* to, int64_t floats) {
+  MNEMON_DEVICE static void BringFloats(const float* from, float* to, int floats) {
+    // Up to three more.
     for (int i = ThreadIndex() * 4; i < floats; i += ThreadCount() * 4) {
       CopyAhead(to + i, from + i);
     }
   }
 
+  // By a warp, [inputs][4].
+  MNEMON_DEVICE void BringSlice(int unit, int slice) const {
+    const MatrixView& matrix = call_.weights;
+    const int number = first_ + unit;
+    const char* const from =
+        static_cast<const char*>(PanelSlice(matrix, number / 4, slice).weights) +
+        number % 4 * 16;
+    float* const to = ahead_ + plan_.weights_at + unit * plan_.unit_floats +
+                      slice * plan_.slice_floats;
+    const int lines = SliceLines(matrix, WidthOf(slice));
+    for (int i = Lane(); i < lines; i += kWarp) {
+      CopyAhead(to + i * 4, from + i * (kPanel * sizeof(float)));
+    }
+  }
+
+  MNEMON_DEVICE int WidthOf(int slice) const {
+    const auto width = static_cast<int>(call_.weights.slice);
+    return Smaller(width, static_cast<int>(call_.weights.inputs) - slice * width);
+  }
+  MNEMON_DEVICE NormView norm() const {
+    if (!plan_.ahead || call_.norm.gain == nullptr) return call_.norm;
+    return {ahead_, ahead_ + plan_.norm_bias_at};
+  }
+
+  MNEMON_DEVICE void UnitSums(const MatrixView& matrix, const InputTile& tile, int rows,
+                              int first, int count, float* sums) const;
+  MNEMON_DEVICE void Multiply(const MatrixView& matrix, bool factor,
+                              const InputTile& tile, int64_t first_row, int rows,
+                              float* sums) const;
+
   const LinearCall& call_;
-  const Part units_;
-  float* const memory_;
-  bool fits_ = false;
+  const LinearPlan& plan_;
+  const int first_, count_;  // units
+  float* const ahead_;
 };
 
 // Weights of one output: floats, or in bf16 words of two, kLine apart.
@@ -290,39 +333,42 @@ MNEMON_DEVICE void Int8SliceSums(const InputTile& tile, int rows, const PanelSli
   }
 }
 
-// Sums [slices][rows][UnitOutputs] of each of some units of the block. `matrix` is the
-// call's weights or its gate, which is never there ahead.
-MNEMON_DEVICE void UnitSums(const MatrixView& matrix, const LinearAhead& ahead,
-                            const InputTile& tile, int slices, int rows, int64_t first,
-                            Part units, float* sums) {
-  const int items = static_cast<int>(units.size()) * slices;
-  const auto begin = static_cast<int>(units.begin);
+// Sums [slices][rows][outputs] of each of some of the block's units. `matrix` is the
+// call's weights or its gate, with which nothing is brought ahead.
+MNEMON_DEVICE void LinearBlock::UnitSums(const MatrixView& matrix,
+                                         const InputTile& tile, int rows, int first,
+                                         int count, float* sums) const {
+  const int slices = plan_.slices, items = count * slices;
   if (matrix.format == WeightFormat::kInt8) {
     for (int item = WarpIndex(); item < items; item += WarpCount()) {
-      const int unit = begin + item / slices, i = item % slices;
-      Int8SliceSums(
-          tile, rows,
-          ahead.fits() ? ahead.PanelOf(unit, i) : PanelSlice(matrix, first + unit, i),
-          i, sums + item * rows * kPanel);
+      const int u = item / slices, i = item - u * slices;
+      PanelSlice at(matrix, first_ + first + u, i);
+      if (plan_.ahead) {
+        at.weights = reinterpret_cast<const char*>(ahead_ + plan_.weights_at +
+                                                   (first + u) * plan_.unit_floats) +
+                     i * matrix.slice_bytes;
+      }
+      Int8SliceSums(tile, rows, at, i, sums + item * rows * kPanel);
     }
     return;
   }
   const int output = ThreadIndex() % 4;
+  const bool fours = matrix.slice % 4 == 0;
   for (int item = ThreadIndex() / 4; item < items; item += ThreadCount() / 4) {
-    const int unit = begin + item / slices, i = item % slices;
-    const int number = static_cast<int>(first) + unit;
-    const PanelSlice slice(matrix, number / 4, i);
-    OutputSlice at{nullptr, static_cast<int>(slice.width),
-                   matrix.format == WeightFormat::kBf16};
+    const int u = item / slices, i = item - u * slices;
+    OutputSlice at{nullptr, WidthOf(i), matrix.format == WeightFormat::kBf16};
+    const float* const inputs = tile.inputs(0, i);
     float found[kTileRows];
-    if (ahead.fits()) {
-      at.weights = ahead.WeightsOf(unit, i, slices) + output;
-      SliceSums<4>(at, rows, tile.inputs(0, i), tile.stride(), matrix.slice % 4 == 0,
-                   found);
+    if (plan_.ahead) {
+      at.weights = ahead_ + plan_.weights_at + (first + u) * plan_.unit_floats +
+                   i * plan_.slice_floats + output;
+      SliceSums<4>(at, rows, inputs, tile.stride(), fours, found);
     } else {
-      at.weights = static_cast<const float*>(slice.weights) + number % 4 * 4 + output;
-      SliceSums<kPanel>(at, rows, tile.inputs(0, i), tile.stride(),
-                        matrix.slice % 4 == 0, found);
+      const int number = first_ + first + u;
+      at.weights =
+          static_cast<const float*>(PanelSlice(matrix, number / 4, i).weights) +
+          number % 4 * 4 + output;
+      SliceSums<kPanel>(at, rows, inputs, tile.stride(), fours, found);
     }
     MNEMON_UNROLL
     for (int r = 0; r < kTileRows; ++r) {
@@ -331,117 +377,59 @@ MNEMON_DEVICE void UnitSums(const MatrixView& matrix, const LinearAhead& ahead,
   }
 }
 
-// Multiplies the first `rows` rows of a tile with the block's units, and calls
-// finish(row, output, sum) for each output, counted from the block's first, where
-// sum(i) is the sum of the i-th slice.
-template <class Finish>
-MNEMON_DEVICE void Products(const MatrixView& matrix, const LinearAhead& ahead,
-                            const InputTile& tile, int slices, int rows, Part units,
-                            float* sums, const Finish& finish) {
-  const int outputs = UnitOutputs(matrix), count = static_cast<int>(units.size());
-  const auto at_once =
-      static_cast<int>(SumsAtOnce(matrix, slices, ThreadCount())) / slices;
-  for (int unit = 0; unit < count; unit += at_once) {
-    const int some = Smaller(at_once, count - unit);
-    UnitSums(matrix, ahead, tile, slices, rows, units.begin, {unit, unit + some}, sums);
+MNEMON_DEVICE void LinearBlock::Multiply(const MatrixView& matrix, bool factor,
+                                         const InputTile& tile, int64_t first_row,
+                                         int rows, float* sums) const {
+  const bool int8 = matrix.format == WeightFormat::kInt8;
+  const int each = rows * plan_.outputs, slices = plan_.slices;
+  for (int unit = 0; unit < count_; unit += plan_.at_once) {
+    const int some = Smaller(plan_.at_once, count_ - unit);
+    UnitSums(matrix, tile, rows, unit, some, sums);
     Barrier();
-    const int each = rows * outputs;
     for (int n = ThreadIndex(); n < some * each; n += ThreadCount()) {
-      const int u = n / each, in_unit = n - u * each, row = in_unit / outputs;
-      finish(row, (unit + u) * outputs + in_unit - row * outputs,
-             [&](int i) { return sums[(u * slices + i) * each + in_unit]; });
-    }
-    Barrier();
-  }
-}
-
-// Calls some(tile, first row, rows) for tiles of rows in shared memory, set from
-// row(r), all threads together.
-template <class Row, class Some>
-MNEMON_DEVICE void EachTile(const MatrixView& matrix, Part slices, int64_t rows,
-                            const NormView& norm, const SharedFloats& shared,
-                            const Row& row, const Some& some) {
-  const int64_t most =
-      shared.count / ProductFloats(matrix, slices.size(), 1, ThreadCount());
-  const int64_t at_once = Smaller<int64_t>(Smaller<int64_t>(kTileRows, rows), most);
-  float* const inputs = shared.data + SumsAtOnce(matrix, slices.size(), ThreadCount()) *
-                                          at_once * UnitOutputs(matrix);
-  for (int64_t first = 0; first < rows; first += at_once) {
-    const auto count = static_cast<int>(Smaller(at_once, rows - first));
-    InputTile tile(matrix, slices, at_once, inputs);
-    for (int r = WarpIndex(); r < count; r += WarpCount()) {
-      tile.Set(r, row(first + r), norm);
-    }
-    Barrier();
-    if (matrix.format == WeightFormat::kInt8) {
-      const auto each = static_cast<int>(slices.size());
-      for (int n = WarpIndex(); n < count * each; n += WarpCount()) {
-        tile.Quantise(n / each, n % each);
-      }
-      Barrier();
-    }
-    some(tile, first, count);
-  }
-}
-
-// Writes output n of row r, whose sum is there with its bias. `nothing`: SeesNothing of
-// the row.
-MNEMON_DEVICE void FinishLinear(const LinearCall& call, bool factor, float sum,
-                                int64_t r, int64_t n, bool nothing) {
-  float* const out = call.out.row(r) + n;
-  sum = factor ? *out * sum : Activated(sum, call.act);
-  if (factor != (call.gate != nullptr)) {
-    *out = sum;
-    return;
-  }
-  if (call.residual.data != nullptr) {
-    const float before = call.residual.row(r)[n];
-    sum = nothing ? before : before + sum;
-  }
-  *out = Flushed(sum);
-}
-
-// The more shared memory, the more rows, up to kTileRows, go at once. `ahead`: memory
-// in which LinearAhead of the call has been brought, or of no floats. REQUIRES: at
-// least ProductFloats of one row.
-MNEMON_DEVICE void Linear(const LinearCall& call, Share share,
-                          const SharedFloats& shared, const SharedFloats& memory) {
-  const MatrixView& matrix = call.weights;
-  const int64_t count = LinearUnits(matrix);
-  const Part units{share.begin(count), share.end(count)};
-  if (units.size() == 0) return;
-  const LinearAhead ahead(call, units, memory);
-  const auto slices = static_cast<int>(matrix.slices());
-  const int64_t first = units.begin * UnitOutputs(matrix);
-  EachTile(
-      matrix, {0, slices}, call.rows, ahead.norm(), shared,
-      [&](int64_t r) { return call.in.row(call.pick == nullptr ? r : call.pick[r]); },
-      [&](const InputTile& tile, int64_t first_row, int rows) {
-        for (int pass = 0; pass < (call.gate == nullptr ? 1 : 2); ++pass) {
-          const bool factor = pass == 1;
-          const MatrixView& with = factor ? *call.gate : matrix;
-          Products(with, ahead, tile, slices, rows, units, shared.data,
-                   [&](int r, int output, const auto& sum) {
-                     const int64_t n = first + output;
-                     if (n >= matrix.outputs) return;
-                     float total = 0;
-                     if (matrix.format == WeightFormat::kInt8) {
-                       const float scale =
-                           factor ? with.scales[n] : ahead.ScaleOf(output);
-                       for (int i = 0; i < slices; ++i) {
-                         total = Fma(sum(i), tile.scale(r, i) * scale, total);
-                       }
-                     } else {
-                       total = sum(0);
-                       for (int i = 1; i < slices; ++i) total += sum(i);
-                     }
-                     if (with.bias != nullptr) {
-                       total += factor ? with.bias[n] : ahead.BiasOf(output);
-                     }
-                     FinishLinear(call, factor, total, first_row + r, n,
-                                  SeesNothing(call.key_ranges, first_row + r));
-                   });
+      const int u = n / each, in_unit = n - u * each;
+      const int r = int8 ? in_unit / static_cast<int>(kPanel) : in_unit / 4;
+      const int output = (unit + u) * plan_.outputs + in_unit - r * plan_.outputs;
+      const int64_t number = first_ * plan_.outputs + output, row = first_row + r;
+      if (number >= matrix.outputs) continue;
+      // They are on their way while the slices are added.
+      const bool nothing = SeesNothing(call_.key_ranges, row);
+      const float before =
+          call_.residual.data == nullptr ? 0.0f : call_.residual.row(row)[number];
+      const float* const sum = sums + u * slices * each + in_unit;
+      float total = 0;
+      if (int8) {
+        const float scale =
+            plan_.ahead ? ahead_[plan_.scales_at + output] : matrix.scales[number];
+        for (int i = 0; i < slices; ++i) {
+          total = Fma(sum[i * each], tile.scale(r, i) * scale, total);
         }
+      } else {
+        total = sum[0];
+        for (int i = 1; i < slices; ++i) total += sum[i * each];
+      }
+      if (matrix.bias != nullptr) {
+        total += plan_.ahead ? ahead_[plan_.bias_at + output] : matrix.bias[number];
+      }
+      FinishLinear(call_, factor, total, row, number, before, nothing);
+    }
+    Barrier();
+  }
+}
+
+MNEMON_DEVICE void LinearBlock::Run(float* shared) const {
+  if (count_ == 0) return;
+  const MatrixView& matrix = call_.weights;
+  EachTile(
+      matrix, {0, plan_.slices}, call_.rows, plan_.tile_rows, norm(),
+      shared + plan_.tile_at,
+      [&](int64_t r) {
+        return call_.in.row(call_.pick == nullptr ? r : call_.pick[r]);
+      },
+      [&](const InputTile& tile, int64_t first_row, int rows) {
+        Multiply(matrix, /*factor=*/false, tile, first_row, rows, shared);
+        if (call_.gate != nullptr)
+          Multiply(*call_.gate, /*factor=*/true, tile, first_row, rows, shared);
       });
 }
 

@@ -105,9 +105,9 @@ MNEMON_DEVICE float HalfSum(float part) {
 // 16 interleaved partial sums, then the tree: next(i, sum) adds number i of `count`.
 // All lanes of a warp; each half makes the whole sum.
 template <class Next>
-MNEMON_DEVICE float HalfSumOf(int64_t count, const Next& next) {
+MNEMON_DEVICE float HalfSumOf(int count, const Next& next) {
   float part = 0;
-  for (int64_t i = Lane() % 16; i < count; i += 16) part = next(i, part);
+  for (int i = Lane() % 16; i < count; i += 16) part = next(i, part);
   return HalfSum(part);
 }
 

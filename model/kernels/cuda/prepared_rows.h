@@ -18,13 +18,18 @@ inline constexpr int64_t PreparedFloats(const MatrixView& matrix) {
                                               : RowFloats(matrix);
 }
 
-// Writes the rows of a call to `out`, all blocks together. Shared memory as of Linear.
-MNEMON_DEVICE void PrepareRows(const LinearCall& call, Share share,
-                               const SharedFloats& shared, Rows out) {
+// Shared memory of a block.
+inline constexpr int64_t PrepareRowsFloats(const MatrixView& matrix) {
+  return InputTile::FloatsOfRow(matrix, matrix.slices());
+}
+
+// Writes the rows of a call to `out`, all blocks together.
+MNEMON_DEVICE void PrepareRows(const LinearCall& call, Share share, float* shared,
+                               Rows out) {
   const MatrixView& matrix = call.weights;
   const int64_t begin = share.begin(call.rows), end = share.end(call.rows);
   EachTile(
-      matrix, {0, matrix.slices()}, end - begin, call.norm, shared,
+      matrix, {0, matrix.slices()}, end - begin, /*at_once=*/1, call.norm, shared,
       [&](int64_t r) {
         r += begin;
         return call.in.row(call.pick == nullptr ? r : call.pick[r]);

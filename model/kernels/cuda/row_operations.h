@@ -67,8 +67,9 @@ MNEMON_DEVICE void AppendHead(const AppendCall& call, int64_t r, int64_t h,
   }
   if (call.fold_offset >= 0) {
     const float* const bias = call.query_bias + at;
-    const float fold = Flushed(HalfSumOf(
-        call.width, [&](int64_t i, float sum) { return Fma(key[i], bias[i], sum); }));
+    const float fold =
+        Flushed(HalfSumOf(static_cast<int>(call.width),
+                          [&](int i, float sum) { return Fma(key[i], bias[i], sum); }));
     doubt += NotFinite(fold);
     if (Lane() == 0)
       place.block[call.fold_offset + h * kBlockPositions + place.slot] = fold;
@@ -106,10 +107,18 @@ MNEMON_DEVICE void NormRow(float* row, int width, const NormView& norm) {
     float x, gain, bias;
   };
   const auto count = static_cast<float>(width);
-  const float mean = Divide(
-      HalfSumOf(width, [&](int64_t i, float sum) { return sum + row[i]; }), count);
-  const float squares = HalfSumOf(width, [&](int64_t i, float sum) {
-    const float away = row[i] - mean;
+  // Each half of the warp makes the whole sum, of numbers read some at a time.
+  const auto half_sum = [&](const auto& next) {
+    const int lane = Lane() % 16;
+    float part = 0;
+    ReadAhead((width - lane + 15) / 16, [&](int n) { return row[lane + 16 * n]; },
+              [&](int /*n*/, float x) { part = next(x, part); });
+    return HalfSum(part);
+  };
+  const float mean =
+      Divide(half_sum([](float x, float sum) { return sum + x; }), count);
+  const float squares = half_sum([&](float x, float sum) {
+    const float away = x - mean;
     return Fma(away, away, sum);
   });
   const float scale = Divide(1.0f, SquareRoot(Divide(squares, count) + 1e-5f));

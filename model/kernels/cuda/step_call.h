@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "model/kernels/cuda/linear_plan.h"
 #include "model/kernels/cuda/sample_row.h"
 #include "model/kernels/kernels.h"
 
@@ -77,31 +78,53 @@ enum class StepCallKind : int32_t {
   kNextWave,  // for launches that come once for each wave
 };
 
-// One of the calls, as of its kind, without what the header says: rows, groups, runs.
-// Arrays of rows begin with the first wave's.
-struct alignas(16) StepCall {
-  StepCallKind kind = StepCallKind::kPrepare;
-  bool of_logits = false;  // of linear: the rows whose logits are computed
-  bool meets = true;       // what follows waits for all of it
-
+// What calls have besides those of kernels.h.
+struct PrepareStep {
   const TableChange* changes = nullptr;
   const DrawnToken* drawn = nullptr;
   int32_t* tokens = nullptr;  // that drawn ones are put among
-  EmbedCall embed;
-  LinearCall linear;
-  Rows prepared;        // of linear's rows; null: they are read where they are
-  bool factor = false;  // as of TiledLinear
-  MatrixView second;    // what embed.tied or linear.gate points to, where they do
-  AppendCall append;
-  // kAppend: leaves it to the kAttend behind it, which has its call, where the header
-  // says so.
-  bool appends_late = false;
-  AttendCall attend;
+};
+struct EmbedStep {
+  EmbedCall call;
+  MatrixView tied;  // what the call points to, where it does
+};
+struct LinearStep {
+  LinearCall call;
+  MatrixView gate;         // likewise
+  bool of_logits = false;  // its rows are those whose logits are computed
+  Rows prepared;           // of a launch: its rows; null: they are read where they are
+  bool factor = false;     // as of TiledLinear
+  LinearPlan plan;         // of a whole step
+};
+struct AppendStep {
+  AppendCall call;
+  bool late = false;  // the attention behind it does it, where the header says so
+};
+struct AttendStep {
+  AttendCall call;
+  AppendCall append;  // of the keys of its own rows, where `appends`
+  bool appends = false;
   const int64_t* first_group = nullptr;  // as of AttendScratch; each wave has its own
-  FastWeightCall fast_weights;
-  MixCall mix;
-  KeepCall keep;
-  device::SampleCall sample;
+};
+
+// One of the calls, without what the header says: rows, groups, runs. Arrays of rows
+// begin with the first wave's.
+struct alignas(16) StepCall {
+  StepCallKind kind = StepCallKind::kPrepare;
+  bool meets = true;  // what follows waits for all of it
+  union {             // as of its kind
+    PrepareStep prepare;
+    EmbedStep embed;
+    LinearStep linear;  // kLinear, kPrepareRows, kTiledLinear
+    AppendStep append;
+    AttendStep attend;
+    FastWeightCall fast_weights;
+    MixCall mix;
+    KeepCall keep;
+    device::SampleCall sample;
+  };
+
+  StepCall() : prepare() {}
 };
 
 // Threads of a block of a kernel that does one call, and of one that does them all. A
@@ -128,7 +151,8 @@ struct StepLaunch {
   int32_t logits_calls = 0;
   int32_t draw_calls = 0;
   int64_t shared_floats = 0;
-  int64_t ahead_floats = 0;  // more of a whole step, for LinearAhead
+  int64_t ahead_floats = 0;  // more of a whole step, for what is brought ahead
+  bool waves = false;        // of a kernel that does one call: there may be several
   // Of attention: as AttendScratch.
   float* groups = nullptr;
   uint32_t* arrived = nullptr;

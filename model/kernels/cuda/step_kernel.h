@@ -19,58 +19,65 @@ namespace mnemon::device {
 struct StepBlock {
   Share share;
   SharedFloats shared;
-  SharedFloats ahead;  // of LinearAhead
+  SharedFloats ahead;  // of LinearBlock; another call may use it
   const StepLaunch& launch;
 };
 
+// Where a step is.
+struct StepNow {
+  StepHeader& header;
+  bool appends_late;  // as the header says
+  StepWave wave;
+  int64_t wave_index;
+};
+
 // Calls with what the header says.
-MNEMON_DEVICE EmbedCall Bound(EmbedCall call, const StepCall& step,
-                              const StepWave& wave) {
-  call.rows = wave.rows;
-  call.ids += wave.first;
-  call.positions += wave.first;
-  if (call.tied != nullptr) call.tied = &step.second;
+MNEMON_DEVICE EmbedCall Bound(const EmbedStep& step, const StepNow& now) {
+  EmbedCall call = step.call;
+  call.rows = now.wave.rows;
+  call.ids += now.wave.first;
+  call.positions += now.wave.first;
+  if (call.tied != nullptr) call.tied = &step.tied;
   return call;
 }
-MNEMON_DEVICE LinearCall Bound(LinearCall call, const StepCall& step,
-                               const StepHeader& header, const StepWave& wave) {
-  call.rows = step.of_logits ? header.logits_rows : wave.rows;
-  if (call.gate != nullptr) call.gate = &step.second;
-  if (call.key_ranges != nullptr) call.key_ranges += wave.first;
+MNEMON_DEVICE LinearCall Bound(const LinearStep& step, const StepNow& now) {
+  LinearCall call = step.call;
+  call.rows = step.of_logits ? now.header.logits_rows : now.wave.rows;
+  if (call.gate != nullptr) call.gate = &step.gate;
+  if (call.key_ranges != nullptr) call.key_ranges += now.wave.first;
   return call;
 }
-MNEMON_DEVICE AppendCall Bound(AppendCall call, const StepWave& wave) {
-  call.rows = wave.rows;
-  call.places += wave.first;
+MNEMON_DEVICE AppendCall Bound(AppendCall call, const StepNow& now) {
+  call.rows = now.wave.rows;
+  call.places += now.wave.first;
   return call;
 }
-MNEMON_DEVICE AttendCall Bound(AttendCall call, const StepWave& wave) {
-  call.rows = wave.rows;
-  call.groups = wave.groups;
-  call.key_ranges += wave.first;
+MNEMON_DEVICE AttendCall Bound(AttendCall call, const StepNow& now) {
+  call.rows = now.wave.rows;
+  call.groups = now.wave.groups;
+  call.key_ranges += now.wave.first;
   return call;
 }
-MNEMON_DEVICE FastWeightCall Bound(FastWeightCall call, const StepHeader& header) {
-  call.runs = header.runs;
+MNEMON_DEVICE FastWeightCall Bound(FastWeightCall call, const StepNow& now) {
+  call.runs = now.header.runs;
   return call;
 }
-MNEMON_DEVICE MixCall Bound(MixCall call, const StepWave& wave) {
-  call.rows = wave.rows;
+MNEMON_DEVICE MixCall Bound(MixCall call, const StepNow& now) {
+  call.rows = now.wave.rows;
   return call;
 }
-MNEMON_DEVICE KeepCall Bound(KeepCall call, const StepWave& wave) {
-  call.rows = wave.rows;
-  call.to += wave.first;
+MNEMON_DEVICE KeepCall Bound(KeepCall call, const StepNow& now) {
+  call.rows = now.wave.rows;
+  call.to += now.wave.first;
+  return call;
+}
+MNEMON_DEVICE device::SampleCall Bound(device::SampleCall call, const StepNow& now) {
+  call.count = now.header.draws;
+  call.tokens = now.header.result.tokens;
   return call;
 }
 
-MNEMON_DEVICE device::SampleCall Bound(device::SampleCall call, StepHeader& header) {
-  call.count = header.draws;
-  call.tokens = header.result.tokens;
-  return call;
-}
-
-MNEMON_DEVICE void Prepare(const StepCall& step, const StepHeader& header,
+MNEMON_DEVICE void Prepare(const PrepareStep& step, const StepHeader& header,
                            Share share) {
   const auto each = [share](int64_t count, const auto& one) {
     const int64_t end = share.end(count);
@@ -94,77 +101,78 @@ MNEMON_DEVICE void Keep(const KeepCall& call, Share share) {
              });
 }
 
-MNEMON_DEVICE bool AppendsLate(const StepCall& step, const StepHeader& header) {
-  return step.appends_late && header.appends_late;
+// With the append of its rows' keys, where that was left to it.
+MNEMON_DEVICE void Attend(const AttendStep& step, const StepNow& now,
+                          const StepBlock& block) {
+  const AppendCall append = Bound(step.append, now);
+  Attend(
+      Bound(step.call, now),
+      {step.appends && now.appends_late ? &append : nullptr, &now.header.result.wrong},
+      block.share, block.shared.data, block.ahead,
+      {step.first_group + now.wave.first + now.wave_index, block.launch.groups,
+       block.launch.arrived});
 }
 
-// `wave` is number `wave_index` of the header's.
 template <StepCallKind kind>
-MNEMON_DEVICE void RunCall(const StepCall& step, StepHeader& header,
-                           const StepWave& wave, int64_t wave_index,
+MNEMON_DEVICE void RunCall(const StepCall& step, const StepNow& now,
                            const StepBlock& block) {
+  uint32_t* const wrong = &now.header.result.wrong;
   if constexpr (kind == StepCallKind::kPrepare) {
-    Prepare(step, header, block.share);
+    Prepare(step.prepare, now.header, block.share);
   } else if constexpr (kind == StepCallKind::kEmbed) {
-    Embed(Bound(step.embed, step, wave), block.share);
+    Embed(Bound(step.embed, now), block.share);
   } else if constexpr (kind == StepCallKind::kLinear) {
-    Linear(Bound(step.linear, step, header, wave), block.share, block.shared,
-           block.ahead);
+    LinearBlock(Bound(step.linear, now), step.linear.plan, BlockIndex(),
+                block.ahead.data)
+        .Run(block.shared.data);
   } else if constexpr (kind == StepCallKind::kPrepareRows) {
-    PrepareRows(Bound(step.linear, step, header, wave), block.share, block.shared,
-                step.prepared);
+    PrepareRows(Bound(step.linear, now), block.share, block.shared.data,
+                step.linear.prepared);
   } else if constexpr (kind == StepCallKind::kTiledLinear) {
-    TiledLinear(Bound(step.linear, step, header, wave), step.factor, step.prepared,
+    TiledLinear(Bound(step.linear, now), step.linear.factor, step.linear.prepared,
                 block.share, block.shared);
   } else if constexpr (kind == StepCallKind::kAppend) {
-    if (AppendsLate(step, header)) return;
-    Append(Bound(step.append, wave), block.share, &header.result.wrong);
+    if (step.append.late && now.appends_late) return;
+    Append(Bound(step.append.call, now), block.share, wrong);
   } else if constexpr (kind == StepCallKind::kAttend) {
-    const AppendCall append = Bound(step.append, wave);
-    Attend(Bound(step.attend, wave),
-           {AppendsLate(step, header) ? &append : nullptr, &header.result.wrong},
-           block.share, block.shared.data,
-           {step.first_group + wave.first + wave_index, block.launch.groups,
-            block.launch.arrived});
+    Attend(step.attend, now, block);
   } else if constexpr (kind == StepCallKind::kFastWeights) {
-    FastWeights(Bound(step.fast_weights, header), block.share, block.shared,
-                &header.result.wrong);
+    FastWeights(Bound(step.fast_weights, now), block.share, block.shared, wrong);
   } else if constexpr (kind == StepCallKind::kMix) {
-    Mix(Bound(step.mix, wave), block.share);
+    Mix(Bound(step.mix, now), block.share);
   } else if constexpr (kind == StepCallKind::kKeep) {
-    Keep(Bound(step.keep, wave), block.share);
+    Keep(Bound(step.keep, now), block.share);
   } else if constexpr (kind == StepCallKind::kSample) {
     Sample(
-        Bound(step.sample, header), block.share,
+        Bound(step.sample, now), block.share,
         reinterpret_cast<SampleShared*>(block.shared.data),
         block.launch.sample_scratch + BlockIndex() * SampleScratch(step.sample.vocab));
   } else {
-    if (block.share.index == 0 && ThreadIndex() == 0) ++header.wave_now;
+    if (block.share.index == 0 && ThreadIndex() == 0) ++now.header.wave_now;
   }
 }
 
-MNEMON_DEVICE void RunAnyCall(const StepCall& step, StepHeader& header,
-                              const StepWave& wave, int64_t index,
+MNEMON_DEVICE void RunAnyCall(const StepCall& step, const StepNow& now,
                               const StepBlock& block) {
   switch (step.kind) {
     case StepCallKind::kPrepare:
-      return RunCall<StepCallKind::kPrepare>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kPrepare>(step, now, block);
     case StepCallKind::kEmbed:
-      return RunCall<StepCallKind::kEmbed>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kEmbed>(step, now, block);
     case StepCallKind::kLinear:
-      return RunCall<StepCallKind::kLinear>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kLinear>(step, now, block);
     case StepCallKind::kAppend:
-      return RunCall<StepCallKind::kAppend>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kAppend>(step, now, block);
     case StepCallKind::kAttend:
-      return RunCall<StepCallKind::kAttend>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kAttend>(step, now, block);
     case StepCallKind::kFastWeights:
-      return RunCall<StepCallKind::kFastWeights>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kFastWeights>(step, now, block);
     case StepCallKind::kMix:
-      return RunCall<StepCallKind::kMix>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kMix>(step, now, block);
     case StepCallKind::kKeep:
-      return RunCall<StepCallKind::kKeep>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kKeep>(step, now, block);
     case StepCallKind::kSample:
-      return RunCall<StepCallKind::kSample>(step, header, wave, index, block);
+      return RunCall<StepCallKind::kSample>(step, now, block);
     case StepCallKind::kPrepareRows:
     case StepCallKind::kTiledLinear:
     case StepCallKind::kNextWave:  // its waves are those of a loop
@@ -175,14 +183,14 @@ MNEMON_DEVICE void RunAnyCall(const StepCall& step, StepHeader& header,
 // The kernel of one call, in the wave that the header counts.
 template <StepCallKind kind>
 MNEMON_DEVICE void OneCall(const StepLaunch& launch) {
-  AwaitLaunches();
   StepHeader& header = *launch.header;
-  const int64_t wave = header.wave_now;
+  const int64_t wave = launch.waves ? header.wave_now : 0;
+  const StepNow now{header, header.appends_late, header.wave[wave], wave};
   const StepBlock block{{BlockIndex(), BlockCount()},
                         {static_cast<float*>(SharedMemory()), launch.shared_floats},
                         {},
                         launch};
-  RunCall<kind>(launch.call, header, header.wave[wave], wave, block);
+  RunCall<kind>(launch.call, now, block);
 }
 
 // The calls of a step in order: those of each wave, then of logits, then of draws,
@@ -191,7 +199,7 @@ class StepCursor {
  public:
   MNEMON_DEVICE StepCursor(const StepLaunch& launch, const StepHeader& header)
       : launch_(launch),
-        waves_(header.waves),
+        waves_(static_cast<int>(header.waves)),
         end_(launch.wave_calls + (header.draws > 0
                                       ? launch.logits_calls + launch.draw_calls
                                   : header.logits_rows > 0 ? launch.logits_calls
@@ -203,7 +211,7 @@ class StepCursor {
     return call_ < end_ ? launch_.calls + call_ : nullptr;
   }
   // Behind the waves: 0.
-  MNEMON_DEVICE int64_t wave() const { return wave_ < waves_ ? wave_ : 0; }
+  MNEMON_DEVICE int wave() const { return wave_ < waves_ ? wave_ : 0; }
 
   MNEMON_DEVICE void Next() {
     ++call_;
@@ -212,10 +220,9 @@ class StepCursor {
 
  private:
   const StepLaunch& launch_;
-  const int64_t waves_;
-  const int32_t end_;
-  int32_t call_;
-  int64_t wave_ = 0;
+  const int waves_, end_;
+  int call_;
+  int wave_ = 0;
 };
 
 // A whole step. While blocks wait for each other, each brings what the next call needs
@@ -223,7 +230,7 @@ class StepCursor {
 class StepRun {
  public:
   MNEMON_DEVICE explicit StepRun(const StepLaunch& launch)
-      : header_(*launch.header),
+      : now_{*launch.header, launch.header->appends_late, launch.header->wave[0], 0},
         calls_(static_cast<StepCall*>(SharedMemory())),
         block_{{BlockIndex(), BlockCount()},
                {Ahead() + launch.ahead_floats, launch.shared_floats},
@@ -231,32 +238,34 @@ class StepRun {
                launch} {}
 
   MNEMON_DEVICE void Run() {
-    StepCursor now(block_.launch, header_);
-    BringCall(now.call(), 0);
-    StepCursor next(now);
+    StepCursor at(block_.launch, now_.header);
+    BringCall(at.call(), 0);
+    StepCursor next(at);
     next.Next();
     BringCall(next.call(), 1);
-    StepWave wave = header_.wave[0];
-    int64_t wave_index = 0;
     Arrive();
-    for (int slot = 0; now.call() != nullptr; slot = 1 - slot) {
-      if (now.wave() != wave_index) {
-        wave_index = now.wave();
-        wave = header_.wave[wave_index];
+    for (int slot = 0; at.call() != nullptr; slot = 1 - slot) {
+      if (at.wave() != now_.wave_index) {
+        now_.wave_index = at.wave();
+        now_.wave = now_.header.wave[now_.wave_index];
       }
       const StepCall& call = calls_[slot];
-      RunAnyCall(call, header_, wave, wave_index, block_);
-      const bool meets = call.meets && !(call.kind == StepCallKind::kAppend &&
-                                         AppendsLate(call, header_));
-      now.Next();
+      if (call.kind == StepCallKind::kAttend && call.attend.appends &&
+          !now_.appends_late) {
+        Append(Bound(call.attend.append, now_), block_.share,
+               &now_.header.result.wrong);
+        GridBarrier();
+      }
+      RunAnyCall(call, now_, block_);
+      at.Next();
       next.Next();
-      if (meets) {
+      if (call.meets) {
         auto token = GridArrive();
-        BringNext(now, next, slot, wave);
+        BringNext(at.call(), next.call(), slot);
         GridWait(std::move(token));
       } else {
         Barrier();
-        BringNext(now, next, slot, wave);
+        BringNext(at.call(), next.call(), slot);
       }
       Arrive();
     }
@@ -267,18 +276,15 @@ class StepRun {
     return static_cast<float*>(SharedMemory()) + kWholeStepCallFloats;
   }
 
-  // `now` is in the other slot.
-  MNEMON_DEVICE void BringNext(const StepCursor& now, const StepCursor& next, int slot,
-                               const StepWave& wave) {
-    if (now.call() == nullptr) return;
-    BringCall(next.call(), slot);
+  // `coming` is in the other slot already.
+  MNEMON_DEVICE void BringNext(const StepCall* coming, const StepCall* next, int slot) {
+    if (coming == nullptr) return;
     const StepCall& call = calls_[1 - slot];
-    if (call.kind != StepCallKind::kLinear) return;
-    const LinearCall linear = Bound(call.linear, call, header_, wave);
-    const int64_t units = LinearUnits(linear.weights);
-    const LinearAhead ahead(
-        linear, {block_.share.begin(units), block_.share.end(units)}, block_.ahead);
-    if (ahead.fits()) ahead.Bring();
+    if (call.kind == StepCallKind::kLinear) {
+      LinearBlock(call.linear.call, call.linear.plan, BlockIndex(), block_.ahead.data)
+          .Bring();
+    }
+    BringCall(next, slot);
   }
 
   MNEMON_DEVICE void BringCall(const StepCall* call, int slot) {
@@ -294,7 +300,7 @@ class StepRun {
     Barrier();
   }
 
-  StepHeader& header_;
+  StepNow now_;
   StepCall* const calls_;  // two, in shared memory
   const StepBlock block_;
 };

@@ -211,38 +211,49 @@ class TileSlice {
   template <class Row>
   MNEMON_DEVICE void StageInputs(const Row& row, int from, int count) {
     const int64_t at = slice_ * matrix_.slice + from;
-    // All of them, or none.
-    if (OnSixteenBytes(row(0) + at) && row.stride() % 4 == 0 && count % 4 == 0) {
-      constexpr int kFours = kStagedInputs / 4;
+    constexpr int kFours = kStagedInputs / 4, kCopies = kShape.rows() * kFours / kWarp;
+    // Where all rows follow each other, addresses do.
+    constexpr int kApart = kWarp / kFours;
+    const int first = Lane() / kFours, k = Lane() % kFours * 4;
+    const bool fours = OnSixteenBytes(row(0) + at) && row.stride() % 4 == 0;
+    if (fours && row.plain() && count == kStagedInputs) {
+      const float* from_row = row(0) + first * row.stride() + at + k;
+      float* const to = memory_ + first * kStagedStride + k;
       MNEMON_UNROLL
-      for (int i = 0; i < kShape.rows() * kFours / kWarp; ++i) {
-        const int n = i * kWarp + Lane(), r = n / kFours, k = n % kFours * 4;
-        if (k < count) CopyAhead(memory_ + r * kStagedStride + k, row(r) + at + k);
+      for (int i = 0; i < kCopies; ++i, from_row += kApart * row.stride()) {
+        CopyAhead(to + i * kApart * kStagedStride, from_row);
       }
-      return;
-    }
-    for (int n = Lane(); n < kShape.rows() * count; n += kWarp) {
-      const int r = n / count, k = n - r * count;
-      memory_[r * kStagedStride + k] = row(r)[at + k];
+    } else if (fours && count % 4 == 0) {
+      MNEMON_NO_UNROLL
+      for (int i = 0; i < kCopies && k < count; ++i) {
+        const int r = first + i * kApart;
+        CopyAhead(memory_ + r * kStagedStride + k, row(r) + at + k);
+      }
+    } else {
+      for (int n = Lane(); n < kShape.rows() * count; n += kWarp) {
+        const int r = n / count;
+        memory_[r * kStagedStride + n - r * count] = row(r)[at + n - r * count];
+      }
     }
   }
 
   // Likewise weights: in float32 [inputs][outputs], in bf16 two inputs together.
   MNEMON_DEVICE void StageWeights(bool bf16, int from, int count) {
     const int begin = bf16 ? from / 2 : from, lines = bf16 ? (count + 1) / 2 : count;
-    const char* from_panel[kPanels];
-    MNEMON_UNROLL
-    for (int p = 0; p < kPanels; ++p) {
-      from_panel[p] =
-          static_cast<const char*>(SliceOf(p).weights) + begin * kPanel * sizeof(float);
-    }
-    MNEMON_UNROLL
-    for (int i = 0; i < kStagedInputs * kQuads / kWarp; ++i) {
-      const int n = i * kWarp + Lane(), line = n / kQuads, quad = n % kQuads;
-      if (line >= lines) continue;
-      const char* const panel =
-          kPanels == 1 || quad < 4 ? from_panel[0] : from_panel[kPanels - 1];
-      CopyAhead(weights() + n * 4, panel + (line * 4 + quad % 4) * sizeof(Four));
+    constexpr int kApart = kWarp / kQuads;
+    const int first = Lane() / kQuads, quad = Lane() % kQuads;
+    const char* const from_line = static_cast<const char*>(SliceOf(quad / 4).weights) +
+                                  ((begin + first) * 4 + quad % 4) * sizeof(Four);
+    float* const to = weights() + Lane() * 4;
+    const auto copy = [&](int i) {
+      CopyAhead(to + i * kWarp * 4, from_line + i * kApart * (4 * sizeof(Four)));
+    };
+    if (lines == kStagedInputs) {
+      MNEMON_UNROLL
+      for (int i = 0; i < kStagedInputs / kApart; ++i) copy(i);
+    } else {
+      MNEMON_NO_UNROLL
+      for (int i = 0; first + i * kApart < lines; ++i) copy(i);
     }
   }
 
@@ -294,24 +305,29 @@ class TileSlice {
 // Inputs in float32 of the rows of a tile; those that are not there are the last one's.
 class TileRows {
  public:
+  // `whole`: of a tile that has all its rows.
   MNEMON_DEVICE TileRows(const LinearCall& call, ConstRows prepared, int64_t first,
-                         int count)
+                         int count, int whole)
       : in_(prepared.data == nullptr ? call.in : prepared),
         pick_(prepared.data == nullptr ? call.pick : nullptr),
         first_(first),
-        count_(count) {}
+        count_(count),
+        plain_(pick_ == nullptr && count == whole) {}
 
   MNEMON_DEVICE const float* operator()(int r) const {
     const int64_t row = first_ + Smaller(r, count_ - 1);
     return in_.row(pick_ == nullptr ? row : pick_[row]);
   }
   MNEMON_DEVICE int64_t stride() const { return in_.stride; }
+  // They follow each other.
+  MNEMON_DEVICE bool plain() const { return plain_; }
 
  private:
   const ConstRows in_;
   const int32_t* const pick_;
   const int64_t first_;
   const int count_;
+  const bool plain_;
 };
 
 template <int kPanels, int kEach>
@@ -361,7 +377,7 @@ class LinearTile {
     if (matrix().format == WeightFormat::kInt8) {
       return sums.SetInt8(Int8Rows(matrix(), prepared_, first_row_), rows_);
     }
-    const TileRows rows(call_, prepared_, first_row_, rows_);
+    const TileRows rows(call_, prepared_, first_row_, rows_, kShape.rows());
     if (matrix().format == WeightFormat::kBf16) {
       sums.template SetFloats<true>(rows);
     } else {
@@ -422,12 +438,20 @@ class LinearTile {
 
   MNEMON_DEVICE void Finish(const Four& total, int64_t row, int64_t number) const {
     const bool nothing = SeesNothing(call_.key_ranges, row);
+    Four before{};
+    if (call_.residual.data != nullptr) {
+      MNEMON_UNROLL
+      for (int o = 0; o < 4; ++o) {
+        if (number + o < matrix().outputs)
+          before.at[o] = call_.residual.row(row)[number + o];
+      }
+    }
     MNEMON_UNROLL
     for (int o = 0; o < 4; ++o) {
       if (number + o < matrix().outputs) {
         float sum = total.at[o];
         if (matrix().bias != nullptr) sum += matrix().bias[number + o];
-        FinishLinear(call_, factor_, sum, row, number + o, nothing);
+        FinishLinear(call_, factor_, sum, row, number + o, before.at[o], nothing);
       }
     }
   }
