@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -20,7 +21,7 @@ using Time = std::chrono::steady_clock;
 
 constexpr int64_t kMaxSamples = 1'000'000;
 
-// What is probed is the host; floors on another device have no number.
+// What is probed is the host: floors on another device have no number.
 constexpr Ceiling kUnknown = {
     .bytes_per_second = std::numeric_limits<double>::quiet_NaN(),
     .flops_per_second = std::numeric_limits<double>::quiet_NaN(),
@@ -50,17 +51,20 @@ absl::Status MeasureModels(const BenchFlags& flags, const Measurement& measureme
     MNEMON_ASSIGN_OR_RETURN(subjects.emplace_back(), measurement.make(*model, compute));
     working_sets.push_back(subjects.back()->working_set());
   }
-  Bracket bracket(PoolThreads(ThreadsOf(flags.compute)), std::move(working_sets));
+  std::optional<Bracket> bracket;
+  if (compute.on_host()) {
+    bracket.emplace(PoolThreads(ThreadsOf(flags.compute)), std::move(working_sets));
+  }
   MNEMON_RETURN_IF_ERROR(TakeTurns(subjects));
-  bracket.Close();
+  if (bracket) bracket->Close();
   Report report;
   report.run.Set("command", measurement.command);
   report.run.Set("seconds", flags.seconds);
-  bracket.Describe(report.run);
+  if (bracket) bracket->Describe(report.run);
   for (size_t i = 0; i < subjects.size(); ++i) {
     Record& record = report.results.emplace_back(DescribeModel(*models[i], flags));
-    subjects[i]->Describe(compute.on_host() ? bracket.ceiling(i) : kUnknown, record);
-    bracket.Describe(i, record);
+    subjects[i]->Describe(bracket ? bracket->ceiling(i) : kUnknown, record);
+    if (bracket) bracket->Describe(i, record);
   }
   PrintReport(report, measurement.columns, flags);
   return absl::OkStatus();

@@ -72,7 +72,7 @@ struct Measurement {
 
 // Measures every model that the flags name and prints one report. Models take turns, so
 // that whatever else the machine does meets all of them. The probes are of the host:
-// with --device cuda the figures have no floor.
+// with --device cuda there are none, and the figures have no floor.
 absl::Status Measure(const BenchFlags& flags, const Measurement& measurement);
 
 // For a Burst: the decoder's own, null where it is on another device.

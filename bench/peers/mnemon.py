@@ -49,10 +49,10 @@ class Mnemon:
                                   "--json"))
         result = document["results"][0]
         self.name = f"mnemon, decoder {result['decoder'].split('/')[0]}"
-        if "floor_us" in result:  # those of a GPU have none
+        if "steady" in result:  # nothing is probed beside a GPU
             self.floors.append(result["floor_us"]["floor"] / 1e6)
             self.steady = self.steady and result["steady"]
-        for key, seen in self.probes.items():
-            seen += document[key].values()
+            for key, seen in self.probes.items():
+                seen += document[key].values()
         step = result["step_us"]
         return [step[key] / 1e6 for key in ("q25", "median", "q75")]

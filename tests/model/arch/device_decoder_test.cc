@@ -306,6 +306,44 @@ TEST_P(DeviceDecoderTest, ImportsTheSameState) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
+// A token whose numbers are not finite: no session of its step keeps what it made, and
+// they go on without it.
+TEST_P(DeviceDecoderTest, AStateThatIsNotFiniteIsNotKept) {
+  const auto& [entry, config, format] = GetParam();
+  constexpr int32_t kBad = 1;
+  for (size_t i = 0; i < weights_.views.size(); ++i) {
+    if (weights_.views[i].name != names::Weight(names::kEmbed)) continue;
+    std::fill_n(weights_.floats[i].begin() + kBad * config.d_model, config.d_model,
+                3e38f);
+  }
+  for (const int64_t whole_step_rows : {0, 8}) {
+    const auto driver = MakeDriver({.whole_step_rows = whole_step_rows});
+    World cpu(*entry, config, weights_.views, OnCpu());
+    World device(*entry, config, weights_.views, OnDevice(*driver));
+    std::vector<float> logits[2];
+    for (int w = 0; w < 2; ++w) {
+      World& world = w == 0 ? cpu : device;
+      logits[w].resize(static_cast<size_t>(2 * config.vocab));
+      const int32_t slots[] = {*world.arena->Acquire(), *world.arena->Acquire()};
+      const auto step = [&](int64_t position, std::vector<int32_t> tokens) {
+        std::vector<Segment> segments;
+        for (size_t s = 0; s < 2; ++s) {
+          segments.push_back(
+              {.slot = slots[s], .position = position, .tokens = {&tokens[s], 1}});
+        }
+        return world.decoder->Step(segments, *world.arena, logits[w].data());
+      };
+      ASSERT_TRUE(step(0, {2, 3}).ok());
+      const absl::Status status = step(1, {kBad, 2});
+      EXPECT_TRUE(IsNonFiniteState(status)) << status;
+      for (const int32_t slot : slots) world.arena->Reset(slot);
+      ASSERT_TRUE(step(0, {3, 2}).ok());
+      for (const int32_t slot : slots) world.arena->Release(slot);
+    }
+    if (!config.tie_head) EXPECT_EQ(logits[0], logits[1]);
+  }
+}
+
 // Sessions that generate, each with parameters of its own, the next step submitted
 // before the last one is complete.
 class Generation {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Memory of a device whose fresh memory is rubbish: what is taken begins as zeros, also
+// where it was given back before.
+#include "model/device/device_memory.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/fakes/emulated_driver.h"
+
+namespace mnemon {
+namespace {
+
+TEST(DeviceMemory, IsTakenAsZeros) {
+  constexpr int64_t kBytes = 2 * StateMemory::kUnit;
+  constexpr auto kFloats = kBytes / static_cast<int64_t>(sizeof(float));
+  EmulatedDriver driver({});
+  DeviceMemory memory(
+      driver, {.entries = {{.name = "e", .shape = {4}, .growth = Growth::kAppend}}});
+  std::vector<float> there(kFloats);
+  const auto is_zero = [&](float* at) {
+    std::ranges::fill(there, 1.0f);
+    driver.CopyOut(at, there.data(), kBytes);
+    return driver.Wait(driver.Mark()).ok() &&
+           std::ranges::count(there, 0.0f) == kFloats;
+  };
+  for (const auto taker : {StateMemory::Taker::kOwner, StateMemory::Taker::kRecycler}) {
+    auto* const taken = static_cast<float*>(memory.Take(kBytes, taker));
+    EXPECT_TRUE(is_zero(taken));
+    memory.Fill(taken, kFloats, 7.0f);
+    EXPECT_FALSE(is_zero(taken));
+    memory.GiveBack(taken, kBytes);
+    memory.TakeAgain(taken, kBytes);
+    EXPECT_TRUE(is_zero(taken));
+    memory.GiveBack(taken, kBytes);
+  }
+}
+
+}  // namespace
+}  // namespace mnemon
