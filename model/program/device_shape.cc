@@ -5,7 +5,7 @@
 
 #include "model/kernels/cuda/attend.h"
 #include "model/kernels/cuda/fast_weights.h"
-#include "model/kernels/cuda/linear.h"
+#include "model/kernels/cuda/plan_linear.h"
 #include "model/kernels/cuda/sample.h"
 #include "model/kernels/cuda/tiled_linear.h"
 #include "model/program/device_program.h"

@@ -6,7 +6,7 @@
 
 #include "model/device/device_tables.h"
 #include "model/kernels/cuda/attend.h"
-#include "model/kernels/cuda/linear.h"
+#include "model/kernels/cuda/plan_linear.h"
 #include "model/kernels/cuda/sample.h"
 
 namespace mnemon {
