@@ -70,7 +70,7 @@ void DeviceInput::Write(const StepRows& rows, bool remember,
   MNEMON_CHECK(head.waves <= kMaxChunk);
   for (int64_t w = 0; w < head.waves; ++w) {
     const StepRows::Wave& wave = rows.waves[w];
-    head.wave[w] = {.first = wave.first, .rows = wave.rows, .groups = wave.groups};
+    head.wave[w] = {.first = wave.first, .rows = wave.rows};
     WriteGroups(rows, w);
   }
   std::ranges::copy(rows.key_ranges, At<KeyRange>(key_ranges_));

@@ -50,7 +50,7 @@ class DeviceWeights {
 class CallRecorder {
  public:
   // `weights` outlives it; null: weights stay where the host has them. `first_group`:
-  // as of StepCall; where there is no attention, null. `prepared`: linear calls are
+  // as of AttendStep; where there is no attention, null. `prepared`: linear calls are
   // tiled, for launches of their own, and this is where their rows are prepared; null:
   // they are those of a whole step.
   explicit CallRecorder(const DeviceWeights* weights,

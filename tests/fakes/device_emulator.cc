@@ -63,6 +63,7 @@ class Emulation {
   Thread& thread() { return *running_; }
   void* shared() { return shared_[static_cast<size_t>(running_->block)].get(); }
   void Meet(Wait wait, int line, int together = device::kWarp);
+  uint64_t Draw(uint64_t most) { return random_() % most; }
 
  private:
   static FiberStacks& Stacks(size_t count);
@@ -299,9 +300,15 @@ uint32_t AtomicExchange(uint32_t* at, uint32_t value) {
   return std::exchange(*at, value);
 }
 
-// As late as may be.
+// At once, or as late as may be.
 void CopyAhead(void* shared, const void* global) {
-  Emulation::current().thread().copies.emplace_back(shared, global);
+  MNEMON_CHECK(reinterpret_cast<uintptr_t>(shared) % 16 == 0);
+  MNEMON_CHECK(reinterpret_cast<uintptr_t>(global) % 16 == 0);
+  if (Emulation::current().Draw(2) == 0) {
+    memcpy(shared, global, 16);
+  } else {
+    Emulation::current().thread().copies.emplace_back(shared, global);
+  }
 }
 void AwaitCopies() {
   auto& copies = Emulation::current().thread().copies;

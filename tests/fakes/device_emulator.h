@@ -4,13 +4,13 @@
 // until it comes to a barrier, shuffle or product of bytes, or ends; which one goes on
 // next is drawn from a seed, and one of them falls behind for a while. So threads run
 // ahead of each other as far as their barriers let them, and what lacks a barrier meets
-// other values from seed to seed. Copies ahead are made when they are awaited, as late
-// as may be. It does not find three kinds of mistakes: a shuffle
-// or product in place of a barrier, since all that was written before it is seen behind
-// it; a number that several threads read, change and write without an atomic operation,
-// since none is interrupted there; and a missing Fence, since memory has one order for
-// all. Shared memory begins as rubbish, a different one for each block, and is exactly
-// as large as the launch says, for AddressSanitizer.
+// other values from seed to seed. Some copies ahead are made
+// at once, others when they are awaited. It does not find three kinds of mistakes: a
+// shuffle or product in place of a barrier, since all that was written before it is
+// seen behind it; a number that several threads read, change and write without an
+// atomic operation, since none is interrupted there; and a missing Fence, since memory
+// has one order for all. Shared memory begins as rubbish, a different one for each
+// block, and is exactly as large as the launch says, for AddressSanitizer.
 //
 // Threads: one emulator at a time in each thread.
 #pragma once

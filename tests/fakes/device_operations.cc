@@ -86,7 +86,10 @@ void Linear(const LinearCall& call, Share share, float* /*scratch*/) {
   // For 1 to kTileRows rows at once; with room to bring things ahead, or without.
   const int64_t floats =
       device::LinearFloats(call, 1 + Drawn(device::kTileRows), threads);
-  const int64_t ahead = Drawn(2) * device::AheadFloats(call, blocks, threads);
+  const LinearPlan without = device::PlanLinear(call, 1, blocks, threads, 0, 0);
+  const int64_t ahead = Drawn(2) * (without.weights_at +
+                                    int64_t{without.each + (without.more > 0 ? 1 : 0)} *
+                                        without.unit_floats);
   const LinearPlan plan =
       device::PlanLinear(call, call.rows, blocks, threads, floats, ahead);
   launch.Run(floats + ahead, [&] {

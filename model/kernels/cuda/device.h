@@ -55,8 +55,10 @@ MNEMON_DEVICE void WarpBarrier() { __syncwarp(); }
 // once.
 MNEMON_DEVICE void GridBarrier() { cooperative_groups::this_grid().sync(); }
 
-// A GridBarrier in two: between them the block may do what does not depend on others.
+// A GridBarrier in two: between them, where all threads of the block have come, it may
+// do what does not depend on other blocks.
 MNEMON_DEVICE auto GridArrive() {
+  Barrier();
   return cooperative_groups::this_grid().barrier_arrive();
 }
 template <class Token>
@@ -103,8 +105,8 @@ MNEMON_DEVICE void TeamBarrier(int threads) {
 }
 
 // Copies 16 bytes from global memory to shared memory, each on 16 bytes, at some time
-// before the thread's next AwaitCopies has returned: until then nobody may use what is
-// there. Others see it behind a barrier behind that.
+// before the thread's next AwaitCopies has returned: until then nobody may read
+// or write what is there. Others see it behind a barrier behind that.
 MNEMON_DEVICE void CopyAhead(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                    static_cast<uint32_t>(__cvta_generic_to_shared(shared))),

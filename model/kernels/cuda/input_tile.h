@@ -32,12 +32,11 @@ class InputTile {
     return RowFloats(matrix) + (int8 ? RowWords(matrix, slices) : 0);
   }
 
-  // Of `rows` rows and some slices.
-  MNEMON_DEVICE InputTile(const MatrixView& matrix, Part slices, int64_t rows,
+  // Of `rows` rows and all slices.
+  MNEMON_DEVICE InputTile(const MatrixView& matrix, int slices, int64_t rows,
                           float* memory)
       : matrix_(matrix),
-        first_slice_(static_cast<int>(slices.begin)),
-        slices_(static_cast<int>(slices.size())),
+        slices_(slices),
         inputs_(memory),
         words_(reinterpret_cast<int32_t*>(inputs_ + rows * RowFloats(matrix))) {}
 
@@ -45,7 +44,7 @@ class InputTile {
     return inputs_ + row * stride() + slice * matrix_.slice;
   }
   MNEMON_DEVICE int stride() const { return static_cast<int>(RowFloats(matrix_)); }
-  // In int8; slices count from the tile's first.
+  // In int8.
   MNEMON_DEVICE const int32_t* words(int row, int i) const {
     return RowOf(row) + i * slice_words();
   }
@@ -72,10 +71,8 @@ class InputTile {
 
   // By a warp, behind a barrier behind Set.
   MNEMON_DEVICE void Quantise(int row, int i) {
-    const int64_t slice = first_slice_ + i;
-    const int64_t width =
-        Smaller(matrix_.slice, matrix_.inputs - slice * matrix_.slice);
-    const float* const x = inputs(row, slice);
+    const int64_t width = Smaller(matrix_.slice, matrix_.inputs - i * matrix_.slice);
+    const float* const x = inputs(row, i);
     float most = 0, doubt = 0;  // NaN where a number is not finite
     for (int64_t k = Lane(); k < width; k += kWarp) {
       most = Larger(fabsf(x[k]), most);
@@ -119,7 +116,7 @@ class InputTile {
   }
 
   const MatrixView& matrix_;
-  const int first_slice_, slices_;
+  const int slices_;
   float* const inputs_;
   int32_t* const words_;
 };

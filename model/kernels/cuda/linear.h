@@ -28,7 +28,7 @@ struct PanelSlice {
 // Calls some(tile, first row, rows) for tiles of up to `at_once` rows in shared memory
 // at `inputs`, set from row(r), all threads together.
 template <class Row, class Some>
-MNEMON_DEVICE void EachTile(const MatrixView& matrix, Part slices, int64_t rows,
+MNEMON_DEVICE void EachTile(const MatrixView& matrix, int slices, int64_t rows,
                             int at_once, const NormView& norm, float* inputs,
                             const Row& row, const Some& some) {
   for (int64_t first = 0; first < rows; first += at_once) {
@@ -39,9 +39,8 @@ MNEMON_DEVICE void EachTile(const MatrixView& matrix, Part slices, int64_t rows,
     }
     Barrier();
     if (matrix.format == WeightFormat::kInt8) {
-      const auto each = static_cast<int>(slices.size());
-      for (int n = WarpIndex(); n < count * each; n += WarpCount()) {
-        tile.Quantise(n / each, n % each);
+      for (int n = WarpIndex(); n < count * slices; n += WarpCount()) {
+        tile.Quantise(n / slices, n % slices);
       }
       Barrier();
     }
@@ -347,8 +346,7 @@ MNEMON_DEVICE void LinearBlock::Run(float* shared) const {
   if (count_ == 0) return;
   const MatrixView& matrix = call_.weights;
   EachTile(
-      matrix, {0, plan_.slices}, call_.rows, plan_.tile_rows, norm(),
-      shared + plan_.tile_at,
+      matrix, plan_.slices, call_.rows, plan_.tile_rows, norm(), shared + plan_.tile_at,
       [&](int64_t r) {
         return call_.in.row(call_.pick == nullptr ? r : call_.pick[r]);
       },

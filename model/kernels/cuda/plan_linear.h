@@ -60,19 +60,14 @@ inline LinearPlan PlanLinear(const LinearCall& call, int64_t rows, int64_t block
   const auto fours = [](const void* at) {
     return reinterpret_cast<uintptr_t>(at) % sizeof(Four) == 0;
   };
+  // Behind a norm nothing may be read.
   plan.ahead = call.gate == nullptr &&
+               (call.norm.gain == nullptr || matrix.inputs % 4 == 0) &&
                matrix.panel_bytes == slices * matrix.slice_bytes &&
                plan.weights_at + int64_t{of_block} * plan.unit_floats <= ahead_floats &&
                fours(matrix.panels) && fours(matrix.bias) && fours(matrix.scales) &&
                fours(call.norm.gain) && fours(call.norm.bias);
   return plan;
-}
-// Floats with which any block brings its part ahead.
-inline int64_t AheadFloats(const LinearCall& call, int64_t blocks, int threads) {
-  const LinearPlan plan = PlanLinear(call, 1, blocks, threads, /*shared_floats=*/0,
-                                     /*ahead_floats=*/0);
-  return plan.weights_at +
-         int64_t{plan.each + (plan.more > 0 ? 1 : 0)} * plan.unit_floats;
 }
 // Floats of shared memory with which `rows` rows go at once.
 inline int64_t LinearFloats(const LinearCall& call, int64_t rows, int threads) {

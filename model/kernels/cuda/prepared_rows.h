@@ -29,7 +29,8 @@ MNEMON_DEVICE void PrepareRows(const LinearCall& call, Share share, float* share
   const MatrixView& matrix = call.weights;
   const int64_t begin = share.begin(call.rows), end = share.end(call.rows);
   EachTile(
-      matrix, {0, matrix.slices()}, end - begin, /*at_once=*/1, call.norm, shared,
+      matrix, static_cast<int>(matrix.slices()), end - begin, /*at_once=*/1, call.norm,
+      shared,
       [&](int64_t r) {
         r += begin;
         return call.in.row(call.pick == nullptr ? r : call.pick[r]);

@@ -15,7 +15,6 @@ namespace mnemon {
 struct StepWave {
   int64_t first = 0;
   int64_t rows = 0;
-  int64_t groups = 0;  // as of AttendCall
 };
 
 // An entry of a block table, and what it becomes.
@@ -50,7 +49,7 @@ struct StepHeader {
   bool appends_late = false;  // in attention: no row attends to what another appends
   int64_t wave_now = 0;       // of the next launch: the device counts them
   StepResult result;
-  StepWave wave[kMaxChunk];
+  StepWave wave[kMaxChunk + 1];  // behind the last one nothing is computed
 };
 
 // Rows r of `in` with to[r] >= 0 become rows to[r] of `out`.

@@ -54,7 +54,6 @@ MNEMON_DEVICE AppendCall Bound(AppendCall call, const StepNow& now) {
 }
 MNEMON_DEVICE AttendCall Bound(AttendCall call, const StepNow& now) {
   call.rows = now.wave.rows;
-  call.groups = now.wave.groups;
   call.key_ranges += now.wave.first;
   return call;
 }
@@ -104,13 +103,12 @@ MNEMON_DEVICE void Keep(const KeepCall& call, Share share) {
 // With the append of its rows' keys, where that was left to it.
 MNEMON_DEVICE void Attend(const AttendStep& step, const StepNow& now,
                           const StepBlock& block) {
-  const AppendCall append = Bound(step.append, now);
-  Attend(
-      Bound(step.call, now),
-      {step.appends && now.appends_late ? &append : nullptr, &now.header.result.wrong},
-      block.share, block.shared.data, block.ahead,
-      {step.first_group + now.wave.first + now.wave_index, block.launch.groups,
-       block.launch.arrived});
+  const bool late = step.appends && now.appends_late;
+  const AppendCall append = late ? Bound(step.append, now) : AppendCall{};
+  Attend(Bound(step.call, now), {late ? &append : nullptr, &now.header.result.wrong},
+         block.share, block.shared.data, block.ahead,
+         {step.first_group + now.wave.first + now.wave_index, block.launch.groups,
+          block.launch.arrived});
 }
 
 template <StepCallKind kind>
