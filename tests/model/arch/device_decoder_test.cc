@@ -340,7 +340,9 @@ TEST_P(DeviceDecoderTest, AStateThatIsNotFiniteIsNotKept) {
       ASSERT_TRUE(step(0, {3, 2}).ok());
       for (const int32_t slot : slots) world.arena->Release(slot);
     }
-    if (!config.tie_head) EXPECT_EQ(logits[0], logits[1]);
+    if (!config.tie_head) {
+      EXPECT_EQ(logits[0], logits[1]);
+    }
   }
 }
 
