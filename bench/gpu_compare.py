@@ -28,25 +28,42 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import tables  # noqa: E402
-from peers import checkpoint as checkpoints, repeat  # noqa: E402
+from compare import TOLERANCE, check_packages, names, positive  # noqa: E402
+from peers import checkpoint as checkpoints  # noqa: E402
 from peers.mnemon import Mnemon  # noqa: E402
-
-TOLERANCE = {"fp32": 1e-3, "bf16": 3e-2, "int8": 3e-2}  # of the largest logit
 
 
 def parse_flags():
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", default="causal,fast_weights")
-    parser.add_argument("--size", default="S,M")
+        usage=argparse.SUPPRESS, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arch", type=names(tables.ARCHITECTURES),
+                        default=["causal", "fast_weights"],
+                        help=f"some of {','.join(tables.ARCHITECTURES)} "
+                        "(default: causal,fast_weights)")
+    parser.add_argument("--size", type=names(tables.SIZES), default=["S", "M"],
+                        help=f"some of {','.join(tables.SIZES)} (default: S,M)")
     parser.add_argument("--precision", choices=tables.PRECISIONS, default="fp32",
                         help="of mnemon's weights; PyTorch's are fp32")
-    parser.add_argument("--context", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.5,
-                        help="of each program in each round")
-    parser.add_argument("--bin", default="build/cuda/bin", help="folder of mnemon's programs")
-    return parser.parse_args()
+    parser.add_argument("--context", type=positive(int), default=128,
+                        help="tokens that the session has behind it (default: 128)")
+    parser.add_argument("--rounds", type=positive(int), default=3, help="(default: 3)")
+    parser.add_argument("--seconds", type=positive(float), default=0.5,
+                        help="of each program in each round (default: 0.5)")
+    parser.add_argument("--bin", default="build/cuda/bin",
+                        help="folder of mnemon's programs (default: build/cuda/bin)")
+    flags = parser.parse_args()
+    for program in ("mnemon-bench", "mnemon-train"):
+        if not (pathlib.Path(flags.bin) / program).is_file():
+            parser.error(f"argument --bin: no {program} in {flags.bin}: build it first")
+    return flags
+
+
+def check_gpu():
+    check_packages()
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"the torch of {sys.executable} finds no GPU that it can use")
 
 
 def make_programs(checkpoint, prompt):
@@ -114,10 +131,11 @@ def compare(architecture, size, flags):
 
 def main():
     flags = parse_flags()
+    check_gpu()
     flags.threads, flags.batch = [1], 1
     print("| architecture | size | program | us/token | time / mnemon's |\n|---|---|---|---|---|")
     right = [compare(architecture, size, flags)
-             for size in flags.size.split(",") for architecture in flags.arch.split(",")]
+             for size in flags.size for architecture in flags.arch]
     return 0 if all(right) else 1
 
 

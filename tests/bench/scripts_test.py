@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""bench/compare.py, tables.py, step_table.sh and versions.py as users call them; without
-the packages of bench/requirements.txt, and with a stand-in for mnemon-bench."""
+"""bench/compare.py, gpu_compare.py, tables.py, step_table.sh and versions.py as users call
+them; without the packages of bench/requirements.txt, and with a stand-in for mnemon-bench."""
 
 import json
 import os
@@ -70,6 +70,7 @@ class ScriptsTest(unittest.TestCase):
 
     def test_help_has_examples_first(self):
         for script, option in (("compare.py", "  --arch"), ("tables.py", "positional"),
+                               ("gpu_compare.py", "  --arch"),
                                ("step_table.sh", "  --bin"),
                                ("versions.py", "positional")):
             ran = self.run_script(script, "--help")
@@ -115,11 +116,21 @@ class ScriptsTest(unittest.TestCase):
         ran = self.run_script("compare.py", "--bin", self.folder / "absent")
         self.expect_one_line(ran, 2, "--bin", "mnemon-bench", "build it first")
 
+    def test_gpu_compare_names_the_wrong_flag(self):
+        for flag, value in (("--arch", "lstm"), ("--size", "XXL"), ("--seconds", "nan"),
+                            ("--rounds", "0"), ("--context", "-1"), ("--precision", "fp16")):
+            ran = self.run_script("gpu_compare.py", "--bin", self.programs(), flag, value)
+            self.expect_one_line(ran, 2, flag)
+        ran = self.run_script("gpu_compare.py", "--bin", self.folder / "absent")
+        self.expect_one_line(ran, 2, "--bin", "mnemon-bench", "build it first")
+
     def test_compare_names_the_missing_package(self):
         self.write("numpy.py", "raise ImportError('not on this machine')")
-        ran = self.run_script("compare.py", "--bin", self.programs(),
-                              PYTHONPATH=str(self.folder))
-        self.expect_one_line(ran, 1, "numpy", "not on this machine", "requirements.txt")
+        for script in ("compare.py", "gpu_compare.py"):
+            ran = self.run_script(script, "--bin", self.programs(),
+                                  PYTHONPATH=str(self.folder))
+            self.expect_one_line(ran, 1, "numpy", "not on this machine",
+                                 "requirements.txt")
 
     def test_comparisons_make_one_table(self):
         ran = self.run_script("tables.py", "compare",
