@@ -24,6 +24,35 @@ inline constexpr int64_t RowFloats(const MatrixView& matrix) {
   return (matrix.inputs + 3) / 4 * 4;
 }
 
+// Rows in int8, with RowWords from row to row or more.
+class Int8Rows {
+ public:
+  MNEMON_DEVICE Int8Rows(const MatrixView& matrix, int slices, const int32_t* words,
+                         int64_t stride)
+      : slices_(slices),
+        slice_words_(static_cast<int>(SliceWords(matrix))),
+        words_(words),
+        stride_(stride) {}
+
+  MNEMON_DEVICE const int32_t* row(int64_t row) const { return words_ + row * stride_; }
+  // Of the i-th slice.
+  MNEMON_DEVICE const int32_t* words(int64_t r, int i) const {
+    return row(r) + i * slice_words_;
+  }
+  // Minus 128 times the sum of the inputs: weights are stored as w + 128.
+  MNEMON_DEVICE int32_t start(int64_t r, int i) const {
+    return row(r)[slices_ * slice_words_ + i];
+  }
+  MNEMON_DEVICE float scale(int64_t r, int i) const {
+    return BitsAsFloat(static_cast<uint32_t>(row(r)[slices_ * (slice_words_ + 1) + i]));
+  }
+
+ private:
+  const int slices_, slice_words_;
+  const int32_t* const words_;
+  const int64_t stride_;
+};
+
 class InputTile {
  public:
   // Room for one row and some slices.
@@ -44,18 +73,8 @@ class InputTile {
     return inputs_ + row * stride() + slice * matrix_.slice;
   }
   MNEMON_DEVICE int stride() const { return static_cast<int>(RowFloats(matrix_)); }
-  // In int8.
-  MNEMON_DEVICE const int32_t* words(int row, int i) const {
-    return RowOf(row) + i * slice_words();
-  }
-  // Minus 128 times the sum of the inputs: weights are stored as w + 128.
-  MNEMON_DEVICE int32_t start(int row, int i) const {
-    return RowOf(row)[slices_ * slice_words() + i];
-  }
-  MNEMON_DEVICE float scale(int row, int i) const {
-    float scale;
-    memcpy(&scale, RowOf(row) + slices_ * (slice_words() + 1) + i, sizeof(scale));
-    return scale;
+  MNEMON_DEVICE Int8Rows int8() const {
+    return {matrix_, slices_, words_, row_words()};
   }
 
   // Sets a row, by a warp; in int8 a Quantise of each slice follows.
@@ -111,9 +130,10 @@ class InputTile {
   MNEMON_DEVICE int slice_words() const {
     return static_cast<int>(SliceWords(matrix_));
   }
-  MNEMON_DEVICE int32_t* RowOf(int row) const {
-    return words_ + row * static_cast<int>(RowWords(matrix_, slices_));
+  MNEMON_DEVICE int row_words() const {
+    return static_cast<int>(RowWords(matrix_, slices_));
   }
+  MNEMON_DEVICE int32_t* RowOf(int row) const { return words_ + row * row_words(); }
 
   const MatrixView& matrix_;
   const int slices_;

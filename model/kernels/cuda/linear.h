@@ -215,46 +215,83 @@ MNEMON_DEVICE void SliceSums(const OutputSlice& at, int rows, const float* input
   for (; k < at.width; ++k) AddInputs<1, kLine>(at, k, stride, rows, inputs, sums);
 }
 
-// In int8, of the i-th slice of a tile for all outputs of a panel, by a warp: writes
-// sums [rows][16]. Outputs are the rows of a product of bytes, 2 g and 2 g + 1 its rows
-// g and g + 8, so that a lane reads them together; rows of the tile are its columns.
-MNEMON_DEVICE void Int8SliceSums(const InputTile& tile, int rows, const PanelSlice& at,
-                                 int i, float* sums) {
-  static_assert(kTileRows == 8 && kPanel == 16, "the shape of a product");
+// In int8, of the i-th slice for all outputs of some panels and 8 kTiles rows, of which
+// `rows` are there, by a warp: writes sums [rows][stride]. Outputs are the rows of a
+// product of bytes, 2 g and 2 g + 1 its rows g and g + 8, so that a lane reads them
+// together; rows are its columns. `panel(p)`: a slice.
+template <int kPanels, int kTiles, class Panel>
+MNEMON_DEVICE void Int8Sums(const Int8Rows& inputs, int rows, const Panel& panel, int i,
+                            int stride, float* sums) {
+  static_assert(kPanel == 16, "the shape of a product");
   struct alignas(8) Two {
     uint32_t first, second;
   };
-  struct Weights {
-    Two low, high;
+  struct Step {
+    Two low[kPanels], high[kPanels];
+    int32_t inputs[kTiles][2];
   };
   const int g = Lane() / 4, t = Lane() % 4;
-  const auto words = static_cast<int>((at.width + 3) / 4);
-  const Two* const weights = static_cast<const Two*>(at.weights) + g;
-  // Behind the slice inputs are rubbish, times 0.
-  const auto read = [&](int word) {
-    return word < words ? weights[word * (kPanel / 2)] : Two{0, 0};
-  };
-  // Columns beyond the rows are any row's, and left out of the sums.
-  const int32_t* const inputs = tile.words(Smaller(g, rows - 1), i) + t;
-  int32_t sum[4];
+  const Two* weights[kPanels];
   MNEMON_UNROLL
-  for (int n = 0; n < 4; ++n) {
-    sum[n] = tile.start(Smaller(2 * t + n % 2, rows - 1), i);
+  for (int p = 0; p < kPanels; ++p)
+    weights[p] = static_cast<const Two*>(panel(p).weights) + g;
+  const auto words = static_cast<int>((panel(0).width + 3) / 4);
+  // Rows that are not there are the last one's, and left out in the end.
+  const auto there = [&](int row) { return Smaller(row, rows - 1); };
+  int32_t sum[kPanels][kTiles][4];
+  const int32_t* input[kTiles];
+  MNEMON_UNROLL
+  for (int n = 0; n < kTiles; ++n) {
+    input[n] = inputs.words(there(8 * n + g), i) + t;
+    MNEMON_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      const int32_t start = inputs.start(there(8 * n + 2 * t + k % 2), i);
+      MNEMON_UNROLL
+      for (int p = 0; p < kPanels; ++p) sum[p][n][k] = start;
+    }
   }
-  ReadAhead<2>(
-      (words + 7) / 8,
-      [&](int step) {
-        return Weights{read(8 * step + t), read(8 * step + t + 4)};
-      },
-      [&](int step, const Weights& w) {
-        const uint32_t a[4] = {w.low.first, w.low.second, w.high.first, w.high.second};
-        const int32_t b[2] = {inputs[8 * step], inputs[8 * step + 4]};
-        MultiplyBytes(a, b, sum);
-      });
+  // Behind the slice inputs are rubbish, times 0.
+  const auto read = [&](int p, int word) {
+    return word < words ? weights[p][word * (kPanel / 2)] : Two{0, 0};
+  };
+  ReadAhead<2>((words + 7) / 8,
+               [&](int s) {
+                 Step step;
+                 MNEMON_UNROLL
+                 for (int p = 0; p < kPanels; ++p) {
+                   step.low[p] = read(p, 8 * s + t);
+                   step.high[p] = read(p, 8 * s + t + 4);
+                 }
+                 MNEMON_UNROLL
+                 for (int n = 0; n < kTiles; ++n) {
+                   step.inputs[n][0] = input[n][8 * s];
+                   step.inputs[n][1] = input[n][8 * s + 4];
+                 }
+                 return step;
+               },
+               [&](int /*s*/, const Step& step) {
+                 MNEMON_UNROLL
+                 for (int p = 0; p < kPanels; ++p) {
+                   const uint32_t a[4] = {step.low[p].first, step.low[p].second,
+                                          step.high[p].first, step.high[p].second};
+                   MNEMON_UNROLL
+                   for (int n = 0; n < kTiles; ++n) {
+                     MultiplyBytes(a, step.inputs[n], sum[p][n]);
+                   }
+                 }
+               });
   MNEMON_UNROLL
-  for (int n = 0; n < 4; ++n) {
-    const int row = 2 * t + n % 2;
-    if (row < rows) sums[row * kPanel + 2 * g + n / 2] = static_cast<float>(sum[n]);
+  for (int p = 0; p < kPanels; ++p) {
+    MNEMON_UNROLL
+    for (int n = 0; n < kTiles; ++n) {
+      MNEMON_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        const int row = 8 * n + 2 * t + k % 2;
+        if (row < rows)
+          sums[row * stride + p * kPanel + 2 * g + k / 2] =
+              static_cast<float>(sum[p][n][k]);
+      }
+    }
   }
 }
 
@@ -273,7 +310,9 @@ MNEMON_DEVICE void LinearBlock::UnitSums(const MatrixView& matrix,
                                                    (first + u) * plan_.unit_floats) +
                      i * matrix.slice_bytes;
       }
-      Int8SliceSums(tile, rows, at, i, sums + item * rows * kPanel);
+      Int8Sums<1, 1>(
+          tile.int8(), rows, [&](int /*p*/) { return at; }, i, kPanel,
+          sums + item * rows * kPanel);
     }
     return;
   }
@@ -327,7 +366,7 @@ MNEMON_DEVICE void LinearBlock::Multiply(const MatrixView& matrix, bool factor,
         const float scale =
             plan_.ahead ? ahead_[plan_.scales_at + output] : matrix.scales[number];
         for (int i = 0; i < slices; ++i) {
-          total = Fma(sum[i * each], tile.scale(r, i) * scale, total);
+          total = Fma(sum[i * each], tile.int8().scale(r, i) * scale, total);
         }
       } else {
         total = sum[0];

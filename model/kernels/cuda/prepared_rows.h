@@ -39,7 +39,7 @@ MNEMON_DEVICE void PrepareRows(const LinearCall& call, Share share, float* share
         for (int r = 0; r < rows; ++r) {
           float* const to = out.row(begin + first + r);
           if (matrix.format == WeightFormat::kInt8) {
-            const int32_t* const words = tile.words(r, 0);
+            const int32_t* const words = tile.int8().row(r);
             const auto count = static_cast<int>(PreparedFloats(matrix));
             for (int i = ThreadIndex(); i < count; i += ThreadCount()) {
               reinterpret_cast<int32_t*>(to)[i] = words[i];
@@ -55,31 +55,10 @@ MNEMON_DEVICE void PrepareRows(const LinearCall& call, Share share, float* share
 }
 
 // Rows that PrepareRows has written in int8, from row `first` of a call on.
-class Int8Rows {
- public:
-  MNEMON_DEVICE Int8Rows(const MatrixView& matrix, ConstRows prepared, int64_t first)
-      : slices_(static_cast<int>(matrix.slices())),
-        slice_words_(static_cast<int>(SliceWords(matrix))),
-        prepared_{prepared.row(first), prepared.stride} {}
-
-  // As of InputTile.
-  MNEMON_DEVICE const int32_t* words(int row, int i) const {
-    return RowOf(row) + i * slice_words_;
-  }
-  MNEMON_DEVICE int32_t start(int row, int i) const {
-    return RowOf(row)[slices_ * slice_words_ + i];
-  }
-  MNEMON_DEVICE float scale(int row, int i) const {
-    return prepared_.row(row)[slices_ * (slice_words_ + 1) + i];
-  }
-
- private:
-  MNEMON_DEVICE const int32_t* RowOf(int row) const {
-    return reinterpret_cast<const int32_t*>(prepared_.row(row));
-  }
-
-  const int slices_, slice_words_;
-  const ConstRows prepared_;
-};
+MNEMON_DEVICE Int8Rows PreparedInt8(const MatrixView& matrix, ConstRows prepared,
+                                    int64_t first) {
+  return {matrix, static_cast<int>(matrix.slices()),
+          reinterpret_cast<const int32_t*>(prepared.row(first)), prepared.stride};
+}
 
 }  // namespace mnemon::device

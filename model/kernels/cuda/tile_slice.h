@@ -104,75 +104,8 @@ class TileSlice {
 
   // Likewise in int8; `rows` of the tile's rows are there.
   MNEMON_DEVICE void SetInt8(const Int8Rows& inputs, int rows) {
-    constexpr int kTiles = kShape.rows() / 8;
-    struct alignas(8) Two {
-      uint32_t first, second;
-    };
-    struct Step {
-      Two low[kPanels], high[kPanels];
-      int32_t inputs[kTiles][2];
-    };
-    const int g = Lane() / 4, t = Lane() % 4;
-    const Two* weights[kPanels];
-    MNEMON_UNROLL
-    for (int p = 0; p < kPanels; ++p)
-      weights[p] = static_cast<const Two*>(SliceOf(p).weights) + g;
-    const auto words = static_cast<int>((SliceOf(0).width + 3) / 4);
-    // Rows that are not there are the last one's, and left out in the end.
-    const auto there = [&](int row) { return Smaller(row, rows - 1); };
-    int32_t sum[kPanels][kTiles][4];
-    const int32_t* input[kTiles];
-    MNEMON_UNROLL
-    for (int n = 0; n < kTiles; ++n) {
-      input[n] = inputs.words(there(8 * n + g), slice_) + t;
-      MNEMON_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int32_t start = inputs.start(there(8 * n + 2 * t + i % 2), slice_);
-        MNEMON_UNROLL
-        for (int p = 0; p < kPanels; ++p) sum[p][n][i] = start;
-      }
-    }
-    const auto read = [&](int p, int word) {
-      return word < words ? weights[p][word * (kPanel / 2)] : Two{0, 0};
-    };
-    ReadAhead<2>((words + 7) / 8,
-                 [&](int s) {
-                   Step step;
-                   MNEMON_UNROLL
-                   for (int p = 0; p < kPanels; ++p) {
-                     step.low[p] = read(p, 8 * s + t);
-                     step.high[p] = read(p, 8 * s + t + 4);
-                   }
-                   MNEMON_UNROLL
-                   for (int n = 0; n < kTiles; ++n) {
-                     step.inputs[n][0] = input[n][8 * s];
-                     step.inputs[n][1] = input[n][8 * s + 4];
-                   }
-                   return step;
-                 },
-                 [&](int /*s*/, const Step& step) {
-                   MNEMON_UNROLL
-                   for (int p = 0; p < kPanels; ++p) {
-                     const uint32_t a[4] = {step.low[p].first, step.low[p].second,
-                                            step.high[p].first, step.high[p].second};
-                     MNEMON_UNROLL
-                     for (int n = 0; n < kTiles; ++n) {
-                       MultiplyBytes(a, step.inputs[n], sum[p][n]);
-                     }
-                   }
-                 });
-    MNEMON_UNROLL
-    for (int p = 0; p < kPanels; ++p) {
-      MNEMON_UNROLL
-      for (int n = 0; n < kTiles; ++n) {
-        MNEMON_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const int row = 8 * n + 2 * t + i % 2;
-          memory_[row * kSumStride + p * kPanel + 2 * g + i / 2] =
-              static_cast<float>(sum[p][n][i]);
-        }
-      }
-    }
+    Int8Sums<kPanels, kShape.rows() / 8>(
+        inputs, rows, [&](int p) { return SliceOf(p); }, slice_, kSumStride, memory_);
   }
 
  private:

@@ -103,7 +103,7 @@ class LinearTile {
   MNEMON_DEVICE void SetSlice(int slice) const {
     Slice sums(matrix(), first_panel_, slice, MemoryOf(WarpIndex()));
     if (matrix().format == WeightFormat::kInt8) {
-      return sums.SetInt8(Int8Rows(matrix(), prepared_, first_row_), rows_);
+      return sums.SetInt8(PreparedInt8(matrix(), prepared_, first_row_), rows_);
     }
     const TileRows rows(call_, prepared_, first_row_, rows_, kShape.rows());
     if (matrix().format == WeightFormat::kBf16) {
@@ -128,7 +128,7 @@ class LinearTile {
         return *reinterpret_cast<const Four*>(sums + i * kWarpFloats);
       };
       if (matrix().format == WeightFormat::kInt8) {
-        AddInt8(Int8Rows(matrix(), prepared_, first_row_), r, first, count,
+        AddInt8(PreparedInt8(matrix(), prepared_, first_row_), r, first, count,
                 matrix().scales + number, sum, total);
       } else {
         int i = 0;
