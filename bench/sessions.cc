@@ -21,13 +21,25 @@ std::vector<int64_t> CarryShape(const StateEntry& entry, int64_t context) {
   return shape;
 }
 
+// Drawn numbers from the place that `seed` names, the same ones again behind the last:
+// hundreds of sessions hold gigabytes, which would take long to draw one by one.
 std::vector<float> Draw(const std::vector<int64_t>& shape, uint32_t seed) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  std::minstd_rand random(seed);
-  std::uniform_real_distribution<float> value(-0.1f, 0.1f);
-  std::vector<float> floats(static_cast<size_t>(count));
-  for (float& f : floats) f = value(random);
+  static const std::vector<float> drawn = [] {
+    std::minstd_rand random;
+    std::uniform_real_distribution<float> value(-0.1f, 0.1f);
+    std::vector<float> floats(65521);  // a prime, so that no two rows are alike
+    for (float& f : floats) f = value(random);
+    return floats;
+  }();
+  size_t count = 1;
+  for (const int64_t size : shape) count *= static_cast<size_t>(size);
+  std::vector<float> floats(count);
+  size_t from = size_t{seed} * 7919 % drawn.size();
+  for (size_t i = 0; i < count; from = 0) {
+    const size_t some = std::min(drawn.size() - from, count - i);
+    std::copy_n(drawn.data() + from, some, floats.data() + i);
+    i += some;
+  }
   return floats;
 }
 
