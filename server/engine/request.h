@@ -113,7 +113,24 @@ struct DetokenizedText {
   std::string text;  // the same with U+FFFD for what is not UTF-8
 };
 
-enum class SessionState { kIdle, kQueued, kRunning };
+enum class SessionState { kIdle, kQueued, kRunning, kPaused };
+
+// What of a session survives a crash: nothing; all turns that ended, and what the
+// kernel still wrote of the last one; all that was acknowledged.
+enum class Durability { kNone, kTurn, kAlways };
+
+// Where the state of a session lies: in an arena, ready to run; in memory of the host;
+// on a disk of this server; in a store that several servers share.
+enum class SessionTier { kDevice, kHost, kDisk, kShared };
+
+// A state that a session can be rewound to.
+struct CheckpointFacts {
+  std::string id;
+  int64_t position = 0;  // tokens in the history at that time
+  std::chrono::system_clock::time_point create_time;
+  int64_t size_bytes = 0;
+  bool automatic = false;
+};
 
 struct CreateSessionRequest {
   std::string id;     // empty: the engine draws 128 random bits, in hexadecimal
@@ -135,6 +152,15 @@ struct SessionFacts {
   std::chrono::system_clock::time_point create_time;
   std::chrono::system_clock::time_point last_use_time;
   std::optional<std::chrono::system_clock::time_point> expire_time;
+  std::string etag;    // differs after every change
+  std::string parent;  // id of the session that it was forked from; may be gone
+  bool rebuilt = false;
+  bool paused = false;
+  Durability durability = Durability::kNone;
+  SessionTier tier = SessionTier::kDevice;
+  std::string model_id;
+  std::string numerics_id;
+  std::vector<CheckpointFacts> checkpoints;  // oldest first
 };
 
 struct SessionPage {
