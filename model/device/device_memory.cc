@@ -64,4 +64,18 @@ void DeviceMemory::Copy(const float* from, float* to, int64_t count) {
   driver_.Copy(from, to, FloatBytes(count));
 }
 
+absl::Status DeviceMemory::CopyOut(std::span<const HostCopy> copies) {
+  for (const HostCopy& copy : copies) {
+    driver_.CopyOut(copy.block, copy.host, FloatBytes(copy.count));
+  }
+  return driver_.Wait(driver_.Mark());
+}
+
+absl::Status DeviceMemory::CopyIn(std::span<const HostCopy> copies) {
+  for (const HostCopy& copy : copies) {
+    driver_.CopyIn(copy.host, copy.block, FloatBytes(copy.count));
+  }
+  return driver_.Wait(driver_.Mark());
+}
+
 }  // namespace mnemon

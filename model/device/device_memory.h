@@ -29,6 +29,8 @@ class DeviceMemory final : public StateMemory {
   void Zero(float* to, int64_t count) override;
   void Fill(float* to, int64_t count, float value) override;
   void Copy(const float* from, float* to, int64_t count) override;
+  absl::Status CopyOut(std::span<const HostCopy> copies) override;
+  absl::Status CopyIn(std::span<const HostCopy> copies) override;
 
   // For the arena's owner.
   DeviceTables& tables() { return tables_; }

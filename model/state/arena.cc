@@ -117,6 +117,10 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
 
 StateArena::~StateArena() = default;
 
+int64_t StateArena::BlocksOf(int64_t length) {
+  return CeilDiv(length, kBlockPositions);
+}
+
 absl::Status StateArena::OutOfMemory() {
   return OutOfMemoryError("the state of a session");
 }
@@ -247,12 +251,16 @@ int64_t StateArena::BlocksNeeded(int32_t slot, int64_t count) const {
   return std::max<int64_t>(0, end - s.first_block - s.blocks()) + WritesShared(s);
 }
 
-int64_t StateArena::UnsharedBlocks(int32_t slot, int64_t most) const {
+int64_t StateArena::Unshared(const BlockList* list, int64_t most) const {
   int64_t count = 0;
-  for (int64_t i = 0; i < slots_[slot].blocks() && count < most; ++i) {
-    if (!blocks_->shared((*slots_[slot].list)[i])) ++count;
+  for (int64_t i = 0; list != nullptr && i < list->size() && count < most; ++i) {
+    if (!blocks_->shared((*list)[i])) ++count;
   }
   return count;
+}
+
+int64_t StateArena::UnsharedBlocks(int32_t slot, int64_t most) const {
+  return Unshared(slots_[slot].list.get(), most);
 }
 
 absl::Status StateArena::NoFreeBlocks(int64_t needed, int64_t free) const {
@@ -404,11 +412,11 @@ void StateArena::SetFloor(int32_t slot, int64_t floor) {
   s.first_block += unseen;
 }
 
-StateArena::Range StateArena::Visible(const Slot& slot) const {
+StateArena::Range StateArena::Visible(const Slot& slot, int64_t length) const {
   const int64_t end =
-      std::min(slot.blocks(), CeilDiv(slot.length, kBlockPositions) - slot.first_block);
+      std::min(slot.blocks(), CeilDiv(length, kBlockPositions) - slot.first_block);
   if (spec_.growth() != Growth::kRing) return {0, end};
-  const int64_t oldest = std::max<int64_t>(0, slot.length - spec_.capacity());
+  const int64_t oldest = std::max<int64_t>(0, length - spec_.capacity());
   return {std::clamp<int64_t>(oldest / kBlockPositions - slot.first_block, 0, end),
           end};
 }

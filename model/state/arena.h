@@ -213,6 +213,31 @@ class StateArena {
   // Empties it; no effect on an empty one.
   void Drop(SavedState& saved);
 
+  // Whole states: those that need no slot, and can be brought into any. They hold the
+  // rows that queries from their position on can see; what is written into a slot that
+  // shares their blocks is written into copies, so that the numbers of a whole state
+  // stay as they are and may be read by any thread (StateImage).
+  //
+  // Moves the state of a slot into the empty `saved`, and leaves the slot fresh, in
+  // constant time but for what the slot had reserved.
+  void Detach(int32_t slot, SavedState& saved);
+  // Moves it back, into a fresh slot, in constant time.
+  void Attach(SavedState& saved, int32_t slot);
+  // Shares the state that a slot had at `length` with the empty `saved`; `fixed`: the
+  // fixed entries as they were then, null: as they are. What the slot had reserved must
+  // be reserved again. RESOURCE_EXHAUSTED when memory runs out; nothing changed then.
+  // REQUIRES: the rows that a query at `length` sees are held.
+  absl::Status Share(int32_t slot, int64_t length, const SavedFixed* fixed,
+                     SavedState& saved);
+  absl::Status Share(const SavedState& whole, SavedState& saved);
+  // Makes `saved` a whole state after `computed` tokens that nobody shares, whose
+  // numbers are to be written (StateImage). The errors of Acquire and Reserve; nothing
+  // changed then. REQUIRES: saved is empty.
+  absl::Status MakeWhole(int64_t computed, SavedState& saved);
+  // As of slots.
+  int64_t bytes_used(const SavedState& whole) const;
+  int64_t UnsharedBlocks(const SavedState& whole, int64_t most) const;
+
   // Fixed entry `entry` of the spec: elements() floats. To write them REQUIRES:
   // reserved, and since then not forked or saved.
   float* Fixed(int32_t slot, int entry);
@@ -271,6 +296,8 @@ class StateArena {
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
   static absl::Status OutOfMemory();
+  // Of positions below `length`.
+  static int64_t BlocksOf(int64_t length);
   absl::Status NoFreeBlocks(int64_t needed, int64_t free) const;
   static absl::Status NoFreeFixed();
   // Makes blank_. False: the account has no more. Throws std::bad_alloc.
@@ -285,12 +312,13 @@ class StateArena {
   absl::Status TakeBlocks(Slot& slot, int64_t count, bool copy, BlockCopies& copies);
   // Whether rows from the slot's length on go into a block that others hold too.
   bool WritesShared(const Slot& slot) const;
-  // The part of a slot's list that a query at its length can see.
+  // The part of a slot's list that a query at `length` can see.
   struct Range {
     int64_t begin = 0, end = 0;
     int64_t size() const { return end - begin; }
   };
-  Range Visible(const Slot& slot) const;
+  Range Visible(const Slot& slot, int64_t length) const;
+  int64_t Unshared(const BlockList* list, int64_t most) const;
   // A new list that holds the blocks of `range` too; null for none. Throws
   // std::bad_alloc.
   std::unique_ptr<BlockList> Share(const BlockList* list, Range range);

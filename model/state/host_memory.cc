@@ -26,6 +26,14 @@ class HostMemory final : public StateMemory {
   void Copy(const float* from, float* to, int64_t count) override {
     std::copy_n(from, count, to);
   }
+  absl::Status CopyOut(std::span<const HostCopy> copies) override {
+    for (const HostCopy& copy : copies) Copy(copy.block, copy.host, copy.count);
+    return absl::OkStatus();
+  }
+  absl::Status CopyIn(std::span<const HostCopy> copies) override {
+    for (const HostCopy& copy : copies) Copy(copy.host, copy.block, copy.count);
+    return absl::OkStatus();
+  }
 
  private:
   // Apart, so that nobody waits while the system gives the other one addresses.

@@ -22,11 +22,13 @@ class SavedFixed {
 
  private:
   friend class StateArena;
+  friend class StateImage;
 
   StateBlock* block_ = nullptr;
 };
 
-// The whole state of a slot at a position.
+// The state of a slot at a position: for the slot itself to return to, or whole, for
+// any slot.
 class SavedState {
  public:
   SavedState() = default;
@@ -41,11 +43,12 @@ class SavedState {
 
  private:
   friend class StateArena;
+  friend class StateImage;
 
   int64_t position_ = -1;
   int64_t first_block_ = 0;
   SavedFixed fixed_;                 // empty at position 0
-  std::unique_ptr<BlockList> list_;  // of a ring
+  std::unique_ptr<BlockList> list_;  // of a ring, or whole
 };
 
 }  // namespace mnemon

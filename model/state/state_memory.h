@@ -3,13 +3,16 @@
 // states. An arena itself only reckons with addresses in it: whatever it reads or
 // writes of the numbers in its blocks goes through these calls.
 //
-// Belongs to one arena and outlives it. Threads: the arena's owner, its recycler, and
-// those that make BlockCopies call it at once, with different memory; of Take, one call
-// at a time for each taker.
+// Belongs to one arena and outlives it. Threads: the arena's owner, its recycler, those
+// that make BlockCopies, and those that read and write StateImages call it at once,
+// with different memory; of Take, one call at a time for each taker.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
+
+#include "absl/status/status.h"
 
 namespace mnemon {
 
@@ -44,6 +47,16 @@ class StateMemory {
   virtual void Zero(float* to, int64_t count) = 0;
   virtual void Fill(float* to, int64_t count, float value) = 0;
   virtual void Copy(const float* from, float* to, int64_t count) = 0;
+
+  // Numbers of blocks to the host's memory, or from there, which have been copied when
+  // it returns. UNAVAILABLE, DEVICE_LOST: any part of them was.
+  struct HostCopy {
+    float* block;
+    float* host;
+    int64_t count;
+  };
+  virtual absl::Status CopyOut(std::span<const HostCopy> copies) = 0;
+  virtual absl::Status CopyIn(std::span<const HostCopy> copies) = 0;
 };
 
 }  // namespace mnemon

@@ -78,4 +78,18 @@ void FarMemory::Copy(const float* from, float* to, int64_t count) {
   std::copy_n(Near(from, count), count, Near(to, count));
 }
 
+absl::Status FarMemory::CopyOut(std::span<const HostCopy> copies) {
+  for (const HostCopy& copy : copies) {
+    std::copy_n(Near(copy.block, copy.count), copy.count, copy.host);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FarMemory::CopyIn(std::span<const HostCopy> copies) {
+  for (const HostCopy& copy : copies) {
+    std::copy_n(copy.host, copy.count, Near(copy.block, copy.count));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace mnemon

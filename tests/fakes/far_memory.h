@@ -24,6 +24,8 @@ class FarMemory final : public StateMemory {
   void Zero(float* to, int64_t count) override;
   void Fill(float* to, int64_t count, float value) override;
   void Copy(const float* from, float* to, int64_t count) override;
+  absl::Status CopyOut(std::span<const HostCopy> copies) override;
+  absl::Status CopyIn(std::span<const HostCopy> copies) override;
 
   // Where the host reads and writes what a step on the device would: `count` numbers.
   float* Near(const float* far, int64_t count);

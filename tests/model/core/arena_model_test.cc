@@ -17,6 +17,7 @@
 #include "model/device/device_memory.h"
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"
+#include "model/state/state_image.h"
 #include "tests/fakes/emulated_driver.h"
 #include "tests/fakes/far_memory.h"
 
@@ -64,6 +65,11 @@ struct ModelSaved {
   ModelState state;
   int32_t slot = -1;       // the one saved
   bool restorable = true;  // by that slot: never cut below
+};
+
+struct ModelWhole {
+  SavedState saved;
+  ModelState state;
 };
 
 class ArenaModelTest : public testing::TestWithParam<Case> {
@@ -241,6 +247,106 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     saved_.erase(saved_.begin() + index);
   }
 
+  // A slot that has lost its state to a whole one.
+  void MakeFresh(ModelSlot& s) {
+    static_cast<ModelState&>(s) = Fresh();
+    for (ModelSaved& saved : saved_) {
+      saved.restorable &= saved.slot != s.slot || saved.state.length == 0;
+    }
+  }
+
+  void Detach(ModelSlot& s) {
+    if (wholes_.size() == 4) return DropWhole(0);
+    ModelWhole& whole = wholes_.emplace_back();
+    whole.state = s;
+    whole.state.floor = s.length;
+    arena_->Detach(s.slot, whole.saved);
+    MakeFresh(s);
+    Check(s);
+    Check(whole);
+  }
+
+  // A state as it was at a length that is still held.
+  void ShareSlot(ModelSlot& s) {
+    if (wholes_.size() == 4) return DropWhole(0);
+    ModelWhole& whole = wholes_.emplace_back();
+    whole.state = s;
+    const bool growing = GetParam().growth != Growth::kFixed;
+    const int64_t length =
+        growing ? s.floor + Random(s.length - s.floor + 1) : s.length;
+    ASSERT_TRUE(arena_->Share(s.slot, length, nullptr, whole.saved).ok());
+    whole.state.length = whole.state.floor = length;
+    whole.state.rows.resize(length);
+    if (length == 0) whole.state.fixed = Fresh().fixed;
+    Check(whole);
+  }
+
+  void ShareWhole() {
+    if (wholes_.size() >= 4) return;
+    const size_t from = Random(wholes_.size());
+    ModelWhole shared;
+    ASSERT_TRUE(arena_->Share(wholes_[from].saved, shared.saved).ok());
+    shared.state = wholes_[from].state;
+    wholes_.push_back(std::move(shared));
+    Check(wholes_.back());
+  }
+
+  // The same state from its numbers alone.
+  void Rewrite(ModelWhole& whole) {
+    const std::vector<float> image = ImageOf(whole);
+    SavedState made;
+    const absl::Status status = arena_->MakeWhole(whole.state.length, made);
+    if (!status.ok()) {
+      EXPECT_TRUE(made.empty());
+      return;
+    }
+    ASSERT_TRUE(StateImage::Write(spec_, arena_->memory(), image, made).ok());
+    arena_->Drop(whole.saved);
+    whole.saved = std::move(made);
+    Check(whole);
+  }
+
+  void Attach(ModelWhole& whole) {
+    const auto slot = arena_->Acquire();
+    if (!slot.ok()) return;
+    arena_->Attach(whole.saved, *slot);
+    EXPECT_TRUE(whole.saved.empty());
+    slots_.push_back({whole.state, *slot});
+    Check(slots_.back());
+    std::swap(whole, wholes_.back());
+    wholes_.pop_back();
+  }
+
+  void DropWhole(size_t index) {
+    arena_->Drop(wholes_[index].saved);
+    wholes_.erase(wholes_.begin() + static_cast<int64_t>(index));
+  }
+
+  std::vector<float> ImageOf(const ModelWhole& whole) {
+    const int64_t length = whole.state.length;
+    std::vector<float> image(static_cast<size_t>(StateImage::Floats(spec_, length)));
+    EXPECT_TRUE(StateImage::Read(spec_, arena_->memory(), whole.saved, image).ok());
+    return image;
+  }
+
+  void Check(const ModelWhole& whole) {
+    const ModelState& state = whole.state;
+    ASSERT_EQ(whole.saved.position(), state.length);
+    std::vector<float> expected;
+    if (state.length > 0) expected = state.fixed;
+    if (GetParam().growth != Growth::kFixed) {
+      const int64_t first = StateImage::FirstRow(spec_, state.length);
+      ASSERT_EQ(first, ring() ? std::max<int64_t>(0, state.length - kRing) : 0);
+      for (int64_t i = first; i < state.length; ++i) {
+        expected.insert(expected.end(), kWidth, state.rows[i]);
+      }
+    }
+    ASSERT_EQ(ImageOf(whole), expected);
+    ASSERT_EQ(arena_->bytes_used(whole.saved),
+              4 * (state.length == 0 ? 0 : static_cast<int64_t>(state.fixed.size())) +
+                  4 * kWidth * kBlock * whole.saved.blocks());
+  }
+
   void Release(ModelSlot& s) {
     arena_->Release(s.slot);
     for (ModelSaved& saved : saved_) saved.restorable &= saved.slot != s.slot;
@@ -290,13 +396,14 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     }
     int64_t saved = 0;
     for (const ModelSaved& state : saved_) saved += state.saved.blocks();
+    for (const ModelWhole& whole : wholes_) saved += whole.saved.blocks();
     ASSERT_GE(arena_->blocks_used(), static_cast<int64_t>(blocks.size()));
     ASSERT_LE(arena_->blocks_used(), static_cast<int64_t>(blocks.size()) + saved);
   }
 
   void Step() {
     ModelSlot* const s = Any();
-    const int64_t what = Random(16);
+    const int64_t what = Random(21);
     if (s == nullptr || what == 0) return Acquire();
     if (what < 6) return Feed(*s);
     if (what < 8) {
@@ -315,11 +422,14 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     if (what == 13) return Release(*s);
     if (what == 14) {
       arena_->Reset(s->slot);
-      static_cast<ModelState&>(*s) = Fresh();
-      for (ModelSaved& saved : saved_) {
-        saved.restorable &= saved.slot != s->slot || saved.state.length == 0;
-      }
-      return;
+      return MakeFresh(*s);
+    }
+    if (what == 16) return Detach(*s);
+    if (what == 17) return ShareSlot(*s);
+    if (what > 17 && !wholes_.empty()) {
+      if (what == 18) return ShareWhole();
+      ModelWhole& whole = wholes_[Random(wholes_.size())];
+      return what == 19 ? Rewrite(whole) : Attach(whole);
     }
     if (!saved_.empty()) Random(3) ? Restore(Random(saved_.size())) : Drop(0);
   }
@@ -333,6 +443,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
   std::unique_ptr<StateArena> arena_;
   std::vector<ModelSlot> slots_;
   std::vector<ModelSaved> saved_;
+  std::vector<ModelWhole> wholes_;
 };
 
 TEST_P(ArenaModelTest, HoldsWhatWasWritten) {
@@ -341,10 +452,12 @@ TEST_P(ArenaModelTest, HoldsWhatWasWritten) {
   for (int i = 0; i < calls; ++i) {
     Step();
     for (const ModelSlot& s : slots_) Check(s);
+    for (const ModelWhole& whole : wholes_) Check(whole);
     CheckCount();
     if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "at call " << i;
   }
   while (!saved_.empty()) Drop(0);
+  while (!wholes_.empty()) DropWhole(0);
   // Without saved states the count is exact.
   CheckCount();
   while (!slots_.empty()) Release(slots_.back());
