@@ -138,12 +138,12 @@ bool StateArena::MakeBlank() {
 
 int64_t StateArena::bytes_used() const {
   return static_cast<int64_t>(sizeof(float)) *
-         (slots_used_ * fixed_floats_ + blocks_used() * block_floats_);
+         ((slots_used_ + wholes_) * fixed_floats_ + blocks_used() * block_floats_);
 }
 
 int64_t StateArena::shadow_bytes() const {
   if (!fixed_ || blank_ == nullptr) return 0;
-  const int64_t copies = fixed_->used() - 1 - slots_used_;
+  const int64_t copies = fixed_->used() - 1 - slots_used_ - wholes_;
   return std::max<int64_t>(0, copies) * fixed_floats_ *
          static_cast<int64_t>(sizeof(float));
 }

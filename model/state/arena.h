@@ -138,10 +138,11 @@ class StateArena {
   // Where no slot is used, gives back the block of fixed entries that fresh ones share:
   // the next Acquire fills another one.
   void DropBlank();
-  // Bytes of acquired slots' fixed entries and of blocks_used().
+  // Bytes of the fixed entries of acquired slots and whole states, and of
+  // blocks_used().
   int64_t bytes_used() const;
-  // Of fixed entries, those beyond one block for each slot: earlier values of them that
-  // are kept.
+  // Of fixed entries, those beyond one block for each slot and whole state: earlier
+  // values of them that are kept.
   int64_t shadow_bytes() const;
   // Bytes held by one acquired slot, shared blocks included.
   int64_t bytes_used(int32_t slot) const;
@@ -229,6 +230,8 @@ class StateArena {
   // REQUIRES: the rows that a query at `length` sees are held.
   absl::Status Share(int32_t slot, int64_t length, const SavedFixed* fixed,
                      SavedState& saved);
+  // The same of what Save kept of the slot. REQUIRES for an append growth: as Restore.
+  absl::Status Share(int32_t slot, const SavedState& kept, SavedState& saved);
   absl::Status Share(const SavedState& whole, SavedState& saved);
   // Makes `saved` a whole state after `computed` tokens that nobody shares, whose
   // numbers are to be written (StateImage). The errors of Acquire and Reserve; nothing
@@ -323,6 +326,7 @@ class StateArena {
   // std::bad_alloc.
   std::unique_ptr<BlockList> Share(const BlockList* list, Range range);
   void DropBlocks(Slot& slot, Range range);
+  void MakeSavedWhole(SavedState& saved);
   // In place of the slot's blocks; the position of `saved`.
   void PutBlocks(Slot& slot, std::unique_ptr<BlockList> list, const SavedState& saved);
 
@@ -341,6 +345,7 @@ class StateArena {
   std::deque<Slot> slots_;             // those ever used
   int32_t free_slot_ = -1;             // a list through next_free
   int32_t slots_used_ = 0;
+  int64_t wholes_ = 0;  // whole states with fixed entries
 };
 
 }  // namespace mnemon

@@ -55,6 +55,7 @@ void StateArena::PutBlocks(Slot& slot, std::unique_ptr<BlockList> list,
                            const SavedState& saved) {
   DropBlocks(slot, {0, slot.blocks()});
   slot.list = std::move(list);
+  if (slot.list) slot.list->SetAllNew();
   slot.first_block = saved.first_block_;
   slot.length = slot.reserved = slot.floor = saved.position_;
 }
@@ -78,6 +79,8 @@ void StateArena::RestoreAndDrop(int32_t slot, SavedState& saved) {
 }
 
 void StateArena::Drop(SavedState& saved) {
+  if (saved.whole_ && !saved.fixed_.empty()) --wholes_;
+  saved.whole_ = false;
   if (saved.blocks() > 0) blocks_->Drop(saved.list_, 0, saved.blocks());
   saved.list_ = nullptr;
   Drop(saved.fixed_);
@@ -95,7 +98,13 @@ void StateArena::Detach(int32_t slot, SavedState& saved) {
     if (fixed_) fixed_->Hold(blank_);
     saved.fixed_.block_ = std::exchange(s.fixed, blank_);
   }
+  MakeSavedWhole(saved);
   Reset(slot);
+}
+
+void StateArena::MakeSavedWhole(SavedState& saved) {
+  saved.whole_ = true;
+  if (!saved.fixed_.empty()) ++wholes_;
 }
 
 void StateArena::Attach(SavedState& saved, int32_t slot) {
@@ -126,10 +135,19 @@ absl::Status StateArena::Share(int32_t slot, int64_t length, const SavedFixed* f
     saved.first_block_ = s.first_block + range.begin;
   }
   saved.position_ = length;
+  MakeSavedWhole(saved);
   s.reserved = s.length;
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
+}
+
+absl::Status StateArena::Share(int32_t slot, const SavedState& kept,
+                               SavedState& saved) {
+  if (spec_.growth() != Growth::kRing) {
+    return Share(slot, kept.position_, fixed_ ? &kept.fixed_ : nullptr, saved);
+  }
+  return Share(kept, saved);
 }
 
 absl::Status StateArena::Share(const SavedState& whole, SavedState& saved) try {
@@ -138,6 +156,7 @@ absl::Status StateArena::Share(const SavedState& whole, SavedState& saved) try {
   if (!whole.fixed_.empty()) fixed_->Hold(saved.fixed_.block_ = whole.fixed_.block_);
   saved.first_block_ = whole.first_block_;
   saved.position_ = whole.position_;
+  MakeSavedWhole(saved);
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemory();

@@ -59,6 +59,8 @@ class BlockList {
   // The first block that was put here since the last call; those behind it may have
   // been, too.
   int64_t TakeFirstNew() { return std::exchange(known_, size()); }
+  // For another slot, where nothing was put yet.
+  void SetAllNew() { known_ = 0; }
 
   BlockList* next = nullptr;  // belongs to the pool once given back
 

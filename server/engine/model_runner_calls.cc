@@ -87,9 +87,8 @@ bool ModelRunner::WaitsForCaller(const Call& call) const {
 absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   Session& session = *call.session;
   StopResting(session);
-  const bool fresh = !session.state.held();
   // A call that ended holds its slot for a moment longer than its session counts.
-  if (fresh && arena_->slots_used() == arena_->slots()) return false;
+  if (!session.state.held() && arena_->slots_used() == arena_->slots()) return false;
   // Of fixed entries its own copy, and the one that it is saved as.
   constexpr int64_t kFixed = 2;
   if (FreeFixed(kFixed) < kFixed) {
@@ -101,10 +100,10 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
       return NoFreeBlocks(TimeToNextEnd());
     }
   }
-  MNEMON_RETURN_IF_ERROR(session.state.Acquire(*arena_));
-  if (fresh && call.scoring && call.scoring->source) {
+  if (!session.state.has_state() && call.scoring && call.scoring->source) {
     MNEMON_RETURN_IF_ERROR(PrepareScoring(call));
   }
+  MNEMON_RETURN_IF_ERROR(session.state.Acquire(*arena_, session.history.size()));
   const int64_t prompt = call.scoring ? call.scoring->input_tokens : call.prompt_tokens;
   const int64_t before = session.history.size();
   const int64_t held = BlocksHeld(session);
@@ -162,11 +161,14 @@ absl::Status ModelRunner::PrepareScoring(Call& call) {
   if (source.forgotten) return engine_errors::SessionDeleted();
   // Where another call has used it since its history was copied, the state is computed
   // from the copy.
-  if (source.call != nullptr || !source.state.held() ||
+  if (source.call != nullptr ||
       source.history.version() != call.scoring->source_version) {
     return absl::OkStatus();
   }
-  return call.session->state.ForkFrom(source.state, *arena_);
+  SavedState shared;
+  MNEMON_RETURN_IF_ERROR(source.state.Share(*arena_, source.history.size(), shared));
+  call.session->state.Put(shared);
+  return absl::OkStatus();
 }
 
 void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
@@ -303,7 +305,7 @@ void ModelRunner::SetOver(Call& call) {
 }
 
 void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
-  if (session->forgotten || !session->state.held()) return;
+  if (session->forgotten || !session->state.has_state()) return;
   session->state.Rest(*arena_, session->history.size());
   UpdateBytes(*session);
   BeginResting(session);
@@ -311,7 +313,7 @@ void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
 
 void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
   // It may rest since its call has computed all, or because no call was admitted.
-  if (session->resting || !session->state.held()) return;
+  if (session->resting || !session->state.has_state()) return;
   session->resting = true;
   worthless_ = 0;
   *session->resting_at = session;

@@ -224,7 +224,7 @@ bool ModelRunner::CopiesLastBlock(const Session& session) const {
 void ModelRunner::DropSource(const Call& call) {
   if (!call.scoring || !call.scoring->source) return;
   Session& source = *call.scoring->source;
-  if (source.state.held() && source.call == nullptr) DropState(source);
+  if (source.state.has_state() && source.call == nullptr) DropState(source);
 }
 
 bool ModelRunner::DropStalled() {
@@ -261,7 +261,7 @@ int64_t ModelRunner::BlocksFor(const Session& session, int64_t tokens) const {
 }
 
 int64_t ModelRunner::BlocksHeld(const Session& session) const {
-  if (block_bytes_ == 0 || !session.state.held()) return 0;
+  if (block_bytes_ == 0 || !session.state.has_state()) return 0;
   return (session.state.bytes(*arena_) - arena_->spec().bytes_at(0)) / block_bytes_;
 }
 
@@ -284,9 +284,9 @@ bool ModelRunner::MakeRoom(int64_t needed, const Session* except) {
   int64_t missing = needed - FreeBlocks(needed) - arena_->blocks_recycling();
   bool any = false;
   const auto drop = [&](Session& session) {
-    if (!session.state.held() || &session == except) return false;
+    if (!session.state.has_state() || &session == except) return false;
     // A state whose blocks others hold too is worth nothing to them.
-    const int64_t gained = arena_->UnsharedBlocks(session.state.slot(), missing);
+    const int64_t gained = session.state.UnsharedBlocks(*arena_, missing);
     if (gained == 0) return false;
     missing -= gained;
     DropState(session);

@@ -8,12 +8,15 @@
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
+#include "model/state/state_image.h"
 
 namespace mnemon {
 
-absl::Status SlotState::Acquire(StateArena& arena) {
+absl::Status SlotState::Acquire(StateArena& arena, int64_t history) {
   if (held()) return absl::OkStatus();
   MNEMON_ASSIGN_OR_RETURN(slot_, arena.Acquire());
+  if (!whole_.empty()) arena.Attach(whole_, slot_);
+  CutBack(arena, history);
   return absl::OkStatus();
 }
 
@@ -24,22 +27,49 @@ void SlotState::Reset(StateArena& arena) {
 }
 
 void SlotState::Release(StateArena& arena) {
+  arena.Drop(whole_);
   if (!held()) return;
   Reset(arena);
   arena.Release(slot_);
   slot_ = -1;
 }
 
-absl::Status SlotState::ForkFrom(const SlotState& other, StateArena& arena) {
-  return other.held() ? arena.Fork(other.slot_, slot_) : absl::OkStatus();
+absl::Status SlotState::Share(StateArena& arena, int64_t history,
+                              SavedState& whole) const {
+  const int64_t target = std::max<int64_t>(0, history - 1);
+  if (!whole_.empty()) {
+    // Acquire cuts what has computed more.
+    return arena.Share(whole_, whole);
+  }
+  if (!held() || target == 0) return absl::OkStatus();
+  const int64_t length = arena.length(slot_);
+  if (length == 0) return absl::OkStatus();
+  if (length <= target) return arena.Share(slot_, length, nullptr, whole);
+  for (auto shadow = shadows_.rbegin(); shadow != shadows_.rend(); ++shadow) {
+    if (shadow->position <= target) {
+      return arena.Share(slot_, shadow->position, &shadow->fixed, whole);
+    }
+  }
+  if (arena.spec().fixed_elements() == 0 && HoldsRows(arena, target)) {
+    return arena.Share(slot_, target, nullptr, whole);
+  }
+  if (before_call_.empty() || before_call_.position() == 0) return absl::OkStatus();
+  return arena.Share(slot_, before_call_, whole);
 }
 
 int64_t SlotState::computed(const StateArena& arena) const {
-  return held() ? arena.length(slot_) : 0;
+  if (held()) return arena.length(slot_);
+  return whole_.empty() ? 0 : whole_.position();
 }
 
 int64_t SlotState::bytes(const StateArena& arena) const {
-  return held() ? arena.bytes_used(slot_) : 0;
+  if (held()) return arena.bytes_used(slot_);
+  return whole_.empty() ? 0 : arena.bytes_used(whole_);
+}
+
+int64_t SlotState::UnsharedBlocks(const StateArena& arena, int64_t most) const {
+  return held() ? arena.UnsharedBlocks(slot_, most)
+                : arena.UnsharedBlocks(whole_, most);
 }
 
 absl::Status SlotState::BeginCall(StateArena& arena) try {
@@ -124,11 +154,19 @@ void SlotState::CutBack(StateArena& arena, int64_t history) {
   const int64_t target = std::max<int64_t>(0, history - 1);
   if (arena.length(slot_) <= target) return;
   if (arena.spec().fixed_elements() == 0) {
-    arena.Truncate(slot_, target);
+    if (HoldsRows(arena, target)) {
+      arena.Truncate(slot_, target);
+    } else {
+      arena.Reset(slot_);
+    }
     return;
   }
   DropShadowsAfter(arena, target);
   RestoreNewest(arena);
+}
+
+bool SlotState::HoldsRows(const StateArena& arena, int64_t position) const {
+  return arena.first_held(slot_) <= StateImage::FirstRow(arena.spec(), position);
 }
 
 void SlotState::Rest(StateArena& arena, int64_t history) {
@@ -136,7 +174,12 @@ void SlotState::Rest(StateArena& arena, int64_t history) {
   CutBack(arena, history);
   DropShadowsAfter(arena, -1);
   arena.Drop(before_call_);
-  arena.SetFloor(slot_, arena.length(slot_));
+  if (arena.length(slot_) > 0) {
+    arena.SetFloor(slot_, arena.length(slot_));
+    arena.Detach(slot_, whole_);
+  }
+  arena.Release(slot_);
+  slot_ = -1;
 }
 
 void SlotState::RollBack(StateArena& arena, int64_t position) {

@@ -12,11 +12,14 @@
 // From BeginCall until KeepPrompt the state from before the call's prompt is kept too,
 // and RollBackCall returns to it.
 //
+// At rest a state is whole and holds no slot.
+//
 // `kept` below: the tokens of the history that no cut can take away (the prompt and
 // what was delivered). Owned by the thread that owns the arena.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,25 +38,35 @@ class SlotState {
     return arena.spec().growth() == Growth::kRing ? 64 : 256;
   }
 
+  // A slot.
   bool held() const { return slot_ >= 0; }
   // REQUIRES: held.
   int32_t slot() const { return slot_; }
-  // No effect when held. RESOURCE_EXHAUSTED when no slot is free.
-  absl::Status Acquire(StateArena& arena);
-  // No effect when not held.
+  // Anything that a call need not compute again.
+  bool has_state() const { return held() || !whole_.empty(); }
+  // Brings the state at rest, cut to a history of so many tokens, or a fresh one, into
+  // a slot. No effect when one is held. RESOURCE_EXHAUSTED when none is free.
+  absl::Status Acquire(StateArena& arena, int64_t history);
+  // Drops slot and state; no effect when there is neither.
   void Release(StateArena& arena);
 
   // Back to a fresh state, slot kept: what was computed, and what is kept for
   // RollBackCall, is gone. REQUIRES: held.
   void Reset(StateArena& arena);
 
-  // Makes a fresh state a copy of `other`, which is at rest in the same arena.
-  // RESOURCE_EXHAUSTED when memory runs out; still fresh then. REQUIRES: held.
-  absl::Status ForkFrom(const SlotState& other, StateArena& arena);
+  // Shares with the empty `whole` the newest state there is that has computed fewer
+  // than `history` tokens, all of them kept ones; leaves it empty where that is a fresh
+  // one. RESOURCE_EXHAUSTED when memory runs out. REQUIRES: no step under way uses the
+  // slot.
+  absl::Status Share(StateArena& arena, int64_t history, SavedState& whole) const;
+  // Makes `whole`, which is empty then, the state at rest. REQUIRES: no state.
+  void Put(SavedState& whole) { whole_ = std::move(whole); }
 
-  // Computed tokens; 0 when not held.
+  // Computed tokens; 0 without a state.
   int64_t computed(const StateArena& arena) const;
   int64_t bytes(const StateArena& arena) const;
+  // Growing blocks that nobody shares, counted up to `most`.
+  int64_t UnsharedBlocks(const StateArena& arena, int64_t most) const;
   int64_t shadows() const { return static_cast<int64_t>(shadows_.size()); }
 
   // Keeps the state from before a call's prompt. RESOURCE_EXHAUSTED when memory runs
@@ -83,7 +96,8 @@ class SlotState {
   void BeforeStep(StateArena& arena, int64_t count, int64_t kept);
   // Makes computed() <= history - 1 (0 for an empty history).
   void CutBack(StateArena& arena, int64_t history);
-  // CutBack, after which no earlier cut will come and no call is under way.
+  // CutBack, after which no earlier cut will come and no call is under way; gives the
+  // slot back. No effect when none is held.
   void Rest(StateArena& arena, int64_t history);
   // After a failed step from `position`, which may have left the state in any
   // condition: back to a valid state at or before `position`. While a call can be
@@ -100,10 +114,13 @@ class SlotState {
   int64_t Base() const { return before_call_.empty() ? 0 : before_call_.position(); }
   int64_t NewestShadow() const;
   void DropShadowsAfter(StateArena& arena, int64_t position);
+  // Whether rows that a query at `position` sees are held.
+  bool HoldsRows(const StateArena& arena, int64_t position) const;
   // Back to the newest shadow, or to Base() when there is none.
   void RestoreNewest(StateArena& arena);
 
   int32_t slot_ = -1;
+  SavedState whole_;  // at rest
   // By rising position. A fresh state (position 0) is its own shadow and not listed.
   std::vector<Shadow> shadows_;
   SavedState before_call_;

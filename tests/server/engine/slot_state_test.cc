@@ -7,6 +7,7 @@
 #include <span>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -40,7 +41,7 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
     const StateArena::Options options{
         .slots = 2, .saved_states = 1, .recycler = &recycler_};
     arena_ = *StateArena::Create(decoder_.spec(), options);
-    EXPECT_TRUE(state_.Acquire(*arena_).ok());
+    EXPECT_TRUE(state_.Acquire(*arena_, 0).ok());
   }
   ~SlotStateTest() override {
     state_.Release(*arena_);
@@ -101,6 +102,29 @@ class SlotStateTest : public testing::TestWithParam<ToyState> {
     }
   }
 
+  // A fork of the first `history` tokens goes on as if it had computed them itself;
+  // returns what it need not compute.
+  int64_t CheckFork(int64_t history) {
+    SavedState shared;
+    EXPECT_TRUE(state_.Share(*arena_, history, shared).ok());
+    SlotState child;
+    if (!shared.empty()) child.Put(shared);
+    std::swap(state_, child);
+    const std::vector<int32_t> tokens = history_;
+    const int64_t kept = std::exchange(kept_, history);
+    history_.resize(static_cast<size_t>(history));
+    EXPECT_TRUE(state_.Acquire(*arena_, history).ok());
+    const int64_t had = computed();
+    EXPECT_LT(had, history);
+    Compute(0);
+    CheckLogits();
+    state_.Release(*arena_);
+    std::swap(state_, child);
+    history_ = tokens;
+    kept_ = kept;
+    return had;
+  }
+
   void CheckLogits() { ASSERT_EQ(logits_, Reference(GetParam(), history_)); }
 
   BlockRecycler recycler_;
@@ -124,6 +148,7 @@ TEST_P(SlotStateTest, CallsEndAnywhere) {
   for (int call = 0; call < calls; ++call) {
     SCOPED_TRACE(call);
     const std::vector<int32_t> before = history_;
+    ASSERT_TRUE(state_.Acquire(*arena_, size()).ok());
     first_ = computed();
     ASSERT_TRUE(state_.BeginCall(*arena_).ok());
     Append(1 + (Random(4) == 0 ? Random(400) : Random(20)));
@@ -147,6 +172,15 @@ TEST_P(SlotStateTest, CallsEndAnywhere) {
       if (waiting == 64 || Random(10) == 0) kept_ += 1 + Random(waiting);
       if (kept_ > prompt_end) state_.KeepPrompt(*arena_);
       EXPECT_EQ(state_.can_roll_back_call(), kept_ == prompt_end);
+      if (Random(12) == 0) {
+        const int64_t had = CheckFork(kept_);
+        EXPECT_GE(had,
+                  fixed() ? kept_ - 1 - 2 * SlotState::kShadowInterval : kept_ - 1);
+      }
+      if (Random(24) == 0 && state_.can_roll_back_call() && !before.empty()) {
+        EXPECT_GE(CheckFork(static_cast<int64_t>(before.size())), first_);
+      }
+      if (HasFailure()) return;
     }
     if (state_.can_roll_back_call() && Random(4) != 0) {
       state_.RollBackCall(*arena_);
@@ -162,8 +196,11 @@ TEST_P(SlotStateTest, CallsEndAnywhere) {
     state_.Rest(*arena_, size());
     EXPECT_FALSE(state_.can_roll_back_call());
     EXPECT_EQ(state_.shadows(), 0);
+    EXPECT_FALSE(state_.held());
     ASSERT_LE(computed(), std::max<int64_t>(0, size() - 1));
     first_ = 0;
+    if (size() > 0 && Random(3) == 0) CheckFork(1 + Random(size()));
+    if (HasFailure()) return;
   }
 }
 
@@ -172,6 +209,7 @@ TEST_P(SlotStateTest, AStepThatFailsLateInAPromptRepeatsLittle) {
   kept_ = size();
   ASSERT_NO_FATAL_FAILURE(Compute(0));
   state_.Rest(*arena_, size());
+  ASSERT_TRUE(state_.Acquire(*arena_, size()).ok());
   first_ = computed();
   copies_ = 0;
   ASSERT_TRUE(state_.BeginCall(*arena_).ok());
@@ -190,6 +228,7 @@ TEST_P(SlotStateTest, AStepThatFailsLateInAPromptRepeatsLittle) {
   EXPECT_EQ(computed(), first_);
   history_.resize(50);
   state_.Rest(*arena_, size());
+  ASSERT_TRUE(state_.Acquire(*arena_, size()).ok());
   Append(3);
   kept_ = size();
   logits_.resize(ToyDecoder::kVocab);
@@ -205,16 +244,21 @@ TEST_P(SlotStateTest, AForkGoesItsOwnWay) {
   SlotState origin = std::move(state_);
   state_ = SlotState();
   const std::vector<int32_t> history = history_;
-  ASSERT_TRUE(state_.Acquire(*arena_).ok());
-  ASSERT_TRUE(state_.ForkFrom(origin, *arena_).ok());
+  SavedState shared;
+  ASSERT_TRUE(origin.Share(*arena_, size(), shared).ok());
+  state_.Put(shared);
+  EXPECT_EQ(state_.computed(*arena_), origin.computed(*arena_));
+  ASSERT_TRUE(state_.Acquire(*arena_, size()).ok());
   logits_.resize(ToyDecoder::kVocab);
   for (int round = 0; round < 2; ++round) {
     Append(20);
     kept_ = size();
     ASSERT_NO_FATAL_FAILURE(Compute(0));
     CheckLogits();
+    state_.Rest(*arena_, size());
     std::swap(state_, origin);
     history_ = history;
+    ASSERT_TRUE(state_.Acquire(*arena_, size()).ok());
   }
   origin.Release(*arena_);
 }
