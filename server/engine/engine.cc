@@ -352,7 +352,7 @@ absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
     auto copy = std::make_shared<Session>("", source->model, nullptr, context_->memory);
     MNEMON_RETURN_IF_ERROR(Hold(*source, ""));
     const absl::Status copied = CatchOutOfMemory({}, [&] {
-      return copy->history.CopyFrom(source->history)
+      return copy->history.ShareOf(source->history, source->history.size())
                  ? absl::OkStatus()
                  : MemoryLimit(source->history.size() *
                                static_cast<int64_t>(sizeof(int32_t)));

@@ -11,23 +11,40 @@
 
 namespace mnemon {
 
-bool TokenHistory::MakeRoom(int64_t tokens, bool limited) {
-  const auto pieces = static_cast<size_t>((tokens + kPiece - 1) / kPiece);
-  if (pieces <= pieces_.size()) return true;
-  const auto bytes_of = [](size_t count) {
-    return static_cast<int64_t>(count * sizeof(Piece));
-  };
-  if (!charge_.TrySet(bytes_of(pieces))) {
+std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePiece() {
+  auto piece = std::make_shared_for_overwrite<Piece>();
+  piece->charge = charge_.Split(sizeof(Piece));
+  return piece;
+}
+
+bool TokenHistory::MakeRoom(int64_t begin, int64_t end, bool limited) {
+  const auto pieces = static_cast<size_t>((end + kPiece - 1) / kPiece);
+  const auto first = static_cast<size_t>(begin / kPiece);
+  // The first piece of those that change is kept up to `begin`; the others that are
+  // shared hold nothing that stays.
+  const bool owns = begin < end && first < static_cast<size_t>(shared_);
+  const size_t kept = owns ? first : std::max(pieces_.size(), first);
+  if (pieces <= kept) return true;
+  const auto bytes = static_cast<int64_t>((pieces - kept) * sizeof(Piece));
+  if (!charge_.TrySet(bytes)) {
     if (limited) return false;
-    charge_.Set(bytes_of(pieces));
+    charge_.Set(bytes);
   }
+  Pieces made;
   try {
+    made.reserve(pieces - kept);
+    while (made.size() < pieces - kept) made.push_back(MakePiece());
+    std::lock_guard lock(mutex_);
     ReserveAtLeast(pieces_, pieces);
-    while (pieces_.size() < pieces) {
-      pieces_.push_back(std::make_unique_for_overwrite<Piece>());
+    if (owns) {
+      std::copy_n(pieces_[first]->tokens.data(), begin % kPiece,
+                  made.front()->tokens.data());
+      pieces_.resize(first);
+      shared_ = static_cast<int64_t>(first);
     }
+    std::move(made.begin(), made.end(), std::back_inserter(pieces_));
   } catch (const std::bad_alloc&) {
-    charge_.Set(bytes_of(pieces_.size()));
+    charge_.Set(0);
     throw;
   }
   return true;
@@ -37,7 +54,7 @@ void TokenHistory::Write(int64_t begin, std::span<const int32_t> tokens) {
   while (!tokens.empty()) {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), tokens.size());
-    std::copy_n(tokens.data(), count, pieces_[begin / kPiece]->data() + within);
+    std::copy_n(tokens.data(), count, pieces_[begin / kPiece]->tokens.data() + within);
     tokens = tokens.subspan(count);
     begin += static_cast<int64_t>(count);
   }
@@ -47,7 +64,7 @@ void TokenHistory::Read(int64_t begin, std::span<int32_t> out) const {
   while (!out.empty()) {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), out.size());
-    std::copy_n(pieces_[begin / kPiece]->data() + within, count, out.data());
+    std::copy_n(pieces_[begin / kPiece]->tokens.data() + within, count, out.data());
     out = out.subspan(count);
     begin += static_cast<int64_t>(count);
   }
@@ -65,7 +82,7 @@ void TokenHistory::Change(int64_t kept, std::span<const int32_t> appended) {
   const int64_t before = size();
   MNEMON_CHECK(kept >= 0 && kept <= before);
   const int64_t after = kept + static_cast<int64_t>(appended.size());
-  MakeRoom(after, /*limited=*/false);
+  MakeRoom(kept, after, /*limited=*/false);
   staged_ = 0;
   if (kept == before && appended.empty()) return;
   Write(kept, appended);
@@ -75,7 +92,7 @@ void TokenHistory::Change(int64_t kept, std::span<const int32_t> appended) {
 bool TokenHistory::Stage(std::span<const int32_t> tokens, int64_t more) {
   staged_ = 0;
   const auto count = static_cast<int64_t>(tokens.size());
-  if (!MakeRoom(size() + count + more, /*limited=*/true)) return false;
+  if (!MakeRoom(size(), size() + count + more, /*limited=*/true)) return false;
   Write(size(), tokens);
   staged_ = count;
   return true;
@@ -89,29 +106,38 @@ void TokenHistory::AppendStaged() {
 
 TokenHistory::Pieces TokenHistory::TakeUnused() {
   staged_ = 0;
-  const auto used = pieces_.begin() + (size() + kPiece - 1) / kPiece;
+  const int64_t kept = (size() + kPiece - 1) / kPiece;
+  const auto used = pieces_.begin() + kept;
   if (used == pieces_.end()) return {};
   Pieces unused;
   try {
-    unused.pieces.reserve(pieces_.end() - used);
+    unused.reserve(static_cast<size_t>(pieces_.end() - used));
   } catch (const std::bad_alloc&) {
     return {};
   }
-  std::move(used, pieces_.end(), std::back_inserter(unused.pieces));
+  std::lock_guard lock(mutex_);
+  std::move(used, pieces_.end(), std::back_inserter(unused));
   pieces_.erase(used, pieces_.end());
-  const auto bytes = static_cast<int64_t>(unused.pieces.size() * sizeof(Piece));
-  unused.charge = charge_.Split(bytes);
+  shared_ = std::min(shared_.load(), kept);
   return unused;
 }
 
-bool TokenHistory::CopyFrom(const TokenHistory& other) {
-  MNEMON_CHECK(size() == 0);
-  if (!MakeRoom(other.size(), /*limited=*/true)) return false;
-  for (int64_t begin = 0; begin < other.size(); begin += kPiece) {
-    const int64_t count = std::min(kPiece, other.size() - begin);
-    other.Read(begin, std::span(*pieces_[begin / kPiece]).first(count));
+bool TokenHistory::ShareOf(TokenHistory& other, int64_t size) {
+  MNEMON_CHECK(this->size() == 0 && size <= other.size());
+  const int64_t whole = size / kPiece;
+  {
+    std::lock_guard lock(other.mutex_);
+    pieces_.assign(other.pieces_.begin(), other.pieces_.begin() + whole);
+    shared_ = whole;
+    other.shared_ = std::max(other.shared_.load(), whole);
   }
-  Publish(0, other.size());
+  if (!MakeRoom(whole * kPiece, size, /*limited=*/true)) return false;
+  if (whole * kPiece < size) {
+    other.Read(
+        whole * kPiece,
+        std::span(pieces_.back()->tokens).first(static_cast<size_t>(size % kPiece)));
+  }
+  if (size > 0) Publish(0, size);
   return true;
 }
 

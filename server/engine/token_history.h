@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,11 +36,17 @@ using HistoryObserver = std::function<void(const HistoryChange&)>;
 
 // Stored in pieces that never move and are kept until TakeUnused or the end, so that a
 // change costs no more than the tokens it appends, and one that appends staged tokens
-// nothing. Written and read by whoever holds the session (the model runner while a call
-// runs on it); size() and version() by any thread.
+// nothing. Pieces may belong to several histories: those are not written any more.
+//
+// Threads: changed by the model runner; what is staged is by whoever holds the session,
+// before a call that holds it is queued. Read by both, and by ShareOf; size() and
+// version() by any thread.
 class TokenHistory {
   static constexpr int64_t kPiece = 512;  // tokens; a power of two
-  using Piece = std::array<int32_t, kPiece>;
+  struct Piece {
+    ByteCharge charge;
+    std::array<int32_t, kPiece> tokens;
+  };
 
  public:
   // `session` and `observer`, which may be null, outlive the history. `charge` counts
@@ -65,17 +72,16 @@ class TokenHistory {
   int64_t staged() const { return staged_; }
 
   // Memory of tokens, freed when it is destroyed, in a time in proportion to it.
-  struct Pieces {
-    ByteCharge charge;  // returned after they are freed
-    std::vector<std::unique_ptr<Piece>> pieces;
-  };
+  using Pieces = std::vector<std::shared_ptr<Piece>>;
   // Takes out what is staged, and the memory behind the history, without freeing it.
   // Where memory has run out, that stays.
   Pieces TakeUnused();
 
-  // A copy of another history. False: the limit of its memory is reached. REQUIRES:
-  // empty. Throws std::bad_alloc.
-  [[nodiscard]] bool CopyFrom(const TokenHistory& other);
+  // Makes an empty history the first `size` tokens of another, by sharing its whole
+  // pieces: of 512 tokens a reference. False: the limit of its memory is reached.
+  // Throws std::bad_alloc. REQUIRES: size <= other.size(), which is not changed
+  // meanwhile, but another thread may stage tokens.
+  [[nodiscard]] bool ShareOf(TokenHistory& other, int64_t size);
 
   int64_t size() const { return size_.load(std::memory_order_acquire); }
   // Differs after every change.
@@ -84,24 +90,29 @@ class TokenHistory {
   // The token at `index`, staged ones included. REQUIRES: index < size() + staged(), or
   // below the new size for an observer.
   int32_t operator[](size_t index) const {
-    return (*pieces_[index / kPiece])[index % kPiece];
+    return pieces_[index / kPiece]->tokens[index % kPiece];
   }
   // Tokens begin .. begin + out.size() - 1, likewise.
   void Read(int64_t begin, std::span<int32_t> out) const;
 
  private:
-  // Memory for `tokens` in all. False, only with `limited`: the limit is reached.
+  // Memory of its own for tokens begin .. end - 1, behind which nothing is kept. False,
+  // only with `limited`: the limit is reached. Throws std::bad_alloc.
+  bool MakeRoom(int64_t begin, int64_t end, bool limited);
   // Throws std::bad_alloc.
-  bool MakeRoom(int64_t tokens, bool limited);
+  std::shared_ptr<Piece> MakePiece();
   // REQUIRES: room.
   void Write(int64_t begin, std::span<const int32_t> tokens);
   void Publish(int64_t kept, int64_t size);
 
   const std::string& session_;
   const HistoryObserver* const observer_;
-  // Owned by the holder of the session.
-  ByteCharge charge_;
-  std::vector<std::unique_ptr<Piece>> pieces_;
+  ByteCharge charge_;  // of pieces that are being made
+  // Held to change pieces_ and the number of those that are shared, and by ShareOf: who
+  // may change them reads them without.
+  mutable std::mutex mutex_;
+  Pieces pieces_;
+  std::atomic<int64_t> shared_ = 0;  // the first ones, at most
   int64_t staged_ = 0;
   std::atomic<int64_t> size_ = 0;
   std::atomic<uint64_t> version_ = 0;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/token_history.h"
 
+#include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -115,7 +117,7 @@ TEST(TokenHistory, WhatIsStagedIsNoPartOfIt) {
   EXPECT_EQ(history.size(), 0);
 }
 
-TEST(TokenHistory, IsCopiedWithoutWhatIsStaged) {
+TEST(TokenHistory, IsSharedWithoutWhatIsStaged) {
   const std::string id = "s";
   for (const size_t size : {0, 1, 511, 512, 513, 1024, 3000}) {
     std::vector<int32_t> tokens(size);
@@ -123,10 +125,100 @@ TEST(TokenHistory, IsCopiedWithoutWhatIsStaged) {
     TokenHistory history(id, nullptr), copy(id, nullptr);
     history.Append(tokens);
     ASSERT_TRUE(history.Stage(std::vector<int32_t>{1, 2}, 0));
-    ASSERT_TRUE(copy.CopyFrom(history));
+    ASSERT_TRUE(copy.ShareOf(history, history.size()));
     EXPECT_EQ(All(copy), tokens);
     EXPECT_EQ(copy.staged(), 0);
+    history.AppendStaged();
+    tokens.push_back(1);
+    tokens.push_back(2);
+    EXPECT_EQ(All(history), tokens);
   }
+}
+
+// A family of histories that share pieces, each against a vector of its own.
+TEST(TokenHistory, ThoseThatShareGoTheirOwnWays) {
+  const std::string id = "s";
+  auto account = std::make_shared<ByteBudget>(ByteBudget::kUnlimited);
+  auto bytes = std::make_shared<ByteAccount>(*account);
+  struct Member {
+    std::unique_ptr<TokenHistory> history;
+    std::vector<int32_t> tokens, staged;
+  };
+  const auto make = [&] {
+    return std::make_unique<TokenHistory>(id, nullptr, ByteCharge(bytes));
+  };
+  std::vector<Member> family;
+  family.push_back({make(), {}, {}});
+  std::mt19937 random(5);
+  for (int round = 0; round < 6000; ++round) {
+    Member& one = family[random() % family.size()];
+    const auto size = static_cast<int64_t>(one.tokens.size());
+    const auto tokens = Draw(random, random() % 4 == 0 ? 1500 : 40);
+    switch (random() % 6) {
+      case 0:
+      case 1: {
+        const int64_t kept =
+            random() % 4 == 0 ? static_cast<int64_t>(random() % (size + 1)) : size;
+        one.history->Change(kept, tokens);
+        one.tokens.resize(static_cast<size_t>(kept));
+        one.tokens.insert(one.tokens.end(), tokens.begin(), tokens.end());
+        one.staged.clear();
+        break;
+      }
+      case 2:
+        ASSERT_TRUE(one.history->Stage(tokens, static_cast<int64_t>(random() % 600)));
+        one.staged = tokens;
+        break;
+      case 3:
+        one.history->AppendStaged();
+        one.tokens.insert(one.tokens.end(), one.staged.begin(), one.staged.end());
+        one.staged.clear();
+        break;
+      case 4: {
+        if (family.size() == 6) {
+          std::swap(one, family.back());
+          family.pop_back();
+          break;
+        }
+        const auto taken = static_cast<int64_t>(random() % (size + 1));
+        Member child{make(), {one.tokens.begin(), one.tokens.begin() + taken}, {}};
+        ASSERT_TRUE(child.history->ShareOf(*one.history, taken));
+        family.push_back(std::move(child));
+        break;
+      }
+      case 5:
+        one.history->TakeUnused();
+        one.staged.clear();
+        break;
+    }
+    if (family.front().tokens.size() > 9000) {
+      family.front().history->Cut(700);
+      family.front().tokens.resize(700);
+      family.front().staged.clear();
+    }
+    for (const Member& member : family) {
+      ASSERT_EQ(All(*member.history), member.tokens) << round;
+      for (size_t i = 0; i < member.staged.size(); ++i) {
+        ASSERT_EQ((*member.history)[member.tokens.size() + i], member.staged[i]);
+      }
+    }
+  }
+  family.clear();
+  EXPECT_EQ(bytes->bytes(), 0);
+}
+
+// What is shared counts once.
+TEST(TokenHistory, SharedPiecesTakeMemoryOnce) {
+  const std::string id = "s";
+  ByteBudget budget(ByteBudget::kUnlimited);
+  auto bytes = std::make_shared<ByteAccount>(budget);
+  TokenHistory history(id, nullptr, ByteCharge(bytes));
+  history.Append(std::vector<int32_t>(100000, 3));
+  const int64_t before = bytes->bytes();
+  EXPECT_GT(before, 400000);
+  TokenHistory fork(id, nullptr, ByteCharge(bytes));
+  ASSERT_TRUE(fork.ShareOf(history, history.size()));
+  EXPECT_LT(bytes->bytes() - before, 4096);
 }
 
 }  // namespace
