@@ -75,10 +75,11 @@ class Engine {
   // Ids are 1 to 63 characters of a-z, 0-9 and '-', starting with a letter or digit.
   absl::StatusOr<SessionFacts> CreateSession(const CreateSessionRequest& request);
   absl::StatusOr<SessionFacts> GetSession(const std::string& id);
-  // page_size 0 = 100, lowered to 1000; a bad token or a negative size is
-  // INVALID_ARGUMENT.
-  absl::StatusOr<SessionPage> ListSessions(int32_t page_size,
-                                           const std::string& page_token);
+  // INVALID_ARGUMENT names the field of the request. All sessions that are there from
+  // the first page to the last are listed once, but for those whose place in the order
+  // changes meanwhile. O(log n) for each of the n sessions that it has to look at: all
+  // of them for another order than by name.
+  absl::StatusOr<SessionPage> ListSessions(const ListSessionsRequest& request);
   // A running call on the session ends with ABORTED, SESSION_DELETED.
   absl::Status DeleteSession(const std::string& id);
 

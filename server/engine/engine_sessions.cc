@@ -2,7 +2,6 @@
 // The calls on sessions as resources: create, get, list, delete, and their expiry.
 #include <algorithm>
 #include <new>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -14,14 +13,14 @@
 #include "server/engine/engine_errors.h"
 #include "server/engine/random.h"
 #include "server/engine/request_check.h"
+#include "server/engine/session_pager.h"
+#include "server/engine/session_query.h"
 
 namespace mnemon {
 namespace {
 
-constexpr int32_t kPageSize = 100;
-constexpr int32_t kMaxPageSize = 1000;
-// A page token is this and the last id of the page before.
-constexpr std::string_view kPageTokenPrefix = "after.";
+// Sessions that are taken from the directory at once to be listed.
+constexpr size_t kListedAtOnce = 64;
 
 // The ttl of a session for a request of `ttl`: a time that is too long is lowered.
 std::optional<std::chrono::milliseconds> TtlFor(
@@ -72,32 +71,19 @@ absl::StatusOr<SessionFacts> Engine::GetSession(const std::string& id) try {
   return OutOfMemoryError();
 }
 
-absl::StatusOr<SessionPage> Engine::ListSessions(int32_t page_size,
-                                                 const std::string& page_token) try {
-  if (page_size < 0) {
-    return InvalidField("page_size",
-                        StrCat("page_size must not be negative, got ", page_size));
-  }
-  std::string after;
-  if (!page_token.empty()) {
-    if (page_token.rfind(kPageTokenPrefix, 0) == 0) {
-      after = page_token.substr(kPageTokenPrefix.size());
-    }
-    if (!CheckSessionId(after, "page_token").ok()) {
-      return InvalidField("page_token",
-                          StrCat("not a page token: ", Quoted(page_token)));
-    }
-  }
-  const size_t count = std::min(page_size == 0 ? kPageSize : page_size, kMaxPageSize);
+absl::StatusOr<SessionPage> Engine::ListSessions(
+    const ListSessionsRequest& request) try {
+  MNEMON_ASSIGN_OR_RETURN(const SessionQuery query, SessionQuery::Parse(request));
   RemoveExpired();
-  auto found = context_->directory.After(after, count + 1);
-  SessionPage page;
-  if (found.size() > count) {
-    found.pop_back();
-    page.next_page_token = StrCat(kPageTokenPrefix, found.back()->id);
+  SessionPager pager(query);
+  std::string after = query.by_name() ? query.after_id() : "";
+  for (bool more = true; more && !pager.complete();) {
+    const auto found = context_->directory.After(after, kListedAtOnce);
+    for (const auto& session : found) pager.Add(FactsOf(*session));
+    more = found.size() == kListedAtOnce;
+    if (more) after = found.back()->id;
   }
-  for (const auto& session : found) page.sessions.push_back(FactsOf(*session));
-  return page;
+  return pager.Take();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }
@@ -160,9 +146,7 @@ SessionFacts Engine::FactsOf(const Session& session) const {
     // From what is left, so that a jump of the wall clock moves nothing but its
     // reading.
     const Clock& clock = *context_->options.clock;
-    facts.expire_time =
-        clock.WallNow() + std::chrono::duration_cast<std::chrono::milliseconds>(
-                              *kept.expiry - clock.Now());
+    facts.expire_time = clock.WallNow() + (*kept.expiry - clock.Now());
   }
   return facts;
 }

@@ -163,8 +163,15 @@ struct SessionFacts {
   std::vector<CheckpointFacts> checkpoints;  // oldest first
 };
 
+struct ListSessionsRequest {
+  int32_t page_size = 0;   // 0 = 100, lowered to 1000
+  std::string page_token;  // SessionPage::next_page_token of the page before
+  std::string filter;      // see session_filter.h
+  std::string order_by;    // see session_order.h
+};
+
 struct SessionPage {
-  std::vector<SessionFacts> sessions;  // by id
+  std::vector<SessionFacts> sessions;  // in the order that was asked for
   std::string next_page_token;         // empty: the end
 };
 

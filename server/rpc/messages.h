@@ -19,6 +19,7 @@ namespace mnemon {
 // of the engine cannot represent; UNIMPLEMENTED for set fields that are not available.
 // Errors name request paths.
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r);
+ListSessionsRequest FromMessage(const v1::ListSessionsRequest& r);
 absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r);
 absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r);
 absl::StatusOr<PredictRequest> FromMessage(const v1::PredictRequest& r);

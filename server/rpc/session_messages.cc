@@ -88,6 +88,13 @@ absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest&
   return request;
 }
 
+ListSessionsRequest FromMessage(const v1::ListSessionsRequest& r) {
+  return {.page_size = r.page_size(),
+          .page_token = r.page_token(),
+          .filter = r.filter(),
+          .order_by = r.order_by()};
+}
+
 void ToMessage(const SessionFacts& facts, v1::Session& out) {
   out.set_name(SessionResource(facts.id));
   out.set_model(ModelResource(facts.model));

@@ -49,11 +49,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* ListSessions(Context* context, const v1::ListSessionsRequest* request,
                       v1::ListSessionsResponse* response) override {
     return Answer(context, {}, [&]() -> absl::Status {
-      if (!request->filter().empty()) return FieldNotAvailable("filter");
-      if (!request->order_by().empty()) return FieldNotAvailable("order_by");
-      MNEMON_ASSIGN_OR_RETURN(
-          SessionPage page,
-          engine_.ListSessions(request->page_size(), request->page_token()));
+      MNEMON_ASSIGN_OR_RETURN(SessionPage page,
+                              engine_.ListSessions(FromMessage(*request)));
       ReserveMore(page.sessions.size(), *response->mutable_sessions());
       for (const SessionFacts& facts : page.sessions) {
         ToMessage(facts, *response->add_sessions());

@@ -22,7 +22,7 @@ struct DeviceServer {
   // Nothing of any call is left, neither in the arena nor on the device.
   ~DeviceServer() {
     toy.AllowAll();
-    const SessionPage page = *engine->ListSessions(1000, "");
+    const SessionPage page = *engine->ListSessions({.page_size = 1000});
     for (const auto& session : page.sessions) {
       EXPECT_TRUE(engine->DeleteSession(session.id).ok());
     }

@@ -78,7 +78,7 @@ TEST(EngineSessions, PagesAreCompleteAndOrdered) {
     std::vector<std::string> seen;
     std::string token;
     do {
-      const auto page = engine.ListSessions(size, token);
+      const auto page = engine.ListSessions({size, token});
       ASSERT_TRUE(page.ok()) << page.status();
       EXPECT_LE(page->sessions.size(), size == 0 ? 100u : std::min(size, 1000));
       for (const SessionFacts& facts : page->sessions) seen.push_back(facts.id);
@@ -90,14 +90,60 @@ TEST(EngineSessions, PagesAreCompleteAndOrdered) {
     }
   }
   // A page token survives the deletion of the session it points at.
-  const auto page = engine.ListSessions(3, "");
+  const auto page = engine.ListSessions({.page_size = 3});
   ASSERT_TRUE(engine.DeleteSession(page->sessions.back().id).ok());
-  EXPECT_EQ(engine.ListSessions(1, page->next_page_token)->sessions[0].id, ids[3]);
+  EXPECT_EQ(engine.ListSessions({1, page->next_page_token})->sessions[0].id, ids[3]);
 
-  EXPECT_EQ(FieldOf(engine.ListSessions(-1, "").status()), "page_size");
+  EXPECT_EQ(FieldOf(engine.ListSessions({.page_size = -1}).status()), "page_size");
   for (const char* bad : {"x", "after.", "after.A", "after.a\n", "AFTER.a"}) {
-    EXPECT_EQ(FieldOf(engine.ListSessions(1, bad).status()), "page_token") << bad;
+    EXPECT_EQ(FieldOf(engine.ListSessions({1, bad}).status()), "page_token") << bad;
   }
+}
+
+TEST(EngineSessions, FiltersAndOrders) {
+  ToyServer server(ToyState::kFixed, {.sessions = 2000});
+  Engine& engine = *server.engine;
+  // More than are looked at at once, of which few match.
+  for (int i = 0; i < 300; ++i) {
+    server.clock.Advance(milliseconds(1));
+    server.clock.JumpWall(milliseconds(1));
+    CreateSessionRequest request{.id = "s" + std::to_string(1000 + i)};
+    if (i % 100 == 7) request.ttl = milliseconds(1'000'000 - 10 * i);
+    ASSERT_TRUE(engine.CreateSession(request).ok());
+  }
+  const auto list = [&](ListSessionsRequest request) {
+    std::vector<std::string> ids;
+    do {
+      const auto page = engine.ListSessions(request);
+      EXPECT_TRUE(page.ok()) << page.status();
+      if (!page.ok()) break;
+      for (const SessionFacts& facts : page->sessions) ids.push_back(facts.id);
+      request.page_token = page->next_page_token;
+    } while (!request.page_token.empty());
+    return ids;
+  };
+  using ::testing::ElementsAre;
+  for (const int32_t size : {1, 2, 3, 100}) {
+    EXPECT_THAT(list({.page_size = size, .filter = "expire_time:*"}),
+                ElementsAre("s1007", "s1107", "s1207"));
+    EXPECT_THAT(
+        list({.page_size = size, .filter = "expire_time:*", .order_by = "expire_time"}),
+        ElementsAre("s1207", "s1107", "s1007"));
+  }
+  EXPECT_THAT(list({.filter = "model = models/toy state = IDLE"}), SizeIs(300));
+  EXPECT_THAT(list({.filter = "model = models/other"}), SizeIs(0));
+  const std::vector<std::string> newest = list({.order_by = "create_time desc"});
+  EXPECT_THAT(newest, SizeIs(300));
+  EXPECT_TRUE(std::is_sorted(newest.rbegin(), newest.rend()));
+
+  EXPECT_EQ(FieldOf(engine.ListSessions({.filter = "x"}).status()), "filter");
+  EXPECT_EQ(FieldOf(engine.ListSessions({.order_by = "x"}).status()), "order_by");
+  const auto page = engine.ListSessions({.page_size = 1});
+  EXPECT_EQ(FieldOf(engine
+                        .ListSessions({.page_token = page->next_page_token,
+                                       .filter = "expire_time:*"})
+                        .status()),
+            "page_token");
 }
 
 TEST(EngineSessions, LimitIsExact) {
@@ -246,7 +292,7 @@ TEST(EngineTtl, ExpiresAfterTheLastUseByTheSteadyClock) {
   server.clock.Advance(milliseconds(1));
   EXPECT_EQ(ReasonOf(engine.GetSession("s").status()), "SESSION_EXPIRED");
   EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1, "s")).status), "SESSION_EXPIRED");
-  EXPECT_TRUE(engine.ListSessions(0, "")->sessions.empty());
+  EXPECT_TRUE(engine.ListSessions({})->sessions.empty());
   server.AwaitIdle();
   EXPECT_EQ(engine.Stats().state_bytes, 0);
   for (int64_t bad : {int64_t{0}, int64_t{-1}, INT64_MAX}) {

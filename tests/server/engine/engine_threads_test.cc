@@ -92,7 +92,7 @@ void Fight(ToyServer& server, std::mt19937& random) {
       (void)engine.DeleteSession(id);
       break;
     case 2:
-      (void)engine.ListSessions(random() % 5, "");
+      (void)engine.ListSessions({.page_size = static_cast<int32_t>(random() % 5)});
       (void)engine.GetSession(id);
       break;
     case 3:
@@ -152,7 +152,7 @@ void CallAtRandom(ToyState state, int64_t state_bytes) {
   }
   for (std::thread& thread : threads) thread.join();
   server.AwaitIdle();
-  const auto page = server.engine->ListSessions(1000, "");
+  const auto page = server.engine->ListSessions({.page_size = 1000});
   for (const SessionFacts& facts : page->sessions) {
     EXPECT_EQ(facts.state, SessionState::kIdle);
     EXPECT_TRUE(server.engine->DeleteSession(facts.id).ok());

@@ -151,6 +151,20 @@ TEST(Sessions, ListAndDeleteOptions) {
   EXPECT_EQ(GetErrorDetail(list([](auto& r) { r.set_order_by("x"); }))->field,
             "order_by");
 
+  ASSERT_TRUE(rig.client->CreateSession("chat-1", "models/toy").ok());
+  ASSERT_TRUE(rig.client->CreateSession("chat-2", "models/toy").ok());
+  ASSERT_TRUE(rig.client->CreateSession("other", "models/toy").ok());
+  BoundedContext context;
+  v1::ListSessionsRequest request;
+  request.set_filter("model = models/toy AND name = \"sessions/chat-*\"");
+  request.set_order_by("name desc");
+  v1::ListSessionsResponse response;
+  ASSERT_TRUE(rig.sessions->ListSessions(&context, request, &response).ok());
+  ASSERT_THAT(response.sessions(), SizeIs(2));
+  EXPECT_EQ(response.sessions(0).name(), "sessions/chat-2");
+  EXPECT_EQ(response.sessions(1).name(), "sessions/chat-1");
+  EXPECT_EQ(response.next_page_token(), "");
+
   const auto remove =
       [&](const std::function<void(v1::DeleteSessionRequest&)>& change) {
         BoundedContext context;
