@@ -18,6 +18,7 @@
 #include "client/status.h"
 #include "client/target.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "mnemon/v1/admin.grpc.pb.h"
 #include "mnemon/v1/generation.grpc.pb.h"
 #include "mnemon/v1/models.grpc.pb.h"
 #include "mnemon/v1/sessions.grpc.pb.h"
@@ -26,6 +27,9 @@ namespace mnemon::client {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+// Of a drain, that a server takes.
+constexpr std::chrono::hours kMaxGrace{24};
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -74,6 +78,7 @@ class GrpcClient final : public Client {
         generation_(v1::Generation::NewStub(channel_)),
         sessions_(v1::Sessions::NewStub(channel_)),
         models_(v1::Models::NewStub(channel_)),
+        admin_(v1::Admin::NewStub(channel_)),
         health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
   absl::StatusOr<GenerateResult> Generate(
@@ -234,6 +239,21 @@ class GrpcClient final : public Client {
         HealthCheckResponse::ServingStatus_Name(response.status()));
   }
 
+  absl::StatusOr<ServerLoad> GetLoad() override {
+    v1::Load load;
+    MNEMON_RETURN_IF_ERROR(
+        Call(*admin_, &v1::Admin::Stub::GetLoad, v1::GetLoadRequest(), load));
+    return FromMessage(load);
+  }
+
+  absl::StatusOr<int64_t> Drain(
+      std::optional<std::chrono::milliseconds> grace) override {
+    v1::DrainResponse response;
+    MNEMON_RETURN_IF_ERROR(Call(*admin_, &v1::Admin::Stub::Drain, DrainWithin(grace),
+                                response, grace.value_or(kMaxGrace)));
+    return response.session_count();
+  }
+
  private:
   // Makes a call known to CancelCalls, from before the server is reached.
   class Registration {
@@ -304,10 +324,12 @@ class GrpcClient final : public Client {
   absl::Status Call(Stub& stub,
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                  Response*),
-                    const Request& request, Response& response) {
+                    const Request& request, Response& response,
+                    std::chrono::milliseconds more = {}) {
     MNEMON_RETURN_IF_ERROR(Reach(Registration(*this, nullptr)));
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + options_.call_timeout);
+    context.set_deadline(std::chrono::system_clock::now() + options_.call_timeout +
+                         more);
     return FromServer((stub.*method)(&context, request, &response));
   }
 
@@ -316,6 +338,7 @@ class GrpcClient final : public Client {
   const std::unique_ptr<v1::Generation::Stub> generation_;
   const std::unique_ptr<v1::Sessions::Stub> sessions_;
   const std::unique_ptr<v1::Models::Stub> models_;
+  const std::unique_ptr<v1::Admin::Stub> admin_;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
   std::mutex mutex_;
   std::set<Registration*> calls_;  // guarded by mutex_

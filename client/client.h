@@ -19,7 +19,7 @@ struct ClientOptions {
   // HOST[:PORT], or a URI of gRPC's name syntax; the port is 50051 unless it is given.
   std::string server = "127.0.0.1:50051";
   std::chrono::milliseconds connect_timeout{5000};
-  // For every call but Generate and Score.
+  // For every call but Generate and Score; for Drain beyond its grace.
   std::chrono::milliseconds call_timeout{30000};
 };
 
@@ -156,6 +156,21 @@ struct ModelSummary {
   std::optional<int64_t> context_limit;
 };
 
+struct ServerLoad {
+  int64_t running_calls = 0;
+  int64_t queued_calls = 0;
+  int64_t queue_capacity = 0;  // calls that may wait
+  int64_t sessions = 0;
+  int64_t session_capacity = 0;
+  int64_t state_size_bytes = 0;
+  int64_t state_capacity_bytes = 0;
+  std::chrono::nanoseconds queue_time{};  // that a call which comes now has to wait
+  // Since the start of the server.
+  int64_t computed_tokens = 0;
+  int64_t generated_tokens = 0;
+  bool draining = false;
+};
+
 // Safe for concurrent use. Errors are the server's statuses with their typed payload
 // (base/error.h), decoded from the standard details; metadata "resource" is the
 // resource that ResourceInfo or PreconditionFailure names.
@@ -197,6 +212,12 @@ class Client {
   virtual absl::StatusOr<std::vector<ModelSummary>> ListModels() = 0;
   // OK when `service` is SERVING; UNAVAILABLE when not.
   virtual absl::Status CheckHealth(const std::string& service) = 0;
+  virtual absl::StatusOr<ServerLoad> GetLoad() = 0;
+  // Makes the server refuse new work, for good, and waits until running calls have
+  // finished or `grace`, by default the server's own, has passed. Returns the number of
+  // sessions saved.
+  virtual absl::StatusOr<int64_t> Drain(
+      std::optional<std::chrono::milliseconds> grace) = 0;
 };
 
 }  // namespace mnemon::client

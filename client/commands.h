@@ -14,5 +14,7 @@ void AddPredictCommand(CommandLine& line);
 void AddModelsCommand(CommandLine& line);
 void AddSessionsCommand(CommandLine& line);
 void AddHealthCommand(CommandLine& line);
+void AddLoadCommand(CommandLine& line);
+void AddDrainCommand(CommandLine& line);
 
 }  // namespace mnemon::client

@@ -19,5 +19,7 @@ int main(int argc, char** argv) {
   mnemon::client::AddModelsCommand(line);
   mnemon::client::AddSessionsCommand(line);
   mnemon::client::AddHealthCommand(line);
+  mnemon::client::AddLoadCommand(line);
+  mnemon::client::AddDrainCommand(line);
   return line.Run(argc, argv);
 }

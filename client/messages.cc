@@ -148,6 +148,12 @@ v1::CreateSessionRequest ToMessage(const CreateSessionOptions& options) {
   return request;
 }
 
+v1::DrainRequest DrainWithin(std::optional<std::chrono::milliseconds> grace) {
+  v1::DrainRequest request;
+  if (grace) SetDuration(*grace, *request.mutable_grace());
+  return request;
+}
+
 v1::PredictRequest ToMessage(const PredictOptions& options) {
   using R = v1::PredictRequest;
   constexpr R::Mask kMasks[] = {R::MASK_UNSPECIFIED, R::NONE, R::CAUSAL, R::EXPLICIT};
@@ -174,6 +180,21 @@ absl::StatusOr<PredictResult> FromMessage(const v1::PredictResponse& message) {
 
 ScoreResult FromMessage(const v1::ScoreResponse::Summary& message) {
   return {.tokens = message.token_count(), .logprob_sum = message.logprob_sum()};
+}
+
+ServerLoad FromMessage(const v1::Load& message) {
+  return {.running_calls = message.running_call_count(),
+          .queued_calls = message.queued_call_count(),
+          .queue_capacity = message.queue_capacity(),
+          .sessions = message.session_count(),
+          .session_capacity = message.session_capacity(),
+          .state_size_bytes = message.state_size_bytes(),
+          .state_capacity_bytes = message.state_capacity_bytes(),
+          .queue_time = std::chrono::seconds(message.queue_duration().seconds()) +
+                        std::chrono::nanoseconds(message.queue_duration().nanos()),
+          .computed_tokens = message.computed_token_count(),
+          .generated_tokens = message.generated_token_count(),
+          .draining = message.draining()};
 }
 
 GenerateChunk FromMessage(const v1::GenerateResponse& message) {

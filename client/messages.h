@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "mnemon/v1/admin.pb.h"
 #include "mnemon/v1/generation.pb.h"
 #include "mnemon/v1/sessions.pb.h"
 
@@ -21,6 +22,7 @@ std::string LastPart(const std::string& resource);
 
 v1::GenerateRequest ToMessage(const GenerateOptions& options);
 v1::CreateSessionRequest ToMessage(const CreateSessionOptions& options);
+v1::DrainRequest DrainWithin(std::optional<std::chrono::milliseconds> grace);
 // Calls `send` with the messages of a Score call, as long as it returns true. Text is
 // split between characters.
 void ForEachScoreMessage(const ScoreOptions& options,
@@ -29,6 +31,7 @@ v1::PredictRequest ToMessage(const PredictOptions& options);
 // DATA_LOSS unless every array is of its kind's rank and as long as its shape tells.
 absl::StatusOr<PredictResult> FromMessage(const v1::PredictResponse& message);
 ScoreResult FromMessage(const v1::ScoreResponse::Summary& message);
+ServerLoad FromMessage(const v1::Load& message);
 GenerateChunk FromMessage(const v1::GenerateResponse& message);
 TokenLogprobs FromMessage(const v1::TokenLogprobs& message);
 // Copies the facts of one message into `result`; true when it was the last one.

@@ -26,6 +26,7 @@ struct Flags {
   std::vector<std::string> checkpoints;
   std::string device = "cpu";
   std::string reflection = "on";
+  std::string admin = "loopback";
   std::string log_level = "info";
   std::string log_format = "text";
   int threads = mnemon::UsableCores();
@@ -117,12 +118,17 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Between(0, 1e9);
   app.Add("--reflection", &flags.reflection, "Answer gRPC reflection")
       .OneOf({"on", "off"});
+  app.Add("--admin", &flags.admin,
+          "Who may ask for the load, and drain the server: loopback = peers on this "
+          "machine, and all behind a proxy on it; on = all peers")
+      .OneOf({"off", "loopback", "on"});
   app.Add("--log-level", &flags.log_level, "Least severe log lines to write")
       .OneOf({"debug", "info", "warning", "error"});
   app.Add("--log-format", &flags.log_format,
           "Log lines as text, or as one JSON object each")
       .OneOf({"text", "json"});
-  app.Add("--grace", &flags.grace, "Seconds that calls have to finish after SIGTERM")
+  app.Add("--grace", &flags.grace,
+          "Seconds that calls have to finish in a drain, as after SIGTERM")
       .Between(0, 86400, "seconds");
 }
 
@@ -182,7 +188,10 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
     }
   }
   flags.serve.rpc.reflection = flags.reflection == "on";
-  flags.serve.grace = Milliseconds(flags.grace);
+  flags.serve.rpc.grace = Milliseconds(flags.grace);
+  flags.serve.rpc.admin = flags.admin == "off"        ? mnemon::AdminPeers::kNone
+                          : flags.admin == "loopback" ? mnemon::AdminPeers::kLoopback
+                                                      : mnemon::AdminPeers::kAll;
   mnemon::Engine::Options& engine = flags.serve.engine;
   engine.max_wait = Milliseconds(flags.queue_wait);
   engine.idle_timeout = Milliseconds(flags.idle_timeout);

@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between checks for a signal while the server drains.
+// Between checks for another signal while the server drains.
 constexpr milliseconds kPoll{20};
 // Between updates of the health service, to which probes come every few seconds.
 constexpr milliseconds kUpdatePeriod{250};
@@ -39,11 +39,10 @@ std::string WhyUnready(const RpcServer& rpc) {
   return "";
 }
 
-void Drain(Engine& engine, RpcServer& rpc, milliseconds grace, SignalWaiter& signals) {
+void Stop(const Engine& engine, RpcServer& rpc, milliseconds grace,
+          SignalWaiter& signals) {
   LogInfo(StrCat("stopping: new work is refused, calls have ", grace.count(), " ms"));
   NotifyServiceManager("STOPPING=1");
-  engine.Drain();
-  rpc.UpdateReadiness();
   std::future<void> closed =
       std::async(std::launch::async, [&rpc, grace] { rpc.Shutdown(grace); });
   while (closed.wait_for(milliseconds(0)) != std::future_status::ready) {
@@ -140,7 +139,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   LogInfo(StrCat("listening on ", listen.substr(0, listen.rfind(':')), ":", port));
   NotifyServiceManager("READY=1");
   AwaitSignal(*rpc, signals);
-  Drain(*engine, *rpc, options.grace, signals);
+  Stop(*engine, *rpc, options.rpc.grace, signals);
   return absl::OkStatus();
 }
 

@@ -2,7 +2,6 @@
 // The run of a server whose models are loaded: start, signals, shutdown.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -26,14 +25,14 @@ struct ServeOptions {
   std::string http_port_file;  // gets the port of http; empty: none
   std::string port_file;       // gets the port once the server listens; empty: none
   std::string libraries;       // for mnemon_build_info
-  std::chrono::milliseconds grace{30000};
   // All memory of the server, of which `engine` has its part: see memory_plan.h.
   int64_t memory = DefaultMemory();
 };
 
-// Serves until SIGINT, SIGTERM or SIGHUP: then readiness goes, new work is refused,
-// calls have `grace` to finish and are ended after it. A second signal ends them at
-// once. Returns OK after either; an error when the server cannot start.
+// Serves until SIGINT, SIGTERM or SIGHUP, which drain as Admin.Drain does
+// (rpc/drain.h), with `rpc.grace`, or go on with the drain that there is. A second
+// signal ends the grace. Returns OK once all is drained; an error when the server
+// cannot start.
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
                    SignalWaiter& signals);
 

@@ -31,7 +31,13 @@ absl::Status NotFound(const std::string& id) {
 
 absl::Status Draining() {
   return MakeError(absl::StatusCode::kUnavailable,
-                   "the server is shutting down and takes no more work",
+                   "the server drains and takes no more work",
+                   {.reason = "DRAINING", .retry_after = kRetry});
+}
+
+absl::Status GraceOver() {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   "the server drains, and the grace that calls have is over",
                    {.reason = "DRAINING", .retry_after = kRetry});
 }
 

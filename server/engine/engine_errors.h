@@ -43,7 +43,10 @@ absl::Status NonFiniteState(const absl::Status& error, const std::string& sessio
 absl::Status ContextLimit(int64_t tokens, int64_t prompt, int64_t context);
 // A call that this kind of model does not take; `does` names what it does instead.
 absl::Status WrongKind(const std::string& model, const std::string& does);
+// New work in a drain.
 absl::Status Draining();
+// A call that a drain has left no more time.
+absl::Status GraceOver();
 // Its consumer has cancelled the call. Without a text when memory has run out.
 absl::Status Cancelled() noexcept;
 

@@ -45,6 +45,9 @@ struct ModelStats {
   int64_t running = 0;      // calls with a permit: they run, or wait for blocks
   int64_t waiting = 0;      // calls in the queue
   int64_t max_waiting = 0;  // calls; Options::max_queue
+  // That a call which comes now is expected to wait, by measured times; 0 when it would
+  // start at once, and before enough was measured.
+  std::chrono::duration<double> wait{};
   // Calls that wait for their callers: running ones of which nothing can be computed
   // because their callers do not read or do not send, and calls on sessions that have
   // computed all, and whose callers have not read the last of it for a second.
@@ -52,6 +55,7 @@ struct ModelStats {
   bool ready = true;  // takes calls and makes progress
   // Why it is not ready: one of kUnreadyReasons, or empty.
   std::string_view unready;
+  int64_t session_capacity = 0;  // Options::sessions; an encoder has none
   int64_t sessions_queued = 0;   // named sessions whose call is not admitted yet
   int64_t sessions_running = 0;  // those whose call runs or delivers
   int64_t weight_bytes = 0;      // as the decoder or predictor has packed them

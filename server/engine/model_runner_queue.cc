@@ -103,6 +103,7 @@ ModelStats ModelRunner::Stats() const {
   ModelStats stats{.model = model_.facts.name,
                    .architecture = model_.facts.architecture,
                    .max_waiting = context_->options.max_queue,
+                   .session_capacity = context_->options.sessions,
                    .weight_bytes = model_.decoder->weight_bytes(),
                    .state_on_host = state_on_host_,
                    .state_capacity_bytes = capacity_bytes_};
@@ -113,6 +114,8 @@ ModelStats ModelRunner::Stats() const {
       std::max<int64_t>(0, permits_named_ - published_.running_named);
   stats.running = permits_;
   stats.waiting = waiting_;
+  const bool starts = waiting_ == 0 && PermitFreeLocked();
+  if (!starts && estimate_.measured()) stats.wait = WaitTimeLocked();
   stats.stalled = published_.stalled + published_.unread;
   stats.unready = WhyUnreadyLocked(now, limit);
   stats.ready = stats.unready.empty();

@@ -76,6 +76,7 @@ ModelStats PredictRunner::Stats() const {
   std::lock_guard lock(mutex_);
   stats.running = running_cost_ > 0 ? 1 : 0;
   stats.waiting = static_cast<int64_t>(queue_.size());
+  stats.wait = WaitTimeLocked();
   stats.unready = WhyUnreadyLocked(now, limit);
   stats.ready = stats.unready.empty();
   stats.steps = predictions_;

@@ -73,11 +73,6 @@ CandidateChoice ReadCandidates(const v1::OutputOptions& output) {
           .ids = {output.candidate_ids().begin(), output.candidate_ids().end()}};
 }
 
-void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out) {
-  out.set_seconds(time.count() / 1'000'000'000);
-  out.set_nanos(static_cast<int32_t>(time.count() % 1'000'000'000));
-}
-
 v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
   switch (reason) {
     case FinishReason::kMaxTokens:
@@ -94,6 +89,11 @@ v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
 }
 
 }  // namespace
+
+void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out) {
+  out.set_seconds(time.count() / 1'000'000'000);
+  out.set_nanos(static_cast<int32_t>(time.count() % 1'000'000'000));
+}
 
 RequestScope ScopeOf(const v1::GenerateRequest& r) {
   return {.session = r.session(),

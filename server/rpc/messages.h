@@ -6,9 +6,11 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "mnemon/v1/admin.pb.h"
 #include "mnemon/v1/generation.pb.h"
 #include "mnemon/v1/models.pb.h"
 #include "mnemon/v1/sessions.pb.h"
+#include "server/engine/engine_model.h"
 #include "server/engine/request.h"
 #include "server/engine/token_stream.h"
 #include "server/rpc/status_mapping.h"
@@ -29,6 +31,8 @@ Prompt FromMessage(const v1::Prompt& prompt);
 // INVALID_ARGUMENT unless it is a valid Duration; the engine has narrower limits.
 absl::StatusOr<std::chrono::milliseconds> FromDuration(
     const google::protobuf::Duration& duration, std::string_view field);
+// REQUIRES: within the range of a Duration.
+void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out);
 
 // The scope of errors of these calls. Does not refer to `r`.
 RequestScope ScopeOf(const v1::CreateSessionRequest& r);
@@ -38,6 +42,7 @@ RequestScope ScopeOf(const v1::PredictRequest& r);
 
 void ToMessage(const SessionFacts& facts, v1::Session& out);
 void ToMessage(const ModelFacts& facts, v1::Model& out);
+void ToMessage(const EngineStats& stats, v1::Load& out);
 void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& out);
 struct PredictShape {
   int64_t batch = 0;  // B

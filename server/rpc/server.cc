@@ -17,10 +17,10 @@
 #include "base/listen_address.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "mnemon/v1/admin.grpc.pb.h"
 #include "server/engine/engine_errors.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/call_context.h"
+#include "server/rpc/drain.h"
 #include "server/rpc/library_logs.h"
 #include "server/rpc/open_calls.h"
 #include "server/rpc/reflection.h"
@@ -34,10 +34,6 @@ using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr char kReadiness[] = "mnemon.v1.Generation";
-// For a stream to send its last status once a shutdown ends it.
-constexpr milliseconds kEndingTime{500};
-// Between searches for idle callers while a shutdown waits.
-constexpr milliseconds kIdlePeriod{250};
 // For unary calls and open transports, once no stream is left.
 constexpr milliseconds kClosingTime{200};
 
@@ -75,18 +71,26 @@ class GrpcServer final : public RpcServer {
       : engine_(engine),
         idle_timeout_(options.idle_timeout),
         unready_(options.unready),
-        admission_(options.max_calls_per_second, Clock::Real()) {
+        admission_(options.max_calls_per_second, Clock::Real()),
+        drain_(calls_, {.idle_timeout = options.idle_timeout, .refuse = [this] {
+                          engine_.Drain();
+                          UpdateReadiness();
+                        }}) {
     const CallServices shared{
         .engine = engine, .calls = calls_, .admission = admission_};
     services_.push_back(MakeGenerationService(shared));
     services_.push_back(MakeSessionsService(shared));
     services_.push_back(MakeModelsService(engine));
-    if (options.reflection) {
-      services_.push_back(MakeReflectionService(
-          {"mnemon.v1.Generation", "mnemon.v1.Models", "mnemon.v1.Sessions"}));
+    std::vector<std::string> names = {"mnemon.v1.Generation", "mnemon.v1.Models",
+                                      "mnemon.v1.Sessions"};
+    if (options.admin != AdminPeers::kNone) {
+      services_.push_back(
+          MakeAdminService(engine, drain_,
+                           {.only_loopback = options.admin == AdminPeers::kLoopback,
+                            .grace = options.grace}));
+      names.insert(names.begin(), "mnemon.v1.Admin");
     }
-    // All of its methods come with a later version, and reflection does not list it.
-    services_.push_back(std::make_unique<v1::Admin::CallbackService>());
+    if (options.reflection) services_.push_back(MakeReflectionService(names));
   }
 
   ~GrpcServer() override {
@@ -94,6 +98,7 @@ class GrpcServer final : public RpcServer {
   }
 
   absl::Status Listen(const ListenAddress& address, const RpcOptions& options) {
+    MNEMON_RETURN_IF_ERROR(drain_.Start());
     MNEMON_ASSIGN_OR_RETURN(transport_, Transport::Open(address, options));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
@@ -147,20 +152,10 @@ class GrpcServer final : public RpcServer {
   }
 
   void Shutdown(milliseconds grace) override {
-    calls_.LowerDeadline(SteadyClock::now() + grace);
+    drain_.Begin(grace);
+    drain_.Wait();
     std::lock_guard lock(shutdown_mutex_);
     if (closed_) return;
-    do {
-      calls_.EndUnopened(SteadyClock::now(), engine_errors::Draining());
-      EndIdleCalls();
-    } while (!calls_.WaitDrained(SteadyClock::now() + kIdlePeriod));
-    const absl::Status status =
-        MakeError(absl::StatusCode::kUnavailable, "the server is going down",
-                  {.reason = "SHUTTING_DOWN", .retry_after = milliseconds(1000)});
-    calls_.StopAll(status);
-    calls_.WaitEmpty(SteadyClock::now() + kEndingTime);
-    // Their callers do not read: gRPC has no way to send them more than the code.
-    calls_.CancelAll(status);
     transport_->StopAccepting(2 * kClosingTime);
     // gRPC compares with the wall clock; this is only a short wait.
     server_->Shutdown(std::chrono::system_clock::now() + kClosingTime);
@@ -183,6 +178,7 @@ class GrpcServer final : public RpcServer {
   const std::function<std::string()> unready_;
   OpenCalls calls_;
   Admission admission_;
+  Drain drain_;
   // Constant once Listen has returned.
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<Transport> transport_;

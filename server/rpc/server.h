@@ -16,6 +16,9 @@
 
 namespace mnemon {
 
+// Whose calls of Admin are taken. Nobody's: the server does not have the service.
+enum class AdminPeers { kNone, kLoopback, kAll };
+
 struct RpcOptions {
   std::string listen = "127.0.0.1:50051";  // port 0: any free port
   int32_t max_concurrent_streams = 1024;   // per connection
@@ -32,6 +35,9 @@ struct RpcOptions {
   // refused with RESOURCE_EXHAUSTED and the time to wait. 0 = any number.
   double max_calls_per_second = 0;
   bool reflection = true;  // grpc.reflection.v1alpha
+  AdminPeers admin = AdminPeers::kLoopback;
+  // That calls have to finish in a drain which does not say how long.
+  std::chrono::milliseconds grace{30000};
   // Why the process takes no work, whatever its models do; empty: it does. May be null.
   std::function<std::string()> unready;
   // How long a call may wait for its caller to send the first message of Score, or to
@@ -49,7 +55,8 @@ class RpcServer {
   // be bound, INVALID_ARGUMENT when it cannot be parsed; both name it.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Engine& engine,
                                                           const RpcOptions& options);
-  // Ends open calls at once, as Shutdown without a grace.
+  // Ends open calls at once, as Shutdown without a grace: the engine, too, takes no
+  // more work.
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
@@ -69,10 +76,8 @@ class RpcServer {
   // Ends the calls whose callers have not read, or not opened their Score call, for
   // idle_timeout, with ABORTED, CALLER_IDLE. To be called a few times a second.
   virtual void EndIdleCalls() = 0;
-  // Ends Score calls that are not open yet with UNAVAILABLE, DRAINING, and the others
-  // as EndIdleCalls does. Waits for open calls until `grace` has passed, then ends the
-  // rest with UNAVAILABLE, SHUTTING_DOWN, and closes the port. Blocks until that is
-  // done. A second call may shorten the grace of one that waits.
+  // Drains (drain.h), then closes the port. Blocks until that is done. A second call,
+  // as Admin.Drain, may shorten the grace of a drain that goes on.
   virtual void Shutdown(std::chrono::milliseconds grace) = 0;
 };
 

@@ -5,11 +5,13 @@
 // services.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include <grpcpp/impl/service_type.h>
 
 #include "server/engine/engine.h"
+#include "server/rpc/drain.h"
 #include "server/rpc/reactors.h"
 
 namespace mnemon {
@@ -17,5 +19,12 @@ namespace mnemon {
 std::unique_ptr<grpc::Service> MakeGenerationService(const CallServices& shared);
 std::unique_ptr<grpc::Service> MakeSessionsService(const CallServices& shared);
 std::unique_ptr<grpc::Service> MakeModelsService(const Engine& engine);
+
+struct AdminOptions {
+  bool only_loopback = true;  // others are refused: PERMISSION_DENIED, NOT_LOOPBACK
+  std::chrono::milliseconds grace{30000};  // of a drain that does not say how long
+};
+std::unique_ptr<grpc::Service> MakeAdminService(const Engine& engine, Drain& drain,
+                                                const AdminOptions& options);
 
 }  // namespace mnemon

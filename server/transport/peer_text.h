@@ -20,4 +20,8 @@ std::string PeerText(std::string_view grpc_peer);
 // The address of such a text, without brackets and port.
 std::string HostOf(std::string_view peer);
 
+// Whether such an address, as HostOf gives it, is of this machine alone: 127.0.0.0/8
+// or ::1.
+bool IsLoopback(const std::string& host);
+
 }  // namespace mnemon

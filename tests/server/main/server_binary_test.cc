@@ -327,7 +327,7 @@ TEST_F(ServerBinary, WhileDrainingNewWorkIsRefused) {
   server->Signal(SIGTERM);
   EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
   EXPECT_EQ(client->Wait(), 1);
-  EXPECT_THAT(client->err(), HasSubstr("SHUTTING_DOWN"));
+  EXPECT_THAT(client->err(), HasSubstr("DRAINING"));
 }
 
 TEST_F(ServerBinary, AHangUpDrainsAndLostSessionsAreTold) {
@@ -354,6 +354,65 @@ TEST_F(ServerBinary, AHangUpDrainsAndLostSessionsAreTold) {
   signal(SIGHUP, old);
 }
 
+// `mnemon drain` waits; who stops it does not stop the drain, and a signal goes on with
+// it.
+TEST_F(ServerBinary, ASignalGoesOnWithADrain) {
+  auto server = Listening({"--grace", "0.1"});
+  EXPECT_THAT(Mnemon({"load"}), AllOf(HasSubstr("running calls       0\n"),
+                                      HasSubstr("queued calls        0 of 256\n"),
+                                      HasSubstr("sessions            0 of 64\n"),
+                                      HasSubstr("draining            no\n")));
+  EXPECT_THAT(Mnemon({"drain", "--grace", "-1"}, 2), HasSubstr("--grace"));
+  auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});
+  AwaitOutput(*client);
+  auto drain = Client({"drain", "--grace", "60"});
+  for (int i = 0; i < 2000 && Mnemon({"load"}).find("yes") == std::string::npos; ++i) {
+  }
+  EXPECT_THAT(Mnemon({"load"}), AllOf(HasSubstr("draining            yes\n"),
+                                      HasSubstr("running calls       1\n")));
+  EXPECT_THAT(Mnemon({"health", "--service", "mnemon.v1.Generation"}, 1),
+              HasSubstr("NOT_SERVING"));
+  EXPECT_THAT(Mnemon({"generate", "--prompt", "a"}, 1), HasSubstr("DRAINING"));
+  drain->Signal(SIGINT);
+  EXPECT_NE(drain->Wait(seconds(10)), 0);
+  EXPECT_FALSE(client->Wait(milliseconds(0)).has_value());
+  drain = Client({"drain", "--grace", "60"});
+  const std::string asked = "asked for by 127.0.0.1:";
+  for (int i = 0; i < 5000 && server->err().find(asked) == server->err().rfind(asked);
+       ++i) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
+  EXPECT_EQ(drain->Wait(seconds(10)), 0) << drain->err();
+  EXPECT_EQ(drain->out(), "drained, 0 sessions saved\n");
+  EXPECT_EQ(client->Wait(), 1);
+  EXPECT_THAT(client->err(), AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("DRAINING")));
+  EXPECT_THAT(server->err(), HasSubstr(asked));
+}
+
+TEST_F(ServerBinary, ADrainedServerGoesOnUntilASignal) {
+  const auto old = signal(SIGHUP, SIG_DFL);  // where the test runs under nohup
+  auto server = Listening({"--grace", "60"});
+  auto client = Client({"generate", "--prompt", "a", "--max-tokens", "3000"});
+  AwaitOutput(*client);
+  EXPECT_EQ(Mnemon({"drain"}), "drained, 0 sessions saved\n");
+  EXPECT_EQ(client->Wait(), 0) << client->err();
+  EXPECT_EQ(client->out().size(), 3000u);
+  EXPECT_EQ(Mnemon({"drain", "--grace", "0"}), "drained, 0 sessions saved\n");
+  EXPECT_EQ(Mnemon({"health"}), "SERVING\n");
+  EXPECT_EQ(HttpGet(http_port_, "/readyz").body, "default: draining\n");
+  EXPECT_FALSE(server->Wait(milliseconds(0)).has_value());
+  server->Signal(SIGHUP);
+  EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
+  EXPECT_THAT(server->err(), HasSubstr(" info stopped\n"));
+  signal(SIGHUP, old);
+
+  server = Listening({"--admin", "off"});
+  EXPECT_THAT(Mnemon({"drain"}, 1), HasSubstr("METHOD_UNIMPLEMENTED"));
+  EXPECT_THAT(Mnemon({"load"}, 1), HasSubstr("METHOD_UNIMPLEMENTED"));
+}
+
 TEST_F(ServerBinary, StreamsAreEndedAfterTheGrace) {
   auto server = Listening({"--grace", "0.2"});
   auto client = Client({"generate", "--prompt", "a", "--max-tokens", kEndless});
@@ -361,8 +420,7 @@ TEST_F(ServerBinary, StreamsAreEndedAfterTheGrace) {
   server->Signal(SIGTERM);
   EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
   EXPECT_EQ(client->Wait(), 1);
-  EXPECT_THAT(client->err(),
-              AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("SHUTTING_DOWN")));
+  EXPECT_THAT(client->err(), AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("DRAINING")));
 }
 
 TEST_F(ServerBinary, CtrlCStopsAClientAndKeepsWhatWasPrinted) {

@@ -307,11 +307,11 @@ TEST_F(CallRecordTest, RefusedCallsNameSessionAndModel) {
 
 TEST_F(CallRecordTest, MethodOfALaterVersion) {
   BoundedContext context;
-  v1::Load load;
-  const grpc::Status status = rig_.admin->GetLoad(&context, {}, &load);
+  v1::Session session;
+  const grpc::Status status = rig_.sessions->ForkSession(&context, {}, &session);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(status.error_message(), "GetLoad is not available in this version");
-  EXPECT_EQ(Only().method, "mnemon.v1.Admin/GetLoad");
+  EXPECT_EQ(status.error_message(), "ForkSession is not available in this version");
+  EXPECT_EQ(Only().method, "mnemon.v1.Sessions/ForkSession");
   EXPECT_EQ(Only().status, absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Only().reason, "METHOD_UNIMPLEMENTED");
   EXPECT_EQ(Only().request_id, IdIn(context));
@@ -367,7 +367,7 @@ TEST_F(CallRecordTest, NoRetryIsOfferedAfterTheFirstToken) {
     rig.server->Shutdown(std::chrono::milliseconds(0));
     rig.decoder.AllowAll();
     const absl::Status status = client::FromGrpcStatus(reader->Finish());
-    EXPECT_EQ(GetErrorDetail(status)->reason, "SHUTTING_DOWN");
+    EXPECT_EQ(GetErrorDetail(status)->reason, "DRAINING");
     EXPECT_EQ(GetErrorDetail(status)->retry_after.has_value(), steps == 0);
     EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"),
               steps == 0 ? 1u : 0u);
@@ -426,7 +426,7 @@ TEST_F(CallRecordTest, LinesNameTheCall) {
 TEST_F(CallRecordTest, LinesAreBounded) {
   const std::string log = CaptureLog([&] {
     for (int i = 0; i < 300; ++i) rig_.client->ListModels().IgnoreError();
-    EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 300; }));
+    EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() >= 300; }));
   });
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 200);
 }

@@ -209,7 +209,7 @@ TEST(ErrorInfo, IsInTheEndsByAShutdown) {
     EXPECT_FALSE(status.ok());
     if (calls[i]->FromServer()) ExpectTyped(status, opened[i].method);
     if (i < 2) {
-      EXPECT_EQ(ReasonOf(status), "SHUTTING_DOWN") << opened[i].method;
+      EXPECT_EQ(ReasonOf(status), "DRAINING") << opened[i].method;
     }
   }
   closed.get();

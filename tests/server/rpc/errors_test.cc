@@ -442,14 +442,11 @@ TEST(LaterMethods, AreUnimplementedByName) {
     expect(name, (stub.*method)(&context, Request(), &response));
   };
   using S = v1::Sessions::Stub;
-  using A = v1::Admin::Stub;
   unary("UpdateSession", *rig.sessions, &S::UpdateSession);
   unary("ForkSession", *rig.sessions, &S::ForkSession);
   unary("RewindSession", *rig.sessions, &S::RewindSession);
   unary("CheckpointSession", *rig.sessions, &S::CheckpointSession);
   unary("VerifySession", *rig.sessions, &S::VerifySession);
-  unary("GetLoad", *rig.admin, &A::GetLoad);
-  unary("Drain", *rig.admin, &A::Drain);
   {
     BoundedContext context;
     expect("Converse", rig.generation->Converse(&context)->Finish());

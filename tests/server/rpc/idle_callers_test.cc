@@ -178,7 +178,7 @@ TEST_F(IdleCallers, WhatWaitsIsDeliveredBeforeTheServerEndsACall) {
     tokens += response.tokens_size();
   }
   const absl::Status status = client::FromGrpcStatus(generate->Finish());
-  EXPECT_EQ(GetErrorDetail(status).value_or(ErrorDetail{}).reason, "SHUTTING_DOWN")
+  EXPECT_EQ(GetErrorDetail(status).value_or(ErrorDetail{}).reason, "DRAINING")
       << status;
   // More may be generated while the end is on its way; those are cut off.
   EXPECT_GE(tokens, generated);

@@ -108,7 +108,7 @@ TEST(Shutdown, EndsStreamsWithATypedErrorAfterTheGrace) {
   rig.decoder.AllowAll();
   Collected got = running.get();
   EXPECT_TRUE(absl::IsUnavailable(got.result.status())) << got.result.status();
-  EXPECT_EQ(GetErrorDetail(got.result.status())->reason, "SHUTTING_DOWN");
+  EXPECT_EQ(GetErrorDetail(got.result.status())->reason, "DRAINING");
   EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
 }
 

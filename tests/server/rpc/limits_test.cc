@@ -278,8 +278,8 @@ TEST(Reflection, ListsWhatIsServedAndNothingElse) {
   EXPECT_TRUE(ListServices(rig, names).ok());
   EXPECT_THAT(names, ::testing::ElementsAre("grpc.health.v1.Health",
                                             "grpc.reflection.v1alpha.ServerReflection",
-                                            "mnemon.v1.Generation", "mnemon.v1.Models",
-                                            "mnemon.v1.Sessions"));
+                                            "mnemon.v1.Admin", "mnemon.v1.Generation",
+                                            "mnemon.v1.Models", "mnemon.v1.Sessions"));
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
   for (const char* file :
        {"grpc/health/v1/health.proto", "grpc/reflection/v1alpha/reflection.proto",

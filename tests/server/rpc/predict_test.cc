@@ -234,7 +234,7 @@ TEST(Predict, EndsTypedAfterTheGrace) {
   for (auto& call : calls) {
     const absl::Status status = call.get().status();
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-    EXPECT_EQ(GetErrorDetail(status).value_or(ErrorDetail{}).reason, "SHUTTING_DOWN");
+    EXPECT_EQ(GetErrorDetail(status).value_or(ErrorDetail{}).reason, "DRAINING");
   }
   EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
 }

@@ -140,6 +140,7 @@ class Caller {
     Unary(*rig_.models_stub, &v1::Models::Stub::ListModels);
     Unary(*rig_.models_stub, &v1::Models::Stub::GetModel,
           [&](v1::GetModelRequest& r) { r.set_name(Model()); });
+    Unary(*rig_.admin, &v1::Admin::Stub::GetLoad);
     Unary(*health_, &grpc::health::v1::Health::Stub::Check);
   }
 
@@ -149,8 +150,6 @@ class Caller {
     Unary(*rig_.sessions, &v1::Sessions::Stub::RewindSession);
     Unary(*rig_.sessions, &v1::Sessions::Stub::CheckpointSession);
     Unary(*rig_.sessions, &v1::Sessions::Stub::VerifySession);
-    Unary(*rig_.admin, &v1::Admin::Stub::GetLoad);
-    Unary(*rig_.admin, &v1::Admin::Stub::Drain);
     Unary(*rig_.generation, &v1::Generation::Stub::Predict);
     BoundedContext converse;
     Check(rig_.generation->Converse(&converse)->Finish());

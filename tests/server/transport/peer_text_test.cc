@@ -55,5 +55,15 @@ TEST(HostOf, LeavesThePortAway) {
   EXPECT_EQ(HostOf("[2001:db8::1]:7"), "2001:db8::1");
 }
 
+TEST(IsLoopback, IsTrueOfThisMachineAlone) {
+  for (const char* host : {"127.0.0.1", "127.255.0.3", "::1"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"", "10.0.0.1", "128.0.0.1", "0.0.0.0", "::", "::2", "127",
+                           "127.0.0.1.example.com", "2001:db8::127", "localhost"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
 }  // namespace
 }  // namespace mnemon
