@@ -45,6 +45,7 @@
 #include "server/engine/request.h"
 #include "server/engine/request_check.h"
 #include "server/engine/score_call.h"
+#include "server/engine/session_tasks.h"
 #include "server/engine/token_stream.h"
 
 namespace mnemon {
@@ -80,8 +81,27 @@ class Engine {
   // changes meanwhile. O(log n) for each of the n sessions that it has to look at: all
   // of them for another order than by name.
   absl::StatusOr<SessionPage> ListSessions(const ListSessionsRequest& request);
-  // A running call on the session ends with ABORTED, SESSION_DELETED.
-  absl::Status DeleteSession(const std::string& id);
+  // A running call on the session ends with ABORTED, SESSION_DELETED. `etag`: not
+  // empty: must be the present one, else ABORTED, ETAG_MISMATCH.
+  absl::Status DeleteSession(const std::string& id, const std::string& etag = "");
+
+  // These three work between two steps of the model. An error that is returned comes in
+  // place of the answer.
+  // A session with the history and state of another one, also of one on which a call
+  // runs. OUT_OF_RANGE, BEYOND_HISTORY; else as CreateSession.
+  absl::Status ForkSession(const ForkSessionRequest& request,
+                           OnAnswer<SessionFacts> on_done);
+  // Forgets the newest tokens, or goes back, or over, to a checkpoint. ABORTED,
+  // SESSION_BUSY while a call holds the session; ETAG_MISMATCH; OUT_OF_RANGE,
+  // BEYOND_HISTORY; NOT_FOUND, CHECKPOINT_NOT_FOUND.
+  absl::Status RewindSession(const RewindSessionRequest& request,
+                             OnAnswer<SessionFacts> on_done);
+  // Keeps history and state as they are now, of a session on which a call runs those at
+  // its last delivered token, until the session is gone. ALREADY_EXISTS,
+  // CHECKPOINT_EXISTS, REQUEST_ID_REUSED; RESOURCE_EXHAUSTED, CHECKPOINT_LIMIT,
+  // MEMORY_LIMIT.
+  absl::Status CheckpointSession(const CheckpointSessionRequest& request,
+                                 OnAnswer<CheckpointFacts> on_done);
 
   // Text to tokens and back. Empty `model` means the only one. FAILED_PRECONDITION,
   // NO_TOKENIZER. At most 512 KiB of text, and a million tokens of 1 MiB of text, each
@@ -143,6 +163,9 @@ class Engine {
   absl::StatusOr<std::shared_ptr<Session>> SessionFor(const std::string& id,
                                                       const std::string& model);
   SessionFacts FactsOf(const Session& session) const;
+  // A session that is in no directory yet. MEMORY_LIMIT; DRAINING.
+  absl::StatusOr<std::shared_ptr<Session>> MakeSession(const std::string& id,
+                                                       size_t model);
   void OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* tokenizer,
                   std::vector<std::string> stop_strings,
                   std::function<void()> on_ready) const;

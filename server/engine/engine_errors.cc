@@ -80,6 +80,43 @@ absl::Status RequestRepeated(const std::string& session) {
                    {.reason = "REQUEST_REPEATED", .field = "request_id"});
 }
 
+absl::Status EtagMismatch(const std::string& session) {
+  return MakeError(
+      absl::StatusCode::kAborted,
+      StrCat("session ", Quoted(session), " has another etag: read it again"),
+      {.reason = "ETAG_MISMATCH", .field = "etag"});
+}
+
+absl::Status CheckpointExists(const std::string& session, const std::string& id) {
+  return MakeError(
+      absl::StatusCode::kAlreadyExists,
+      StrCat("session ", Quoted(session), " has a checkpoint ", Quoted(id)),
+      {.reason = "CHECKPOINT_EXISTS", .field = "checkpoint_id"});
+}
+
+absl::Status CheckpointNotFound(const std::string& session, const std::string& id) {
+  return MakeError(
+      absl::StatusCode::kNotFound,
+      StrCat("session ", Quoted(session), " has no checkpoint ", Quoted(id)),
+      {.reason = "CHECKPOINT_NOT_FOUND", .field = "checkpoint_id"});
+}
+
+absl::Status CheckpointLimit(const std::string& session, size_t most) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   StrCat("session ", Quoted(session), " has ", most,
+                          " checkpoints, the most that one can have"),
+                   {.reason = "CHECKPOINT_LIMIT"});
+}
+
+absl::Status BeyondHistory(int64_t position, int64_t tokens) {
+  return MakeError(absl::StatusCode::kOutOfRange,
+                   StrCat("token_count ", position, " is not within the history of ",
+                          tokens, " tokens"),
+                   {.reason = "BEYOND_HISTORY",
+                    .field = "token_count",
+                    .metadata = {{"token_count", StrCat(tokens)}}});
+}
+
 absl::Status SessionBusy(const std::string& session, Wait wait) {
   return MakeError(absl::StatusCode::kAborted,
                    StrCat("another call runs on session ", Quoted(session)),

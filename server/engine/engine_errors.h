@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,13 @@ absl::Status SessionExists(const std::string& session);
 absl::Status RequestIdReused(const std::string& session);
 // The session has taken this request before.
 absl::Status RequestRepeated(const std::string& session);
+// The session is not as the caller knows it.
+absl::Status EtagMismatch(const std::string& session);
+absl::Status CheckpointExists(const std::string& session, const std::string& id);
+absl::Status CheckpointNotFound(const std::string& session, const std::string& id);
+absl::Status CheckpointLimit(const std::string& session, size_t most);
+// More tokens than the history has, or than it has kept for good.
+absl::Status BeyondHistory(int64_t position, int64_t tokens);
 // The session was deleted while a call was on it.
 absl::Status SessionDeleted();
 // `wait`: the measured time until there is room, in seconds; zero: not known yet.

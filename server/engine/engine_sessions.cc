@@ -22,6 +22,13 @@ namespace {
 // Sessions that are taken from the directory at once to be listed.
 constexpr size_t kListedAtOnce = 64;
 
+CheckpointFacts FactsOfCheckpoint(const SessionCheckpoint& checkpoint) {
+  return {.id = checkpoint.id,
+          .position = checkpoint.at->history.size(),
+          .create_time = checkpoint.create_time,
+          .size_bytes = checkpoint.at->state_bytes.load(std::memory_order_relaxed)};
+}
+
 // The ttl of a session for a request of `ttl`: a time that is too long is lowered.
 std::optional<std::chrono::milliseconds> TtlFor(
     const std::optional<std::chrono::milliseconds>& ttl,
@@ -41,24 +48,32 @@ absl::StatusOr<SessionFacts> Engine::CreateSession(
   MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
   MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
   MNEMON_ASSIGN_OR_RETURN(const size_t model, FindDecoder(request.model));
-  const bool drawn = request.id.empty();
-  auto session =
-      std::make_shared<Session>(drawn ? RandomId() : request.id, model,
-                                &context_->options.on_history_change, context_->memory);
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          MakeSession(request.id, model));
   session->ttl = TtlFor(request.ttl, context_->options);
   session->request_id = request.request_id;
+  session->request_text = StrCat("create ", request.id, " ", model, " ",
+                                 session->ttl ? session->ttl->count() : -1);
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
+                          context_->directory.Insert(std::move(session)));
+  if (made->ttl) changed_.notify_all();
+  return FactsOf(*made);
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& id,
+                                                             size_t model) {
   {
     std::lock_guard lock(mutex_);
     if (draining_) return engine_errors::Draining();
   }
   RemoveExpired();
+  auto session =
+      std::make_shared<Session>(id.empty() ? RandomId() : id, model,
+                                &context_->options.on_history_change, context_->memory);
   if (!session->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
-  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
-                          context_->directory.Insert(std::move(session), drawn));
-  if (made->ttl) changed_.notify_all();
-  return FactsOf(*made);
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+  return session;
 }
 
 absl::StatusOr<SessionFacts> Engine::GetSession(const std::string& id) try {
@@ -88,14 +103,99 @@ absl::StatusOr<SessionPage> Engine::ListSessions(
   return OutOfMemoryError();
 }
 
-absl::Status Engine::DeleteSession(const std::string& id) try {
+absl::Status Engine::DeleteSession(const std::string& id, const std::string& etag) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          context_->directory.Remove(id));
+                          context_->directory.Remove(id, etag));
   // Not kept: whoever has it last frees its history.
   ModelRunner& runner = *runners_[session->model].decoder;
   runner.Forget(std::move(session));
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::Status Engine::ForkSession(const ForkSessionRequest& request,
+                                 OnAnswer<SessionFacts> on_done) try {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+  if (!request.id.empty()) {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
+  }
+  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+  MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> parent,
+                          context_->directory.Find(request.session));
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> child,
+                          MakeSession(request.id, parent->model));
+  child->parent = parent->id;
+  child->ttl = request.ttl ? TtlFor(request.ttl, context_->options) : parent->ttl;
+  child->request_id = request.request_id;
+  child->request_text = StrCat("fork ", parent->nonce, " ", request.id, " ",
+                               request.ttl ? request.ttl->count() : -1, " ",
+                               request.position.value_or(-1));
+  const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
+  runner->Do(MakeForkTask(
+      std::move(parent), std::move(child), request.position, context_->directory,
+      [this,
+       on_done = std::move(on_done)](absl::StatusOr<std::shared_ptr<Session>> made) {
+        if (!made.ok()) return on_done(made.status());
+        if ((*made)->ttl) changed_.notify_all();
+        on_done(FactsOf(**made));
+      }));
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::Status Engine::RewindSession(const RewindSessionRequest& request,
+                                   OnAnswer<SessionFacts> on_done) try {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+  if (const auto* const id = std::get_if<std::string>(&request.target)) {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(*id, "checkpoint_id"));
+  }
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                          context_->directory.Find(request.session));
+  const std::shared_ptr<ModelRunner> runner = runners_[session->model].decoder;
+  runner->Do(MakeRewindTask(
+      session, request, context_->directory,
+      [this, session, on_done = std::move(on_done)](absl::StatusOr<bool> rewound) {
+        if (!rewound.ok()) return on_done(rewound.status());
+        if (*rewound) return on_done(FactsOf(*session));
+        on_done(engine_errors::SessionBusy(
+            session->id, runners_[session->model].decoder->TimeLeft()));
+      }));
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::Status Engine::CheckpointSession(const CheckpointSessionRequest& request,
+                                       OnAnswer<CheckpointFacts> on_done) try {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+  if (!request.id.empty()) {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "checkpoint_id"));
+  }
+  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          context_->directory.Find(request.session));
+  auto at = std::make_shared<Session>("", session->model, nullptr, context_->memory);
+  if (!at->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
+  SessionCheckpoint checkpoint{.id = request.id.empty() ? RandomId() : request.id,
+                               .request_id = request.request_id,
+                               .create_time = {},
+                               .at = std::move(at)};
+  const std::shared_ptr<ModelRunner> runner = runners_[session->model].decoder;
+  runner->Do(MakeCheckpointTask(
+      std::move(session), std::move(checkpoint), request.id.empty(),
+      context_->directory,
+      [on_done = std::move(on_done)](absl::StatusOr<SessionCheckpoint> made) {
+        if (!made.ok()) return on_done(made.status());
+        on_done(FactsOfCheckpoint(*made));
+      }));
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -131,8 +231,17 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::SessionFor(const std::string& i
 SessionFacts Engine::FactsOf(const Session& session) const {
   const SessionDirectory::Facts kept = context_->directory.FactsOf(session);
   SessionFacts facts;
+  const ModelFacts& model = runners_[session.model].model().facts;
   facts.id = session.id;
-  facts.model = runners_[session.model].model().facts.name;
+  facts.model = model.name;
+  facts.model_id = model.model_id;
+  facts.numerics_id = model.numerics_id;
+  facts.parent = session.parent;
+  facts.etag = context_->directory.EtagOf(session);
+  for (const SessionCheckpoint& checkpoint :
+       context_->directory.CheckpointsOf(session)) {
+    facts.checkpoints.push_back(FactsOfCheckpoint(checkpoint));
+  }
   if (kept.held) {
     facts.state = session.running.load(std::memory_order_relaxed)
                       ? SessionState::kRunning

@@ -33,7 +33,16 @@ void ModelRunner::Run() {
       EndAll(OutOfMemoryError());
     }
   }
-  EndAll(CatchOutOfMemory({}, engine_errors::Draining));
+  const absl::Status draining = CatchOutOfMemory({}, engine_errors::Draining);
+  EndAll(draining);
+  {
+    // Those of Do from Stop on are refused there.
+    std::lock_guard lock(mutex_);
+    tasks_due_.splice(tasks_due_.end(), tasks_);
+  }
+  for (; !tasks_due_.empty(); tasks_due_.pop_front()) {
+    tasks_due_.front()->Refuse(draining);
+  }
   context_->turns.Leave(turn_);
 }
 
@@ -77,6 +86,7 @@ bool ModelRunner::Await() {
   starting_.splice(starting_.end(), started_);
   received_.swap(inputs_);
   removed_.splice(removed_.end(), forgotten_);
+  tasks_due_.splice(tasks_due_.end(), tasks_);
   consumer_ended_.splice(consumer_ended_.end(), consumed_);
   return !stopping_;
 }
@@ -103,6 +113,7 @@ void ModelRunner::Round() {
   unblocked_ = false;
   if (!std::exchange(room_unfinished_, false)) worthless_ = 0;
   Receive();
+  DoTasks();
   GiveUpStates();
   for (const auto& call : running_) TakeInput(*call);
   EndDueCalls();
@@ -163,10 +174,12 @@ void ModelRunner::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
 void ModelRunner::HandleForgotten(const std::shared_ptr<Session>& session) {
   Call* const holder = session->call;
   if (holder != nullptr && holder->phase == Call::Phase::kRunning) {
+    DropCheckpoints(*session);
     return End(holder->shared_from_this(), SessionDeleted());
   }
   // What was generated is still delivered.
   if (holder != nullptr) SetOver(*holder);
+  DropCheckpoints(*session);
   DropState(*session);
 }
 

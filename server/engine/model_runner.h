@@ -49,20 +49,22 @@
 #include "server/engine/progress.h"
 #include "server/engine/request.h"
 #include "server/engine/scheduler.h"
+#include "server/engine/state_task.h"
 #include "server/engine/stepper.h"
 
 namespace mnemon {
 
 // Shared, because callbacks of streams may come at any time; what they do then is
 // without effect after Stop.
-class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
+class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
+                    private StateAccess {
  public:
   // `model.decoder` is set. RESOURCE_EXHAUSTED when state_bytes does not hold one
   // session, or no thread can be started.
   static absl::StatusOr<std::shared_ptr<ModelRunner>> Start(
       size_t index, const EngineModel& model,
       const std::shared_ptr<const EngineContext>& context);
-  ~ModelRunner();
+  ~ModelRunner() override;
 
   const EngineModel& model() const { return model_; }
   int64_t vocab() const { return vocab_; }
@@ -85,6 +87,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   void CloseInput(const std::shared_ptr<Call>& call);
   // The session left the directory: a call on it ends, and its state is dropped.
   void Forget(std::shared_ptr<Session> session);
+  // Has the task done between two steps; refuses it from Stop on.
+  void Do(std::shared_ptr<StateTask> task);
   // Memory is short: drops states of sessions at rest, of about so many bytes. False:
   // there are none.
   bool GiveUp(int64_t bytes);
@@ -215,6 +219,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   // consumers ended.
   void Receive();
   void HandleForgotten(const std::shared_ptr<Session>& session);
+  // Of a session that left the directory.
+  void DropCheckpoints(const Session& session);
+  // Completes the steps under way, if there is any task.
+  void DoTasks();
   // Appends the next of a scoring call's input to its history, where a step may compute
   // it.
   void TakeInput(Call& call);
@@ -279,13 +287,17 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   Calls& ListOf(const Call& call);
   // The call takes no part in anything any more.
   void SetOver(Call& call);
-  // What a session at rest keeps of its state.
-  void Rest(const std::shared_ptr<Session>& session);
   // Its state is not in use, and may be dropped.
   void BeginResting(const std::shared_ptr<Session>& session);
   void StopResting(Session& session);
-  void DropState(Session& session);
   void EndAll(const absl::Status& status);
+
+  // StateAccess: model_runner_tasks.cc.
+  StateArena& arena() override { return *arena_; }
+  int64_t PositionOf(const Session& session) const override;
+  void Rest(const std::shared_ptr<Session>& session) override;
+  void DropState(Session& session) override;
+  void Post(std::shared_ptr<Callback> callback) override;
 
   // The runner's thread: model_runner_device.cc.
   // The device of the decoder was lost, and all states with it: ends the calls that
@@ -358,7 +370,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   Calls started_;       // have got a permit
   std::vector<Input> inputs_;
   SessionList forgotten_;  // sessions that left the directory
-  Calls consumed_;         // calls whose consumer has taken the end or cancelled
+  std::list<std::shared_ptr<StateTask>> tasks_;
+  Calls consumed_;  // calls whose consumer has taken the end or cancelled
   // Calls that wait for a permit, in order of arrival. Stateless ones also wait for the
   // limit of sessions.
   Calls waiting_named_;
@@ -391,6 +404,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner> {
   PoolTurns::Member turn_;
   std::vector<Input> received_;
   SessionList removed_;
+  std::list<std::shared_ptr<StateTask>> tasks_due_;
   Calls consumer_ended_;
   Calls starting_;  // have a permit, wait for blocks
   Calls running_;

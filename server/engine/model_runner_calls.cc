@@ -304,13 +304,6 @@ void ModelRunner::SetOver(Call& call) {
   call.session->call = nullptr;
 }
 
-void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
-  if (session->forgotten || !session->state.has_state()) return;
-  session->state.Rest(*arena_, session->history.size());
-  UpdateBytes(*session);
-  BeginResting(session);
-}
-
 void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
   // It may rest since its call has computed all, or because no call was admitted.
   if (session->resting || !session->state.has_state()) return;
@@ -328,12 +321,6 @@ void ModelRunner::StopResting(Session& session) {
   session.resting_node.splice(session.resting_node.end(), resting_, session.resting_at);
   session.resting_at->reset();
   resting_states_.store(static_cast<int64_t>(resting_.size()));
-}
-
-void ModelRunner::DropState(Session& session) {
-  StopResting(session);
-  session.state.Release(*arena_);
-  UpdateBytes(session);
 }
 
 void ModelRunner::EndAll(const absl::Status& status) {

@@ -163,6 +163,30 @@ struct SessionFacts {
   std::vector<CheckpointFacts> checkpoints;  // oldest first
 };
 
+struct ForkSessionRequest {
+  std::string session;  // the parent
+  // As in CreateSessionRequest.
+  std::string id;
+  std::optional<std::chrono::milliseconds> ttl;  // absent: the parent's
+  // Tokens of the history to take over; absent: all, of a session on which a call runs
+  // those up to the last delivered one.
+  std::optional<int64_t> position;
+  std::string request_id;
+};
+
+struct RewindSessionRequest {
+  std::string session;
+  // Tokens of the history that stay, or a checkpoint.
+  std::variant<int64_t, std::string> target;
+  std::string etag;  // not empty: must be the present one
+};
+
+struct CheckpointSessionRequest {
+  std::string session;
+  std::string id;          // empty: the engine draws one
+  std::string request_id;  // a UUID or empty: a repetition returns the same checkpoint
+};
+
 struct ListSessionsRequest {
   int32_t page_size = 0;   // 0 = 100, lowered to 1000
   std::string page_token;  // SessionPage::next_page_token of the page before

@@ -11,9 +11,11 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/engine/callback_threads.h"
 #include "server/engine/engine_memory.h"
+#include "server/engine/random.h"
 #include "server/engine/request.h"
 #include "server/engine/slot_state.h"
 #include "server/engine/token_history.h"
@@ -32,6 +34,14 @@ using ExpirySet = std::set<std::pair<std::chrono::steady_clock::time_point, Sess
 //
 // Nodes of lists that it will be on are made with it, so that a runner needs no memory
 // to put it there.
+// What a session can be rewound to: its history and state at one time.
+struct SessionCheckpoint {
+  std::string id;
+  std::string request_id;  // may be empty
+  std::chrono::system_clock::time_point create_time;
+  std::shared_ptr<Session> at;  // in no directory
+};
+
 struct Session : DestroyedLater {
   // `memory`, which may be null, counts what it takes.
   Session(std::string its_id, size_t its_model, const HistoryObserver* observer,
@@ -44,12 +54,15 @@ struct Session : DestroyedLater {
   static constexpr int64_t kBytes = 4096;
 
   // Constant after creation.
+  const uint64_t nonce = RandomNumber();  // differs where an id is used again
   const std::string id;
   const size_t model;  // index among the engine's models
   std::optional<std::chrono::milliseconds> ttl;
   std::chrono::system_clock::time_point create_time;
-  std::string request_id;  // of the call that made it; may be empty
-  ByteCharge charge;       // kBytes of a named one
+  std::string parent;        // id of the session that it was forked from, or empty
+  std::string request_id;    // of the call that made it; may be empty
+  std::string request_text;  // that call: what a repetition must be
+  ByteCharge charge;         // kBytes of a named one
 
   // Guarded by the directory's mutex.
   bool held = false;  // by a call, which alone may use and change the history
@@ -59,6 +72,9 @@ struct Session : DestroyedLater {
   static constexpr size_t kRequestIds = 64;
   std::list<std::string> request_ids;
   std::chrono::system_clock::time_point last_use_time;
+  uint64_t updates = 0;  // changes of what is guarded here, for the etag
+  static constexpr size_t kCheckpoints = 64;  // at most
+  std::vector<SessionCheckpoint> checkpoints;
   std::optional<std::chrono::steady_clock::time_point> expiry;  // at rest, with a ttl
   ExpirySet::node_type expiry_node;                             // likewise: empty
 

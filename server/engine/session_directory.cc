@@ -5,10 +5,16 @@
 #include <iterator>
 #include <new>
 
+#include "base/status_macros.h"
+#include "base/strings.h"
 #include "server/engine/engine_errors.h"
 
 namespace mnemon {
 
+using engine_errors::CheckpointExists;
+using engine_errors::CheckpointLimit;
+using engine_errors::CheckpointNotFound;
+using engine_errors::EtagMismatch;
 using engine_errors::NotFound;
 using engine_errors::RequestIdReused;
 using engine_errors::RequestRepeated;
@@ -18,7 +24,7 @@ using engine_errors::SessionLimit;
 using Lock = std::lock_guard<std::mutex>;
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
-    std::shared_ptr<Session> session, bool drawn_id) {
+    std::shared_ptr<Session> session) {
   // Nodes are made before the lock, statuses after it: what is left needs no memory.
   Sessions by_id = {{session->id, session}};
   std::map<std::string, std::string> by_request = {{session->request_id, session->id}};
@@ -51,10 +57,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
     // Which of the calls ends first is known to their runner alone.
     return SessionLimit(limit_, calls_hold_room ? Time::duration() : UntilExpiry());
   }
-  // What is compared is constant.
-  const bool same = (drawn_id || session->id == other->id) &&
-                    session->model == other->model && session->ttl == other->ttl;
-  if (!same) return RequestIdReused(other->id);
+  if (session->request_text != other->request_text) return RequestIdReused(other->id);
   return other;
 }
 
@@ -71,19 +74,84 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
-    const std::string& id) {
-  bool expired = false;
+    const std::string& id, const std::string& etag) {
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(id));
+  std::string present;
+  bool removed = false;
   {
     Lock lock(mutex_);
-    const auto found = sessions_.find(id);
-    if (found != sessions_.end()) {
-      const std::shared_ptr<Session> session = found->second;
+    if (!etag.empty()) present = EtagLocked(*session);
+    removed = session->deleted;
+    if (!removed && present == etag) {
       EraseLocked(*session);
       return session;
     }
-    expired = expired_.Contains(id);
   }
-  return expired ? SessionExpired(id) : NotFound(id);
+  return removed ? NotFound(id) : EtagMismatch(id);
+}
+
+std::string SessionDirectory::EtagOf(const Session& session) const {
+  Lock lock(mutex_);
+  return EtagLocked(session);
+}
+
+std::string SessionDirectory::EtagLocked(const Session& session) const {
+  return StrCat(session.nonce, "-", session.updates, "-", session.history.version());
+}
+
+absl::StatusOr<SessionCheckpoint> SessionDirectory::AddCheckpoint(
+    Session& session, SessionCheckpoint checkpoint, bool drawn_id) {
+  checkpoint.create_time = clock_.WallNow();
+  enum { kNotFound, kReused, kTaken, kFull } refused = kNotFound;
+  {
+    Lock lock(mutex_);
+    const auto same = [&](const SessionCheckpoint& other) {
+      return !checkpoint.request_id.empty() &&
+             other.request_id == checkpoint.request_id;
+    };
+    auto& all = session.checkpoints;
+    const auto made = std::find_if(all.begin(), all.end(), same);
+    if (made != all.end() && (drawn_id || made->id == checkpoint.id)) return *made;
+    const bool taken = std::any_of(all.begin(), all.end(), [&](const auto& other) {
+      return other.id == checkpoint.id;
+    });
+    if (!session.deleted && made == all.end() && !taken &&
+        all.size() < Session::kCheckpoints) {
+      all.push_back(checkpoint);
+      ++session.updates;
+      return checkpoint;
+    }
+    if (!session.deleted)
+      refused = made != all.end() ? kReused : taken ? kTaken : kFull;
+  }
+  switch (refused) {
+    case kReused:
+      return RequestIdReused(session.id);
+    case kTaken:
+      return CheckpointExists(session.id, checkpoint.id);
+    case kFull:
+      return CheckpointLimit(session.id, Session::kCheckpoints);
+    case kNotFound:
+      break;
+  }
+  return NotFound(session.id);
+}
+
+absl::StatusOr<SessionCheckpoint> SessionDirectory::FindCheckpoint(
+    const Session& session, const std::string& id) const {
+  {
+    Lock lock(mutex_);
+    for (const SessionCheckpoint& checkpoint : session.checkpoints) {
+      if (checkpoint.id == id) return checkpoint;
+    }
+  }
+  return CheckpointNotFound(session.id, id);
+}
+
+std::vector<SessionCheckpoint> SessionDirectory::CheckpointsOf(
+    const Session& session) const {
+  Lock lock(mutex_);
+  return session.checkpoints;
 }
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {

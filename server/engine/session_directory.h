@@ -38,18 +38,18 @@ class SessionDirectory {
       : clock_(clock), limit_(sessions), counts_(models) {}
 
   // Adds a session at rest, sets its creation time and, with a ttl, its expiry. When
-  // the same request_id made a session that still exists, returns that one if it is the
-  // same (the id unless `drawn_id`, model, ttl), else ALREADY_EXISTS,
-  // REQUEST_ID_REUSED. ALREADY_EXISTS, SESSION_EXISTS, for a taken id;
-  // RESOURCE_EXHAUSTED, SESSION_LIMIT.
-  absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session,
-                                                  bool drawn_id);
+  // the same request_id made a session that still exists, returns that one if its
+  // request_text is the same, else ALREADY_EXISTS, REQUEST_ID_REUSED. ALREADY_EXISTS,
+  // SESSION_EXISTS, for a taken id; RESOURCE_EXHAUSTED, SESSION_LIMIT.
+  absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session);
   // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
   // SESSION_NOT_FOUND.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id) const;
   // Removes the session; a call that holds it may go on until the runner gets it by
-  // ModelRunner::Forget, as those of RemoveExpired. Errors as Find.
-  absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id);
+  // ModelRunner::Forget, as those of RemoveExpired. Errors as Find; ABORTED,
+  // ETAG_MISMATCH, unless `etag` is empty or the present one.
+  absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id,
+                                                  const std::string& etag = "");
   // Removes and returns sessions at rest whose ttl has passed, the longest expired
   // first. At most kExpiredAtOnce: call it until it returns none. Throws
   // std::bad_alloc, then none was removed.
@@ -63,6 +63,21 @@ class SessionDirectory {
   // that is made or removed meanwhile may be among them or not.
   std::vector<std::shared_ptr<Session>> After(const std::string& after,
                                               size_t count) const;
+
+  // Adds a checkpoint, unless the session remembers this request id: then, and where it
+  // did not, returns the one of the request. ALREADY_EXISTS: CHECKPOINT_EXISTS,
+  // REQUEST_ID_REUSED for another id; RESOURCE_EXHAUSTED, CHECKPOINT_LIMIT; NOT_FOUND
+  // when the session was removed.
+  absl::StatusOr<SessionCheckpoint> AddCheckpoint(Session& session,
+                                                  SessionCheckpoint checkpoint,
+                                                  bool drawn_id);
+  // NOT_FOUND, CHECKPOINT_NOT_FOUND.
+  absl::StatusOr<SessionCheckpoint> FindCheckpoint(const Session& session,
+                                                   const std::string& id) const;
+  std::vector<SessionCheckpoint> CheckpointsOf(const Session& session) const;
+
+  // Differs after every change of the session.
+  std::string EtagOf(const Session& session) const;
 
   // One call at a time holds a session. False: another one does, whatever its request
   // id: whether that stays is known when the call ends. NOT_FOUND when the session was
@@ -123,6 +138,7 @@ class SessionDirectory {
   };
 
   Room RoomLocked(size_t model) const;
+  std::string EtagLocked(const Session& session) const;
   // REQUIRES: another owner keeps the session. Needs no memory.
   void EraseLocked(Session& session);
   // Of a session with a ttl, from now on or from here on not. Need no memory.

@@ -53,7 +53,10 @@ absl::Status SlotState::Share(StateArena& arena, int64_t history,
   if (arena.spec().fixed_elements() == 0 && HoldsRows(arena, target)) {
     return arena.Share(slot_, target, nullptr, whole);
   }
-  if (before_call_.empty() || before_call_.position() == 0) return absl::OkStatus();
+  if (before_call_.empty() || before_call_.position() == 0 ||
+      before_call_.position() > target) {
+    return absl::OkStatus();
+  }
   return arena.Share(slot_, before_call_, whole);
 }
 
@@ -180,6 +183,12 @@ void SlotState::Rest(StateArena& arena, int64_t history) {
   }
   arena.Release(slot_);
   slot_ = -1;
+}
+
+void SlotState::CutAtRest(StateArena& arena, int64_t history) {
+  if (!has_state() || computed(arena) < std::max<int64_t>(1, history)) return;
+  if (!Acquire(arena, history).ok()) return Release(arena);
+  Rest(arena, history);
 }
 
 void SlotState::RollBack(StateArena& arena, int64_t position) {

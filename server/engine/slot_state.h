@@ -99,6 +99,9 @@ class SlotState {
   // CutBack, after which no earlier cut will come and no call is under way; gives the
   // slot back. No effect when none is held.
   void Rest(StateArena& arena, int64_t history);
+  // The same of a state at rest, or in a slot that no call uses: drops it where there
+  // is no slot for that, or where what is asked for is no longer there.
+  void CutAtRest(StateArena& arena, int64_t history);
   // After a failed step from `position`, which may have left the state in any
   // condition: back to a valid state at or before `position`. While a call can be
   // rolled back, not before that of BeginCall, unless memory for it runs out.

@@ -141,4 +141,18 @@ bool TokenHistory::ShareOf(TokenHistory& other, int64_t size) {
   return true;
 }
 
+int64_t TokenHistory::CommonPrefix(const TokenHistory& other) const {
+  const int64_t most = std::min(size(), other.size());
+  for (int64_t begin = 0; begin < most; begin += kPiece) {
+    const Piece& mine = *pieces_[begin / kPiece];
+    const Piece& theirs = *other.pieces_[begin / kPiece];
+    if (&mine == &theirs) continue;
+    const auto end = mine.tokens.begin() + std::min(kPiece, most - begin);
+    const auto differs =
+        std::mismatch(mine.tokens.begin(), end, theirs.tokens.begin()).first;
+    if (differs != end) return begin + (differs - mine.tokens.begin());
+  }
+  return most;
+}
+
 }  // namespace mnemon

@@ -83,6 +83,10 @@ class TokenHistory {
   // meanwhile, but another thread may stage tokens.
   [[nodiscard]] bool ShareOf(TokenHistory& other, int64_t size);
 
+  // Tokens that both begin with. Pieces that both hold are not read. REQUIRES: neither
+  // changes meanwhile.
+  int64_t CommonPrefix(const TokenHistory& other) const;
+
   int64_t size() const { return size_.load(std::memory_order_acquire); }
   // Differs after every change.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// Tasks on sessions between steps, and what they may do.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "server/engine/engine_errors.h"
+#include "server/engine/model_runner.h"
+
+namespace mnemon {
+
+void ModelRunner::Do(std::shared_ptr<StateTask> task) {
+  std::list<std::shared_ptr<StateTask>> node = {std::move(task)};
+  {
+    Lock lock(*this);
+    if (!stopping_) {
+      tasks_.splice(tasks_.end(), node);
+      WakeLocked();
+    }
+  }
+  if (!node.empty()) node.front()->Refuse(engine_errors::Draining());
+}
+
+void ModelRunner::DoTasks() {
+  if (tasks_due_.empty()) return;
+  Step({}, 0);
+  for (; !tasks_due_.empty(); tasks_due_.pop_front()) {
+    StateTask& task = *tasks_due_.front();
+    try {
+      task.Run(*this);
+    } catch (const std::bad_alloc&) {
+      task.Refuse(OutOfMemoryError());
+    }
+    callbacks_.Add(std::move(tasks_due_.front()));
+  }
+}
+
+void ModelRunner::DropCheckpoints(const Session& session) {
+  // Nobody changes the list of a session that was removed.
+  for (const SessionCheckpoint& checkpoint : session.checkpoints) {
+    DropState(*checkpoint.at);
+  }
+}
+
+int64_t ModelRunner::PositionOf(const Session& session) const {
+  const Call* const call = session.call;
+  if (call == nullptr) return session.history.size();
+  const int64_t kept =
+      call->stream->delivered() > 0 ? call->delivered_size() : call->base;
+  return std::min(session.history.size(), kept);
+}
+
+void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
+  if (session->forgotten || !session->state.has_state()) return;
+  session->state.Rest(*arena_, session->history.size());
+  UpdateBytes(*session);
+  BeginResting(session);
+}
+
+void ModelRunner::DropState(Session& session) {
+  StopResting(session);
+  session.state.Release(*arena_);
+  UpdateBytes(session);
+}
+
+void ModelRunner::Post(std::shared_ptr<Callback> callback) {
+  callbacks_.Add(std::move(callback));
+}
+
+}  // namespace mnemon

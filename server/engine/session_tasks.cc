@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session_tasks.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/out_of_memory.h"
+#include "base/status_macros.h"
+#include "server/engine/engine_errors.h"
+
+namespace mnemon {
+namespace {
+
+// Calls a function with the outcome of a task.
+template <class T>
+class Answer final : public Callback {
+ public:
+  explicit Answer(OnAnswer<T> on_done) : on_done_(std::move(on_done)) {}
+
+  void Set(absl::StatusOr<T> outcome) { outcome_ = std::move(outcome); }
+  void RunCallback() override { std::exchange(on_done_, {})(std::move(outcome_)); }
+
+ private:
+  OnAnswer<T> on_done_;
+  absl::StatusOr<T> outcome_ = absl::InternalError("no outcome");
+};
+
+// A task that answers with what Do returns. The answer is made with it: where memory
+// runs out there is still one.
+template <class T>
+class AnsweringTask : public StateTask {
+ public:
+  explicit AnsweringTask(OnAnswer<T> on_done)
+      : answer_(std::make_shared<Answer<T>>(std::move(on_done))) {}
+
+  void Run(StateAccess& states) final {
+    answer_->Set(Do(states));
+    states.Post(answer_);
+  }
+  void Refuse(const absl::Status& status) final {
+    answer_->Set(status);
+    answer_->RunCallback();
+  }
+
+ protected:
+  virtual absl::StatusOr<T> Do(StateAccess& states) = 0;
+
+ private:
+  const std::shared_ptr<Answer<T>> answer_;
+};
+
+// Makes an empty session the first `position` tokens of another, absent: all that a
+// fork takes over.
+absl::Status Take(StateAccess& states, Session& from, std::optional<int64_t> position,
+                  const std::shared_ptr<Session>& to) {
+  if (from.forgotten) return engine_errors::NotFound(from.id);
+  const int64_t most = states.PositionOf(from);
+  const int64_t tokens = position.value_or(most);
+  if (tokens < 0 || tokens > most) return engine_errors::BeyondHistory(tokens, most);
+  if (!to->history.ShareOf(from.history, tokens)) return engine_errors::MemoryLimit();
+  SavedState whole;
+  MNEMON_RETURN_IF_ERROR(from.state.Share(states.arena(), tokens, whole));
+  if (whole.empty()) return absl::OkStatus();
+  to->state.Put(whole);
+  to->state.CutAtRest(states.arena(), tokens);
+  states.Rest(to);
+  return absl::OkStatus();
+}
+
+class ForkTask final : public AnsweringTask<std::shared_ptr<Session>> {
+ public:
+  ForkTask(std::shared_ptr<Session> parent, std::shared_ptr<Session> child,
+           std::optional<int64_t> position, SessionDirectory& directory,
+           OnAnswer<std::shared_ptr<Session>> on_done)
+      : AnsweringTask(std::move(on_done)),
+        parent_(std::move(parent)),
+        child_(std::move(child)),
+        position_(position),
+        directory_(directory) {}
+
+ private:
+  absl::StatusOr<std::shared_ptr<Session>> Do(StateAccess& states) override {
+    MNEMON_RETURN_IF_ERROR(Take(states, *parent_, position_, child_));
+    auto made = directory_.Insert(child_);
+    if (!made.ok() || *made != child_) states.DropState(*child_);
+    return made;
+  }
+
+  const std::shared_ptr<Session> parent_;
+  const std::shared_ptr<Session> child_;
+  const std::optional<int64_t> position_;
+  SessionDirectory& directory_;
+};
+
+class CheckpointTask final : public AnsweringTask<SessionCheckpoint> {
+ public:
+  CheckpointTask(std::shared_ptr<Session> session, SessionCheckpoint checkpoint,
+                 bool drawn_id, SessionDirectory& directory,
+                 OnAnswer<SessionCheckpoint> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        checkpoint_(std::move(checkpoint)),
+        drawn_id_(drawn_id),
+        directory_(directory) {}
+
+ private:
+  absl::StatusOr<SessionCheckpoint> Do(StateAccess& states) override {
+    MNEMON_RETURN_IF_ERROR(Take(states, *session_, std::nullopt, checkpoint_.at));
+    auto made = directory_.AddCheckpoint(*session_, checkpoint_, drawn_id_);
+    if (!made.ok() || made->at != checkpoint_.at) states.DropState(*checkpoint_.at);
+    return made;
+  }
+
+  const std::shared_ptr<Session> session_;
+  const SessionCheckpoint checkpoint_;
+  const bool drawn_id_;
+  SessionDirectory& directory_;
+};
+
+class RewindTask final : public AnsweringTask<bool> {
+ public:
+  RewindTask(std::shared_ptr<Session> session, const RewindSessionRequest& request,
+             SessionDirectory& directory, OnAnswer<bool> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        request_(request),
+        directory_(directory) {}
+
+ private:
+  absl::StatusOr<bool> Do(StateAccess& states) override {
+    MNEMON_ASSIGN_OR_RETURN(const bool held, directory_.Hold(*session_, ""));
+    if (!held) return false;
+    absl::Status status = CatchOutOfMemory({}, [&] { return Rewind(states); });
+    directory_.Release(*session_, /*taken=*/false);
+    MNEMON_RETURN_IF_ERROR(status);
+    return true;
+  }
+
+  absl::Status Rewind(StateAccess& states) {
+    if (!request_.etag.empty() && request_.etag != directory_.EtagOf(*session_)) {
+      return engine_errors::EtagMismatch(session_->id);
+    }
+    if (const auto* const id = std::get_if<std::string>(&request_.target)) {
+      MNEMON_ASSIGN_OR_RETURN(const SessionCheckpoint checkpoint,
+                              directory_.FindCheckpoint(*session_, *id));
+      return Become(states, *checkpoint.at);
+    }
+    const int64_t tokens = std::get<int64_t>(request_.target);
+    const int64_t size = session_->history.size();
+    if (tokens < 0 || tokens > size) {
+      return engine_errors::BeyondHistory(tokens, size);
+    }
+    return Cut(states, tokens);
+  }
+
+  absl::Status Become(StateAccess& states, Session& kept) {
+    TokenHistory& history = session_->history;
+    const int64_t common = history.CommonPrefix(kept.history);
+    std::vector<int32_t> rest(static_cast<size_t>(kept.history.size() - common));
+    kept.history.Read(common, rest);
+    SavedState whole;
+    MNEMON_RETURN_IF_ERROR(
+        kept.state.Share(states.arena(), kept.history.size(), whole));
+    history.Change(common, rest);
+    Replace(states, whole);
+    return absl::OkStatus();
+  }
+
+  // The state goes on from the newest there is: its own, or that of a checkpoint before
+  // the histories part.
+  absl::Status Cut(StateAccess& states, int64_t tokens) {
+    session_->history.Cut(tokens);
+    session_->state.CutAtRest(states.arena(), tokens);
+    const Session* best = nullptr;
+    int64_t most = session_->state.computed(states.arena());
+    const auto checkpoints = directory_.CheckpointsOf(*session_);
+    for (const SessionCheckpoint& checkpoint : checkpoints) {
+      const Session& kept = *checkpoint.at;
+      const int64_t computed = kept.state.computed(states.arena());
+      if (computed <= most || computed >= tokens ||
+          session_->history.CommonPrefix(kept.history) < computed) {
+        continue;
+      }
+      best = &kept;
+      most = computed;
+    }
+    if (best == nullptr) return absl::OkStatus();
+    SavedState whole;
+    // Without memory for it more is computed again.
+    if (best->state.Share(states.arena(), best->history.size(), whole).ok()) {
+      Replace(states, whole);
+    }
+    return absl::OkStatus();
+  }
+
+  void Replace(StateAccess& states, SavedState& whole) {
+    states.DropState(*session_);
+    if (whole.empty()) return;
+    session_->state.Put(whole);
+    states.Rest(session_);
+  }
+
+  const std::shared_ptr<Session> session_;
+  const RewindSessionRequest request_;
+  SessionDirectory& directory_;
+};
+
+}  // namespace
+
+std::shared_ptr<StateTask> MakeForkTask(std::shared_ptr<Session> parent,
+                                        std::shared_ptr<Session> child,
+                                        std::optional<int64_t> position,
+                                        SessionDirectory& directory,
+                                        OnAnswer<std::shared_ptr<Session>> on_done) {
+  return std::make_shared<ForkTask>(std::move(parent), std::move(child), position,
+                                    directory, std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeRewindTask(std::shared_ptr<Session> session,
+                                          const RewindSessionRequest& request,
+                                          SessionDirectory& directory,
+                                          OnAnswer<bool> on_done) {
+  return std::make_shared<RewindTask>(std::move(session), request, directory,
+                                      std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeCheckpointTask(std::shared_ptr<Session> session,
+                                              SessionCheckpoint checkpoint,
+                                              bool drawn_id,
+                                              SessionDirectory& directory,
+                                              OnAnswer<SessionCheckpoint> on_done) {
+  return std::make_shared<CheckpointTask>(std::move(session), std::move(checkpoint),
+                                          drawn_id, directory, std::move(on_done));
+}
+
+}  // namespace mnemon

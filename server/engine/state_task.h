@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Work on the histories and states of one model's sessions that its runner does between
+// two steps, and the access that it has there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "model/state/arena.h"
+#include "server/engine/callback_threads.h"
+#include "server/engine/session.h"
+
+namespace mnemon {
+
+// On the runner's thread, while no step is under way.
+class StateAccess {
+ public:
+  virtual ~StateAccess() = default;
+
+  virtual StateArena& arena() = 0;
+  // Tokens of the history that a fork takes over: all of a session at rest; of one that
+  // a call runs on those up to the last delivered one, or, where none was delivered,
+  // those before the call.
+  virtual int64_t PositionOf(const Session& session) const = 0;
+  // A session without a call, whose state or history was set, rests from now on. Its
+  // state may be dropped, as those of others.
+  virtual void Rest(const std::shared_ptr<Session>& session) = 0;
+  virtual void DropState(Session& session) = 0;
+  // To a callback thread, after this round.
+  virtual void Post(std::shared_ptr<Callback> callback) = 0;
+};
+
+// Exactly one of the two is called, once.
+class StateTask : public DestroyedLater {
+ public:
+  // Nothing in it takes a time in proportion to a history or a state, but for a
+  // reference to each of its pieces and blocks. May throw std::bad_alloc, then Refuse
+  // is called.
+  virtual void Run(StateAccess& states) = 0;
+  // Any thread. UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED, OUT_OF_MEMORY.
+  virtual void Refuse(const absl::Status& status) = 0;
+};
+
+}  // namespace mnemon
