@@ -65,6 +65,7 @@ ModelSummary Summary(const v1::Model& model) {
                        .model_id = model.model_id(),
                        .numerics_id = model.numerics_id(),
                        .config_json = model.config_json(),
+                       .vocab = model.vocab_size(),
                        .parameters = model.parameter_count()};
   if (model.has_context_limit()) summary.context_limit = model.context_limit();
   return summary;
@@ -86,6 +87,9 @@ class GrpcClient final : public Client {
       const std::function<bool(const GenerateChunk&)>& on_chunk) override {
     MNEMON_RETURN_IF_ERROR(CheckPrompt(options));
     grpc::ClientContext context;
+    if (options.deadline) {
+      context.set_deadline(std::chrono::system_clock::now() + *options.deadline);
+    }
     Registration registration(*this, &context);
     MNEMON_RETURN_IF_ERROR(Reach(registration));
     const SteadyClock::time_point begin = SteadyClock::now();

@@ -55,6 +55,8 @@ struct GenerateOptions {
   std::vector<int32_t> stop_token_ids;
   std::vector<std::string> stop_strings;
   std::optional<std::chrono::milliseconds> time_limit;
+  // Of the whole call from now on: DEADLINE_EXCEEDED after it.
+  std::optional<std::chrono::milliseconds> deadline;
   LogprobOptions logprobs;
 };
 
@@ -83,9 +85,11 @@ struct GenerateResult {
   std::string finish_reason;  // as in the proto, without prefix: "MAX_TOKENS"
   std::string stop_string;    // the one that ended it
   uint64_t seed = 0;
+  int64_t resumed_tokens = 0;  // of the session before the call
   int64_t prompt_tokens = 0;
   int64_t generated_tokens = 0;
-  int64_t history_tokens = 0;  // of the session at the end
+  int64_t history_tokens = 0;             // of the session at the end
+  std::chrono::nanoseconds queue_time{};  // for admission, as the server says
   std::chrono::nanoseconds time_to_first_token{};
   std::chrono::nanoseconds total_time{};
 };
@@ -152,6 +156,7 @@ struct ModelSummary {
   std::string model_id;
   std::string numerics_id;
   std::string config_json;
+  int64_t vocab = 0;  // token ids are 0 .. vocab - 1
   int64_t parameters = 0;
   std::optional<int64_t> context_limit;
 };

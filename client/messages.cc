@@ -18,6 +18,8 @@ void SetDuration(std::chrono::milliseconds time, google::protobuf::Duration& out
 // Of one message of a Score call.
 constexpr size_t kPartTokens = 16384;
 constexpr size_t kPartBytes = 65536;
+// Longer times of an untrusted server count as none.
+constexpr int64_t kMaxQueueSeconds = 24 * 3600;
 
 std::string Resource(std::string_view prefix, const std::string& id) {
   if (id.empty() || id.compare(0, prefix.size(), prefix) == 0) return id;
@@ -220,7 +222,13 @@ TokenLogprobs FromMessage(const v1::TokenLogprobs& message) {
 bool TakeFacts(const v1::GenerateResponse& message, GenerateResult& result) {
   if (message.has_prompt()) {
     result.seed = std::bit_cast<uint64_t>(message.prompt().seed());
+    result.resumed_tokens = message.prompt().first_index();
     result.prompt_tokens = message.prompt().token_count();
+    const google::protobuf::Duration& queue = message.prompt().queue_duration();
+    if (queue.seconds() >= 0 && queue.seconds() < kMaxQueueSeconds) {
+      result.queue_time = std::chrono::seconds(queue.seconds()) +
+                          std::chrono::nanoseconds(queue.nanos());
+    }
     result.model = LastPart(message.prompt().model());
   }
   if (!message.has_finish()) return false;

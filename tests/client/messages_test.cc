@@ -47,5 +47,23 @@ TEST(PredictResponse, ShapesThatDoNotFitAreRefused) {
               HasSubstr("8 values of map with the shape [1, 2, 4]"));
 }
 
+TEST(GenerateResponse, FactsAreTaken) {
+  v1::GenerateResponse message;
+  v1::PromptFacts& prompt = *message.mutable_prompt();
+  prompt.set_first_index(40);
+  prompt.set_token_count(3);
+  prompt.mutable_queue_duration()->set_seconds(1);
+  prompt.mutable_queue_duration()->set_nanos(500'000'000);
+  GenerateResult result;
+  EXPECT_FALSE(TakeFacts(message, result));
+  EXPECT_EQ(result.resumed_tokens, 40);
+  EXPECT_EQ(result.prompt_tokens, 3);
+  EXPECT_EQ(result.queue_time, std::chrono::milliseconds(1500));
+  result = {};
+  prompt.mutable_queue_duration()->set_seconds(INT64_MAX);
+  TakeFacts(message, result);
+  EXPECT_EQ(result.queue_time.count(), 0);
+}
+
 }  // namespace
 }  // namespace mnemon::client
