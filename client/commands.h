@@ -11,6 +11,7 @@ void AddGenerateCommand(CommandLine& line);
 void AddChatCommand(CommandLine& line);
 void AddScoreCommand(CommandLine& line);
 void AddPredictCommand(CommandLine& line);
+void AddBenchCommand(CommandLine& line);
 void AddModelsCommand(CommandLine& line);
 void AddSessionsCommand(CommandLine& line);
 void AddHealthCommand(CommandLine& line);
