@@ -82,7 +82,9 @@ void ExpectDocumented(const nlohmann::json& json, const std::string& page) {
 TEST(BenchCommand, PrintsJsonOfDocumentedKeys) {
   std::ifstream file(MNEMON_SOURCE_DIR "/docs/load.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  const TimedServer server({.rpc = {.max_calls_per_second = 20}});
+  // Of twelve calls at once, ten are refused.
+  const TimedServer server({.step = std::chrono::milliseconds(20),
+                            .engine = {.running = 1, .max_queue = 1}});
   const BenchRan ran =
       Bench(server.address, {"--rate", "400", "--requests", "60", "--prompt-tokens",
                              "4", "--max-tokens", "3", "--sessions", "12", "--rest",
@@ -96,6 +98,7 @@ TEST(BenchCommand, PrintsJsonOfDocumentedKeys) {
   const nlohmann::json& calls = (*json)["calls"];
   EXPECT_EQ(calls["completed"].get<int>() + calls["refused"].get<int>(), 60);
   EXPECT_GT(calls["refused"], 0);
+  ASSERT_THAT((*json)["errors"], SizeIs(1));
   EXPECT_EQ((*json)["loop"], "open");
   EXPECT_EQ((*json)["rate"], 400);
   EXPECT_EQ((*json)["valid"], true);

@@ -215,6 +215,7 @@ TEST(Load, RefusalsAreCountedAndWaitedFor) {
   const TimedServer server({.rpc = {.max_calls_per_second = 20}});
   LoadOptions options = OptionsFor(server);
   options.concurrency = 4;
+  options.draw.max_tokens = {1, 1};
   options.requests = 60;
   const auto result = RunLoad(server, options);
   ASSERT_TRUE(result.ok()) << result.status();
