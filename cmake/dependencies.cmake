@@ -25,6 +25,18 @@ add_library(mnemon_highway INTERFACE)
 target_include_directories(mnemon_highway SYSTEM INTERFACE ${HIGHWAY_INCLUDE})
 target_link_libraries(mnemon_highway INTERFACE ${HIGHWAY_LIBRARY})
 
+# zstd and xxHash: blocks and checksums of snapshots. XXH3 is stable since xxHash 0.8.
+find_path(ZSTD_INCLUDE zstd.h REQUIRED)
+find_library(ZSTD_LIBRARY zstd REQUIRED)
+add_library(mnemon_zstd INTERFACE)
+target_include_directories(mnemon_zstd SYSTEM INTERFACE ${ZSTD_INCLUDE})
+target_link_libraries(mnemon_zstd INTERFACE ${ZSTD_LIBRARY})
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
+find_library(XXHASH_LIBRARY xxhash REQUIRED)
+add_library(mnemon_xxhash INTERFACE)
+target_include_directories(mnemon_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE})
+target_link_libraries(mnemon_xxhash INTERFACE ${XXHASH_LIBRARY})
+
 # CLI11: command lines. toml++: training configurations. Both header only.
 find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)

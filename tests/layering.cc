@@ -39,12 +39,15 @@ bool IsProtobuf(std::string_view include) {
 
 bool MustBeTorchFree(std::string_view path) {
   static const std::set<std::string, std::less<>> layers = {
-      "base",         "model/numerics", "model/kernels",  "model/config",
-      "model/state",  "model/weights",  "model/decoder",  "model/positions",
-      "model/device", "model/program",  "model/steps",    "model/registry",
-      "model/io",     "model/text",     "model/sampling", "model/module",
-      "model/load",   "server/engine",  "server/rpc",     "server/transport",
-      "server/http",  "server",         "proto",          "client"};
+      "base",          "model/numerics",  "model/kernels",
+      "model/config",  "model/state",     "model/weights",
+      "model/decoder", "model/positions", "model/device",
+      "model/program", "model/steps",     "model/registry",
+      "model/io",      "model/text",      "model/sampling",
+      "model/module",  "model/load",      "server/engine",
+      "server/state",  "server/rpc",      "server/transport",
+      "server/http",   "server",          "proto",
+      "client"};
   return layers.contains(LayerOf(path));
 }
 
@@ -147,6 +150,7 @@ const Rules& ProjectRules() {
        "model/config"},
       {"model/sequence_module", "model/module model/sequence_registry model/sequence"},
       {"server/engine", "model/decoder model/state model/sampling model/text"},
+      {"server/state", "model/state"},
       {"proto", ""},
       {"server/transport", ""},
       {"server/rpc", "server/transport server/engine proto"},
