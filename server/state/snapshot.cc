@@ -35,20 +35,30 @@ char* WritableBytesOf(Vector& values) {
   return reinterpret_cast<char*>(values.data());
 }
 
-// Without a branch per value, so that the compiler makes vectors of them.
 bool HasNegative(const std::vector<int32_t>& tokens) {
   uint32_t all = 0;
   for (const int32_t token : tokens) all |= static_cast<uint32_t>(token);
   return all >> 31 != 0;
 }
 
+// By lanes, which the compiler makes vectors of: one by one takes longer than all else.
 bool AllFinite(const UnsetFloats& state) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t bad = 0;
-  for (const float value : state) {
-    bad |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent;
+  // An exponent of all ones, and no other, carries into the sign.
+  constexpr uint32_t kExponent = 0x7f800000, kLowest = 0x00800000;
+  constexpr size_t kLanes = 16;
+  uint32_t all[kLanes] = {};
+  size_t i = 0;
+  for (; i + kLanes <= state.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      all[lane] |= (std::bit_cast<uint32_t>(state[i + lane]) & kExponent) + kLowest;
+    }
   }
-  return bad == 0;
+  for (; i < state.size(); ++i) {
+    all[0] |= (std::bit_cast<uint32_t>(state[i]) & kExponent) + kLowest;
+  }
+  uint32_t any = 0;
+  for (const uint32_t lane : all) any |= lane;
+  return any >> 31 == 0;
 }
 
 SnapshotHeader HeaderOf(const Snapshot& snapshot) {

@@ -18,7 +18,7 @@ constexpr int kLevel = 1;
 // exponents, which is not worth being read at a tenth of the speed.
 constexpr size_t kLeastGain = 8;
 // A large block is first tried by pieces of it, spread evenly.
-constexpr size_t kSamplePiece = 4096;
+constexpr size_t kSamplePiece = 2048;
 constexpr size_t kSamplePieces = 4;
 
 size_t MostWorth(size_t bytes) { return bytes - (bytes + kLeastGain - 1) / kLeastGain; }
