@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/state/snapshot.h"
 
-#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 

@@ -85,8 +85,8 @@ inline constexpr int64_t kMaxSnapshotHeader = int64_t{5} << 20;
 // names the member that is not as described above.
 absl::StatusOr<std::string> EncodeSnapshot(const Snapshot& snapshot);
 
-// All of `bytes` is checked before anything is returned. Beside the result at most a
-// few MiB are allocated, and the result only within the limits.
+// All of `bytes` is checked before anything is returned. Beside the result at most some
+// 16 MiB are allocated, and the result only within the limits.
 absl::StatusOr<Snapshot> DecodeSnapshot(std::string_view bytes,
                                         const SnapshotLimits& limits);
 

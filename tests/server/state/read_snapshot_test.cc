@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // client/python/examples/read_snapshot.py, which was written from the description of
 // the format, reads what EncodeSnapshot writes.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/child_process.h"
 #include "base/sha256.h"

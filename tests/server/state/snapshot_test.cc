@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/state/snapshot.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
