@@ -38,4 +38,19 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
   return reactor;
 }
 
+// Answers a unary call later: `begin` gets a function to be called once with the status
+// of the call, from any thread; not where it returns or throws an error, which is the
+// status then.
+template <class Begin>
+grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context,
+                                      const RequestScope& scope, Begin&& begin) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto finish = [reactor, context, scope](const absl::Status& status) {
+    reactor->Finish(ToGrpcStatus(status, scope, context));
+  };
+  const absl::Status status = Guarded([&] { return begin(finish); });
+  if (!status.ok()) finish(status);
+  return reactor;
+}
+
 }  // namespace mnemon

@@ -30,10 +30,38 @@ v1::Session::State ToState(SessionState state) {
       return v1::Session::IDLE;
     case SessionState::kQueued:
       return v1::Session::QUEUED;
+    case SessionState::kPaused:
+      return v1::Session::PAUSED;
     case SessionState::kRunning:
       break;
   }
   return v1::Session::RUNNING;
+}
+
+v1::Session::Durability ToDurability(Durability durability) {
+  switch (durability) {
+    case Durability::kNone:
+      return v1::Session::NONE;
+    case Durability::kTurn:
+      return v1::Session::TURN;
+    case Durability::kAlways:
+      break;
+  }
+  return v1::Session::ALWAYS;
+}
+
+v1::Session::Tier ToTier(SessionTier tier) {
+  switch (tier) {
+    case SessionTier::kDevice:
+      return v1::Session::DEVICE;
+    case SessionTier::kHost:
+      return v1::Session::HOST;
+    case SessionTier::kDisk:
+      return v1::Session::DISK;
+    case SessionTier::kShared:
+      break;
+  }
+  return v1::Session::SHARED;
 }
 
 absl::Status CheckDurability(const v1::Session& session) {
@@ -49,6 +77,14 @@ absl::Status CheckDurability(const v1::Session& session) {
                           StrCat("session.durability has no value ",
                                  static_cast<int>(session.durability())));
   }
+}
+
+// Of a session that is made, what is not available yet.
+absl::Status RefuseLaterFields(const v1::Session& session) {
+  if (session.has_expire_time()) return FieldNotAvailable("session.expire_time");
+  if (session.has_sampling()) return FieldNotAvailable("session.sampling");
+  if (session.paused()) return FieldNotAvailable("session.paused");
+  return CheckDurability(session);
 }
 
 }  // namespace
@@ -72,11 +108,7 @@ RequestScope ScopeOf(const v1::CreateSessionRequest& r) {
 
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r) {
   const v1::Session& session = r.session();
-  if (session.has_expire_time()) return FieldNotAvailable("session.expire_time");
-  if (session.has_sampling()) return FieldNotAvailable("session.sampling");
-  if (session.paused()) return FieldNotAvailable("session.paused");
-  MNEMON_RETURN_IF_ERROR(CheckDurability(session));
-
+  MNEMON_RETURN_IF_ERROR(RefuseLaterFields(session));
   CreateSessionRequest request;
   request.id = r.session_id();
   request.request_id = r.request_id();
@@ -95,6 +127,48 @@ ListSessionsRequest FromMessage(const v1::ListSessionsRequest& r) {
           .order_by = r.order_by()};
 }
 
+RequestScope ScopeOf(const v1::ForkSessionRequest& r) {
+  return {.session = r.name(),
+          .model = {},
+          .paths = {{"session_id", "session_id"}, {"ttl", "session.ttl"}}};
+}
+
+absl::StatusOr<ForkSessionRequest> FromMessage(const v1::ForkSessionRequest& r) {
+  MNEMON_RETURN_IF_ERROR(RefuseLaterFields(r.session()));
+  ForkSessionRequest request{.id = r.session_id(), .request_id = r.request_id()};
+  MNEMON_ASSIGN_OR_RETURN(request.session, ParseSessionResource(r.name(), "name"));
+  if (r.has_token_count()) request.position = r.token_count();
+  if (r.session().has_ttl()) {
+    MNEMON_ASSIGN_OR_RETURN(request.ttl,
+                            FromDuration(r.session().ttl(), "session.ttl"));
+  }
+  return request;
+}
+
+absl::StatusOr<RewindSessionRequest> FromMessage(const v1::RewindSessionRequest& r) {
+  RewindSessionRequest request{.session = {}, .target = int64_t{0}, .etag = r.etag()};
+  MNEMON_ASSIGN_OR_RETURN(request.session, ParseSessionResource(r.name(), "name"));
+  switch (r.target_case()) {
+    case v1::RewindSessionRequest::kCheckpointId:
+      request.target = r.checkpoint_id();
+      return request;
+    case v1::RewindSessionRequest::kTokenCount:
+      request.target = r.token_count();
+      return request;
+    case v1::RewindSessionRequest::TARGET_NOT_SET:
+      break;
+  }
+  return InvalidField("token_count", "name a checkpoint_id or a token_count");
+}
+
+void ToMessage(const CheckpointFacts& facts, v1::Checkpoint& out) {
+  out.set_checkpoint_id(facts.id);
+  out.set_token_count(facts.position);
+  SetTime(facts.create_time, *out.mutable_create_time());
+  out.set_size_bytes(facts.size_bytes);
+  out.set_automatic(facts.automatic);
+}
+
 void ToMessage(const SessionFacts& facts, v1::Session& out) {
   out.set_name(SessionResource(facts.id));
   out.set_model(ModelResource(facts.model));
@@ -104,8 +178,18 @@ void ToMessage(const SessionFacts& facts, v1::Session& out) {
   SetTime(facts.create_time, *out.mutable_create_time());
   SetTime(facts.last_use_time, *out.mutable_last_use_time());
   if (facts.expire_time) SetTime(*facts.expire_time, *out.mutable_expire_time());
-  out.set_durability(v1::Session::NONE);
-  out.set_tier(v1::Session::DEVICE);
+  out.set_etag(facts.etag);
+  if (!facts.parent.empty()) out.set_parent(SessionResource(facts.parent));
+  out.set_rebuilt(facts.rebuilt);
+  out.set_paused(facts.paused);
+  out.set_durability(ToDurability(facts.durability));
+  out.set_tier(ToTier(facts.tier));
+  out.set_model_id(facts.model_id);
+  out.set_numerics_id(facts.numerics_id);
+  ReserveMore(facts.checkpoints.size(), *out.mutable_checkpoints());
+  for (const CheckpointFacts& checkpoint : facts.checkpoints) {
+    ToMessage(checkpoint, *out.add_checkpoints());
+  }
 }
 
 void ToMessage(const ModelFacts& facts, v1::Model& out) {

@@ -63,17 +63,70 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* DeleteSession(Context* context, const v1::DeleteSessionRequest* request,
                        google::protobuf::Empty*) override {
     return Answer(context, {.session = request->name()}, [&]() -> absl::Status {
-      if (!request->etag().empty()) return FieldNotAvailable("etag");
       MNEMON_ASSIGN_OR_RETURN(std::string id,
                               ParseSessionResource(request->name(), "name"));
       RecordNames(*CallOf(context), engine_, id, "");
-      absl::Status status = engine_.DeleteSession(id);
+      absl::Status status = engine_.DeleteSession(id, request->etag());
       if (request->allow_missing() && absl::IsNotFound(status)) return absl::OkStatus();
       return status;
     });
   }
 
+  Unary* ForkSession(Context* context, const v1::ForkSessionRequest* request,
+                     v1::Session* response) override {
+    return AnswerLater(
+        context, ScopeOf(*request), [&](const auto& finish) -> absl::Status {
+          MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
+          MNEMON_ASSIGN_OR_RETURN(ForkSessionRequest fork, FromMessage(*request));
+          RecordNames(*CallOf(context), engine_, fork.session, "");
+          return engine_.ForkSession(fork, [=](absl::StatusOr<SessionFacts> made) {
+            finish(Put(made, *response));
+          });
+        });
+  }
+
+  Unary* RewindSession(Context* context, const v1::RewindSessionRequest* request,
+                       v1::Session* response) override {
+    return AnswerLater(
+        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+          MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
+          MNEMON_ASSIGN_OR_RETURN(RewindSessionRequest rewind, FromMessage(*request));
+          RecordNames(*CallOf(context), engine_, rewind.session, "");
+          return engine_.RewindSession(rewind, [=](absl::StatusOr<SessionFacts> made) {
+            finish(Put(made, *response));
+          });
+        });
+  }
+
+  Unary* CheckpointSession(Context* context,
+                           const v1::CheckpointSessionRequest* request,
+                           v1::Checkpoint* response) override {
+    return AnswerLater(
+        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+          MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
+          CheckpointSessionRequest checkpoint{.id = request->checkpoint_id(),
+                                              .request_id = request->request_id()};
+          MNEMON_ASSIGN_OR_RETURN(checkpoint.session,
+                                  ParseSessionResource(request->name(), "name"));
+          RecordNames(*CallOf(context), engine_, checkpoint.session, "");
+          return engine_.CheckpointSession(checkpoint,
+                                           [=](absl::StatusOr<CheckpointFacts> made) {
+                                             finish(Put(made, *response));
+                                           });
+        });
+  }
+
  private:
+  // What is not in the message when memory runs out is not there for the caller either.
+  template <class Facts, class Message>
+  static absl::Status Put(const absl::StatusOr<Facts>& facts, Message& out) {
+    return Guarded([&]() -> absl::Status {
+      MNEMON_RETURN_IF_ERROR(facts.status());
+      ToMessage(*facts, out);
+      return absl::OkStatus();
+    });
+  }
+
   Engine& engine_;
   Admission& admission_;
 };
