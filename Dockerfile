@@ -41,7 +41,7 @@ FROM debian:12-slim AS runtime
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
       libabsl20220623 libedit2 libfmt9 libgrpc++1.51 libhwy1 libprometheus-cpp-core1.0 \
-      libprotobuf32 libspdlog1.10 libssl3 libxxhash0 libzstd1 \
+      libprotobuf32 librocksdb7.8 libspdlog1.10 libssl3 libxxhash0 libzstd1 \
  && rm -rf /var/lib/apt/lists/*
 # A fixed uid with a name. Group 0 may write too: some platforms choose the uid themselves.
 RUN useradd --uid 10001 --gid 0 --no-create-home --home-dir /var/lib/mnemon \

@@ -53,6 +53,14 @@ if(MNEMON_SERVER)
   add_library(mnemon_boost INTERFACE)
   target_include_directories(mnemon_boost SYSTEM INTERFACE ${BOOST_INCLUDE})
   target_compile_definitions(mnemon_boost INTERFACE BOOST_ASIO_NO_DEPRECATED)
+  # RocksDB: the session store. Atomic commits that share an fsync, checksums, bounded
+  # memory, and a file system that tests can replace. Not by its package, which asks for
+  # those of its compressors.
+  find_path(ROCKSDB_INCLUDE rocksdb/db.h REQUIRED)
+  find_library(ROCKSDB_LIBRARY rocksdb REQUIRED)
+  add_library(mnemon_rocksdb INTERFACE)
+  target_include_directories(mnemon_rocksdb SYSTEM INTERFACE ${ROCKSDB_INCLUDE})
+  target_link_libraries(mnemon_rocksdb INTERFACE ${ROCKSDB_LIBRARY})
   # libedit: line editing and history of `mnemon chat`. Under a BSD licence, as GNU
   # readline is not.
   find_path(LIBEDIT_INCLUDE histedit.h REQUIRED)

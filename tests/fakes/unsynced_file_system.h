@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// A file system for RocksDB on a disk that can fail and lose power. Files are real, so
+// that they can be read and altered; beside them it keeps in its books what a disk
+// would have: of a file what was synced, of a directory the names at its last fsync.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "rocksdb/file_system.h"
+
+namespace mnemon {
+
+// What a power failure leaves of what was not synced.
+enum class PowerFailure {
+  kDropsAll,
+  // Names as they are, and the first half of the bytes of each file.
+  kKeepsHalf,
+  // Names as they are, and all bytes but the first 100, which are zero: pages are
+  // written back in any order.
+  kKeepsTheEnd,
+};
+
+enum class DiskFault {
+  kNone,
+  kFull,        // ENOSPC from writing and creating
+  kShortWrite,  // the same, after half of the bytes
+  kSyncFails,   // EIO; what was not synced is lost, though it can still be read, and a
+                // later fsync that succeeds does not bring it back
+  kReadOnly,    // EROFS from all that would change something
+};
+
+// Safe for concurrent use. Never syncs in earnest.
+class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  UnsyncedFileSystem();
+  ~UnsyncedFileSystem() override;
+
+  // Files of `directory` that exist now are durable. Call it before they are used.
+  void Adopt(const std::string& directory);
+
+  // From the `after`-th operation from here on, 0 being the next, each one fails as
+  // `fault` has it. kNone heals the disk.
+  void Fail(DiskFault fault, int64_t after = 0);
+  // Operations so far: writes, syncs, and whatever changes a directory.
+  int64_t operations() const;
+  // Called before each operation, by whichever thread does it, without a lock.
+  void Observe(std::function<void()> observer);
+  // Syncs of logs, "*.log", so far.
+  int64_t log_syncs() const;
+
+  // Makes `to`, which must be empty, what `directory` would be if power failed now.
+  void CopyAfterPowerFailure(const std::string& directory, PowerFailure failure,
+                             const std::string& to) const;
+
+  const char* Name() const override { return "unsynced"; }
+  rocksdb::IOStatus NewWritableFile(const std::string& path,
+                                    const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* result,
+                                    rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus ReopenWritableFile(const std::string& path,
+                                       const rocksdb::FileOptions& options,
+                                       std::unique_ptr<rocksdb::FSWritableFile>* result,
+                                       rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus NewDirectory(const std::string& path,
+                                 const rocksdb::IOOptions& options,
+                                 std::unique_ptr<rocksdb::FSDirectory>* result,
+                                 rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus DeleteFile(const std::string& path,
+                               const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
+                               const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override;
+
+ private:
+  struct Inode;
+  class File;
+  class Folder;
+  using Names = std::map<std::string, std::shared_ptr<Inode>>;  // by path
+
+  // Counts an operation. The fault that it meets.
+  DiskFault Count();
+  void SyncNames(const std::string& directory);
+
+  mutable std::mutex mutex_;  // guards what follows
+  Names now_;
+  Names durable_;
+  int64_t operations_ = 0;
+  int64_t log_syncs_ = 0;
+  int64_t fail_from_ = 0;
+  DiskFault fault_ = DiskFault::kNone;
+  std::function<void()> observer_;
+};
+
+}  // namespace mnemon

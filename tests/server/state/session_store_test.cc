@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+#include "server/state/session_store.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/child_process.h"
+#include "gmock/gmock.h"
+#include "tests/fakes/unsynced_file_system.h"
+#include "tests/server/state/store_fixture.h"
+
+namespace mnemon {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class SessionStoreTest : public StoreFixture {
+ protected:
+  std::unique_ptr<SessionStore> Open(const SessionStoreOptions& options = {}) {
+    absl::StatusOr<std::unique_ptr<SessionStore>> store =
+        OpenSessionStoreOn(files_, Path(), options);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return *std::move(store);
+  }
+  static std::vector<std::string> Ids(SessionStore& store, StoreTable table,
+                                      const StoreRange& range) {
+    std::vector<std::string> ids;
+    EXPECT_TRUE(
+        store
+            .Scan(table, range,
+                  [&](std::string_view id, std::string_view name, std::string_view) {
+                    ids.push_back(std::string(id) + ":" + std::string(name));
+                    return true;
+                  })
+            .ok());
+    return ids;
+  }
+  static std::optional<std::string> Read(SessionStore& store, StoreTable table,
+                                         const std::string& id,
+                                         const std::string& name = "") {
+    const auto value = store.Get(table, id, name);
+    EXPECT_TRUE(value.ok()) << value.status();
+    return value.value_or(std::nullopt);
+  }
+
+  std::shared_ptr<UnsyncedFileSystem> files_ = std::make_shared<UnsyncedFileSystem>();
+};
+
+TEST_F(SessionStoreTest, KeepsWhatWasCommitted) {
+  std::unique_ptr<SessionStore> store = Open();
+  EXPECT_EQ(Read(*store, StoreTable::kSessions, "a"), std::nullopt);
+  ASSERT_TRUE(
+      CommitOwned(
+          *store,
+          {{.table = StoreTable::kSessions, .id = "a", .value = std::string("\0x", 2)},
+           {.table = StoreTable::kJournal, .id = "a", .name = JournalName(7)},
+           {.table = StoreTable::kSnapshots, .id = "a", .name = "n", .value = "blob"}},
+          Sync::kNo)
+          .ok());
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(Read(*store, StoreTable::kSessions, "a"), std::string("\0x", 2));
+    EXPECT_EQ(Read(*store, StoreTable::kJournal, "a", JournalName(7)), "");
+    EXPECT_EQ(Read(*store, StoreTable::kSnapshots, "a", "n"), "blob");
+    store.reset();
+    store = Open();
+  }
+  ASSERT_TRUE(CommitOwned(*store,
+                          {{.table = StoreTable::kSessions,
+                            .kind = StoreChange::Kind::kDelete,
+                            .id = "a"}},
+                          Sync::kYes)
+                  .ok());
+  EXPECT_EQ(Read(*store, StoreTable::kSessions, "a"), std::nullopt);
+}
+
+TEST_F(SessionStoreTest, ConvertsNumbers) {
+  EXPECT_EQ(RecordExpiry(0x0102030405060708), "\x08\x07\x06\x05\x04\x03\x02\x01");
+  EXPECT_EQ(JournalName(0x0102030405060708), "\x01\x02\x03\x04\x05\x06\x07\x08");
+  EXPECT_EQ(JournalSequence(JournalName(~uint64_t{0})), ~uint64_t{0});
+  EXPECT_EQ(JournalSequence("1234567"), std::nullopt);
+}
+
+TEST_F(SessionStoreTest, KeepsNeighboursApart) {
+  std::unique_ptr<SessionStore> store = Open();
+  const std::vector<std::string> ids = {
+      "a", "a-", "a0", "a1", "aa", "b", std::string(63, 'z')};
+  for (const std::string& id : ids) {
+    for (const uint64_t n : {uint64_t{0}, uint64_t{255}, uint64_t{256}, ~uint64_t{0}}) {
+      ASSERT_TRUE(
+          CommitOwned(
+              *store,
+              {{.table = StoreTable::kJournal, .id = id, .name = JournalName(n)}},
+              Sync::kNo)
+              .ok());
+    }
+    ASSERT_TRUE(PutRecord(*store, id, "").ok());
+  }
+  for (const std::string& id : ids) {
+    EXPECT_THAT(
+        Ids(*store, StoreTable::kJournal, {.id = id}),
+        ElementsAre(id + ":" + JournalName(0), id + ":" + JournalName(255),
+                    id + ":" + JournalName(256), id + ":" + JournalName(~uint64_t{0})));
+    EXPECT_THAT(Ids(*store, StoreTable::kSessions, {.id = id}), ElementsAre(id + ":"));
+  }
+  const std::string from = JournalName(256);
+  EXPECT_EQ(Ids(*store, StoreTable::kJournal, {.id = "a", .from = from}).size(), 2u);
+  EXPECT_EQ(Ids(*store, StoreTable::kSessions, {}).size(), ids.size());
+  EXPECT_EQ(Ids(*store, StoreTable::kSessions, {.from = "a1"}).size(), 4u);
+
+  for (const StoreTable table : {StoreTable::kJournal, StoreTable::kSessions}) {
+    ASSERT_TRUE(
+        CommitOwned(
+            *store,
+            {{.table = table, .kind = StoreChange::Kind::kDeleteAll, .id = "a"}},
+            Sync::kYes)
+            .ok());
+  }
+  EXPECT_THAT(Ids(*store, StoreTable::kJournal, {.id = "a"}), IsEmpty());
+  EXPECT_EQ(Ids(*store, StoreTable::kJournal, {}).size(), 4 * (ids.size() - 1));
+  EXPECT_EQ(Ids(*store, StoreTable::kSessions, {}).size(), ids.size() - 1);
+}
+
+TEST_F(SessionStoreTest, RefusesWhatIsNoKey) {
+  std::unique_ptr<SessionStore> store = Open();
+  const auto put = [&](StoreTable table, const std::string& id,
+                       const std::string& name) {
+    return ReasonOf(
+        CommitOwned(*store, {{.table = table, .id = id, .name = name}}, Sync::kYes));
+  };
+  EXPECT_EQ(put(StoreTable::kSessions, "", ""), "INVALID_VALUE");
+  EXPECT_EQ(put(StoreTable::kSessions, "A", ""), "INVALID_VALUE");
+  EXPECT_EQ(put(StoreTable::kSessions, std::string("a\0b", 3), ""), "INVALID_VALUE");
+  EXPECT_EQ(put(StoreTable::kSessions, std::string(64, 'a'), ""), "INVALID_VALUE");
+  EXPECT_EQ(put(StoreTable::kSessions, "a", "name"), "INVALID_VALUE");
+  EXPECT_EQ(put(StoreTable::kJournal, "a", "1234567"), "INVALID_VALUE");
+  EXPECT_EQ(put(StoreTable::kSnapshots, "a", ""), "INVALID_VALUE");
+  EXPECT_EQ(put(StoreTable::kSnapshots, "a", std::string(256, 'n')), "INVALID_VALUE");
+  EXPECT_EQ(ReasonOf(store->Get(StoreTable::kSessions, "..", "").status()),
+            "INVALID_VALUE");
+  const std::string half(SessionStore::kMaxCommitBytes / 2 + 1, 'x');
+  const StoreChange change{
+      .table = StoreTable::kSnapshots, .id = "a", .name = "n", .value = half};
+  const std::vector<StoreChange> both = {change, change};
+  EXPECT_EQ(ReasonOf(store->Commit(both, Sync::kYes)), "COMMIT_TOO_LARGE");
+  EXPECT_TRUE(store->healthy());
+  EXPECT_TRUE(ReadContents(*store)->empty());
+}
+
+TEST_F(SessionStoreTest, KeepsLargeValuesAndGivesTheirBytesBack) {
+  std::unique_ptr<SessionStore> store = Open({.memory_bytes = 16 << 20});
+  std::string blob(32 << 20, '\0');
+  for (size_t i = 0; i < blob.size(); i += 512) blob[i] = static_cast<char>(i >> 9);
+  const auto database_bytes = [&] {
+    uintmax_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(Path() + "/db")) {
+      bytes += entry.file_size();
+    }
+    return bytes;
+  };
+  for (int round = 0; round < 3; ++round) {
+    blob[0] = static_cast<char>(round);
+    ASSERT_TRUE(CommitOwned(*store,
+                            {{.table = StoreTable::kSnapshots,
+                              .id = "a",
+                              .name = "latest",
+                              .value = blob}},
+                            Sync::kYes)
+                    .ok());
+  }
+  EXPECT_EQ(Read(*store, StoreTable::kSnapshots, "a", "latest"), blob);
+  ASSERT_TRUE(store->Compact().ok());
+  EXPECT_EQ(Read(*store, StoreTable::kSnapshots, "a", "latest"), blob);
+  EXPECT_LT(database_bytes(), 2 * blob.size());
+  store.reset();
+  store = Open();
+  EXPECT_EQ(Read(*store, StoreTable::kSnapshots, "a", "latest"), blob);
+}
+
+TEST_F(SessionStoreTest, StaysWithinItsMemory) {
+  std::unique_ptr<SessionStore> store = Open({.memory_bytes = 8 << 20});
+  const std::string value(100'000, 'v');
+  int64_t most = 0;
+  for (int n = 0; n < 400; ++n) {
+    ASSERT_TRUE(CommitOwned(*store,
+                            {{.table = StoreTable::kSnapshots,
+                              .id = "s" + std::to_string(n % 50),
+                              .name = "latest",
+                              .value = value},
+                             {.table = StoreTable::kJournal,
+                              .id = "s",
+                              .name = JournalName(static_cast<uint64_t>(n)),
+                              .value = std::string(20'000, 'j')}},
+                            Sync::kNo)
+                    .ok());
+    most = std::max(most, store->memory_bytes());
+  }
+  ASSERT_TRUE(ReadContents(*store).ok());
+  EXPECT_LE(std::max(most, store->memory_bytes()), 8 << 20);
+}
+
+TEST_F(SessionStoreTest, SharesSyncsAmongThreads) {
+  std::unique_ptr<SessionStore> store = Open();
+  constexpr int kThreads = 16, kEach = 50;
+  // Each sync takes its time, as on a disk.
+  files_->Observe([] { std::this_thread::sleep_for(std::chrono::microseconds(200)); });
+  const int64_t before = files_->log_syncs();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int n = 0; n < kEach; ++n) {
+        EXPECT_TRUE(PutRecord(*store, "s" + std::to_string(t), std::to_string(n)).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  files_->Observe(nullptr);
+  EXPECT_LT(files_->log_syncs() - before, kThreads * kEach / 2);
+  EXPECT_EQ(Ids(*store, StoreTable::kSessions, {}).size(), size_t{kThreads});
+}
+
+TEST_F(SessionStoreTest, ScansOneMomentAndMayBeCalledMeanwhile) {
+  std::unique_ptr<SessionStore> store = Open();
+  for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(PutRecord(*store, id, "1").ok());
+  std::string seen;
+  ASSERT_TRUE(
+      store
+          ->Scan(StoreTable::kSessions, {},
+                 [&](std::string_view id, std::string_view, std::string_view value) {
+                   EXPECT_TRUE(PutRecord(*store, "c", "2").ok());
+                   EXPECT_EQ(Read(*store, StoreTable::kSessions, "c"), "2");
+                   seen += std::string(id) + std::string(value);
+                   return true;
+                 })
+          .ok());
+  EXPECT_EQ(seen, "a1b1c1");
+  int count = 0;
+  ASSERT_TRUE(store
+                  ->Scan(StoreTable::kSessions, {},
+                         [&](auto, auto, auto) { return ++count < 2; })
+                  .ok());
+  EXPECT_EQ(count, 2);
+}
+
+TEST_F(SessionStoreTest, DropsWhatIsDeadAndNothingElse) {
+  std::unique_ptr<SessionStore> store = Open();
+  const std::string past = RecordExpiry(1000), never = RecordExpiry(0),
+                    future = RecordExpiry(int64_t{1} << 50);
+  const std::map<std::string, std::string> records = {{"dead", past},
+                                                      {"used", past},
+                                                      {"never", never},
+                                                      {"later", future},
+                                                      {"short", "x"}};
+  std::vector<OwnedChange> changes;
+  for (const auto& [id, record] : records) {
+    changes.push_back({.table = StoreTable::kSessions, .id = id, .value = record});
+    changes.push_back(
+        {.table = StoreTable::kJournal, .id = id, .name = JournalName(1)});
+    changes.push_back({.table = StoreTable::kSnapshots,
+                       .id = id,
+                       .name = "latest",
+                       .value = std::string(10'000, 's')});
+  }
+  changes.push_back(
+      {.table = StoreTable::kJournal, .id = "gone", .name = JournalName(1)});
+  ASSERT_TRUE(CommitOwned(*store, changes, Sync::kYes).ok());
+
+  ASSERT_TRUE(store->Compact().ok());
+  EXPECT_EQ(ReadContents(*store)->size(), changes.size());  // nobody said what lives
+
+  store->SetLive([](std::string_view id) { return id != "dead" && id != "gone"; });
+  ASSERT_TRUE(store->Compact().ok());
+  EXPECT_EQ(Read(*store, StoreTable::kSessions, "dead"), std::nullopt);
+  EXPECT_EQ(ReadContents(*store)->size(), changes.size() - 4);
+
+  // Not by its owner's word alone: a record that has not expired stays.
+  store->SetLive([](std::string_view) { return false; });
+  ASSERT_TRUE(store->Compact().ok());
+  EXPECT_THAT(Ids(*store, StoreTable::kSessions, {}),
+              ElementsAre("later:", "never:", "short:"));
+  EXPECT_THAT(Ids(*store, StoreTable::kJournal, {}), IsEmpty());
+  EXPECT_THAT(Ids(*store, StoreTable::kSnapshots, {}), IsEmpty());
+}
+
+TEST_F(SessionStoreTest, IsPrivateWhateverTheUmask) {
+  const mode_t before = ::umask(0);
+  {
+    std::unique_ptr<SessionStore> store = Open();
+    ASSERT_TRUE(PutRecord(*store, "a", "").ok());
+    ASSERT_TRUE(store->Compact().ok());
+  }
+  ::umask(before);
+  int count = 0;
+  struct stat found;
+  for (const std::string& path : {Path(), Path() + "/db"}) {
+    ASSERT_EQ(::stat(path.c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777, 0700u) << path;
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(Path())) {
+    if (!entry.is_regular_file()) continue;
+    ASSERT_EQ(::stat(entry.path().c_str(), &found), 0);
+    EXPECT_EQ(found.st_mode & 0777, 0600u) << entry.path();
+    ++count;
+  }
+  EXPECT_GT(count, 6);
+}
+
+TEST_F(SessionStoreTest, RefusesASecondOwnerInThisProcess) {
+  std::unique_ptr<SessionStore> store = Open();
+  const absl::Status second = OpenSessionStore(Path()).status();
+  EXPECT_EQ(ReasonOf(second), "STORE_IN_USE");
+  EXPECT_THAT(std::string(second.message()),
+              HasSubstr("process " + std::to_string(::getpid())));
+  ASSERT_TRUE(PutRecord(*store, "a", "").ok());
+  store.reset();
+  EXPECT_TRUE(OpenSessionStore(Path()).ok());
+}
+
+TEST_F(SessionStoreTest, OutlivesAKilledOwnerWithAllThatItHadSynced) {
+  ChildProcess holder(root_, {MNEMON_STORE_HOLDER, Path()});
+  const auto lines = [&] {
+    const std::string out = holder.out();
+    return std::count(out.begin(), out.end(), '\n');
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (lines() < 20 && std::chrono::steady_clock::now() < deadline) {
+    ASSERT_EQ(holder.Wait(std::chrono::milliseconds(1)), std::nullopt) << holder.err();
+  }
+  const absl::Status second = OpenSessionStore(Path()).status();
+  EXPECT_EQ(ReasonOf(second), "STORE_IN_USE");
+  EXPECT_THAT(std::string(second.message()),
+              HasSubstr("process " + std::to_string(holder.pid())));
+  holder.Signal(SIGKILL);
+  ASSERT_EQ(holder.Wait(), 128 + SIGKILL);
+
+  // A number that another process has by now: what counts is the lock.
+  std::ofstream(Path() + "/LOCK") << "1\n";
+  auto store = OpenSessionStore(Path());
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto record = Read(**store, StoreTable::kSessions, "a");
+  ASSERT_TRUE(record.has_value());
+  EXPECT_GE(std::stol(record->substr(8)), lines());
+}
+
+TEST_F(SessionStoreTest, RefusesWhatIsNoStoreOrANewerOne) {
+  fs::create_directory(Path("home"));
+  std::ofstream(Path("home/letter")) << "x";
+  const absl::Status foreign = OpenSessionStore(Path("home")).status();
+  EXPECT_EQ(ReasonOf(foreign), "STORE_FORMAT");
+  EXPECT_THAT(std::string(foreign.message()), HasSubstr("letter"));
+  EXPECT_FALSE(fs::exists(Path("home/LOCK")));
+
+  Open().reset();
+  for (const char* text : {"", "something else\nversion 1\n", "mnemon session store\n",
+                           "mnemon session store\nversion 1\nid 12\n",
+                           "mnemon session store\nversion x\n"}) {
+    std::ofstream(Path() + "/FORMAT") << text;
+    EXPECT_EQ(ReasonOf(OpenSessionStore(Path()).status()), "STORE_FORMAT") << text;
+  }
+  std::ofstream(Path() + "/FORMAT") << "mnemon session store\nversion 2\nnew: yes\n";
+  const absl::Status newer = OpenSessionStore(Path()).status();
+  EXPECT_EQ(ReasonOf(newer), "STORE_FORMAT");
+  EXPECT_THAT(std::string(newer.message()), HasSubstr("version 2"));
+  EXPECT_THAT(std::string(newer.message()), HasSubstr("reads 1"));
+
+  EXPECT_EQ(ReasonOf(OpenSessionStore(Path("no/such/parent")).status()),
+            "STORE_FAILED");
+  EXPECT_EQ(ReasonOf(OpenSessionStore("").status()), "STORE_FORMAT");
+}
+
+TEST_F(SessionStoreTest, FollowsALinkToItselfButNoneWithin) {
+  fs::create_directory(Path("real"));
+  fs::create_symlink(Path("real"), Path());
+  ASSERT_TRUE(PutRecord(*Open(), "a", "1").ok());
+  EXPECT_EQ(Read(*Open(), StoreTable::kSessions, "a"), "1");
+
+  fs::copy_file(Path("real/db/CURRENT"), Path("elsewhere"));
+  fs::remove(Path("real/db/CURRENT"));
+  fs::create_symlink(Path("elsewhere"), Path("real/db/CURRENT"));
+  EXPECT_EQ(ReasonOf(OpenSessionStore(Path()).status()), "STORE_FORMAT");
+  fs::remove(Path("real/LOCK"));
+  fs::create_symlink(Path("elsewhere"), Path("real/LOCK"));
+  EXPECT_EQ(ReasonOf(OpenSessionStore(Path()).status()), "STORE_FORMAT");
+}
+
+}  // namespace
+}  // namespace mnemon

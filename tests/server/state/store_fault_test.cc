@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// The session store on a disk that fails for a while.
+#include <filesystem>
+
+#include "tests/fakes/unsynced_file_system.h"
+#include "tests/server/state/store_fixture.h"
+
+namespace mnemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kCommits = 120;
+constexpr size_t kSnapshotBytes = 40'000;
+
+class StoreFault : public StoreFixture {
+ protected:
+  void RunWith(DiskFault fault, const std::string& reason, absl::StatusCode code) {
+    const std::vector<Contents> all = ScriptedContents(kCommits, kSnapshotBytes);
+    int round = 0;
+    for (const int64_t after : {0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144}) {
+      const std::string name = "round" + std::to_string(round++);
+      auto files = std::make_shared<UnsyncedFileSystem>();
+      auto store = *OpenSessionStoreOn(files, Path(name), {.memory_bytes = 4 << 20});
+      files->Fail(fault, after);
+
+      int synced = 0, n = 1;
+      absl::Status status;
+      for (; n <= kCommits; ++n) {
+        const Sync sync = n % 3 == 0 ? Sync::kYes : Sync::kNo;
+        status = CommitOwned(*store, ScriptedCommit(n, kSnapshotBytes), sync);
+        if (!status.ok()) break;
+        if (sync == Sync::kYes) synced = n;
+      }
+      ASSERT_EQ(ReasonOf(status), reason) << after << ": " << status;
+      ASSERT_EQ(status.code(), code);
+      EXPECT_FALSE(store->healthy());
+
+      // No try behind the caller's back, and none by another commit.
+      const int64_t operations = files->operations();
+      EXPECT_EQ(PutRecord(*store, "more", RecordExpiry(0)), status);
+      EXPECT_LE(files->operations(), operations + 2);
+      const auto reading = ReadContents(*store);
+      ASSERT_TRUE(reading.ok()) << reading.status();
+      EXPECT_GE(PrefixOf(*reading, all), synced);
+      EXPECT_EQ(ReasonOf(store->Recover()), reason);
+      EXPECT_FALSE(store->healthy());
+      EXPECT_TRUE(ReadContents(*store).ok());
+
+      files->Fail(DiskFault::kNone);
+      ASSERT_TRUE(store->Recover().ok()) << after;
+      EXPECT_TRUE(store->healthy());
+      const auto contents = ReadContents(*store);
+      ASSERT_TRUE(contents.ok()) << contents.status();
+      const int found = PrefixOf(*contents, all);
+      ASSERT_GE(found, synced) << after;
+      ASSERT_LE(found, n);
+
+      // Nothing rests on what was written before a failed fsync.
+      const auto after_power_failure = [&] {
+        const std::string copy = Path(name + "-copy");
+        fs::remove_all(copy);
+        fs::create_directories(copy + "/db");
+        fs::copy_file(Path(name) + "/FORMAT", copy + "/FORMAT");
+        files->CopyAfterPowerFailure(Path(name) + "/db", PowerFailure::kDropsAll,
+                                     copy + "/db");
+        auto copied =
+            OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
+        EXPECT_TRUE(copied.ok()) << copied.status();
+        return copied.ok() ? PrefixOf(*ReadContents(**copied), all) : -1;
+      };
+      ASSERT_GE(after_power_failure(), synced) << after;
+      const int next = std::min(found + 1, kCommits);
+      ASSERT_TRUE(
+          CommitOwned(*store, ScriptedCommit(next, kSnapshotBytes), Sync::kYes).ok());
+      ASSERT_EQ(after_power_failure(), next) << after;
+      store.reset();
+      fs::remove_all(Path(name));
+    }
+  }
+};
+
+TEST_F(StoreFault, IsFullAndRecovers) {
+  RunWith(DiskFault::kFull, "STORE_FULL", absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(StoreFault, WritesAPartAndRecovers) {
+  RunWith(DiskFault::kShortWrite, "STORE_FULL", absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(StoreFault, FailsToSyncAndRecovers) {
+  RunWith(DiskFault::kSyncFails, "STORE_FAILED", absl::StatusCode::kUnavailable);
+}
+
+TEST_F(StoreFault, IsReadOnlyAndRecovers) {
+  RunWith(DiskFault::kReadOnly, "STORE_READ_ONLY", absl::StatusCode::kUnavailable);
+}
+
+TEST_F(StoreFault, CannotBeOpenedOnAFullDisk) {
+  auto files = std::make_shared<UnsyncedFileSystem>();
+  files->Fail(DiskFault::kFull);
+  const auto store = OpenSessionStoreOn(files, Path(), {});
+  EXPECT_EQ(ReasonOf(store.status()), "STORE_FULL") << store.status();
+  files->Fail(DiskFault::kNone);
+  EXPECT_TRUE(OpenSessionStoreOn(files, Path(), {}).ok());
+}
+
+// The disk breaks again while Recover opens the store.
+TEST_F(StoreFault, StaysUnreadableWhenRecoverFailsHalfWay) {
+  auto files = std::make_shared<UnsyncedFileSystem>();
+  auto store = *OpenSessionStoreOn(files, Path(), {});
+  ASSERT_TRUE(PutRecord(*store, "a", RecordExpiry(0) + "1").ok());
+  files->Fail(DiskFault::kSyncFails);
+  ASSERT_FALSE(PutRecord(*store, "a", RecordExpiry(0) + "2").ok());
+  files->Fail(DiskFault::kFull, 8);
+  EXPECT_EQ(ReasonOf(store->Recover()), "STORE_FULL");
+  EXPECT_EQ(ReasonOf(store->Get(StoreTable::kSessions, "a", "").status()),
+            "STORE_FULL");
+  EXPECT_EQ(ReasonOf(store->Compact()), "STORE_FULL");
+  EXPECT_EQ(store->memory_bytes(), 0);
+  files->Fail(DiskFault::kNone);
+  EXPECT_TRUE(store->Recover().ok());
+  const auto value = store->Get(StoreTable::kSessions, "a", "");
+  ASSERT_TRUE(value.ok() && *value);
+}
+
+}  // namespace
+}  // namespace mnemon

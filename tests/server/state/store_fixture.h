@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+// A directory for a session store, and commits of a fixed script with the contents that
+// the first n of them make.
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "gtest/gtest.h"
+#include "server/state/rocksdb_store.h"
+#include "server/state/session_store.h"
+
+namespace mnemon {
+
+class StoreFixture : public testing::Test {
+ protected:
+  StoreFixture() {
+    std::string pattern = testing::TempDir() + "/mnemon-store-XXXXXX";
+    root_ = ::mkdtemp(pattern.data());
+  }
+  ~StoreFixture() override { std::filesystem::remove_all(root_); }
+
+  std::string Path(const std::string& name = "store") const {
+    return root_ + "/" + name;
+  }
+
+  static std::string ReasonOf(const absl::Status& status) {
+    const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+    return detail ? detail->reason : status.ToString();
+  }
+
+  std::string root_;
+};
+
+// Owns what a StoreChange views.
+struct OwnedChange {
+  StoreTable table = StoreTable::kSessions;
+  StoreChange::Kind kind = StoreChange::Kind::kPut;
+  std::string id = {};
+  std::string name = {};
+  std::string value = {};
+};
+
+inline absl::Status CommitOwned(SessionStore& store,
+                                const std::vector<OwnedChange>& changes, Sync sync) {
+  std::vector<StoreChange> views;
+  for (const OwnedChange& change : changes) {
+    views.push_back({change.table, change.kind, change.id, change.name, change.value});
+  }
+  return store.Commit(views, sync);
+}
+
+inline absl::Status PutRecord(SessionStore& store, const std::string& id,
+                              const std::string& value, Sync sync = Sync::kYes) {
+  return CommitOwned(
+      store, {{.table = StoreTable::kSessions, .id = id, .value = value}}, sync);
+}
+
+using Contents =
+    std::map<std::tuple<StoreTable, std::string, std::string>, std::string>;
+
+inline absl::StatusOr<Contents> ReadContents(SessionStore& store) {
+  Contents contents;
+  for (const StoreTable table :
+       {StoreTable::kSessions, StoreTable::kJournal, StoreTable::kSnapshots}) {
+    const absl::Status status = store.Scan(
+        table, {},
+        [&](std::string_view id, std::string_view name, std::string_view value) {
+          contents[{table, std::string(id), std::string(name)}] = value;
+          return true;
+        });
+    if (!status.ok()) return status;
+  }
+  return contents;
+}
+
+// The n-th commit of the script, from 1. Four sessions whose journals grow and are
+// deleted, and snapshots that make write buffers run full.
+inline std::vector<OwnedChange> ScriptedCommit(int n, size_t snapshot_bytes) {
+  const std::string id = "s" + std::to_string(n % 4);
+  std::vector<OwnedChange> changes;
+  if (n % 40 == 0) {
+    changes.push_back({.table = StoreTable::kJournal,
+                       .kind = StoreChange::Kind::kDeleteAll,
+                       .id = id});
+  }
+  changes.push_back({.table = StoreTable::kJournal,
+                     .id = id,
+                     .name = JournalName(static_cast<uint64_t>(n)),
+                     .value = "entry " + std::to_string(n) + std::string(50, 'e')});
+  if (n % 5 == 0) {
+    std::string blob(snapshot_bytes, '\0');
+    uint64_t bits = static_cast<uint64_t>(n);
+    for (char& byte : blob) {
+      bits = bits * 6364136223846793005u + 1442695040888963407u;
+      byte = static_cast<char>(bits >> 56);
+    }
+    changes.push_back({.table = StoreTable::kSnapshots,
+                       .id = id,
+                       .name = "latest",
+                       .value = std::move(blob)});
+  }
+  changes.push_back({.table = StoreTable::kSessions,
+                     .id = id,
+                     .value = RecordExpiry(0) + "record " + std::to_string(n)});
+  return changes;
+}
+
+inline void Apply(const std::vector<OwnedChange>& changes, Contents& contents) {
+  for (const OwnedChange& change : changes) {
+    if (change.kind == StoreChange::Kind::kPut) {
+      contents[{change.table, change.id, change.name}] = change.value;
+    } else {
+      std::erase_if(contents, [&](const auto& entry) {
+        return std::get<0>(entry.first) == change.table &&
+               std::get<1>(entry.first) == change.id &&
+               (change.kind == StoreChange::Kind::kDeleteAll ||
+                std::get<2>(entry.first) == change.name);
+      });
+    }
+  }
+}
+
+// What the first 0, 1, 2 ... `count` commits make.
+inline std::vector<Contents> ScriptedContents(int count, size_t snapshot_bytes) {
+  std::vector<Contents> all(1);
+  for (int n = 1; n <= count; ++n) {
+    all.push_back(all.back());
+    Apply(ScriptedCommit(n, snapshot_bytes), all.back());
+  }
+  return all;
+}
+
+// How many commits of the script `contents` has; -1 when it is not what a prefix makes.
+inline int PrefixOf(const Contents& contents, const std::vector<Contents>& all) {
+  for (size_t n = all.size(); n-- > 0;) {
+    if (contents == all[n]) return static_cast<int>(n);
+  }
+  return -1;
+}
+
+}  // namespace mnemon
