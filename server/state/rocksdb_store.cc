@@ -178,11 +178,11 @@ class RocksdbStore final : public SessionStore {
       if (!status.ok()) return StoreStatus(status);
       rocksdb::WriteOptions options;
       options.sync = sync == Sync::kYes;
-      status = (*database_)->Write(options, &batch);
-      if (status.ok()) return absl::OkStatus();
-      const absl::Status failed = StoreStatus(status);
-      health_->Fail(failed);
-      return failed;
+      const absl::Status written = CatchOutOfMemory("a commit", [&] {
+        return StoreStatus((*database_)->Write(options, &batch));
+      });
+      if (!written.ok()) health_->Fail(written);
+      return written;
     });
   }
 

@@ -234,9 +234,8 @@ void UnsyncedFileSystem::CopyAfterPowerFailure(const std::string& directory,
         std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(inode->synced),
                     std::min<size_t>(unsynced, 100), '\0');
       } else {
-        bytes.resize(
-            inode->synced +
-            (failure == PowerFailure::kKeepsHalf && !inode->lost ? unsynced / 2 : 0));
+        bytes.resize(inode->synced +
+                     (failure == PowerFailure::kKeepsHalf ? unsynced / 2 : 0));
       }
       contents[fs::path(path).filename()] = std::move(bytes);
     }

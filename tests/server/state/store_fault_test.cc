@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The session store on a disk that fails for a while.
 #include <filesystem>
+#include <mutex>
 
 #include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/state/store_fixture.h"
@@ -94,6 +95,46 @@ TEST_F(StoreFault, FailsToSyncAndRecovers) {
 
 TEST_F(StoreFault, IsReadOnlyAndRecovers) {
   RunWith(DiskFault::kReadOnly, "STORE_READ_ONLY", absl::StatusCode::kUnavailable);
+}
+
+// What was written before a failed fsync can be read until then, and no later.
+TEST_F(StoreFault, MayLosePowerWhileItRecoversFromAFailedSync) {
+  constexpr int kFew = 30;
+  const std::vector<Contents> all = ScriptedContents(kFew, kSnapshotBytes);
+  auto files = std::make_shared<UnsyncedFileSystem>();
+  auto store = *OpenSessionStoreOn(files, Path(), {});
+  for (int n = 1; n <= kFew; ++n) {
+    if (n == kFew) files->Fail(DiskFault::kSyncFails);
+    const Sync sync = n == 20 || n == kFew ? Sync::kYes : Sync::kNo;
+    ASSERT_EQ(CommitOwned(*store, ScriptedCommit(n, kSnapshotBytes), sync).ok(),
+              n < kFew);
+  }
+  files->Fail(DiskFault::kNone);
+  std::mutex mutex;
+  std::vector<std::string> copies;  // guarded by mutex
+  files->Observe([&] {
+    std::lock_guard lock(mutex);
+    const std::string copy = Path("copy" + std::to_string(copies.size()));
+    fs::create_directories(copy + "/db");
+    fs::copy_file(Path() + "/FORMAT", copy + "/FORMAT");
+    files->CopyAfterPowerFailure(
+        Path() + "/db",
+        copies.size() % 2 == 0 ? PowerFailure::kDropsAll : PowerFailure::kKeepsHalf,
+        copy + "/db");
+    copies.push_back(copy);
+  });
+  ASSERT_TRUE(store->Recover().ok());
+  ASSERT_TRUE(PutRecord(*store, "later", RecordExpiry(0)).ok());
+  files->Observe(nullptr);
+  ASSERT_GT(copies.size(), 20u);
+  for (const std::string& copy : copies) {
+    auto copied = OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
+    ASSERT_TRUE(copied.ok()) << copied.status() << ' ' << copy;
+    absl::StatusOr<Contents> contents = ReadContents(**copied);
+    ASSERT_TRUE(contents.ok()) << contents.status();
+    contents->erase({StoreTable::kSessions, "later", ""});
+    EXPECT_GE(PrefixOf(*contents, all), 20) << copy;
+  }
 }
 
 TEST_F(StoreFault, CannotBeOpenedOnAFullDisk) {
