@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: MIT
 // The session store on a disk that fails for a while.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <mutex>
+#include <system_error>
+#include <thread>
 
+#include "server/state/store_status.h"
 #include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/state/store_fixture.h"
 
@@ -163,6 +172,92 @@ TEST_F(StoreFault, StaysUnreadableWhenRecoverFailsHalfWay) {
   EXPECT_TRUE(store->Recover().ok());
   const auto value = store->Get(StoreTable::kSessions, "a", "");
   ASSERT_TRUE(value.ok() && *value);
+}
+
+TEST_F(StoreFault, KeepsWhatThreadsHaveSyncedThroughManyFaults) {
+  auto files = std::make_shared<UnsyncedFileSystem>();
+  auto store = *OpenSessionStoreOn(files, Path(), {.memory_bytes = 4 << 20});
+  constexpr int kThreads = 4;
+  std::atomic<bool> done = false;
+  std::array<std::atomic<int>, kThreads> synced{};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      const std::string id = "s" + std::to_string(t);
+      for (int n = 1; !done; ++n) {
+        if (PutRecord(*store, id, RecordExpiry(0) + std::to_string(n)).ok()) {
+          synced[static_cast<size_t>(t)] = n;
+        }
+        const auto value = store->Get(StoreTable::kSessions, id, "");
+        EXPECT_TRUE(value.ok()) << value.status();
+      }
+    });
+  }
+  for (int round = 0; round < 10; ++round) {
+    files->Fail(round % 2 == 0 ? DiskFault::kSyncFails : DiskFault::kShortWrite, round);
+    while (store->healthy()) std::this_thread::yield();
+    files->Fail(DiskFault::kNone);
+    EXPECT_TRUE(store->Recover().ok());
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  const std::string copy = Path("copy");
+  fs::create_directories(copy + "/db");
+  fs::copy_file(Path() + "/FORMAT", copy + "/FORMAT");
+  files->CopyAfterPowerFailure(Path() + "/db", PowerFailure::kDropsAll, copy + "/db");
+  auto copied = OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
+  ASSERT_TRUE(copied.ok()) << copied.status();
+  for (int t = 0; t < kThreads; ++t) {
+    const auto value =
+        (*copied)->Get(StoreTable::kSessions, "s" + std::to_string(t), "");
+    ASSERT_TRUE(value.ok() && *value) << t;
+    EXPECT_GE(std::stoi((*value)->substr(8)), synced[static_cast<size_t>(t)]) << t;
+  }
+}
+
+// No fake: the system's own error, and the system's file.
+TEST_F(StoreFault, MeetsTheFileSizeLimit) {
+  auto store = *OpenSessionStore(Path());
+  ASSERT_TRUE(PutRecord(*store, "a", RecordExpiry(0)).ok());
+  const auto signal_before = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit less = before;
+  less.rlim_cur = 100'000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+  const absl::Status status = CommitOwned(*store,
+                                          {{.table = StoreTable::kSnapshots,
+                                            .id = "a",
+                                            .name = "n",
+                                            .value = std::string(200'000, 'x')}},
+                                          Sync::kYes);
+  const absl::Status recovery = store->Recover();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, signal_before);
+  EXPECT_EQ(ReasonOf(status), "STORE_FULL") << status;
+  EXPECT_EQ(ReasonOf(recovery), "STORE_FULL") << recovery;
+  ASSERT_TRUE(store->Recover().ok());
+  const auto value = store->Get(StoreTable::kSessions, "a", "");
+  EXPECT_TRUE(value.ok() && *value);
+}
+
+TEST(StoreStatus, KnowsWhatTheSystemSaid) {
+  const auto reason = [](int error) {
+    const std::optional<ErrorDetail> detail =
+        GetErrorDetail(StoreStatus(rocksdb::Status::IOError(
+            "While writing", std::system_category().message(error))));
+    return detail ? detail->reason : "";
+  };
+  EXPECT_EQ(reason(ENOSPC), "STORE_FULL");
+  EXPECT_EQ(reason(EDQUOT), "STORE_FULL");
+  EXPECT_EQ(reason(EFBIG), "STORE_FULL");
+  EXPECT_EQ(reason(EROFS), "STORE_READ_ONLY");
+  EXPECT_EQ(reason(EIO), "STORE_FAILED");
+  EXPECT_TRUE(StoreStatus(rocksdb::Status::OK()).ok());
+  const absl::Status damaged =
+      StoreStatus(rocksdb::Status::Corruption("bad block", "/var/lib/x/000012.sst"));
+  EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(damaged.message()).find('/'), std::string::npos);
 }
 
 }  // namespace
