@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The session store on files that were cut short or altered: what was not synced may be
 // gone from the end, anything else is an error.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "server/state/write_ahead_log.h"
@@ -151,6 +153,27 @@ TEST_F(StoreDamage, ReportsATornLogBeforeTheLast) {
   WriteText(Path("killed/db/999999.log"), "");
   EXPECT_TRUE(Open().ok());
   WriteText(Path("killed/") + log_, bytes_.substr(0, bytes_.size() - 1));
+  EXPECT_EQ(ReasonOf(Open().status()), "STORE_DAMAGED");
+}
+
+TEST_F(StoreDamage, ReportsALogThatIsMissing) {
+  auto store = *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), Path(),
+                                   {.memory_bytes = 64 << 20});
+  ASSERT_TRUE(PutRecord(*store, "a", RecordExpiry(0)).ok());
+  std::set<std::string> logs;
+  for (int n = 1; n < 100 && logs.size() < 2; ++n) {
+    ASSERT_TRUE(CommitOwned(*store, ScriptedCommit(5 * n, 1'000'000), Sync::kYes).ok());
+    logs.clear();
+    for (const auto& entry : fs::directory_iterator(Path() + "/db")) {
+      if (entry.path().extension() == ".log") logs.insert(entry.path().filename());
+    }
+  }
+  ASSERT_EQ(logs.size(), 2u);
+  ASSERT_TRUE(PutRecord(*store, "b", RecordExpiry(0)).ok());
+  fs::copy(Path(), Path("killed"), fs::copy_options::recursive);
+  store.reset();
+  EXPECT_TRUE(Open().ok());
+  fs::remove(Path("killed/db/") + *logs.begin());
   EXPECT_EQ(ReasonOf(Open().status()), "STORE_DAMAGED");
 }
 
