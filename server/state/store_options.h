@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rocksdb/cache.h"
+#include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "server/state/dead_key_filter.h"
 #include "server/state/session_store.h"
