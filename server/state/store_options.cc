@@ -94,6 +94,8 @@ StoreDatabaseOptions MakeStoreOptions(const SessionStoreOptions& options,
   database.max_total_wal_size = static_cast<uint64_t>(memory);
   database.max_open_files = options.max_open_files;
   database.max_background_jobs = 2;
+  // By default each table starts 16 threads to open its few files.
+  database.max_file_opening_threads = 1;
   database.max_manifest_file_size = kMaxManifestBytes;
   database.rate_limiter.reset(
       rocksdb::NewGenericRateLimiter(options.background_bytes_per_second));
