@@ -149,7 +149,8 @@ const Rules& ProjectRules() {
        "model/sequence_registry model/load model/io model/text model/sequence "
        "model/config"},
       {"model/sequence_module", "model/module model/sequence_registry model/sequence"},
-      {"server/engine", "model/decoder model/state model/sampling model/text"},
+      {"server/engine",
+       "server/state model/decoder model/state model/sampling model/text"},
       {"server/state", "model/state"},
       {"proto", ""},
       {"server/transport", ""},

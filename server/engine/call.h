@@ -106,6 +106,9 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<Time> deadline;
   Time arrival;
+  // Of a call without a named session: the state that it has computed is kept when it
+  // ends with OK, pinned (StateAccess).
+  bool keeps_state = false;
 
   // Guarded by the runner's mutex until it has a permit: its part of the queue's bytes,
   // what it is expected to compute, and whether it waits for the permit.

@@ -67,6 +67,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   ~ModelRunner() override;
 
   const EngineModel& model() const { return model_; }
+  // Any thread, for states that are pinned.
+  StateMemory& state_memory() const { return arena_->memory(); }
   int64_t vocab() const { return vocab_; }
   // Tokens a session can compute.
   int64_t context_limit() const { return context_limit_; }
@@ -297,6 +299,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   int64_t PositionOf(const Session& session) const override;
   void Rest(const std::shared_ptr<Session>& session) override;
   void DropState(Session& session) override;
+  void Pin(Session& session) override;
+  void Unpin(Session& session) override;
   void Post(std::shared_ptr<Callback> callback) override;
 
   // The runner's thread: model_runner_device.cc.
@@ -430,6 +434,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   size_t worthless_ = 0;
   CallbackList callbacks_;             // due after this round
   CallbackList later_;                 // due CallbackThreads::kDelay after it
+  int32_t pins_ = 0;                   // states that other threads use
   bool busy_ = false;                  // the last round did something
   std::optional<Time> last_step_end_;  // absent after a pause
   Time step_begin_;                    // of the oldest step under way

@@ -202,7 +202,12 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
   ++endings_;
   if (ended->stateless() || session.forgotten) {
     SetOver(*ended);
-    DropState(session);
+    if (ended->keeps_state && status.ok()) {
+      session.state.Rest(*arena_, session.history.size());
+      Pin(session);
+    } else {
+      DropState(session);
+    }
     if (ended->stateless()) context_->directory.ReturnStateless(index_);
   } else if (cancelled) {
     CutToDelivered(*ended);

@@ -44,6 +44,7 @@ bool ModelRunner::DeviceThere() {
 }
 
 absl::Status ModelRunner::Restart() try {
+  if (pins_ > 0) return absl::UnavailableError("states are still being read");
   // Nobody holds a slot. Until the device is back, an arena in host memory that stays
   // empty is in the place of the lost one.
   MNEMON_ASSIGN_OR_RETURN(arena_, MakeArena(model_, *context_, on_clean_, nullptr));

@@ -64,6 +64,13 @@ void ModelRunner::DropState(Session& session) {
   UpdateBytes(session);
 }
 
+void ModelRunner::Pin(Session& session) {
+  ++pins_;
+  UpdateBytes(session);
+}
+
+void ModelRunner::Unpin(Session&) { --pins_; }
+
 void ModelRunner::Post(std::shared_ptr<Callback> callback) {
   callbacks_.Add(std::move(callback));
 }

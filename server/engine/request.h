@@ -187,6 +187,32 @@ struct CheckpointSessionRequest {
   std::string request_id;  // a UUID or empty: a repetition returns the same checkpoint
 };
 
+struct ExportedSession {
+  SessionFacts facts;
+  std::string snapshot;  // docs/snapshot_format.md
+};
+
+struct ImportSessionRequest {
+  std::string id;     // as in CreateSessionRequest
+  std::string model;  // empty: the one that made the snapshot
+  std::optional<std::chrono::milliseconds> ttl;  // absent: the snapshot's
+  std::string request_id;
+  std::string snapshot;
+};
+
+struct VerifySessionRequest {
+  std::string session;
+  bool replay = false;  // computes the history again and compares all numbers
+};
+
+struct VerifiedSession {
+  bool stored_form_valid = false;    // whole, finite, of the right lengths
+  std::optional<bool> replay_equal;  // with `replay`
+  int64_t position = 0;              // tokens in the history
+  int64_t state_size_bytes = 0;      // compared
+  std::string first_difference;      // the state entry that differs first
+};
+
 struct ListSessionsRequest {
   int32_t page_size = 0;   // 0 = 100, lowered to 1000
   std::string page_token;  // SessionPage::next_page_token of the page before

@@ -65,8 +65,16 @@ absl::Status Take(StateAccess& states, Session& from, std::optional<int64_t> pos
   if (whole.empty()) return absl::OkStatus();
   to->state.Put(whole);
   to->state.CutAtRest(states.arena(), tokens);
-  states.Rest(to);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Insert(
+    StateAccess& states, SessionDirectory& directory,
+    const std::shared_ptr<Session>& session) {
+  states.Rest(session);
+  auto made = directory.Insert(session);
+  if (!made.ok() || *made != session) states.DropState(*session);
+  return made;
 }
 
 class ForkTask final : public AnsweringTask<std::shared_ptr<Session>> {
@@ -83,9 +91,7 @@ class ForkTask final : public AnsweringTask<std::shared_ptr<Session>> {
  private:
   absl::StatusOr<std::shared_ptr<Session>> Do(StateAccess& states) override {
     MNEMON_RETURN_IF_ERROR(Take(states, *parent_, position_, child_));
-    auto made = directory_.Insert(child_);
-    if (!made.ok() || *made != child_) states.DropState(*child_);
-    return made;
+    return Insert(states, directory_, child_);
   }
 
   const std::shared_ptr<Session> parent_;
@@ -108,6 +114,7 @@ class CheckpointTask final : public AnsweringTask<SessionCheckpoint> {
  private:
   absl::StatusOr<SessionCheckpoint> Do(StateAccess& states) override {
     MNEMON_RETURN_IF_ERROR(Take(states, *session_, std::nullopt, checkpoint_.at));
+    states.Rest(checkpoint_.at);
     auto made = directory_.AddCheckpoint(*session_, checkpoint_, drawn_id_);
     if (!made.ok() || made->at != checkpoint_.at) states.DropState(*checkpoint_.at);
     return made;
@@ -207,7 +214,104 @@ class RewindTask final : public AnsweringTask<bool> {
   SessionDirectory& directory_;
 };
 
+class CopyTask final : public AnsweringTask<bool> {
+ public:
+  CopyTask(std::shared_ptr<Session> session, std::shared_ptr<Session> copy,
+           OnAnswer<bool> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        copy_(std::move(copy)) {}
+
+ private:
+  absl::StatusOr<bool> Do(StateAccess& states) override {
+    states.Pin(*copy_);
+    MNEMON_RETURN_IF_ERROR(Take(states, *session_, std::nullopt, copy_));
+    return true;
+  }
+
+  const std::shared_ptr<Session> session_;
+  const std::shared_ptr<Session> copy_;
+};
+
+class RoomTask final : public AnsweringTask<bool> {
+ public:
+  RoomTask(std::shared_ptr<Session> session, int64_t computed, OnAnswer<bool> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        computed_(computed) {}
+
+ private:
+  absl::StatusOr<bool> Do(StateAccess& states) override {
+    SavedState whole;
+    if (!states.arena().MakeWhole(computed_, whole).ok()) return false;
+    session_->state.Put(whole);
+    states.Pin(*session_);
+    return true;
+  }
+
+  const std::shared_ptr<Session> session_;
+  const int64_t computed_;
+};
+
+class InsertTask final : public AnsweringTask<std::shared_ptr<Session>> {
+ public:
+  InsertTask(std::shared_ptr<Session> session, bool pinned, SessionDirectory& directory,
+             OnAnswer<std::shared_ptr<Session>> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        pinned_(pinned),
+        directory_(directory) {}
+
+ private:
+  absl::StatusOr<std::shared_ptr<Session>> Do(StateAccess& states) override {
+    if (pinned_) states.Unpin(*session_);
+    return Insert(states, directory_, session_);
+  }
+
+  const std::shared_ptr<Session> session_;
+  const bool pinned_;
+  SessionDirectory& directory_;
+};
+
+class UnpinTask final : public StateTask {
+ public:
+  explicit UnpinTask(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+
+  void Run(StateAccess& states) override {
+    states.Unpin(*session_);
+    states.DropState(*session_);
+  }
+  // The arena ends with the runner.
+  void Refuse(const absl::Status&) override {}
+
+ private:
+  const std::shared_ptr<Session> session_;
+};
+
 }  // namespace
+
+std::shared_ptr<StateTask> MakeCopyTask(std::shared_ptr<Session> session,
+                                        std::shared_ptr<Session> copy,
+                                        OnAnswer<bool> on_done) {
+  return std::make_shared<CopyTask>(std::move(session), std::move(copy),
+                                    std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeRoomTask(std::shared_ptr<Session> session,
+                                        int64_t computed, OnAnswer<bool> on_done) {
+  return std::make_shared<RoomTask>(std::move(session), computed, std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool pinned,
+                                          SessionDirectory& directory,
+                                          OnAnswer<std::shared_ptr<Session>> on_done) {
+  return std::make_shared<InsertTask>(std::move(session), pinned, directory,
+                                      std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeUnpinTask(std::shared_ptr<Session> session) {
+  return std::make_shared<UnpinTask>(std::move(session));
+}
 
 std::shared_ptr<StateTask> MakeForkTask(std::shared_ptr<Session> parent,
                                         std::shared_ptr<Session> child,

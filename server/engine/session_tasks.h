@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The work of forking, rewinding and checkpointing sessions, for their model's runner.
+// The work on sessions between steps, for their model's runner: forks, rewinds and
+// checkpoints, and states for those that read and write them on other threads.
 #pragma once
 
 #include <functional>
@@ -38,5 +39,26 @@ std::shared_ptr<StateTask> MakeCheckpointTask(std::shared_ptr<Session> session,
                                               bool drawn_id,
                                               SessionDirectory& directory,
                                               OnAnswer<SessionCheckpoint> on_done);
+
+// `copy`, an empty session without a name, becomes what a fork of `session` would be;
+// its state is pinned. Also where the answer is an error it is to be released.
+std::shared_ptr<StateTask> MakeCopyTask(std::shared_ptr<Session> session,
+                                        std::shared_ptr<Session> copy,
+                                        OnAnswer<bool> on_done);
+
+// Gives `session`, which is in no directory, a state after `computed` tokens that is to
+// be written; it is pinned. The answer is false where there is no room for it: it has
+// no state then, and is not pinned.
+std::shared_ptr<StateTask> MakeRoomTask(std::shared_ptr<Session> session,
+                                        int64_t computed, OnAnswer<bool> on_done);
+
+// Adds `session` to the directory; `pinned`: its state was, and is not any more. The
+// answer is the session that was made, or that an earlier request has made.
+std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool pinned,
+                                          SessionDirectory& directory,
+                                          OnAnswer<std::shared_ptr<Session>> on_done);
+
+// Drops a state that is pinned.
+std::shared_ptr<StateTask> MakeUnpinTask(std::shared_ptr<Session> session);
 
 }  // namespace mnemon

@@ -61,6 +61,8 @@ class SlotState {
   absl::Status Share(StateArena& arena, int64_t history, SavedState& whole) const;
   // Makes `whole`, which is empty then, the state at rest. REQUIRES: no state.
   void Put(SavedState& whole) { whole_ = std::move(whole); }
+  // The state at rest; empty where there is none.
+  SavedState& whole() { return whole_; }
 
   // Computed tokens; 0 without a state.
   int64_t computed(const StateArena& arena) const;

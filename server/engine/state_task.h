@@ -27,6 +27,10 @@ class StateAccess {
   // state may be dropped, as those of others.
   virtual void Rest(const std::shared_ptr<Session>& session) = 0;
   virtual void DropState(Session& session) = 0;
+  // Other threads read or write the state at rest of a session that is in no directory:
+  // it stays as it is until Unpin.
+  virtual void Pin(Session& session) = 0;
+  virtual void Unpin(Session& session) = 0;
   // To a callback thread, after this round.
   virtual void Post(std::shared_ptr<Callback> callback) = 0;
 };
