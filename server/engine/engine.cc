@@ -158,6 +158,7 @@ Engine::~Engine() {
   }
   changed_.notify_all();
   if (expiry_.joinable()) expiry_.join();
+  context_->snapshots.Stop();
   for (const Runner& runner : runners_) {
     if (runner.decoder) runner.decoder->Stop();
     if (runner.predictor) runner.predictor->Stop();

@@ -24,6 +24,7 @@
 // DEVICE_LOST (the device that computes the model; the state is computed again).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -103,6 +104,22 @@ class Engine {
   absl::Status CheckpointSession(const CheckpointSessionRequest& request,
                                  OnAnswer<CheckpointFacts> on_done);
 
+  // These three read and write states on a thread of their own; at most kTransfers are
+  // under way at once, else RESOURCE_EXHAUSTED, TRANSFER_LIMIT.
+  static constexpr int32_t kTransfers = 16;
+  // The session as one snapshot; of one on which a call runs as a fork would be.
+  // MEMORY_LIMIT, DEVICE_LOST.
+  absl::Status ExportSession(const std::string& id, OnAnswer<ExportedSession> on_done);
+  // The reverse. Nothing is made unless the whole snapshot is in order. The errors of
+  // DecodeSnapshot (server/state/snapshot.h) and CreateSession; FAILED_PRECONDITION,
+  // MODEL_FINGERPRINT.
+  absl::Status ImportSession(ImportSessionRequest request,
+                             OnAnswer<SessionFacts> on_done);
+  // Checks the state of the session, and computes it again on request, as a call
+  // without a session that takes its turn among others.
+  absl::Status VerifySession(const VerifySessionRequest& request,
+                             OnAnswer<VerifiedSession> on_done);
+
   // Text to tokens and back. Empty `model` means the only one. FAILED_PRECONDITION,
   // NO_TOKENIZER. At most 512 KiB of text, and a million tokens of 1 MiB of text, each
   // below V, so that the answer fits into a message of 4 MiB; else INVALID_ARGUMENT,
@@ -169,6 +186,14 @@ class Engine {
   void OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* tokenizer,
                   std::vector<std::string> stop_strings,
                   std::function<void()> on_ready) const;
+  // A session that no directory gets: for a copy. MEMORY_LIMIT.
+  absl::StatusOr<std::shared_ptr<Session>> MakeCopy(size_t model) const;
+  // `on_done`, which also counts the transfer, or TRANSFER_LIMIT.
+  template <class T>
+  absl::StatusOr<OnAnswer<T>> BeginTransfer(OnAnswer<T> on_done);
+  // Queues a call without prompt that keeps the state of a session without a name.
+  absl::Status ReplayHistory(const std::shared_ptr<Session>& session,
+                             std::function<void(absl::Status)> on_end) const;
   // As SessionDirectory::Hold; ABORTED, SESSION_BUSY, when another call holds it.
   absl::Status Hold(Session& session, const std::string& request_id) const;
   // Holds the session, if it has a name, and queues the call.
@@ -185,6 +210,8 @@ class Engine {
   std::vector<Runner> runners_;  // constant after Create
 
   std::thread expiry_;  // started by Create, joined by the destructor
+
+  std::atomic<int32_t> transfers_ = 0;
 
   mutable std::mutex mutex_;  // guards the flags
   std::condition_variable changed_;

@@ -42,7 +42,8 @@ struct EngineContext {
   mutable PoolTurns turns;
   mutable SamplingTeam samplers;  // of the runner whose turn it is
   mutable CallbackThreads callbacks;
-  mutable BlockRecycler recycler;  // outlives the arenas of the runners
+  mutable CallbackThreads snapshots{1};  // reads, writes, encodes and decodes states
+  mutable BlockRecycler recycler;        // outlives the arenas of the runners
   mutable MemoryGivers givers;
 
   // Memory ran out for `bytes` more of the model `of`, or of none: others give up what

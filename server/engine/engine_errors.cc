@@ -108,6 +108,13 @@ absl::Status CheckpointLimit(const std::string& session, size_t most) {
                    {.reason = "CHECKPOINT_LIMIT"});
 }
 
+absl::Status TransferLimit(int32_t transfers) {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      StrCat(transfers, " exports, imports and verifications are under way, the most"),
+      {.reason = "TRANSFER_LIMIT", .retry_after = kRetry});
+}
+
 absl::Status BeyondHistory(int64_t position, int64_t tokens) {
   return MakeError(absl::StatusCode::kOutOfRange,
                    StrCat("token_count ", position, " is not within the history of ",

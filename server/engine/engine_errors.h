@@ -25,6 +25,8 @@ absl::Status EtagMismatch(const std::string& session);
 absl::Status CheckpointExists(const std::string& session, const std::string& id);
 absl::Status CheckpointNotFound(const std::string& session, const std::string& id);
 absl::Status CheckpointLimit(const std::string& session, size_t most);
+// So many exports, imports and proofs are under way.
+absl::Status TransferLimit(int32_t transfers);
 // More tokens than the history has, or than it has kept for good.
 absl::Status BeyondHistory(int64_t position, int64_t tokens);
 // The session was deleted while a call was on it.

@@ -15,6 +15,7 @@
 #include "server/engine/request_check.h"
 #include "server/engine/session_pager.h"
 #include "server/engine/session_query.h"
+#include "server/engine/session_ttl.h"
 
 namespace mnemon {
 namespace {
@@ -27,15 +28,6 @@ CheckpointFacts FactsOfCheckpoint(const SessionCheckpoint& checkpoint) {
           .position = checkpoint.at->history.size(),
           .create_time = checkpoint.create_time,
           .size_bytes = checkpoint.at->state_bytes.load(std::memory_order_relaxed)};
-}
-
-// The ttl of a session for a request of `ttl`: a time that is too long is lowered.
-std::optional<std::chrono::milliseconds> TtlFor(
-    const std::optional<std::chrono::milliseconds>& ttl,
-    const Engine::Options& options) {
-  const auto& most = options.max_session_ttl;
-  const auto wanted = ttl ? ttl : options.session_ttl;
-  return wanted && most ? std::min(*wanted, *most) : wanted ? wanted : most;
 }
 
 }  // namespace
@@ -237,6 +229,7 @@ SessionFacts Engine::FactsOf(const Session& session) const {
   facts.model_id = model.model_id;
   facts.numerics_id = model.numerics_id;
   facts.parent = session.parent;
+  facts.rebuilt = session.rebuilt;
   facts.etag = context_->directory.EtagOf(session);
   for (const SessionCheckpoint& checkpoint :
        context_->directory.CheckpointsOf(session)) {

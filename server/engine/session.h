@@ -60,6 +60,7 @@ struct Session : DestroyedLater {
   std::optional<std::chrono::milliseconds> ttl;
   std::chrono::system_clock::time_point create_time;
   std::string parent;        // id of the session that it was forked from, or empty
+  bool rebuilt = false;      // its state was of other numerics and is computed again
   std::string request_id;    // of the call that made it; may be empty
   std::string request_text;  // that call: what a repetition must be
   ByteCharge charge;         // kBytes of a named one

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {
@@ -20,34 +21,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The answer of a call that may be answered later.
-template <class T, class Begin>
-absl::StatusOr<T> Await(const Begin& begin) {
-  auto answer = std::make_shared<std::promise<absl::StatusOr<T>>>();
-  auto future = answer->get_future();
-  const absl::Status status =
-      begin([answer](absl::StatusOr<T> made) { answer->set_value(std::move(made)); });
-  if (!status.ok()) return status;
-  if (future.wait_for(std::chrono::seconds(60)) != std::future_status::ready) {
-    return absl::DeadlineExceededError("no answer");
-  }
-  return future.get();
-}
-
 absl::StatusOr<SessionFacts> Fork(Engine& engine, const ForkSessionRequest& request) {
-  return Await<SessionFacts>(
+  return AwaitAnswer<SessionFacts>(
       [&](auto done) { return engine.ForkSession(request, std::move(done)); });
 }
 
 absl::StatusOr<SessionFacts> Rewind(Engine& engine,
                                     const RewindSessionRequest& request) {
-  return Await<SessionFacts>(
+  return AwaitAnswer<SessionFacts>(
       [&](auto done) { return engine.RewindSession(request, std::move(done)); });
 }
 
 absl::StatusOr<CheckpointFacts> Checkpoint(Engine& engine,
                                            const CheckpointSessionRequest& request) {
-  return Await<CheckpointFacts>(
+  return AwaitAnswer<CheckpointFacts>(
       [&](auto done) { return engine.CheckpointSession(request, std::move(done)); });
 }
 

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// Export, import and proof of sessions.
+#include <new>
+#include <utility>
+
+#include "base/out_of_memory.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "server/engine/engine.h"
+#include "server/engine/engine_errors.h"
+#include "server/engine/request_check.h"
+#include "server/engine/session_record.h"
+#include "server/engine/session_snapshots.h"
+#include "server/engine/session_ttl.h"
+
+namespace mnemon {
+namespace {
+
+// The consumer of a stream without tokens: waits for its end.
+class EndOfStream {
+ public:
+  explicit EndOfStream(std::function<void(absl::Status)> on_end)
+      : on_end_(std::move(on_end)) {}
+
+  void Set(std::shared_ptr<TokenStream> stream) { stream_ = std::move(stream); }
+  // What is due is the end.
+  void Take() {
+    const std::shared_ptr<TokenStream> stream = std::exchange(stream_, nullptr);
+    absl::Status status = CatchOutOfMemory({}, [&] { return stream->Take().status; });
+    std::exchange(on_end_, {})(std::move(status));
+  }
+
+ private:
+  std::function<void(absl::Status)> on_end_;
+  std::shared_ptr<TokenStream> stream_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Session>> Engine::MakeCopy(size_t model) const {
+  auto copy = std::make_shared<Session>("", model, nullptr, context_->memory);
+  if (!copy->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
+  return copy;
+}
+
+template <class T>
+absl::StatusOr<OnAnswer<T>> Engine::BeginTransfer(OnAnswer<T> on_done) {
+  if (transfers_.fetch_add(1) >= kTransfers) {
+    --transfers_;
+    return engine_errors::TransferLimit(kTransfers);
+  }
+  // Counted until nothing holds it any more.
+  std::shared_ptr<void> count(nullptr, [this](void*) { --transfers_; });
+  return OnAnswer<T>([count, on_done = std::move(on_done)](absl::StatusOr<T> outcome) {
+    on_done(std::move(outcome));
+  });
+}
+
+absl::Status Engine::ExportSession(const std::string& id,
+                                   OnAnswer<ExportedSession> on_done) try {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                          context_->directory.Find(id));
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> copy, MakeCopy(session->model));
+  MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
+  ExportSnapshot(
+      {.runner = runners_[session->model].decoder, .context = context_}, session,
+      std::move(copy), [this, session, on_done = std::move(on_done)](auto snapshot) {
+        if (!snapshot.ok()) return on_done(snapshot.status());
+        on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<ExportedSession> {
+          return ExportedSession{.facts = FactsOf(*session),
+                                 .snapshot = *std::move(snapshot)};
+        }));
+      });
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::Status Engine::ImportSession(ImportSessionRequest request,
+                                   OnAnswer<SessionFacts> on_done) try {
+  if (!request.id.empty()) {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
+  }
+  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+  MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
+  MNEMON_ASSIGN_OR_RETURN(const size_t model, FindDecoder(request.model));
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          MakeSession(request.id, model));
+  session->request_id = request.request_id;
+  session->request_text = StrCat("import ", request.id, " ", model);
+  MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
+  ImportSnapshot(
+      {.runner = runners_[model].decoder, .context = context_},
+      std::move(request.snapshot), std::move(session),
+      [this, ttl = request.ttl](Session& imported,
+                                const std::string& text) -> absl::Status {
+        MNEMON_ASSIGN_OR_RETURN(const SessionRecord record, ParseSessionRecord(text));
+        imported.ttl = TtlFor(ttl ? ttl : record.ttl, context_->options);
+        return absl::OkStatus();
+      },
+      [this, on_done = std::move(on_done)](auto made) {
+        if (!made.ok()) return on_done(made.status());
+        if ((*made)->ttl) changed_.notify_all();
+        on_done(CatchOutOfMemory(
+            {}, [&]() -> absl::StatusOr<SessionFacts> { return FactsOf(**made); }));
+      });
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::Status Engine::VerifySession(const VerifySessionRequest& request,
+                                   OnAnswer<VerifiedSession> on_done) try {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                          context_->directory.Find(request.session));
+  const size_t model = session->model;
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> copy, MakeCopy(model));
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> replayed, MakeCopy(model));
+  MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
+  BeginReplay begin;
+  if (request.replay) {
+    begin = [this](const std::shared_ptr<Session>& scratch,
+                   std::function<void(absl::Status)> on_end) {
+      return ReplayHistory(scratch, std::move(on_end));
+    };
+  }
+  VerifySnapshot({.runner = runners_[model].decoder, .context = context_},
+                 std::move(session), std::move(copy), std::move(replayed),
+                 std::move(begin), std::move(on_done));
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+absl::Status Engine::ReplayHistory(const std::shared_ptr<Session>& session,
+                                   std::function<void(absl::Status)> on_end) const {
+  auto call = std::make_shared<Call>();
+  call->session = session;
+  call->keeps_state = true;
+  auto end = std::make_shared<EndOfStream>(std::move(on_end));
+  OpenStream(call, nullptr, {}, [end] { end->Take(); });
+  end->Set(call->stream);
+  const absl::Status taken = Submit(call, {});
+  if (!taken.ok()) end->Set(nullptr);  // they hold each other
+  return taken;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The answer of an engine's call that is answered later.
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace mnemon {
+
+// What `begin` passes to the function that it gets, or the error that it returns; fails
+// after a minute.
+template <class T, class Begin>
+absl::StatusOr<T> AwaitAnswer(const Begin& begin) {
+  auto answer = std::make_shared<std::promise<absl::StatusOr<T>>>();
+  auto future = answer->get_future();
+  const absl::Status status =
+      begin([answer](absl::StatusOr<T> made) { answer->set_value(std::move(made)); });
+  if (!status.ok()) return status;
+  if (future.wait_for(std::chrono::seconds(60)) != std::future_status::ready) {
+    return absl::DeadlineExceededError("no answer");
+  }
+  return future.get();
+}
+
+}  // namespace mnemon
