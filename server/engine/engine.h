@@ -115,6 +115,10 @@ class Engine {
   // MODEL_FINGERPRINT.
   absl::Status ImportSession(ImportSessionRequest request,
                              OnAnswer<SessionFacts> on_done);
+  // Counts what a transport has received of an import, within the engine's memory.
+  ByteCharge QueueCharge() const;
+  // MEMORY_LIMIT, where that is refused.
+  absl::Status MemoryLimitReached(int64_t bytes) const { return MemoryLimit(bytes); }
   // Checks the state of the session, and computes it again on request, as a call
   // without a session that takes its turn among others.
   absl::Status VerifySession(const VerifySessionRequest& request,

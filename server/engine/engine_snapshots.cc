@@ -136,6 +136,10 @@ absl::Status Engine::VerifySession(const VerifySessionRequest& request,
   return OutOfMemoryError();
 }
 
+ByteCharge Engine::QueueCharge() const {
+  return ChargeOf(context_->memory, &EngineMemory::queue);
+}
+
 absl::Status Engine::ReplayHistory(const std::shared_ptr<Session>& session,
                                    std::function<void(absl::Status)> on_end) const {
   auto call = std::make_shared<Call>();

@@ -24,6 +24,9 @@ absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest&
 ListSessionsRequest FromMessage(const v1::ListSessionsRequest& r);
 absl::StatusOr<ForkSessionRequest> FromMessage(const v1::ForkSessionRequest& r);
 absl::StatusOr<RewindSessionRequest> FromMessage(const v1::RewindSessionRequest& r);
+// Without the snapshot.
+absl::StatusOr<ImportSessionRequest> FromMessage(
+    const v1::ImportSessionRequest::Open& r);
 absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r);
 absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r);
 absl::StatusOr<PredictRequest> FromMessage(const v1::PredictRequest& r);
@@ -39,12 +42,14 @@ void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out)
 // The scope of errors of these calls. Does not refer to `r`.
 RequestScope ScopeOf(const v1::CreateSessionRequest& r);
 RequestScope ScopeOf(const v1::ForkSessionRequest& r);
+RequestScope ScopeOf(const v1::ImportSessionRequest::Open& r);
 RequestScope ScopeOf(const v1::GenerateRequest& r);
 RequestScope ScopeOf(const v1::ScoreRequest::Open& r);
 RequestScope ScopeOf(const v1::PredictRequest& r);
 
 void ToMessage(const SessionFacts& facts, v1::Session& out);
 void ToMessage(const CheckpointFacts& facts, v1::Checkpoint& out);
+void ToMessage(const VerifiedSession& verified, v1::VerifySessionResponse& out);
 void ToMessage(const ModelFacts& facts, v1::Model& out);
 void ToMessage(const EngineStats& stats, v1::Load& out);
 void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& out);

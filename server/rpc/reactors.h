@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The calls of the service Generation that outlast their handler: one reactor each,
-// which deletes itself at the end of the call. All arguments outlive the call.
+// The calls that outlast their handler and stream or compute: one reactor each, which
+// deletes itself at the end of the call. All arguments outlive the call.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "mnemon/v1/generation.pb.h"
+#include "mnemon/v1/sessions.pb.h"
 #include "server/engine/engine.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/call_context.h"
@@ -51,5 +52,15 @@ grpc::ServerUnaryReactor* StartPredict(const CallServices& shared,
                                        grpc::CallbackServerContext* context,
                                        const v1::PredictRequest* request,
                                        v1::PredictResponse* response);
+
+// Sends a snapshot in chunks; ends early when the caller or the server does.
+grpc::ServerWriteReactor<v1::ExportSessionResponse>* StartExport(
+    const CallServices& shared, grpc::CallbackServerContext* context,
+    const v1::ExportSessionRequest* request);
+
+// Collects the chunks of a snapshot, within the memory of the engine, then imports it.
+grpc::ServerReadReactor<v1::ImportSessionRequest>* StartImport(
+    const CallServices& shared, grpc::CallbackServerContext* context,
+    v1::Session* response);
 
 }  // namespace mnemon

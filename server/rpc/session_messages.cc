@@ -145,6 +145,36 @@ absl::StatusOr<ForkSessionRequest> FromMessage(const v1::ForkSessionRequest& r) 
   return request;
 }
 
+RequestScope ScopeOf(const v1::ImportSessionRequest::Open& r) {
+  return {.session = SessionResource(r.session_id()),
+          .model = r.session().model(),
+          .paths = {{"session_id", "open.session_id"},
+                    {"model", "open.session.model"},
+                    {"ttl", "open.session.ttl"},
+                    {"request_id", "open.request_id"}}};
+}
+
+absl::StatusOr<ImportSessionRequest> FromMessage(
+    const v1::ImportSessionRequest::Open& r) {
+  MNEMON_RETURN_IF_ERROR(RefuseLaterFields(r.session()));
+  ImportSessionRequest request{.id = r.session_id(), .request_id = r.request_id()};
+  MNEMON_ASSIGN_OR_RETURN(
+      request.model, ParseOptionalModel(r.session().model(), "open.session.model"));
+  if (r.session().has_ttl()) {
+    MNEMON_ASSIGN_OR_RETURN(request.ttl,
+                            FromDuration(r.session().ttl(), "open.session.ttl"));
+  }
+  return request;
+}
+
+void ToMessage(const VerifiedSession& verified, v1::VerifySessionResponse& out) {
+  out.set_stored_form_valid(verified.stored_form_valid);
+  if (verified.replay_equal) out.set_replay_equal(*verified.replay_equal);
+  out.set_token_count(verified.position);
+  out.set_state_size_bytes(verified.state_size_bytes);
+  out.set_first_difference(verified.first_difference);
+}
+
 absl::StatusOr<RewindSessionRequest> FromMessage(const v1::RewindSessionRequest& r) {
   RewindSessionRequest request{.session = {}, .target = int64_t{0}, .etag = r.etag()};
   MNEMON_ASSIGN_OR_RETURN(request.session, ParseSessionResource(r.name(), "name"));

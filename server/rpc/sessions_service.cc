@@ -4,6 +4,7 @@
 #include "server/rpc/call_context.h"
 #include "server/rpc/guard.h"
 #include "server/rpc/messages.h"
+#include "server/rpc/reactors.h"
 #include "server/rpc/resource_name.h"
 #include "server/rpc/services.h"
 
@@ -16,7 +17,7 @@ using Unary = grpc::ServerUnaryReactor;
 class SessionsService final : public v1::Sessions::CallbackService {
  public:
   explicit SessionsService(const CallServices& shared)
-      : engine_(shared.engine), admission_(shared.admission) {}
+      : shared_(shared), engine_(shared.engine), admission_(shared.admission) {}
 
   Unary* CreateSession(Context* context, const v1::CreateSessionRequest* request,
                        v1::Session* response) override {
@@ -116,6 +117,32 @@ class SessionsService final : public v1::Sessions::CallbackService {
         });
   }
 
+  grpc::ServerWriteReactor<v1::ExportSessionResponse>* ExportSession(
+      Context* context, const v1::ExportSessionRequest* request) override {
+    return StartExport(shared_, context, request);
+  }
+
+  grpc::ServerReadReactor<v1::ImportSessionRequest>* ImportSession(
+      Context* context, v1::Session* response) override {
+    return StartImport(shared_, context, response);
+  }
+
+  Unary* VerifySession(Context* context, const v1::VerifySessionRequest* request,
+                       v1::VerifySessionResponse* response) override {
+    return AnswerLater(
+        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+          MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
+          VerifySessionRequest verify{.session = {}, .replay = request->replay()};
+          MNEMON_ASSIGN_OR_RETURN(verify.session,
+                                  ParseSessionResource(request->name(), "name"));
+          RecordNames(*CallOf(context), engine_, verify.session, "");
+          return engine_.VerifySession(verify,
+                                       [=](absl::StatusOr<VerifiedSession> outcome) {
+                                         finish(Put(outcome, *response));
+                                       });
+        });
+  }
+
  private:
   // What is not in the message when memory runs out is not there for the caller either.
   template <class Facts, class Message>
@@ -127,6 +154,7 @@ class SessionsService final : public v1::Sessions::CallbackService {
     });
   }
 
+  const CallServices shared_;
   Engine& engine_;
   Admission& admission_;
 };

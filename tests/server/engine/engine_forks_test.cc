@@ -232,6 +232,25 @@ TEST_P(EngineForks, ARewindStartsFromTheNearestCheckpoint) {
   Continue("a", a, Tokens(2, 5), 12);
 }
 
+// A checkpoint behind the place where the histories part is of no use.
+TEST_P(EngineForks, ARewindLeavesCheckpointsOfOtherHistoriesAlone) {
+  server_.CreateSession("a");
+  std::vector<int32_t> a;
+  Continue("a", a, Tokens(500, 1), 10);
+  ASSERT_TRUE(
+      Checkpoint(*server_.engine, {.session = "a", .id = "c", .request_id = ""}).ok());
+  ASSERT_TRUE(
+      Rewind(*server_.engine, {.session = "a", .target = int64_t{300}, .etag = ""})
+          .ok());
+  a.resize(300);
+  Continue("a", a, Tokens(600, 2), 10);
+  ASSERT_TRUE(
+      Rewind(*server_.engine, {.session = "a", .target = int64_t{530}, .etag = ""})
+          .ok());
+  a.resize(530);
+  Continue("a", a, Tokens(2, 5), 12);
+}
+
 TEST_P(EngineForks, RandomCallsEqualOnesWithoutSessions) {
   std::mt19937 random(11);
   std::map<std::string, std::vector<int32_t>> sessions;
