@@ -410,7 +410,16 @@ bool Directory::Replaced() const {
          opened.st_dev != named.st_dev || opened.st_ino != named.st_ino;
 }
 
-absl::Status WriteFileDurably(const std::string& path, std::string_view content) {
+struct DurableFile::Impl {
+  std::string path;
+  Temporary temporary;
+};
+
+DurableFile::DurableFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DurableFile::~DurableFile() = default;
+DurableFile::DurableFile(DurableFile&&) noexcept = default;
+
+absl::StatusOr<DurableFile> DurableFile::Create(const std::string& path) {
   MNEMON_RETURN_IF_ERROR(CheckPath(path));
   struct stat old;
   const bool exists = ::lstat(path.c_str(), &old) == 0;
@@ -420,14 +429,26 @@ absl::Status WriteFileDurably(const std::string& path, std::string_view content)
   }
   const std::string parent = ParentOf(path);
   RemoveLeftovers(parent);
-  MNEMON_ASSIGN_OR_RETURN(const Temporary temporary,
-                          Temporary::Create(parent, Kind::kFile));
+  MNEMON_ASSIGN_OR_RETURN(Temporary temporary, Temporary::Create(parent, Kind::kFile));
   if (exists && ::fchmod(temporary.fd(), old.st_mode & 07777) != 0) {
     return Failed("set the mode of", temporary.path(), errno);
   }
-  MNEMON_RETURN_IF_ERROR(WriteAll(temporary.fd(), path, content));
-  if (::fsync(temporary.fd()) != 0) return Failed("fsync", path, errno);
-  return Publish(temporary.path(), path);
+  return DurableFile(std::make_unique<Impl>(Impl{path, std::move(temporary)}));
+}
+
+absl::Status DurableFile::Write(std::string_view piece) {
+  return WriteAll(impl_->temporary.fd(), impl_->path, piece);
+}
+
+absl::Status DurableFile::Publish() {
+  if (::fsync(impl_->temporary.fd()) != 0) return Failed("fsync", impl_->path, errno);
+  return mnemon::Publish(impl_->temporary.path(), impl_->path);
+}
+
+absl::Status WriteFileDurably(const std::string& path, std::string_view content) {
+  MNEMON_ASSIGN_OR_RETURN(DurableFile file, DurableFile::Create(path));
+  MNEMON_RETURN_IF_ERROR(file.Write(content));
+  return file.Publish();
 }
 
 absl::Status WriteDirectoryDurably(

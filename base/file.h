@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,6 +91,26 @@ class Directory {
 // at `path` must be a regular file or nothing. Temporary files that crashed writers
 // have left in the directory are removed, here and below.
 absl::Status WriteFileDurably(const std::string& path, std::string_view content);
+
+// A file written piece by piece that appears at its path whole or not at all, in the
+// way of WriteFileDurably and with its errors. One thread.
+class DurableFile {
+ public:
+  static absl::StatusOr<DurableFile> Create(const std::string& path);
+  // Nothing of what was not published remains.
+  ~DurableFile();
+  DurableFile(DurableFile&&) noexcept;
+  DurableFile& operator=(DurableFile&&) = delete;
+
+  absl::Status Write(std::string_view piece);
+  // The last call.
+  absl::Status Publish();
+
+ private:
+  struct Impl;
+  explicit DurableFile(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
 
 // Creates directory `path` whole: `fill` writes files into a temporary sibling, which
 // is fsynced with all its files and renamed to `path`. An existing directory at `path`

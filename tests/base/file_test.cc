@@ -244,6 +244,21 @@ TEST_F(FileTest, FullDiskIsResourceExhausted) {
   EXPECT_THAT(Names(), ElementsAre("x"));
 }
 
+TEST_F(FileTest, PiecesAppearTogetherOrNotAtAll) {
+  Put("x", "old");
+  {
+    auto file = DurableFile::Create(Path("x"));
+    ASSERT_TRUE(file.ok() && file->Write("one ").ok());
+    EXPECT_EQ(Get("x"), "old");
+  }
+  EXPECT_THAT(Names(), ElementsAre("x"));
+  EXPECT_EQ(Get("x"), "old");
+  auto file = DurableFile::Create(Path("x"));
+  ASSERT_TRUE(file.ok() && file->Write("one ").ok() && file->Write("two").ok());
+  ASSERT_TRUE(file->Publish().ok());
+  EXPECT_EQ(Get("x"), "one two");
+}
+
 TEST_F(FileTest, LeftoversOfKilledWritersGo) {
   for (int i = 0; i < 3; ++i) {
     InChild([&] {
