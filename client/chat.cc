@@ -66,7 +66,7 @@ class Chat {
 
  private:
   absl::Status Open() {
-    absl::StatusOr<SessionSummary> session = absl::NotFoundError("");
+    absl::StatusOr<Session> session = absl::NotFoundError("");
     if (!options_.session.empty()) session = client_.GetSession(options_.session);
     if (absl::IsNotFound(session.status())) {
       session = Create();
@@ -76,13 +76,13 @@ class Chat {
     return absl::OkStatus();
   }
 
-  void Use(const SessionSummary& session) {
+  void Use(const Session& session) {
     generate_.session = session.id;
     model_ = session.model;
     said_.clear();
   }
 
-  absl::StatusOr<SessionSummary> Create() {
+  absl::StatusOr<Session> Create() {
     return client_.CreateSession(CreateSessionOptions{
         .id = options_.session, .model = options_.model, .ttl = options_.ttl});
   }
@@ -155,7 +155,7 @@ class Chat {
 
   absl::Status Show() {
     ports_.note << DescribeSettings(generate_);
-    absl::StatusOr<SessionSummary> session = client_.GetSession(generate_.session);
+    absl::StatusOr<Session> session = client_.GetSession(generate_.session);
     if (!session.ok()) return Described(session.status());
     ports_.note << ForTerminal(StrCat(
         "session     ", session->id, "\nmodel       ", session->model, "\ntokens      ",
@@ -169,7 +169,7 @@ class Chat {
       MNEMON_RETURN_IF_ERROR(Delete());
       return Open();
     }
-    const absl::StatusOr<SessionSummary> session = Create();
+    const absl::StatusOr<Session> session = Create();
     if (!session.ok()) return Described(session.status());
     const absl::Status deleted = Delete();
     Use(*session);

@@ -87,6 +87,7 @@ void AddChatCommand(CommandLine& line) {
       .Default("a new one, deleted at the end");
   command.Add("--keep", &flags->chat.keep, "Keep the new session at the end");
   AddTtlFlag(command, flags->ttl, "3600, or 86400 for a session that is kept");
+  AddStoppingFlags(command, flags->chat.generate, flags->sampling);
   AddSamplingFlags(command, flags->chat.generate, flags->sampling);
 }
 

@@ -7,6 +7,7 @@
 #include "base/nearest_name.h"
 #include "base/quote.h"
 #include "base/strings.h"
+#include "client/sampling_fields.h"
 
 namespace mnemon::client {
 namespace {
@@ -21,16 +22,7 @@ bool Parse(const std::string& text, Integer& value) {
 
 template <class Options, class Visitor>
 void VisitSettings(Options& options, Visitor&& visit) {
-  visit("temperature", options.temperature);
-  visit("top_k", options.top_k);
-  visit("top_p", options.top_p);
-  visit("min_p", options.min_p);
-  visit("typical_p", options.typical_p);
-  visit("repetition_penalty", options.repetition_penalty);
-  visit("frequency_penalty", options.frequency_penalty);
-  visit("presence_penalty", options.presence_penalty);
-  visit("penalty_window_tokens", options.penalty_window_tokens);
-  visit("seed", options.seed);
+  VisitSampling(options, visit);
   visit("max_tokens", options.max_tokens);
 }
 

@@ -12,6 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/generate_options.h"
+#include "client/session.h"
 
 namespace mnemon::client {
 
@@ -19,45 +21,10 @@ struct ClientOptions {
   // HOST[:PORT], or a URI of gRPC's name syntax; the port is 50051 unless it is given.
   std::string server = "127.0.0.1:50051";
   std::chrono::milliseconds connect_timeout{5000};
-  // For every call but Generate and Score; for Drain beyond its grace.
+  // For every call but Generate, Score and a verification with replay. Of ExportSession
+  // and ImportSession it bounds the time in which the server neither sends nor takes.
+  // Drain has its grace before it.
   std::chrono::milliseconds call_timeout{30000};
-};
-
-struct TokenBias {
-  int32_t token = 0;
-  float bias = 0;  // finite, or -infinity
-};
-
-// Log-probabilities of tokens, and of candidates beside them.
-struct LogprobOptions {
-  bool wanted = false;
-  int32_t most_likely = 0;   // so many most likely tokens, and
-  std::vector<int32_t> ids;  // these
-};
-
-struct GenerateOptions {
-  std::string model;    // may be empty when the server has one
-  std::string session;  // empty: no memory is kept
-  std::string text;     // prompt; or
-  std::vector<int32_t> tokens;
-  std::optional<int32_t> max_tokens;
-  std::optional<double> temperature;
-  std::optional<int32_t> top_k;
-  std::optional<double> top_p;
-  std::optional<double> min_p;
-  std::optional<double> typical_p;
-  std::optional<double> repetition_penalty;
-  std::optional<double> frequency_penalty;
-  std::optional<double> presence_penalty;
-  std::optional<int32_t> penalty_window_tokens;
-  std::vector<TokenBias> logit_bias;
-  std::optional<uint64_t> seed;
-  std::vector<int32_t> stop_token_ids;
-  std::vector<std::string> stop_strings;
-  std::optional<std::chrono::milliseconds> time_limit;
-  // Of the whole call from now on: DEADLINE_EXCEEDED after it.
-  std::optional<std::chrono::milliseconds> deadline;
-  LogprobOptions logprobs;
 };
 
 struct TokenCandidate {
@@ -132,24 +99,6 @@ struct PredictResult {
   std::vector<FloatArray> maps;  // per layer [B, H, T, T]
 };
 
-inline constexpr std::chrono::hours kDefaultTtl{24};
-
-struct CreateSessionOptions {
-  std::string id;     // empty: drawn by the server
-  std::string model;  // may be empty when the server has one
-  // The session is deleted this long after its last use; nullopt: the server's default.
-  std::optional<std::chrono::milliseconds> ttl = kDefaultTtl;
-};
-
-struct SessionSummary {
-  std::string id;
-  std::string model;
-  std::string state;  // "IDLE", "QUEUED", "RUNNING"
-  int64_t position = 0;
-  int64_t state_size_bytes = 0;
-  std::optional<std::chrono::system_clock::time_point> expire_time;  // absent: never
-};
-
 struct ModelSummary {
   std::string name;
   std::string architecture;
@@ -195,25 +144,52 @@ class Client {
   virtual absl::StatusOr<ScoreResult> Score(
       const ScoreOptions& options,
       const std::function<bool(const std::vector<TokenLogprobs>&)>& on_tokens) = 0;
-  // Ends with CANCELLED the Generate and Score calls that run now, and all calls that
-  // wait for the connection; from any thread. Other calls are short, and what they have
-  // done would be unknown.
+  // Ends with CANCELLED the calls of Generate, Score, ExportSession, ImportSession and
+  // VerifySession that run now, and all calls that wait for the connection; from any
+  // thread. Other calls are short, and what they have done would be unknown.
   virtual void CancelCalls() = 0;
   virtual absl::StatusOr<std::vector<int32_t>> Tokenize(const std::string& model,
                                                         const std::string& text) = 0;
 
   virtual absl::StatusOr<PredictResult> Predict(const PredictOptions& options) = 0;
 
-  virtual absl::StatusOr<SessionSummary> CreateSession(
+  virtual absl::StatusOr<Session> CreateSession(
       const CreateSessionOptions& options) = 0;
   // With the default ttl.
-  absl::StatusOr<SessionSummary> CreateSession(const std::string& id,
-                                               const std::string& model) {
+  absl::StatusOr<Session> CreateSession(const std::string& id,
+                                        const std::string& model) {
     return CreateSession(CreateSessionOptions{.id = id, .model = model});
   }
-  virtual absl::StatusOr<SessionSummary> GetSession(const std::string& id) = 0;
-  virtual absl::StatusOr<std::vector<SessionSummary>> ListSessions() = 0;
-  virtual absl::Status DeleteSession(const std::string& id) = 0;
+  virtual absl::StatusOr<Session> GetSession(const std::string& id) = 0;
+  virtual absl::StatusOr<SessionPage> ListSessionPage(
+      const ListSessionsOptions& options) = 0;
+  // All pages.
+  absl::StatusOr<std::vector<Session>> ListSessions(const std::string& filter = "",
+                                                    const std::string& order_by = "");
+  virtual absl::StatusOr<Session> UpdateSession(
+      const UpdateSessionOptions& options) = 0;
+  virtual absl::Status DeleteSession(const DeleteSessionOptions& options) = 0;
+  absl::Status DeleteSession(const std::string& id) {
+    return DeleteSession(DeleteSessionOptions{.id = id});
+  }
+  virtual absl::StatusOr<Session> ForkSession(const ForkSessionOptions& options) = 0;
+  virtual absl::StatusOr<Session> RewindSession(
+      const RewindSessionOptions& options) = 0;
+  virtual absl::StatusOr<SessionCheckpoint> CheckpointSession(
+      const CheckpointSessionOptions& options) = 0;
+  // Passes the parts of the snapshot on to `sink` as they come, on the calling thread.
+  // An error of `sink` cancels the call and is returned. DATA_LOSS unless as many bytes
+  // came as were announced.
+  virtual absl::StatusOr<ExportedSession> ExportSession(const std::string& id,
+                                                        const SnapshotSink& sink) = 0;
+  // Takes the snapshot from `source`, on the calling thread. An error of `source`, or
+  // another number of bytes than options.size_bytes, cancels the call: no session is
+  // created.
+  virtual absl::StatusOr<Session> ImportSession(const ImportSessionOptions& options,
+                                                const SnapshotSource& source) = 0;
+  // A difference is no error; with `replay` it takes as long as the history takes.
+  virtual absl::StatusOr<Verification> VerifySession(const std::string& id,
+                                                     bool replay) = 0;
   virtual absl::StatusOr<std::vector<ModelSummary>> ListModels() = 0;
   // OK when `service` is SERVING; UNAVAILABLE when not.
   virtual absl::Status CheckHealth(const std::string& service) = 0;

@@ -17,5 +17,7 @@ void AddSessionsCommand(CommandLine& line);
 void AddHealthCommand(CommandLine& line);
 void AddLoadCommand(CommandLine& line);
 void AddDrainCommand(CommandLine& line);
+// export and import, below the command `sessions`, which adds them.
+void AddSnapshotCommands(CommandLine& line, const Command& sessions);
 
 }  // namespace mnemon::client

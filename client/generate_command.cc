@@ -182,6 +182,7 @@ void AddGenerateCommand(CommandLine& line) {
   command.Add("--session", &flags->generate.session, "Session whose memory continues")
       .Default("a new one, dropped at the end");
   AddPromptFlags(command, flags->prompt, "to continue");
+  AddStoppingFlags(command, flags->generate, flags->sampling);
   AddSamplingFlags(command, flags->generate, flags->sampling);
   command
       .Add("--stop-token-ids", &flags->generate.stop_token_ids,

@@ -10,11 +10,6 @@
 namespace mnemon::client {
 namespace {
 
-void SetDuration(std::chrono::milliseconds time, google::protobuf::Duration& out) {
-  out.set_seconds(time.count() / 1000);
-  out.set_nanos(static_cast<int32_t>(time.count() % 1000 * 1'000'000));
-}
-
 // Of one message of a Score call.
 constexpr size_t kPartTokens = 16384;
 constexpr size_t kPartBytes = 65536;
@@ -30,32 +25,6 @@ void SetOutput(const LogprobOptions& from, v1::OutputOptions& to) {
   to.set_logprobs(true);
   to.set_top_candidate_count(from.most_likely);
   to.mutable_candidate_ids()->Add(from.ids.begin(), from.ids.end());
-}
-
-void SetSampling(const GenerateOptions& options, v1::Sampling& sampling) {
-  if (options.temperature) sampling.set_temperature(*options.temperature);
-  if (options.top_k) sampling.set_top_k(*options.top_k);
-  if (options.top_p) sampling.set_top_p(*options.top_p);
-  if (options.min_p) sampling.set_min_p(*options.min_p);
-  if (options.typical_p) sampling.set_typical_p(*options.typical_p);
-  if (options.repetition_penalty) {
-    sampling.set_repetition_penalty(*options.repetition_penalty);
-  }
-  if (options.frequency_penalty) {
-    sampling.set_frequency_penalty(*options.frequency_penalty);
-  }
-  if (options.presence_penalty) {
-    sampling.set_presence_penalty(*options.presence_penalty);
-  }
-  if (options.penalty_window_tokens) {
-    sampling.set_penalty_window_tokens(*options.penalty_window_tokens);
-  }
-  for (const TokenBias& entry : options.logit_bias) {
-    v1::LogitBias& out = *sampling.add_logit_bias();
-    out.set_token_id(entry.token);
-    out.set_bias(entry.bias);
-  }
-  if (options.seed) sampling.set_seed(std::bit_cast<int64_t>(*options.seed));
 }
 
 void SetStopping(const GenerateOptions& options, v1::Stopping& stopping) {
@@ -93,6 +62,37 @@ std::string ModelResource(const std::string& name) { return Resource("models/", 
 
 std::string LastPart(const std::string& resource) {
   return resource.substr(resource.find('/') + 1);
+}
+
+void SetDuration(std::chrono::milliseconds time, google::protobuf::Duration& out) {
+  out.set_seconds(time.count() / 1000);
+  out.set_nanos(static_cast<int32_t>(time.count() % 1000 * 1'000'000));
+}
+
+void SetSampling(const GenerateOptions& options, v1::Sampling& sampling) {
+  if (options.temperature) sampling.set_temperature(*options.temperature);
+  if (options.top_k) sampling.set_top_k(*options.top_k);
+  if (options.top_p) sampling.set_top_p(*options.top_p);
+  if (options.min_p) sampling.set_min_p(*options.min_p);
+  if (options.typical_p) sampling.set_typical_p(*options.typical_p);
+  if (options.repetition_penalty) {
+    sampling.set_repetition_penalty(*options.repetition_penalty);
+  }
+  if (options.frequency_penalty) {
+    sampling.set_frequency_penalty(*options.frequency_penalty);
+  }
+  if (options.presence_penalty) {
+    sampling.set_presence_penalty(*options.presence_penalty);
+  }
+  if (options.penalty_window_tokens) {
+    sampling.set_penalty_window_tokens(*options.penalty_window_tokens);
+  }
+  for (const TokenBias& entry : options.logit_bias) {
+    v1::LogitBias& out = *sampling.add_logit_bias();
+    out.set_token_id(entry.token);
+    out.set_bias(entry.bias);
+  }
+  if (options.seed) sampling.set_seed(std::bit_cast<int64_t>(*options.seed));
 }
 
 v1::GenerateRequest ToMessage(const GenerateOptions& options) {
@@ -140,14 +140,6 @@ void ForEachScoreMessage(const ScoreOptions& options,
     if (!send(message)) return;
     at = end;
   }
-}
-
-v1::CreateSessionRequest ToMessage(const CreateSessionOptions& options) {
-  v1::CreateSessionRequest request;
-  request.set_session_id(LastPart(options.id));
-  request.mutable_session()->set_model(ModelResource(options.model));
-  if (options.ttl) SetDuration(*options.ttl, *request.mutable_session()->mutable_ttl());
-  return request;
 }
 
 v1::DrainRequest DrainWithin(std::optional<std::chrono::milliseconds> grace) {

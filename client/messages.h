@@ -2,14 +2,16 @@
 // Conversion between the client's plain values and the messages of the API.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "google/protobuf/duration.pb.h"
 #include "mnemon/v1/admin.pb.h"
 #include "mnemon/v1/generation.pb.h"
-#include "mnemon/v1/sessions.pb.h"
+#include "mnemon/v1/sampling.pb.h"
 
 namespace mnemon::client {
 
@@ -20,8 +22,10 @@ std::string ModelResource(const std::string& name);
 // "a" of "sessions/a" or of "a".
 std::string LastPart(const std::string& resource);
 
+void SetDuration(std::chrono::milliseconds time, google::protobuf::Duration& out);
+// What is not set in `options` stays as it is in `sampling`.
+void SetSampling(const GenerateOptions& options, v1::Sampling& sampling);
 v1::GenerateRequest ToMessage(const GenerateOptions& options);
-v1::CreateSessionRequest ToMessage(const CreateSessionOptions& options);
 v1::DrainRequest DrainWithin(std::optional<std::chrono::milliseconds> grace);
 // Calls `send` with the messages of a Score call, as long as it returns true. Text is
 // split between characters.

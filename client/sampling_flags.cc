@@ -40,8 +40,6 @@ void AddModelFlag(Command command, std::string& model) {
 }
 
 void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags) {
-  options.max_tokens = kDefaultMaxTokens;
-  command.Add("--max-tokens", &options.max_tokens, "Tokens to generate at most");
   command
       .Add("--temperature", &options.temperature,
            "Flattens the distribution above 1, sharpens it below; 0 = greedy")
@@ -82,6 +80,11 @@ void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& 
       .Default("none");
   command.Add("--seed", &options.seed, "Same seed, same text")
       .Default("drawn by the server");
+}
+
+void AddStoppingFlags(Command command, GenerateOptions& options, SamplingFlags& flags) {
+  options.max_tokens = kDefaultMaxTokens;
+  command.Add("--max-tokens", &options.max_tokens, "Tokens to generate at most");
   command
       .Add("--stop-strings", &options.stop_strings,
            "Text that ends it and is not part of it; may be repeated")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Flags of several commands (server address, sampling) and text for a terminal.
+// Flags of several commands (server address, sampling, stopping) and text for a
+// terminal.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,10 @@ struct SamplingFlags {
   std::vector<std::string> logit_bias;  // "ID=BIAS" each
   std::optional<double> time_limit;     // seconds
 };
+// Those of the message Sampling of the API.
 void AddSamplingFlags(Command command, GenerateOptions& options, SamplingFlags& flags);
+// Those of Stopping.
+void AddStoppingFlags(Command command, GenerateOptions& options, SamplingFlags& flags);
 // The usage error names the flag and the mistake.
 absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options);
 

@@ -3,9 +3,9 @@
 
 namespace mnemon::client {
 
-void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
+Flag AddTtlFlag(Command command, std::optional<int32_t>& seconds,
                 const std::string& defaults) {
-  command
+  return command
       .Add("--ttl", &seconds,
            "Seconds without use after which the server deletes the session; 0 = the "
            "server's default")
@@ -13,8 +13,9 @@ void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
       .Default(defaults);
 }
 
-std::optional<std::chrono::milliseconds> TtlOfFlag(std::optional<int32_t> seconds,
-                                                   std::chrono::seconds otherwise) {
+std::optional<std::chrono::milliseconds> TtlOfFlag(
+    std::optional<int32_t> seconds,
+    std::optional<std::chrono::milliseconds> otherwise) {
   if (!seconds) return otherwise;
   if (*seconds == 0) return std::nullopt;
   return std::chrono::seconds(*seconds);

@@ -13,10 +13,10 @@ namespace mnemon::client {
 
 // `defaults`: what holds without the flag, for the help text; `seconds` must outlive
 // `command`.
-void AddTtlFlag(Command command, std::optional<int32_t>& seconds,
+Flag AddTtlFlag(Command command, std::optional<int32_t>& seconds,
                 const std::string& defaults);
 // `otherwise` where the flag was not given; nullopt, the server's default, for 0.
-std::optional<std::chrono::milliseconds> TtlOfFlag(std::optional<int32_t> seconds,
-                                                   std::chrono::seconds otherwise);
+std::optional<std::chrono::milliseconds> TtlOfFlag(
+    std::optional<int32_t> seconds, std::optional<std::chrono::milliseconds> otherwise);
 
 }  // namespace mnemon::client

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/log.h"
 #include "gmock/gmock.h"
+#include "tests/client/run_command.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon::client {
@@ -15,29 +15,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Ran {
-  int code;
-  std::string out;
-  std::string err;
-};
-
 Ran RunCommand(const Rig& rig, std::vector<std::string> words) {
-  words.insert(words.begin(), "mnemon");
-  words.insert(words.end(), {"--server", rig.address()});
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  CommandLine line("mnemon", "", {}, "");
-  AddGenerateCommand(line);
-  AddScoreCommand(line);
-  SetLogLevel(LogLevel::kError);  // the server's
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Ran ran;
-  ran.code = line.Run(static_cast<int>(arguments.size()), arguments.data());
-  ran.out = testing::internal::GetCapturedStdout();
-  ran.err = testing::internal::GetCapturedStderr();
-  SetLogLevel(LogLevel::kInfo);
-  return ran;
+  return client::RunCommand(rig.address(), std::move(words));
 }
 
 TEST(Commands, GenerateTellsOfTheContextLimit) {

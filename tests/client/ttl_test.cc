@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The ttl that the client and its commands send for new sessions.
-#include "client/commands.h"
-#include "client/messages.h"
+#include "client/session_messages.h"
 #include "gmock/gmock.h"
+#include "tests/client/run_command.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon::client {
@@ -40,13 +40,8 @@ TEST(Ttl, CreateSessionByNameSetsADay) {
 TEST(Ttl, SessionsCreateSetsADayUnlessGiven) {
   Rig rig;
   const auto create = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"mnemon", "sessions", "create"});
-    words.insert(words.end(), {"--server", rig.address()});
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    CommandLine line("mnemon", "", {"mnemon sessions create"}, "");
-    AddSessionsCommand(line);
-    EXPECT_EQ(line.Run(static_cast<int>(arguments.size()), arguments.data()), 0);
+    words.insert(words.begin(), {"sessions", "create"});
+    EXPECT_EQ(ExitCode(rig.address(), std::move(words)), 0);
   };
   create({"day"});
   create({"week", "--ttl", "604800"});

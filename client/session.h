@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// Sessions as callers see them, and what the calls on them take.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/generate_options.h"
+
+namespace mnemon::client {
+
+using SystemTime = std::chrono::system_clock::time_point;
+
+// What survives a crash of the server.
+enum class Durability { kServerDefault, kNone, kTurn, kAlways };
+
+struct SessionCheckpoint {
+  std::string id;
+  int64_t position = 0;  // tokens in the history at that time
+  int64_t size_bytes = 0;
+  std::optional<SystemTime> create_time;
+  bool automatic = false;  // made by the server; may be dropped to make room
+};
+
+// Ids and names of models are without "sessions/" and "models/"; names of values are as
+// in the proto.
+struct Session {
+  std::string id;
+  std::string model;
+  std::string state;     // "IDLE", "QUEUED", "RUNNING", "PAUSED"
+  int64_t position = 0;  // tokens in the history
+  int64_t state_size_bytes = 0;
+  std::optional<SystemTime> create_time;
+  std::optional<SystemTime> last_use_time;
+  std::optional<SystemTime> expire_time;  // absent: never
+  std::string etag;
+  std::string parent;        // empty: it was not forked
+  bool rebuilt = false;      // the state was computed again from the history
+  std::string durability;    // "NONE", "TURN", "ALWAYS"
+  GenerateOptions sampling;  // its sampling alone: of calls that bring none
+  bool paused = false;
+  std::string tier;  // "DEVICE", "HOST", "DISK", "SHARED"
+  std::string model_id;
+  std::string numerics_id;
+  std::vector<SessionCheckpoint> checkpoints;  // oldest first
+};
+
+inline constexpr std::chrono::hours kDefaultTtl{24};
+
+// In all options that follow: an empty id is drawn by the server; request_id is a UUID
+// that makes the call idempotent; of `sampling` only the fields of sampling count; and
+// `expire_time`, where it is there, counts in place of `ttl`.
+
+struct CreateSessionOptions {
+  std::string id;
+  std::string model;  // may be empty when the server has one
+  // The session is deleted this long after its last use; nullopt: the server's default.
+  std::optional<std::chrono::milliseconds> ttl = kDefaultTtl;
+  std::optional<SystemTime> expire_time = std::nullopt;
+  std::optional<Durability> durability = std::nullopt;
+  std::optional<GenerateOptions> sampling = std::nullopt;
+  bool paused = false;
+  std::string request_id = {};
+};
+
+struct ListSessionsOptions {
+  int32_t page_size = 0;   // 0: the server's default
+  std::string page_token;  // of the page before
+  std::string filter;      // AIP-160
+  std::string order_by;    // AIP-132; empty: by name
+};
+
+struct SessionPage {
+  std::vector<Session> sessions;
+  std::string next_page_token;  // empty at the end
+};
+
+struct UpdateSessionOptions {
+  std::string id;
+  std::string etag;  // not empty: must be the present one, else ABORTED
+  // Of "expire_time", "ttl", "durability", "sampling", "paused"; one that is named and
+  // not set below gets the server's default. Empty: all that are set.
+  std::vector<std::string> fields;
+  std::optional<std::chrono::milliseconds> ttl = std::nullopt;
+  std::optional<SystemTime> expire_time = std::nullopt;
+  std::optional<Durability> durability = std::nullopt;
+  std::optional<GenerateOptions> sampling = std::nullopt;
+  std::optional<bool> paused = std::nullopt;
+};
+
+struct DeleteSessionOptions {
+  std::string id;
+  std::string etag = {};       // as in UpdateSessionOptions
+  bool allow_missing = false;  // an absent session is no error
+};
+
+// What is not set is the parent's.
+struct ForkSessionOptions {
+  std::string parent;
+  std::string id;
+  std::optional<int64_t> position = std::nullopt;  // tokens to take over; absent: all
+  std::optional<std::chrono::milliseconds> ttl = std::nullopt;
+  std::optional<SystemTime> expire_time = std::nullopt;
+  std::optional<Durability> durability = std::nullopt;
+  std::optional<GenerateOptions> sampling = std::nullopt;
+  std::string request_id = {};
+};
+
+// One of position and checkpoint.
+struct RewindSessionOptions {
+  std::string id;
+  std::optional<int64_t> position = std::nullopt;  // tokens that are kept
+  std::string checkpoint = {};
+  std::string etag = {};  // as in UpdateSessionOptions
+};
+
+struct CheckpointSessionOptions {
+  std::string id;          // of the session
+  std::string checkpoint;  // empty: drawn by the server
+  std::string request_id = {};
+};
+
+// What is not set is the snapshot's.
+struct ImportSessionOptions {
+  std::string id;
+  std::string model = {};
+  int64_t size_bytes = 0;  // of the whole snapshot; at least 1
+  std::optional<std::chrono::milliseconds> ttl = std::nullopt;
+  std::optional<SystemTime> expire_time = std::nullopt;
+  std::optional<Durability> durability = std::nullopt;
+  std::optional<GenerateOptions> sampling = std::nullopt;
+  std::string request_id = {};
+};
+
+// Takes the next part of a snapshot, at most 4 MiB.
+using SnapshotSink = std::function<absl::Status(std::string_view part)>;
+// Reads 1 to `most` bytes of a snapshot to `to` and returns how many; 0 at its end.
+using SnapshotSource = std::function<absl::StatusOr<size_t>(char* to, size_t most)>;
+
+struct ExportedSession {
+  Session session;
+  int64_t size_bytes = 0;
+};
+
+struct Verification {
+  bool stored_form_valid = false;    // lengths, checksums, identities
+  std::optional<bool> replay_equal;  // with replay: the same bytes
+  int64_t position = 0;              // tokens in the history
+  int64_t state_size_bytes = 0;      // compared
+  std::string first_difference;      // the state entry; empty: none
+};
+
+}  // namespace mnemon::client
