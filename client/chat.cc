@@ -8,6 +8,7 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "client/chat_sessions.h"
 #include "client/chat_settings.h"
 #include "client/context_limit.h"
 #include "client/describe_error.h"
@@ -28,6 +29,14 @@ constexpr char kHelp[] =
     "/clear            forget everything: a new session\n"
     "/continue         a new session that begins with the last part of the text, half\n"
     "                  a context of it\n"
+    "/fork [NAME]      go on in a copy of the session; a NAME is kept at the end\n"
+    "/rewind N         keep the first N tokens; -N takes the last N back; a name of a\n"
+    "                  checkpoint goes back to it\n"
+    "/save [NAME]      make a checkpoint of the session as it is\n"
+    "/load NAME        go back to a checkpoint\n"
+    "/verify [replay]  check what is stored of the session; or compute all of it "
+    "again\n"
+    "/sessions         the sessions of the server\n"
     "/bye              end; so does Ctrl-D. Ctrl-C stops an answer\n";
 
 constexpr char kWaysOut[] =
@@ -68,9 +77,7 @@ class Chat {
   absl::Status Open() {
     absl::StatusOr<Session> session = absl::NotFoundError("");
     if (!options_.session.empty()) session = client_.GetSession(options_.session);
-    if (absl::IsNotFound(session.status())) {
-      session = Create();
-    }
+    if (absl::IsNotFound(session.status())) session = Create(options_.session);
     if (!session.ok()) return Described(session.status());
     Use(*session);
     return absl::OkStatus();
@@ -82,23 +89,37 @@ class Chat {
     said_.clear();
   }
 
-  absl::StatusOr<Session> Create() {
-    return client_.CreateSession(CreateSessionOptions{
-        .id = options_.session, .model = options_.model, .ttl = options_.ttl});
+  // `name`: as in ChatOptions.
+  absl::StatusOr<Session> Create(const std::string& name) {
+    const bool own = name.empty() || name == options_.session;
+    absl::StatusOr<Session> session = client_.CreateSession(
+        CreateSessionOptions{.id = name,
+                             .model = options_.model,
+                             .ttl = own ? options_.ttl : options_.named_ttl});
+    if (session.ok() && name.empty()) unnamed_.push_back(session->id);
+    return session;
+  }
+
+  bool IsNamed() const {
+    return std::find(unnamed_.begin(), unnamed_.end(), generate_.session) ==
+           unnamed_.end();
   }
 
   absl::Status Close() {
-    if (!options_.session.empty()) return absl::OkStatus();
-    if (options_.keep) {
-      ports_.note << "kept session " << ForTerminal(generate_.session) << "\n";
-      return absl::OkStatus();
+    absl::Status status;
+    for (const std::string& session : unnamed_) {
+      if (options_.keep) {
+        ports_.note << "kept session " << ForTerminal(session) << "\n";
+      } else {
+        status.Update(Delete(session));
+      }
     }
-    return Delete();
+    return status;
   }
 
   // It may have expired meanwhile.
-  absl::Status Delete() {
-    absl::Status status = client_.DeleteSession(generate_.session);
+  absl::Status Delete(const std::string& session) {
+    absl::Status status = client_.DeleteSession(session);
     return absl::IsNotFound(status) ? absl::OkStatus() : Described(status);
   }
 
@@ -146,6 +167,18 @@ class Chat {
       return Clear();
     } else if (name == "/continue") {
       return Continue();
+    } else if (name == "/fork") {
+      return Fork(text.substr(name.size()));
+    } else if (name == "/rewind") {
+      return Rewound(ChatRewind(client_, generate_.session, text.substr(name.size())));
+    } else if (name == "/load") {
+      return Rewound(ChatLoad(client_, generate_.session, text.substr(name.size())));
+    } else if (name == "/save") {
+      return Note(ChatSave(client_, generate_.session, text.substr(name.size())));
+    } else if (name == "/verify") {
+      return Check(text.substr(name.size()));
+    } else if (name == "/sessions") {
+      return Note(ChatSessions(client_, text.substr(name.size())));
     } else {
       return absl::InvalidArgumentError(
           StrCat("unknown command ", Quoted(name), "; /help lists them"));
@@ -165,15 +198,55 @@ class Chat {
 
   absl::Status Clear() {
     // A name can have one session at a time.
-    if (!options_.session.empty()) {
-      MNEMON_RETURN_IF_ERROR(Delete());
-      return Open();
-    }
-    const absl::StatusOr<Session> session = Create();
+    const std::string old = generate_.session;
+    const bool named = IsNamed();
+    if (named) MNEMON_RETURN_IF_ERROR(Delete(old));
+    const absl::StatusOr<Session> session = Create(named ? old : "");
     if (!session.ok()) return Described(session.status());
-    const absl::Status deleted = Delete();
     Use(*session);
-    return deleted;
+    if (named) return absl::OkStatus();
+    std::erase(unnamed_, old);
+    return Delete(old);
+  }
+
+  absl::Status Fork(const std::string& rest) {
+    MNEMON_ASSIGN_OR_RETURN(const std::string name,
+                            OneWord(rest, "/fork [NAME]", true));
+    const absl::StatusOr<Session> fork =
+        client_.ForkSession({.parent = generate_.session,
+                             .id = name,
+                             .ttl = name.empty() ? options_.ttl : options_.named_ttl});
+    if (!fork.ok()) return Described(fork.status());
+    // What was said before was said in the fork too.
+    generate_.session = fork->id;
+    if (name.empty()) unnamed_.push_back(fork->id);
+    ports_.note << "now in session " << ForTerminal(fork->id) << ", a copy with "
+                << fork->position << " tokens"
+                << (name.empty() && !options_.keep ? ", deleted at the end" : "")
+                << "\n";
+    return absl::OkStatus();
+  }
+
+  absl::Status Rewound(const absl::StatusOr<Session>& session) {
+    MNEMON_RETURN_IF_ERROR(session.status());
+    // Which part of the text the kept tokens are is not known here.
+    said_.clear();
+    ports_.note << "the session has " << session->position << " tokens\n";
+    return absl::OkStatus();
+  }
+
+  absl::Status Check(const std::string& rest) {
+    ports_.begin_answer();
+    std::string facts;
+    const absl::Status status = ChatVerify(client_, generate_.session, rest, facts);
+    ports_.note << facts;
+    return ports_.stop_answer() ? absl::OkStatus() : status;
+  }
+
+  absl::Status Note(const absl::StatusOr<std::string>& text) {
+    MNEMON_RETURN_IF_ERROR(text.status());
+    ports_.note << *text;
+    return absl::OkStatus();
   }
 
   absl::Status Continue() {
@@ -244,6 +317,8 @@ class Chat {
   const ChatPorts& ports_;
   GenerateOptions generate_;
   std::string model_;
+  // Sessions of this chat whose ids the server drew: not kept unless asked for.
+  std::vector<std::string> unnamed_;
   std::string said_;  // the end of what this chat brought into the session
   bool several_lines_ = false;
   bool over_ = false;

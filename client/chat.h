@@ -16,9 +16,12 @@ namespace mnemon::client {
 struct ChatOptions {
   std::string model;
   std::string session;  // a name: continued or created, and kept; empty: a new one
-  bool keep = false;    // keep a new one too
+  bool keep = false;    // keep those without a name too
   // Of a session that is created; every turn renews it. nullopt: the server's default.
   std::optional<std::chrono::milliseconds> ttl = kDefaultTtl;
+  // Of one that /fork makes and names; nullopt: the parent's, and after /clear the
+  // server's default.
+  std::optional<std::chrono::milliseconds> named_ttl = kDefaultTtl;
   bool terminal = false;
   GenerateOptions generate;  // sampling only
 };
@@ -35,9 +38,9 @@ struct ChatPorts {
 };
 
 // Reads lines until the end or /bye. A line is sent as it is typed; lines between """
-// are sent as one text. Deletes the session at the end unless it is to be kept. Without
-// a terminal the first error of a turn is also the result, as Told; UNAVAILABLE ends
-// the chat.
+// are sent as one text. Deletes at the end the sessions that it made without a name,
+// unless they are to be kept. Without a terminal the first error of a turn is also the
+// result, as Told; UNAVAILABLE ends the chat.
 absl::Status RunChat(Client& client, const ChatOptions& options,
                      const ChatPorts& ports);
 

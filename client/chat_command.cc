@@ -33,6 +33,7 @@ absl::Status Run(ChatFlags& flags) {
   MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.chat.generate));
   const bool kept = flags.chat.keep || !flags.chat.session.empty();
   flags.chat.ttl = TtlOfFlag(flags.ttl, kept ? kDefaultTtl : kChatTtl);
+  flags.chat.named_ttl = TtlOfFlag(flags.ttl, kDefaultTtl);
   flags.chat.terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
   const bool terminal = flags.chat.terminal;
   Interrupts interrupts;
@@ -85,7 +86,8 @@ void AddChatCommand(CommandLine& line) {
       .Add("--session", &flags->chat.session,
            "Session to continue, or to create; it is kept")
       .Default("a new one, deleted at the end");
-  command.Add("--keep", &flags->chat.keep, "Keep the new session at the end");
+  command.Add("--keep", &flags->chat.keep,
+              "Keep new sessions without a name at the end");
   AddTtlFlag(command, flags->ttl, "3600, or 86400 for a session that is kept");
   AddStoppingFlags(command, flags->chat.generate, flags->sampling);
   AddSamplingFlags(command, flags->chat.generate, flags->sampling);
