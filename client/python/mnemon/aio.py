@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
+from typing import BinaryIO
 
 import grpc
 
-from mnemon import requests, standard
+from mnemon import requests, session_requests, standard
 from mnemon.errors import from_rpc_error
 from mnemon.stubs import Stubs
 from mnemon.target import target_of
 from mnemon.v1 import generation_pb2, models_pb2, sessions_pb2
+
+_DEFAULT = object()
 
 
 class Client:
@@ -71,29 +74,102 @@ class Client:
         self,
         session_id: str = "",
         *,
-        model: str = "",
-        ttl: float | None = requests.SESSION_TTL,
+        ttl: float | None = session_requests.SESSION_TTL,
+        **options,
     ) -> sessions_pb2.Session:
-        request = requests.create_session_request(session_id, model=model, ttl=ttl)
+        request = session_requests.create_session_request(session_id, ttl=ttl, **options)
         return await self._call(self._stubs.sessions.CreateSession, request)
 
-    async def get_session(self, session_id: str):
+    async def get_session(self, session_id: str) -> sessions_pb2.Session:
         request = sessions_pb2.GetSessionRequest(name=requests.session_name(session_id))
         return await self._call(self._stubs.sessions.GetSession, request)
 
-    async def list_sessions(self) -> list[sessions_pb2.Session]:
-        sessions, token = [], ""
+    async def list_sessions(
+        self, *, filter: str = "", order_by: str = "", page_size: int = 0
+    ) -> list[sessions_pb2.Session]:
+        request = session_requests.list_sessions_request(
+            filter=filter, order_by=order_by, page_size=page_size
+        )
+        sessions = []
         while True:
-            request = sessions_pb2.ListSessionsRequest(page_token=token)
             page = await self._call(self._stubs.sessions.ListSessions, request)
             sessions.extend(page.sessions)
-            token = page.next_page_token
-            if not token:
+            request.page_token = page.next_page_token
+            if not request.page_token:
                 return sessions
 
-    async def delete_session(self, session_id: str) -> None:
-        request = sessions_pb2.DeleteSessionRequest(name=requests.session_name(session_id))
+    async def update_session(self, session_id: str, **changes) -> sessions_pb2.Session:
+        request = session_requests.update_session_request(session_id, **changes)
+        return await self._call(self._stubs.sessions.UpdateSession, request)
+
+    async def delete_session(
+        self, session_id: str, *, etag: str = "", allow_missing: bool = False
+    ) -> None:
+        request = session_requests.delete_session_request(
+            session_id, etag=etag, allow_missing=allow_missing
+        )
         await self._call(self._stubs.sessions.DeleteSession, request)
+
+    async def fork_session(
+        self, session_id: str, fork_id: str = "", **options
+    ) -> sessions_pb2.Session:
+        request = session_requests.fork_session_request(session_id, fork_id, **options)
+        return await self._call(self._stubs.sessions.ForkSession, request)
+
+    async def rewind_session(
+        self,
+        session_id: str,
+        *,
+        token_count: int | None = None,
+        checkpoint_id: str | None = None,
+        etag: str = "",
+    ) -> sessions_pb2.Session:
+        request = session_requests.rewind_session_request(
+            session_id, token_count=token_count, checkpoint_id=checkpoint_id, etag=etag
+        )
+        return await self._call(self._stubs.sessions.RewindSession, request)
+
+    async def checkpoint_session(
+        self, session_id: str, checkpoint_id: str = "", *, request_id: str = ""
+    ) -> sessions_pb2.Checkpoint:
+        request = session_requests.checkpoint_session_request(
+            session_id, checkpoint_id, request_id=request_id
+        )
+        return await self._call(self._stubs.sessions.CheckpointSession, request)
+
+    async def export_session(
+        self, session_id: str, file: BinaryIO, *, timeout: float | None = None
+    ) -> sessions_pb2.Session:
+        request = sessions_pb2.ExportSessionRequest(name=requests.session_name(session_id))
+        writer = session_requests.SnapshotWriter(file)
+        async for message in _responses(
+            self._stubs.sessions.ExportSession(request, timeout=timeout)
+        ):
+            writer.take(message)
+        return writer.finish()
+
+    async def import_session(
+        self,
+        file: BinaryIO,
+        session_id: str = "",
+        *,
+        size: int | None = None,
+        timeout: float | None = None,
+        **options,
+    ) -> sessions_pb2.Session:
+        if size is None:
+            size = session_requests.bytes_left(file)
+        first = session_requests.import_session_open(session_id, size, **options)
+        messages = session_requests.import_session_requests(first, file)
+        return await self._call(self._stubs.sessions.ImportSession, messages, timeout)
+
+    async def verify_session(
+        self, session_id: str, *, replay: bool = False, timeout: float | None = None
+    ) -> sessions_pb2.VerifySessionResponse:
+        request = session_requests.verify_session_request(session_id, replay=replay)
+        if timeout is None and not replay:
+            timeout = self._timeout
+        return await self._call(self._stubs.sessions.VerifySession, request, timeout)
 
     async def list_models(self) -> list[models_pb2.Model]:
         request = models_pb2.ListModelsRequest()
@@ -103,9 +179,11 @@ class Client:
         request = standard.HealthCheckRequest(service=service)
         return (await self._call(self._stubs.check_health, request)).status == 1
 
-    async def _call(self, method, request):
+    async def _call(self, method, request, timeout=_DEFAULT):
+        if timeout is _DEFAULT:
+            timeout = self._timeout
         try:
-            return await method(request, timeout=self._timeout)
+            return await method(request, timeout=timeout)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from None
 

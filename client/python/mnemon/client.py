@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
 import grpc
 
-from mnemon import requests, standard
+from mnemon import requests, session_requests, standard
 from mnemon.errors import from_rpc_error
 from mnemon.stubs import Stubs
 from mnemon.target import target_of
 from mnemon.v1 import generation_pb2, models_pb2, sessions_pb2
+
+_DEFAULT = object()
 
 
 class Client:
@@ -77,31 +80,119 @@ class Client:
         self,
         session_id: str = "",
         *,
-        model: str = "",
-        ttl: float | None = requests.SESSION_TTL,
+        ttl: float | None = session_requests.SESSION_TTL,
+        **options,
     ) -> sessions_pb2.Session:
         """The server deletes the session `ttl` seconds after its last use; None leaves that
-        to the server's default."""
-        request = requests.create_session_request(session_id, model=model, ttl=ttl)
+        to the server's default. Options: see session_requests.create_session_request."""
+        request = session_requests.create_session_request(session_id, ttl=ttl, **options)
         return self._call(self._stubs.sessions.CreateSession, request)
 
-    def get_session(self, session_id: str):
+    def get_session(self, session_id: str) -> sessions_pb2.Session:
         request = sessions_pb2.GetSessionRequest(name=requests.session_name(session_id))
         return self._call(self._stubs.sessions.GetSession, request)
 
-    def list_sessions(self) -> Iterator[sessions_pb2.Session]:
-        token = ""
+    def list_sessions(
+        self, *, filter: str = "", order_by: str = "", page_size: int = 0
+    ) -> Iterator[sessions_pb2.Session]:
+        """`filter` in AIP-160, `order_by` in AIP-132; pages are asked for as they are
+        needed."""
+        request = session_requests.list_sessions_request(
+            filter=filter, order_by=order_by, page_size=page_size
+        )
         while True:
-            request = sessions_pb2.ListSessionsRequest(page_token=token)
             page = self._call(self._stubs.sessions.ListSessions, request)
             yield from page.sessions
-            token = page.next_page_token
-            if not token:
+            request.page_token = page.next_page_token
+            if not request.page_token:
                 return
 
-    def delete_session(self, session_id: str) -> None:
-        request = sessions_pb2.DeleteSessionRequest(name=requests.session_name(session_id))
+    def update_session(self, session_id: str, **changes) -> sessions_pb2.Session:
+        """Changes what is given: ttl, expire_time, durability, sampling, paused. `fields`
+        names what gets the server's default again; a non-empty `etag` must be the present
+        one (Aborted)."""
+        request = session_requests.update_session_request(session_id, **changes)
+        return self._call(self._stubs.sessions.UpdateSession, request)
+
+    def delete_session(
+        self, session_id: str, *, etag: str = "", allow_missing: bool = False
+    ) -> None:
+        request = session_requests.delete_session_request(
+            session_id, etag=etag, allow_missing=allow_missing
+        )
         self._call(self._stubs.sessions.DeleteSession, request)
+
+    def fork_session(
+        self, session_id: str, fork_id: str = "", **options
+    ) -> sessions_pb2.Session:
+        """A new session with the history and memory of another one, or with its first
+        `token_count` tokens. Options as of create_session; what is absent is the parent's."""
+        request = session_requests.fork_session_request(session_id, fork_id, **options)
+        return self._call(self._stubs.sessions.ForkSession, request)
+
+    def rewind_session(
+        self,
+        session_id: str,
+        *,
+        token_count: int | None = None,
+        checkpoint_id: str | None = None,
+        etag: str = "",
+    ) -> sessions_pb2.Session:
+        """Forgets the newest tokens: to the first `token_count`, or to a checkpoint."""
+        request = session_requests.rewind_session_request(
+            session_id, token_count=token_count, checkpoint_id=checkpoint_id, etag=etag
+        )
+        return self._call(self._stubs.sessions.RewindSession, request)
+
+    def checkpoint_session(
+        self, session_id: str, checkpoint_id: str = "", *, request_id: str = ""
+    ) -> sessions_pb2.Checkpoint:
+        """Keeps the present state for rewind_session."""
+        request = session_requests.checkpoint_session_request(
+            session_id, checkpoint_id, request_id=request_id
+        )
+        return self._call(self._stubs.sessions.CheckpointSession, request)
+
+    def export_session(
+        self, session_id: str, file: BinaryIO, *, timeout: float | None = None
+    ) -> sessions_pb2.Session:
+        """Writes the session as one snapshot to `file`, opened in binary mode. After an
+        error `file` holds a part of it."""
+        request = sessions_pb2.ExportSessionRequest(name=requests.session_name(session_id))
+        writer = session_requests.SnapshotWriter(file)
+        for message in _responses(
+            self._stubs.sessions.ExportSession(request, timeout=timeout)
+        ):
+            writer.take(message)
+        return writer.finish()
+
+    def import_session(
+        self,
+        file: BinaryIO,
+        session_id: str = "",
+        *,
+        size: int | None = None,
+        timeout: float | None = None,
+        **options,
+    ) -> sessions_pb2.Session:
+        """A session of a snapshot, from where `file` stands to its end; without `size`,
+        the bytes to come, `file` must be one that can seek. Options as of create_session;
+        what is absent is the snapshot's."""
+        if size is None:
+            size = session_requests.bytes_left(file)
+        first = session_requests.import_session_open(session_id, size, **options)
+        messages = session_requests.import_session_requests(first, file)
+        return self._call(self._stubs.sessions.ImportSession, messages, timeout)
+
+    def verify_session(
+        self, session_id: str, *, replay: bool = False, timeout: float | None = None
+    ) -> sessions_pb2.VerifySessionResponse:
+        """Checks what is stored; with `replay` the whole history is computed again and
+        compared, and only `timeout` bounds that. A difference raises nothing."""
+        request = session_requests.verify_session_request(session_id, replay=replay)
+        if timeout is None and not replay:
+            timeout = self._timeout
+        return self._call(self._stubs.sessions.VerifySession, request, timeout)
 
     def list_models(self) -> list[models_pb2.Model]:
         request = models_pb2.ListModelsRequest()
@@ -112,9 +203,11 @@ class Client:
         request = standard.HealthCheckRequest(service=service)
         return self._call(self._stubs.check_health, request).status == 1
 
-    def _call(self, method, request):
+    def _call(self, method, request, timeout=_DEFAULT):
+        if timeout is _DEFAULT:
+            timeout = self._timeout
         try:
-            return method(request, timeout=self._timeout)
+            return method(request, timeout=timeout)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from None
 

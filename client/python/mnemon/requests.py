@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from mnemon.v1 import generation_pb2, sampling_pb2, sessions_pb2
+from mnemon.v1 import generation_pb2, sampling_pb2
 
 Prompt = str | Sequence[int]
 
-SESSION_TTL = 86400.0  # seconds; default of create_session
-
 # Keywords of generate() by the message that carries them.
-_SAMPLING = frozenset(
+SAMPLING = frozenset(
     "temperature top_k top_p min_p typical_p repetition_penalty frequency_penalty "
     "presence_penalty penalty_window_tokens seed".split()
 )
@@ -47,9 +45,9 @@ def generate_request(
 ) -> generation_pb2.GenerateRequest:
     """`time_limit` in seconds; other options are the fields of Sampling, Stopping and
     OutputOptions in the proto, under their names. None means absent."""
-    unknown = sorted(options.keys() - _SAMPLING - _STOPPING - _OUTPUT)
+    unknown = sorted(options.keys() - SAMPLING - _STOPPING - _OUTPUT)
     if unknown:
-        known = sorted(_SAMPLING | _STOPPING | _OUTPUT | {"logit_bias", "time_limit"})
+        known = sorted(SAMPLING | _STOPPING | _OUTPUT | {"logit_bias", "time_limit"})
         raise TypeError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
 
     def given(names: frozenset[str]) -> dict:
@@ -59,7 +57,7 @@ def generate_request(
         session=session_name(session),
         model=model_name(model),
         request_id=request_id,
-        sampling=sampling_pb2.Sampling(**given(_SAMPLING)),
+        sampling=sampling_pb2.Sampling(**given(SAMPLING)),
         stopping=sampling_pb2.Stopping(**given(_STOPPING)),
         output=sampling_pb2.OutputOptions(**given(_OUTPUT)),
     )
@@ -69,17 +67,6 @@ def generate_request(
         request.sampling.logit_bias.add(token_id=token_id, bias=bias)
     if time_limit is not None:
         request.stopping.time_limit.FromNanoseconds(round(time_limit * 1e9))
-    return request
-
-
-def create_session_request(
-    session_id: str, *, model: str, ttl: float | None
-) -> sessions_pb2.CreateSessionRequest:
-    request = sessions_pb2.CreateSessionRequest(
-        session_id=session_id, session=sessions_pb2.Session(model=model_name(model))
-    )
-    if ttl is not None:
-        request.session.ttl.FromNanoseconds(round(ttl * 1e9))
     return request
 
 

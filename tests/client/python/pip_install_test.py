@@ -75,13 +75,17 @@ def main(root: pathlib.Path) -> int:
     shutil.rmtree(root / "checkout")
     print(run([*pip, "list", "--format=freeze"], INSTALL_SECONDS, **quiet).stdout)
 
-    test = REPOSITORY / "tests/client/python/python_client_test.py"
-    return run(
-        [python, "-B", test, REPOSITORY, TRAIN, SERVER, "installed"],
-        TEST_SECONDS,
-        env=environment,
-        cwd=root,
-    ).returncode
+    tests = REPOSITORY / "tests/client/python"
+    for command in (
+        [tests / "python_sessions_test.py", REPOSITORY, "installed"],
+        [tests / "python_client_test.py", REPOSITORY, TRAIN, SERVER, "installed"],
+    ):
+        tested = run(
+            [python, "-B", *command], TEST_SECONDS, env=environment, cwd=root
+        ).returncode
+        if tested != 0:
+            return tested
+    return 0
 
 
 if __name__ == "__main__":
