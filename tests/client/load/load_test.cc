@@ -191,6 +191,8 @@ TEST(Load, AFullSessionIsReplaced) {
 TEST(Load, StopEndsCallsAndDeletesSessions) {
   const TimedServer server({.step = kStepTime});
   for (const double rate : {0.0, 100.0}) {
+    // The server ends cancelled calls on its own time.
+    ASSERT_TRUE(Within([&] { return server.engine->Stats().running == 0; }));
     LoadOptions options = OptionsFor(server);
     if (rate > 0) options = OpenLoop(options, rate);
     options.sessions = 2;
