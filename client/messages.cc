@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "client/messages.h"
 
+#include <utility>
+
 #include <algorithm>
 #include <bit>
 
@@ -105,7 +107,10 @@ v1::GenerateRequest ToMessage(const GenerateOptions& options) {
   } else if (!options.text.empty()) {
     request.mutable_prompt()->set_text(options.text);
   }
-  SetSampling(options, *request.mutable_sampling());
+  // Without any the session's own counts.
+  v1::Sampling sampling;
+  SetSampling(options, sampling);
+  if (sampling.ByteSizeLong() > 0) *request.mutable_sampling() = std::move(sampling);
   SetStopping(options, *request.mutable_stopping());
   SetOutput(options.logprobs, *request.mutable_output());
   return request;

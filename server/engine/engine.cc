@@ -228,7 +228,15 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
                           PromptTokens(request.prompt, tokenizer, limits));
   call->session = std::move(session);
   call->sampling = Rounded(request.sampling);
-  call->sampling.seed = request.seed ? *request.seed : SeedFor(request.request_id);
+  std::optional<uint64_t> seed = request.seed;
+  if (request.session_sampling) {
+    const auto own = context_->directory.FactsOf(*call->session).sampling;
+    if (own) {
+      call->sampling = Rounded(own->values);
+      seed = own->seed;
+    }
+  }
+  call->sampling.seed = seed ? *seed : SeedFor(request.request_id);
   call->max_tokens = request.max_tokens.value_or(context_->options.max_tokens);
   call->stop_tokens = request.stop_tokens;
   std::sort(call->stop_tokens.begin(), call->stop_tokens.end());

@@ -16,10 +16,10 @@
 // Errors carry an ErrorDetail: SESSION_NOT_FOUND, SESSION_EXPIRED, SESSION_EXISTS,
 // REQUEST_ID_REUSED, REQUEST_REPEATED, SESSION_BUSY,
 // MODEL_KIND (an encoder does not generate, a decoder does not predict),
-// SESSION_DELETED, SESSION_LIMIT, QUEUE_FULL, DEADLINE_UNREACHABLE, DRAINING,
-// MODEL_NOT_FOUND, CONTEXT_LIMIT, NO_TOKENIZER, INVALID_VALUE, UNKNOWN_CHARACTER,
-// NON_FINITE_LOGITS, NON_FINITE_STATE, NO_FREE_BLOCKS, MEMORY_LIMIT, CALLER_IDLE,
-// NO_TOKEN_ALLOWED (logit_bias forbids all that the model could give),
+// SESSION_DELETED, SESSION_PAUSED, SESSION_LIMIT, QUEUE_FULL, DEADLINE_UNREACHABLE,
+// DRAINING, MODEL_NOT_FOUND, CONTEXT_LIMIT, NO_TOKENIZER, INVALID_VALUE,
+// UNKNOWN_CHARACTER, NON_FINITE_LOGITS, NON_FINITE_STATE, NO_FREE_BLOCKS, MEMORY_LIMIT,
+// CALLER_IDLE, NO_TOKEN_ALLOWED (logit_bias forbids all that the model could give),
 // MODEL_MISMATCH (the session belongs to another model), MODEL_FAILURE, OUT_OF_MEMORY,
 // DEVICE_LOST (the device that computes the model; the state is computed again).
 #pragma once
@@ -82,6 +82,8 @@ class Engine {
   // changes meanwhile. O(log n) for each of the n sessions that it has to look at: all
   // of them for another order than by name.
   absl::StatusOr<SessionPage> ListSessions(const ListSessionsRequest& request);
+  // ABORTED, ETAG_MISMATCH.
+  absl::StatusOr<SessionFacts> UpdateSession(const UpdateSessionRequest& request);
   // A running call on the session ends with ABORTED, SESSION_DELETED. `etag`: not
   // empty: must be the present one, else ABORTED, ETAG_MISMATCH.
   absl::Status DeleteSession(const std::string& id, const std::string& etag = "");

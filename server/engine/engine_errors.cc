@@ -87,6 +87,12 @@ absl::Status EtagMismatch(const std::string& session) {
       {.reason = "ETAG_MISMATCH", .field = "etag"});
 }
 
+absl::Status SessionPaused(const std::string& session) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   StrCat("session ", Quoted(session), " is paused"),
+                   {.reason = "SESSION_PAUSED"});
+}
+
 absl::Status CheckpointExists(const std::string& session, const std::string& id) {
   return MakeError(
       absl::StatusCode::kAlreadyExists,

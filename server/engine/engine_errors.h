@@ -29,6 +29,8 @@ absl::Status CheckpointLimit(const std::string& session, size_t most);
 absl::Status TransferLimit(int32_t transfers);
 // More tokens than the history has, or than it has kept for good.
 absl::Status BeyondHistory(int64_t position, int64_t tokens);
+// The session was set aside.
+absl::Status SessionPaused(const std::string& session);
 // The session was deleted while a call was on it.
 absl::Status SessionDeleted();
 // `wait`: the measured time until there is room, in seconds; zero: not known yet.

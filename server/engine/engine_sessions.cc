@@ -15,7 +15,7 @@
 #include "server/engine/request_check.h"
 #include "server/engine/session_pager.h"
 #include "server/engine/session_query.h"
-#include "server/engine/session_ttl.h"
+#include "server/engine/session_settings.h"
 
 namespace mnemon {
 namespace {
@@ -38,17 +38,17 @@ absl::StatusOr<SessionFacts> Engine::CreateSession(
     MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
   }
   MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
-  MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
   MNEMON_ASSIGN_OR_RETURN(const size_t model, FindDecoder(request.model));
+  MNEMON_RETURN_IF_ERROR(CheckSettings(
+      request.settings, runners_[model].decoder->vocab(), *context_->options.clock));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           MakeSession(request.id, model));
-  session->ttl = TtlFor(request.ttl, context_->options);
+  Apply(request.settings, context_->options, *session);
   session->request_id = request.request_id;
-  session->request_text = StrCat("create ", request.id, " ", model, " ",
-                                 session->ttl ? session->ttl->count() : -1);
+  session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
                           context_->directory.Insert(std::move(session)));
-  if (made->ttl) changed_.notify_all();
+  changed_.notify_all();
   return FactsOf(*made);
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -64,6 +64,7 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& 
   auto session =
       std::make_shared<Session>(id.empty() ? RandomId() : id, model,
                                 &context_->options.on_history_change, context_->memory);
+  session->drawn_id = id.empty();
   if (!session->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
   return session;
 }
@@ -108,6 +109,28 @@ absl::Status Engine::DeleteSession(const std::string& id, const std::string& eta
   return OutOfMemoryError();
 }
 
+absl::StatusOr<SessionFacts> Engine::UpdateSession(
+    const UpdateSessionRequest& request) try {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                          context_->directory.Find(request.session));
+  const SessionSettings& wanted = request.settings;
+  MNEMON_RETURN_IF_ERROR(CheckSettings(
+      wanted, runners_[session->model].decoder->vocab(), *context_->options.clock));
+  SessionDirectory::Settings settings{
+      .expiration = {}, .sampling = {}, .paused = wanted.paused};
+  if (wanted.ttl || wanted.expire_time || request.clear_expiration) {
+    settings.expiration = ExpirationOf(wanted, context_->options);
+  }
+  if (wanted.sampling || request.clear_sampling) settings.sampling = wanted.sampling;
+  MNEMON_RETURN_IF_ERROR(context_->directory.Update(*session, request.etag, settings));
+  changed_.notify_all();
+  return FactsOf(*session);
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
 absl::Status Engine::ForkSession(const ForkSessionRequest& request,
                                  OnAnswer<SessionFacts> on_done) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
@@ -115,25 +138,29 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
     MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
   }
   MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
-  MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> parent,
                           context_->directory.Find(request.session));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> child,
                           MakeSession(request.id, parent->model));
+  MNEMON_RETURN_IF_ERROR(CheckSettings(request.settings,
+                                       runners_[parent->model].decoder->vocab(),
+                                       *context_->options.clock));
+  const SessionDirectory::Facts kept = context_->directory.FactsOf(*parent);
+  Apply(WithDefaults(request.settings, {.ttl = kept.ttl, .sampling = kept.sampling}),
+        context_->options, *child);
   child->parent = parent->id;
-  child->ttl = request.ttl ? TtlFor(request.ttl, context_->options) : parent->ttl;
   child->request_id = request.request_id;
-  child->request_text = StrCat("fork ", parent->nonce, " ", request.id, " ",
-                               request.ttl ? request.ttl->count() : -1, " ",
-                               request.position.value_or(-1));
+  child->request_text =
+      StrCat("fork ", parent->nonce, " ", request.position.value_or(-1), " ",
+             TextOf(request.settings));
   const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
   runner->Do(MakeForkTask(
       std::move(parent), std::move(child), request.position, context_->directory,
       [this,
        on_done = std::move(on_done)](absl::StatusOr<std::shared_ptr<Session>> made) {
         if (!made.ok()) return on_done(made.status());
-        if ((*made)->ttl) changed_.notify_all();
+        changed_.notify_all();
         on_done(FactsOf(**made));
       }));
   return absl::OkStatus();
@@ -235,6 +262,9 @@ SessionFacts Engine::FactsOf(const Session& session) const {
        context_->directory.CheckpointsOf(session)) {
     facts.checkpoints.push_back(FactsOfCheckpoint(checkpoint));
   }
+  facts.paused = kept.paused;
+  facts.sampling = kept.sampling;
+  if (kept.paused) facts.state = SessionState::kPaused;
   if (kept.held) {
     facts.state = session.running.load(std::memory_order_relaxed)
                       ? SessionState::kRunning

@@ -10,8 +10,8 @@
 #include "server/engine/engine_errors.h"
 #include "server/engine/request_check.h"
 #include "server/engine/session_record.h"
+#include "server/engine/session_settings.h"
 #include "server/engine/session_snapshots.h"
-#include "server/engine/session_ttl.h"
 
 namespace mnemon {
 namespace {
@@ -64,9 +64,12 @@ absl::Status Engine::ExportSession(const std::string& id,
                           context_->directory.Find(id));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> copy, MakeCopy(session->model));
   MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
+  const SessionDirectory::Facts kept = context_->directory.FactsOf(*session);
   ExportSnapshot(
       {.runner = runners_[session->model].decoder, .context = context_}, session,
-      std::move(copy), [this, session, on_done = std::move(on_done)](auto snapshot) {
+      std::move(copy),
+      FormatSessionRecord({.ttl = kept.ttl, .sampling = kept.sampling}),
+      [this, session, on_done = std::move(on_done)](auto snapshot) {
         if (!snapshot.ok()) return on_done(snapshot.status());
         on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<ExportedSession> {
           return ExportedSession{.facts = FactsOf(*session),
@@ -84,25 +87,29 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
     MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
   }
   MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
-  MNEMON_RETURN_IF_ERROR(CheckTtl(request.ttl));
   MNEMON_ASSIGN_OR_RETURN(const size_t model, FindDecoder(request.model));
+  const int64_t vocab = runners_[model].decoder->vocab();
+  MNEMON_RETURN_IF_ERROR(
+      CheckSettings(request.settings, vocab, *context_->options.clock));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           MakeSession(request.id, model));
   session->request_id = request.request_id;
-  session->request_text = StrCat("import ", request.id, " ", model);
+  session->request_text = StrCat("import ", model, " ", TextOf(request.settings));
   MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
   ImportSnapshot(
       {.runner = runners_[model].decoder, .context = context_},
       std::move(request.snapshot), std::move(session),
-      [this, ttl = request.ttl](Session& imported,
-                                const std::string& text) -> absl::Status {
+      [this, vocab, settings = request.settings](
+          Session& imported, const std::string& text) -> absl::Status {
         MNEMON_ASSIGN_OR_RETURN(const SessionRecord record, ParseSessionRecord(text));
-        imported.ttl = TtlFor(ttl ? ttl : record.ttl, context_->options);
+        const SessionSettings kept{.ttl = record.ttl, .sampling = record.sampling};
+        MNEMON_RETURN_IF_ERROR(CheckSettings(kept, vocab, *context_->options.clock));
+        Apply(WithDefaults(settings, kept), context_->options, imported);
         return absl::OkStatus();
       },
       [this, on_done = std::move(on_done)](auto made) {
         if (!made.ok()) return on_done(made.status());
-        if ((*made)->ttl) changed_.notify_all();
+        changed_.notify_all();
         on_done(CatchOutOfMemory(
             {}, [&]() -> absl::StatusOr<SessionFacts> { return FactsOf(**made); }));
       });

@@ -33,6 +33,8 @@ struct GenerateRequest {
   Prompt prompt;
   RequestedSampling sampling;    // its seed is ignored in favour of `seed`
   std::optional<uint64_t> seed;  // absent: drawn by the engine and reported
+  // In place of both, those of the session, where it has any.
+  bool session_sampling = false;
   // Tokens to generate; 0 computes the prompt only; absent: as many as the context
   // allows, at most Engine::Options::max_tokens.
   std::optional<int32_t> max_tokens;
@@ -132,12 +134,30 @@ struct CheckpointFacts {
   bool automatic = false;
 };
 
+// Sampling of calls that bring none of their own.
+struct SessionSampling {
+  RequestedSampling values;
+  std::optional<uint64_t> seed;  // absent: drawn for each call
+
+  bool operator==(const SessionSampling&) const = default;
+};
+
+// What a session can be given when it is made, and later. What is absent is the
+// default, that of the parent or of the snapshot, or stays as it is.
+struct SessionSettings {
+  // When the session is dropped: so long after its last use, or at this time, used or
+  // not; lowered to EngineOptions::max_session_ttl from now on. At most one of the two;
+  // default: EngineOptions::session_ttl.
+  std::optional<std::chrono::milliseconds> ttl;
+  std::optional<std::chrono::system_clock::time_point> expire_time;
+  std::optional<SessionSampling> sampling;
+  std::optional<bool> paused;  // set aside: calls are refused
+};
+
 struct CreateSessionRequest {
   std::string id;     // empty: the engine draws 128 random bits, in hexadecimal
   std::string model;  // as in GenerateRequest
-  // Time after the last use at which the session is dropped, lowered to
-  // EngineOptions::max_session_ttl; absent: EngineOptions::session_ttl.
-  std::optional<std::chrono::milliseconds> ttl;
+  SessionSettings settings;
   // A UUID or empty. While the session that it created exists, a repetition of the
   // request returns that session.
   std::string request_id;
@@ -156,6 +176,7 @@ struct SessionFacts {
   std::string parent;  // id of the session that it was forked from; may be gone
   bool rebuilt = false;
   bool paused = false;
+  std::optional<SessionSampling> sampling;
   Durability durability = Durability::kNone;
   SessionTier tier = SessionTier::kDevice;
   std::string model_id;
@@ -163,11 +184,20 @@ struct SessionFacts {
   std::vector<CheckpointFacts> checkpoints;  // oldest first
 };
 
+struct UpdateSessionRequest {
+  std::string session;
+  std::string etag;  // not empty: must be the present one
+  SessionSettings settings;
+  // Of what is absent above, what goes back to its default.
+  bool clear_expiration = false;
+  bool clear_sampling = false;
+};
+
 struct ForkSessionRequest {
   std::string session;  // the parent
   // As in CreateSessionRequest.
   std::string id;
-  std::optional<std::chrono::milliseconds> ttl;  // absent: the parent's
+  SessionSettings settings;
   // Tokens of the history to take over; absent: all, of a session on which a call runs
   // those up to the last delivered one.
   std::optional<int64_t> position;
@@ -194,8 +224,8 @@ struct ExportedSession {
 
 struct ImportSessionRequest {
   std::string id;     // as in CreateSessionRequest
-  std::string model;  // empty: the one that made the snapshot
-  std::optional<std::chrono::milliseconds> ttl;  // absent: the snapshot's
+  std::string model;  // as in CreateSessionRequest
+  SessionSettings settings;
   std::string request_id;
   std::string snapshot;
 };

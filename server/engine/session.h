@@ -57,12 +57,12 @@ struct Session : DestroyedLater {
   const uint64_t nonce = RandomNumber();  // differs where an id is used again
   const std::string id;
   const size_t model;  // index among the engine's models
-  std::optional<std::chrono::milliseconds> ttl;
   std::chrono::system_clock::time_point create_time;
   std::string parent;        // id of the session that it was forked from, or empty
   bool rebuilt = false;      // its state was of other numerics and is computed again
   std::string request_id;    // of the call that made it; may be empty
-  std::string request_text;  // that call: what a repetition must be
+  std::string request_text;  // that call but for the id: what a repetition must be
+  bool drawn_id = false;     // by the engine
   ByteCharge charge;         // kBytes of a named one
 
   // Guarded by the directory's mutex.
@@ -74,10 +74,15 @@ struct Session : DestroyedLater {
   std::list<std::string> request_ids;
   std::chrono::system_clock::time_point last_use_time;
   uint64_t updates = 0;  // changes of what is guarded here, for the etag
+  std::optional<std::chrono::milliseconds> ttl;
+  std::optional<std::chrono::steady_clock::time_point> expires_at;  // used or not
+  std::optional<SessionSampling> sampling;
+  bool paused = false;
   static constexpr size_t kCheckpoints = 64;  // at most
   std::vector<SessionCheckpoint> checkpoints;
-  std::optional<std::chrono::steady_clock::time_point> expiry;  // at rest, with a ttl
-  ExpirySet::node_type expiry_node;                             // likewise: empty
+  // While it is in the set of those that expire: at rest with a ttl, or `expires_at`.
+  std::optional<std::chrono::steady_clock::time_point> expiry;
+  ExpirySet::node_type expiry_node;  // likewise: empty
 
   // Any thread reads them; written by the model runner.
   std::atomic<bool> running = false;  // the call that holds it was admitted

@@ -21,6 +21,7 @@ using engine_errors::RequestRepeated;
 using engine_errors::SessionExists;
 using engine_errors::SessionExpired;
 using engine_errors::SessionLimit;
+using engine_errors::SessionPaused;
 using Lock = std::lock_guard<std::mutex>;
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
@@ -28,10 +29,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   // Nodes are made before the lock, statuses after it: what is left needs no memory.
   Sessions by_id = {{session->id, session}};
   std::map<std::string, std::string> by_request = {{session->request_id, session->id}};
-  if (session->ttl) {
-    ExpirySet one = {{{}, session.get()}};
-    session->expiry_node = one.extract(one.begin());
-  }
+  ExpirySet one = {{{}, session.get()}};
+  session->expiry_node = one.extract(one.begin());
   session->create_time = session->last_use_time = clock_.WallNow();
   std::shared_ptr<Session> other;
   bool id_taken = false, calls_hold_room = false;
@@ -57,7 +56,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
     // Which of the calls ends first is known to their runner alone.
     return SessionLimit(limit_, calls_hold_room ? Time::duration() : UntilExpiry());
   }
-  if (session->request_text != other->request_text) return RequestIdReused(other->id);
+  const bool same = (session->drawn_id || session->id == other->id) &&
+                    session->request_text == other->request_text;
+  if (!same) return RequestIdReused(other->id);
   return other;
 }
 
@@ -97,6 +98,30 @@ std::string SessionDirectory::EtagOf(const Session& session) const {
 
 std::string SessionDirectory::EtagLocked(const Session& session) const {
   return StrCat(session.nonce, "-", session.updates, "-", session.history.version());
+}
+
+absl::Status SessionDirectory::Update(Session& session, const std::string& etag,
+                                      const Settings& settings) {
+  std::string present;
+  bool removed = false;
+  {
+    Lock lock(mutex_);
+    if (!etag.empty()) present = EtagLocked(session);
+    removed = session.deleted;
+    if (!removed && present == etag) {
+      if (settings.sampling) session.sampling = *settings.sampling;
+      if (settings.paused) session.paused = *settings.paused;
+      if (settings.expiration) {
+        StopExpiryLocked(session);
+        session.ttl = settings.expiration->ttl;
+        session.expires_at = settings.expiration->expires_at;
+        StartExpiryLocked(session);
+      }
+      ++session.updates;
+      return absl::OkStatus();
+    }
+  }
+  return removed ? NotFound(session.id) : EtagMismatch(session.id);
 }
 
 absl::StatusOr<SessionCheckpoint> SessionDirectory::AddCheckpoint(
@@ -212,11 +237,15 @@ absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
     lock.unlock();
     return RequestRepeated(session.id);
   }
+  if (session.paused) {
+    lock.unlock();
+    return SessionPaused(session.id);
+  }
   if (session.held) return false;
   if (!request_id.empty()) session.holder_request_id.push_back(request_id);
   session.held = true;
   session.last_use_time = clock_.WallNow();
-  StopExpiryLocked(session);
+  if (!session.expires_at) StopExpiryLocked(session);
   return true;
 }
 
@@ -264,7 +293,10 @@ SessionDirectory::Facts SessionDirectory::FactsOf(const Session& session) const 
   Lock lock(mutex_);
   return {.held = session.held,
           .last_use_time = session.last_use_time,
-          .expiry = session.expiry};
+          .expiry = session.expiry,
+          .ttl = session.ttl,
+          .sampling = session.sampling,
+          .paused = session.paused};
 }
 
 int64_t SessionDirectory::size() const {
@@ -313,8 +345,14 @@ void SessionDirectory::ExpiredIds::Forget(const std::string& id) {
 }
 
 void SessionDirectory::StartExpiryLocked(Session& session) {
-  if (!session.ttl) return;
-  session.expiry = clock_.Now() + *session.ttl;
+  if (session.expiry) return;
+  if (session.expires_at) {
+    session.expiry = session.expires_at;
+  } else if (session.ttl && !session.held) {
+    session.expiry = clock_.Now() + *session.ttl;
+  } else {
+    return;
+  }
   session.expiry_node.value().first = *session.expiry;
   expiries_.insert(std::move(session.expiry_node));
 }

@@ -37,10 +37,11 @@ class SessionDirectory {
   SessionDirectory(size_t models, int32_t sessions, const Clock& clock)
       : clock_(clock), limit_(sessions), counts_(models) {}
 
-  // Adds a session at rest, sets its creation time and, with a ttl, its expiry. When
+  // Adds a session at rest, and sets its creation time and its expiry. When
   // the same request_id made a session that still exists, returns that one if its
-  // request_text is the same, else ALREADY_EXISTS, REQUEST_ID_REUSED. ALREADY_EXISTS,
-  // SESSION_EXISTS, for a taken id; RESOURCE_EXHAUSTED, SESSION_LIMIT.
+  // request_text, and the id unless it was drawn, are the same, else ALREADY_EXISTS,
+  // REQUEST_ID_REUSED. ALREADY_EXISTS, SESSION_EXISTS, for a taken id;
+  // RESOURCE_EXHAUSTED, SESSION_LIMIT.
   absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session);
   // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
   // SESSION_NOT_FOUND.
@@ -64,6 +65,20 @@ class SessionDirectory {
   std::vector<std::shared_ptr<Session>> After(const std::string& after,
                                               size_t count) const;
 
+  // Changes settings: `ttl` and `expires_at` together, or neither. ABORTED,
+  // ETAG_MISMATCH; NOT_FOUND when the session was removed.
+  struct Settings {
+    struct Expiration {
+      std::optional<std::chrono::milliseconds> ttl;
+      std::optional<Time> expires_at;
+    };
+    std::optional<Expiration> expiration;
+    std::optional<std::optional<SessionSampling>> sampling;
+    std::optional<bool> paused;
+  };
+  absl::Status Update(Session& session, const std::string& etag,
+                      const Settings& settings);
+
   // Adds a checkpoint, unless the session remembers this request id: then, and where it
   // did not, returns the one of the request. ALREADY_EXISTS: CHECKPOINT_EXISTS,
   // REQUEST_ID_REUSED for another id; RESOURCE_EXHAUSTED, CHECKPOINT_LIMIT; NOT_FOUND
@@ -81,7 +96,8 @@ class SessionDirectory {
 
   // One call at a time holds a session. False: another one does, whatever its request
   // id: whether that stays is known when the call ends. NOT_FOUND when the session was
-  // removed, ALREADY_EXISTS, REQUEST_REPEATED when it remembers this request id.
+  // removed; FAILED_PRECONDITION, SESSION_PAUSED; ALREADY_EXISTS, REQUEST_REPEATED when
+  // it remembers this request id.
   absl::StatusOr<bool> Hold(Session& session, const std::string& request_id);
   // Ends a hold. The session rests: with a ttl it expires that long after now. The
   // holder's request id is remembered if `taken`. False when it was removed meanwhile.
@@ -103,8 +119,12 @@ class SessionDirectory {
     bool held = false;  // by a call that waits, runs or delivers
     // Of its creation, or of the last Hold or Release.
     std::chrono::system_clock::time_point last_use_time;
-    // Absent without a ttl, while it is held, and after its removal.
+    // Absent where it does not expire now: without an expiration, with a ttl while it
+    // is held, and after its removal.
     std::optional<std::chrono::steady_clock::time_point> expiry;
+    std::optional<std::chrono::milliseconds> ttl;
+    std::optional<SessionSampling> sampling;
+    bool paused = false;
   };
   // As of one moment. `session` may have been removed.
   Facts FactsOf(const Session& session) const;
@@ -141,7 +161,8 @@ class SessionDirectory {
   std::string EtagLocked(const Session& session) const;
   // REQUIRES: another owner keeps the session. Needs no memory.
   void EraseLocked(Session& session);
-  // Of a session with a ttl, from now on or from here on not. Need no memory.
+  // Of a session that is not in the set, puts it there if it expires now; takes it out.
+  // Need no memory.
   void StartExpiryLocked(Session& session);
   void StopExpiryLocked(Session& session);
 

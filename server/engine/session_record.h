@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The record of a session: what a snapshot says of it beside history and state, a JSON
-// object. Keys: "ttl_ms", absent without a ttl.
+// object. Keys, each absent where the session has no such thing:
+//   ttl_ms    integer
+//   sampling  object: the members of RequestedSampling by their names, logit_bias as a
+//             list of [token, bias], where null is minus infinity; "seed" as a text of
+//             decimal digits
 #pragma once
 
 #include <chrono>
@@ -8,11 +12,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/engine/request.h"
 
 namespace mnemon {
 
 struct SessionRecord {
   std::optional<std::chrono::milliseconds> ttl;
+  std::optional<SessionSampling> sampling;
 
   bool operator==(const SessionRecord&) const = default;
 };

@@ -15,7 +15,6 @@
 #include "model/state/state_image.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/request_check.h"
-#include "server/engine/session_record.h"
 #include "server/state/snapshot.h"
 
 namespace mnemon {
@@ -85,11 +84,13 @@ class Job {
 class ExportJob final : public Job, public std::enable_shared_from_this<ExportJob> {
  public:
   ExportJob(const SnapshotPlace& place, std::shared_ptr<Session> copy,
-            OnAnswer<std::string> on_done)
-      : Job(place), copy_(std::move(copy)), on_done_(std::move(on_done)) {}
+            std::string record, OnAnswer<std::string> on_done)
+      : Job(place),
+        copy_(std::move(copy)),
+        record_(std::move(record)),
+        on_done_(std::move(on_done)) {}
 
   void Start(std::shared_ptr<Session> session) {
-    record_ = FormatSessionRecord({.ttl = session->ttl});
     place_.runner->Do(MakeCopyTask(
         std::move(session), copy_, [self = shared_from_this()](auto copied) {
           if (!copied.ok()) return self->End(copied.status());
@@ -131,8 +132,8 @@ class ExportJob final : public Job, public std::enable_shared_from_this<ExportJo
   }
 
   const std::shared_ptr<Session> copy_;
+  const std::string record_;
   const OnAnswer<std::string> on_done_;
-  std::string record_;
 };
 
 class ImportJob final : public Job, public std::enable_shared_from_this<ImportJob> {
@@ -324,8 +325,10 @@ class VerifyJob final : public Job, public std::enable_shared_from_this<VerifyJo
 }  // namespace
 
 void ExportSnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,
-                    std::shared_ptr<Session> copy, OnAnswer<std::string> on_done) {
-  std::make_shared<ExportJob>(place, std::move(copy), std::move(on_done))
+                    std::shared_ptr<Session> copy, std::string record,
+                    OnAnswer<std::string> on_done) {
+  std::make_shared<ExportJob>(place, std::move(copy), std::move(record),
+                              std::move(on_done))
       ->Start(std::move(session));
 }
 

@@ -24,10 +24,11 @@ struct SnapshotPlace {
   std::shared_ptr<const EngineContext> context;
 };
 
-// The snapshot of `session` as a fork of it would be. `copy` is an empty session
-// without a name.
+// The snapshot of `session` as a fork of it would be, with this record. `copy` is an
+// empty session without a name.
 void ExportSnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,
-                    std::shared_ptr<Session> copy, OnAnswer<std::string> on_done);
+                    std::shared_ptr<Session> copy, std::string record,
+                    OnAnswer<std::string> on_done);
 
 // Checks a snapshot against the model, and makes `session`, which is empty and in no
 // directory, what it holds. `finish` gets the session once its history is there, to set

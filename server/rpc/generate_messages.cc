@@ -95,6 +95,35 @@ void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out)
   out.set_nanos(static_cast<int32_t>(time.count() % 1'000'000'000));
 }
 
+absl::StatusOr<SessionSampling> FromMessage(const v1::Sampling& sampling,
+                                            std::string_view path) {
+  if (sampling.has_constraint()) return FieldNotAvailable(StrCat(path, ".constraint"));
+  SessionSampling out;
+  ReadSampling(sampling, out.values);
+  if (sampling.has_seed()) out.seed = std::bit_cast<uint64_t>(sampling.seed());
+  return out;
+}
+
+void ToMessage(const SessionSampling& sampling, v1::Sampling& out) {
+  const RequestedSampling& from = sampling.values;
+  out.set_temperature(from.temperature);
+  out.set_top_k(from.top_k);
+  out.set_top_p(from.top_p);
+  out.set_min_p(from.min_p);
+  out.set_typical_p(from.typical_p);
+  out.set_repetition_penalty(from.repetition_penalty);
+  out.set_frequency_penalty(from.frequency_penalty);
+  out.set_presence_penalty(from.presence_penalty);
+  out.set_penalty_window_tokens(from.penalty_window_tokens);
+  ReserveMore(from.logit_bias.size(), *out.mutable_logit_bias());
+  for (const LogitBias& entry : from.logit_bias) {
+    v1::LogitBias& bias = *out.add_logit_bias();
+    bias.set_token_id(entry.token);
+    bias.set_bias(entry.bias);
+  }
+  if (sampling.seed) out.set_seed(std::bit_cast<int64_t>(*sampling.seed));
+}
+
 RequestScope ScopeOf(const v1::GenerateRequest& r) {
   return {.session = r.session(),
           .model = r.model(),
@@ -160,6 +189,7 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {
   const v1::Sampling& sampling = r.sampling();
   ReadSampling(sampling, request.sampling);
   if (sampling.has_seed()) request.seed = std::bit_cast<uint64_t>(sampling.seed());
+  request.session_sampling = !r.has_sampling();
   const v1::Stopping& stopping = r.stopping();
   if (stopping.has_max_tokens()) request.max_tokens = stopping.max_tokens();
   request.stop_tokens.assign(stopping.stop_token_ids().begin(),

@@ -24,6 +24,9 @@ absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest&
 ListSessionsRequest FromMessage(const v1::ListSessionsRequest& r);
 absl::StatusOr<ForkSessionRequest> FromMessage(const v1::ForkSessionRequest& r);
 absl::StatusOr<RewindSessionRequest> FromMessage(const v1::RewindSessionRequest& r);
+// Settings are set where the mask names them, or, without one, where the message has
+// them.
+absl::StatusOr<UpdateSessionRequest> FromMessage(const v1::UpdateSessionRequest& r);
 // Without the snapshot.
 absl::StatusOr<ImportSessionRequest> FromMessage(
     const v1::ImportSessionRequest::Open& r);
@@ -33,6 +36,12 @@ absl::StatusOr<PredictRequest> FromMessage(const v1::PredictRequest& r);
 
 Prompt FromMessage(const v1::Prompt& prompt);
 
+// Sampling of a session: `path` is its name in the request. UNIMPLEMENTED for a
+// constraint.
+absl::StatusOr<SessionSampling> FromMessage(const v1::Sampling& sampling,
+                                            std::string_view path);
+void ToMessage(const SessionSampling& sampling, v1::Sampling& out);
+
 // INVALID_ARGUMENT unless it is a valid Duration; the engine has narrower limits.
 absl::StatusOr<std::chrono::milliseconds> FromDuration(
     const google::protobuf::Duration& duration, std::string_view field);
@@ -41,6 +50,7 @@ void SetDuration(std::chrono::nanoseconds time, google::protobuf::Duration& out)
 
 // The scope of errors of these calls. Does not refer to `r`.
 RequestScope ScopeOf(const v1::CreateSessionRequest& r);
+RequestScope ScopeOf(const v1::UpdateSessionRequest& r);
 RequestScope ScopeOf(const v1::ForkSessionRequest& r);
 RequestScope ScopeOf(const v1::ImportSessionRequest::Open& r);
 RequestScope ScopeOf(const v1::GenerateRequest& r);

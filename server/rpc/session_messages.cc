@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/rpc/messages.h"
@@ -11,6 +17,7 @@ namespace mnemon {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::system_clock;
 
 // The range of google.protobuf.Duration.
 constexpr int64_t kMaxSeconds = 315'576'000'000;
@@ -64,27 +71,82 @@ v1::Session::Tier ToTier(SessionTier tier) {
   return v1::Session::SHARED;
 }
 
-absl::Status CheckDurability(const v1::Session& session) {
+absl::Status CheckDurability(const v1::Session& session, const std::string& path) {
   switch (session.durability()) {
     case v1::Session::DURABILITY_UNSPECIFIED:
     case v1::Session::NONE:
       return absl::OkStatus();
     case v1::Session::TURN:
     case v1::Session::ALWAYS:
-      return FieldNotAvailable("session.durability");
+      return FieldNotAvailable(path);
     default:
-      return InvalidField("session.durability",
-                          StrCat("session.durability has no value ",
-                                 static_cast<int>(session.durability())));
+      return InvalidField(
+          path, StrCat(path, " has no value ", static_cast<int>(session.durability())));
   }
 }
 
-// Of a session that is made, what is not available yet.
-absl::Status RefuseLaterFields(const v1::Session& session) {
-  if (session.has_expire_time()) return FieldNotAvailable("session.expire_time");
-  if (session.has_sampling()) return FieldNotAvailable("session.sampling");
-  if (session.paused()) return FieldNotAvailable("session.paused");
-  return CheckDurability(session);
+absl::StatusOr<system_clock::time_point> FromTimestamp(
+    const google::protobuf::Timestamp& time, std::string_view field) {
+  // Years 1 to 9999, as Timestamp says; the engine has narrower limits.
+  constexpr int64_t kLeast = -62'135'596'800, kMost = 253'402'300'799;
+  if (time.seconds() < kLeast || time.seconds() > kMost || time.nanos() < 0 ||
+      time.nanos() >= 1'000'000'000) {
+    return InvalidField(std::string(field), StrCat(field, " is not a valid Timestamp"));
+  }
+  // Beyond what the clock holds is beyond what a session may live.
+  const int64_t seconds =
+      std::clamp(time.seconds(), int64_t{-9'000'000'000}, int64_t{9'000'000'000});
+  return system_clock::time_point(std::chrono::duration_cast<system_clock::duration>(
+      std::chrono::seconds(seconds) + std::chrono::nanoseconds(time.nanos())));
+}
+
+// The settings that `wants` names, of those that the message has.
+template <class Wants>
+absl::StatusOr<SessionSettings> SettingsOf(const v1::Session& session,
+                                           const std::string& path,
+                                           const Wants& wants) {
+  SessionSettings settings;
+  MNEMON_RETURN_IF_ERROR(CheckDurability(session, path + ".durability"));
+  if (wants("ttl") && session.has_ttl()) {
+    MNEMON_ASSIGN_OR_RETURN(settings.ttl, FromDuration(session.ttl(), path + ".ttl"));
+  }
+  if (wants("expire_time") && session.has_expire_time()) {
+    MNEMON_ASSIGN_OR_RETURN(settings.expire_time, FromTimestamp(session.expire_time(),
+                                                                path + ".expire_time"));
+  }
+  if (wants("sampling") && session.has_sampling()) {
+    MNEMON_ASSIGN_OR_RETURN(settings.sampling,
+                            FromMessage(session.sampling(), path + ".sampling"));
+  }
+  if (wants("paused") && session.paused()) settings.paused = true;
+  return settings;
+}
+
+absl::StatusOr<SessionSettings> SettingsOf(const v1::Session& session,
+                                           const std::string& path) {
+  return SettingsOf(session, path, [](std::string_view) { return true; });
+}
+
+constexpr char kSession[] = "session", kOpenSession[] = "open.session";
+
+// The paths of settings within a message that a request calls `Path`, and others.
+template <const char* Path>
+std::vector<FieldPath> SettingPaths(std::vector<FieldPath> others) {
+  static const std::vector<std::pair<std::string, std::string>> settings = [] {
+    std::vector<std::pair<std::string, std::string>> paths;
+    for (const char* const name : {"ttl", "expire_time"}) {
+      paths.emplace_back(name, StrCat(Path, ".", name));
+    }
+    for (const char* const name :
+         {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty",
+          "frequency_penalty", "presence_penalty", "penalty_window_tokens",
+          "logit_bias"}) {
+      paths.emplace_back(name, StrCat(Path, ".sampling.", name));
+    }
+    return paths;
+  }();
+  for (const auto& [name, path] : settings) others.push_back({name, path});
+  return others;
 }
 
 }  // namespace
@@ -101,22 +163,18 @@ absl::StatusOr<milliseconds> FromDuration(const google::protobuf::Duration& dura
 RequestScope ScopeOf(const v1::CreateSessionRequest& r) {
   return {.session = SessionResource(r.session_id()),
           .model = r.session().model(),
-          .paths = {{"session_id", "session_id"},
-                    {"model", "session.model"},
-                    {"ttl", "session.ttl"}}};
+          .paths = SettingPaths<kSession>(
+              {{"session_id", "session_id"}, {"model", "session.model"}})};
 }
 
 absl::StatusOr<CreateSessionRequest> FromMessage(const v1::CreateSessionRequest& r) {
   const v1::Session& session = r.session();
-  MNEMON_RETURN_IF_ERROR(RefuseLaterFields(session));
   CreateSessionRequest request;
   request.id = r.session_id();
   request.request_id = r.request_id();
   MNEMON_ASSIGN_OR_RETURN(request.model,
                           ParseOptionalModel(session.model(), "session.model"));
-  if (session.has_ttl()) {
-    MNEMON_ASSIGN_OR_RETURN(request.ttl, FromDuration(session.ttl(), "session.ttl"));
-  }
+  MNEMON_ASSIGN_OR_RETURN(request.settings, SettingsOf(session, "session"));
   return request;
 }
 
@@ -130,40 +188,71 @@ ListSessionsRequest FromMessage(const v1::ListSessionsRequest& r) {
 RequestScope ScopeOf(const v1::ForkSessionRequest& r) {
   return {.session = r.name(),
           .model = {},
-          .paths = {{"session_id", "session_id"}, {"ttl", "session.ttl"}}};
+          .paths = SettingPaths<kSession>({{"session_id", "session_id"}})};
+}
+
+RequestScope ScopeOf(const v1::UpdateSessionRequest& r) {
+  return {.session = r.session().name(),
+          .model = {},
+          .paths = SettingPaths<kSession>({{"name", "session.name"}})};
+}
+
+absl::StatusOr<UpdateSessionRequest> FromMessage(const v1::UpdateSessionRequest& r) {
+  constexpr std::string_view kFields[] = {"expire_time", "ttl",    "durability",
+                                          "sampling",    "paused", "*"};
+  const auto& mask = r.update_mask().paths();
+  for (const std::string& path : mask) {
+    if (std::find(std::begin(kFields), std::end(kFields), path) == std::end(kFields)) {
+      return InvalidField("update_mask",
+                          StrCat("update_mask names ", Quoted(path),
+                                 ", which is none of ", StrJoin(kFields, ", ")));
+    }
+  }
+  const auto named = [&](std::string_view field) {
+    return std::any_of(mask.begin(), mask.end(), [&](const std::string& path) {
+      return path == field || path == "*";
+    });
+  };
+  const bool all = mask.empty();
+  const v1::Session& session = r.session();
+  UpdateSessionRequest request{.session = {}, .etag = session.etag(), .settings = {}};
+  MNEMON_ASSIGN_OR_RETURN(request.session,
+                          ParseSessionResource(session.name(), "session.name"));
+  MNEMON_ASSIGN_OR_RETURN(request.settings,
+                          SettingsOf(session, "session", [&](std::string_view field) {
+                            return all || named(field);
+                          }));
+  SessionSettings& settings = request.settings;
+  // What the mask names and the message leaves out goes back to its default.
+  request.clear_expiration =
+      (named("ttl") || named("expire_time")) && !settings.ttl && !settings.expire_time;
+  request.clear_sampling = named("sampling") && !settings.sampling;
+  if (named("paused")) settings.paused = session.paused();
+  return request;
 }
 
 absl::StatusOr<ForkSessionRequest> FromMessage(const v1::ForkSessionRequest& r) {
-  MNEMON_RETURN_IF_ERROR(RefuseLaterFields(r.session()));
   ForkSessionRequest request{.id = r.session_id(), .request_id = r.request_id()};
   MNEMON_ASSIGN_OR_RETURN(request.session, ParseSessionResource(r.name(), "name"));
   if (r.has_token_count()) request.position = r.token_count();
-  if (r.session().has_ttl()) {
-    MNEMON_ASSIGN_OR_RETURN(request.ttl,
-                            FromDuration(r.session().ttl(), "session.ttl"));
-  }
+  MNEMON_ASSIGN_OR_RETURN(request.settings, SettingsOf(r.session(), "session"));
   return request;
 }
 
 RequestScope ScopeOf(const v1::ImportSessionRequest::Open& r) {
   return {.session = SessionResource(r.session_id()),
           .model = r.session().model(),
-          .paths = {{"session_id", "open.session_id"},
-                    {"model", "open.session.model"},
-                    {"ttl", "open.session.ttl"},
-                    {"request_id", "open.request_id"}}};
+          .paths = SettingPaths<kOpenSession>({{"session_id", "open.session_id"},
+                                               {"model", "open.session.model"},
+                                               {"request_id", "open.request_id"}})};
 }
 
 absl::StatusOr<ImportSessionRequest> FromMessage(
     const v1::ImportSessionRequest::Open& r) {
-  MNEMON_RETURN_IF_ERROR(RefuseLaterFields(r.session()));
   ImportSessionRequest request{.id = r.session_id(), .request_id = r.request_id()};
   MNEMON_ASSIGN_OR_RETURN(
       request.model, ParseOptionalModel(r.session().model(), "open.session.model"));
-  if (r.session().has_ttl()) {
-    MNEMON_ASSIGN_OR_RETURN(request.ttl,
-                            FromDuration(r.session().ttl(), "open.session.ttl"));
-  }
+  MNEMON_ASSIGN_OR_RETURN(request.settings, SettingsOf(r.session(), "open.session"));
   return request;
 }
 
@@ -212,6 +301,7 @@ void ToMessage(const SessionFacts& facts, v1::Session& out) {
   if (!facts.parent.empty()) out.set_parent(SessionResource(facts.parent));
   out.set_rebuilt(facts.rebuilt);
   out.set_paused(facts.paused);
+  if (facts.sampling) ToMessage(*facts.sampling, *out.mutable_sampling());
   out.set_durability(ToDurability(facts.durability));
   out.set_tier(ToTier(facts.tier));
   out.set_model_id(facts.model_id);

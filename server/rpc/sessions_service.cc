@@ -61,6 +61,18 @@ class SessionsService final : public v1::Sessions::CallbackService {
     });
   }
 
+  Unary* UpdateSession(Context* context, const v1::UpdateSessionRequest* request,
+                       v1::Session* response) override {
+    return Answer(context, ScopeOf(*request), [&]() -> absl::Status {
+      MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
+      MNEMON_ASSIGN_OR_RETURN(UpdateSessionRequest update, FromMessage(*request));
+      RecordNames(*CallOf(context), engine_, update.session, "");
+      MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.UpdateSession(update));
+      ToMessage(facts, *response);
+      return absl::OkStatus();
+    });
+  }
+
   Unary* DeleteSession(Context* context, const v1::DeleteSessionRequest* request,
                        google::protobuf::Empty*) override {
     return Answer(context, {.session = request->name()}, [&]() -> absl::Status {

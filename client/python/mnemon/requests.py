@@ -57,12 +57,14 @@ def generate_request(
         session=session_name(session),
         model=model_name(model),
         request_id=request_id,
-        sampling=sampling_pb2.Sampling(**given(SAMPLING)),
         stopping=sampling_pb2.Stopping(**given(_STOPPING)),
         output=sampling_pb2.OutputOptions(**given(_OUTPUT)),
     )
     if prompt:
         request.prompt.CopyFrom(prompt_message(prompt))
+    # Without any the session's own counts.
+    if sampling := given(SAMPLING):
+        request.sampling.CopyFrom(sampling_pb2.Sampling(**sampling))
     for token_id, bias in (logit_bias or {}).items():
         request.sampling.logit_bias.add(token_id=token_id, bias=bias)
     if time_limit is not None:

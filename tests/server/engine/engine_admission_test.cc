@@ -436,7 +436,7 @@ TEST(Ttl, DefaultAndGreatest) {
                    {.session_ttl = seconds(10), .max_session_ttl = seconds(60)});
   Engine& engine = *server.engine;
   const auto left = [&](std::optional<milliseconds> ttl) {
-    const auto made = engine.CreateSession({.ttl = ttl});
+    const auto made = engine.CreateSession({.settings = {.ttl = ttl}});
     EXPECT_TRUE(made.ok()) << made.status();
     return std::chrono::duration_cast<seconds>(*made->expire_time -
                                                server.clock.WallNow());

@@ -307,11 +307,12 @@ TEST_F(CallRecordTest, RefusedCallsNameSessionAndModel) {
 
 TEST_F(CallRecordTest, MethodOfALaterVersion) {
   BoundedContext context;
-  v1::Session session;
-  const grpc::Status status = rig_.sessions->ForkSession(&context, {}, &session);
+  const auto stream = rig_.generation->Converse(&context);
+  stream->WritesDone();
+  const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(status.error_message(), "ForkSession is not available in this version");
-  EXPECT_EQ(Only().method, "mnemon.v1.Sessions/ForkSession");
+  EXPECT_EQ(status.error_message(), "Converse is not available in this version");
+  EXPECT_EQ(Only().method, "mnemon.v1.Generation/Converse");
   EXPECT_EQ(Only().status, absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Only().reason, "METHOD_UNIMPLEMENTED");
   EXPECT_EQ(Only().request_id, IdIn(context));

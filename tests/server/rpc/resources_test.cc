@@ -88,11 +88,18 @@ TEST(Sessions, WrongRequestsNameTheField) {
        [](R& r) { r.mutable_session()->mutable_ttl()->set_seconds(INT64_MAX); }},
       {"session.ttl", kInvalid,
        [](R& r) { r.mutable_session()->mutable_ttl()->set_nanos(INT32_MAX); }},
-      {"session.expire_time", kLater,
+      {"session.expire_time", kInvalid,
        [](R& r) { r.mutable_session()->mutable_expire_time(); }},
-      {"session.sampling", kLater,
-       [](R& r) { r.mutable_session()->mutable_sampling(); }},
-      {"session.paused", kLater, [](R& r) { r.mutable_session()->set_paused(true); }},
+      {"session.expire_time", kInvalid,
+       [](R& r) {
+         r.mutable_session()->mutable_expire_time()->set_seconds(INT64_MAX);
+       }},
+      {"session.sampling.top_p", kInvalid,
+       [](R& r) { r.mutable_session()->mutable_sampling()->set_top_p(2); }},
+      {"session.sampling.constraint", kLater,
+       [](R& r) {
+         r.mutable_session()->mutable_sampling()->mutable_constraint()->set_regex("a");
+       }},
       {"session.durability", kLater,
        [](R& r) { r.mutable_session()->set_durability(v1::Session::TURN); }},
       {"session.durability", kInvalid,
@@ -177,7 +184,12 @@ TEST(Sessions, ListAndDeleteOptions) {
       };
   EXPECT_TRUE(absl::IsNotFound(remove([](auto&) {})));
   EXPECT_TRUE(remove([](auto& r) { r.set_allow_missing(true); }).ok());
-  EXPECT_TRUE(absl::IsUnimplemented(remove([](auto& r) { r.set_etag("x"); })));
+  const absl::Status other = remove([](auto& r) {
+    r.set_name("sessions/other");
+    r.set_etag("x");
+  });
+  EXPECT_EQ(other.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(GetErrorDetail(other)->reason, "ETAG_MISMATCH");
 }
 
 TEST(Sessions, LimitIsExactAndGivenBack) {
