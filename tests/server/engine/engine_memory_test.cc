@@ -14,7 +14,7 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kPiece = 2048;  // of 512 tokens
+constexpr int64_t kPiece = 2048 + 24;  // of 512 tokens, with what counts it
 constexpr int64_t kRun = 2 * kMiB;
 
 // Memory is given back on other threads.

@@ -37,6 +37,8 @@ bool Expected(grpc::StatusCode code) {
       grpc::StatusCode::RESOURCE_EXHAUSTED,
       grpc::StatusCode::FAILED_PRECONDITION,
       grpc::StatusCode::ABORTED,
+      grpc::StatusCode::OUT_OF_RANGE,
+      grpc::StatusCode::DATA_LOSS,  // of a snapshot that is none
       grpc::StatusCode::UNIMPLEMENTED};
   return codes.contains(code);
 }
@@ -49,7 +51,7 @@ class Caller {
         health_(grpc::health::v1::Health::NewStub(rig.channel)) {}
 
   void Call() {
-    switch (Below(14)) {
+    switch (Below(18)) {
       case 0:
       case 1:
         return Create();
@@ -73,6 +75,11 @@ class Caller {
       case 8:
       case 9:
         return Score();
+      case 10:
+      case 11:
+      case 12:
+      case 13:
+        return OnSession();
       default:
         return Generate();
     }
@@ -145,20 +152,79 @@ class Caller {
   }
 
   void Later() {
-    Unary(*rig_.sessions, &v1::Sessions::Stub::UpdateSession);
-    Unary(*rig_.sessions, &v1::Sessions::Stub::ForkSession);
-    Unary(*rig_.sessions, &v1::Sessions::Stub::RewindSession);
-    Unary(*rig_.sessions, &v1::Sessions::Stub::CheckpointSession);
-    Unary(*rig_.sessions, &v1::Sessions::Stub::VerifySession);
     Unary(*rig_.generation, &v1::Generation::Stub::Predict);
     BoundedContext converse;
     Check(rig_.generation->Converse(&converse)->Finish());
-    BoundedContext exported;
-    Check(
-        rig_.sessions->ExportSession(&exported, v1::ExportSessionRequest())->Finish());
-    BoundedContext imported;
-    v1::Session session;
-    Check(rig_.sessions->ImportSession(&imported, &session)->Finish());
+  }
+
+  void OnSession() {
+    using S = v1::Sessions::Stub;
+    switch (Below(7)) {
+      case 0:
+        return Unary(*rig_.sessions, &S::UpdateSession,
+                     [&](v1::UpdateSessionRequest& r) {
+                       r.mutable_session()->set_name(Session());
+                       if (Below(3) == 0)
+                         r.mutable_session()->mutable_ttl()->set_seconds(1);
+                       if (Below(3) == 0)
+                         r.mutable_session()->mutable_sampling()->set_top_p(0.5);
+                       if (Below(9) == 0) r.mutable_session()->set_paused(true);
+                       if (Below(2) == 0) r.mutable_update_mask()->add_paths("paused");
+                     });
+      case 1:
+        return Unary(*rig_.sessions, &S::ForkSession, [&](v1::ForkSessionRequest& r) {
+          r.set_name(Session());
+          r.set_session_id(StrCat("s", Below(kNames)));
+          if (Below(2) == 0) r.set_token_count(Below(60));
+        });
+      case 2:
+        return Unary(*rig_.sessions, &S::RewindSession,
+                     [&](v1::RewindSessionRequest& r) {
+                       r.set_name(Session());
+                       if (Below(2) == 0) {
+                         r.set_token_count(Below(60));
+                       } else {
+                         r.set_checkpoint_id(StrCat("c", Below(3)));
+                       }
+                     });
+      case 3:
+        return Unary(*rig_.sessions, &S::CheckpointSession,
+                     [&](v1::CheckpointSessionRequest& r) {
+                       r.set_name(Session());
+                       r.set_checkpoint_id(StrCat("c", Below(3)));
+                     });
+      case 4:
+        return Unary(*rig_.sessions, &S::VerifySession,
+                     [&](v1::VerifySessionRequest& r) {
+                       r.set_name(Session());
+                       r.set_replay(Below(2) == 0);
+                     });
+      case 5: {
+        BoundedContext context;
+        v1::ExportSessionRequest request;
+        request.set_name(Session());
+        const auto reader = rig_.sessions->ExportSession(&context, request);
+        v1::ExportSessionResponse part;
+        snapshot_.clear();
+        while (reader->Read(&part)) snapshot_ += part.chunk();
+        return Check(reader->Finish());
+      }
+      default: {
+        BoundedContext context;
+        v1::Session session;
+        const auto writer = rig_.sessions->ImportSession(&context, &session);
+        v1::ImportSessionRequest message;
+        message.mutable_open()->set_session_id(StrCat("s", Below(kNames)));
+        message.mutable_open()->mutable_session()->set_model(Model());
+        message.mutable_open()->set_size_bytes(static_cast<int64_t>(snapshot_.size()));
+        writer->Write(message);
+        message.set_chunk(snapshot_);
+        writer->Write(message);
+        if (Below(5) == 0) context.TryCancel();
+        writer->WritesDone();
+        return Check(writer->Finish());
+      }
+    }
   }
 
   // Half of them on a session; some wrong, some too late, some given up.
@@ -222,6 +288,7 @@ class Caller {
     Check(stream->Finish());
   }
 
+  std::string snapshot_ = "none";  // exported last
   Rig& rig_;
   std::mt19937 random_;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health_;

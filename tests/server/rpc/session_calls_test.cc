@@ -343,7 +343,8 @@ TEST(SessionCalls, AnExpireTimeEndsASessionThatIsInUse) {
     std::this_thread::sleep_for(std::chrono::milliseconds(600));
     rig.decoder.AllowAll();
   });
-  const absl::Status status = Collect(*rig.client, Turn("a", {20}, 500)).result.status();
+  const absl::Status status =
+      Collect(*rig.client, Turn("a", {20}, 500)).result.status();
   later.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
   EXPECT_EQ(ReasonOf(rig.client->GetSession("a").status()), "SESSION_EXPIRED");
