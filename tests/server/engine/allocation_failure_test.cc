@@ -209,7 +209,8 @@ TEST_P(FailingAllocations, OfACallerWhoRemovesExpiredSessions) {
     ToyServer server(GetParam(), {.sessions = 8});
     for (int i = 0; i < 5; ++i) {
       const std::string id(40, static_cast<char>('a' + i));
-      ASSERT_TRUE(server.engine->CreateSession({.id = id, .settings = {.ttl = ttl}}).ok());
+      ASSERT_TRUE(
+          server.engine->CreateSession({.id = id, .settings = {.ttl = ttl}}).ok());
       ASSERT_TRUE(server.Run(Ask(Tokens(20, i), 5, id)).status.ok());
     }
     server.AwaitIdle();

@@ -467,11 +467,12 @@ TEST(EngineForkCalls, StatesOfCheckpointsGiveWay) {
 TEST(EngineForkCalls, AForkExpiresByItsOwnTtl) {
   ToyServer server(ToyState::kFixed);
   ASSERT_TRUE(
-      server.engine->CreateSession({.id = "a", .settings = {.ttl = milliseconds(5000)}}).ok());
-  ASSERT_TRUE(Fork(*server.engine, {.session = "a", .id = "b"}).ok());
-  ASSERT_TRUE(
-      Fork(*server.engine, {.session = "a", .id = "c", .settings = {.ttl = milliseconds(9000)}})
+      server.engine->CreateSession({.id = "a", .settings = {.ttl = milliseconds(5000)}})
           .ok());
+  ASSERT_TRUE(Fork(*server.engine, {.session = "a", .id = "b"}).ok());
+  ASSERT_TRUE(Fork(*server.engine,
+                   {.session = "a", .id = "c", .settings = {.ttl = milliseconds(9000)}})
+                  .ok());
   server.clock.Advance(milliseconds(6000));
   EXPECT_EQ(ReasonOf(server.engine->GetSession("a").status()), "SESSION_EXPIRED");
   EXPECT_EQ(ReasonOf(server.engine->GetSession("b").status()), "SESSION_EXPIRED");

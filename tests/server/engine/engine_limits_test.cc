@@ -168,7 +168,8 @@ TEST(EngineSessions, AtTheLimitTheRetryTimeIsThatOfTheNextExpiry) {
   };
   server.CreateSession("a");
   ASSERT_TRUE(
-      server.engine->CreateSession({.id = "b", .settings = {.ttl = milliseconds(5000)}}).ok());
+      server.engine->CreateSession({.id = "b", .settings = {.ttl = milliseconds(5000)}})
+          .ok());
   server.clock.Advance(milliseconds(2000));
   EXPECT_EQ(retry_after(server.engine->CreateSession({}).status()), milliseconds(3000));
   EXPECT_EQ(retry_after(server.Run(Ask({1}, 1)).status), milliseconds(3000));
@@ -278,7 +279,8 @@ TEST(EngineLimits, ARefusedCallLeavesNoPromptBehind) {
 TEST(EngineTtl, ExpiresAfterTheLastUseByTheSteadyClock) {
   ToyServer server(ToyState::kAppend);
   Engine& engine = *server.engine;
-  const auto made = engine.CreateSession({.id = "s", .settings = {.ttl = milliseconds(1000)}});
+  const auto made =
+      engine.CreateSession({.id = "s", .settings = {.ttl = milliseconds(1000)}});
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(*made->expire_time, server.clock.WallNow() + milliseconds(1000));
   server.clock.JumpWall(std::chrono::hours(24 * 365));
@@ -296,14 +298,18 @@ TEST(EngineTtl, ExpiresAfterTheLastUseByTheSteadyClock) {
   server.AwaitIdle();
   EXPECT_EQ(engine.Stats().state_bytes, 0);
   for (int64_t bad : {int64_t{0}, int64_t{-1}, INT64_MAX}) {
-    EXPECT_EQ(FieldOf(engine.CreateSession({.settings = {.ttl = milliseconds(bad)}}).status()),
-              "ttl");
+    EXPECT_EQ(
+        FieldOf(
+            engine.CreateSession({.settings = {.ttl = milliseconds(bad)}}).status()),
+        "ttl");
   }
 }
 
 TEST(EngineTtl, AnExpiredSessionCountsNoMore) {
   ToyServer server(ToyState::kFixed, {.sessions = 1});
-  ASSERT_TRUE(server.engine->CreateSession({.id = "a", .settings = {.ttl = milliseconds(10)}}).ok());
+  ASSERT_TRUE(
+      server.engine->CreateSession({.id = "a", .settings = {.ttl = milliseconds(10)}})
+          .ok());
   EXPECT_FALSE(server.engine->CreateSession({.id = "b"}).ok());
   server.clock.Advance(milliseconds(10));
   server.CreateSession("b");
@@ -313,8 +319,10 @@ TEST(EngineTtl, ExpiredNamesAreRememberedAndFree) {
   ToyServer server(ToyState::kFixed, {.sessions = 2000});
   Engine& engine = *server.engine;
   for (int i = 0; i < 1100; ++i) {
-    ASSERT_TRUE(
-        engine.CreateSession({.id = StrCat("s", i), .settings = {.ttl = milliseconds(1 + i)}}).ok());
+    ASSERT_TRUE(engine
+                    .CreateSession({.id = StrCat("s", i),
+                                    .settings = {.ttl = milliseconds(1 + i)}})
+                    .ok());
   }
   server.clock.Advance(milliseconds(1100));
   EXPECT_EQ(ReasonOf(engine.GetSession("s1099").status()), "SESSION_EXPIRED");
@@ -327,7 +335,9 @@ TEST(EngineTtl, ExpiredNamesAreRememberedAndFree) {
 
 TEST(EngineTtl, ARunningSessionDoesNotExpire) {
   ToyServer server(ToyState::kFixed);
-  ASSERT_TRUE(server.engine->CreateSession({.id = "s", .settings = {.ttl = milliseconds(10)}}).ok());
+  ASSERT_TRUE(
+      server.engine->CreateSession({.id = "s", .settings = {.ttl = milliseconds(10)}})
+          .ok());
   Reader reader(*server.engine, Ask({1}, 200, "s"));
   reader.Next();
   server.clock.Advance(milliseconds(1000));

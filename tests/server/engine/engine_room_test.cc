@@ -32,7 +32,8 @@ TEST(Room, AStatelessCallEndsWhenSessionsAloneReachTheLimit) {
   Reader waits(*server.engine, Ask({2}, 3));
   ASSERT_TRUE(waits.status().ok());
   ASSERT_TRUE(
-      server.engine->CreateSession({.id = "b", .settings = {.ttl = milliseconds(5000)}}).ok());
+      server.engine->CreateSession({.id = "b", .settings = {.ttl = milliseconds(5000)}})
+          .ok());
   server.decoder.AllowAll();
   EXPECT_TRUE(runs.Finish().status.ok());
   const absl::Status refused = waits.Finish().status;

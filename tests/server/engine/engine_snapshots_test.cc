@@ -212,7 +212,8 @@ TEST(EngineSnapshotCalls, WhatDoesNotFitTheModelIsRefused) {
 TEST(EngineSnapshotCalls, ATtlIsTheSnapshotsUnlessOneIsNamed) {
   ToyServer server(ToyState::kFixed);
   ASSERT_TRUE(
-      server.engine->CreateSession({.id = "a", .settings = {.ttl = milliseconds(5000)}}).ok());
+      server.engine->CreateSession({.id = "a", .settings = {.ttl = milliseconds(5000)}})
+          .ok());
   ASSERT_TRUE(server.Run(Ask({1, 2}, 3, "a")).status.ok());
   const std::string snapshot = Export(*server.engine, "a")->snapshot;
   const std::string request = "00000000-0000-4000-8000-000000000009";
@@ -222,9 +223,10 @@ TEST(EngineSnapshotCalls, ATtlIsTheSnapshotsUnlessOneIsNamed) {
   const auto again =
       Import(*server.engine, {.id = "b", .request_id = request, .snapshot = snapshot});
   EXPECT_TRUE(again.ok()) << again.status();
-  ASSERT_TRUE(Import(*server.engine,
-                     {.id = "c", .settings = {.ttl = milliseconds(9000)}, .snapshot = snapshot})
-                  .ok());
+  ASSERT_TRUE(
+      Import(*server.engine,
+             {.id = "c", .settings = {.ttl = milliseconds(9000)}, .snapshot = snapshot})
+          .ok());
   server.clock.Advance(milliseconds(6000));
   EXPECT_EQ(ReasonOf(server.engine->GetSession("b").status()), "SESSION_EXPIRED");
   EXPECT_TRUE(server.engine->GetSession("c").ok());

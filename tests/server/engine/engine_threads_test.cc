@@ -84,7 +84,8 @@ void Fight(ToyServer& server, std::mt19937& random) {
   switch (random() % 8) {
     case 0: {
       CreateSessionRequest request{.id = id};
-      if (random() % 2) request.settings.ttl = std::chrono::milliseconds(1 + random() % 20);
+      if (random() % 2)
+        request.settings.ttl = std::chrono::milliseconds(1 + random() % 20);
       (void)engine.CreateSession(request);
       break;
     }

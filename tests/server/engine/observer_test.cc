@@ -296,7 +296,8 @@ TEST(Observer, ExpiredSessionsAreCounted) {
   Watched watched;
   ToyServer& server = *watched.server;
   ASSERT_TRUE(
-      server.engine->CreateSession({.id = "s", .settings = {.ttl = milliseconds(1000)}}).ok());
+      server.engine->CreateSession({.id = "s", .settings = {.ttl = milliseconds(1000)}})
+          .ok());
   server.clock.Advance(milliseconds(2000));
   EXPECT_FALSE(server.engine->GetSession("s").ok());
   EXPECT_EQ(server.engine->Stats().sessions_expired, 1);
