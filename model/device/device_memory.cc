@@ -2,13 +2,17 @@
 #include "model/device/device_memory.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace mnemon {
 namespace {
 
 constexpr int64_t kRegion = int64_t{1} << 30;
+// Of pinned memory for transfers.
+constexpr int64_t kPinned = int64_t{4} << 20;
 
 }  // namespace
 
@@ -18,6 +22,7 @@ DeviceMemory::DeviceMemory(DeviceDriver& driver, const StateSpec& spec)
 }
 
 DeviceMemory::~DeviceMemory() {
+  if (pinned_ != nullptr) driver_.GiveBackPinned(pinned_);
   for (const Region* region : {&owners_, &recyclers_}) {
     for (char* const begin : region->regions) driver_.GiveBackAddresses(begin);
   }
@@ -65,17 +70,51 @@ void DeviceMemory::Copy(const float* from, float* to, int64_t count) {
 }
 
 absl::Status DeviceMemory::CopyOut(std::span<const HostCopy> copies) {
-  for (const HostCopy& copy : copies) {
-    driver_.CopyOut(copy.block, copy.host, FloatBytes(copy.count));
-  }
-  return driver_.Wait(driver_.Mark());
+  return Transfer(copies, Way::kOut);
 }
 
 absl::Status DeviceMemory::CopyIn(std::span<const HostCopy> copies) {
-  for (const HostCopy& copy : copies) {
-    driver_.CopyIn(copy.host, copy.block, FloatBytes(copy.count));
+  return Transfer(copies, Way::kIn);
+}
+
+absl::Status DeviceMemory::Transfer(std::span<const HostCopy> copies, Way way) {
+  std::lock_guard lock(pinned_mutex_);
+  if (pinned_ == nullptr) pinned_ = static_cast<char*>(driver_.TakePinned(kPinned));
+  // As many pieces as the pinned memory holds are queued, then awaited together.
+  std::vector<HostCopy> queued;
+  const auto finish = [&]() -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(driver_.Wait(driver_.Mark()));
+    const char* from = pinned_;
+    for (const HostCopy& piece : queued) {
+      if (way == Way::kOut) std::memcpy(piece.host, from, FloatBytes(piece.count));
+      from += FloatBytes(piece.count);
+    }
+    queued.clear();
+    return absl::OkStatus();
+  };
+  int64_t used = 0;
+  for (HostCopy left : copies) {
+    while (left.count > 0) {
+      if (used == kPinned) {
+        MNEMON_RETURN_IF_ERROR(finish());
+        used = 0;
+      }
+      const int64_t count = std::min(left.count, (kPinned - used) / FloatBytes(1));
+      char* const pinned = pinned_ + used;
+      if (way == Way::kOut) {
+        driver_.CopyOut(left.block, pinned, FloatBytes(count));
+      } else {
+        std::memcpy(pinned, left.host, FloatBytes(count));
+        driver_.CopyIn(pinned, left.block, FloatBytes(count));
+      }
+      queued.push_back({.block = left.block, .host = left.host, .count = count});
+      used += FloatBytes(count);
+      left = {.block = left.block + count,
+              .host = left.host + count,
+              .count = left.count - count};
+    }
   }
-  return driver_.Wait(driver_.Mark());
+  return finish();
 }
 
 }  // namespace mnemon

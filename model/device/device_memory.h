@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
+#include <span>
 #include <vector>
 
 #include "model/device/device_driver.h"
@@ -29,6 +31,7 @@ class DeviceMemory final : public StateMemory {
   void Zero(float* to, int64_t count) override;
   void Fill(float* to, int64_t count, float value) override;
   void Copy(const float* from, float* to, int64_t count) override;
+  // By way of pinned memory; one call at a time, others wait.
   absl::Status CopyOut(std::span<const HostCopy> copies) override;
   absl::Status CopyIn(std::span<const HostCopy> copies) override;
 
@@ -44,9 +47,14 @@ class DeviceMemory final : public StateMemory {
     std::vector<char*> regions;  // all of them
   };
 
+  enum class Way { kOut, kIn };
+  absl::Status Transfer(std::span<const HostCopy> copies, Way way);
+
   DeviceDriver& driver_;
   DeviceTables tables_;
   Region owners_, recyclers_;
+  std::mutex pinned_mutex_;
+  char* pinned_ = nullptr;  // guarded by pinned_mutex_; from the first transfer on
 };
 
 }  // namespace mnemon
