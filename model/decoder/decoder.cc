@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/kernels/kernels.h"
+#include "model/state/state_image.h"
 
 namespace mnemon {
 namespace {
@@ -91,9 +92,7 @@ absl::Status BeginImport(int64_t position, const TensorViews& carry,
                  "] must be ", entries[i].name, " [", StrJoin(shape, ", "), "]"));
     }
   }
-  const bool ring = arena.spec().growth() == Growth::kRing;
-  const int64_t first =
-      ring ? std::max<int64_t>(0, position - arena.spec().capacity()) : 0;
+  const int64_t first = StateImage::FirstRow(arena.spec(), position);
   arena.StartAt(slot, first);
   absl::Status status = arena.Reserve(slot, position - first);
   if (!status.ok()) arena.Reset(slot);

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "model/kernels/kernels.h"
 #include "model/state/arena.h"
+#include "model/state/state_image.h"
 
 namespace mnemon {
 int64_t StateArena::SavedBlocks(int32_t slot) const {
@@ -124,8 +125,7 @@ absl::Status StateArena::Share(int32_t slot, int64_t length, const SavedFixed* f
   if (length > 0) {
     const Range range = Visible(s, length);
     if (spec_.growing()) {
-      const int64_t first = std::max<int64_t>(
-          0, spec_.growth() == Growth::kRing ? length - spec_.capacity() : 0);
+      const int64_t first = StateImage::FirstRow(spec_, length);
       MNEMON_CHECK(s.first_block + range.begin <= first / kBlockPositions);
       saved.list_ = Share(s.list.get(), range);
     }
@@ -166,9 +166,7 @@ absl::Status StateArena::MakeWhole(int64_t computed, SavedState& saved) {
   MNEMON_CHECK(saved.empty() && computed >= 0);
   // By way of a slot, which has all that taking blocks needs.
   MNEMON_ASSIGN_OR_RETURN(const int32_t slot, Acquire());
-  const int64_t first = spec_.growth() == Growth::kRing
-                            ? std::max<int64_t>(0, computed - spec_.capacity())
-                            : 0;
+  const int64_t first = StateImage::FirstRow(spec_, computed);
   if (spec_.growth() == Growth::kRing) StartAt(slot, first);
   absl::Status status = Reserve(slot, computed - first);
   if (status.ok()) {
