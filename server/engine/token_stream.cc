@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/token_stream.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -17,22 +19,29 @@ TokenStream::TokenStream(Options options)
       stop_(options.stop_strings),
       charge_(std::move(options.charge)) {}
 
-TokenChunk TokenStream::Take() {
+TokenChunk TokenStream::Take(int64_t most) {
+  MNEMON_CHECK(most > 0);
   TokenChunk chunk;
   std::optional<RequestTimer::Time> full_since;
   bool was_full = false;
   {
     std::lock_guard lock(mutex_);
     if (!std::exchange(due_, false)) return chunk;
-    if (waiting_.tokens.empty() && !waiting_.finished) return chunk;
-    chunk = std::exchange(waiting_, {});
-    charge_.Set(0);
-    was_full = chunk.tokens.size() == kCapacity;
+    const auto waited = static_cast<int64_t>(waiting_.tokens.size());
+    if (waited == 0 && !waiting_.finished) return chunk;
+    const int64_t count = std::min(waited, most);
+    if (count == waited) {
+      chunk = std::exchange(waiting_, {});
+      charge_.Set(0);
+    } else {
+      due_ = true;
+      chunk = TakeFirstLocked(count);
+    }
+    was_full = waited == kCapacity;
     full_since = std::exchange(full_since_, {});
-    const auto count = static_cast<int64_t>(chunk.tokens.size());
     waiting_.first_index = chunk.first_index + count;
     delivered_.fetch_add(count, std::memory_order_release);
-    waiting_count_.store(0, std::memory_order_release);
+    waiting_count_.store(static_cast<int>(waited - count), std::memory_order_release);
     if (chunk.finished) taken_ = true;
   }
   const auto report = [&] {
@@ -52,6 +61,23 @@ TokenChunk TokenStream::Take() {
   }
   report();
   return chunk;
+}
+
+TokenChunk TokenStream::TakeFirstLocked(int64_t count) {
+  TokenChunk first;
+  first.tokens.reserve(static_cast<size_t>(count));
+  if (!waiting_.logprobs.empty()) first.logprobs.reserve(static_cast<size_t>(count));
+  first.start = std::exchange(waiting_.start, {});
+  first.first_index = waiting_.first_index;
+  const auto move = [count](auto& from, auto& to) {
+    if (from.empty()) return;
+    const auto end = from.begin() + count;
+    to.assign(std::move_iterator(from.begin()), std::move_iterator(end));
+    from.erase(from.begin(), end);
+  };
+  move(waiting_.tokens, first.tokens);
+  move(waiting_.logprobs, first.logprobs);
+  return first;
 }
 
 void TokenStream::Decode(TokenChunk& chunk) {

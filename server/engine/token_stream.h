@@ -84,11 +84,12 @@ class TokenStream final : public Callback {
   explicit TokenStream(Options options);
 
   // Consumer side.
-  // Takes all that waits; empty and not finished when no token and no end is due (start
-  // facts wait for the first of them). A consumer takes until `finished`, or cancels:
-  // until then the session stays busy. May throw std::bad_alloc: then what waited is
-  // lost, but counts as taken, an end too.
-  TokenChunk Take();
+  // Takes the first `most` tokens that wait, with the end when none is left behind
+  // them; empty and not finished when no token and no end is due (start facts wait for
+  // the first of them). What is left is due at once. A consumer takes until `finished`,
+  // or cancels: until then the session stays busy. May throw std::bad_alloc: then what
+  // waited is lost, but counts as taken, an end too. REQUIRES: most > 0.
+  TokenChunk Take(int64_t most = kCapacity);
   // Ends the call: what waits is dropped, Take returns only the end. No effect after
   // the end was taken. Idempotent.
   void Cancel();
@@ -129,6 +130,8 @@ class TokenStream final : public Callback {
   };
 
   void SetDue();
+  // REQUIRES: more than `count` tokens wait. Throws std::bad_alloc.
+  TokenChunk TakeFirstLocked(int64_t count);
   // Sets the chunk's text. May throw std::bad_alloc.
   void Decode(TokenChunk& chunk);
   // Of Cancel and StopDelivery: since when the stream was full, if it was.

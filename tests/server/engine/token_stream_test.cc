@@ -57,6 +57,31 @@ TEST(TokenStream, TokensCoalesceAndNotifyOnce) {
   EXPECT_THAT(f.stream.Take().tokens, IsEmpty());
 }
 
+TEST(TokenStream, GivesSomeOfWhatWaitsAndTheEndWithTheLast) {
+  Fixture f;
+  f.stream.Start({.first_index = 0, .prompt_tokens = 3});
+  for (const int i : {0, 1, 2, 3}) f.Push(3 + i, 'a' + i);
+  f.Finish(absl::OkStatus(), FinishFacts{.generated_tokens = 4});
+  const TokenChunk first = f.stream.Take(1);
+  EXPECT_TRUE(first.start);
+  EXPECT_EQ(first.first_index, 3);
+  EXPECT_EQ(first.text, "a");
+  EXPECT_FALSE(first.finished);
+  EXPECT_EQ(f.stream.delivered(), 1);
+  EXPECT_EQ(f.stream.space(), TokenStream::kCapacity - 3);
+  const TokenChunk second = f.stream.Take(2);
+  EXPECT_FALSE(second.start);
+  EXPECT_EQ(second.first_index, 4);
+  EXPECT_EQ(second.text, "bc");
+  EXPECT_FALSE(second.finished);
+  const TokenChunk last = f.stream.Take(2);
+  EXPECT_EQ(last.first_index, 6);
+  EXPECT_EQ(last.text, "d");
+  EXPECT_TRUE(last.finished);
+  EXPECT_TRUE(last.finish);
+  EXPECT_EQ(f.stream.delivered(), 4);
+}
+
 // A stream with an interval of 1 ms, whose times count from the first token.
 struct PacedFixture {
   TokenStream::Notice Push(int64_t index, std::chrono::microseconds at) {
