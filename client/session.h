@@ -35,7 +35,7 @@ struct SessionCheckpoint {
 struct Session {
   std::string id;
   std::string model;
-  std::string state;     // "IDLE", "QUEUED", "RUNNING", "PAUSED"
+  std::string state;     // "IDLE", "QUEUED", "RUNNING", "PAUSED", "DETACHED"
   int64_t position = 0;  // tokens in the history
   int64_t state_size_bytes = 0;
   std::optional<SystemTime> create_time;

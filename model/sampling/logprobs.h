@@ -30,6 +30,8 @@ struct TokenLogprobs {
 struct CandidateChoice {
   int32_t most_likely = 0;   // so many, smaller ids first among equals; above V: all
   std::vector<int32_t> ids;  // and these, in their order
+
+  bool operator==(const CandidateChoice&) const = default;
 };
 
 // log softmax(logits) at `token` and at the candidates, the most likely ones first.

@@ -22,6 +22,14 @@ using Prompt = std::variant<std::string, std::vector<int32_t>>;
 struct LogprobOptions {
   bool wanted = false;
   CandidateChoice candidates;  // at most 20 most likely ones and 100 ids
+
+  bool operator==(const LogprobOptions&) const = default;
+};
+
+// What a call with session and request_id does when its stream is lost or cancelled.
+enum class OnDisconnect {
+  kPause,     // it waits for a resume, at the last delivered token
+  kContinue,  // it goes on to its end
 };
 
 struct GenerateRequest {
@@ -50,9 +58,17 @@ struct GenerateRequest {
   // The caller's deadline: a call that cannot end before it at the present load is
   // refused.
   std::optional<std::chrono::steady_clock::time_point> deadline;
-  // A UUID or empty. A session takes a request once: a repetition is refused. Without a
-  // session and a seed, it decides the seed, so that a repetition gives the same.
+  // A UUID or empty. The same request again with the newest id of its session gives its
+  // stream from the beginning. Without a session and a seed, it decides the seed, so
+  // that a repetition gives the same.
   std::string request_id;
+  // With session and request_id: the stream of that call goes on behind this absolute
+  // index, -1: from its first generated token; what is not above or `deadline` is
+  // ignored.
+  std::optional<int64_t> resume_after;
+  // Tokens that the history must have before the call.
+  std::optional<int64_t> expected_position;
+  OnDisconnect on_disconnect = OnDisconnect::kPause;
 };
 
 enum class FinishReason {
@@ -81,6 +97,8 @@ struct FinishFacts {
   // From admission to the last token of the prompt, and from then to the end.
   std::chrono::nanoseconds prompt_time{};
   std::chrono::nanoseconds generation_time{};
+
+  bool operator==(const FinishFacts&) const = default;
 };
 
 // What Engine::Score is to score: the tokens of all parts, in their order.
@@ -115,7 +133,8 @@ struct DetokenizedText {
   std::string text;  // the same with U+FFFD for what is not UTF-8
 };
 
-enum class SessionState { kIdle, kQueued, kRunning, kPaused };
+// Detached: at rest, and the stream of its newest call can be resumed.
+enum class SessionState { kIdle, kQueued, kRunning, kPaused, kDetached };
 
 // What of a session survives a crash: nothing; all turns that ended, and what the
 // kernel still wrote of the last one; all that was acknowledged.

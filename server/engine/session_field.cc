@@ -17,7 +17,8 @@ using Type = SessionField::Type;
 using Facts = SessionFacts;
 
 // In the order of the enumerations of request.h.
-constexpr std::string_view kStates[] = {"IDLE", "QUEUED", "RUNNING", "PAUSED"};
+constexpr std::string_view kStates[] = {"IDLE", "QUEUED", "RUNNING", "PAUSED",
+                                        "DETACHED"};
 constexpr std::string_view kDurabilities[] = {"NONE", "TURN", "ALWAYS"};
 constexpr std::string_view kTiers[] = {"DEVICE", "HOST", "DISK", "SHARED"};
 constexpr std::string_view kTruths[] = {"false", "true"};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -17,31 +18,39 @@ TokenStream::TokenStream(Options options)
       interval_(options.interval),
       timer_(std::move(options.timer)),
       stop_(options.stop_strings),
-      charge_(std::move(options.charge)) {}
+      charge_(std::move(options.charge)),
+      released_(options.gated ? 0 : std::numeric_limits<int64_t>::max()),
+      finish_released_(!options.gated) {}
 
 TokenChunk TokenStream::Take(int64_t most) {
   MNEMON_CHECK(most > 0);
   TokenChunk chunk;
+  std::vector<int32_t> silent;
   std::optional<RequestTimer::Time> full_since;
   bool was_full = false;
   {
     std::lock_guard lock(mutex_);
     if (!std::exchange(due_, false)) return chunk;
     const auto waited = static_cast<int64_t>(waiting_.tokens.size());
-    if (waited == 0 && !waiting_.finished) return chunk;
-    const int64_t count = std::min(waited, most);
-    if (count == waited) {
+    const int64_t released = ReleasedLocked();
+    const bool end = waiting_.finished && EndReleasedLocked();
+    if (released == 0 && !(end && waited == 0)) return chunk;
+    const int64_t count = std::min(released, most);
+    const int64_t left = waited - count;
+    const bool all = left == 0 && (end || !waiting_.finished);
+    if (all) {
       chunk = std::exchange(waiting_, {});
-      charge_.Set(0);
     } else {
-      due_ = true;
+      due_ = released > count;
       chunk = TakeFirstLocked(count);
     }
-    was_full = waited == kCapacity;
-    full_since = std::exchange(full_since_, {});
+    silent = std::exchange(silent_, {});
+    if (left == 0) charge_.Set(0);
+    was_full = waited >= kCapacity && left < kCapacity;
+    if (was_full) full_since = std::exchange(full_since_, {});
     waiting_.first_index = chunk.first_index + count;
     delivered_.fetch_add(count, std::memory_order_release);
-    waiting_count_.store(static_cast<int>(waited - count), std::memory_order_release);
+    waiting_count_.store(static_cast<int>(left), std::memory_order_release);
     if (chunk.finished) taken_ = true;
   }
   const auto report = [&] {
@@ -53,7 +62,7 @@ TokenChunk TokenStream::Take(int64_t most) {
   };
   try {
     if (full_since) timer_.Stalled(*full_since);
-    if (tokenizer_) Decode(chunk);
+    if (tokenizer_) Decode(silent, chunk);
   } catch (...) {
     // What was taken counts as delivered.
     report();
@@ -80,7 +89,10 @@ TokenChunk TokenStream::TakeFirstLocked(int64_t count) {
   return first;
 }
 
-void TokenStream::Decode(TokenChunk& chunk) {
+void TokenStream::Decode(std::span<const int32_t> silent, TokenChunk& chunk) {
+  for (int32_t token : silent) {
+    stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
+  }
   for (int32_t token : chunk.tokens) {
     chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
   }
@@ -93,7 +105,10 @@ void TokenStream::Cancel() {
     std::lock_guard lock(mutex_);
     if (cancelled() || taken_) return;
     full_since = StopLocked();
-    if (waiting_.finished) waiting_.status = engine_errors::Cancelled();
+    if (waiting_.finished) {
+      waiting_.status = engine_errors::Cancelled();
+      due_ = true;
+    }
   }
   if (full_since) timer_.Stalled(*full_since);
   if (on_event_) on_event_(StreamEvent::kCancelled);
@@ -115,15 +130,46 @@ std::optional<RequestTimer::Time> TokenStream::StopLocked() {
   cancelled_.store(true, std::memory_order_release);
   waiting_.tokens.clear();
   waiting_.logprobs.clear();
+  silent_ = {};
   charge_.Set(0);
   waiting_count_.store(0, std::memory_order_release);
   waiting_.finish.reset();
   return std::exchange(full_since_, {});
 }
 
+void TokenStream::Resume(const StartFacts& facts, int64_t after,
+                         std::vector<int32_t> tokens) {
+  const int64_t first = facts.first_index + facts.prompt_tokens;
+  const auto count = static_cast<int64_t>(tokens.size());
+  const int64_t had = std::clamp<int64_t>(after + 1 - first, 0, count);
+  std::vector<int32_t> rest(tokens.begin() + had, tokens.end());
+  tokens.resize(static_cast<size_t>(had));
+  std::lock_guard lock(mutex_);
+  resumed_ = true;
+  resumed_at_ = std::max(first, after + 1);
+  waiting_.start = facts;
+  waiting_.first_index = resumed_at_;
+  waiting_.tokens = std::move(rest);
+  silent_ = std::move(tokens);
+  charge_.Set(count * static_cast<int64_t>(sizeof(int32_t)));
+  delivered_.store(resumed_at_ - first, std::memory_order_release);
+  waiting_count_.store(static_cast<int>(count - had), std::memory_order_release);
+  pushed_ = count > had;
+  due_ = ReleasedLocked() > 0;
+}
+
+TokenStream::Notice TokenStream::Release(int64_t end, bool finish,
+                                         RequestTimer::Time now) {
+  std::lock_guard lock(mutex_);
+  released_ = std::max(released_, end);
+  finish_released_ = finish_released_ || finish;
+  return DueLocked(now);
+}
+
 void TokenStream::Start(const StartFacts& facts) {
   timer_.Admitted(facts);
   std::lock_guard lock(mutex_);
+  if (resumed_) return;
   waiting_.start = facts;
   waiting_.first_index = facts.first_index + facts.prompt_tokens;
 }
@@ -135,6 +181,11 @@ TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
   std::lock_guard lock(mutex_);
   // After Cancel nothing more is delivered, so that the point of the cut stays fixed.
   if (cancelled()) return Notice::kNone;
+  if (index < resumed_at_) {
+    silent_.push_back(token);
+    charge_.Set(charge_.bytes() + static_cast<int64_t>(sizeof(token)));
+    return Notice::kNone;
+  }
   MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
   if (waiting_.tokens.empty()) waiting_.first_index = index;
   waiting_.tokens.reserve(kCapacity);  // both are there, or none
@@ -146,15 +197,33 @@ TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
   }
   charge_.Set(charge_.bytes() + bytes);
   waiting_.tokens.push_back(token);
+  pushed_ = true;
   const auto count = static_cast<int>(waiting_.tokens.size());
   waiting_count_.store(count, std::memory_order_release);
   if (count == kCapacity) full_since_ = now;
+  return index < released_ ? DueLocked(now) : Notice::kNone;
+}
+
+int64_t TokenStream::ReleasedLocked() const {
+  const auto waiting = static_cast<int64_t>(waiting_.tokens.size());
+  return std::clamp<int64_t>(released_ - waiting_.first_index, 0, waiting);
+}
+
+bool TokenStream::EndReleasedLocked() const {
+  return finish_released_ || cancelled() || (!pushed_ && !waiting_.status.ok());
+}
+
+TokenStream::Notice TokenStream::DueLocked(RequestTimer::Time now) {
   if (due_) return Notice::kNone;
-  if (count < kCapacity / 2 && last_due_ && now - *last_due_ < interval_) {
+  const int64_t count = ReleasedLocked();
+  const bool end = waiting_.finished && EndReleasedLocked() &&
+                   count == static_cast<int64_t>(waiting_.tokens.size());
+  if (count == 0 && !end) return Notice::kNone;
+  if (!end && count < kCapacity / 2 && last_due_ && now - *last_due_ < interval_) {
     return std::exchange(late_due_, true) ? Notice::kNone : Notice::kLater;
   }
   due_ = true;
-  last_due_ = now;
+  if (!end) last_due_ = now;
   return Notice::kNow;
 }
 
@@ -175,7 +244,11 @@ bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts) 
     if (cancelled() && status.ok()) status = engine_errors::Cancelled();
     if (status.ok()) waiting_.finish = std::move(facts);
     waiting_.status = std::move(status);
-    notify = !std::exchange(due_, true);
+    // What waits for the interval is due with the end.
+    const int64_t released = ReleasedLocked();
+    const bool end =
+        released == static_cast<int64_t>(waiting_.tokens.size()) && EndReleasedLocked();
+    notify = (end || released > 0) && !std::exchange(due_, true);
   }
   return notify;
 }
@@ -184,7 +257,7 @@ void TokenStream::SetDue() {
   {
     std::lock_guard lock(mutex_);
     late_due_ = false;
-    if (due_ || waiting_.tokens.empty()) return;
+    if (due_ || ReleasedLocked() == 0) return;
     due_ = true;
     *last_due_ += interval_;
   }

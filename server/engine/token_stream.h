@@ -5,9 +5,15 @@
 // Bounded: when kCapacity tokens wait, the runner pauses this session and no other.
 // Tokens that come within Options::interval of one another are due together. A token
 // counts as delivered when Take returned it; cancelling cuts the session back to the
-// last delivered one. Shared ownership, because either side may end first.
+// last delivered one, or leaves a call that goes on without a consumer: what it pushes
+// is dropped, and the stream is never full. Shared ownership, because either side may
+// end first.
+//
+// A stream that resumes a call begins with tokens that the session has already: Resume.
+// A gated one holds back what depends on a record that is being written: Release.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -15,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -70,6 +77,8 @@ class TokenStream final : public Callback {
     // Between two times at which tokens become due. A token that comes earlier waits
     // for that, until the stream is half full, or for the end. Zero: it is due at once.
     std::chrono::nanoseconds interval{0};
+    // Nothing is due before Release lets it leave.
+    bool gated = false;
     // Called on a callback thread, with no lock held, when something becomes due after
     // nothing was; must not block for long.
     std::function<void()> on_ready = nullptr;
@@ -94,22 +103,36 @@ class TokenStream final : public Callback {
   // the end was taken. Idempotent.
   void Cancel();
 
+  // Before the runner gets the stream, by any thread: it goes on behind the index
+  // `after` of a call of which `tokens` from the absolute index `first` on are there:
+  // those up to `after` only bring the text to where it was, the others wait, also more
+  // than kCapacity. What is pushed up to `after` counts as delivered and is not given
+  // again. Throws std::bad_alloc.
+  void Resume(const StartFacts& facts, int64_t after, std::vector<int32_t> tokens);
+  // Of a gated stream, from any thread: tokens below the absolute index `end`, and with
+  // `finish` the end, may leave, also those that come later. Neither is taken back.
+  [[nodiscard]] Notice Release(int64_t end, bool finish, RequestTimer::Time now);
+
   // Runner side.
+  // The facts go out with the first token, unless those of Resume do.
   void Start(const StartFacts& facts);
   // `logprobs` with all tokens of a stream or with none. REQUIRES: space() > 0.
   [[nodiscard]] Notice Push(int64_t index, int32_t token,
                             std::optional<TokenLogprobs> logprobs,
                             RequestTimer::Time now);
-  // True: as Notice::kNow. The first end counts.
+  // True: as Notice::kNow. The first end counts. Where no token was pushed, an error is
+  // due although the stream is gated.
   [[nodiscard]] bool Finish(absl::Status status, std::optional<FinishFacts> facts);
   // Drops what waits, an end too, and delivers nothing more but the end that the next
-  // Finish gives. False, without an effect: it was cancelled, or its end was taken.
+  // Finish gives, gated or not. False, without an effect: it was cancelled, or its end
+  // was taken.
   [[nodiscard]] bool StopDelivery();
   int space() const {
-    return kCapacity - waiting_count_.load(std::memory_order_acquire);
+    return std::max(0, kCapacity - waiting_count_.load(std::memory_order_acquire));
   }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
-  // Tokens that Take has returned.
+  // Tokens that Take has returned; of a stream that resumes a call, those of the whole
+  // call.
   int64_t delivered() const { return delivered_.load(std::memory_order_acquire); }
 
   // Calls on_ready.
@@ -130,10 +153,16 @@ class TokenStream final : public Callback {
   };
 
   void SetDue();
-  // REQUIRES: more than `count` tokens wait. Throws std::bad_alloc.
+  // Waiting tokens that may leave.
+  int64_t ReleasedLocked() const;
+  // Whether the end may leave once no token waits.
+  bool EndReleasedLocked() const;
+  // Something may leave that could not before.
+  Notice DueLocked(RequestTimer::Time now);
+  // REQUIRES: at least `count` tokens wait. Throws std::bad_alloc.
   TokenChunk TakeFirstLocked(int64_t count);
-  // Sets the chunk's text. May throw std::bad_alloc.
-  void Decode(TokenChunk& chunk);
+  // Sets the chunk's text, which follows that of `silent`. May throw std::bad_alloc.
+  void Decode(std::span<const int32_t> silent, TokenChunk& chunk);
   // Of Cancel and StopDelivery: since when the stream was full, if it was.
   std::optional<RequestTimer::Time> StopLocked();
 
@@ -148,10 +177,16 @@ class TokenStream final : public Callback {
 
   std::mutex mutex_;
   // All below is guarded by mutex_; atomics are read without.
-  ByteCharge charge_;  // of waiting_
+  ByteCharge charge_;  // of waiting_ and silent_
   TokenChunk waiting_;
-  bool due_ = false;                            // for Take
-  bool late_due_ = false;                       // late_ is posted
+  std::vector<int32_t> silent_;  // that the text decoder is still to be fed with
+  int64_t resumed_at_ = 0;       // tokens before it are fed silently
+  bool resumed_ = false;
+  bool pushed_ = false;    // a token, or one waited from the beginning
+  int64_t released_;       // tokens below it may leave
+  bool finish_released_;   // and the end
+  bool due_ = false;       // for Take
+  bool late_due_ = false;  // late_ is posted
   std::optional<RequestTimer::Time> last_due_;  // when tokens became due
   bool taken_ = false;                          // the finished chunk was taken
   bool recorded_ = false;                       // the timer has its end

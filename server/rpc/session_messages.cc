@@ -39,6 +39,8 @@ v1::Session::State ToState(SessionState state) {
       return v1::Session::QUEUED;
     case SessionState::kPaused:
       return v1::Session::PAUSED;
+    case SessionState::kDetached:
+      return v1::Session::DETACHED;
     case SessionState::kRunning:
       break;
   }

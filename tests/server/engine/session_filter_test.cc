@@ -169,7 +169,7 @@ TEST(SessionFilter, ErrorsNameThePositionAndTheFault) {
       {"state = (IDLE OR QUEUED)", 9, "found '('"},
       {"state = = IDLE", 9, "found '='"},
       {"state == IDLE", 8, "found '='"},
-      {"state = idle", 9, "must be one of IDLE, QUEUED, RUNNING, PAUSED, not 'idle'"},
+      {"state = idle", 9, "must be one of IDLE, QUEUED, RUNNING, PAUSED, DETACHED, not 'idle'"},
       {"state < IDLE", 7, "state has no operator <, only = != :"},
       {"paused >= true", 8, "paused has no operator >="},
       {"paused = yes", 10, "must be one of false, true"},

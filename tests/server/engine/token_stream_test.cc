@@ -243,6 +243,169 @@ TEST(TokenStream, WhoseEndWasTakenIsNotStopped) {
   EXPECT_FALSE(f.stream.cancelled());
 }
 
+// A gated stream of a call whose prompt ends at 10.
+struct GatedFixture : Fixture {
+  GatedFixture() { gated.Start({.first_index = 8, .prompt_tokens = 2}); }
+  void Push(int64_t index) {
+    ready += gated.Push(index, 'a' + static_cast<int32_t>(index - 10), std::nullopt,
+                        {}) == TokenStream::Notice::kNow;
+  }
+  void Release(int64_t end, bool finish) {
+    ready += gated.Release(end, finish, {}) == TokenStream::Notice::kNow;
+  }
+  TokenStream gated{{.tokenizer = tokenizer.get(), .gated = true}};
+};
+
+TEST(TokenStream, GatedItGivesWhatWasReleased) {
+  GatedFixture f;
+  for (const int64_t index : {10, 11, 12}) f.Push(index);
+  EXPECT_EQ(f.ready, 0);
+  EXPECT_THAT(f.gated.Take().tokens, IsEmpty());
+  EXPECT_EQ(f.gated.space(), TokenStream::kCapacity - 3);
+  f.Release(12, false);
+  EXPECT_EQ(f.ready, 1);
+  const TokenChunk chunk = f.gated.Take();
+  EXPECT_TRUE(chunk.start);
+  EXPECT_EQ(chunk.first_index, 10);
+  EXPECT_EQ(chunk.text, "ab");
+  EXPECT_EQ(f.gated.delivered(), 2);
+  EXPECT_THAT(f.gated.Take().tokens, IsEmpty());
+  // A release may come before its token, and none takes an earlier one back.
+  f.Release(15, false);
+  f.Release(11, false);
+  EXPECT_EQ(f.ready, 2);
+  EXPECT_EQ(f.gated.Take().text, "c");
+  f.Push(13);
+  EXPECT_EQ(f.ready, 3);
+  EXPECT_EQ(f.gated.Take().text, "d");
+}
+
+TEST(TokenStream, GatedItHoldsTheEndBack) {
+  GatedFixture f;
+  f.Push(10);
+  f.Push(11);
+  EXPECT_FALSE(f.gated.Finish(absl::OkStatus(), FinishFacts{.generated_tokens = 2}));
+  f.Release(12, false);
+  EXPECT_EQ(f.ready, 1);
+  TokenChunk chunk = f.gated.Take();
+  EXPECT_EQ(chunk.text, "ab");
+  EXPECT_FALSE(chunk.finished);
+  EXPECT_FALSE(f.gated.Take().finished);
+  f.Release(12, true);
+  EXPECT_EQ(f.ready, 2);
+  chunk = f.gated.Take();
+  EXPECT_TRUE(chunk.finished);
+  EXPECT_TRUE(chunk.finish);
+  EXPECT_EQ(chunk.first_index, 12);
+}
+
+TEST(TokenStream, GatedItGivesTheEndNotBeforeItsTokens) {
+  GatedFixture f;
+  f.Push(10);
+  f.Release(10, true);
+  EXPECT_FALSE(f.gated.Finish(absl::InternalError("broken"), std::nullopt));
+  EXPECT_FALSE(f.gated.Take().finished);
+  f.Release(11, false);
+  EXPECT_EQ(f.ready, 1);
+  const TokenChunk chunk = f.gated.Take();
+  EXPECT_EQ(chunk.text, "a");
+  EXPECT_TRUE(chunk.finished);
+  EXPECT_EQ(chunk.status.message(), "broken");
+}
+
+TEST(TokenStream, GatedAnErrorBeforeTheFirstTokenIsDueAtOnce) {
+  GatedFixture f;
+  EXPECT_TRUE(f.gated.Finish(absl::InternalError("refused"), std::nullopt));
+  EXPECT_TRUE(f.gated.Take().finished);
+}
+
+TEST(TokenStream, GatedItEndsAtOnceWhenCancelled) {
+  for (const bool ended : {false, true}) {
+    GatedFixture f;
+    f.Push(10);
+    if (ended) {
+      EXPECT_FALSE(f.gated.Finish(absl::OkStatus(), FinishFacts{}));
+    }
+    f.gated.Cancel();
+    if (!ended) {
+      EXPECT_TRUE(f.gated.Finish(absl::OkStatus(), FinishFacts{}));
+    }
+    const TokenChunk chunk = f.gated.Take();
+    EXPECT_TRUE(chunk.finished);
+    EXPECT_EQ(chunk.status.code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(f.gated.delivered(), 0);
+  }
+}
+
+TEST(TokenStream, ResumedItGoesOnBehindAnIndex) {
+  Fixture f;
+  // The first byte of a character was delivered as nothing.
+  std::vector<int32_t> tokens = {'a', 0xe2, 0x82, 0xac};
+  for (int i = 0; i < 100; ++i) tokens.push_back('a' + i % 26);
+  f.stream.Resume({.first_index = 5, .prompt_tokens = 2, .seed = 3}, 8, tokens);
+  EXPECT_EQ(f.stream.delivered(), 2);
+  EXPECT_EQ(f.stream.space(), 0);
+  TokenChunk chunk = f.stream.Take(3);
+  ASSERT_TRUE(chunk.start);
+  EXPECT_EQ(chunk.start->seed, 3u);
+  EXPECT_EQ(chunk.first_index, 9);
+  EXPECT_EQ(chunk.text, "\xe2\x82\xac\x61");
+  EXPECT_EQ(f.stream.delivered(), 5);
+  // Its runner is told when there is space, and not before.
+  EXPECT_THAT(f.events, IsEmpty());
+  f.stream.Take(TokenStream::kCapacity);
+  EXPECT_THAT(f.events, ElementsAre(StreamEvent::kSpace));
+  EXPECT_EQ(f.stream.space(), TokenStream::kCapacity - 35);
+  // The start facts of its runner come too late.
+  f.stream.Start({.first_index = 111});
+  f.Push(111, '!');
+  chunk = f.stream.Take();
+  EXPECT_FALSE(chunk.start);
+  EXPECT_EQ(chunk.tokens.size(), 36u);
+  EXPECT_EQ(chunk.first_index, 76);
+  EXPECT_EQ(f.stream.delivered(), 105);
+}
+
+TEST(TokenStream, ResumedAheadItGivesNothingTwice) {
+  Fixture f;
+  f.stream.Resume({.first_index = 5, .prompt_tokens = 2}, 10, {'a', 0xe2});
+  EXPECT_EQ(f.stream.delivered(), 4);
+  EXPECT_EQ(f.stream.space(), TokenStream::kCapacity);
+  f.Push(9, 0x82);
+  f.Push(10, 0xac);
+  EXPECT_EQ(f.ready, 0);
+  f.Push(11, 'b');
+  EXPECT_EQ(f.ready, 1);
+  const TokenChunk chunk = f.stream.Take();
+  EXPECT_TRUE(chunk.start);
+  EXPECT_EQ(chunk.first_index, 11);
+  EXPECT_EQ(chunk.text, "b");
+  EXPECT_EQ(f.stream.delivered(), 5);
+}
+
+TEST(TokenStream, ResumedTheTextStopsWhereItDid) {
+  Fixture f;
+  TokenStream stream({.tokenizer = f.tokenizer.get(), .stop_strings = {"bcd"}});
+  stream.Resume({.first_index = 0, .prompt_tokens = 1}, 2, {'a', 'b', 'c'});
+  EXPECT_EQ(stream.Take().text, "");  // it may yet be part of one
+  EXPECT_EQ(stream.Push(4, 'x', std::nullopt, {}), TokenStream::Notice::kNow);
+  EXPECT_EQ(stream.Take().text, "bcx");
+}
+
+TEST(TokenStream, WithoutAConsumerNothingIsKept) {
+  Fixture f;
+  f.Push(0, 'a');
+  f.stream.Take();
+  f.stream.Cancel();
+  f.Finish(absl::CancelledError(), std::nullopt);
+  EXPECT_TRUE(f.stream.Take().finished);
+  for (int i = 1; i < 3 * TokenStream::kCapacity; ++i) f.Push(i, 'a');
+  EXPECT_EQ(f.stream.space(), TokenStream::kCapacity);
+  EXPECT_EQ(f.stream.delivered(), 1);
+  f.Finish(absl::OkStatus(), FinishFacts{});
+  EXPECT_FALSE(f.stream.Take().finished);
+}
+
 TEST(TokenStream, NoTokenIsLostBetweenTwoThreads) {
   constexpr int kTokens = 20000;
   std::mutex mutex;
