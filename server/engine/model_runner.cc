@@ -161,6 +161,14 @@ void ModelRunner::Receive() {
 }
 
 void ModelRunner::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
+  const bool ended =
+      call->stream->cancelled() && call->stream->cancel_kind() == CancelKind::kEnd;
+  if (ended && call->phase == Call::Phase::kOver && !call->ending) {
+    // Its session was removed while it delivered.
+    if (call->stream->Finish(engine_errors::Cancelled(), std::nullopt)) {
+      callbacks_.Add(call->stream);
+    }
+  }
   // One that was cancelled before it delivers is ended as part of its list.
   if (call->phase != Call::Phase::kDelivering) return;
   if (!call->release_on_end) {  // its consumer has taken the end
@@ -168,6 +176,9 @@ void ModelRunner::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
     Rest(call->session);
   } else if (call->stream->cancelled() && call->release_on_end.exchange(false)) {
     CutToDelivered(*call);
+    if (!ended) return;
+    call->ending = {.status = engine_errors::Cancelled(), .facts = std::nullopt};
+    ++endings_;
   }
 }
 
@@ -468,8 +479,9 @@ void ModelRunner::Publish() {
   Refuse(refused);
   const auto finish = [&](Call& call) {
     if (!call.ending) return;
+    const bool held = call.phase == Call::Phase::kDelivering;
     if (call.stream->Finish(std::move(call.ending->status),
-                            std::move(call.ending->facts))) {
+                            std::move(call.ending->facts), held)) {
       callbacks_.Add(call.stream);
     }
     call.ending.reset();

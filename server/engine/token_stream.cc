@@ -23,15 +23,16 @@ TokenStream::TokenStream(Options options)
       finish_released_(!options.gated) {}
 
 TokenChunk TokenStream::Take(int64_t most) {
-  MNEMON_CHECK(most > 0);
+  MNEMON_CHECK(most >= 0);
   TokenChunk chunk;
   std::vector<int32_t> silent;
   std::optional<RequestTimer::Time> full_since;
   bool was_full = false;
   {
     std::lock_guard lock(mutex_);
-    if (!std::exchange(due_, false)) return chunk;
     const auto waited = static_cast<int64_t>(waiting_.tokens.size());
+    if (most == 0 && waited > 0) return chunk;
+    if (!std::exchange(due_, false)) return chunk;
     const int64_t released = ReleasedLocked();
     const bool end = waiting_.finished && EndReleasedLocked();
     if (released == 0 && !(end && waited == 0)) return chunk;
@@ -99,16 +100,16 @@ void TokenStream::Decode(std::span<const int32_t> silent, TokenChunk& chunk) {
   if (chunk.finished) chunk.text += stop_.Push(utf8_.Finish()) + stop_.Finish();
 }
 
-void TokenStream::Cancel() {
+void TokenStream::Cancel(CancelKind kind) {
   std::optional<RequestTimer::Time> full_since;
   {
     std::lock_guard lock(mutex_);
     if (cancelled() || taken_) return;
+    cancel_kind_ = kind;
     full_since = StopLocked();
-    if (waiting_.finished) {
-      waiting_.status = engine_errors::Cancelled();
-      due_ = true;
-    }
+    if (kind == CancelKind::kEnd) waiting_.finished = false;
+    if (waiting_.finished) waiting_.status = engine_errors::Cancelled();
+    due_ = waiting_.finished;
   }
   if (full_since) timer_.Stalled(*full_since);
   if (on_event_) on_event_(StreamEvent::kCancelled);
@@ -120,7 +121,7 @@ bool TokenStream::StopDelivery() {
     std::lock_guard lock(mutex_);
     if (cancelled() || taken_) return false;
     full_since = StopLocked();
-    waiting_.finished = false;
+    waiting_.finished = due_ = false;
   }
   if (full_since) timer_.Stalled(*full_since);
   return true;
@@ -227,18 +228,23 @@ TokenStream::Notice TokenStream::DueLocked(RequestTimer::Time now) {
   return Notice::kNow;
 }
 
-bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts) {
+bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts,
+                         bool held) {
+  const auto later = [&] {
+    return held && cancelled() && cancel_kind_ == CancelKind::kEnd;
+  };
   bool notify;
   bool record;
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.finished || taken_) return false;
+    if (waiting_.finished || taken_ || later()) return false;
     if (cancelled() && status.ok()) status = engine_errors::Cancelled();
     record = !std::exchange(recorded_, true);
   }
   if (record) timer_.Ended(status, facts);
   {
     std::lock_guard lock(mutex_);
+    if (later()) return false;
     waiting_.finished = true;
     // Cancelled since: nothing is delivered, not even how it would have ended.
     if (cancelled() && status.ok()) status = engine_errors::Cancelled();

@@ -50,6 +50,12 @@ struct TokenChunk {
   std::optional<FinishFacts> finish;  // when finished with OK
 };
 
+// How a consumer cancels.
+enum class CancelKind {
+  kLost,  // it is gone: a call that can be resumed may be kept for that
+  kEnd,   // the call ends in any case; its end comes once it holds its session no more
+};
+
 // Events of a consumer that matter to the runner.
 enum class StreamEvent {
   kSpace,      // took tokens out of a full stream
@@ -95,13 +101,14 @@ class TokenStream final : public Callback {
   // Consumer side.
   // Takes the first `most` tokens that wait, with the end when none is left behind
   // them; empty and not finished when no token and no end is due (start facts wait for
-  // the first of them). What is left is due at once. A consumer takes until `finished`,
-  // or cancels: until then the session stays busy. May throw std::bad_alloc: then what
-  // waited is lost, but counts as taken, an end too. REQUIRES: most > 0.
+  // the first of them), or a token waits and `most` is 0. What is left is due at once.
+  // A consumer takes until `finished`, or cancels: until then the session stays busy.
+  // May throw std::bad_alloc: then what waited is lost, but counts as taken, an end
+  // too. REQUIRES: most >= 0.
   TokenChunk Take(int64_t most = kCapacity);
   // Ends the call: what waits is dropped, Take returns only the end. No effect after
-  // the end was taken. Idempotent.
-  void Cancel();
+  // the end was taken. The first one counts.
+  void Cancel(CancelKind kind = CancelKind::kLost);
 
   // Before the runner gets the stream, by any thread: it goes on behind the index
   // `after` of a call of which `tokens` from the absolute index `first` on are there:
@@ -121,8 +128,10 @@ class TokenStream final : public Callback {
                             std::optional<TokenLogprobs> logprobs,
                             RequestTimer::Time now);
   // True: as Notice::kNow. The first end counts. Where no token was pushed, an error is
-  // due although the stream is gated.
-  [[nodiscard]] bool Finish(absl::Status status, std::optional<FinishFacts> facts);
+  // due although the stream is gated. `held`: the call holds its session until the end
+  // is taken; no effect after Cancel(kEnd), whose end comes later.
+  [[nodiscard]] bool Finish(absl::Status status, std::optional<FinishFacts> facts,
+                            bool held = false);
   // Drops what waits, an end too, and delivers nothing more but the end that the next
   // Finish gives, gated or not. False, without an effect: it was cancelled, or its end
   // was taken.
@@ -131,6 +140,8 @@ class TokenStream final : public Callback {
     return std::max(0, kCapacity - waiting_count_.load(std::memory_order_acquire));
   }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // REQUIRES: cancelled().
+  CancelKind cancel_kind() const { return cancel_kind_; }
   // Tokens that Take has returned; of a stream that resumes a call, those of the whole
   // call.
   int64_t delivered() const { return delivered_.load(std::memory_order_acquire); }
@@ -193,6 +204,7 @@ class TokenStream final : public Callback {
   std::optional<RequestTimer::Time> full_since_;
   std::atomic<int> waiting_count_ = 0;
   std::atomic<bool> cancelled_ = false;
+  CancelKind cancel_kind_ = CancelKind::kLost;  // constant once cancelled_ is set
   std::atomic<int64_t> delivered_ = 0;
 };
 

@@ -108,6 +108,49 @@ TEST_P(CancelEachState, AfterEveryNumberOfDeliveredTokens) {
   }
 }
 
+// Whoever ends a call may use its session as soon as the end is there.
+TEST_P(CancelEachState, TheEndOfAnEndedCallComesBehindTheHold) {
+  for (const int taken : {0, 1, 5, 50}) {
+    ToyServer server(GetParam());
+    server.CreateSession("s");
+    std::vector<int32_t> history;
+    for (int round = 0; round < 10; ++round) {
+      Reader reader(*server.engine, Ask({1, 2, 3}, 50, "s"));
+      if (taken == 50) server.AwaitIdle();  // the end waits
+      while (reader.stream().delivered() < taken && reader.stream().delivered() < 49) {
+        reader.stream().Take(1);
+      }
+      const int64_t delivered = reader.stream().delivered();
+      reader.stream().Cancel(CancelKind::kEnd);
+      EXPECT_EQ(reader.Finish().status.code(), absl::StatusCode::kCancelled);
+      ASSERT_EQ(server.engine->GetSession("s")->state, SessionState::kIdle);
+      if (delivered > 0) {
+        history = Joined(history, {1, 2, 3});
+        history = Joined(history, Expected(history, delivered));
+      }
+      ASSERT_EQ(server.Position("s"), static_cast<int64_t>(history.size()));
+    }
+    history = Joined(history, {7});
+    EXPECT_EQ(server.Run(Ask({7}, 20, "s")).tokens, Expected(history, 20));
+  }
+}
+
+TEST(Cancel, EndsACallWhoseSessionIsRemovedWhileItDelivers) {
+  for (const bool first : {false, true}) {
+    ToyServer server(ToyState::kFixed);
+    server.CreateSession("s");
+    Reader reader(*server.engine, Ask({1}, 5, "s"));
+    server.AwaitIdle();
+    if (first) reader.stream().Cancel(CancelKind::kEnd);
+    ASSERT_TRUE(server.engine->DeleteSession("s").ok());
+    if (!first) {
+      server.AwaitIdle();
+      reader.stream().Cancel(CancelKind::kEnd);
+    }
+    EXPECT_EQ(reader.Finish().status.code(), absl::StatusCode::kCancelled);
+  }
+}
+
 TEST_P(CancelEachState, WhenAllIsGeneratedAndNotAllTaken) {
   for (int first : {1, 5, 30}) {
     ToyServer server(GetParam());

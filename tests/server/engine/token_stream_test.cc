@@ -215,6 +215,52 @@ TEST(TokenStream, CancelAfterTheEndWasTakenIsNothing) {
   EXPECT_FALSE(f.stream.cancelled());
 }
 
+TEST(TokenStream, WithoutCreditOnlyAnEndBehindNoTokenIsTaken) {
+  Fixture f;
+  f.stream.Start({.first_index = 0, .prompt_tokens = 3});
+  f.Push(3, 'a');
+  f.Finish(absl::OkStatus(), FinishFacts{.generated_tokens = 1});
+  const TokenChunk none = f.stream.Take(0);
+  EXPECT_FALSE(none.start);
+  EXPECT_FALSE(none.finished);
+  EXPECT_EQ(f.stream.delivered(), 0);
+  const TokenChunk all = f.stream.Take(1);
+  EXPECT_TRUE(all.start);
+  EXPECT_THAT(all.tokens, ElementsAre('a'));
+  EXPECT_TRUE(all.finished);
+  Fixture empty;
+  empty.Finish(absl::OkStatus(), FinishFacts{});
+  EXPECT_TRUE(empty.stream.Take(0).finished);
+}
+
+// A consumer that has not taken what was due hears of the end all the same.
+TEST(TokenStream, CancelledItIsDueAgainWithItsEnd) {
+  Fixture f;
+  f.Push(0, 'a');
+  EXPECT_EQ(f.ready, 1);
+  f.stream.Cancel(CancelKind::kEnd);
+  EXPECT_EQ(f.stream.cancel_kind(), CancelKind::kEnd);
+  EXPECT_FALSE(f.stream.Take().finished);
+  f.Finish(absl::CancelledError(), std::nullopt);
+  EXPECT_EQ(f.ready, 2);
+  EXPECT_TRUE(f.stream.Take().finished);
+}
+
+TEST(TokenStream, EndedByItsConsumerItEndsWithoutItsSession) {
+  for (const bool before : {false, true}) {
+    Fixture f;
+    if (before) f.stream.Cancel(CancelKind::kEnd);
+    EXPECT_NE(f.stream.Finish(absl::OkStatus(), FinishFacts{}, /*held=*/true), before);
+    if (!before) f.stream.Cancel(CancelKind::kEnd);
+    EXPECT_FALSE(f.stream.Take().finished);
+    EXPECT_TRUE(f.stream.Finish(absl::CancelledError(), std::nullopt));
+    const TokenChunk chunk = f.stream.Take();
+    EXPECT_TRUE(chunk.finished);
+    EXPECT_EQ(chunk.status.code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(f.stream.delivered(), 0);
+  }
+}
+
 TEST(TokenStream, StoppedItEndsAtTheLastTokenTaken) {
   for (const bool ended : {false, true}) {
     Fixture f;
