@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/connection.h"
+#include "client/generate_call.h"
 #include "client/messages.h"
 #include "client/session_calls.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -21,8 +22,6 @@
 
 namespace mnemon::client {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
 
 // Of a drain, that a server takes.
 constexpr std::chrono::hours kMaxGrace{24};
@@ -52,36 +51,8 @@ class GrpcClient final : public Client {
   absl::StatusOr<GenerateResult> Generate(
       const GenerateOptions& options,
       const std::function<bool(const GenerateChunk&)>& on_chunk) override {
-    MNEMON_RETURN_IF_ERROR(CheckPrompt(options));
-    grpc::ClientContext context;
-    if (options.deadline) {
-      context.set_deadline(std::chrono::system_clock::now() + *options.deadline);
-    }
-    Connection::Registration registration(connection_, &context);
-    MNEMON_RETURN_IF_ERROR(connection_.Reach(registration));
-    const SteadyClock::time_point begin = SteadyClock::now();
-    GenerateResult result;
-    auto reader = generation_->Generate(&context, ToMessage(options));
-    v1::GenerateResponse message;
-    bool wanted = true;
-    bool finished = false;
-    while (reader->Read(&message)) {
-      if (!wanted) continue;
-      finished = TakeFacts(message, result) || finished;
-      if (message.tokens().empty() && message.text().empty()) continue;
-      if (result.time_to_first_token.count() == 0) {
-        result.time_to_first_token = SteadyClock::now() - begin;
-      }
-      wanted = on_chunk(FromMessage(message));
-      if (!wanted) context.TryCancel();
-    }
-    const absl::Status status = connection_.FromServer(reader->Finish());
-    if (!wanted) return absl::CancelledError("cancelled");
-    MNEMON_RETURN_IF_ERROR(status);
-    if (!finished)
-      return absl::DataLossError("the stream ended without its last facts");
-    result.total_time = SteadyClock::now() - begin;
-    return result;
+    MNEMON_RETURN_IF_ERROR(Check(options));
+    return GenerateCall(connection_, *generation_, options, on_chunk).Run();
   }
 
   absl::StatusOr<ScoreResult> Score(
@@ -218,9 +189,9 @@ class GrpcClient final : public Client {
   absl::StatusOr<int64_t> Drain(
       std::optional<std::chrono::milliseconds> grace) override {
     v1::DrainResponse response;
-    MNEMON_RETURN_IF_ERROR(connection_.Call(*admin_, &v1::Admin::Stub::Drain,
-                                            DrainWithin(grace), response,
-                                            grace.value_or(kMaxGrace)));
+    MNEMON_RETURN_IF_ERROR(
+        connection_.Call(*admin_, &v1::Admin::Stub::Drain, DrainWithin(grace), response,
+                         Connection::Repeat::kNo, grace.value_or(kMaxGrace)));
     return response.session_count();
   }
 
@@ -229,9 +200,14 @@ class GrpcClient final : public Client {
     return InvalidField("prompt", "a prompt is text or tokens, not both");
   }
 
-  static absl::Status CheckPrompt(const GenerateOptions& options) {
-    if (options.text.empty() || options.tokens.empty()) return absl::OkStatus();
-    return TextAndTokens();
+  static absl::Status Check(const GenerateOptions& options) {
+    if (!options.text.empty() && !options.tokens.empty()) return TextAndTokens();
+    if (options.resume_after &&
+        (options.session.empty() || options.request_id.empty())) {
+      return InvalidField("resume_after_index",
+                          "what is resumed is named by its session and its request id");
+    }
+    return absl::OkStatus();
   }
 
   Connection connection_;

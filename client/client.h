@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/generate_options.h"
+#include "client/retries.h"
 #include "client/session.h"
 
 namespace mnemon::client {
@@ -25,6 +26,9 @@ struct ClientOptions {
   // and ImportSession it bounds the time in which the server neither sends nor takes.
   // Drain has its grace before it.
   std::chrono::milliseconds call_timeout{30000};
+  // Of calls that are made again when the server is lost: see Generate, and the calls
+  // on sessions. Not of a server that was never reached.
+  RetryOptions retry;
 };
 
 struct TokenCandidate {
@@ -45,6 +49,9 @@ struct GenerateChunk {
   std::vector<int32_t> tokens;
   int64_t first_index = 0;
   std::vector<TokenLogprobs> logprobs;  // one per token, where wanted
+  // The stream was lost and goes on: the index of the last token before, -1 when there
+  // was none. Such a message may have no tokens.
+  std::optional<int64_t> resumed_after;
 };
 
 struct GenerateResult {
@@ -59,6 +66,7 @@ struct GenerateResult {
   std::chrono::nanoseconds queue_time{};  // for admission, as the server says
   std::chrono::nanoseconds time_to_first_token{};
   std::chrono::nanoseconds total_time{};
+  int64_t resumes = 0;  // how often the stream was lost and taken up again
 };
 
 struct ScoreOptions {
@@ -137,6 +145,11 @@ class Client {
 
   // Calls `on_chunk` for each message as it comes, on the calling thread; returning
   // false cancels the call, which then ends with CANCELLED. `on_chunk` does not throw.
+  // On a session, a call with options.resume whose server is lost (UNAVAILABLE, or an
+  // error with retry_after once it has begun) is taken up again, as often and as long
+  // as ClientOptions.retry says: every token and every piece of text comes once and in
+  // order. An error that ends it then has the metadata "received_token_count".
+  // NOT_FOUND, REQUEST_UNKNOWN: the server has forgotten a call that it lost.
   virtual absl::StatusOr<GenerateResult> Generate(
       const GenerateOptions& options,
       const std::function<bool(const GenerateChunk&)>& on_chunk) = 0;
@@ -153,6 +166,10 @@ class Client {
 
   virtual absl::StatusOr<PredictResult> Predict(const PredictOptions& options) = 0;
 
+  // Those calls on sessions that do the same when they are made twice are made again
+  // while the server is away: Create, Fork and Checkpoint; Import with a
+  // `rewind`; Update without an etag; Delete with allow_missing; Get and List. Of the
+  // others an UNAVAILABLE leaves open whether they have happened.
   virtual absl::StatusOr<Session> CreateSession(
       const CreateSessionOptions& options) = 0;
   // With the default ttl.

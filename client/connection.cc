@@ -41,32 +41,82 @@ Connection::Registration::~Registration() {
   connection_.calls_.erase(this);
 }
 
-void Connection::Registration::Cancel() {
+void Connection::Registration::SetStream(grpc::ClientContext* stream) {
+  std::lock_guard lock(connection_.mutex_);
+  stream_ = stream;
+  if (stream_ != nullptr && cancelled_) stream_->TryCancel();
+}
+
+absl::Status Connection::Registration::WaitUntil(
+    std::chrono::steady_clock::time_point time) {
+  std::unique_lock lock(connection_.mutex_);
+  const bool cancelled = connection_.cancelled_.wait_until(
+      lock, time, [this] { return cancelled_.load(); });
+  return cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
+}
+
+void Connection::Registration::CancelLocked() {
   cancelled_ = true;
   if (stream_ != nullptr) stream_->TryCancel();
 }
 
 void Connection::CancelCalls() {
-  std::lock_guard lock(mutex_);
-  for (Registration* call : calls_) call->Cancel();
+  {
+    std::lock_guard lock(mutex_);
+    for (Registration* call : calls_) call->CancelLocked();
+  }
+  cancelled_.notify_all();
 }
 
-absl::Status Connection::Reach(const Registration& call) {
+absl::Status Connection::Reach(const Registration& call,
+                               std::chrono::system_clock::time_point deadline) {
   constexpr std::chrono::milliseconds kPatience(100);  // of who has cancelled
-  const auto deadline = std::chrono::system_clock::now() + options_.connect_timeout;
+  const auto limit = std::chrono::system_clock::now() + options_.connect_timeout;
   while (true) {
     if (call.cancelled()) return absl::CancelledError("cancelled");
     const grpc_connectivity_state state = channel_->GetState(true);
+    if (state == GRPC_CHANNEL_READY) reached_ = true;
     if (state != GRPC_CHANNEL_IDLE && state != GRPC_CHANNEL_CONNECTING) {
       return absl::OkStatus();
     }
     const auto now = std::chrono::system_clock::now();
-    if (!channel_->WaitForStateChange(state, std::min(now + kPatience, deadline)) &&
-        now >= deadline) {
+    if (now >= deadline) {
+      return absl::DeadlineExceededError(
+          StrCat("no connection to ", options_.server, " before the deadline"));
+    }
+    if (!channel_->WaitForStateChange(state,
+                                      std::min({now + kPatience, limit, deadline})) &&
+        now >= limit) {
       return absl::UnavailableError(StrCat("no connection to ", options_.server,
                                            " within ", options_.connect_timeout.count(),
                                            " ms"));
     }
+  }
+}
+
+absl::Status Connection::Await(Registration& call, Retries& retries,
+                               const absl::Status& lost,
+                               std::chrono::system_clock::time_point deadline) {
+  if (!reached_) return lost;
+  const auto now = std::chrono::steady_clock::now();
+  const std::optional<ErrorDetail> detail = GetErrorDetail(lost);
+  const auto due = retries.Next(now, detail ? detail->retry_after : std::nullopt);
+  if (!due) return lost;
+  if (deadline - std::chrono::system_clock::now() <= *due - now) {
+    return absl::DeadlineExceededError(
+        StrCat("the deadline comes before the next try: ", lost.message()));
+  }
+  if (options_.retry.on_wait) options_.retry.on_wait(lost);
+  return call.WaitUntil(*due);
+}
+
+absl::Status Connection::Try(Registration& registration, Repeat repeat,
+                             const std::function<absl::Status()>& call) {
+  Retries retries(options_.retry);
+  while (true) {
+    absl::Status status = call();
+    if (repeat == Repeat::kNo || !absl::IsUnavailable(status)) return status;
+    MNEMON_RETURN_IF_ERROR(Await(registration, retries, status));
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -13,6 +15,7 @@
 #include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "client/client.h"
+#include "client/retries.h"
 
 namespace mnemon::client {
 
@@ -24,49 +27,77 @@ class Connection {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   std::chrono::milliseconds call_timeout() const { return options_.call_timeout; }
+  const RetryOptions& retry() const { return options_.retry; }
 
   // Makes a call known to CancelCalls, from before the server is reached.
   class Registration {
    public:
     // `stream` may be null: once the server is reached, such a call is not cancelled.
-    Registration(Connection& connection, grpc::ClientContext* stream);
+    explicit Registration(Connection& connection,
+                          grpc::ClientContext* stream = nullptr);
     ~Registration();
-    void Cancel();
+    // The stream of the next try; null at its end.
+    void SetStream(grpc::ClientContext* stream);
+    // Waits until `time`; CANCELLED when the call is cancelled before.
+    absl::Status WaitUntil(std::chrono::steady_clock::time_point time);
     bool cancelled() const { return cancelled_; }
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
    private:
+    friend class Connection;
+    void CancelLocked();
+
     Connection& connection_;
-    grpc::ClientContext* const stream_;
+    grpc::ClientContext* stream_;  // guarded by the connection's mutex_
     std::atomic<bool> cancelled_ = false;
   };
 
   void CancelCalls();
   // Waits for the connection, but not for one that has failed: the call returns
-  // the reason.
-  absl::Status Reach(const Registration& call);
+  // the reason. DEADLINE_EXCEEDED at `deadline`.
+  absl::Status Reach(const Registration& call,
+                     std::chrono::system_clock::time_point deadline =
+                         std::chrono::system_clock::time_point::max());
+  // Waits before a call that `lost` has ended is made again. The error to return in
+  // place of that: of a server that was never reached or tries that are used up `lost`
+  // itself, or CANCELLED, or DEADLINE_EXCEEDED.
+  absl::Status Await(Registration& call, Retries& retries, const absl::Status& lost,
+                     std::chrono::system_clock::time_point deadline =
+                         std::chrono::system_clock::time_point::max());
   // Adds the address of the server to the error of a failed connection.
   absl::Status FromServer(const grpc::Status& status) const;
 
-  // A short call, bounded by call_timeout() and `more`.
+  enum class Repeat {
+    kNo,
+    kYes,  // while it ends with UNAVAILABLE: of a call that may happen twice
+  };
+  // A short call, each try of which is bounded by call_timeout() and `more`.
   template <class Stub, class Request, class Response>
   absl::Status Call(Stub& stub,
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                  Response*),
                     const Request& request, Response& response,
-                    std::chrono::milliseconds more = {}) {
-    MNEMON_RETURN_IF_ERROR(Reach(Registration(*this, nullptr)));
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + options_.call_timeout +
-                         more);
-    return FromServer((stub.*method)(&context, request, &response));
+                    Repeat repeat = Repeat::kNo, std::chrono::milliseconds more = {}) {
+    Registration registration(*this);
+    return Try(registration, repeat, [&] {
+      MNEMON_RETURN_IF_ERROR(Reach(registration));
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + options_.call_timeout +
+                           more);
+      return FromServer((stub.*method)(&context, request, &response));
+    });
   }
+  // Makes `call`, again as `repeat` says.
+  absl::Status Try(Registration& registration, Repeat repeat,
+                   const std::function<absl::Status()>& call);
 
  private:
   const ClientOptions options_;
   const std::shared_ptr<grpc::Channel> channel_;
+  std::atomic<bool> reached_ = false;  // at any time
   std::mutex mutex_;
+  std::condition_variable cancelled_;
   std::set<Registration*> calls_;  // guarded by mutex_
 };
 

@@ -22,6 +22,12 @@ struct LogprobOptions {
   std::vector<int32_t> ids;  // these
 };
 
+// What a call on a session does once its stream is lost.
+enum class OnDisconnect {
+  kPause,     // waits at the last delivered token
+  kContinue,  // goes on to its end
+};
+
 struct GenerateOptions {
   std::string model;    // may be empty when the server has one
   std::string session;  // empty: no memory is kept
@@ -45,6 +51,16 @@ struct GenerateOptions {
   // Of the whole call from now on: DEADLINE_EXCEEDED after it.
   std::optional<std::chrono::milliseconds> deadline;
   LogprobOptions logprobs;
+  // Of a call on a session: whether the client takes the stream up again when it is
+  // lost, for which the call needs a request_id, a UUID; empty: drawn.
+  bool resume = true;
+  std::string request_id;
+  OnDisconnect on_disconnect = OnDisconnect::kPause;
+  // The stream is the one of an earlier call, `request_id`, from behind this index on;
+  // -1: from its first token. Nothing else but the session and the deadline counts.
+  std::optional<int64_t> resume_after;
+  // Tokens that the session's history must have, else ABORTED, TOKEN_COUNT_MISMATCH.
+  std::optional<int64_t> expected_tokens;
 };
 
 }  // namespace mnemon::client

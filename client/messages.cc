@@ -113,6 +113,14 @@ v1::GenerateRequest ToMessage(const GenerateOptions& options) {
   if (sampling.ByteSizeLong() > 0) *request.mutable_sampling() = std::move(sampling);
   SetStopping(options, *request.mutable_stopping());
   SetOutput(options.logprobs, *request.mutable_output());
+  request.set_request_id(options.request_id);
+  if (options.on_disconnect == OnDisconnect::kContinue) {
+    request.set_on_disconnect(v1::CONTINUE);
+  }
+  if (options.resume_after) request.set_resume_after_index(*options.resume_after);
+  if (options.expected_tokens) {
+    request.set_expected_token_count(*options.expected_tokens);
+  }
   return request;
 }
 

@@ -56,8 +56,8 @@ struct Session {
 inline constexpr std::chrono::hours kDefaultTtl{24};
 
 // In all options that follow: an empty id is drawn by the server; request_id is a UUID
-// that makes the call idempotent; of `sampling` only the fields of sampling count; and
-// `expire_time`, where it is there, counts in place of `ttl`.
+// that makes the call idempotent, drawn when it is empty; of `sampling` only the fields
+// of sampling count; and `expire_time`, where it is there, counts in place of `ttl`.
 
 struct CreateSessionOptions {
   std::string id;
@@ -138,6 +138,9 @@ struct ImportSessionOptions {
   std::optional<Durability> durability = std::nullopt;
   std::optional<GenerateOptions> sampling = std::nullopt;
   std::string request_id = {};
+  // Brings the source back to its begin, so that the call can be made again; null: it
+  // is made once.
+  std::function<absl::Status()> rewind = nullptr;
 };
 
 // Takes the next part of a snapshot, at most 4 MiB.

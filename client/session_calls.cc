@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "client/messages.h"
+#include "client/request_id.h"
 #include "client/session_messages.h"
 #include "client/stall_watch.h"
 
@@ -21,6 +22,12 @@ constexpr size_t kImportChunkBytes = size_t{1} << 18;
 absl::Status Stalled(std::chrono::milliseconds limit) {
   return absl::DeadlineExceededError(
       StrCat("the server made no progress within ", limit.count(), " ms"));
+}
+
+template <class Request>
+Request WithId(Request request) {
+  if (request.request_id().empty()) request.set_request_id(NewRequestId());
+  return request;
 }
 
 // A snapshot that comes, counted against what its first message announces.
@@ -93,20 +100,20 @@ template <class Request>
 absl::StatusOr<Session> SessionCalls::CallForSession(
     grpc::Status (v1::Sessions::Stub::*method)(grpc::ClientContext*, const Request&,
                                                v1::Session*),
-    const Request& request) {
+    const Request& request, Repeat repeat) {
   v1::Session session;
-  MNEMON_RETURN_IF_ERROR(connection_.Call(*stub_, method, request, session));
+  MNEMON_RETURN_IF_ERROR(connection_.Call(*stub_, method, request, session, repeat));
   return FromMessage(session);
 }
 
 absl::StatusOr<Session> SessionCalls::Create(const CreateSessionOptions& options) {
-  return CallForSession(&Stub::CreateSession, ToMessage(options));
+  return CallForSession(&Stub::CreateSession, WithId(ToMessage(options)), Repeat::kYes);
 }
 
 absl::StatusOr<Session> SessionCalls::Get(const std::string& id) {
   v1::GetSessionRequest request;
   request.set_name(SessionResource(id));
-  return CallForSession(&Stub::GetSession, request);
+  return CallForSession(&Stub::GetSession, request, Repeat::kYes);
 }
 
 absl::StatusOr<SessionPage> SessionCalls::List(const ListSessionsOptions& options) {
@@ -117,7 +124,7 @@ absl::StatusOr<SessionPage> SessionCalls::List(const ListSessionsOptions& option
   request.set_order_by(options.order_by);
   v1::ListSessionsResponse response;
   MNEMON_RETURN_IF_ERROR(
-      connection_.Call(*stub_, &Stub::ListSessions, request, response));
+      connection_.Call(*stub_, &Stub::ListSessions, request, response, Repeat::kYes));
   SessionPage page{.sessions = {}, .next_page_token = response.next_page_token()};
   for (const v1::Session& session : response.sessions()) {
     page.sessions.push_back(FromMessage(session));
@@ -126,7 +133,9 @@ absl::StatusOr<SessionPage> SessionCalls::List(const ListSessionsOptions& option
 }
 
 absl::StatusOr<Session> SessionCalls::Update(const UpdateSessionOptions& options) {
-  return CallForSession(&Stub::UpdateSession, ToMessage(options));
+  // Its own first try would have changed the etag.
+  return CallForSession(&Stub::UpdateSession, ToMessage(options),
+                        options.etag.empty() ? Repeat::kYes : Repeat::kNo);
 }
 
 absl::Status SessionCalls::Delete(const DeleteSessionOptions& options) {
@@ -135,11 +144,12 @@ absl::Status SessionCalls::Delete(const DeleteSessionOptions& options) {
   request.set_etag(options.etag);
   request.set_allow_missing(options.allow_missing);
   google::protobuf::Empty nothing;
-  return connection_.Call(*stub_, &Stub::DeleteSession, request, nothing);
+  return connection_.Call(*stub_, &Stub::DeleteSession, request, nothing,
+                          options.allow_missing ? Repeat::kYes : Repeat::kNo);
 }
 
 absl::StatusOr<Session> SessionCalls::Fork(const ForkSessionOptions& options) {
-  return CallForSession(&Stub::ForkSession, ToMessage(options));
+  return CallForSession(&Stub::ForkSession, WithId(ToMessage(options)), Repeat::kYes);
 }
 
 absl::StatusOr<Session> SessionCalls::Rewind(const RewindSessionOptions& options) {
@@ -148,7 +158,8 @@ absl::StatusOr<Session> SessionCalls::Rewind(const RewindSessionOptions& options
                         "a session is rewound to a number of tokens or to a "
                         "checkpoint: give one of them");
   }
-  return CallForSession(&Stub::RewindSession, ToMessage(options));
+  // Another call may have gone on from there before a second try.
+  return CallForSession(&Stub::RewindSession, ToMessage(options), Repeat::kNo);
 }
 
 absl::StatusOr<SessionCheckpoint> SessionCalls::Checkpoint(
@@ -158,8 +169,9 @@ absl::StatusOr<SessionCheckpoint> SessionCalls::Checkpoint(
   request.set_checkpoint_id(options.checkpoint);
   request.set_request_id(options.request_id);
   v1::Checkpoint checkpoint;
-  MNEMON_RETURN_IF_ERROR(
-      connection_.Call(*stub_, &Stub::CheckpointSession, request, checkpoint));
+  MNEMON_RETURN_IF_ERROR(connection_.Call(*stub_, &Stub::CheckpointSession,
+                                          WithId(std::move(request)), checkpoint,
+                                          Repeat::kYes));
   return FromMessage(checkpoint);
 }
 
@@ -193,9 +205,27 @@ absl::StatusOr<Session> SessionCalls::Import(const ImportSessionOptions& options
   if (options.size_bytes < 1) {
     return InvalidField("size_bytes", "a snapshot has at least one byte");
   }
+  v1::ImportSessionRequest open = ToMessage(options);
+  *open.mutable_open() = WithId(std::move(*open.mutable_open()));
+  Connection::Registration registration(connection_);
+  absl::StatusOr<Session> session;
+  bool first = true;
+  MNEMON_RETURN_IF_ERROR(
+      connection_.Try(registration, options.rewind ? Repeat::kYes : Repeat::kNo, [&] {
+        if (!std::exchange(first, false)) MNEMON_RETURN_IF_ERROR(options.rewind());
+        session = ImportOnce(open, options.size_bytes, source, registration);
+        return session.status();
+      }));
+  return session;
+}
+
+absl::StatusOr<Session> SessionCalls::ImportOnce(const v1::ImportSessionRequest& open,
+                                                 int64_t size,
+                                                 const SnapshotSource& source,
+                                                 Connection::Registration& call) {
+  MNEMON_RETURN_IF_ERROR(connection_.Reach(call));
   grpc::ClientContext context;
-  Connection::Registration registration(connection_, &context);
-  MNEMON_RETURN_IF_ERROR(connection_.Reach(registration));
+  call.SetStream(&context);
   StallWatch watch(context, connection_.call_timeout());
   v1::Session session;
   auto writer = watch.Bound([&] { return stub_->ImportSession(&context, &session); });
@@ -203,7 +233,7 @@ absl::StatusOr<Session> SessionCalls::Import(const ImportSessionOptions& options
     return watch.Bound([&] { return writer->Write(message); });
   };
   absl::Status fault;
-  if (write(ToMessage(options))) fault = SendChunks(source, options.size_bytes, write);
+  if (write(open)) fault = SendChunks(source, size, write);
   if (fault.ok()) {
     watch.Bound([&] { return writer->WritesDone(); });
   } else {
@@ -211,6 +241,7 @@ absl::StatusOr<Session> SessionCalls::Import(const ImportSessionOptions& options
   }
   const absl::Status status =
       connection_.FromServer(watch.Bound([&] { return writer->Finish(); }));
+  call.SetStream(nullptr);
   MNEMON_RETURN_IF_ERROR(fault);
   if (watch.stalled()) return Stalled(connection_.call_timeout());
   MNEMON_RETURN_IF_ERROR(status);

@@ -32,12 +32,18 @@ class SessionCalls {
   absl::StatusOr<Verification> Verify(const std::string& id, bool replay);
 
  private:
+  using Repeat = Connection::Repeat;
+
   // The session that a short call answers with.
   template <class Request>
   absl::StatusOr<Session> CallForSession(
       grpc::Status (v1::Sessions::Stub::*method)(grpc::ClientContext*, const Request&,
                                                  v1::Session*),
-      const Request& request);
+      const Request& request, Repeat repeat);
+  // One try.
+  absl::StatusOr<Session> ImportOnce(const v1::ImportSessionRequest& open, int64_t size,
+                                     const SnapshotSource& source,
+                                     Connection::Registration& call);
 
   Connection& connection_;
   const std::unique_ptr<v1::Sessions::Stub> stub_;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// How often, and after which pauses, a call is made again whose server was lost.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "absl/status/status.h"
+
+namespace mnemon::client {
+
+struct RetryOptions {
+  // Tries of a call, the first one included; 1: no call is made again.
+  int tries = 10;
+  // From a loss on.
+  std::chrono::milliseconds limit{60000};
+  // Called on the call's thread before it waits, with the reason; may be null.
+  std::function<void(const absl::Status& lost)> on_wait = nullptr;
+};
+
+// The tries of one call. The pauses grow from 0.2 s, by 2, to 10 s, each up to a fifth
+// shorter or longer. Not safe for concurrent use.
+class Retries {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  explicit Retries(const RetryOptions& options) : options_(options) {}
+
+  // After a try that failed at `now`: when the next one is due, not before `asked` has
+  // passed, which the server asked for; nullopt when there is none left.
+  std::optional<TimePoint> Next(TimePoint now,
+                                std::optional<std::chrono::milliseconds> asked);
+  // The last try has brought the call on: tries and time count anew.
+  void Restart();
+
+ private:
+  const RetryOptions options_;
+  int failed_ = 0;
+  std::optional<TimePoint> lost_;  // since when no try has brought anything
+};
+
+}  // namespace mnemon::client

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+// Streams that are lost and taken up again, against a fake.
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "client/client.h"
+#include "client/request_id.h"
+#include "client/retries.h"
+#include "gmock/gmock.h"
+#include "tests/client/fake_generation.h"
+
+namespace mnemon::client {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+using Act = FakeGeneration::Act;
+using Code = absl::StatusCode;
+
+constexpr int kFirst = FakeGeneration::kFirst;
+constexpr int kAnswer = FakeGeneration::kAnswer;
+
+class ResumeTest : public ::testing::Test {
+ protected:
+  ResumeTest() { Connect({}); }
+
+  void Connect(const RetryOptions& retry) {
+    client_ = Client::Connect({.server = fake_.address(), .retry = retry});
+  }
+
+  absl::StatusOr<GenerateResult> Generate(const GenerateOptions& options) {
+    return client_->Generate(options, [&](const GenerateChunk& chunk) {
+      text_ += chunk.text;
+      for (size_t i = 0; i < chunk.tokens.size(); ++i) {
+        EXPECT_EQ(chunk.tokens[i], 100 + chunk.first_index + static_cast<int64_t>(i));
+      }
+      if (chunk.resumed_after) resumed_.push_back(*chunk.resumed_after);
+      return !stop_;
+    });
+  }
+  absl::StatusOr<GenerateResult> Generate() {
+    return Generate({.session = "anna", .text = "abc", .max_tokens = kAnswer});
+  }
+
+  FakeGeneration fake_;
+  std::unique_ptr<Client> client_;
+  std::string text_;
+  std::vector<int64_t> resumed_;
+  bool stop_ = false;
+};
+
+TEST_F(ResumeTest, AnUndisturbedCallIsNamed) {
+  const auto result = Generate();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(text_, FakeGeneration::Text());
+  EXPECT_EQ(result->resumes, 0);
+  ASSERT_THAT(fake_.requests(), SizeIs(1));
+  EXPECT_THAT(fake_.requests()[0].request_id(),
+              MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-"
+                           "[0-9a-f]{12}"));
+  EXPECT_NE(NewRequestId(), NewRequestId());
+}
+
+TEST_F(ResumeTest, ALostStreamGoesOnBehindItsLastToken) {
+  fake_.Script({{.tokens = 3}, {.tokens = 2}});
+  const auto result = Generate();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(text_, FakeGeneration::Text());
+  EXPECT_EQ(result->resumes, 2);
+  EXPECT_EQ(result->generated_tokens, kAnswer);
+  EXPECT_EQ(result->prompt_tokens, FakeGeneration::kPrompt);
+  EXPECT_THAT(resumed_, ElementsAre(kFirst + 2, kFirst + 4));
+  const auto requests = fake_.requests();
+  ASSERT_THAT(requests, SizeIs(3));
+  EXPECT_EQ(requests[1].session(), "sessions/anna");
+  EXPECT_EQ(requests[1].request_id(), requests[0].request_id());
+  EXPECT_EQ(requests[1].resume_after_index(), kFirst + 2);
+  EXPECT_FALSE(requests[1].has_prompt());
+  EXPECT_EQ(requests[2].resume_after_index(), kFirst + 4);
+}
+
+TEST_F(ResumeTest, AStreamMayBeLostAtEveryToken) {
+  std::deque<Act> acts;
+  for (int i = 0; i <= kAnswer; ++i) acts.push_back({.tokens = i == 0 ? 0 : 1});
+  fake_.Script(acts);
+  ASSERT_TRUE(Generate().ok());
+  EXPECT_EQ(text_, FakeGeneration::Text());
+  // Lost behind the last token, only the end is missing.
+  EXPECT_EQ(resumed_.back(), kFirst + kAnswer - 1);
+}
+
+TEST_F(ResumeTest, WithoutATokenItBeginsWithTheFirst) {
+  fake_.Script({{.tokens = 0}});
+  ASSERT_TRUE(Generate().ok());
+  EXPECT_EQ(text_, FakeGeneration::Text());
+  EXPECT_THAT(resumed_, ElementsAre(-1));
+  EXPECT_EQ(fake_.requests()[1].resume_after_index(), -1);
+}
+
+TEST_F(ResumeTest, WithoutAnyMessageTheRequestIsRepeated) {
+  fake_.Script({{.first_message = false}, {.first_message = false}});
+  const auto result = Generate();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(text_, FakeGeneration::Text());
+  EXPECT_EQ(result->resumes, 2);
+  EXPECT_THAT(resumed_, IsEmpty());
+  const auto requests = fake_.requests();
+  ASSERT_THAT(requests, SizeIs(3));
+  EXPECT_EQ(requests[2].SerializeAsString(), requests[0].SerializeAsString());
+}
+
+TEST_F(ResumeTest, AForgottenCallWithoutATokenIsRepeated) {
+  fake_.Script({{.tokens = 0, .forget = true}});
+  ASSERT_TRUE(Generate().ok());
+  EXPECT_EQ(text_, FakeGeneration::Text());
+  const auto requests = fake_.requests();
+  ASSERT_THAT(requests, SizeIs(3));
+  EXPECT_EQ(requests[1].resume_after_index(), -1);
+  EXPECT_EQ(requests[2].SerializeAsString(), requests[0].SerializeAsString());
+}
+
+TEST_F(ResumeTest, AForgottenCallWithTokensIsAnError) {
+  fake_.Script({{.tokens = 4, .forget = true}});
+  const absl::Status status = Generate().status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("4 tokens came, the last one of index 11, but the server has "
+                        "forgotten the call"));
+  const auto detail = GetErrorDetail(status);
+  ASSERT_TRUE(detail);
+  EXPECT_EQ(detail->reason, "REQUEST_UNKNOWN");
+  EXPECT_EQ(detail->metadata.at("received_token_count"), "4");
+  EXPECT_THAT(fake_.requests(), SizeIs(2));
+}
+
+TEST_F(ResumeTest, TheTimeThatTheServerAsksForPasses) {
+  fake_.Script({{.tokens = 1,
+                 .status = Typed(grpc::UNAVAILABLE, "DRAINING", milliseconds(700))}});
+  const auto begin = steady_clock::now();
+  ASSERT_TRUE(Generate().ok());
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(700));
+  // Beyond the limit it is not waited for.
+  Connect({.limit = seconds(2)});
+  fake_.Script(
+      {{.tokens = 1, .status = Typed(grpc::UNAVAILABLE, "DRAINING", seconds(9))}});
+  const absl::Status status = Generate().status();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("1 tokens came, the last one of index 8, but the stream was "
+                        "lost: the server says DRAINING"));
+}
+
+TEST_F(ResumeTest, ABrokenCallOfARefusalThatPassesGoesOn) {
+  // Memory that was short in the middle, and the old stream still believed alive.
+  fake_.Script(
+      {{.tokens = 2,
+        .status = Typed(grpc::RESOURCE_EXHAUSTED, "NO_FREE_BLOCKS", milliseconds(20))},
+       {.status = Typed(grpc::ABORTED, "SESSION_BUSY", milliseconds(20)),
+        .first_message = false}});
+  ASSERT_TRUE(Generate().ok());
+  EXPECT_EQ(text_, FakeGeneration::Text());
+  EXPECT_EQ(fake_.requests()[2].resume_after_index(), kFirst + 1);
+}
+
+TEST_F(ResumeTest, OtherErrorsEndTheCall) {
+  const grpc::Status errors[] = {Typed(grpc::ABORTED, "STREAM_RESUMED"),
+                                 Typed(grpc::INTERNAL, "MODEL_FAILURE"),
+                                 Typed(grpc::RESOURCE_EXHAUSTED, "MEMORY_LIMIT"),
+                                 {grpc::DATA_LOSS, "damaged"}};
+  for (const grpc::Status& error : errors) {
+    fake_.Script({{.tokens = 2, .status = error}});
+    const absl::Status status = Generate().status();
+    EXPECT_EQ(static_cast<int>(status.code()), static_cast<int>(error.error_code()));
+  }
+  EXPECT_THAT(fake_.requests(), SizeIs(4));
+  // A refusal is the caller's to judge.
+  fake_.Script(
+      {{.status = Typed(grpc::RESOURCE_EXHAUSTED, "QUEUE_FULL", milliseconds(1)),
+        .first_message = false}});
+  EXPECT_EQ(Generate().status().code(), Code::kResourceExhausted);
+  EXPECT_THAT(fake_.requests(), SizeIs(5));
+}
+
+TEST_F(ResumeTest, TokensThatDoNotFollowAreAnError) {
+  fake_.Script({{.tokens = 2}, {.tokens = 3, .skip = 1}});
+  const absl::Status status = Generate().status();
+  EXPECT_EQ(status.code(), Code::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("token 11 after token 9"));
+  EXPECT_EQ(text_, "8,9,");
+}
+
+TEST_F(ResumeTest, CallsWithoutASessionOrTheWishAreMadeOnce) {
+  for (const GenerateOptions& options :
+       {GenerateOptions{.text = "abc"},
+        GenerateOptions{.session = "anna", .text = "abc", .resume = false}}) {
+    fake_.Script({{.tokens = 2}});
+    EXPECT_EQ(Generate(options).status().code(), Code::kUnavailable);
+    EXPECT_EQ(fake_.requests().back().request_id(), "");
+  }
+  Connect({.tries = 1});
+  fake_.Script({{.tokens = 2}});
+  EXPECT_EQ(Generate().status().code(), Code::kUnavailable);
+  EXPECT_THAT(fake_.requests(), SizeIs(3));
+}
+
+TEST_F(ResumeTest, AnEarlierCallIsResumedByHand) {
+  EXPECT_EQ(Generate({.session = "anna", .resume_after = 9}).status().code(),
+            Code::kInvalidArgument);
+  const std::string id = NewRequestId();
+  const GenerateOptions options{.session = "anna",
+                                .request_id = id,
+                                .on_disconnect = OnDisconnect::kContinue,
+                                .resume_after = kFirst + 1,
+                                .expected_tokens = 9};
+  EXPECT_EQ(Generate(options).status().code(), Code::kNotFound);
+  EXPECT_EQ(fake_.requests()[0].on_disconnect(), v1::CONTINUE);
+  EXPECT_EQ(fake_.requests()[0].expected_token_count(), 9);
+  fake_.Remember(id);
+  fake_.Script({{.tokens = 0}, {.tokens = 2}});
+  ASSERT_TRUE(Generate(options).ok());
+  EXPECT_EQ(text_, FakeGeneration::Text(kFirst + 2));
+  EXPECT_THAT(resumed_, ElementsAre(kFirst + 1, kFirst + 3));
+}
+
+TEST_F(ResumeTest, AServerThatIsAwayForAWhileIsAwaited) {
+  fake_.Script({{.tokens = 3, .hang = true}});
+  std::thread killer([&] {
+    fake_.AwaitHang();
+    fake_.Stop();
+    std::this_thread::sleep_for(milliseconds(500));
+    fake_.Start();
+  });
+  const auto result = Generate();
+  killer.join();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(text_, FakeGeneration::Text());
+  EXPECT_THAT(resumed_, ElementsAre(kFirst + 2));
+}
+
+TEST_F(ResumeTest, TriesAndTimeAreBounded) {
+  int waits = 0;
+  Connect({.tries = 3, .on_wait = [&](const absl::Status&) { ++waits; }});
+  ASSERT_TRUE(Generate().ok());
+  fake_.Stop();
+  EXPECT_EQ(Generate().status().code(), Code::kUnavailable);
+  EXPECT_EQ(waits, 2);
+  Connect({});
+  // Never reached: perhaps another address was meant.
+  const auto begin = steady_clock::now();
+  EXPECT_EQ(Generate().status().code(), Code::kUnavailable);
+  EXPECT_LT(steady_clock::now() - begin, seconds(4));
+  fake_.Start();
+}
+
+TEST_F(ResumeTest, TheDeadlineBoundsAllTries) {
+  ASSERT_TRUE(Generate().ok());
+  fake_.Stop();
+  const auto begin = steady_clock::now();
+  const absl::Status status =
+      Generate({.session = "anna", .text = "abc", .deadline = milliseconds(1000)})
+          .status();
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status;
+  EXPECT_LE(steady_clock::now() - begin, milliseconds(1500));
+  fake_.Start();
+}
+
+TEST_F(ResumeTest, CancellingEndsTheWait) {
+  fake_.Script(
+      {{.tokens = 1, .status = Typed(grpc::UNAVAILABLE, "DRAINING", seconds(20))}});
+  Connect({.on_wait = [&](const absl::Status&) {
+    std::thread([client = client_.get()] { client->CancelCalls(); }).join();
+  }});
+  const auto begin = steady_clock::now();
+  EXPECT_EQ(Generate().status().code(), Code::kCancelled);
+  EXPECT_LT(steady_clock::now() - begin, seconds(5));
+  // So does the caller of a stream that runs.
+  stop_ = true;
+  EXPECT_EQ(Generate().status().code(), Code::kCancelled);
+  EXPECT_THAT(fake_.requests(), SizeIs(2));
+}
+
+TEST(Retries, PausesGrowWithinTriesAndTime) {
+  Retries retries({.tries = 10, .limit = seconds(60)});
+  Retries::TimePoint now;
+  const Retries::TimePoint begin = now;
+  milliseconds expected(200);
+  for (int i = 1; i < 10; ++i) {
+    const auto due = retries.Next(now, std::nullopt);
+    ASSERT_TRUE(due);
+    EXPECT_GE(*due - now, expected * 4 / 5);
+    EXPECT_LE(*due - now, expected * 6 / 5);
+    now = *due;
+    expected = std::min(expected * 2, milliseconds(10000));
+  }
+  EXPECT_GT(now - begin, seconds(30));
+  EXPECT_FALSE(retries.Next(now, std::nullopt));
+  retries.Restart();
+  EXPECT_EQ(*retries.Next(now, seconds(50)) - now, seconds(50));
+  EXPECT_FALSE(retries.Next(now + seconds(50), seconds(11)));
+}
+
+}  // namespace
+}  // namespace mnemon::client
