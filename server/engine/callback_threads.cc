@@ -30,6 +30,16 @@ class LogLine final : public Callback {
   const std::string error_;
 };
 
+class FunctionCallback final : public Callback {
+ public:
+  explicit FunctionCallback(std::function<void()> function)
+      : function_(std::move(function)) {}
+  void RunCallback() override { std::exchange(function_, {})(); }
+
+ private:
+  std::function<void()> function_;
+};
+
 }  // namespace
 
 CallbackList::~CallbackList() {
@@ -67,6 +77,10 @@ void CallbackList::RunAll() {
     callback->queued_ = false;
     callback->RunCallback();
   }
+}
+
+std::shared_ptr<Callback> MakeCallback(std::function<void()> function) {
+  return std::make_shared<FunctionCallback>(std::move(function));
 }
 
 std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view error) {

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -63,6 +64,9 @@ class DestroyedLater : public Callback {
  public:
   void RunCallback() final {}
 };
+
+// One that calls `function`, once.
+std::shared_ptr<Callback> MakeCallback(std::function<void()> function);
 
 // Writes the line `event` with `error` to the log, which a runner's thread must not.
 // Null when memory has run out.

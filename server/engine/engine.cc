@@ -115,6 +115,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
       if (model.decoder) vocab = std::max(vocab, model.decoder->config().vocab);
     }
     std::unique_ptr<Engine> engine(new Engine(options, models.size(), vocab));
+    if (options.store != nullptr) {
+      engine->persistence_ = std::make_unique<SessionPersistence>(
+          *engine->context_, *options.store, models);
+      engine->context_->persistence = engine->persistence_.get();
+    }
     MNEMON_RETURN_IF_ERROR(engine->StartRunners(models));
     return engine;
   } catch (const std::system_error&) {
@@ -147,6 +152,12 @@ absl::Status Engine::StartRunners(const std::vector<EngineModel>& models) {
     };
   }
   context_->givers.Set(std::move(givers));
+  if (persistence_) {
+    std::vector<std::shared_ptr<ModelRunner>> decoders;
+    for (const Runner& runner : runners_) decoders.push_back(runner.decoder);
+    persistence_->SetRunners(std::move(decoders));
+    MNEMON_ASSIGN_OR_RETURN(recovery_, persistence_->Recover());
+  }
   expiry_ = std::thread([this] { ExpireSessions(); });
   return absl::OkStatus();
 }
@@ -158,11 +169,14 @@ Engine::~Engine() {
   }
   changed_.notify_all();
   if (expiry_.joinable()) expiry_.join();
+  if (persistence_) persistence_->Stop();
+  context_->restores.Stop();
   context_->snapshots.Stop();
   for (const Runner& runner : runners_) {
     if (runner.decoder) runner.decoder->Stop();
     if (runner.predictor) runner.predictor->Stop();
   }
+  if (persistence_) persistence_->StopWriting();
   context_->callbacks.Stop();
 }
 
@@ -276,6 +290,7 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
       .on_ready = std::move(on_ready),
       .charge = ChargeOf(context_->memory, &EngineMemory::output)};
   const size_t model = call->session->model;
+  stream.gated = call->session->journal && call->session->journal->durable();
   stream.on_event = [weak_runner = std::weak_ptr(runners_[model].decoder),
                      weak_call = std::weak_ptr(call)](StreamEvent event) {
     const auto runner = weak_runner.lock();
@@ -301,13 +316,30 @@ absl::Status Engine::Hold(Session& session, const std::string& request_id) const
 }
 
 absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
-                            std::span<const int32_t> prompt_tokens) const {
+                            std::vector<int32_t> prompt_tokens) const {
+  Session& session = *call->session;
+  if (!call->stateless()) {
+    if (session.journal) MNEMON_RETURN_IF_ERROR(session.journal->status());
+    MNEMON_RETURN_IF_ERROR(Hold(session, call->request_id));
+  }
+  if (!persistence_ || !persistence_->CanRestore(session)) {
+    return SubmitHeld(call, prompt_tokens);
+  }
+  persistence_->Restore(call->session, [this, call, prompt = std::move(prompt_tokens)] {
+    absl::Status status = SubmitHeld(call, prompt);
+    if (status.ok()) return;
+    if (call->stream->Finish(std::move(status), std::nullopt)) {
+      context_->callbacks.Post(call->stream);
+    }
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
+                                std::span<const int32_t> prompt_tokens) const {
   ModelRunner& runner = *runners_[call->session->model].decoder;
   Session& session = *call->session;
   SessionDirectory& directory = context_->directory;
-  if (!call->stateless()) {
-    MNEMON_RETURN_IF_ERROR(Hold(session, call->request_id));
-  }
   const absl::Status queued = CatchOutOfMemory({}, [&]() -> absl::Status {
     const int64_t tokens = session.history.size();
     const auto prompt = static_cast<int64_t>(prompt_tokens.size());
@@ -422,6 +454,10 @@ void Engine::Drain() {
     if (runner.decoder) runner.decoder->Drain();
     if (runner.predictor) runner.predictor->Drain();
   }
+}
+
+bool Engine::SaveSessions(std::chrono::steady_clock::time_point deadline) {
+  return !persistence_ || persistence_->SaveAll(deadline);
 }
 
 bool Engine::WaitIdle(std::chrono::milliseconds timeout) {

@@ -46,6 +46,7 @@
 #include "server/engine/request.h"
 #include "server/engine/request_check.h"
 #include "server/engine/score_call.h"
+#include "server/engine/session_persistence.h"
 #include "server/engine/session_tasks.h"
 #include "server/engine/token_stream.h"
 
@@ -74,7 +75,19 @@ class Engine {
   // Empty `name` means the only model.
   absl::StatusOr<ModelFacts> GetModel(const std::string& name) const;
 
+  // Where sessions are stored, what creates or changes one answers when that is synced;
+  // with OK nothing of it can be lost any more. Reasons of SessionStore
+  // (server/state/session_store.h) say why it cannot be stored; whether a change that
+  // was refused so is there can be asked for. Without a store on_done is called at
+  // once. The forms without it wait for the store.
+  //
+  // A method that uses a session reads the history from the store, on the calling
+  // thread, where it is not in memory. DATA_LOSS, SESSION_DAMAGED; FAILED_PRECONDITION,
+  // MODEL_FINGERPRINT, for one of a model that is not loaded.
+
   // Ids are 1 to 63 characters of a-z, 0-9 and '-', starting with a letter or digit.
+  absl::Status CreateSession(const CreateSessionRequest& request,
+                             OnAnswer<SessionFacts> on_done);
   absl::StatusOr<SessionFacts> CreateSession(const CreateSessionRequest& request);
   absl::StatusOr<SessionFacts> GetSession(const std::string& id);
   // INVALID_ARGUMENT names the field of the request. All sessions that are there from
@@ -83,9 +96,13 @@ class Engine {
   // of them for another order than by name.
   absl::StatusOr<SessionPage> ListSessions(const ListSessionsRequest& request);
   // ABORTED, ETAG_MISMATCH.
+  absl::Status UpdateSession(const UpdateSessionRequest& request,
+                             OnAnswer<SessionFacts> on_done);
   absl::StatusOr<SessionFacts> UpdateSession(const UpdateSessionRequest& request);
   // A running call on the session ends with ABORTED, SESSION_DELETED. `etag`: not
   // empty: must be the present one, else ABORTED, ETAG_MISMATCH.
+  absl::Status DeleteSession(const std::string& id, const std::string& etag,
+                             std::function<void(const absl::Status&)> on_done);
   absl::Status DeleteSession(const std::string& id, const std::string& etag = "");
 
   // These three work between two steps of the model. An error that is returned comes in
@@ -163,6 +180,11 @@ class Engine {
   // in streams, and callbacks may still be due.
   bool WaitIdle(std::chrono::milliseconds timeout);
 
+  // Writes what is new of all stored sessions; false when not all is written by then.
+  bool SaveSessions(std::chrono::steady_clock::time_point deadline);
+  // What Create found in the store.
+  const Recovery& recovery() const { return recovery_; }
+
   EngineStats Stats() const;
 
  private:
@@ -182,6 +204,15 @@ class Engine {
   absl::StatusOr<size_t> FindModel(const std::string& name) const;
   // As above; UNIMPLEMENTED, MODEL_KIND, for a predictor.
   absl::StatusOr<size_t> FindDecoder(const std::string& name) const;
+  // With its history in memory.
+  absl::StatusOr<std::shared_ptr<Session>> FindSession(const std::string& id);
+  // Gives a session that no directory knows its place in the store, if there is one.
+  absl::Status MakeDurable(const std::shared_ptr<Session>& session,
+                           Durability durability, bool has_history) const;
+  // Answers with the session's facts when what has changed of it is synced.
+  void AnswerWhenSynced(const std::shared_ptr<Session>& session,
+                        OnAnswer<SessionFacts> on_done) const;
+  Durability DurabilityOf(const SessionSettings& settings) const;
   // The session of a call, or a new one for a stateless call.
   absl::StatusOr<std::shared_ptr<Session>> SessionFor(const std::string& id,
                                                       const std::string& model);
@@ -202,9 +233,13 @@ class Engine {
                              std::function<void(absl::Status)> on_end) const;
   // As SessionDirectory::Hold; ABORTED, SESSION_BUSY, when another call holds it.
   absl::Status Hold(Session& session, const std::string& request_id) const;
-  // Holds the session, if it has a name, and queues the call.
+  // Holds the session, if it has a name, and queues the call; where its state comes
+  // from the store first, later, and errors then end the stream.
   absl::Status Submit(const std::shared_ptr<Call>& call,
-                      std::span<const int32_t> prompt_tokens) const;
+                      std::vector<int32_t> prompt_tokens) const;
+  // REQUIRES: the session is held, if it has a name.
+  absl::Status SubmitHeld(const std::shared_ptr<Call>& call,
+                          std::span<const int32_t> prompt_tokens) const;
   CallLimits LimitsOf(const ModelRunner& runner) const;
   // MEMORY_LIMIT; sessions at rest give up states of as many bytes.
   absl::Status MemoryLimit(int64_t bytes) const;
@@ -213,6 +248,8 @@ class Engine {
   void ExpireSessions();
 
   const std::shared_ptr<EngineContext> context_;
+  std::unique_ptr<SessionPersistence> persistence_;  // null without a store
+  Recovery recovery_;
   std::vector<Runner> runners_;  // constant after Create
 
   std::thread expiry_;  // started by Create, joined by the destructor

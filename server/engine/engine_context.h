@@ -17,9 +17,11 @@
 
 namespace mnemon {
 
+class SessionPersistence;
+
 // Its parts but for `samplers` are safe for concurrent use. Shared, because a stream
 // may outlive its engine.
-struct EngineContext {
+struct EngineContext : std::enable_shared_from_this<EngineContext> {
   // `vocab`: the largest of a decoder.
   EngineContext(const EngineOptions& its_options, size_t model_count, int64_t vocab)
       : options(its_options),
@@ -43,7 +45,10 @@ struct EngineContext {
   mutable SamplingTeam samplers;  // of the runner whose turn it is
   mutable CallbackThreads callbacks;
   mutable CallbackThreads snapshots{1};  // reads, writes, encodes and decodes states
-  mutable BlockRecycler recycler;        // outlives the arenas of the runners
+  mutable CallbackThreads restores{1};   // reads and decodes states that calls wait for
+  // Null where sessions are in memory alone. Set before runners start.
+  SessionPersistence* persistence = nullptr;
+  mutable BlockRecycler recycler;  // outlives the arenas of the runners
   mutable MemoryGivers givers;
 
   // Memory ran out for `bytes` more of the model `of`, or of none: others give up what

@@ -53,6 +53,19 @@ absl::Status SessionLimit(int32_t sessions, Wait wait) {
                    {.reason = "SESSION_LIMIT", .retry_after = RetryAfter(wait)});
 }
 
+absl::Status SessionDamaged(const std::string& session) {
+  return MakeError(absl::StatusCode::kDataLoss,
+                   StrCat("what is stored of session ", Quoted(session), " is damaged"),
+                   {.reason = "SESSION_DAMAGED", .metadata = {{"session", session}}});
+}
+
+absl::Status SessionOfOtherModel(const std::string& session, const std::string& model) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   StrCat("session ", Quoted(session), " belongs to model ",
+                          Quoted(model), ", which is not loaded as it was"),
+                   {.reason = "MODEL_FINGERPRINT", .metadata = {{"model", model}}});
+}
+
 absl::Status SessionExpired(const std::string& session) {
   return MakeError(absl::StatusCode::kNotFound,
                    StrCat("session ", Quoted(session), " has expired"),

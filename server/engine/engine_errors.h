@@ -22,6 +22,10 @@ absl::Status RequestIdReused(const std::string& session);
 absl::Status RequestRepeated(const std::string& session);
 // The session is not as the caller knows it.
 absl::Status EtagMismatch(const std::string& session);
+// What the store has of the session is not as it was written.
+absl::Status SessionDamaged(const std::string& session);
+// The store has a session with this id, of a model that is not loaded.
+absl::Status SessionOfOtherModel(const std::string& session, const std::string& model);
 absl::Status CheckpointExists(const std::string& session, const std::string& id);
 absl::Status CheckpointNotFound(const std::string& session, const std::string& id);
 absl::Status CheckpointLimit(const std::string& session, size_t most);

@@ -11,10 +11,12 @@
 #include "base/clock.h"
 #include "model/sampling/sampling_operations.h"
 #include "server/engine/observer.h"
+#include "server/engine/request.h"
 #include "server/engine/token_history.h"
 
 namespace mnemon {
 
+class SessionStore;
 class ThreadPool;
 
 struct EngineOptions {
@@ -51,6 +53,12 @@ struct EngineOptions {
   // Null: nothing is measured. Shared, because streams may outlive the engine.
   std::shared_ptr<EngineObserver> observer;
   HistoryObserver on_history_change;  // may be empty
+  // Where sessions outlive the engine; null: in memory alone. Outlives the engine.
+  SessionStore* store = nullptr;
+  // Of a session that is made without one, where there is a store.
+  Durability durability = Durability::kTurn;
+  // Tokens of a call after which a snapshot is written, beside that of its end.
+  int64_t snapshot_tokens = 4096;
 };
 
 }  // namespace mnemon

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The calls on sessions as resources: create, get, list, delete, and their expiry.
 #include <algorithm>
+#include <future>
 #include <new>
 #include <utility>
 
@@ -25,15 +26,43 @@ constexpr size_t kListedAtOnce = 64;
 
 CheckpointFacts FactsOfCheckpoint(const SessionCheckpoint& checkpoint) {
   return {.id = checkpoint.id,
-          .position = checkpoint.at->history.size(),
+          .position = checkpoint.at->resident ? checkpoint.at->history.size()
+                                              : checkpoint.at->stored_tokens,
           .create_time = checkpoint.create_time,
           .size_bytes = checkpoint.at->state_bytes.load(std::memory_order_relaxed)};
+}
+
+// What a method answers later, awaited. `begin` gets the function to answer with.
+template <class T, class Begin>
+T Await(const Begin& begin) {
+  std::promise<T> answered;
+  const absl::Status status =
+      begin([&answered](T answer) { answered.set_value(std::move(answer)); });
+  if (!status.ok()) return status;
+  return answered.get_future().get();
 }
 
 }  // namespace
 
 absl::StatusOr<SessionFacts> Engine::CreateSession(
-    const CreateSessionRequest& request) try {
+    const CreateSessionRequest& request) {
+  return Await<absl::StatusOr<SessionFacts>>(
+      [&](auto on_done) { return CreateSession(request, std::move(on_done)); });
+}
+
+absl::StatusOr<SessionFacts> Engine::UpdateSession(
+    const UpdateSessionRequest& request) {
+  return Await<absl::StatusOr<SessionFacts>>(
+      [&](auto on_done) { return UpdateSession(request, std::move(on_done)); });
+}
+
+absl::Status Engine::DeleteSession(const std::string& id, const std::string& etag) {
+  return Await<absl::Status>(
+      [&](auto on_done) { return DeleteSession(id, etag, std::move(on_done)); });
+}
+
+absl::Status Engine::CreateSession(const CreateSessionRequest& request,
+                                   OnAnswer<SessionFacts> on_done) try {
   if (!request.id.empty()) {
     MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
   }
@@ -43,15 +72,56 @@ absl::StatusOr<SessionFacts> Engine::CreateSession(
       request.settings, runners_[model].decoder->vocab(), *context_->options.clock));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           MakeSession(request.id, model));
+  MNEMON_RETURN_IF_ERROR(
+      MakeDurable(session, DurabilityOf(request.settings), /*has_history=*/false));
   Apply(request.settings, context_->options, *session);
   session->request_id = request.request_id;
   session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
                           context_->directory.Insert(std::move(session)));
   changed_.notify_all();
-  return FactsOf(*made);
+  if (made->journal) made->journal->TouchRecord();
+  AnswerWhenSynced(made, std::move(on_done));
+  return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
+}
+
+absl::Status Engine::MakeDurable(const std::shared_ptr<Session>& session,
+                                 Durability durability, bool has_history) const {
+  if (!persistence_) return absl::OkStatus();
+  MNEMON_RETURN_IF_ERROR(persistence_->CheckId(session->id));
+  if (durability != Durability::kNone) MNEMON_RETURN_IF_ERROR(persistence_->status());
+  persistence_->Adopt(session, durability, has_history);
+  return absl::OkStatus();
+}
+
+void Engine::AnswerWhenSynced(const std::shared_ptr<Session>& session,
+                              OnAnswer<SessionFacts> on_done) const {
+  const auto answer = [this, session,
+                       on_done = std::move(on_done)](const absl::Status& status) {
+    if (!status.ok()) return on_done(status);
+    on_done(CatchOutOfMemory(
+        {}, [&]() -> absl::StatusOr<SessionFacts> { return FactsOf(*session); }));
+  };
+  if (!session->journal) return answer(absl::OkStatus());
+  session->journal->Flush(answer);
+}
+
+Durability Engine::DurabilityOf(const SessionSettings& settings) const {
+  if (!persistence_) return Durability::kNone;
+  return settings.durability.value_or(context_->options.durability);
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Engine::FindSession(const std::string& id) {
+  auto session = context_->directory.Find(id);
+  if (!persistence_) return session;
+  if (!session.ok()) {
+    MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
+    return session;
+  }
+  MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(**session));
+  return session;
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& id,
@@ -96,21 +166,32 @@ absl::StatusOr<SessionPage> Engine::ListSessions(
   return OutOfMemoryError();
 }
 
-absl::Status Engine::DeleteSession(const std::string& id, const std::string& etag) try {
+absl::Status Engine::DeleteSession(
+    const std::string& id, const std::string& etag,
+    std::function<void(const absl::Status&)> on_done) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
   RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          context_->directory.Remove(id, etag));
+  absl::StatusOr<std::shared_ptr<Session>> session =
+      context_->directory.Remove(id, etag);
+  if (!session.ok()) {
+    if (persistence_) MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
+    return session.status();
+  }
+  if (persistence_) {
+    persistence_->Delete(**session, std::move(on_done));
+  } else {
+    on_done(absl::OkStatus());
+  }
   // Not kept: whoever has it last frees its history.
-  ModelRunner& runner = *runners_[session->model].decoder;
-  runner.Forget(std::move(session));
+  ModelRunner& runner = *runners_[(*session)->model].decoder;
+  runner.Forget(*std::move(session));
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }
 
-absl::StatusOr<SessionFacts> Engine::UpdateSession(
-    const UpdateSessionRequest& request) try {
+absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
+                                   OnAnswer<SessionFacts> on_done) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
@@ -124,9 +205,19 @@ absl::StatusOr<SessionFacts> Engine::UpdateSession(
     settings.expiration = ExpirationOf(wanted, context_->options);
   }
   if (wanted.sampling || request.clear_sampling) settings.sampling = wanted.sampling;
+  if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
   MNEMON_RETURN_IF_ERROR(context_->directory.Update(*session, request.etag, settings));
   changed_.notify_all();
-  return FactsOf(*session);
+  if (session->journal) {
+    if (wanted.durability && *wanted.durability != session->journal->durability()) {
+      MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(*session));
+      session->journal->SetDurability(*wanted.durability);
+      persistence_->RequestSnapshot(session);
+    }
+    session->journal->TouchRecord();
+  }
+  AnswerWhenSynced(session, std::move(on_done));
+  return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }
@@ -140,13 +231,18 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
   MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> parent,
-                          context_->directory.Find(request.session));
+                          FindSession(request.session));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> child,
                           MakeSession(request.id, parent->model));
   MNEMON_RETURN_IF_ERROR(CheckSettings(request.settings,
                                        runners_[parent->model].decoder->vocab(),
                                        *context_->options.clock));
   const SessionDirectory::Facts kept = context_->directory.FactsOf(*parent);
+  if (persistence_) {
+    MNEMON_RETURN_IF_ERROR(MakeDurable(
+        child, request.settings.durability.value_or(parent->journal->durability()),
+        /*has_history=*/true));
+  }
   Apply(WithDefaults(request.settings, {.ttl = kept.ttl, .sampling = kept.sampling}),
         context_->options, *child);
   child->parent = parent->id;
@@ -155,14 +251,15 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
       StrCat("fork ", parent->nonce, " ", request.position.value_or(-1), " ",
              TextOf(request.settings));
   const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
-  runner->Do(MakeForkTask(
-      std::move(parent), std::move(child), request.position, context_->directory,
-      [this,
-       on_done = std::move(on_done)](absl::StatusOr<std::shared_ptr<Session>> made) {
-        if (!made.ok()) return on_done(made.status());
-        changed_.notify_all();
-        on_done(FactsOf(**made));
-      }));
+  runner->Do(MakeForkTask(std::move(parent), std::move(child), request.position,
+                          context_->directory,
+                          [this, on_done = std::move(on_done)](
+                              absl::StatusOr<std::shared_ptr<Session>> made) mutable {
+                            if (!made.ok()) return on_done(made.status());
+                            changed_.notify_all();
+                            if (persistence_) persistence_->RequestSnapshot(*made);
+                            AnswerWhenSynced(*made, std::move(on_done));
+                          }));
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -176,16 +273,30 @@ absl::Status Engine::RewindSession(const RewindSessionRequest& request,
   }
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
-                          context_->directory.Find(request.session));
-  const std::shared_ptr<ModelRunner> runner = runners_[session->model].decoder;
-  runner->Do(MakeRewindTask(
-      session, request, context_->directory,
-      [this, session, on_done = std::move(on_done)](absl::StatusOr<bool> rewound) {
-        if (!rewound.ok()) return on_done(rewound.status());
-        if (*rewound) return on_done(FactsOf(*session));
-        on_done(engine_errors::SessionBusy(
-            session->id, runners_[session->model].decoder->TimeLeft()));
-      }));
+                          FindSession(request.session));
+  if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
+  const auto rewind = [this, session, request, on_done = std::move(on_done)] {
+    runners_[session->model].decoder->Do(MakeRewindTask(
+        session, request, context_->directory,
+        [this, session, on_done](absl::StatusOr<bool> rewound) {
+          if (!rewound.ok()) return on_done(rewound.status());
+          if (*rewound) {
+            if (session->journal) session->journal->TouchRecord();
+            return AnswerWhenSynced(session, on_done);
+          }
+          on_done(engine_errors::SessionBusy(
+              session->id, runners_[session->model].decoder->TimeLeft()));
+        }));
+  };
+  const auto* const id = std::get_if<std::string>(&request.target);
+  if (!persistence_ || id == nullptr) {
+    rewind();
+    return absl::OkStatus();
+  }
+  MNEMON_ASSIGN_OR_RETURN(const SessionCheckpoint checkpoint,
+                          context_->directory.FindCheckpoint(*session, *id));
+  MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(*session, checkpoint));
+  persistence_->Restore(*session, checkpoint, rewind);
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -200,7 +311,8 @@ absl::Status Engine::CheckpointSession(const CheckpointSessionRequest& request,
   MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          context_->directory.Find(request.session));
+                          FindSession(request.session));
+  if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
   auto at = std::make_shared<Session>("", session->model, nullptr, context_->memory);
   if (!at->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
   SessionCheckpoint checkpoint{.id = request.id.empty() ? RandomId() : request.id,
@@ -209,11 +321,19 @@ absl::Status Engine::CheckpointSession(const CheckpointSessionRequest& request,
                                .at = std::move(at)};
   const std::shared_ptr<ModelRunner> runner = runners_[session->model].decoder;
   runner->Do(MakeCheckpointTask(
-      std::move(session), std::move(checkpoint), request.id.empty(),
-      context_->directory,
-      [on_done = std::move(on_done)](absl::StatusOr<SessionCheckpoint> made) {
+      session, std::move(checkpoint), request.id.empty(), context_->directory,
+      [this, session,
+       on_done = std::move(on_done)](absl::StatusOr<SessionCheckpoint> made) {
         if (!made.ok()) return on_done(made.status());
-        on_done(FactsOfCheckpoint(*made));
+        if (!session->journal || !session->journal->durable() ||
+            session->journal->HasCheckpoint(made->id)) {
+          return on_done(FactsOfCheckpoint(*made));
+        }
+        persistence_->SaveCheckpoint(
+            session, *made, [made = *made, on_done](const absl::Status& status) {
+              if (!status.ok()) return on_done(status);
+              on_done(FactsOfCheckpoint(made));
+            });
       }));
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
@@ -234,8 +354,7 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::SessionFor(const std::string& i
   }
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "session"));
   RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          context_->directory.Find(id));
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, FindSession(id));
   if (model.empty()) return session;
   MNEMON_ASSIGN_OR_RETURN(const size_t index, FindModel(model));
   if (index != session->model) {
@@ -270,7 +389,10 @@ SessionFacts Engine::FactsOf(const Session& session) const {
                       ? SessionState::kRunning
                       : SessionState::kQueued;
   }
-  facts.position = session.history.size();
+  facts.position = session.resident.load(std::memory_order_acquire)
+                       ? session.history.size()
+                       : session.stored_tokens;
+  if (session.journal) facts.durability = session.journal->durability();
   facts.state_size_bytes = session.state_bytes.load(std::memory_order_relaxed);
   facts.create_time = session.create_time;
   facts.last_use_time = kept.last_use_time;
@@ -288,6 +410,7 @@ void Engine::RemoveExpired() {
     auto removed = context_->directory.RemoveExpired();
     if (removed.empty()) return;
     for (auto& session : removed) {
+      if (persistence_) persistence_->Delete(*session, nullptr);
       ModelRunner& runner = *runners_[session->model].decoder;
       runner.Forget(std::move(session));
     }

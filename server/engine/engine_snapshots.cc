@@ -60,20 +60,19 @@ absl::Status Engine::ExportSession(const std::string& id,
                                    OnAnswer<ExportedSession> on_done) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
   RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
-                          context_->directory.Find(id));
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, FindSession(id));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> copy, MakeCopy(session->model));
   MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
   const SessionDirectory::Facts kept = context_->directory.FactsOf(*session);
   ExportSnapshot(
       {.runner = runners_[session->model].decoder, .context = context_}, session,
-      std::move(copy),
+      std::move(copy), {},
       FormatSessionRecord({.ttl = kept.ttl, .sampling = kept.sampling}),
       [this, session, on_done = std::move(on_done)](auto snapshot) {
         if (!snapshot.ok()) return on_done(snapshot.status());
         on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<ExportedSession> {
           return ExportedSession{.facts = FactsOf(*session),
-                                 .snapshot = *std::move(snapshot)};
+                                 .snapshot = std::move(snapshot->bytes)};
         }));
       });
   return absl::OkStatus();
@@ -93,6 +92,8 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
       CheckSettings(request.settings, vocab, *context_->options.clock));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           MakeSession(request.id, model));
+  MNEMON_RETURN_IF_ERROR(
+      MakeDurable(session, DurabilityOf(request.settings), /*has_history=*/true));
   session->request_id = request.request_id;
   session->request_text = StrCat("import ", model, " ", TextOf(request.settings));
   MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
@@ -110,8 +111,8 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
       [this, on_done = std::move(on_done)](auto made) {
         if (!made.ok()) return on_done(made.status());
         changed_.notify_all();
-        on_done(CatchOutOfMemory(
-            {}, [&]() -> absl::StatusOr<SessionFacts> { return FactsOf(**made); }));
+        if (persistence_) persistence_->RequestSnapshot(*made);
+        AnswerWhenSynced(*made, on_done);
       });
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
@@ -123,7 +124,7 @@ absl::Status Engine::VerifySession(const VerifySessionRequest& request,
   MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          context_->directory.Find(request.session));
+                          FindSession(request.session));
   const size_t model = session->model;
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> copy, MakeCopy(model));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> replayed, MakeCopy(model));

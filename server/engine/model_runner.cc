@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "base/out_of_memory.h"
@@ -174,6 +175,7 @@ void ModelRunner::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
   if (!call->release_on_end) {  // its consumer has taken the end
     SetOver(*call);
     Rest(call->session);
+    Store(call->session);
   } else if (call->stream->cancelled() && call->release_on_end.exchange(false)) {
     CutToDelivered(*call);
     if (!ended) return;
@@ -397,6 +399,7 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
   }
   ++call->generated;
   ++counts_.tokens_generated;
+  if (history.size() % context_->options.snapshot_tokens == 0) Store(call->session);
   FinishFacts facts{.generated_tokens = call->generated};
   const auto& stops = call->stop_tokens;
   if (std::binary_search(stops.begin(), stops.end(), token)) {
@@ -488,9 +491,18 @@ void ModelRunner::Publish() {
   };
   while (!ending_.empty()) {
     finish(*ending_.front());
+    if (const auto& journal = ending_.front()->session->journal) journal->EndTurn();
     delivering_.splice(delivering_.end(), ending_, ending_.begin());
   }
-  for (const auto& call : over_) finish(*call);
+  for (const auto& call : over_) {
+    finish(*call);
+    // It delivers nothing more, and its session may have another call already.
+    constexpr auto kAll = std::numeric_limits<int64_t>::max();
+    if (call->stream->Release(kAll, /*finish=*/true, round_) !=
+        TokenStream::Notice::kNone) {
+      callbacks_.Add(call->stream);
+    }
+  }
   endings_ = 0;
   for (; !over_.empty(); over_.pop_front()) callbacks_.Add(std::move(over_.front()));
   context_->callbacks.Post(callbacks_);

@@ -285,6 +285,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // The call no longer holds its session, whose history is final; its request id is
   // remembered if it was `taken`.
   void Release(Call& call, bool taken);
+  // Has what is new of a session written, where there is a store.
+  void Store(const std::shared_ptr<Session>& session);
   // The list of a call that has a permit or delivers, as its phase says.
   Calls& ListOf(const Call& call);
   // The call takes no part in anything any more.
@@ -299,6 +301,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   int64_t PositionOf(const Session& session) const override;
   void Rest(const std::shared_ptr<Session>& session) override;
   void DropState(Session& session) override;
+  void EndCall(Session& session, const absl::Status& status) override;
+  void MakeRoomFor(int64_t computed) override;
   void Pin(Session& session) override;
   void Unpin(Session& session) override;
   void Post(std::shared_ptr<Callback> callback) override;

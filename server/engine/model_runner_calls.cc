@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/model_runner.h"
+#include "server/engine/session_persistence.h"
 
 namespace mnemon {
 
@@ -86,6 +87,7 @@ bool ModelRunner::WaitsForCaller(const Call& call) const {
 
 absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   Session& session = *call.session;
+  if (session.journal) MNEMON_RETURN_IF_ERROR(session.journal->status());
   StopResting(session);
   // A call that ended holds its slot for a moment longer than its session counts.
   if (!session.state.held() && arena_->slots_used() == arena_->slots()) return false;
@@ -131,6 +133,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   }
   short_since_.reset();
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));
+  if (session.journal) session.journal->Attach(call.stream);
   if (!call.scoring) session.history.AppendStaged();
   call.reserved_blocks = held + needed;
   call.base = before;
@@ -286,6 +289,13 @@ void ModelRunner::Release(Call& call, bool taken) {
   if (!taken) call.unused = session->history.TakeUnused();
   Rest(session);
   context_->directory.Release(*session, taken);
+  if (taken) Store(session);
+}
+
+void ModelRunner::Store(const std::shared_ptr<Session>& session) {
+  if (session->journal == nullptr || session->forgotten) return;
+  session->journal->TouchRecord();
+  if (session->journal->durable()) context_->persistence->RequestSnapshot(session);
 }
 
 ModelRunner::Calls& ModelRunner::ListOf(const Call& call) {

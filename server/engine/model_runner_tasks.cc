@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "model/state/state_image.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/model_runner.h"
 
@@ -62,6 +63,20 @@ void ModelRunner::DropState(Session& session) {
   StopResting(session);
   session.state.Release(*arena_);
   UpdateBytes(session);
+}
+
+void ModelRunner::EndCall(Session& session, const absl::Status& status) {
+  if (session.call != nullptr) Abort(session.call->shared_from_this(), status);
+}
+
+void ModelRunner::MakeRoomFor(int64_t computed) {
+  const StateSpec& spec = arena_->spec();
+  if (spec.growing()) {
+    const int64_t rows = computed - StateImage::FirstRow(spec, computed);
+    constexpr int64_t kRows = StepBudget{}.block_positions;
+    MakeRoom((rows + kRows - 1) / kRows + 1);
+  }
+  if (spec.fixed_elements() > 0) MakeFixedRoom(1);
 }
 
 void ModelRunner::Pin(Session& session) {

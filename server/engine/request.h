@@ -171,6 +171,8 @@ struct SessionSettings {
   std::optional<std::chrono::system_clock::time_point> expire_time;
   std::optional<SessionSampling> sampling;
   std::optional<bool> paused;  // set aside: calls are refused
+  // Default: EngineOptions::durability. Without a store all are as kNone.
+  std::optional<Durability> durability;
 };
 
 struct CreateSessionRequest {

@@ -17,6 +17,7 @@
 #include "server/engine/engine_memory.h"
 #include "server/engine/random.h"
 #include "server/engine/request.h"
+#include "server/engine/session_journal.h"
 #include "server/engine/slot_state.h"
 #include "server/engine/token_history.h"
 
@@ -64,6 +65,8 @@ struct Session : DestroyedLater {
   std::string request_text;  // that call but for the id: what a repetition must be
   bool drawn_id = false;     // by the engine
   ByteCharge charge;         // kBytes of a named one
+  // Of a named one where the engine has a store, else null.
+  std::shared_ptr<SessionJournal> journal;
 
   // Guarded by the directory's mutex.
   bool held = false;  // by a call, which alone may use and change the history
@@ -90,6 +93,11 @@ struct Session : DestroyedLater {
 
   // Set by any thread: it was removed from the directory.
   std::atomic<bool> forgotten = false;
+
+  // Whether the history is in memory; else it is in the store, with stored_tokens, and
+  // nobody uses it.
+  std::atomic<bool> resident = true;
+  int64_t stored_tokens = 0;  // constant
 
   // Changed by the holder alone.
   TokenHistory history;

@@ -62,6 +62,40 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   return other;
 }
 
+bool SessionDirectory::Restore(std::shared_ptr<Session> session,
+                               std::optional<Time> expiry) {
+  Sessions by_id = {{session->id, session}};
+  std::map<std::string, std::string> by_request = {{session->request_id, session->id}};
+  ExpirySet one = {{{}, session.get()}};
+  session->expiry_node = one.extract(one.begin());
+  Lock lock(mutex_);
+  if (sessions_.contains(session->id)) return false;
+  sessions_.merge(by_id);
+  if (!session->request_id.empty()) requests_.merge(by_request);
+  ++counts_[session->model].named;
+  if (expiry) {
+    session->expiry = expiry;
+    session->expiry_node.value().first = *expiry;
+    expiries_.insert(std::move(session->expiry_node));
+  }
+  return true;
+}
+
+void SessionDirectory::Describe(const Session& session, StoredSession& stored) const {
+  Lock lock(mutex_);
+  stored.last_use_time = session.last_use_time;
+  stored.ttl = session.ttl;
+  if (session.expires_at) {
+    stored.expire_time =
+        clock_.WallNow() +
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(
+            *session.expires_at - clock_.Now());
+  }
+  stored.sampling = session.sampling;
+  stored.paused = session.paused;
+  stored.request_ids.assign(session.request_ids.begin(), session.request_ids.end());
+}
+
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(
     const std::string& id) const {
   bool expired = false;
@@ -177,6 +211,11 @@ std::vector<SessionCheckpoint> SessionDirectory::CheckpointsOf(
     const Session& session) const {
   Lock lock(mutex_);
   return session.checkpoints;
+}
+
+bool SessionDirectory::Contains(const std::string& id) const {
+  Lock lock(mutex_);
+  return sessions_.contains(id);
 }
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {

@@ -43,6 +43,11 @@ class SessionDirectory {
   // REQUEST_ID_REUSED. ALREADY_EXISTS, SESSION_EXISTS, for a taken id;
   // RESOURCE_EXHAUSTED, SESSION_LIMIT.
   absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session);
+  // Adds a session that the store has, whatever the limits, with its times as they are.
+  // It expires at `expiry`, unless it is used first. False: the id is taken.
+  bool Restore(std::shared_ptr<Session> session, std::optional<Time> expiry);
+  // Of a session for its record in the store: what is guarded here.
+  void Describe(const Session& session, StoredSession& stored) const;
   // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
   // SESSION_NOT_FOUND.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id) const;
@@ -90,6 +95,7 @@ class SessionDirectory {
   absl::StatusOr<SessionCheckpoint> FindCheckpoint(const Session& session,
                                                    const std::string& id) const;
   std::vector<SessionCheckpoint> CheckpointsOf(const Session& session) const;
+  bool Contains(const std::string& id) const;
 
   // Differs after every change of the session.
   std::string EtagOf(const Session& session) const;

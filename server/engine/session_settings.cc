@@ -62,6 +62,7 @@ SessionSettings WithDefaults(SessionSettings settings,
                              const SessionSettings& defaults) {
   if (!settings.ttl && !settings.expire_time) settings.ttl = defaults.ttl;
   if (!settings.sampling) settings.sampling = defaults.sampling;
+  if (!settings.durability) settings.durability = defaults.durability;
   return settings;
 }
 
@@ -69,7 +70,8 @@ std::string TextOf(const SessionSettings& settings) {
   return StrCat(
       FormatSessionRecord({.ttl = settings.ttl, .sampling = settings.sampling}), " ",
       settings.expire_time ? settings.expire_time->time_since_epoch().count() : 0, " ",
-      settings.paused.value_or(false));
+      settings.paused.value_or(false),
+      settings.durability ? StrCat(" ", static_cast<int>(*settings.durability)) : "");
 }
 
 }  // namespace mnemon

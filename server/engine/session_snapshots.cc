@@ -23,16 +23,6 @@ namespace {
 // Bytes of a state that one snapshot may hold.
 constexpr int64_t kMaxStateBytes = int64_t{1} << 40;
 
-class FunctionCallback final : public Callback {
- public:
-  explicit FunctionCallback(std::function<void()> function)
-      : function_(std::move(function)) {}
-  void RunCallback() override { std::exchange(function_, {})(); }
-
- private:
-  std::function<void()> function_;
-};
-
 int64_t ImageBytes(const StateSpec& spec, int64_t computed) {
   return StateImage::Floats(spec, computed) * static_cast<int64_t>(sizeof(float));
 }
@@ -71,7 +61,10 @@ class Job {
 
  protected:
   void OnSnapshotThread(std::function<void()> work) const {
-    place_.context->snapshots.Post(std::make_shared<FunctionCallback>(std::move(work)));
+    place_.context->snapshots.Post(MakeCallback(std::move(work)));
+  }
+  void OnRestoreThread(std::function<void()> work) const {
+    place_.context->restores.Post(MakeCallback(std::move(work)));
   }
   void Unpin(const std::shared_ptr<Session>& session) const {
     place_.runner->Do(MakeUnpinTask(session));
@@ -84,24 +77,26 @@ class Job {
 class ExportJob final : public Job, public std::enable_shared_from_this<ExportJob> {
  public:
   ExportJob(const SnapshotPlace& place, std::shared_ptr<Session> copy,
-            std::string record, OnAnswer<std::string> on_done)
+            std::string record, OnAnswer<EncodedSnapshot> on_done)
       : Job(place),
         copy_(std::move(copy)),
         record_(std::move(record)),
         on_done_(std::move(on_done)) {}
 
-  void Start(std::shared_ptr<Session> session) {
-    place_.runner->Do(MakeCopyTask(
-        std::move(session), copy_, [self = shared_from_this()](auto copied) {
-          if (!copied.ok()) return self->End(copied.status());
-          self->OnSnapshotThread([self] {
-            self->End(CatchOutOfMemory({}, [&] { return self->Encode(); }));
-          });
-        }));
+  void Start(std::shared_ptr<Session> session, CopyScope scope) {
+    place_.runner->Do(MakeCopyTask(std::move(session), copy_, std::move(scope),
+                                   [self = shared_from_this()](auto copied) {
+                                     if (!copied.ok())
+                                       return self->End(copied.status());
+                                     self->OnSnapshotThread([self] {
+                                       self->End(CatchOutOfMemory(
+                                           {}, [&] { return self->Encode(); }));
+                                     });
+                                   }));
   }
 
  private:
-  absl::StatusOr<std::string> Encode() {
+  absl::StatusOr<EncodedSnapshot> Encode() {
     const ModelFacts& facts = place_.runner->model().facts;
     const SavedState& whole = copy_->state.whole();
     const int64_t computed = whole.empty() ? 0 : whole.position();
@@ -123,17 +118,101 @@ class ExportJob final : public Job, public std::enable_shared_from_this<ExportJo
                       .state = {}};
     copy_->history.Read(0, snapshot.tokens);
     MNEMON_ASSIGN_OR_RETURN(snapshot.state, ReadState(*place_.runner, *copy_));
-    return EncodeSnapshot(snapshot);
+    EncodedSnapshot encoded{.bytes = {}, .tokens = tokens, .computed = computed};
+    MNEMON_ASSIGN_OR_RETURN(encoded.bytes, EncodeSnapshot(snapshot));
+    return encoded;
   }
 
-  void End(absl::StatusOr<std::string> outcome) {
+  void End(absl::StatusOr<EncodedSnapshot> outcome) {
     Unpin(copy_);
     on_done_(std::move(outcome));
   }
 
   const std::shared_ptr<Session> copy_;
   const std::string record_;
-  const OnAnswer<std::string> on_done_;
+  const OnAnswer<EncodedSnapshot> on_done_;
+};
+
+// Whether a state that was made with these facts is what the model would compute.
+template <class Header>
+bool FitsModel(const Header& header, const EngineModel& model) {
+  const StateSpec& spec = model.decoder->spec();
+  return header.computed > 0 && header.model_id == model.facts.model_id &&
+         header.numerics_id == model.facts.numerics_id &&
+         header.spec_hash == spec.Hash() &&
+         header.entries == EntriesOf(spec, header.computed);
+}
+
+class RestoreJob final : public Job, public std::enable_shared_from_this<RestoreJob> {
+ public:
+  using Read = std::function<absl::StatusOr<std::string>()>;
+
+  RestoreJob(const SnapshotPlace& place, std::shared_ptr<Session> session,
+             std::shared_ptr<Session> scratch, Read read, OnAnswer<bool> on_done)
+      : Job(place),
+        session_(std::move(session)),
+        scratch_(std::move(scratch)),
+        read_(std::move(read)),
+        on_done_(std::move(on_done)) {}
+
+  void Start() {
+    OnRestoreThread([self = shared_from_this()] {
+      const auto usable = CatchOutOfMemory({}, [&] { return self->Decode(); });
+      if (!usable.ok()) return self->on_done_(usable.status());
+      if (!*usable) return self->on_done_(false);
+      self->TakeRoom();
+    });
+  }
+
+ private:
+  absl::StatusOr<bool> Decode() {
+    MNEMON_ASSIGN_OR_RETURN(const std::string bytes, read_());
+    MNEMON_ASSIGN_OR_RETURN(const SnapshotHeader header, ReadSnapshotHeader(bytes));
+    if (!FitsModel(header, place_.runner->model())) return false;
+    charge_ = ChargeOf(place_.context->memory, &EngineMemory::queue);
+    if (!charge_.TrySet(static_cast<int64_t>(bytes.size()) + header.state_bytes)) {
+      return false;
+    }
+    MNEMON_ASSIGN_OR_RETURN(
+        snapshot_, DecodeSnapshot(bytes, {.tokens = place_.runner->context_limit(),
+                                          .state_bytes = kMaxStateBytes}));
+    // Of the history that it was made from this much is to be the session's.
+    if (snapshot_.computed >= session_->history.size()) return false;
+    for (int64_t i = 0; i < snapshot_.computed; ++i) {
+      if (session_->history[i] != snapshot_.tokens[i]) return false;
+    }
+    return true;
+  }
+
+  void TakeRoom() {
+    place_.runner->Do(MakeRoomTask(scratch_, snapshot_.computed,
+                                   [self = shared_from_this()](auto room) {
+                                     if (!room.ok() || !*room)
+                                       return self->on_done_(std::move(room));
+                                     self->OnRestoreThread([self] { self->Write(); });
+                                   }));
+  }
+
+  void Write() {
+    const absl::Status status =
+        StateImage::Write(spec(), place_.runner->state_memory(), snapshot_.state,
+                          scratch_->state.whole());
+    if (!status.ok()) {
+      Unpin(scratch_);
+      return on_done_(status);
+    }
+    place_.runner->Do(
+        MakeAdoptTask(session_, scratch_, [self = shared_from_this()](auto adopted) {
+          self->on_done_(std::move(adopted));
+        }));
+  }
+
+  const std::shared_ptr<Session> session_;
+  const std::shared_ptr<Session> scratch_;
+  const Read read_;
+  const OnAnswer<bool> on_done_;
+  ByteCharge charge_;
+  Snapshot snapshot_;
 };
 
 class ImportJob final : public Job, public std::enable_shared_from_this<ImportJob> {
@@ -192,10 +271,8 @@ class ImportJob final : public Job, public std::enable_shared_from_this<ImportJo
     session_->history.AppendStaged();
     // A state of other numerics is computed again from the history.
     const auto tokens = static_cast<int64_t>(snapshot_.tokens.size());
-    usable_ = snapshot_.computed > 0 && snapshot_.computed < tokens &&
-              snapshot_.numerics_id == facts.numerics_id &&
-              snapshot_.spec_hash == spec().Hash() &&
-              snapshot_.entries == EntriesOf(spec(), snapshot_.computed);
+    usable_ =
+        snapshot_.computed < tokens && FitsModel(snapshot_, place_.runner->model());
     session_->rebuilt = snapshot_.computed > 0 && !usable_;
     return finish_(*session_, snapshot_.session);
   }
@@ -248,7 +325,7 @@ class VerifyJob final : public Job, public std::enable_shared_from_this<VerifyJo
 
   void Start(std::shared_ptr<Session> session) {
     place_.runner->Do(MakeCopyTask(
-        std::move(session), copy_, [self = shared_from_this()](auto copied) {
+        std::move(session), copy_, {}, [self = shared_from_this()](auto copied) {
           if (!copied.ok()) return self->End(copied.status());
           if (!self->begin_replay_ || self->computed() == 0) {
             return self->OnSnapshotThread([self] { self->Compare(); });
@@ -325,11 +402,20 @@ class VerifyJob final : public Job, public std::enable_shared_from_this<VerifyJo
 }  // namespace
 
 void ExportSnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,
-                    std::shared_ptr<Session> copy, std::string record,
-                    OnAnswer<std::string> on_done) {
+                    std::shared_ptr<Session> copy, CopyScope scope, std::string record,
+                    OnAnswer<EncodedSnapshot> on_done) {
   std::make_shared<ExportJob>(place, std::move(copy), std::move(record),
                               std::move(on_done))
-      ->Start(std::move(session));
+      ->Start(std::move(session), std::move(scope));
+}
+
+void RestoreState(const SnapshotPlace& place, std::shared_ptr<Session> session,
+                  std::shared_ptr<Session> scratch,
+                  std::function<absl::StatusOr<std::string>()> read,
+                  OnAnswer<bool> on_done) {
+  std::make_shared<RestoreJob>(place, std::move(session), std::move(scratch),
+                               std::move(read), std::move(on_done))
+      ->Start();
 }
 
 void ImportSnapshot(const SnapshotPlace& place, std::string snapshot,

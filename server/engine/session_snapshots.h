@@ -24,11 +24,26 @@ struct SnapshotPlace {
   std::shared_ptr<const EngineContext> context;
 };
 
-// The snapshot of `session` as a fork of it would be, with this record. `copy` is an
-// empty session without a name.
+struct EncodedSnapshot {
+  std::string bytes;
+  int64_t tokens = 0;    // in its history
+  int64_t computed = 0;  // which its state contains
+};
+
+// The snapshot of `session` in this scope, with this record. `copy` is an empty session
+// without a name.
 void ExportSnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,
-                    std::shared_ptr<Session> copy, std::string record,
-                    OnAnswer<std::string> on_done);
+                    std::shared_ptr<Session> copy, CopyScope scope, std::string record,
+                    OnAnswer<EncodedSnapshot> on_done);
+
+// Gives `session`, which has a history and no state, that of a snapshot of it, where it
+// fits the model and the history, and where there is room: the answer says whether.
+// `read` is called on the thread that restores. `scratch` is an empty session without a
+// name. The errors of `read` and of DecodeSnapshot.
+void RestoreState(const SnapshotPlace& place, std::shared_ptr<Session> session,
+                  std::shared_ptr<Session> scratch,
+                  std::function<absl::StatusOr<std::string>()> read,
+                  OnAnswer<bool> on_done);
 
 // Checks a snapshot against the model, and makes `session`, which is empty and in no
 // directory, what it holds. `finish` gets the session once its history is there, to set

@@ -54,9 +54,9 @@ class AnsweringTask : public StateTask {
 // Makes an empty session the first `position` tokens of another, absent: all that a
 // fork takes over.
 absl::Status Take(StateAccess& states, Session& from, std::optional<int64_t> position,
-                  const std::shared_ptr<Session>& to) {
+                  const std::shared_ptr<Session>& to, bool undelivered = false) {
   if (from.forgotten) return engine_errors::NotFound(from.id);
-  const int64_t most = states.PositionOf(from);
+  const int64_t most = undelivered ? from.history.size() : states.PositionOf(from);
   const int64_t tokens = position.value_or(most);
   if (tokens < 0 || tokens > most) return engine_errors::BeyondHistory(tokens, most);
   if (!to->history.ShareOf(from.history, tokens)) return engine_errors::MemoryLimit();
@@ -217,20 +217,50 @@ class RewindTask final : public AnsweringTask<bool> {
 class CopyTask final : public AnsweringTask<bool> {
  public:
   CopyTask(std::shared_ptr<Session> session, std::shared_ptr<Session> copy,
-           OnAnswer<bool> on_done)
+           CopyScope scope, OnAnswer<bool> on_done)
       : AnsweringTask(std::move(on_done)),
         session_(std::move(session)),
-        copy_(std::move(copy)) {}
+        copy_(std::move(copy)),
+        scope_(std::move(scope)) {}
 
  private:
   absl::StatusOr<bool> Do(StateAccess& states) override {
     states.Pin(*copy_);
-    MNEMON_RETURN_IF_ERROR(Take(states, *session_, std::nullopt, copy_));
+    if (scope_.at_copy) scope_.at_copy();
+    MNEMON_RETURN_IF_ERROR(
+        Take(states, *session_, std::nullopt, copy_, scope_.undelivered));
     return true;
   }
 
   const std::shared_ptr<Session> session_;
   const std::shared_ptr<Session> copy_;
+  const CopyScope scope_;
+};
+
+class AdoptTask final : public AnsweringTask<bool> {
+ public:
+  AdoptTask(std::shared_ptr<Session> session, std::shared_ptr<Session> from,
+            OnAnswer<bool> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        from_(std::move(from)) {}
+
+ private:
+  absl::StatusOr<bool> Do(StateAccess& states) override {
+    states.Unpin(*from_);
+    if (session_->forgotten || session_->call != nullptr ||
+        session_->state.has_state()) {
+      states.DropState(*from_);
+      return false;
+    }
+    session_->state.Put(from_->state.whole());
+    session_->state.CutAtRest(states.arena(), session_->history.size());
+    states.Rest(session_);
+    return session_->state.has_state();
+  }
+
+  const std::shared_ptr<Session> session_;
+  const std::shared_ptr<Session> from_;
 };
 
 class RoomTask final : public AnsweringTask<bool> {
@@ -243,6 +273,7 @@ class RoomTask final : public AnsweringTask<bool> {
  private:
   absl::StatusOr<bool> Do(StateAccess& states) override {
     SavedState whole;
+    states.MakeRoomFor(computed_);
     if (!states.arena().MakeWhole(computed_, whole).ok()) return false;
     session_->state.Put(whole);
     states.Pin(*session_);
@@ -273,6 +304,20 @@ class InsertTask final : public AnsweringTask<std::shared_ptr<Session>> {
   SessionDirectory& directory_;
 };
 
+class EndCallTask final : public StateTask {
+ public:
+  EndCallTask(std::shared_ptr<Session> session, absl::Status status)
+      : session_(std::move(session)), status_(std::move(status)) {}
+
+  void Run(StateAccess& states) override { states.EndCall(*session_, status_); }
+  // All calls end with the runner.
+  void Refuse(const absl::Status&) override {}
+
+ private:
+  const std::shared_ptr<Session> session_;
+  const absl::Status status_;
+};
+
 class UnpinTask final : public StateTask {
  public:
   explicit UnpinTask(std::shared_ptr<Session> session) : session_(std::move(session)) {}
@@ -291,10 +336,17 @@ class UnpinTask final : public StateTask {
 }  // namespace
 
 std::shared_ptr<StateTask> MakeCopyTask(std::shared_ptr<Session> session,
-                                        std::shared_ptr<Session> copy,
+                                        std::shared_ptr<Session> copy, CopyScope scope,
                                         OnAnswer<bool> on_done) {
   return std::make_shared<CopyTask>(std::move(session), std::move(copy),
-                                    std::move(on_done));
+                                    std::move(scope), std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
+                                         std::shared_ptr<Session> from,
+                                         OnAnswer<bool> on_done) {
+  return std::make_shared<AdoptTask>(std::move(session), std::move(from),
+                                     std::move(on_done));
 }
 
 std::shared_ptr<StateTask> MakeRoomTask(std::shared_ptr<Session> session,
@@ -307,6 +359,11 @@ std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool
                                           OnAnswer<std::shared_ptr<Session>> on_done) {
   return std::make_shared<InsertTask>(std::move(session), pinned, directory,
                                       std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeEndCallTask(std::shared_ptr<Session> session,
+                                           absl::Status status) {
+  return std::make_shared<EndCallTask>(std::move(session), std::move(status));
 }
 
 std::shared_ptr<StateTask> MakeUnpinTask(std::shared_ptr<Session> session) {

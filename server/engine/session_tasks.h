@@ -26,6 +26,16 @@ std::shared_ptr<StateTask> MakeForkTask(std::shared_ptr<Session> parent,
                                         SessionDirectory& directory,
                                         OnAnswer<std::shared_ptr<Session>> on_done);
 
+// Ends the call on the session, if there is one, at its last delivered token.
+std::shared_ptr<StateTask> MakeEndCallTask(std::shared_ptr<Session> session,
+                                           absl::Status status);
+
+// Makes the pinned state of `from`, which has no name, that of `session`, unless that
+// has one, or a call. False then.
+std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
+                                         std::shared_ptr<Session> from,
+                                         OnAnswer<bool> on_done);
+
 // The session forgets the newest tokens, or becomes what a checkpoint has kept. The
 // answer is true; false: another call holds it.
 std::shared_ptr<StateTask> MakeRewindTask(std::shared_ptr<Session> session,
@@ -40,10 +50,17 @@ std::shared_ptr<StateTask> MakeCheckpointTask(std::shared_ptr<Session> session,
                                               SessionDirectory& directory,
                                               OnAnswer<SessionCheckpoint> on_done);
 
-// `copy`, an empty session without a name, becomes what a fork of `session` would be;
-// its state is pinned. Also where the answer is an error it is to be released.
+// What a copy of a session has of one that a call runs on.
+struct CopyScope {
+  // All tokens, delivered or not; else what a fork takes over.
+  bool undelivered = false;
+  // Called between the two steps between which it is copied; may be null.
+  std::function<void()> at_copy = nullptr;
+};
+// `copy`, an empty session without a name, becomes what `session` is; its state is
+// pinned. Also where the answer is an error it is to be released.
 std::shared_ptr<StateTask> MakeCopyTask(std::shared_ptr<Session> session,
-                                        std::shared_ptr<Session> copy,
+                                        std::shared_ptr<Session> copy, CopyScope scope,
                                         OnAnswer<bool> on_done);
 
 // Gives `session`, which is in no directory, a state after `computed` tokens that is to

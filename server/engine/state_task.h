@@ -27,6 +27,11 @@ class StateAccess {
   // state may be dropped, as those of others.
   virtual void Rest(const std::shared_ptr<Session>& session) = 0;
   virtual void DropState(Session& session) = 0;
+  // Ends the call on the session, if there is one, at its last delivered token.
+  virtual void EndCall(Session& session, const absl::Status& status) = 0;
+  // Drops states at rest until there is room for one of so many computed tokens, as far
+  // as there are any.
+  virtual void MakeRoomFor(int64_t computed) = 0;
   // Other threads read or write the state at rest of a session that is in no directory:
   // it stays as it is until Unpin.
   virtual void Pin(Session& session) = 0;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/reserve.h"
+#include "server/engine/session_journal.h"
 
 namespace mnemon {
 
@@ -74,6 +75,7 @@ void TokenHistory::Publish(int64_t kept, int64_t size) {
   if (observer_ != nullptr && *observer_) {
     (*observer_)({.session = session_, .history = *this, .kept = kept, .size = size});
   }
+  if (journal_ != nullptr) journal_->OnChange(*this, kept, size);
   size_.store(size, std::memory_order_release);
   version_.fetch_add(1, std::memory_order_release);
 }

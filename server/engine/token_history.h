@@ -17,6 +17,7 @@
 
 namespace mnemon {
 
+class SessionJournal;
 class TokenHistory;
 
 // What one change makes of a history: its first `kept` tokens are as before, those
@@ -54,6 +55,9 @@ class TokenHistory {
   TokenHistory(const std::string& session, const HistoryObserver* observer,
                ByteCharge charge = {})
       : session_(session), observer_(observer), charge_(std::move(charge)) {}
+
+  // From now on `journal`, which outlives it, is told of each change, like an observer.
+  void SetJournal(SessionJournal* journal) { journal_ = journal; }
 
   // Keeps the first `kept` tokens, then appends `appended`; nothing is staged then.
   // Whatever the limit of its memory: a runner checks that afterwards. REQUIRES: kept
@@ -111,6 +115,7 @@ class TokenHistory {
 
   const std::string& session_;
   const HistoryObserver* const observer_;
+  SessionJournal* journal_ = nullptr;
   ByteCharge charge_;  // of pieces that are being made
   // Held to change pieces_ and the number of those that are shared, and by ShareOf: who
   // may change them reads them without.

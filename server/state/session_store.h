@@ -41,6 +41,8 @@ enum class StoreTable {
 // The 8 bytes that a record begins with: milliseconds since 1970, little endian; 0:
 // never.
 std::string RecordExpiry(int64_t unix_ms);
+// Of a record; 0, never, when it is too short to have one.
+int64_t ExpiryOfRecord(std::string_view value);
 // The name of a journal's entry: 8 bytes, big endian, so that names sort as numbers.
 std::string JournalName(uint64_t sequence);
 // Its inverse; nullopt when `name` has not 8 bytes.

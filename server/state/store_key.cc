@@ -14,38 +14,6 @@ constexpr size_t kMaxSnapshotName = 255;
 
 }  // namespace
 
-std::string RecordExpiry(int64_t unix_ms) {
-  std::string bytes(kNumberBytes, '\0');
-  for (size_t i = 0; i < kNumberBytes; ++i) {
-    bytes[i] = static_cast<char>(static_cast<uint64_t>(unix_ms) >> (8 * i));
-  }
-  return bytes;
-}
-
-int64_t ExpiryOfRecord(std::string_view value) {
-  if (value.size() < kNumberBytes) return 0;
-  uint64_t number = 0;
-  for (size_t i = kNumberBytes; i-- > 0;) {
-    number = number << 8 | static_cast<unsigned char>(value[i]);
-  }
-  return static_cast<int64_t>(number);
-}
-
-std::string JournalName(uint64_t sequence) {
-  std::string bytes(kNumberBytes, '\0');
-  for (size_t i = 0; i < kNumberBytes; ++i) {
-    bytes[i] = static_cast<char>(sequence >> (8 * (kNumberBytes - 1 - i)));
-  }
-  return bytes;
-}
-
-std::optional<uint64_t> JournalSequence(std::string_view name) {
-  if (name.size() != kNumberBytes) return std::nullopt;
-  uint64_t number = 0;
-  for (const char byte : name) number = number << 8 | static_cast<unsigned char>(byte);
-  return number;
-}
-
 absl::Status CheckStoreId(std::string_view id) {
   if (IsResourceId(id)) return absl::OkStatus();
   return InvalidField("id", StrCat("an id is ", kResourceIdRule, ", not ", Quoted(id)));

@@ -35,7 +35,4 @@ struct StoreKeyParts {
 };
 std::optional<StoreKeyParts> SplitStoreKey(StoreTable table, std::string_view key);
 
-// Of a record; 0, never, when it is too short to have one.
-int64_t ExpiryOfRecord(std::string_view value);
-
 }  // namespace mnemon

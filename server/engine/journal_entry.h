@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// One change of a session's history as its journal stores it: which tokens stay, and
+// which come behind them. Bytes: `kept` as 8 bytes, then 4 for each token, little
+// endian.
+//
+// An entry may be applied to any history that begins with the same `kept` tokens as the
+// one that it was made for, also a second time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mnemon {
+
+struct JournalEntry {
+  int64_t kept = 0;
+  std::vector<int32_t> tokens;
+
+  bool operator==(const JournalEntry&) const = default;
+};
+
+std::string FormatJournalEntry(int64_t kept, std::span<const int32_t> tokens);
+
+// DATA_LOSS, JOURNAL_DAMAGED: the length is none of an entry, or a number is negative.
+absl::StatusOr<JournalEntry> ParseJournalEntry(std::string_view bytes);
+// Tokens in the history after it, likewise.
+absl::StatusOr<int64_t> SizeAfterJournalEntry(std::string_view bytes);
+
+// DATA_LOSS, JOURNAL_DAMAGED: the history is shorter than what stays of it. Changes
+// nothing then.
+absl::Status ApplyJournalEntry(const JournalEntry& entry, std::vector<int32_t>& tokens);
+
+}  // namespace mnemon

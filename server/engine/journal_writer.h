@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// The thread that writes journals of sessions to the store: all that has changed
+// meanwhile in one commit, so that many sessions share a write and a sync.
+//
+// After a failed write the store takes nothing more. All journals whose changes may be
+// lost then fail (their calls end, and others are refused) until the store is well
+// again, which the thread tries every kRetry; each of them then needs a base.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/engine/callback_threads.h"
+#include "server/engine/session_journal.h"
+#include "server/state/session_store.h"
+
+namespace mnemon {
+
+// Safe for concurrent use.
+class JournalWriter {
+ public:
+  // Called on the writer's thread.
+  struct Hooks {
+    // The bytes of the record; nullopt: the session is gone.
+    std::function<std::optional<std::string>(const SessionJournal&)> record;
+    // Its call has to end with `status`.
+    std::function<void(const SessionJournal&, const absl::Status& status)> lost;
+    // Its base has to be made.
+    std::function<void(const std::shared_ptr<SessionJournal>&)> needs_base;
+  };
+  static constexpr std::chrono::milliseconds kRetry{500};
+  // Between two commits that nobody waits for.
+  static constexpr std::chrono::milliseconds kPace{1};
+  // Bytes that one commit gathers, about.
+  static constexpr size_t kCommitBytes = size_t{4} << 20;
+
+  struct Stats {
+    int64_t commits = 0;
+    int64_t syncs = 0;
+    int64_t entries = 0;
+    int64_t tokens = 0;
+    int64_t bytes = 0;
+    int64_t failures = 0;
+    std::chrono::nanoseconds commit_time{};  // of all commits
+  };
+
+  // All outlive it. Throws std::system_error when there is no thread.
+  JournalWriter(SessionStore& store, CallbackThreads& callbacks, Hooks hooks);
+  // Writes what is queued, as far as the store takes it.
+  ~JournalWriter() { Stop(); }
+  void Stop();
+
+  // OK, or why nothing can be written.
+  absl::Status status() const;
+  // Waits until all that was queued is written, or lost; false at `deadline`.
+  bool WaitIdle(std::chrono::steady_clock::time_point deadline);
+  Stats stats() const;
+
+ private:
+  friend class SessionJournal;
+  using Journals = std::vector<std::shared_ptr<SessionJournal>>;
+
+  // Needs no memory.
+  void Queue(std::shared_ptr<SessionJournal> journal) noexcept;
+
+  void Run();
+  // Takes all that are queued.
+  std::shared_ptr<SessionJournal> Await();
+  void WriteAll(std::shared_ptr<SessionJournal> first);
+  struct Batch;
+  void Add(const std::shared_ptr<SessionJournal>& journal, Batch& batch);
+  void Write(Batch& batch);
+  void Fail(Batch& batch, const absl::Status& status);
+  void TryRecover();
+
+  SessionStore& store_;
+  CallbackThreads& callbacks_;
+  const Hooks hooks_;
+
+  mutable std::mutex mutex_;  // guards all down to `stats_`
+  std::condition_variable work_;
+  std::condition_variable idle_;
+  std::shared_ptr<SessionJournal> first_;
+  SessionJournal* last_ = nullptr;
+  bool urgent_ = false;  // somebody waits
+  bool busy_ = false;
+  bool stopping_ = false;
+  absl::Status status_;
+  Stats stats_;
+
+  // Owned by the thread.
+  Journals unsynced_;
+  Journals failed_;
+  std::chrono::steady_clock::time_point last_commit_;
+
+  std::thread thread_;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// What the store does not have yet of one session, and which snapshots it has.
+//
+// Changes of the history are gathered as one: the tokens that stay, and those behind
+// them, until the journal's writer takes them as one entry. A snapshot may contain
+// changes that entries behind it repeat, since an entry may be applied twice
+// (journal_entry.h).
+//
+// A session whose store has nothing to start from (a fork, an import, one whose writes
+// were lost) needs a base first: a snapshot. What changes behind it waits until that is
+// there; so do streams and answers which depend on it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/engine/request.h"
+#include "server/engine/stored_session.h"
+#include "server/engine/token_stream.h"
+
+namespace mnemon {
+
+class JournalWriter;
+class TokenHistory;
+struct Session;
+
+// Safe for concurrent use. Shared, because the writer may have it longest.
+class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
+ public:
+  // The snapshots of a session's own state that the store keeps.
+  static constexpr size_t kSnapshots = 2;
+  // Called on the writer's thread, once: what changed before is synced, or lost.
+  using OnSynced = std::function<void(const absl::Status&)>;
+
+  // What the store has of a session.
+  struct Stored {
+    uint64_t oldest = 1;                    // entry that is not deleted
+    uint64_t sequence = 0;                  // of the newest entry
+    std::vector<StoredSnapshot> snapshots;  // oldest first
+    std::vector<StoredCheckpoint> checkpoints;
+  };
+
+  // `writer` outlives it.
+  SessionJournal(JournalWriter& writer, std::string id, Durability durability,
+                 Stored stored);
+
+  const std::string& id() const { return id_; }
+  // Tokens in the history, which has been read from the store.
+  void SetSize(int64_t tokens);
+  // Before other threads know it, for a session whose history the store does not have.
+  void NeedBase();
+  // Where its record is read.
+  void SetSession(std::weak_ptr<Session> session) { session_ = std::move(session); }
+  std::shared_ptr<Session> session() const { return session_.lock(); }
+
+  Durability durability() const;
+  // To kNone: what the store has of it is deleted. From it: a base is needed. True when
+  // something changed.
+  bool SetDurability(Durability durability);
+  bool durable() const { return durability() != Durability::kNone; }
+  // OK, or why nothing that has to outlive the process can be done with it.
+  absl::Status status() const;
+
+  // Of each change of the history, by the thread that makes it (HistoryChange).
+  void OnChange(const TokenHistory& history, int64_t kept, int64_t size) noexcept;
+  // The stream of the call that holds the session, or null: its tokens are released as
+  // they are written, synced for Durability::kAlways.
+  void Attach(std::shared_ptr<TokenStream> stream);
+  // The end of the attached stream depends on all that has changed so far.
+  void EndTurn() noexcept;
+  // Its record is not what the store has.
+  void TouchRecord() noexcept;
+
+  // `on_synced` may be called at once where nothing is durable.
+  void Flush(OnSynced on_synced);
+  // All of it leaves the store; nothing more is written.
+  void Delete(OnSynced on_synced);
+
+  // A snapshot of the session is copied now, with everything up to here: the sequence
+  // that is part of it. On the thread that changes the history. `base`: it is the one
+  // that is needed.
+  uint64_t BeginSnapshot(bool base);
+  // It is made; the oldest one goes, and entries that only that one needed. No effect
+  // when the session has needed a base since then.
+  void PutSnapshot(StoredSnapshot snapshot, std::string bytes, bool base);
+  // The base cannot be made.
+  void BaseFailed(const absl::Status& status);
+  void PutCheckpoint(StoredCheckpoint checkpoint, std::string bytes);
+
+  bool needs_base() const;
+  bool HasCheckpoint(const std::string& id) const;
+  // The newest snapshot whose state a session with the present history can go on from;
+  // nullopt: none is. `tokens`: in the history.
+  std::optional<StoredSnapshot> Usable(int64_t tokens) const;
+  // Tokens computed in the newest snapshot that is stored or on its way; 0 without one.
+  int64_t snapshot_tokens() const;
+  Stored stored() const;
+  // One of the snapshots was found damaged.
+  void Forget(const std::string& snapshot);
+
+ private:
+  friend class JournalWriter;
+
+  enum class State {
+    kReady,
+    kNeedsBase,  // until PutSnapshot of a base
+    kFailed,     // a write was lost
+    kDeleted,
+  };
+  struct Blob {
+    std::string name;
+    std::string bytes;
+  };
+  // What the writer takes to write at once.
+  struct Taken {
+    bool anything = false;
+    bool deleted = false;
+    bool record = false;
+    bool sync = false;
+    uint64_t sequence = 0;  // of the entry; 0: none
+    int64_t kept = 0;
+    std::vector<int32_t> tokens;
+    std::vector<Blob> blobs;
+    std::vector<std::string> dropped;       // names of snapshots
+    uint64_t drop_begin = 0, drop_end = 0;  // entries begin .. end - 1
+    std::vector<OnSynced> waiters;
+    absl::Status failure;  // what changed is lost already
+    std::shared_ptr<TokenStream> stream;
+    int64_t end = 0;  // tokens of the history up to here
+    bool finish = false;
+  };
+
+  // By the writer's thread.
+  Taken Take();
+  // After a commit of what was taken.
+  void Written(Taken& taken);
+  // It was lost with all that the store had in memory. Its waiters are told.
+  void Lost(const absl::Status& status);
+  // The store is well again: true when its base has to be made.
+  bool Recover();
+
+  // Forgets what is gathered of the history.
+  void DropHistoryLocked();
+  void Queue() noexcept;
+
+  JournalWriter& writer_;
+  const std::string id_;
+  std::weak_ptr<Session> session_;  // constant once other threads know it
+
+  mutable std::mutex mutex_;  // guards all below
+  Durability durability_;
+  State state_ = State::kReady;
+  absl::Status failure_;     // kFailed: why
+  bool unreported_ = false;  // it failed by itself, and its writer is to know
+  uint64_t oldest_;
+  uint64_t sequence_;
+  // The snapshots that the store has or is about to get, oldest first, and of how many
+  // tokens each may still be continued: cuts lower it.
+  struct Kept {
+    StoredSnapshot snapshot;
+    int64_t common = 0;
+  };
+  std::vector<Kept> snapshots_;
+  // The same of a snapshot that is being made, from BeginSnapshot on; and whether that
+  // is a base.
+  int64_t copy_common_ = 0;
+  bool copies_base_ = false;
+  std::vector<StoredCheckpoint> checkpoints_;
+
+  bool record_ = false;
+  bool history_ = false;  // it has changed: kept_ and tokens_
+  int64_t kept_ = 0;
+  std::vector<int32_t> tokens_;
+  int64_t size_ = 0;  // tokens in the history, as of the last change
+  std::vector<Blob> blobs_;
+  std::vector<std::string> dropped_;
+  uint64_t drop_end_ = 0;  // entries before it are of no use
+  std::vector<OnSynced> waiters_;
+  std::shared_ptr<TokenStream> stream_;
+  bool finish_ = false;
+  bool delete_ = false;
+
+  // Guarded by the writer's mutex.
+  bool queued_ = false;
+  std::shared_ptr<SessionJournal> next_;
+  // Owned by the writer's thread: on its list of those that are written, not synced.
+  bool unsynced_ = false;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session_persistence.h"
+
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/out_of_memory.h"
+#include "base/strings.h"
+#include "server/engine/random.h"
+#include "server/engine/session_tasks.h"
+
+namespace mnemon {
+
+SessionPersistence::SessionPersistence(const EngineContext& context,
+                                       SessionStore& store,
+                                       const std::vector<EngineModel>& models)
+    : context_(context),
+      store_(store),
+      models_(models),
+      writer_(store, context.callbacks,
+              {.record = [this](const auto& journal) { return RecordOf(journal); },
+               .lost = [this](const auto& journal,
+                              const auto& status) { OnLost(journal, status); },
+               .needs_base =
+                   [this](const auto& journal) {
+                     if (auto session = journal->session()) RequestSnapshot(session);
+                   }}) {}
+
+SessionPersistence::~SessionPersistence() { store_.SetLive(nullptr); }
+
+void SessionPersistence::SetRunners(std::vector<std::shared_ptr<ModelRunner>> runners) {
+  runners_ = std::move(runners);
+}
+
+SnapshotPlace SessionPersistence::PlaceOf(size_t model) const {
+  // What holds the place is on threads that end before the context does.
+  return {.runner = runners_[model], .context = context_.shared_from_this()};
+}
+
+std::shared_ptr<Session> SessionPersistence::MakeCopy(size_t model) const {
+  return std::make_shared<Session>("", model, nullptr, context_.memory);
+}
+
+void SessionPersistence::Adopt(const std::shared_ptr<Session>& session,
+                               Durability durability, bool has_history) {
+  session->journal = std::make_shared<SessionJournal>(writer_, session->id, durability,
+                                                      SessionJournal::Stored{});
+  session->journal->SetSession(session);
+  if (has_history) session->journal->NeedBase();
+  session->history.SetJournal(session->journal.get());
+}
+
+absl::Status SessionPersistence::CheckId(const std::string& id) const {
+  const auto found = unusable_.find(id);
+  return found == unusable_.end() ? absl::OkStatus() : found->second;
+}
+
+std::optional<std::string> SessionPersistence::RecordOf(
+    const SessionJournal& journal) const {
+  const std::shared_ptr<Session> session = journal.session();
+  if (session == nullptr) return std::nullopt;
+  const ModelFacts& model = models_[session->model].facts;
+  const SessionJournal::Stored kept = journal.stored();
+  StoredSession stored;
+  stored.model = model.name;
+  stored.model_id = model.model_id;
+  stored.durability = journal.durability();
+  stored.create_time = session->create_time;
+  stored.rebuilt = session->rebuilt;
+  stored.parent = session->parent;
+  stored.request_id = session->request_id;
+  stored.request_text = session->request_text;
+  stored.drawn_id = session->drawn_id;
+  stored.snapshots = kept.snapshots;
+  stored.checkpoints = kept.checkpoints;
+  context_.directory.Describe(*session, stored);
+  const auto expiry = stored.expiry();
+  const int64_t unix_ms = expiry
+                              ? std::chrono::duration_cast<std::chrono::milliseconds>(
+                                    expiry->time_since_epoch())
+                                    .count()
+                              : 0;
+  return RecordExpiry(unix_ms) + FormatStoredSession(stored);
+}
+
+void SessionPersistence::OnLost(const SessionJournal& journal,
+                                const absl::Status& status) {
+  const std::shared_ptr<Session> session = journal.session();
+  if (session == nullptr || runners_.empty()) return;
+  runners_[session->model]->Do(MakeEndCallTask(session, status));
+}
+
+void SessionPersistence::Delete(const Session& session,
+                                std::function<void(const absl::Status&)> on_done) {
+  if (session.journal == nullptr) {
+    if (on_done) on_done(absl::OkStatus());
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    deleting_.insert(session.id);
+  }
+  session.journal->Delete([this, id = session.id,
+                           on_done = std::move(on_done)](const absl::Status& status) {
+    if (status.ok()) {
+      std::lock_guard lock(mutex_);
+      deleting_.erase(id);
+    }
+    if (on_done) on_done(status);
+  });
+}
+
+void SessionPersistence::RequestSnapshot(
+    const std::shared_ptr<Session>& session) noexcept {
+  if (session->journal == nullptr) return;
+  try {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    wanted_.push_back(session);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  StartNext();
+}
+
+void SessionPersistence::StartNext() {
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(mutex_);
+    if (saving_ || stopping_ || wanted_.empty()) return;
+    saving_ = true;
+    session = std::move(wanted_.front());
+    wanted_.pop_front();
+  }
+  try {
+    SaveNow(session);
+  } catch (const std::bad_alloc&) {
+    session->journal->BaseFailed(OutOfMemoryError());
+    SaveDone();
+  }
+}
+
+void SessionPersistence::SaveNow(const std::shared_ptr<Session>& session) {
+  const std::shared_ptr<SessionJournal> journal = session->journal;
+  const bool base = journal->needs_base();
+  if (!base && (!session->resident || !journal->status().ok() ||
+                journal->snapshot_tokens() == session->history.size())) {
+    return SaveDone();
+  }
+  const auto sequence = std::make_shared<uint64_t>(0);
+  ExportSnapshot(PlaceOf(session->model), session, MakeCopy(session->model),
+                 {.undelivered = true,
+                  .at_copy = [journal, base,
+                              sequence] { *sequence = journal->BeginSnapshot(base); }},
+                 "{}", [this, journal, base, sequence](auto snapshot) {
+                   if (snapshot.ok()) {
+                     {
+                       std::lock_guard lock(mutex_);
+                       ++stats_.snapshots;
+                       stats_.snapshot_bytes +=
+                           static_cast<int64_t>(snapshot->bytes.size());
+                     }
+                     journal->PutSnapshot({.name = "s" + RandomId(),
+                                           .sequence = *sequence,
+                                           .tokens = snapshot->tokens,
+                                           .computed = snapshot->computed},
+                                          std::move(snapshot->bytes), base);
+                   } else {
+                     {
+                       std::lock_guard lock(mutex_);
+                       ++stats_.snapshot_failures;
+                     }
+                     if (base) journal->BaseFailed(snapshot.status());
+                   }
+                   SaveDone();
+                 });
+}
+
+void SessionPersistence::SaveDone() {
+  {
+    std::lock_guard lock(mutex_);
+    saving_ = false;
+    if (wanted_.empty()) saved_.notify_all();
+  }
+  // On a thread of its own: the next one may be done at once, as this one was.
+  context_.snapshots.Post(MakeCallback([this] { StartNext(); }));
+}
+
+bool SessionPersistence::SaveAll(std::chrono::steady_clock::time_point deadline) {
+  std::string after;
+  constexpr size_t kAtOnce = 64;
+  for (bool more = true; more;) {
+    const auto sessions = context_.directory.After(after, kAtOnce);
+    for (const auto& session : sessions) {
+      if (session->journal != nullptr && session->journal->durable())
+        RequestSnapshot(session);
+    }
+    more = sessions.size() == kAtOnce;
+    if (more) after = sessions.back()->id;
+  }
+  std::unique_lock lock(mutex_);
+  const bool saved =
+      saved_.wait_until(lock, deadline, [this] { return wanted_.empty() && !saving_; });
+  lock.unlock();
+  return writer_.WaitIdle(deadline) && saved;
+}
+
+void SessionPersistence::SaveCheckpoint(
+    const std::shared_ptr<Session>& session, const SessionCheckpoint& checkpoint,
+    std::function<void(const absl::Status&)> on_saved) {
+  const std::shared_ptr<SessionJournal> journal = session->journal;
+  ExportSnapshot(
+      PlaceOf(session->model), checkpoint.at, MakeCopy(session->model), {}, "{}",
+      [journal, checkpoint, on_saved = std::move(on_saved)](auto snapshot) {
+        if (!snapshot.ok()) return on_saved(snapshot.status());
+        journal->PutCheckpoint({.id = checkpoint.id,
+                                .request_id = checkpoint.request_id,
+                                .create_time = checkpoint.create_time,
+                                .snapshot = {.name = "c" + checkpoint.id,
+                                             .sequence = 0,
+                                             .tokens = snapshot->tokens,
+                                             .computed = snapshot->computed}},
+                               std::move(snapshot->bytes));
+        journal->Flush(on_saved);
+      });
+}
+
+void SessionPersistence::Stop() {
+  std::lock_guard lock(mutex_);
+  stopping_ = true;
+  wanted_.clear();
+  saved_.notify_all();
+}
+
+PersistenceStats SessionPersistence::stats() const {
+  PersistenceStats stats;
+  {
+    std::lock_guard lock(mutex_);
+    stats = stats_;
+  }
+  stats.journal = writer_.stats();
+  return stats;
+}
+
+}  // namespace mnemon

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// Sessions in a store: which of them are there, what becomes of them when the server
+// starts, when their snapshots are written, and how a history and a state come back.
+//
+// In the store a session is its record (stored_session.h), the entries of its journal
+// (journal_entry.h), and snapshots (server/state/snapshot.h): its own, "s...", and its
+// checkpoints', "c...". Its history is that of a snapshot with the entries behind the
+// snapshot's sequence applied, or of all entries; where the newest snapshot is damaged,
+// of the one before, whose entries are kept. States that no snapshot has are computed
+// again, with the same bits.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/engine/engine_context.h"
+#include "server/engine/engine_model.h"
+#include "server/engine/journal_writer.h"
+#include "server/engine/model_runner.h"
+#include "server/engine/session.h"
+#include "server/engine/session_snapshots.h"
+#include "server/engine/stored_session.h"
+#include "server/state/session_store.h"
+
+namespace mnemon {
+
+// What a start found.
+struct Recovery {
+  int64_t sessions = 0;  // that go on
+  int64_t expired = 0;   // removed
+  int64_t foreign = 0;   // of models that are not loaded; they stay as they are
+  int64_t damaged = 0;   // whose records cannot be read; they stay as they are
+};
+
+struct PersistenceStats {
+  JournalWriter::Stats journal;
+  int64_t snapshots = 0;
+  int64_t snapshot_bytes = 0;
+  int64_t snapshot_failures = 0;
+  int64_t restores = 0;
+  int64_t damaged_snapshots = 0;
+  std::chrono::nanoseconds restore_time{};
+};
+
+// Safe for concurrent use.
+class SessionPersistence {
+ public:
+  // `context` and `store` outlive it. `models` in the order of the engine. Throws
+  // std::system_error when there is no thread.
+  SessionPersistence(const EngineContext& context, SessionStore& store,
+                     const std::vector<EngineModel>& models);
+  ~SessionPersistence();
+
+  // Before anything else but construction: null for a predictor.
+  void SetRunners(std::vector<std::shared_ptr<ModelRunner>> runners);
+  // Puts all sessions of the store into the directory; their histories stay there until
+  // they are used. The errors of SessionStore::Scan.
+  absl::StatusOr<Recovery> Recover();
+
+  // A session that no directory knows yet gets its journal. `has_history`: the store
+  // needs a base of it.
+  void Adopt(const std::shared_ptr<Session>& session, Durability durability,
+             bool has_history);
+  // OK, or why a durable session cannot be made.
+  absl::Status status() const { return writer_.status(); }
+  // Why a session with this id is not in the directory but cannot be made either;
+  // OK: nothing is against it.
+  absl::Status CheckId(const std::string& id) const;
+
+  // Writes a snapshot of the session soon, if there is anything new in it; or the base
+  // that it needs. Where memory has run out nothing happens.
+  void RequestSnapshot(const std::shared_ptr<Session>& session) noexcept;
+  // Of all that have changed; waits for them until `deadline`. False: not all are
+  // written.
+  bool SaveAll(std::chrono::steady_clock::time_point deadline);
+  // The checkpoint is in the store with the next sync of the session's journal.
+  void SaveCheckpoint(const std::shared_ptr<Session>& session,
+                      const SessionCheckpoint& checkpoint,
+                      std::function<void(const absl::Status&)> on_saved);
+  // Removes it from the store.
+  void Delete(const Session& session, std::function<void(const absl::Status&)> on_done);
+
+  // Brings the history of a session or checkpoint into memory, if it is not there: on
+  // the calling thread, which reads the store. DATA_LOSS, SESSION_DAMAGED;
+  // MEMORY_LIMIT; the store's.
+  absl::Status LoadHistory(Session& session);
+  absl::Status LoadHistory(const Session& owner, const SessionCheckpoint& checkpoint);
+
+  // Whether Restore may bring a state that the session has lost.
+  bool CanRestore(const Session& session) const;
+  // Brings the state back, where it can; `next` is called on some thread in any case.
+  // REQUIRES: the caller holds the session.
+  void Restore(const std::shared_ptr<Session>& session, std::function<void()> next);
+  void Restore(const Session& owner, const SessionCheckpoint& checkpoint,
+               std::function<void()> next);
+
+  // No snapshot is begun any more.
+  void Stop();
+  // What is queued for the store is written.
+  void StopWriting() { writer_.Stop(); }
+
+  PersistenceStats stats() const;
+
+ private:
+  std::optional<std::string> RecordOf(const SessionJournal& journal) const;
+  void OnLost(const SessionJournal& journal, const absl::Status& status);
+  SnapshotPlace PlaceOf(size_t model) const;
+  std::shared_ptr<Session> MakeCopy(size_t model) const;
+
+  // Snapshots that are wanted, one after the other.
+  void StartNext();
+  void SaveNow(const std::shared_ptr<Session>& session);
+  void SaveDone();
+
+  // session_recovery.cc.
+  absl::Status RecoverRecords(Recovery& recovery);
+  absl::Status RecoverRecord(const std::string& id, std::string_view value,
+                             Recovery& recovery);
+  absl::Status RecoverJournals();
+  void InsertRecovered(Recovery& recovery);
+  // The history of a snapshot, null: of none, and what follows from the journal.
+  absl::StatusOr<std::vector<int32_t>> ReadHistory(const Session& session,
+                                                   const StoredSnapshot* snapshot);
+  // DATA_LOSS when it is not there.
+  absl::StatusOr<std::string> ReadBlob(const std::string& id, const std::string& name);
+  absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& id,
+                                                  const std::string& name,
+                                                  size_t model);
+  absl::Status SetHistory(Session& session, const std::vector<int32_t>& tokens);
+  void RestoreFrom(const std::shared_ptr<Session>& session, const std::string& id,
+                   const std::string& name, std::function<void(absl::Status)> next);
+
+  const EngineContext& context_;
+  SessionStore& store_;
+  const std::vector<EngineModel> models_;
+  std::vector<std::shared_ptr<ModelRunner>> runners_;  // constant after SetRunners
+
+  // Of sessions that are not in the directory: why. Constant after Recover.
+  std::unordered_map<std::string, absl::Status> unusable_;
+  // A session while Recover runs.
+  struct Found {
+    StoredSession stored;
+    SessionJournal::Stored journal;
+    size_t model = 0;
+    int64_t tokens = 0;
+  };
+  std::map<std::string, Found> found_;
+
+  // One history is read at a time by each of them, by the session's id.
+  std::array<std::mutex, 16> loading_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable saved_;
+  std::unordered_set<std::string> deleting_;  // ids
+  std::deque<std::shared_ptr<Session>> wanted_;
+  bool saving_ = false;
+  bool stopping_ = false;
+  PersistenceStats stats_;  // but for `journal`
+
+  JournalWriter writer_;  // last: its thread uses the others
+};
+
+}  // namespace mnemon

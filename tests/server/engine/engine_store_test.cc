@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+// Sessions in a store: what comes back after a stop, a kill and a power failure goes on
+// as if nothing had happened.
+#include "tests/server/engine/stored_server.h"
+
+namespace mnemon {
+namespace {
+
+class EngineStore : public StoreFixture, public testing::WithParamInterface<ToyState> {
+ protected:
+  // Checks that the session's history is `history`, and that it goes on as a call
+  // without a session.
+  static void CheckGoesOn(StoredServer& stored, const std::string& session,
+                          const std::vector<int32_t>& history) {
+    ASSERT_EQ(HistoryOf(stored.engine(), session), history);
+    const std::vector<int32_t> prompt = Tokens(3, 77);
+    const Outcome outcome = stored.server->Run(Ask(prompt, 20, session));
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    const Outcome expected = stored.server->Run(Ask(Joined(history, prompt), 20));
+    ASSERT_EQ(outcome.tokens, expected.tokens);
+  }
+
+  static std::vector<int32_t> Continue(StoredServer& stored, const std::string& session,
+                                       std::vector<int32_t> history,
+                                       const std::vector<int32_t>& prompt,
+                                       int32_t count) {
+    const Outcome outcome = stored.server->Run(Ask(prompt, count, session));
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+    return Joined(Joined(std::move(history), prompt), outcome.tokens);
+  }
+};
+
+TEST_P(EngineStore, SessionsOutliveTheProcess) {
+  std::vector<int32_t> a, b;
+  {
+    StoredServer stored(Path(), GetParam());
+    SessionSettings settings;
+    settings.ttl = std::chrono::hours(5);
+    settings.sampling = SessionSampling{.values = {.top_k = 7}, .seed = 3};
+    ASSERT_TRUE(stored.engine().CreateSession({.id = "a", .settings = settings}).ok());
+    stored.CreateSession("b", Durability::kAlways);
+    stored.CreateSession("c", Durability::kNone);
+    a = Continue(stored, "a", {}, Tokens(45, 1), 30);
+    a = Continue(stored, "a", a, Tokens(5, 2), 200);
+    b = Continue(stored, "b", {}, Tokens(600, 3), 3);
+    Continue(stored, "c", {}, Tokens(6, 3), 3);
+    ASSERT_TRUE(stored.engine().SaveSessions(std::chrono::steady_clock::now() +
+                                             std::chrono::seconds(60)));
+  }
+  StoredServer stored(Path(), GetParam());
+  EXPECT_EQ(stored.engine().recovery().sessions, 2);
+  const auto facts = stored.engine().GetSession("a");
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->position, static_cast<int64_t>(a.size()));
+  EXPECT_EQ(facts->durability, Durability::kTurn);
+  ASSERT_TRUE(facts->sampling);
+  EXPECT_EQ(facts->sampling->values.top_k, 7);
+  EXPECT_TRUE(facts->expire_time);
+  EXPECT_EQ(stored.engine().GetSession("b")->durability, Durability::kAlways);
+  EXPECT_EQ(ReasonOf(stored.engine().GetSession("c").status()), "SESSION_NOT_FOUND");
+  // The state comes from the snapshot: nothing is computed again.
+  const Outcome outcome = stored.server->Run(Ask(Tokens(3, 77), 20, "a"));
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_EQ(outcome.start->resumed_tokens, static_cast<int64_t>(a.size()) - 1);
+  const Outcome expected = stored.server->Run(Ask(Joined(a, Tokens(3, 77)), 20));
+  EXPECT_EQ(outcome.tokens, expected.tokens);
+  CheckGoesOn(stored, "b", b);
+}
+
+TEST_P(EngineStore, AKilledProcessLeavesAllThatWasDelivered) {
+  StoredServer stored(Path(), GetParam());
+  stored.CreateSession("a", Durability::kTurn);
+  const std::vector<int32_t> history = Continue(stored, "a", {}, Tokens(20, 1), 40);
+  Reader reader(stored.engine(), Ask(Tokens(9, 2), 400, "a"));
+  for (int kill = 0; kill < 3; ++kill) {
+    while (reader.so_far().tokens.size() < 50u * (1 + kill)) reader.Next();
+    const std::vector<int32_t> delivered = reader.so_far().tokens;
+    const std::string copy = Path("copy" + std::to_string(kill));
+    stored.CopyAfterKill(copy);
+    StoredServer again(copy, GetParam());
+    const std::vector<int32_t> kept = HistoryOf(again.engine(), "a");
+    const std::vector<int32_t> least = Joined(Joined(history, Tokens(9, 2)), delivered);
+    ASSERT_GE(kept.size(), least.size());
+    EXPECT_TRUE(std::equal(least.begin(), least.end(), kept.begin()));
+    CheckGoesOn(again, "a", kept);
+  }
+  ASSERT_TRUE(reader.Finish().status.ok());
+}
+
+TEST_P(EngineStore, APowerFailureTakesNoMoreThanTheLevelAllows) {
+  for (const Durability durability : {Durability::kTurn, Durability::kAlways}) {
+    const std::string name = durability == Durability::kTurn ? "turn" : "always";
+    StoredServer stored(Path(name), GetParam());
+    stored.CreateSession("a", durability);
+    const std::vector<int32_t> history = Continue(stored, "a", {}, Tokens(20, 1), 40);
+    Reader reader(stored.engine(), Ask(Tokens(9, 2), 400, "a"));
+    while (reader.so_far().tokens.size() < 100) reader.Next();
+    const std::vector<int32_t> delivered = reader.so_far().tokens;
+    stored.CopyAfterPowerFailure(Path(name + "-copy"));
+    ASSERT_TRUE(reader.Finish().status.ok());
+    StoredServer again(Path(name + "-copy"), GetParam());
+    const std::vector<int32_t> kept = HistoryOf(again.engine(), "a");
+    std::vector<int32_t> least = history;
+    if (durability == Durability::kAlways) {
+      least = Joined(Joined(history, Tokens(9, 2)), delivered);
+    }
+    ASSERT_GE(kept.size(), least.size());
+    EXPECT_TRUE(std::equal(least.begin(), least.end(), kept.begin()));
+    CheckGoesOn(again, "a", kept);
+  }
+}
+
+TEST_P(EngineStore, WhatWasAnsweredIsSynced) {
+  StoredServer stored(Path(), GetParam());
+  stored.CreateSession("a", Durability::kTurn);
+  const std::vector<int32_t> a = Continue(stored, "a", {}, Tokens(20, 1), 40);
+  ASSERT_TRUE(CheckpointSession(stored.engine(), {.session = "a", .id = "p"}).ok());
+  const std::vector<int32_t> longer = Continue(stored, "a", a, Tokens(4, 2), 30);
+  ASSERT_TRUE(ForkSession(stored.engine(), {.session = "a", .id = "b"}).ok());
+  ASSERT_TRUE(RewindSession(stored.engine(), {.session = "a", .target = 50}).ok());
+  UpdateSessionRequest update{.session = "b"};
+  update.settings.paused = true;
+  ASSERT_TRUE(stored.engine().UpdateSession(update).ok());
+  stored.CreateSession("c", Durability::kTurn);
+  ASSERT_TRUE(stored.engine().DeleteSession("c").ok());
+  stored.CopyAfterPowerFailure(Path("copy"));
+
+  StoredServer again(Path("copy"), GetParam());
+  EXPECT_EQ(again.engine().recovery().sessions, 2);
+  EXPECT_EQ(HistoryOf(again.engine(), "a"),
+            std::vector<int32_t>(longer.begin(), longer.begin() + 50));
+  EXPECT_TRUE(again.engine().GetSession("b")->paused);
+  EXPECT_EQ(again.engine().GetSession("b")->parent, "a");
+  EXPECT_EQ(HistoryOf(again.engine(), "b"), longer);
+  EXPECT_EQ(ReasonOf(again.engine().GetSession("c").status()), "SESSION_NOT_FOUND");
+  ASSERT_EQ(again.engine().GetSession("a")->checkpoints.size(), 1u);
+  EXPECT_EQ(again.engine().GetSession("a")->checkpoints[0].position,
+            static_cast<int64_t>(a.size()));
+  const auto rewound =
+      RewindSession(again.engine(), {.session = "a", .target = std::string("p")});
+  ASSERT_TRUE(rewound.ok()) << rewound.status();
+  const Outcome outcome = again.server->Run(Ask(Tokens(3, 77), 20, "a"));
+  EXPECT_EQ(outcome.start->resumed_tokens, static_cast<int64_t>(a.size()) - 1);
+  const Outcome expected = again.server->Run(Ask(Joined(a, Tokens(3, 77)), 20));
+  EXPECT_EQ(outcome.tokens, expected.tokens);
+}
+
+TEST_P(EngineStore, ADamagedSnapshotFallsBackToTheOneBefore) {
+  std::vector<int32_t> a;
+  {
+    StoredServer stored(Path(), GetParam());
+    stored.CreateSession("a", Durability::kTurn);
+    for (int turn = 0; turn < 4; ++turn) {
+      a = Continue(stored, "a", a, Tokens(20, 10 + turn), 40);
+      ASSERT_TRUE(stored.engine().SaveSessions(std::chrono::steady_clock::now() +
+                                               std::chrono::seconds(60)));
+    }
+  }
+  std::vector<std::string> names;
+  {
+    auto store = *OpenSessionStore(Path(), {.memory_bytes = 4 << 20});
+    std::vector<std::pair<std::string, std::string>> blobs;
+    ASSERT_TRUE(store
+                    ->Scan(StoreTable::kSnapshots, {.id = "a"},
+                           [&](auto, auto name, auto value) {
+                             blobs.emplace_back(name, value);
+                             return true;
+                           })
+                    .ok());
+    ASSERT_EQ(blobs.size(), 2u);
+    auto& newest =
+        blobs[0].second.size() > blobs[1].second.size() ? blobs[0] : blobs[1];
+    newest.second[newest.second.size() / 2] ^= 1;
+    ASSERT_TRUE(CommitOwned(*store,
+                            {{.table = StoreTable::kSnapshots,
+                              .id = "a",
+                              .name = newest.first,
+                              .value = newest.second}},
+                            Sync::kYes)
+                    .ok());
+  }
+  StoredServer stored(Path(), GetParam());
+  CheckGoesOn(stored, "a", a);
+}
+
+TEST_P(EngineStore, AFullDiskRefusesWhatHasToLast) {
+  StoredServer stored(Path(), GetParam());
+  stored.CreateSession("a", Durability::kTurn);
+  stored.CreateSession("n", Durability::kNone);
+  std::vector<int32_t> a = Continue(stored, "a", {}, Tokens(20, 1), 40);
+  stored.files->Fail(DiskFault::kFull);
+  const Outcome failed = stored.server->Run(Ask(Tokens(3, 5), 20, "a"));
+  EXPECT_EQ(ReasonOf(failed.status), "STORE_FULL") << failed.status;
+  EXPECT_TRUE(failed.tokens.empty());
+  const auto refused = stored.engine().CreateSession({.id = "b"});
+  EXPECT_EQ(ReasonOf(refused.status()), "STORE_FULL") << refused.status();
+  // Others go on.
+  std::vector<int32_t> n = Continue(stored, "n", {}, Tokens(6, 3), 30);
+  EXPECT_TRUE(stored.server->Run(Ask(Tokens(6, 3), 3)).status.ok());
+  stored.files->Fail(DiskFault::kNone);
+  for (int i = 0; i < 600 && !stored.engine().CreateSession({.id = "c"}).ok(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  a = Continue(stored, "a", a, Tokens(4, 8), 30);
+  stored.CopyAfterPowerFailure(Path("copy"));
+  StoredServer again(Path("copy"), GetParam());
+  CheckGoesOn(again, "a", a);
+}
+
+TEST_P(EngineStore, ExpiredSessionsLeaveTheStore) {
+  {
+    StoredServer stored(Path(), GetParam());
+    SessionSettings settings;
+    settings.ttl = std::chrono::milliseconds(50000);
+    ASSERT_TRUE(stored.engine().CreateSession({.id = "a", .settings = settings}).ok());
+    ASSERT_TRUE(stored.engine().CreateSession({.id = "b"}).ok());
+    stored.server->clock.Advance(std::chrono::milliseconds(50001));
+    EXPECT_EQ(ReasonOf(stored.engine().GetSession("a").status()), "SESSION_EXPIRED");
+  }
+  StoredServer stored(Path(), GetParam());
+  EXPECT_EQ(stored.engine().recovery().sessions, 1);
+  EXPECT_EQ(ReasonOf(stored.engine().GetSession("a").status()), "SESSION_NOT_FOUND");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineStore, testing::ValuesIn(kToyStates),
+                         [](const testing::TestParamInfo<ToyState>& info) {
+                           return ToyName(info.param);
+                         });
+
+}  // namespace
+}  // namespace mnemon
