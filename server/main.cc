@@ -27,6 +27,7 @@ struct Flags {
   std::string device = "cpu";
   std::string reflection = "on";
   std::string admin = "loopback";
+  std::string durability = "turn";
   std::string log_level = "info";
   std::string log_format = "text";
   int threads = mnemon::UsableCores();
@@ -98,6 +99,16 @@ void AddFlags(mnemon::Command app, Flags& flags) {
           "Bytes of memory that the server takes, at most: weights, states, histories, "
           "prompts, messages")
       .Between(1, int64_t{1} << 50);
+  app.Add(
+         "--data-dir", &flags.serve.data_dir,
+         "Directory in which sessions outlive the process, created if need be; without "
+         "it they are kept in memory alone")
+      .Default("none");
+  app.Add("--durability", &flags.durability,
+          "With --data-dir, of sessions that name no level: none = nothing survives, "
+          "turn = what the kernel has got, after a power failure all turns that ended, "
+          "always = all that was sent")
+      .OneOf({"none", "turn", "always"});
   app.Add("--max-tokens", &engine.max_tokens, "Tokens that one call generates, at most")
       .Between(1, 1 << 30);
   app.Add("--max-prompt-tokens", &engine.max_prompt_tokens,
@@ -193,6 +204,9 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
                           : flags.admin == "loopback" ? mnemon::AdminPeers::kLoopback
                                                       : mnemon::AdminPeers::kAll;
   mnemon::Engine::Options& engine = flags.serve.engine;
+  engine.durability = flags.durability == "none"   ? mnemon::Durability::kNone
+                      : flags.durability == "turn" ? mnemon::Durability::kTurn
+                                                   : mnemon::Durability::kAlways;
   engine.max_wait = Milliseconds(flags.queue_wait);
   engine.idle_timeout = Milliseconds(flags.idle_timeout);
   if (flags.session_ttl > 0) engine.session_ttl = Milliseconds(flags.session_ttl);

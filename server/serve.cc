@@ -14,6 +14,7 @@
 #include "server/http/http_server.h"
 #include "server/http/metrics.h"
 #include "server/http/probes.h"
+#include "server/state/session_store.h"
 
 namespace mnemon {
 namespace {
@@ -51,11 +52,33 @@ void Stop(const Engine& engine, RpcServer& rpc, milliseconds grace,
     rpc.Shutdown(milliseconds(0));
   }
   closed.get();
-  const int64_t sessions = engine.Stats().sessions;
+  const int64_t sessions = engine.CountUnstored();
   LogInfo(sessions == 0
               ? "stopped"
               : StrCat("stopped; lost, since they were in memory alone: ", sessions,
                        sessions == 1 ? " session" : " sessions"));
+}
+
+// Null when there is to be none.
+absl::StatusOr<std::unique_ptr<SessionStore>> OpenStore(const std::string& directory) {
+  if (!directory.empty()) return OpenSessionStore(directory);
+  LogInfo(
+      "sessions are kept in memory alone and end with the process: there is no "
+      "--data-dir");
+  return nullptr;
+}
+
+void LogRecovery(const std::string& directory, const Recovery& recovery,
+                 milliseconds took) {
+  std::string also;
+  const auto add = [&](int64_t count, const char* what) {
+    if (count > 0) also += StrCat(", ", count, what);
+  };
+  add(recovery.expired, " expired meanwhile");
+  add(recovery.foreign, " of models that are not loaded as they were: kept");
+  add(recovery.damaged, " with damaged records: not served");
+  LogInfo(StrCat("sessions in ", directory, ": ", recovery.sessions,
+                 " go on, found in ", took.count(), " ms", also));
 }
 
 // Null when there is to be none.
@@ -125,8 +148,17 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
     engine_options.observer = metrics;
     rpc_options.observer = metrics;
   }
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<SessionStore> store,
+                          OpenStore(options.data_dir));
+  engine_options.store = store.get();
+  const auto begin = std::chrono::steady_clock::now();
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                           Engine::Create(std::move(models), engine_options));
+  if (store != nullptr) {
+    LogRecovery(options.data_dir, engine->recovery(),
+                std::chrono::duration_cast<milliseconds>(
+                    std::chrono::steady_clock::now() - begin));
+  }
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<RpcServer> rpc,
                           RpcServer::Start(*engine, rpc_options));
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,

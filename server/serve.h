@@ -25,6 +25,8 @@ struct ServeOptions {
   std::string http_port_file;  // gets the port of http; empty: none
   std::string port_file;       // gets the port once the server listens; empty: none
   std::string libraries;       // for mnemon_build_info
+  // Where sessions outlive the process; empty: in memory alone.
+  std::string data_dir;
   // All memory of the server, of which `engine` has its part: see memory_plan.h.
   int64_t memory = DefaultMemory();
 };

@@ -456,6 +456,21 @@ void Engine::Drain() {
   }
 }
 
+int64_t Engine::CountUnstored() const {
+  int64_t count = 0;
+  std::string after;
+  constexpr size_t kAtOnce = 64;
+  for (bool more = true; more;) {
+    const auto sessions = context_->directory.After(after, kAtOnce);
+    for (const auto& session : sessions) {
+      count += session->journal == nullptr || !session->journal->durable() ? 1 : 0;
+    }
+    more = sessions.size() == kAtOnce;
+    if (more) after = sessions.back()->id;
+  }
+  return count;
+}
+
 bool Engine::SaveSessions(std::chrono::steady_clock::time_point deadline) {
   return !persistence_ || persistence_->SaveAll(deadline);
 }

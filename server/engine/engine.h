@@ -182,6 +182,8 @@ class Engine {
 
   // Writes what is new of all stored sessions; false when not all is written by then.
   bool SaveSessions(std::chrono::steady_clock::time_point deadline);
+  // Named sessions that end with the process. O(n log n).
+  int64_t CountUnstored() const;
   // What Create found in the store.
   const Recovery& recovery() const { return recovery_; }
 
@@ -207,12 +209,14 @@ class Engine {
   // With its history in memory.
   absl::StatusOr<std::shared_ptr<Session>> FindSession(const std::string& id);
   // Gives a session that no directory knows its place in the store, if there is one.
+  // FAILED_PRECONDITION, NO_STORE; why the store takes nothing.
   absl::Status MakeDurable(const std::shared_ptr<Session>& session,
-                           Durability durability, bool has_history) const;
+                           const std::optional<Durability>& wanted,
+                           Durability otherwise, bool has_history) const;
   // Answers with the session's facts when what has changed of it is synced.
   void AnswerWhenSynced(const std::shared_ptr<Session>& session,
                         OnAnswer<SessionFacts> on_done) const;
-  Durability DurabilityOf(const SessionSettings& settings) const;
+  Durability default_durability() const;
   // The session of a call, or a new one for a stateless call.
   absl::StatusOr<std::shared_ptr<Session>> SessionFor(const std::string& id,
                                                       const std::string& model);

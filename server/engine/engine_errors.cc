@@ -53,6 +53,13 @@ absl::Status SessionLimit(int32_t sessions, Wait wait) {
                    {.reason = "SESSION_LIMIT", .retry_after = RetryAfter(wait)});
 }
 
+absl::Status NoStore() {
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      "the server keeps sessions in memory alone: it has no data directory",
+      {.reason = "NO_STORE", .field = "durability"});
+}
+
 absl::Status SessionDamaged(const std::string& session) {
   return MakeError(absl::StatusCode::kDataLoss,
                    StrCat("what is stored of session ", Quoted(session), " is damaged"),

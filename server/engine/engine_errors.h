@@ -24,6 +24,8 @@ absl::Status RequestRepeated(const std::string& session);
 absl::Status EtagMismatch(const std::string& session);
 // What the store has of the session is not as it was written.
 absl::Status SessionDamaged(const std::string& session);
+// The server keeps sessions in memory alone.
+absl::Status NoStore();
 // The store has a session with this id, of a model that is not loaded.
 absl::Status SessionOfOtherModel(const std::string& session, const std::string& model);
 absl::Status CheckpointExists(const std::string& session, const std::string& id);

@@ -72,8 +72,9 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
       request.settings, runners_[model].decoder->vocab(), *context_->options.clock));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           MakeSession(request.id, model));
-  MNEMON_RETURN_IF_ERROR(
-      MakeDurable(session, DurabilityOf(request.settings), /*has_history=*/false));
+  MNEMON_RETURN_IF_ERROR(MakeDurable(session, request.settings.durability,
+                                     default_durability(),
+                                     /*has_history=*/false));
   Apply(request.settings, context_->options, *session);
   session->request_id = request.request_id;
   session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
@@ -88,8 +89,13 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
 }
 
 absl::Status Engine::MakeDurable(const std::shared_ptr<Session>& session,
-                                 Durability durability, bool has_history) const {
-  if (!persistence_) return absl::OkStatus();
+                                 const std::optional<Durability>& wanted,
+                                 Durability otherwise, bool has_history) const {
+  const Durability durability = wanted.value_or(otherwise);
+  if (!persistence_) {
+    return durability == Durability::kNone ? absl::OkStatus()
+                                           : engine_errors::NoStore();
+  }
   MNEMON_RETURN_IF_ERROR(persistence_->CheckId(session->id));
   if (durability != Durability::kNone) MNEMON_RETURN_IF_ERROR(persistence_->status());
   persistence_->Adopt(session, durability, has_history);
@@ -108,9 +114,8 @@ void Engine::AnswerWhenSynced(const std::shared_ptr<Session>& session,
   session->journal->Flush(answer);
 }
 
-Durability Engine::DurabilityOf(const SessionSettings& settings) const {
-  if (!persistence_) return Durability::kNone;
-  return settings.durability.value_or(context_->options.durability);
+Durability Engine::default_durability() const {
+  return persistence_ ? context_->options.durability : Durability::kNone;
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Engine::FindSession(const std::string& id) {
@@ -205,13 +210,21 @@ absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
     settings.expiration = ExpirationOf(wanted, context_->options);
   }
   if (wanted.sampling || request.clear_sampling) settings.sampling = wanted.sampling;
-  if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
+  std::optional<Durability> durability = wanted.durability;
+  if (request.clear_durability) durability = default_durability();
+  if (session->journal) {
+    MNEMON_RETURN_IF_ERROR(session->journal->status());
+    // What leaves the store must be in memory.
+    if (durability == Durability::kNone) {
+      MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(*session));
+    }
+  } else if (durability.value_or(Durability::kNone) != Durability::kNone) {
+    return engine_errors::NoStore();
+  }
   MNEMON_RETURN_IF_ERROR(context_->directory.Update(*session, request.etag, settings));
   changed_.notify_all();
   if (session->journal) {
-    if (wanted.durability && *wanted.durability != session->journal->durability()) {
-      MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(*session));
-      session->journal->SetDurability(*wanted.durability);
+    if (durability && session->journal->SetDurability(*durability)) {
       persistence_->RequestSnapshot(session);
     }
     session->journal->TouchRecord();
@@ -238,11 +251,10 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
                                        runners_[parent->model].decoder->vocab(),
                                        *context_->options.clock));
   const SessionDirectory::Facts kept = context_->directory.FactsOf(*parent);
-  if (persistence_) {
-    MNEMON_RETURN_IF_ERROR(MakeDurable(
-        child, request.settings.durability.value_or(parent->journal->durability()),
-        /*has_history=*/true));
-  }
+  MNEMON_RETURN_IF_ERROR(
+      MakeDurable(child, request.settings.durability,
+                  parent->journal ? parent->journal->durability() : Durability::kNone,
+                  /*has_history=*/true));
   Apply(WithDefaults(request.settings, {.ttl = kept.ttl, .sampling = kept.sampling}),
         context_->options, *child);
   child->parent = parent->id;

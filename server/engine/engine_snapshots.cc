@@ -92,8 +92,9 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
       CheckSettings(request.settings, vocab, *context_->options.clock));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           MakeSession(request.id, model));
-  MNEMON_RETURN_IF_ERROR(
-      MakeDurable(session, DurabilityOf(request.settings), /*has_history=*/true));
+  MNEMON_RETURN_IF_ERROR(MakeDurable(session, request.settings.durability,
+                                     default_durability(),
+                                     /*has_history=*/true));
   session->request_id = request.request_id;
   session->request_text = StrCat("import ", model, " ", TextOf(request.settings));
   MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));

@@ -171,7 +171,8 @@ struct SessionSettings {
   std::optional<std::chrono::system_clock::time_point> expire_time;
   std::optional<SessionSampling> sampling;
   std::optional<bool> paused;  // set aside: calls are refused
-  // Default: EngineOptions::durability. Without a store all are as kNone.
+  // Above kNone only where the engine has a store; default: EngineOptions::durability
+  // there, else kNone.
   std::optional<Durability> durability;
 };
 
@@ -212,6 +213,7 @@ struct UpdateSessionRequest {
   // Of what is absent above, what goes back to its default.
   bool clear_expiration = false;
   bool clear_sampling = false;
+  bool clear_durability = false;
 };
 
 struct ForkSessionRequest {

@@ -81,6 +81,7 @@ void Drain::Run() {
   if (!begun_) return;
   lock.unlock();
   EndCalls();
+  options_.save();
   LogInfo("drained: no call is left");
   lock.lock();
   drained_ = true;

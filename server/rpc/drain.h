@@ -29,6 +29,8 @@ class Drain {
     // From its return on new work is refused, and readiness is gone. Called by each
     // Begin and Join, on their threads.
     std::function<void()> refuse;
+    // Called once all calls have ended, on the thread that drains.
+    std::function<void()> save;
   };
 
   // `calls` outlives it.
@@ -44,7 +46,7 @@ class Drain {
   // Begins the drain, or joins the one that has begun, whose grace it may shorten.
   // Score calls that are not open yet end with UNAVAILABLE, DRAINING, those of idle
   // callers with ABORTED, CALLER_IDLE, and after the grace all others with UNAVAILABLE,
-  // DRAINING. A session keeps what its call has delivered.
+  // DRAINING. A session keeps what its call has delivered. Then sessions are saved.
   void Begin(std::chrono::milliseconds grace);
   // As Begin. Calls `on_drained` once, without a lock: on this thread, before it
   // returns, when all is drained, else on the thread that drains; unless Leave comes

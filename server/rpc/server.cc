@@ -65,6 +65,9 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
+// For snapshots of sessions at the end of a drain.
+constexpr std::chrono::seconds kSavingTime{30};
+
 class GrpcServer final : public RpcServer {
  public:
   GrpcServer(Engine& engine, const RpcOptions& options)
@@ -72,10 +75,13 @@ class GrpcServer final : public RpcServer {
         idle_timeout_(options.idle_timeout),
         unready_(options.unready),
         admission_(options.max_calls_per_second, Clock::Real()),
-        drain_(calls_, {.idle_timeout = options.idle_timeout, .refuse = [this] {
-                          engine_.Drain();
-                          UpdateReadiness();
-                        }}) {
+        drain_(calls_, {.idle_timeout = options.idle_timeout,
+                        .refuse =
+                            [this] {
+                              engine_.Drain();
+                              UpdateReadiness();
+                            },
+                        .save = [this] { SaveSessions(); }}) {
     const CallServices shared{
         .engine = engine, .calls = calls_, .admission = admission_};
     services_.push_back(MakeGenerationService(shared));
@@ -91,6 +97,11 @@ class GrpcServer final : public RpcServer {
       names.insert(names.begin(), "mnemon.v1.Admin");
     }
     if (options.reflection) services_.push_back(MakeReflectionService(names));
+  }
+
+  void SaveSessions() {
+    if (engine_.SaveSessions(std::chrono::steady_clock::now() + kSavingTime)) return;
+    LogWarning("not all states of sessions were saved: they will be computed again");
   }
 
   ~GrpcServer() override {

@@ -73,14 +73,17 @@ v1::Session::Tier ToTier(SessionTier tier) {
   return v1::Session::SHARED;
 }
 
-absl::Status CheckDurability(const v1::Session& session, const std::string& path) {
+absl::StatusOr<std::optional<Durability>> FromDurability(const v1::Session& session,
+                                                         const std::string& path) {
   switch (session.durability()) {
     case v1::Session::DURABILITY_UNSPECIFIED:
+      return std::nullopt;
     case v1::Session::NONE:
-      return absl::OkStatus();
+      return Durability::kNone;
     case v1::Session::TURN:
+      return Durability::kTurn;
     case v1::Session::ALWAYS:
-      return FieldNotAvailable(path);
+      return Durability::kAlways;
     default:
       return InvalidField(
           path, StrCat(path, " has no value ", static_cast<int>(session.durability())));
@@ -108,7 +111,10 @@ absl::StatusOr<SessionSettings> SettingsOf(const v1::Session& session,
                                            const std::string& path,
                                            const Wants& wants) {
   SessionSettings settings;
-  MNEMON_RETURN_IF_ERROR(CheckDurability(session, path + ".durability"));
+  if (wants("durability")) {
+    MNEMON_ASSIGN_OR_RETURN(settings.durability,
+                            FromDurability(session, path + ".durability"));
+  }
   if (wants("ttl") && session.has_ttl()) {
     MNEMON_ASSIGN_OR_RETURN(settings.ttl, FromDuration(session.ttl(), path + ".ttl"));
   }
@@ -136,7 +142,7 @@ template <const char* Path>
 std::vector<FieldPath> SettingPaths(std::vector<FieldPath> others) {
   static const std::vector<std::pair<std::string, std::string>> settings = [] {
     std::vector<std::pair<std::string, std::string>> paths;
-    for (const char* const name : {"ttl", "expire_time"}) {
+    for (const char* const name : {"ttl", "expire_time", "durability"}) {
       paths.emplace_back(name, StrCat(Path, ".", name));
     }
     for (const char* const name :
@@ -229,6 +235,7 @@ absl::StatusOr<UpdateSessionRequest> FromMessage(const v1::UpdateSessionRequest&
   request.clear_expiration =
       (named("ttl") || named("expire_time")) && !settings.ttl && !settings.expire_time;
   request.clear_sampling = named("sampling") && !settings.sampling;
+  request.clear_durability = named("durability") && !settings.durability;
   if (named("paused")) settings.paused = session.paused();
   return request;
 }

@@ -21,17 +21,18 @@ class SessionsService final : public v1::Sessions::CallbackService {
 
   Unary* CreateSession(Context* context, const v1::CreateSessionRequest* request,
                        v1::Session* response) override {
-    return Answer(context, ScopeOf(*request), [&]() -> absl::Status {
-      MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
-      MNEMON_ASSIGN_OR_RETURN(CreateSessionRequest create, FromMessage(*request));
-      // The model by the request alone: a session of this id may be of another one.
-      RecordNames(*CallOf(context), engine_, "", create.model);
-      CallOf(context)->SetSession(create.id);
-      MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.CreateSession(create));
-      CallOf(context)->SetSession(facts.id);
-      ToMessage(facts, *response);
-      return absl::OkStatus();
-    });
+    return AnswerLater(
+        context, ScopeOf(*request), [&](const auto& finish) -> absl::Status {
+          MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
+          MNEMON_ASSIGN_OR_RETURN(CreateSessionRequest create, FromMessage(*request));
+          // The model by the request alone: a session of this id may be of another one.
+          RecordNames(*CallOf(context), engine_, "", create.model);
+          CallOf(context)->SetSession(create.id);
+          return engine_.CreateSession(create, [=](absl::StatusOr<SessionFacts> made) {
+            if (made.ok()) CallOf(context)->SetSession(made->id);
+            finish(Put(made, *response));
+          });
+        });
   }
 
   Unary* GetSession(Context* context, const v1::GetSessionRequest* request,
@@ -63,26 +64,30 @@ class SessionsService final : public v1::Sessions::CallbackService {
 
   Unary* UpdateSession(Context* context, const v1::UpdateSessionRequest* request,
                        v1::Session* response) override {
-    return Answer(context, ScopeOf(*request), [&]() -> absl::Status {
-      MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
-      MNEMON_ASSIGN_OR_RETURN(UpdateSessionRequest update, FromMessage(*request));
-      RecordNames(*CallOf(context), engine_, update.session, "");
-      MNEMON_ASSIGN_OR_RETURN(SessionFacts facts, engine_.UpdateSession(update));
-      ToMessage(facts, *response);
-      return absl::OkStatus();
-    });
+    return AnswerLater(
+        context, ScopeOf(*request), [&](const auto& finish) -> absl::Status {
+          MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
+          MNEMON_ASSIGN_OR_RETURN(UpdateSessionRequest update, FromMessage(*request));
+          RecordNames(*CallOf(context), engine_, update.session, "");
+          return engine_.UpdateSession(update, [=](absl::StatusOr<SessionFacts> made) {
+            finish(Put(made, *response));
+          });
+        });
   }
 
   Unary* DeleteSession(Context* context, const v1::DeleteSessionRequest* request,
                        google::protobuf::Empty*) override {
-    return Answer(context, {.session = request->name()}, [&]() -> absl::Status {
-      MNEMON_ASSIGN_OR_RETURN(std::string id,
-                              ParseSessionResource(request->name(), "name"));
-      RecordNames(*CallOf(context), engine_, id, "");
-      absl::Status status = engine_.DeleteSession(id, request->etag());
-      if (request->allow_missing() && absl::IsNotFound(status)) return absl::OkStatus();
-      return status;
-    });
+    return AnswerLater(
+        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+          MNEMON_ASSIGN_OR_RETURN(std::string id,
+                                  ParseSessionResource(request->name(), "name"));
+          RecordNames(*CallOf(context), engine_, id, "");
+          const absl::Status begun = engine_.DeleteSession(
+              id, request->etag(), [=](const absl::Status& status) { finish(status); });
+          if (!request->allow_missing() || !absl::IsNotFound(begun)) return begun;
+          finish(absl::OkStatus());
+          return absl::OkStatus();
+        });
   }
 
   Unary* ForkSession(Context* context, const v1::ForkSessionRequest* request,

@@ -100,7 +100,7 @@ TEST(Sessions, WrongRequestsNameTheField) {
        [](R& r) {
          r.mutable_session()->mutable_sampling()->mutable_constraint()->set_regex("a");
        }},
-      {"session.durability", kLater,
+      {"session.durability", absl::StatusCode::kFailedPrecondition,
        [](R& r) { r.mutable_session()->set_durability(v1::Session::TURN); }},
       {"session.durability", kInvalid,
        [](R& r) {
