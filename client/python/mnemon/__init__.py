@@ -31,6 +31,7 @@ from mnemon.errors import (
     Unavailable,
     Unimplemented,
 )
+from mnemon.resume import Retry, new_request_id
 
 __all__ = [
     "Aborted",
@@ -48,8 +49,10 @@ __all__ = [
     "OutOfRange",
     "PermissionDenied",
     "ResourceExhausted",
+    "Retry",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
     "aio",
+    "new_request_id",
 ]

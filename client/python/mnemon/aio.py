@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import BinaryIO
 
@@ -10,7 +11,8 @@ import grpc
 
 from mnemon import requests, session_requests, standard
 from mnemon.errors import from_rpc_error
-from mnemon.stubs import Stubs
+from mnemon.resume import ONCE, Retry, Server, Stream, Tries
+from mnemon.stubs import CHANNEL_OPTIONS, Stubs
 from mnemon.target import target_of
 from mnemon.v1 import generation_pb2, models_pb2, sessions_pb2
 
@@ -20,10 +22,17 @@ _DEFAULT = object()
 class Client:
     """As mnemon.Client; make it inside a running event loop."""
 
-    def __init__(self, server: str = "127.0.0.1:50051", *, timeout: float = 30.0):
-        self._channel = grpc.aio.insecure_channel(target_of(server))
+    def __init__(
+        self,
+        server: str = "127.0.0.1:50051",
+        *,
+        timeout: float = 30.0,
+        retry: Retry = Retry(),
+    ):
+        self._channel = grpc.aio.insecure_channel(target_of(server), CHANNEL_OPTIONS)
         self._stubs = Stubs(self._channel)
         self._timeout = timeout
+        self._server = Server(retry)
 
     async def __aenter__(self) -> Client:
         return self
@@ -35,12 +44,16 @@ class Client:
         await self._channel.close()
 
     def generate(
-        self, prompt: requests.Prompt = "", *, timeout: float | None = None, **options
+        self,
+        prompt: requests.Prompt = "",
+        *,
+        timeout: float | None = None,
+        resume: bool = True,
+        **options,
     ) -> AsyncIterator[generation_pb2.GenerateResponse]:
-        call = self._stubs.generation.Generate(
-            requests.generate_request(prompt, **options), timeout=timeout
-        )
-        return _responses(call)
+        request = requests.generate_request(prompt, **options)
+        stream = Stream(request, self._server, resume, timeout)
+        return self._stream(stream, self._start(stream))
 
     def score(
         self,
@@ -78,11 +91,11 @@ class Client:
         **options,
     ) -> sessions_pb2.Session:
         request = session_requests.create_session_request(session_id, ttl=ttl, **options)
-        return await self._call(self._stubs.sessions.CreateSession, request)
+        return await self._call(self._stubs.sessions.CreateSession, request, repeat=True)
 
     async def get_session(self, session_id: str) -> sessions_pb2.Session:
         request = sessions_pb2.GetSessionRequest(name=requests.session_name(session_id))
-        return await self._call(self._stubs.sessions.GetSession, request)
+        return await self._call(self._stubs.sessions.GetSession, request, repeat=True)
 
     async def list_sessions(
         self, *, filter: str = "", order_by: str = "", page_size: int = 0
@@ -92,7 +105,7 @@ class Client:
         )
         sessions = []
         while True:
-            page = await self._call(self._stubs.sessions.ListSessions, request)
+            page = await self._call(self._stubs.sessions.ListSessions, request, repeat=True)
             sessions.extend(page.sessions)
             request.page_token = page.next_page_token
             if not request.page_token:
@@ -100,7 +113,9 @@ class Client:
 
     async def update_session(self, session_id: str, **changes) -> sessions_pb2.Session:
         request = session_requests.update_session_request(session_id, **changes)
-        return await self._call(self._stubs.sessions.UpdateSession, request)
+        # Its own first try would have changed the etag.
+        repeat = not request.session.etag
+        return await self._call(self._stubs.sessions.UpdateSession, request, repeat=repeat)
 
     async def delete_session(
         self, session_id: str, *, etag: str = "", allow_missing: bool = False
@@ -108,13 +123,13 @@ class Client:
         request = session_requests.delete_session_request(
             session_id, etag=etag, allow_missing=allow_missing
         )
-        await self._call(self._stubs.sessions.DeleteSession, request)
+        await self._call(self._stubs.sessions.DeleteSession, request, repeat=allow_missing)
 
     async def fork_session(
         self, session_id: str, fork_id: str = "", **options
     ) -> sessions_pb2.Session:
         request = session_requests.fork_session_request(session_id, fork_id, **options)
-        return await self._call(self._stubs.sessions.ForkSession, request)
+        return await self._call(self._stubs.sessions.ForkSession, request, repeat=True)
 
     async def rewind_session(
         self,
@@ -135,7 +150,9 @@ class Client:
         request = session_requests.checkpoint_session_request(
             session_id, checkpoint_id, request_id=request_id
         )
-        return await self._call(self._stubs.sessions.CheckpointSession, request)
+        return await self._call(
+            self._stubs.sessions.CheckpointSession, request, repeat=True
+        )
 
     async def export_session(
         self, session_id: str, file: BinaryIO, *, timeout: float | None = None
@@ -160,8 +177,13 @@ class Client:
         if size is None:
             size = session_requests.bytes_left(file)
         first = session_requests.import_session_open(session_id, size, **options)
-        messages = session_requests.import_session_requests(first, file)
-        return await self._call(self._stubs.sessions.ImportSession, messages, timeout)
+        reader = session_requests.SnapshotReader(first, file)
+        return await self._call(
+            self._stubs.sessions.ImportSession,
+            reader.messages,
+            timeout,
+            repeat=reader.repeats,
+        )
 
     async def verify_session(
         self, session_id: str, *, replay: bool = False, timeout: float | None = None
@@ -179,13 +201,39 @@ class Client:
         request = standard.HealthCheckRequest(service=service)
         return (await self._call(self._stubs.check_health, request)).status == 1
 
-    async def _call(self, method, request, timeout=_DEFAULT):
+    def _start(self, stream: Stream):
+        return self._stubs.generation.Generate(stream.request, timeout=stream.tries.left())
+
+    async def _stream(self, stream: Stream, call):
+        while True:
+            try:
+                async for response in call:
+                    response = stream.take(response)
+                    if response is not None:
+                        yield response
+                return
+            except grpc.aio.AioRpcError as error:
+                lost = from_rpc_error(error)
+            finally:
+                call.cancel()
+            await asyncio.sleep(stream.pause(lost))
+            call = self._start(stream)
+
+    async def _call(self, method, request, timeout=_DEFAULT, *, repeat=False):
+        """`request`: a message, or what returns those of a try. `repeat`: the call may
+        happen twice."""
         if timeout is _DEFAULT:
             timeout = self._timeout
-        try:
-            return await method(request, timeout=timeout)
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc_error(error) from None
+        tries = Tries(self._server, self._server.retry if repeat else ONCE)
+        while True:
+            message = request() if callable(request) else request
+            try:
+                answer = await method(message, timeout=timeout)
+                tries.answered()
+                return answer
+            except grpc.aio.AioRpcError as error:
+                lost = from_rpc_error(error)
+            await asyncio.sleep(tries.pause_of_unary(lost))
 
 
 async def _responses(call):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
@@ -10,7 +11,8 @@ import grpc
 
 from mnemon import requests, session_requests, standard
 from mnemon.errors import from_rpc_error
-from mnemon.stubs import Stubs
+from mnemon.resume import ONCE, Retry, Server, Stream, Tries
+from mnemon.stubs import CHANNEL_OPTIONS, Stubs
 from mnemon.target import target_of
 from mnemon.v1 import generation_pb2, models_pb2, sessions_pb2
 
@@ -19,12 +21,22 @@ _DEFAULT = object()
 
 class Client:
     """`timeout` bounds every call but a stream, in seconds; a stream is bounded by its
-    own `timeout` argument."""
+    own `timeout` argument, over all its tries.
 
-    def __init__(self, server: str = "127.0.0.1:50051", *, timeout: float = 30.0):
-        self._channel = grpc.insecure_channel(target_of(server))
+    Streams of generate() on a session, and those calls on sessions that do the same when
+    they happen twice, are made again while the server is away, as `retry` says."""
+
+    def __init__(
+        self,
+        server: str = "127.0.0.1:50051",
+        *,
+        timeout: float = 30.0,
+        retry: Retry = Retry(),
+    ):
+        self._channel = grpc.insecure_channel(target_of(server), CHANNEL_OPTIONS)
         self._stubs = Stubs(self._channel)
         self._timeout = timeout
+        self._server = Server(retry)
 
     def __enter__(self) -> Client:
         return self
@@ -36,15 +48,23 @@ class Client:
         self._channel.close()
 
     def generate(
-        self, prompt: requests.Prompt = "", *, timeout: float | None = None, **options
+        self,
+        prompt: requests.Prompt = "",
+        *,
+        timeout: float | None = None,
+        resume: bool = True,
+        **options,
     ) -> Iterator[generation_pb2.GenerateResponse]:
         """Streams what follows `prompt`. Options: see requests.generate_request. Leaving
         the loop early cancels the call; a session then stands at the last token that
-        was delivered."""
-        call = self._stubs.generation.Generate(
-            requests.generate_request(prompt, **options), timeout=timeout
-        )
-        return _responses(call)
+        was delivered.
+
+        On a session, a stream whose server is lost is taken up again as `retry` of the
+        client says: every token and every piece of text comes once and in order. Without
+        `resume` the call is made once, and without a request id ends where it is lost."""
+        request = requests.generate_request(prompt, **options)
+        stream = Stream(request, self._server, resume, timeout)
+        return self._stream(stream, self._start(stream))
 
     def score(
         self,
@@ -86,11 +106,11 @@ class Client:
         """The server deletes the session `ttl` seconds after its last use; None leaves that
         to the server's default. Options: see session_requests.create_session_request."""
         request = session_requests.create_session_request(session_id, ttl=ttl, **options)
-        return self._call(self._stubs.sessions.CreateSession, request)
+        return self._call(self._stubs.sessions.CreateSession, request, repeat=True)
 
     def get_session(self, session_id: str) -> sessions_pb2.Session:
         request = sessions_pb2.GetSessionRequest(name=requests.session_name(session_id))
-        return self._call(self._stubs.sessions.GetSession, request)
+        return self._call(self._stubs.sessions.GetSession, request, repeat=True)
 
     def list_sessions(
         self, *, filter: str = "", order_by: str = "", page_size: int = 0
@@ -101,7 +121,7 @@ class Client:
             filter=filter, order_by=order_by, page_size=page_size
         )
         while True:
-            page = self._call(self._stubs.sessions.ListSessions, request)
+            page = self._call(self._stubs.sessions.ListSessions, request, repeat=True)
             yield from page.sessions
             request.page_token = page.next_page_token
             if not request.page_token:
@@ -112,7 +132,9 @@ class Client:
         names what gets the server's default again; a non-empty `etag` must be the present
         one (Aborted)."""
         request = session_requests.update_session_request(session_id, **changes)
-        return self._call(self._stubs.sessions.UpdateSession, request)
+        # Its own first try would have changed the etag.
+        repeat = not request.session.etag
+        return self._call(self._stubs.sessions.UpdateSession, request, repeat=repeat)
 
     def delete_session(
         self, session_id: str, *, etag: str = "", allow_missing: bool = False
@@ -120,7 +142,7 @@ class Client:
         request = session_requests.delete_session_request(
             session_id, etag=etag, allow_missing=allow_missing
         )
-        self._call(self._stubs.sessions.DeleteSession, request)
+        self._call(self._stubs.sessions.DeleteSession, request, repeat=allow_missing)
 
     def fork_session(
         self, session_id: str, fork_id: str = "", **options
@@ -128,7 +150,7 @@ class Client:
         """A new session with the history and memory of another one, or with its first
         `token_count` tokens. Options as of create_session; what is absent is the parent's."""
         request = session_requests.fork_session_request(session_id, fork_id, **options)
-        return self._call(self._stubs.sessions.ForkSession, request)
+        return self._call(self._stubs.sessions.ForkSession, request, repeat=True)
 
     def rewind_session(
         self,
@@ -151,7 +173,9 @@ class Client:
         request = session_requests.checkpoint_session_request(
             session_id, checkpoint_id, request_id=request_id
         )
-        return self._call(self._stubs.sessions.CheckpointSession, request)
+        return self._call(
+            self._stubs.sessions.CheckpointSession, request, repeat=True
+        )
 
     def export_session(
         self, session_id: str, file: BinaryIO, *, timeout: float | None = None
@@ -181,8 +205,13 @@ class Client:
         if size is None:
             size = session_requests.bytes_left(file)
         first = session_requests.import_session_open(session_id, size, **options)
-        messages = session_requests.import_session_requests(first, file)
-        return self._call(self._stubs.sessions.ImportSession, messages, timeout)
+        reader = session_requests.SnapshotReader(first, file)
+        return self._call(
+            self._stubs.sessions.ImportSession,
+            reader.messages,
+            timeout,
+            repeat=reader.repeats,
+        )
 
     def verify_session(
         self, session_id: str, *, replay: bool = False, timeout: float | None = None
@@ -203,13 +232,39 @@ class Client:
         request = standard.HealthCheckRequest(service=service)
         return self._call(self._stubs.check_health, request).status == 1
 
-    def _call(self, method, request, timeout=_DEFAULT):
+    def _start(self, stream: Stream):
+        return self._stubs.generation.Generate(stream.request, timeout=stream.tries.left())
+
+    def _stream(self, stream: Stream, call):
+        while True:
+            try:
+                for response in call:
+                    response = stream.take(response)
+                    if response is not None:
+                        yield response
+                return
+            except grpc.RpcError as error:
+                lost = from_rpc_error(error)
+            finally:
+                call.cancel()
+            time.sleep(stream.pause(lost))
+            call = self._start(stream)
+
+    def _call(self, method, request, timeout=_DEFAULT, *, repeat=False):
+        """`request`: a message, or what returns those of a try. `repeat`: the call may
+        happen twice."""
         if timeout is _DEFAULT:
             timeout = self._timeout
-        try:
-            return method(request, timeout=timeout)
-        except grpc.RpcError as error:
-            raise from_rpc_error(error) from None
+        tries = Tries(self._server, self._server.retry if repeat else ONCE)
+        while True:
+            message = request() if callable(request) else request
+            try:
+                answer = method(message, timeout=timeout)
+                tries.answered()
+                return answer
+            except grpc.RpcError as error:
+                lost = from_rpc_error(error)
+            time.sleep(tries.pause_of_unary(lost))
 
 
 def _responses(call):

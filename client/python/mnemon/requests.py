@@ -39,16 +39,25 @@ def generate_request(
     model: str = "",
     session: str = "",
     request_id: str = "",
+    resume_after_index: int | None = None,
+    expected_token_count: int | None = None,
+    on_disconnect: str = "pause",
     logit_bias: Mapping[int, float] | None = None,
     time_limit: float | None = None,
     **options,
 ) -> generation_pb2.GenerateRequest:
-    """`time_limit` in seconds; other options are the fields of Sampling, Stopping and
-    OutputOptions in the proto, under their names. None means absent."""
+    """`time_limit` in seconds; `on_disconnect` "pause" or "continue"; other options are
+    the fields of GenerateRequest, Sampling, Stopping and OutputOptions in the proto,
+    under their names. None means absent."""
     unknown = sorted(options.keys() - SAMPLING - _STOPPING - _OUTPUT)
     if unknown:
         known = sorted(SAMPLING | _STOPPING | _OUTPUT | {"logit_bias", "time_limit"})
         raise TypeError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
+
+    if on_disconnect not in ("pause", "continue"):
+        raise ValueError(f"on_disconnect is {on_disconnect!r}, not pause or continue")
+    if resume_after_index is not None and not (session and request_id):
+        raise TypeError("resume_after_index needs session and request_id")
 
     def given(names: frozenset[str]) -> dict:
         return {k: v for k, v in options.items() if k in names and v is not None}
@@ -57,9 +66,13 @@ def generate_request(
         session=session_name(session),
         model=model_name(model),
         request_id=request_id,
+        resume_after_index=resume_after_index,
+        expected_token_count=expected_token_count,
         stopping=sampling_pb2.Stopping(**given(_STOPPING)),
         output=sampling_pb2.OutputOptions(**given(_OUTPUT)),
     )
+    if on_disconnect == "continue":
+        request.on_disconnect = generation_pb2.CONTINUE
     if prompt:
         request.prompt.CopyFrom(prompt_message(prompt))
     # Without any the session's own counts.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
@@ -12,6 +13,7 @@ import grpc
 
 from mnemon.errors import DataLoss
 from mnemon.requests import SAMPLING, model_name, session_name
+from mnemon.resume import new_request_id
 from mnemon.v1 import sampling_pb2, sessions_pb2
 
 SESSION_TTL = 86400.0  # seconds; default of create_session
@@ -63,7 +65,7 @@ def create_session_request(
     request = sessions_pb2.CreateSessionRequest(
         session_id=session_id,
         session=sessions_pb2.Session(model=model_name(model), paused=paused),
-        request_id=request_id,
+        request_id=request_id or new_request_id(),
     )
     _set_choices(request.session, ttl=ttl, **choices)
     return request
@@ -119,7 +121,7 @@ def fork_session_request(
         name=session_name(session_id),
         session_id=fork_id,
         token_count=token_count,
-        request_id=request_id,
+        request_id=request_id or new_request_id(),
     )
     _set_choices(request.session, **choices)
     return request
@@ -146,7 +148,9 @@ def checkpoint_session_request(
     session_id: str, checkpoint_id: str = "", *, request_id: str = ""
 ) -> sessions_pb2.CheckpointSessionRequest:
     return sessions_pb2.CheckpointSessionRequest(
-        name=session_name(session_id), checkpoint_id=checkpoint_id, request_id=request_id
+        name=session_name(session_id),
+        checkpoint_id=checkpoint_id,
+        request_id=request_id or new_request_id(),
     )
 
 
@@ -158,18 +162,40 @@ def import_session_open(
     request = sessions_pb2.ImportSessionRequest()
     request.open.session_id = session_id
     request.open.session.model = model_name(model)
-    request.open.request_id = request_id
+    request.open.request_id = request_id or new_request_id()
     request.open.size_bytes = size
     _set_choices(request.open.session, **choices)
     return request
 
 
-def import_session_requests(
-    first: sessions_pb2.ImportSessionRequest, file: BinaryIO
-) -> Iterator[sessions_pb2.ImportSessionRequest]:
-    yield first
-    while chunk := file.read(_IMPORT_CHUNK):
-        yield sessions_pb2.ImportSessionRequest(chunk=chunk)
+class SnapshotReader:
+    """The messages of an import, out of `file`, once for each try; more than once only
+    where `file` can seek."""
+
+    def __init__(self, first: sessions_pb2.ImportSessionRequest, file: BinaryIO):
+        self._first = first
+        self._file = file
+        self.repeats = file.seekable()
+        self._begin = file.tell() if self.repeats else None
+        # gRPC may still read on behalf of a try that has ended.
+        self._lock = threading.Lock()
+        self._try = 0
+
+    def messages(self) -> Iterator[sessions_pb2.ImportSessionRequest]:
+        with self._lock:
+            self._try += 1
+            if self.repeats:
+                self._file.seek(self._begin)
+            return self._messages(self._try)
+
+    def _messages(self, mine: int) -> Iterator[sessions_pb2.ImportSessionRequest]:
+        yield self._first
+        while True:
+            with self._lock:
+                chunk = self._file.read(_IMPORT_CHUNK) if mine == self._try else b""
+            if not chunk:
+                return
+            yield sessions_pb2.ImportSessionRequest(chunk=chunk)
 
 
 def verify_session_request(

@@ -78,6 +78,7 @@ def main(root: pathlib.Path) -> int:
     tests = REPOSITORY / "tests/client/python"
     for command in (
         [tests / "python_sessions_test.py", REPOSITORY, "installed"],
+        [tests / "python_resume_test.py", REPOSITORY, "installed"],
         [tests / "python_client_test.py", REPOSITORY, TRAIN, SERVER, "installed"],
     ):
         tested = run(

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""What is sent next after a call was lost, for both clients."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+import uuid
+
+import grpc
+
+from mnemon.errors import DataLoss, DeadlineExceeded, Error, NotFound, Unavailable
+from mnemon.v1 import generation_pb2
+
+_FIRST_PAUSE = 0.2  # seconds; doubled from try to try
+_LONGEST_PAUSE = 10.0
+
+
+def new_request_id() -> str:
+    """A UUID, which names a call that can be made again."""
+    return str(uuid.uuid4())
+
+
+@dataclasses.dataclass(frozen=True)
+class Retry:
+    """How a call is made again whose server was lost."""
+
+    tries: int = 10  # of a call, the first one included; 1: it is made once
+    limit: float = 60.0  # seconds from a loss on
+
+
+ONCE = Retry(tries=1)
+
+
+class Server:
+    """What the calls of one client share. A server that was never reached is not waited
+    for: perhaps another address was meant."""
+
+    def __init__(self, retry: Retry):
+        self.retry = retry
+        self.reached = False
+
+
+class Tries:
+    """The tries of one call, as `retry` says and within `timeout`, seconds or None."""
+
+    def __init__(self, server: Server, retry: Retry, timeout: float | None = None):
+        self._server = server
+        self._retry = retry
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._failed = 0
+        self._lost = None  # since when no try has brought anything
+
+    def left(self) -> float | None:
+        """Seconds of the timeout for the next try."""
+        if self._deadline is None:
+            return None
+        return max(self._deadline - time.monotonic(), 0.0)
+
+    def answered(self) -> None:
+        """Something came from the server."""
+        self._server.reached = True
+
+    def restart(self) -> None:
+        """The call has come further: tries and time count anew."""
+        self._failed = 0
+        self._lost = None
+
+    def pause(self, error: Error) -> float:
+        """Seconds to wait after `error`, of a call that may be made again; raises what
+        ends it."""
+        if not isinstance(error, Unavailable) or error.details:
+            self._server.reached = True
+        now = time.monotonic()
+        self._failed += 1
+        if not self._server.reached or self._failed >= self._retry.tries:
+            raise error
+        if self._lost is None:
+            self._lost = now
+        pause = min(_FIRST_PAUSE * 2 ** min(self._failed - 1, 16), _LONGEST_PAUSE)
+        # Clients that lost the same server do not come back at once.
+        pause *= random.uniform(0.8, 1.2)
+        if error.retry_after is not None:
+            pause = max(pause, error.retry_after.total_seconds())
+        if now + pause > self._lost + self._retry.limit:
+            raise error
+        if self._deadline is not None and now + pause >= self._deadline:
+            raise DeadlineExceeded(
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                f"the deadline comes before the next try: {error.message}",
+                error.details,
+            )
+        return pause
+
+    def pause_of_unary(self, error: Error) -> float:
+        """The same of a call that may happen twice."""
+        if not isinstance(error, Unavailable):
+            self._server.reached = True
+            raise error
+        return self.pause(error)
+
+
+class Stream:
+    """What has come of the stream of one Generate call, over all its tries. A call on a
+    session goes on where it was lost, unless `resume` is false."""
+
+    def __init__(
+        self,
+        request: generation_pb2.GenerateRequest,
+        server: Server,
+        resume: bool,
+        timeout: float | None,
+    ):
+        self._resumes = resume and bool(request.session) and server.retry.tries > 1
+        if self._resumes and not request.request_id:
+            request.request_id = new_request_id()
+        self.request = request  # to send now
+        self.tries = Tries(server, server.retry, timeout)
+        self._original = request
+        self._by_hand = request.HasField("resume_after_index")
+        self._begun = False  # a message came, in this try or an earlier one
+        self._told = False  # so did the facts of the prompt
+        self._lost = False
+        self._received = 0
+        self._last_index = request.resume_after_index if self._by_hand else -1
+
+    def take(
+        self, response: generation_pb2.GenerateResponse
+    ) -> generation_pb2.GenerateResponse | None:
+        """What of a message is for the caller; None when he has it all."""
+        self.tries.answered()
+        self._begun = True
+        if response.HasField("prompt"):
+            if self._told:
+                response.ClearField("prompt")
+                if not response.ByteSize():
+                    return None
+            self._told = True
+        if response.tokens:
+            if self._last_index >= 0 and response.first_index != self._last_index + 1:
+                raise DataLoss(
+                    grpc.StatusCode.DATA_LOSS,
+                    f"the stream went on with token {response.first_index} after token "
+                    f"{self._last_index}",
+                    [],
+                )
+            self._received += len(response.tokens)
+            self._last_index = response.first_index + len(response.tokens) - 1
+            self.tries.restart()
+        return response
+
+    def pause(self, error: Error) -> float:
+        """Seconds to wait after a try that ended with `error`, before `request` is sent;
+        raises what ends the call."""
+        if not self._resumes:
+            raise error
+        first, self._lost = not self._lost, True
+        resumed = self.request.HasField("resume_after_index")
+        if isinstance(error, NotFound) and resumed and not first:
+            if self._received:
+                raise self._ended(error, "the server has forgotten the call")
+            # It took the prompt back, or did not keep it over a crash.
+            if self._by_hand or error.reason != "REQUEST_UNKNOWN":
+                raise error
+            self.request = self._original
+            self._begun = False
+            return self.tries.pause(error)
+        again = isinstance(error, Unavailable)
+        if error.retry_after is not None:
+            # A refusal of the first try is the caller's to judge. Later ones, such as
+            # SESSION_BUSY while the server believes the lost stream alive, are part of
+            # going on.
+            admitted = self._begun or "prompt_taken" in error.metadata
+            again = again or admitted or not first
+        if not again:
+            raise error
+        if self._begun:
+            self.request = generation_pb2.GenerateRequest(
+                session=self._original.session,
+                request_id=self._original.request_id,
+                resume_after_index=self._last_index,
+            )
+        try:
+            return self.tries.pause(error)
+        except Error as last:
+            raise self._ended(last, "the stream was lost") from None
+
+    def _ended(self, error: Error, why: str) -> Error:
+        if not self._received:
+            return error
+        came = f"{self._received} tokens came, the last one of index {self._last_index}"
+        text = f"{came}, but {why}: {error.message}"
+        return type(error)(error.code, text, error.details)
