@@ -134,7 +134,10 @@ absl::Status Run(const BenchFlags& flags) {
   absl::StatusOr<ModelSummary> model = FindModel(*client, options.model);
   if (!model.ok()) return ended(model.status());
   MNEMON_RETURN_IF_ERROR(TakeModel(*model, options));
-  Load load(options, [&] { return Client::Connect(flags.client); });
+  // What is lost counts as lost.
+  ClientOptions once = flags.client;
+  once.retry.tries = 1;
+  Load load(options, [&] { return Client::Connect(once); });
   interrupts.SetAction([&] { load.Stop(); });
   if (interrupts.signal() != 0) load.Stop();
   absl::StatusOr<LoadResult> result = load.Run();

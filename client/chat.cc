@@ -12,6 +12,8 @@
 #include "client/chat_settings.h"
 #include "client/context_limit.h"
 #include "client/describe_error.h"
+#include "client/loss_notes.h"
+#include "client/request_id.h"
 #include "client/sampling_flags.h"
 
 namespace mnemon::client {
@@ -29,6 +31,9 @@ constexpr char kHelp[] =
     "/clear            forget everything: a new session\n"
     "/continue         a new session that begins with the last part of the text, half\n"
     "                  a context of it\n"
+    "/resume [ID]      go on with an answer that was cut off, unless the session was "
+    "used\n"
+    "                  since; ID: the request id of a call that another client made\n"
     "/fork [NAME]      go on in a copy of the session; a NAME is kept at the end\n"
     "/rewind N         keep the first N tokens; -N takes the last N back; a name of a\n"
     "                  checkpoint goes back to it\n"
@@ -80,13 +85,23 @@ class Chat {
     if (absl::IsNotFound(session.status())) session = Create(options_.session);
     if (!session.ok()) return Described(session.status());
     Use(*session);
+    if (session->state == "DETACHED") TellOfDetached();
     return absl::OkStatus();
+  }
+
+  void TellOfDetached() {
+    const std::string id = ports_.recall ? ports_.recall(generate_.session) : "";
+    if (!id.empty()) cut_ = Cut{.request_id = id};
+    ports_.note << "an answer in this session was cut off: /resume"
+                << (id.empty() ? " ID, with its request id," : "")
+                << " takes it over, anything else goes on behind what was delivered\n";
   }
 
   void Use(const Session& session) {
     generate_.session = session.id;
     model_ = session.model;
     said_.clear();
+    cut_.reset();
   }
 
   // `name`: as in ChatOptions.
@@ -167,6 +182,8 @@ class Chat {
       return Clear();
     } else if (name == "/continue") {
       return Continue();
+    } else if (name == "/resume") {
+      return Resume(text.substr(name.size()));
     } else if (name == "/fork") {
       return Fork(text.substr(name.size()));
     } else if (name == "/rewind") {
@@ -219,6 +236,7 @@ class Chat {
     if (!fork.ok()) return Described(fork.status());
     // What was said before was said in the fork too.
     generate_.session = fork->id;
+    cut_.reset();
     if (name.empty()) unnamed_.push_back(fork->id);
     ports_.note << "now in session " << ForTerminal(fork->id) << ", a copy with "
                 << fork->position << " tokens"
@@ -231,6 +249,7 @@ class Chat {
     MNEMON_RETURN_IF_ERROR(session.status());
     // Which part of the text the kept tokens are is not known here.
     said_.clear();
+    cut_.reset();
     ports_.note << "the session has " << session->position << " tokens\n";
     return absl::OkStatus();
   }
@@ -272,11 +291,43 @@ class Chat {
   }
 
   absl::Status Answer(const std::string& text) {
+    GenerateOptions options = generate_;
+    options.text = text;
+    cut_.reset();
+    if (options.resume) {
+      options.request_id = NewRequestId();
+      cut_ = Cut{.request_id = options.request_id, .unsaid = text};
+      const bool kept = options_.keep || IsNamed();
+      if (kept && ports_.remember) ports_.remember(options.session, options.request_id);
+    }
+    return Print(options, text);
+  }
+
+  absl::Status Resume(const std::string& rest) {
+    MNEMON_ASSIGN_OR_RETURN(const std::string id,
+                            OneWord(rest, "/resume [REQUEST_ID]", true));
+    if (!id.empty()) cut_ = Cut{.request_id = id};
+    if (!cut_) {
+      return absl::FailedPreconditionError(
+          "no answer was cut off here: /resume ID takes over that of another client");
+    }
+    GenerateOptions options = generate_;
+    options.request_id = cut_->request_id;
+    options.resume_after = cut_->last_index;
+    return Print(options, cut_->unsaid);
+  }
+
+  // `said`: the prompt, where it is new.
+  absl::Status Print(const GenerateOptions& options, const std::string& said) {
     ports_.begin_answer();
-    generate_.text = text;
     std::string answer;
-    auto result = client_.Generate(generate_, [&](const GenerateChunk& chunk) {
+    auto result = client_.Generate(options, [&](const GenerateChunk& chunk) {
       if (ports_.stop_answer()) return false;
+      if (chunk.resumed_after) ports_.note << ResumedNote(*chunk.resumed_after);
+      if (cut_ && !chunk.tokens.empty()) {
+        cut_->last_index =
+            chunk.first_index + static_cast<int64_t>(chunk.tokens.size()) - 1;
+      }
       answer += chunk.text;
       ports_.out << (options_.terminal ? ForTerminal(chunk.text) : chunk.text)
                  << std::flush;
@@ -284,7 +335,8 @@ class Chat {
     });
     // A call that delivered nothing leaves the session as it was.
     if (result.ok() || !answer.empty()) {
-      said_ = LastBytes(said_ + text + answer, kMostSaid);
+      said_ = LastBytes(said_ + said + answer, kMostSaid);
+      if (cut_) cut_->unsaid.clear();
     }
     ports_.out << "\n" << std::flush;
     if (!ports_.out.good()) {
@@ -292,6 +344,7 @@ class Chat {
       return absl::UnavailableError("cannot write standard output");
     }
     if (result.ok()) {
+      cut_.reset();
       if (result->finish_reason == kContextLimit) {
         ports_.note << "mnemon: " << DescribeContextLimit(client_, *result) << "; "
                     << kWaysOut << "\n";
@@ -312,6 +365,13 @@ class Chat {
     if ((!options_.terminal || over_) && failure_.ok()) failure_ = status;
   }
 
+  // An answer that was not printed to its end.
+  struct Cut {
+    std::string request_id;
+    int64_t last_index = -1;  // of the newest token that was printed
+    std::string unsaid;       // its prompt, as long as nothing was printed
+  };
+
   Client& client_;
   const ChatOptions& options_;
   const ChatPorts& ports_;
@@ -320,6 +380,7 @@ class Chat {
   // Sessions of this chat whose ids the server drew: not kept unless asked for.
   std::vector<std::string> unnamed_;
   std::string said_;  // the end of what this chat brought into the session
+  std::optional<Cut> cut_;
   bool several_lines_ = false;
   bool over_ = false;
   absl::Status failure_;

@@ -23,7 +23,7 @@ struct ChatOptions {
   // server's default.
   std::optional<std::chrono::milliseconds> named_ttl = kDefaultTtl;
   bool terminal = false;
-  GenerateOptions generate;  // sampling only
+  GenerateOptions generate;  // sampling, stopping, resume and on_disconnect
 };
 
 struct ChatPorts {
@@ -35,6 +35,11 @@ struct ChatPorts {
   std::function<bool()> stop_chat;
   std::ostream& out;   // answers
   std::ostream& note;  // everything else
+  // The request id of the newest call on a session, over chats; "" where it is not
+  // known. Either may be null.
+  std::function<void(const std::string& session, const std::string& request_id)>
+      remember = nullptr;
+  std::function<std::string(const std::string& session)> recall = nullptr;
 };
 
 // Reads lines until the end or /bye. A line is sent as it is typed; lines between """

@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "base/status_macros.h"
+#include "client/call_file.h"
 #include "client/chat.h"
 #include "client/commands.h"
 #include "client/interrupts.h"
 #include "client/line_editor.h"
 #include "client/line_reader.h"
+#include "client/loss_notes.h"
 #include "client/sampling_flags.h"
 #include "client/ttl_flag.h"
 
@@ -22,6 +24,7 @@ struct ChatFlags {
   ClientOptions client;
   ChatOptions chat;
   SamplingFlags sampling;
+  ResumeFlags resume;
   std::optional<int32_t> ttl;  // seconds
 };
 
@@ -31,6 +34,8 @@ constexpr std::chrono::hours kChatTtl{1};
 
 absl::Status Run(ChatFlags& flags) {
   MNEMON_RETURN_IF_ERROR(TakeFlags(flags.sampling, flags.chat.generate));
+  TakeFlags(flags.resume, flags.chat.generate);
+  TellLosses(flags.client);
   const bool kept = flags.chat.keep || !flags.chat.session.empty();
   flags.chat.ttl = TtlOfFlag(flags.ttl, kept ? kDefaultTtl : kChatTtl);
   flags.chat.named_ttl = TtlOfFlag(flags.ttl, kDefaultTtl);
@@ -40,6 +45,8 @@ absl::Status Run(ChatFlags& flags) {
   std::unique_ptr<LineEditor> editor;
   if (terminal) editor = LineEditor::Create(interrupts.fd(), ChatHistoryFile());
   LineReader lines(STDIN_FILENO, interrupts.fd());
+  const std::string state = StateFolder();
+  const CallFiles calls(state.empty() ? "" : state + "/calls", flags.client.server);
   std::unique_ptr<Client> client = Client::Connect(flags.client);
   interrupts.SetAction([&] { client->CancelCalls(); });
   // On a terminal, Ctrl-C stops an answer or drops a line; elsewhere it ends the chat.
@@ -65,6 +72,9 @@ absl::Status Run(ChatFlags& flags) {
       .stop_chat = ended,
       .out = std::cout,
       .note = std::cerr,
+      .remember = [&](const std::string& session,
+                      const std::string& id) { calls.Remember(session, id); },
+      .recall = [&](const std::string& session) { return calls.Recall(session); },
   };
   absl::Status status = RunChat(*client, flags.chat, ports);
   interrupts.SetAction(nullptr);
@@ -91,6 +101,7 @@ void AddChatCommand(CommandLine& line) {
   AddTtlFlag(command, flags->ttl, "3600, or 86400 for a session that is kept");
   AddStoppingFlags(command, flags->chat.generate, flags->sampling);
   AddSamplingFlags(command, flags->chat.generate, flags->sampling);
+  AddResumeFlags(command, flags->resume);
 }
 
 }  // namespace mnemon::client

@@ -10,11 +10,13 @@
 namespace mnemon::client {
 namespace {
 
-v1::GenerateRequest RequestOf(const GenerateOptions& options) {
+bool Again(const GenerateOptions& options, const RetryOptions& retry) {
+  return options.resume && !options.session.empty() && retry.tries > 1;
+}
+
+v1::GenerateRequest RequestOf(const GenerateOptions& options, bool again) {
   v1::GenerateRequest request = ToMessage(options);
-  if (options.resume && request.request_id().empty() && !request.session().empty()) {
-    request.set_request_id(NewRequestId());
-  }
+  if (again && request.request_id().empty()) request.set_request_id(NewRequestId());
   return request;
 }
 
@@ -30,11 +32,11 @@ GenerateCall::GenerateCall(Connection& connection, v1::Generation::Stub& stub,
     : connection_(connection),
       stub_(stub),
       on_chunk_(on_chunk),
-      again_(options.resume),
+      again_(Again(options, connection.retry())),
       deadline_(DeadlineOf(options)),
       registration_(connection),
       retries_(connection.retry()),
-      progress_(RequestOf(options)) {}
+      progress_(RequestOf(options, again_)) {}
 
 absl::StatusOr<GenerateResult> GenerateCall::Run() {
   while (true) {

@@ -18,7 +18,9 @@
 #include "client/describe_error.h"
 #include "client/interrupts.h"
 #include "client/logprob_lines.h"
+#include "client/loss_notes.h"
 #include "client/prompt_flags.h"
+#include "client/request_id.h"
 #include "client/sampling_flags.h"
 
 namespace mnemon::client {
@@ -29,6 +31,7 @@ struct GenerateFlags {
   GenerateOptions generate;
   PromptFlags prompt;
   SamplingFlags sampling;
+  ResumeFlags resume;
   std::optional<int32_t> logprobs;
   bool ids = false;
   bool stats = false;
@@ -45,20 +48,30 @@ class Output {
   explicit Output(Form form) : form_(form), terminal_(isatty(STDOUT_FILENO) == 1) {}
 
   absl::Status Print(const GenerateChunk& chunk) {
+    if (chunk.resumed_after) {
+      std::fputs(ResumedNote(*chunk.resumed_after).c_str(), stderr);
+    }
+    if (!chunk.tokens.empty()) {
+      last_index_ = chunk.first_index + static_cast<int64_t>(chunk.tokens.size()) - 1;
+    }
     std::string text = chunk.text;
     if (form_ == Form::kIds) text = Ids(chunk);
     if (form_ == Form::kLogprobs) text = LogprobLines(chunk.logprobs);
     if (terminal_) text = ForTerminal(text);
     text_seen_ = text_seen_ || !chunk.text.empty();
+    printed_ = printed_ || !text.empty();
     return WriteStandardOutput(text);
   }
 
-  absl::Status Finish() {
+  // `failed`: a line that has nothing is no answer then.
+  absl::Status Finish(bool failed) {
     const bool line = form_ == Form::kIds || (form_ == Form::kText && terminal_);
-    return WriteStandardOutput(line ? "\n" : "");
+    return WriteStandardOutput(line && (printed_ || !failed) ? "\n" : "");
   }
 
   bool text_seen() const { return text_seen_; }
+  // Of the newest token.
+  std::optional<int64_t> last_index() const { return last_index_; }
 
  private:
   std::string Ids(const GenerateChunk& chunk) {
@@ -74,6 +87,8 @@ class Output {
   const bool terminal_;
   bool first_ = true;
   bool text_seen_ = false;
+  bool printed_ = false;
+  std::optional<int64_t> last_index_;
 };
 
 double Seconds(std::chrono::nanoseconds time) {
@@ -119,7 +134,40 @@ absl::Status Failure(const absl::Status& status, const GenerateFlags& flags) {
   return absl::Status(status.code(), text);
 }
 
+// How a call that was cut off is resumed by hand.
+void TellResume(const GenerateOptions& options, std::optional<int64_t> last_index,
+                const absl::Status& ended) {
+  if (options.session.empty() || options.request_id.empty() || !last_index) return;
+  if (!absl::IsCancelled(ended) && !absl::IsUnavailable(ended) &&
+      !absl::IsDeadlineExceeded(ended)) {
+    return;
+  }
+  std::fprintf(stderr,
+               "mnemon: until the next call on the session the rest comes with "
+               "mnemon generate --session %s --request-id %s --resume-after %lld\n",
+               ForTerminal(options.session).c_str(), options.request_id.c_str(),
+               static_cast<long long>(*last_index));
+}
+
+absl::Status CheckResume(const GenerateFlags& flags) {
+  const bool session = !flags.generate.session.empty();
+  if (!flags.generate.resume_after) {
+    return session || flags.resume.on_disconnect == "pause"
+               ? absl::OkStatus()
+               : UsageError("--on-disconnect continue needs --session");
+  }
+  if (!session || flags.generate.request_id.empty()) {
+    return UsageError("--resume-after needs the call's --session and --request-id");
+  }
+  if (flags.prompt.text.empty() && flags.prompt.tokens.empty() &&
+      flags.prompt.file.empty()) {
+    return absl::OkStatus();
+  }
+  return UsageError("--resume-after goes on with an earlier call: it takes no prompt");
+}
+
 absl::Status Run(GenerateFlags& flags) {
+  MNEMON_RETURN_IF_ERROR(CheckResume(flags));
   if (flags.prompt.text.empty() && flags.prompt.tokens.empty() &&
       flags.prompt.file.empty() && flags.generate.session.empty()) {
     return UsageError(
@@ -133,6 +181,12 @@ absl::Status Run(GenerateFlags& flags) {
   MNEMON_RETURN_IF_ERROR(ReadPromptFile(flags.prompt, kMaxPromptBytes));
   flags.generate.text = std::move(flags.prompt.text);
   flags.generate.tokens = std::move(flags.prompt.tokens);
+  TakeFlags(flags.resume, flags.generate);
+  if (flags.generate.resume && !flags.generate.session.empty() &&
+      flags.generate.request_id.empty()) {
+    flags.generate.request_id = NewRequestId();
+  }
+  TellLosses(flags.client);
   Interrupts interrupts;
   std::unique_ptr<Client> client = Client::Connect(flags.client);
   interrupts.SetAction([&] { client->CancelCalls(); });
@@ -148,8 +202,9 @@ absl::Status Run(GenerateFlags& flags) {
       });
   interrupts.SetAction(nullptr);
   MNEMON_RETURN_IF_ERROR(written);
-  MNEMON_RETURN_IF_ERROR(output.Finish());
+  MNEMON_RETURN_IF_ERROR(output.Finish(!result.ok()));
   if (!result.ok()) {
+    TellResume(flags.generate, output.last_index(), result.status());
     const int signal = interrupts.signal();
     return signal != 0 ? EndedBySignal(signal) : Failure(result.status(), flags);
   }
@@ -175,13 +230,26 @@ void AddGenerateCommand(CommandLine& line) {
       {"mnemon generate --prompt 'Once upon a time' --max-tokens 200",
        "mnemon generate --text story.txt --temperature 0.8 --top-p 0.95 --stats",
        "mnemon generate --session anna --prompt 'And then'   # anna's memory continues",
-       "mnemon generate --prompt-tokens 1,2,3 --temperature 0 --ids"},
+       "mnemon generate --prompt-tokens 1,2,3 --temperature 0 --ids",
+       "mnemon generate --session anna --request-id UUID --resume-after 41   # the "
+       "rest"},
       [flags] { return Run(*flags); });
   AddServerFlag(command, flags->client);
   AddModelFlag(command, flags->generate.model);
   command.Add("--session", &flags->generate.session, "Session whose memory continues")
       .Default("a new one, dropped at the end");
   AddPromptFlags(command, flags->prompt, "to continue");
+  AddResumeFlags(command, flags->resume);
+  command
+      .Add("--request-id", &flags->generate.request_id,
+           "A UUID that names the call: on a session the same command again gets the "
+           "same answer")
+      .Default("drawn, on a session");
+  command
+      .Add("--resume-after", &flags->generate.resume_after,
+           "Go on with the stream of an earlier call, the session's newest, of this "
+           "--request-id, behind the token of this index; -1: from its first token")
+      .Default("a call of its own");
   AddStoppingFlags(command, flags->generate, flags->sampling);
   AddSamplingFlags(command, flags->generate, flags->sampling);
   command

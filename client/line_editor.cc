@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
-#include <cstdlib>
 #include <cwchar>
 #include <filesystem>
 #include <string_view>
@@ -20,6 +19,7 @@
 
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "client/call_file.h"
 
 namespace mnemon::client {
 namespace {
@@ -173,14 +173,8 @@ class Editor final : public LineEditor {
 }  // namespace
 
 std::string ChatHistoryFile() {
-  const auto absolute = [](const char* name) -> std::string {
-    const char* const value = std::getenv(name);
-    return value != nullptr && value[0] == '/' ? value : "";
-  };
-  std::string folder = absolute("XDG_STATE_HOME");
-  const std::string home = absolute("HOME");
-  if (folder.empty() && !home.empty()) folder = home + "/.local/state";
-  return folder.empty() ? "" : folder + "/mnemon/chat_history";
+  const std::string folder = StateFolder();
+  return folder.empty() ? "" : folder + "/chat_history";
 }
 
 std::unique_ptr<LineEditor> LineEditor::Create(int stop, std::string history_file) {

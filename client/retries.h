@@ -11,7 +11,8 @@
 namespace mnemon::client {
 
 struct RetryOptions {
-  // Tries of a call, the first one included; 1: no call is made again.
+  // Tries of a call, the first one included; 1: no call is made again, nor named for
+  // that.
   int tries = 10;
   // From a loss on.
   std::chrono::milliseconds limit{60000};

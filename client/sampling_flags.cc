@@ -105,6 +105,24 @@ absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options) {
   return ReadLogitBias(flags.logit_bias, options.logit_bias);
 }
 
+void AddResumeFlags(Command command, ResumeFlags& flags) {
+  command
+      .Add("--on-disconnect", &flags.on_disconnect,
+           "What a call on a session does when its stream is lost or stopped: pause at "
+           "the last token, or continue to its end; it can be resumed until the next "
+           "call on the session")
+      .OneOf({"pause", "continue"});
+  command.Add("--no-resume", &flags.no_resume,
+              "Do not take up a stream on a session that is lost: its call ends there");
+}
+
+void TakeFlags(const ResumeFlags& flags, GenerateOptions& options) {
+  options.resume = !flags.no_resume;
+  if (flags.on_disconnect == "continue") {
+    options.on_disconnect = OnDisconnect::kContinue;
+  }
+}
+
 std::string ForTerminal(std::string_view text) {
   std::string shown;
   while (!text.empty()) {

@@ -31,6 +31,14 @@ void AddStoppingFlags(Command command, GenerateOptions& options, SamplingFlags& 
 // The usage error names the flag and the mistake.
 absl::Status TakeFlags(const SamplingFlags& flags, GenerateOptions& options);
 
+// --on-disconnect and --no-resume.
+struct ResumeFlags {
+  std::string on_disconnect = "pause";
+  bool no_resume = false;
+};
+void AddResumeFlags(Command command, ResumeFlags& flags);
+void TakeFlags(const ResumeFlags& flags, GenerateOptions& options);
+
 // `text` as it may be shown on a terminal: control characters but line ends and tabs
 // are escaped, because a model can write any.
 std::string ForTerminal(std::string_view text);

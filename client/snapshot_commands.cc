@@ -87,7 +87,8 @@ absl::Status Import(const ImportFlags& flags) {
                              .expire_time = choices.expire_time,
                              .durability = choices.durability,
                              .sampling = choices.sampling,
-                             .request_id = flags.request_id},
+                             .request_id = flags.request_id,
+                             .rewind = [&] { return input->Rewind(); }},
                             [&](char* to, size_t most) -> absl::StatusOr<size_t> {
                               if (interrupts.signal() != 0)
                                 return absl::CancelledError("stopped");

@@ -127,7 +127,15 @@ absl::StatusOr<SnapshotInput> SnapshotInput::CopyOf(int input, std::string name,
 }
 
 absl::StatusOr<size_t> SnapshotInput::Read(char* to, size_t most) {
-  return ReadSome(fd_, to, most, name_);
+  MNEMON_ASSIGN_OR_RETURN(const size_t count, ReadSome(fd_, to, most, name_));
+  read_ += static_cast<int64_t>(count);
+  return count;
+}
+
+absl::Status SnapshotInput::Rewind() {
+  if (lseek(fd_, -std::exchange(read_, 0), SEEK_CUR) >= 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      StrCat("cannot read ", name_, " again: ", std::strerror(errno)));
 }
 
 }  // namespace mnemon::client

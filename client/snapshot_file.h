@@ -47,6 +47,8 @@ class SnapshotInput {
   int64_t size() const { return size_; }
   // As SnapshotSource.
   absl::StatusOr<size_t> Read(char* to, size_t most);
+  // Back to where reading began.
+  absl::Status Rewind();
 
  private:
   using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -63,6 +65,7 @@ class SnapshotInput {
   File copy_;         // of standard input
   int fd_;            // what is read
   int64_t size_;
+  int64_t read_ = 0;  // bytes
 };
 
 }  // namespace mnemon::client

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 
 namespace mnemon::client {
+
 StreamProgress::StreamProgress(v1::GenerateRequest request)
     : original_(std::move(request)), next_(original_) {
   if (ByHand()) last_index_ = original_.resume_after_index();
@@ -28,14 +29,13 @@ absl::Status StreamProgress::Take(const v1::GenerateResponse& message) {
 
 absl::Status StreamProgress::Ended(const absl::Status& error,
                                    const std::string& why) const {
+  if (received_ == 0) return error;
   ErrorDetail detail = GetErrorDetail(error).value_or(ErrorDetail{});
-  std::string text = StrCat(why, ": ", error.message());
-  if (received_ > 0) {
-    detail.metadata["received_token_count"] = StrCat(received_);
-    text = StrCat(received_, " tokens came, the last one of index ", last_index_, ", ",
-                  "but ", text);
-  }
-  return MakeError(error.code(), std::move(text), std::move(detail));
+  detail.metadata["received_token_count"] = StrCat(received_);
+  return MakeError(error.code(),
+                   StrCat(received_, " tokens came, the last one of index ",
+                          last_index_, ", but ", why, ": ", error.message()),
+                   std::move(detail));
 }
 
 absl::Status StreamProgress::GoOn(const absl::Status& error) {

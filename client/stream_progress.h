@@ -25,7 +25,7 @@ class StreamProgress {
   // The stream ended with `error`. OK: request() goes on; else the error of the call.
   absl::Status GoOn(const absl::Status& error);
 
-  // `error`, which ends the call, with `why` and what came before it.
+  // `error`, which ends the call: with `why` where tokens came before it.
   absl::Status Ended(const absl::Status& error, const std::string& why) const;
 
   // Whether the stream is one that goes on behind what came before it was lost.

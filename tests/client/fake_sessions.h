@@ -81,18 +81,21 @@ class FakeSessions final : public v1::Sessions::Service {
   grpc::Status CreateSession(grpc::ServerContext*,
                              const v1::CreateSessionRequest* request,
                              v1::Session* session) override {
+    if (Lost(request->request_id())) return Gone();
     created = *request;
     return Make(request->session_id(), request->session(), 0, session);
   }
 
   grpc::Status GetSession(grpc::ServerContext*, const v1::GetSessionRequest* request,
                           v1::Session* session) override {
+    if (Lost("")) return Gone();
     return Find(request->name(), "", [&](v1::Session& found) { *session = found; });
   }
 
   grpc::Status ListSessions(grpc::ServerContext*,
                             const v1::ListSessionsRequest* request,
                             v1::ListSessionsResponse* response) override {
+    if (Lost("")) return Gone();
     listed.push_back(*request);
     const size_t size = request->page_size() > 0 ? request->page_size() : 2;
     for (const auto& [id, session] : sessions) {
@@ -111,6 +114,7 @@ class FakeSessions final : public v1::Sessions::Service {
   grpc::Status UpdateSession(grpc::ServerContext*,
                              const v1::UpdateSessionRequest* request,
                              v1::Session* session) override {
+    if (Lost("")) return Gone();
     updated = *request;
     return Find(request->session().name(), request->session().etag(),
                 [&](v1::Session& found) {
@@ -127,6 +131,7 @@ class FakeSessions final : public v1::Sessions::Service {
   grpc::Status DeleteSession(grpc::ServerContext*,
                              const v1::DeleteSessionRequest* request,
                              google::protobuf::Empty*) override {
+    if (Lost("")) return Gone();
     const grpc::Status status =
         Find(request->name(), request->etag(), [](v1::Session&) {});
     if (status.ok()) sessions.erase(IdOf(request->name()));
@@ -136,6 +141,7 @@ class FakeSessions final : public v1::Sessions::Service {
 
   grpc::Status ForkSession(grpc::ServerContext*, const v1::ForkSessionRequest* request,
                            v1::Session* session) override {
+    if (Lost(request->request_id())) return Gone();
     forked = *request;
     int64_t tokens = 0;
     const grpc::Status status = Find(request->name(), "", [&](v1::Session& found) {
@@ -149,6 +155,7 @@ class FakeSessions final : public v1::Sessions::Service {
   grpc::Status RewindSession(grpc::ServerContext*,
                              const v1::RewindSessionRequest* request,
                              v1::Session* session) override {
+    if (Lost("")) return Gone();
     rewound = *request;
     int64_t tokens = request->token_count();
     const grpc::Status status =
@@ -169,6 +176,7 @@ class FakeSessions final : public v1::Sessions::Service {
   grpc::Status CheckpointSession(grpc::ServerContext*,
                                  const v1::CheckpointSessionRequest* request,
                                  v1::Checkpoint* checkpoint) override {
+    if (Lost(request->request_id())) return Gone();
     checkpointed = *request;
     return Find(request->name(), "", [&](v1::Session& found) {
       checkpoint->set_checkpoint_id(
@@ -213,6 +221,7 @@ class FakeSessions final : public v1::Sessions::Service {
       chunk_sizes.push_back(message.chunk().size());
       imported += message.chunk();
       if (fault != Fault::kNone) return EndOf(*context);
+      if (Lost(opened.request_id())) return Gone();
     }
     if (context->IsCancelled()) return grpc::Status::CANCELLED;
     const grpc::Status status = EndOf(*context);
@@ -229,6 +238,10 @@ class FakeSessions final : public v1::Sessions::Service {
     const grpc::Status status = Find(request->name(), "", [](v1::Session&) {});
     return status.ok() ? EndOf(*context) : status;
   }
+
+  // So many calls end with UNAVAILABLE and do nothing.
+  int losses = 0;
+  std::vector<std::string> lost_ids;  // the request_id of each
 
   // What calls asked for.
   v1::CreateSessionRequest created;
@@ -257,6 +270,14 @@ class FakeSessions final : public v1::Sessions::Service {
     ~Running() { --count; }
     std::atomic<int>& count;
   };
+
+  bool Lost(const std::string& request_id) {
+    if (losses == 0) return false;
+    --losses;
+    lost_ids.push_back(request_id);
+    return true;
+  }
+  static grpc::Status Gone() { return {grpc::UNAVAILABLE, "the line was cut"}; }
 
   static std::string IdOf(const std::string& name) {
     return name.substr(name.find('/') + 1);

@@ -207,6 +207,7 @@ TEST_F(ResumeTest, CallsWithoutASessionOrTheWishAreMadeOnce) {
   Connect({.tries = 1});
   fake_.Script({{.tokens = 2}});
   EXPECT_EQ(Generate().status().code(), Code::kUnavailable);
+  EXPECT_EQ(fake_.requests().back().request_id(), "");
   EXPECT_THAT(fake_.requests(), SizeIs(3));
 }
 

@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using Code = absl::StatusCode;
 
 void ExpectError(const absl::Status& status, Code code, const std::string& part) {
@@ -71,6 +72,65 @@ TEST_F(SessionCallsTest, CreateSendsEveryInput) {
   EXPECT_EQ(sent.session().sampling().seed(), 3);
   EXPECT_EQ(sent.session().sampling().logit_bias(0).token_id(), 7);
   EXPECT_TRUE(sent.session().paused());
+}
+
+TEST_F(SessionCallsTest, CallsThatAreLostAreMadeAgainWhereThatIsRight) {
+  fake_.Add("anna", 12);
+  std::string lost;  // the id of the try that was lost
+  const auto expect = [&](bool again, const absl::Status& status) {
+    EXPECT_EQ(status.code(), again ? Code::kOk : Code::kUnavailable) << status;
+    EXPECT_EQ(fake_.losses, 0);
+    ASSERT_THAT(fake_.lost_ids, SizeIs(1));
+    lost = fake_.lost_ids[0];
+    fake_.lost_ids.clear();
+    fake_.losses = 1;
+  };
+  fake_.losses = 1;
+  expect(true, client_->CreateSession({.id = "b"}).status());
+  EXPECT_EQ(fake_.created.request_id(), lost);
+  EXPECT_THAT(lost, SizeIs(36));
+  expect(true, client_->ForkSession({.parent = "anna", .id = "c"}).status());
+  EXPECT_EQ(fake_.forked.request_id(), lost);
+  EXPECT_THAT(lost, SizeIs(36));
+  expect(true, client_->CheckpointSession({.id = "anna"}).status());
+  EXPECT_EQ(fake_.checkpointed.request_id(), lost);
+  EXPECT_THAT(lost, SizeIs(36));
+  expect(true, client_->GetSession("anna").status());
+  expect(true, client_->ListSessions().status());
+  expect(true, client_->UpdateSession({.id = "anna", .paused = false}).status());
+  expect(
+      false,
+      client_->UpdateSession({.id = "anna", .etag = "e1", .paused = false}).status());
+  expect(false, client_->RewindSession({.id = "anna", .position = 3}).status());
+  expect(false, client_->DeleteSession("c"));
+  expect(true, client_->DeleteSession(
+                   DeleteSessionOptions{.id = "c", .allow_missing = true}));
+}
+
+TEST_F(SessionCallsTest, AnImportIsMadeAgainFromTheBeginOfItsSource) {
+  const std::string bytes(600000, 'x');
+  size_t at = 0;
+  const SnapshotSource source = [&](char* to, size_t most) {
+    const size_t count = bytes.copy(to, most, at);
+    at += count;
+    return absl::StatusOr<size_t>(count);
+  };
+  ImportSessionOptions options{.id = "copy", .size_bytes = 600000};
+  fake_.losses = 1;
+  EXPECT_EQ(client_->ImportSession(options, source).status().code(),
+            Code::kUnavailable);
+  at = 0;
+  options.rewind = [&] {
+    at = 0;
+    return absl::OkStatus();
+  };
+  fake_.losses = 1;
+  const auto session = client_->ImportSession(options, source);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(fake_.imported, bytes);
+  ASSERT_THAT(fake_.lost_ids, SizeIs(2));
+  EXPECT_EQ(fake_.lost_ids[1], fake_.opened.request_id());
+  EXPECT_THAT(fake_.opened.request_id(), SizeIs(36));
 }
 
 TEST_F(SessionCallsTest, GetTellsEveryFact) {

@@ -81,7 +81,7 @@ class TimedServer {
   }
 
   std::unique_ptr<client::Client> NewClient() const {
-    return client::Client::Connect({.server = address});
+    return client::Client::Connect({.server = address, .retry = {.tries = 1}});
   }
 
   TimedDecoder decoder;

@@ -95,8 +95,9 @@ class Rig {
 
   std::string address() const { return StrCat("127.0.0.1:", server->port()); }
 
+  // One that makes each call once: tests see its errors at once.
   std::unique_ptr<client::Client> NewClient() const {
-    return client::Client::Connect({.server = address()});
+    return client::Client::Connect({.server = address(), .retry = {.tries = 1}});
   }
 
   std::shared_ptr<grpc::Channel> NewChannel() const {
