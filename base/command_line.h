@@ -37,11 +37,10 @@ absl::Status Told(absl::Status error);
 // shows. A bool is
 // a switch without a value, a vector takes all the values of a repeated flag. Integers
 // are decimal; one with a leading zero, as in 010, is refused.
-using FlagTarget = std::variant<bool*, std::string*, int32_t*, int64_t*, double*,
-                                std::optional<int32_t>*, std::optional<int64_t>*,
-                             std::optional<uint64_t>*,
-                                std::optional<double>*, std::vector<std::string>*,
-                                std::vector<int32_t>*, std::vector<int64_t>*>;
+using FlagTarget = std::variant<
+    bool*, std::string*, int32_t*, int64_t*, double*, std::optional<int32_t>*,
+    std::optional<int64_t>*, std::optional<uint64_t>*, std::optional<double>*,
+    std::vector<std::string>*, std::vector<int32_t>*, std::vector<int64_t>*>;
 
 // Rules for a flag of a command. A handle, valid as long as its CommandLine.
 class Flag {
