@@ -2,6 +2,7 @@
 // A Generate or Score call, from its admission check to its end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "model/sampling/penalty_counts.h"
 #include "model/sampling/sampling_params.h"
 #include "model/text/stop_text.h"
+#include "server/engine/call_record.h"
 #include "server/engine/load_estimate.h"
 #include "server/engine/request.h"
 #include "server/engine/session.h"
@@ -103,6 +105,16 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   std::vector<int32_t> stop_tokens;  // sorted
   LogprobOptions logprobs;
   std::string request_id;  // may be empty
+  // Of a call that can be resumed: what the session remembers of it while it runs, and,
+  // where it is rolled back, the same with the tokens of its prompt; else null.
+  std::shared_ptr<CallRecord> record;
+  std::shared_ptr<const CallRecord> undone;
+  // It goes on with the newest call of its session, behind this index.
+  std::optional<int64_t> resume_after;
+  // Of such a one: the prompt is part of the history, which is cut to so many tokens
+  // first.
+  std::optional<int64_t> resumed_at;
+  std::optional<int64_t> expected_position;  // of the history before the call
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<Time> deadline;
   Time arrival;
@@ -133,6 +145,10 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   std::optional<Time> prompt_done;
   int64_t base = 0;        // tokens of the history before this call
   int64_t prompt_end = 0;  // and with its prompt
+  int64_t least = 0;       // that a cut leaves at least, but for rolling back
+  // It goes on when its stream is lost, until another call takes its session.
+  bool goes_on = false;
+  bool taken_over = false;  // by a call that resumes it
   int64_t generated = 0;
   // Blocks that its slot may hold without asking: the prompt's were reserved.
   int64_t reserved_blocks = 0;
@@ -173,7 +189,20 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   TokenHistory::Pieces unused;
 
   // Whether it has pushed a token or a score.
-  bool gave() const { return scoring ? scoring->next > scoring->first : generated > 0; }
+  bool gave() const {
+    if (resumed_at) return true;  // a call before it has
+    return scoring ? scoring->next > scoring->first : generated > 0;
+  }
+  // Its consumer has said that it is to end.
+  bool ended_by_consumer() const {
+    return stream->cancelled() && stream->cancel_kind() == CancelKind::kEnd;
+  }
+  // It goes on, and has no consumer.
+  bool runs_on() const {
+    return goes_on && stream->cancelled() && !ended_by_consumer();
+  }
+  // Its consumer has cancelled it, or was given up, and so it ends.
+  bool cancelled() const { return stream->cancelled() && (!runs_on() || taken_over); }
   bool stateless() const { return session->id.empty(); }
   // Of the history, for want of a state.
   int64_t tokens_to_compute_again() const {
@@ -190,10 +219,47 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   int64_t delivered_size() const {
     return (scoring ? scoring->first : prompt_end) + stream->delivered();
   }
+  // Tokens of the history that stay when the call is cut.
+  int64_t cut_size() const {
+    return stream->delivered() > 0 ? std::max(least, delivered_size()) : least;
+  }
+  // Whether a cut leaves the session as it was before the call.
+  bool rolls_back() const {
+    return stream->delivered() == 0 && !(resumed_at && least >= prompt_end);
+  }
+  // Whether one keeps all: of a call that goes on, and of one that is resumed, whose
+  // record tells another call where to cut.
+  bool cut_keeps_all() const {
+    if (!goes_on || ended_by_consumer()) return taken_over && !rolls_back();
+    return gave() || phase == Phase::kDelivering;
+  }
   // Tokens of the history that no cut can take away any more; before the first token
-  // was delivered only rolling back goes further.
+  // was delivered only rolling back goes further. Where the call runs without a
+  // consumer, a cut may cost the state.
   int64_t kept() const {
-    return stateless() ? session->history.size() : delivered_size();
+    return stateless() || runs_on() ? session->history.size()
+                                    : std::max(least, delivered_size());
+  }
+  // How the call ends with the token at `index`, the newest of those it has generated,
+  // which completes `stop_string`; absent: it goes on.
+  std::optional<FinishFacts> EndWith(int32_t token, int64_t index,
+                                     const std::optional<std::string>& stop_string,
+                                     int64_t context_limit) const {
+    FinishFacts facts{.generated_tokens = generated};
+    if (std::binary_search(stop_tokens.begin(), stop_tokens.end(), token)) {
+      facts.reason = FinishReason::kStopToken;
+      facts.stop_token = token;
+    } else if (stop_string) {
+      facts.reason = FinishReason::kStopString;
+      facts.stop_string = stop_string;
+    } else if (generated >= max_tokens) {
+      facts.reason = FinishReason::kMaxTokens;
+    } else if (index >= context_limit) {
+      facts.reason = FinishReason::kContextLimit;
+    } else {
+      return std::nullopt;
+    }
+    return facts;
   }
   // Tokens of the history that this call computes: without sampling the last one stays.
   int64_t to_compute() const {

@@ -59,6 +59,11 @@ struct CallRecord {
   // `size` tokens. An ended call whose tokens were not all delivered has, up to its
   // end.
   bool open(int64_t size) const { return !end || size < end->size; }
+  // Whether such a history has tokens that another call cuts first: of an open call,
+  // and never delivered.
+  bool cuts(int64_t size) const {
+    return open(size) && delivered.value_or(size) < size;
+  }
 
   bool operator==(const CallRecord&) const = default;
 };

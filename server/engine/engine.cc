@@ -230,6 +230,11 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
     const GenerateRequest& request, std::function<void()> on_ready) try {
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           SessionFor(request.session, request.model));
+  MNEMON_ASSIGN_OR_RETURN(const auto resumed, FindResumed(request, *session));
+  if (resumed) {
+    return Resume(session, *resumed, request.resume_after.value_or(-1),
+                  request.deadline, std::move(on_ready));
+  }
   const ModelRunner& runner = *runners_[session->model].decoder;
   const CallLimits limits = LimitsOf(runner);
   MNEMON_RETURN_IF_ERROR(CheckCall(request, limits));
@@ -237,31 +242,28 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
   if (!request.stop_strings.empty() && !tokenizer)
     return NeedsTokenizer("stop_strings");
 
-  auto call = std::make_shared<Call>();
   MNEMON_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
                           PromptTokens(request.prompt, tokenizer, limits));
-  call->session = std::move(session);
-  call->sampling = Rounded(request.sampling);
-  std::optional<uint64_t> seed = request.seed;
+  CallRecord record{.request_id = request.request_id,
+                    .max_tokens = request.max_tokens.value_or(limits.max_tokens),
+                    .stop_tokens = request.stop_tokens,
+                    .stop_strings = request.stop_strings,
+                    .time_limit = request.time_limit,
+                    .logprobs = request.logprobs,
+                    .on_disconnect = request.on_disconnect};
+  std::sort(record.stop_tokens.begin(), record.stop_tokens.end());
+  record.sampling = {.values = request.sampling, .seed = request.seed};
   if (request.session_sampling) {
-    const auto own = context_->directory.FactsOf(*call->session).sampling;
-    if (own) {
-      call->sampling = Rounded(own->values);
-      seed = own->seed;
-    }
+    const auto own = context_->directory.FactsOf(*session).sampling;
+    if (own) record.sampling = *own;
   }
-  call->sampling.seed = seed ? *seed : SeedFor(request.request_id);
-  call->max_tokens = request.max_tokens.value_or(context_->options.max_tokens);
-  call->stop_tokens = request.stop_tokens;
-  std::sort(call->stop_tokens.begin(), call->stop_tokens.end());
-  if (!request.stop_strings.empty()) {
-    call->stop_matcher.emplace(*tokenizer, request.stop_strings);
-  }
-  call->time_limit = request.time_limit;
-  call->logprobs = request.logprobs;
-  call->request_id = request.request_id;
-  call->deadline = request.deadline;
-  OpenStream(call, tokenizer, request.stop_strings, std::move(on_ready));
+  if (!record.sampling.seed) record.sampling.seed = SeedFor(request.request_id);
+  const bool resumable = !request.session.empty() && !request.request_id.empty();
+  if (resumable) record.request_hash = HashOf(request);
+  const std::shared_ptr<Call> call =
+      MakeCall(session, record, request.deadline, std::move(on_ready));
+  call->expected_position = request.expected_position;
+  if (resumable) call->record = ChargedRecord(std::move(record));
   MNEMON_RETURN_IF_ERROR(Submit(call, prompt));
   return call->stream;
 } catch (const std::bad_alloc&) {
@@ -310,43 +312,38 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
 absl::Status Engine::Hold(Session& session, const std::string& request_id) const {
   MNEMON_ASSIGN_OR_RETURN(const bool held,
                           context_->directory.Hold(session, request_id));
-  if (held) return absl::OkStatus();
-  return engine_errors::SessionBusy(session.id,
-                                    runners_[session.model].decoder->TimeLeft());
+  return held ? absl::OkStatus() : Busy(session);
 }
 
-absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
-                            std::vector<int32_t> prompt_tokens) const {
-  Session& session = *call->session;
-  if (!call->stateless()) {
-    if (session.journal) MNEMON_RETURN_IF_ERROR(session.journal->status());
-    MNEMON_RETURN_IF_ERROR(Hold(session, call->request_id));
-  }
-  if (!persistence_ || !persistence_->CanRestore(session)) {
-    return SubmitHeld(call, prompt_tokens);
-  }
-  persistence_->Restore(call->session, [this, call, prompt = std::move(prompt_tokens)] {
-    absl::Status status = SubmitHeld(call, prompt);
-    if (status.ok()) return;
-    if (call->stream->Finish(std::move(status), std::nullopt)) {
-      context_->callbacks.Post(call->stream);
-    }
-  });
-  return absl::OkStatus();
+absl::Status Engine::Busy(const Session& session) const {
+  return engine_errors::SessionBusy(session.id,
+                                    runners_[session.model].decoder->TimeLeft());
 }
 
 absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
                                 std::span<const int32_t> prompt_tokens) const {
   ModelRunner& runner = *runners_[call->session->model].decoder;
   Session& session = *call->session;
-  SessionDirectory& directory = context_->directory;
   const absl::Status queued = CatchOutOfMemory({}, [&]() -> absl::Status {
-    const int64_t tokens = session.history.size();
+    std::vector<int32_t> undone;
+    if (call->resume_after) {
+      MNEMON_ASSIGN_OR_RETURN(const bool ended, TakeUp(*call, undone));
+      if (ended) {
+        context_->directory.Release(session, /*taken=*/false);
+        return absl::OkStatus();
+      }
+      prompt_tokens = undone;
+    } else if (call->expected_position &&
+               *call->expected_position != session.history.size()) {
+      return engine_errors::TokenCountMismatch(session.id, *call->expected_position,
+                                               session.history.size());
+    }
+    const int64_t tokens = call->resumed_at.value_or(session.history.size());
     const auto prompt = static_cast<int64_t>(prompt_tokens.size());
     if (!call->scoring && tokens + prompt == 0) {
       return InvalidField("prompt", "a new session needs at least one token");
     }
-    if (prompt > runner.context_limit() - tokens) {
+    if (prompt > runner.context_limit() - tokens && !call->resumed_at) {
       return engine_errors::ContextLimit(tokens, prompt, runner.context_limit());
     }
     // What takes time in proportion to prompt or history is done here, not on the
@@ -356,6 +353,7 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
       return MemoryLimit(static_cast<int64_t>(prompt_tokens.size_bytes()));
     }
     call->prompt_tokens = prompt;
+    MNEMON_RETURN_IF_ERROR(CompleteRecord(*call, prompt_tokens));
     const int64_t most = tokens + prompt + call->max_tokens;
     call->penalties = PenaltyCounts(call->sampling, std::min(most, runner.vocab()));
     call->penalties_charge = ChargeOf(context_->memory, &EngineMemory::queue);
@@ -371,7 +369,7 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
   });
   if (!queued.ok() && !call->stateless()) {
     session.history.TakeUnused();
-    directory.Release(session, /*taken=*/false);
+    context_->directory.Release(session, /*taken=*/false);
   }
   return queued;
 }

@@ -14,7 +14,8 @@
 // was delivered.
 //
 // Errors carry an ErrorDetail: SESSION_NOT_FOUND, SESSION_EXPIRED, SESSION_EXISTS,
-// REQUEST_ID_REUSED, REQUEST_REPEATED, SESSION_BUSY,
+// REQUEST_ID_REUSED, REQUEST_REPEATED, REQUEST_UNKNOWN, STREAM_RESUMED,
+// INDEX_OUT_OF_RANGE, TOKEN_COUNT_MISMATCH, SESSION_BUSY,
 // MODEL_KIND (an encoder does not generate, a decoder does not predict),
 // SESSION_DELETED, SESSION_PAUSED, SESSION_LIMIT, QUEUE_FULL, DEADLINE_UNREACHABLE,
 // DRAINING, MODEL_NOT_FOUND, CONTEXT_LIMIT, NO_TOKENIZER, INVALID_VALUE,
@@ -235,15 +236,45 @@ class Engine {
   // Queues a call without prompt that keeps the state of a session without a name.
   absl::Status ReplayHistory(const std::shared_ptr<Session>& session,
                              std::function<void(absl::Status)> on_end) const;
+  // A call, but for what its session's history decides.
+  std::shared_ptr<Call> MakeCall(
+      std::shared_ptr<Session> session, const CallRecord& record,
+      std::optional<std::chrono::steady_clock::time_point> deadline,
+      std::function<void()> on_ready) const;
   // As SessionDirectory::Hold; ABORTED, SESSION_BUSY, when another call holds it.
   absl::Status Hold(Session& session, const std::string& request_id) const;
-  // Holds the session, if it has a name, and queues the call; where its state comes
-  // from the store first, later, and errors then end the stream.
+  absl::Status Busy(const Session& session) const;
+  // Holds the session, if it has a name, and queues the call. A call that gives way is
+  // ended first: then errors go to the stream.
   absl::Status Submit(const std::shared_ptr<Call>& call,
-                      std::vector<int32_t> prompt_tokens) const;
+                      std::span<const int32_t> prompt_tokens) const;
   // REQUIRES: the session is held, if it has a name.
   absl::Status SubmitHeld(const std::shared_ptr<Call>& call,
                           std::span<const int32_t> prompt_tokens) const;
+  // Likewise; where the session's state comes from the store first, later, and errors
+  // then end the stream.
+  absl::Status SubmitRestored(const std::shared_ptr<Call>& call,
+                              std::span<const int32_t> prompt_tokens) const;
+  // A stream that got all of its tokens from the history.
+  void ReleaseWhenSynced(const Session& session,
+                         const std::shared_ptr<TokenStream>& stream) const;
+
+  // The call that the request resumes or repeats; null: none, it is a new one. The
+  // errors of resumes and repetitions.
+  absl::StatusOr<std::shared_ptr<const CallRecord>> FindResumed(
+      const GenerateRequest& request, const Session& session) const;
+  absl::StatusOr<std::shared_ptr<TokenStream>> Resume(
+      std::shared_ptr<Session> session, const CallRecord& record, int64_t after,
+      std::optional<std::chrono::steady_clock::time_point> deadline,
+      std::function<void()> on_ready) const;
+  // Prepares a call that resumes another one, and fills its stream with what is there.
+  // True: with the end, too, and nothing is left to do. `prompt`: to be computed again.
+  // REQUIRES: it holds the session.
+  absl::StatusOr<bool> TakeUp(Call& call, std::vector<int32_t>& prompt) const;
+  // A record whose prompt is counted; null when the limit is reached, not without one.
+  std::shared_ptr<CallRecord> ChargedRecord(CallRecord record) const;
+  // Fills in what depends on the history. MEMORY_LIMIT.
+  absl::Status CompleteRecord(Call& call, std::span<const int32_t> prompt) const;
   CallLimits LimitsOf(const ModelRunner& runner) const;
   // MEMORY_LIMIT; sessions at rest give up states of as many bytes.
   absl::Status MemoryLimit(int64_t bytes) const;

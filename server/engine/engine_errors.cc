@@ -100,6 +100,43 @@ absl::Status RequestRepeated(const std::string& session) {
                    {.reason = "REQUEST_REPEATED", .field = "request_id"});
 }
 
+absl::Status RequestDiffers(const std::string& session) {
+  return MakeError(absl::StatusCode::kAlreadyExists,
+                   StrCat("session ", Quoted(session),
+                          " has taken this request_id with another request"),
+                   {.reason = "REQUEST_ID_REUSED", .field = "request_id"});
+}
+
+absl::Status RequestUnknown(const std::string& session) {
+  return MakeError(absl::StatusCode::kNotFound,
+                   StrCat("session ", Quoted(session), " knows no such request_id"),
+                   {.reason = "REQUEST_UNKNOWN", .field = "request_id"});
+}
+
+absl::Status StreamResumed() {
+  return MakeError(absl::StatusCode::kAborted, "another stream has resumed the call",
+                   {.reason = "STREAM_RESUMED"});
+}
+
+absl::Status IndexOutOfRange(int64_t after, int64_t first, int64_t last) {
+  return MakeError(absl::StatusCode::kOutOfRange,
+                   StrCat("resume_after_index must be -1 or from ", first, " to ", last,
+                          ", got ", after),
+                   {.reason = "INDEX_OUT_OF_RANGE",
+                    .field = "resume_after_index",
+                    .metadata = {{"first", StrCat(first)}, {"last", StrCat(last)}}});
+}
+
+absl::Status TokenCountMismatch(const std::string& session, int64_t expected,
+                                int64_t tokens) {
+  return MakeError(absl::StatusCode::kAborted,
+                   StrCat("session ", Quoted(session), " has ", tokens,
+                          " tokens, not the expected ", expected),
+                   {.reason = "TOKEN_COUNT_MISMATCH",
+                    .field = "expected_token_count",
+                    .metadata = {{"token_count", StrCat(tokens)}}});
+}
+
 absl::Status EtagMismatch(const std::string& session) {
   return MakeError(
       absl::StatusCode::kAborted,
@@ -185,6 +222,18 @@ absl::Status NoFreeBlocks(std::optional<Wait> wait) {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    "no memory is left for the growing state of sessions",
                    std::move(detail));
+}
+
+bool IsNoFreeBlocks(const absl::Status& status) {
+  const auto detail = GetErrorDetail(status);
+  return detail && detail->reason == "NO_FREE_BLOCKS";
+}
+
+absl::Status WithPromptTaken(const absl::Status& error, bool taken, bool resumes) {
+  ErrorDetail detail = GetErrorDetail(error).value_or(ErrorDetail{});
+  detail.metadata.emplace("prompt_taken", taken ? "true" : "false");
+  if (taken && !resumes) detail.retry_after.reset();
+  return MakeError(error.code(), std::string(error.message()), std::move(detail));
 }
 
 absl::Status MemoryLimit() {

@@ -20,6 +20,17 @@ absl::Status SessionExists(const std::string& session);
 absl::Status RequestIdReused(const std::string& session);
 // The session has taken this request before.
 absl::Status RequestRepeated(const std::string& session);
+// The newest request_id of the session is that of another request.
+absl::Status RequestDiffers(const std::string& session);
+// A resume of what the session does not remember.
+absl::Status RequestUnknown(const std::string& session);
+// A resume has taken the call over.
+absl::Status StreamResumed();
+// A resume behind the index `after`, which must be from `first` to `last`, or -1.
+absl::Status IndexOutOfRange(int64_t after, int64_t first, int64_t last);
+// The history has `tokens`, not the expected number.
+absl::Status TokenCountMismatch(const std::string& session, int64_t expected,
+                                int64_t tokens);
 // The session is not as the caller knows it.
 absl::Status EtagMismatch(const std::string& session);
 // What the store has of the session is not as it was written.
@@ -50,6 +61,10 @@ absl::Status QueueFull(int64_t queued, Wait wait);
 absl::Status DeadlineUnreachable(Wait wait);
 // Growing states have used up their memory; without `wait` a repetition does not help.
 absl::Status NoFreeBlocks(std::optional<Wait> wait);
+bool IsNoFreeBlocks(const absl::Status& status);
+// `error` of a call after its admission, with whether its prompt stays in the history.
+// A repetition helps only where it does not, or where that resumes the call.
+absl::Status WithPromptTaken(const absl::Status& error, bool taken, bool resumes);
 // All memory that the server may take is in use.
 absl::Status MemoryLimit();
 // The caller did not read, or did not send, for so long.

@@ -395,6 +395,7 @@ SessionFacts Engine::FactsOf(const Session& session) const {
   }
   facts.paused = kept.paused;
   facts.sampling = kept.sampling;
+  if (kept.detached) facts.state = SessionState::kDetached;
   if (kept.paused) facts.state = SessionState::kPaused;
   if (kept.held) {
     facts.state = session.running.load(std::memory_order_relaxed)

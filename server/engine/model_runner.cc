@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <limits>
 #include <utility>
 
 #include "base/out_of_memory.h"
@@ -170,6 +169,9 @@ void ModelRunner::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
       callbacks_.Add(call->stream);
     }
   }
+  if (call->phase == Call::Phase::kRunning && call->runs_on()) {
+    return LeaveConsumer(*call, engine_errors::Cancelled());
+  }
   // One that was cancelled before it delivers is ended as part of its list.
   if (call->phase != Call::Phase::kDelivering) return;
   if (!call->release_on_end) {  // its consumer has taken the end
@@ -225,7 +227,7 @@ void ModelRunner::EndDueCalls() {
     const std::shared_ptr<Call> call = *next++;
     const auto time_up = call->time_up();
     if (call->end_later) continue;
-    if (call->stream->cancelled()) {
+    if (call->cancelled()) {
       End(call, engine_errors::Cancelled());
     } else if (time_up && *time_up <= now) {
       End(call, absl::OkStatus(),
@@ -283,7 +285,7 @@ void ModelRunner::RunStep() {
     const Call& call = *chunks[i].call;
     const std::optional<Time> time_up = call.time_up();
     // The next round ends it.
-    if (call.stream->cancelled() || (time_up && *time_up <= options.clock->Now())) {
+    if (call.cancelled() || (time_up && *time_up <= options.clock->Now())) {
       continue;
     }
     Step(chunks.subspan(i, 1), 0);
@@ -400,25 +402,17 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
   ++call->generated;
   ++counts_.tokens_generated;
   if (history.size() % context_->options.snapshot_tokens == 0) Store(call->session);
-  FinishFacts facts{.generated_tokens = call->generated};
-  const auto& stops = call->stop_tokens;
-  if (std::binary_search(stops.begin(), stops.end(), token)) {
-    facts.reason = FinishReason::kStopToken;
-    facts.stop_token = token;
-  } else if (chunk.stop_string) {
-    facts.reason = FinishReason::kStopString;
-    facts.stop_string = std::move(chunk.stop_string);
-  } else if (call->generated >= call->max_tokens) {
-    facts.reason = FinishReason::kMaxTokens;
-  } else if (index >= context_limit_) {
-    facts.reason = FinishReason::kContextLimit;
-  } else if (context_->memory->budget.exhausted() && history.size() % 512 == 1) {
-    // It has taken more memory for its history than there is.
-    return End(call, CatchOutOfMemory({}, engine_errors::MemoryLimit));
-  } else {
-    return;
+  if (auto facts = call->EndWith(token, index, chunk.stop_string, context_limit_)) {
+    // One that ended once ends as it did then.
+    if (call->record && call->record->end) {
+      return End(call, call->record->end->status, call->record->end->facts);
+    }
+    return End(call, absl::OkStatus(), std::move(facts));
   }
-  End(call, absl::OkStatus(), facts);
+  if (context_->memory->budget.exhausted() && history.size() % 512 == 1) {
+    // It has taken more memory for its history than there is.
+    End(call, CatchOutOfMemory({}, engine_errors::MemoryLimit));
+  }
 }
 
 void ModelRunner::Publish() {
@@ -497,11 +491,7 @@ void ModelRunner::Publish() {
   for (const auto& call : over_) {
     finish(*call);
     // It delivers nothing more, and its session may have another call already.
-    constexpr auto kAll = std::numeric_limits<int64_t>::max();
-    if (call->stream->Release(kAll, /*finish=*/true, round_) !=
-        TokenStream::Notice::kNone) {
-      callbacks_.Add(call->stream);
-    }
+    ReleaseEnd(*call);
   }
   endings_ = 0;
   for (; !over_.empty(); over_.pop_front()) callbacks_.Add(std::move(over_.front()));

@@ -143,7 +143,13 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   using Calls = std::list<std::shared_ptr<Call>>;
   // Why a call is not taken, as found under the mutex. Its status is made after it.
   struct Refusal {
-    enum class Reason { kDraining, kSessionLimit, kQueueFull, kDeadline } reason;
+    enum class Reason {
+      kDraining,
+      kCancelled,
+      kSessionLimit,
+      kQueueFull,
+      kDeadline,
+    } reason;
     int64_t waiting = 0;             // calls
     LoadEstimate::Duration wait{0};  // of a call that would join the queue now
   };
@@ -277,6 +283,26 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void EndWaiting();
   // Likewise where its caller is at fault: tokens that wait in the stream are dropped.
   void Abort(const std::shared_ptr<Call>& call, const absl::Status& status);
+  // Ends one that delivers, likewise.
+  void EndDelivering(Call& call, const absl::Status& status);
+  // The end of its stream waits for nothing.
+  void ReleaseEnd(Call& call);
+  // Its stream ends so, and the call goes on.
+  void LeaveConsumer(Call& call, const absl::Status& status);
+  // Whether the prompt stays in the history when the call is cut.
+  static bool KeepsPrompt(const Call& call);
+  // The error with what has become of the prompt.
+  static absl::Status ToldOfPrompt(const Call& call, absl::Status status, bool taken);
+  // Whether a call that ended so can be resumed, and then goes on.
+  static bool CanGoOn(const absl::Status& status);
+  // Calls change(record) with a copy of what the session remembers of the call, and
+  // puts it in the place of that. No effect where the call cannot be resumed, or memory
+  // has run out.
+  template <class Change>
+  void Remember(const Call& call, const Change& change);
+  void RememberEnd(const Call& call);
+  // REQUIRES: the history is final.
+  void RememberDetached(const Call& call);
   // The session of a call that was cancelled or aborted: cut, or as before the call.
   void CutToDelivered(Call& call);
   void RollBack(Call& call);
@@ -303,6 +329,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void DropState(Session& session) override;
   void EndCall(Session& session, const absl::Status& status) override;
   void MakeRoomFor(int64_t computed) override;
+  void GiveWay(Session& session, const std::string& request_id) override;
   void Pin(Session& session) override;
   void Unpin(Session& session) override;
   void Post(std::shared_ptr<Callback> callback) override;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Begin and end of calls, on the runner's thread.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -91,6 +92,10 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   StopResting(session);
   // A call that ended holds its slot for a moment longer than its session counts.
   if (!session.state.held() && arena_->slots_used() == arena_->slots()) return false;
+  if (call.resumed_at && *call.resumed_at < session.history.size()) {
+    session.history.Cut(*call.resumed_at);
+    session.state.CutAtRest(*arena_, *call.resumed_at);
+  }
   // Of fixed entries its own copy, and the one that it is saved as.
   constexpr int64_t kFixed = 2;
   if (FreeFixed(kFixed) < kFixed) {
@@ -117,7 +122,8 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   if (held + own - copied > arena_->blocks()) return NoFreeBlocks(std::nullopt);
   const int64_t saved = arena_->SavedBlocks(session.state.slot());
   // Where both do not fit, a call that is rolled back costs its session the state.
-  const bool save = !call.stateless() && held + own + saved <= arena_->blocks();
+  const bool save =
+      !call.stateless() && !call.resumed_at && held + own + saved <= arena_->blocks();
   int64_t needed = save ? own + saved : own;
   if (needed > FreeBlocks(needed)) {
     MakeRoom(needed, &session);
@@ -136,8 +142,14 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   if (session.journal) session.journal->Attach(call.stream);
   if (!call.scoring) session.history.AppendStaged();
   call.reserved_blocks = held + needed;
-  call.base = before;
-  call.prompt_end = before + prompt;
+  if (call.resumed_at) {
+    call.base = call.record->base;
+    call.prompt_end = call.record->prompt_end;
+  } else {
+    call.base = call.least = before;
+    call.prompt_end = before + prompt;
+  }
+  if (!call.stateless()) context_->directory.SetNewestCall(session, call.record);
   call.admission = context_->options.clock->Now();
   call.phase = Call::Phase::kRunning;
   session.call = &call;
@@ -191,8 +203,10 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
   }
   stepper_.EndDraws(*ended);
   GiveBackPermit(*ended);
-  const bool cancelled = ended->stream->cancelled();
-  if (facts) {
+  const bool cancelled = ended->cancelled();
+  const bool taken = cancelled ? KeepsPrompt(*ended) : ended->gave();
+  status = ToldOfPrompt(*ended, std::move(status), taken);
+  if (facts && !(ended->record && ended->record->end)) {
     const Time now = context_->options.clock->Now();
     const Time prompt_done = ended->prompt_done.value_or(now);
     facts->prompt_time = prompt_done - ended->admission;
@@ -214,8 +228,13 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     if (ended->stateless()) context_->directory.ReturnStateless(index_);
   } else if (cancelled) {
     CutToDelivered(*ended);
-  } else if (!status.ok() && !ended->gave()) {
+  } else if (!taken && !status.ok()) {
     RollBack(*ended);
+    if (CanGoOn(status)) {
+      RememberDetached(*ended);
+    } else if (ended->record) {
+      context_->directory.SetNewestCall(session, nullptr);
+    }
     Release(*ended, /*taken=*/false);
   } else {
     if (ended->scoring && !status.ok()) {
@@ -223,12 +242,22 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     }
     session.state.CutBack(*arena_, session.history.size());
     UpdateBytes(session);
+    if (!CanGoOn(status)) RememberEnd(*ended);
+    if (ended->runs_on()) return Release(*ended, /*taken=*/true);
     ending_.splice(ending_.end(), running_, ended->at);
     ended->phase = Call::Phase::kDelivering;
     BeginResting(ended->session);
     ended->stalled_since = context_->options.clock->Now();
     ended->delivered_then = ended->stream->delivered();
     ended->release_on_end = true;
+  }
+}
+
+void ModelRunner::ReleaseEnd(Call& call) {
+  constexpr auto kAll = std::numeric_limits<int64_t>::max();
+  if (call.stream->Release(kAll, /*finish=*/true, round_) !=
+      TokenStream::Notice::kNone) {
+    callbacks_.Add(call.stream);
   }
 }
 
@@ -245,23 +274,112 @@ void ModelRunner::EndWaiting() {
 void ModelRunner::Abort(const std::shared_ptr<Call>& call, const absl::Status& status) {
   // Its consumer has taken the end, and releases the session, or has cancelled it.
   if (!call->stream->StopDelivery()) return;
-  if (call->phase == Call::Phase::kRunning) return End(call, status);
-  call->release_on_end = false;
-  CutToDelivered(*call);
-  call->ending = {.status = status, .facts = std::nullopt};
+  if (call->phase != Call::Phase::kRunning) return EndDelivering(*call, status);
+  if (call->runs_on()) return LeaveConsumer(*call, status);
+  End(call, status);
+}
+
+void ModelRunner::EndDelivering(Call& call, const absl::Status& status) {
+  call.release_on_end = false;
+  const bool taken = KeepsPrompt(call);
+  CutToDelivered(call);
+  call.ending = {.status = ToldOfPrompt(call, status, taken), .facts = std::nullopt};
   ++endings_;
+}
+
+void ModelRunner::LeaveConsumer(Call& call, const absl::Status& status) {
+  const absl::Status told = ToldOfPrompt(call, status, /*taken=*/true);
+  if (call.stream->Finish(told, std::nullopt)) callbacks_.Add(call.stream);
+  ReleaseEnd(call);
+  Remember(call, [&](CallRecord& record) { record.delivered = call.cut_size(); });
+}
+
+bool ModelRunner::KeepsPrompt(const Call& call) {
+  return !call.rolls_back() || call.cut_keeps_all();
+}
+
+absl::Status ModelRunner::ToldOfPrompt(const Call& call, absl::Status status,
+                                       bool taken) {
+  if (status.ok() || absl::IsCancelled(status) || call.stateless() || call.scoring) {
+    return status;
+  }
+  return CatchOutOfMemory({}, [&] {
+    return engine_errors::WithPromptTaken(status, taken, call.record != nullptr);
+  });
+}
+
+bool ModelRunner::CanGoOn(const absl::Status& status) {
+  return absl::IsUnavailable(status) || engine_errors::IsNoFreeBlocks(status);
+}
+
+template <class Change>
+void ModelRunner::Remember(const Call& call, const Change& change) try {
+  if (!call.record) return;
+  SessionDirectory& directory = context_->directory;
+  const auto newest = directory.NewestCall(*call.session);
+  auto record = std::make_shared<CallRecord>(*newest);
+  change(*record);
+  directory.SetNewestCall(*call.session, std::move(record));
+} catch (const std::bad_alloc&) {
+  // What is remembered is still true, and a resume finds out the rest.
+}
+
+void ModelRunner::RememberEnd(const Call& call) {
+  Remember(call, [&](CallRecord& record) {
+    record.end = {.status = call.ending->status,
+                  .facts = call.ending->facts,
+                  .size = call.session->history.size()};
+  });
+}
+
+void ModelRunner::RememberDetached(const Call& call) {
+  if (!call.record) return;
+  const int64_t size = call.session->history.size();
+  if (size >= call.prompt_end) {
+    return Remember(call, [&](CallRecord& record) {
+      record.delivered = std::min(size, call.cut_size());
+    });
+  }
+  // Set first: it is there, whatever memory is left.
+  const auto newest = context_->directory.NewestCall(*call.session);
+  context_->directory.SetNewestCall(*call.session, call.undone);
+  if (!newest->end) return;
+  Remember(call, [&](CallRecord& record) { record.end = newest->end; });
+}
+
+void ModelRunner::GiveWay(Session& session, const std::string& request_id) {
+  if (session.call == nullptr) return;
+  const std::shared_ptr<Call> call = session.call->shared_from_this();
+  const bool resumed = call->record && call->request_id == request_id;
+  if (!resumed && !call->runs_on()) return;
+  if (call->phase == Call::Phase::kDelivering &&
+      !call->release_on_end.exchange(false)) {
+    return;  // its consumer has taken the end, and releases the session
+  }
+  call->taken_over = resumed;
+  call->goes_on = call->goes_on && resumed;
+  // One that ends is no longer delivered, nor one that was cancelled.
+  static_cast<void>(call->stream->StopDelivery());
+  const absl::Status status = CatchOutOfMemory({}, engine_errors::StreamResumed);
+  if (call->phase == Call::Phase::kRunning) return End(call, status);
+  EndDelivering(*call, status);
 }
 
 void ModelRunner::CutToDelivered(Call& call) {
   Session& session = *call.session;
-  const bool delivered = call.stream->delivered() > 0;
-  if (delivered) {
-    session.history.Cut(std::min(session.history.size(), call.delivered_size()));
-    session.state.CutBack(*arena_, session.history.size());
-  } else {
+  const bool taken = KeepsPrompt(call);
+  if (!taken) {
     RollBack(call);
+  } else if (!call.cut_keeps_all()) {
+    session.history.Cut(std::min(session.history.size(), call.cut_size()));
   }
-  Release(call, delivered);
+  if (taken) session.state.CutBack(*arena_, session.history.size());
+  if (call.ended_by_consumer() && call.record) {
+    context_->directory.SetNewestCall(session, nullptr);
+  } else if (!session.forgotten) {
+    RememberDetached(call);
+  }
+  Release(call, taken);
 }
 
 void ModelRunner::GiveBackPermit(const Call& call) {

@@ -27,7 +27,8 @@ void ModelRunner::Plan() {
     if (call->end_later) continue;
     const Call::UnderWay& under_way = call->under_way;
     SlotState& state = call->session->state;
-    if (state.can_roll_back_call() && call->stream->delivered() > 0) {
+    if (state.can_roll_back_call() &&
+        (call->stream->delivered() > 0 || call->runs_on())) {
       state.KeepPrompt(*arena_);
     }
     const int64_t kept = call->kept();

@@ -179,10 +179,13 @@ std::optional<ModelRunner::Refusal> ModelRunner::EnqueueLocked(Calls& node) {
   using Room = SessionDirectory::Room;
   const std::shared_ptr<Call> call = node.front();
   if (draining_) return RefusalLocked(Reason::kDraining);
+  // A consumer may have the stream before its call comes here.
+  if (call->stream->cancelled()) return RefusalLocked(Reason::kCancelled);
   const bool stateless = call->stateless();
   Calls& queue = stateless ? waiting_stateless_ : waiting_named_;
-  call->expected = estimate_.WorkOf(
-      call->tokens_to_compute_again() + call->prompt_tokens, call->max_tokens);
+  call->expected =
+      estimate_.WorkOf(call->tokens_to_compute_again() + call->prompt_tokens,
+                       call->max_tokens - call->generated);
   const LoadEstimate::Duration run = RunTimeLocked(*call);
   const bool starts = queue.empty() && PermitFreeLocked() &&
                       !TooLateLocked(*call, LoadEstimate::kRunMargin * run);
@@ -230,6 +233,8 @@ absl::Status ModelRunner::StatusOf(const Refusal& refusal) const {
                                          context_->directory.UntilExpiry());
     case Refusal::Reason::kQueueFull:
       return engine_errors::QueueFull(refusal.waiting, refusal.wait);
+    case Refusal::Reason::kCancelled:
+      return engine_errors::Cancelled();
     case Refusal::Reason::kDeadline:
       return engine_errors::DeadlineUnreachable(refusal.wait);
   }

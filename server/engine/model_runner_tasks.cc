@@ -47,9 +47,7 @@ void ModelRunner::DropCheckpoints(const Session& session) {
 int64_t ModelRunner::PositionOf(const Session& session) const {
   const Call* const call = session.call;
   if (call == nullptr) return session.history.size();
-  const int64_t kept =
-      call->stream->delivered() > 0 ? call->delivered_size() : call->base;
-  return std::min(session.history.size(), kept);
+  return std::min(session.history.size(), call->cut_size());
 }
 
 void ModelRunner::Rest(const std::shared_ptr<Session>& session) {

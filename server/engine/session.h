@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/engine/call_record.h"
 #include "server/engine/callback_threads.h"
 #include "server/engine/engine_memory.h"
 #include "server/engine/random.h"
@@ -75,6 +76,8 @@ struct Session : DestroyedLater {
   // Request ids of its newest calls, at most kRequestIds.
   static constexpr size_t kRequestIds = 64;
   std::list<std::string> request_ids;
+  // Of the newest call, where that can be resumed; changed by SetNewestCall alone.
+  std::shared_ptr<const CallRecord> newest_call;
   std::chrono::system_clock::time_point last_use_time;
   uint64_t updates = 0;  // changes of what is guarded here, for the etag
   std::optional<std::chrono::milliseconds> ttl;

@@ -82,6 +82,9 @@ bool SessionDirectory::Restore(std::shared_ptr<Session> session,
 }
 
 void SessionDirectory::Describe(const Session& session, StoredSession& stored) const {
+  if (const auto newest = NewestCall(session)) {
+    stored.newest_call = FormatCallRecord(*newest);
+  }
   Lock lock(mutex_);
   stored.last_use_time = session.last_use_time;
   stored.ttl = session.ttl;
@@ -264,15 +267,17 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::After(const std::string&
 }
 
 absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
-                                            const std::string& request_id) {
+                                            const std::string& request_id,
+                                            bool resumes) {
   std::unique_lock lock(mutex_);
   if (session.deleted) {
     lock.unlock();
     return NotFound(session.id);
   }
   const auto& ids = session.request_ids;
-  if (!request_id.empty() &&
-      std::find(ids.begin(), ids.end(), request_id) != ids.end()) {
+  const bool remembered =
+      !request_id.empty() && std::find(ids.begin(), ids.end(), request_id) != ids.end();
+  if (remembered && !resumes) {
     lock.unlock();
     return RequestRepeated(session.id);
   }
@@ -281,7 +286,9 @@ absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
     return SessionPaused(session.id);
   }
   if (session.held) return false;
-  if (!request_id.empty()) session.holder_request_id.push_back(request_id);
+  if (!request_id.empty() && !remembered) {
+    session.holder_request_id.push_back(request_id);
+  }
   session.held = true;
   session.last_use_time = clock_.WallNow();
   if (!session.expires_at) StopExpiryLocked(session);
@@ -303,6 +310,33 @@ bool SessionDirectory::Release(Session& session, bool taken) {
   session.last_use_time = clock_.WallNow();
   StartExpiryLocked(session);
   return true;
+}
+
+void SessionDirectory::SetNewestCall(Session& session,
+                                     std::shared_ptr<const CallRecord> record) {
+  {
+    Lock lock(mutex_);
+    session.newest_call.swap(record);
+  }
+  if (session.journal) session.journal->TouchRecord();
+}
+
+std::shared_ptr<const CallRecord> SessionDirectory::NewestCall(
+    const Session& session) const {
+  Lock lock(mutex_);
+  return session.newest_call;
+}
+
+SessionDirectory::IdUse SessionDirectory::UseOf(const Session& session,
+                                                const std::string& request_id) const {
+  Lock lock(mutex_);
+  const auto& ids = session.request_ids;
+  if (std::find(ids.begin(), ids.end(), request_id) != ids.end()) {
+    return IdUse::kRemembered;
+  }
+  const auto& holder = session.holder_request_id;
+  return !holder.empty() && holder.front() == request_id ? IdUse::kHolds
+                                                         : IdUse::kUnknown;
 }
 
 SessionDirectory::Room SessionDirectory::RoomForStateless(size_t model) const {
@@ -330,7 +364,10 @@ void SessionDirectory::ReturnStateless(size_t model) {
 
 SessionDirectory::Facts SessionDirectory::FactsOf(const Session& session) const {
   Lock lock(mutex_);
+  const CallRecord* const call = session.newest_call.get();
   return {.held = session.held,
+          .detached =
+              !session.held && call != nullptr && call->open(session.history.size()),
           .last_use_time = session.last_use_time,
           .expiry = session.expiry,
           .ttl = session.ttl,

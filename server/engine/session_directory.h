@@ -103,12 +103,26 @@ class SessionDirectory {
   // One call at a time holds a session. False: another one does, whatever its request
   // id: whether that stays is known when the call ends. NOT_FOUND when the session was
   // removed; FAILED_PRECONDITION, SESSION_PAUSED; ALREADY_EXISTS, REQUEST_REPEATED when
-  // it remembers this request id.
-  absl::StatusOr<bool> Hold(Session& session, const std::string& request_id);
+  // it remembers this request id, unless the call `resumes` that one.
+  absl::StatusOr<bool> Hold(Session& session, const std::string& request_id,
+                            bool resumes = false);
   // Ends a hold. The session rests: with a ttl it expires that long after now. The
   // holder's request id is remembered if `taken`. False when it was removed meanwhile.
   // REQUIRES: the caller holds it.
   bool Release(Session& session, bool taken);
+
+  // The record of its newest call, null where that cannot be resumed. Set by the
+  // runner: when it admits a call, and when that ends or is detached; and by tasks of
+  // sessions.
+  void SetNewestCall(Session& session, std::shared_ptr<const CallRecord> record);
+  std::shared_ptr<const CallRecord> NewestCall(const Session& session) const;
+  // What a request id is to a session.
+  enum class IdUse {
+    kUnknown,
+    kHolds,       // of the call that holds it
+    kRemembered,  // of an earlier call
+  };
+  IdUse UseOf(const Session& session, const std::string& request_id) const;
 
   // A stateless call counts as a session of its model while it runs.
   enum class Room {
@@ -122,7 +136,8 @@ class SessionDirectory {
   void ReturnStateless(size_t model);
 
   struct Facts {
-    bool held = false;  // by a call that waits, runs or delivers
+    bool held = false;      // by a call that waits, runs or delivers
+    bool detached = false;  // at rest, and its newest call is open
     // Of its creation, or of the last Hold or Release.
     std::chrono::system_clock::time_point last_use_time;
     // Absent where it does not expire now: without an expiration, with a ttl while it

@@ -117,6 +117,14 @@ class SessionPersistence {
   PersistenceStats stats() const;
 
  private:
+  // A session while Recover runs.
+  struct Found {
+    StoredSession stored;
+    SessionJournal::Stored journal;
+    size_t model = 0;
+    int64_t tokens = 0;
+  };
+
   std::optional<std::string> RecordOf(const SessionJournal& journal) const;
   void OnLost(const SessionJournal& journal, const absl::Status& status);
   SnapshotPlace PlaceOf(size_t model) const;
@@ -133,6 +141,8 @@ class SessionPersistence {
                              Recovery& recovery);
   absl::Status RecoverJournals();
   void InsertRecovered(Recovery& recovery);
+  // Its newest call, which may cut its history.
+  void RecoverCall(Session& session, Found& found);
   // The history of a snapshot, null: of none, and what follows from the journal.
   absl::StatusOr<std::vector<int32_t>> ReadHistory(const Session& session,
                                                    const StoredSnapshot* snapshot);
@@ -152,13 +162,6 @@ class SessionPersistence {
 
   // Of sessions that are not in the directory: why. Constant after Recover.
   std::unordered_map<std::string, absl::Status> unusable_;
-  // A session while Recover runs.
-  struct Found {
-    StoredSession stored;
-    SessionJournal::Stored journal;
-    size_t model = 0;
-    int64_t tokens = 0;
-  };
   std::map<std::string, Found> found_;
 
   // One history is read at a time by each of them, by the session's id.

@@ -145,6 +145,7 @@ void SessionPersistence::InsertRecovered(Recovery& recovery) {
     session->ttl = stored.ttl;
     session->sampling = stored.sampling;
     session->paused = stored.paused;
+    RecoverCall(*session, found);
     session->resident = found.tokens == 0;
     session->stored_tokens = found.tokens;
     std::optional<SteadyClock::time_point> expiry;
@@ -174,6 +175,25 @@ void SessionPersistence::InsertRecovered(Recovery& recovery) {
     context_.directory.Restore(std::move(session), expiry);
   }
   found_.clear();
+}
+
+void SessionPersistence::RecoverCall(Session& session, Found& found) {
+  if (found.stored.newest_call.empty()) return;
+  const auto record = ParseCallRecord(found.stored.newest_call);
+  if (!record.ok()) {
+    LogError(StrCat("session ", session.id,
+                    ", its newest call: ", record.status().message()));
+    return;
+  }
+  // The record may be newer than the journal: what followed was not acknowledged.
+  const bool undone = !record->prompt.empty() || found.tokens < record->prompt_end;
+  if (undone) found.tokens = std::min(found.tokens, record->base);
+  if (undone && record->prompt.empty()) return;
+  session.newest_call = std::make_shared<CallRecord>(*record);
+  auto& ids = session.request_ids;
+  if (!undone && std::find(ids.begin(), ids.end(), record->request_id) == ids.end()) {
+    ids.push_back(record->request_id);
+  }
 }
 
 absl::StatusOr<std::string> SessionPersistence::ReadBlob(const std::string& id,
@@ -222,9 +242,9 @@ absl::StatusOr<std::vector<int32_t>> SessionPersistence::ReadHistory(
         return status.ok();
       }));
   MNEMON_RETURN_IF_ERROR(status);
-  if (static_cast<int64_t>(tokens.size()) != session.stored_tokens) {
-    return engine_errors::SessionDamaged(session.id);
-  }
+  const auto size = static_cast<size_t>(session.stored_tokens);
+  if (tokens.size() < size) return engine_errors::SessionDamaged(session.id);
+  tokens.resize(size);
   return tokens;
 }
 

@@ -126,6 +126,45 @@ class CheckpointTask final : public AnsweringTask<SessionCheckpoint> {
   SessionDirectory& directory_;
 };
 
+// A call that is detached ends at its last delivered token. REQUIRES: the session is
+// held, by no call.
+void EndDetached(StateAccess& states, SessionDirectory& directory, Session& session) {
+  const auto record = directory.NewestCall(session);
+  if (record == nullptr || !record->cuts(session.history.size())) return;
+  session.history.Cut(*record->delivered);
+  session.state.CutAtRest(states.arena(), *record->delivered);
+}
+
+class GiveWayTask final : public AnsweringTask<bool> {
+ public:
+  GiveWayTask(std::shared_ptr<Session> session, std::string request_id,
+              SessionDirectory& directory, OnAnswer<bool> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        request_id_(std::move(request_id)),
+        directory_(directory) {}
+
+ private:
+  absl::StatusOr<bool> Do(StateAccess& states) override {
+    states.GiveWay(*session_, request_id_);
+    const auto record = directory_.NewestCall(*session_);
+    if (record == nullptr || record->request_id == request_id_) return true;
+    MNEMON_ASSIGN_OR_RETURN(const bool held, directory_.Hold(*session_, ""));
+    if (!held) return true;
+    const absl::Status status = CatchOutOfMemory({}, [&] {
+      EndDetached(states, directory_, *session_);
+      return absl::OkStatus();
+    });
+    directory_.Release(*session_, /*taken=*/false);
+    MNEMON_RETURN_IF_ERROR(status);
+    return true;
+  }
+
+  const std::shared_ptr<Session> session_;
+  const std::string request_id_;
+  SessionDirectory& directory_;
+};
+
 class RewindTask final : public AnsweringTask<bool> {
  public:
   RewindTask(std::shared_ptr<Session> session, const RewindSessionRequest& request,
@@ -137,6 +176,7 @@ class RewindTask final : public AnsweringTask<bool> {
 
  private:
   absl::StatusOr<bool> Do(StateAccess& states) override {
+    states.GiveWay(*session_, "");
     MNEMON_ASSIGN_OR_RETURN(const bool held, directory_.Hold(*session_, ""));
     if (!held) return false;
     absl::Status status = CatchOutOfMemory({}, [&] { return Rewind(states); });
@@ -149,6 +189,8 @@ class RewindTask final : public AnsweringTask<bool> {
     if (!request_.etag.empty() && request_.etag != directory_.EtagOf(*session_)) {
       return engine_errors::EtagMismatch(session_->id);
     }
+    EndDetached(states, directory_, *session_);
+    directory_.SetNewestCall(*session_, nullptr);
     if (const auto* const id = std::get_if<std::string>(&request_.target)) {
       MNEMON_ASSIGN_OR_RETURN(const SessionCheckpoint checkpoint,
                               directory_.FindCheckpoint(*session_, *id));
@@ -364,6 +406,14 @@ std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool
 std::shared_ptr<StateTask> MakeEndCallTask(std::shared_ptr<Session> session,
                                            absl::Status status) {
   return std::make_shared<EndCallTask>(std::move(session), std::move(status));
+}
+
+std::shared_ptr<StateTask> MakeGiveWayTask(std::shared_ptr<Session> session,
+                                           std::string request_id,
+                                           SessionDirectory& directory,
+                                           OnAnswer<bool> on_done) {
+  return std::make_shared<GiveWayTask>(std::move(session), std::move(request_id),
+                                       directory, std::move(on_done));
 }
 
 std::shared_ptr<StateTask> MakeUnpinTask(std::shared_ptr<Session> session) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "server/engine/request.h"
@@ -74,6 +75,14 @@ std::shared_ptr<StateTask> MakeRoomTask(std::shared_ptr<Session> session,
 std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool pinned,
                                           SessionDirectory& directory,
                                           OnAnswer<std::shared_ptr<Session>> on_done);
+
+// Ends the call that holds the session if one with `request_id` resumes it, or if it
+// goes on without a consumer; where another call than the newest is to come, cuts the
+// history to the last token of that which was delivered. The answer is true.
+std::shared_ptr<StateTask> MakeGiveWayTask(std::shared_ptr<Session> session,
+                                           std::string request_id,
+                                           SessionDirectory& directory,
+                                           OnAnswer<bool> on_done);
 
 // Drops a state that is pinned.
 std::shared_ptr<StateTask> MakeUnpinTask(std::shared_ptr<Session> session);

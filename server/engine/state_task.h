@@ -32,6 +32,10 @@ class StateAccess {
   // Drops states at rest until there is room for one of so many computed tokens, as far
   // as there are any.
   virtual void MakeRoomFor(int64_t computed) = 0;
+  // Ends the call that holds the session if one with this id resumes it, with ABORTED,
+  // STREAM_RESUMED; or if it goes on without a consumer. It may still hold the session
+  // for a moment where its consumer has taken the end.
+  virtual void GiveWay(Session& session, const std::string& request_id) = 0;
   // Other threads read or write the state at rest of a session that is in no directory:
   // it stays as it is until Unpin.
   virtual void Pin(Session& session) = 0;

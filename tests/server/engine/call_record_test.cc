@@ -112,12 +112,15 @@ TEST(CallRecord, RefusesWhatIsNotOne) {
 
 TEST(CallRecord, TheHashDiffersWithAllThatMatters) {
   using Change = std::function<void(GenerateRequest&)>;
-  const std::vector<int32_t> two = {1, 2}, one = {12};
+  const auto with_tokens = [](std::vector<int32_t> tokens) {
+    return GenerateRequest{.prompt = std::move(tokens)};
+  };
+  const GenerateRequest two = with_tokens({1, 2}), one = with_tokens({12});
   const std::vector<Change> changes = {
       [](GenerateRequest&) {},
       [](GenerateRequest& r) { r.prompt = "ab"; },
-      [&](GenerateRequest& r) { r.prompt = two; },
-      [&](GenerateRequest& r) { r.prompt = one; },
+      [&](GenerateRequest& r) { r = two; },
+      [&](GenerateRequest& r) { r = one; },
       [](GenerateRequest& r) { r.sampling.top_k = 3; },
       [](GenerateRequest& r) { r.seed = 0; },
       [](GenerateRequest& r) { r.session_sampling = true; },

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+// Calls that are resumed or repeated.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/out_of_memory.h"
+#include "base/status_macros.h"
+#include "server/engine/engine.h"
+#include "server/engine/engine_errors.h"
+#include "server/engine/request_check.h"
+
+namespace mnemon {
+namespace {
+
+absl::Status CheckResume(const GenerateRequest& request) {
+  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+  if (request.session.empty()) {
+    return InvalidField("session", "a call without a session cannot be resumed");
+  }
+  if (request.request_id.empty()) {
+    return InvalidField("request_id", "a resume needs the request_id of its call");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CallRecord>> Engine::FindResumed(
+    const GenerateRequest& request, const Session& session) const {
+  using IdUse = SessionDirectory::IdUse;
+  const SessionDirectory& directory = context_->directory;
+  if (request.resume_after) MNEMON_RETURN_IF_ERROR(CheckResume(request));
+  if (session.id.empty() || request.request_id.empty()) return nullptr;
+  const std::shared_ptr<const CallRecord> newest = directory.NewestCall(session);
+  if (newest && newest->request_id == request.request_id) {
+    if (!request.resume_after && newest->request_hash != HashOf(request)) {
+      return engine_errors::RequestDiffers(session.id);
+    }
+    return newest;
+  }
+  if (!request.resume_after) return nullptr;
+  switch (directory.UseOf(session, request.request_id)) {
+    case IdUse::kRemembered:
+      return engine_errors::RequestRepeated(session.id);
+    case IdUse::kHolds:  // and waits to begin
+      return Busy(session);
+    case IdUse::kUnknown:
+      break;
+  }
+  return engine_errors::RequestUnknown(session.id);
+}
+
+std::shared_ptr<Call> Engine::MakeCall(
+    std::shared_ptr<Session> session, const CallRecord& record,
+    std::optional<std::chrono::steady_clock::time_point> deadline,
+    std::function<void()> on_ready) const {
+  const Tokenizer* const tokenizer =
+      runners_[session->model].decoder->model().tokenizer;
+  auto call = std::make_shared<Call>();
+  call->session = std::move(session);
+  call->sampling = Rounded(record.sampling.values);
+  call->sampling.seed = *record.sampling.seed;
+  call->max_tokens = record.max_tokens;
+  call->stop_tokens = record.stop_tokens;
+  if (!record.stop_strings.empty()) {
+    call->stop_matcher.emplace(*tokenizer, record.stop_strings);
+  }
+  call->time_limit = record.time_limit;
+  call->logprobs = record.logprobs;
+  call->request_id = record.request_id;
+  call->deadline = deadline;
+  OpenStream(call, tokenizer, record.stop_strings, std::move(on_ready));
+  return call;
+}
+
+absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Resume(
+    std::shared_ptr<Session> session, const CallRecord& record, int64_t after,
+    std::optional<std::chrono::steady_clock::time_point> deadline,
+    std::function<void()> on_ready) const {
+  const std::shared_ptr<Call> call =
+      MakeCall(std::move(session), record, deadline, std::move(on_ready));
+  call->resume_after = after;
+  MNEMON_RETURN_IF_ERROR(Submit(call, {}));
+  return call->stream;
+}
+
+absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
+                            std::span<const int32_t> prompt_tokens) const {
+  if (call->stateless()) return SubmitHeld(call, prompt_tokens);
+  Session& session = *call->session;
+  if (session.journal) MNEMON_RETURN_IF_ERROR(session.journal->status());
+  SessionDirectory& directory = context_->directory;
+  const bool resumes = call->resume_after.has_value();
+  MNEMON_ASSIGN_OR_RETURN(const bool held,
+                          directory.Hold(session, call->request_id, resumes));
+  const std::shared_ptr<const CallRecord> newest = directory.NewestCall(session);
+  const bool detached = !resumes && newest && newest->cuts(session.history.size());
+  if (held && !detached) return SubmitRestored(call, prompt_tokens);
+  if (held) {
+    directory.Release(session, /*taken=*/false);
+  } else if (!newest || (!resumes && !detached)) {
+    return Busy(session);
+  }
+  auto on_done = [this, call,
+                  prompt = std::vector(prompt_tokens.begin(), prompt_tokens.end())](
+                     const absl::StatusOr<bool>& ended) {
+    absl::Status status = ended.status();
+    if (status.ok()) {
+      const auto again = context_->directory.Hold(*call->session, call->request_id,
+                                                  call->resume_after.has_value());
+      status = !again.ok() ? again.status()
+               : *again    ? SubmitRestored(call, prompt)
+                           : Busy(*call->session);
+    }
+    if (!status.ok() && call->stream->Finish(std::move(status), std::nullopt)) {
+      call->stream->RunCallback();
+    }
+  };
+  runners_[session.model].decoder->Do(MakeGiveWayTask(
+      call->session, resumes ? call->request_id : "", directory, std::move(on_done)));
+  // The parts to score are counted from the history that the call holds.
+  return call->scoring ? Busy(session) : absl::OkStatus();
+}
+
+absl::Status Engine::SubmitRestored(const std::shared_ptr<Call>& call,
+                                    std::span<const int32_t> prompt_tokens) const {
+  if (!persistence_ || !persistence_->CanRestore(*call->session)) {
+    return SubmitHeld(call, prompt_tokens);
+  }
+  persistence_->Restore(
+      call->session,
+      [this, call, prompt = std::vector(prompt_tokens.begin(), prompt_tokens.end())] {
+        absl::Status status = SubmitHeld(call, prompt);
+        if (!status.ok() && call->stream->Finish(std::move(status), std::nullopt)) {
+          call->stream->RunCallback();
+        }
+      });
+  return absl::OkStatus();
+}
+
+void Engine::ReleaseWhenSynced(const Session& session,
+                               const std::shared_ptr<TokenStream>& stream) const {
+  if (session.journal == nullptr) return;
+  session.journal->Flush([stream](const absl::Status& status) {
+    if (!status.ok() && stream->StopDelivery()) {
+      static_cast<void>(stream->Finish(status, std::nullopt));
+    }
+    if (stream->Release(std::numeric_limits<int64_t>::max(), /*finish=*/true,
+                        std::chrono::steady_clock::now()) !=
+        TokenStream::Notice::kNone) {
+      stream->RunCallback();
+    }
+  });
+}
+
+absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) const {
+  Session& session = *call.session;
+  const std::shared_ptr<const CallRecord> newest =
+      context_->directory.NewestCall(session);
+  if (!newest || newest->request_id != call.request_id) {
+    return engine_errors::RequestUnknown(session.id);
+  }
+  const CallRecord& record = *newest;
+  const int64_t after = *call.resume_after;
+  const int64_t most =
+      record.end ? record.end->size : record.prompt_end + record.max_tokens;
+  if (after != -1 && (after < record.prompt_end - 1 || after >= most)) {
+    return engine_errors::IndexOutOfRange(after, record.prompt_end - 1, most - 1);
+  }
+  const int64_t size = session.history.size();
+  const bool undone = size < record.prompt_end;
+  int64_t begin = undone ? record.prompt_end : size;
+  // What was not kept is computed again.
+  if (record.logprobs.wanted) {
+    begin = std::min(begin, std::max(record.prompt_end, after + 1));
+  }
+  std::vector<int32_t> tokens(static_cast<size_t>(begin - record.prompt_end));
+  if (!undone) session.history.Read(record.prompt_end, tokens);
+  call.generated = begin - record.prompt_end;
+  call.goes_on = record.on_disconnect == OnDisconnect::kContinue;
+  std::optional<std::string> stop_string;
+  if (call.stop_matcher) {
+    for (const int32_t token : tokens) stop_string = call.stop_matcher->Push(token);
+  }
+  std::optional<CallRecord::End> end;
+  if (record.end && !undone && begin == record.end->size) {
+    end = record.end;
+  } else if (!record.end && !tokens.empty()) {
+    const int64_t limit = runners_[session.model].decoder->context_limit();
+    if (auto facts = call.EndWith(tokens.back(), begin - 1, stop_string, limit)) {
+      end = {.status = {}, .facts = std::move(facts), .size = begin};
+    }
+  }
+  call.stream->Resume({.first_index = record.base,
+                       .prompt_tokens = record.prompt_end - record.base,
+                       .seed = call.sampling.seed,
+                       .queue_time = record.queue_time},
+                      after, std::move(tokens));
+  CallbackList due;
+  due.Add(call.stream);
+  if (end) {
+    static_cast<void>(call.stream->Finish(end->status, end->facts));
+    ReleaseWhenSynced(session, call.stream);
+    context_->callbacks.Post(due);
+    return true;
+  }
+  prompt = record.prompt;
+  CallRecord running = record;
+  running.prompt.clear();
+  running.delivered.reset();
+  if (undone) {
+    call.least = record.base;
+  } else {
+    call.resumed_at = begin;
+    call.least = std::min(begin, record.delivered.value_or(size));
+  }
+  if (record.end) {
+    // Its own end comes first.
+    call.time_limit.reset();
+    call.max_tokens = std::min(call.max_tokens, record.end->size - record.prompt_end);
+  }
+  call.record = ChargedRecord(std::move(running));
+  context_->callbacks.Post(due);
+  return false;
+}
+
+std::shared_ptr<CallRecord> Engine::ChargedRecord(CallRecord record) const {
+  struct Charged {
+    CallRecord record;
+    ByteCharge charge;
+  };
+  const auto bytes = static_cast<int64_t>(record.prompt.size() * sizeof(int32_t));
+  auto charged = std::make_shared<Charged>(
+      std::move(record), ChargeOf(context_->memory, &EngineMemory::queue));
+  if (!charged->charge.TrySet(bytes)) return nullptr;
+  return {charged, &charged->record};
+}
+
+absl::Status Engine::CompleteRecord(Call& call, std::span<const int32_t> prompt) const {
+  if (!call.record) return absl::OkStatus();
+  if (!call.resume_after) {
+    call.goes_on = call.record->on_disconnect == OnDisconnect::kContinue;
+    call.record->base = call.session->history.size();
+    call.record->prompt_end = call.record->base + static_cast<int64_t>(prompt.size());
+  }
+  CallRecord undone = *call.record;
+  undone.prompt.assign(prompt.begin(), prompt.end());
+  undone.delivered = undone.base;
+  call.undone = ChargedRecord(std::move(undone));
+  return call.undone ? absl::OkStatus()
+                     : MemoryLimit(static_cast<int64_t>(prompt.size_bytes()));
+}
+
+}  // namespace mnemon
