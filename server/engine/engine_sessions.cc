@@ -24,6 +24,10 @@ namespace {
 // Sessions that are taken from the directory at once to be listed.
 constexpr size_t kListedAtOnce = 64;
 
+// That a hidden session outlasts the longest wait of its conversation: one whose end
+// could not delete it goes by itself.
+constexpr std::chrono::minutes kHiddenTime{1};
+
 CheckpointFacts FactsOfCheckpoint(const SessionCheckpoint& checkpoint) {
   return {.id = checkpoint.id,
           .position = checkpoint.at->resident ? checkpoint.at->history.size()
@@ -76,6 +80,11 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
                                      default_durability(),
                                      /*has_history=*/false));
   Apply(request.settings, context_->options, *session);
+  if (request.hidden) {
+    session->hidden = true;
+    session->ttl = context_->options.idle_timeout + kHiddenTime;
+    session->expires_at.reset();
+  }
   session->request_id = request.request_id;
   session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
@@ -162,7 +171,9 @@ absl::StatusOr<SessionPage> Engine::ListSessions(
   std::string after = query.by_name() ? query.after_id() : "";
   for (bool more = true; more && !pager.complete();) {
     const auto found = context_->directory.After(after, kListedAtOnce);
-    for (const auto& session : found) pager.Add(FactsOf(*session));
+    for (const auto& session : found) {
+      if (!session->hidden) pager.Add(FactsOf(*session));
+    }
     more = found.size() == kListedAtOnce;
     if (more) after = found.back()->id;
   }

@@ -183,6 +183,9 @@ struct CreateSessionRequest {
   // A UUID or empty. While the session that it created exists, a repetition of the
   // request returns that session.
   std::string request_id;
+  // Of one conversation, which deletes it: not listed, and kept between two turns for
+  // longer than a caller may be idle, whatever `settings` say.
+  bool hidden = false;
 };
 
 struct SessionFacts {

@@ -65,6 +65,7 @@ struct Session : DestroyedLater {
   std::string request_id;    // of the call that made it; may be empty
   std::string request_text;  // that call but for the id: what a repetition must be
   bool drawn_id = false;     // by the engine
+  bool hidden = false;       // not listed
   ByteCharge charge;         // kBytes of a named one
   // Of a named one where the engine has a store, else null.
   std::shared_ptr<SessionJournal> journal;

@@ -44,7 +44,8 @@ class Drain {
   absl::Status Start();
 
   // Begins the drain, or joins the one that has begun, whose grace it may shorten.
-  // Score calls that are not open yet end with UNAVAILABLE, DRAINING, those of idle
+  // Score calls that are not open yet and conversations between two turns end with
+  // UNAVAILABLE, DRAINING, those of idle
   // callers with ABORTED, CALLER_IDLE, and after the grace all others with UNAVAILABLE,
   // DRAINING. A session keeps what its call has delivered. Then sessions are saved.
   void Begin(std::chrono::milliseconds grace);

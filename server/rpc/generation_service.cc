@@ -21,6 +21,11 @@ class GenerationService final : public v1::Generation::CallbackService {
     return StartGenerate(shared_, context, request);
   }
 
+  grpc::ServerBidiReactor<v1::ConverseRequest, v1::ConverseResponse>* Converse(
+      Context* context) override {
+    return StartConverse(shared_, context);
+  }
+
   grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* Score(
       Context* context) override {
     return StartScore(shared_, context);

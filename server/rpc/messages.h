@@ -36,6 +36,14 @@ absl::StatusOr<PredictRequest> FromMessage(const v1::PredictRequest& r);
 
 Prompt FromMessage(const v1::Prompt& prompt);
 
+// A turn of a conversation as the call of Generate that it is.
+v1::GenerateRequest TurnOf(const v1::ConverseRequest::Open& open,
+                           const v1::ConverseRequest::Turn& turn);
+// An error of that call, with the path of its field in the messages of a conversation.
+absl::Status ErrorOfTurn(const absl::Status& error,
+                         const v1::ConverseRequest::Open& open,
+                         const v1::ConverseRequest::Turn& turn);
+
 // Sampling of a session: `path` is its name in the request. UNIMPLEMENTED for a
 // constraint.
 absl::StatusOr<SessionSampling> FromMessage(const v1::Sampling& sampling,
@@ -54,6 +62,8 @@ RequestScope ScopeOf(const v1::UpdateSessionRequest& r);
 RequestScope ScopeOf(const v1::ForkSessionRequest& r);
 RequestScope ScopeOf(const v1::ImportSessionRequest::Open& r);
 RequestScope ScopeOf(const v1::GenerateRequest& r);
+// Without paths: see ErrorOfTurn.
+RequestScope ScopeOf(const v1::ConverseRequest::Open& r);
 RequestScope ScopeOf(const v1::ScoreRequest::Open& r);
 RequestScope ScopeOf(const v1::PredictRequest& r);
 

@@ -24,9 +24,13 @@ class OpenCall {
   // makes the transport drop that.
   OpenCall(End stop, End cancel) : stop_(std::move(stop)), cancel_(std::move(cancel)) {}
 
-  // The call waits for its first message.
-  void AwaitFirstMessage() { unopened_since_ = std::chrono::steady_clock::now(); }
-  void TakeFirstMessage() { unopened_since_ = kNotWaiting; }
+  // The call has nothing to do until its peer sends a message: its first one, or that
+  // of the next turn.
+  void AwaitMessage() { Begin(unopened_since_); }
+  void TakeMessage() { unopened_since_ = kNotWaiting; }
+  // The call waits until its peer lets it send more.
+  void AwaitCredits() { Begin(uncredited_since_); }
+  void TakeCredits() { uncredited_since_ = kNotWaiting; }
   // The call waits until the transport has taken a message or the status; in the latter
   // case until its end.
   void AwaitTransport() { blocked_since_ = std::chrono::steady_clock::now(); }
@@ -34,6 +38,7 @@ class OpenCall {
 
   // True when this wait began at `limit` or before, and was not claimed yet.
   bool ClaimUnopened(Time limit) { return Claim(unopened_since_, limit); }
+  bool ClaimUncredited(Time limit) { return Claim(uncredited_since_, limit); }
   bool ClaimBlocked(Time limit) { return Claim(blocked_since_, limit); }
 
   void Stop(const absl::Status& status) const { stop_(status); }
@@ -41,6 +46,12 @@ class OpenCall {
 
  private:
   static constexpr Time kNotWaiting = Time::max();
+
+  // A wait that has begun goes on.
+  static void Begin(std::atomic<Time>& since) {
+    Time none = kNotWaiting;
+    since.compare_exchange_strong(none, std::chrono::steady_clock::now());
+  }
 
   static bool Claim(std::atomic<Time>& since, Time limit) {
     Time began = since;
@@ -51,6 +62,7 @@ class OpenCall {
   const End stop_;
   const End cancel_;
   std::atomic<Time> unopened_since_ = kNotWaiting;
+  std::atomic<Time> uncredited_since_ = kNotWaiting;
   std::atomic<Time> blocked_since_ = kNotWaiting;
 };
 

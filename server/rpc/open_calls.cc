@@ -33,6 +33,7 @@ void OpenCalls::Remove(const std::shared_ptr<OpenCall>& call) {
 
 void OpenCalls::EndIdle(Time limit, const absl::Status& status) {
   EndUnopened(limit, status);
+  for (const auto& call : Claim(&OpenCall::ClaimUncredited, limit)) call->Stop(status);
   for (const auto& call : Claim(&OpenCall::ClaimBlocked, limit)) {
     call->Stop(status);
     call->Cancel(status);

@@ -25,11 +25,11 @@ class OpenCalls {
   std::shared_ptr<OpenCall> Add(OpenCall::End stop, OpenCall::End cancel);
   void Remove(const std::shared_ptr<OpenCall>& call);
 
-  // Ends the calls that have waited for their first message, or for the transport,
+  // Ends the calls that have waited for a message, for credits, or for the transport,
   // since `limit` or before. Checks every open call and ends a bounded number of them;
   // a repetition ends the others.
   void EndIdle(Time limit, const absl::Status& status);
-  // As above, without those that wait for the transport.
+  // As above, of those alone that wait for a message.
   void EndUnopened(Time limit, const absl::Status& status);
 
   // Waits until no call is open or the deadline has passed.

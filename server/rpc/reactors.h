@@ -42,6 +42,11 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(
     const CallServices& shared, grpc::CallbackServerContext* context,
     const v1::GenerateRequest* request);
 
+// Messages are read one at a time, and taken in their order between two writes: an
+// interrupt is answered before the next one is taken.
+grpc::ServerBidiReactor<v1::ConverseRequest, v1::ConverseResponse>* StartConverse(
+    const CallServices& shared, grpc::CallbackServerContext* context);
+
 // Reads a part, answers it to its end, and only then reads the next one, so a caller
 // that sends faster than the model scores is slowed down by the transport.
 grpc::ServerBidiReactor<v1::ScoreRequest, v1::ScoreResponse>* StartScore(

@@ -35,7 +35,7 @@ class ScoreReactor final
     const absl::Status admitted =
         Guarded([&] { return shared.admission.Admit(*context); });
     if (admitted.ok()) {
-      open_->AwaitFirstMessage();
+      open_->AwaitMessage();
       Advance();
     } else {
       End(admitted);
@@ -43,7 +43,7 @@ class ScoreReactor final
   }
 
   void OnReadDone(bool ok) override {
-    open_->TakeFirstMessage();
+    open_->TakeMessage();
     read_ = ok ? Read::kMessage : Read::kEnd;
     if (turn_->Acquire()) Advance();
   }

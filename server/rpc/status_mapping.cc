@@ -32,16 +32,6 @@ std::string Shortened(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// "prompt[3]" is the engine's field "prompt" with an index.
-std::string RequestPath(const std::string& field, const RequestScope& scope) {
-  const size_t name_size = std::min(field.find('['), field.size());
-  const std::string_view name = std::string_view(field).substr(0, name_size);
-  for (const FieldPath& path : scope.paths) {
-    if (path.engine == name) return StrCat(path.request, field.substr(name_size));
-  }
-  return field;
-}
-
 ErrorDetail DetailOf(const absl::Status& status) {
   std::optional<ErrorDetail> detail = GetErrorDetail(status);
   if (!detail) detail.emplace();
@@ -215,6 +205,15 @@ grpc::Status OutOfMemory() noexcept {
 }
 
 }  // namespace
+
+std::string RequestPath(const std::string& field, const RequestScope& scope) {
+  const size_t name_size = std::min(field.find('['), field.size());
+  const std::string_view name = std::string_view(field).substr(0, name_size);
+  for (const FieldPath& path : scope.paths) {
+    if (path.engine == name) return StrCat(path.request, field.substr(name_size));
+  }
+  return field;
+}
 
 grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
                           grpc::ServerContextBase* context) noexcept {

@@ -39,6 +39,9 @@ struct RequestScope {
 grpc::Status ToGrpcStatus(const absl::Status& status, const RequestScope& scope,
                           grpc::ServerContextBase* context) noexcept;
 
+// The path in the request of `field`, which may have an index: "prompt[3]".
+std::string RequestPath(const std::string& field, const RequestScope& scope);
+
 // UNIMPLEMENTED for a request field or a method that a later version brings.
 absl::Status FieldNotAvailable(std::string_view field);
 absl::Status MethodNotAvailable(std::string_view method);

@@ -166,7 +166,7 @@ class ImportReactor final : public grpc::ServerReadReactor<v1::ImportSessionRequ
   }
 
   void OnReadDone(bool ok) override {
-    open_->TakeFirstMessage();
+    open_->TakeMessage();
     read_ = ok ? Read::kMessage : Read::kEnd;
     if (turn_->Acquire()) Advance();
   }
@@ -214,7 +214,7 @@ class ImportReactor final : public grpc::ServerReadReactor<v1::ImportSessionRequ
       case Read::kIdle:
         read_ = Read::kInFlight;
         // Its peer has as long for each message as for the first.
-        open_->AwaitFirstMessage();
+        open_->AwaitMessage();
         StartRead(&request_);
         return absl::OkStatus();
       case Read::kEnd:

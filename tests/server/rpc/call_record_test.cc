@@ -305,19 +305,6 @@ TEST_F(CallRecordTest, RefusedCallsNameSessionAndModel) {
   EXPECT_EQ(observed_->Ended().back().session, "s");
 }
 
-TEST_F(CallRecordTest, MethodOfALaterVersion) {
-  BoundedContext context;
-  const auto stream = rig_.generation->Converse(&context);
-  stream->WritesDone();
-  const grpc::Status status = stream->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(status.error_message(), "Converse is not available in this version");
-  EXPECT_EQ(Only().method, "mnemon.v1.Generation/Converse");
-  EXPECT_EQ(Only().status, absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(Only().reason, "METHOD_UNIMPLEMENTED");
-  EXPECT_EQ(Only().request_id, IdIn(context));
-}
-
 // One refused request is one refusal, whatever refuses it.
 TEST_F(CallRecordTest, RefusalsAreRecordedOnce) {
   v1::GenerateRequest request = Ask(3);

@@ -425,19 +425,5 @@ TEST(GenerateErrors, InvalidUtf8IsRefusedWithoutAFlood) {
   EXPECT_TRUE(CallGenerate(rig, Valid()).ok());
 }
 
-// One call of every method that a later version brings.
-TEST(LaterMethods, AreUnimplementedByName) {
-  Rig rig;
-  const auto expect = [](const std::string& name, const grpc::Status& status) {
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << name;
-    EXPECT_EQ(Detail<google::rpc::ErrorInfo>(status).reason(), "METHOD_UNIMPLEMENTED");
-    EXPECT_EQ(Detail<google::rpc::ErrorInfo>(status).metadata().at("method"), name);
-  };
-  {
-    BoundedContext context;
-    expect("Converse", rig.generation->Converse(&context)->Finish());
-  }
-}
-
 }  // namespace
 }  // namespace mnemon

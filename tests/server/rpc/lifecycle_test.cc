@@ -277,19 +277,19 @@ TEST(OpenCalls, EndsThoseThatWaitTooLong) {
   const auto busy = add("busy");
   const auto unopened = add("unopened");
   const auto blocked = add("blocked");
-  busy->AwaitFirstMessage();
-  busy->TakeFirstMessage();
+  busy->AwaitMessage();
+  busy->TakeMessage();
   busy->AwaitTransport();
   busy->ResumeFromTransport();
   const auto before = now() - milliseconds(1);
-  unopened->AwaitFirstMessage();
+  unopened->AwaitMessage();
   blocked->AwaitTransport();
   EXPECT_EQ(end_idle(before), "");
   EXPECT_EQ(end_idle(now()), "unopened blocked blocked! ");
   EXPECT_EQ(end_idle(now()), "") << "once for each wait";
 
   blocked->AwaitTransport();
-  unopened->AwaitFirstMessage();
+  unopened->AwaitMessage();
   calls.EndUnopened(now(), absl::UnavailableError(""));
   EXPECT_EQ(std::exchange(ended, ""), "unopened ");
   calls.Remove(blocked);
