@@ -224,7 +224,7 @@ void StateArena::Reset(int32_t slot) {
   Slot& s = slots_[slot];
   MNEMON_CHECK(s.used);
   DropBlocks(s, {0, s.blocks()});
-  s.length = s.reserved = s.floor = s.first_block = 0;
+  s.length = s.reserved = s.floor = s.first_block = s.start = 0;
   PutFixed(s, blank_);
 }
 
@@ -235,7 +235,8 @@ void StateArena::PutFixed(Slot& slot, StateBlock* fixed) {
 }
 
 int64_t StateArena::first_held(int32_t slot) const {
-  return slots_[slot].first_block * kBlockPositions;
+  const Slot& s = slots_[slot];
+  return std::max(s.first_block * kBlockPositions, s.start);
 }
 
 bool StateArena::WritesShared(const Slot& slot) const {
@@ -381,7 +382,7 @@ void StateArena::StartAt(int32_t slot, int64_t position) {
   Slot& s = slots_[slot];
   MNEMON_CHECK(s.used && s.reserved == 0 && s.blocks() == 0);
   MNEMON_CHECK(position == 0 || spec_.growth() == Growth::kRing);
-  s.length = s.reserved = s.floor = position;
+  s.length = s.reserved = s.floor = s.start = position;
   s.first_block = position / kBlockPositions;
 }
 
@@ -442,6 +443,7 @@ absl::Status StateArena::Fork(int32_t from, int32_t to) try {
   target.length = target.reserved = source.length;
   target.floor = source.floor;
   target.first_block = source.first_block;
+  target.start = source.start;
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemory();

@@ -161,7 +161,8 @@ class StateArena {
 
   // Tokens that this slot has computed: the absolute position of the next one.
   int64_t length(int32_t slot) const { return slots_[slot].length; }
-  // First position whose row is still held (0 unless a ring gave blocks back).
+  // First position whose row is still held: 0 unless a ring gave blocks back, or began
+  // later (StartAt).
   int64_t first_held(int32_t slot) const;
 
   // Blocks that Reserve(slot, count) would take from the pool, the copy of a shared
@@ -291,6 +292,7 @@ class StateArena {
     int64_t reserved = 0;
     int64_t floor = 0;
     int64_t first_block = 0;
+    int64_t start = 0;  // rows before it were never there, also within a block
     std::unique_ptr<BlockList> list;
     StateBlock* fixed = nullptr;
 

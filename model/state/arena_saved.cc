@@ -26,6 +26,7 @@ absl::Status StateArena::Save(int32_t slot, SavedState& saved) try {
     saved.list_ = Share(s.list.get(), range);
     saved.fixed_ = SaveFixed(slot);
     saved.first_block_ = s.first_block + range.begin;
+    saved.start_ = s.start;
   }
   saved.position_ = s.length;
   s.reserved = s.length;
@@ -58,6 +59,7 @@ void StateArena::PutBlocks(Slot& slot, std::unique_ptr<BlockList> list,
   slot.list = std::move(list);
   if (slot.list) slot.list->SetAllNew();
   slot.first_block = saved.first_block_;
+  slot.start = saved.start_;
   slot.length = slot.reserved = slot.floor = saved.position_;
 }
 
@@ -96,6 +98,7 @@ void StateArena::Detach(int32_t slot, SavedState& saved) {
     DropBlocks(s, {BlocksOf(s.length) - s.first_block, s.blocks()});
     saved.list_ = std::move(s.list);
     saved.first_block_ = s.first_block;
+    saved.start_ = s.start;
     if (fixed_) fixed_->Hold(blank_);
     saved.fixed_.block_ = std::exchange(s.fixed, blank_);
   }
@@ -133,6 +136,7 @@ absl::Status StateArena::Share(int32_t slot, int64_t length, const SavedFixed* f
       fixed_->Hold(saved.fixed_.block_ = fixed ? fixed->block_ : s.fixed);
     }
     saved.first_block_ = s.first_block + range.begin;
+    saved.start_ = s.start;
   }
   saved.position_ = length;
   MakeSavedWhole(saved);
@@ -155,6 +159,7 @@ absl::Status StateArena::Share(const SavedState& whole, SavedState& saved) try {
   saved.list_ = Share(whole.list_.get(), {0, whole.blocks()});
   if (!whole.fixed_.empty()) fixed_->Hold(saved.fixed_.block_ = whole.fixed_.block_);
   saved.first_block_ = whole.first_block_;
+  saved.start_ = whole.start_;
   saved.position_ = whole.position_;
   MakeSavedWhole(saved);
   return absl::OkStatus();

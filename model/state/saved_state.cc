@@ -19,6 +19,7 @@ SavedFixed& SavedFixed::operator=(SavedFixed&& other) noexcept {
 SavedState::SavedState(SavedState&& other) noexcept
     : position_(std::exchange(other.position_, -1)),
       first_block_(other.first_block_),
+      start_(other.start_),
       whole_(other.whole_),
       fixed_(std::move(other.fixed_)),
       list_(std::move(other.list_)) {}
@@ -27,6 +28,7 @@ SavedState& SavedState::operator=(SavedState&& other) noexcept {
   MNEMON_CHECK(empty());
   position_ = std::exchange(other.position_, -1);
   first_block_ = other.first_block_;
+  start_ = other.start_;
   whole_ = other.whole_;
   fixed_ = std::move(other.fixed_);
   list_ = std::move(other.list_);

@@ -47,6 +47,7 @@ class SavedState {
 
   int64_t position_ = -1;
   int64_t first_block_ = 0;
+  int64_t start_ = 0;  // rows before it were never there
   bool whole_ = false;
   SavedFixed fixed_;                 // empty at position 0
   std::unique_ptr<BlockList> list_;  // of a ring, or whole

@@ -375,7 +375,7 @@ class ArenaModelTest : public testing::TestWithParam<Case> {
     }
     // The table says the same of where they are.
     const BlockTable table = arena_->Table(s.slot);
-    ASSERT_EQ(table.base * kBlock, arena_->first_held(s.slot));
+    ASSERT_EQ(table.base, arena_->first_held(s.slot) / kBlock);
     for (int64_t i = oldest; i < s.length; ++i) {
       ASSERT_EQ(table.block(i / kBlock) + i % kBlock * kWidth,
                 arena_->Row(s.slot, entry(), i));

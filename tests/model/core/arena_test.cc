@@ -317,6 +317,36 @@ TEST(StateArena, ForksShareBlocksAndLiveOnTheirOwn) {
   }
 }
 
+// Also a state that was made of an image, whose first block has rows of nothing.
+TEST(StateArena, ARingHoldsNoRowsFromBeforeItsStart) {
+  const auto arena = *StateArena::Create(
+      {{{.name = "rows", .shape = {1}, .growth = Growth::kRing, .capacity = 21}}},
+      {.slots = 2});
+  SavedState made, shared;
+  ASSERT_TRUE(arena->MakeWhole(61, made).ok());
+  ASSERT_TRUE(arena->Share(made, shared).ok());
+  const int32_t a = *arena->Acquire(), b = *arena->Acquire();
+  arena->Attach(made, a);
+  EXPECT_EQ(arena->first_held(a), 40);
+  ASSERT_TRUE(arena->Fork(a, b).ok());
+  EXPECT_EQ(arena->first_held(b), 40);
+  SavedState saved;
+  ASSERT_TRUE(arena->Save(a, saved).ok());
+  arena->Reset(a);
+  EXPECT_EQ(arena->first_held(a), 0);
+  arena->RestoreAndDrop(a, saved);
+  EXPECT_EQ(arena->first_held(a), 40);
+  arena->Reset(a);
+  arena->Attach(shared, a);
+  EXPECT_EQ(arena->first_held(a), 40);
+  SavedState whole;
+  arena->Detach(a, whole);
+  arena->Attach(whole, a);
+  EXPECT_EQ(arena->first_held(a), 40);
+  arena->Release(a);
+  arena->Release(b);
+}
+
 TEST(StateArena, ACopyOnWriteThatDoesNotFitChangesNothing) {
   auto arena = Make(AppendSpec(), 2, 3);
   const int32_t a = *arena->Acquire();

@@ -117,6 +117,31 @@ TEST_P(EngineSnapshots, AreProvenByAReplay) {
   EXPECT_EQ(whole->first_difference, "");
 }
 
+// An image holds what the next token sees: of what comes before, a ring has not all.
+TEST_P(EngineSnapshots, CanBeRewoundBehindAnImport) {
+  ToyServer server(GetParam(), {}, 4096);
+  const std::vector<int32_t> history = Tokens(60, 1);
+  server.CreateSession("a");
+  ASSERT_TRUE(server.Run(Ask(history, 0, "a")).status.ok());
+  const auto exported = Export(*server.engine, "a");
+  ASSERT_TRUE(exported.ok());
+  for (int64_t position = 59; position > 20; --position) {
+    SCOPED_TRACE(position);
+    ASSERT_TRUE(
+        Import(*server.engine, {.id = "b", .snapshot = exported->snapshot}).ok());
+    const auto rewound = AwaitAnswer<SessionFacts>([&](auto done) {
+      return server.engine->RewindSession(
+          {.session = "b", .target = position, .etag = ""}, std::move(done));
+    });
+    ASSERT_TRUE(rewound.ok()) << rewound.status();
+    const std::vector<int32_t> left(history.begin(), history.begin() + position);
+    EXPECT_EQ(server.Run(Ask({5}, 8, "b")).tokens,
+              server.Run(Ask(Joined(left, {5}), 8)).tokens);
+    EXPECT_EQ(Verify(*server.engine, "b", true)->replay_equal, true);
+    ASSERT_TRUE(server.engine->DeleteSession("b").ok());
+  }
+}
+
 // One number that is not as the history makes it.
 TEST_P(EngineSnapshots, AForgedStateIsFoundByAReplayAlone) {
   ToyServer server(GetParam(), {}, 4096);
