@@ -75,6 +75,7 @@ class Reader {
     return outcome_;
   }
 
+  bool ended() const { return ended_; }
   // All that Next has returned.
   const Outcome& so_far() const { return outcome_; }
 
