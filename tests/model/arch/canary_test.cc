@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// What a session reads is its own: with canaries in every row and block that it has not
+// written, behind its last token and in what others have given back, every schedule of
+// steps, forks, cuts and ends gives the same bits.
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/kernels/cpu_operations.h"
+#include "model/kernels/thread_pool.h"
+#include "model/state/block_recycler.h"
+#include "model/state/host_memory.h"
+#include "model/steps/step_options.h"
+#include "tests/fakes/canary_memory.h"
+#include "tests/model/arch/drawn_weights.h"
+#include "tests/model/arch/random_schedule.h"
+
+namespace mnemon {
+namespace {
+
+struct Case {
+  const ArchitectureEntry* entry;
+  ModelConfig config;
+  int variant;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (entry.make_decoder == nullptr) continue;
+    int variant = 0;
+    for (const ModelConfig& config : entry.variants()) {
+      cases.push_back({&entry, config, variant++});
+    }
+  }
+  return cases;
+}
+
+class CanaryTest : public testing::TestWithParam<Case> {};
+
+TEST_P(CanaryTest, NoSessionsBitsChange) {
+  const auto& [entry, config, variant] = GetParam();
+  const DrawnWeights weights(*entry, config);
+  for (const CpuOperations& operations : AllCpuOperations()) {
+    for (const WeightFormat format :
+         {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8}) {
+      for (const int threads : {1, 3}) {
+        SCOPED_TRACE(testing::Message() << operations.target << " " << NameOf(format)
+                                        << ", " << threads << " threads");
+        ThreadPool pool(threads);
+        const StepOptions options{
+            .format = format, .operations = &operations, .pool = &pool};
+        BlockRecycler recycler;
+        World plain(*entry, config, weights.views, options);
+        World canaries(*entry, config, weights.views, options);
+        canaries.MakeArena(std::make_shared<CanaryMemory>(MakeHostMemory()),
+                           threads == 1 ? nullptr : &recycler);
+        RandomSchedule(plain, canaries, 11 + static_cast<uint64_t>(threads)).Run(40);
+        canaries.arena.reset();
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Decoders, CanaryTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) {
+                           return info.param.config.architecture + "_" +
+                                  std::to_string(info.param.variant);
+                         });
+
+// There are canaries where a session has not written.
+TEST(CanaryMemory, HasThemInFreshRowsAndInThoseGivenBack) {
+  const auto arena = *StateArena::Create(
+      {{{.name = "rows", .shape = {4}, .growth = Growth::kAppend, .capacity = 64}}},
+      {.slots = 1, .memory = std::make_shared<CanaryMemory>(MakeHostMemory())});
+  for (int round = 0; round < 2; ++round) {
+    const int32_t slot = *arena->Acquire();
+    ASSERT_TRUE(arena->Reserve(slot, 40).ok());
+    for (int64_t row = 0; row < 40; ++row) {
+      float* const floats = arena->Row(slot, 0, row);
+      for (int i = 0; i < 4; ++i) EXPECT_FALSE(std::fabs(floats[i]) < 1.0e29f);
+      std::fill_n(floats, 4, 1.0f);
+    }
+    arena->Advance(slot, 40);
+    arena->Release(slot);
+  }
+}
+
+}  // namespace
+}  // namespace mnemon
