@@ -53,7 +53,7 @@ bool RpcCall::delivered() const {
   return delivered_;
 }
 
-CallRecord RpcCall::TakeRecord() {
+RpcRecord RpcCall::TakeRecord() {
   std::lock_guard lock(mutex_);
   return std::exchange(record_, {});
 }

@@ -19,7 +19,7 @@
 #include <grpcpp/support/server_interceptor.h>
 
 #include "absl/status/status.h"
-#include "server/rpc/call_record.h"
+#include "server/rpc/rpc_record.h"
 #include "server/transport/connection_table.h"
 
 namespace mnemon {
@@ -35,7 +35,7 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
   // or was taken from the engine and lost on the way there.
   bool delivered() const;
   // Once the call is over: its record, which is empty from then on. Needs no memory.
-  CallRecord TakeRecord();
+  RpcRecord TakeRecord();
 
   void SetRequestId(std::string id);
   void SetModel(const std::string& name);
@@ -60,7 +60,7 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
  private:
   const std::chrono::steady_clock::time_point start_;
   mutable std::mutex mutex_;
-  CallRecord record_;       // guarded by mutex_
+  RpcRecord record_;       // guarded by mutex_
   bool delivered_ = false;  // guarded by mutex_, as is the next one
   bool no_reactor_ = false;
 };

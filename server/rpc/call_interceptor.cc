@@ -90,7 +90,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
   // waits for log or metrics.
   ~CallInterceptor() override {
     call_->End(absl::StatusCode::kCancelled);
-    const CallRecord record = call_->TakeRecord();
+    const RpcRecord record = call_->TakeRecord();
     if (connection_ != nullptr) {
       connection_->OnCallEnded(record.status == absl::StatusCode::kCancelled,
                                record.received_bytes);

@@ -29,7 +29,6 @@ absl::Status RefuseLaterFields(const v1::GenerateRequest& r) {
   const v1::Stopping& stopping = r.stopping();
   const v1::OutputOptions& output = r.output();
   return RefuseSet({
-      {"resume_after_index", r.has_resume_after_index()},
       {"priority", r.priority() == v1::BATCH},
       {"sampling.constraint", sampling.has_constraint()},
       {"stopping.ignore_eos", stopping.has_ignore_eos()},
@@ -179,8 +178,19 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {
         "priority", StrCat("priority has no value ", static_cast<int>(r.priority())));
   }
   MNEMON_RETURN_IF_ERROR(RefuseLaterFields(r));
+  if (!v1::OnDisconnect_IsValid(r.on_disconnect())) {
+    return InvalidField("on_disconnect", StrCat("on_disconnect has no value ",
+                                                static_cast<int>(r.on_disconnect())));
+  }
 
   GenerateRequest request;
+  if (r.has_resume_after_index()) request.resume_after = r.resume_after_index();
+  if (r.has_expected_token_count()) {
+    request.expected_position = r.expected_token_count();
+  }
+  if (r.on_disconnect() == v1::CONTINUE) {
+    request.on_disconnect = OnDisconnect::kContinue;
+  }
   MNEMON_ASSIGN_OR_RETURN(request.session,
                           ParseOptionalSession(r.session(), "session"));
   MNEMON_ASSIGN_OR_RETURN(request.model, ParseOptionalModel(r.model(), "model"));

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/engine/engine.h"
-#include "server/rpc/call_record.h"
+#include "server/rpc/rpc_record.h"
 #include "server/transport/connection_table.h"
 
 namespace mnemon {

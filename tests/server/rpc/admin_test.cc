@@ -243,8 +243,8 @@ TEST(AdminDrain, GoesOnWithoutItsCaller) {
   }
   // The server does not keep them until it is drained.
   EXPECT_TRUE(Eventually([&] {
-    const std::vector<CallRecord> ended = observed->Ended();
-    return std::count_if(ended.begin(), ended.end(), [](const CallRecord& call) {
+    const std::vector<RpcRecord> ended = observed->Ended();
+    return std::count_if(ended.begin(), ended.end(), [](const RpcRecord& call) {
              return call.method == "mnemon.v1.Admin/Drain";
            }) == 2;
   }));

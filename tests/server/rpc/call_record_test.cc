@@ -112,10 +112,10 @@ class CallRecordTest : public ::testing::Test {
     return log;
   }
 
-  CallRecord Only() {
+  RpcRecord Only() {
     EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 1; }));
     const auto ended = observed_->Ended();
-    return ended.empty() ? CallRecord{} : ended.front();
+    return ended.empty() ? RpcRecord{} : ended.front();
   }
 
   // Shared with servers, because calls may end after a test's part in them.
@@ -128,7 +128,7 @@ TEST_F(CallRecordTest, UnaryCall) {
   BoundedContext context;
   v1::ListModelsResponse response;
   ASSERT_TRUE(rig_.models_stub->ListModels(&context, {}, &response).ok());
-  const CallRecord call = Only();
+  const RpcRecord call = Only();
   EXPECT_EQ(call.method, "mnemon.v1.Models/ListModels");
   EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.request_id, IdIn(context));
@@ -155,7 +155,7 @@ TEST_F(CallRecordTest, StreamCountsAllMessages) {
   }
   ASSERT_TRUE(reader->Finish().ok());
   ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == 2; }));
-  const CallRecord call = observed_->Ended()[1];
+  const RpcRecord call = observed_->Ended()[1];
   EXPECT_EQ(call.method, "mnemon.v1.Generation/Generate");
   EXPECT_EQ(call.model, "toy");
   EXPECT_EQ(call.session, "s");
@@ -186,7 +186,7 @@ TEST_F(CallRecordTest, StreamOfBothWays) {
     bytes += static_cast<int64_t>(response.ByteSizeLong());
   }
   ASSERT_TRUE(stream->Finish().ok());
-  const CallRecord call = Only();
+  const RpcRecord call = Only();
   EXPECT_EQ(call.method, "mnemon.v1.Generation/Score");
   EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.model, "toy");
@@ -239,7 +239,7 @@ TEST_F(CallRecordTest, AScoreCallCancelledBeforeItsFirstMessage) {
     EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
   ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == kCalls; }));
-  for (const CallRecord& call : observed_->Ended()) {
+  for (const RpcRecord& call : observed_->Ended()) {
     EXPECT_EQ(call.status, absl::StatusCode::kCancelled) << call.reason;
     EXPECT_EQ(call.reason, "");
   }
@@ -249,7 +249,7 @@ TEST_F(CallRecordTest, AScoreCallCancelledBeforeItsFirstMessage) {
 TEST_F(CallRecordTest, HealthCheck) {
   const std::string service = "mnemon.v1.Generation";
   ASSERT_TRUE(rig_.client->CheckHealth(service).ok());
-  const CallRecord call = Only();
+  const RpcRecord call = Only();
   EXPECT_EQ(call.method, "grpc.health.v1.Health/Check");
   EXPECT_EQ(call.status, absl::StatusCode::kOk);
   EXPECT_EQ(call.received_bytes, static_cast<int64_t>(2 + service.size()));
@@ -277,7 +277,7 @@ TEST_F(CallRecordTest, RefusedCallsNameSessionAndModel) {
   ASSERT_TRUE(Eventually([&] { return observed_->Ended().size() == 1; }));
   const auto last = [&](size_t count) {
     EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == count; }));
-    const CallRecord call = observed_->Ended().back();
+    const RpcRecord call = observed_->Ended().back();
     EXPECT_NE(call.status, absl::StatusCode::kOk);
     return StrCat(call.method.substr(call.method.find('/') + 1), " ", call.model, " ",
                   call.session);
@@ -321,7 +321,7 @@ TEST_F(CallRecordTest, RefusalsAreRecordedOnce) {
   EXPECT_THAT(engine_->Refusals(), SizeIs(3));
   EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 4; }));
   EXPECT_THAT(observed_->Ended(), testing::Contains(testing::Field(
-                                      &CallRecord::reason, "FIELD_UNIMPLEMENTED")));
+                                      &RpcRecord::reason, "FIELD_UNIMPLEMENTED")));
 
   Rig limited(Options(/*rate=*/0.001));
   EXPECT_TRUE(Run(limited, Ask(3)).ok());
@@ -471,7 +471,7 @@ TEST(RpcCall, OnlyAnEndIsReplaced) {
   RpcCall ended("m");
   ended.End(absl::StatusCode::kOk);
   ended.ReplaceEnd(absl::StatusCode::kAborted, "CALLER_IDLE");
-  const CallRecord record = ended.TakeRecord();
+  const RpcRecord record = ended.TakeRecord();
   EXPECT_EQ(record.status, absl::StatusCode::kAborted);
   EXPECT_EQ(record.reason, "CALLER_IDLE");
 }

@@ -565,7 +565,7 @@ TEST(Converse, IsOneCallOfTheRecord) {
   talk.Close();
   ASSERT_TRUE(talk.End().ok());
   ASSERT_TRUE(Eventually([&] { return observed->Ended().size() == 2; }));
-  const CallRecord record = observed->Ended().back();
+  const RpcRecord record = observed->Ended().back();
   EXPECT_EQ(record.method, "mnemon.v1.Generation/Converse");
   EXPECT_EQ(record.session, "s");
   EXPECT_EQ(record.model, "toy");
@@ -588,7 +588,7 @@ TEST(Converse, ALostStreamIsRecordedAsCancelled) {
     talk.End();
   }
   ASSERT_TRUE(Eventually([&] { return observed->Ended().size() == 2; }));
-  for (const CallRecord& record : observed->Ended()) {
+  for (const RpcRecord& record : observed->Ended()) {
     EXPECT_EQ(record.status, absl::StatusCode::kCancelled) << record.reason;
     EXPECT_EQ(record.reason, "");
   }

@@ -195,7 +195,6 @@ const std::vector<GenerateCase>& LaterFields() {
   constexpr char kLater[] = "FIELD_UNIMPLEMENTED";
   constexpr auto kCode = grpc::StatusCode::UNIMPLEMENTED;
   static const std::vector<GenerateCase> cases = {
-      {"resume_after_index", [](R& r) { r.set_resume_after_index(0); }, kLater, kCode},
       {"priority", [](R& r) { r.set_priority(v1::BATCH); }, kLater, kCode},
       {"sampling.constraint",
        [](R& r) { r.mutable_sampling()->mutable_constraint()->set_regex("a"); }, kLater,

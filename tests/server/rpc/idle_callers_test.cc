@@ -43,11 +43,11 @@ class IdleCallers : public ::testing::Test {
   }
   // The only call of `method`, once it has ended; the server looks for idle callers
   // meanwhile.
-  CallRecord Ended(Rig& rig, const std::string& method) const {
-    CallRecord found;
+  RpcRecord Ended(Rig& rig, const std::string& method) const {
+    RpcRecord found;
     EXPECT_TRUE(Eventually([&] {
       rig.server->EndIdleCalls();
-      for (const CallRecord& call : observed_->Ended()) {
+      for (const RpcRecord& call : observed_->Ended()) {
         if (call.method == method) found = call;
       }
       return !found.method.empty();
@@ -87,7 +87,7 @@ TEST_P(IdleReader, ItsCallEnds) {
   BoundedContext context;
   const auto begin = steady_clock::now();
   const auto reader = stub->Generate(&context, request);
-  const CallRecord call = Ended(rig, kGenerate);
+  const RpcRecord call = Ended(rig, kGenerate);
   EXPECT_GE(steady_clock::now() - begin, kIdle);
   EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
@@ -113,7 +113,7 @@ TEST_F(IdleCallers, AScoreCallThatIsNotOpenedEnds) {
   BoundedContext context;
   const auto stream = rig.generation->Score(&context);
   ASSERT_TRUE(Started(kScore));
-  const CallRecord call = Ended(rig, kScore);
+  const RpcRecord call = Ended(rig, kScore);
   EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
   EXPECT_GE(call.total, kIdle);
@@ -133,7 +133,7 @@ TEST_F(IdleCallers, AScoreCallWhoseScoresAreNotReadEnds) {
   part.mutable_part()->set_text(std::string(500, 'a'));
   ASSERT_TRUE(stream->Write(open));
   ASSERT_TRUE(stream->Write(part));
-  const CallRecord call = Ended(rig, kScore);
+  const RpcRecord call = Ended(rig, kScore);
   EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
   ExpectShutdownAtOnce(rig);

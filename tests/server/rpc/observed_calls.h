@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/rpc/call_record.h"
+#include "server/rpc/rpc_record.h"
 
 namespace mnemon {
 
@@ -19,7 +19,7 @@ class ObservedCalls final : public CallObserver {
     std::lock_guard lock(mutex_);
     ++started_[method];
   }
-  void OnCallEnded(const CallRecord& record) override {
+  void OnCallEnded(const RpcRecord& record) override {
     std::lock_guard lock(mutex_);
     ended_.push_back(record);
     thread_ = std::this_thread::get_id();
@@ -29,7 +29,7 @@ class ObservedCalls final : public CallObserver {
     std::lock_guard lock(mutex_);
     return started_;
   }
-  std::vector<CallRecord> Ended() const {
+  std::vector<RpcRecord> Ended() const {
     std::lock_guard lock(mutex_);
     return ended_;
   }
@@ -42,7 +42,7 @@ class ObservedCalls final : public CallObserver {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, int> started_;  // guarded by mutex_
-  std::vector<CallRecord> ended_;       // guarded by mutex_
+  std::vector<RpcRecord> ended_;       // guarded by mutex_
   std::thread::id thread_;              // guarded by mutex_
 };
 

@@ -3,7 +3,7 @@
 // the log.
 #include "base/error.h"
 #include "gtest/gtest.h"
-#include "server/rpc/call_record.h"
+#include "server/rpc/rpc_record.h"
 #include "server/rpc/status_mapping.h"
 #include "tests/fakes/captured_log.h"
 #include "tests/fakes/failing_allocation.h"
@@ -49,7 +49,7 @@ TEST(StatusMapping, EachAllocationMayFail) {
 
 TEST(LogCall, EachAllocationMayFail) {
   takes_part = false;
-  const CallRecord call{.method = "mnemon.v1.Generation/Generate",
+  const RpcRecord call{.method = "mnemon.v1.Generation/Generate",
                         .request_id = std::string(64, 'i'),
                         .model = std::string(40, 'm'),
                         .session = std::string(40, 's'),

@@ -12,7 +12,7 @@
 
 namespace mnemon {
 
-struct CallRecord {
+struct RpcRecord {
   using Seconds = std::chrono::duration<double>;
 
   std::string method;      // "mnemon.v1.Generation/Generate"; "other" when unknown
@@ -31,19 +31,19 @@ struct CallRecord {
 };
 
 // "OK", "NOT_FOUND", ...; empty: it has none yet.
-inline std::string StatusName(const CallRecord& call) {
+inline std::string StatusName(const RpcRecord& call) {
   return call.status ? absl::StatusCodeToString(*call.status) : "";
 }
 
 // Logs it as the event "call". Does nothing when memory has run out.
-void LogCall(LogLevel level, const CallRecord& call) noexcept;
+void LogCall(LogLevel level, const RpcRecord& call) noexcept;
 
 // Called from threads of gRPC, never from a model runner; must not throw.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
   virtual void OnCallStarted(const std::string& method) = 0;
-  virtual void OnCallEnded(const CallRecord& record) = 0;
+  virtual void OnCallEnded(const RpcRecord& record) = 0;
 };
 
 }  // namespace mnemon

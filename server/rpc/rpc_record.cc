@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "server/rpc/call_record.h"
+#include "server/rpc/rpc_record.h"
 
 #include <new>
 #include <vector>
@@ -7,12 +7,12 @@
 namespace mnemon {
 namespace {
 
-double Milliseconds(CallRecord::Seconds time) { return time.count() * 1000; }
+double Milliseconds(RpcRecord::Seconds time) { return time.count() * 1000; }
 
 constexpr size_t kMostFields = 13;
 
 // Fields that do not apply are left out.
-std::vector<LogField> FieldsOf(const CallRecord& call) {
+std::vector<LogField> FieldsOf(const RpcRecord& call) {
   std::vector<LogField> fields;
   // Growth would copy fields: base/log.h.
   fields.reserve(kMostFields);
@@ -36,7 +36,7 @@ std::vector<LogField> FieldsOf(const CallRecord& call) {
 
 }  // namespace
 
-void LogCall(LogLevel level, const CallRecord& call) noexcept try {
+void LogCall(LogLevel level, const RpcRecord& call) noexcept try {
   LogEvent(level, "call", FieldsOf(call));
 } catch (const std::bad_alloc&) {
   // The line is lost, the server goes on.
