@@ -222,6 +222,73 @@ TEST_P(EngineStore, ExpiredSessionsLeaveTheStore) {
   EXPECT_EQ(ReasonOf(stored.engine().GetSession("a").status()), "SESSION_NOT_FOUND");
 }
 
+constexpr char kRequest[] = "01234567-89ab-cdef-0123-456789abcdef";
+
+// What a stream gave before the kill and after it is what the undisturbed one gives.
+TEST_P(EngineStore, AnOpenCallIsResumedAfterAKill) {
+  for (const Durability durability : {Durability::kTurn, Durability::kAlways}) {
+    const std::string name = durability == Durability::kTurn ? "turn" : "always";
+    StoredServer stored(Path(name), GetParam());
+    stored.CreateSession("a", durability);
+    Continue(stored, "a", {}, Tokens(20, 1), 40);
+    GenerateRequest request = Ask(Tokens(9, 2), 300, "a");
+    request.request_id = kRequest;
+    request.sampling.repetition_penalty = 1.3F;
+    request.sampling.penalty_window_tokens = 50;
+    Reader reader(stored.engine(), request);
+    std::vector<int32_t> whole;
+    int64_t last = -1;
+    for (const size_t at : {0u, 1u, 70u, 200u}) {
+      while (reader.so_far().tokens.size() < at) reader.Next();
+      const std::vector<int32_t> before = reader.so_far().tokens;
+      if (!before.empty()) {
+        last = reader.so_far().first_index + static_cast<int64_t>(before.size()) - 1;
+      }
+      const std::string copy = Path(name + std::to_string(at));
+      stored.CopyAfterKill(copy);
+      StoredServer again(copy, GetParam());
+      GenerateRequest resume = request;
+      resume.resume_after = last;
+      const Outcome rest = Reader(again.engine(), resume).Finish();
+      if (at == 0 && ReasonOf(rest.status) == "REQUEST_UNKNOWN") continue;
+      ASSERT_TRUE(rest.status.ok()) << at << ": " << rest.status;
+      whole = Joined(before, rest.tokens);
+      EXPECT_EQ(whole.size(), 300u);
+      const Outcome repeated = Reader(again.engine(), request).Finish();
+      ASSERT_TRUE(repeated.status.ok()) << repeated.status;
+      EXPECT_EQ(repeated.tokens, whole);
+    }
+    const Outcome undisturbed = reader.Finish();
+    ASSERT_TRUE(undisturbed.status.ok()) << undisturbed.status;
+    EXPECT_EQ(undisturbed.tokens, whole);
+  }
+}
+
+// Killed while the prompt is computed.
+TEST_P(EngineStore, AKillWithinAPromptLosesNothing) {
+  StoredServer stored(Path(), GetParam());
+  stored.CreateSession("a", Durability::kAlways);
+  Continue(stored, "a", {}, Tokens(20, 1), 40);
+  stored.server->decoder.Allow(2);
+  GenerateRequest request = Ask(Tokens(900, 2), 30, "a");
+  request.request_id = kRequest;
+  Reader reader(stored.engine(), request);
+  stored.server->decoder.AwaitHeld();
+  // Until its beginning is in the store.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  stored.CopyAfterKill(Path("copy"));
+  stored.server->decoder.AllowAll();
+  const Outcome undisturbed = reader.Finish();
+  ASSERT_TRUE(undisturbed.status.ok()) << undisturbed.status;
+  StoredServer again(Path("copy"), GetParam());
+  EXPECT_EQ(again.engine().GetSession("a")->state, SessionState::kDetached);
+  GenerateRequest resume = request;
+  resume.resume_after = -1;
+  const Outcome rest = Reader(again.engine(), resume).Finish();
+  ASSERT_TRUE(rest.status.ok()) << rest.status;
+  EXPECT_EQ(rest.tokens, undisturbed.tokens);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EngineStore, testing::ValuesIn(kToyStates),
                          [](const testing::TestParamInfo<ToyState>& info) {
                            return ToyName(info.param);
