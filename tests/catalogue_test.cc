@@ -14,7 +14,8 @@
 namespace mnemon {
 namespace {
 
-constexpr int kItems = 87;
+// Of the catalogue, the items that have tables with numbers.
+constexpr struct { int first, last; } kItems[] = {{1, 87}, {123, 144}};
 
 std::string ReadText(const std::string& path) {
   std::ifstream file(path);
@@ -62,14 +63,17 @@ TEST(Catalogue, EveryItemNamesATestThatExists) {
   std::ifstream page(root + "/docs/reliability.md");
   ASSERT_TRUE(page.is_open());
   const std::regex row("\\| ([0-9]+) \\| (.*) \\| (.*) \\|");
-  int items = 0;
+  std::vector<int> items, wanted;
+  for (const auto& range : kItems) {
+    for (int item = range.first; item <= range.last; ++item) wanted.push_back(item);
+  }
   for (std::string line; std::getline(page, line);) {
     std::smatch cells;
     if (!std::regex_match(line, cells, row)) continue;
-    EXPECT_EQ(std::stoi(cells[1]), ++items) << line;
-    EXPECT_THAT(Faults(cells[3], root), testing::IsEmpty()) << "item " << items;
+    items.push_back(std::stoi(cells[1]));
+    EXPECT_THAT(Faults(cells[3], root), testing::IsEmpty()) << "item " << items.back();
   }
-  EXPECT_EQ(items, kItems);
+  EXPECT_EQ(items, wanted);
 }
 
 TEST(Catalogue, OtherTablesNameTestsThatExist) {

@@ -174,6 +174,17 @@ absl::Status CheckNoLinks(const std::string& directory, const std::string& datab
   return absl::OkStatus();
 }
 
+// RocksDB keeps what it was writing in such files when its process was killed, for ever
+// where they were to be OPTIONS. One that cannot be removed only takes room.
+absl::Status RemoveUnfinished(const std::string& database) {
+  constexpr std::string_view kUnfinished = ".dbtmp";
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(database));
+  for (const std::string& name : names) {
+    if (name.ends_with(kUnfinished)) ::unlink((database + "/" + name).c_str());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<StoreDirectory> StoreDirectory::Open(const std::string& path) {
@@ -212,6 +223,7 @@ absl::StatusOr<StoreDirectory> StoreDirectory::Open(const std::string& path) {
   }
   MNEMON_RETURN_IF_ERROR(MakePrivateDirectory(database));
   MNEMON_RETURN_IF_ERROR(CheckNoLinks(path, database));
+  MNEMON_RETURN_IF_ERROR(RemoveUnfinished(database));
   return StoreDirectory(path, std::move(lock), std::move(id));
 }
 

@@ -341,6 +341,27 @@ TEST_F(FileTest, MakesParents) {
   EXPECT_FALSE(MakeDirectories(Path("x/y")).ok());
 }
 
+// A temporary file lies beside what it replaces, so that no rename leaves a device.
+TEST_F(FileTest, WritesOnAnotherDevice) {
+  const char* const memory = "/dev/shm";
+  struct stat here, there;
+  if (::stat(dir_.c_str(), &here) != 0 || ::stat(memory, &there) != 0 ||
+      here.st_dev == there.st_dev || ::access(memory, W_OK) != 0) {
+    GTEST_SKIP() << "there is one device";
+  }
+  std::string pattern = std::string(memory) + "/mnemon-file-XXXXXX";
+  const std::string far = ::mkdtemp(pattern.data());
+  fs::create_symlink(far, Path("far"));
+  Put("far/x", "old");
+  EXPECT_TRUE(WriteFileDurably(Path("far/x"), "new").ok());
+  EXPECT_EQ(Get("far/x"), "new");
+  const auto fill = [](const std::string& dir) { return FillWith(dir, "y"); };
+  EXPECT_TRUE(WriteDirectoryDurably(Path("far/d"), fill).ok());
+  EXPECT_EQ(Get("far/d/y"), "y");
+  EXPECT_EQ(std::distance(fs::directory_iterator(far), {}), 2);  // x and d
+  fs::remove_all(far);
+}
+
 TEST_F(FileTest, ParentMayBeALink) {
   fs::create_directory(Path("real"));
   fs::create_symlink("real", Path("run"));

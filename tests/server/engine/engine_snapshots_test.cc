@@ -186,6 +186,42 @@ TEST_P(EngineSnapshots, OfOtherNumericsAreComputedAgain) {
   EXPECT_TRUE(server.engine->GetSession("b")->rebuilt);
 }
 
+TEST_P(EngineSnapshots, OfAnEmptySessionIsOneToo) {
+  ToyServer server(GetParam());
+  server.CreateSession("a");
+  const auto exported = Export(*server.engine, "a");
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  const auto made = Import(*server.engine, {.id = "b", .snapshot = exported->snapshot});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->position, 0);
+  EXPECT_FALSE(made->rebuilt);
+  EXPECT_EQ(Export(*server.engine, "b")->snapshot, exported->snapshot);
+  EXPECT_EQ(server.Run(Ask({3, 4}, 9, "b")).tokens, server.Run(Ask({3, 4}, 9)).tokens);
+}
+
+// Whether its snapshot is damaged, cut, empty, or of another session.
+TEST_P(EngineSnapshots, AFailedImportLeavesALiveSessionAsItWas) {
+  ToyServer server(GetParam(), {}, 4096);
+  const std::vector<int32_t> history = Tokens(70, 1);
+  for (const char* id : {"a", "other"}) {
+    server.CreateSession(id);
+    ASSERT_TRUE(server.Run(Ask(history, 0, id)).status.ok());
+  }
+  ASSERT_TRUE(server.Run(Ask({1}, 5, "other")).status.ok());
+  const std::string good = Export(*server.engine, "other")->snapshot;
+  std::string damaged = good;
+  damaged.back() ^= 1;
+  const std::string before = Export(*server.engine, "a")->snapshot;
+  for (const std::string& snapshot :
+       {good, damaged, good.substr(0, good.size() / 2), std::string()}) {
+    EXPECT_FALSE(Import(*server.engine, {.id = "a", .snapshot = snapshot}).ok());
+    EXPECT_EQ(Export(*server.engine, "a")->snapshot, before);
+  }
+  const Outcome outcome = server.Run(Ask({2}, 20, "a"));
+  EXPECT_EQ(outcome.start->resumed_tokens, 69);
+  EXPECT_EQ(outcome.tokens, server.Run(Ask(Joined(history, {2}), 20)).tokens);
+}
+
 INSTANTIATE_TEST_SUITE_P(States, EngineSnapshots, testing::ValuesIn(kToyStates),
                          [](const auto& info) { return ToyName(info.param); });
 

@@ -206,6 +206,45 @@ TEST_F(SessionStoreTest, StaysWithinItsMemory) {
   EXPECT_LE(std::max(most, store->memory_bytes()), 8 << 20);
 }
 
+TEST_F(SessionStoreTest, HoldsAHundredThousandSnapshots) {
+  const int snapshots = std::getenv("MNEMON_SANITIZED") == nullptr ? 100'000 : 10'000;
+  constexpr int kTogether = 500;
+  const SessionStoreOptions options = {.memory_bytes = 8 << 20};
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    std::unique_ptr<SessionStore> store = Open(options);
+    for (int n = 0; n < snapshots; n += kTogether) {
+      std::vector<OwnedChange> changes;
+      for (int i = n; i < n + kTogether; ++i) {
+        changes.push_back({.table = StoreTable::kSnapshots,
+                           .id = "s" + std::to_string(i),
+                           .name = "latest",
+                           .value = std::to_string(i) + std::string(1000, 'v')});
+      }
+      ASSERT_TRUE(CommitOwned(*store, changes, Sync::kNo).ok());
+    }
+    EXPECT_LE(store->memory_bytes(), options.memory_bytes);
+  }
+  std::unique_ptr<SessionStore> store = Open(options);
+  int found = 0;
+  ASSERT_TRUE(store
+                  ->Scan(StoreTable::kSnapshots, {},
+                         [&](std::string_view, std::string_view, std::string_view) {
+                           ++found;
+                           return true;
+                         })
+                  .ok());
+  EXPECT_EQ(found, snapshots);
+  for (int n = 0; n < snapshots; n += 997) {
+    const auto value =
+        store->Get(StoreTable::kSnapshots, "s" + std::to_string(n), "latest");
+    ASSERT_TRUE(value.ok() && *value);
+    ASSERT_TRUE((*value)->starts_with(std::to_string(n) + "v"));
+  }
+  EXPECT_LE(store->memory_bytes(), options.memory_bytes);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
 TEST_F(SessionStoreTest, SharesSyncsAmongThreads) {
   std::unique_ptr<SessionStore> store = Open();
   constexpr int kThreads = 16, kEach = 50;
@@ -347,6 +386,39 @@ TEST_F(SessionStoreTest, OutlivesAKilledOwnerWithAllThatItHadSynced) {
   const auto record = Read(**store, StoreTable::kSessions, "a");
   ASSERT_TRUE(record.has_value());
   EXPECT_GE(std::stol(record->substr(8)), lines());
+}
+
+// Killed while it opens, or soon after, again and again.
+TEST_F(SessionStoreTest, DoesNotGrowInALoopOfCrashes) {
+  const auto files = [&] {
+    return std::distance(std::filesystem::recursive_directory_iterator(Path()), {});
+  };
+  {
+    std::unique_ptr<SessionStore> store = Open({});
+    for (int n = 1; n <= 100; ++n) {
+      ASSERT_TRUE(CommitOwned(*store, ScriptedCommit(n, 1000), Sync::kYes).ok());
+    }
+  }
+  const auto before = files();
+  for (int round = 0; round < 40; ++round) {
+    ChildProcess holder(root_, {MNEMON_STORE_HOLDER, Path()});
+    EXPECT_EQ(holder.Wait(std::chrono::milliseconds(5 * (round % 20))), std::nullopt)
+        << holder.err();
+    holder.Signal(SIGKILL);
+    ASSERT_EQ(holder.Wait(), 128 + SIGKILL);
+    ASSERT_LE(files(), before + 32) << "round " << round;
+  }
+  // What a crash while RocksDB writes its options leaves.
+  std::ofstream(Path() + "/db/OPTIONS-000099.dbtmp") << "version";
+  std::unique_ptr<SessionStore> store = Open({});
+  EXPECT_LE(files(), before + 16);  // tables are merged by and by
+  for (const auto& file : std::filesystem::directory_iterator(Path() + "/db")) {
+    EXPECT_NE(file.path().extension(), ".dbtmp") << file.path();
+  }
+  auto contents = ReadContents(*store);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  contents->erase({StoreTable::kSessions, "a", ""});  // the holder's
+  EXPECT_EQ(*contents, ScriptedContents(100, 1000).back());
 }
 
 TEST_F(SessionStoreTest, RefusesWhatIsNoStoreOrANewerOne) {

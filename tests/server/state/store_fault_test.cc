@@ -160,6 +160,15 @@ TEST_F(StoreFault, CannotBeOpenedOnAFullDisk) {
   EXPECT_TRUE(OpenSessionStoreOn(files, Path(), {}).ok());
 }
 
+TEST_F(StoreFault, CannotBeOpenedOnAReadOnlyDisk) {
+  auto files = std::make_shared<UnsyncedFileSystem>();
+  files->Fail(DiskFault::kReadOnly);
+  const absl::Status status = OpenSessionStoreOn(files, Path(), {}).status();
+  EXPECT_EQ(ReasonOf(status), "STORE_READ_ONLY") << status;
+  files->Fail(DiskFault::kNone);
+  EXPECT_TRUE(OpenSessionStoreOn(files, Path(), {}).ok());
+}
+
 // The disk breaks again while Recover opens the store.
 TEST_F(StoreFault, StaysUnreadableWhenRecoverFailsHalfWay) {
   auto files = std::make_shared<UnsyncedFileSystem>();
