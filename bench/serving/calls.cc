@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include <grpcpp/alarm.h>
+
 namespace mnemon::serving {
 
 // Methods but Cancel are called by gRPC, one at a time.
@@ -25,12 +27,21 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     StartCall();
   }
 
-  void Cancel() { context_.TryCancel(); }
+  void Cancel() {
+    cancelled_.store(true, std::memory_order_relaxed);
+    context_.TryCancel();
+  }
 
   void OnReadDone(bool ok) override {
     if (!ok) return;
     Note();
     ++reads_;
+    if (options_.token_time > Seconds(0) && message_.tokens_size() > 0) {
+      left_ = message_.tokens_size();
+      AddHold();
+      TakeToken();
+      return;
+    }
     Read();
   }
 
@@ -48,6 +59,21 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     if (options_.read_at_most < 0 || reads_ < options_.read_at_most) {
       StartRead(&message_);
     }
+  }
+
+  // One after the other, so that a cancelled call waits for none but this one.
+  void TakeToken() {
+    const auto time =
+        std::chrono::duration_cast<std::chrono::microseconds>(options_.token_time);
+    // A new one each time, because this runs in the function of the last one.
+    alarm_ = std::make_unique<grpc::Alarm>();
+    alarm_->Set(std::chrono::system_clock::now() + time, [this](bool) {
+      if (--left_ > 0 && !cancelled_.load(std::memory_order_relaxed)) {
+        return TakeToken();
+      }
+      Read();
+      RemoveHold();
+    });
   }
 
   void Note() {
@@ -73,6 +99,9 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
   v1::GenerateResponse message_;
   CallRecord record_;
   int64_t reads_ = 0;
+  std::atomic<bool> cancelled_{false};
+  std::unique_ptr<grpc::Alarm> alarm_;  // while a hold is there
+  int64_t left_ = 0;  // tokens of the last message that are not taken yet
 };
 
 Calls::Calls() = default;

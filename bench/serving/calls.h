@@ -43,6 +43,9 @@ struct CallOptions {
   Seconds deadline{600};
   // Messages after which the caller stops to read; -1: it reads all.
   int64_t read_at_most = -1;
+  // In which the caller takes a token: it asks for the next message when it has taken
+  // all of the last one.
+  Seconds token_time{0};
 };
 
 // Safe for concurrent use. Ends all its calls when it goes.

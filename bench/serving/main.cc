@@ -44,6 +44,10 @@ constexpr Entry kScenarios[] = {
      "Thousands of sessions at rest beside streams: the time of short calls, and of a "
      "large session's end.",
      RunManySessions},
+    {"slow-readers",
+     "A hundred clients that read a token a second beside sixteen fast ones: memory, "
+     "and the speed of the fast ones.",
+     RunSlowReaders},
     {"cpu", "Processor time per streamed token beyond the model's step.", RunCpu},
     {"wire",
      "Attacks at the level of frames and connections: health meanwhile, memory, "

@@ -33,6 +33,7 @@ absl::Status RunRetry(const ScenarioOptions& options, BarResults& results);
 absl::Status RunIdle(const ScenarioOptions& options, BarResults& results);
 absl::Status RunTwoModels(const ScenarioOptions& options, BarResults& results);
 absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results);
+absl::Status RunSlowReaders(const ScenarioOptions& options, BarResults& results);
 absl::Status RunCpu(const ScenarioOptions& options, BarResults& results);
 absl::Status RunWire(const ScenarioOptions& options, BarResults& results);
 absl::Status RunSoak(const ScenarioOptions& options, BarResults& results);
