@@ -309,7 +309,7 @@ TEST(Converse, AnInterruptEndsATurnThatWaitsOrComputes) {
   Rig rig({.engine = {.running = 1}});
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   ASSERT_TRUE(rig.client->CreateSession("other", "").ok());
-  Talk talk(rig, OpenOf("s", kMany));
+  Talk talk(rig, OpenOf("s", 0));
   rig.decoder.Allow(0);
   talk.Send(TurnOf({1, 2, 3}, 10));
   rig.decoder.AwaitHeld();
@@ -328,6 +328,7 @@ TEST(Converse, AnInterruptEndsATurnThatWaitsOrComputes) {
   EXPECT_EQ(talk.AwaitInterrupted(), 0);
   rig.decoder.AllowAll();
   EXPECT_TRUE(first.get().result.ok());
+  talk.Send(CreditsOf(10));
   talk.Send(TurnOf({4}, 10));
   EXPECT_EQ(talk.Finish().tokens, Greedy({4}, 10));
 }
