@@ -55,9 +55,12 @@ struct InputPiece {
 // by the model runner.
 struct Scoring {
   // Constant: the session whose state the call's own one starts with, and the version
-  // that its history then had; null when it works on its session itself.
+  // that its history then had; null for a fresh state.
   std::shared_ptr<Session> source;
   uint64_t source_version = 0;
+  // Constant: the call holds the source, which becomes what its own session is when all
+  // scores were delivered.
+  bool commit = false;
 
   // Tokens of all parts that were sent, and, once no part follows, of all that come.
   // Written under the runner's mutex.
@@ -204,6 +207,19 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // Its consumer has cancelled it, or was given up, and so it ends.
   bool cancelled() const { return stream->cancelled() && (!runs_on() || taken_over); }
   bool stateless() const { return session->id.empty(); }
+  // A score call that changes its source.
+  bool commits() const { return scoring && scoring->commit; }
+  // Counts as a session of its own while it runs.
+  bool counts() const { return stateless() && !commits(); }
+  // The named session that it holds; null for none.
+  Session* holds() const {
+    if (commits()) return scoring->source.get();
+    return stateless() ? nullptr : session.get();
+  }
+  // Of a score call, what it has pushed was taken.
+  bool all_delivered() const {
+    return stream->delivered() == scoring->next - scoring->first;
+  }
   // Of the history, for want of a state.
   int64_t tokens_to_compute_again() const {
     // A call that only scores copies the state of its source.

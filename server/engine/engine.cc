@@ -3,6 +3,7 @@
 #include "server/engine/engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <set>
 #include <system_error>
@@ -292,13 +293,15 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
       .on_ready = std::move(on_ready),
       .charge = ChargeOf(context_->memory, &EngineMemory::output)};
   const size_t model = call->session->model;
-  stream.gated = call->session->journal && call->session->journal->durable();
+  const Session& changes = call->commits() ? *call->scoring->source : *call->session;
+  stream.gated = changes.journal && changes.journal->durable();
   stream.on_event = [weak_runner = std::weak_ptr(runners_[model].decoder),
                      weak_call = std::weak_ptr(call)](StreamEvent event) {
     const auto runner = weak_runner.lock();
     const auto event_of = weak_call.lock();
     if (runner && event_of) runner->OnStreamEvent(event_of, event);
   };
+  stream.report_empty = call->commits();
   // A call that scores generates nothing.
   if (!call->scoring) {
     // A fast model would spend its processors on messages. Not when scoring: the caller
@@ -307,6 +310,11 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
     stream.timer = RequestTimer(options.observer, *options.clock, model);
   }
   call->stream = std::make_shared<TokenStream>(std::move(stream));
+  if (call->commits()) {
+    // Scores depend on nothing that is stored, but for the end.
+    static_cast<void>(call->stream->Release(std::numeric_limits<int64_t>::max(),
+                                            /*finish=*/false, call->arrival));
+  }
 }
 
 absl::Status Engine::Hold(Session& session, const std::string& request_id) const {
@@ -380,34 +388,65 @@ absl::StatusOr<ScoreCall> Engine::Score(const ScoreRequest& request,
                           SessionFor(request.session, request.model));
   const std::shared_ptr<ModelRunner>& runner = runners_[session->model].decoder;
   MNEMON_RETURN_IF_ERROR(CheckCandidates(request.candidates, runner->vocab()));
+  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+  if (!request.request_id.empty() && (!request.commit || request.session.empty())) {
+    return InvalidField("request_id", "only a call that commits has a request_id");
+  }
   auto call = std::make_shared<Call>();
   call->scoring.emplace();
   call->logprobs = {.wanted = true, .candidates = request.candidates};
   call->deadline = request.deadline;
   call->session = std::move(session);
-  if (!request.session.empty() && !request.commit) {
-    // Held while its history is copied, so that it does not change.
-    const std::shared_ptr<Session> source = call->session;
-    auto copy = std::make_shared<Session>("", source->model, nullptr, context_->memory);
-    MNEMON_RETURN_IF_ERROR(Hold(*source, ""));
-    const absl::Status copied = CatchOutOfMemory({}, [&] {
-      return copy->history.ShareOf(source->history, source->history.size())
-                 ? absl::OkStatus()
-                 : MemoryLimit(source->history.size() *
-                               static_cast<int64_t>(sizeof(int32_t)));
-    });
-    call->scoring->source_version = source->history.version();
-    context_->directory.Release(*source, /*taken=*/false);
-    MNEMON_RETURN_IF_ERROR(copied);
-    call->scoring->source = source;
-    call->session = std::move(copy);
+  if (!request.session.empty()) MNEMON_RETURN_IF_ERROR(CopySource(request, *call));
+  ScoreCall scored;
+  const absl::Status queued = CatchOutOfMemory({}, [&] {
+    OpenStream(call, nullptr, {}, std::move(on_ready));
+    scored = MakeScoreCall(runner, call, LimitsOf(*runner));
+    return Submit(call, {});
+  });
+  if (!queued.ok() && call->commits()) {
+    context_->directory.Release(*call->scoring->source, /*taken=*/false);
   }
-  OpenStream(call, nullptr, {}, std::move(on_ready));
-  ScoreCall scored = MakeScoreCall(runner, call, LimitsOf(*runner));
-  MNEMON_RETURN_IF_ERROR(Submit(call, {}));
+  MNEMON_RETURN_IF_ERROR(queued);
   return scored;
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
+}
+
+absl::Status Engine::CopySource(const ScoreRequest& request, Call& call) const {
+  SessionDirectory& directory = context_->directory;
+  const std::shared_ptr<Session> source = call.session;
+  if (request.commit && source->journal) {
+    MNEMON_RETURN_IF_ERROR(source->journal->status());
+  }
+  auto copy = std::make_shared<Session>("", source->model, nullptr, context_->memory);
+  absl::Status held = Hold(*source, request.request_id);
+  const bool repeated = !held.ok() && directory.ScoredFrom(*source, request.request_id);
+  if (repeated) held = Hold(*source, "");
+  MNEMON_RETURN_IF_ERROR(held);
+  // Held while its history is copied, so that it does not change.
+  const absl::Status copied = CatchOutOfMemory({}, [&]() -> absl::Status {
+    int64_t tokens = source->history.size();
+    if (repeated) {
+      const auto from = directory.ScoredFrom(*source, request.request_id);
+      if (!from) return engine_errors::RequestRepeated(source->id);
+      tokens = *from;
+    } else if (request.expected_tokens.value_or(tokens) != tokens) {
+      return engine_errors::TokenCountMismatch(source->id, *request.expected_tokens,
+                                               tokens);
+    }
+    return copy->history.ShareOf(source->history, tokens)
+               ? absl::OkStatus()
+               : MemoryLimit(tokens * static_cast<int64_t>(sizeof(int32_t)));
+  });
+  call.scoring->commit = copied.ok() && request.commit && !repeated;
+  // Its state has gone on: one that is repeated is computed from the copy.
+  if (!repeated) call.scoring->source = source;
+  call.scoring->source_version = source->history.version();
+  call.request_id = request.request_id;
+  call.session = std::move(copy);
+  if (!call.commits()) directory.Release(*source, /*taken=*/false);
+  return copied;
 }
 
 absl::StatusOr<std::function<void()>> Engine::Predict(PredictRequest request,

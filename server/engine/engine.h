@@ -161,8 +161,9 @@ class Engine {
   // transport that answers the caller, wherever the refusal comes from.
   void RecordRefusal(const GenerateRequest& request, const absl::Status& status);
 
-  // Scores tokens under the model's unmodified distribution. With a session and without
-  // `commit` it works on a copy of the session's state, which counts as a session.
+  // Scores tokens under the model's unmodified distribution. With a session it works on
+  // a copy of the session's state, which without `commit` counts as a session. ABORTED,
+  // TOKEN_COUNT_MISMATCH.
   absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
                                   std::function<void()> on_ready);
 
@@ -241,6 +242,8 @@ class Engine {
       std::shared_ptr<Session> session, const CallRecord& record,
       std::optional<std::chrono::steady_clock::time_point> deadline,
       std::function<void()> on_ready) const;
+  // Gives the call a copy of its session, which it holds from now on if it commits.
+  absl::Status CopySource(const ScoreRequest& request, Call& call) const;
   // As SessionDirectory::Hold; ABORTED, SESSION_BUSY, when another call holds it.
   absl::Status Hold(Session& session, const std::string& request_id) const;
   absl::Status Busy(const Session& session) const;
@@ -255,10 +258,6 @@ class Engine {
   // then end the stream.
   absl::Status SubmitRestored(const std::shared_ptr<Call>& call,
                               std::span<const int32_t> prompt_tokens) const;
-  // A stream that got all of its tokens from the history.
-  void ReleaseWhenSynced(const Session& session,
-                         const std::shared_ptr<TokenStream>& stream) const;
-
   // The call that the request resumes or repeats; null: none, it is a new one. The
   // errors of resumes and repetitions.
   absl::StatusOr<std::shared_ptr<const CallRecord>> FindResumed(

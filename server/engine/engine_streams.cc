@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Calls that are resumed or repeated.
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -140,21 +139,6 @@ absl::Status Engine::SubmitRestored(const std::shared_ptr<Call>& call,
   return absl::OkStatus();
 }
 
-void Engine::ReleaseWhenSynced(const Session& session,
-                               const std::shared_ptr<TokenStream>& stream) const {
-  if (session.journal == nullptr) return;
-  session.journal->Flush([stream](const absl::Status& status) {
-    if (!status.ok() && stream->StopDelivery()) {
-      static_cast<void>(stream->Finish(status, std::nullopt));
-    }
-    if (stream->Release(std::numeric_limits<int64_t>::max(), /*finish=*/true,
-                        std::chrono::steady_clock::now()) !=
-        TokenStream::Notice::kNone) {
-      stream->RunCallback();
-    }
-  });
-}
-
 absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) const {
   Session& session = *call.session;
   const std::shared_ptr<const CallRecord> newest =
@@ -202,7 +186,7 @@ absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) co
   due.Add(call.stream);
   if (end) {
     static_cast<void>(call.stream->Finish(end->status, end->facts));
-    ReleaseWhenSynced(session, call.stream);
+    if (session.journal) ReleaseWhenSynced(*session.journal, call.stream);
     context_->callbacks.Post(due);
     return true;
   }

@@ -215,7 +215,7 @@ void ModelRunner::EndDueCalls() {
   const auto idle = context_->options.idle_timeout;
   for (auto next = starting_.begin(); next != starting_.end();) {
     const std::shared_ptr<Call> call = *next++;
-    if (call->session->forgotten) {
+    if (call->holds() != nullptr && call->holds()->forgotten) {
       EndStarting(call, SessionDeleted());
     } else if (call->stream->cancelled()) {
       EndStarting(call, engine_errors::Cancelled());
@@ -229,6 +229,8 @@ void ModelRunner::EndDueCalls() {
     if (call->end_later) continue;
     if (call->cancelled()) {
       End(call, engine_errors::Cancelled());
+    } else if (call->commits() && call->scoring->source->forgotten) {
+      End(call, SessionDeleted());
     } else if (time_up && *time_up <= now) {
       End(call, absl::OkStatus(),
           FinishFacts{.reason = FinishReason::kTimeLimit,
@@ -431,7 +433,7 @@ void ModelRunner::Publish() {
       consider(*call->stalled_since + context_->options.idle_timeout);
     }
     starved = starved || call->starved;
-    counts_.running_named += call->stateless() ? 0 : 1;
+    counts_.running_named += call->counts() ? 0 : 1;
     if (call->stalled_since) ++counts_.stalled;
     if (call->stalled_since || call->starved) continue;
     counts_.load.Add(estimate_.Left(call->expected, call->computed_tokens));

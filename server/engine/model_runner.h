@@ -237,6 +237,11 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // Ends calls that were cancelled, whose time is up, or whose callers are idle, and
   // releases those whose end was taken.
   void EndDueCalls();
+  // `source` becomes what the copy is.
+  void Join(Session& copy, const std::shared_ptr<Session>& source);
+  // Of a call without a named session of its own: it is counted no longer, or its
+  // source is released.
+  void EndCopy(const Call& call, bool taken);
   void HandleConsumerEnd(const std::shared_ptr<Call>& call);
   void EndDueDelivering(Time now);
   // One step for the chunks of the plan; then one for each whose call was part of a

@@ -63,7 +63,7 @@ void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
   SetOver(*call);
   if (call->stateless()) {
     DropState(*session);
-    context_->directory.ReturnStateless(index_);
+    EndCopy(*call, /*taken=*/false);
   } else if (session->forgotten) {
     DropState(*session);
   } else {
@@ -76,14 +76,18 @@ void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
 bool ModelRunner::NothingToDo(const Call& call) const {
   if (!call.scoring) return call.to_compute() <= call.session->state.computed(*arena_);
   return call.scoring->all_taken() &&
-         call.scoring->next >= call.session->history.size();
+         call.scoring->next >= call.session->history.size() &&
+         (!call.commits() || call.all_delivered());
 }
 
 bool ModelRunner::WaitsForCaller(const Call& call) const {
   if (call.stream->space() == 0) return true;
   // A state that is lost is computed again with the next part.
-  return call.scoring && !call.scoring->closed() && call.scoring->input.empty() &&
-         call.scoring->next >= call.session->history.size();
+  if (!call.scoring || !call.scoring->input.empty() ||
+      call.scoring->next < call.session->history.size()) {
+    return false;
+  }
+  return !call.scoring->closed() || (call.commits() && !call.all_delivered());
 }
 
 absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
@@ -154,6 +158,9 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   call.phase = Call::Phase::kRunning;
   session.call = &call;
   session.running.store(true, std::memory_order_relaxed);
+  if (call.commits()) {
+    call.scoring->source->running.store(true, std::memory_order_relaxed);
+  }
   if (call.scoring) {
     // Nothing predicts the first token of all.
     call.scoring->first = call.scoring->next = std::max<int64_t>(1, before);
@@ -196,7 +203,8 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
   }
   const std::shared_ptr<Call> ended = call;  // it leaves the list it may be part of
   Session& session = *ended->session;
-  if (status.ok() && session.forgotten) {
+  const Session* const holds = ended->holds();
+  if (status.ok() && (session.forgotten || (holds && holds->forgotten))) {
     // Removed in this round, before its caller closed the input, for example.
     status = CatchOutOfMemory({}, engine_errors::SessionDeleted);
     facts.reset();
@@ -219,13 +227,15 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
   ++endings_;
   if (ended->stateless() || session.forgotten) {
     SetOver(*ended);
+    const bool join = ended->commits() && status.ok() && !cancelled;
+    if (join) Join(session, ended->scoring->source);
     if (ended->keeps_state && status.ok()) {
       session.state.Rest(*arena_, session.history.size());
       Pin(session);
     } else {
       DropState(session);
     }
-    if (ended->stateless()) context_->directory.ReturnStateless(index_);
+    if (ended->stateless()) EndCopy(*ended, join);
   } else if (cancelled) {
     CutToDelivered(*ended);
   } else if (!taken && !status.ok()) {
@@ -237,9 +247,6 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     }
     Release(*ended, /*taken=*/false);
   } else {
-    if (ended->scoring && !status.ok()) {
-      session.history.Cut(std::min(session.history.size(), ended->scoring->next));
-    }
     session.state.CutBack(*arena_, session.history.size());
     UpdateBytes(session);
     if (!CanGoOn(status)) RememberEnd(*ended);
@@ -254,6 +261,13 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
 }
 
 void ModelRunner::ReleaseEnd(Call& call) {
+  if (call.commits() && call.scoring->source->journal) {
+    try {
+      return ReleaseWhenSynced(*call.scoring->source->journal, call.stream);
+    } catch (const std::bad_alloc&) {
+      // What is written is synced with the next turn.
+    }
+  }
   constexpr auto kAll = std::numeric_limits<int64_t>::max();
   if (call.stream->Release(kAll, /*finish=*/true, round_) !=
       TokenStream::Notice::kNone) {
@@ -382,9 +396,27 @@ void ModelRunner::CutToDelivered(Call& call) {
   Release(call, taken);
 }
 
+void ModelRunner::Join(Session& copy, const std::shared_ptr<Session>& source) {
+  copy.state.Rest(*arena_, copy.history.size());
+  // Which no call goes on with any more.
+  context_->directory.SetNewestCall(*source, nullptr);
+  source->history.Become(copy.history);
+  DropState(*source);
+  source->state.Put(copy.state.whole());
+  Rest(source);
+}
+
+void ModelRunner::EndCopy(const Call& call, bool taken) {
+  if (call.counts()) {
+    context_->directory.ReturnStateless(index_);
+  } else {
+    context_->directory.Release(*call.scoring->source, taken, call.base);
+  }
+}
+
 void ModelRunner::GiveBackPermit(const Call& call) {
   ++ended_permits_;
-  if (!call.stateless()) ++ended_named_;
+  if (!call.counts()) ++ended_named_;
 }
 
 void ModelRunner::RollBack(Call& call) {

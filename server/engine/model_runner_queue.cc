@@ -181,7 +181,7 @@ std::optional<ModelRunner::Refusal> ModelRunner::EnqueueLocked(Calls& node) {
   if (draining_) return RefusalLocked(Reason::kDraining);
   // A consumer may have the stream before its call comes here.
   if (call->stream->cancelled()) return RefusalLocked(Reason::kCancelled);
-  const bool stateless = call->stateless();
+  const bool stateless = call->counts();
   Calls& queue = stateless ? waiting_stateless_ : waiting_named_;
   call->expected =
       estimate_.WorkOf(call->tokens_to_compute_again() + call->prompt_tokens,
@@ -244,7 +244,7 @@ absl::Status ModelRunner::StatusOf(const Refusal& refusal) const {
 void ModelRunner::StartLocked(Calls& node) {
   ++permits_;
   handed_.Add(node.front()->expected);
-  if (!node.front()->stateless()) ++permits_named_;
+  if (!node.front()->counts()) ++permits_named_;
   started_.splice(started_.end(), node);
   WakeLocked();
 }
@@ -318,7 +318,7 @@ void ModelRunner::StartWaitingLocked(Refused& refused) {
         StartLocked(node);
         continue;
       }
-      if (call.stateless()) directory.ReturnStateless(index_);
+      if (call.counts()) directory.ReturnStateless(index_);
       refused.too_late.splice(refused.too_late.end(), node);
     }
   }
@@ -330,16 +330,16 @@ void ModelRunner::RemoveWaitingLocked(Call& call, Calls& to) {
   waiting_work_ -= call.expected;
   waiting_bytes_ -= call.input_bytes;
   call.waiting = false;
-  to.splice(to.end(), call.stateless() ? waiting_stateless_ : waiting_named_, call.at);
+  to.splice(to.end(), call.counts() ? waiting_stateless_ : waiting_named_, call.at);
 }
 
 void ModelRunner::Refuse(Calls& calls, const absl::Status& status) {
   CallbackList due;
   for (; !calls.empty(); calls.pop_front()) {
     Call& call = *calls.front();
-    if (!call.stateless()) {
-      call.unused = call.session->history.TakeUnused();
-      context_->directory.Release(*call.session, /*taken=*/false);
+    if (!call.stateless()) call.unused = call.session->history.TakeUnused();
+    if (Session* const held = call.holds()) {
+      context_->directory.Release(*held, /*taken=*/false);
     }
     if (call.stream->Finish(status, std::nullopt)) due.Add(call.stream);
     due.Add(std::move(calls.front()));

@@ -106,9 +106,15 @@ struct ScoreRequest {
   std::string model;           // as in GenerateRequest
   std::string session;         // likewise
   CandidateChoice candidates;  // reported beside each token; limits as above
-  // The parts join the session's history; else it is left as it was, and may be used by
-  // others meanwhile.
+  // The parts join the session's history at the end, when all scores were delivered, or
+  // none does; the session is held meanwhile. Else it is left as it was, and may be
+  // used by others.
   bool commit = false;
+  // A UUID or empty; only with a session and `commit`. That of the session's newest
+  // call is scored again, from where that began, and joins nothing.
+  std::string request_id;
+  // Tokens that the session's history must have.
+  std::optional<int64_t> expected_tokens;
   std::optional<std::chrono::steady_clock::time_point> deadline;  // as above
 };
 

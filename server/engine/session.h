@@ -79,6 +79,8 @@ struct Session : DestroyedLater {
   std::list<std::string> request_ids;
   // Of the newest call, where that can be resumed; changed by SetNewestCall alone.
   std::shared_ptr<const CallRecord> newest_call;
+  // Where its newest call, the last of request_ids, began, if that scored.
+  std::optional<int64_t> scored_from;
   std::chrono::system_clock::time_point last_use_time;
   uint64_t updates = 0;  // changes of what is guarded here, for the etag
   std::optional<std::chrono::milliseconds> ttl;

@@ -295,10 +295,13 @@ absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
   return true;
 }
 
-bool SessionDirectory::Release(Session& session, bool taken) {
+bool SessionDirectory::Release(Session& session, bool taken,
+                               std::optional<int64_t> scored_from) {
   Lock lock(mutex_);
   session.held = false;
   if (taken) {
+    session.scored_from.reset();
+    if (!session.holder_request_id.empty()) session.scored_from = scored_from;
     session.request_ids.splice(session.request_ids.end(), session.holder_request_id);
     if (session.request_ids.size() > Session::kRequestIds) {
       session.request_ids.pop_front();
@@ -337,6 +340,19 @@ SessionDirectory::IdUse SessionDirectory::UseOf(const Session& session,
   const auto& holder = session.holder_request_id;
   return !holder.empty() && holder.front() == request_id ? IdUse::kHolds
                                                          : IdUse::kUnknown;
+}
+
+std::optional<int64_t> SessionDirectory::ScoredFrom(
+    const Session& session, const std::string& request_id) const {
+  Lock lock(mutex_);
+  const auto& ids = session.request_ids;
+  if (ids.empty() || ids.back() != request_id) return std::nullopt;
+  return session.scored_from;
+}
+
+void SessionDirectory::ForgetScored(Session& session) {
+  Lock lock(mutex_);
+  session.scored_from.reset();
 }
 
 SessionDirectory::Room SessionDirectory::RoomForStateless(size_t model) const {

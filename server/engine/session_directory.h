@@ -107,9 +107,16 @@ class SessionDirectory {
   absl::StatusOr<bool> Hold(Session& session, const std::string& request_id,
                             bool resumes = false);
   // Ends a hold. The session rests: with a ttl it expires that long after now. The
-  // holder's request id is remembered if `taken`. False when it was removed meanwhile.
-  // REQUIRES: the caller holds it.
-  bool Release(Session& session, bool taken);
+  // holder's request id is remembered if `taken`; of one that scored with
+  // `scored_from`, the tokens that the history had before it. False when it was removed
+  // meanwhile. REQUIRES: the caller holds it.
+  bool Release(Session& session, bool taken,
+               std::optional<int64_t> scored_from = std::nullopt);
+  // Of the newest call that took the session, if it scored with this request id.
+  std::optional<int64_t> ScoredFrom(const Session& session,
+                                    const std::string& request_id) const;
+  // The history has gone back.
+  void ForgetScored(Session& session);
 
   // The record of its newest call, null where that cannot be resumed. Set by the
   // runner: when it admits a call, and when that ends or is detached; and by tasks of

@@ -2,6 +2,7 @@
 #include "server/engine/session_journal.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <new>
 #include <utility>
@@ -344,6 +345,20 @@ void SessionJournal::Lost(const absl::Status& status) {
     failure_ = status;
   }
   for (const OnSynced& waiter : waiters) waiter(status);
+}
+
+void ReleaseWhenSynced(SessionJournal& journal,
+                       const std::shared_ptr<TokenStream>& stream) {
+  journal.Flush([stream](const absl::Status& status) {
+    if (!status.ok() && stream->StopDelivery()) {
+      static_cast<void>(stream->Finish(status, std::nullopt));
+    }
+    if (stream->Release(std::numeric_limits<int64_t>::max(), /*finish=*/true,
+                        std::chrono::steady_clock::now()) !=
+        TokenStream::Notice::kNone) {
+      stream->RunCallback();
+    }
+  });
 }
 
 bool SessionJournal::Recover() {

@@ -193,4 +193,9 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   bool unsynced_ = false;
 };
 
+// Lets all that is in a gated stream leave when what has changed of the session so far
+// is synced; where that is lost the stream ends with the reason. Throws std::bad_alloc.
+void ReleaseWhenSynced(SessionJournal& journal,
+                       const std::shared_ptr<TokenStream>& stream);
+
 }  // namespace mnemon

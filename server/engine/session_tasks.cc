@@ -180,6 +180,7 @@ class RewindTask final : public AnsweringTask<bool> {
     MNEMON_ASSIGN_OR_RETURN(const bool held, directory_.Hold(*session_, ""));
     if (!held) return false;
     absl::Status status = CatchOutOfMemory({}, [&] { return Rewind(states); });
+    if (status.ok()) directory_.ForgetScored(*session_);
     directory_.Release(*session_, /*taken=*/false);
     MNEMON_RETURN_IF_ERROR(status);
     return true;

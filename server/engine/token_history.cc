@@ -143,6 +143,20 @@ bool TokenHistory::ShareOf(TokenHistory& other, int64_t size) {
   return true;
 }
 
+void TokenHistory::Become(TokenHistory& longer) {
+  const int64_t kept = size();
+  const int64_t tokens = longer.size();
+  MNEMON_CHECK(kept <= tokens);
+  {
+    std::scoped_lock lock(mutex_, longer.mutex_);
+    pieces_.swap(longer.pieces_);
+    shared_ = longer.shared_.load();
+  }
+  staged_ = longer.staged_ = 0;
+  longer.size_.store(0, std::memory_order_release);
+  if (tokens > kept) Publish(kept, tokens);
+}
+
 int64_t TokenHistory::CommonPrefix(const TokenHistory& other) const {
   const int64_t most = std::min(size(), other.size());
   for (int64_t begin = 0; begin < most; begin += kPiece) {

@@ -87,6 +87,10 @@ class TokenHistory {
   // meanwhile, but another thread may stage tokens.
   [[nodiscard]] bool ShareOf(TokenHistory& other, int64_t size);
 
+  // Becomes `longer`, which begins with it, by taking its memory, in constant time.
+  // `longer` is then only good for its destruction.
+  void Become(TokenHistory& longer);
+
   // Tokens that both begin with. Pieces that both hold are not read. REQUIRES: neither
   // changes meanwhile.
   int64_t CommonPrefix(const TokenHistory& other) const;

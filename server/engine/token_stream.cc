@@ -15,6 +15,7 @@ TokenStream::TokenStream(Options options)
     : tokenizer_(options.tokenizer),
       on_ready_(std::move(options.on_ready)),
       on_event_(std::move(options.on_event)),
+      report_empty_(options.report_empty),
       interval_(options.interval),
       timer_(std::move(options.timer)),
       stop_(options.stop_strings),
@@ -27,7 +28,7 @@ TokenChunk TokenStream::Take(int64_t most) {
   TokenChunk chunk;
   std::vector<int32_t> silent;
   std::optional<RequestTimer::Time> full_since;
-  bool was_full = false;
+  bool space = false;
   {
     std::lock_guard lock(mutex_);
     const auto waited = static_cast<int64_t>(waiting_.tokens.size());
@@ -47,7 +48,8 @@ TokenChunk TokenStream::Take(int64_t most) {
     }
     silent = std::exchange(silent_, {});
     if (left == 0) charge_.Set(0);
-    was_full = waited >= kCapacity && left < kCapacity;
+    const bool was_full = waited >= kCapacity && left < kCapacity;
+    space = was_full || (report_empty_ && left == 0);
     if (was_full) full_since = std::exchange(full_since_, {});
     waiting_.first_index = chunk.first_index + count;
     delivered_.fetch_add(count, std::memory_order_release);
@@ -57,7 +59,7 @@ TokenChunk TokenStream::Take(int64_t most) {
   const auto report = [&] {
     if (on_event_ && chunk.finished) {
       on_event_(StreamEvent::kEnd);
-    } else if (on_event_ && was_full) {
+    } else if (on_event_ && space) {
       on_event_(StreamEvent::kSpace);
     }
   };

@@ -58,7 +58,7 @@ enum class CancelKind {
 
 // Events of a consumer that matter to the runner.
 enum class StreamEvent {
-  kSpace,      // took tokens out of a full stream
+  kSpace,      // took tokens out of a full stream, or see report_empty
   kEnd,        // took the end
   kCancelled,  // called Cancel
 };
@@ -91,6 +91,8 @@ class TokenStream final : public Callback {
     // Called from within Take or Cancel, with no lock held. Either function may still
     // run when the other side is gone: capture what it needs by shared ownership.
     std::function<void(StreamEvent)> on_event = nullptr;
+    // Whether on_event hears, by kSpace, of every time when nothing is left to take.
+    bool report_empty = false;
     // Records the times of the call.
     RequestTimer timer = {};
     // Of what waits; whatever its limit, since the runner bounds that.
@@ -180,6 +182,7 @@ class TokenStream final : public Callback {
   const Tokenizer* const tokenizer_;
   const std::function<void()> on_ready_;
   const std::function<void(StreamEvent)> on_event_;
+  const bool report_empty_;
   const std::chrono::nanoseconds interval_;
   LateNotice late_{*this};
   RequestTimer timer_;  // of the runner's side, but for what is safe for concurrent use

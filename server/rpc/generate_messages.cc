@@ -151,6 +151,8 @@ RequestScope ScopeOf(const v1::ScoreRequest::Open& r) {
           .paths = {{"session", "open.session"},
                     {"model", "open.model"},
                     {"prompt", "part"},
+                    {"request_id", "open.request_id"},
+                    {"expected_token_count", "open.expected_token_count"},
                     {"top_candidate_count", "open.output.top_candidate_count"},
                     {"candidate_ids", "open.output.candidate_ids"}}};
 }
@@ -169,6 +171,8 @@ absl::StatusOr<ScoreRequest> FromMessage(const v1::ScoreRequest::Open& r) {
   MNEMON_ASSIGN_OR_RETURN(request.session,
                           ParseOptionalSession(r.session(), "open.session"));
   MNEMON_ASSIGN_OR_RETURN(request.model, ParseOptionalModel(r.model(), "open.model"));
+  request.request_id = r.request_id();
+  if (r.has_expected_token_count()) request.expected_tokens = r.expected_token_count();
   return request;
 }
 

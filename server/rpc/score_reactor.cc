@@ -199,7 +199,7 @@ class ScoreReactor final
   void End(const absl::Status& status) {
     if (call_) {
       call_->stream->Cancel();
-      // The session keeps what was taken, also where no memory was left to write it.
+      // What was taken may be lost where no memory was left to write it.
       if (call_->stream->delivered() > 0) call_record_.AddDelivered();
     }
     open_->AwaitTransport();

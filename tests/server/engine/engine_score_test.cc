@@ -125,18 +125,71 @@ TEST_P(EngineScore, ACommittedTextIsHistory) {
             ToyContinuation(GetParam(), Joined(text, {4}), 30, AskedSampling()));
 }
 
-TEST_P(EngineScore, CancellingACommitKeepsItsParts) {
+// Wherever it ends, all of a commit joins the session, or nothing.
+TEST_P(EngineScore, ACancelledCommitLeavesTheSessionAsItWas) {
+  std::mt19937 random(3);
   server.CreateSession("s");
-  const std::vector<int32_t> text = Tokens(40, 8);
-  {
-    Scorer scorer(*server.engine, {.session = "s", .commit = true});
-    ASSERT_TRUE(scorer.Append(text).ok());
-    scorer.call().stream->Cancel();
+  std::vector<int32_t> history;
+  for (int round = 0; round < 24; ++round) {
+    const std::vector<int32_t> text = Tokens(1 + random() % 90, round);
+    const bool whole = round % 4 == 3;
+    {
+      Scorer scorer(*server.engine, {.session = "s", .commit = true});
+      ASSERT_TRUE(scorer.call().append(text).ok());
+      if (round % 3 == 0) ASSERT_TRUE(scorer.call().append(text).ok());
+      for (uint32_t i = random() % 4; i > 0 && scorer.scores().tokens.empty(); --i) {
+        scorer.call().stream->Take(1 + random() % 9);
+      }
+      if (round % 2) scorer.call().close();
+      if (whole) {
+        while (!scorer.call().stream->Take().finished) std::this_thread::yield();
+        history = Joined(history, text);
+        if (round % 3 == 0) history = Joined(history, text);
+      } else {
+        scorer.call().stream->Cancel(CancelKind::kEnd);
+        while (!scorer.call().stream->Take().finished) std::this_thread::yield();
+      }
+    }
+    ASSERT_EQ(server.Position("s"), static_cast<int64_t>(history.size())) << round;
+    ASSERT_EQ(server.engine->GetSession("s")->state, SessionState::kIdle);
+    if (history.empty() || round % 2) continue;
+    const Outcome next = server.Run(Ask({}, 3, "s"));
+    ASSERT_EQ(next.tokens, ToyContinuation(GetParam(), history, 3, AskedSampling()));
+    history = Joined(history, next.tokens);
   }
+}
+
+TEST_P(EngineScore, ACommitTakesTheStateThatItHasComputed) {
+  server.CreateSession("s");
+  const std::vector<int32_t> text = Tokens(400, 8);
+  ASSERT_TRUE(
+      Score(*server.engine, {.session = "s", .commit = true}, {text}).status.ok());
   server.AwaitIdle();
-  EXPECT_EQ(server.Position("s"), 40);
+  const int64_t before = server.engine->Stats().tokens_computed;
+  EXPECT_EQ(server.Run(Ask({}, 1, "s")).tokens,
+            ToyContinuation(GetParam(), text, 1, AskedSampling()));
+  EXPECT_EQ(server.engine->Stats().tokens_computed - before, 1);
+}
+
+TEST_P(EngineScore, ACommitJoinsWhenItsLastScoreIsDelivered) {
+  server.CreateSession("s");
+  server.Run(Ask({1, 2}, 0, "s"));
+  Scorer scorer(*server.engine, {.session = "s", .commit = true});
+  const std::vector<int32_t> text = Tokens(40, 8);
+  ASSERT_TRUE(scorer.call().append(text).ok());
+  scorer.call().close();
+  while (scorer.call().stream->space() > TokenStream::kCapacity - 40) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(server.Position("s"), 2);
+  EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kRunning);
+  EXPECT_EQ(scorer.call().stream->Take(39).tokens.size(), 39u);
+  EXPECT_EQ(server.Position("s"), 2);
+  EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1, "s")).status), "SESSION_BUSY");
+  EXPECT_TRUE(scorer.Finish().status.ok());
+  EXPECT_EQ(server.Position("s"), 42);
   EXPECT_EQ(server.Run(Ask({}, 30, "s")).tokens,
-            ToyContinuation(GetParam(), text, 30, AskedSampling()));
+            ToyContinuation(GetParam(), Joined({1, 2}, text), 30, AskedSampling()));
 }
 
 // A step that throws damages the states of all that took part.
@@ -216,22 +269,117 @@ TEST(EngineScore, ErrorsNameWhatIsWrong) {
 }
 
 // 64 tokens are one chunk: the next one fails.
-TEST(EngineScore, AfterAnErrorTheHistoryEndsAtTheLastScore) {
+TEST(EngineScore, AFailedCommitLeavesTheSessionAsItWas) {
   for (const ToyState state : kToyStates) {
     ToyServer server(state);
     server.CreateSession("s");
+    server.Run(Ask({1, 2}, 0, "s"));
     std::vector<int32_t> text = Tokens(100, 4);
     text[85] = ToyDecoder::kFailing;
     Scorer scorer(*server.engine, {.session = "s", .commit = true});
     EXPECT_FALSE(scorer.Append(text).ok());
-    const Scores& got = scorer.scores();
-    EXPECT_EQ(got.status.code(), absl::StatusCode::kInternal);
-    ASSERT_FALSE(got.tokens.empty());
-    EXPECT_EQ(server.Position("s"), 1 + static_cast<int64_t>(got.tokens.size()));
-    text.resize(1 + got.tokens.size());
+    EXPECT_EQ(scorer.scores().status.code(), absl::StatusCode::kInternal);
+    EXPECT_FALSE(scorer.scores().tokens.empty());
+    EXPECT_EQ(server.Position("s"), 2);
     EXPECT_EQ(server.Run(Ask({}, 5, "s")).tokens,
-              ToyContinuation(state, text, 5, AskedSampling()));
+              ToyContinuation(state, {1, 2}, 5, AskedSampling()));
   }
+}
+
+TEST(EngineScore, AnIdleCommitLeavesTheSessionAsItWas) {
+  ToyServer server(ToyState::kFixedAndAppend);
+  server.CreateSession("s");
+  for (const bool closed : {false, true}) {
+    Scorer scorer(*server.engine, {.session = "s", .commit = true});
+    ASSERT_TRUE(scorer.call().append(Tokens(9, 1)).ok());
+    while (scorer.call().stream->space() > TokenStream::kCapacity - 8) {
+      std::this_thread::yield();
+    }
+    if (closed) scorer.call().close();
+    while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+    server.clock.Advance(std::chrono::seconds(31));
+    while (!scorer.call().stream->cancelled()) std::this_thread::yield();
+    EXPECT_EQ(ReasonOf(scorer.Finish().status), "CALLER_IDLE");
+    EXPECT_EQ(server.Position("s"), 0);
+    EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kIdle);
+  }
+}
+
+TEST(EngineScore, TheNewestCommitIsScoredAgainAndJoinsNothing) {
+  constexpr char kFirst[] = "01234567-89ab-cdef-0123-000000000001";
+  constexpr char kNext[] = "01234567-89ab-cdef-0123-000000000002";
+  ToyServer server(ToyState::kFixedAndAppend);
+  server.CreateSession("s");
+  server.Run(Ask({1, 2}, 5, "s"));
+  const auto score = [&](const std::string& id, uint32_t text) {
+    return Score(
+        *server.engine,
+        {.session = "s", .commit = true, .request_id = id, .expected_tokens = {}},
+        {Tokens(30, text)});
+  };
+  const Scores first = score(kFirst, 5);
+  ASSERT_TRUE(first.status.ok()) << first.status;
+  EXPECT_EQ(server.Position("s"), 37);
+  for (int round = 0; round < 2; ++round) {
+    const Scores again = score(kFirst, 5);
+    EXPECT_TRUE(again.status.ok()) << again.status;
+    EXPECT_EQ(again.first_index, first.first_index);
+    EXPECT_EQ(again.tokens, first.tokens);
+    EXPECT_EQ(server.Position("s"), 37);
+  }
+  EXPECT_TRUE(score(kNext, 6).status.ok());
+  EXPECT_EQ(server.Position("s"), 67);
+  EXPECT_EQ(ReasonOf(score(kFirst, 5).status), "REQUEST_REPEATED");
+  EXPECT_TRUE(score(kNext, 6).status.ok());
+  // Another call is newer.
+  server.Run(Ask({1}, 0, "s"));
+  EXPECT_EQ(ReasonOf(score(kNext, 6).status), "REQUEST_REPEATED");
+  EXPECT_EQ(server.Position("s"), 68);
+}
+
+TEST(EngineScore, ACommitThatFailedMayBeRepeated) {
+  constexpr char kId[] = "01234567-89ab-cdef-0123-000000000001";
+  ToyServer server(ToyState::kFixedAndAppend);
+  server.CreateSession("s");
+  const ScoreRequest request{
+      .session = "s", .commit = true, .request_id = kId, .expected_tokens = 0};
+  {
+    Scorer scorer(*server.engine, request);
+    ASSERT_TRUE(scorer.Append(Tokens(20, 1)).ok());
+    scorer.call().stream->Cancel(CancelKind::kEnd);
+    scorer.Finish();
+  }
+  EXPECT_TRUE(Score(*server.engine, request, {Tokens(20, 1)}).status.ok());
+  EXPECT_EQ(server.Position("s"), 20);
+}
+
+TEST(EngineScore, ExpectsTheTokensOfTheSession) {
+  ToyServer server(ToyState::kFixedAndAppend);
+  server.CreateSession("s");
+  server.Run(Ask({1, 2}, 5, "s"));
+  for (const bool commit : {false, true}) {
+    const ScoreRequest wrong{
+        .session = "s", .commit = commit, .request_id = "", .expected_tokens = 6};
+    const absl::Status status = Score(*server.engine, wrong, {}).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(ReasonOf(status), "TOKEN_COUNT_MISMATCH");
+    EXPECT_EQ(GetErrorDetail(status)->metadata.at("token_count"), "7");
+    ScoreRequest right = wrong;
+    right.expected_tokens = 7;
+    EXPECT_TRUE(Score(*server.engine, right, {Tokens(3, 1)}).status.ok());
+  }
+  EXPECT_EQ(server.Position("s"), 10);
+  const ScoreRequest id{.session = "s",
+                        .request_id = "01234567-89ab-cdef-0123-000000000001"};
+  EXPECT_EQ(FieldOf(Score(*server.engine, id, {}).status), "request_id");
+}
+
+TEST(EngineScore, ACommitNeedsNoRoomForASession) {
+  ToyServer server(ToyState::kFixedAndAppend, {.sessions = 1});
+  server.CreateSession("s");
+  EXPECT_TRUE(Score(*server.engine, {.session = "s", .commit = true}, {Tokens(9, 1)})
+                  .status.ok());
+  EXPECT_EQ(server.Position("s"), 9);
 }
 
 TEST(EngineScore, OneCallAtATimeOnASession) {

@@ -2,6 +2,7 @@
 #include "server/engine/token_history.h"
 
 #include <memory>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -208,6 +209,36 @@ TEST(TokenHistory, ThoseThatShareGoTheirOwnWays) {
 }
 
 // What is shared counts once.
+TEST(TokenHistory, BecomesALongerOne) {
+  for (const int64_t begin : {0, 1, 511, 512, 700, 1024}) {
+    for (const int64_t more : {0, 1, 400, 1500}) {
+      const std::string id = "s";
+      std::vector<std::pair<int64_t, int64_t>> changes;
+      const HistoryObserver observer = [&](const HistoryChange& change) {
+        changes.emplace_back(change.kept, change.size);
+        for (int64_t i = 0; i < change.kept; ++i) ASSERT_EQ(change.history[i], i);
+      };
+      std::vector<int32_t> tokens(static_cast<size_t>(begin + more));
+      std::iota(tokens.begin(), tokens.end(), 0);
+      TokenHistory history(id, &observer), fork(id, nullptr);
+      history.Append(std::span(tokens).first(static_cast<size_t>(begin)));
+      {
+        TokenHistory longer(id, nullptr);
+        ASSERT_TRUE(longer.ShareOf(history, begin));
+        longer.Append(std::span(tokens).subspan(static_cast<size_t>(begin)));
+        ASSERT_TRUE(fork.ShareOf(history, begin));
+        changes.clear();
+        history.Become(longer);
+      }
+      EXPECT_EQ(history.size(), begin + more);
+      if (more > 0) EXPECT_EQ(changes, (decltype(changes){{begin, begin + more}}));
+      // Neither writes what the other has.
+      history.Change(begin / 2, std::vector<int32_t>(900, -1));
+      for (int64_t i = 0; i < begin; ++i) ASSERT_EQ(fork[i], i);
+    }
+  }
+}
+
 TEST(TokenHistory, SharedPiecesTakeMemoryOnce) {
   const std::string id = "s";
   ByteBudget budget(ByteBudget::kUnlimited);

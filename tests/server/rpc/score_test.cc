@@ -99,6 +99,47 @@ TEST(Score, OnASessionOnlyCommitChangesIt) {
                             {.temperature = 0}));
 }
 
+// A stream that is cut anywhere before its end leaves the session as it was.
+TEST(Score, ACommitJoinsAtItsEndOrNotAtAll) {
+  Rig rig;
+  ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
+  v1::ScoreRequest open, part;
+  open.mutable_open()->set_session("sessions/s");
+  open.mutable_open()->set_commit(true);
+  open.mutable_open()->set_request_id("01234567-89ab-cdef-0123-456789abcdef");
+  open.mutable_open()->set_expected_token_count(0);
+  part.mutable_part()->set_text("abc");
+  v1::ScoreResponse response;
+  for (int parts = 0; parts < 4; ++parts) {
+    BoundedContext context;
+    auto stream = rig.generation->Score(&context);
+    stream->Write(open);
+    for (int i = 0; i < parts; ++i) {
+      ASSERT_TRUE(stream->Write(part));
+      ASSERT_TRUE(stream->Read(&response));
+    }
+    context.TryCancel();
+    stream->Finish();
+    ASSERT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
+    EXPECT_EQ(rig.client->GetSession("s")->position, 0);
+  }
+  std::vector<double> sums;
+  for (int round = 0; round < 2; ++round) {
+    BoundedContext context;
+    auto stream = rig.generation->Score(&context);
+    stream->Write(open);
+    stream->Write(part);
+    stream->WritesDone();
+    while (stream->Read(&response)) {
+      if (response.has_summary()) sums.push_back(response.summary().logprob_sum());
+    }
+    EXPECT_TRUE(stream->Finish().ok());
+    EXPECT_EQ(rig.client->GetSession("s")->position, 3);
+  }
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(sums[0], sums[1]);
+}
+
 TEST(Score, WithNothingToScoreIsNothing) {
   Rig rig;
   for (const std::vector<int32_t>& tokens : {std::vector<int32_t>{}, {5}}) {
@@ -164,6 +205,15 @@ TEST(Score, ErrorsNameTheField) {
   expect({wrong}, kInvalid, "INVALID_VALUE", "open.session");
   wrong.mutable_open()->set_session("sessions/nobody");
   expect({wrong}, absl::StatusCode::kNotFound, "SESSION_NOT_FOUND", "");
+  wrong = open;
+  wrong.mutable_open()->set_request_id("01234567-89ab-cdef-0123-456789abcdef");
+  expect({wrong}, kInvalid, "INVALID_VALUE", "open.request_id");
+  ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
+  wrong = open;
+  wrong.mutable_open()->set_session("sessions/s");
+  wrong.mutable_open()->set_expected_token_count(1);
+  expect({wrong}, absl::StatusCode::kAborted, "TOKEN_COUNT_MISMATCH",
+         "open.expected_token_count");
   wrong = open;
   wrong.mutable_open()->mutable_output()->set_top_candidate_count(21);
   expect({wrong}, kInvalid, "INVALID_VALUE", "open.output.top_candidate_count");
