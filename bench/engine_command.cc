@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const BenchModel& model,
   const int64_t limit = model.decoder().spec().max_positions();
   if (limit != StateSpec::kUnlimited) facts.context_limit = limit;
   return Engine::Create({{.facts = facts, .decoder = &model.decoder()}},
-                        {.sessions = static_cast<int32_t>(flags.batch),
+                        {.running = static_cast<int32_t>(flags.batch),
                          .max_queue = static_cast<int32_t>(flags.batch),
                          .state_bytes = int64_t{16} << 30,
                          .pool = decoder.pool,

@@ -64,18 +64,19 @@ void LogFacts(const ModelFacts& facts) {
                  facts.has_tokenizer ? "" : ", no tokenizer: token ids only"));
 }
 
-absl::Status LogCapacity(const ModelFacts& facts, const StateSpec& spec,
-                         const Engine::Options& options) {
-  MNEMON_ASSIGN_OR_RETURN(const FullState full, FullStateOf(spec));
-  const int64_t fit = full.growing_bytes == 0
-                          ? options.sessions
-                          : std::min<int64_t>(options.sessions,
-                                              options.state_bytes / full.growing_bytes);
-  LogInfo(StrCat("model ", facts.name, ": a full session holds ",
-                 full.growing_bytes + full.fixed_bytes, " bytes (",
-                 Bytes(full.growing_bytes + full.fixed_bytes), "); ", fit, " of ",
-                 options.sessions, " sessions fit when all are full"));
-  return absl::OkStatus();
+void LogTiers(const ModelFacts& facts, const StateSpec& spec,
+              const Engine::Options& options, int64_t engine_bytes,
+              bool state_on_host) {
+  const SessionTiers tiers =
+      PlanTiers(spec, facts.context_limit, options, engine_bytes, state_on_host);
+  LogInfo(StrCat("model ", facts.name, ": ", tiers.running, " calls run at once"));
+  for (const SessionTiers::AtRest& at : tiers.at_rest) {
+    LogInfo(StrCat("model ", facts.name, ": ", at.sessions, " sessions of ", at.tokens,
+                   " tokens fit at rest in memory, each with a state of ",
+                   at.state_bytes, " bytes (", Bytes(at.state_bytes), ") and ",
+                   at.session_bytes, " bytes beside it",
+                   state_on_host ? "" : "; states in the memory of the GPU"));
+  }
 }
 
 }  // namespace
@@ -144,10 +145,6 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
     session = std::max(session, LeastSessionBytes(one.served, one.facts));
     MNEMON_ASSIGN_OR_RETURN(models.engine_bytes_,
                             EngineBytes(memory, weights, session));
-    if (one.served.decoder) {
-      MNEMON_RETURN_IF_ERROR(
-          LogCapacity(one.facts, one.served.decoder->spec(), options));
-    }
     if (one.served.config.architecture == "transformer_xl" &&
         one.served.config.window == Window::kSegment) {
       LogInfo(StrCat("model ", flag.name,
@@ -156,6 +153,12 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
                      one.served.config.mem_len + 1, " tokens of history"));
     }
     models.models_.push_back(std::move(one));
+  }
+  for (const One& one : models.models_) {
+    if (!one.served.decoder) continue;
+    Decoder& decoder = *one.served.decoder;
+    LogTiers(one.facts, decoder.spec(), options, models.engine_bytes_,
+             decoder.MakeStateMemory() == nullptr);
   }
   LogInfo(StrCat("memory: ", Bytes(memory), " in all, ", Bytes(weights),
                  " of it weights; ", Bytes(models.engine_bytes_),

@@ -29,8 +29,8 @@ absl::StatusOr<std::vector<CheckpointFlag>> ParseCheckpointFlags(
 // loading.
 class LoadedModels {
  public:
-  // Loads all or nothing; logs each model with the bytes of a full session. `memory`:
-  // bytes of the whole server. The errors of LoadServedModel and EngineBytes.
+  // Loads all or nothing; logs each model with the sessions that fit in each tier.
+  // `memory`: bytes of the whole server. The errors of LoadServedModel and EngineBytes.
   static absl::StatusOr<LoadedModels> Load(const std::vector<CheckpointFlag>& flags,
                                            const Engine::Options& options,
                                            int64_t memory,

@@ -64,11 +64,10 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Between(1, 1024);
   mnemon::AddDecoderFlags(app, flags.decoder);
   app.Add("--sessions", &engine.sessions,
-          "Sessions per model, those of calls without one included")
-      .Between(1, 1 << 20);
-  app.Add("--running", &engine.running,
-          "Calls that run at once per model; 0 = as many as --sessions, at most 256")
-      .Between(0, 1 << 16);
+          "Sessions per model, at rest or not, at most; how many fit is up to --memory")
+      .Between(1, 1 << 30);
+  app.Add("--running", &engine.running, "Calls that run at once per model; more wait")
+      .Between(1, 1 << 16);
   app.Add("--queue", &engine.max_queue, "Calls that may wait, per model")
       .Between(0, 1 << 20);
   app.Add("--queue-bytes", &engine.queue_bytes,
@@ -90,10 +89,10 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--max-session-ttl", &flags.max_session_ttl,
           "Greatest ttl of a session in seconds; 0 = no limit")
       .Between(0, 3e9, "seconds");
-  app.Add(
-         "--state-bytes", &engine.state_bytes,
-         "Bytes of growing session state per model, at most; with --device cuda of the "
-         "memory there")
+  app.Add("--state-bytes", &engine.state_bytes,
+          "Bytes of session states in memory per model, at most, of running sessions "
+          "and "
+          "of those at rest; with --device cuda of the memory there")
       .Between(1, int64_t{1} << 50);
   app.Add("--memory", &flags.serve.memory,
           "Bytes of memory that the server takes, at most: weights, states, histories, "

@@ -6,8 +6,18 @@
 #include "base/control_groups.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "model/state/state_image.h"
+#include "server/engine/runner_arena.h"
+#include "server/engine/scheduler.h"
+#include "server/engine/session.h"
 
 namespace mnemon {
+namespace {
+
+// Tokens of a history by which growing states are told.
+constexpr int64_t kUsualTokens = 1000;
+
+}  // namespace
 
 int64_t DefaultMemory() { return UsableMemory() / 5 * 4; }
 
@@ -26,6 +36,33 @@ absl::StatusOr<int64_t> EngineBytes(int64_t memory, int64_t weights, int64_t ses
              ", one full session ", session, ", messages and the program itself ",
              transport + kProcessBytes, ": at least ", rest + transport, " are needed"),
       {.reason = "MEMORY", .field = "memory"});
+}
+
+SessionTiers PlanTiers(const StateSpec& spec, std::optional<int64_t> context,
+                       const EngineOptions& options, int64_t engine_bytes,
+                       bool state_on_host) {
+  SessionTiers tiers{.running = options.running, .at_rest = {}};
+  std::vector<int64_t> lengths = {kUsualTokens};
+  if (context && *context <= kUsualTokens) lengths = {*context};
+  if (spec.growing() && context && *context > kUsualTokens) lengths.push_back(*context);
+  for (const int64_t tokens : lengths) {
+    // At rest the last token is not computed.
+    const int64_t rows = tokens - 1 - StateImage::FirstRow(spec, tokens - 1);
+    const int64_t block = StepBudget{}.block_positions;
+    // Those of a ring may begin within a block.
+    const int64_t blocks =
+        spec.growing() ? (rows + block - 1) / block + (rows < tokens - 1 ? 1 : 0) : 0;
+    SessionTiers::AtRest at{
+        .tokens = tokens,
+        .state_bytes = spec.bytes_at(0) + blocks * BlockBytes(spec),
+        .session_bytes = Session::kBytes + TokenHistory::BytesOf(tokens),
+        .sessions = 0};
+    const int64_t in_memory = at.session_bytes + (state_on_host ? at.state_bytes : 0);
+    at.sessions = std::min<int64_t>({options.sessions, engine_bytes / in_memory,
+                                     options.state_bytes / at.state_bytes});
+    tiers.at_rest.push_back(at);
+  }
+  return tiers;
 }
 
 }  // namespace mnemon

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "model/state/state.h"
+#include "server/engine/engine_options.h"
 
 namespace mnemon {
 
@@ -24,5 +28,25 @@ inline constexpr int64_t kProcessBytes = int64_t{64} << 20;
 // others leave. RESOURCE_EXHAUSTED, MEMORY, field "memory", when that is less than
 // `session`, the bytes of the largest session.
 absl::StatusOr<int64_t> EngineBytes(int64_t memory, int64_t weights, int64_t session);
+
+// How many sessions of a model fit in each tier, for the log.
+struct SessionTiers {
+  int64_t running = 0;  // calls that run at once
+  // At rest in memory, by the tokens of their histories, which are kept beside the
+  // states: one entry where the state's size does not depend on them.
+  struct AtRest {
+    int64_t tokens = 0;
+    int64_t state_bytes = 0;  // blocks in whole
+    int64_t session_bytes = 0;
+    int64_t sessions = 0;
+  };
+  std::vector<AtRest> at_rest;
+};
+
+// `context`: tokens of the longest history, or none; `engine_bytes`: what is left by
+// EngineBytes; `state_on_host`: whether states take of that, too.
+SessionTiers PlanTiers(const StateSpec& spec, std::optional<int64_t> context,
+                       const EngineOptions& options, int64_t engine_bytes,
+                       bool state_on_host);
 
 }  // namespace mnemon

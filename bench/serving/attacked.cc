@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Attacked>> Attacked::Start(
   MNEMON_ASSIGN_OR_RETURN(
       attacked->server_,
       StartServer(options,
-                  {"--checkpoint", model, "--sessions", "32", "--max-tokens",
+                  {"--checkpoint", model, "--running", "32", "--max-tokens",
                    StrCat(kEndlessTokens), "--idle-timeout", "5"},
                   start));
   {

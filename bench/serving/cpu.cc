@@ -112,7 +112,7 @@ absl::Status RunCpu(const ScenarioOptions& options, BarResults& results) {
     MNEMON_ASSIGN_OR_RETURN(
         const auto server,
         StartServer(options,
-                    {"--checkpoint", "m=" + model, "--threads", "1", "--sessions",
+                    {"--checkpoint", "m=" + model, "--threads", "1", "--running",
                      StrCat(kStreams), "--max-tokens", StrCat(kEndless)}));
     MNEMON_ASSIGN_OR_RETURN(many, StreamCost(*server, shape, kStreams));
     MNEMON_ASSIGN_OR_RETURN(one, StreamCost(*server, shape, 1));

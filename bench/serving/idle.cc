@@ -134,7 +134,7 @@ absl::Status RunIdle(const ScenarioOptions& options, BarResults& results) {
   const double patience = options.quick ? 4 : 3 * limit;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
-  std::vector<std::string> flags = {"--checkpoint", "m=" + model, "--sessions",
+  std::vector<std::string> flags = {"--checkpoint", "m=" + model, "--running",
                                     StrCat(kIdle)};
   MNEMON_ASSIGN_OR_RETURN(const bool limits,
                           TakesFlag(options.server_binary, kFlag, options.directory));

@@ -210,11 +210,10 @@ absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results
   const int64_t large_bytes = shape.large_layers * shape.large_tokens * kTokenBytes;
   MNEMON_ASSIGN_OR_RETURN(
       const auto server,
-      StartServer(
-          options,
-          {"--checkpoint", "small=" + small, "--checkpoint", "large=" + large,
-           "--sessions", StrCat(shape.resting + shape.streams + 2000), "--state-bytes",
-           StrCat(2 * large_bytes), "--max-tokens", StrCat(kEndless)}));
+      StartServer(options,
+                  {"--checkpoint", "small=" + small, "--checkpoint", "large=" + large,
+                   "--running", StrCat(shape.streams + kCreators), "--state-bytes",
+                   StrCat(2 * large_bytes), "--max-tokens", StrCat(kEndless)}));
   Connections connections(server->port(), 4);
   RunShortCalls(connections, shape, 0.1);  // connects
   const ShortCalls idle = RunShortCalls(connections, shape, shape.window);

@@ -107,7 +107,7 @@ absl::Status RunOverload(const ScenarioOptions& options, BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "S"));
   MNEMON_ASSIGN_OR_RETURN(const auto server,
                           StartServer(options, {"--checkpoint", "m=" + model,
-                                                "--sessions", StrCat(shape.sessions),
+                                                "--running", StrCat(shape.sessions),
                                                 "--threads", StrCat(StepThreads())}));
   Connections connections(server->port(), 8);
   const CallOptions call = {.deadline = Seconds(shape.deadline)};

@@ -202,9 +202,8 @@ absl::Status RunSoak(const ScenarioOptions& options, BarResults& results) {
                                              : kSoak;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
-  MNEMON_ASSIGN_OR_RETURN(
-      const auto server,
-      StartServer(options, {"--checkpoint", model, "--sessions", "64"}));
+  MNEMON_ASSIGN_OR_RETURN(const auto server,
+                          StartServer(options, {"--checkpoint", model}));
   std::vector<int32_t> right;
   {
     Connection connection(server->port(), {});

@@ -80,6 +80,7 @@ StateArena::StateArena(const StateSpec& spec, const Options& options,
     : spec_(spec),
       max_slots_(options.slots),
       max_blocks_(max_blocks),
+      max_bytes_(options.bytes > 0 ? options.bytes : INT64_MAX),
       block_floats_(spec.row_elements() * kBlockPositions),
       fixed_floats_(spec.fixed_elements()),
       memory_(options.memory == nullptr ? MakeHostMemory() : options.memory) {
@@ -136,20 +137,32 @@ bool StateArena::MakeBlank() {
   return true;
 }
 
+int64_t StateArena::FixedUsed() const {
+  if (!fixed_) return 0;
+  // A slot will write into a block of its own; of whole states no more can be different
+  // than there are blocks.
+  const int64_t blocks = fixed_->used() - (blank_ != nullptr ? 1 : 0);
+  return slots_used_ + std::min(wholes_, blocks);
+}
+
 int64_t StateArena::bytes_used() const {
   return static_cast<int64_t>(sizeof(float)) *
-         ((slots_used_ + wholes_) * fixed_floats_ + blocks_used() * block_floats_);
+         (FixedUsed() * fixed_floats_ + blocks_used() * block_floats_);
 }
+
+int64_t StateArena::bytes_left() const { return max_bytes_ - bytes_used(); }
 
 int64_t StateArena::shadow_bytes() const {
   if (!fixed_ || blank_ == nullptr) return 0;
-  const int64_t copies = fixed_->used() - 1 - slots_used_ - wholes_;
+  const int64_t copies = fixed_->used() - 1 - FixedUsed();
   return std::max<int64_t>(0, copies) * fixed_floats_ *
          static_cast<int64_t>(sizeof(float));
 }
 
 int64_t StateArena::FreeBlocks(int64_t wanted) try {
-  return blocks_ ? blocks_->Secure(wanted) : 0;
+  if (!blocks_) return 0;
+  const int64_t bytes = block_floats_ * static_cast<int64_t>(sizeof(float));
+  return std::min(blocks_->Secure(wanted), std::max<int64_t>(0, bytes_left() / bytes));
 } catch (const std::bad_alloc&) {
   return 0;
 }

@@ -85,6 +85,10 @@ class StateArena {
     // state). Memory is taken from the system when a block is used.
     int64_t blocks = 0;
     int32_t saved_states = 0;  // that exist at once, for blocks = 0
+    // Of states, as bytes_used() counts them, that growing blocks leave room for; 0 =
+    // no limit but that of blocks. Whoever acquires slots and makes whole states keeps
+    // to it: see bytes_left().
+    int64_t bytes = 0;
     // Of this arena alone; null: host memory. What a decoder computes in:
     // Decoder::MakeStateMemory.
     std::shared_ptr<StateMemory> memory = nullptr;
@@ -139,8 +143,10 @@ class StateArena {
   // the next Acquire fills another one.
   void DropBlank();
   // Bytes of the fixed entries of acquired slots and whole states, and of
-  // blocks_used().
+  // blocks_used(). Fixed entries that whole states share count once, about.
   int64_t bytes_used() const;
+  // What is left of Options::bytes: negative where shared entries were copied since.
+  int64_t bytes_left() const;
   // Of fixed entries, those beyond one block for each slot and whole state: earlier
   // values of them that are kept.
   int64_t shadow_bytes() const;
@@ -301,6 +307,8 @@ class StateArena {
 
   StateArena(const StateSpec& spec, const Options& options, int64_t max_blocks);
   static absl::Status OutOfMemory();
+  // Fixed entries of slots and whole states.
+  int64_t FixedUsed() const;
   // Of positions below `length`.
   static int64_t BlocksOf(int64_t length);
   absl::Status NoFreeBlocks(int64_t needed, int64_t free) const;
@@ -335,6 +343,7 @@ class StateArena {
   const StateSpec spec_;
   const int32_t max_slots_;
   const int64_t max_blocks_;
+  const int64_t max_bytes_;
   const int64_t block_floats_;         // of one growing block
   const int64_t fixed_floats_;         // of the fixed block
   std::vector<int64_t> entry_offset_;  // floats; within the fixed or growing block

@@ -209,8 +209,8 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   bool stateless() const { return session->id.empty(); }
   // A score call that changes its source.
   bool commits() const { return scoring && scoring->commit; }
-  // Counts as a session of its own while it runs.
-  bool counts() const { return stateless() && !commits(); }
+  // It holds no named session.
+  bool nameless() const { return stateless() && !commits(); }
   // The named session that it holds; null for none.
   Session* holds() const {
     if (commits()) return scoring->source.get();

@@ -42,7 +42,7 @@ absl::Status AtLeast(int64_t least, int64_t value, const std::string& option) {
 
 absl::Status CheckOptions(const Engine::Options& options) {
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.sessions, "sessions"));
-  MNEMON_RETURN_IF_ERROR(AtLeast(0, options.running, "running"));
+  MNEMON_RETURN_IF_ERROR(AtLeast(1, options.running, "running"));
   MNEMON_RETURN_IF_ERROR(AtLeast(0, options.max_queue, "max_queue"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.queue_bytes, "queue_bytes"));
   MNEMON_RETURN_IF_ERROR(AtLeast(1, options.max_wait.count(), "max_wait"));

@@ -162,8 +162,7 @@ class Engine {
   void RecordRefusal(const GenerateRequest& request, const absl::Status& status);
 
   // Scores tokens under the model's unmodified distribution. With a session it works on
-  // a copy of the session's state, which without `commit` counts as a session. ABORTED,
-  // TOKEN_COUNT_MISMATCH.
+  // a copy of the session's state. ABORTED, TOKEN_COUNT_MISMATCH.
   absl::StatusOr<ScoreCall> Score(const ScoreRequest& request,
                                   std::function<void()> on_ready);
 

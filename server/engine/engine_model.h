@@ -56,13 +56,16 @@ struct ModelStats {
   // Why it is not ready: one of kUnreadyReasons, or empty.
   std::string_view unready;
   int64_t session_capacity = 0;  // Options::sessions; an encoder has none
-  int64_t sessions_queued = 0;   // named sessions whose call is not admitted yet
-  int64_t sessions_running = 0;  // those whose call runs or delivers
+  int64_t sessions = 0;          // named ones
+  int64_t sessions_queued = 0;   // of them, those whose call is not admitted yet
+  int64_t sessions_running = 0;  // and those whose call runs or delivers
+  int64_t sessions_resting = 0;  // of the others, those that have a state in memory
   int64_t weight_bytes = 0;      // as the decoder or predictor has packed them
   bool state_on_host = true;     // else in the memory of a device
   // Bytes of the arena that sessions hold, and could hold at once: blocks in whole, and
   // fixed entries. An encoder has none. Earlier fixed entries come on top.
   int64_t state_bytes = 0;
+  int64_t running_state_bytes = 0;  // of them, those in slots
   int64_t shadow_bytes = 0;
   int64_t state_capacity_bytes = 0;
   // Since the start.

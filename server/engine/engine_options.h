@@ -21,8 +21,8 @@ class ThreadPool;
 
 struct EngineOptions {
   // Behaviour. Limits of calls and sessions are per model.
-  int32_t sessions = 64;  // those of stateless calls while they run included
-  int32_t running = 0;    // calls that run at once; 0: as many as sessions, at most 256
+  int32_t sessions = 1'000'000;               // named ones, at rest or not
+  int32_t running = 64;                       // calls that run at once
   int32_t max_queue = 256;                    // calls that wait
   int64_t queue_bytes = int64_t{64} << 20;    // of their prompts and penalty counts
   std::chrono::milliseconds max_wait{60000};  // that a call is expected to wait
@@ -40,7 +40,8 @@ struct EngineOptions {
   int64_t max_predict_multiply_adds = int64_t{100} * 1000 * 1000 * 1000;
   int64_t max_predict_bytes = int64_t{256} << 20;
   // Performance.
-  int64_t state_bytes = int64_t{1} << 30;  // growing state of a model, at most
+  // States of a model in memory, at most: of calls that run and of sessions at rest.
+  int64_t state_bytes = int64_t{1} << 30;
   // All that models, sessions and calls take beside the weights, at most.
   int64_t memory_bytes = ByteBudget::kUnlimited;
   int64_t step_tokens = 256;  // tokens per step, over all calls

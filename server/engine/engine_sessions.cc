@@ -86,7 +86,9 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
     session->expires_at.reset();
   }
   session->request_id = request.request_id;
-  session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
+  if (!request.request_id.empty()) {
+    session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
+  }
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
                           context_->directory.Insert(std::move(session)));
   changed_.notify_all();
@@ -270,9 +272,11 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
         context_->options, *child);
   child->parent = parent->id;
   child->request_id = request.request_id;
-  child->request_text =
-      StrCat("fork ", parent->nonce, " ", request.position.value_or(-1), " ",
-             TextOf(request.settings));
+  if (!request.request_id.empty()) {
+    child->request_text =
+        StrCat("fork ", parent->nonce, " ", request.position.value_or(-1), " ",
+               TextOf(request.settings));
+  }
   const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
   runner->Do(MakeForkTask(std::move(parent), std::move(child), request.position,
                           context_->directory,
@@ -418,6 +422,11 @@ SessionFacts Engine::FactsOf(const Session& session) const {
                        : session.stored_tokens;
   if (session.journal) facts.durability = session.journal->durability();
   facts.state_size_bytes = session.state_bytes.load(std::memory_order_relaxed);
+  // A state at rest stays in the memory that steps compute in.
+  const bool there =
+      facts.state_size_bytes > 0 && !runners_[session.model].decoder->state_on_host();
+  facts.tier = there || facts.state == SessionState::kRunning ? SessionTier::kDevice
+                                                              : SessionTier::kHost;
   facts.create_time = session.create_time;
   facts.last_use_time = kept.last_use_time;
   if (kept.expiry) {

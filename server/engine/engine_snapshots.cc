@@ -96,7 +96,9 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
                                      default_durability(),
                                      /*has_history=*/true));
   session->request_id = request.request_id;
-  session->request_text = StrCat("import ", model, " ", TextOf(request.settings));
+  if (!request.request_id.empty()) {
+    session->request_text = StrCat("import ", model, " ", TextOf(request.settings));
+  }
   MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
   ImportSnapshot(
       {.runner = runners_[model].decoder, .context = context_},

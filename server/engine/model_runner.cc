@@ -433,7 +433,7 @@ void ModelRunner::Publish() {
       consider(*call->stalled_since + context_->options.idle_timeout);
     }
     starved = starved || call->starved;
-    counts_.running_named += call->counts() ? 0 : 1;
+    counts_.running_named += call->nameless() ? 0 : 1;
     if (call->stalled_since) ++counts_.stalled;
     if (call->stalled_since || call->starved) continue;
     counts_.load.Add(estimate_.Left(call->expected, call->computed_tokens));
@@ -457,7 +457,10 @@ void ModelRunner::Publish() {
   // falls.
   const int64_t recycling = arena_->blocks_recycling() * block_bytes_;
   counts_.state_bytes = std::max<int64_t>(0, arena_->bytes_used() - recycling);
+  counts_.running_state_bytes = std::min(counts_.state_bytes, SlotBytes());
   counts_.shadow_bytes = arena_->shadow_bytes();
+  // Those of calls that deliver rest, too.
+  counts_.resting = std::max<int64_t>(0, resting_named_ - counts_.delivering);
   Refused refused;
   {
     Lock lock(*this);

@@ -8,6 +8,9 @@
 // send) lends its permit to one that waits. While a call with a permit waits for
 // blocks, no other gets one.
 //
+// Slots: a call holds one while it runs, and while it delivers unless others need it.
+// Sessions at rest hold none.
+//
 // Blocks: those for a whole prompt are reserved when its call is admitted; what grows
 // while tokens are generated is taken step by step. A running call that finds none
 // pauses, and until it goes on no other call is admitted; the states of sessions at
@@ -72,11 +75,12 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   int64_t vocab() const { return vocab_; }
   // Tokens a session can compute.
   int64_t context_limit() const { return context_limit_; }
+  bool state_on_host() const { return state_on_host_; }
 
   // Any thread.
   // Starts or queues the call; its tokens and its end then go to its stream, unless an
-  // error is returned: UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: SESSION_LIMIT,
-  // QUEUE_FULL, DEADLINE_UNREACHABLE. REQUIRES: the caller holds the call's session.
+  // error is returned: UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: QUEUE_FULL,
+  // DEADLINE_UNREACHABLE. REQUIRES: the caller holds the call's session.
   absl::Status Enqueue(const std::shared_ptr<Call>& call);
   // What the consumer of the call's stream did; called from its Take and Cancel.
   void OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent event);
@@ -128,7 +132,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
     // By when one of the calls with a permit should have ended; absent: none has to.
     std::optional<Time> due;
     bool device_lost = false;
+    int64_t resting = 0;  // named sessions at rest that have a state
     int64_t state_bytes = 0;
+    int64_t running_state_bytes = 0;
     int64_t shadow_bytes = 0;
     int64_t steps = 0;
     int64_t tokens_computed = 0;
@@ -146,7 +152,6 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
     enum class Reason {
       kDraining,
       kCancelled,
-      kSessionLimit,
       kQueueFull,
       kDeadline,
     } reason;
@@ -156,7 +161,6 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // Waiting calls that will not start.
   struct Refused {
     Calls too_late;
-    Calls no_room;  // sessions alone have reached the limit
     LoadEstimate::Duration wait{0};
   };
   // Holds the mutex; after it, notifies the runner's thread if that has to wake up.
@@ -333,8 +337,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void Rest(const std::shared_ptr<Session>& session) override;
   void DropState(Session& session) override;
   void EndCall(Session& session, const absl::Status& status) override;
-  void MakeRoomFor(int64_t computed) override;
   void GiveWay(Session& session, const std::string& request_id) override;
+  bool MakeRoomFor(int64_t computed) override;
   void Pin(Session& session) override;
   void Unpin(Session& session) override;
   void Post(std::shared_ptr<Callback> callback) override;
@@ -365,9 +369,21 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   int64_t WantedBlocks() const;
   // Has a chunk pause for which no block of fixed entries is free.
   void PlanFixed();
-  // Makes `needed` blocks of fixed entries free, or drops all states that it may.
-  // False: none was dropped.
-  bool MakeFixedRoom(int64_t needed, const Session* except = nullptr);
+  // Makes `needed` blocks of fixed entries free and, with `state`, room for one state
+  // more, or drops all states that it may. False: none was dropped.
+  bool MakeFixedRoom(int64_t needed, bool state = false,
+                     const Session* except = nullptr);
+  // Whether the fixed entries of one state more fit into state_bytes, beside the blocks
+  // that are promised.
+  bool StateFits() const;
+  // Whether a slot is free for a call. Where none is, a call that has computed all and
+  // delivers gives its own up: its session rests, and where its consumer then stops in
+  // the middle, some of it is computed again.
+  bool SlotFree();
+  // Bytes in slots, shared blocks once for each.
+  int64_t SlotBytes() const;
+  // The session no longer has a slot in which its call delivers.
+  void LeaveSlot(const Session& session);
   // So many blocks, and blocks of fixed entries, are not to be had. True: memory that
   // others have in reserve or just gave up, or states that they can drop, may help, and
   // the runner is woken after they are given up.
@@ -402,6 +418,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   const int64_t capacity_bytes_;
   const int32_t most_running_;
   const bool state_on_host_;
+  // Sessions whose calls deliver and which hold a slot, by slot.
+  std::vector<Session*> delivering_slots_;
 
   mutable std::mutex mutex_;  // guards what follows, up to published_
   std::condition_variable work_;
@@ -411,12 +429,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   std::vector<Input> inputs_;
   SessionList forgotten_;  // sessions that left the directory
   std::list<std::shared_ptr<StateTask>> tasks_;
-  Calls consumed_;  // calls whose consumer has taken the end or cancelled
-  // Calls that wait for a permit, in order of arrival. Stateless ones also wait for the
-  // limit of sessions.
-  Calls waiting_named_;
-  Calls waiting_stateless_;
-  int64_t waiting_ = 0;  // calls in both
+  Calls consumed_;             // calls whose consumer has taken the end or cancelled
+  Calls queue_;                // calls that wait for a permit, in order of arrival
+  int64_t waiting_ = 0;        // their number
+  int64_t waiting_named_ = 0;  // of them, calls on sessions
   LoadEstimate::Work waiting_work_;
   int64_t waiting_bytes_ = 0;
   int32_t permits_ = 0;        // held by calls that start or run
@@ -448,11 +464,12 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   Calls consumer_ended_;
   Calls starting_;  // have a permit, wait for blocks
   Calls running_;
-  Calls ending_;         // end with the next Publish, and deliver then
-  Calls delivering_;     // by Call::stalled_since, as is the next one
-  Calls unread_;         // deliver too, and have not ended for kUnread since then
-  Calls over_;           // until the next Publish
-  SessionList resting_;  // unused, with state; the longest unused first
+  Calls ending_;               // end with the next Publish, and deliver then
+  Calls delivering_;           // by Call::stalled_since, as is the next one
+  Calls unread_;               // deliver too, and have not ended for kUnread since then
+  Calls over_;                 // until the next Publish
+  SessionList resting_;        // unused, with state; the longest unused first
+  int64_t resting_named_ = 0;  // of them, those with a name
   std::vector<ScheduledChunk> chunks_;
   std::vector<Call*> starved_;  // of the last plan
   bool unblocked_ = false;      // one that waited for blocks has got some

@@ -94,16 +94,21 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   Session& session = *call.session;
   if (session.journal) MNEMON_RETURN_IF_ERROR(session.journal->status());
   StopResting(session);
-  // A call that ended holds its slot for a moment longer than its session counts.
-  if (!session.state.held() && arena_->slots_used() == arena_->slots()) return false;
+  if (!session.state.held() && !SlotFree()) return false;
   if (call.resumed_at && *call.resumed_at < session.history.size()) {
     session.history.Cut(*call.resumed_at);
     session.state.CutAtRest(*arena_, *call.resumed_at);
   }
   // Of fixed entries its own copy, and the one that it is saved as.
   constexpr int64_t kFixed = 2;
-  if (FreeFixed(kFixed) < kFixed) {
-    MakeFixedRoom(kFixed, &session);
+  const bool fixed = arena_->spec().fixed_elements() > 0;
+  const bool more = fixed && !session.state.has_state();
+  if (FreeFixed(kFixed) < kFixed || (more && !StateFits())) {
+    MakeFixedRoom(kFixed, more, &session);
+    if (more && !StateFits()) {
+      if (!running_.empty() || room_unfinished_ || pins_ > 0) return false;
+      return NoFreeBlocks(TimeToNextEnd());
+    }
     if (FreeFixed(kFixed) < kFixed) {
       if (!running_.empty() || room_unfinished_ || AskForMemory(0, kFixed)) {
         return false;
@@ -257,6 +262,7 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     ended->stalled_since = context_->options.clock->Now();
     ended->delivered_then = ended->stream->delivered();
     ended->release_on_end = true;
+    if (session.state.held()) delivering_slots_[session.state.slot()] = &session;
   }
 }
 
@@ -407,16 +413,13 @@ void ModelRunner::Join(Session& copy, const std::shared_ptr<Session>& source) {
 }
 
 void ModelRunner::EndCopy(const Call& call, bool taken) {
-  if (call.counts()) {
-    context_->directory.ReturnStateless(index_);
-  } else {
-    context_->directory.Release(*call.scoring->source, taken, call.base);
-  }
+  if (!call.commits()) return;
+  context_->directory.Release(*call.scoring->source, taken, call.base);
 }
 
 void ModelRunner::GiveBackPermit(const Call& call) {
   ++ended_permits_;
-  if (!call.counts()) ++ended_named_;
+  if (!call.nameless()) ++ended_named_;
 }
 
 void ModelRunner::RollBack(Call& call) {
@@ -436,7 +439,7 @@ void ModelRunner::Release(Call& call, bool taken) {
     DropState(*session);
     return;
   }
-  if (!taken) call.unused = session->history.TakeUnused();
+  call.unused = session->history.TakeUnused();
   Rest(session);
   context_->directory.Release(*session, taken);
   if (taken) Store(session);
@@ -473,6 +476,7 @@ void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
   // It may rest since its call has computed all, or because no call was admitted.
   if (session->resting || !session->state.has_state()) return;
   session->resting = true;
+  resting_named_ += session->id.empty() ? 0 : 1;
   worthless_ = 0;
   *session->resting_at = session;
   resting_.splice(resting_.end(), session->resting_node);
@@ -482,6 +486,7 @@ void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
 void ModelRunner::StopResting(Session& session) {
   if (!session.resting) return;
   session.resting = false;
+  resting_named_ -= session.id.empty() ? 0 : 1;
   worthless_ = 0;
   session.resting_node.splice(session.resting_node.end(), resting_, session.resting_at);
   session.resting_at->reset();
@@ -492,9 +497,7 @@ void ModelRunner::EndAll(const absl::Status& status) {
   Calls waiting;
   {
     std::lock_guard lock(mutex_);
-    for (Calls* queue : {&waiting_named_, &waiting_stateless_}) {
-      while (!queue->empty()) RemoveWaitingLocked(*queue->front(), waiting);
-    }
+    while (!queue_.empty()) RemoveWaitingLocked(*queue_.front(), waiting);
   }
   // What they give is dropped.
   while (stepper_.under_way() > 0) stepper_.Complete(*arena_);

@@ -136,9 +136,14 @@ void ModelRunner::PlanFixed() {
   }
 }
 
-bool ModelRunner::MakeFixedRoom(int64_t needed, const Session* except) {
+bool ModelRunner::StateFits() const {
+  return arena_->bytes_left() - PromisedBlocks() * block_bytes_ >=
+         arena_->spec().bytes_at(0);
+}
+
+bool ModelRunner::MakeFixedRoom(int64_t needed, bool state, const Session* except) {
   bool any = false;
-  while (!resting_.empty() && FreeFixed(needed) < needed) {
+  while (!resting_.empty() && (FreeFixed(needed) < needed || (state && !StateFits()))) {
     Session& session = *resting_.front();
     if (&session == except) break;
     if (room_left_-- <= 0) {

@@ -62,10 +62,10 @@ ModelRunner::ModelRunner(size_t index, const EngineModel& model,
       vocab_(model.decoder->config().vocab),
       context_limit_(ContextOf(model)),
       block_bytes_(BlockBytes(model.decoder->spec())),
-      capacity_bytes_(context->options.sessions * model.decoder->spec().bytes_at(0) +
-                      arena->blocks() * block_bytes_),
-      most_running_(MostRunning(context->options)),
+      capacity_bytes_(StateCapacity(model.decoder->spec(), context->options)),
+      most_running_(context->options.running),
       state_on_host_(on_host),
+      delivering_slots_(static_cast<size_t>(arena->slots())),
       estimate_(StepBudget{}.chunk, context->options.step_tokens),
       on_clean_(std::move(on_clean)),
       arena_(std::move(arena)),
@@ -104,6 +104,7 @@ ModelStats ModelRunner::Stats() const {
                    .architecture = model_.facts.architecture,
                    .max_waiting = context_->options.max_queue,
                    .session_capacity = context_->options.sessions,
+                   .sessions = context_->directory.size(index_),
                    .weight_bytes = model_.decoder->weight_bytes(),
                    .state_on_host = state_on_host_,
                    .state_capacity_bytes = capacity_bytes_};
@@ -119,9 +120,11 @@ ModelStats ModelRunner::Stats() const {
   stats.stalled = published_.stalled + published_.unread;
   stats.unready = WhyUnreadyLocked(now, limit);
   stats.ready = stats.unready.empty();
-  stats.sessions_queued = starting + static_cast<int64_t>(waiting_named_.size());
+  stats.sessions_queued = starting + waiting_named_;
   stats.sessions_running = published_.running_named + published_.delivering;
+  stats.sessions_resting = published_.resting;
   stats.state_bytes = published_.state_bytes;
+  stats.running_state_bytes = published_.running_state_bytes;
   stats.shadow_bytes = published_.shadow_bytes;
   stats.steps = published_.steps;
   stats.tokens_computed = published_.tokens_computed;
@@ -176,27 +179,16 @@ absl::Status ModelRunner::Enqueue(const std::shared_ptr<Call>& call) {
 
 std::optional<ModelRunner::Refusal> ModelRunner::EnqueueLocked(Calls& node) {
   using Reason = Refusal::Reason;
-  using Room = SessionDirectory::Room;
   const std::shared_ptr<Call> call = node.front();
   if (draining_) return RefusalLocked(Reason::kDraining);
   // A consumer may have the stream before its call comes here.
   if (call->stream->cancelled()) return RefusalLocked(Reason::kCancelled);
-  const bool stateless = call->counts();
-  Calls& queue = stateless ? waiting_stateless_ : waiting_named_;
   call->expected =
       estimate_.WorkOf(call->tokens_to_compute_again() + call->prompt_tokens,
                        call->max_tokens - call->generated);
   const LoadEstimate::Duration run = RunTimeLocked(*call);
-  const bool starts = queue.empty() && PermitFreeLocked() &&
-                      !TooLateLocked(*call, LoadEstimate::kRunMargin * run);
-  SessionDirectory& directory = context_->directory;
-  Room room = Room::kFree;
-  if (stateless) {
-    room =
-        starts ? directory.TakeStateless(index_) : directory.RoomForStateless(index_);
-  }
-  if (room == Room::kNone) return RefusalLocked(Reason::kSessionLimit);
-  if (starts && room == Room::kFree) {
+  if (queue_.empty() && PermitFreeLocked() &&
+      !TooLateLocked(*call, LoadEstimate::kRunMargin * run)) {
     StartLocked(node);
     return std::nullopt;
   }
@@ -205,9 +197,10 @@ std::optional<ModelRunner::Refusal> ModelRunner::EnqueueLocked(Calls& node) {
                                estimate_.wait_margin() * WaitTimeLocked())) {
     return RefusalLocked(Reason::kDeadline);
   }
-  queue.splice(queue.end(), node);
+  queue_.splice(queue_.end(), node);
   call->waiting = true;
   ++waiting_;
+  waiting_named_ += call->nameless() ? 0 : 1;
   waiting_work_ += call->expected;
   waiting_bytes_ += call->input_bytes;
   return std::nullopt;
@@ -228,9 +221,6 @@ absl::Status ModelRunner::StatusOf(const Refusal& refusal) const {
   switch (refusal.reason) {
     case Refusal::Reason::kDraining:
       break;
-    case Refusal::Reason::kSessionLimit:
-      return engine_errors::SessionLimit(context_->options.sessions,
-                                         context_->directory.UntilExpiry());
     case Refusal::Reason::kQueueFull:
       return engine_errors::QueueFull(refusal.waiting, refusal.wait);
     case Refusal::Reason::kCancelled:
@@ -244,7 +234,7 @@ absl::Status ModelRunner::StatusOf(const Refusal& refusal) const {
 void ModelRunner::StartLocked(Calls& node) {
   ++permits_;
   handed_.Add(node.front()->expected);
-  if (!node.front()->counts()) ++permits_named_;
+  if (!node.front()->nameless()) ++permits_named_;
   started_.splice(started_.end(), node);
   WakeLocked();
 }
@@ -294,32 +284,16 @@ bool ModelRunner::TooLateLocked(const Call& call, LoadEstimate::Duration takes) 
 }
 
 void ModelRunner::StartWaitingLocked(Refused& refused) {
-  using Room = SessionDirectory::Room;
-  SessionDirectory& directory = context_->directory;
-  while (waiting_ > 0 && PermitFreeLocked()) {
-    const bool stateless_first =
-        !waiting_stateless_.empty() &&
-        (waiting_named_.empty() ||
-         waiting_stateless_.front()->arrival < waiting_named_.front()->arrival);
-    const Room room = stateless_first ? directory.TakeStateless(index_) : Room::kFree;
-    // At the limit of sessions only calls on sessions can start.
-    Calls& queue =
-        stateless_first && room != Room::kLater ? waiting_stateless_ : waiting_named_;
-    if (queue.empty()) break;
+  while (!queue_.empty() && PermitFreeLocked()) {
     Calls node;
-    RemoveWaitingLocked(*queue.front(), node);
+    RemoveWaitingLocked(*queue_.front(), node);
     const Call& call = *node.front();
-    if (room == Room::kNone) {
-      refused.no_room.splice(refused.no_room.end(), node);
-    } else {
-      const bool too_late = TooLateLocked(call, RunTimeLocked(call));
-      if (call.deadline) estimate_.RecordTurn(too_late);
-      if (!too_late) {
-        StartLocked(node);
-        continue;
-      }
-      if (call.counts()) directory.ReturnStateless(index_);
+    const bool too_late = TooLateLocked(call, RunTimeLocked(call));
+    if (call.deadline) estimate_.RecordTurn(too_late);
+    if (too_late) {
       refused.too_late.splice(refused.too_late.end(), node);
+    } else {
+      StartLocked(node);
     }
   }
   refused.wait = WaitTimeLocked();
@@ -327,10 +301,11 @@ void ModelRunner::StartWaitingLocked(Refused& refused) {
 
 void ModelRunner::RemoveWaitingLocked(Call& call, Calls& to) {
   --waiting_;
+  waiting_named_ -= call.nameless() ? 0 : 1;
   waiting_work_ -= call.expected;
   waiting_bytes_ -= call.input_bytes;
   call.waiting = false;
-  to.splice(to.end(), call.counts() ? waiting_stateless_ : waiting_named_, call.at);
+  to.splice(to.end(), queue_, call.at);
 }
 
 void ModelRunner::Refuse(Calls& calls, const absl::Status& status) {
@@ -353,12 +328,6 @@ void ModelRunner::Refuse(Refused& refused) {
              return engine_errors::DeadlineUnreachable(refused.wait);
            }));
   }
-  if (!refused.no_room.empty()) {
-    Refuse(refused.no_room, CatchOutOfMemory({}, [&] {
-             return engine_errors::SessionLimit(context_->options.sessions,
-                                                context_->directory.UntilExpiry());
-           }));
-  }
 }
 
 void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent event) {
@@ -368,6 +337,7 @@ void ModelRunner::OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent e
     case StreamEvent::kEnd:
       // One that was cancelled first is cut, and released, by the runner.
       if (call->stream->cancelled() || !call->release_on_end.exchange(false)) return;
+      call->unused = call->session->history.TakeUnused();
       {
         Lock lock(*this);
         HandOverLocked(call);
@@ -439,17 +409,12 @@ bool ModelRunner::GiveUp(int64_t bytes) {
 }
 
 void ModelRunner::Forget(std::shared_ptr<Session> session) {
-  Refused refused;
   session->forgotten = true;
-  {
-    Lock lock(*this);
-    SessionList& node = session->forgotten_node;
-    node.front() = std::move(session);
-    forgotten_.splice(forgotten_.end(), node);
-    WakeLocked();
-    StartWaitingLocked(refused);
-  }
-  Refuse(refused);
+  Lock lock(*this);
+  SessionList& node = session->forgotten_node;
+  node.front() = std::move(session);
+  forgotten_.splice(forgotten_.end(), node);
+  WakeLocked();
 }
 
 }  // namespace mnemon

@@ -8,6 +8,7 @@
 #include "model/state/state_image.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/model_runner.h"
+#include "server/engine/runner_arena.h"
 
 namespace mnemon {
 
@@ -50,8 +51,50 @@ int64_t ModelRunner::PositionOf(const Session& session) const {
   return std::min(session.history.size(), call->cut_size());
 }
 
+void ModelRunner::LeaveSlot(const Session& session) {
+  if (session.state.held()) delivering_slots_[session.state.slot()] = nullptr;
+}
+
+int64_t ModelRunner::SlotBytes() const {
+  int64_t bytes = 0;
+  for (const auto& call : running_) bytes += call->session->state.bytes(*arena_);
+  for (const Session* const session : delivering_slots_) {
+    if (session != nullptr) bytes += session->state.bytes(*arena_);
+  }
+  return bytes;
+}
+
+bool ModelRunner::SlotFree() {
+  if (arena_->slots_used() < arena_->slots() - kTaskSlots) return true;
+  Session* longest = nullptr;
+  for (Session* const session : delivering_slots_) {
+    if (session == nullptr) continue;
+    if (longest == nullptr ||
+        session->call->stalled_since < longest->call->stalled_since) {
+      longest = session;
+    }
+  }
+  if (longest == nullptr) return false;
+  LeaveSlot(*longest);
+  longest->state.Rest(*arena_, longest->history.size());
+  UpdateBytes(*longest);
+  return true;
+}
+
+bool ModelRunner::MakeRoomFor(int64_t computed) {
+  const bool fixed = arena_->spec().fixed_elements() > 0;
+  if (fixed && !StateFits()) MakeFixedRoom(1, /*state=*/true);
+  if (fixed && !StateFits()) return false;
+  const int64_t rows = computed - StateImage::FirstRow(arena_->spec(), computed);
+  const int64_t blocks =
+      arena_->spec().growing() ? rows / StepBudget{}.block_positions + 2 : 0;
+  if (FreeBlocks(blocks) < blocks) MakeRoom(blocks);
+  return true;
+}
+
 void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
   if (session->forgotten || !session->state.has_state()) return;
+  LeaveSlot(*session);
   session->state.Rest(*arena_, session->history.size());
   UpdateBytes(*session);
   BeginResting(session);
@@ -59,22 +102,13 @@ void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
 
 void ModelRunner::DropState(Session& session) {
   StopResting(session);
+  LeaveSlot(session);
   session.state.Release(*arena_);
   UpdateBytes(session);
 }
 
 void ModelRunner::EndCall(Session& session, const absl::Status& status) {
   if (session.call != nullptr) Abort(session.call->shared_from_this(), status);
-}
-
-void ModelRunner::MakeRoomFor(int64_t computed) {
-  const StateSpec& spec = arena_->spec();
-  if (spec.growing()) {
-    const int64_t rows = computed - StateImage::FirstRow(spec, computed);
-    constexpr int64_t kRows = StepBudget{}.block_positions;
-    MakeRoom((rows + kRows - 1) / kRows + 1);
-  }
-  if (spec.fixed_elements() > 0) MakeFixedRoom(1);
 }
 
 void ModelRunner::Pin(Session& session) {

@@ -209,7 +209,7 @@ struct SessionFacts {
   bool paused = false;
   std::optional<SessionSampling> sampling;
   Durability durability = Durability::kNone;
-  SessionTier tier = SessionTier::kDevice;
+  SessionTier tier = SessionTier::kHost;
   std::string model_id;
   std::string numerics_id;
   std::vector<CheckpointFacts> checkpoints;  // oldest first

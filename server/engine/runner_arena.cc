@@ -17,26 +17,29 @@ int64_t BlockBytes(const StateSpec& spec) {
          StepBudget{}.block_positions;
 }
 
-int32_t MostRunning(const EngineOptions& options) {
-  return options.running > 0 ? options.running : std::min(options.sessions, 256);
+int64_t StateCapacity(const StateSpec& spec, const EngineOptions& options) {
+  const int64_t fixed = spec.bytes_at(0), block = BlockBytes(spec);
+  const int64_t bytes = options.state_bytes;
+  if (!spec.growing()) return bytes / fixed * fixed;
+  return fixed + std::max<int64_t>(0, bytes - fixed) / block * block;
+}
+
+int32_t SlotsFor(const EngineOptions& options) {
+  return 3 * options.running + kTaskSlots;
 }
 
 namespace {
 
-// `full`: growing blocks of a full session; `blocks`: those of all sessions, at most.
-absl::Status CheckRoom(const EngineModel& model, const EngineOptions& options,
-                       int64_t full, int64_t blocks, int64_t free) {
-  const StateSpec& spec = model.decoder->spec();
-  const int64_t fixed = spec.bytes_at(0), block = BlockBytes(spec);
-  const int64_t wanted = options.sessions * fixed + blocks * block;
-  if (wanted <= free) return absl::OkStatus();
-  const int64_t fit = free / (fixed + full * block);
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   StrCat("model '", model.facts.name, "': the states of ",
-                          options.sessions, " sessions take up to ", wanted,
-                          " bytes, and the device has ", free, " left, enough for ",
-                          fit, " full sessions: lower --sessions or --state-bytes"),
-                   {.reason = "DEVICE_MEMORY", .field = "state_bytes"});
+// `full`: bytes of a full session.
+absl::Status CheckRoom(const EngineModel& model, int64_t full, int64_t capacity,
+                       int64_t free) {
+  if (capacity <= free) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      StrCat("model '", model.facts.name, "': states take up to ", capacity,
+             " bytes, and the device has ", free, " left, enough for ", free / full,
+             " full sessions: lower --state-bytes"),
+      {.reason = "DEVICE_MEMORY", .field = "state_bytes"});
 }
 
 }  // namespace
@@ -46,38 +49,31 @@ absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(
     std::function<void()> on_clean, std::shared_ptr<StateMemory> memory) {
   const StateSpec& spec = model.decoder->spec();
   const EngineOptions& options = context.options;
-  // These only count: memory is taken when a block is used.
+  // This one only counts: memory is taken when a block is used.
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<StateArena> one,
                           StateArena::Create(spec, {.slots = 1}));
-  MNEMON_ASSIGN_OR_RETURN(
-      const std::unique_ptr<StateArena> all,
-      StateArena::Create(
-          spec, {.slots = options.sessions, .saved_states = MostRunning(options)}));
-  int64_t blocks = all->blocks();
-  if (spec.growing()) {
-    const int64_t fit = options.state_bytes / BlockBytes(spec);
-    if (fit < one->blocks()) {
-      return MakeError(
-          absl::StatusCode::kResourceExhausted,
-          StrCat("model '", model.facts.name, "': one session's state grows to ",
-                 one->blocks() * BlockBytes(spec), " bytes, state_bytes is ",
-                 options.state_bytes),
-          {.reason = "STATE_BYTES", .field = "state_bytes"});
-    }
-    blocks = std::min(blocks, fit);
+  const int64_t full = spec.bytes_at(0) + one->blocks() * BlockBytes(spec);
+  if (options.state_bytes < full) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        StrCat("model '", model.facts.name, "': one session's state grows to ", full,
+               " bytes, state_bytes is ", options.state_bytes),
+        {.reason = "STATE_BYTES", .field = "state_bytes"});
   }
+  const int64_t capacity = StateCapacity(spec, options);
   const bool on_host = memory == nullptr;
   if (const auto free = on_host ? std::nullopt : memory->free_bytes()) {
-    MNEMON_RETURN_IF_ERROR(CheckRoom(model, options, one->blocks(), blocks, *free));
+    MNEMON_RETURN_IF_ERROR(CheckRoom(model, full, capacity, *free));
   }
-  // A call that ended may hold its slot for a moment longer than its session counts.
-  return StateArena::Create(spec,
-                            {.slots = 2 * options.sessions + 2,
-                             .blocks = blocks,
-                             .memory = std::move(memory),
-                             .recycler = &context.recycler,
-                             .account = on_host ? &context.memory->state : nullptr,
-                             .on_clean = std::move(on_clean)});
+  return StateArena::Create(
+      spec,
+      {.slots = SlotsFor(options),
+       .blocks = spec.growing() ? (capacity - spec.bytes_at(0)) / BlockBytes(spec) : 0,
+       .bytes = capacity,
+       .memory = std::move(memory),
+       .recycler = &context.recycler,
+       .account = on_host ? &context.memory->state : nullptr,
+       .on_clean = std::move(on_clean)});
 }
 
 }  // namespace mnemon

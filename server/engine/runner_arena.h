@@ -16,13 +16,21 @@ namespace mnemon {
 // Of one growing block.
 int64_t BlockBytes(const StateSpec& spec);
 
-// Calls of one model that run at once.
-int32_t MostRunning(const EngineOptions& options);
+// Bytes that states within state_bytes take at most: whole blocks, and fixed entries.
+int64_t StateCapacity(const StateSpec& spec, const EngineOptions& options);
 
-// An arena whose growing state stays within state_bytes, in `memory` (null: the host's,
-// of which the engine's memory is accounted for). RESOURCE_EXHAUSTED: STATE_BYTES, when
-// that does not hold one session; DEVICE_MEMORY, when `memory` has no room for all that
-// sessions may take.
+// Slots that tasks between steps need for a moment.
+inline constexpr int32_t kTaskSlots = 1;
+
+// Slots follow the calls that run, not the sessions: for each call that may run one for
+// it, one for a call whose caller is stalled, and one for a call that has computed all
+// and delivers; and those of tasks.
+int32_t SlotsFor(const EngineOptions& options);
+
+// An arena whose states stay within state_bytes, in `memory` (null: the host's, of
+// which the engine's memory is accounted for). RESOURCE_EXHAUSTED: STATE_BYTES, when
+// that does not hold one session; DEVICE_MEMORY, when `memory` has no room for
+// state_bytes.
 absl::StatusOr<std::unique_ptr<StateArena>> MakeArena(
     const EngineModel& model, const EngineContext& context,
     std::function<void()> on_clean, std::shared_ptr<StateMemory> memory);

@@ -10,9 +10,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/heap_bytes.h"
 #include "server/engine/call_record.h"
 #include "server/engine/callback_threads.h"
 #include "server/engine/engine_memory.h"
@@ -52,8 +54,9 @@ struct Session : DestroyedLater {
         model(its_model),
         charge(ChargeOf(memory, &EngineMemory::histories)),
         history(id, observer, ChargeOf(memory, &EngineMemory::histories)) {}
-  // Of memory that a named session takes, beside history and state, about.
-  static constexpr int64_t kBytes = 4096;
+  // Of memory that a named session takes, beside history and state, and what
+  // SessionDirectory adds for texts and settings.
+  static const int64_t kBytes;
 
   // Constant after creation.
   const uint64_t nonce = RandomNumber();  // differs where an id is used again
@@ -63,10 +66,11 @@ struct Session : DestroyedLater {
   std::string parent;        // id of the session that it was forked from, or empty
   bool rebuilt = false;      // its state was of other numerics and is computed again
   std::string request_id;    // of the call that made it; may be empty
-  std::string request_text;  // that call but for the id: what a repetition must be
+  std::string request_text;  // that call but for the id: what a repetition must be;
+                             // empty without a request_id
   bool drawn_id = false;     // by the engine
   bool hidden = false;       // not listed
-  ByteCharge charge;         // kBytes of a named one
+  ByteCharge charge;         // of a named one; in a directory guarded by its mutex
   // Of a named one where the engine has a store, else null.
   std::shared_ptr<SessionJournal> journal;
 
@@ -85,7 +89,7 @@ struct Session : DestroyedLater {
   uint64_t updates = 0;  // changes of what is guarded here, for the etag
   std::optional<std::chrono::milliseconds> ttl;
   std::optional<std::chrono::steady_clock::time_point> expires_at;  // used or not
-  std::optional<SessionSampling> sampling;
+  std::shared_ptr<const SessionSampling> sampling;                  // null: none
   bool paused = false;
   static constexpr size_t kCheckpoints = 64;  // at most
   std::vector<SessionCheckpoint> checkpoints;
@@ -119,5 +123,14 @@ struct Session : DestroyedLater {
   // For the runner's list of removed sessions; guarded by the runner's mutex.
   SessionList forgotten_node = SessionList(1);
 };
+
+// With its nodes in the directory and in lists, and the list of the pieces of a short
+// history.
+inline constexpr int64_t Session::kBytes =
+    SharedHeapBytes(sizeof(Session)) + 2 * HeapBytes(4 * sizeof(void*)) +
+    HeapBytes(4 * sizeof(void*) + sizeof(ExpirySet::value_type)) +
+    HeapBytes(4 * sizeof(void*) +
+              sizeof(std::pair<std::string_view, std::shared_ptr<Session>>)) +
+    HeapBytes(sizeof(void*));
 
 }  // namespace mnemon

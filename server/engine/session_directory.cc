@@ -5,6 +5,7 @@
 #include <iterator>
 #include <new>
 
+#include "base/heap_bytes.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
@@ -23,28 +24,60 @@ using engine_errors::SessionExpired;
 using engine_errors::SessionLimit;
 using engine_errors::SessionPaused;
 using Lock = std::lock_guard<std::mutex>;
+namespace {
+
+// A remembered id with its node.
+int64_t RememberedBytes(const std::string& id) {
+  return HeapBytes(2 * sizeof(void*) + sizeof(id)) + TextHeapBytes(id);
+}
+
+int64_t SamplingBytes(const Session& session) {
+  if (session.sampling == nullptr) return 0;
+  const std::vector<LogitBias>& bias = session.sampling->values.logit_bias;
+  return SharedHeapBytes(sizeof(SessionSampling)) +
+         (bias.empty()
+              ? 0
+              : HeapBytes(static_cast<int64_t>(bias.capacity() * sizeof(LogitBias))));
+}
+
+// What one that is made takes, beside history and state.
+int64_t BytesOf(const Session& session) {
+  int64_t bytes = Session::kBytes + SamplingBytes(session);
+  for (const std::string* text :
+       {&session.id, &session.parent, &session.request_id, &session.request_text}) {
+    bytes += TextHeapBytes(*text);
+  }
+  if (session.journal) bytes += SharedHeapBytes(sizeof(SessionJournal));
+  if (!session.request_id.empty()) {
+    bytes += HeapBytes(5 * sizeof(void*) + sizeof(std::string_view));
+  }
+  return bytes;
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
     std::shared_ptr<Session> session) {
   // Nodes are made before the lock, statuses after it: what is left needs no memory.
   Sessions by_id = {{session->id, session}};
-  std::map<std::string, std::string> by_request = {{session->request_id, session->id}};
+  std::map<std::string_view, Session*> by_request = {
+      {session->request_id, session.get()}};
   ExpirySet one = {{{}, session.get()}};
   session->expiry_node = one.extract(one.begin());
   session->create_time = session->last_use_time = clock_.WallNow();
   std::shared_ptr<Session> other;
-  bool id_taken = false, calls_hold_room = false;
+  bool id_taken = false;
+  session->charge.Set(BytesOf(*session));
   {
     Lock lock(mutex_);
     const auto made = requests_.find(session->request_id);
-    if (made != requests_.end()) other = sessions_.at(made->second);
+    if (made != requests_.end()) other = sessions_.at(made->second->id);
     id_taken = sessions_.contains(session->id);
-    Count& count = counts_[session->model];
-    calls_hold_room = count.stateless > 0;
-    if (other == nullptr && !id_taken && count.named + count.stateless < limit_) {
+    int32_t& count = counts_[session->model];
+    if (other == nullptr && !id_taken && count < limit_) {
       sessions_.merge(by_id);
       if (!session->request_id.empty()) requests_.merge(by_request);
-      ++count.named;
+      ++count;
       ++created_count_;
       expired_.Forget(session->id);
       StartExpiryLocked(*session);
@@ -53,8 +86,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   }
   if (other == nullptr) {
     if (id_taken) return SessionExists(session->id);
-    // Which of the calls ends first is known to their runner alone.
-    return SessionLimit(limit_, calls_hold_room ? Time::duration() : UntilExpiry());
+    return SessionLimit(limit_, UntilExpiry());
   }
   const bool same = (session->drawn_id || session->id == other->id) &&
                     session->request_text == other->request_text;
@@ -65,14 +97,18 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
 bool SessionDirectory::Restore(std::shared_ptr<Session> session,
                                std::optional<Time> expiry) {
   Sessions by_id = {{session->id, session}};
-  std::map<std::string, std::string> by_request = {{session->request_id, session->id}};
+  std::map<std::string_view, Session*> by_request = {
+      {session->request_id, session.get()}};
   ExpirySet one = {{{}, session.get()}};
   session->expiry_node = one.extract(one.begin());
+  int64_t bytes = BytesOf(*session);
+  for (const std::string& id : session->request_ids) bytes += RememberedBytes(id);
+  session->charge.Set(bytes);
   Lock lock(mutex_);
   if (sessions_.contains(session->id)) return false;
   sessions_.merge(by_id);
   if (!session->request_id.empty()) requests_.merge(by_request);
-  ++counts_[session->model].named;
+  ++counts_[session->model];
   if (expiry) {
     session->expiry = expiry;
     session->expiry_node.value().first = *expiry;
@@ -94,7 +130,7 @@ void SessionDirectory::Describe(const Session& session, StoredSession& stored) c
         std::chrono::duration_cast<std::chrono::system_clock::duration>(
             *session.expires_at - clock_.Now());
   }
-  stored.sampling = session.sampling;
+  if (session.sampling) stored.sampling = *session.sampling;
   stored.paused = session.paused;
   stored.request_ids.assign(session.request_ids.begin(), session.request_ids.end());
 }
@@ -141,12 +177,20 @@ absl::Status SessionDirectory::Update(Session& session, const std::string& etag,
                                       const Settings& settings) {
   std::string present;
   bool removed = false;
+  std::shared_ptr<const SessionSampling> sampling;
+  if (settings.sampling && *settings.sampling) {
+    sampling = std::make_shared<const SessionSampling>(**settings.sampling);
+  }
   {
     Lock lock(mutex_);
     if (!etag.empty()) present = EtagLocked(session);
     removed = session.deleted;
     if (!removed && present == etag) {
-      if (settings.sampling) session.sampling = *settings.sampling;
+      if (settings.sampling) {
+        const int64_t before = SamplingBytes(session);
+        session.sampling.swap(sampling);
+        session.charge.Set(session.charge.bytes() + SamplingBytes(session) - before);
+      }
       if (settings.paused) session.paused = *settings.paused;
       if (settings.expiration) {
         StopExpiryLocked(session);
@@ -299,11 +343,15 @@ bool SessionDirectory::Release(Session& session, bool taken,
                                std::optional<int64_t> scored_from) {
   Lock lock(mutex_);
   session.held = false;
-  if (taken) {
-    session.scored_from.reset();
-    if (!session.holder_request_id.empty()) session.scored_from = scored_from;
+  if (taken) session.scored_from.reset();
+  if (taken && !session.holder_request_id.empty()) {
+    session.scored_from = scored_from;
+    const int64_t bytes = RememberedBytes(session.holder_request_id.front());
+    session.charge.Set(session.charge.bytes() + bytes);
     session.request_ids.splice(session.request_ids.end(), session.holder_request_id);
     if (session.request_ids.size() > Session::kRequestIds) {
+      session.charge.Set(session.charge.bytes() -
+                         RememberedBytes(session.request_ids.front()));
       session.request_ids.pop_front();
     }
   }
@@ -355,45 +403,29 @@ void SessionDirectory::ForgetScored(Session& session) {
   session.scored_from.reset();
 }
 
-SessionDirectory::Room SessionDirectory::RoomForStateless(size_t model) const {
-  Lock lock(mutex_);
-  return RoomLocked(model);
-}
-
-SessionDirectory::Room SessionDirectory::TakeStateless(size_t model) {
-  Lock lock(mutex_);
-  const Room room = RoomLocked(model);
-  if (room == Room::kFree) ++counts_[model].stateless;
-  return room;
-}
-
-SessionDirectory::Room SessionDirectory::RoomLocked(size_t model) const {
-  const Count& count = counts_[model];
-  if (count.named + count.stateless < limit_) return Room::kFree;
-  return count.stateless > 0 ? Room::kLater : Room::kNone;
-}
-
-void SessionDirectory::ReturnStateless(size_t model) {
-  Lock lock(mutex_);
-  --counts_[model].stateless;
-}
-
 SessionDirectory::Facts SessionDirectory::FactsOf(const Session& session) const {
   Lock lock(mutex_);
   const CallRecord* const call = session.newest_call.get();
-  return {.held = session.held,
-          .detached =
-              !session.held && call != nullptr && call->open(session.history.size()),
-          .last_use_time = session.last_use_time,
-          .expiry = session.expiry,
-          .ttl = session.ttl,
-          .sampling = session.sampling,
-          .paused = session.paused};
+  const int64_t tokens =
+      session.resident ? session.history.size() : session.stored_tokens;
+  return {
+      .held = session.held,
+      .detached = !session.held && call != nullptr && call->open(tokens),
+      .last_use_time = session.last_use_time,
+      .expiry = session.expiry,
+      .ttl = session.ttl,
+      .sampling = session.sampling ? std::optional(*session.sampling) : std::nullopt,
+      .paused = session.paused};
 }
 
 int64_t SessionDirectory::size() const {
   Lock lock(mutex_);
   return static_cast<int64_t>(sessions_.size());
+}
+
+int64_t SessionDirectory::size(size_t model) const {
+  Lock lock(mutex_);
+  return counts_[model];
 }
 
 int64_t SessionDirectory::created() const {
@@ -409,7 +441,7 @@ int64_t SessionDirectory::expired() const {
 void SessionDirectory::EraseLocked(Session& session) {
   StopExpiryLocked(session);
   session.deleted = true;
-  --counts_[session.model].named;
+  --counts_[session.model];
   if (!session.request_id.empty()) requests_.erase(session.request_id);
   sessions_.erase(session.id);
 }

@@ -32,12 +32,11 @@ class SessionDirectory {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // At most `sessions` sessions for each of `models` models, stateless calls that run
-  // included. `clock` outlives it.
+  // At most `sessions` sessions for each of `models` models. `clock` outlives it.
   SessionDirectory(size_t models, int32_t sessions, const Clock& clock)
       : clock_(clock), limit_(sessions), counts_(models) {}
 
-  // Adds a session at rest, and sets its creation time and its expiry. When
+  // Adds a session at rest, and sets its creation time, its expiry and its charge. When
   // the same request_id made a session that still exists, returns that one if its
   // request_text, and the id unless it was drawn, are the same, else ALREADY_EXISTS,
   // REQUEST_ID_REUSED. ALREADY_EXISTS, SESSION_EXISTS, for a taken id;
@@ -131,17 +130,6 @@ class SessionDirectory {
   };
   IdUse UseOf(const Session& session, const std::string& request_id) const;
 
-  // A stateless call counts as a session of its model while it runs.
-  enum class Room {
-    kFree,
-    kLater,  // at the limit, but stateless calls run, whose ends make room
-    kNone,   // at the limit, by sessions alone
-  };
-  Room RoomForStateless(size_t model) const;
-  // Counts one more where there is room.
-  Room TakeStateless(size_t model);
-  void ReturnStateless(size_t model);
-
   struct Facts {
     bool held = false;      // by a call that waits, runs or delivers
     bool detached = false;  // at rest, and its newest call is open
@@ -156,7 +144,8 @@ class SessionDirectory {
   };
   // As of one moment. `session` may have been removed.
   Facts FactsOf(const Session& session) const;
-  int64_t size() const;  // named sessions, now
+  int64_t size() const;              // named sessions, now
+  int64_t size(size_t model) const;  // of one model
   // Since the start.
   int64_t created() const;
   int64_t expired() const;
@@ -166,11 +155,8 @@ class SessionDirectory {
   static constexpr size_t kCopiedAtOnce = 64;
   static constexpr size_t kRemembered = 1024;
 
-  using Sessions = std::map<std::string, std::shared_ptr<Session>>;
-  struct Count {
-    int32_t named = 0;
-    int32_t stateless = 0;
-  };
+  // Keys are texts of the sessions.
+  using Sessions = std::map<std::string_view, std::shared_ptr<Session>>;
 
   // The kRemembered ids that expired last. O(1).
   class ExpiredIds {
@@ -185,7 +171,6 @@ class SessionDirectory {
     std::unordered_map<std::string_view, std::list<std::string>::iterator> places_;
   };
 
-  Room RoomLocked(size_t model) const;
   std::string EtagLocked(const Session& session) const;
   // REQUIRES: another owner keeps the session. Needs no memory.
   void EraseLocked(Session& session);
@@ -199,9 +184,9 @@ class SessionDirectory {
   mutable std::mutex mutex_;  // guards all below, and parts of Session
   Sessions sessions_;
   ExpirySet expiries_;
-  std::map<std::string, std::string> requests_;  // id of the session each one made
+  std::map<std::string_view, Session*> requests_;  // the session that each one made
   ExpiredIds expired_;
-  std::vector<Count> counts_;  // per model
+  std::vector<int32_t> counts_;  // per model
   int64_t created_count_ = 0;
   int64_t expired_count_ = 0;
 };

@@ -133,7 +133,6 @@ void SessionPersistence::InsertRecovered(Recovery& recovery) {
     StoredSession& stored = found.stored;
     auto session = std::make_shared<Session>(
         id, found.model, &context_.options.on_history_change, context_.memory);
-    session->charge.Set(Session::kBytes);
     session->create_time = stored.create_time;
     session->last_use_time = stored.last_use_time;
     session->parent = stored.parent;
@@ -143,7 +142,9 @@ void SessionPersistence::InsertRecovered(Recovery& recovery) {
     session->drawn_id = stored.drawn_id;
     session->request_ids.assign(stored.request_ids.begin(), stored.request_ids.end());
     session->ttl = stored.ttl;
-    session->sampling = stored.sampling;
+    if (stored.sampling) {
+      session->sampling = std::make_shared<const SessionSampling>(*stored.sampling);
+    }
     session->paused = stored.paused;
     RecoverCall(*session, found);
     session->resident = found.tokens == 0;

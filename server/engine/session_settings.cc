@@ -54,7 +54,9 @@ void Apply(const SessionSettings& settings, const EngineOptions& options,
   const auto expiration = ExpirationOf(settings, options);
   session.ttl = expiration.ttl;
   session.expires_at = expiration.expires_at;
-  session.sampling = settings.sampling;
+  session.sampling = settings.sampling
+                         ? std::make_shared<const SessionSampling>(*settings.sampling)
+                         : nullptr;
   session.paused = settings.paused.value_or(false);
 }
 

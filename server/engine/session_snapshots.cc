@@ -269,6 +269,7 @@ class ImportJob final : public Job, public std::enable_shared_from_this<ImportJo
       return engine_errors::MemoryLimit();
     }
     session_->history.AppendStaged();
+    session_->history.TakeUnused();
     // A state of other numerics is computed again from the history.
     const auto tokens = static_cast<int64_t>(snapshot_.tokens.size());
     usable_ =

@@ -316,7 +316,7 @@ class RoomTask final : public AnsweringTask<bool> {
  private:
   absl::StatusOr<bool> Do(StateAccess& states) override {
     SavedState whole;
-    states.MakeRoomFor(computed_);
+    if (!states.MakeRoomFor(computed_)) return false;
     if (!states.arena().MakeWhole(computed_, whole).ok()) return false;
     session_->state.Put(whole);
     states.Pin(*session_);

@@ -153,7 +153,7 @@ void SlotState::BeforeStep(StateArena& arena, int64_t count, int64_t kept) {
 }
 
 void SlotState::CutBack(StateArena& arena, int64_t history) {
-  if (!held()) return;
+  if (!held()) return CutAtRest(arena, history);
   const int64_t target = std::max<int64_t>(0, history - 1);
   if (arena.length(slot_) <= target) return;
   if (arena.spec().fixed_elements() == 0) {
@@ -176,6 +176,7 @@ void SlotState::Rest(StateArena& arena, int64_t history) {
   if (!held()) return;
   CutBack(arena, history);
   DropShadowsAfter(arena, -1);
+  shadows_.shrink_to_fit();
   arena.Drop(before_call_);
   if (arena.length(slot_) > 0) {
     arena.SetFloor(slot_, arena.length(slot_));

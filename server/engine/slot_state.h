@@ -96,7 +96,7 @@ class SlotState {
   bool ShadowDue(const StateArena& arena, int64_t count, int64_t kept) const;
   // Before every segment of `count` tokens: saves a due shadow. Throws std::bad_alloc.
   void BeforeStep(StateArena& arena, int64_t count, int64_t kept);
-  // Makes computed() <= history - 1 (0 for an empty history).
+  // Makes computed() <= history - 1 (0 for an empty history); at rest as CutAtRest.
   void CutBack(StateArena& arena, int64_t history);
   // CutBack, after which no earlier cut will come and no call is under way; gives the
   // slot back. No effect when none is held.

@@ -29,13 +29,14 @@ class StateAccess {
   virtual void DropState(Session& session) = 0;
   // Ends the call on the session, if there is one, at its last delivered token.
   virtual void EndCall(Session& session, const absl::Status& status) = 0;
-  // Drops states at rest until there is room for one of so many computed tokens, as far
-  // as there are any.
-  virtual void MakeRoomFor(int64_t computed) = 0;
   // Ends the call that holds the session if one with this id resumes it, with ABORTED,
   // STREAM_RESUMED; or if it goes on without a consumer. It may still hold the session
   // for a moment where its consumer has taken the end.
   virtual void GiveWay(Session& session, const std::string& request_id) = 0;
+  // Drops states of sessions at rest so that one of so many computed tokens fits into
+  // state_bytes, as far as that is seen at once: blocks are cleaned first. False: fixed
+  // entries do not fit.
+  virtual bool MakeRoomFor(int64_t computed) = 0;
   // Other threads read or write the state at rest of a session that is in no directory:
   // it stays as it is until Unpin.
   virtual void Pin(Session& session) = 0;

@@ -2,47 +2,117 @@
 #include "server/engine/token_history.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <new>
 #include <utility>
 
 #include "base/check.h"
+#include "base/heap_bytes.h"
 #include "base/reserve.h"
 #include "server/engine/session_journal.h"
 
 namespace mnemon {
+namespace {
 
-std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePiece() {
-  auto piece = std::make_shared_for_overwrite<Piece>();
-  piece->charge = charge_.Split(sizeof(Piece));
+constexpr int64_t kLeastRoom = 16;  // tokens of the smallest piece
+
+}  // namespace
+
+template <int64_t room_of>
+struct TokenHistory::PieceOf : Piece {
+  std::array<int32_t, room_of> all;
+};
+
+template <int64_t room>
+std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePieceOf() {
+  auto piece = std::make_shared_for_overwrite<PieceOf<room>>();
+  piece->room = room;
+  piece->tokens = piece->all.data();
   return piece;
 }
 
-bool TokenHistory::MakeRoom(int64_t begin, int64_t end, bool limited) {
-  const auto pieces = static_cast<size_t>((end + kPiece - 1) / kPiece);
-  const auto first = static_cast<size_t>(begin / kPiece);
-  // The first piece of those that change is kept up to `begin`; the others that are
-  // shared hold nothing that stays.
-  const bool owns = begin < end && first < static_cast<size_t>(shared_);
-  const size_t kept = owns ? first : std::max(pieces_.size(), first);
+int64_t TokenHistory::RoomFor(int64_t tokens) {
+  int64_t room = kLeastRoom;
+  while (room < tokens) room *= 2;
+  return room;
+}
+
+int64_t TokenHistory::BytesOfPiece(int64_t room) {
+  return SharedHeapBytes(static_cast<int64_t>(sizeof(Piece)) +
+                         room * static_cast<int64_t>(sizeof(int32_t)));
+}
+
+int64_t TokenHistory::BytesOf(int64_t tokens) {
+  const int64_t last = tokens % kPiece;
+  return tokens / kPiece * BytesOfPiece(kPiece) +
+         (last > 0 ? BytesOfPiece(RoomFor(last)) : 0);
+}
+
+std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePiece(int64_t room) {
+  std::shared_ptr<Piece> piece;
+  switch (room) {
+    case 16:
+      piece = MakePieceOf<16>();
+      break;
+    case 32:
+      piece = MakePieceOf<32>();
+      break;
+    case 64:
+      piece = MakePieceOf<64>();
+      break;
+    case 128:
+      piece = MakePieceOf<128>();
+      break;
+    case 256:
+      piece = MakePieceOf<256>();
+      break;
+    default:
+      piece = MakePieceOf<kPiece>();
+  }
+  piece->charge = charge_.Split(BytesOfPiece(piece->room));
+  return piece;
+}
+
+int64_t TokenHistory::PiecesKept(int64_t begin, int64_t end) const {
+  const int64_t first = begin / kPiece;
+  const auto held = static_cast<int64_t>(pieces_.size());
+  if (begin >= end) return held;
+  // Pieces that are shared hold nothing that stays, behind the first of those that
+  // change.
+  if (first < shared_) return first;
+  if (held == 0) return 0;
+  const int64_t needed = std::min(kPiece, end - (held - 1) * kPiece);
+  return pieces_.back()->room < needed ? held - 1 : held;
+}
+
+bool TokenHistory::MakeRoom(int64_t begin, int64_t end, bool limited, Room last) {
+  const int64_t pieces = (end + kPiece - 1) / kPiece;
+  const int64_t first = begin / kPiece;
+  const int64_t kept = PiecesKept(begin, end);
   if (pieces <= kept) return true;
-  const auto bytes = static_cast<int64_t>((pieces - kept) * sizeof(Piece));
+  const int64_t last_room =
+      last == Room::kLeast ? RoomFor(end - (pieces - 1) * kPiece) : kPiece;
+  const int64_t bytes =
+      (pieces - kept - 1) * BytesOfPiece(kPiece) + BytesOfPiece(last_room);
   if (!charge_.TrySet(bytes)) {
     if (limited) return false;
     charge_.Set(bytes);
   }
   Pieces made;
   try {
-    made.reserve(pieces - kept);
-    while (made.size() < pieces - kept) made.push_back(MakePiece());
-    std::lock_guard lock(mutex_);
-    ReserveAtLeast(pieces_, pieces);
-    if (owns) {
-      std::copy_n(pieces_[first]->tokens.data(), begin % kPiece,
-                  made.front()->tokens.data());
-      pieces_.resize(first);
-      shared_ = static_cast<int64_t>(first);
+    const auto count = static_cast<size_t>(pieces - kept);
+    made.reserve(count);
+    while (made.size() < count) {
+      made.push_back(MakePiece(made.size() + 1 < count ? kPiece : last_room));
     }
+    std::lock_guard lock(mutex_);
+    ReserveAtLeast(pieces_, static_cast<size_t>(pieces));
+    if (kept == first && begin % kPiece > 0) {
+      std::copy_n(pieces_[first]->tokens, begin % kPiece, made.front()->tokens);
+    }
+    pieces_.resize(kept);
+    shared_ = std::min(shared_.load(), kept);
     std::move(made.begin(), made.end(), std::back_inserter(pieces_));
   } catch (const std::bad_alloc&) {
     charge_.Set(0);
@@ -55,7 +125,7 @@ void TokenHistory::Write(int64_t begin, std::span<const int32_t> tokens) {
   while (!tokens.empty()) {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), tokens.size());
-    std::copy_n(tokens.data(), count, pieces_[begin / kPiece]->tokens.data() + within);
+    std::copy_n(tokens.data(), count, pieces_[begin / kPiece]->tokens + within);
     tokens = tokens.subspan(count);
     begin += static_cast<int64_t>(count);
   }
@@ -65,7 +135,7 @@ void TokenHistory::Read(int64_t begin, std::span<int32_t> out) const {
   while (!out.empty()) {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), out.size());
-    std::copy_n(pieces_[begin / kPiece]->tokens.data() + within, count, out.data());
+    std::copy_n(pieces_[begin / kPiece]->tokens + within, count, out.data());
     out = out.subspan(count);
     begin += static_cast<int64_t>(count);
   }
@@ -106,39 +176,62 @@ void TokenHistory::AppendStaged() {
   Publish(kept, kept + std::exchange(staged_, 0));
 }
 
+std::shared_ptr<TokenHistory::Piece> TokenHistory::MakeSmallerLast() {
+  const int64_t last = (size() + kPiece - 1) / kPiece - 1;
+  if (last < shared_) return nullptr;
+  const int64_t tokens = size() - last * kPiece;
+  const int64_t room = RoomFor(tokens);
+  if (room >= pieces_[last]->room) return nullptr;
+  charge_.Set(BytesOfPiece(room));
+  try {
+    auto piece = MakePiece(room);
+    std::copy_n(pieces_[last]->tokens, tokens, piece->tokens);
+    return piece;
+  } catch (const std::bad_alloc&) {
+    charge_.Set(0);
+    throw;
+  }
+}
+
 TokenHistory::Pieces TokenHistory::TakeUnused() {
   staged_ = 0;
   const int64_t kept = (size() + kPiece - 1) / kPiece;
-  const auto used = pieces_.begin() + kept;
-  if (used == pieces_.end()) return {};
   Pieces unused;
+  std::shared_ptr<Piece> smaller;
   try {
-    unused.reserve(static_cast<size_t>(pieces_.end() - used));
+    if (kept > 0) smaller = MakeSmallerLast();
+    const size_t count = pieces_.size() - static_cast<size_t>(kept);
+    if (count == 0 && smaller == nullptr) return unused;
+    unused.reserve(count + 1);
   } catch (const std::bad_alloc&) {
     return {};
   }
   std::lock_guard lock(mutex_);
+  const auto used = pieces_.begin() + kept;
   std::move(used, pieces_.end(), std::back_inserter(unused));
   pieces_.erase(used, pieces_.end());
   shared_ = std::min(shared_.load(), kept);
+  if (smaller != nullptr) {
+    pieces_.back().swap(smaller);
+    unused.push_back(std::move(smaller));
+  }
   return unused;
 }
 
 bool TokenHistory::ShareOf(TokenHistory& other, int64_t size) {
   MNEMON_CHECK(this->size() == 0 && size <= other.size());
   const int64_t whole = size / kPiece;
+  const int64_t rest = size % kPiece;
+  std::shared_ptr<Piece> last;  // another one may take its place
   {
     std::lock_guard lock(other.mutex_);
     pieces_.assign(other.pieces_.begin(), other.pieces_.begin() + whole);
     shared_ = whole;
     other.shared_ = std::max(other.shared_.load(), whole);
+    if (rest > 0) last = other.pieces_[whole];
   }
-  if (!MakeRoom(whole * kPiece, size, /*limited=*/true)) return false;
-  if (whole * kPiece < size) {
-    other.Read(
-        whole * kPiece,
-        std::span(pieces_.back()->tokens).first(static_cast<size_t>(size % kPiece)));
-  }
+  if (!MakeRoom(whole * kPiece, size, /*limited=*/true, Room::kLeast)) return false;
+  if (rest > 0) std::copy_n(last->tokens, rest, pieces_.back()->tokens);
   if (size > 0) Publish(0, size);
   return true;
 }
@@ -163,10 +256,10 @@ int64_t TokenHistory::CommonPrefix(const TokenHistory& other) const {
     const Piece& mine = *pieces_[begin / kPiece];
     const Piece& theirs = *other.pieces_[begin / kPiece];
     if (&mine == &theirs) continue;
-    const auto end = mine.tokens.begin() + std::min(kPiece, most - begin);
-    const auto differs =
-        std::mismatch(mine.tokens.begin(), end, theirs.tokens.begin()).first;
-    if (differs != end) return begin + (differs - mine.tokens.begin());
+    const int32_t* const end = mine.tokens + std::min(kPiece, most - begin);
+    const int32_t* const differs =
+        std::mismatch<const int32_t*>(mine.tokens, end, theirs.tokens).first;
+    if (differs != end) return begin + (differs - mine.tokens);
   }
   return most;
 }

@@ -2,7 +2,6 @@
 // The token history of one session, and the only place where it changes.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -37,17 +36,22 @@ using HistoryObserver = std::function<void(const HistoryChange&)>;
 
 // Stored in pieces that never move and are kept until TakeUnused or the end, so that a
 // change costs no more than the tokens it appends, and one that appends staged tokens
-// nothing. Pieces may belong to several histories: those are not written any more.
+// nothing. Pieces may belong to several histories: those are not written any more. The
+// last piece may have room for fewer tokens; a larger one takes its place when more
+// come.
 //
-// Threads: changed by the model runner; what is staged is by whoever holds the session,
-// before a call that holds it is queued. Read by both, and by ShareOf; size() and
-// version() by any thread.
+// Threads: changed by the model runner; what is staged, and TakeUnused, is by whoever
+// holds the session, before a call that holds it is queued or when it is over. Read by
+// both, and by ShareOf; size() and version() by any thread.
 class TokenHistory {
   static constexpr int64_t kPiece = 512;  // tokens; a power of two
   struct Piece {
     ByteCharge charge;
-    std::array<int32_t, kPiece> tokens;
+    int64_t room = 0;           // tokens: a power of two
+    int32_t* tokens = nullptr;  // behind it, in the same allocation
   };
+  template <int64_t room>
+  struct PieceOf;
 
  public:
   // `session` and `observer`, which may be null, outlive the history. `charge` counts
@@ -77,9 +81,12 @@ class TokenHistory {
 
   // Memory of tokens, freed when it is destroyed, in a time in proportion to it.
   using Pieces = std::vector<std::shared_ptr<Piece>>;
-  // Takes out what is staged, and the memory behind the history, without freeing it.
-  // Where memory has run out, that stays.
+  // Takes out what is staged, and the memory behind the history, without freeing it: of
+  // the last piece too, where a smaller one holds its tokens. Where memory has run out,
+  // that stays.
   Pieces TakeUnused();
+  // Bytes of memory that so many tokens take after it.
+  static int64_t BytesOf(int64_t tokens);
 
   // Makes an empty history the first `size` tokens of another, by sharing its whole
   // pieces: of 512 tokens a reference. False: the limit of its memory is reached.
@@ -108,11 +115,22 @@ class TokenHistory {
   void Read(int64_t begin, std::span<int32_t> out) const;
 
  private:
+  enum class Room { kWhole, kLeast };  // of the last piece
   // Memory of its own for tokens begin .. end - 1, behind which nothing is kept. False,
   // only with `limited`: the limit is reached. Throws std::bad_alloc.
-  bool MakeRoom(int64_t begin, int64_t end, bool limited);
+  bool MakeRoom(int64_t begin, int64_t end, bool limited, Room last = Room::kWhole);
+  // Pieces that stay as they are when tokens begin .. end - 1 are to be written.
+  int64_t PiecesKept(int64_t begin, int64_t end) const;
   // Throws std::bad_alloc.
-  std::shared_ptr<Piece> MakePiece();
+  std::shared_ptr<Piece> MakePiece(int64_t room);
+  template <int64_t room>
+  static std::shared_ptr<Piece> MakePieceOf();
+  // The smallest piece for so many tokens, and what it takes.
+  static int64_t RoomFor(int64_t tokens);
+  static int64_t BytesOfPiece(int64_t room);
+  // Of the last piece that holds tokens, one that is large enough is made to replace
+  // it; null: it is as small as can be, or not its own. Throws std::bad_alloc.
+  std::shared_ptr<Piece> MakeSmallerLast();
   // REQUIRES: room.
   void Write(int64_t begin, std::span<const int32_t> tokens);
   void Publish(int64_t kept, int64_t size);

@@ -12,8 +12,30 @@
 namespace mnemon {
 namespace {
 
-// The arena that the models' steps work on; the only tier that there is.
-constexpr char kTier[] = "device";
+// Where sessions are; see SessionTier.
+enum Tier { kDevice, kHost, kTiers };
+constexpr const char* kTierNames[] = {"device", "host"};
+
+// Named sessions of one tier.
+struct Sessions {
+  int64_t idle = 0, queued = 0, running = 0;
+};
+
+// Of one model. Counts are not of one moment: a session that was deleted under its
+// request is counted no more.
+void Add(const ModelStats& model, Sessions (&tiers)[kTiers]) {
+  const int64_t queued = model.sessions_queued, running = model.sessions_running;
+  const int64_t idle = std::max<int64_t>(0, model.sessions - queued - running);
+  // Of those that do not run, whose states lie in a device's memory.
+  const int64_t there = model.state_on_host ? 0 : model.sessions_resting;
+  const int64_t idle_there = std::min(idle, there);
+  const int64_t queued_there = std::min(queued, there - idle_there);
+  tiers[kDevice].running += running;
+  tiers[kDevice].idle += idle_there;
+  tiers[kDevice].queued += queued_there;
+  tiers[kHost].idle += idle - idle_there;
+  tiers[kHost].queued += queued - queued_there;
+}
 
 }  // namespace
 
@@ -36,8 +58,9 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
       "see mnemon_model_unready.");
   Readings unready("mnemon_model_unready",
                    "1 while the model is not ready for this reason, else 0.");
-  std::map<std::string, double> bytes;  // by memory kind
-  int64_t queued = 0, busy = 0, used = 0, capacity = 0;
+  std::map<std::string, double> bytes[kTiers];  // by memory kind
+  Sessions by_tier[kTiers];
+  int64_t capacity[kTiers] = {}, used = 0;
   for (const ModelStats& model : now.models) {
     running.Add({{"model", model.model}}, static_cast<double>(model.running));
     waiting.Add({{"model", model.model}}, static_cast<double>(model.waiting));
@@ -51,33 +74,42 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
       add_reason(reason, reason == model.unready);
     }
     add_reason("process", !process.empty());
-    queued += model.sessions_queued;
-    busy += model.sessions_running;
+    Add(model, by_tier);
     used += model.state_bytes;
-    capacity += model.state_capacity_bytes;
-    bytes[model.architecture] += static_cast<double>(model.state_bytes);
+    capacity[model.state_on_host ? kHost : kDevice] += model.state_capacity_bytes;
+    const int64_t there =
+        model.state_on_host ? model.running_state_bytes : model.state_bytes;
+    bytes[kDevice][model.architecture] += static_cast<double>(there);
+    bytes[kHost][model.architecture] += static_cast<double>(model.state_bytes - there);
   }
-  // A session that was deleted under its running request is counted no more.
-  const int64_t idle = std::max<int64_t>(0, now.sessions - queued - busy);
   Readings sessions(
       "mnemon_sessions",
-      "Named sessions: idle, queued (their call waits to start) or running.");
-  const std::pair<const char*, int64_t> states[] = {
-      {"idle", idle}, {"queued", queued}, {"running", busy}};
-  for (const auto& [state, count] : states) {
-    sessions.Add({{"tier", kTier}, {"state", state}}, static_cast<double>(count));
-  }
+      "Named sessions: idle, queued (their call waits to start) or running. Tier "
+      "device: they run, or their state lies in a GPU's memory; host: the others.");
   Readings state_bytes("mnemon_session_state_bytes",
-                       "Bytes of session state in memory.");
-  for (const auto& [kind, value] : bytes) {
-    state_bytes.Add({{"tier", kTier}, {"memory_kind", kind}}, value);
+                       "Bytes of session state in memory, by the tier of the session.");
+  Readings capacity_bytes(
+      "mnemon_session_state_capacity_bytes",
+      "Bytes that session state may take at most in the memory of a GPU (device) and "
+      "of the host, that of running sessions included.");
+  for (int tier = 0; tier < kTiers; ++tier) {
+    const char* const name = kTierNames[tier];
+    const std::pair<const char*, int64_t> states[] = {
+        {"idle", by_tier[tier].idle},
+        {"queued", by_tier[tier].queued},
+        {"running", by_tier[tier].running}};
+    for (const auto& [state, count] : states) {
+      sessions.Add({{"tier", name}, {"state", state}}, static_cast<double>(count));
+    }
+    for (const auto& [kind, value] : bytes[tier]) {
+      state_bytes.Add({{"tier", name}, {"memory_kind", kind}}, value);
+    }
+    capacity_bytes.Add({{"tier", name}}, static_cast<double>(capacity[tier]));
   }
-  Readings capacity_bytes("mnemon_session_state_capacity_bytes",
-                          "Bytes that session state may take at most.");
-  capacity_bytes.Add({{"tier", kTier}}, static_cast<double>(capacity));
+  const int64_t most = capacity[kDevice] + capacity[kHost];
   Readings usage("mnemon_state_cache_usage_ratio",
                  "Used share of mnemon_session_state_capacity_bytes, 0 to 1.");
-  usage.Add({}, capacity == 0 ? 0 : static_cast<double>(used) / capacity);
+  usage.Add({}, most == 0 ? 0 : static_cast<double>(used) / static_cast<double>(most));
   Readings events("mnemon_session_events_total",
                   "Named sessions that were created (create), or removed because their "
                   "ttl had passed (expire).",

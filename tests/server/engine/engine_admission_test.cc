@@ -377,8 +377,7 @@ TEST(IdleTimeout, FreesASessionWhoseLastTokensNobodyTakes) {
 }
 
 TEST(IdleTimeout, EndsScoringThatSendsNothing) {
-  ToyServer server(ToyState::kFixed,
-                   {.sessions = 1, .idle_timeout = milliseconds(500)});
+  ToyServer server(ToyState::kFixed, {.running = 1, .idle_timeout = milliseconds(500)});
   auto call = server.engine->Score({}, [] {});
   ASSERT_TRUE(call.ok());
   Reader waits(*server.engine, Ask({1}, 5));
@@ -387,6 +386,7 @@ TEST(IdleTimeout, EndsScoringThatSendsNothing) {
   EXPECT_TRUE(call->append(std::vector<int32_t>()).ok());  // as good as nothing
   server.clock.Advance(milliseconds(100));
   EXPECT_TRUE(waits.Finish().status.ok());
+  server.AwaitIdle();
   EXPECT_EQ(ReasonOf(call->stream->Take().status), "CALLER_IDLE");
 }
 

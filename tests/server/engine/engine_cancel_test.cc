@@ -231,7 +231,7 @@ TEST_P(CancelEachState, DuringThePromptLeavesTheSessionAsItWas) {
 }
 
 TEST_P(CancelEachState, AStatelessCallFreesItsSlotAtOnce) {
-  ToyServer server(GetParam(), {.sessions = 1, .max_queue = 1});
+  ToyServer server(GetParam(), {.running = 1, .max_queue = 1});
   Reader first(*server.engine, Ask({1}, 1000));
   Reader second(*server.engine, Ask({2}, 20));
   first.Next();

@@ -153,8 +153,8 @@ TEST(EngineSessions, LimitIsExact) {
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(full), "SESSION_LIMIT");
   EXPECT_TRUE(GetErrorDetail(full)->retry_after);
-  // No running call will free a slot, so there is nothing to wait for.
-  EXPECT_EQ(ReasonOf(server.Run(Ask({1}, 1)).status), "SESSION_LIMIT");
+  // A call without a session is none.
+  EXPECT_TRUE(server.Run(Ask({1}, 1)).status.ok());
   ASSERT_TRUE(server.engine->DeleteSession("b").ok());
   server.CreateSession("d");
   EXPECT_TRUE(server.Run(Ask({1}, 1, "d")).status.ok());
@@ -172,25 +172,16 @@ TEST(EngineSessions, AtTheLimitTheRetryTimeIsThatOfTheNextExpiry) {
           .ok());
   server.clock.Advance(milliseconds(2000));
   EXPECT_EQ(retry_after(server.engine->CreateSession({}).status()), milliseconds(3000));
-  EXPECT_EQ(retry_after(server.Run(Ask({1}, 1)).status), milliseconds(3000));
   // A session that is in use does not expire.
   server.decoder.Allow(0);
   Reader runs(*server.engine, Ask({1}, 1, "b"));
   EXPECT_EQ(retry_after(server.engine->CreateSession({}).status()), milliseconds(1000));
   server.decoder.AllowAll();
   EXPECT_TRUE(runs.Finish().status.ok());
-  // Room that calls without a session take is free when one of them ends.
-  server.AwaitIdle();
-  ASSERT_TRUE(server.engine->DeleteSession("a").ok());
-  server.decoder.Allow(0);
-  Reader stateless(*server.engine, Ask({1}, 1));
-  EXPECT_EQ(retry_after(server.engine->CreateSession({}).status()), milliseconds(1000));
-  server.decoder.AllowAll();
-  EXPECT_TRUE(stateless.Finish().status.ok());
 }
 
-TEST(EngineQueue, StatelessCallsWaitForOneAnotherWithinABound) {
-  ToyServer server(ToyState::kRing, {.sessions = 2, .max_queue = 3});
+TEST(EngineQueue, CallsWaitForOneAnotherWithinABound) {
+  ToyServer server(ToyState::kRing, {.running = 1, .max_queue = 3});
   server.CreateSession("s");
   server.decoder.Allow(0);
   std::vector<std::unique_ptr<Reader>> readers;
@@ -204,15 +195,15 @@ TEST(EngineQueue, StatelessCallsWaitForOneAnotherWithinABound) {
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(full), "QUEUE_FULL");
   EXPECT_TRUE(GetErrorDetail(full)->retry_after);
-  EXPECT_EQ(ReasonOf(server.engine->CreateSession({}).status()), "SESSION_LIMIT");
 
   // A waiting call that is cancelled leaves at once and computes nothing.
   readers[2]->stream().Cancel();
   EXPECT_EQ(server.engine->Stats().queued, 2);
   EXPECT_EQ(readers[2]->Finish().status.code(), absl::StatusCode::kCancelled);
-  // A session has its slot already: it does not wait.
+  // Those on sessions wait in the same queue.
   Reader session(*server.engine, Ask({9}, 5, "s"));
   EXPECT_TRUE(session.status().ok());
+  EXPECT_EQ(server.engine->Stats().queued, 3);
 
   server.decoder.AllowAll();
   for (int i : {0, 1, 3}) {
@@ -222,20 +213,6 @@ TEST(EngineQueue, StatelessCallsWaitForOneAnotherWithinABound) {
   EXPECT_TRUE(session.Finish().status.ok());
   server.AwaitIdle();
   EXPECT_EQ(server.engine->Stats().queued, 0);
-  // The session that they counted as is free, and it is one.
-  server.CreateSession("t");
-  EXPECT_EQ(ReasonOf(server.engine->CreateSession({}).status()), "SESSION_LIMIT");
-}
-
-TEST(EngineQueue, DeletingASessionMakesRoomForAWaitingCall) {
-  ToyServer server(ToyState::kFixed, {.sessions = 2, .max_queue = 2});
-  server.CreateSession("s");
-  // Never read: it keeps its slot.
-  Reader endless(*server.engine, Ask({1}, 1000));
-  Reader waiting(*server.engine, Ask({2}, 10));
-  EXPECT_EQ(server.engine->Stats().queued, 1);
-  ASSERT_TRUE(server.engine->DeleteSession("s").ok());
-  EXPECT_TRUE(waiting.Finish().status.ok());
 }
 
 // In use, by the process. (A sanitizer's own heap is not counted.)
@@ -434,7 +411,7 @@ TEST(EngineDelete, WhatWasGeneratedStillArrives) {
 }
 
 TEST(EngineDrain, RefusesNewWorkAndFinishesOld) {
-  ToyServer server(ToyState::kRing, {.sessions = 1, .max_queue = 5});
+  ToyServer server(ToyState::kRing, {.running = 1, .max_queue = 5});
   Reader running(*server.engine, Ask({1}, 200));
   Reader queued(*server.engine, Ask({2}, 30));
   server.engine->Drain();

@@ -14,7 +14,7 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kPiece = 2048 + 24;  // of 512 tokens, with what counts it
+const int64_t kPiece = TokenHistory::BytesOf(512);
 constexpr int64_t kRun = 2 * kMiB;
 
 // Memory is given back on other threads.
@@ -181,8 +181,7 @@ TEST(EngineMemory, PredictionsEndAtTheLimit) {
 
 TEST(EngineMemory, SessionsAndPromptsAreRefusedAtTheLimit) {
   ToyServer server(ToyState::kAppend,
-                   {.memory_bytes = kRun + 3 * Session::kBytes + kPiece + 1000},
-                   1 << 16);
+                   {.memory_bytes = kRun + 5 * Session::kBytes + 500}, 1 << 16);
   server.CreateSession("a");
   EXPECT_TRUE(server.Run(Ask({1}, 3, "a")).status.ok());
   const int64_t before = server.Position("a");
@@ -192,15 +191,14 @@ TEST(EngineMemory, SessionsAndPromptsAreRefusedAtTheLimit) {
   EXPECT_TRUE(GetErrorDetail(large.status)->retry_after.has_value());
   EXPECT_EQ(server.Position("a"), before);
   EXPECT_TRUE(server.Run(Ask({1}, 3, "a")).status.ok());
-  server.CreateSession("b");
-  server.CreateSession("c");
-  EXPECT_EQ(ReasonOf(server.engine->CreateSession({.id = "d"}).status()),
+  for (const char* id : {"b", "c", "d", "e"}) server.CreateSession(id);
+  EXPECT_EQ(ReasonOf(server.engine->CreateSession({.id = "f"}).status()),
             "MEMORY_LIMIT");
   ASSERT_TRUE(server.engine->DeleteSession("b").ok());
   ASSERT_TRUE(AwaitMemory(*server.engine, [](const MemoryStats& memory) {
     return memory.used <= memory.limit - Session::kBytes;
   }));
-  server.CreateSession("d");
+  server.CreateSession("f");
 }
 
 // It keeps what it generated; its history takes no more than a piece too much.

@@ -23,27 +23,8 @@ std::vector<int32_t> Continuation(ToyState state, const std::vector<int32_t>& hi
   return ToyContinuation(state, history, count, AskedSampling());
 }
 
-TEST(Room, AStatelessCallEndsWhenSessionsAloneReachTheLimit) {
-  ToyServer server(ToyState::kFixed, {.sessions = 2, .running = 1});
-  server.CreateSession("a");
-  server.decoder.Allow(0);
-  Reader runs(*server.engine, Ask({1}, 3, "a"));
-  server.decoder.AwaitHeld();
-  Reader waits(*server.engine, Ask({2}, 3));
-  ASSERT_TRUE(waits.status().ok());
-  ASSERT_TRUE(
-      server.engine->CreateSession({.id = "b", .settings = {.ttl = milliseconds(5000)}})
-          .ok());
-  server.decoder.AllowAll();
-  EXPECT_TRUE(runs.Finish().status.ok());
-  const absl::Status refused = waits.Finish().status;
-  EXPECT_EQ(ReasonOf(refused), "SESSION_LIMIT");
-  EXPECT_EQ(GetErrorDetail(refused)->retry_after, milliseconds(5000));
-  server.AwaitIdle();
-}
-
-TEST(Room, CallersInTurnNeverExceedTheLimitOfSessions) {
-  ToyServer server(ToyState::kFixed, {.sessions = 1});
+TEST(Room, CallersInTurnAreNeverRefused) {
+  ToyServer server(ToyState::kFixed, {.running = 1});
   const auto calls = [&] {
     for (int i = 0; i < 300; ++i) {
       const Outcome outcome = server.Run(Ask({1}, 1));
@@ -120,13 +101,13 @@ TEST(Room, ScoringOnACopyCostsWhatItComputes) {
 
 TEST(Room, ScoringOnACopyGoesOnWhenItsSessionDoes) {
   const ToyState state = ToyState::kFixedAndAppend;
-  ToyServer server(state, {.sessions = 2});
+  ToyServer server(state, {.running = 1});
   server.CreateSession("s");
   const auto history = Joined({4}, server.Run(Ask({4}, 30, "s")).tokens);
   server.decoder.Allow(0);
   Reader runs(*server.engine, Ask({1}, 3));
   server.decoder.AwaitHeld();
-  Scorer scorer(*server.engine, {.session = "s"});  // at the limit of sessions
+  Scorer scorer(*server.engine, {.session = "s"});  // waits
   ASSERT_TRUE(scorer.call().append(Tokens(5, 2)).ok());
   Reader goes_on(*server.engine, Ask({5}, 3, "s"));
   server.decoder.AllowAll();

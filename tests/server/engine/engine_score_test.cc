@@ -411,17 +411,16 @@ TEST(EngineScore, DeletedBeforeItIsClosedItEndsAsDeletedWhereverTheRunnerIs) {
   }
 }
 
-TEST(EngineScore, CountsAsASessionWhileItIsOpen) {
-  ToyServer server(ToyState::kFixedAndAppend, {.sessions = 1});
+TEST(EngineScore, HoldsUpNoOtherWhileItsCallerSendsNothing) {
+  ToyServer server(ToyState::kFixedAndAppend, {.running = 1});
   for (int round = 0; round < 3; ++round) {
     Scorer first(*server.engine, {});
     ASSERT_TRUE(first.Append(Tokens(5, 1)).ok());
-    Scorer waits(*server.engine, {});
-    ASSERT_TRUE(waits.call().append(Tokens(9, 1)).ok());
-    EXPECT_EQ(server.engine->Stats().queued, 1);
-    first.call().stream->Cancel();
-    EXPECT_EQ(waits.Finish().tokens,
+    Scorer second(*server.engine, {});
+    ASSERT_TRUE(second.call().append(Tokens(9, 1)).ok());
+    EXPECT_EQ(second.Finish().tokens,
               Slow(ToyState::kFixedAndAppend, Tokens(9, 1), 1, {}));
+    first.call().stream->Cancel();
   }
 }
 

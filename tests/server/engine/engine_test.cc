@@ -69,7 +69,7 @@ TEST_P(EachState, NoTokenIsFedTwice) {
 
 TEST_P(EachState, ManySessionsAtOnceEqualSingleRuns) {
   constexpr int kSessions = 64;
-  ToyServer server(GetParam(), {.sessions = kSessions, .step_tokens = 100});
+  ToyServer server(GetParam(), {.running = kSessions, .step_tokens = 100});
   server.decoder.Allow(0);
   std::vector<std::unique_ptr<Reader>> readers;
   std::vector<std::vector<int32_t>> prompts;

@@ -126,10 +126,12 @@ void Fight(ToyServer& server, std::mt19937& random) {
   }
 }
 
-// Blocks of sessions of growing states that grow to 250 tokens: for few, or for all.
+// States of sessions that grow to 250 tokens: for few, or for all.
 int64_t StateBytes(ToyState state, int sessions) {
-  const int64_t row = ToyDecoder(state).spec().row_elements() * sizeof(float);
-  return std::max<int64_t>(1, row * 256 * sessions);
+  const ToyDecoder decoder(state);
+  const StateSpec& spec = decoder.spec();
+  const int64_t row = spec.row_elements() * static_cast<int64_t>(sizeof(float));
+  return sessions * (spec.bytes_at(0) + row * 256);
 }
 
 void CallAtRandom(ToyState state, int64_t state_bytes) {

@@ -126,7 +126,7 @@ TEST(Observer, AnIdleCallerEndsACallOnce) {
 }
 
 TEST(Observer, WaitingCountsAsQueueTime) {
-  Watched watched({.sessions = 1});
+  Watched watched({.running = 1});
   ToyServer& server = *watched.server;
   server.decoder.Allow(0);
   Reader first(*server.engine, Ask({1}, 1));
@@ -188,7 +188,7 @@ TEST(Observer, BatchesAreCounted) {
 }
 
 TEST(Observer, RecordedRefusalsSayWhy) {
-  Watched watched({.sessions = 1, .max_queue = 0});
+  Watched watched({.running = 1, .max_queue = 0});
   ToyServer& server = *watched.server;
   Engine& engine = *server.engine;
   const auto refused = [&](const GenerateRequest& request) {
@@ -263,7 +263,7 @@ TEST(Observer, FailuresAndCancelsEndOnce) {
 }
 
 TEST(Observer, StatsOfAModel) {
-  Watched watched({.sessions = 2});
+  Watched watched({.running = 2});
   ToyServer& server = *watched.server;
   server.CreateSession("s");
   server.decoder.Allow(0);

@@ -260,13 +260,21 @@ TEST(Metrics, ReadsTheEngine) {
                  .stalled = 1,
                  .ready = false,
                  .unready = "no progress",
+                 .sessions = 6,
                  .sessions_queued = 1,
                  .sessions_running = 2,
+                 .sessions_resting = 3,
                  .state_bytes = 100,
+                 .running_state_bytes = 60,
                  .state_capacity_bytes = 300},
                 {.model = "b",
                  .architecture = "causal",
+                 .sessions = 5,
+                 .sessions_queued = 1,
+                 .sessions_resting = 3,
+                 .state_on_host = false,
                  .state_bytes = 50,
+                 .running_state_bytes = 10,
                  .state_capacity_bytes = 100}};
   auto samples = Samples(Make()->Text(now, {}, ""));
   EXPECT_EQ(samples["mnemon_requests_running{model=\"a\"}"], 3);
@@ -284,13 +292,25 @@ TEST(Metrics, ReadsTheEngine) {
   EXPECT_EQ(unready("b", "no progress"), 0);
   EXPECT_EQ(unready("b", "process"), 0);
   EXPECT_EQ(samples["mnemon_requests_running{model=\"b\"}"], 0);
-  EXPECT_EQ(samples["mnemon_sessions{tier=\"device\",state=\"idle\"}"], 6);
-  EXPECT_EQ(samples["mnemon_sessions{tier=\"device\",state=\"queued\"}"], 1);
-  EXPECT_EQ(samples["mnemon_sessions{tier=\"device\",state=\"running\"}"], 2);
-  EXPECT_EQ(samples["mnemon_session_state_bytes{tier=\"device\",memory_kind="
-                    "\"feedback\"}"],
-            100);
-  EXPECT_EQ(samples["mnemon_session_state_capacity_bytes{tier=\"device\"}"], 400);
+  const auto sessions = [&](const std::string& tier, const std::string& state) {
+    return samples.at("mnemon_sessions{tier=\"" + tier + "\",state=\"" + state + "\"}");
+  };
+  EXPECT_EQ(sessions("device", "running"), 2);
+  EXPECT_EQ(sessions("device", "idle"), 3);  // of b, whose states lie on its device
+  EXPECT_EQ(sessions("device", "queued"), 0);
+  EXPECT_EQ(sessions("host", "running"), 0);
+  EXPECT_EQ(sessions("host", "idle"), 3 + 1);
+  EXPECT_EQ(sessions("host", "queued"), 1 + 1);
+  const auto bytes = [&](const std::string& tier, const std::string& kind) {
+    return samples.at("mnemon_session_state_bytes{tier=\"" + tier +
+                      "\",memory_kind=\"" + kind + "\"}");
+  };
+  EXPECT_EQ(bytes("device", "feedback"), 60);
+  EXPECT_EQ(bytes("host", "feedback"), 40);
+  EXPECT_EQ(bytes("device", "causal"), 50);
+  EXPECT_EQ(bytes("host", "causal"), 0);
+  EXPECT_EQ(samples["mnemon_session_state_capacity_bytes{tier=\"host\"}"], 300);
+  EXPECT_EQ(samples["mnemon_session_state_capacity_bytes{tier=\"device\"}"], 100);
   EXPECT_EQ(samples["mnemon_state_cache_usage_ratio"], 0.375);
   EXPECT_EQ(samples["mnemon_session_events_total{event=\"create\"}"], 12);
   EXPECT_EQ(samples["mnemon_session_events_total{event=\"expire\"}"], 2);

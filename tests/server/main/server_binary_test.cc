@@ -137,7 +137,8 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   EXPECT_EQ(server->Wait(), 0);
   const std::string log = server->err();
   EXPECT_THAT(log, HasSubstr("listening on 127.0.0.1:" + port_));
-  EXPECT_THAT(log, HasSubstr("64 of 64 sessions fit"));
+  EXPECT_THAT(log, HasSubstr("64 calls run at once"));
+  EXPECT_THAT(log, HasSubstr("sessions of 1000 tokens fit at rest in memory"));
   const size_t segment = log.find("window: segment");
   EXPECT_NE(segment, std::string::npos);
   EXPECT_EQ(log.find("window: segment", segment + 1), std::string::npos);

@@ -334,7 +334,7 @@ TEST(GenerateErrors, BusySessionIsAborted) {
 }
 
 TEST(GenerateErrors, FullQueueSaysWhenToRetry) {
-  Rig rig({.engine = {.sessions = 1, .max_queue = 1}});
+  Rig rig({.engine = {.running = 1, .max_queue = 1}});
   rig.decoder.Allow(0);
   std::vector<std::unique_ptr<BoundedContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>>> readers;

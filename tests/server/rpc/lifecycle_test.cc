@@ -168,7 +168,7 @@ TEST(CallSerializer, HasOneHolderAndLosesNoRequest) {
 }
 
 TEST(Readiness, FollowsTheQueueAndComesBack) {
-  Rig rig({.engine = {.sessions = 1, .max_queue = 1}});
+  Rig rig({.engine = {.running = 1, .max_queue = 1}});
   rig.decoder.Allow(0);
   const auto start = [&] {
     return std::async(std::launch::async, [&] {
@@ -208,7 +208,7 @@ TEST(Readiness, GoesWithAReasonOfTheProcess) {
 }
 
 TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
-  Rig rig({.models = {"full", "free"}, .engine = {.sessions = 1, .max_queue = 1}});
+  Rig rig({.models = {"full", "free"}, .engine = {.running = 1, .max_queue = 1}});
   rig.decoder.Allow(0);
   const auto start = [&](const std::string& model) {
     return std::async(std::launch::async, [&rig, model] {

@@ -56,7 +56,7 @@ Answer Ended(Rig& rig, const v1::GenerateRequest& request,
 }
 
 TEST(Deadline, InTheQueueCostsNoComputation) {
-  Rig rig({.engine = {.sessions = 1}});
+  Rig rig({.engine = {.running = 1}});
   rig.decoder.Allow(0);
   BoundedContext context;
   auto first = rig.generation->Generate(&context, Ask(1, 10));
