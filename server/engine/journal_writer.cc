@@ -259,17 +259,20 @@ void JournalWriter::Fail(Batch& batch, const absl::Status& status) {
 
 void JournalWriter::TryRecover() {
   if (!store_.Recover().ok()) return;
+  Journals failed;
+  failed.swap(failed_);
+  std::vector<bool> needs_base;
+  for (const auto& journal : failed) needs_base.push_back(journal->Recover());
   absl::Status before;
   {
+    // Last: from now on durable calls are taken.
     std::lock_guard lock(mutex_);
     std::swap(before, status_);
   }
   if (!before.ok()) LogInfo("sessions can be stored again");
-  Journals failed;
-  failed.swap(failed_);
-  for (const auto& journal : failed) {
-    if (journal->Recover()) hooks_.needs_base(journal);
-    Queue(journal);
+  for (size_t i = 0; i < failed.size(); ++i) {
+    if (needs_base[i]) hooks_.needs_base(failed[i]);
+    Queue(failed[i]);
   }
 }
 

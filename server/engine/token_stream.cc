@@ -164,6 +164,7 @@ void TokenStream::Resume(const StartFacts& facts, int64_t after,
 TokenStream::Notice TokenStream::Release(int64_t end, bool finish,
                                          RequestTimer::Time now) {
   std::lock_guard lock(mutex_);
+  if (released_ >= end && (finish_released_ || !finish)) return Notice::kNone;
   released_ = std::max(released_, end);
   finish_released_ = finish_released_ || finish;
   return DueLocked(now);

@@ -512,9 +512,10 @@ TEST_P(EngineInterleavings, EqualItWithMemoryForFewStates) {
   const ToyDecoder decoder(GetParam());
   const bool ring = decoder.spec().growth() == Growth::kRing;
   const int64_t row = decoder.spec().row_elements() * sizeof(float);
-  // A dozen rings, or one session of all the tokens that there may be.
+  // Thirty fixed states; a dozen rings, or one session of all the tokens that there may
+  // be.
   Interleavings(GetParam(), Sessions() / 2,
-                std::max<int64_t>(1, row * (ring ? 1536 : 4608)))
+                30 * decoder.spec().bytes_at(0) + row * (ring ? 1536 : 4608))
       .Run();
 }
 
