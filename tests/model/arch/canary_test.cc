@@ -40,29 +40,35 @@ std::vector<Case> Cases() {
 
 class CanaryTest : public testing::TestWithParam<Case> {};
 
+// What ends a step's wait for its threads takes long on a busy machine, so that only
+// one form runs with several.
+void RunSchedule(const Case& one, const CpuOperations& operations, WeightFormat format,
+                 int threads) {
+  SCOPED_TRACE(testing::Message() << operations.target << " " << NameOf(format) << ", "
+                                  << threads << " threads");
+  const DrawnWeights weights(*one.entry, one.config);
+  ThreadPool pool(threads);
+  const StepOptions options{.format = format, .operations = &operations, .pool = &pool};
+  BlockRecycler recycler;
+  World plain(*one.entry, one.config, weights.views, options);
+  World canaries(*one.entry, one.config, weights.views, options);
+  // What is given back lies there until it is taken, or is cleaned behind its back.
+  const bool recycles = format != WeightFormat::kBf16;
+  canaries.MakeArena(std::make_shared<CanaryMemory>(MakeHostMemory()),
+                     recycles ? &recycler : nullptr);
+  RandomSchedule(plain, canaries, 11 + static_cast<uint64_t>(format)).Run(40);
+  canaries.arena.reset();
+}
+
 TEST_P(CanaryTest, NoSessionsBitsChange) {
-  const auto& [entry, config, variant] = GetParam();
-  const DrawnWeights weights(*entry, config);
   for (const CpuOperations& operations : AllCpuOperations()) {
     for (const WeightFormat format :
          {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8}) {
-      for (const int threads : {1, 3}) {
-        SCOPED_TRACE(testing::Message() << operations.target << " " << NameOf(format)
-                                        << ", " << threads << " threads");
-        ThreadPool pool(threads);
-        const StepOptions options{
-            .format = format, .operations = &operations, .pool = &pool};
-        BlockRecycler recycler;
-        World plain(*entry, config, weights.views, options);
-        World canaries(*entry, config, weights.views, options);
-        canaries.MakeArena(std::make_shared<CanaryMemory>(MakeHostMemory()),
-                           threads == 1 ? nullptr : &recycler);
-        RandomSchedule(plain, canaries, 11 + static_cast<uint64_t>(threads)).Run(40);
-        canaries.arena.reset();
-        if (HasFailure()) return;
-      }
+      RunSchedule(GetParam(), operations, format, 1);
+      if (HasFailure()) return;
     }
   }
+  RunSchedule(GetParam(), AllCpuOperations().front(), WeightFormat::kFp32, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Decoders, CanaryTest, testing::ValuesIn(Cases()),
