@@ -95,6 +95,7 @@ class ScoreReactor final
   }
 
   absl::Status Work(bool& writing) {
+    if (std::exchange(asked_, false)) call_->close();
     if (call_) {
       const TokenChunk chunk = call_->stream->Take();
       // A session may have changed, whether its caller hears of that or not.
@@ -125,7 +126,14 @@ class ScoreReactor final
           read_ = Read::kIdle;
           closed_ = true;
           if (!call_) return NotOpened();
-          call_->close();
+          // A lost stream looks the same until gRPC reports its cancellation, but takes
+          // no message any more.
+          if (commit_) {
+            response_.Clear();
+            writing = asked_ = true;
+          } else {
+            call_->close();
+          }
           return absl::OkStatus();
       }
     }
@@ -152,6 +160,7 @@ class ScoreReactor final
     RecordNames(call_record_, engine_,
                 ParseOptionalSession(open.session(), "session").value_or(""),
                 ParseOptionalModel(open.model(), "model").value_or(""));
+    commit_ = open.commit();
     MNEMON_ASSIGN_OR_RETURN(ScoreRequest request, FromMessage(open));
     request.deadline = DeadlineOf(*context_);
     MNEMON_ASSIGN_OR_RETURN(call_, engine_.Score(request, [this, turn = turn_] {
@@ -217,7 +226,9 @@ class ScoreReactor final
   std::shared_ptr<OpenCall> open_;
   RequestScope scope_;
   std::optional<ScoreCall> call_;
+  bool commit_ = false;
   bool closed_ = false;  // the caller has sent all
+  bool asked_ = false;   // whether the caller is there to have it committed
   bool over_ = false;    // the last message is in response_
   absl::Status end_;     // when over_: how the call ends
   int64_t awaited_ = 0;  // tokens of the parts so far that were not scored yet

@@ -153,8 +153,38 @@ class Caller {
 
   void Later() {
     Unary(*rig_.generation, &v1::Generation::Stub::Predict);
-    BoundedContext converse;
-    Check(rig_.generation->Converse(&converse)->Finish());
+    Converse();
+  }
+
+  // Messages in any order.
+  void Converse() {
+    BoundedContext context;
+    const auto stream = rig_.generation->Converse(&context);
+    const auto count = Below(6);
+    for (uint32_t i = 0; i <= count; ++i) {
+      v1::ConverseRequest request;
+      switch (i == 0 && Below(5) > 0 ? 1 : Below(5)) {
+        case 0:
+          request.mutable_interrupt();
+          break;
+        case 1:
+          request.mutable_open()->set_session(Session());
+          request.mutable_open()->set_credit_token_count(Below(30));
+          break;
+        case 2:
+          request.mutable_credits()->set_token_count(Below(20));
+          break;
+        case 3:
+          request.mutable_turn()->mutable_prompt()->set_text("abc");
+          request.mutable_turn()->mutable_stopping()->set_max_tokens(Below(40));
+      }
+      if (!stream->Write(request)) break;
+    }
+    if (Below(5) == 0) context.TryCancel();
+    stream->WritesDone();
+    for (v1::ConverseResponse response; stream->Read(&response);) {
+    }
+    Check(stream->Finish());
   }
 
   void OnSession() {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "client/status.h"
 #include "gmock/gmock.h"
+#include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon {
@@ -99,9 +100,11 @@ TEST(Score, OnASessionOnlyCommitChangesIt) {
                             {.temperature = 0}));
 }
 
-// A stream that is cut anywhere before its end leaves the session as it was.
+// A stream that is lost anywhere before its end leaves the session as it was: also
+// where gRPC reports the end of its messages before the cancellation.
 TEST(Score, ACommitJoinsAtItsEndOrNotAtAll) {
-  Rig rig;
+  const auto observed = std::make_shared<ObservedCalls>();
+  Rig rig({.rpc = {.observer = observed}});
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   v1::ScoreRequest open, part;
   open.mutable_open()->set_session("sessions/s");
@@ -110,18 +113,21 @@ TEST(Score, ACommitJoinsAtItsEndOrNotAtAll) {
   open.mutable_open()->set_expected_token_count(0);
   part.mutable_part()->set_text("abc");
   v1::ScoreResponse response;
-  for (int parts = 0; parts < 4; ++parts) {
+  for (int round = 0; round < 60; ++round) {
+    const size_t ended = observed->Ended().size();
     BoundedContext context;
     auto stream = rig.generation->Score(&context);
     stream->Write(open);
-    for (int i = 0; i < parts; ++i) {
+    for (int i = 0; i < 1 + round % 3; ++i) {
       ASSERT_TRUE(stream->Write(part));
       ASSERT_TRUE(stream->Read(&response));
     }
     context.TryCancel();
     stream->Finish();
+    ASSERT_TRUE(Eventually([&] { return observed->Ended().size() > ended; }));
+    EXPECT_EQ(observed->Ended().back().status, absl::StatusCode::kCancelled);
     ASSERT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
-    EXPECT_EQ(rig.client->GetSession("s")->position, 0);
+    ASSERT_EQ(rig.engine->GetSession("s")->position, 0) << round;
   }
   std::vector<double> sums;
   for (int round = 0; round < 2; ++round) {
