@@ -185,6 +185,8 @@ const std::vector<GenerateCase>& WrongValues() {
       {"model", [](R& r) { r.set_model("toy"); }},
       {"", [](R& r) { r.set_model("models/toy"); }},
       {"priority", [](R& r) { r.set_priority(static_cast<v1::Priority>(77)); }},
+      {"on_disconnect",
+       [](R& r) { r.set_on_disconnect(static_cast<v1::OnDisconnect>(77)); }},
       {"", [](R& r) { r.set_priority(v1::INTERACTIVE); }},
   };
   return cases;
@@ -247,6 +249,9 @@ TEST(GenerateErrors, TablesCoverTheWholeRequest) {
   }
   seen.insert("sampling.seed");
   seen.insert("output.logprobs");
+  for (const char* of_sessions : {"resume_after_index", "expected_token_count"}) {
+    seen.insert(of_sessions);
+  }
   const auto check = [&](const google::protobuf::Descriptor* type,
                          const std::string& prefix) {
     for (int i = 0; i < type->field_count(); ++i) {

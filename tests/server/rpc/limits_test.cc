@@ -197,12 +197,20 @@ TEST(RequestId, ASessionTakesARequestOnce) {
   request.set_session("sessions/s");
   request.set_request_id(kUuid);
   EXPECT_TRUE(Ended(rig, request).status.ok());
+  // The newest one gives its stream again.
+  EXPECT_TRUE(Ended(rig, request).status.ok());
+  EXPECT_EQ(rig.client->GetSession("s")->position, 6);
+  v1::GenerateRequest other = Ask(1, 6);
+  other.set_session("sessions/s");
+  other.set_request_id(kUuid);
+  const Answer reused = Ended(rig, other);
+  EXPECT_EQ(reused.status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(reused.reason, "REQUEST_ID_REUSED");
+  other.clear_request_id();
+  EXPECT_TRUE(Ended(rig, other).status.ok());
   const Answer repeated = Ended(rig, request);
   EXPECT_EQ(repeated.status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(repeated.reason, "REQUEST_REPEATED");
-  EXPECT_EQ(rig.client->GetSession("s")->position, 6);
-  request.clear_request_id();
-  EXPECT_TRUE(Ended(rig, request).status.ok());
 }
 
 TEST(RequestId, DecidesTheSeedWithoutASession) {
