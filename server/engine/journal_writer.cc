@@ -89,9 +89,6 @@ std::shared_ptr<SessionJournal> JournalWriter::Await() {
     }
   }
   busy_ = true;
-  for (SessionJournal* next = first_.get(); next != nullptr; next = next->next_.get()) {
-    next->queued_ = false;
-  }
   last_ = nullptr;
   return std::move(first_);
 }
@@ -115,7 +112,12 @@ void JournalWriter::WriteAll(std::shared_ptr<SessionJournal> first) {
   Batch batch;
   while (first != nullptr) {
     const std::shared_ptr<SessionJournal> journal = std::move(first);
-    first = std::move(journal->next_);
+    {
+      // One by one: what is queued again gets another next_.
+      std::lock_guard lock(mutex_);
+      first = std::move(journal->next_);
+      journal->queued_ = false;
+    }
     try {
       Add(journal, batch);
     } catch (const std::bad_alloc&) {
