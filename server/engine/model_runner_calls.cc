@@ -149,6 +149,9 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   short_since_.reset();
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));
   if (session.journal) session.journal->Attach(call.stream);
+  // Before its prompt: a journal that has this one without the record would let the
+  // call, made again, append it twice.
+  if (!call.stateless()) context_->directory.SetNewestCall(session, call.record);
   if (!call.scoring) session.history.AppendStaged();
   call.reserved_blocks = held + needed;
   if (call.resumed_at) {
@@ -158,7 +161,6 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     call.base = call.least = before;
     call.prompt_end = before + prompt;
   }
-  if (!call.stateless()) context_->directory.SetNewestCall(session, call.record);
   call.admission = context_->options.clock->Now();
   call.phase = Call::Phase::kRunning;
   session.call = &call;
