@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// A server that a test kills and starts again.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/child_process.h"
+
+namespace mnemon {
+
+// mnemon-server on one port of 127.0.0.1 over all its starts. Used by one thread, which
+// must outlive it (ChildProcess); it is killed when its owner is destroyed.
+class KilledServer {
+ public:
+  // `directory` exists; the output of each start stays there. `flags`: all but those
+  // that say where it listens.
+  KilledServer(std::string directory, std::vector<std::string> flags);
+
+  // How long it took until it was healthy. UNAVAILABLE, with what it wrote, when it
+  // ends, or does not become healthy in a minute. REQUIRES: it does not run.
+  absl::StatusOr<std::chrono::nanoseconds> Start();
+  // By SIGKILL; it is gone on return. REQUIRES: it runs.
+  void Kill();
+
+  const std::string& address() const { return address_; }
+
+ private:
+  const std::string directory_;
+  const std::string address_;  // "127.0.0.1:port"
+  std::vector<std::string> command_;
+  std::unique_ptr<ChildProcess> process_;  // null: it does not run
+};
+
+}  // namespace mnemon
