@@ -2,6 +2,7 @@
 #include "client/connection.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -10,6 +11,8 @@
 
 namespace mnemon::client {
 namespace {
+
+constexpr std::chrono::milliseconds kPatience(100);  // of who has cancelled
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -47,35 +50,24 @@ void Connection::Registration::SetStream(grpc::ClientContext* stream) {
   if (stream_ != nullptr && cancelled_) stream_->TryCancel();
 }
 
-absl::Status Connection::Registration::WaitUntil(
-    std::chrono::steady_clock::time_point time) {
-  std::unique_lock lock(connection_.mutex_);
-  const bool cancelled = connection_.cancelled_.wait_until(
-      lock, time, [this] { return cancelled_.load(); });
-  return cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
-}
-
 void Connection::Registration::CancelLocked() {
   cancelled_ = true;
   if (stream_ != nullptr) stream_->TryCancel();
 }
 
 void Connection::CancelCalls() {
-  {
-    std::lock_guard lock(mutex_);
-    for (Registration* call : calls_) call->CancelLocked();
-  }
-  cancelled_.notify_all();
+  std::lock_guard lock(mutex_);
+  for (Registration* call : calls_) call->CancelLocked();
 }
 
-absl::Status Connection::Reach(const Registration& call,
+absl::Status Connection::Reach(Registration& call,
                                std::chrono::system_clock::time_point deadline) {
-  constexpr std::chrono::milliseconds kPatience(100);  // of who has cancelled
   const auto limit = std::chrono::system_clock::now() + options_.connect_timeout;
   while (true) {
     if (call.cancelled()) return absl::CancelledError("cancelled");
     const grpc_connectivity_state state = channel_->GetState(true);
-    if (state == GRPC_CHANNEL_READY) reached_ = true;
+    call.connected_ = state == GRPC_CHANNEL_READY;
+    if (call.connected_) reached_ = true;
     if (state != GRPC_CHANNEL_IDLE && state != GRPC_CHANNEL_CONNECTING) {
       return absl::OkStatus();
     }
@@ -107,7 +99,28 @@ absl::Status Connection::Await(Registration& call, Retries& retries,
         StrCat("the deadline comes before the next try: ", lost.message()));
   }
   if (options_.retry.on_wait) options_.retry.on_wait(lost);
-  return call.WaitUntil(*due);
+  return Pause(call, retries, *due);
+}
+
+// gRPC goes on with a connection only while a thread waits at the channel, but for a
+// look every 5 s: a thread that slept would not see the server come back.
+absl::Status Connection::Pause(const Registration& call, const Retries& retries,
+                               Retries::TimePoint due) {
+  bool away = !call.connected_;
+  while (!call.cancelled()) {
+    const grpc_connectivity_state state = channel_->GetState(true);
+    const auto now = std::chrono::steady_clock::now();
+    if (state != GRPC_CHANNEL_READY) {
+      away = true;
+    } else if (std::exchange(away, false)) {
+      due = retries.Back(now);
+    }
+    if (now >= due) return absl::OkStatus();
+    channel_->WaitForStateChange(
+        state, std::chrono::system_clock::now() +
+                   std::min<std::chrono::nanoseconds>(due - now, kPatience));
+  }
+  return absl::CancelledError("cancelled");
 }
 
 absl::Status Connection::Try(Registration& registration, Repeat repeat,

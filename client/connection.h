@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -38,8 +37,6 @@ class Connection {
     ~Registration();
     // The stream of the next try; null at its end.
     void SetStream(grpc::ClientContext* stream);
-    // Waits until `time`; CANCELLED when the call is cancelled before.
-    absl::Status WaitUntil(std::chrono::steady_clock::time_point time);
     bool cancelled() const { return cancelled_; }
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
@@ -51,17 +48,19 @@ class Connection {
     Connection& connection_;
     grpc::ClientContext* stream_;  // guarded by the connection's mutex_
     std::atomic<bool> cancelled_ = false;
+    bool connected_ = false;  // when the call was made last; of the call's thread
   };
 
   void CancelCalls();
   // Waits for the connection, but not for one that has failed: the call returns
   // the reason. DEADLINE_EXCEEDED at `deadline`.
-  absl::Status Reach(const Registration& call,
+  absl::Status Reach(Registration& call,
                      std::chrono::system_clock::time_point deadline =
                          std::chrono::system_clock::time_point::max());
-  // Waits before a call that `lost` has ended is made again. The error to return in
-  // place of that: of a server that was never reached or tries that are used up `lost`
-  // itself, or CANCELLED, or DEADLINE_EXCEEDED.
+  // Waits before a call that `lost` has ended is made again: as long as `retries` says,
+  // but not beyond the moment at which a connection that was lost is there again. The
+  // error to return in place of that: of a server that was never reached or tries that
+  // are used up `lost` itself, or CANCELLED, or DEADLINE_EXCEEDED.
   absl::Status Await(Registration& call, Retries& retries, const absl::Status& lost,
                      std::chrono::system_clock::time_point deadline =
                          std::chrono::system_clock::time_point::max());
@@ -93,11 +92,13 @@ class Connection {
                    const std::function<absl::Status()>& call);
 
  private:
+  absl::Status Pause(const Registration& call, const Retries& retries,
+                     Retries::TimePoint due);
+
   const ClientOptions options_;
   const std::shared_ptr<grpc::Channel> channel_;
   std::atomic<bool> reached_ = false;  // at any time
   std::mutex mutex_;
-  std::condition_variable cancelled_;
   std::set<Registration*> calls_;  // guarded by mutex_
 };
 

@@ -11,12 +11,15 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{200};
 constexpr milliseconds kLongestPause{10'000};
+// Behind a connection that is there again.
+constexpr milliseconds kShortestDelay{5};
+constexpr milliseconds kLongestDelay{50};
 
 // Clients that lost the same server do not come back at once.
-milliseconds Spread(milliseconds pause) {
+milliseconds Spread(milliseconds shortest, milliseconds longest) {
   std::random_device source;
-  std::uniform_int_distribution<int64_t> share(-pause.count() / 5, pause.count() / 5);
-  return pause + milliseconds(share(source));
+  std::uniform_int_distribution<int64_t> pause(shortest.count(), longest.count());
+  return milliseconds(pause(source));
 }
 
 }  // namespace
@@ -27,9 +30,15 @@ std::optional<Retries::TimePoint> Retries::Next(TimePoint now,
   if (!lost_) lost_ = now;
   const int doublings = std::min(failed_ - 1, 16);
   const milliseconds pause = std::min(kFirstPause * (1 << doublings), kLongestPause);
-  const TimePoint due = now + std::max(Spread(pause), asked.value_or(milliseconds(0)));
-  if (due > *lost_ + options_.limit) return std::nullopt;
-  return due;
+  earliest_ = now + asked.value_or(milliseconds(0));
+  due_ = std::max(now + Spread(pause * 4 / 5, pause * 6 / 5), earliest_);
+  if (due_ > *lost_ + options_.limit) return std::nullopt;
+  return due_;
+}
+
+Retries::TimePoint Retries::Back(TimePoint now) const {
+  const TimePoint spread = now + Spread(kShortestDelay, kLongestDelay);
+  return std::min(std::max(spread, earliest_), due_);
 }
 
 void Retries::Restart() {

@@ -21,7 +21,8 @@ struct RetryOptions {
 };
 
 // The tries of one call. The pauses grow from 0.2 s, by 2, to 10 s, each up to a fifth
-// shorter or longer. Not safe for concurrent use.
+// shorter or longer; they end early when a server that was away is back. Not safe for
+// concurrent use.
 class Retries {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -32,6 +33,10 @@ class Retries {
   // passed, which the server asked for; nullopt when there is none left.
   std::optional<TimePoint> Next(TimePoint now,
                                 std::optional<std::chrono::milliseconds> asked);
+  // The connection is there again at `now`, in the pause that Next has begun: when the
+  // try is due instead, some milliseconds later for clients that lost the same server,
+  // but never after the end of the pause, nor before what the server asked for.
+  TimePoint Back(TimePoint now) const;
   // The last try has brought the call on: tries and time count anew.
   void Restart();
 
@@ -39,6 +44,8 @@ class Retries {
   const RetryOptions options_;
   int failed_ = 0;
   std::optional<TimePoint> lost_;  // since when no try has brought anything
+  TimePoint earliest_;             // of the next try
+  TimePoint due_;
 };
 
 }  // namespace mnemon::client

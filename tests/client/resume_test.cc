@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Streams that are lost and taken up again, against a fake.
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "base/error.h"
@@ -247,6 +249,57 @@ TEST_F(ResumeTest, AServerThatIsAwayForAWhileIsAwaited) {
   EXPECT_THAT(resumed_, ElementsAre(kFirst + 2));
 }
 
+// How long after the server listens again the rest of a stream takes.
+milliseconds TimeToGoOn() {
+  FakeGeneration fake;
+  fake.Script({{.tokens = 3, .hang = true}});
+  steady_clock::time_point back;
+  std::thread killer([&] {
+    fake.AwaitHang();
+    fake.Stop();
+    std::this_thread::sleep_for(milliseconds(500));
+    fake.Start();
+    back = steady_clock::now();
+  });
+  const auto client = Client::Connect({.server = fake.address()});
+  std::string text;
+  const auto result =
+      client->Generate({.session = "anna", .text = "abc", .max_tokens = kAnswer},
+                       [&](const GenerateChunk& chunk) {
+                         text += chunk.text;
+                         return true;
+                       });
+  const steady_clock::time_point end = steady_clock::now();
+  killer.join();
+  EXPECT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(text, FakeGeneration::Text());
+  return std::chrono::duration_cast<milliseconds>(end - back);
+}
+
+// Servers of the same process would do the client's polling for it, but for a gRPC that
+// polls each channel apart; which one it does is settled once in a process.
+TEST(ResumeDeathTest, AServerThatIsBackIsSeenAtOnce) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        setenv("GRPC_POLL_STRATEGY", "poll", 1);
+        const milliseconds time = TimeToGoOn();
+        std::fprintf(stderr, "after %d ms\n", static_cast<int>(time.count()));
+        std::_Exit(!testing::Test::HasFailure() && time < seconds(3) ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(ResumeTest, WhileTheServerIsThereThePausesPass) {
+  ASSERT_TRUE(Generate().ok());
+  const grpc::Status refusal(grpc::UNAVAILABLE, "not now");
+  fake_.Script({{.status = refusal, .first_message = false},
+                {.status = refusal, .first_message = false}});
+  const auto begin = steady_clock::now();
+  ASSERT_TRUE(Generate().ok());
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(160 + 320));
+}
+
 TEST_F(ResumeTest, TriesAndTimeAreBounded) {
   int waits = 0;
   Connect({.tries = 3, .on_wait = [&](const absl::Status&) { ++waits; }});
@@ -307,6 +360,18 @@ TEST(Retries, PausesGrowWithinTriesAndTime) {
   retries.Restart();
   EXPECT_EQ(*retries.Next(now, seconds(50)) - now, seconds(50));
   EXPECT_FALSE(retries.Next(now + seconds(50), seconds(11)));
+}
+
+TEST(Retries, AServerThatIsBackEndsThePause) {
+  Retries retries({});
+  Retries::TimePoint due;
+  for (int i = 0; i < 4; ++i) due = *retries.Next({}, std::nullopt);
+  const Retries::TimePoint back(milliseconds(700));
+  EXPECT_GE(retries.Back(back), back + milliseconds(5));
+  EXPECT_LE(retries.Back(back), back + milliseconds(50));
+  EXPECT_EQ(retries.Back(due), due);
+  due = *retries.Next({}, seconds(20));
+  EXPECT_EQ(retries.Back(back), due);
 }
 
 }  // namespace
