@@ -11,12 +11,13 @@ import grpc
 
 from mnemon import requests, session_requests, standard
 from mnemon.errors import from_rpc_error
-from mnemon.resume import ONCE, Retry, Server, Stream, Tries
+from mnemon.resume import ONCE, Pause, Retry, Server, Stream, Tries
 from mnemon.stubs import CHANNEL_OPTIONS, Stubs
 from mnemon.target import target_of
 from mnemon.v1 import generation_pb2, models_pb2, sessions_pb2
 
 _DEFAULT = object()
+_LOOK = 0.05  # seconds from one look at the channel to the next
 
 
 class Client:
@@ -216,7 +217,7 @@ class Client:
                 lost = from_rpc_error(error)
             finally:
                 call.cancel()
-            await asyncio.sleep(stream.pause(lost))
+            await self._wait(stream.pause(lost))
             call = self._start(stream)
 
     async def _call(self, method, request, timeout=_DEFAULT, *, repeat=False):
@@ -233,7 +234,16 @@ class Client:
                 return answer
             except grpc.aio.AioRpcError as error:
                 lost = from_rpc_error(error)
-            await asyncio.sleep(tries.pause_of_unary(lost))
+            await self._wait(tries.pause_of_unary(lost))
+
+    async def _wait(self, pause: Pause) -> None:
+        # Looks at the state, because waiting for its next change cannot be given up.
+        while True:
+            pause.see(self._channel.get_state(try_to_connect=True))
+            left = pause.left()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, _LOOK))
 
 
 async def _responses(call):

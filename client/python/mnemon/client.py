@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import time
+import queue
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
@@ -11,7 +11,7 @@ import grpc
 
 from mnemon import requests, session_requests, standard
 from mnemon.errors import from_rpc_error
-from mnemon.resume import ONCE, Retry, Server, Stream, Tries
+from mnemon.resume import ONCE, Pause, Retry, Server, Stream, Tries
 from mnemon.stubs import CHANNEL_OPTIONS, Stubs
 from mnemon.target import target_of
 from mnemon.v1 import generation_pb2, models_pb2, sessions_pb2
@@ -247,7 +247,7 @@ class Client:
                 lost = from_rpc_error(error)
             finally:
                 call.cancel()
-            time.sleep(stream.pause(lost))
+            self._wait(stream.pause(lost))
             call = self._start(stream)
 
     def _call(self, method, request, timeout=_DEFAULT, *, repeat=False):
@@ -264,7 +264,20 @@ class Client:
                 return answer
             except grpc.RpcError as error:
                 lost = from_rpc_error(error)
-            time.sleep(tries.pause_of_unary(lost))
+            self._wait(tries.pause_of_unary(lost))
+
+    def _wait(self, pause: Pause) -> None:
+        # Without a call or a subscription gRPC goes on with a connection every 5 s only:
+        # a thread that slept would not see the server come back.
+        states = queue.SimpleQueue()
+        self._channel.subscribe(states.put, try_to_connect=True)
+        try:
+            while (left := pause.left()) > 0:
+                pause.see(states.get(timeout=left))
+        except queue.Empty:
+            pass
+        finally:
+            self._channel.unsubscribe(states.put)
 
 
 def _responses(call):

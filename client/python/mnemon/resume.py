@@ -15,6 +15,9 @@ from mnemon.v1 import generation_pb2
 
 _FIRST_PAUSE = 0.2  # seconds; doubled from try to try
 _LONGEST_PAUSE = 10.0
+# From the moment on at which the connection is there again: clients that lost the same
+# server do not come back at once.
+_SHORTEST_DELAY, _LONGEST_DELAY = 0.005, 0.05
 
 
 def new_request_id() -> str:
@@ -42,6 +45,30 @@ class Server:
         self.reached = False
 
 
+class Pause:
+    """The time before a call is made again: `longest` seconds, or until a connection that
+    was lost is ready again, but at least `shortest`. `lost`: it was not ready at the end
+    of the pause before."""
+
+    def __init__(self, shortest: float, longest: float, lost: bool):
+        now = time.monotonic()
+        self._earliest = now + shortest
+        self._due = now + longest
+        self.lost = lost
+
+    def see(self, state: grpc.ChannelConnectivity) -> None:
+        """The channel is in `state` now."""
+        if state is not grpc.ChannelConnectivity.READY:
+            self.lost = True
+        elif self.lost:
+            self.lost = False
+            back = time.monotonic() + random.uniform(_SHORTEST_DELAY, _LONGEST_DELAY)
+            self._due = min(self._due, max(back, self._earliest))
+
+    def left(self) -> float:
+        return max(self._due - time.monotonic(), 0.0)
+
+
 class Tries:
     """The tries of one call, as `retry` says and within `timeout`, seconds or None."""
 
@@ -51,6 +78,7 @@ class Tries:
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._failed = 0
         self._lost = None  # since when no try has brought anything
+        self._pause = None  # the last one
 
     def left(self) -> float | None:
         """Seconds of the timeout for the next try."""
@@ -67,8 +95,8 @@ class Tries:
         self._failed = 0
         self._lost = None
 
-    def pause(self, error: Error) -> float:
-        """Seconds to wait after `error`, of a call that may be made again; raises what
+    def pause(self, error: Error) -> Pause:
+        """What to wait for after `error`, of a call that may be made again; raises what
         ends it."""
         if not isinstance(error, Unavailable) or error.details:
             self._server.reached = True
@@ -79,10 +107,9 @@ class Tries:
         if self._lost is None:
             self._lost = now
         pause = min(_FIRST_PAUSE * 2 ** min(self._failed - 1, 16), _LONGEST_PAUSE)
-        # Clients that lost the same server do not come back at once.
         pause *= random.uniform(0.8, 1.2)
-        if error.retry_after is not None:
-            pause = max(pause, error.retry_after.total_seconds())
+        asked = error.retry_after.total_seconds() if error.retry_after is not None else 0.0
+        pause = max(pause, asked)
         if now + pause > self._lost + self._retry.limit:
             raise error
         if self._deadline is not None and now + pause >= self._deadline:
@@ -91,9 +118,10 @@ class Tries:
                 f"the deadline comes before the next try: {error.message}",
                 error.details,
             )
-        return pause
+        self._pause = Pause(asked, pause, self._pause is not None and self._pause.lost)
+        return self._pause
 
-    def pause_of_unary(self, error: Error) -> float:
+    def pause_of_unary(self, error: Error) -> Pause:
         """The same of a call that may happen twice."""
         if not isinstance(error, Unavailable):
             self._server.reached = True
@@ -150,8 +178,8 @@ class Stream:
             self.tries.restart()
         return response
 
-    def pause(self, error: Error) -> float:
-        """Seconds to wait after a try that ended with `error`, before `request` is sent;
+    def pause(self, error: Error) -> Pause:
+        """What to wait for after a try that ended with `error`, before `request` is sent;
         raises what ends the call."""
         if not self._resumes:
             raise error

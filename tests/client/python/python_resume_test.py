@@ -10,12 +10,15 @@ this Python finds it.
 import asyncio
 import concurrent.futures
 import io
+import os
 import subprocess
 import sys
 import threading
 import time
 import unittest
 
+# With epoll the server of this process would do the client's polling for it.
+os.environ["GRPC_POLL_STRATEGY"] = "poll"
 try:
     import grpc
 except ImportError:
@@ -218,7 +221,8 @@ class Asyncio:
 
 
 class ResumeTests:
-    """Of both clients: `Connect` makes the one."""
+    """Of both clients: `Connect` makes the one; `patience`: seconds that it has to go on
+    with a server that is back."""
 
     def setUp(self):
         self.fake = Fake()
@@ -333,11 +337,36 @@ class ResumeTests:
             self.fake.stop()
             time.sleep(0.5)
             self.fake.start()
+            self.back = time.monotonic()
 
         thread = threading.Thread(target=restart)
         thread.start()
         self.addCleanup(thread.join)
         self.expect_whole()
+        end = time.monotonic()
+        thread.join()
+        self.assertLess(end - self.back, self.patience)
+
+    def test_while_the_server_is_there_the_pauses_pass(self):
+        self.client.call("get_session", "anna")
+        self.fake.script = [(None, CUT)] * 2
+        begin = time.monotonic()
+        self.expect_whole()
+        self.assertGreaterEqual(time.monotonic() - begin, 0.16 + 0.32)
+
+    def test_a_server_that_is_back_ends_the_pause(self):
+        ready, idle = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE
+        pause = mnemon.resume.Pause(0, 9, False)
+        pause.see(ready)
+        self.assertGreater(pause.left(), 8)
+        pause.see(idle)
+        self.assertGreater(pause.left(), 8)
+        pause.see(ready)
+        self.assertLessEqual(pause.left(), 0.05)
+        asked = mnemon.resume.Pause(5, 9, True)
+        asked.see(ready)
+        self.assertGreater(asked.left(), 4)
+        self.assertLessEqual(asked.left(), 5)
 
     def test_tries_and_time_are_bounded(self):
         few = self.connect(retry=mnemon.Retry(tries=2))
@@ -404,10 +433,13 @@ class ResumeTests:
 
 class ThreadsTest(ResumeTests, unittest.TestCase):
     Connect = Threads
+    patience = 3
 
 
 class AsyncioTest(ResumeTests, unittest.TestCase):
     Connect = Asyncio
+    # Its poller sees no connections but with epoll: gRPC's look every 5 s remains.
+    patience = 20
 
 
 if __name__ == "__main__":
