@@ -11,6 +11,7 @@ void AddLinearCommand(CommandLine& line);
 void AddPrefillCommand(CommandLine& line);
 void AddSamplingCommand(CommandLine& line);
 void AddEngineCommand(CommandLine& line);
+void AddRestCommand(CommandLine& line);
 void AddCheckpointCommand(CommandLine& line);
 
 }  // namespace mnemon

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   mnemon::AddPrefillCommand(line);
   mnemon::AddSamplingCommand(line);
   mnemon::AddEngineCommand(line);
+  mnemon::AddRestCommand(line);
   mnemon::AddCheckpointCommand(line);
   return line.Run(argc, argv);
 }

@@ -369,13 +369,13 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   int64_t WantedBlocks() const;
   // Has a chunk pause for which no block of fixed entries is free.
   void PlanFixed();
-  // Makes `needed` blocks of fixed entries free and, with `state`, room for one state
-  // more, or drops all states that it may. False: none was dropped.
-  bool MakeFixedRoom(int64_t needed, bool state = false,
+  // Makes `needed` blocks of fixed entries free and, given `bytes`, lets these fit, or
+  // drops all states that it may. False: none was dropped.
+  bool MakeFixedRoom(int64_t needed, std::optional<int64_t> bytes = std::nullopt,
                      const Session* except = nullptr);
-  // Whether the fixed entries of one state more fit into state_bytes, beside the blocks
+  // Whether so many bytes of fixed entries more fit into state_bytes, beside the blocks
   // that are promised.
-  bool StateFits() const;
+  bool StatesFit(int64_t bytes) const;
   // Whether a slot is free for a call. Where none is, a call that has computed all and
   // delivers gives its own up: its session rests, and where its consumer then stops in
   // the middle, some of it is computed again.

@@ -101,13 +101,12 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   }
   // Of fixed entries its own copy, and the one that it is saved as.
   constexpr int64_t kFixed = 2;
-  const bool fixed = arena_->spec().fixed_elements() > 0;
-  const bool more = fixed && !session.state.has_state();
-  if (FreeFixed(kFixed) < kFixed || (more && !StateFits())) {
-    MakeFixedRoom(kFixed, more, &session);
-    if (more && !StateFits()) {
+  const int64_t fixed = session.state.has_state() ? 0 : arena_->spec().bytes_at(0);
+  if (FreeFixed(kFixed) < kFixed || !StatesFit(fixed)) {
+    MakeFixedRoom(kFixed, fixed, &session);
+    if (!StatesFit(fixed)) {
       if (!running_.empty() || room_unfinished_ || pins_ > 0) return false;
-      return NoFreeBlocks(TimeToNextEnd());
+      if (fixed > 0) return NoFreeBlocks(TimeToNextEnd());
     }
     if (FreeFixed(kFixed) < kFixed) {
       if (!running_.empty() || room_unfinished_ || AskForMemory(0, kFixed)) {
@@ -120,6 +119,11 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     MNEMON_RETURN_IF_ERROR(PrepareScoring(call));
   }
   MNEMON_RETURN_IF_ERROR(session.state.Acquire(*arena_, session.history.size()));
+  // It will have fixed entries of its own, where it has shared some.
+  if (!StatesFit(0)) {
+    MakeFixedRoom(0, 0, &session);
+    if (!StatesFit(0) && (!running_.empty() || room_unfinished_)) return false;
+  }
   const int64_t prompt = call.scoring ? call.scoring->input_tokens : call.prompt_tokens;
   const int64_t before = session.history.size();
   const int64_t held = BlocksHeld(session);

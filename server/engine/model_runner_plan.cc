@@ -136,14 +136,16 @@ void ModelRunner::PlanFixed() {
   }
 }
 
-bool ModelRunner::StateFits() const {
-  return arena_->bytes_left() - PromisedBlocks() * block_bytes_ >=
-         arena_->spec().bytes_at(0);
+bool ModelRunner::StatesFit(int64_t bytes) const {
+  if (arena_->spec().fixed_elements() == 0) return true;
+  return arena_->bytes_left() - PromisedBlocks() * block_bytes_ >= bytes;
 }
 
-bool ModelRunner::MakeFixedRoom(int64_t needed, bool state, const Session* except) {
+bool ModelRunner::MakeFixedRoom(int64_t needed, std::optional<int64_t> bytes,
+                                const Session* except) {
   bool any = false;
-  while (!resting_.empty() && (FreeFixed(needed) < needed || (state && !StateFits()))) {
+  while (!resting_.empty() &&
+         (FreeFixed(needed) < needed || (bytes && !StatesFit(*bytes)))) {
     Session& session = *resting_.front();
     if (&session == except) break;
     if (room_left_-- <= 0) {

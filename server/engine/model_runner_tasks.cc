@@ -82,9 +82,10 @@ bool ModelRunner::SlotFree() {
 }
 
 bool ModelRunner::MakeRoomFor(int64_t computed) {
-  const bool fixed = arena_->spec().fixed_elements() > 0;
-  if (fixed && !StateFits()) MakeFixedRoom(1, /*state=*/true);
-  if (fixed && !StateFits()) return false;
+  if (const int64_t fixed = arena_->spec().bytes_at(0); fixed > 0) {
+    MakeFixedRoom(1, fixed);
+    if (!StatesFit(fixed)) return false;
+  }
   const int64_t rows = computed - StateImage::FirstRow(arena_->spec(), computed);
   const int64_t blocks =
       arena_->spec().growing() ? rows / StepBudget{}.block_positions + 2 : 0;

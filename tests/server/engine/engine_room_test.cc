@@ -36,6 +36,108 @@ TEST(Room, CallersInTurnAreNeverRefused) {
   other.join();
 }
 
+// Fixed entries alone, three states at most: those of sessions at rest go, the longest
+// unused first.
+TEST(Room, FixedStatesStayWithinTheirBytes) {
+  const int64_t each = ToyDecoder(ToyState::kFixed).spec().bytes_at(0);
+  ToyServer server(ToyState::kFixed, {.running = 2, .state_bytes = 3 * each});
+  EXPECT_EQ(server.engine->Stats().models[0].state_capacity_bytes, 3 * each);
+  std::vector<std::vector<int32_t>> histories(8);
+  for (int i = 0; i < 8; ++i) server.CreateSession(StrCat("s", i));
+  for (const int begin : {0, 4, 0}) {
+    for (int i = begin; i < begin + 4; i += 2) {
+      Reader first(*server.engine, Ask({i, 1}, 20, StrCat("s", i)));
+      Reader second(*server.engine, Ask({i + 1, 1}, 20, StrCat("s", i + 1)));
+      for (const int k : {i, i + 1}) {
+        const Outcome outcome = (k == i ? first : second).Finish();
+        ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+        auto& history = histories[static_cast<size_t>(k)];
+        history = Joined(history, {k, 1});
+        EXPECT_EQ(outcome.tokens, Continuation(ToyState::kFixed, history, 20)) << k;
+        history = Joined(history, outcome.tokens);
+        EXPECT_LE(server.engine->Stats().state_bytes, 3 * each);
+      }
+    }
+  }
+  server.AwaitIdle();
+  const auto state = [&](int i) {
+    return server.engine->GetSession(StrCat("s", i))->state_size_bytes;
+  };
+  EXPECT_EQ(state(3), each);
+  EXPECT_EQ(state(4), 0);
+}
+
+// No more calls run at once than states fit.
+TEST(Room, CallsWaitUntilTheirStatesFit) {
+  const int64_t each = ToyDecoder(ToyState::kFixed).spec().bytes_at(0);
+  ToyServer server(ToyState::kFixed, {.running = 8, .state_bytes = 2 * each});
+  std::vector<std::unique_ptr<Reader>> readers;
+  for (int i = 0; i < 8; ++i) {
+    readers.push_back(std::make_unique<Reader>(*server.engine, Ask({i}, 40)));
+  }
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(readers[static_cast<size_t>(i)]->Finish().tokens,
+              Continuation(ToyState::kFixed, {i}, 40));
+    EXPECT_LE(server.engine->Stats().state_bytes, 2 * each);
+  }
+}
+
+// Calls whose ends are not taken hold slots, but not those that others need.
+TEST(Room, CallsThatDeliverGiveTheirSlotsUp) {
+  for (const ToyState state : {ToyState::kFixed, ToyState::kRing, ToyState::kAppend}) {
+    ToyServer server(state, {.running = 1});
+    std::vector<std::unique_ptr<Reader>> readers;
+    for (int i = 0; i < 12; ++i) {
+      server.CreateSession(StrCat("s", i));
+      readers.push_back(
+          std::make_unique<Reader>(*server.engine, Ask({i, 1}, 40, StrCat("s", i))));
+      server.AwaitIdle();
+    }
+    for (int i = 0; i < 12; ++i) {
+      Reader& reader = *readers[static_cast<size_t>(i)];
+      const std::string id = StrCat("s", i);
+      std::vector<int32_t> history = {i, 1};
+      if (i % 3 == 0) {
+        EXPECT_EQ(reader.Finish().tokens, Continuation(state, history, 40));
+      } else {
+        // In the middle, or before the first token.
+        if (i % 3 == 1) reader.stream().Take(7);
+        reader.stream().Cancel();
+        reader.Finish();
+        while (server.engine->GetSession(id)->state != SessionState::kIdle) {
+          std::this_thread::yield();
+        }
+      }
+      const int64_t position = server.Position(id);
+      EXPECT_EQ(position, i % 3 == 0 ? 42 : i % 3 == 1 ? 9 : 0);
+      const auto all = Joined(history, Continuation(state, history, 40));
+      history = Joined({all.begin(), all.begin() + position}, {5});
+      EXPECT_EQ(server.Run(Ask({5}, 20, id)).tokens, Continuation(state, history, 20));
+    }
+  }
+}
+
+TEST(Room, TheTierOfASessionSaysWhereItsStateIs) {
+  ToyServer server(ToyState::kFixedAndAppend);
+  const auto tier = [&] { return server.engine->GetSession("s")->tier; };
+  server.CreateSession("s");
+  EXPECT_EQ(tier(), SessionTier::kHost);
+  server.decoder.Allow(0);
+  Reader call(*server.engine, Ask({1}, 5, "s"));
+  server.decoder.AwaitHeld();
+  EXPECT_EQ(tier(), SessionTier::kDevice);
+  EXPECT_GT(server.engine->Stats().models[0].running_state_bytes, 0);
+  server.decoder.AllowAll();
+  EXPECT_TRUE(call.Finish().status.ok());
+  server.AwaitIdle();
+  const ModelStats now = server.engine->Stats().models[0];
+  EXPECT_EQ(tier(), now.state_on_host ? SessionTier::kHost : SessionTier::kDevice);
+  EXPECT_EQ(now.sessions, 1);
+  EXPECT_EQ(now.sessions_resting, 1);
+  EXPECT_EQ(now.running_state_bytes, 0);
+  EXPECT_GT(now.state_bytes, 0);
+}
+
 TEST(Room, ASharedStateIsNotDroppedInVain) {
   ToyServer server = SixBlocks();
   for (const char* id : {"a", "b"}) {
