@@ -76,9 +76,11 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
       request.settings, runners_[model].decoder->vocab(), *context_->options.clock));
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
                           MakeSession(request.id, model));
-  MNEMON_RETURN_IF_ERROR(MakeDurable(session, request.settings.durability,
-                                     default_durability(),
-                                     /*has_history=*/false));
+  // A hidden one ends with its conversation.
+  MNEMON_RETURN_IF_ERROR(
+      MakeDurable(session, request.settings.durability,
+                  request.hidden ? Durability::kNone : default_durability(),
+                  /*has_history=*/false));
   Apply(request.settings, context_->options, *session);
   if (request.hidden) {
     session->hidden = true;

@@ -132,6 +132,7 @@ void SessionDirectory::Describe(const Session& session, StoredSession& stored) c
   }
   if (session.sampling) stored.sampling = *session.sampling;
   stored.paused = session.paused;
+  stored.scored_from = session.scored_from;
   stored.request_ids.assign(session.request_ids.begin(), session.request_ids.end());
 }
 

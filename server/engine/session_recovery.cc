@@ -146,6 +146,7 @@ void SessionPersistence::InsertRecovered(Recovery& recovery) {
       session->sampling = std::make_shared<const SessionSampling>(*stored.sampling);
     }
     session->paused = stored.paused;
+    session->scored_from = stored.scored_from;
     RecoverCall(*session, found);
     session->resident = found.tokens == 0;
     session->stored_tokens = found.tokens;

@@ -133,6 +133,7 @@ std::string FormatStoredSession(const StoredSession& session) {
   }
   if (!session.request_ids.empty()) object["request_ids"] = session.request_ids;
   if (!session.newest_call.empty()) object["newest_call"] = session.newest_call;
+  if (session.scored_from) object["scored_from"] = *session.scored_from;
   for (const StoredSnapshot& snapshot : session.snapshots) {
     object["snapshots"].push_back(Format(snapshot));
   }
@@ -188,6 +189,9 @@ absl::StatusOr<StoredSession> ParseStoredSession(const std::string& text) {
     return absl::OkStatus();
   });
   reader.Read("newest_call", session.newest_call);
+  if (reader.Find("scored_from") != nullptr) {
+    reader.Read("scored_from", session.scored_from.emplace());
+  }
   reader.ReadList("snapshots", [&](const json& item) {
     return Parse(item, session.snapshots.emplace_back());
   });

@@ -50,6 +50,8 @@ struct StoredSession {
   bool drawn_id = false;
   std::vector<std::string> request_ids;   // of its newest calls, the newest last
   std::string newest_call;                // FormatCallRecord, or empty
+  std::optional<int64_t> scored_from;     // the history before its newest call, if
+                                          // that scored and joined
   std::vector<StoredSnapshot> snapshots;  // oldest first
   std::vector<StoredCheckpoint> checkpoints;
 

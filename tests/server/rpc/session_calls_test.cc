@@ -77,7 +77,7 @@ TEST(SessionCalls, AForkGoesItsOwnWayAndARewindGoesBack) {
   ASSERT_TRUE(fork.ok()) << fork.status();
   EXPECT_EQ(fork->parent, "a");
   EXPECT_EQ(fork->position, 13);
-  EXPECT_EQ(fork->tier, "DEVICE");
+  EXPECT_EQ(fork->tier, "HOST");
   const Collected a = Collect(*rig.client, Turn("a", {23}, 10));
   const Collected b = Collect(*rig.client, Turn("b", {23}, 10));
   EXPECT_EQ(a.tokens, b.tokens);
