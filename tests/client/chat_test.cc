@@ -7,6 +7,7 @@
 
 #include "base/command_line.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "client/chat_settings.h"
 #include "client/sampling_flags.h"
 #include "gmock/gmock.h"
@@ -184,6 +185,9 @@ TEST_F(ChatTest, EndsWhenTheServerIsGone) {
 TEST_F(ChatTest, AnErrorIsToldOnce) {
   const absl::Status status = Run({"/nonsense"});
   EXPECT_THAT(note_.str(), HasSubstr("unknown command '/nonsense'"));
+  // Its log may come after its answers.
+  rig_.server.reset();
+  ASSERT_TRUE(FlushLog());
   CommandLine line("mnemon", "", {}, "");
   line.SetBody([&] { return status; });
   char name[] = "mnemon";

@@ -32,6 +32,7 @@ inline int ExitCode(const std::string& server, std::vector<std::string> words) {
 
 inline Ran RunCommand(const std::string& server, std::vector<std::string> words) {
   SetLogLevel(LogLevel::kError);  // the server's
+  FlushLog();
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   Ran ran;
