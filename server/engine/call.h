@@ -243,10 +243,12 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   bool rolls_back() const {
     return stream->delivered() == 0 && !(resumed_at && least >= prompt_end);
   }
-  // Whether one keeps all: of a call that goes on, and of one that is resumed, whose
-  // record tells another call where to cut.
+  // Whether one keeps all: of a call that goes on, and of one that is resumed and has
+  // more to generate. The record tells another call where to cut.
   bool cut_keeps_all() const {
-    if (!goes_on || ended_by_consumer()) return taken_over && !rolls_back();
+    if (!goes_on || ended_by_consumer()) {
+      return taken_over && !rolls_back() && phase == Phase::kRunning;
+    }
     return gave() || phase == Phase::kDelivering;
   }
   // Tokens of the history that no cut can take away any more; before the first token

@@ -377,6 +377,8 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
   });
   if (!queued.ok() && !call->stateless()) {
     session.history.TakeUnused();
+    static_cast<void>(call->stream->StopDelivery());
+    runner.RememberStream(*call);
     context_->directory.Release(session, /*taken=*/false);
   }
   return queued;

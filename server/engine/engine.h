@@ -250,6 +250,9 @@ class Engine {
   // ended first: then errors go to the stream.
   absl::Status Submit(const std::shared_ptr<Call>& call,
                       std::span<const int32_t> prompt_tokens) const;
+  // Whether the call holds its session, after another one has given way, or not.
+  enum class Entry { kHeld, kAfterAnother, kBusy };
+  absl::StatusOr<Entry> Enter(const Call& call) const;
   // REQUIRES: the session is held, if it has a name.
   absl::Status SubmitHeld(const std::shared_ptr<Call>& call,
                           std::span<const int32_t> prompt_tokens) const;

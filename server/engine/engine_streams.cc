@@ -90,35 +90,26 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
   if (call->stateless()) return SubmitHeld(call, prompt_tokens);
   Session& session = *call->session;
   if (session.journal) MNEMON_RETURN_IF_ERROR(session.journal->status());
-  SessionDirectory& directory = context_->directory;
-  const bool resumes = call->resume_after.has_value();
-  MNEMON_ASSIGN_OR_RETURN(const bool held,
-                          directory.Hold(session, call->request_id, resumes));
-  const std::shared_ptr<const CallRecord> newest = directory.NewestCall(session);
-  const bool detached = !resumes && newest && newest->cuts(session.history.size());
-  if (held && !detached) return SubmitRestored(call, prompt_tokens);
-  if (held) {
-    directory.Release(session, /*taken=*/false);
-  } else if (!newest || (!resumes && !detached)) {
-    return Busy(session);
-  }
+  MNEMON_ASSIGN_OR_RETURN(const Entry entry, Enter(*call));
+  if (entry == Entry::kHeld) return SubmitRestored(call, prompt_tokens);
+  if (entry == Entry::kBusy) return Busy(session);
   auto on_done = [this, call,
                   prompt = std::vector(prompt_tokens.begin(), prompt_tokens.end())](
                      const absl::StatusOr<bool>& ended) {
     absl::Status status = ended.status();
     if (status.ok()) {
-      const auto again = context_->directory.Hold(*call->session, call->request_id,
-                                                  call->resume_after.has_value());
-      status = !again.ok() ? again.status()
-               : *again    ? SubmitRestored(call, prompt)
-                           : Busy(*call->session);
+      const absl::StatusOr<Entry> again = Enter(*call);
+      status = !again.ok()              ? again.status()
+               : *again == Entry::kHeld ? SubmitRestored(call, prompt)
+                                        : Busy(*call->session);
     }
     if (!status.ok() && call->stream->Finish(std::move(status), std::nullopt)) {
       call->stream->RunCallback();
     }
   };
-  runners_[session.model].decoder->Do(MakeGiveWayTask(
-      call->session, resumes ? call->request_id : "", directory, std::move(on_done)));
+  runners_[session.model].decoder->Do(
+      MakeGiveWayTask(call->session, call->resume_after ? call->request_id : "",
+                      context_->directory, std::move(on_done)));
   // The parts to score are counted from the history that the call holds.
   return call->scoring ? Busy(session) : absl::OkStatus();
 }
@@ -137,6 +128,19 @@ absl::Status Engine::SubmitRestored(const std::shared_ptr<Call>& call,
         }
       });
   return absl::OkStatus();
+}
+
+absl::StatusOr<Engine::Entry> Engine::Enter(const Call& call) const {
+  Session& session = *call.session;
+  SessionDirectory& directory = context_->directory;
+  const bool resumes = call.resume_after.has_value();
+  MNEMON_ASSIGN_OR_RETURN(const bool held,
+                          directory.Hold(session, call.request_id, resumes));
+  const std::shared_ptr<const CallRecord> newest = directory.NewestCall(session);
+  const bool cut = !resumes && newest && newest->cuts(session.history.size());
+  if (held && !cut) return Entry::kHeld;
+  if (held) directory.Release(session, /*taken=*/false);
+  return cut || (resumes && newest) ? Entry::kAfterAnother : Entry::kBusy;
 }
 
 absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) const {
@@ -191,6 +195,8 @@ absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) co
     return true;
   }
   prompt = record.prompt;
+  call.base = record.base;
+  call.prompt_end = record.prompt_end;
   CallRecord running = record;
   running.prompt.clear();
   running.delivered.reset();

@@ -82,6 +82,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // error is returned: UNAVAILABLE, DRAINING; RESOURCE_EXHAUSTED: QUEUE_FULL,
   // DEADLINE_UNREACHABLE. REQUIRES: the caller holds the call's session.
   absl::Status Enqueue(const std::shared_ptr<Call>& call);
+  // Of a call that resumes another one and was not admitted: its stream may have given
+  // what was there.
+  void RememberStream(const Call& call);
   // What the consumer of the call's stream did; called from its Take and Cancel.
   void OnStreamEvent(const std::shared_ptr<Call>& call, StreamEvent event);
   // Appends a part to a scoring call. RESOURCE_EXHAUSTED, QUEUE_FULL, while it waits

@@ -68,6 +68,7 @@ void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
     DropState(*session);
   } else {
     call->unused = session->history.TakeUnused();
+    RememberStream(*call);
     Rest(session);
     context_->directory.Release(*session, /*taken=*/false);
   }
@@ -158,10 +159,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   if (!call.stateless()) context_->directory.SetNewestCall(session, call.record);
   if (!call.scoring) session.history.AppendStaged();
   call.reserved_blocks = held + needed;
-  if (call.resumed_at) {
-    call.base = call.record->base;
-    call.prompt_end = call.record->prompt_end;
-  } else {
+  if (!call.resumed_at) {
     call.base = call.least = before;
     call.prompt_end = before + prompt;
   }
@@ -371,6 +369,16 @@ void ModelRunner::RememberDetached(const Call& call) {
   context_->directory.SetNewestCall(*call.session, call.undone);
   if (!newest->end) return;
   Remember(call, [&](CallRecord& record) { record.end = newest->end; });
+}
+
+void ModelRunner::RememberStream(const Call& call) {
+  if (!call.resumed_at) return;
+  const int64_t size = call.session->history.size();
+  Remember(call, [&](CallRecord& record) {
+    // Unless it was cancelled, all that is there is still delivered.
+    const int64_t now = call.stream->cancelled() ? call.cut_size() : *call.resumed_at;
+    record.delivered = std::min(size, std::max(record.delivered.value_or(size), now));
+  });
 }
 
 void ModelRunner::GiveWay(Session& session, const std::string& request_id) {

@@ -312,7 +312,10 @@ void ModelRunner::Refuse(Calls& calls, const absl::Status& status) {
   CallbackList due;
   for (; !calls.empty(); calls.pop_front()) {
     Call& call = *calls.front();
-    if (!call.stateless()) call.unused = call.session->history.TakeUnused();
+    if (!call.stateless()) {
+      call.unused = call.session->history.TakeUnused();
+      RememberStream(call);
+    }
     if (Session* const held = call.holds()) {
       context_->directory.Release(*held, /*taken=*/false);
     }

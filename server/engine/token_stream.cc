@@ -148,6 +148,7 @@ void TokenStream::Resume(const StartFacts& facts, int64_t after,
   std::vector<int32_t> rest(tokens.begin() + had, tokens.end());
   tokens.resize(static_cast<size_t>(had));
   std::lock_guard lock(mutex_);
+  if (cancelled()) return;
   resumed_ = true;
   resumed_at_ = std::max(first, after + 1);
   waiting_.start = facts;

@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
+#include "server/engine/engine_errors.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/call_serializer.h"
 #include "server/rpc/guard.h"
@@ -24,6 +26,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
         context_(context),
         call_(*CallOf(context)),
         scope_(ScopeOf(*request)),
+        resumable_(!request->session().empty() && !request->request_id().empty()),
         turn_(std::make_shared<CallSerializer>()) {
     open_ = calls_.Add(
         [this, turn = turn_](const absl::Status& status) {
@@ -105,6 +108,12 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
         // Its caller listens: it gets what waited.
         stream_->Cancel();
         chunk.status = *stop;
+        if (!scope_.session.empty()) {
+          chunk.status = CatchOutOfMemory({}, [&] {
+            return engine_errors::WithPromptTaken(*stop, stream_->delivered() > 0,
+                                                  resumable_);
+          });
+        }
         chunk.finished = true;
       }
       if (chunk.finished) return DeliverLast(chunk);
@@ -153,6 +162,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   grpc::CallbackServerContext* const context_;
   RpcCall& call_;
   const RequestScope scope_;
+  const bool resumable_;
   // Shared with the notifications of the engine and of the shutdown, which may come
   // when the reactor is destroyed.
   const std::shared_ptr<CallSerializer> turn_;

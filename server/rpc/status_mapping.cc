@@ -174,8 +174,10 @@ grpc::Status Mapped(const absl::Status& status, const RequestScope& scope,
   detail.field = Shortened(RequestPath(detail.field, scope));
   if (call != nullptr) {
     call->SetReason(detail.reason);
-    // A retry would repeat what the caller has.
-    if (call->delivered()) detail.retry_after.reset();
+    // A retry would repeat what the caller has, unless the engine says otherwise.
+    if (call->delivered() && !detail.metadata.contains("prompt_taken")) {
+      detail.retry_after.reset();
+    }
   }
 
   google::rpc::Status details;

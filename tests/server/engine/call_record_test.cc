@@ -115,10 +115,11 @@ TEST(CallRecord, TheHashDiffersWithAllThatMatters) {
   const auto with_tokens = [](std::vector<int32_t> tokens) {
     return GenerateRequest{.prompt = std::move(tokens)};
   };
+  const GenerateRequest text{.prompt = "ab"};
   const GenerateRequest two = with_tokens({1, 2}), one = with_tokens({12});
   const std::vector<Change> changes = {
       [](GenerateRequest&) {},
-      [](GenerateRequest& r) { r.prompt = "ab"; },
+      [&](GenerateRequest& r) { r = text; },
       [&](GenerateRequest& r) { r = two; },
       [&](GenerateRequest& r) { r = one; },
       [](GenerateRequest& r) { r.sampling.top_k = 3; },

@@ -55,6 +55,9 @@ const std::vector<GenerateCase>& WrongValues() {
       {"", [](R& r) { r.mutable_sampling()->set_temperature(1e-45); }},
       {"", [](R& r) { r.mutable_sampling()->set_temperature(0); }},
       {"sampling.top_k", [](R& r) { r.mutable_sampling()->set_top_k(-1); }},
+      {"on_disconnect",
+       [](R& r) { r.set_on_disconnect(static_cast<v1::OnDisconnect>(9)); }},
+      {"session", [](R& r) { r.set_resume_after_index(0); }},
       {"", [](R& r) { r.mutable_sampling()->set_top_k(0); }},
       {"", [](R& r) { r.mutable_sampling()->set_top_k(1 << 30); }},
       {"sampling.top_p", [](R& r) { r.mutable_sampling()->set_top_p(0); }},
@@ -185,8 +188,6 @@ const std::vector<GenerateCase>& WrongValues() {
       {"model", [](R& r) { r.set_model("toy"); }},
       {"", [](R& r) { r.set_model("models/toy"); }},
       {"priority", [](R& r) { r.set_priority(static_cast<v1::Priority>(77)); }},
-      {"on_disconnect",
-       [](R& r) { r.set_on_disconnect(static_cast<v1::OnDisconnect>(77)); }},
       {"", [](R& r) { r.set_priority(v1::INTERACTIVE); }},
   };
   return cases;

@@ -196,21 +196,63 @@ TEST(RequestId, ASessionTakesARequestOnce) {
   v1::GenerateRequest request = Ask(1, 5);
   request.set_session("sessions/s");
   request.set_request_id(kUuid);
-  EXPECT_TRUE(Ended(rig, request).status.ok());
-  // The newest one gives its stream again.
-  EXPECT_TRUE(Ended(rig, request).status.ok());
+  const Answer first = Ended(rig, request);
+  EXPECT_TRUE(first.status.ok());
+  EXPECT_EQ(Ended(rig, request).tokens, first.tokens);
   EXPECT_EQ(rig.client->GetSession("s")->position, 6);
-  v1::GenerateRequest other = Ask(1, 6);
-  other.set_session("sessions/s");
-  other.set_request_id(kUuid);
-  const Answer reused = Ended(rig, other);
-  EXPECT_EQ(reused.status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  EXPECT_EQ(reused.reason, "REQUEST_ID_REUSED");
+  v1::GenerateRequest other = request;
+  other.mutable_stopping()->set_max_tokens(6);
+  EXPECT_EQ(Ended(rig, other).reason, "REQUEST_ID_REUSED");
+  other = request;
   other.clear_request_id();
   EXPECT_TRUE(Ended(rig, other).status.ok());
   const Answer repeated = Ended(rig, request);
   EXPECT_EQ(repeated.status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(repeated.reason, "REQUEST_REPEATED");
+}
+
+TEST(RequestId, ALostStreamGoesOnWhereItWas) {
+  Rig rig;
+  ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
+  v1::GenerateRequest request = Ask(1, 60);
+  request.mutable_sampling()->set_seed(5);
+  const Answer all = Ended(rig, request);
+  ASSERT_EQ(all.tokens.size(), 60u);
+  request.set_session("sessions/s");
+  request.set_request_id(kUuid);
+  std::vector<int32_t> tokens;
+  {
+    rig.decoder.Allow(20);
+    BoundedContext context;
+    auto reader = rig.generation->Generate(&context, request);
+    v1::GenerateResponse response;
+    while (tokens.size() < 5 && reader->Read(&response)) {
+      tokens.insert(tokens.end(), response.tokens().begin(), response.tokens().end());
+    }
+    context.TryCancel();
+    reader->Finish();
+    rig.decoder.AllowAll();
+  }
+  ASSERT_TRUE(
+      Eventually([&] { return rig.client->GetSession("s")->state == "DETACHED"; }));
+  v1::GenerateRequest resume;
+  resume.set_session("sessions/s");
+  resume.set_request_id(kUuid);
+  resume.set_resume_after_index(static_cast<int64_t>(tokens.size()));
+  const Answer rest = Ended(rig, resume);
+  ASSERT_TRUE(rest.status.ok()) << rest.status.error_message();
+  tokens.insert(tokens.end(), rest.tokens.begin(), rest.tokens.end());
+  EXPECT_EQ(tokens, all.tokens);
+  EXPECT_EQ(rig.client->GetSession("s")->state, "IDLE");
+  resume.set_resume_after_index(100);
+  EXPECT_EQ(Ended(rig, resume).status.error_code(), grpc::StatusCode::OUT_OF_RANGE);
+  resume.set_request_id("11234567-89ab-cdef-0123-456789abcdef");
+  EXPECT_EQ(Ended(rig, resume).reason, "REQUEST_UNKNOWN");
+  request.set_request_id("21234567-89ab-cdef-0123-456789abcdef");
+  request.set_expected_token_count(60);
+  EXPECT_EQ(Ended(rig, request).reason, "TOKEN_COUNT_MISMATCH");
+  request.set_expected_token_count(61);
+  EXPECT_TRUE(Ended(rig, request).status.ok());
 }
 
 TEST(RequestId, DecidesTheSeedWithoutASession) {
