@@ -231,6 +231,8 @@ TEST(RequestId, ALostStreamGoesOnWhereItWas) {
     }
     context.TryCancel();
     reader->Finish();
+    // The server learns of it a moment later.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     rig.decoder.AllowAll();
   }
   ASSERT_TRUE(
