@@ -63,7 +63,7 @@ absl::Status DeadlineUnreachable(Wait wait);
 absl::Status NoFreeBlocks(std::optional<Wait> wait);
 bool IsNoFreeBlocks(const absl::Status& status);
 // `error` of a call after its admission, with whether its prompt stays in the history.
-// A repetition helps only where it does not, or where that resumes the call.
+// A repetition helps only where it does not, or where the same request `resumes`.
 absl::Status WithPromptTaken(const absl::Status& error, bool taken, bool resumes);
 // All memory that the server may take is in use.
 absl::Status MemoryLimit();

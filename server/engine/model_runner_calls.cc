@@ -328,7 +328,8 @@ absl::Status ModelRunner::ToldOfPrompt(const Call& call, absl::Status status,
     return status;
   }
   return CatchOutOfMemory({}, [&] {
-    return engine_errors::WithPromptTaken(status, taken, call.record != nullptr);
+    return engine_errors::WithPromptTaken(status, taken,
+                                          call.record && CanGoOn(status));
   });
 }
 
