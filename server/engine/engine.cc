@@ -282,6 +282,11 @@ void Engine::RecordRefusal(const GenerateRequest& request, const absl::Status& s
   observer->OnRefused(model.ok() ? std::optional(*model) : std::nullopt, status);
 }
 
+void Engine::Report(SessionEvent event) const {
+  EngineObserver* const observer = context_->options.observer.get();
+  if (observer != nullptr) observer->OnSessionEvent(event);
+}
+
 void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* tokenizer,
                         std::vector<std::string> stop_strings,
                         std::function<void()> on_ready) const {
@@ -380,6 +385,10 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
     static_cast<void>(call->stream->StopDelivery());
     runner.RememberStream(*call);
     context_->directory.Release(session, /*taken=*/false);
+  }
+  EngineObserver* const observer = context_->options.observer.get();
+  if (observer && queued.ok() && call->resume_after) {
+    observer->OnResumed(session.model);
   }
   return queued;
 }
@@ -529,8 +538,7 @@ EngineStats Engine::Stats() const {
     stats.draining = draining_;
   }
   stats.sessions = context_->directory.size();
-  stats.sessions_created = context_->directory.created();
-  stats.sessions_expired = context_->directory.expired();
+  if (persistence_) stats.store = persistence_->stats();
   for (const Runner& runner : runners_) {
     stats.models.push_back(runner.decoder ? runner.decoder->Stats()
                                           : runner.predictor->Stats());

@@ -222,6 +222,9 @@ class Engine {
   absl::StatusOr<std::shared_ptr<Session>> SessionFor(const std::string& id,
                                                       const std::string& model);
   SessionFacts FactsOf(const Session& session) const;
+  // Disk: the history, or a state that the next call goes on from, is in the store
+  // alone.
+  SessionTier TierOf(const Session& session, SessionState state) const;
   // A session that is in no directory yet. MEMORY_LIMIT; DRAINING.
   absl::StatusOr<std::shared_ptr<Session>> MakeSession(const std::string& id,
                                                        size_t model);
@@ -279,6 +282,8 @@ class Engine {
   CallLimits LimitsOf(const ModelRunner& runner) const;
   // MEMORY_LIMIT; sessions at rest give up states of as many bytes.
   absl::Status MemoryLimit(int64_t bytes) const;
+  // To the observer.
+  void Report(SessionEvent event) const;
   void RemoveExpired();
   // The body of the thread that removes expired sessions.
   void ExpireSessions();

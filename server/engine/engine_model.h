@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "model/decoder/decoder.h"
 #include "model/text/tokenizer.h"
 #include "server/engine/request.h"
+#include "server/engine/store_stats.h"
 
 namespace mnemon {
 
@@ -60,6 +62,7 @@ struct ModelStats {
   int64_t sessions_queued = 0;   // of them, those whose call is not admitted yet
   int64_t sessions_running = 0;  // and those whose call runs or delivers
   int64_t sessions_resting = 0;  // of the others, those that have a state in memory
+  int64_t sessions_stored = 0;   // and those whose histories are in the store alone
   int64_t weight_bytes = 0;      // as the decoder or predictor has packed them
   bool state_on_host = true;     // else in the memory of a device
   // Bytes of the arena that sessions hold, and could hold at once: blocks in whole, and
@@ -100,11 +103,10 @@ struct EngineStats {
   int64_t steps = 0;
   int64_t tokens_computed = 0;
   int64_t tokens_generated = 0;
-  int64_t sessions_created = 0;  // named ones, since the start
-  int64_t sessions_expired = 0;  // of them, removed because their ttl had passed
   bool draining = false;
   MemoryStats memory;
-  std::vector<ModelStats> models;  // in the order of Create
+  std::optional<PersistenceStats> store;  // absent without one
+  std::vector<ModelStats> models;         // in the order of Create
 };
 
 }  // namespace mnemon

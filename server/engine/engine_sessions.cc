@@ -91,8 +91,10 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
   if (!request.request_id.empty()) {
     session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
   }
+  const Session* const fresh = session.get();
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
                           context_->directory.Insert(std::move(session)));
+  if (made.get() == fresh) Report(SessionEvent::kCreate);
   changed_.notify_all();
   if (made->journal) made->journal->TouchRecord();
   AnswerWhenSynced(made, std::move(on_done));
@@ -280,11 +282,13 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
                TextOf(request.settings));
   }
   const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
+  const Session* const fresh = child.get();
   runner->Do(MakeForkTask(std::move(parent), std::move(child), request.position,
                           context_->directory,
-                          [this, on_done = std::move(on_done)](
+                          [this, fresh, on_done = std::move(on_done)](
                               absl::StatusOr<std::shared_ptr<Session>> made) mutable {
                             if (!made.ok()) return on_done(made.status());
+                            if (made->get() == fresh) Report(SessionEvent::kFork);
                             changed_.notify_all();
                             if (persistence_) persistence_->RequestSnapshot(*made);
                             AnswerWhenSynced(*made, std::move(on_done));
@@ -310,6 +314,7 @@ absl::Status Engine::RewindSession(const RewindSessionRequest& request,
         [this, session, on_done](absl::StatusOr<bool> rewound) {
           if (!rewound.ok()) return on_done(rewound.status());
           if (*rewound) {
+            Report(SessionEvent::kRewind);
             if (session->journal) session->journal->TouchRecord();
             return AnswerWhenSynced(session, on_done);
           }
@@ -344,6 +349,7 @@ absl::Status Engine::CheckpointSession(const CheckpointSessionRequest& request,
   if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
   auto at = std::make_shared<Session>("", session->model, nullptr, context_->memory);
   if (!at->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
+  const Session* const fresh = at.get();
   SessionCheckpoint checkpoint{.id = request.id.empty() ? RandomId() : request.id,
                                .request_id = request.request_id,
                                .create_time = {},
@@ -351,9 +357,10 @@ absl::Status Engine::CheckpointSession(const CheckpointSessionRequest& request,
   const std::shared_ptr<ModelRunner> runner = runners_[session->model].decoder;
   runner->Do(MakeCheckpointTask(
       session, std::move(checkpoint), request.id.empty(), context_->directory,
-      [this, session,
+      [this, session, fresh,
        on_done = std::move(on_done)](absl::StatusOr<SessionCheckpoint> made) {
         if (!made.ok()) return on_done(made.status());
+        if (made->at.get() == fresh) Report(SessionEvent::kCheckpoint);
         if (!session->journal || !session->journal->durable() ||
             session->journal->HasCheckpoint(made->id)) {
           return on_done(FactsOfCheckpoint(*made));
@@ -424,11 +431,7 @@ SessionFacts Engine::FactsOf(const Session& session) const {
                        : session.stored_tokens;
   if (session.journal) facts.durability = session.journal->durability();
   facts.state_size_bytes = session.state_bytes.load(std::memory_order_relaxed);
-  // A state at rest stays in the memory that steps compute in.
-  const bool there =
-      facts.state_size_bytes > 0 && !runners_[session.model].decoder->state_on_host();
-  facts.tier = there || facts.state == SessionState::kRunning ? SessionTier::kDevice
-                                                              : SessionTier::kHost;
+  facts.tier = TierOf(session, facts.state);
   facts.create_time = session.create_time;
   facts.last_use_time = kept.last_use_time;
   if (kept.expiry) {
@@ -440,11 +443,24 @@ SessionFacts Engine::FactsOf(const Session& session) const {
   return facts;
 }
 
+SessionTier Engine::TierOf(const Session& session, SessionState state) const {
+  if (state == SessionState::kRunning) return SessionTier::kDevice;
+  // A state at rest stays in the memory that steps compute in.
+  if (session.state_bytes.load(std::memory_order_relaxed) > 0) {
+    return runners_[session.model].decoder->state_on_host() ? SessionTier::kHost
+                                                            : SessionTier::kDevice;
+  }
+  const bool stored = !session.resident.load(std::memory_order_acquire) ||
+                      (persistence_ && persistence_->CanRestore(session));
+  return stored ? SessionTier::kDisk : SessionTier::kHost;
+}
+
 void Engine::RemoveExpired() {
   while (true) {
     auto removed = context_->directory.RemoveExpired();
     if (removed.empty()) return;
     for (auto& session : removed) {
+      Report(SessionEvent::kExpire);
       if (persistence_) persistence_->Delete(*session, nullptr);
       ModelRunner& runner = *runners_[session->model].decoder;
       runner.Forget(std::move(session));

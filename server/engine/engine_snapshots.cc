@@ -70,6 +70,7 @@ absl::Status Engine::ExportSession(const std::string& id,
       FormatSessionRecord({.ttl = kept.ttl, .sampling = kept.sampling}),
       [this, session, on_done = std::move(on_done)](auto snapshot) {
         if (!snapshot.ok()) return on_done(snapshot.status());
+        Report(SessionEvent::kExport);
         on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<ExportedSession> {
           return ExportedSession{.facts = FactsOf(*session),
                                  .snapshot = std::move(snapshot->bytes)};
@@ -100,6 +101,7 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
     session->request_text = StrCat("import ", model, " ", TextOf(request.settings));
   }
   MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
+  const Session* const fresh = session.get();
   ImportSnapshot(
       {.runner = runners_[model].decoder, .context = context_},
       std::move(request.snapshot), std::move(session),
@@ -111,8 +113,9 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
         Apply(WithDefaults(settings, kept), context_->options, imported);
         return absl::OkStatus();
       },
-      [this, on_done = std::move(on_done)](auto made) {
+      [this, fresh, on_done = std::move(on_done)](auto made) {
         if (!made.ok()) return on_done(made.status());
+        if (made->get() == fresh) Report(SessionEvent::kImport);
         changed_.notify_all();
         if (persistence_) persistence_->RequestSnapshot(*made);
         AnswerWhenSynced(*made, on_done);
@@ -141,7 +144,14 @@ absl::Status Engine::VerifySession(const VerifySessionRequest& request,
   }
   VerifySnapshot({.runner = runners_[model].decoder, .context = context_},
                  std::move(session), std::move(copy), std::move(replayed),
-                 std::move(begin), std::move(on_done));
+                 std::move(begin), [this, on_done = std::move(on_done)](auto outcome) {
+                   if (outcome.ok()) {
+                     const bool sound = outcome->stored_form_valid &&
+                                        outcome->replay_equal.value_or(true);
+                     Report(sound ? SessionEvent::kVerify : SessionEvent::kVerifyFail);
+                   }
+                   on_done(std::move(outcome));
+                 });
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();

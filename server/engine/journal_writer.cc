@@ -59,7 +59,7 @@ bool JournalWriter::WaitIdle(SteadyClock::time_point deadline) {
                           [this] { return first_ == nullptr && !busy_; });
 }
 
-JournalWriter::Stats JournalWriter::stats() const {
+JournalStats JournalWriter::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;
 }

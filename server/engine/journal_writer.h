@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "server/engine/callback_threads.h"
 #include "server/engine/session_journal.h"
+#include "server/engine/store_stats.h"
 #include "server/state/session_store.h"
 
 namespace mnemon {
@@ -44,16 +45,6 @@ class JournalWriter {
   // Bytes that one commit gathers, about.
   static constexpr size_t kCommitBytes = size_t{4} << 20;
 
-  struct Stats {
-    int64_t commits = 0;
-    int64_t syncs = 0;
-    int64_t entries = 0;
-    int64_t tokens = 0;
-    int64_t bytes = 0;
-    int64_t failures = 0;
-    std::chrono::nanoseconds commit_time{};  // of all commits
-  };
-
   // All outlive it. Throws std::system_error when there is no thread.
   JournalWriter(SessionStore& store, CallbackThreads& callbacks, Hooks hooks);
   // Writes what is queued, as far as the store takes it.
@@ -64,7 +55,7 @@ class JournalWriter {
   absl::Status status() const;
   // Waits until all that was queued is written, or lost; false at `deadline`.
   bool WaitIdle(std::chrono::steady_clock::time_point deadline);
-  Stats stats() const;
+  JournalStats stats() const;
 
  private:
   friend class SessionJournal;
@@ -96,7 +87,7 @@ class JournalWriter {
   bool busy_ = false;
   bool stopping_ = false;
   absl::Status status_;
-  Stats stats_;
+  JournalStats stats_;
 
   // Owned by the thread.
   Journals unsynced_;

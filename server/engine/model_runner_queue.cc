@@ -105,6 +105,7 @@ ModelStats ModelRunner::Stats() const {
                    .max_waiting = context_->options.max_queue,
                    .session_capacity = context_->options.sessions,
                    .sessions = context_->directory.size(index_),
+                   .sessions_stored = context_->directory.stored(index_),
                    .weight_bytes = model_.decoder->weight_bytes(),
                    .state_on_host = state_on_host_,
                    .state_capacity_bytes = capacity_bytes_};

@@ -17,6 +17,20 @@ namespace mnemon {
 
 using Seconds = std::chrono::duration<double>;
 
+// What happened to a named session. A repetition of the call that made something is
+// none of these.
+enum class SessionEvent {
+  kCreate,
+  kFork,
+  kRewind,
+  kCheckpoint,
+  kExport,
+  kImport,
+  kExpire,
+  kVerify,      // it is in order
+  kVerifyFail,  // it is not
+};
+
 // How a request that was taken ended.
 struct RequestEnd {
   absl::Status status;
@@ -45,6 +59,12 @@ class EngineObserver {
   // A session waited so long for the consumer of its stream to take tokens.
   virtual void OnStall(size_t model, Seconds stalled) = 0;
   virtual void OnEnded(size_t model, const RequestEnd& end) = 0;
+  // A request went on with the stream of an earlier one, or repeats it.
+  virtual void OnResumed(size_t model) = 0;
+
+  virtual void OnSessionEvent(SessionEvent event) = 0;
+  // The state of a session, or of a checkpoint, is in an arena again.
+  virtual void OnRestored(SessionTier from, Seconds took) = 0;
 };
 
 }  // namespace mnemon

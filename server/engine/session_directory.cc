@@ -78,7 +78,6 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
       sessions_.merge(by_id);
       if (!session->request_id.empty()) requests_.merge(by_request);
       ++count;
-      ++created_count_;
       expired_.Forget(session->id);
       StartExpiryLocked(*session);
       return session;
@@ -109,12 +108,19 @@ bool SessionDirectory::Restore(std::shared_ptr<Session> session,
   sessions_.merge(by_id);
   if (!session->request_id.empty()) requests_.merge(by_request);
   ++counts_[session->model];
+  if (!session->resident) ++stored_[session->model];
   if (expiry) {
     session->expiry = expiry;
     session->expiry_node.value().first = *expiry;
     expiries_.insert(std::move(session->expiry_node));
   }
   return true;
+}
+
+void SessionDirectory::SetResident(Session& session) {
+  Lock lock(mutex_);
+  if (!session.resident && !session.deleted) --stored_[session.model];
+  session.resident.store(true, std::memory_order_release);
 }
 
 void SessionDirectory::Describe(const Session& session, StoredSession& stored) const {
@@ -279,7 +285,6 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
     removed.push_back(sessions_.at(id));
     EraseLocked(*removed.back());
     expired_.Remember(id);
-    ++expired_count_;
   }
   return removed;
 }
@@ -429,20 +434,16 @@ int64_t SessionDirectory::size(size_t model) const {
   return counts_[model];
 }
 
-int64_t SessionDirectory::created() const {
+int64_t SessionDirectory::stored(size_t model) const {
   Lock lock(mutex_);
-  return created_count_;
-}
-
-int64_t SessionDirectory::expired() const {
-  Lock lock(mutex_);
-  return expired_count_;
+  return stored_[model];
 }
 
 void SessionDirectory::EraseLocked(Session& session) {
   StopExpiryLocked(session);
   session.deleted = true;
   --counts_[session.model];
+  if (!session.resident) --stored_[session.model];
   if (!session.request_id.empty()) requests_.erase(session.request_id);
   sessions_.erase(session.id);
 }

@@ -34,7 +34,7 @@ class SessionDirectory {
 
   // At most `sessions` sessions for each of `models` models. `clock` outlives it.
   SessionDirectory(size_t models, int32_t sessions, const Clock& clock)
-      : clock_(clock), limit_(sessions), counts_(models) {}
+      : clock_(clock), limit_(sessions), counts_(models), stored_(models) {}
 
   // Adds a session at rest, and sets its creation time, its expiry and its charge. When
   // the same request_id made a session that still exists, returns that one if its
@@ -45,6 +45,8 @@ class SessionDirectory {
   // Adds a session that the store has, whatever the limits, with its times as they are.
   // It expires at `expiry`, unless it is used first. False: the id is taken.
   bool Restore(std::shared_ptr<Session> session, std::optional<Time> expiry);
+  // The history of a restored session is in memory from now on.
+  void SetResident(Session& session);
   // Of a session for its record in the store: what is guarded here.
   void Describe(const Session& session, StoredSession& stored) const;
   // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
@@ -146,9 +148,8 @@ class SessionDirectory {
   Facts FactsOf(const Session& session) const;
   int64_t size() const;              // named sessions, now
   int64_t size(size_t model) const;  // of one model
-  // Since the start.
-  int64_t created() const;
-  int64_t expired() const;
+  // Of them, those whose histories are in the store alone.
+  int64_t stored(size_t model) const;
 
  private:
   static constexpr size_t kExpiredAtOnce = 16;
@@ -187,8 +188,7 @@ class SessionDirectory {
   std::map<std::string_view, Session*> requests_;  // the session that each one made
   ExpiredIds expired_;
   std::vector<int32_t> counts_;  // per model
-  int64_t created_count_ = 0;
-  int64_t expired_count_ = 0;
+  std::vector<int32_t> stored_;  // of them, those whose histories are not in memory
 };
 
 }  // namespace mnemon

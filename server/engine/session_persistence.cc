@@ -241,6 +241,7 @@ PersistenceStats SessionPersistence::stats() const {
     stats = stats_;
   }
   stats.journal = writer_.stats();
+  stats.healthy = store_.healthy() && writer_.status().ok();
   return stats;
 }
 

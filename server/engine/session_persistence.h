@@ -34,6 +34,7 @@
 #include "server/engine/model_runner.h"
 #include "server/engine/session.h"
 #include "server/engine/session_snapshots.h"
+#include "server/engine/store_stats.h"
 #include "server/engine/stored_session.h"
 #include "server/state/session_store.h"
 
@@ -45,16 +46,6 @@ struct Recovery {
   int64_t expired = 0;   // removed
   int64_t foreign = 0;   // of models that are not loaded; they stay as they are
   int64_t damaged = 0;   // whose records cannot be read; they stay as they are
-};
-
-struct PersistenceStats {
-  JournalWriter::Stats journal;
-  int64_t snapshots = 0;
-  int64_t snapshot_bytes = 0;
-  int64_t snapshot_failures = 0;
-  int64_t restores = 0;
-  int64_t damaged_snapshots = 0;
-  std::chrono::nanoseconds restore_time{};
 };
 
 // Safe for concurrent use.
@@ -173,7 +164,7 @@ class SessionPersistence {
   std::deque<std::shared_ptr<Session>> wanted_;
   bool saving_ = false;
   bool stopping_ = false;
-  PersistenceStats stats_;  // but for `journal`
+  PersistenceStats stats_;  // but for `healthy` and `journal`
 
   JournalWriter writer_;  // last: its thread uses the others
 };

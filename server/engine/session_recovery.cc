@@ -129,6 +129,7 @@ void SessionPersistence::InsertRecovered(Recovery& recovery) {
   const Clock& clock = *context_.options.clock;
   const auto wall = clock.WallNow();
   const auto now = clock.Now();
+  EngineObserver* const observer = context_.options.observer.get();
   for (auto& [id, found] : found_) {
     StoredSession& stored = found.stored;
     auto session = std::make_shared<Session>(
@@ -170,6 +171,7 @@ void SessionPersistence::InsertRecovered(Recovery& recovery) {
     if (session->resident) session->history.SetJournal(session->journal.get());
     if (expiry && *expiry <= now) {
       ++recovery.expired;
+      if (observer != nullptr) observer->OnSessionEvent(SessionEvent::kExpire);
       Delete(*session, nullptr);
       continue;
     }
@@ -254,11 +256,13 @@ absl::Status SessionPersistence::SetHistory(Session& session,
                                             const std::vector<int32_t>& tokens) {
   if (!session.history.Stage(tokens, 0)) return engine_errors::MemoryLimit();
   session.history.AppendStaged();
-  if (session.journal != nullptr) {
-    session.journal->SetSize(session.history.size());
-    session.history.SetJournal(session.journal.get());
+  if (session.journal == nullptr) {  // a checkpoint's
+    session.resident.store(true, std::memory_order_release);
+    return absl::OkStatus();
   }
-  session.resident.store(true, std::memory_order_release);
+  session.journal->SetSize(session.history.size());
+  session.history.SetJournal(session.journal.get());
+  context_.directory.SetResident(session);
   return absl::OkStatus();
 }
 
@@ -344,14 +348,14 @@ void SessionPersistence::RestoreFrom(const std::shared_ptr<Session>& session,
       PlaceOf(session->model), session, MakeCopy(session->model),
       [this, id, name] { return ReadBlob(id, name); },
       [this, begin, id, next = std::move(next)](auto restored) {
-        {
+        const auto took = SteadyClock::now() - begin;
+        if (absl::IsDataLoss(restored.status())) {
           std::lock_guard lock(mutex_);
-          if (restored.ok() && *restored) {
-            ++stats_.restores;
-            stats_.restore_time += SteadyClock::now() - begin;
-          } else if (absl::IsDataLoss(restored.status())) {
-            ++stats_.damaged_snapshots;
-          }
+          ++stats_.damaged_snapshots;
+        }
+        EngineObserver* const observer = context_.options.observer.get();
+        if (restored.ok() && *restored && observer != nullptr) {
+          observer->OnRestored(SessionTier::kDisk, took);
         }
         if (!restored.ok()) {
           LogWarning(StrCat("the state of session ", id,

@@ -20,6 +20,7 @@
 #include "server/http/histogram.h"
 #include "server/http/process_readings.h"
 #include "server/http/readings.h"
+#include "server/http/store_readings.h"
 
 namespace mnemon {
 namespace {
@@ -49,6 +50,7 @@ const Buckets kStep = {.0001, .0002, .0005, .001, .002, .005, .01, .025, .05,
 const Buckets kRequest = {.001, .005, .01, .05, .1,  .3,  .5,   .8,  1,
                           1.5,  2,    2.5, 5,   10,  15,  20,   30,  40,
                           50,   60,   120, 240, 480, 960, 1920, 7680};
+const Buckets kRestore = {1e-5, 1e-4, 5e-4, .001, .005, .01, .05, .1, .5, 1, 5};
 const Buckets kStall = {.001, .01, .1, 1, 5, 10, 30, 60, 300};
 // gRFC A66.
 const Buckets kRpc = {0,    1e-5, 5e-5, 1e-4, 3e-4, 6e-4, 8e-4, .001, .002, .003, .004,
@@ -115,6 +117,25 @@ constexpr FinishReason kFinishes[] = {
     FinishReason::kMaxTokens, FinishReason::kStopToken, FinishReason::kStopString,
     FinishReason::kContextLimit, FinishReason::kTimeLimit};
 
+// In the order of SessionEvent.
+constexpr const char* kSessionEvents[] = {"create",     "fork",   "rewind",
+                                          "checkpoint", "export", "import",
+                                          "expire",     "verify", "verify_fail"};
+
+constexpr const char* NameOf(SessionTier tier) {
+  switch (tier) {
+    case SessionTier::kDevice:
+      return "device";
+    case SessionTier::kHost:
+      return "host";
+    case SessionTier::kDisk:
+      return "disk";
+    case SessionTier::kShared:
+      break;
+  }
+  return "shared";
+}
+
 // The series of one model, made once.
 struct ModelSeries {
   Counter* prompt_tokens;
@@ -136,6 +157,10 @@ class PrometheusMetrics final : public Metrics {
  public:
   PrometheusMetrics(const std::vector<ModelFacts>& models, const BuildFacts& build) {
     for (const ModelFacts& model : models) series_.push_back(Make(model.name));
+    for (const char* event : kSessionEvents) {
+      session_series_.push_back(&session_events_.Add({{"event", event}}));
+    }
+    restores_.Add({{"from_tier", NameOf(SessionTier::kDisk)}}, buckets::kRestore);
     AddGauge("mnemon_build_info", "Version of the running server; the value is 1.",
              {{"version", build.version},
               {"commit", build.commit},
@@ -200,6 +225,19 @@ class PrometheusMetrics final : public Metrics {
   } catch (const std::bad_alloc&) {
   }
 
+  void OnResumed(size_t) override { resumes_.Increment(); }
+
+  void OnSessionEvent(SessionEvent event) override {
+    session_series_.at(static_cast<size_t>(event))->Increment();
+  }
+
+  void OnRestored(SessionTier from, Seconds took) override try {
+    restored_.Increment();
+    restores_.Add({{"from_tier", NameOf(from)}}, buckets::kRestore)
+        .Observe(took.count());
+  } catch (const std::bad_alloc&) {
+  }
+
   void OnCallStarted(const std::string& method) override try {
     rpc_started_.Add({{"grpc_method", method}}).Increment();
   } catch (const std::bad_alloc&) {
@@ -223,6 +261,7 @@ class PrometheusMetrics final : public Metrics {
     const auto add = [&](std::vector<prometheus::MetricFamily> more) {
       std::move(more.begin(), more.end(), std::back_inserter(families));
     };
+    if (now.store) add(ReadingsOf(*now.store));
     add(ReadingsOf(connections));
     add(ProcessReadings());
     add(registry_.Collect());
@@ -290,6 +329,20 @@ class PrometheusMetrics final : public Metrics {
   Family<Counter>& failure_ =
       NewCounter("mnemon_request_failure_total",
                  "Generate calls that were refused or failed, by kind of error.");
+  Family<Counter>& session_events_ = NewCounter(
+      "mnemon_session_events_total",
+      "What happened to named sessions. restore: a state came back from the store; "
+      "verify: found in order, verify_fail: not.");
+  Counter& restored_ = session_events_.Add({{"event", "restore"}});
+  Counter& resumes_ =
+      NewCounter("mnemon_stream_resume_total",
+                 "Generate calls that went on with the stream of an earlier call, or "
+                 "repeated it.")
+          .Add({});
+  Family<prometheus::Histogram>& restores_ = NewHistogram(
+      "mnemon_state_restore_duration_seconds",
+      "Time in which the state of a session or checkpoint came back into memory, the "
+      "wait for its turn included.");
   HistogramFamily first_token_{
       "mnemon_time_to_first_token_seconds",
       "Time from the acceptance of a Generate call to its first token.",
@@ -330,7 +383,9 @@ class PrometheusMetrics final : public Metrics {
   Family<prometheus::Histogram>& rpc_received_ =
       NewHistogram("grpc_server_call_received_bytes",
                    "Bytes of all messages received in a gRPC call.");
-  std::vector<ModelSeries> series_;  // per model; constant after construction
+  // Constant after construction.
+  std::vector<ModelSeries> series_;       // per model
+  std::vector<Counter*> session_series_;  // per SessionEvent
 };
 
 }  // namespace

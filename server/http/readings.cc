@@ -13,8 +13,9 @@ namespace mnemon {
 namespace {
 
 // Where sessions are; see SessionTier.
-enum Tier { kDevice, kHost, kTiers };
-constexpr const char* kTierNames[] = {"device", "host"};
+enum Tier { kDevice, kHost, kDisk, kTiers };
+constexpr const char* kTierNames[] = {"device", "host", "disk"};
+constexpr Tier kMemoryTiers[] = {kDevice, kHost};
 
 // Named sessions of one tier.
 struct Sessions {
@@ -33,7 +34,10 @@ void Add(const ModelStats& model, Sessions (&tiers)[kTiers]) {
   tiers[kDevice].running += running;
   tiers[kDevice].idle += idle_there;
   tiers[kDevice].queued += queued_there;
-  tiers[kHost].idle += idle - idle_there;
+  // No call holds a session whose history it does not have.
+  const int64_t stored = std::min(idle - idle_there, model.sessions_stored);
+  tiers[kDisk].idle += stored;
+  tiers[kHost].idle += idle - idle_there - stored;
   tiers[kHost].queued += queued - queued_there;
 }
 
@@ -85,7 +89,8 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
   Readings sessions(
       "mnemon_sessions",
       "Named sessions: idle, queued (their call waits to start) or running. Tier "
-      "device: they run, or their state lies in a GPU's memory; host: the others.");
+      "device: they run, or their state lies in a GPU's memory; disk: their histories "
+      "lie in the store alone; host: the others.");
   Readings state_bytes("mnemon_session_state_bytes",
                        "Bytes of session state in memory, by the tier of the session.");
   Readings capacity_bytes(
@@ -101,6 +106,9 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
     for (const auto& [state, count] : states) {
       sessions.Add({{"tier", name}, {"state", state}}, static_cast<double>(count));
     }
+  }
+  for (const Tier tier : kMemoryTiers) {
+    const char* const name = kTierNames[tier];
     for (const auto& [kind, value] : bytes[tier]) {
       state_bytes.Add({{"tier", name}, {"memory_kind", kind}}, value);
     }
@@ -110,12 +118,6 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
   Readings usage("mnemon_state_cache_usage_ratio",
                  "Used share of mnemon_session_state_capacity_bytes, 0 to 1.");
   usage.Add({}, most == 0 ? 0 : static_cast<double>(used) / static_cast<double>(most));
-  Readings events("mnemon_session_events_total",
-                  "Named sessions that were created (create), or removed because their "
-                  "ttl had passed (expire).",
-                  prometheus::MetricType::Counter);
-  events.Add({{"event", "create"}}, static_cast<double>(now.sessions_created));
-  events.Add({{"event", "expire"}}, static_cast<double>(now.sessions_expired));
 
   Readings log_lines("mnemon_log_lines_total",
                      "Log lines: written, or lost because standard error was not read "
@@ -143,7 +145,7 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
   std::vector<prometheus::MetricFamily> families;
   for (Readings* readings :
        {&running, &waiting, &limit, &stalled, &ready, &unready, &sessions, &state_bytes,
-        &capacity_bytes, &usage, &memory, &memory_limit, &events, &log_lines}) {
+        &capacity_bytes, &usage, &memory, &memory_limit, &log_lines}) {
     families.push_back(readings->Take());
   }
   return families;

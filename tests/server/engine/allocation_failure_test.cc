@@ -237,6 +237,9 @@ struct SilentObserver final : EngineObserver {
   void OnNextToken(size_t, Seconds) override {}
   void OnStall(size_t, Seconds) override {}
   void OnEnded(size_t, const RequestEnd&) override {}
+  void OnResumed(size_t) override {}
+  void OnSessionEvent(SessionEvent) override {}
+  void OnRestored(SessionTier, Seconds) override {}
 };
 
 // Calls that end with a result that takes memory, for their callers and an observer.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Sessions in a store: what comes back after a stop, a kill and a power failure goes on
 // as if nothing had happened.
+#include <atomic>
+
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -65,6 +67,76 @@ TEST_P(EngineStore, SessionsOutliveTheProcess) {
   const Outcome expected = stored.server->Run(Ask(Joined(a, Tokens(3, 77)), 20));
   EXPECT_EQ(outcome.tokens, expected.tokens);
   CheckGoesOn(stored, "b", b);
+}
+
+// The states that came back from the store.
+struct Restores final : EngineObserver {
+  void OnStep(size_t, int64_t, Seconds) override {}
+  void OnRefused(std::optional<size_t>, const absl::Status&) override {}
+  void OnAdmitted(size_t, const StartFacts&, Seconds) override {}
+  void OnFirstToken(size_t, Seconds, Seconds) override {}
+  void OnNextToken(size_t, Seconds) override {}
+  void OnStall(size_t, Seconds) override {}
+  void OnEnded(size_t, const RequestEnd&) override {}
+  void OnResumed(size_t) override {}
+  void OnSessionEvent(SessionEvent) override {}
+  void OnRestored(SessionTier from, Seconds took) override {
+    EXPECT_EQ(from, SessionTier::kDisk);
+    EXPECT_GT(took.count(), 0);
+    ++count;
+  }
+
+  std::atomic<int> count = 0;
+};
+
+TEST_P(EngineStore, TheTierOfASession) {
+  const auto save = [](StoredServer& stored) {
+    ASSERT_TRUE(stored.engine().SaveSessions(std::chrono::steady_clock::now() +
+                                             std::chrono::seconds(60)));
+  };
+  const auto tiers = [](StoredServer& stored, const std::string& filter) {
+    std::vector<std::string> ids;
+    const auto page = stored.engine().ListSessions({.filter = filter});
+    EXPECT_TRUE(page.ok()) << page.status();
+    for (const SessionFacts& facts : page->sessions) ids.push_back(facts.id);
+    return ids;
+  };
+  const std::vector<std::string> a = {"a"}, both = {"a", "b"}, b = {"b"};
+  {
+    StoredServer stored(Path(), GetParam());
+    EXPECT_TRUE(stored.engine().Stats().store->healthy);
+    for (const auto& id : both) {
+      stored.CreateSession(id, Durability::kTurn);
+      EXPECT_EQ(stored.engine().GetSession(id)->tier, SessionTier::kHost);
+      Continue(stored, id, {}, Tokens(20, 1), 40);
+    }
+    stored.server->AwaitIdle();
+    save(stored);
+    EXPECT_EQ(tiers(stored, "tier = HOST"), both);
+    EXPECT_EQ(stored.engine().Stats().models[0].sessions_stored, 0);
+    EXPECT_GE(stored.engine().Stats().store->snapshots, 2);
+    EXPECT_GE(stored.engine().Stats().store->journal.tokens, 2 * 60);
+  }
+  const auto restores = std::make_shared<Restores>();
+  StoredServer stored(Path(), GetParam(), {.observer = restores});
+  const auto in_store = [&] {
+    return stored.engine().Stats().models[0].sessions_stored;
+  };
+  EXPECT_EQ(tiers(stored, "tier = DISK"), both);
+  EXPECT_EQ(in_store(), 2);
+  // Its history is read, its state stays where it is.
+  HistoryOf(stored.engine(), "a");
+  EXPECT_EQ(tiers(stored, "tier = DISK"), both);
+  EXPECT_EQ(in_store(), 1);
+  EXPECT_EQ(restores->count, 0);
+  ASSERT_TRUE(stored.server->Run(Ask(Tokens(3, 77), 20, "a")).status.ok());
+  stored.server->AwaitIdle();
+  EXPECT_EQ(tiers(stored, "tier = HOST"), a);
+  EXPECT_EQ(tiers(stored, "tier = DISK"), b);
+  EXPECT_EQ(restores->count, 1);
+  EXPECT_EQ(in_store(), 1);
+  ASSERT_TRUE(stored.engine().DeleteSession("b").ok());
+  EXPECT_EQ(in_store(), 0);
 }
 
 TEST_P(EngineStore, AKilledProcessLeavesAllThatWasDelivered) {
@@ -194,6 +266,8 @@ TEST_P(EngineStore, AFullDiskRefusesWhatHasToLast) {
   EXPECT_TRUE(failed.tokens.empty());
   const auto refused = stored.engine().CreateSession({.id = "b"});
   EXPECT_EQ(ReasonOf(refused.status()), "STORE_FULL") << refused.status();
+  EXPECT_FALSE(stored.engine().Stats().store->healthy);
+  EXPECT_GE(stored.engine().Stats().store->journal.failures, 1);
   // Others go on.
   std::vector<int32_t> n = Continue(stored, "n", {}, Tokens(6, 3), 30);
   EXPECT_TRUE(stored.server->Run(Ask(Tokens(6, 3), 3)).status.ok());
@@ -201,6 +275,7 @@ TEST_P(EngineStore, AFullDiskRefusesWhatHasToLast) {
   for (int i = 0; i < 600 && !stored.engine().CreateSession({.id = "c"}).ok(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
+  EXPECT_TRUE(stored.engine().Stats().store->healthy);
   a = Continue(stored, "a", a, Tokens(4, 8), 30);
   stored.CopyAfterPowerFailure(Path("copy"));
   StoredServer again(Path("copy"), GetParam());

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "server/engine/observer.h"
+#include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {
@@ -14,7 +15,11 @@ using std::chrono::milliseconds;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
+
+constexpr char kRequest[] = "6f1c2d3e-0000-4000-8000-000000000001";
+constexpr char kOtherRequest[] = "6f1c2d3e-0000-4000-8000-000000000002";
 
 // Records all events, times in milliseconds.
 class Notes final : public EngineObserver {
@@ -44,6 +49,15 @@ class Notes final : public EngineObserver {
                 Ms(end.total), " ", end.decode ? StrCat(Ms(*end.decode)) : "-"));
   }
 
+  void OnResumed(size_t model) override { Note(StrCat("resumed ", model)); }
+  void OnSessionEvent(SessionEvent event) override {
+    static constexpr const char* kNames[] = {"create",     "fork",   "rewind",
+                                             "checkpoint", "export", "import",
+                                             "expire",     "verify", "verify_fail"};
+    Note(StrCat("session ", kNames[static_cast<size_t>(event)]));
+  }
+  void OnRestored(SessionTier, Seconds) override { Note("restored"); }
+
   // All but steps.
   std::vector<std::string> Heard() const {
     std::lock_guard lock(mutex_);
@@ -52,6 +66,16 @@ class Notes final : public EngineObserver {
       if (note.rfind("step", 0) != 0) heard.push_back(note);
     }
     return heard;
+  }
+  // What happened to sessions since the last time.
+  std::vector<std::string> TakeEvents() {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> events;
+    for (const std::string& note : notes_) {
+      if (note.rfind("session ", 0) == 0) events.push_back(note.substr(8));
+    }
+    notes_.clear();
+    return events;
   }
   std::vector<std::string> All() const {
     std::lock_guard lock(mutex_);
@@ -277,7 +301,6 @@ TEST(Observer, StatsOfAModel) {
   EXPECT_EQ(stats.models[0].running, 2);
   EXPECT_EQ(stats.models[0].waiting, 1);
   EXPECT_EQ(stats.models[0].sessions_queued + stats.models[0].sessions_running, 1);
-  EXPECT_EQ(stats.sessions_created, 1);
   EXPECT_GT(stats.models[0].state_capacity_bytes, 0);
   EXPECT_FALSE(stats.draining);
   server.decoder.AllowAll();
@@ -292,6 +315,77 @@ TEST(Observer, StatsOfAModel) {
   EXPECT_LE(stats.models[0].state_bytes, stats.models[0].state_capacity_bytes);
 }
 
+// Each once, whatever is repeated or refused.
+TEST(Observer, WhatHappensToSessions) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  Engine& engine = *server.engine;
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    ASSERT_TRUE(engine.CreateSession({.id = "s", .request_id = kRequest}).ok());
+  }
+  EXPECT_FALSE(engine.CreateSession({.id = "s"}).ok());
+  EXPECT_THAT(watched.notes->TakeEvents(), ElementsAre("create"));
+  server.Run(Ask({1, 2, 3}, 4, "s"));
+  server.AwaitIdle();
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    ASSERT_TRUE(AwaitAnswer<SessionFacts>([&](auto done) {
+                  return engine.ForkSession(
+                      {.session = "s", .id = "f", .request_id = kOtherRequest},
+                      std::move(done));
+                }).ok());
+  }
+  EXPECT_THAT(watched.notes->TakeEvents(), ElementsAre("fork"));
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    ASSERT_TRUE(AwaitAnswer<CheckpointFacts>([&](auto done) {
+                  return engine.CheckpointSession(
+                      {.session = "s", .id = "c", .request_id = kRequest},
+                      std::move(done));
+                }).ok());
+  }
+  EXPECT_THAT(watched.notes->TakeEvents(), ElementsAre("checkpoint"));
+  ASSERT_TRUE(AwaitAnswer<SessionFacts>([&](auto done) {
+                return engine.RewindSession({.session = "s", .target = 5},
+                                            std::move(done));
+              }).ok());
+  ASSERT_FALSE(AwaitAnswer<SessionFacts>([&](auto done) {
+                 return engine.RewindSession({.session = "s", .target = 500},
+                                             std::move(done));
+               }).ok());
+  EXPECT_THAT(watched.notes->TakeEvents(), ElementsAre("rewind"));
+  const auto exported = AwaitAnswer<ExportedSession>(
+      [&](auto done) { return engine.ExportSession("s", std::move(done)); });
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(watched.notes->TakeEvents(), ElementsAre("export"));
+  for (const char* id : {"i", "i"}) {
+    static_cast<void>(AwaitAnswer<SessionFacts>([&](auto done) {
+      return engine.ImportSession({.id = id, .snapshot = exported->snapshot},
+                                  std::move(done));
+    }));
+  }
+  EXPECT_THAT(watched.notes->TakeEvents(), ElementsAre("import"));
+  const auto verified = AwaitAnswer<VerifiedSession>([&](auto done) {
+    return engine.VerifySession({.session = "i", .replay = true}, std::move(done));
+  });
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_THAT(watched.notes->TakeEvents(), ElementsAre("verify"));
+}
+
+TEST(Observer, AStreamThatIsTakenUpAgain) {
+  Watched watched;
+  ToyServer& server = *watched.server;
+  server.CreateSession("s");
+  GenerateRequest request = Ask({1, 2, 3}, 4, "s");
+  request.request_id = kRequest;
+  ASSERT_TRUE(server.Run(request).status.ok());
+  server.AwaitIdle();
+  EXPECT_THAT(watched.notes->Heard(), Not(Contains(StartsWith("resumed"))));
+  request.resume_after = 100;
+  EXPECT_FALSE(server.Run(request).status.ok());
+  request.resume_after = 3;
+  ASSERT_TRUE(server.Run(request).status.ok());
+  EXPECT_THAT(watched.notes->Heard(), Contains("resumed 0").Times(1));
+}
+
 TEST(Observer, ExpiredSessionsAreCounted) {
   Watched watched;
   ToyServer& server = *watched.server;
@@ -300,7 +394,8 @@ TEST(Observer, ExpiredSessionsAreCounted) {
           .ok());
   server.clock.Advance(milliseconds(2000));
   EXPECT_FALSE(server.engine->GetSession("s").ok());
-  EXPECT_EQ(server.engine->Stats().sessions_expired, 1);
+  EXPECT_FALSE(server.engine->GetSession("s").ok());
+  EXPECT_THAT(watched.notes->TakeEvents(), ElementsAre("create", "expire"));
 }
 
 TEST(Observer, AnEngineWithoutOneWorks) {

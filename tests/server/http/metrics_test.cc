@@ -250,8 +250,6 @@ TEST(Metrics, EveryStatusHasAReason) {
 TEST(Metrics, ReadsTheEngine) {
   EngineStats now;
   now.sessions = 9;
-  now.sessions_created = 12;
-  now.sessions_expired = 2;
   now.models = {{.model = "a",
                  .architecture = "feedback",
                  .running = 3,
@@ -264,6 +262,7 @@ TEST(Metrics, ReadsTheEngine) {
                  .sessions_queued = 1,
                  .sessions_running = 2,
                  .sessions_resting = 3,
+                 .sessions_stored = 1,
                  .state_bytes = 100,
                  .running_state_bytes = 60,
                  .state_capacity_bytes = 300},
@@ -299,7 +298,8 @@ TEST(Metrics, ReadsTheEngine) {
   EXPECT_EQ(sessions("device", "idle"), 3);  // of b, whose states lie on its device
   EXPECT_EQ(sessions("device", "queued"), 0);
   EXPECT_EQ(sessions("host", "running"), 0);
-  EXPECT_EQ(sessions("host", "idle"), 3 + 1);
+  EXPECT_EQ(sessions("host", "idle"), 2 + 1);
+  EXPECT_EQ(sessions("disk", "idle"), 1);
   EXPECT_EQ(sessions("host", "queued"), 1 + 1);
   const auto bytes = [&](const std::string& tier, const std::string& kind) {
     return samples.at("mnemon_session_state_bytes{tier=\"" + tier +
@@ -312,8 +312,77 @@ TEST(Metrics, ReadsTheEngine) {
   EXPECT_EQ(samples["mnemon_session_state_capacity_bytes{tier=\"host\"}"], 300);
   EXPECT_EQ(samples["mnemon_session_state_capacity_bytes{tier=\"device\"}"], 100);
   EXPECT_EQ(samples["mnemon_state_cache_usage_ratio"], 0.375);
-  EXPECT_EQ(samples["mnemon_session_events_total{event=\"create\"}"], 12);
-  EXPECT_EQ(samples["mnemon_session_events_total{event=\"expire\"}"], 2);
+  EXPECT_FALSE(samples.contains("mnemon_store_healthy"));
+}
+
+TEST(Metrics, ReadsTheStore) {
+  EngineStats now;
+  now.store = {.healthy = false,
+               .journal = {.commits = 1,
+                           .syncs = 2,
+                           .entries = 3,
+                           .tokens = 4,
+                           .bytes = 5,
+                           .failures = 6,
+                           .commit_time = std::chrono::milliseconds(7500)},
+               .snapshots = 8,
+               .snapshot_bytes = 9,
+               .snapshot_failures = 10,
+               .damaged_snapshots = 11};
+  auto samples = Samples(Make()->Text(now, {}, ""));
+  EXPECT_EQ(samples.at("mnemon_store_healthy"), 0);
+  EXPECT_EQ(samples["mnemon_journal_commits_total"], 1);
+  EXPECT_EQ(samples["mnemon_journal_syncs_total"], 2);
+  EXPECT_EQ(samples["mnemon_journal_entries_total"], 3);
+  EXPECT_EQ(samples["mnemon_journal_tokens_total"], 4);
+  EXPECT_EQ(samples["mnemon_journal_bytes_total"], 5);
+  EXPECT_EQ(samples["mnemon_journal_failures_total"], 6);
+  EXPECT_EQ(samples["mnemon_journal_commit_seconds_total"], 7.5);
+  EXPECT_EQ(samples["mnemon_snapshots_total"], 8);
+  EXPECT_EQ(samples["mnemon_snapshot_bytes_total"], 9);
+  EXPECT_EQ(samples["mnemon_snapshot_failures_total"], 10);
+  EXPECT_EQ(samples["mnemon_snapshots_damaged_total"], 11);
+  now.store->healthy = true;
+  EXPECT_EQ(Samples(Make()->Text(now, {}, "")).at("mnemon_store_healthy"), 1);
+}
+
+TEST(Metrics, CountsWhatHappensToSessions) {
+  const auto metrics = Make();
+  const std::pair<SessionEvent, const char*> events[] = {
+      {SessionEvent::kCreate, "create"},
+      {SessionEvent::kFork, "fork"},
+      {SessionEvent::kRewind, "rewind"},
+      {SessionEvent::kCheckpoint, "checkpoint"},
+      {SessionEvent::kExport, "export"},
+      {SessionEvent::kImport, "import"},
+      {SessionEvent::kExpire, "expire"},
+      {SessionEvent::kVerify, "verify"},
+      {SessionEvent::kVerifyFail, "verify_fail"}};
+  for (const auto& [event, name] : events) {
+    const std::string series =
+        StrCat("mnemon_session_events_total{event=\"", name, "\"}");
+    EXPECT_EQ(Samples(metrics->Text({}, {}, "")).at(series), 0);
+    metrics->OnSessionEvent(event);
+    EXPECT_EQ(Samples(metrics->Text({}, {}, "")).at(series), 1) << name;
+  }
+  auto samples = Samples(metrics->Text({}, {}, ""));
+  EXPECT_EQ(samples.at("mnemon_stream_resume_total"), 0);
+  EXPECT_EQ(samples.at("mnemon_session_events_total{event=\"restore\"}"), 0);
+  EXPECT_EQ(samples.at("mnemon_state_restore_duration_seconds_count{from_tier="
+                       "\"disk\"}"),
+            0);
+  metrics->OnResumed(1);
+  metrics->OnRestored(SessionTier::kDisk, Seconds(0.003));
+  const std::string text = metrics->Text({}, {}, "");
+  samples = Samples(text);
+  EXPECT_EQ(samples.at("mnemon_stream_resume_total"), 1);
+  EXPECT_EQ(samples.at("mnemon_session_events_total{event=\"restore\"}"), 1);
+  EXPECT_EQ(samples.at("mnemon_state_restore_duration_seconds_sum{from_tier="
+                       "\"disk\"}"),
+            0.003);
+  EXPECT_EQ(
+      Numbers(Bounds(text, "mnemon_state_restore_duration_seconds_bucket")),
+      (std::vector<double>{1e-5, 1e-4, 5e-4, .001, .005, .01, .05, .1, .5, 1, 5}));
 }
 
 TEST(Metrics, ReadsTheConnections) {

@@ -46,6 +46,9 @@ class EngineObserved final : public EngineObserver {
   void OnNextToken(size_t, Seconds) override {}
   void OnStall(size_t, Seconds) override {}
   void OnEnded(size_t, const RequestEnd&) override {}
+  void OnResumed(size_t) override {}
+  void OnSessionEvent(SessionEvent) override {}
+  void OnRestored(SessionTier, Seconds) override {}
 
   std::vector<std::string> Refusals() const {
     std::lock_guard lock(mutex_);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "server/http/store_readings.h"
+
+#include <chrono>
+
+#include "server/http/reading_family.h"
+
+namespace mnemon {
+
+std::vector<prometheus::MetricFamily> ReadingsOf(const PersistenceStats& now) {
+  std::vector<prometheus::MetricFamily> families;
+  Readings healthy(
+      "mnemon_store_healthy",
+      "1 while the store of sessions takes what is to be durable, else 0.");
+  healthy.Add({}, now.healthy ? 1 : 0);
+  families.push_back(healthy.Take());
+  const auto count = [&](const char* name, const char* help, double value) {
+    Readings counter(name, help, prometheus::MetricType::Counter);
+    counter.Add({}, value);
+    families.push_back(counter.Take());
+  };
+  const JournalStats& journal = now.journal;
+  count("mnemon_journal_commits_total", "Commits of journals of sessions to the store.",
+        static_cast<double>(journal.commits));
+  count("mnemon_journal_syncs_total", "Of the commits, those that waited for the disk.",
+        static_cast<double>(journal.syncs));
+  count("mnemon_journal_entries_total",
+        "Changes of histories that were written to journals.",
+        static_cast<double>(journal.entries));
+  count("mnemon_journal_tokens_total", "Tokens that were written to journals.",
+        static_cast<double>(journal.tokens));
+  count("mnemon_journal_bytes_total",
+        "Bytes of commits: journals, records and snapshots, before compression.",
+        static_cast<double>(journal.bytes));
+  count("mnemon_journal_failures_total", "Commits that the store did not take.",
+        static_cast<double>(journal.failures));
+  count("mnemon_journal_commit_seconds_total", "Time that commits took.",
+        std::chrono::duration<double>(journal.commit_time).count());
+  count("mnemon_snapshots_total",
+        "Snapshots of sessions that were made for the store, without checkpoints.",
+        static_cast<double>(now.snapshots));
+  count("mnemon_snapshot_bytes_total", "Bytes of these snapshots.",
+        static_cast<double>(now.snapshot_bytes));
+  count("mnemon_snapshot_failures_total", "Snapshots that could not be made.",
+        static_cast<double>(now.snapshot_failures));
+  count("mnemon_snapshots_damaged_total",
+        "Snapshots and checkpoints in the store that were found damaged.",
+        static_cast<double>(now.damaged_snapshots));
+  return families;
+}
+
+}  // namespace mnemon
