@@ -65,4 +65,15 @@ SessionTiers PlanTiers(const StateSpec& spec, std::optional<int64_t> context,
   return tiers;
 }
 
+StoredTier PlanStore(const StateSpec& spec, std::optional<int64_t> context,
+                     const EngineOptions& options, int64_t free_bytes) {
+  StoredTier tier{.tokens = std::min(kUsualTokens, context.value_or(kUsualTokens))};
+  const int64_t snapshot =
+      StateImage::Floats(spec, tier.tokens - 1) * static_cast<int64_t>(sizeof(float)) +
+      tier.tokens * static_cast<int64_t>(sizeof(int32_t));
+  tier.session_bytes = static_cast<int64_t>(SessionJournal::kSnapshots) * snapshot;
+  tier.sessions = std::min<int64_t>(options.sessions, free_bytes / tier.session_bytes);
+  return tier;
+}
+
 }  // namespace mnemon

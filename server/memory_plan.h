@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the memory that a server may take is divided.
+// How the memory that a server may take is divided, and what fits on its disk.
 #pragma once
 
 #include <cstdint>
@@ -48,5 +48,14 @@ struct SessionTiers {
 SessionTiers PlanTiers(const StateSpec& spec, std::optional<int64_t> context,
                        const EngineOptions& options, int64_t engine_bytes,
                        bool state_on_host);
+
+// How many sessions of a model fit in a store, where `free_bytes` are left for it.
+struct StoredTier {
+  int64_t tokens = 0;         // of each history
+  int64_t session_bytes = 0;  // of both snapshots, before compression
+  int64_t sessions = 0;
+};
+StoredTier PlanStore(const StateSpec& spec, std::optional<int64_t> context,
+                     const EngineOptions& options, int64_t free_bytes);
 
 }  // namespace mnemon

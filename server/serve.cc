@@ -2,6 +2,7 @@
 #include "server/serve.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <utility>
@@ -81,6 +82,21 @@ void LogRecovery(const std::string& directory, const Recovery& recovery,
                  " go on, found in ", took.count(), " ms", also));
 }
 
+void LogStoredTier(const std::string& directory, const std::vector<EngineModel>& models,
+                   const EngineOptions& options) {
+  std::error_code failed;
+  const auto space = std::filesystem::space(directory, failed);
+  if (failed) return;
+  for (const EngineModel& model : models) {
+    if (model.decoder == nullptr) continue;
+    const StoredTier tier = PlanStore(model.decoder->spec(), model.facts.context_limit,
+                                      options, static_cast<int64_t>(space.available));
+    LogInfo(StrCat("model ", model.facts.name, ": ", tier.sessions, " sessions of ",
+                   tier.tokens, " tokens fit in ", directory, ", each in up to ",
+                   tier.session_bytes, " bytes, as ", space.available, " are free"));
+  }
+}
+
 // Null when there is to be none.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& options,
                                                       const Engine& engine,
@@ -151,6 +167,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<SessionStore> store,
                           OpenStore(options.data_dir));
   engine_options.store = store.get();
+  if (store != nullptr) LogStoredTier(options.data_dir, models, engine_options);
   const auto begin = std::chrono::steady_clock::now();
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                           Engine::Create(std::move(models), engine_options));

@@ -217,6 +217,8 @@ class Stack : public Deploy {
                                       "127.0.0.1:0",
                                       "--http-port-file",
                                       dir_ + "/http",
+                                      "--data-dir",
+                                      dir_ + "/sessions",
                                       "--threads",
                                       "1"};
     if (!standard_error.empty()) {

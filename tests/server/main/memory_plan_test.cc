@@ -83,5 +83,23 @@ TEST(SessionTiers, TellGrowingStatesAtTwoLengths) {
   EXPECT_EQ(PlanTiers(spec, 200, {}, kMiB, true).at_rest.size(), 1u);
 }
 
+// Two snapshots, each of the state and the history.
+TEST(MemoryPlan, WhatFitsOnTheDisk) {
+  StateSpec spec{.entries = {{.name = "sums", .shape = {250}}}};
+  const EngineOptions options{.sessions = 100};
+  StoredTier tier = PlanStore(spec, std::nullopt, options, 100'000);
+  EXPECT_EQ(tier.tokens, 1000);
+  EXPECT_EQ(tier.session_bytes, 2 * (4 * 250 + 4 * 1000));
+  EXPECT_EQ(tier.sessions, 10);
+  // No more than the server takes.
+  EXPECT_EQ(PlanStore(spec, std::nullopt, options, 1 << 30).sessions, 100);
+  // Of a history of 20 tokens the last one is not computed.
+  spec.entries.push_back(
+      {.name = "rows", .shape = {10}, .growth = Growth::kAppend, .capacity = 20});
+  tier = PlanStore(spec, 20, options, 100'000);
+  EXPECT_EQ(tier.tokens, 20);
+  EXPECT_EQ(tier.session_bytes, 2 * (4 * 250 + 4 * 10 * 19 + 4 * 20));
+}
+
 }  // namespace
 }  // namespace mnemon

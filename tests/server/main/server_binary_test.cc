@@ -145,6 +145,22 @@ TEST_F(ServerBinary, AnswersEveryCommandAndStopsOnSigterm) {
   EXPECT_THAT(Mnemon({"health"}, 1), HasSubstr("UNAVAILABLE"));
 }
 
+TEST_F(ServerBinary, TellsOfItsStore) {
+  auto server = Listening({"--data-dir", Path("stored")});
+  Mnemon({"sessions", "create", "anna"});
+  Mnemon({"generate", "--session", "anna", "--prompt", "abc", "--max-tokens", "20"});
+  const std::string metrics = HttpGet(http_port_, "/metrics").body;
+  for (const char* sample :
+       {"\nmnemon_store_healthy 1\n", "\nmnemon_journal_tokens_total 23\n",
+        "\nmnemon_state_restore_duration_seconds_count{from_tier=\"disk\"} 0\n",
+        "\nmnemon_sessions{tier=\"disk\",state=\"idle\"} 0\n"}) {
+    EXPECT_THAT(metrics, HasSubstr(sample));
+  }
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(seconds(10)), 0) << server->err();
+  EXPECT_THAT(server->err(), HasSubstr("sessions of 1000 tokens fit in "));
+}
+
 TEST_F(ServerBinary, HttpTellsOfWorkAndOfDraining) {
   auto server = Listening({"--grace", "60"});
   EXPECT_EQ(HttpGet(http_port_, "/healthz").code, 200);
