@@ -60,7 +60,7 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
  private:
   const std::chrono::steady_clock::time_point start_;
   mutable std::mutex mutex_;
-  RpcRecord record_;       // guarded by mutex_
+  RpcRecord record_;        // guarded by mutex_
   bool delivered_ = false;  // guarded by mutex_, as is the next one
   bool no_reactor_ = false;
 };

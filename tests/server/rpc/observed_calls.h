@@ -42,7 +42,7 @@ class ObservedCalls final : public CallObserver {
  private:
   mutable std::mutex mutex_;
   std::map<std::string, int> started_;  // guarded by mutex_
-  std::vector<RpcRecord> ended_;       // guarded by mutex_
+  std::vector<RpcRecord> ended_;        // guarded by mutex_
   std::thread::id thread_;              // guarded by mutex_
 };
 
