@@ -121,7 +121,7 @@ void SessionJournal::Attach(std::shared_ptr<TokenStream> stream) {
 void SessionJournal::EndTurn() noexcept {
   {
     std::lock_guard lock(mutex_);
-    if (stream_ == nullptr) return;
+    if (stream_ == nullptr || durability_ == Durability::kNone) return;
     finish_ = true;
   }
   Queue();
@@ -295,6 +295,12 @@ SessionJournal::Taken SessionJournal::Take() {
     delete_ = false;
     taken.anything = taken.deleted = taken.sync = true;
     taken.waiters.swap(waiters_);
+    if (durability_ == Durability::kNone) {
+      // From now on its stream waits for nothing.
+      taken.stream = stream_;
+      taken.end = std::numeric_limits<int64_t>::max();
+      taken.finish = true;
+    }
     blobs_.clear();
     dropped_.clear();
     record_ = false;

@@ -11,6 +11,7 @@
 // there; so do streams and answers which depend on it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -93,6 +94,9 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   void BaseFailed(const absl::Status& status);
   void PutCheckpoint(StoredCheckpoint checkpoint, std::string bytes);
 
+  // A snapshot is wanted; false: it was already. Begun takes the wish back.
+  bool Want() { return !wanted_.exchange(true); }
+  void Begun() { wanted_ = false; }
   bool needs_base() const;
   bool HasCheckpoint(const std::string& id) const;
   // The newest snapshot whose state a session with the present history can go on from;
@@ -151,6 +155,7 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
 
   JournalWriter& writer_;
   const std::string id_;
+  std::atomic<bool> wanted_ = false;
   std::weak_ptr<Session> session_;  // constant once other threads know it
 
   mutable std::mutex mutex_;  // guards all below

@@ -117,9 +117,10 @@ void SessionPersistence::RequestSnapshot(
   if (session->journal == nullptr) return;
   try {
     std::lock_guard lock(mutex_);
-    if (stopping_) return;
+    if (stopping_ || !session->journal->Want()) return;
     wanted_.push_back(session);
   } catch (const std::bad_alloc&) {
+    session->journal->Begun();
     return;
   }
   StartNext();
@@ -144,6 +145,7 @@ void SessionPersistence::StartNext() {
 
 void SessionPersistence::SaveNow(const std::shared_ptr<Session>& session) {
   const std::shared_ptr<SessionJournal> journal = session->journal;
+  journal->Begun();
   const bool base = journal->needs_base();
   if (!base && (!session->resident || !journal->status().ok() ||
                 journal->snapshot_tokens() == session->history.size())) {

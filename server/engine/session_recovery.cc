@@ -82,6 +82,7 @@ absl::Status SessionPersistence::RecoverRecord(const std::string& id,
   if (!stored->snapshots.empty()) {
     found.tokens = stored->snapshots.back().tokens;
     found.journal.sequence = stored->snapshots.back().sequence;
+    found.journal.oldest = found.journal.sequence + 1;
   }
   found.stored = *std::move(stored);
   return absl::OkStatus();

@@ -364,6 +364,34 @@ TEST_P(EngineStore, AKillWithinAPromptLosesNothing) {
   EXPECT_EQ(rest.tokens, undisturbed.tokens);
 }
 
+// Also while a call runs on it.
+TEST_P(EngineStore, TheLevelOfASessionCanChange) {
+  StoredServer stored(Path(), GetParam());
+  stored.CreateSession("a", Durability::kTurn);
+  std::vector<int32_t> a = Continue(stored, "a", {}, Tokens(20, 1), 40);
+  Reader reader(stored.engine(), Ask(Tokens(4, 2), 300, "a"));
+  while (reader.so_far().tokens.size() < 20) reader.Next();
+  UpdateSessionRequest update{.session = "a"};
+  update.settings.durability = Durability::kNone;
+  ASSERT_TRUE(stored.engine().UpdateSession(update).ok());
+  const Outcome outcome = reader.Finish();
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  a = Joined(Joined(a, Tokens(4, 2)), outcome.tokens);
+  stored.CopyAfterPowerFailure(Path("none"));
+  {
+    StoredServer again(Path("none"), GetParam());
+    EXPECT_EQ(again.engine().recovery().sessions, 0);
+  }
+  update.settings.durability = Durability::kAlways;
+  const auto updated = stored.engine().UpdateSession(update);
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_EQ(updated->durability, Durability::kAlways);
+  a = Continue(stored, "a", a, Tokens(3, 3), 10);
+  stored.CopyAfterPowerFailure(Path("always"));
+  StoredServer again(Path("always"), GetParam());
+  CheckGoesOn(again, "a", a);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EngineStore, testing::ValuesIn(kToyStates),
                          [](const testing::TestParamInfo<ToyState>& info) {
                            return ToyName(info.param);
