@@ -356,7 +356,9 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
     if (!call->scoring && tokens + prompt == 0) {
       return InvalidField("prompt", "a new session needs at least one token");
     }
-    if (prompt > runner.context_limit() - tokens && !call->resumed_at) {
+    // The last token of a full history is not computed.
+    const bool generates = !call->resumed_at && !call->keeps_state;
+    if (prompt > runner.context_limit() - tokens && generates) {
       return engine_errors::ContextLimit(tokens, prompt, runner.context_limit());
     }
     // What takes time in proportion to prompt or history is done here, not on the

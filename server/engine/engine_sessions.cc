@@ -277,9 +277,12 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
   child->parent = parent->id;
   child->request_id = request.request_id;
   if (!request.request_id.empty()) {
+    // As the store has it, so that a repetition after a restart is one too.
+    const auto created = std::chrono::duration_cast<std::chrono::milliseconds>(
+        parent->create_time.time_since_epoch());
     child->request_text =
-        StrCat("fork ", parent->nonce, " ", request.position.value_or(-1), " ",
-               TextOf(request.settings));
+        StrCat("fork ", parent->id, " ", created.count(), " ",
+               request.position.value_or(-1), " ", TextOf(request.settings));
   }
   const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
   const Session* const fresh = child.get();

@@ -74,6 +74,7 @@ class KillTest : public testing::Test {
   }
 
   void TearDown() override {
+    if (HasFailure() && killed_) std::printf("%s", killed_->log().c_str());
     killed_.reset();
     twin_.reset();
     std::filesystem::remove_all(directory_);
@@ -238,6 +239,34 @@ TEST_F(KillTest, StreamsAreThoseOfAnUndisturbedTwin) {
       static_cast<long long>(kills_), static_cast<long long>(losses_),
       static_cast<long long>(clients_ended_), Milliseconds(slowest_start_),
       Milliseconds(slowest_resume_));
+}
+
+TEST_F(KillTest, Debug) {
+  ASSERT_NO_FATAL_FAILURE(CreateSessions());
+  for (int mode = 0; mode < 8; ++mode) {
+    int bad = 0; std::string which;
+    for (int n = 3; n < 64; n += 4) {
+      Turn turn;
+      TestedSession& session = sessions_[n];
+      turn.session = session.id;
+      turn.generate.session = session.id;
+      turn.generate.tokens = {1, 2, n};
+      turn.generate.max_tokens = n + 2 - n % 2 - (mode & 1);
+      turn.generate.seed = n;
+      turn.generate.stop_strings = {};
+      if (mode & 2) turn.generate.stop_strings = {"abc"};
+      turn.generate.logprobs.wanted = (mode & 4) != 0;
+      turn.generate.request_id = client::NewRequestId();
+      turn.client_ends = {static_cast<size_t>(*turn.generate.max_tokens)};
+      auto twin = Play(turn, twin_->address(), twin_clients_[n]);
+      turn.generate.request_id = client::NewRequestId();
+      turn.client_ends = {};
+      auto one = Play(turn, killed_->address(), clients_[n]);
+      if (!twin.ok() || !one.ok()) { which += StrCat(twin.status().message(), one.status().message(), "; "); continue; }
+      if (Difference(*one, *twin) != "") { ++bad; if (bad < 3) which += Difference(*one, *twin) + "\n"; }
+    }
+    std::printf("mode %d: %d bad; %s\n", mode, bad, which.c_str());
+  }
 }
 
 std::vector<int32_t> ParseIds(const std::string& text) {

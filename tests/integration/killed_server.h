@@ -27,6 +27,8 @@ class KilledServer {
   void Kill();
 
   const std::string& address() const { return address_; }
+  // What it has written since it was started; empty while it does not run.
+  std::string log() const { return process_ ? process_->err() : ""; }
 
  private:
   const std::string directory_;

@@ -264,28 +264,34 @@ void Advance(TestedSession& session, const Turn& turn, const Played& played) {
 }
 
 std::string Difference(const Played& played, const Played& twin) {
-  const auto [token, other] = std::mismatch(played.tokens.begin(), played.tokens.end(),
-                                            twin.tokens.begin(), twin.tokens.end());
-  const client::GenerateResult &is = played.result, &should = twin.result;
-  if (token != played.tokens.end() || other != twin.tokens.end()) {
-    return StrCat("tokens: ", played.tokens.size(), " came, of ", twin.tokens.size(),
-                  ", and that of number ", token - played.tokens.begin(), " differs");
-  }
-  if (played.first_index != twin.first_index) {
-    return StrCat("first index ", played.first_index, ", not ", twin.first_index);
-  }
-  if (played.text != twin.text) {
-    return StrCat("text '", played.text, "', not '", twin.text, "'");
-  }
-  if (!std::ranges::equal(played.logprobs, twin.logprobs, Same)) return "logprobs";
-  const auto facts = [](const client::GenerateResult& result) {
+  const auto part = [](const auto& is, const auto& should) {
+    const auto [one, other] =
+        std::mismatch(is.begin(), is.end(), should.begin(), should.end());
+    return one == is.end() && other == should.end()
+               ? std::string()
+               : StrCat(is.size(), ", not ", should.size(),
+                        ", the first that differs is ", one - is.begin(), "; ");
+  };
+  const auto facts = [](const Played& one) {
+    const client::GenerateResult& result = one.result;
     return StrCat(result.model, " ", result.finish_reason, " '", result.stop_string,
                   "' seed ", result.seed, ", tokens ", result.resumed_tokens, " + ",
                   result.prompt_tokens, " + ", result.generated_tokens, " = ",
-                  result.history_tokens);
+                  result.history_tokens, " from ", one.first_index);
   };
-  if (facts(is) != facts(should)) return StrCat(facts(is), ", not ", facts(should));
-  return "";
+  std::string difference;
+  const auto add = [&](const char* what, const std::string& text) {
+    if (!text.empty()) difference += StrCat(what, ": ", text);
+  };
+  add("tokens", part(played.tokens, twin.tokens));
+  add("bytes of text", part(played.text, twin.text));
+  if (!std::ranges::equal(played.logprobs, twin.logprobs, Same)) {
+    difference += "log-probabilities; ";
+  }
+  if (facts(played) != facts(twin)) difference += StrCat("not ", facts(twin), "; ");
+  if (difference.empty()) return "";
+  return StrCat(difference, "of ", facts(played), "; ", played.losses, " losses, ",
+                played.clients, " clients ended");
 }
 
 }  // namespace mnemon
