@@ -157,7 +157,8 @@ const Rules& ProjectRules() {
       {"server/rpc", "server/transport server/engine proto"},
       {"server/http", "server/rpc server/transport server/engine"},
       {"server",
-       "server/rpc server/http server/engine server/state model/load model/module "
+       "server/rpc server/http server/engine server/state model/state model/load "
+       "model/module "
        "model/registry model/device model/kernels"},
       {"train",
        "model/sequence_io model/sequence_registry model/load model/registry model/io "

@@ -136,7 +136,9 @@ TEST_P(EngineScore, ACancelledCommitLeavesTheSessionAsItWas) {
     {
       Scorer scorer(*server.engine, {.session = "s", .commit = true});
       ASSERT_TRUE(scorer.call().append(text).ok());
-      if (round % 3 == 0) ASSERT_TRUE(scorer.call().append(text).ok());
+      if (round % 3 == 0) {
+        ASSERT_TRUE(scorer.call().append(text).ok());
+      }
       for (uint32_t i = random() % 4; i > 0 && scorer.scores().tokens.empty(); --i) {
         scorer.call().stream->Take(1 + random() % 9);
       }

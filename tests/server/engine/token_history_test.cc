@@ -231,7 +231,9 @@ TEST(TokenHistory, BecomesALongerOne) {
         history.Become(longer);
       }
       EXPECT_EQ(history.size(), begin + more);
-      if (more > 0) EXPECT_EQ(changes, (decltype(changes){{begin, begin + more}}));
+      if (more > 0) {
+        EXPECT_EQ(changes, (decltype(changes){{begin, begin + more}}));
+      }
       // Neither writes what the other has.
       history.Change(begin / 2, std::vector<int32_t>(900, -1));
       for (int64_t i = 0; i < begin; ++i) ASSERT_EQ(fork[i], i);

@@ -586,7 +586,7 @@ TEST(Converse, ALostStreamIsRecordedAsCancelled) {
       talk.Read(credits);
     }
     talk.context.TryCancel();
-    talk.End();
+    EXPECT_FALSE(talk.End().ok());
   }
   ASSERT_TRUE(Eventually([&] { return observed->Ended().size() == 2; }));
   for (const RpcRecord& record : observed->Ended()) {
