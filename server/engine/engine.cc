@@ -300,11 +300,18 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
   const size_t model = call->session->model;
   const Session& changes = call->commits() ? *call->scoring->source : *call->session;
   stream.gated = changes.journal && changes.journal->durable();
+  const auto self = std::make_shared<std::weak_ptr<TokenStream>>();
   stream.on_event = [weak_runner = std::weak_ptr(runners_[model].decoder),
-                     weak_call = std::weak_ptr(call)](StreamEvent event) {
+                     weak_call = std::weak_ptr(call), self](StreamEvent event) {
     const auto runner = weak_runner.lock();
     const auto event_of = weak_call.lock();
-    if (runner && event_of) runner->OnStreamEvent(event_of, event);
+    if (runner && event_of) return runner->OnStreamEvent(event_of, event);
+    // Its session was removed: nobody else ends it.
+    const auto left = self->lock();
+    if (left && event == StreamEvent::kCancelled &&
+        left->Finish(engine_errors::Cancelled(), std::nullopt)) {
+      left->RunCallback();
+    }
   };
   stream.report_empty = call->commits();
   // A call that scores generates nothing.
@@ -315,6 +322,7 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
     stream.timer = RequestTimer(options.observer, *options.clock, model);
   }
   call->stream = std::make_shared<TokenStream>(std::move(stream));
+  *self = call->stream;
   if (call->commits()) {
     // Scores depend on nothing that is stored, but for the end.
     static_cast<void>(call->stream->Release(std::numeric_limits<int64_t>::max(),

@@ -38,12 +38,15 @@ CheckpointFacts FactsOfCheckpoint(const SessionCheckpoint& checkpoint) {
 
 // What a method answers later, awaited. `begin` gets the function to answer with.
 template <class T, class Begin>
-T Await(const Begin& begin) {
+T Await(const Begin& begin) try {
   std::promise<T> answered;
+  std::future<T> answer = answered.get_future();
   const absl::Status status =
-      begin([&answered](T answer) { answered.set_value(std::move(answer)); });
+      begin([&answered](T made) { answered.set_value(std::move(made)); });
   if (!status.ok()) return status;
-  return answered.get_future().get();
+  return answer.get();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ def setUpModule():
     )
     server = subprocess.Popen(
         [SERVER, "--checkpoint", f"{root}/run/last", "--listen", "127.0.0.1:0"]
-        + ["--port-file", f"{root}/port", "--running", "2"],
+        + ["--port-file", f"{root}/port", "--sessions", "2", "--running", "2"],
         stderr=subprocess.DEVNULL,
     )
     port = root / "port"
