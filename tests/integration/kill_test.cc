@@ -244,7 +244,8 @@ TEST_F(KillTest, StreamsAreThoseOfAnUndisturbedTwin) {
 TEST_F(KillTest, Debug) {
   ASSERT_NO_FATAL_FAILURE(CreateSessions());
   for (int mode = 0; mode < 8; ++mode) {
-    int bad = 0; std::string which;
+    int bad = 0;
+    std::string which;
     for (int n = 3; n < 64; n += 4) {
       Turn turn;
       TestedSession& session = sessions_[n];
@@ -262,8 +263,14 @@ TEST_F(KillTest, Debug) {
       turn.generate.request_id = client::NewRequestId();
       turn.client_ends = {};
       auto one = Play(turn, killed_->address(), clients_[n]);
-      if (!twin.ok() || !one.ok()) { which += StrCat(twin.status().message(), one.status().message(), "; "); continue; }
-      if (Difference(*one, *twin) != "") { ++bad; if (bad < 3) which += Difference(*one, *twin) + "\n"; }
+      if (!twin.ok() || !one.ok()) {
+        which += StrCat(twin.status().message(), one.status().message(), "; ");
+        continue;
+      }
+      if (Difference(*one, *twin) != "") {
+        ++bad;
+        if (bad < 3) which += Difference(*one, *twin) + "\n";
+      }
     }
     std::printf("mode %d: %d bad; %s\n", mode, bad, which.c_str());
   }
