@@ -68,10 +68,16 @@ absl::Status Connection::Reach(Registration& call,
     const grpc_connectivity_state state = channel_->GetState(true);
     call.connected_ = state == GRPC_CHANNEL_READY;
     if (call.connected_) reached_ = true;
+    const auto now = std::chrono::system_clock::now();
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && reached_) {
+      // As in Pause: else who makes a call again himself would never see it come back.
+      if (channel_->WaitForStateChange(state, std::min(now + kPatience, deadline))) {
+        continue;
+      }
+    }
     if (state != GRPC_CHANNEL_IDLE && state != GRPC_CHANNEL_CONNECTING) {
       return absl::OkStatus();
     }
-    const auto now = std::chrono::system_clock::now();
     if (now >= deadline) {
       return absl::DeadlineExceededError(
           StrCat("no connection to ", options_.server, " before the deadline"));
