@@ -157,13 +157,10 @@ class Listener {
   bool Take(const GenerateChunk& chunk) {
     const size_t after = played_.tokens.size() + chunk.tokens.size();
     const auto clients = static_cast<size_t>(played_.clients);
-    const bool ends =
-        clients < turn_.client_ends.size() && after >= turn_.client_ends[clients];
-    if (ends) {
+    if (clients < turn_.client_ends.size() && after >= turn_.client_ends[clients]) {
       ended_ = true;
       ++played_.clients;
-      // What half of those that end have got last is lost with them.
-      if (turn_.client_ends[clients] % 2 == 0) return false;
+      return false;
     }
     if (chunk.resumed_after) played_.resumed = steady_clock::now();
     if (!chunk.tokens.empty() && played_.tokens.empty()) {
@@ -179,7 +176,7 @@ class Listener {
         chunk.first_index + static_cast<int64_t>(chunk.tokens.size()) - 1 != Last()) {
       played_.first_index = -1;
     }
-    return !ends;
+    return true;
   }
 
   const Turn& turn_;

@@ -36,7 +36,8 @@ struct Turn {
   std::optional<int64_t> position;   // for kRewind, and kFork; absent: all
   std::string checkpoint;            // for kLoad and kCheckpoint
   client::GenerateOptions generate;  // of a fork: on that
-  // The client ends when it has got this many tokens, and another takes over.
+  // The client ends, and another takes over, when it gets the last of so many tokens,
+  // which is lost with what came beside it.
   std::vector<size_t> client_ends;
 };
 
