@@ -99,7 +99,10 @@ void TokenStream::Decode(std::span<const int32_t> silent, TokenChunk& chunk) {
   for (int32_t token : chunk.tokens) {
     chunk.text += stop_.Push(utf8_.Push(tokenizer_->TokenBytes(token)));
   }
-  if (chunk.finished) chunk.text += stop_.Push(utf8_.Finish()) + stop_.Finish();
+  // Behind an error the call may be resumed, and then that is given with what follows.
+  if (!chunk.finished || !chunk.status.ok()) return;
+  chunk.text += stop_.Push(utf8_.Finish());
+  chunk.text += stop_.Finish();
 }
 
 void TokenStream::Cancel(CancelKind kind) {

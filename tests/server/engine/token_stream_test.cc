@@ -438,6 +438,20 @@ TEST(TokenStream, ResumedTheTextStopsWhereItDid) {
   EXPECT_EQ(stream.Take().text, "bcx");
 }
 
+TEST(TokenStream, WhatIsHeldBackOfTheTextComesWithAnEndThatIsNoError) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
+  for (const bool error : {false, true}) {
+    TokenStream stream({.tokenizer = tokenizer.get(), .stop_strings = {"bc"}});
+    int64_t index = 3;
+    for (const int32_t token : {0x61, 0x62, 0xc3}) {
+      static_cast<void>(stream.Push(index++, token, std::nullopt, {}));
+    }
+    static_cast<void>(stream.Finish(
+        error ? absl::UnavailableError("draining") : absl::OkStatus(), std::nullopt));
+    EXPECT_EQ(stream.Take().text, error ? "a" : "ab\xef\xbf\xbd");
+  }
+}
+
 TEST(TokenStream, WithoutAConsumerNothingIsKept) {
   Fixture f;
   f.Push(0, 'a');
