@@ -302,11 +302,11 @@ class EngineResume : public testing::TestWithParam<ToyState> {
 };
 
 TEST_P(EngineResume, RandomInterruptionsChangeNothing) {
-  for (int turn = 0; turn < 60; ++turn) {
+  for (int turn = 0; turn < 40; ++turn) {
     SCOPED_TRACE(turn);
     const int64_t before = twin_.Position("s");
     ASSERT_EQ(server_.Position("s"), before);
-    if (before > 6000) break;
+    if (before > 3000) break;
     const GenerateRequest request = RandomRequest(before == 0);
     const Given expected = Consumer(*twin_.engine, request).ReadAll();
     ASSERT_TRUE(expected.status.ok()) << expected.status;
