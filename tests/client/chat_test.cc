@@ -72,7 +72,12 @@ TEST_F(ChatTest, ClearForgets) {
   EXPECT_THAT(*rig_.client->ListSessions(), SizeIs(0));
 }
 
-TEST_F(ChatTest, ClearThatFailsLosesNothing) {
+class CrowdedChatTest : public ChatTest {
+ protected:
+  CrowdedChatTest() : ChatTest({.engine = {.sessions = 4}}) {}
+};
+
+TEST_F(CrowdedChatTest, ClearThatFailsLosesNothing) {
   before_line_ = [&] {
     while (rig_.client->CreateSession({}).ok()) {
     }

@@ -201,6 +201,22 @@ TEST(EngineMemory, SessionsAndPromptsAreRefusedAtTheLimit) {
   server.CreateSession("f");
 }
 
+TEST(EngineMemory, ACallThatEndedAtTheLimitGivesTokensAndErrorAgain) {
+  ToyServer server(ToyState::kRing,
+                   {.memory_bytes = kRun + Session::kBytes + 10 * kPiece});
+  server.CreateSession("s");
+  GenerateRequest request = Ask({1}, 60'000, "s");
+  request.request_id = "00000000-0000-4000-8000-000000000001";
+  const Outcome first = server.Run(request);
+  ASSERT_EQ(ReasonOf(first.status), "MEMORY_LIMIT") << first.status;
+  EXPECT_EQ(GetErrorDetail(first.status)->metadata["prompt_taken"], "true");
+  EXPECT_FALSE(GetErrorDetail(first.status)->retry_after);
+  EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kIdle);
+  const Outcome again = server.Run(request);
+  EXPECT_EQ(again.tokens, first.tokens);
+  EXPECT_EQ(again.status, first.status);
+}
+
 // It keeps what it generated; its history takes no more than a piece too much.
 TEST(EngineMemory, AGrowingHistoryEndsItsCallAtTheLimit) {
   const int64_t limit = kRun + 10 * kPiece;

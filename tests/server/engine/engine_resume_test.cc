@@ -350,9 +350,8 @@ GenerateRequest AskAs(int id, std::vector<int32_t> prompt, int32_t max_tokens) {
 }
 
 struct ResumeServer : ToyServer {
-  explicit ResumeServer(Engine::Options options = {},
-                        ToyState state = ToyState::kFixedAndAppend)
-      : ToyServer(state, options) {
+  explicit ResumeServer(Engine::Options options = {})
+      : ToyServer(ToyState::kFixedAndAppend, options) {
     CreateSession("s");
   }
   SessionState State() { return engine->GetSession("s")->state; }
@@ -492,21 +491,6 @@ TEST(EngineResumeCalls, AHistoryOfAnotherLengthIsRefused) {
   EXPECT_TRUE(server.Run(request).status.ok());
   next.expected_position = 5;
   EXPECT_TRUE(server.Run(next).status.ok());
-}
-
-TEST(EngineResumeCalls, AnErrorComesAgainBehindItsTokens) {
-  // A run of blocks, and ten pieces of histories.
-  const int64_t limit = (int64_t{2} << 20) + 4096 + 10 * 2072;
-  ResumeServer server({.memory_bytes = limit}, ToyState::kRing);
-  if (server.served) GTEST_SKIP() << "its states take no memory of the host";
-  const GenerateRequest request = AskAs(1, {1}, 60'000);
-  const Outcome first = server.Run(request);
-  ASSERT_EQ(ReasonOf(first.status), "MEMORY_LIMIT") << first.status;
-  EXPECT_EQ(GetErrorDetail(first.status)->metadata["prompt_taken"], "true");
-  EXPECT_EQ(server.State(), SessionState::kIdle);
-  const Outcome again = server.Run(request);
-  EXPECT_EQ(again.tokens, first.tokens);
-  EXPECT_EQ(again.status, first.status);
 }
 
 TEST(EngineResumeCalls, AnErrorBeforeTheFirstTokenIsForgotten) {

@@ -212,7 +212,8 @@ TEST(RequestId, ASessionTakesARequestOnce) {
 }
 
 TEST(RequestId, ALostStreamGoesOnWhereItWas) {
-  Rig rig;
+  const auto observed = std::make_shared<ObservedCalls>();
+  Rig rig({.rpc = {.observer = observed}});
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
   v1::GenerateRequest request = Ask(1, 60);
   request.mutable_sampling()->set_seed(5);
@@ -231,8 +232,13 @@ TEST(RequestId, ALostStreamGoesOnWhereItWas) {
     }
     context.TryCancel();
     reader->Finish();
-    // The server learns of it a moment later.
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    // The server knows of it before the model goes on.
+    ASSERT_TRUE(Eventually([&] {
+      const auto ended = observed->Ended();
+      return std::any_of(ended.begin(), ended.end(), [](const RpcRecord& call) {
+        return call.status == absl::StatusCode::kCancelled;
+      });
+    }));
     rig.decoder.AllowAll();
   }
   ASSERT_TRUE(
