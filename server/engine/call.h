@@ -168,6 +168,9 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   UnderWay under_way;
   bool draws = false;           // the decoder draws for its slot
   bool starved = false;         // it found no free block in the last plan
+  // The round in which its state made room for others; it waits until its whole history
+  // fits again.
+  std::optional<Time> preempted_at;
   int64_t prefill_served = -1;  // prompt tokens, for taking turns; -1: no turn yet
   int64_t computed_tokens = 0;  // of `expected`
   PenaltyCounts penalties;      // of the history up to the last sampled token

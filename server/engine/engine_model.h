@@ -75,6 +75,7 @@ struct ModelStats {
   int64_t steps = 0;             // model calls; of an encoder, predictions
   int64_t tokens_computed = 0;   // those computed again included
   int64_t tokens_generated = 0;  // tokens sampled, delivered or not
+  int64_t preemptions = 0;       // running calls whose states made room for others
 };
 
 // Bytes by what they are for, over all models.

@@ -389,8 +389,8 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
                               const std::shared_ptr<Call>& call) {
   if (!call->prompt_done) {
     call->prompt_done = *last_step_end_;
-    call->reserved_blocks = 0;
   }
+  call->reserved_blocks = 0;
   const int32_t token = *chunk.token;
   TokenHistory& history = call->session->history;
   const int64_t index = history.size();

@@ -16,8 +16,10 @@
 // pauses, and until it goes on no other call is admitted; the states of sessions at
 // rest then go, the longest unused first (the next call computes them again from the
 // history), and when nothing can step, those of stalled calls; when all running calls
-// are paused for blocks and no such state is left, the one admitted last ends,
-// RESOURCE_EXHAUSTED, at its last generated token.
+// are paused for blocks and no such state is left, the one admitted last is preempted:
+// its state goes, and it waits until its whole history can be computed again. A call
+// that does not fit where it is the only one left ends, RESOURCE_EXHAUSTED, at its last
+// generated token.
 //
 // Steps: where the decoder takes more than one, the runner plans and submits the next
 // one while one is under way, as if its calls had got the tokens that it draws. What
@@ -142,6 +144,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
     int64_t steps = 0;
     int64_t tokens_computed = 0;
     int64_t tokens_generated = 0;
+    int64_t preemptions = 0;
   };
   static constexpr int64_t kMostDropped = 64;
   static constexpr std::chrono::milliseconds kMemoryOnItsWay{50};
@@ -406,6 +409,11 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void DropSource(const Call& call);
   // Drops the state of a stalled call, of the one admitted last. False: there is none.
   bool DropStalled();
+  // Drops the state of a running call, which keeps its slot.
+  void Preempt(Call& call);
+  // Whether a preempted call goes on: when its history fits, with some room for those
+  // that run, or all that there is where none runs.
+  bool GoesOn(Call& call);
   // Nothing can step, and calls wait for blocks: makes room, or ends a call. True:
   // Plan or AdmitStarting may find more.
   bool ResolveStarvation();

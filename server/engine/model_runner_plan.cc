@@ -20,6 +20,7 @@ void ModelRunner::Plan() {
     }
   }
   chunks_.clear();
+  starved_.clear();
   planned_blocks_ = planned_fixed_ = 0;
   recycling_ = arena_->blocks_recycling() > 0;
   for (const auto& call : running_) {
@@ -45,6 +46,11 @@ void ModelRunner::Plan() {
       call->prefill_served = -1;
     }
     if (available <= 0 || space <= 0 || call->stalled_since) continue;
+    if (call->preempted_at && !GoesOn(*call)) {
+      call->starved = true;
+      starved_.push_back(call.get());
+      continue;
+    }
     // A call that joins starts level with the one served least, not ahead of all.
     if (call->prefill_served < 0)
       call->prefill_served = std::max<int64_t>(0, least_served);
@@ -69,7 +75,6 @@ void ModelRunner::Plan() {
   ScheduleStep(chunks_, {.tokens = context_->options.step_tokens,
                          .free_blocks = unreserved + PromisedBlocks(),
                          .unreserved_blocks = unreserved});
-  starved_.clear();
   PlanFixed();
   for (const ScheduledChunk& chunk : chunks_) {
     if (!chunk.starved) {
@@ -207,19 +212,66 @@ bool ModelRunner::ResolveStarvation() {
   if (!starved_.empty() && MakeFixedRoom(1)) return true;
   if (room_unfinished_) return false;
   if (DropStalled()) return true;
-  if (starved_.empty() || AskForMemory(1, 1)) return false;
+  if (starved_.empty()) return false;
+  // Calls that hold something come last, and of them the one that was admitted last.
+  const auto order = [](const Call* call) {
+    return std::pair(!call->preempted_at, call->admission);
+  };
   const std::shared_ptr<Call> victim =
       (*std::max_element(
            starved_.begin(), starved_.end(),
-           [](const Call* a, const Call* b) { return a->admission < b->admission; }))
+           [&](const Call* a, const Call* b) { return order(a) < order(b); }))
           ->shared_from_this();
+  const int64_t blocks =
+      victim->preempted_at
+          ? BlocksFor(*victim->session, victim->session->history.size())
+          : 1;
+  if (AskForMemory(blocks, 1)) return false;
+  const bool alone = std::none_of(starved_.begin(), starved_.end(), [&](const Call* c) {
+    return c != victim.get() && !c->preempted_at;
+  });
   starved_.clear();
+  if (!alone) {
+    Preempt(*victim);
+    return true;
+  }
   const bool gave = victim->gave();
   // Only a call that leaves nothing behind is worth a plain repetition.
   End(victim, engine_errors::NoFreeBlocks(gave ? std::nullopt
                                                : std::optional(TimeToNextEnd())));
   // Its blocks are what the others wait for; the next call computes the state again.
   if (!victim->session->forgotten) DropState(*victim->session);
+  return true;
+}
+
+void ModelRunner::Preempt(Call& call) {
+  call.session->state.Reset(*arena_);
+  call.reserved_blocks = 0;
+  call.preempted_at = round_;
+  UpdateBytes(*call.session);
+  ++counts_.preemptions;
+}
+
+bool ModelRunner::GoesOn(Call& call) {
+  const Session& session = *call.session;
+  const int64_t needed = BlocksFor(session, session.history.size());
+  // Else it is preempted again soon, and has computed its history for nothing.
+  int64_t room = 0;
+  for (const auto& other : running_) {
+    if (other.get() == &call || other->preempted_at || other->stalled_since) continue;
+    if (room++ == 0) room += needed / 4;
+  }
+  // What it gave up is for those that waited.
+  if (room > 0 && *call.preempted_at == round_) return false;
+  // Of fixed entries its own, and a shadow.
+  constexpr int64_t kFixed = 2;
+  const bool fixed = arena_->spec().fixed_elements() > 0;
+  if (needed + room > FreeBlocks(needed + room)) MakeRoom(needed + room);
+  if (fixed && FreeFixed(kFixed) < kFixed) MakeFixedRoom(kFixed);
+  if (needed + room > FreeBlocks(needed + room)) return false;
+  if (fixed && FreeFixed(kFixed) < kFixed) return false;
+  call.preempted_at.reset();
+  call.reserved_blocks = needed;
   return true;
 }
 

@@ -130,6 +130,7 @@ ModelStats ModelRunner::Stats() const {
   stats.steps = published_.steps;
   stats.tokens_computed = published_.tokens_computed;
   stats.tokens_generated = published_.tokens_generated;
+  stats.preemptions = published_.preemptions;
   return stats;
 }
 

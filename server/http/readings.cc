@@ -64,7 +64,7 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
                    "1 while the model is not ready for this reason, else 0.");
   std::map<std::string, double> bytes[kTiers];  // by memory kind
   Sessions by_tier[kTiers];
-  int64_t capacity[kTiers] = {}, used = 0;
+  int64_t capacity[kTiers] = {}, used = 0, preempted = 0;
   for (const ModelStats& model : now.models) {
     running.Add({{"model", model.model}}, static_cast<double>(model.running));
     waiting.Add({{"model", model.model}}, static_cast<double>(model.waiting));
@@ -80,6 +80,7 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
     add_reason("process", !process.empty());
     Add(model, by_tier);
     used += model.state_bytes;
+    preempted += model.preemptions;
     capacity[model.state_on_host ? kHost : kDevice] += model.state_capacity_bytes;
     const int64_t there =
         model.state_on_host ? model.running_state_bytes : model.state_bytes;
@@ -118,6 +119,11 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
   Readings usage("mnemon_state_cache_usage_ratio",
                  "Used share of mnemon_session_state_capacity_bytes, 0 to 1.");
   usage.Add({}, most == 0 ? 0 : static_cast<double>(used) / static_cast<double>(most));
+  Readings preemptions("mnemon_preemptions_total",
+                       "Running calls whose states made room for others; they wait "
+                       "until their histories can be computed again.",
+                       prometheus::MetricType::Counter);
+  preemptions.Add({}, static_cast<double>(preempted));
 
   Readings log_lines("mnemon_log_lines_total",
                      "Log lines: written, or lost because standard error was not read "
@@ -145,7 +151,7 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
   std::vector<prometheus::MetricFamily> families;
   for (Readings* readings :
        {&running, &waiting, &limit, &stalled, &ready, &unready, &sessions, &state_bytes,
-        &capacity_bytes, &usage, &memory, &memory_limit, &log_lines}) {
+        &capacity_bytes, &usage, &preemptions, &memory, &memory_limit, &log_lines}) {
     families.push_back(readings->Take());
   }
   return families;

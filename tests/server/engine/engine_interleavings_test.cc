@@ -382,7 +382,6 @@ class Interleavings {
     }
     const Outcome outcome = reader->Finish();
     EXPECT_TRUE(outcome.status.ok() || absl::IsCancelled(outcome.status) ||
-                ReasonOf(outcome.status) == "NO_FREE_BLOCKS" ||
                 (!log.alive && ReasonOf(outcome.status) == "SESSION_DELETED"))
         << outcome.status;
     change.tokens = outcome.tokens;

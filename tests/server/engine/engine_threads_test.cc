@@ -48,15 +48,9 @@ class OwnedSession {
            seen.finished && seen.status.ok());
     } else {
       const Outcome outcome = reader.Finish();
-      ASSERT_TRUE(outcome.status.ok() || ReasonOf(outcome.status) == "NO_FREE_BLOCKS")
-          << outcome.status;
-      ASSERT_LE(outcome.tokens.size(), expected.size());
-      ASSERT_TRUE(
-          std::equal(outcome.tokens.begin(), outcome.tokens.end(), expected.begin()));
-      if (outcome.status.ok()) {
-        ASSERT_EQ(outcome.tokens.size(), expected.size());
-      }
-      Keep(asked, expected, outcome.tokens.size(), outcome.status.ok());
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+      ASSERT_EQ(outcome.tokens, expected);
+      Keep(asked, expected, outcome.tokens.size(), /*ended_ok=*/true);
     }
     ASSERT_EQ(server_.Position(id_), static_cast<int64_t>(history_.size()));
   }

@@ -107,6 +107,7 @@ TEST(Metrics, TypesAndHelp) {
       {"mnemon_session_state_bytes", "gauge"},
       {"mnemon_session_state_capacity_bytes", "gauge"},
       {"mnemon_state_cache_usage_ratio", "gauge"},
+      {"mnemon_preemptions_total", "counter"},
       {"mnemon_memory_bytes", "gauge"},
       {"mnemon_memory_limit_bytes", "gauge"},
       {"process_resident_memory_bytes", "gauge"},
