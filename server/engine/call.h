@@ -166,8 +166,8 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
     int64_t results = 0;
   };
   UnderWay under_way;
-  bool draws = false;           // the decoder draws for its slot
-  bool starved = false;         // it found no free block in the last plan
+  bool draws = false;    // the decoder draws for its slot
+  bool starved = false;  // it found no free block in the last plan
   // The round in which its state made room for others; it waits until its whole history
   // fits again.
   std::optional<Time> preempted_at;

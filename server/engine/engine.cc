@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
     }
     std::unique_ptr<Engine> engine(new Engine(options, models.size(), vocab));
     if (options.store != nullptr) {
-      engine->persistence_ = std::make_unique<SessionPersistence>(
+      engine->persistence_ = std::make_shared<SessionPersistence>(
           *engine->context_, *options.store, models);
       engine->context_->persistence = engine->persistence_.get();
     }
@@ -151,6 +151,13 @@ absl::Status Engine::StartRunners(const std::vector<EngineModel>& models) {
       const auto decoder = weak.lock();
       return decoder && decoder->GiveUp(bytes);
     };
+  }
+  if (persistence_) {
+    givers.push_back(
+        [weak = std::weak_ptr<SessionPersistence>(persistence_)](int64_t bytes) {
+          const auto persistence = weak.lock();
+          return persistence && persistence->GiveUpHistories(bytes);
+        });
   }
   context_->givers.Set(std::move(givers));
   if (persistence_) {

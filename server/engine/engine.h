@@ -289,7 +289,7 @@ class Engine {
   void ExpireSessions();
 
   const std::shared_ptr<EngineContext> context_;
-  std::unique_ptr<SessionPersistence> persistence_;  // null without a store
+  std::shared_ptr<SessionPersistence> persistence_;  // null without a store
   Recovery recovery_;
   std::vector<Runner> runners_;  // constant after Create
 

@@ -34,7 +34,8 @@ inline ByteCharge ChargeOf(const std::shared_ptr<EngineMemory>& memory,
   return ByteCharge(std::shared_ptr<ByteAccount>(memory, &(memory.get()->*kind)));
 }
 
-// Those who can give memory up, one for each model. Constant before the first call.
+// Those who can give memory up: one for each model, then others. Constant before the
+// first call.
 class MemoryGivers {
  public:
   // Asks to give up about `bytes`, from any thread; false: it has none to give.

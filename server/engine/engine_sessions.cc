@@ -30,8 +30,7 @@ constexpr std::chrono::minutes kHiddenTime{1};
 
 CheckpointFacts FactsOfCheckpoint(const SessionCheckpoint& checkpoint) {
   return {.id = checkpoint.id,
-          .position = checkpoint.at->resident ? checkpoint.at->history.size()
-                                              : checkpoint.at->stored_tokens,
+          .position = checkpoint.at->stored_tokens,
           .create_time = checkpoint.create_time,
           .size_bytes = checkpoint.at->state_bytes.load(std::memory_order_relaxed)};
 }
@@ -143,8 +142,7 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::FindSession(const std::string& 
     MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
     return session;
   }
-  MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(**session));
-  return session;
+  return persistence_->Use(*session);
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& id,
@@ -221,6 +219,7 @@ absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
   RemoveExpired();
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
                           context_->directory.Find(request.session));
+  std::shared_ptr<Session> used;
   const SessionSettings& wanted = request.settings;
   MNEMON_RETURN_IF_ERROR(CheckSettings(
       wanted, runners_[session->model].decoder->vocab(), *context_->options.clock));
@@ -236,7 +235,7 @@ absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
     MNEMON_RETURN_IF_ERROR(session->journal->status());
     // What leaves the store must be in memory.
     if (durability == Durability::kNone) {
-      MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(*session));
+      MNEMON_ASSIGN_OR_RETURN(used, persistence_->Use(session));
     }
   } else if (durability.value_or(Durability::kNone) != Durability::kNone) {
     return engine_errors::NoStore();
@@ -432,9 +431,7 @@ SessionFacts Engine::FactsOf(const Session& session) const {
                       ? SessionState::kRunning
                       : SessionState::kQueued;
   }
-  facts.position = session.resident.load(std::memory_order_acquire)
-                       ? session.history.size()
-                       : session.stored_tokens;
+  facts.position = kept.tokens;
   if (session.journal) facts.durability = session.journal->durability();
   facts.state_size_bytes = session.state_bytes.load(std::memory_order_relaxed);
   facts.tier = TierOf(session, facts.state);

@@ -464,6 +464,7 @@ void ModelRunner::Store(const std::shared_ptr<Session>& session) {
   if (session->journal == nullptr || session->forgotten) return;
   session->journal->TouchRecord();
   if (session->journal->durable()) context_->persistence->RequestSnapshot(session);
+  context_->persistence->KeepMemoryFree();
 }
 
 ModelRunner::Calls& ModelRunner::ListOf(const Call& call) {

@@ -105,9 +105,11 @@ struct Session : DestroyedLater {
   std::atomic<bool> forgotten = false;
 
   // Whether the history is in memory; else it is in the store, with stored_tokens, and
-  // nobody uses it.
+  // nobody uses it. Of a checkpoint stored_tokens is always right.
   std::atomic<bool> resident = true;
-  int64_t stored_tokens = 0;  // constant
+  int64_t stored_tokens = 0;  // guarded by the directory's mutex
+  // What keeps it in memory: SessionPersistence::Use.
+  std::atomic<int64_t> history_uses = 0;
 
   // Changed by the holder alone.
   TokenHistory history;

@@ -120,7 +120,16 @@ bool SessionDirectory::Restore(std::shared_ptr<Session> session,
 void SessionDirectory::SetResident(Session& session) {
   Lock lock(mutex_);
   if (!session.resident && !session.deleted) --stored_[session.model];
-  session.resident.store(true, std::memory_order_release);
+  session.resident = true;
+}
+
+bool SessionDirectory::SetStored(Session& session) {
+  Lock lock(mutex_);
+  if (session.held || session.deleted || !session.resident) return false;
+  session.stored_tokens = session.history.size();
+  ++stored_[session.model];
+  session.resident = false;
+  return true;
 }
 
 void SessionDirectory::Describe(const Session& session, StoredSession& stored) const {
@@ -417,6 +426,7 @@ SessionDirectory::Facts SessionDirectory::FactsOf(const Session& session) const 
   return {
       .held = session.held,
       .detached = !session.held && call != nullptr && call->open(tokens),
+      .tokens = tokens,
       .last_use_time = session.last_use_time,
       .expiry = session.expiry,
       .ttl = session.ttl,

@@ -45,8 +45,11 @@ class SessionDirectory {
   // Adds a session that the store has, whatever the limits, with its times as they are.
   // It expires at `expiry`, unless it is used first. False: the id is taken.
   bool Restore(std::shared_ptr<Session> session, std::optional<Time> expiry);
-  // The history of a restored session is in memory from now on.
+  // The history of a session is in memory from now on.
   void SetResident(Session& session);
+  // It is in the store alone from now on. False: a call holds the session, or it was
+  // removed.
+  bool SetStored(Session& session);
   // Of a session for its record in the store: what is guarded here.
   void Describe(const Session& session, StoredSession& stored) const;
   // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
@@ -135,6 +138,7 @@ class SessionDirectory {
   struct Facts {
     bool held = false;      // by a call that waits, runs or delivers
     bool detached = false;  // at rest, and its newest call is open
+    int64_t tokens = 0;     // in the history
     // Of its creation, or of the last Hold or Release.
     std::chrono::system_clock::time_point last_use_time;
     // Absent where it does not expire now: without an expiration, with a ttl while it

@@ -199,7 +199,8 @@ void SessionJournal::PutSnapshot(StoredSnapshot snapshot, std::string bytes,
     drop_end_ = std::max(drop_end_, needed + 1);
     blobs_.push_back({.name = snapshot.name, .bytes = std::move(bytes)});
     const int64_t common = std::min(snapshot.tokens, copy_common_);
-    snapshots_.push_back({.snapshot = std::move(snapshot), .common = common});
+    snapshots_.push_back(
+        {.snapshot = std::move(snapshot), .common = common, .written = false});
     record_ = true;
     if (base) {
       copies_base_ = false;
@@ -240,7 +241,8 @@ std::optional<StoredSnapshot> SessionJournal::Usable(int64_t tokens) const {
   std::lock_guard lock(mutex_);
   for (auto kept = snapshots_.rbegin(); kept != snapshots_.rend(); ++kept) {
     const int64_t computed = kept->snapshot.computed;
-    if (computed > 0 && computed <= kept->common && computed < tokens) {
+    if (kept->written && computed > 0 && computed <= kept->common &&
+        computed < tokens) {
       return kept->snapshot;
     }
   }
@@ -260,6 +262,18 @@ void SessionJournal::SetSize(int64_t tokens) {
 bool SessionJournal::needs_base() const {
   std::lock_guard lock(mutex_);
   return state_ == State::kNeedsBase;
+}
+
+bool SessionJournal::AllStored() const {
+  std::lock_guard lock(mutex_);
+  return state_ == State::kReady && durability_ != Durability::kNone && !delete_ &&
+         !history_ && blobs_.empty() && dropped_.empty() && waiters_.empty();
+}
+
+bool SessionJournal::HasSnapshot(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  return std::any_of(snapshots_.begin(), snapshots_.end(),
+                     [&](const Kept& kept) { return kept.snapshot.name == name; });
 }
 
 bool SessionJournal::HasCheckpoint(const std::string& id) const {
@@ -335,20 +349,34 @@ SessionJournal::Taken SessionJournal::Take() {
 }
 
 void SessionJournal::Written(Taken& taken) {
+  if (!taken.blobs.empty()) {
+    std::lock_guard lock(mutex_);
+    for (const Blob& blob : taken.blobs) {
+      for (Kept& kept : snapshots_) {
+        if (kept.snapshot.name == blob.name) kept.written = true;
+      }
+    }
+  }
   for (const OnSynced& waiter : taken.waiters) waiter(absl::OkStatus());
 }
 
 void SessionJournal::Lost(const absl::Status& status) {
+  const std::shared_ptr<Session> session = this->session();
   std::vector<OnSynced> waiters;
   {
     std::lock_guard lock(mutex_);
     waiters.swap(waiters_);
     copies_base_ = false;
-    DropHistoryLocked();
-    blobs_.clear();
-    dropped_.clear();
-    if (state_ != State::kDeleted) state_ = State::kFailed;
-    failure_ = status;
+    if (session != nullptr && !session->resident && state_ == State::kReady) {
+      // What is stored is all of its history. Its record is written again.
+      record_ = true;
+    } else {
+      DropHistoryLocked();
+      blobs_.clear();
+      dropped_.clear();
+      if (state_ != State::kDeleted) state_ = State::kFailed;
+      failure_ = status;
+    }
   }
   for (const OnSynced& waiter : waiters) waiter(status);
 }

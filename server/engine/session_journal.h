@@ -98,9 +98,13 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   bool Want() { return !wanted_.exchange(true); }
   void Begun() { wanted_ = false; }
   bool needs_base() const;
+  // Whether the store has all of the history, and nothing of it is on its way. Told on
+  // the writer's thread, once what was written is synced.
+  bool AllStored() const;
+  bool HasSnapshot(const std::string& name) const;
   bool HasCheckpoint(const std::string& id) const;
-  // The newest snapshot whose state a session with the present history can go on from;
-  // nullopt: none is. `tokens`: in the history.
+  // The newest stored snapshot whose state a session with the present history can go on
+  // from; nullopt: none is. `tokens`: in the history.
   std::optional<StoredSnapshot> Usable(int64_t tokens) const;
   // Tokens computed in the newest snapshot that is stored or on its way; 0 without one.
   int64_t snapshot_tokens() const;
@@ -170,6 +174,7 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   struct Kept {
     StoredSnapshot snapshot;
     int64_t common = 0;
+    bool written = true;
   };
   std::vector<Kept> snapshots_;
   // The same of a snapshot that is being made, from BeginSnapshot on; and whether that

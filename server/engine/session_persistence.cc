@@ -147,16 +147,24 @@ void SessionPersistence::SaveNow(const std::shared_ptr<Session>& session) {
   const std::shared_ptr<SessionJournal> journal = session->journal;
   journal->Begun();
   const bool base = journal->needs_base();
+  // Counted first, so that it stays there.
+  const absl::StatusOr<std::shared_ptr<Session>> used =
+      session->resident || base ? Use(session) : session;
+  if (!used.ok()) {
+    if (base) journal->BaseFailed(used.status());
+    return SaveDone();
+  }
   if (!base && (!session->resident || !journal->status().ok() ||
                 journal->snapshot_tokens() == session->history.size())) {
     return SaveDone();
   }
   const auto sequence = std::make_shared<uint64_t>(0);
-  ExportSnapshot(PlaceOf(session->model), session, MakeCopy(session->model),
+  ExportSnapshot(PlaceOf(session->model), *used, MakeCopy(session->model),
                  {.undelivered = true,
                   .at_copy = [journal, base,
                               sequence] { *sequence = journal->BeginSnapshot(base); }},
-                 "{}", [this, journal, base, sequence](auto snapshot) {
+                 // In use until the journal has the snapshot.
+                 "{}", [this, journal, base, sequence, used = *used](auto snapshot) {
                    if (snapshot.ok()) {
                      {
                        std::lock_guard lock(mutex_);

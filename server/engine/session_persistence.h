@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sessions in a store: which of them are there, what becomes of them when the server
 // starts, when their snapshots are written, and how a history and a state come back.
+// A history that is not used leaves memory when that gets short.
 //
 // In the store a session is its record (stored_session.h), the entries of its journal
 // (journal_entry.h), and snapshots (server/state/snapshot.h): its own, "s...", and its
@@ -86,11 +87,20 @@ class SessionPersistence {
   // Removes it from the store.
   void Delete(const Session& session, std::function<void(const absl::Status&)> on_done);
 
-  // Brings the history of a session or checkpoint into memory, if it is not there: on
-  // the calling thread, which reads the store. DATA_LOSS, SESSION_DAMAGED;
+  // Brings the history of a session into memory, if it is not there: on the calling
+  // thread, which reads the store. It stays there, with those of checkpoints that were
+  // loaded, as long as a copy of the pointer exists. DATA_LOSS, SESSION_DAMAGED;
   // MEMORY_LIMIT; the store's.
-  absl::Status LoadHistory(Session& session);
+  absl::StatusOr<std::shared_ptr<Session>> Use(const std::shared_ptr<Session>& session);
+  // The same of a checkpoint. REQUIRES: the owner is in use.
   absl::Status LoadHistory(const Session& owner, const SessionCheckpoint& checkpoint);
+  // Memory is short: histories that are in the store and not in use leave it, of about
+  // so many bytes; first those of sessions without a state in memory, then others, with
+  // their states, the longest unused first. False: none are known, and no search for
+  // some is under way.
+  bool GiveUpHistories(int64_t bytes);
+  // A call has ended: where little memory is left some is made. Needs none.
+  void KeepMemoryFree() noexcept;
 
   // Whether Restore may bring a state that the session has lost.
   bool CanRestore(const Session& session) const;
@@ -143,8 +153,22 @@ class SessionPersistence {
                                                   const std::string& name,
                                                   size_t model);
   absl::Status SetHistory(Session& session, const std::vector<int32_t>& tokens);
+  std::mutex& LoadingOf(const Session& session);
+  absl::Status LoadHistory(Session& session);
   void RestoreFrom(const std::shared_ptr<Session>& session, const std::string& id,
-                   const std::string& name, std::function<void(absl::Status)> next);
+                   std::function<absl::StatusOr<std::string>()> read,
+                   std::function<void(absl::Status)> next);
+
+  // session_unloading.cc.
+  struct Sweep;
+  void FindUnused(Sweep& sweep) const;
+  void UnloadSome(const std::shared_ptr<Sweep>& sweep);
+  // Once it has no state.
+  void UnloadWritten(const std::shared_ptr<Session>& session,
+                     const std::shared_ptr<Sweep>& sweep);
+  // On the writer's thread. The bytes that left memory.
+  int64_t Unload(Session& session);
+  void EndSweep(const Sweep& sweep);
 
   const EngineContext& context_;
   SessionStore& store_;
@@ -164,6 +188,9 @@ class SessionPersistence {
   std::deque<std::shared_ptr<Session>> wanted_;
   bool saving_ = false;
   bool stopping_ = false;
+  bool sweeping_ = false;
+  // The last sweep has found too little: until then there is none.
+  std::chrono::steady_clock::time_point next_sweep_;
   PersistenceStats stats_;  // but for `healthy` and `journal`
 
   JournalWriter writer_;  // last: its thread uses the others

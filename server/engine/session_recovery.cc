@@ -255,10 +255,13 @@ absl::StatusOr<std::vector<int32_t>> SessionPersistence::ReadHistory(
 
 absl::Status SessionPersistence::SetHistory(Session& session,
                                             const std::vector<int32_t>& tokens) {
-  if (!session.history.Stage(tokens, 0)) return engine_errors::MemoryLimit();
+  if (!session.history.Stage(tokens, 0)) {
+    context_.AskForMemory(TokenHistory::BytesOf(static_cast<int64_t>(tokens.size())));
+    return engine_errors::MemoryLimit();
+  }
   session.history.AppendStaged();
   if (session.journal == nullptr) {  // a checkpoint's
-    session.resident.store(true, std::memory_order_release);
+    session.resident = true;
     return absl::OkStatus();
   }
   session.journal->SetSize(session.history.size());
@@ -267,10 +270,29 @@ absl::Status SessionPersistence::SetHistory(Session& session,
   return absl::OkStatus();
 }
 
+std::mutex& SessionPersistence::LoadingOf(const Session& session) {
+  return loading_[std::hash<std::string>()(session.id) % loading_.size()];
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::Use(
+    const std::shared_ptr<Session>& session) {
+  if (session->journal == nullptr) return session;
+  struct HistoryUse {
+    explicit HistoryUse(std::shared_ptr<Session> used) : session(std::move(used)) {
+      ++session->history_uses;
+    }
+    ~HistoryUse() { --session->history_uses; }
+    const std::shared_ptr<Session> session;
+  };
+  // Counted first: Unload looks for uses once it has taken the history out of reach.
+  const auto use = std::make_shared<HistoryUse>(session);
+  MNEMON_RETURN_IF_ERROR(LoadHistory(*session));
+  return std::shared_ptr<Session>(use, session.get());
+}
+
 absl::Status SessionPersistence::LoadHistory(Session& session) try {
-  if (session.resident.load(std::memory_order_acquire)) return absl::OkStatus();
-  std::lock_guard loading(
-      loading_[std::hash<std::string>()(session.id) % loading_.size()]);
+  if (session.resident) return absl::OkStatus();
+  std::lock_guard loading(LoadingOf(session));
   if (session.resident) return absl::OkStatus();
   std::vector<StoredSnapshot> snapshots = session.journal->stored().snapshots;
   while (true) {
@@ -282,6 +304,10 @@ absl::Status SessionPersistence::LoadHistory(Session& session) try {
     if (!absl::IsDataLoss(tokens.status()) &&
         !absl::IsInvalidArgument(tokens.status())) {
       return tokens.status();
+    }
+    // It was deleted meanwhile.
+    if (!context_.directory.Contains(session.id)) {
+      return engine_errors::NotFound(session.id);
     }
     LogError(StrCat("session ", session.id, ": ", tokens.status().message()));
     if (newest == nullptr) return engine_errors::SessionDamaged(session.id);
@@ -297,9 +323,8 @@ absl::Status SessionPersistence::LoadHistory(Session& session) try {
 absl::Status SessionPersistence::LoadHistory(const Session& owner,
                                              const SessionCheckpoint& checkpoint) try {
   Session& at = *checkpoint.at;
-  if (at.resident.load(std::memory_order_acquire)) return absl::OkStatus();
-  std::lock_guard loading(
-      loading_[std::hash<std::string>()(owner.id) % loading_.size()]);
+  if (at.resident) return absl::OkStatus();
+  std::lock_guard loading(LoadingOf(owner));
   if (at.resident) return absl::OkStatus();
   const auto tokens = ReadTokens(owner.id, "c" + checkpoint.id, owner.model);
   if (tokens.ok()) return SetHistory(at, *tokens);
@@ -322,13 +347,22 @@ void SessionPersistence::Restore(const std::shared_ptr<Session>& session,
                             ? session->journal->Usable(session->history.size())
                             : std::nullopt;
   if (!snapshot) return next();
-  RestoreFrom(session, session->id, snapshot->name,
-              [this, session, name = snapshot->name,
-               next = std::move(next)](const absl::Status& status) {
-                if (!absl::IsDataLoss(status)) return next();
-                session->journal->Forget(name);
-                Restore(session, next);
-              });
+  const std::string name = snapshot->name;
+  const auto read = [this, session, name]() -> absl::StatusOr<std::string> {
+    auto bytes = ReadBlob(session->id, name);
+    // Newer ones have taken its place.
+    if (!bytes.ok() && !session->journal->HasSnapshot(name)) {
+      return absl::AbortedError("");
+    }
+    return bytes;
+  };
+  RestoreFrom(
+      session, session->id, read,
+      [this, session, name, next = std::move(next)](const absl::Status& status) {
+        if (!absl::IsDataLoss(status) && !absl::IsAborted(status)) return next();
+        session->journal->Forget(name);
+        Restore(session, next);
+      });
 }
 
 void SessionPersistence::Restore(const Session& owner,
@@ -337,17 +371,19 @@ void SessionPersistence::Restore(const Session& owner,
   const bool stored =
       owner.journal != nullptr && owner.journal->HasCheckpoint(checkpoint.id);
   if (!stored || checkpoint.at->state_bytes > 0) return next();
-  RestoreFrom(checkpoint.at, owner.id, "c" + checkpoint.id,
-              [next = std::move(next)](const absl::Status&) { next(); });
+  RestoreFrom(
+      checkpoint.at, owner.id,
+      [this, id = owner.id, name = "c" + checkpoint.id] { return ReadBlob(id, name); },
+      [next = std::move(next)](const absl::Status&) { next(); });
 }
 
 void SessionPersistence::RestoreFrom(const std::shared_ptr<Session>& session,
-                                     const std::string& id, const std::string& name,
+                                     const std::string& id,
+                                     std::function<absl::StatusOr<std::string>()> read,
                                      std::function<void(absl::Status)> next) {
   const auto begin = SteadyClock::now();
   RestoreState(
-      PlaceOf(session->model), session, MakeCopy(session->model),
-      [this, id, name] { return ReadBlob(id, name); },
+      PlaceOf(session->model), session, MakeCopy(session->model), std::move(read),
       [this, begin, id, next = std::move(next)](auto restored) {
         const auto took = SteadyClock::now() - begin;
         if (absl::IsDataLoss(restored.status())) {
@@ -358,7 +394,7 @@ void SessionPersistence::RestoreFrom(const std::shared_ptr<Session>& session,
         if (restored.ok() && *restored && observer != nullptr) {
           observer->OnRestored(SessionTier::kDisk, took);
         }
-        if (!restored.ok()) {
+        if (!restored.ok() && !absl::IsAborted(restored.status())) {
           LogWarning(StrCat("the state of session ", id,
                             " is computed again: ", restored.status().message()));
         }

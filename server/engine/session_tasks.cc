@@ -114,6 +114,7 @@ class CheckpointTask final : public AnsweringTask<SessionCheckpoint> {
  private:
   absl::StatusOr<SessionCheckpoint> Do(StateAccess& states) override {
     MNEMON_RETURN_IF_ERROR(Take(states, *session_, std::nullopt, checkpoint_.at));
+    checkpoint_.at->stored_tokens = checkpoint_.at->history.size();
     states.Rest(checkpoint_.at);
     auto made = directory_.AddCheckpoint(*session_, checkpoint_, drawn_id_);
     if (!made.ok() || made->at != checkpoint_.at) states.DropState(*checkpoint_.at);
@@ -306,6 +307,30 @@ class AdoptTask final : public AnsweringTask<bool> {
   const std::shared_ptr<Session> from_;
 };
 
+class DropTask final : public AnsweringTask<bool> {
+ public:
+  DropTask(std::shared_ptr<Session> session, SessionDirectory& directory,
+           OnAnswer<bool> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        directory_(directory) {}
+
+ private:
+  absl::StatusOr<bool> Do(StateAccess& states) override {
+    const auto drop = [&](Session& session) {
+      if (session.resting && session.call == nullptr) states.DropState(session);
+    };
+    drop(*session_);
+    for (const SessionCheckpoint& kept : directory_.CheckpointsOf(*session_)) {
+      drop(*kept.at);
+    }
+    return true;
+  }
+
+  const std::shared_ptr<Session> session_;
+  SessionDirectory& directory_;
+};
+
 class RoomTask final : public AnsweringTask<bool> {
  public:
   RoomTask(std::shared_ptr<Session> session, int64_t computed, OnAnswer<bool> on_done)
@@ -390,6 +415,12 @@ std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
                                          OnAnswer<bool> on_done) {
   return std::make_shared<AdoptTask>(std::move(session), std::move(from),
                                      std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeDropTask(std::shared_ptr<Session> session,
+                                        SessionDirectory& directory,
+                                        OnAnswer<bool> on_done) {
+  return std::make_shared<DropTask>(std::move(session), directory, std::move(on_done));
 }
 
 std::shared_ptr<StateTask> MakeRoomTask(std::shared_ptr<Session> session,

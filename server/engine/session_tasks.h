@@ -84,6 +84,11 @@ std::shared_ptr<StateTask> MakeGiveWayTask(std::shared_ptr<Session> session,
                                            SessionDirectory& directory,
                                            OnAnswer<bool> on_done);
 
+// Drops the states of a session at rest and of its checkpoints. The answer is true.
+std::shared_ptr<StateTask> MakeDropTask(std::shared_ptr<Session> session,
+                                        SessionDirectory& directory,
+                                        OnAnswer<bool> on_done);
+
 // Drops a state that is pinned.
 std::shared_ptr<StateTask> MakeUnpinTask(std::shared_ptr<Session> session);
 

@@ -24,6 +24,7 @@ struct PersistenceStats {
   int64_t snapshot_bytes = 0;
   int64_t snapshot_failures = 0;
   int64_t damaged_snapshots = 0;
+  int64_t unloaded = 0;  // histories that left memory
 };
 
 }  // namespace mnemon

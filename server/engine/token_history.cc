@@ -218,6 +218,16 @@ TokenHistory::Pieces TokenHistory::TakeUnused() {
   return unused;
 }
 
+TokenHistory::Pieces TokenHistory::Unload() {
+  std::lock_guard lock(mutex_);
+  journal_ = nullptr;
+  shared_ = 0;
+  staged_ = 0;
+  size_.store(0, std::memory_order_release);
+  version_.fetch_add(1, std::memory_order_release);
+  return std::exchange(pieces_, {});
+}
+
 bool TokenHistory::ShareOf(TokenHistory& other, int64_t size) {
   MNEMON_CHECK(this->size() == 0 && size <= other.size());
   const int64_t whole = size / kPiece;

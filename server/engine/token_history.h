@@ -85,7 +85,10 @@ class TokenHistory {
   // the last piece too, where a smaller one holds its tokens. Where memory has run out,
   // that stays.
   Pieces TakeUnused();
-  // Bytes of memory that so many tokens take after it.
+  // Of one that the store has: takes all of it, and tells nobody; it is empty then, and
+  // has no journal. REQUIRES: nobody reads or changes it.
+  Pieces Unload();
+  // Bytes of memory that so many tokens take after TakeUnused.
   static int64_t BytesOf(int64_t tokens);
 
   // Makes an empty history the first `size` tokens of another, by sharing its whole

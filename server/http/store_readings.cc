@@ -46,6 +46,9 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const PersistenceStats& now) {
   count("mnemon_snapshots_damaged_total",
         "Snapshots and checkpoints in the store that were found damaged.",
         static_cast<double>(now.damaged_snapshots));
+  count("mnemon_histories_unloaded_total",
+        "Histories that left memory for the store, since memory was short.",
+        static_cast<double>(now.unloaded));
   return families;
 }
 

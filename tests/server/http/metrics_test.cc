@@ -329,7 +329,8 @@ TEST(Metrics, ReadsTheStore) {
                .snapshots = 8,
                .snapshot_bytes = 9,
                .snapshot_failures = 10,
-               .damaged_snapshots = 11};
+               .damaged_snapshots = 11,
+               .unloaded = 12};
   auto samples = Samples(Make()->Text(now, {}, ""));
   EXPECT_EQ(samples.at("mnemon_store_healthy"), 0);
   EXPECT_EQ(samples["mnemon_journal_commits_total"], 1);
@@ -343,6 +344,7 @@ TEST(Metrics, ReadsTheStore) {
   EXPECT_EQ(samples["mnemon_snapshot_bytes_total"], 9);
   EXPECT_EQ(samples["mnemon_snapshot_failures_total"], 10);
   EXPECT_EQ(samples["mnemon_snapshots_damaged_total"], 11);
+  EXPECT_EQ(samples["mnemon_histories_unloaded_total"], 12);
   now.store->healthy = true;
   EXPECT_EQ(Samples(Make()->Text(now, {}, "")).at("mnemon_store_healthy"), 1);
 }
