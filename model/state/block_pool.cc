@@ -32,7 +32,7 @@ BlockPool::BlockPool(Options options)
     : options_(std::move(options)),
       bytes_(options_.floats * static_cast<int64_t>(sizeof(float))),
       runs_(bytes_, *options_.memory, options_.account),
-      ready_(options_.recycler == nullptr || !options_.zeroed
+      ready_(options_.recycler == nullptr || options_.overwritten
                  ? 0
                  : std::min(options_.most, std::max<int64_t>(1, kReadyBytes / bytes_))),
       reserve_(std::max(ready_, options_.reserve_bytes / runs_.block_bytes())) {
@@ -46,7 +46,7 @@ BlockPool::~BlockPool() {
 }
 
 void BlockPool::Clean(StateBlock* block) const {
-  if (options_.zeroed) memory().Zero(block->floats, options_.floats);
+  memory().Zero(block->floats, options_.floats);
 }
 
 int64_t BlockPool::Secure(int64_t count) {
@@ -66,18 +66,30 @@ StateBlock* BlockPool::TakeAtHand() {
   return std::exchange(at_hand_, at_hand_->next);
 }
 
+void BlockPool::RecycleAtHand() {
+  StateBlock* const block = TakeAtHand();
+  ++taken_;
+  recycling_.fetch_add(1, std::memory_order_relaxed);
+  Push(dirty_, block, block);
+  wake_later_ = true;
+}
+
 void BlockPool::AskForReady() const {
   const bool more = runs_.clean() > runs_.touched() || runs_.blocks() < options_.most;
   if (2 * runs_.touched() < ready_ && more) options_.recycler->Wake();
 }
 
 void BlockPool::Stock(int64_t count) {
-  while (at_hand_count_ > count) {
+  // Promised ones stay: the runs have no other for them.
+  while (keeps_at_hand() && at_hand_count_ > std::max(count, promised_)) {
+    RecycleAtHand();
+  }
+  while (!keeps_at_hand() && at_hand_count_ > count) {
     StateBlock* const block = TakeAtHand();
     runs_.Put(block, /*secured=*/at_hand_count_ < promised_);
   }
   if (std::exchange(wake_later_, false)) options_.recycler->Wake();
-  if (at_hand_count_ == count) return;
+  if (at_hand_count_ >= count) return;
   while (at_hand_count_ < count) {
     StateBlock* const block = runs_.Take();
     if (block == nullptr) break;
@@ -108,7 +120,7 @@ StateBlock* BlockPool::Take() {
 
 bool BlockPool::DropHolder(StateBlock* block) {
   if (block->holders.fetch_sub(1, std::memory_order_acq_rel) > 1) return false;
-  if (!recycles()) {
+  if (options_.recycler == nullptr) {
     Clean(block);
     runs_.Put(block);
     returned_.fetch_add(1, std::memory_order_release);
@@ -124,7 +136,7 @@ void BlockPool::Drop(StateBlock* block) {
 }
 
 void BlockPool::DropInStep(StateBlock* block) {
-  if (options_.recycler == nullptr || options_.zeroed) {
+  if (!keeps_at_hand()) {
     wake_later_ |= DropHolder(block);
     return;
   }

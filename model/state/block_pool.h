@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Blocks of one size with reference counts. Where blocks are taken zeroed, one whose
-// last holder is gone is zeroed before it is used again: on the calling thread, or by a
-// BlockRecycler on its own. The memory of blocks that nobody uses goes back to the
-// system, but for a reserve; what is used or in reserve is counted, and may be limited.
+// Blocks of one size with reference counts. One whose last holder is gone is zeroed
+// before it is used again: on the calling thread, or by a BlockRecycler on its own. The
+// memory of blocks that nobody uses goes back to the system, but for a reserve; what is
+// used or in reserve is counted, and may be limited.
 //
 // Threads: one thread, the owner's, calls everything but what is the recycler's. A
 // block belongs to the recycler from the moment its last holder is gone until it is
@@ -30,8 +30,9 @@ class BlockPool {
     int64_t floats = 0;             // of one block, at least 1
     int64_t most = 0;               // blocks that are taken at once
     StateMemory* memory = nullptr;  // not null; outlives the pool
-    // Else a taken block holds any numbers: who takes it overwrites all of them.
-    bool zeroed = true;
+    // Who takes a block overwrites all of it, so that one which is dropped in a step may
+    // be taken in it as it is; else a taken block is zeroed.
+    bool overwritten = false;
     // Outlives the pool; null: given back blocks are zeroed by the caller, and memory
     // is kept.
     BlockRecycler* recycler = nullptr;
@@ -109,7 +110,12 @@ class BlockPool {
 
  private:
   void Clean(StateBlock* block) const;
-  bool recycles() const { return options_.recycler != nullptr && options_.zeroed; }
+  // Blocks that are dropped in a step stay at hand.
+  bool keeps_at_hand() const {
+    return options_.recycler != nullptr && options_.overwritten;
+  }
+  // Gives a block that is at hand to the recycler.
+  void RecycleAtHand();
   // A clean block, from the runs.
   StateBlock* TakeClean();
   void PutAtHand(StateBlock* block);
@@ -130,7 +136,7 @@ class BlockPool {
 
   // Of the owner's thread.
   int64_t taken_ = 0;
-  StateBlock* at_hand_ = nullptr;  // clean blocks, taken from the runs
+  StateBlock* at_hand_ = nullptr;  // taken from the runs; clean, or of DropInStep
   int64_t at_hand_count_ = 0;
   int64_t promised_ = 0;     // of the last Secure, not taken yet; at hand or secured
   bool wake_later_ = false;  // the recycler has work that it was not told of

@@ -140,6 +140,50 @@ TEST(RecycledArena, FreshFixedEntriesAreFilled) {
 }
 
 // The owner gives back and takes as fast as it can; two arenas share the recycler.
+// The numbers of a session that is gone are nowhere: what lies where its entries were
+// is zero, or what others have written there.
+TEST(RecycledArena, NothingIsLeftOfASession) {
+  BlockRecycler recycler(std::chrono::hours(1));
+  const auto arena = *StateArena::Create(
+      Spec(Growth::kAppend, 64), {.slots = 2, .blocks = 8, .recycler = &recycler});
+  const int32_t other = *arena->Acquire();
+  ASSERT_TRUE(arena->Reserve(other, 1).ok());
+  std::vector<const float*> fixed, rows;
+  const int32_t slot = *arena->Acquire();
+  for (int64_t i = 0; i < 64; ++i) {
+    SavedFixed shadow = arena->SaveFixed(slot);
+    ASSERT_TRUE(arena->Reserve(slot, 1).ok());
+    std::fill_n(arena->Fixed(slot, 0), kFixed, 7.0f);
+    std::fill_n(arena->Row(slot, 1, i), kWidth, 7.0f);
+    fixed.push_back(arena->Fixed(slot, 0));
+    rows.push_back(arena->Row(slot, 1, i));
+    arena->Advance(slot, 1);
+    arena->Drop(shadow);
+    arena->SetAside(1, 1);
+  }
+  arena->Release(slot);
+  arena->SetAside(0, 0);
+  const auto left = [&] {
+    const auto holds = [](const float* at, int64_t count) {
+      return std::count(at, at + count, 7.0f) > 0;
+    };
+    for (const float* at : fixed) {
+      if (holds(at, kFixed)) return true;
+    }
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const float* at) { return holds(at, kWidth); });
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  // What the recycler has not written yet, it may write now.
+  while (arena->blocks_recycling() > 0 || arena->shadow_bytes() > 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::yield();
+  }
+  recycler.Wake();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(left());
+}
+
 TEST(RecycledArena, ABusyOwnerAlwaysFindsCleanBlocks) {
   BlockRecycler recycler;
   std::vector<std::unique_ptr<StateArena>> arenas;

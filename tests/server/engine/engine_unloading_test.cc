@@ -185,7 +185,7 @@ TEST_P(EngineUnloading, AFailingStoreTakesNothingFromThem) {
   const auto deadline = std::chrono::steady_clock::now() + seconds(30);
   while (stored.engine().Stats().store->unloaded == 0 &&
          std::chrono::steady_clock::now() < deadline) {
-    ASSERT_EQ(ReasonOf(stored.server->Run(TooMuch()).status), "MEMORY_LIMIT");
+    ASSERT_FALSE(stored.server->Run(TooMuch()).status.ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   ASSERT_EQ(stored.engine().Stats().models[0].sessions_stored, 1);
