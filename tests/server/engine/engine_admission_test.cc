@@ -115,18 +115,26 @@ TEST(Admission, BlocksOfACallThatHasComputedAllAreThereForTheNext) {
   EXPECT_EQ(server.Run(Ask({}, 5, "s")).tokens, Continuation(history, 5));
 }
 
+// Two calls have permits and wait for the blocks of a third one, which goes on.
 TEST(Admission, ACancelledCallNeedNotWaitForBlocks) {
   ToyServer server(ToyState::kAppend, {.state_bytes = 8 * kBlockBytes}, 128);
   server.CreateSession("s");
-  Reader stopped(*server.engine, Ask({1}, 120));
-  while (stopped.stream().space() > 0) std::this_thread::yield();
+  server.decoder.Allow(0);
+  Reader holds(*server.engine, Ask(Tokens(70, 1), 50));
+  server.decoder.AwaitHeld();
   Reader waits(*server.engine, Ask(Tokens(80, 2), 3));
   Reader behind(*server.engine, Ask({2}, 3, "s"));
+  server.decoder.Allow(1);
+  server.decoder.AwaitHeld();
+  EXPECT_EQ(server.engine->Stats().running, 3);
   behind.stream().Cancel();
+  server.decoder.Allow(1 + server.ahead());
   EXPECT_TRUE(absl::IsCancelled(behind.Finish().status));
   EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kIdle);
-  EXPECT_EQ(waits.so_far().tokens.size(), 0u);
-  stopped.stream().Cancel();
+  EXPECT_EQ(server.engine->Stats().running, 2);
+  EXPECT_EQ(waits.stream().space(), TokenStream::kCapacity);
+  server.decoder.AllowAll();
+  EXPECT_EQ(holds.Finish().tokens, Continuation(Tokens(70, 1), 50));
   EXPECT_EQ(waits.Finish().tokens, Continuation(Tokens(80, 2), 3));
 }
 
