@@ -2,8 +2,11 @@
 // An engine over a toy decoder.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -51,6 +54,17 @@ inline std::vector<int32_t> Joined(std::vector<int32_t> a,
                                    const std::vector<int32_t>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
+}
+
+// Memory is given back on other threads.
+inline bool AwaitMemory(const Engine& engine,
+                        const std::function<bool(const MemoryStats&)>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition(engine.Stats().memory)) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 struct ToyServer {

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The memory of an engine: what is counted, and what happens at the limit.
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <numeric>
-#include <thread>
 
 #include "tests/fakes/toy_predictor.h"
 #include "tests/server/engine/engine_fixture.h"
@@ -16,17 +13,6 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 const int64_t kPiece = TokenHistory::BytesOf(512);
 constexpr int64_t kRun = 2 * kMiB;
-
-// Memory is given back on other threads.
-bool AwaitMemory(const Engine& engine,
-                 const std::function<bool(const MemoryStats&)>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!condition(engine.Stats().memory)) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 TEST(EngineMemory, EachKindIsCountedAndComesBack) {
   ToyServer server(ToyState::kAppend, {}, 4096);

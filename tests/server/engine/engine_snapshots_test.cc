@@ -69,8 +69,11 @@ TEST_P(EngineSnapshots, GoOnElsewhereWithTheirState) {
   there.AwaitIdle();
   EXPECT_EQ(here.engine->Stats().state_bytes, 0);
   EXPECT_EQ(there.engine->Stats().state_bytes, 0);
-  EXPECT_EQ(there.engine->Stats().memory.queue, 0);
-  EXPECT_EQ(here.engine->Stats().memory.output, 0);
+  const auto nothing = [](const MemoryStats& memory) {
+    return memory.queue == 0 && memory.output == 0;
+  };
+  EXPECT_TRUE(AwaitMemory(*here.engine, nothing));
+  EXPECT_TRUE(AwaitMemory(*there.engine, nothing));
 }
 
 TEST_P(EngineSnapshots, OfARunningSessionHoldWhatWasDelivered) {
