@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An observer that keeps the records of all calls.
+// An observer that keeps the records of all calls, but for those by which a server
+// probes its own port once a second (PortProbe): they ask for the health of "".
 #pragma once
 
 #include <map>
@@ -20,6 +21,9 @@ class ObservedCalls final : public CallObserver {
     ++started_[method];
   }
   void OnCallEnded(const RpcRecord& record) override {
+    const bool probe =
+        record.method == "grpc.health.v1.Health/Check" && record.received_bytes == 0;
+    if (probe) return;
     std::lock_guard lock(mutex_);
     ended_.push_back(record);
     thread_ = std::this_thread::get_id();
