@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <grpc/grpc.h>
+
 #include "base/error.h"
 #include "base/strings.h"
 #include "client/status.h"
@@ -14,7 +16,15 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience(100);  // of who has cancelled
 
+// Once its last object is gone, gRPC ends threads of its own, and waits for one that
+// may poll a socket for ten seconds more. What is never given back, the process ends.
+void KeepLibrary() {
+  static const bool kept = (grpc_init(), true);
+  static_cast<void>(kept);
+}
+
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+  KeepLibrary();
   grpc::ChannelArguments arguments;
   // Detects a lost connection. The server accepts a ping per 10 s at most.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
