@@ -6,6 +6,7 @@ Examples:
   bench/tables.py step run.json ...      documents of `mnemon-bench step --json`
   bench/tables.py compare run.json ...   documents of `bench/compare.py --json`
   bench/tables.py serving run.json ...   documents of `mnemon-load SCENARIO --out FILE`
+  bench/tables.py sessions run.json ...  the same of sessions in a store
 
 Several documents make one table. Exit code: 0 done, 1 failed, 2 usage.
 """
@@ -196,11 +197,20 @@ def comparison_table(documents):
     return "\n".join(lines)
 
 
-def serving_table(documents):
-    lines = [f"""# Serving table
+HEADS = {
+    "serving": """# Serving table
 
 A server as its clients see it, over loopback, from `mnemon-load` on the same machine. Written by
-`scripts/check serving`.
+`scripts/check serving`.""",
+    "sessions": """# Sessions at rest and in a store
+
+Measured by their clients, over loopback, with `mnemon-load` on the same machine. Written by
+`scripts/check sessions`; [what is measured](README.md#sessions-in-a-store).""",
+}
+
+
+def scenario_table(kind, documents):
+    lines = [f"""{HEADS[kind]}
 
 - Machine: {machine()}; load average at the start of the scenarios
   {span([document["load_average"] for document in documents], 1)}.
@@ -220,7 +230,7 @@ def main():
     parser = argparse.ArgumentParser(
         usage=argparse.SUPPRESS, description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["step", "compare", "serving"])
+    parser.add_argument("kind", choices=["step", "compare", *HEADS])
     parser.add_argument("documents", nargs="+", metavar="run.json")
     flags = parser.parse_args()
     documents = []
@@ -230,8 +240,10 @@ def main():
         except (OSError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from error
     try:
-        table = {"step": step_table, "compare": comparison_table, "serving": serving_table}
-        print(table[flags.kind](documents))
+        if flags.kind in HEADS:
+            print(scenario_table(flags.kind, documents))
+        else:
+            print({"step": step_table, "compare": comparison_table}[flags.kind](documents))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"not a measurement of this kind: {error!r}") from error
 

@@ -57,6 +57,22 @@ constexpr Entry kScenarios[] = {
      "Calls of every kind, each on a new connection, for ten minutes: memory, "
      "descriptors and threads stay where they are.",
      RunSoak},
+    {"scale",
+     "A hundred thousand sessions in a store, ten thousand in memory: what they take, "
+     "the time of calls beside them, and of a start.",
+     RunScale},
+    {"durability",
+     "The speed of 64 streams whose sessions have durability none, turn and always.",
+     RunDurability},
+    {"restore",
+     "The time to the first token of sessions at rest, in memory and on the disk.",
+     RunRestore},
+    {"fork", "How long a fork takes, whatever the history.", RunFork},
+    {"demotion",
+     "Streams beside sessions whose states go to the disk and come back: token gaps.",
+     RunDemotion},
+    {"recovery", "A killed server with 64 streams: the time until all of them go on.",
+     RunRecovery},
 };
 
 struct Flags {

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "bench/serving/scenario.h"
+#include "bench/serving/session_calls.h"
 #include "bench/serving/traffic.h"
 
 namespace mnemon::serving {
@@ -26,61 +27,16 @@ struct Shape {
 constexpr Shape kFull = {10'000, 256, 5, 4, 0.5, 256, 2048};
 constexpr Shape kQuick = {1'000, 64, 3, 0.3, 0.25, 16, 512};
 
-constexpr int kCreators = 16;
 constexpr int64_t kEndless = 1'000'000'000;  // tokens
 // Keys and values of one token in one layer, 256 wide.
 constexpr int64_t kTokenBytes = 2048;
 constexpr std::chrono::milliseconds kBetweenShort{10};
 
-void SetDeadline(grpc::ClientContext& context) {
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-}
-
-grpc::Status Create(Connection& connection, const std::string& id,
-                    const std::string& model) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::CreateSessionRequest request;
-  request.set_session_id(id);
-  request.mutable_session()->set_model("models/" + model);
-  v1::Session session;
-  return connection.sessions->CreateSession(&context, request, &session);
-}
-
-grpc::Status Delete(Connection& connection, const std::string& id) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::DeleteSessionRequest request;
-  request.set_name("sessions/" + id);
-  google::protobuf::Empty nothing;
-  return connection.sessions->DeleteSession(&context, request, &nothing);
-}
-
-grpc::Status Get(Connection& connection, const std::string& id) {
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::GetSessionRequest request;
-  request.set_name("sessions/" + id);
-  v1::Session session;
-  return connection.sessions->GetSession(&context, request, &session);
-}
-
 grpc::Status CheckHealth(Connection& connection) {
   grpc::ClientContext context;
-  SetDeadline(context);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   grpc::health::v1::HealthCheckResponse response;
   return connection.health->Check(&context, {}, &response);
-}
-
-// Sends `tokens` to the session and generates one.
-grpc::Status Prefill(Connection& connection, const std::string& id, int64_t tokens) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
-  v1::GenerateRequest request = MakeRequest("", tokens, 1, 1);
-  request.set_session("sessions/" + id);
-  const auto reader = connection.generation->Generate(&context, request);
-  for (v1::GenerateResponse message; reader->Read(&message);) continue;
-  return reader->Finish();
 }
 
 // Seconds that calls of each kind took.
@@ -105,15 +61,15 @@ ShortCalls RunShortCalls(Connections& connections, const Shape& shape, double se
   };
   std::thread get([&] {
     repeat(calls.get, [&](int number) {
-      return Get(connections.at(0), StrCat("r", number * 7919 % shape.resting));
+      return GetSession(connections.at(0), IdOf(number * 7919 % shape.resting));
     });
   });
   std::thread create([&] {
     repeat(calls.create, [&](int number) {
-      return Create(connections.at(1), StrCat("short", number), "small");
+      return CreateSession(connections.at(1), StrCat("short", number), "small");
     });
     for (size_t number = 0; number < calls.create.size(); ++number) {
-      Delete(connections.at(1), StrCat("short", number));
+      if (!DeleteSession(connections.at(1), StrCat("short", number)).ok()) ++failed;
     }
   });
   std::thread health([&] {
@@ -124,25 +80,6 @@ ShortCalls RunShortCalls(Connections& connections, const Shape& shape, double se
   health.join();
   calls.failed = failed;
   return calls;
-}
-
-absl::Status MakeResting(Connections& connections, const Shape& shape) {
-  std::atomic<int> next{0}, failed{0};
-  std::vector<std::thread> creators;
-  for (size_t i = 0; i < kCreators; ++i) {
-    creators.emplace_back([&, i] {
-      for (int number; (number = next++) < shape.resting;) {
-        const std::string id = StrCat("r", number);
-        if (!Create(connections.at(i), id, "small").ok() ||
-            !Prefill(connections.at(i), id, 4).ok()) {
-          ++failed;
-        }
-      }
-    });
-  }
-  for (std::thread& creator : creators) creator.join();
-  if (failed == 0) return absl::OkStatus();
-  return absl::InternalError(StrCat(failed.load(), " sessions could not be made"));
 }
 
 absl::Status MeasureShortCalls(Connections& connections, const Shape& shape,
@@ -182,14 +119,13 @@ absl::StatusOr<std::vector<std::pair<Interval, Interval>>> EndLargeSessions(
     Connections& connections, const Shape& shape) {
   std::vector<std::pair<Interval, Interval>> windows;  // without and with an end
   for (int round = 0; round < shape.rounds; ++round) {
-    grpc::Status status = Create(connections.at(0), "large", "large");
-    if (status.ok()) status = Prefill(connections.at(0), "large", shape.large_tokens);
-    if (!status.ok()) return absl::InternalError(status.error_message());
+    MNEMON_RETURN_IF_ERROR(CreateSession(connections.at(0), "large", "large"));
+    MNEMON_RETURN_IF_ERROR(
+        Turn(connections.at(0), "large", shape.large_tokens, 1, 1).status());
     Pass(shape.around);
     const Interval without = Pass(shape.around);
     const TimePoint from = SteadyClock::now();
-    status = Delete(connections.at(0), "large");
-    if (!status.ok()) return absl::InternalError(status.error_message());
+    MNEMON_RETURN_IF_ERROR(DeleteSession(connections.at(0), "large"));
     Pass(std::max(0.0, shape.around - Seconds(SteadyClock::now() - from).count()));
     windows.push_back({without, {from, SteadyClock::now()}});
   }
@@ -219,7 +155,7 @@ absl::Status RunManySessions(const ScenarioOptions& options, BarResults& results
   const ShortCalls idle = RunShortCalls(connections, shape, shape.window);
   results.Note("idle server: CreateSession p99", P99(idle.create) * 1e3, "ms");
   results.Note("idle server: health p99", P99(idle.health) * 1e3, "ms");
-  MNEMON_RETURN_IF_ERROR(MakeResting(connections, shape));
+  MNEMON_RETURN_IF_ERROR(MakeSessions(connections, "small", 0, shape.resting, 4));
 
   Connections stream_connections(server->port(), 4);
   Calls streams;

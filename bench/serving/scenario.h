@@ -37,6 +37,12 @@ absl::Status RunSlowReaders(const ScenarioOptions& options, BarResults& results)
 absl::Status RunCpu(const ScenarioOptions& options, BarResults& results);
 absl::Status RunWire(const ScenarioOptions& options, BarResults& results);
 absl::Status RunSoak(const ScenarioOptions& options, BarResults& results);
+absl::Status RunScale(const ScenarioOptions& options, BarResults& results);
+absl::Status RunDurability(const ScenarioOptions& options, BarResults& results);
+absl::Status RunRestore(const ScenarioOptions& options, BarResults& results);
+absl::Status RunFork(const ScenarioOptions& options, BarResults& results);
+absl::Status RunDemotion(const ScenarioOptions& options, BarResults& results);
+absl::Status RunRecovery(const ScenarioOptions& options, BarResults& results);
 
 // The checkpoint of a drawn model, made once per directory: its path. `set` are fields
 // of config.json, KEY=VALUE.

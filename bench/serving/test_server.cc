@@ -61,6 +61,11 @@ std::optional<int> TestServer::Stop(std::chrono::milliseconds patience) {
   return child_.Wait(patience);
 }
 
+void TestServer::Kill() {
+  child_.Signal(SIGKILL);
+  child_.Wait(kEnd);
+}
+
 absl::StatusOr<bool> TakesFlag(const std::string& binary, const std::string& flag,
                                const std::string& directory) {
   MNEMON_ASSIGN_OR_RETURN(

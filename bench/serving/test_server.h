@@ -34,6 +34,8 @@ class TestServer {
   // SIGTERM. The exit code, 128 + the signal that ended it, or nullopt when it still
   // runs after `patience`.
   std::optional<int> Stop(std::chrono::milliseconds patience);
+  // SIGKILL; returns when it is gone.
+  void Kill();
 
   int port() const { return port_; }
   int http_port() const { return http_port_; }
@@ -41,6 +43,8 @@ class TestServer {
   double CpuSeconds() const { return child_.CpuSeconds(); }
   // From the start of the process until it listened.
   std::chrono::duration<double> start_time() const { return start_time_; }
+  // What it has written to standard error so far.
+  std::string log() const { return child_.err(); }
   absl::StatusOr<MetricsPage> Metrics() const { return MetricsPage::Fetch(http_port_); }
 
  private:

@@ -193,6 +193,9 @@ class ScriptsTest(unittest.TestCase):
         rows = [line for line in ran.stdout.splitlines() if line.startswith("| ")]
         self.assertEqual(rows[1:], [f"| {name} | p99 | 12.35 | ms | <= 20 | pass |"
                                     for name in ("idle", "cpu")])
+        ran = self.run_script("tables.py", "sessions", self.folder / "a.json")
+        self.assertIn("`scripts/check sessions`", ran.stdout)
+        self.assertIn("| idle | p99 | 12.35 | ms | <= 20 | pass |", ran.stdout)
         ran = self.run_script("tables.py", "serving", self.folder / "a.json",
                               self.write("c.json", run("cpu", server="mnemon-server 2")))
         self.expect_one_line(ran, 1, "server")

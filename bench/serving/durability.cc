@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// What durability costs: callers in a closed loop, each on a session of its own, on
+// three servers with one level each, of which one works at a time.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/data_folder.h"
+#include "bench/serving/scenario.h"
+#include "bench/serving/session_calls.h"
+#include "bench/serving/traffic.h"
+
+namespace mnemon::serving {
+namespace {
+
+constexpr const char* kLevels[] = {"none", "turn", "always"};
+constexpr size_t kLevelCount = std::size(kLevels);
+
+struct Shape {
+  int rounds;
+  double window;  // seconds of each level in a round
+  double rest;    // seconds before it, in which the server before finishes its writes
+  double turn;    // least share of the speed without durability
+  double always;
+};
+constexpr Shape kFull = {9, 4, 1.5, 0.97, 0.85};
+constexpr Shape kQuick = {3, 1, 0.3, 0.85, 0.85};
+
+constexpr size_t kStreams = 64;
+constexpr int64_t kPromptTokens = 64;
+constexpr int64_t kNewTokens = 64;
+
+// A server and the sessions of its callers.
+struct Level {
+  std::unique_ptr<DataFolder> data;
+  std::unique_ptr<TestServer> server;
+  std::unique_ptr<Connections> connections;
+  std::vector<double> speeds;  // tokens per second of each window
+};
+
+absl::StatusOr<Level> StartLevel(const ScenarioOptions& options,
+                                 const std::string& model, const std::string& name) {
+  Level level;
+  level.data = std::make_unique<DataFolder>(
+      StrCat(options.directory, "/data-durability-", name));
+  MNEMON_ASSIGN_OR_RETURN(
+      level.server, StartServer(options, {"--checkpoint", "m=" + model, "--data-dir",
+                                          level.data->path(), "--durability", name}));
+  level.connections = std::make_unique<Connections>(level.server->port(), 4);
+  for (size_t i = 0; i < kStreams; ++i) {
+    MNEMON_RETURN_IF_ERROR(
+        CreateSession(level.connections->at(i), IdOf(static_cast<int64_t>(i)), "m"));
+  }
+  return level;
+}
+
+// Tokens that arrive per second while each caller makes one turn after the other.
+absl::StatusOr<double> Speed(Connections& connections, double seconds) {
+  std::atomic<bool> ends{false};
+  std::mutex mutex;
+  std::vector<CallRecord> records;  // guarded by mutex
+  std::vector<std::thread> callers;
+  for (size_t i = 0; i < kStreams; ++i) {
+    callers.emplace_back([&, i] {
+      v1::GenerateRequest request = MakeRequest("", kPromptTokens, kNewTokens, i);
+      request.set_session("sessions/" + IdOf(static_cast<int64_t>(i)));
+      for (bool ok = true; ok && !ends;) {
+        Calls calls;
+        calls.Start(connections.at(i), request, {.deadline = Seconds(60)});
+        calls.Wait(Seconds(65));
+        std::vector<CallRecord> record = calls.Take();
+        std::lock_guard lock(mutex);
+        for (CallRecord& one : record) {
+          ok = one.ok();
+          records.push_back(std::move(one));
+        }
+      }
+    });
+  }
+  Pass(seconds / 4);
+  const Interval measured = Pass(seconds);
+  ends = true;
+  for (std::thread& caller : callers) caller.join();
+  for (const CallRecord& record : records) {
+    if (!record.ok()) return absl::InternalError("a call failed: " + record.message);
+  }
+  return TokensPerSecond(records, measured);
+}
+
+absl::Status MeasureSize(const ScenarioOptions& options, const Shape& shape,
+                         const std::string& size, BarResults& results) {
+  MNEMON_ASSIGN_OR_RETURN(const std::string model,
+                          Checkpoint(options, "fast_weights", size));
+  std::array<Level, kLevelCount> levels;
+  for (size_t i = 0; i < kLevelCount; ++i) {
+    MNEMON_ASSIGN_OR_RETURN(levels[i], StartLevel(options, model, kLevels[i]));
+    MNEMON_RETURN_IF_ERROR(
+        Speed(*levels[i].connections, shape.window / 2).status());  // warm
+  }
+  for (int round = 0; round < shape.rounds; ++round) {
+    // Every second round backwards, so that a machine that becomes slower favours none.
+    for (size_t turn = 0; turn < kLevelCount; ++turn) {
+      const size_t forward = (turn + static_cast<size_t>(round / 2)) % kLevelCount;
+      Level& level = levels[round % 2 == 0 ? forward : kLevelCount - 1 - forward];
+      Pass(shape.rest);
+      MNEMON_ASSIGN_OR_RETURN(const double speed,
+                              Speed(*level.connections, shape.window));
+      level.speeds.push_back(speed);
+    }
+  }
+  const Level& none = levels[0];
+  for (size_t i = 0; i < kLevelCount; ++i) {
+    results.Note(StrCat(size, ", ", kLevels[i], ": speed"), Median(levels[i].speeds),
+                 "tokens/s");
+  }
+  for (size_t i = 1; i < kLevelCount; ++i) {
+    // Of each round by itself: the machine is another one in each.
+    std::vector<double> shares;
+    for (size_t round = 0; round < none.speeds.size(); ++round) {
+      shares.push_back(levels[i].speeds[round] / none.speeds[round]);
+    }
+    const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+    results.Note(StrCat(size, ", ", kLevels[i], ": least share of none"), *least, "");
+    results.Note(StrCat(size, ", ", kLevels[i], ": greatest share of none"), *most, "");
+    results.ShareAtLeast(StrCat(size, ", ", kLevels[i], ": share of none"),
+                         Median(shares), i == 1 ? shape.turn : shape.always);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunDurability(const ScenarioOptions& options, BarResults& results) {
+  const Shape& shape = options.quick ? kQuick : kFull;
+  MNEMON_RETURN_IF_ERROR(MeasureSize(options, shape, "XS", results));
+  return options.quick ? absl::OkStatus() : MeasureSize(options, shape, "S", results);
+}
+
+}  // namespace mnemon::serving
