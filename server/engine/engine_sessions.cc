@@ -175,14 +175,21 @@ absl::StatusOr<SessionPage> Engine::ListSessions(
   MNEMON_ASSIGN_OR_RETURN(const SessionQuery query, SessionQuery::Parse(request));
   RemoveExpired();
   SessionPager pager(query);
-  std::string after = query.by_name() ? query.after_id() : "";
+  std::string from = query.ids().begin;
+  if (query.by_name() && !query.after_id().empty()) {
+    from = std::max(from, query.after_id() + '\0');
+  }
   for (bool more = true; more && !pager.complete();) {
-    const auto found = context_->directory.After(after, kListedAtOnce);
+    const auto found = context_->directory.From(from, kListedAtOnce);
+    more = found.size() == kListedAtOnce;
     for (const auto& session : found) {
+      if (query.ids().end && session->id >= *query.ids().end) {
+        more = false;
+        break;
+      }
       if (!session->hidden) pager.Add(FactsOf(*session));
     }
-    more = found.size() == kListedAtOnce;
-    if (more) after = found.back()->id;
+    if (more) from = found.back()->id + '\0';
   }
   return pager.Take();
 } catch (const std::bad_alloc&) {

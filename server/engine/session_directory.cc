@@ -309,14 +309,15 @@ SessionDirectory::Time::duration SessionDirectory::UntilExpiry() const {
   return next ? std::max(*next - clock_.Now(), Time::duration()) : Time::duration();
 }
 
-std::vector<std::shared_ptr<Session>> SessionDirectory::After(const std::string& after,
-                                                              size_t count) const {
+std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& first,
+                                                             size_t count) const {
   std::vector<std::shared_ptr<Session>> page;
   page.reserve(count);
   for (bool more = true; more && page.size() < count;) {
     const size_t end = std::min(count, page.size() + kCopiedAtOnce);
     Lock lock(mutex_);
-    auto next = sessions_.upper_bound(page.empty() ? after : page.back()->id);
+    auto next = page.empty() ? sessions_.lower_bound(first)
+                             : sessions_.upper_bound(page.back()->id);
     for (; next != sessions_.end() && page.size() < end; ++next) {
       page.push_back(next->second);
     }

@@ -69,10 +69,15 @@ class SessionDirectory {
   std::optional<Time> NextExpiry() const;
   // How long that is from now on; zero when it is past, or none will.
   Time::duration UntilExpiry() const;
-  // Up to `count` sessions whose ids come after `after`, by id. Copied in parts: one
-  // that is made or removed meanwhile may be among them or not.
+  // Up to `count` sessions, by id, whose ids are `first` or come after it. Copied in
+  // parts: one that is made or removed meanwhile may be among them or not.
+  std::vector<std::shared_ptr<Session>> From(const std::string& first,
+                                             size_t count) const;
+  // The same behind `after`.
   std::vector<std::shared_ptr<Session>> After(const std::string& after,
-                                              size_t count) const;
+                                              size_t count) const {
+    return From(after + '\0', count);
+  }
 
   // Changes settings: `ttl` and `expires_at` together, or neither. ABORTED,
   // ETAG_MISMATCH; NOT_FOUND when the session was removed.

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,6 +15,25 @@
 #include "server/engine/filter_words.h"
 
 namespace mnemon {
+namespace {
+
+// Of all texts that begin with `prefix`, the first one behind; absent when none is.
+std::optional<std::string> Behind(std::string prefix) {
+  while (!prefix.empty() && static_cast<unsigned char>(prefix.back()) == 0xff) {
+    prefix.pop_back();
+  }
+  if (prefix.empty()) return std::nullopt;
+  ++prefix.back();
+  return prefix;
+}
+
+// Of two ends of ranges, absent ones behind all.
+bool EndsBefore(const std::optional<std::string>& a,
+                const std::optional<std::string>& b) {
+  return a && (!b || *a < *b);
+}
+
+}  // namespace
 
 // Recursive descent, as deep as parentheses may be nested.
 class FilterParser {
@@ -28,6 +48,7 @@ class FilterParser {
     MNEMON_RETURN_IF_ERROR(Expression(0));
     if (Next().kind == Kind::kClose) return Error("')' without '('");
     if (Next().kind != Kind::kEnd) return Expected("AND, OR or another comparison");
+    filter_.ids_ = filter_.FindIds();
     return std::move(filter_);
   }
 
@@ -264,6 +285,52 @@ bool SessionFilter::Matches(const SessionFacts& facts) const {
     }
   }
   return size == 0 || stack[0];
+}
+
+SessionFilter::IdRange SessionFilter::IdsOf(const Comparison& comparison) {
+  if (comparison.field != FindSessionField("name")) return {};
+  const std::string* const text = std::get_if<std::string>(&comparison.value);
+  if (text == nullptr) return {};
+  const std::string next = *text + '\0';  // no other one is between them
+  switch (comparison.relation) {
+    case Relation::kEqual:
+      return {*text, next};
+    case Relation::kLess:
+      return {"", *text};
+    case Relation::kLessOrEqual:
+      return {"", next};
+    case Relation::kGreater:
+      return {next, std::nullopt};
+    case Relation::kGreaterOrEqual:
+      return {*text, std::nullopt};
+    case Relation::kBegins:
+      return {*text, Behind(*text)};
+    case Relation::kNotEqual:
+    case Relation::kNotBegins:
+    case Relation::kPresent:
+      break;
+  }
+  return {};
+}
+
+SessionFilter::IdRange SessionFilter::FindIds() const {
+  std::vector<IdRange> stack;
+  auto comparison = comparisons_.begin();
+  for (const Step step : steps_) {
+    if (step == Step::kCompare) {
+      stack.push_back(IdsOf(*comparison++));
+    } else if (step == Step::kNot) {
+      stack.back() = {};
+    } else {
+      const IdRange last = std::move(stack.back());
+      stack.pop_back();
+      IdRange& before = stack.back();
+      const bool both = step == Step::kAnd;
+      if ((before.begin < last.begin) == both) before.begin = last.begin;
+      if (EndsBefore(last.end, before.end) == both) before.end = last.end;
+    }
+  }
+  return stack.empty() ? IdRange() : std::move(stack.back());
 }
 
 bool SessionFilter::Holds(const Comparison& comparison, const SessionFacts& facts) {

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,17 @@ class SessionFilter {
   static absl::StatusOr<SessionFilter> Parse(std::string_view text);
 
   bool Matches(const SessionFacts& facts) const;
+
+  // Ids by their bytes.
+  struct IdRange {
+    std::string begin;
+    std::optional<std::string> end;  // the first one behind; absent: there is none
+
+    bool operator==(const IdRange&) const = default;
+  };
+  // Has the id of each session that matches, and is as narrow as comparisons of names
+  // make it that no NOT stands before.
+  const IdRange& ids() const { return ids_; }
 
  private:
   friend class FilterParser;
@@ -64,11 +76,14 @@ class SessionFilter {
   enum class Step : uint8_t { kCompare, kNot, kAnd, kOr };
 
   static bool Holds(const Comparison& comparison, const SessionFacts& facts);
+  static IdRange IdsOf(const Comparison& comparison);
+  IdRange FindIds() const;
 
   // The expression, operands before their operator; each kCompare is the next one of
   // comparisons_. Empty: true.
   std::vector<Step> steps_;
   std::vector<Comparison> comparisons_;
+  IdRange ids_;  // FindIds
 };
 
 }  // namespace mnemon

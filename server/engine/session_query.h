@@ -24,6 +24,7 @@ class SessionQuery {
   static absl::StatusOr<SessionQuery> Parse(const ListSessionsRequest& request);
 
   bool Matches(const SessionFacts& facts) const { return filter_.Matches(facts); }
+  const SessionFilter::IdRange& ids() const { return filter_.ids(); }
   SessionOrder::Place PlaceOf(const SessionFacts& facts) const {
     return order_.PlaceOf(facts);
   }

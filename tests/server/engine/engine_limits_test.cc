@@ -132,6 +132,21 @@ TEST(EngineSessions, FiltersAndOrders) {
   }
   EXPECT_THAT(list({.filter = "model = models/toy state = IDLE"}), SizeIs(300));
   EXPECT_THAT(list({.filter = "model = models/other"}), SizeIs(0));
+  for (const int32_t size : {1, 7, 70, 100}) {
+    for (const char* order : {"", "create_time"}) {
+      EXPECT_THAT(
+          list({.page_size = size, .filter = "name = s112*", .order_by = order}),
+          ElementsAre("s1120", "s1121", "s1122", "s1123", "s1124", "s1125", "s1126",
+                      "s1127", "s1128", "s1129"));
+      EXPECT_THAT(list({.page_size = size,
+                        .filter = "name >= s1063 name < s1199",
+                        .order_by = order}),
+                  SizeIs(136));
+    }
+    EXPECT_THAT(list({.page_size = size, .filter = "name = s1299"}),
+                ElementsAre("s1299"));
+    EXPECT_THAT(list({.page_size = size, .filter = "name > s1299"}), SizeIs(0));
+  }
   const std::vector<std::string> newest = list({.order_by = "create_time desc"});
   EXPECT_THAT(newest, SizeIs(300));
   EXPECT_TRUE(std::is_sorted(newest.rbegin(), newest.rend()));

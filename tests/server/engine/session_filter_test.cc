@@ -250,6 +250,41 @@ TEST(SessionFilter, Bounds) {
   EXPECT_LT(huge.message().size(), 600u);
 }
 
+TEST(SessionFilter, KnowsWhichIdsMatch) {
+  const std::string end(1, '\0');
+  const struct {
+    const char* text;
+    SessionFilter::IdRange ids;
+  } kCases[] = {
+      {"", {"", std::nullopt}},
+      {"token_count > 4", {"", std::nullopt}},
+      {"parent = sessions/b", {"", std::nullopt}},
+      {"name = sessions/b", {"b", "b" + end}},
+      {"name < sessions/b", {"", "b"}},
+      {"name <= b", {"", "b" + end}},
+      {"name > b", {"b" + end, std::nullopt}},
+      {"name >= b", {"b", std::nullopt}},
+      {"name = \"sessions/chat-*\"", {"chat-", "chat."}},
+      {"name = \"b\xff*\"", {"b\xff", "c"}},
+      {"name = \"\xff*\"", {"\xff", std::nullopt}},
+      {"name != b", {"", std::nullopt}},
+      {"name != b*", {"", std::nullopt}},
+      {"name:*", {"", std::nullopt}},
+      {"NOT name = b", {"", std::nullopt}},
+      {"name >= b AND state = IDLE AND name < d", {"b", "d"}},
+      {"name = b* name = c*", {"c", "c"}},
+      {"name = d* OR name = b*", {"b", "e"}},
+      {"name = b* OR state = IDLE", {"", std::nullopt}},
+      {"name > a (name = d OR name = b*)", {"b", "d" + end}},
+  };
+  for (const auto& [text, ids] : kCases) {
+    const auto filter = SessionFilter::Parse(text);
+    ASSERT_TRUE(filter.ok()) << text << ": " << filter.status();
+    EXPECT_EQ(filter->ids(), ids) << text << ": " << filter->ids().begin << ", "
+                                  << filter->ids().end.value_or("none");
+  }
+}
+
 // A random filter as text beside what it means, written without the parser's parts.
 class RandomFilter {
  public:
@@ -318,7 +353,12 @@ class RandomFilter {
   Filter Comparison() {
     using Time = std::chrono::system_clock::time_point;
     const int small = static_cast<int>(Below(4));
-    switch (Below(7)) {
+    switch (Below(8)) {
+      case 7:
+        return Ordered<std::string>("name", StrCat("s", small), StrCat("s", small),
+                                    [](const SessionFacts& facts) {
+                                      return std::optional<std::string>(facts.id);
+                                    });
       case 0:
         return Ordered<int64_t>("token_count", StrCat(small), small,
                                 [](const SessionFacts& facts) {
@@ -370,8 +410,13 @@ TEST(SessionFilter, MeansWhatItSays) {
       continue;
     }
     for (int k = 0; k < 20; ++k) {
-      const SessionFacts facts = RandomFacts("s", random.random());
+      const SessionFacts facts = RandomFacts(StrCat("s", k % 5), random.random());
       EXPECT_EQ(filter->Matches(facts), expected.meaning(facts)) << expected.text;
+      if (expected.meaning(facts)) {
+        EXPECT_GE(facts.id, filter->ids().begin) << expected.text;
+        const auto& end = filter->ids().end;
+        EXPECT_TRUE(!end || facts.id < *end) << expected.text;
+      }
       matched += expected.meaning(facts);
       ++looked_at;
     }
