@@ -12,7 +12,7 @@ namespace {
 
 class DeadKeyFilter final : public rocksdb::CompactionFilter {
  public:
-  DeadKeyFilter(StoreTable table, std::shared_ptr<const LiveSessions::Live> live)
+  DeadKeyFilter(StoreTable table, std::shared_ptr<const LiveSessions> live)
       : table_(table),
         live_(std::move(live)),
         now_ms_(std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -42,17 +42,16 @@ class DeadKeyFilter final : public rocksdb::CompactionFilter {
  private:
   // A key that is not understood is kept, and so is one in doubt.
   bool IsLive(std::string_view key) const {
-    if (live_ == nullptr) return true;
     try {
       const std::optional<StoreKeyParts> parts = SplitStoreKey(table_, key);
-      return !parts || (*live_)(parts->id);
+      return !parts || live_->Contains(parts->id);
     } catch (const std::exception&) {
       return true;
     }
   }
 
   const StoreTable table_;
-  const std::shared_ptr<const LiveSessions::Live> live_;
+  const std::shared_ptr<const LiveSessions> live_;
   const int64_t now_ms_;
 };
 
@@ -65,7 +64,7 @@ class DeadKeyFilters final : public rocksdb::CompactionFilterFactory {
 
   std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
       const rocksdb::CompactionFilter::Context& context) override {
-    return std::make_unique<DeadKeyFilter>(table_, live_->get());
+    return std::make_unique<DeadKeyFilter>(table_, live_);
   }
 
  private:
@@ -76,14 +75,13 @@ class DeadKeyFilters final : public rocksdb::CompactionFilterFactory {
 }  // namespace
 
 void LiveSessions::Set(Live live) {
-  auto shared = std::make_shared<const Live>(std::move(live));
   std::lock_guard lock(mutex_);
-  live_ = std::move(shared);
+  live_ = std::move(live);
 }
 
-std::shared_ptr<const LiveSessions::Live> LiveSessions::get() const {
+bool LiveSessions::Contains(std::string_view id) const {
   std::lock_guard lock(mutex_);
-  return live_;
+  return live_ == nullptr || live_(id);
 }
 
 std::shared_ptr<rocksdb::CompactionFilterFactory> MakeDeadKeyFilters(

@@ -19,13 +19,15 @@ class LiveSessions {
  public:
   using Live = std::function<bool(std::string_view id)>;
 
+  // Null: all live, as before the first call. The one before is not called any more:
+  // its owner may go. Waits for a call in progress.
   void Set(Live live);
-  // Null before Set.
-  std::shared_ptr<const Live> get() const;
+  // What `live` throws.
+  bool Contains(std::string_view id) const;
 
  private:
   mutable std::mutex mutex_;
-  std::shared_ptr<const Live> live_;  // guarded by mutex_; shared with compactions
+  Live live_;  // guarded by mutex_, also while it is called
 };
 
 std::shared_ptr<rocksdb::CompactionFilterFactory> MakeDeadKeyFilters(

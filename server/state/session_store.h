@@ -125,8 +125,9 @@ class SessionStore {
 
   // Lets compaction drop what is dead: the keys of every id for which `live` is false,
   // of kSessions only when the record has expired by the wall clock too. Before this
-  // call nothing is dropped. `live` is called from a background thread, must not block
-  // or call the store, and must outlive it.
+  // call nothing is dropped, nor behind one with null. `live` is called from background
+  // threads and must not block or call the store. Waits for a call in progress of the
+  // `live` before, which is not called any more then.
   //
   // This is safe under one rule: `live(id)` is true from before the first commit of a
   // key of `id` until after the commit that deletes its last one. For compaction reads
