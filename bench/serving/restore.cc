@@ -70,18 +70,18 @@ absl::Status RunRestore(const ScenarioOptions& options, BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const FirstTokens memory, Measure(server->port(), shape));
   Compare("state in memory", memory, 2, results);
 
-  server->Stop(std::chrono::seconds(60));
+  MNEMON_RETURN_IF_ERROR(EndServer(*server));
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, flags));
   MNEMON_ASSIGN_OR_RETURN(const FirstTokens disk, Measure(server->port(), shape));
   Compare("on the disk", disk, 10, results);
 
-  server->Stop(std::chrono::seconds(60));
+  MNEMON_RETURN_IF_ERROR(EndServer(*server));
   MNEMON_RETURN_IF_ERROR(data.DropFileCache());
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, flags));
   MNEMON_ASSIGN_OR_RETURN(const FirstTokens cold, Measure(server->port(), shape));
   Compare("on the disk, not in the file cache", cold, 10, results);
 
-  server->Stop(std::chrono::seconds(60));
+  MNEMON_RETURN_IF_ERROR(EndServer(*server));
   std::vector<std::string> few = flags;
   few.insert(few.end(), {"--state-bytes", kFewStates, "--running", "8"});
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, few));

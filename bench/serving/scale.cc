@@ -213,7 +213,7 @@ absl::Status MeasureStore(const ScenarioOptions& options, const std::string& mod
   }
   CompareTimes(none, all, results);
   results.Note("the store takes", static_cast<double>(data.bytes()) / 1e6, "MB");
-  server->Stop(std::chrono::seconds(60));
+  MNEMON_RETURN_IF_ERROR(EndServer(*server));
   server.reset();
   MNEMON_ASSIGN_OR_RETURN(server, StartServer(options, flags));
   results.AtMost("start with all sessions", server->start_time().count(), 2, "s");

@@ -37,4 +37,9 @@ absl::StatusOr<std::unique_ptr<TestServer>> StartServer(const ScenarioOptions& o
   return TestServer::Start(options.server_binary, flags, options.directory, start);
 }
 
+absl::Status EndServer(TestServer& server) {
+  if (server.Stop(std::chrono::seconds(60)) == 0) return absl::OkStatus();
+  return absl::DeadlineExceededError("the server does not end");
+}
+
 }  // namespace mnemon::serving
