@@ -33,6 +33,8 @@ IOStatus WriteFault(DiskFault fault) {
     case DiskFault::kFull:
     case DiskFault::kShortWrite:
       return Full();
+    case DiskFault::kQuota:
+      return FailedWith(EDQUOT);
     case DiskFault::kReadOnly:
       return FailedWith(EROFS);
     case DiskFault::kNone:

@@ -29,6 +29,7 @@ enum class DiskFault {
   kNone,
   kFull,        // ENOSPC from writing and creating
   kShortWrite,  // the same, after half of the bytes
+  kQuota,       // EDQUOT from the same as kFull
   kSyncFails,   // EIO; what was not synced is lost, though it can still be read, and a
                 // later fsync that succeeds does not bring it back
   kReadOnly,    // EROFS from all that would change something

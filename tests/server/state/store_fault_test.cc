@@ -103,6 +103,10 @@ TEST_F(StoreFault, WritesAPartAndRecovers) {
   RunWith(DiskFault::kShortWrite, "STORE_FULL", absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(StoreFault, MeetsAQuotaAndRecovers) {
+  RunWith(DiskFault::kQuota, "STORE_FULL", absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(StoreFault, FailsToSyncAndRecovers) {
   RunWith(DiskFault::kSyncFails, "STORE_FAILED", absl::StatusCode::kUnavailable);
 }

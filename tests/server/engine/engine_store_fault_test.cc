@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// Sessions of every level while streams run and their store meets a disk that fails,
+// and goes well again without a restart.
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/server/engine/stored_server.h"
+
+namespace mnemon {
+namespace {
+
+// The fault, and the operation of the disk from which on it meets it.
+using Failing = std::tuple<DiskFault, int>;
+
+std::string FaultName(DiskFault fault) {
+  switch (fault) {
+    case DiskFault::kNone:
+      break;
+    case DiskFault::kFull:
+      return "Full";
+    case DiskFault::kShortWrite:
+      return "ShortWrite";
+    case DiskFault::kQuota:
+      return "Quota";
+    case DiskFault::kSyncFails:
+      return "SyncFails";
+    case DiskFault::kReadOnly:
+      return "ReadOnly";
+  }
+  return "None";
+}
+
+std::string ReasonFor(DiskFault fault) {
+  if (fault == DiskFault::kReadOnly) return "STORE_READ_ONLY";
+  return fault == DiskFault::kSyncFails ? "STORE_FAILED" : "STORE_FULL";
+}
+
+class EngineStoreFault : public StoreFixture,
+                         public testing::WithParamInterface<Failing> {
+ protected:
+  static constexpr ToyState kState = ToyState::kFixedAndAppend;
+
+  static void ExpectBegins(const std::vector<int32_t>& history,
+                           const std::vector<int32_t>& with) {
+    ASSERT_GE(history.size(), with.size());
+    EXPECT_TRUE(std::equal(with.begin(), with.end(), history.begin()));
+  }
+
+  // Runs a turn, and compares it with that of a call without a session.
+  static std::vector<int32_t> GoOn(StoredServer& stored, const std::string& session,
+                                   uint32_t seed) {
+    const std::vector<int32_t> before = HistoryOf(stored.engine(), session);
+    const std::vector<int32_t> prompt = Tokens(4, seed);
+    const Outcome outcome = stored.server->Run(Ask(prompt, 30, session));
+    EXPECT_TRUE(outcome.status.ok()) << session << ": " << outcome.status;
+    const std::vector<int32_t> whole = Joined(before, prompt);
+    EXPECT_EQ(outcome.tokens, stored.server->Run(Ask(whole, 30)).tokens) << session;
+    return Joined(whole, outcome.tokens);
+  }
+};
+
+TEST_P(EngineStoreFault, LosesNoTokenThatWasAcknowledged) {
+  const auto [fault, after] = GetParam();
+  StoredServer stored(Path(), kState);
+  const std::vector<std::string> ids = {"turn", "always", "none"};
+  stored.CreateSession("turn", Durability::kTurn);
+  stored.CreateSession("always", Durability::kAlways);
+  stored.CreateSession("none", Durability::kNone);
+  const std::vector<int32_t> prompt = Tokens(9, 2);
+  std::vector<std::vector<int32_t>> finished;
+  std::vector<std::unique_ptr<Reader>> readers;
+  for (const std::string& id : ids) {
+    const Outcome first = stored.server->Run(Ask(Tokens(20, 1), 40, id));
+    ASSERT_TRUE(first.status.ok()) << first.status;
+    finished.push_back(Joined(Tokens(20, 1), first.tokens));
+    readers.push_back(std::make_unique<Reader>(stored.engine(), Ask(prompt, 900, id)));
+    while (readers.back()->so_far().tokens.size() < 50) readers.back()->Next();
+  }
+  stored.files->Fail(fault, after);
+  std::vector<Outcome> ends;
+  for (auto& reader : readers) ends.push_back(reader->Finish());
+  for (const int durable : {0, 1}) {
+    EXPECT_EQ(ReasonOf(ends[durable].status), ReasonFor(fault)) << ends[durable].status;
+    EXPECT_LT(ends[durable].tokens.size(), 900u);
+  }
+  ASSERT_TRUE(ends[2].status.ok()) << ends[2].status;
+  EXPECT_EQ(ends[2].tokens,
+            stored.server->Run(Ask(Joined(finished[2], prompt), 900)).tokens);
+  EXPECT_FALSE(stored.engine().Stats().store->healthy);
+  const auto refused = stored.server->Run(Ask(Tokens(1, 1), 1, "always"));
+  EXPECT_EQ(ReasonOf(refused.status), ReasonFor(fault));
+  EXPECT_TRUE(stored.server->Run(Ask(Tokens(1, 1), 1, "none")).status.ok());
+
+  // What was delivered: synced with each token, or written and synced with the turn.
+  const std::vector<int32_t> turn = finished[0];
+  const std::vector<int32_t> always =
+      Joined(Joined(finished[1], prompt), ends[1].tokens);
+  stored.CopyAfterPowerFailure(Path("failed"));
+  {
+    StoredServer again(Path("failed"), kState);
+    ExpectBegins(HistoryOf(again.engine(), "turn"), turn);
+    ExpectBegins(HistoryOf(again.engine(), "always"), always);
+    GoOn(again, "turn", 5);
+    GoOn(again, "always", 5);
+    EXPECT_EQ(ReasonOf(again.engine().GetSession("none").status()),
+              "SESSION_NOT_FOUND");
+  }
+
+  stored.files->Fail(DiskFault::kNone);
+  for (int i = 0; i < 600 && !stored.engine().CreateSession({.id = "new"}).ok(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_TRUE(stored.engine().Stats().store->healthy);
+  ExpectBegins(HistoryOf(stored.engine(), "turn"),
+               Joined(Joined(turn, prompt), ends[0].tokens));
+  ExpectBegins(HistoryOf(stored.engine(), "always"), always);
+  std::vector<std::vector<int32_t>> whole;
+  for (const std::string& id : ids) whole.push_back(GoOn(stored, id, 8));
+  stored.CopyAfterPowerFailure(Path("well"));
+  StoredServer again(Path("well"), kState);
+  EXPECT_EQ(again.engine().recovery().sessions, 3);
+  EXPECT_EQ(HistoryOf(again.engine(), "turn"), whole[0]);
+  EXPECT_EQ(HistoryOf(again.engine(), "always"), whole[1]);
+  GoOn(again, "turn", 9);
+  GoOn(again, "always", 9);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Disks, EngineStoreFault,
+    testing::Combine(testing::Values(DiskFault::kFull, DiskFault::kShortWrite,
+                                     DiskFault::kQuota, DiskFault::kSyncFails,
+                                     DiskFault::kReadOnly),
+                     testing::Values(0, 1, 6)),
+    [](const testing::TestParamInfo<Failing>& info) {
+      return FaultName(std::get<0>(info.param)) +
+             std::to_string(std::get<1>(info.param));
+    });
+
+}  // namespace
+}  // namespace mnemon
