@@ -75,7 +75,10 @@ void LogTiers(const ModelFacts& facts, const StateSpec& spec,
                    " tokens fit at rest in memory, each with a state of ",
                    at.state_bytes, " bytes (", Bytes(at.state_bytes), ") and ",
                    at.session_bytes, " bytes beside it",
-                   state_on_host ? "" : "; states in the memory of the GPU"));
+                   state_on_host
+                       ? std::string()
+                       : StrCat("; with their states in the memory of the GPU, and ",
+                                at.in_host, " more with theirs in the host's")));
   }
 }
 

@@ -56,10 +56,16 @@ SessionTiers PlanTiers(const StateSpec& spec, std::optional<int64_t> context,
         .tokens = tokens,
         .state_bytes = spec.bytes_at(0) + blocks * BlockBytes(spec),
         .session_bytes = Session::kBytes + TokenHistory::BytesOf(tokens),
-        .sessions = 0};
+        .sessions = 0,
+        .in_host = 0};
     const int64_t in_memory = at.session_bytes + (state_on_host ? at.state_bytes : 0);
     at.sessions = std::min<int64_t>({options.sessions, engine_bytes / in_memory,
                                      options.state_bytes / at.state_bytes});
+    if (!state_on_host) {
+      const int64_t left = engine_bytes - at.sessions * at.session_bytes;
+      at.in_host = std::min<int64_t>(options.sessions - at.sessions,
+                                     left / (at.session_bytes + at.state_bytes));
+    }
     tiers.at_rest.push_back(at);
   }
   return tiers;

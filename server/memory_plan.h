@@ -39,6 +39,8 @@ struct SessionTiers {
     int64_t state_bytes = 0;  // blocks in whole
     int64_t session_bytes = 0;
     int64_t sessions = 0;
+    // Where states lie in a device's memory, of others whose states lie in the host's.
+    int64_t in_host = 0;
   };
   std::vector<AtRest> at_rest;
 };

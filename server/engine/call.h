@@ -227,7 +227,8 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   int64_t tokens_to_compute_again() const {
     // A call that only scores copies the state of its source.
     const Session& holds = scoring && scoring->source ? *scoring->source : *session;
-    return holds.state_bytes == 0 ? session->history.size() : 0;
+    const bool there = holds.state_bytes > 0 || holds.image_bytes > 0;
+    return there ? 0 : session->history.size();
   }
   // REQUIRES: admitted.
   std::optional<Time> time_up() const {

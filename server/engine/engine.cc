@@ -575,6 +575,7 @@ EngineStats Engine::Stats() const {
   const EngineMemory& memory = *context_->memory;
   stats.memory.state_reserve = std::max<int64_t>(
       0, memory.state.bytes() - stats.memory.state - stats.memory.shadows);
+  stats.memory.images = memory.images.bytes();
   stats.memory.histories = memory.histories.bytes();
   stats.memory.queue = memory.queue.bytes();
   stats.memory.output = memory.output.bytes();

@@ -22,6 +22,7 @@ struct EngineMemory {
   ByteAccount state{budget};      // runs of blocks, in use or in reserve: see BlockRuns
   ByteAccount histories{budget};  // sessions and their tokens, those of waiting prompts
                                   // included
+  ByteAccount images{budget};     // states that left a device's memory
   ByteAccount queue{budget};      // parts to score, counts of penalties
   ByteAccount output{budget};     // tokens that wait for their consumers
   ByteAccount predictions{budget};  // inputs, intermediate values, answers

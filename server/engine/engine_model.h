@@ -86,6 +86,7 @@ struct MemoryStats {
   // Blocks that are being cleaned, clean ones that are kept, those that are put aside
   // for prompts, and what does not divide into blocks.
   int64_t state_reserve = 0;
+  int64_t images = 0;     // states that left a device's memory for others
   int64_t histories = 0;  // sessions and their tokens, and prompts that wait
   int64_t queue = 0;      // parts to score, counts of penalties
   int64_t output = 0;     // tokens that wait for their consumers

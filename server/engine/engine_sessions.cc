@@ -440,7 +440,8 @@ SessionFacts Engine::FactsOf(const Session& session) const {
   }
   facts.position = kept.tokens;
   if (session.journal) facts.durability = session.journal->durability();
-  facts.state_size_bytes = session.state_bytes.load(std::memory_order_relaxed);
+  facts.state_size_bytes = session.state_bytes.load(std::memory_order_relaxed) +
+                           session.image_bytes.load(std::memory_order_relaxed);
   facts.tier = TierOf(session, facts.state);
   facts.create_time = session.create_time;
   facts.last_use_time = kept.last_use_time;
@@ -459,6 +460,9 @@ SessionTier Engine::TierOf(const Session& session, SessionState state) const {
   if (session.state_bytes.load(std::memory_order_relaxed) > 0) {
     return runners_[session.model].decoder->state_on_host() ? SessionTier::kHost
                                                             : SessionTier::kDevice;
+  }
+  if (session.image_bytes.load(std::memory_order_relaxed) > 0) {
+    return SessionTier::kHost;
   }
   const bool stored = !session.resident.load(std::memory_order_acquire) ||
                       (persistence_ && persistence_->CanRestore(session));

@@ -14,8 +14,8 @@
 // Blocks: those for a whole prompt are reserved when its call is admitted; what grows
 // while tokens are generated is taken step by step. A running call that finds none
 // pauses, and until it goes on no other call is admitted; the states of sessions at
-// rest then go, the longest unused first (the next call computes them again from the
-// history), and when nothing can step, those of stalled calls; when all running calls
+// rest then go, the longest unused first (from a device to the host's memory, whence
+// they come back; else the next call computes them again from the history), and when nothing can step, those of stalled calls; when all running calls
 // are paused for blocks and no such state is left, the one admitted last is preempted:
 // its state goes, and it waits until its whole history can be computed again. A call
 // that does not fit where it is the only one left ends, RESOURCE_EXHAUSTED, at its last
@@ -335,6 +335,15 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // Its state is not in use, and may be dropped.
   void BeginResting(const std::shared_ptr<Session>& session);
   void StopResting(Session& session);
+  void CountDroppable();
+  // The memory of its state at rest is for others. Where it is a device's the numbers
+  // go to the host's memory, as long as there is some.
+  void MakeWay(Session& session);
+  // Its state comes back from there, or is to be computed again. False: it waits until
+  // room is made.
+  bool ComeBack(Session& session);
+  // Of the session that left first.
+  void DropFirstImage();
   void EndAll(const absl::Status& status);
 
   // StateAccess: model_runner_tasks.cc.
@@ -342,6 +351,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   int64_t PositionOf(const Session& session) const override;
   void Rest(const std::shared_ptr<Session>& session) override;
   void DropState(Session& session) override;
+  void BringBack(const std::shared_ptr<Session>& session) override;
   void EndCall(Session& session, const absl::Status& status) override;
   void GiveWay(Session& session, const std::string& request_id) override;
   bool MakeRoomFor(int64_t computed) override;
@@ -460,9 +470,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   LoadEstimate::Load handed_;  // of calls that got a permit since
   mutable Progress progress_;  // but for signs
 
-  std::atomic<bool> stop_now_ = false;       // stopping_, for the runner between steps
-  std::atomic<int64_t> asked_ = 0;           // bytes that GiveUp asked for
-  std::atomic<int64_t> resting_states_ = 0;  // size of resting_
+  std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between steps
+  std::atomic<int64_t> asked_ = 0;      // bytes that GiveUp asked for
+  // Size of resting_, or of left_ where states lie in a device's memory.
+  std::atomic<int64_t> droppable_ = 0;
 
   // Owned by the runner's thread.
   const std::function<void()> on_clean_;  // of the arena
@@ -481,6 +492,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   Calls over_;                 // until the next Publish
   SessionList resting_;        // unused, with state; the longest unused first
   int64_t resting_named_ = 0;  // of them, those with a name
+  SessionList left_;           // with an image; the one that left first is the first
   std::vector<ScheduledChunk> chunks_;
   std::vector<Call*> starved_;  // of the last plan
   bool unblocked_ = false;      // one that waited for blocks has got some

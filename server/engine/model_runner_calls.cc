@@ -100,6 +100,8 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     session.history.Cut(*call.resumed_at);
     session.state.CutAtRest(*arena_, *call.resumed_at);
   }
+  if (!ComeBack(session)) return false;
+  if (call.scoring && call.scoring->source) BringBack(call.scoring->source);
   // Of fixed entries its own copy, and the one that it is saved as.
   constexpr int64_t kFixed = 2;
   const int64_t fixed = session.state.has_state() ? 0 : arena_->spec().bytes_at(0);
@@ -491,22 +493,30 @@ void ModelRunner::SetOver(Call& call) {
 void ModelRunner::BeginResting(const std::shared_ptr<Session>& session) {
   // It may rest since its call has computed all, or because no call was admitted.
   if (session->resting || !session->state.has_state()) return;
+  StopResting(*session);
   session->resting = true;
   resting_named_ += session->id.empty() ? 0 : 1;
   worthless_ = 0;
   *session->resting_at = session;
   resting_.splice(resting_.end(), session->resting_node);
-  resting_states_.store(static_cast<int64_t>(resting_.size()));
+  CountDroppable();
 }
 
 void ModelRunner::StopResting(Session& session) {
-  if (!session.resting) return;
-  session.resting = false;
-  resting_named_ -= session.id.empty() ? 0 : 1;
-  worthless_ = 0;
-  session.resting_node.splice(session.resting_node.end(), resting_, session.resting_at);
+  if (!session.resting && !session.has_left) return;
+  if (session.resting) {
+    resting_named_ -= session.id.empty() ? 0 : 1;
+    worthless_ = 0;
+  }
+  session.resting_node.splice(session.resting_node.end(),
+                              session.resting ? resting_ : left_, session.resting_at);
+  session.resting = session.has_left = false;
+  CountDroppable();
   session.resting_at->reset();
-  resting_states_.store(static_cast<int64_t>(resting_.size()));
+}
+
+void ModelRunner::CountDroppable() {
+  droppable_ = static_cast<int64_t>((state_on_host_ ? resting_ : left_).size());
 }
 
 void ModelRunner::EndAll(const absl::Status& status) {

@@ -157,7 +157,7 @@ bool ModelRunner::MakeFixedRoom(int64_t needed, std::optional<int64_t> bytes,
       room_unfinished_ = true;
       break;
     }
-    DropState(session);
+    MakeWay(session);
     any = true;
   }
   return any;
@@ -190,7 +190,11 @@ bool ModelRunner::AskForMemory(int64_t blocks, int64_t fixed) {
 void ModelRunner::GiveUpStates() {
   int64_t bytes = asked_.exchange(0);
   if (bytes == 0) return;
-  while (bytes > 0 && !resting_.empty() && room_left_-- > 0) {
+  for (; bytes > 0 && !left_.empty() && room_left_ > 0; --room_left_) {
+    bytes -= left_.front()->image_bytes;
+    DropFirstImage();
+  }
+  while (state_on_host_ && bytes > 0 && !resting_.empty() && room_left_-- > 0) {
     Session& session = *resting_.front();
     bytes -= session.state.bytes(*arena_);
     DropState(session);
@@ -349,7 +353,7 @@ bool ModelRunner::MakeRoom(int64_t needed, const Session* except) {
     const int64_t gained = session.state.UnsharedBlocks(*arena_, missing);
     if (gained == 0) return false;
     missing -= gained;
-    DropState(session);
+    MakeWay(session);
     return any = true;
   };
   while (missing > 0 && worthless_ < resting_.size()) {
@@ -372,6 +376,7 @@ bool ModelRunner::MakeRoom(int64_t needed, const Session* except) {
 
 void ModelRunner::UpdateBytes(Session& session) {
   session.state_bytes.store(session.state.bytes(*arena_), std::memory_order_relaxed);
+  session.image_bytes.store(session.state.image_bytes(), std::memory_order_relaxed);
 }
 
 }  // namespace mnemon

@@ -407,7 +407,7 @@ void ModelRunner::CloseInput(const std::shared_ptr<Call>& call) {
 }
 
 bool ModelRunner::GiveUp(int64_t bytes) {
-  if (resting_states_ == 0) return false;
+  if (droppable_ == 0) return false;
   asked_ += bytes;
   Wake();
   return true;

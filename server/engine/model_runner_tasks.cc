@@ -94,7 +94,15 @@ bool ModelRunner::MakeRoomFor(int64_t computed) {
 }
 
 void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
-  if (session->forgotten || !session->state.has_state()) return;
+  if (session->forgotten) return;
+  if (session->state.has_image() && !session->has_left) {
+    StopResting(*session);
+    *session->resting_at = session;
+    left_.splice(left_.end(), session->resting_node);
+    session->has_left = true;
+    CountDroppable();
+  }
+  if (!session->state.has_state()) return;
   LeaveSlot(*session);
   session->state.Rest(*arena_, session->history.size());
   UpdateBytes(*session);
@@ -102,10 +110,75 @@ void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
 }
 
 void ModelRunner::DropState(Session& session) {
+  // It may be what keeps the session.
+  const std::shared_ptr<Session> kept = *session.resting_at;
   StopResting(session);
   LeaveSlot(session);
   session.state.Release(*arena_);
+  session.state.DropImage();
   UpdateBytes(session);
+}
+
+void ModelRunner::MakeWay(Session& session) {
+  const std::shared_ptr<Session> left = *session.resting_at;
+  if (state_on_host_ || !session.resting) return DropState(session);
+  // Of a call that delivers.
+  LeaveSlot(session);
+  session.state.Rest(*arena_, session.history.size());
+  if (!session.state.has_state()) return DropState(session);
+  const auto move = [&] {
+    return session.state.MakeImage(*arena_, state_memory(),
+                                   ChargeOf(context_->memory, &EngineMemory::images));
+  };
+  absl::Status moved = move();
+  while (absl::IsResourceExhausted(moved) && !left_.empty()) {
+    DropFirstImage();
+    moved = move();
+  }
+  if (!moved.ok()) return DropState(session);
+  StopResting(session);
+  UpdateBytes(session);
+  *session.resting_at = left;
+  left_.splice(left_.end(), session.resting_node);
+  session.has_left = true;
+  CountDroppable();
+}
+
+void ModelRunner::DropFirstImage() {
+  const std::shared_ptr<Session> first = left_.front();
+  StopResting(*first);
+  first->state.DropImage();
+  UpdateBytes(*first);
+}
+
+bool ModelRunner::ComeBack(Session& session) {
+  if (!session.state.has_image()) return true;
+  const auto begin = std::chrono::steady_clock::now();
+  const bool fits = MakeRoomFor(session.state.image_computed());
+  // Read first: blocks that are clean by then are free below.
+  const bool waits =
+      !running_.empty() || room_unfinished_ || arena_->blocks_recycling() > 0;
+  if (fits && session.state.TakeImage(*arena_, state_memory()).ok()) {
+    UpdateBytes(session);
+    EngineObserver* const observer = context_->options.observer.get();
+    if (observer != nullptr) {
+      observer->OnRestored(SessionTier::kHost,
+                           std::chrono::steady_clock::now() - begin);
+    }
+    return true;
+  }
+  if (waits) return false;
+  session.state.DropImage();
+  UpdateBytes(session);
+  return true;
+}
+
+void ModelRunner::BringBack(const std::shared_ptr<Session>& session) {
+  if (!session->state.has_image() || session->call != nullptr) return;
+  if (!MakeRoomFor(session->state.image_computed())) return;
+  if (!session->state.TakeImage(*arena_, state_memory()).ok()) return;
+  UpdateBytes(*session);
+  BeginResting(session);
 }
 
 void ModelRunner::EndCall(Session& session, const absl::Status& status) {

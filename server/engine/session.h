@@ -100,6 +100,7 @@ struct Session : DestroyedLater {
   // Any thread reads them; written by the model runner.
   std::atomic<bool> running = false;  // the call that holds it was admitted
   std::atomic<int64_t> state_bytes = 0;
+  std::atomic<int64_t> image_bytes = 0;  // of a state that left a device's memory
 
   // Set by any thread: it was removed from the directory.
   std::atomic<bool> forgotten = false;
@@ -117,9 +118,10 @@ struct Session : DestroyedLater {
   // Owned by the model runner.
   SlotState state;
   Call* call = nullptr;  // that runs on it or whose end was not taken
-  // Whether it is on the runner's list of sessions at rest that hold state, and its
-  // node there, or for there.
+  // Whether it is on the runner's list of sessions at rest that hold state, or on that
+  // of those with an image, and its node there, or for there.
   bool resting = false;
+  bool has_left = false;
   SessionList resting_node = SessionList(1);
   SessionList::iterator resting_at = resting_node.begin();
   // For the runner's list of removed sessions; guarded by the runner's mutex.

@@ -338,6 +338,7 @@ absl::Status SessionPersistence::LoadHistory(const Session& owner,
 
 bool SessionPersistence::CanRestore(const Session& session) const {
   return session.journal != nullptr && session.state_bytes == 0 &&
+         session.image_bytes == 0 &&
          session.journal->Usable(session.history.size()).has_value();
 }
 

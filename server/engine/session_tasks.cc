@@ -53,14 +53,17 @@ class AnsweringTask : public StateTask {
 
 // Makes an empty session the first `position` tokens of another, absent: all that a
 // fork takes over.
-absl::Status Take(StateAccess& states, Session& from, std::optional<int64_t> position,
-                  const std::shared_ptr<Session>& to, bool undelivered = false) {
+absl::Status Take(StateAccess& states, const std::shared_ptr<Session>& source,
+                  std::optional<int64_t> position, const std::shared_ptr<Session>& to,
+                  bool undelivered = false) {
+  Session& from = *source;
   if (from.forgotten) return engine_errors::NotFound(from.id);
   const int64_t most = undelivered ? from.history.size() : states.PositionOf(from);
   const int64_t tokens = position.value_or(most);
   if (tokens < 0 || tokens > most) return engine_errors::BeyondHistory(tokens, most);
   if (!to->history.ShareOf(from.history, tokens)) return engine_errors::MemoryLimit();
   SavedState whole;
+  states.BringBack(source);
   MNEMON_RETURN_IF_ERROR(from.state.Share(states.arena(), tokens, whole));
   if (whole.empty()) return absl::OkStatus();
   to->state.Put(whole);
@@ -90,7 +93,7 @@ class ForkTask final : public AnsweringTask<std::shared_ptr<Session>> {
 
  private:
   absl::StatusOr<std::shared_ptr<Session>> Do(StateAccess& states) override {
-    MNEMON_RETURN_IF_ERROR(Take(states, *parent_, position_, child_));
+    MNEMON_RETURN_IF_ERROR(Take(states, parent_, position_, child_));
     return Insert(states, directory_, child_);
   }
 
@@ -113,7 +116,7 @@ class CheckpointTask final : public AnsweringTask<SessionCheckpoint> {
 
  private:
   absl::StatusOr<SessionCheckpoint> Do(StateAccess& states) override {
-    MNEMON_RETURN_IF_ERROR(Take(states, *session_, std::nullopt, checkpoint_.at));
+    MNEMON_RETURN_IF_ERROR(Take(states, session_, std::nullopt, checkpoint_.at));
     checkpoint_.at->stored_tokens = checkpoint_.at->history.size();
     states.Rest(checkpoint_.at);
     auto made = directory_.AddCheckpoint(*session_, checkpoint_, drawn_id_);
@@ -272,7 +275,7 @@ class CopyTask final : public AnsweringTask<bool> {
     states.Pin(*copy_);
     if (scope_.at_copy) scope_.at_copy();
     MNEMON_RETURN_IF_ERROR(
-        Take(states, *session_, std::nullopt, copy_, scope_.undelivered));
+        Take(states, session_, std::nullopt, copy_, scope_.undelivered));
     return true;
   }
 
@@ -318,7 +321,8 @@ class DropTask final : public AnsweringTask<bool> {
  private:
   absl::StatusOr<bool> Do(StateAccess& states) override {
     const auto drop = [&](Session& session) {
-      if (session.resting && session.call == nullptr) states.DropState(session);
+      const bool rests = session.resting || session.has_left;
+      if (rests && session.call == nullptr) states.DropState(session);
     };
     drop(*session_);
     for (const SessionCheckpoint& kept : directory_.CheckpointsOf(*session_)) {

@@ -78,7 +78,7 @@ void SessionPersistence::FindUnused(Sweep& sweep) const {
     const auto sessions = context_.directory.After(after, kAtOnce);
     for (const auto& session : sessions) {
       const auto& journal = session->journal;
-      const bool has_state = session->state_bytes > 0;
+      const bool has_state = session->state_bytes > 0 || session->image_bytes > 0;
       // A state keeps its session in use.
       if (journal == nullptr || !journal->durable() || !session->resident ||
           (!has_state && session->history_uses > 0)) {
@@ -130,7 +130,8 @@ void SessionPersistence::UnloadWritten(const std::shared_ptr<Session>& session,
 int64_t SessionPersistence::Unload(Session& session) {
   // Who loads one at this moment uses it.
   const std::unique_lock loading(LoadingOf(session), std::try_to_lock);
-  if (!loading || session.state_bytes > 0 || !context_.directory.SetStored(session)) {
+  if (!loading || session.state_bytes > 0 || session.image_bytes > 0 ||
+      !context_.directory.SetStored(session)) {
     return 0;
   }
   if (session.history_uses > 0 || !session.journal->AllStored()) {
@@ -145,7 +146,7 @@ int64_t SessionPersistence::Unload(Session& session) {
   for (const SessionCheckpoint& checkpoint :
        context_.directory.CheckpointsOf(session)) {
     Session& at = *checkpoint.at;
-    if (!at.resident || at.state_bytes > 0 ||
+    if (!at.resident || at.state_bytes > 0 || at.image_bytes > 0 ||
         !session.journal->HasCheckpoint(checkpoint.id)) {
       continue;
     }

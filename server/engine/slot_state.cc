@@ -15,8 +15,43 @@ namespace mnemon {
 absl::Status SlotState::Acquire(StateArena& arena, int64_t history) {
   if (held()) return absl::OkStatus();
   MNEMON_ASSIGN_OR_RETURN(slot_, arena.Acquire());
+  DropImage();
   if (!whole_.empty()) arena.Attach(whole_, slot_);
   CutBack(arena, history);
+  return absl::OkStatus();
+}
+
+absl::Status SlotState::MakeImage(StateArena& arena, StateMemory& memory,
+                                  ByteCharge charge) try {
+  MNEMON_CHECK(!held() && !whole_.empty());
+  auto image = std::make_unique<Image>();
+  image->computed = whole_.position();
+  const int64_t floats = StateImage::Floats(arena.spec(), image->computed);
+  image->charge = std::move(charge);
+  if (!image->charge.TrySet(floats * static_cast<int64_t>(sizeof(float)))) {
+    return OutOfMemoryError("the states of sessions");
+  }
+  image->numbers.resize(static_cast<size_t>(floats));
+  MNEMON_RETURN_IF_ERROR(
+      StateImage::Read(arena.spec(), memory, whole_, image->numbers));
+  arena.Drop(whole_);
+  image_ = std::move(image);
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError("the states of sessions");
+}
+
+absl::Status SlotState::TakeImage(StateArena& arena, StateMemory& memory) {
+  MNEMON_CHECK(has_image() && !has_state());
+  SavedState whole;
+  MNEMON_RETURN_IF_ERROR(arena.MakeWhole(image_->computed, whole));
+  const absl::Status written =
+      StateImage::Write(arena.spec(), memory, image_->numbers, whole);
+  if (!written.ok()) {
+    arena.Drop(whole);
+    return written;
+  }
+  Put(whole);
   return absl::OkStatus();
 }
 
@@ -187,6 +222,7 @@ void SlotState::Rest(StateArena& arena, int64_t history) {
 }
 
 void SlotState::CutAtRest(StateArena& arena, int64_t history) {
+  if (image_computed() >= std::max<int64_t>(1, history)) DropImage();
   if (!has_state() || computed(arena) < std::max<int64_t>(1, history)) return;
   if (!Acquire(arena, history).ok()) return Release(arena);
   Rest(arena, history);

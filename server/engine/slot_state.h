@@ -12,18 +12,23 @@
 // From BeginCall until KeepPrompt the state from before the call's prompt is kept too,
 // and RollBackCall returns to it.
 //
-// At rest a state is whole and holds no slot.
+// At rest a state is whole and holds no slot. Where it lies in the memory of a device
+// it may give way to others: then its numbers are kept in the host's memory, as an
+// image.
 //
 // `kept` below: the tokens of the history that no cut can take away (the prompt and
 // what was delivered). Owned by the thread that owns the arena.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/byte_budget.h"
 #include "model/state/arena.h"
+#include "model/state/state_memory.h"
 
 namespace mnemon {
 
@@ -60,9 +65,24 @@ class SlotState {
   // slot.
   absl::Status Share(StateArena& arena, int64_t history, SavedState& whole) const;
   // Makes `whole`, which is empty then, the state at rest. REQUIRES: no state.
-  void Put(SavedState& whole) { whole_ = std::move(whole); }
+  void Put(SavedState& whole) {
+    DropImage();
+    whole_ = std::move(whole);
+  }
   // The state at rest; empty where there is none.
   SavedState& whole() { return whole_; }
+
+  // Whether there is an image; then there is no state.
+  bool has_image() const { return image_ != nullptr; }
+  int64_t image_computed() const { return image_ ? image_->computed : 0; }
+  int64_t image_bytes() const { return image_ ? image_->charge.bytes() : 0; }
+  // Moves the state at rest to the host's memory, which `charge` counts, or changes
+  // nothing: RESOURCE_EXHAUSTED; UNAVAILABLE, DEVICE_LOST. `memory`: the arena's.
+  // REQUIRES: a state at rest.
+  absl::Status MakeImage(StateArena& arena, StateMemory& memory, ByteCharge charge);
+  // The image becomes the state at rest, or nothing changes. REQUIRES: an image.
+  absl::Status TakeImage(StateArena& arena, StateMemory& memory);
+  void DropImage() { image_.reset(); }
 
   // Computed tokens; 0 without a state.
   int64_t computed(const StateArena& arena) const;
@@ -110,6 +130,11 @@ class SlotState {
   void RollBack(StateArena& arena, int64_t position);
 
  private:
+  struct Image {
+    int64_t computed = 0;
+    std::vector<float> numbers;
+    ByteCharge charge;
+  };
   struct Shadow {
     int64_t position;
     SavedFixed fixed;
@@ -126,6 +151,7 @@ class SlotState {
 
   int32_t slot_ = -1;
   SavedState whole_;  // at rest
+  std::unique_ptr<Image> image_;
   // By rising position. A fresh state (position 0) is its own shadow and not listed.
   std::vector<Shadow> shadows_;
   SavedState before_call_;

@@ -27,6 +27,9 @@ class StateAccess {
   // state may be dropped, as those of others.
   virtual void Rest(const std::shared_ptr<Session>& session) = 0;
   virtual void DropState(Session& session) = 0;
+  // Of a session without a call whose state left a device's memory: back there, if
+  // there is room for it at once.
+  virtual void BringBack(const std::shared_ptr<Session>& session) = 0;
   // Ends the call on the session, if there is one, at its last delivered token.
   virtual void EndCall(Session& session, const absl::Status& status) = 0;
   // Ends the call that holds the session if one with this id resumes it, with ABORTED,

@@ -134,11 +134,15 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
 
   Readings memory("mnemon_memory_bytes", "Bytes of memory by what they are for.");
   const MemoryStats& by = now.memory;
-  const std::pair<const char*, int64_t> kinds[] = {
-      {"weights", by.weights},     {"state", by.state},
-      {"shadows", by.shadows},     {"state_reserve", by.state_reserve},
-      {"histories", by.histories}, {"queue", by.queue},
-      {"output", by.output},       {"predictions", by.predictions}};
+  const std::pair<const char*, int64_t> kinds[] = {{"weights", by.weights},
+                                                   {"state", by.state},
+                                                   {"shadows", by.shadows},
+                                                   {"state_reserve", by.state_reserve},
+                                                   {"images", by.images},
+                                                   {"histories", by.histories},
+                                                   {"queue", by.queue},
+                                                   {"output", by.output},
+                                                   {"predictions", by.predictions}};
   for (const auto& [kind, value] : kinds) {
     memory.Add({{"kind", kind}}, static_cast<double>(value));
   }

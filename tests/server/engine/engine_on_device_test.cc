@@ -4,12 +4,14 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/registry/registry.h"
+#include "model/state/arena.h"
 #include "server/engine/engine.h"
 #include "tests/fakes/device_operations.h"
 #include "tests/fakes/emulated_driver.h"
@@ -159,6 +161,54 @@ TEST_P(EngineOnDevice, OutOfMemoryHarmsItsCallAlone) {
   device.decoder.reset();
   EXPECT_TRUE(driver_.Wait(driver_.Mark()).ok());
   EXPECT_EQ(driver_.used(), 0);
+}
+
+// More sessions than the device has room for: their states come and go, and none is
+// computed again.
+TEST_P(EngineOnDevice, StatesMoveToTheHostAndBack) {
+  const StateSpec spec = MakeDecoder(config(), weights_.views, {})->get()->spec();
+  const int64_t blocks = (*StateArena::Create(spec, {.slots = 1}))->blocks();
+  const int64_t full = spec.bytes_at(0) + blocks * 16 * spec.row_elements() *
+                                              static_cast<int64_t>(sizeof(float));
+  EmulatedDriver roomy_driver(kDevice);
+  World roomy(config(), weights_.views, &roomy_driver);
+  World device(config(), weights_.views, &driver_,
+               {.running = 1, .state_bytes = full + full / 4});
+  ASSERT_TRUE(device.status.ok()) << device.status;
+  constexpr int kSessions = 12;
+  const auto id = [](int i) { return "s" + std::to_string(i); };
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < kSessions; ++i) {
+      Outcome outcomes[2];
+      for (World* world : {&roomy, &device}) {
+        if (round == 0) {
+          ASSERT_TRUE(world->engine->CreateSession({.id = id(i)}).ok());
+        }
+        GenerateRequest request = Request(round + i, id(i));
+        outcomes[world == &device] = world->Run(request);
+      }
+      const auto& [expected, outcome] = outcomes;
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+      EXPECT_EQ(outcome.tokens, expected.tokens) << round << ", " << i;
+      EXPECT_EQ(outcome.start->resumed_tokens, expected.start->resumed_tokens)
+          << round << ", " << i;
+    }
+  }
+  ASSERT_TRUE(device.engine->WaitIdle(std::chrono::seconds(60)));
+  const SessionFacts facts = *device.engine->GetSession(id(0));
+  EXPECT_EQ(facts.tier, SessionTier::kHost);
+  EXPECT_GT(facts.state_size_bytes, 0);
+  EXPECT_GT(device.engine->Stats().memory.images, 0);
+  EXPECT_EQ(device.engine->GetSession(id(kSessions - 1))->tier, SessionTier::kDevice);
+  for (int i = 0; i < kSessions; ++i) {
+    EXPECT_TRUE(device.engine->DeleteSession(id(i)).ok());
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (device.engine->Stats().memory.images > 0 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(device.engine->Stats().memory.images, 0);
 }
 
 TEST_P(EngineOnDevice, StatesThatDoNotFitAreRefusedAtTheStart) {

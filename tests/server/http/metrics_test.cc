@@ -133,15 +133,16 @@ TEST(Metrics, MemoryByKind) {
                 .state = 2,
                 .shadows = 3,
                 .state_reserve = 4,
-                .histories = 5,
-                .queue = 6,
-                .output = 7,
-                .predictions = 8,
+                .images = 5,
+                .histories = 6,
+                .queue = 7,
+                .output = 8,
+                .predictions = 9,
                 .limit = 100};
   auto samples = Samples(Make()->Text(now, {}, ""));
   double expected = 0;
-  for (const char* kind : {"weights", "state", "shadows", "state_reserve", "histories",
-                           "queue", "output", "predictions"}) {
+  for (const char* kind : {"weights", "state", "shadows", "state_reserve", "images",
+                           "histories", "queue", "output", "predictions"}) {
     EXPECT_EQ(samples[StrCat("mnemon_memory_bytes{kind=\"", kind, "\"}")], ++expected);
   }
   EXPECT_EQ(samples["mnemon_memory_limit_bytes"], 101);

@@ -64,6 +64,13 @@ TEST(SessionTiers, TellStatesOfConstantSizeOnce) {
   const SessionTiers::AtRest device =
       PlanTiers(spec, std::nullopt, options, kMiB, false).at_rest[0];
   EXPECT_EQ(device.sessions, kMiB / host.session_bytes);
+  EXPECT_EQ(host.in_host, 0);
+  options.state_bytes = 4000;
+  const SessionTiers::AtRest some =
+      PlanTiers(spec, std::nullopt, options, kMiB, false).at_rest[0];
+  EXPECT_EQ(some.sessions, 10);
+  EXPECT_EQ(some.in_host,
+            (kMiB - 10 * host.session_bytes) / (400 + host.session_bytes));
   options.sessions = 3;
   EXPECT_EQ(PlanTiers(spec, 4096, options, kMiB, true).at_rest[0].sessions, 3);
 }
