@@ -22,9 +22,10 @@ struct Shape {
   int64_t sessions;  // beside the streams
   int rounds;
   double window;  // seconds
+  double bar;     // milliseconds: of few gaps a p99 is nearly the longest
 };
-constexpr Shape kFull = {400, 9, 4};
-constexpr Shape kQuick = {80, 3, 0.7};
+constexpr Shape kFull = {400, 9, 4, 1};
+constexpr Shape kQuick = {80, 3, 0.7, 5};
 
 // A step of so many takes longer than the time for which tokens share a message.
 constexpr int kStreams = 16;
@@ -150,7 +151,8 @@ absl::Status RunDemotion(const ScenarioOptions& options, BarResults& results) {
   results.Note("with: p99 of a token gap", Median(p99_with) * 1e3, "ms");
   results.Note("with: the longest, median of the rounds", Median(most_with) * 1e3,
                "ms");
-  results.AtMost("p99 of a token gap, more than without", Median(moved) * 1e3, 1, "ms");
+  results.AtMost("p99 of a token gap, more than without", Median(moved) * 1e3,
+                 shape.bar, "ms");
   return absl::OkStatus();
 }
 
