@@ -30,8 +30,8 @@ class BlockPool {
     int64_t floats = 0;             // of one block, at least 1
     int64_t most = 0;               // blocks that are taken at once
     StateMemory* memory = nullptr;  // not null; outlives the pool
-    // Who takes a block overwrites all of it, so that one which is dropped in a step may
-    // be taken in it as it is; else a taken block is zeroed.
+    // Who takes a block overwrites all of it, so that one which is dropped in a step
+    // may be taken in it as it is; else a taken block is zeroed.
     bool overwritten = false;
     // Outlives the pool; null: given back blocks are zeroed by the caller, and memory
     // is kept.

@@ -15,11 +15,11 @@
 // while tokens are generated is taken step by step. A running call that finds none
 // pauses, and until it goes on no other call is admitted; the states of sessions at
 // rest then go, the longest unused first (from a device to the host's memory, whence
-// they come back; else the next call computes them again from the history), and when nothing can step, those of stalled calls; when all running calls
-// are paused for blocks and no such state is left, the one admitted last is preempted:
-// its state goes, and it waits until its whole history can be computed again. A call
-// that does not fit where it is the only one left ends, RESOURCE_EXHAUSTED, at its last
-// generated token.
+// they come back; else the next call computes them again from the history), and when
+// nothing can step, those of stalled calls; when all running calls are paused for
+// blocks and no such state is left, the one admitted last is preempted: its state goes,
+// and it waits until its whole history can be computed again. A call that does not fit
+// where it is the only one left ends, RESOURCE_EXHAUSTED, at its last generated token.
 //
 // Steps: where the decoder takes more than one, the runner plans and submits the next
 // one while one is under way, as if its calls had got the tokens that it draws. What
