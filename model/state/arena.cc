@@ -137,17 +137,11 @@ bool StateArena::MakeBlank() {
   return true;
 }
 
-int64_t StateArena::FixedHeld() const {
-  // In this order: one that becomes clean meanwhile counts once more, not once less.
-  const int64_t used = fixed_->used();
-  return used - fixed_->recycling();
-}
-
 int64_t StateArena::FixedUsed() const {
   if (!fixed_) return 0;
   // A slot will write into a block of its own; of whole states no more can be different
   // than there are blocks.
-  const int64_t blocks = FixedHeld() - (blank_ != nullptr ? 1 : 0);
+  const int64_t blocks = fixed_->held() - (blank_ != nullptr ? 1 : 0);
   return slots_used_ + std::min(wholes_, blocks);
 }
 
@@ -160,7 +154,7 @@ int64_t StateArena::bytes_left() const { return max_bytes_ - bytes_used(); }
 
 int64_t StateArena::shadow_bytes() const {
   if (!fixed_ || blank_ == nullptr) return 0;
-  const int64_t copies = FixedHeld() - 1 - FixedUsed();
+  const int64_t copies = fixed_->held() - 1 - FixedUsed();
   return std::max<int64_t>(0, copies) * fixed_floats_ *
          static_cast<int64_t>(sizeof(float));
 }

@@ -309,8 +309,6 @@ class StateArena {
   static absl::Status OutOfMemory();
   // Fixed entries of slots and whole states.
   int64_t FixedUsed() const;
-  // Blocks of fixed entries that are held.
-  int64_t FixedHeld() const;
   // Of positions below `length`.
   static int64_t BlocksOf(int64_t length);
   absl::Status NoFreeBlocks(int64_t needed, int64_t free) const;

@@ -115,11 +115,13 @@ StateBlock* BlockPool::Take() {
   block->holders.store(1, std::memory_order_relaxed);
   promised_ = std::max<int64_t>(0, promised_ - 1);
   ++taken_;
+  ++held_;
   return block;
 }
 
 bool BlockPool::DropHolder(StateBlock* block) {
   if (block->holders.fetch_sub(1, std::memory_order_acq_rel) > 1) return false;
+  --held_;
   if (options_.recycler == nullptr) {
     Clean(block);
     runs_.Put(block);
@@ -141,6 +143,7 @@ void BlockPool::DropInStep(StateBlock* block) {
     return;
   }
   if (block->holders.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  --held_;
   PutAtHand(block);
   returned_.fetch_add(1, std::memory_order_release);
 }

@@ -58,6 +58,8 @@ class BlockPool {
   int64_t used() const { return taken_ - returned_.load(std::memory_order_acquire); }
   // Holders on their way to the recycler: no fewer than the blocks that become clean.
   int64_t recycling() const { return recycling_.load(std::memory_order_acquire); }
+  // Blocks that are held, exactly, where none was given back as part of a list.
+  int64_t held() const { return held_; }
   StateMemory& memory() const { return *options_.memory; }
   // Of memory that one block takes.
   int64_t block_bytes() const { return runs_.block_bytes(); }
@@ -136,6 +138,7 @@ class BlockPool {
 
   // Of the owner's thread.
   int64_t taken_ = 0;
+  int64_t held_ = 0;
   StateBlock* at_hand_ = nullptr;  // taken from the runs; clean, or of DropInStep
   int64_t at_hand_count_ = 0;
   int64_t promised_ = 0;     // of the last Secure, not taken yet; at hand or secured

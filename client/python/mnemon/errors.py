@@ -151,9 +151,16 @@ def _decode(trailers) -> list:
     return []
 
 
+# What newer versions of grpc.aio say where a message could not be sent because the
+# stream was over, before they know how it ended.
+_NOT_SENT = "Internal error from Core"
+
+
 def from_rpc_error(error: grpc.RpcError) -> Error:
     """`error` of a sync or asyncio call as the matching subclass of Error."""
     code = error.code()
+    if code is grpc.StatusCode.INTERNAL and error.details() == _NOT_SENT:
+        code = grpc.StatusCode.UNAVAILABLE
     return _CLASSES.get(code, Error)(
         code, error.details() or "", _decode(error.trailing_metadata())
     )

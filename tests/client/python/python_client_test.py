@@ -226,6 +226,21 @@ class ClientTest(unittest.TestCase):
         self.assertIsInstance(error, mnemon.Internal)
         self.assertEqual((error.message, error.details), ("broken", []))
 
+    def test_a_message_that_was_not_sent_is_a_lost_stream(self):
+        from mnemon import errors
+
+        class NotSent(grpc.RpcError):
+            def code(self):
+                return grpc.StatusCode.INTERNAL
+
+            def details(self):
+                return "Internal error from Core"
+
+            def trailing_metadata(self):
+                return None
+
+        self.assertIsInstance(errors.from_rpc_error(NotSent()), mnemon.Unavailable)
+
 
 class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
     async def test_streams_at_once_equal_streams_alone(self):
