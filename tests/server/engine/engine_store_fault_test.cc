@@ -83,8 +83,9 @@ TEST_P(EngineStoreFault, LosesNoTokenThatWasAcknowledged) {
   for (auto& reader : readers) ends.push_back(reader->Finish());
   for (const int durable : {0, 1}) {
     EXPECT_EQ(ReasonOf(ends[durable].status), ReasonFor(fault)) << ends[durable].status;
-    EXPECT_LT(ends[durable].tokens.size(), 900u);
   }
+  // At the other level the end alone waits for a sync.
+  EXPECT_LT(ends[1].tokens.size(), 900u);
   ASSERT_TRUE(ends[2].status.ok()) << ends[2].status;
   EXPECT_EQ(ends[2].tokens,
             stored.server->Run(Ask(Joined(finished[2], prompt), 900)).tokens);
