@@ -2,16 +2,20 @@
 // Bytes of a message as a client may send them, for every method. Those of the long
 // calls go up to the point where the engine would take the request: refused with a
 // status that can be sent, or within all limits. Those of the others go to a server,
-// and each refusal of ours says its reason. The first byte picks the method.
+// and each refusal of ours says its reason. The first byte picks the method, or a
+// stream of messages for Converse (streams.proto).
 #include <cstddef>
 #include <cstdint>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/generic/generic_stub.h>
 
@@ -45,7 +49,7 @@ void Create(const v1::CreateSessionRequest& message) {
   const absl::Status id =
       request->id.empty() ? absl::OkStatus() : CheckSessionId(request->id, "id");
   if (!id.ok()) return Refuse(id, message);
-  const absl::Status ttl = CheckTtl(request->ttl);
+  const absl::Status ttl = CheckTtl(request->settings.ttl);
   if (!ttl.ok()) return Refuse(ttl, message);
 }
 
@@ -109,6 +113,8 @@ struct Method {
   std::unique_ptr<google::protobuf::Message> (*message)();
 };
 
+constexpr char kConverse[] = "/mnemon.v1.Generation/Converse";
+
 // In the order of their first bytes, which follow those of the calls above.
 constexpr Method kMethods[] = {
     {"/mnemon.v1.Sessions/GetSession", &New<v1::GetSessionRequest>},
@@ -123,12 +129,40 @@ constexpr Method kMethods[] = {
     {"/mnemon.v1.Sessions/VerifySession", &New<v1::VerifySessionRequest>},
     {"/mnemon.v1.Generation/Tokenize", &New<v1::TokenizeRequest>},
     {"/mnemon.v1.Generation/Detokenize", &New<v1::DetokenizeRequest>},
-    {"/mnemon.v1.Generation/Converse", &New<v1::ConverseRequest>},
+    {kConverse, &New<v1::ConverseRequest>},
     {"/mnemon.v1.Models/ListModels", &New<v1::ListModelsRequest>},
     {"/mnemon.v1.Models/GetModel", &New<v1::GetModelRequest>},
     {"/mnemon.v1.Admin/GetLoad", &New<v1::GetLoadRequest>},
     {"/mnemon.v1.Admin/Drain", &New<v1::DrainRequest>},
 };
+
+constexpr size_t kMostMessages = 16;
+
+// Whether the toy decoder fails on purpose with its prompt, which is no fault.
+bool FailsOnPurpose(const v1::ConverseRequest& message) {
+  const auto fails = [](int32_t token) {
+    return token >= ToyDecoder::kOrdinaryTokens && token < ToyDecoder::kVocab;
+  };
+  const v1::Prompt& prompt = message.turn().prompt();
+  return std::ranges::any_of(prompt.tokens().ids(), fails) ||
+         std::ranges::any_of(prompt.text(), fails);
+}
+
+// The messages of a ConverseStream, up to the first that is none.
+std::vector<std::string> MessagesOf(const void* bytes, int length) {
+  constexpr uint32_t kTag = 1 << 3 | 2;
+  google::protobuf::io::CodedInputStream in(static_cast<const uint8_t*>(bytes), length);
+  std::vector<std::string> messages;
+  uint32_t size = 0;
+  for (std::string message; messages.size() < kMostMessages && in.ReadTag() == kTag &&
+                            in.ReadVarint32(&size) &&
+                            in.ReadString(&message, static_cast<int>(size));) {
+    v1::ConverseRequest parsed;
+    if (!parsed.ParseFromString(message) || FailsOnPurpose(parsed)) break;
+    messages.push_back(message);
+  }
+  return messages;
+}
 
 // A server and a client of it that sends any bytes.
 class Wire {
@@ -138,7 +172,18 @@ class Wire {
   void Call(const Method& method, const void* bytes, size_t length) {
     // What is no such message is gRPC's to refuse.
     if (!method.message()->ParseFromArray(bytes, static_cast<int>(length))) return;
-    const grpc::Status status = Send(method.path, bytes, length);
+    Check(Send(method.path, bytes, length));
+  }
+
+  void Converse(const std::vector<std::string>& messages) {
+    if (!messages.empty()) Check(SendAll(kConverse, messages));
+  }
+
+ private:
+  // Tags of what a stream has under way.
+  enum Tag : intptr_t { kWrite = 1, kRead };
+
+  void Check(const grpc::Status& status) {
     const grpc::StatusCode code = status.error_code();
     MNEMON_CHECK(code != grpc::StatusCode::DEADLINE_EXCEEDED);
     MNEMON_CHECK(code != grpc::StatusCode::INTERNAL);
@@ -147,7 +192,6 @@ class Wire {
     server_.Tidy();
   }
 
- private:
   static void CheckReason(const grpc::Status& status) {
     google::rpc::Status details;
     MNEMON_CHECK(details.ParseFromString(status.error_details()));
@@ -178,6 +222,56 @@ class Wire {
     return status;
   }
 
+  // One message after the other, and all answers. Where a turn ends soon, the next
+  // message finds it ended.
+  grpc::Status SendAll(const std::string& path,
+                       const std::vector<std::string>& messages) {
+    constexpr std::chrono::milliseconds kPause{2};
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    auto call = stub_.PrepareCall(&context, path, &queue_);
+    call->StartCall(nullptr);
+    Next();
+    grpc::ByteBuffer answer;
+    bool reading = true;
+    call->Read(&answer, reinterpret_cast<void*>(kRead));
+    // False: a write ended, as `ok` says.
+    const auto was_read = [&](void* tag, bool ok) {
+      if (tag != reinterpret_cast<void*>(kRead)) return false;
+      reading = ok;
+      if (ok) call->Read(&answer, tag);
+      return true;
+    };
+    const auto await_write = [&] {
+      void* tag = nullptr;
+      bool ok = false;
+      do {
+        MNEMON_CHECK(queue_.Next(&tag, &ok));
+      } while (was_read(tag, ok));
+      return ok;
+    };
+    bool writes = true;
+    for (size_t i = 0; i < messages.size() && writes; ++i) {
+      const grpc::Slice slice(messages[i]);
+      call->Write(grpc::ByteBuffer(&slice, 1), reinterpret_cast<void*>(kWrite));
+      writes = await_write();
+      void* tag = nullptr;
+      bool ok = false;
+      while (reading &&
+             queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kPause) ==
+                 grpc::CompletionQueue::GOT_EVENT) {
+        was_read(tag, ok);
+      }
+    }
+    call->WritesDone(reinterpret_cast<void*>(kWrite));
+    await_write();
+    while (reading) was_read(reinterpret_cast<void*>(kRead), Next());
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    Next();
+    return status;
+  }
+
   bool Next() {
     void* tag = nullptr;
     bool ok = false;
@@ -190,10 +284,14 @@ class Wire {
   grpc::CompletionQueue queue_;
 };
 
-void CallMethod(size_t index, const void* bytes, size_t length) {
+Wire& Serving() {
   static Wire& wire = *new Wire;
+  return wire;
+}
+
+void CallMethod(size_t index, const void* bytes, size_t length) {
   if (std::string_view(kMethods[index].path) != "/mnemon.v1.Admin/Drain") {
-    return wire.Call(kMethods[index], bytes, length);
+    return Serving().Call(kMethods[index], bytes, length);
   }
   // It takes no work any more.
   static Wire& drained = *new Wire;
@@ -210,7 +308,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const void* bytes = data + 1;
   const int length = static_cast<int>(size) - 1;
   constexpr size_t kOwn = 4;
-  const size_t method = data[0] % (kOwn + std::size(mnemon::kMethods));
+  constexpr size_t kStream = kOwn + std::size(mnemon::kMethods);
+  const size_t method = data[0] % (kStream + 1);
   switch (method) {
     case 0:
       mnemon::Parse(bytes, length, &mnemon::Generate);
@@ -223,6 +322,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 3:
       mnemon::Parse(bytes, length, &mnemon::Predict);
+      break;
+    case kStream:
+      mnemon::Serving().Converse(mnemon::MessagesOf(bytes, length));
       break;
     default:
       mnemon::CallMethod(method - kOwn, bytes, size - 1);
