@@ -106,6 +106,7 @@ TEST(Score, ACommitJoinsAtItsEndOrNotAtAll) {
   const auto observed = std::make_shared<ObservedCalls>();
   Rig rig({.rpc = {.observer = observed}});
   ASSERT_TRUE(rig.client->CreateSession("s", "").ok());
+  ASSERT_TRUE(Eventually([&] { return observed->Ended().size() == 1; }));
   v1::ScoreRequest open, part;
   open.mutable_open()->set_session("sessions/s");
   open.mutable_open()->set_commit(true);
