@@ -236,6 +236,10 @@ class Engine {
   // `on_done`, which also counts the transfer, or TRANSFER_LIMIT.
   template <class T>
   absl::StatusOr<OnAnswer<T>> BeginTransfer(OnAnswer<T> on_done);
+  // Calls `next`, perhaps on another thread, once the state of a session at rest that
+  // lies in the store is back, where it can be.
+  void WithState(const std::shared_ptr<Session>& session,
+                 std::function<void()> next) const;
   // Queues a call without prompt that keeps the state of a session without a name.
   absl::Status ReplayHistory(const std::shared_ptr<Session>& session,
                              std::function<void(absl::Status)> on_end) const;

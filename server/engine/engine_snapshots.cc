@@ -64,18 +64,20 @@ absl::Status Engine::ExportSession(const std::string& id,
   MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> copy, MakeCopy(session->model));
   MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
   const SessionDirectory::Facts kept = context_->directory.FactsOf(*session);
-  ExportSnapshot(
-      {.runner = runners_[session->model].decoder, .context = context_}, session,
-      std::move(copy), {},
-      FormatSessionRecord({.ttl = kept.ttl, .sampling = kept.sampling}),
-      [this, session, on_done = std::move(on_done)](auto snapshot) {
-        if (!snapshot.ok()) return on_done(snapshot.status());
-        Report(SessionEvent::kExport);
-        on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<ExportedSession> {
-          return ExportedSession{.facts = FactsOf(*session),
-                                 .snapshot = std::move(snapshot->bytes)};
-        }));
-      });
+  const std::string record =
+      FormatSessionRecord({.ttl = kept.ttl, .sampling = kept.sampling});
+  const auto done = [this, session, on_done = std::move(on_done)](auto snapshot) {
+    if (!snapshot.ok()) return on_done(snapshot.status());
+    Report(SessionEvent::kExport);
+    on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<ExportedSession> {
+      return ExportedSession{.facts = FactsOf(*session),
+                             .snapshot = std::move(snapshot->bytes)};
+    }));
+  };
+  WithState(session, [this, session, copy, record, done] {
+    ExportSnapshot({.runner = runners_[session->model].decoder, .context = context_},
+                   session, copy, {}, record, done);
+  });
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -142,19 +144,33 @@ absl::Status Engine::VerifySession(const VerifySessionRequest& request,
       return ReplayHistory(scratch, std::move(on_end));
     };
   }
-  VerifySnapshot({.runner = runners_[model].decoder, .context = context_},
-                 std::move(session), std::move(copy), std::move(replayed),
-                 std::move(begin), [this, on_done = std::move(on_done)](auto outcome) {
-                   if (outcome.ok()) {
-                     const bool sound = outcome->stored_form_valid &&
-                                        outcome->replay_equal.value_or(true);
-                     Report(sound ? SessionEvent::kVerify : SessionEvent::kVerifyFail);
-                   }
-                   on_done(std::move(outcome));
-                 });
+  const auto done = [this, on_done = std::move(on_done)](auto outcome) {
+    if (outcome.ok()) {
+      const bool sound =
+          outcome->stored_form_valid && outcome->replay_equal.value_or(true);
+      Report(sound ? SessionEvent::kVerify : SessionEvent::kVerifyFail);
+    }
+    on_done(std::move(outcome));
+  };
+  WithState(session, [this, session, copy, replayed, begin, done] {
+    VerifySnapshot({.runner = runners_[session->model].decoder, .context = context_},
+                   session, copy, replayed, begin, done);
+  });
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
+}
+
+void Engine::WithState(const std::shared_ptr<Session>& session,
+                       std::function<void()> next) const {
+  if (!persistence_ || !persistence_->CanRestore(*session)) return next();
+  // A call that holds it brings the state itself.
+  const absl::StatusOr<bool> held = context_->directory.Hold(*session, "");
+  if (!held.ok() || !*held) return next();
+  persistence_->Restore(session, [this, session, next = std::move(next)] {
+    context_->directory.Release(*session, /*taken=*/false);
+    next();
+  });
 }
 
 ByteCharge Engine::QueueCharge() const {

@@ -3,6 +3,7 @@
 // as if nothing had happened.
 #include <atomic>
 
+#include "server/state/snapshot.h"
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -124,11 +125,11 @@ TEST_P(EngineStore, TheTierOfASession) {
   };
   EXPECT_EQ(tiers(stored, "tier = DISK"), both);
   EXPECT_EQ(in_store(), 2);
-  // Its history is read, its state stays where it is.
+  // A snapshot of it has its state, which comes back for that.
   HistoryOf(stored.engine(), "a");
-  EXPECT_EQ(tiers(stored, "tier = DISK"), both);
+  EXPECT_EQ(tiers(stored, "tier = DISK"), b);
   EXPECT_EQ(in_store(), 1);
-  EXPECT_EQ(restores->count, 0);
+  EXPECT_EQ(restores->count, 1);
   ASSERT_TRUE(stored.server->Run(Ask(Tokens(3, 77), 20, "a")).status.ok());
   stored.server->AwaitIdle();
   EXPECT_EQ(tiers(stored, "tier = HOST"), a);
@@ -137,6 +138,41 @@ TEST_P(EngineStore, TheTierOfASession) {
   EXPECT_EQ(in_store(), 1);
   ASSERT_TRUE(stored.engine().DeleteSession("b").ok());
   EXPECT_EQ(in_store(), 0);
+}
+
+// What is verified and exported is what the store has.
+TEST_P(EngineStore, StoredStatesAreVerifiedAndExported) {
+  const std::vector<int32_t> a = [&] {
+    StoredServer stored(Path(), GetParam());
+    stored.CreateSession("a", Durability::kTurn);
+    const auto history = Continue(stored, "a", {}, Tokens(45, 1), 30);
+    EXPECT_TRUE(stored.engine().SaveSessions(std::chrono::steady_clock::now() +
+                                             std::chrono::seconds(60)));
+    return history;
+  }();
+  std::filesystem::copy(Path(), Path("copy"), std::filesystem::copy_options::recursive);
+  for (const bool exported : {false, true}) {
+    StoredServer stored(exported ? Path("copy") : Path(), GetParam());
+    if (exported) {
+      const auto snapshot = AwaitAnswer<ExportedSession>([&](auto done) {
+        return stored.engine().ExportSession("a", std::move(done));
+      });
+      ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+      EXPECT_EQ(ReadSnapshotHeader(snapshot->snapshot)->computed,
+                static_cast<int64_t>(a.size()) - 1);
+    } else {
+      const auto verified = AwaitAnswer<VerifiedSession>([&](auto done) {
+        return stored.engine().VerifySession({.session = "a", .replay = true},
+                                             std::move(done));
+      });
+      ASSERT_TRUE(verified.ok()) << verified.status();
+      EXPECT_TRUE(verified->stored_form_valid);
+      EXPECT_EQ(verified->replay_equal, true);
+      EXPECT_GT(verified->state_size_bytes, 0);
+    }
+    EXPECT_EQ(stored.engine().GetSession("a")->state, SessionState::kIdle);
+    CheckGoesOn(stored, "a", a);
+  }
 }
 
 TEST_P(EngineStore, AKilledProcessLeavesAllThatWasDelivered) {
