@@ -424,6 +424,12 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // Whether a preempted call goes on: when its history fits, with some room for those
   // that run, or all that there is where none runs.
   bool GoesOn(Call& call);
+  // Drops a state at rest although others hold all of its blocks: those may be at rest,
+  // too. False: there is none.
+  bool DropShared();
+  // Whether a pinned state will be given back whatever the calls do: one that a replay
+  // is compared with stays until that ends.
+  bool PinsEnd() const;
   // Nothing can step, and calls wait for blocks: makes room, or ends a call. True:
   // Plan or AdmitStarting may find more.
   bool ResolveStarvation();

@@ -108,7 +108,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   if (FreeFixed(kFixed) < kFixed || !StatesFit(fixed)) {
     MakeFixedRoom(kFixed, fixed, &session);
     if (!StatesFit(fixed)) {
-      if (!running_.empty() || room_unfinished_ || pins_ > 0) return false;
+      if (!running_.empty() || room_unfinished_ || PinsEnd()) return false;
       if (fixed > 0) return NoFreeBlocks(TimeToNextEnd());
     }
     if (FreeFixed(kFixed) < kFixed) {
@@ -150,7 +150,10 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   // Read first: blocks that are clean by then are free below.
   const bool recycling = room_unfinished_ || arena_->blocks_recycling() > 0;
   if (needed > FreeBlocks(needed)) {
-    if (!running_.empty() || recycling || AskForMemory(needed, 0)) return false;
+    if (!running_.empty() || recycling || DropShared() || PinsEnd() ||
+        AskForMemory(needed, 0)) {
+      return false;
+    }
     return NoFreeBlocks(TimeToNextEnd());
   }
   short_since_.reset();

@@ -234,6 +234,8 @@ bool ModelRunner::ResolveStarvation() {
   const bool alone = std::none_of(starved_.begin(), starved_.end(), [&](const Call* c) {
     return c != victim.get() && !c->preempted_at;
   });
+  if (alone && DropShared()) return true;
+  if (alone && PinsEnd()) return false;
   starved_.clear();
   if (!alone) {
     Preempt(*victim);
@@ -246,6 +248,24 @@ bool ModelRunner::ResolveStarvation() {
   // Its blocks are what the others wait for; the next call computes the state again.
   if (!victim->session->forgotten) DropState(*victim->session);
   return true;
+}
+
+bool ModelRunner::DropShared() {
+  if (resting_.empty()) return false;
+  MakeWay(*resting_.front());
+  room_unfinished_ = true;
+  return true;
+}
+
+bool ModelRunner::PinsEnd() const {
+  const auto replays = [](const Calls& calls) {
+    return std::count_if(calls.begin(), calls.end(),
+                         [](const auto& call) { return call->keeps_state; });
+  };
+  if (pins_ == 0) return false;
+  std::lock_guard lock(mutex_);
+  return pins_ >
+         replays(running_) + replays(starting_) + replays(started_) + replays(queue_);
 }
 
 void ModelRunner::Preempt(Call& call) {

@@ -86,11 +86,13 @@ bool ModelRunner::MakeRoomFor(int64_t computed) {
     MakeFixedRoom(1, fixed);
     if (!StatesFit(fixed)) return false;
   }
-  const int64_t rows = computed - StateImage::FirstRow(arena_->spec(), computed);
-  const int64_t blocks =
-      arena_->spec().growing() ? rows / StepBudget{}.block_positions + 2 : 0;
+  if (!arena_->spec().growing()) return true;
+  constexpr int64_t kRows = StepBudget{}.block_positions;
+  const int64_t first = StateImage::FirstRow(arena_->spec(), computed);
+  const int64_t blocks = (computed + kRows - 1) / kRows - first / kRows;
   if (FreeBlocks(blocks) < blocks) MakeRoom(blocks);
-  return true;
+  // Others are promised to calls that run.
+  return FreeBlocks(blocks) >= blocks;
 }
 
 void ModelRunner::Rest(const std::shared_ptr<Session>& session) {

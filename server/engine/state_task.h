@@ -37,8 +37,7 @@ class StateAccess {
   // for a moment where its consumer has taken the end.
   virtual void GiveWay(Session& session, const std::string& request_id) = 0;
   // Drops states of sessions at rest so that one of so many computed tokens fits into
-  // state_bytes, as far as that is seen at once: blocks are cleaned first. False: fixed
-  // entries do not fit.
+  // state_bytes. False: it does not, or not yet: blocks are cleaned first.
   virtual bool MakeRoomFor(int64_t computed) = 0;
   // Other threads read or write the state at rest of a session that is in no directory:
   // it stays as it is until Unpin.
