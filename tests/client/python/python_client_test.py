@@ -209,37 +209,29 @@ class ClientTest(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "'temprature'"):
             self.client.generate("the ", temprature=1)
 
-    def test_damaged_details_leave_the_error_usable(self):
+    def internal(self, details, metadata=None):
+        """INTERNAL as grpc raises it, made an error of the package."""
         from mnemon import errors
 
-        class Damaged(grpc.RpcError):
+        class Internal(grpc.RpcError):
             def code(self):
                 return grpc.StatusCode.INTERNAL
 
             def details(self):
-                return "broken"
+                return details
 
             def trailing_metadata(self):
-                return (("grpc-status-details-bin", b"\xff\xff\xff"),)
+                return metadata
 
-        error = errors.from_rpc_error(Damaged())
+        return errors.from_rpc_error(Internal())
+
+    def test_damaged_details_leave_the_error_usable(self):
+        error = self.internal("broken", (("grpc-status-details-bin", b"\xff\xff\xff"),))
         self.assertIsInstance(error, mnemon.Internal)
         self.assertEqual((error.message, error.details), ("broken", []))
 
     def test_a_message_that_was_not_sent_is_a_lost_stream(self):
-        from mnemon import errors
-
-        class NotSent(grpc.RpcError):
-            def code(self):
-                return grpc.StatusCode.INTERNAL
-
-            def details(self):
-                return "Internal error from Core"
-
-            def trailing_metadata(self):
-                return None
-
-        self.assertIsInstance(errors.from_rpc_error(NotSent()), mnemon.Unavailable)
+        self.assertIsInstance(self.internal("Internal error from Core"), mnemon.Unavailable)
 
 
 class AsyncClientTest(unittest.IsolatedAsyncioTestCase):

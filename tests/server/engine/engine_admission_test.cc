@@ -74,6 +74,36 @@ TEST(Admission, WhenAllPauseOneMakesRoomAndAllGoOn) {
   }
 }
 
+// A call that is rolled back before its first token leaves its session as it was, also
+// when it had lost its state.
+TEST(Admission, APreemptedCallCanBeCancelled) {
+  ToyServer server = SmallPool(4);
+  for (const char* id : {"a", "b"}) server.CreateSession(id);
+  server.decoder.Allow(0);
+  Reader grows(*server.engine, Ask(Tokens(20, 1), 40, "a"));
+  server.decoder.AwaitHeld();
+  server.clock.Advance(milliseconds(1));
+  Reader waits(*server.engine, Ask(Tokens(20, 2), 40, "b"));
+  server.decoder.Allow(14 + server.ahead());
+  server.decoder.AwaitHeld();
+  while (server.engine->Stats().models[0].preemptions == 0) {
+    server.decoder.Allow(1);
+    server.decoder.AwaitHeld();
+  }
+  waits.stream().Cancel();
+  server.decoder.AllowAll();
+  EXPECT_EQ(grows.Finish().tokens, Continuation(Tokens(20, 1), 40));
+  ASSERT_TRUE(server.engine->WaitIdle(std::chrono::seconds(60)));
+  const int64_t kept = server.Position("b");
+  EXPECT_TRUE(kept == 0 || kept >= 20) << kept;
+  const auto prompt = kept == 0 ? Tokens(20, 2) : std::vector<int32_t>{};
+  const auto delivered = Continuation(Tokens(20, 2), 40);
+  const int64_t had = kept == 0 ? 0 : kept - 20;
+  const Outcome rest = server.Run(Ask(prompt, static_cast<int32_t>(40 - had), "b"));
+  EXPECT_EQ(rest.tokens,
+            std::vector<int32_t>(delivered.begin() + had, delivered.end()));
+}
+
 TEST(Admission, APromptWaitsForBlocksThatARunningCallGivesBack) {
   ToyServer server = SmallPool(4);
   server.decoder.Allow(0);
