@@ -67,8 +67,8 @@ void LogFacts(const ModelFacts& facts) {
 void LogTiers(const ModelFacts& facts, const StateSpec& spec,
               const Engine::Options& options, int64_t engine_bytes,
               bool state_on_host) {
-  const SessionTiers tiers =
-      PlanTiers(spec, facts.context_limit, options, engine_bytes, state_on_host);
+  const SessionTiers tiers = PlanTiers(spec, facts.vocab, facts.context_limit, options,
+                                       engine_bytes, state_on_host);
   LogInfo(StrCat("model ", facts.name, ": ", tiers.running, " calls run at once"));
   for (const SessionTiers::AtRest& at : tiers.at_rest) {
     LogInfo(StrCat("model ", facts.name, ": ", at.sessions, " sessions of ", at.tokens,

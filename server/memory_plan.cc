@@ -38,9 +38,9 @@ absl::StatusOr<int64_t> EngineBytes(int64_t memory, int64_t weights, int64_t ses
       {.reason = "MEMORY", .field = "memory"});
 }
 
-SessionTiers PlanTiers(const StateSpec& spec, std::optional<int64_t> context,
-                       const EngineOptions& options, int64_t engine_bytes,
-                       bool state_on_host) {
+SessionTiers PlanTiers(const StateSpec& spec, int64_t vocab,
+                       std::optional<int64_t> context, const EngineOptions& options,
+                       int64_t engine_bytes, bool state_on_host) {
   SessionTiers tiers{.running = options.running, .at_rest = {}};
   std::vector<int64_t> lengths = {kUsualTokens};
   if (context && *context <= kUsualTokens) lengths = {*context};
@@ -52,12 +52,13 @@ SessionTiers PlanTiers(const StateSpec& spec, std::optional<int64_t> context,
     // Those of a ring may begin within a block.
     const int64_t blocks =
         spec.growing() ? (rows + block - 1) / block + (rows < tokens - 1 ? 1 : 0) : 0;
-    SessionTiers::AtRest at{
-        .tokens = tokens,
-        .state_bytes = spec.bytes_at(0) + blocks * BlockBytes(spec),
-        .session_bytes = Session::kBytes + TokenHistory::BytesOf(tokens),
-        .sessions = 0,
-        .in_host = 0};
+    const int64_t history =
+        TokenHistory::BytesOf(tokens, TokenHistory::WidthFor(vocab));
+    SessionTiers::AtRest at{.tokens = tokens,
+                            .state_bytes = spec.bytes_at(0) + blocks * BlockBytes(spec),
+                            .session_bytes = Session::kBytes + history,
+                            .sessions = 0,
+                            .in_host = 0};
     const int64_t in_memory = at.session_bytes + (state_on_host ? at.state_bytes : 0);
     at.sessions = std::min<int64_t>({options.sessions, engine_bytes / in_memory,
                                      options.state_bytes / at.state_bytes});

@@ -45,11 +45,11 @@ struct SessionTiers {
   std::vector<AtRest> at_rest;
 };
 
-// `context`: tokens of the longest history, or none; `engine_bytes`: what is left by
-// EngineBytes; `state_on_host`: whether states take of that, too.
-SessionTiers PlanTiers(const StateSpec& spec, std::optional<int64_t> context,
-                       const EngineOptions& options, int64_t engine_bytes,
-                       bool state_on_host);
+// `vocab`: V; `context`: tokens of the longest history, or none; `engine_bytes`: what
+// is left by EngineBytes; `state_on_host`: whether states take of that, too.
+SessionTiers PlanTiers(const StateSpec& spec, int64_t vocab,
+                       std::optional<int64_t> context, const EngineOptions& options,
+                       int64_t engine_bytes, bool state_on_host);
 
 // How many sessions of a model fit in a store, where `free_bytes` are left for it.
 struct StoredTier {

@@ -111,11 +111,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
   MNEMON_RETURN_IF_ERROR(CheckOptions(options));
   MNEMON_RETURN_IF_ERROR(CheckModels(models));
   try {
-    int64_t vocab = 0;
+    std::vector<int64_t> vocabs;
     for (const EngineModel& model : models) {
-      if (model.decoder) vocab = std::max(vocab, model.decoder->config().vocab);
+      vocabs.push_back(model.decoder ? model.decoder->config().vocab : 0);
     }
-    std::unique_ptr<Engine> engine(new Engine(options, models.size(), vocab));
+    std::unique_ptr<Engine> engine(new Engine(options, vocabs));
     if (options.store != nullptr) {
       engine->persistence_ = std::make_shared<SessionPersistence>(
           *engine->context_, *options.store, models);
@@ -128,8 +128,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::vector<EngineModel> 
   }
 }
 
-Engine::Engine(const Options& options, size_t models, int64_t vocab)
-    : context_(std::make_shared<EngineContext>(options, models, vocab)) {}
+Engine::Engine(const Options& options, const std::vector<int64_t>& vocabs)
+    : context_(std::make_shared<EngineContext>(options, vocabs)) {}
 
 absl::Status Engine::StartRunners(const std::vector<EngineModel>& models) {
   for (size_t i = 0; i < models.size(); ++i) {

@@ -200,8 +200,8 @@ class Engine {
     }
   };
 
-  // `vocab`: the largest of a decoder.
-  Engine(const Options& options, size_t models, int64_t vocab);
+  // `vocabs`: V of each model, 0 of a predictor.
+  Engine(const Options& options, const std::vector<int64_t>& vocabs);
   absl::Status StartRunners(const std::vector<EngineModel>& models);
 
   absl::StatusOr<size_t> FindModel(const std::string& name) const;

@@ -2,9 +2,11 @@
 // The parts that the runners of one engine share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "model/sampling/sampling_team.h"
 #include "model/state/block_recycler.h"
@@ -22,14 +24,14 @@ class SessionPersistence;
 // Its parts but for `samplers` are safe for concurrent use. Shared, because a stream
 // may outlive its engine.
 struct EngineContext : std::enable_shared_from_this<EngineContext> {
-  // `vocab`: the largest of a decoder.
-  EngineContext(const EngineOptions& its_options, size_t model_count, int64_t vocab)
+  // `vocabs`: V of each model, 0 of a predictor.
+  EngineContext(const EngineOptions& its_options, const std::vector<int64_t>& vocabs)
       : options(its_options),
-        models(static_cast<int64_t>(model_count)),
-        memory(std::make_shared<EngineMemory>(its_options.memory_bytes)),
-        directory(model_count, its_options.sessions, *its_options.clock),
+        models(static_cast<int64_t>(vocabs.size())),
+        memory(std::make_shared<EngineMemory>(its_options.memory_bytes, vocabs)),
+        directory(vocabs.size(), its_options.sessions, *its_options.clock),
         turns(*its_options.clock),
-        samplers(its_options.pool, *its_options.sampling, vocab),
+        samplers(its_options.pool, *its_options.sampling, std::ranges::max(vocabs)),
         callbacks(its_options.callback_threads) {}
 
   // How long a runner may show no progress.

@@ -16,8 +16,11 @@ namespace mnemon {
 
 // Shared, because calls and sessions may outlive their engine.
 struct EngineMemory {
-  explicit EngineMemory(int64_t limit) : budget(limit) {}
+  // `vocabularies`: V of each model, 0 of a predictor.
+  EngineMemory(int64_t limit, std::vector<int64_t> vocabularies)
+      : vocabs(std::move(vocabularies)), budget(limit) {}
 
+  const std::vector<int64_t> vocabs;  // they decide what tokens take
   ByteBudget budget;
   ByteAccount state{budget};      // runs of blocks, in use or in reserve: see BlockRuns
   ByteAccount histories{budget};  // sessions and their tokens, those of waiting prompts

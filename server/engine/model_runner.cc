@@ -49,7 +49,7 @@ void ModelRunner::Run() {
 // Calls that run and have nothing to do wait for their consumers, which take what waits
 // within a moment, or not soon.
 bool ModelRunner::AwaitConsumersWithTheTurn() {
-  if (running_.empty()) return false;
+  if (!AnyRuns()) return false;
   const std::chrono::nanoseconds most = context_->turns.Patience(turn_);
   if (most.count() == 0) return false;
   const auto begin = std::chrono::steady_clock::now();
@@ -82,6 +82,7 @@ bool ModelRunner::Await() {
     work_.wait_for(lock, SleepFor(left));
   }
   progress_.Sign();
+  woken_ = woken_ || awake_;
   asleep_ = awake_ = false;
   starting_.splice(starting_.end(), started_);
   received_.swap(inputs_);
@@ -93,22 +94,32 @@ bool ModelRunner::Await() {
 
 std::optional<ModelRunner::Time> ModelRunner::NextDue() const {
   std::optional<Time> due = restart_at_;
-  const auto consider = [&](std::optional<Time> time) {
-    if (time && (!due || *time < *due)) due = time;
-  };
   const auto idle = context_->options.idle_timeout;
-  for (const auto& call : running_) {
-    consider(call->time_up());
-    if (call->stalled_since) consider(*call->stalled_since + idle);
-  }
+  for (const auto& call : running_) SetEarlier(due, DueOf(*call));
+  SetEarlier(due, stalled_counts_.due);
   if (!delivering_.empty()) {
-    consider(*delivering_.front()->stalled_since + std::min(kUnread, idle));
+    SetEarlier(due, *delivering_.front()->stalled_since + std::min(kUnread, idle));
   }
-  if (!unread_.empty()) consider(*unread_.front()->stalled_since + idle);
+  if (!unread_.empty()) SetEarlier(due, *unread_.front()->stalled_since + idle);
   return due;
 }
 
+void ModelRunner::LookAtStalled() {
+  running_.splice(running_.end(), stalled_);
+  stalled_counts_ = {};
+}
+
+std::optional<ModelRunner::Time> ModelRunner::DueOf(const Call& call) const {
+  std::optional<Time> due = call.time_up();
+  if (!call.stalled_since) return due;
+  const Time idle = *call.stalled_since + context_->options.idle_timeout;
+  return due ? std::min(*due, idle) : idle;
+}
+
 void ModelRunner::Round() {
+  round_ = context_->options.clock->Now();
+  const std::optional<Time> due = stalled_counts_.due;
+  if (std::exchange(woken_, false) || (due && *due <= round_)) LookAtStalled();
   room_left_ = kMostDropped;
   unblocked_ = false;
   if (!std::exchange(room_unfinished_, false)) worthless_ = 0;
@@ -211,7 +222,7 @@ void ModelRunner::TakeInput(Call& call) {
 }
 
 void ModelRunner::EndDueCalls() {
-  const Time now = round_ = context_->options.clock->Now();
+  const Time now = round_;
   const auto idle = context_->options.idle_timeout;
   for (auto next = starting_.begin(); next != starting_.end();) {
     const std::shared_ptr<Call> call = *next++;
@@ -418,20 +429,16 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
 }
 
 void ModelRunner::Publish() {
-  counts_.running = static_cast<int64_t>(running_.size());
+  counts_.running = static_cast<int64_t>(running_.size() + stalled_.size());
   counts_.load = {};
-  counts_.running_named = counts_.stalled = 0;
-  counts_.due.reset();
-  const auto consider = [this](std::optional<Time> due) {
-    if (due && (!counts_.due || *due < *counts_.due)) counts_.due = due;
-  };
+  counts_.running_named = stalled_counts_.named;
+  counts_.stalled = static_cast<int64_t>(stalled_.size());
+  counts_.due = stalled_counts_.due;
+  SetEarlier(counts_.due, stalled_counts_.deadline);
   bool starved = false;
   for (const auto& call : running_) {
-    consider(call->deadline);
-    consider(call->time_up());
-    if (call->stalled_since) {
-      consider(*call->stalled_since + context_->options.idle_timeout);
-    }
+    SetEarlier(counts_.due, call->deadline);
+    SetEarlier(counts_.due, DueOf(*call));
     starved = starved || call->starved;
     counts_.running_named += call->nameless() ? 0 : 1;
     if (call->stalled_since) ++counts_.stalled;
@@ -442,7 +449,7 @@ void ModelRunner::Publish() {
   counts_.starting = static_cast<int64_t>(starting_.size());
   counts_.starting_work = {};
   for (const auto& call : starting_) {
-    consider(call->deadline);
+    SetEarlier(counts_.due, call->deadline);
     counts_.starting_work += call->expected;
   }
   if (starting_.empty() && !starved) {

@@ -233,6 +233,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   bool AwaitConsumersWithTheTurn();
   std::optional<Time> NextDue() const;
   void Round();
+  // Calls that were set aside take part in everything again.
+  void LookAtStalled();
   // Takes over what Await found: parts to score, removed sessions, and calls whose
   // consumers ended.
   void Receive();
@@ -430,6 +432,18 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // Whether a pinned state will be given back whatever the calls do: one that a replay
   // is compared with stays until that ends.
   bool PinsEnd() const;
+  // `earliest` becomes `time` where that comes before it.
+  static void SetEarlier(std::optional<Time>& earliest, std::optional<Time> time) {
+    if (time && (!earliest || *time < *earliest)) earliest = time;
+  }
+  // When something is due for a running call: by its own limits, or its caller's.
+  std::optional<Time> DueOf(const Call& call) const;
+  // Whether any call runs.
+  bool AnyRuns() const { return !running_.empty() || !stalled_.empty(); }
+  // Blocks that it may take without asking, beside those that it has.
+  int64_t PromisedTo(const Call& call) const;
+  // Of running_, into stalled_.
+  void SetAside(Calls::iterator call);
   // Nothing can step, and calls wait for blocks: makes room, or ends a call. True:
   // Plan or AdmitStarting may find more.
   bool ResolveStarvation();
@@ -491,7 +505,21 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   std::list<std::shared_ptr<StateTask>> tasks_due_;
   Calls consumer_ended_;
   Calls starting_;  // have a permit, wait for blocks
-  Calls running_;
+  Calls running_;   // but for those below
+  // Running calls that wait for their callers and take part in no step under way. A
+  // round passes over them until something comes from outside or is due: who changes
+  // one calls LookAtStalled first.
+  Calls stalled_;
+  // What they add to the counts of a round.
+  struct Stalled {
+    std::optional<Time> due;       // DueOf, the first
+    std::optional<Time> deadline;  // likewise
+    int64_t named = 0;
+    int64_t bytes = 0;     // of their states
+    int64_t promised = 0;  // blocks
+  };
+  Stalled stalled_counts_;
+  bool woken_ = false;         // something has come from outside since the last round
   Calls ending_;               // end with the next Publish, and deliver then
   Calls delivering_;           // by Call::stalled_since, as is the next one
   Calls unread_;               // deliver too, and have not ended for kUnread since then

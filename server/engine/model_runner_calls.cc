@@ -43,7 +43,7 @@ bool ModelRunner::Admit(std::shared_ptr<Call> call) {
 
 absl::Status ModelRunner::CheckDeadline(const Call& call) const {
   // As in TooLateLocked: a call that runs alone is never too late.
-  if (!call.deadline || running_.empty()) return absl::OkStatus();
+  if (!call.deadline || !AnyRuns()) return absl::OkStatus();
   LoadEstimate::Duration wait;
   {
     std::lock_guard lock(mutex_);
@@ -108,11 +108,11 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   if (FreeFixed(kFixed) < kFixed || !StatesFit(fixed)) {
     MakeFixedRoom(kFixed, fixed, &session);
     if (!StatesFit(fixed)) {
-      if (!running_.empty() || room_unfinished_ || PinsEnd()) return false;
+      if (AnyRuns() || room_unfinished_ || PinsEnd()) return false;
       if (fixed > 0) return NoFreeBlocks(TimeToNextEnd());
     }
     if (FreeFixed(kFixed) < kFixed) {
-      if (!running_.empty() || room_unfinished_ || AskForMemory(0, kFixed)) {
+      if (AnyRuns() || room_unfinished_ || AskForMemory(0, kFixed)) {
         return false;
       }
       return NoFreeBlocks(TimeToNextEnd());
@@ -125,7 +125,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   // It will have fixed entries of its own, where it has shared some.
   if (!StatesFit(0)) {
     MakeFixedRoom(0, 0, &session);
-    if (!StatesFit(0) && (!running_.empty() || room_unfinished_)) return false;
+    if (!StatesFit(0) && (AnyRuns() || room_unfinished_)) return false;
   }
   const int64_t prompt = call.scoring ? call.scoring->input_tokens : call.prompt_tokens;
   const int64_t before = session.history.size();
@@ -150,7 +150,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
   // Read first: blocks that are clean by then are free below.
   const bool recycling = room_unfinished_ || arena_->blocks_recycling() > 0;
   if (needed > FreeBlocks(needed)) {
-    if (!running_.empty() || recycling || DropShared() || PinsEnd() ||
+    if (AnyRuns() || recycling || DropShared() || PinsEnd() ||
         AskForMemory(needed, 0)) {
       return false;
     }
@@ -530,6 +530,7 @@ void ModelRunner::EndAll(const absl::Status& status) {
   }
   // What they give is dropped.
   while (stepper_.under_way() > 0) stepper_.Complete(*arena_);
+  LookAtStalled();
   if (stepper_.lost()) LoseDevice();
   EndWaiting();
   Receive();

@@ -13,6 +13,7 @@
 namespace mnemon {
 
 void ModelRunner::LoseDevice() {
+  LookAtStalled();
   DropAllStates();
   for (const auto& call : running_) call->draws = false;
   EndWaiting();

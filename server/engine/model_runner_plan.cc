@@ -23,7 +23,9 @@ void ModelRunner::Plan() {
   starved_.clear();
   planned_blocks_ = planned_fixed_ = 0;
   recycling_ = arena_->blocks_recycling() > 0;
-  for (const auto& call : running_) {
+  for (auto next = running_.begin(); next != running_.end();) {
+    const auto at = next++;
+    Call* const call = at->get();
     const bool starved = std::exchange(call->starved, false);
     if (call->end_later) continue;
     const Call::UnderWay& under_way = call->under_way;
@@ -45,16 +47,20 @@ void ModelRunner::Plan() {
       call->stalled_since = now;
       call->prefill_served = -1;
     }
+    if (call->stalled_since && under_way.steps == 0) {
+      SetAside(at);
+      continue;
+    }
     if (available <= 0 || space <= 0 || call->stalled_since) continue;
     if (call->preempted_at && !GoesOn(*call)) {
       call->starved = true;
-      starved_.push_back(call.get());
+      starved_.push_back(call);
       continue;
     }
     // A call that joins starts level with the one served least, not ahead of all.
     if (call->prefill_served < 0)
       call->prefill_served = std::max<int64_t>(0, least_served);
-    ScheduledChunk chunk{.call = call.get(),
+    ScheduledChunk chunk{.call = call,
                          .position = state.computed(*arena_),
                          .available = available,
                          .prefill_served = call->prefill_served,
@@ -66,8 +72,7 @@ void ModelRunner::Plan() {
       chunk.free_positions = arena_->BlocksNeeded(state.slot(), 1) > 0
                                  ? -within
                                  : kShape.block_positions - within;
-      chunk.reserved_blocks =
-          std::max<int64_t>(0, call->reserved_blocks - BlocksHeld(*call->session));
+      chunk.reserved_blocks = PromisedTo(*call);
     }
     chunks_.push_back(chunk);
   }
@@ -98,6 +103,16 @@ void ModelRunner::Plan() {
     MakeRoom(static_cast<int64_t>(starved_.size()));
   }
   arena_->SetAside(step_blocks, planned_fixed_);
+}
+
+void ModelRunner::SetAside(Calls::iterator call) {
+  const Call& stalled = **call;
+  stalled_counts_.named += stalled.nameless() ? 0 : 1;
+  stalled_counts_.bytes += stalled.session->state.bytes(*arena_);
+  stalled_counts_.promised += PromisedTo(stalled);
+  SetEarlier(stalled_counts_.due, DueOf(stalled));
+  SetEarlier(stalled_counts_.deadline, stalled.deadline);
+  stalled_.splice(stalled_.end(), running_, call);
 }
 
 int64_t ModelRunner::DrawnAhead(const Call& call) const {
@@ -264,8 +279,8 @@ bool ModelRunner::PinsEnd() const {
   };
   if (pins_ == 0) return false;
   std::lock_guard lock(mutex_);
-  return pins_ >
-         replays(running_) + replays(starting_) + replays(started_) + replays(queue_);
+  return pins_ > replays(running_) + replays(stalled_) + replays(starting_) +
+                     replays(started_) + replays(queue_);
 }
 
 void ModelRunner::Preempt(Call& call) {
@@ -312,6 +327,7 @@ void ModelRunner::DropSource(const Call& call) {
 }
 
 bool ModelRunner::DropStalled() {
+  LookAtStalled();
   Call* last = nullptr;
   for (const auto& call : running_) {
     if (!call->stalled_since) continue;
@@ -349,12 +365,13 @@ int64_t ModelRunner::BlocksHeld(const Session& session) const {
   return (session.state.bytes(*arena_) - arena_->spec().bytes_at(0)) / block_bytes_;
 }
 
+int64_t ModelRunner::PromisedTo(const Call& call) const {
+  return std::max<int64_t>(0, call.reserved_blocks - BlocksHeld(*call.session));
+}
+
 int64_t ModelRunner::PromisedBlocks() const {
-  int64_t promised = planned_blocks_;
-  for (const auto& call : running_) {
-    promised +=
-        std::max<int64_t>(0, call->reserved_blocks - BlocksHeld(*call->session));
-  }
+  int64_t promised = planned_blocks_ + stalled_counts_.promised;
+  for (const auto& call : running_) promised += PromisedTo(*call);
   return promised;
 }
 

@@ -56,7 +56,7 @@ void ModelRunner::LeaveSlot(const Session& session) {
 }
 
 int64_t ModelRunner::SlotBytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = stalled_counts_.bytes;
   for (const auto& call : running_) bytes += call->session->state.bytes(*arena_);
   for (const Session* const session : delivering_slots_) {
     if (session != nullptr) bytes += session->state.bytes(*arena_);
@@ -158,8 +158,7 @@ bool ModelRunner::ComeBack(Session& session) {
   const auto begin = std::chrono::steady_clock::now();
   const bool fits = MakeRoomFor(session.state.image_computed());
   // Read first: blocks that are clean by then are free below.
-  const bool waits =
-      !running_.empty() || room_unfinished_ || arena_->blocks_recycling() > 0;
+  const bool waits = AnyRuns() || room_unfinished_ || arena_->blocks_recycling() > 0;
   if (fits && session.state.TakeImage(*arena_, state_memory()).ok()) {
     UpdateBytes(session);
     EngineObserver* const observer = context_->options.observer.get();

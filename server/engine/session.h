@@ -53,7 +53,9 @@ struct Session : DestroyedLater {
       : id(std::move(its_id)),
         model(its_model),
         charge(ChargeOf(memory, &EngineMemory::histories)),
-        history(id, observer, ChargeOf(memory, &EngineMemory::histories)) {}
+        history(id, observer, ChargeOf(memory, &EngineMemory::histories),
+                memory ? TokenHistory::WidthFor(memory->vocabs.at(its_model))
+                       : TokenHistory::Width::k4) {}
   // Of memory that a named session takes, beside history and state, and what
   // SessionDirectory adds for texts and settings.
   static const int64_t kBytes;

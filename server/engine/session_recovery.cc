@@ -256,7 +256,7 @@ absl::StatusOr<std::vector<int32_t>> SessionPersistence::ReadHistory(
 absl::Status SessionPersistence::SetHistory(Session& session,
                                             const std::vector<int32_t>& tokens) {
   if (!session.history.Stage(tokens, 0)) {
-    context_.AskForMemory(TokenHistory::BytesOf(static_cast<int64_t>(tokens.size())));
+    context_.AskForMemory(session.history.BytesOf(static_cast<int64_t>(tokens.size())));
     return engine_errors::MemoryLimit();
   }
   session.history.AppendStaged();

@@ -139,7 +139,7 @@ int64_t SessionPersistence::Unload(Session& session) {
     return 0;
   }
   const auto bytes = [](const Session& of) {
-    return TokenHistory::BytesOf(of.stored_tokens);
+    return of.history.BytesOf(of.stored_tokens);
   };
   int64_t freed = bytes(session);
   session.history.Unload();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <iterator>
 #include <new>
 #include <utility>
@@ -17,17 +18,35 @@ namespace {
 
 constexpr int64_t kLeastRoom = 16;  // tokens of the smallest piece
 
+template <class T>
+void WriteAs(std::span<const int32_t> tokens, std::byte* to) {
+  for (const int32_t token : tokens) {
+    const T narrow = static_cast<T>(token);
+    std::memcpy(to, &narrow, sizeof(T));
+    to += sizeof(T);
+  }
+}
+
+template <class T>
+void ReadAs(const std::byte* from, std::span<int32_t> out) {
+  for (int32_t& token : out) {
+    T narrow;
+    std::memcpy(&narrow, from, sizeof(T));
+    token = static_cast<int32_t>(narrow);
+    from += sizeof(T);
+  }
+}
+
 }  // namespace
 
-template <int64_t room_of>
+template <int64_t bytes>
 struct TokenHistory::PieceOf : Piece {
-  std::array<int32_t, room_of> all;
+  alignas(int32_t) std::array<std::byte, bytes> all;
 };
 
-template <int64_t room>
+template <int64_t bytes>
 std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePieceOf() {
-  auto piece = std::make_shared_for_overwrite<PieceOf<room>>();
-  piece->room = room;
+  auto piece = std::make_shared_for_overwrite<PieceOf<bytes>>();
   piece->tokens = piece->all.data();
   return piece;
 }
@@ -38,20 +57,20 @@ int64_t TokenHistory::RoomFor(int64_t tokens) {
   return room;
 }
 
-int64_t TokenHistory::BytesOfPiece(int64_t room) {
+int64_t TokenHistory::BytesOfPiece(int64_t room, Width width) {
   return SharedHeapBytes(static_cast<int64_t>(sizeof(Piece)) +
-                         room * static_cast<int64_t>(sizeof(int32_t)));
+                         room * static_cast<int>(width));
 }
 
-int64_t TokenHistory::BytesOf(int64_t tokens) {
+int64_t TokenHistory::BytesOf(int64_t tokens, Width width) {
   const int64_t last = tokens % kPiece;
-  return tokens / kPiece * BytesOfPiece(kPiece) +
-         (last > 0 ? BytesOfPiece(RoomFor(last)) : 0);
+  return tokens / kPiece * BytesOfPiece(kPiece, width) +
+         (last > 0 ? BytesOfPiece(RoomFor(last), width) : 0);
 }
 
 std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePiece(int64_t room) {
   std::shared_ptr<Piece> piece;
-  switch (room) {
+  switch (BytesIn(room)) {
     case 16:
       piece = MakePieceOf<16>();
       break;
@@ -67,10 +86,17 @@ std::shared_ptr<TokenHistory::Piece> TokenHistory::MakePiece(int64_t room) {
     case 256:
       piece = MakePieceOf<256>();
       break;
+    case 512:
+      piece = MakePieceOf<512>();
+      break;
+    case 1024:
+      piece = MakePieceOf<1024>();
+      break;
     default:
-      piece = MakePieceOf<kPiece>();
+      piece = MakePieceOf<kPiece * sizeof(int32_t)>();
   }
-  piece->charge = charge_.Split(BytesOfPiece(piece->room));
+  piece->room = room;
+  piece->charge = charge_.Split(BytesOfPiece(room, width_));
   return piece;
 }
 
@@ -93,8 +119,8 @@ bool TokenHistory::MakeRoom(int64_t begin, int64_t end, bool limited, Room last)
   if (pieces <= kept) return true;
   const int64_t last_room =
       last == Room::kLeast ? RoomFor(end - (pieces - 1) * kPiece) : kPiece;
-  const int64_t bytes =
-      (pieces - kept - 1) * BytesOfPiece(kPiece) + BytesOfPiece(last_room);
+  const int64_t bytes = (pieces - kept - 1) * BytesOfPiece(kPiece, width_) +
+                        BytesOfPiece(last_room, width_);
   if (!charge_.TrySet(bytes)) {
     if (limited) return false;
     charge_.Set(bytes);
@@ -109,7 +135,8 @@ bool TokenHistory::MakeRoom(int64_t begin, int64_t end, bool limited, Room last)
     std::lock_guard lock(mutex_);
     ReserveAtLeast(pieces_, static_cast<size_t>(pieces));
     if (kept == first && begin % kPiece > 0) {
-      std::copy_n(pieces_[first]->tokens, begin % kPiece, made.front()->tokens);
+      std::copy_n(pieces_[first]->tokens, BytesIn(begin % kPiece),
+                  made.front()->tokens);
     }
     pieces_.resize(kept);
     shared_ = std::min(shared_.load(), kept);
@@ -125,7 +152,18 @@ void TokenHistory::Write(int64_t begin, std::span<const int32_t> tokens) {
   while (!tokens.empty()) {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), tokens.size());
-    std::copy_n(tokens.data(), count, pieces_[begin / kPiece]->tokens + within);
+    std::byte* const to = pieces_[begin / kPiece]->tokens + BytesIn(within);
+    switch (width_) {
+      case Width::k1:
+        WriteAs<uint8_t>(tokens.first(count), to);
+        break;
+      case Width::k2:
+        WriteAs<uint16_t>(tokens.first(count), to);
+        break;
+      case Width::k4:
+        WriteAs<int32_t>(tokens.first(count), to);
+        break;
+    }
     tokens = tokens.subspan(count);
     begin += static_cast<int64_t>(count);
   }
@@ -135,7 +173,18 @@ void TokenHistory::Read(int64_t begin, std::span<int32_t> out) const {
   while (!out.empty()) {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), out.size());
-    std::copy_n(pieces_[begin / kPiece]->tokens + within, count, out.data());
+    const std::byte* const from = pieces_[begin / kPiece]->tokens + BytesIn(within);
+    switch (width_) {
+      case Width::k1:
+        ReadAs<uint8_t>(from, out.first(count));
+        break;
+      case Width::k2:
+        ReadAs<uint16_t>(from, out.first(count));
+        break;
+      case Width::k4:
+        ReadAs<int32_t>(from, out.first(count));
+        break;
+    }
     out = out.subspan(count);
     begin += static_cast<int64_t>(count);
   }
@@ -182,10 +231,10 @@ std::shared_ptr<TokenHistory::Piece> TokenHistory::MakeSmallerLast() {
   const int64_t tokens = size() - last * kPiece;
   const int64_t room = RoomFor(tokens);
   if (room >= pieces_[last]->room) return nullptr;
-  charge_.Set(BytesOfPiece(room));
+  charge_.Set(BytesOfPiece(room, width_));
   try {
     auto piece = MakePiece(room);
-    std::copy_n(pieces_[last]->tokens, tokens, piece->tokens);
+    std::copy_n(pieces_[last]->tokens, BytesIn(tokens), piece->tokens);
     return piece;
   } catch (const std::bad_alloc&) {
     charge_.Set(0);
@@ -229,7 +278,7 @@ TokenHistory::Pieces TokenHistory::Unload() {
 }
 
 bool TokenHistory::ShareOf(TokenHistory& other, int64_t size) {
-  MNEMON_CHECK(this->size() == 0 && size <= other.size());
+  MNEMON_CHECK(this->size() == 0 && size <= other.size() && width_ == other.width_);
   const int64_t whole = size / kPiece;
   const int64_t rest = size % kPiece;
   std::shared_ptr<Piece> last;  // another one may take its place
@@ -241,7 +290,7 @@ bool TokenHistory::ShareOf(TokenHistory& other, int64_t size) {
     if (rest > 0) last = other.pieces_[whole];
   }
   if (!MakeRoom(whole * kPiece, size, /*limited=*/true, Room::kLeast)) return false;
-  if (rest > 0) std::copy_n(last->tokens, rest, pieces_.back()->tokens);
+  if (rest > 0) std::copy_n(last->tokens, BytesIn(rest), pieces_.back()->tokens);
   if (size > 0) Publish(0, size);
   return true;
 }
@@ -249,7 +298,7 @@ bool TokenHistory::ShareOf(TokenHistory& other, int64_t size) {
 void TokenHistory::Become(TokenHistory& longer) {
   const int64_t kept = size();
   const int64_t tokens = longer.size();
-  MNEMON_CHECK(kept <= tokens);
+  MNEMON_CHECK(kept <= tokens && width_ == longer.width_);
   {
     std::scoped_lock lock(mutex_, longer.mutex_);
     pieces_.swap(longer.pieces_);
@@ -266,10 +315,10 @@ int64_t TokenHistory::CommonPrefix(const TokenHistory& other) const {
     const Piece& mine = *pieces_[begin / kPiece];
     const Piece& theirs = *other.pieces_[begin / kPiece];
     if (&mine == &theirs) continue;
-    const int32_t* const end = mine.tokens + std::min(kPiece, most - begin);
-    const int32_t* const differs =
-        std::mismatch<const int32_t*>(mine.tokens, end, theirs.tokens).first;
-    if (differs != end) return begin + (differs - mine.tokens);
+    const std::byte* const end = mine.tokens + BytesIn(std::min(kPiece, most - begin));
+    const std::byte* const differs =
+        std::mismatch<const std::byte*>(mine.tokens, end, theirs.tokens).first;
+    if (differs != end) return begin + (differs - mine.tokens) / BytesIn(1);
   }
   return most;
 }

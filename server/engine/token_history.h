@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,7 +35,8 @@ struct HistoryChange {
 // neither block nor throw: a journal queues the record here.
 using HistoryObserver = std::function<void(const HistoryChange&)>;
 
-// Stored in pieces that never move and are kept until TakeUnused or the end, so that a
+// Its tokens take the bytes that the largest of them may need. Stored in pieces that
+// never move and are kept until TakeUnused or the end, so that a
 // change costs no more than the tokens it appends, and one that appends staged tokens
 // nothing. Pieces may belong to several histories: those are not written any more. The
 // last piece may have room for fewer tokens; a larger one takes its place when more
@@ -47,18 +49,27 @@ class TokenHistory {
   static constexpr int64_t kPiece = 512;  // tokens; a power of two
   struct Piece {
     ByteCharge charge;
-    int64_t room = 0;           // tokens: a power of two
-    int32_t* tokens = nullptr;  // behind it, in the same allocation
+    int64_t room = 0;             // tokens: a power of two
+    std::byte* tokens = nullptr;  // behind it, in the same allocation
   };
-  template <int64_t room>
+  template <int64_t bytes>
   struct PieceOf;
 
  public:
+  // Bytes of a token: what the tokens 0 .. vocab - 1 need.
+  enum class Width { k1 = 1, k2 = 2, k4 = 4 };
+  static constexpr Width WidthFor(int64_t vocab) {
+    return vocab <= 1 << 8 ? Width::k1 : vocab <= 1 << 16 ? Width::k2 : Width::k4;
+  }
+
   // `session` and `observer`, which may be null, outlive the history. `charge` counts
   // its memory.
   TokenHistory(const std::string& session, const HistoryObserver* observer,
-               ByteCharge charge = {})
-      : session_(session), observer_(observer), charge_(std::move(charge)) {}
+               ByteCharge charge = {}, Width width = Width::k4)
+      : session_(session),
+        observer_(observer),
+        width_(width),
+        charge_(std::move(charge)) {}
 
   // From now on `journal`, which outlives it, is told of each change, like an observer.
   void SetJournal(SessionJournal* journal) { journal_ = journal; }
@@ -89,12 +100,14 @@ class TokenHistory {
   // has no journal. REQUIRES: nobody reads or changes it.
   Pieces Unload();
   // Bytes of memory that so many tokens take after TakeUnused.
-  static int64_t BytesOf(int64_t tokens);
+  static int64_t BytesOf(int64_t tokens, Width width);
+  int64_t BytesOf(int64_t tokens) const { return BytesOf(tokens, width_); }
 
   // Makes an empty history the first `size` tokens of another, by sharing its whole
   // pieces: of 512 tokens a reference. False: the limit of its memory is reached.
   // Throws std::bad_alloc. REQUIRES: size <= other.size(), which is not changed
-  // meanwhile, but another thread may stage tokens.
+  // meanwhile, but another thread may stage tokens. Here and below both have tokens of
+  // one width.
   [[nodiscard]] bool ShareOf(TokenHistory& other, int64_t size);
 
   // Becomes `longer`, which begins with it, by taking its memory, in constant time.
@@ -112,7 +125,9 @@ class TokenHistory {
   // The token at `index`, staged ones included. REQUIRES: index < size() + staged(), or
   // below the new size for an observer.
   int32_t operator[](size_t index) const {
-    return pieces_[index / kPiece]->tokens[index % kPiece];
+    int32_t token;
+    Read(static_cast<int64_t>(index), {&token, 1});
+    return token;
   }
   // Tokens begin .. begin + out.size() - 1, likewise.
   void Read(int64_t begin, std::span<int32_t> out) const;
@@ -126,11 +141,13 @@ class TokenHistory {
   int64_t PiecesKept(int64_t begin, int64_t end) const;
   // Throws std::bad_alloc.
   std::shared_ptr<Piece> MakePiece(int64_t room);
-  template <int64_t room>
+  template <int64_t bytes>
   static std::shared_ptr<Piece> MakePieceOf();
   // The smallest piece for so many tokens, and what it takes.
   static int64_t RoomFor(int64_t tokens);
-  static int64_t BytesOfPiece(int64_t room);
+  static int64_t BytesOfPiece(int64_t room, Width width);
+  // What so many tokens take within a piece.
+  int64_t BytesIn(int64_t tokens) const { return tokens * static_cast<int>(width_); }
   // Of the last piece that holds tokens, one that is large enough is made to replace
   // it; null: it is as small as can be, or not its own. Throws std::bad_alloc.
   std::shared_ptr<Piece> MakeSmallerLast();
@@ -140,6 +157,7 @@ class TokenHistory {
 
   const std::string& session_;
   const HistoryObserver* const observer_;
+  const Width width_;
   SessionJournal* journal_ = nullptr;
   ByteCharge charge_;  // of pieces that are being made
   // Held to change pieces_ and the number of those that are shared, and by ShareOf: who

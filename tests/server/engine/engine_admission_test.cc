@@ -68,7 +68,9 @@ TEST(Admission, WhenAllPauseOneMakesRoomAndAllGoOn) {
       const Outcome outcome = readers[i]->Finish();
       ASSERT_TRUE(outcome.status.ok()) << outcome.status;
       ASSERT_EQ(outcome.tokens, Continuation({i + 1}, 62));
-      if (named) EXPECT_EQ(server.Position(StrCat("s", i)), 63);
+      if (named) {
+        EXPECT_EQ(server.Position(StrCat("s", i)), 63);
+      }
     }
     EXPECT_GT(server.engine->Stats().models[0].preemptions, 0);
   }

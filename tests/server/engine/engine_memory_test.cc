@@ -11,7 +11,8 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-const int64_t kPiece = TokenHistory::BytesOf(512);
+const int64_t kPiece =
+    TokenHistory::BytesOf(512, TokenHistory::WidthFor(ToyDecoder::kVocab));
 constexpr int64_t kRun = 2 * kMiB;
 
 TEST(EngineMemory, EachKindIsCountedAndComesBack) {

@@ -76,7 +76,9 @@ TEST_P(Preemption, AllCallsComeToTheirEnds) {
   }
   for (std::thread& thread : threads) thread.join();
   // Rings give blocks back all the time, and may get by.
-  if (Appends(GetParam())) EXPECT_GT(Preemptions(), 0);
+  if (Appends(GetParam())) {
+    EXPECT_GT(Preemptions(), 0);
+  }
 }
 
 // What a call draws from besides its state stays as it was.

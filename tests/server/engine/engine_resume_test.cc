@@ -165,10 +165,11 @@ class EngineResume : public testing::TestWithParam<ToyState> {
         again = ResumeOf(request, had > 0 || Draw(2) ? after : -1);
       }
       auto consumer = std::make_unique<Consumer>(*server_.engine, again);
-      const std::string reason = ReasonOf(consumer->Read(Draw(2)).status);
+      std::string reason = ReasonOf(consumer->Read(Draw(2)).status);
       if (reason == "REQUEST_UNKNOWN" && had == 0) {
-        // It was cancelled before it began.
-        return std::make_unique<Consumer>(*server_.engine, request);
+        // It was cancelled before it began, and may not be over.
+        consumer = std::make_unique<Consumer>(*server_.engine, request);
+        reason = ReasonOf(consumer->Read(Draw(2)).status);
       }
       if (reason != "SESSION_BUSY") return consumer;
       std::this_thread::yield();

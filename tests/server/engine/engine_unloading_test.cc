@@ -18,9 +18,14 @@ int64_t Runs(ToyState state) {
   return (both ? 2 : 1) * (int64_t{2} << 20);
 }
 
+int64_t HistoryBytes(int64_t tokens) {
+  return TokenHistory::BytesOf(tokens, TokenHistory::WidthFor(ToyDecoder::kVocab));
+}
+
 // More than Narrow has room for.
-GenerateRequest TooMuch() { return Ask(Tokens(60'000, 9), 1); }
-int64_t Narrow(ToyState state) { return Runs(state) + 200'000; }
+constexpr int64_t kTooMany = 60'000;
+GenerateRequest TooMuch() { return Ask(Tokens(kTooMany, 9), 1); }
+int64_t Narrow(ToyState state) { return Runs(state) + HistoryBytes(kTooMany) / 6 * 5; }
 
 class EngineUnloading : public StoreFixture,
                         public testing::WithParamInterface<ToyState> {
@@ -50,12 +55,13 @@ class EngineUnloading : public StoreFixture,
   }
 };
 
-// Sessions of about 6 KB each, four times what memory has room for.
+// Of histories four times what memory has room for.
 TEST_P(EngineUnloading, MoreHistoriesThanMemory) {
   constexpr int kSessions = 160;
-  constexpr int64_t kHistories = kSessions * Session::kBytes + (int64_t{1} << 18);
-  StoredServer stored(Path(), GetParam(),
-                      {.memory_bytes = Runs(GetParam()) + kHistories}, 1 << 13);
+  // What a session remembers of its calls stays, too.
+  const int64_t bytes = kSessions * (Session::kBytes + 600 + HistoryBytes(1500) / 4);
+  StoredServer stored(Path(), GetParam(), {.memory_bytes = Runs(GetParam()) + bytes},
+                      1 << 13);
   std::vector<std::vector<int32_t>> histories(kSessions);
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < kSessions; ++i) {

@@ -19,14 +19,26 @@ std::vector<int32_t> All(const TokenHistory& history) {
   return tokens;
 }
 
-std::vector<int32_t> Draw(std::mt19937& random, size_t below) {
-  std::vector<int32_t> tokens(random() % below);
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 1000);
-  return tokens;
-}
+// Each with tokens up to the largest that fits.
+struct TokenHistoryOf : testing::TestWithParam<int64_t> {
+  const int64_t vocab = GetParam();
+  const TokenHistory::Width width = TokenHistory::WidthFor(vocab);
+  std::mt19937 random{3};
+
+  std::vector<int32_t> Draw(size_t below) {
+    std::vector<int32_t> tokens(random() % below);
+    for (int32_t& token : tokens) {
+      token = static_cast<int32_t>(random() % 4 == 0 ? vocab - 1 : random() % vocab);
+    }
+    return tokens;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Vocabularies, TokenHistoryOf,
+                         testing::Values(256, 65536, int64_t{1} << 31));
 
 // Random changes against a vector, and against what an observer makes of the events.
-TEST(TokenHistory, EqualsAVectorAndItsEvents) {
+TEST_P(TokenHistoryOf, EqualsAVectorAndItsEvents) {
   const std::string id = "s";
   std::vector<int32_t> expected, seen;
   int64_t size_before = 0;
@@ -37,13 +49,12 @@ TEST(TokenHistory, EqualsAVectorAndItsEvents) {
     seen.resize(change.size);
     change.history.Read(change.kept, std::span(seen).subspan(change.kept));
   };
-  TokenHistory history(id, &observer);
-  std::mt19937 random(3);
+  TokenHistory history(id, &observer, {}, width);
   std::vector<int32_t> staged;
   for (int round = 0; round < 3000; ++round) {
     size_before = history.size();
     const uint64_t version = history.version();
-    const auto tokens = Draw(random, random() % 8 == 0 ? 3000 : 40);
+    const auto tokens = Draw(random() % 8 == 0 ? 3000 : 40);
     switch (random() % 5) {
       case 0:
         history.Append(tokens);
@@ -137,7 +148,7 @@ TEST(TokenHistory, IsSharedWithoutWhatIsStaged) {
 }
 
 // A family of histories that share pieces, each against a vector of its own.
-TEST(TokenHistory, ThoseThatShareGoTheirOwnWays) {
+TEST_P(TokenHistoryOf, ThoseThatShareGoTheirOwnWays) {
   const std::string id = "s";
   auto account = std::make_shared<ByteBudget>(ByteBudget::kUnlimited);
   auto bytes = std::make_shared<ByteAccount>(*account);
@@ -146,15 +157,14 @@ TEST(TokenHistory, ThoseThatShareGoTheirOwnWays) {
     std::vector<int32_t> tokens, staged;
   };
   const auto make = [&] {
-    return std::make_unique<TokenHistory>(id, nullptr, ByteCharge(bytes));
+    return std::make_unique<TokenHistory>(id, nullptr, ByteCharge(bytes), width);
   };
   std::vector<Member> family;
   family.push_back({make(), {}, {}});
-  std::mt19937 random(5);
   for (int round = 0; round < 6000; ++round) {
     Member& one = family[random() % family.size()];
     const auto size = static_cast<int64_t>(one.tokens.size());
-    const auto tokens = Draw(random, random() % 4 == 0 ? 1500 : 40);
+    const auto tokens = Draw(random() % 4 == 0 ? 1500 : 40);
     switch (random() % 6) {
       case 0:
       case 1: {
@@ -238,6 +248,42 @@ TEST(TokenHistory, BecomesALongerOne) {
       history.Change(begin / 2, std::vector<int32_t>(900, -1));
       for (int64_t i = 0; i < begin; ++i) ASSERT_EQ(fork[i], i);
     }
+  }
+}
+
+TEST(TokenHistory, TokensTakeWhatTheVocabularyNeeds) {
+  using Width = TokenHistory::Width;
+  EXPECT_EQ(TokenHistory::WidthFor(256), Width::k1);
+  EXPECT_EQ(TokenHistory::WidthFor(257), Width::k2);
+  EXPECT_EQ(TokenHistory::WidthFor(65536), Width::k2);
+  EXPECT_EQ(TokenHistory::WidthFor(65537), Width::k4);
+  const std::string id = "s";
+  for (const Width width : {Width::k1, Width::k2, Width::k4}) {
+    ByteBudget budget(ByteBudget::kUnlimited);
+    auto bytes = std::make_shared<ByteAccount>(budget);
+    for (const int64_t tokens : {1, 100, 512, 700, 5000}) {
+      TokenHistory history(id, nullptr, ByteCharge(bytes), width);
+      history.Append(std::vector<int32_t>(static_cast<size_t>(tokens), 7));
+      history.TakeUnused();
+      EXPECT_EQ(bytes->bytes(), history.BytesOf(tokens));
+      EXPECT_LT(history.BytesOf(tokens), 2 * tokens * static_cast<int>(width) + 128);
+    }
+  }
+}
+
+TEST_P(TokenHistoryOf, TellsWhatTwoBeginWith) {
+  const std::string id = "s";
+  for (const int64_t common : {0, 1, 511, 512, 513, 1300}) {
+    TokenHistory one(id, nullptr, {}, width), other(id, nullptr, {}, width);
+    const std::vector<int32_t> tokens(static_cast<size_t>(common),
+                                      static_cast<int32_t>(vocab - 1));
+    for (TokenHistory* history : {&one, &other}) history->Append(tokens);
+    EXPECT_EQ(one.CommonPrefix(other), common);
+    one.Append(std::vector<int32_t>(600, 1));
+    EXPECT_EQ(one.CommonPrefix(other), common);
+    // Of the second one, only the highest byte differs.
+    other.Append(std::vector<int32_t>{1, static_cast<int32_t>(1 ^ (vocab / 2))});
+    EXPECT_EQ(one.CommonPrefix(other), common + 1);
   }
 }
 

@@ -52,34 +52,34 @@ TEST(SessionTiers, TellStatesOfConstantSizeOnce) {
   const StateSpec spec{
       .entries = {{.name = "w", .shape = {100}, .growth = Growth::kFixed}}};
   EngineOptions options{.running = 7, .state_bytes = 4000};
-  const SessionTiers few = PlanTiers(spec, 4096, options, kMiB, true);
+  const SessionTiers few = PlanTiers(spec, 300, 4096, options, kMiB, true);
   EXPECT_EQ(few.running, 7);
   ASSERT_EQ(few.at_rest.size(), 1u);
   EXPECT_EQ(few.at_rest[0].state_bytes, 400);
   EXPECT_EQ(few.at_rest[0].sessions, 10);
   options.state_bytes = 1000 * kMiB;
   const SessionTiers::AtRest host =
-      PlanTiers(spec, std::nullopt, options, kMiB, true).at_rest[0];
+      PlanTiers(spec, 300, std::nullopt, options, kMiB, true).at_rest[0];
   EXPECT_EQ(host.sessions, kMiB / (400 + host.session_bytes));
   const SessionTiers::AtRest device =
-      PlanTiers(spec, std::nullopt, options, kMiB, false).at_rest[0];
+      PlanTiers(spec, 300, std::nullopt, options, kMiB, false).at_rest[0];
   EXPECT_EQ(device.sessions, kMiB / host.session_bytes);
   EXPECT_EQ(host.in_host, 0);
   options.state_bytes = 4000;
   const SessionTiers::AtRest some =
-      PlanTiers(spec, std::nullopt, options, kMiB, false).at_rest[0];
+      PlanTiers(spec, 300, std::nullopt, options, kMiB, false).at_rest[0];
   EXPECT_EQ(some.sessions, 10);
   EXPECT_EQ(some.in_host,
             (kMiB - 10 * host.session_bytes) / (400 + host.session_bytes));
   options.sessions = 3;
-  EXPECT_EQ(PlanTiers(spec, 4096, options, kMiB, true).at_rest[0].sessions, 3);
+  EXPECT_EQ(PlanTiers(spec, 300, 4096, options, kMiB, true).at_rest[0].sessions, 3);
 }
 
 TEST(SessionTiers, TellGrowingStatesAtTwoLengths) {
   const StateSpec spec{
       .entries = {
           {.name = "k", .shape = {4}, .growth = Growth::kAppend, .capacity = 3000}}};
-  const SessionTiers tiers = PlanTiers(spec, 3000, {}, 1000 * kMiB, true);
+  const SessionTiers tiers = PlanTiers(spec, 300, 3000, {}, 1000 * kMiB, true);
   ASSERT_EQ(tiers.at_rest.size(), 2u);
   // 999 and 2999 rows, in blocks of 16.
   EXPECT_EQ(tiers.at_rest[0].tokens, 1000);
@@ -87,7 +87,7 @@ TEST(SessionTiers, TellGrowingStatesAtTwoLengths) {
   EXPECT_EQ(tiers.at_rest[1].tokens, 3000);
   EXPECT_EQ(tiers.at_rest[1].state_bytes, 188 * 16 * 4 * 4);
   EXPECT_GT(tiers.at_rest[0].sessions, tiers.at_rest[1].sessions);
-  EXPECT_EQ(PlanTiers(spec, 200, {}, kMiB, true).at_rest.size(), 1u);
+  EXPECT_EQ(PlanTiers(spec, 300, 200, {}, kMiB, true).at_rest.size(), 1u);
 }
 
 // Two snapshots, each of the state and the history.
