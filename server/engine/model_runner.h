@@ -341,6 +341,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // The memory of its state at rest is for others. Where it is a device's the numbers
   // go to the host's memory, as long as there is some.
   void MakeWay(Session& session);
+  // Of a session whose state is an image from now on.
+  void MarkLeft(const std::shared_ptr<Session>& session);
   // Its state comes back from there, or is to be computed again. False: it waits until
   // room is made.
   bool ComeBack(Session& session);

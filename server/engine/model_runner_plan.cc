@@ -294,12 +294,12 @@ void ModelRunner::Preempt(Call& call) {
 bool ModelRunner::GoesOn(Call& call) {
   const Session& session = *call.session;
   const int64_t needed = BlocksFor(session, session.history.size());
+  const int64_t others =
+      std::count_if(running_.begin(), running_.end(), [&](const auto& other) {
+        return other.get() != &call && !other->preempted_at && !other->stalled_since;
+      });
   // Else it is preempted again soon, and has computed its history for nothing.
-  int64_t room = 0;
-  for (const auto& other : running_) {
-    if (other.get() == &call || other->preempted_at || other->stalled_since) continue;
-    if (room++ == 0) room += needed / 4;
-  }
+  const int64_t room = others == 0 ? 0 : others + needed / 4;
   // What it gave up is for those that waited.
   if (room > 0 && *call.preempted_at == round_) return false;
   // Of fixed entries its own, and a shadow.

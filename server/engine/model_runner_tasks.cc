@@ -97,18 +97,20 @@ bool ModelRunner::MakeRoomFor(int64_t computed) {
 
 void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
   if (session->forgotten) return;
-  if (session->state.has_image() && !session->has_left) {
-    StopResting(*session);
-    *session->resting_at = session;
-    left_.splice(left_.end(), session->resting_node);
-    session->has_left = true;
-    CountDroppable();
-  }
+  if (session->state.has_image() && !session->has_left) MarkLeft(session);
   if (!session->state.has_state()) return;
   LeaveSlot(*session);
   session->state.Rest(*arena_, session->history.size());
   UpdateBytes(*session);
   BeginResting(session);
+}
+
+void ModelRunner::MarkLeft(const std::shared_ptr<Session>& session) {
+  StopResting(*session);
+  *session->resting_at = session;
+  left_.splice(left_.end(), session->resting_node);
+  session->has_left = true;
+  CountDroppable();
 }
 
 void ModelRunner::DropState(Session& session) {
@@ -138,12 +140,8 @@ void ModelRunner::MakeWay(Session& session) {
     moved = move();
   }
   if (!moved.ok()) return DropState(session);
-  StopResting(session);
   UpdateBytes(session);
-  *session.resting_at = left;
-  left_.splice(left_.end(), session.resting_node);
-  session.has_left = true;
-  CountDroppable();
+  MarkLeft(left);
 }
 
 void ModelRunner::DropFirstImage() {
