@@ -91,7 +91,8 @@ std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view e
   }
 }
 
-CallbackThreads::CallbackThreads(int count) {
+CallbackThreads::CallbackThreads(int count, std::chrono::milliseconds delay)
+    : delay_(delay) {
   try {
     for (int i = 0; i < count; ++i) threads_.emplace_back([this] { Loop(); });
   } catch (...) {
@@ -140,7 +141,7 @@ void CallbackThreads::PostLater(CallbackList& batch) {
       // Where some wait already, a thread waits for them, or will once it has run what
       // it took.
       if (later_.empty()) {
-        due_ = std::chrono::steady_clock::now() + kDelay;
+        due_ = std::chrono::steady_clock::now() + delay_;
         wake = waiting_ > 0;
       }
       later_.Take(batch);

@@ -75,11 +75,11 @@ std::shared_ptr<Callback> LogCallback(std::string_view event, std::string_view e
 // Safe for concurrent use.
 class CallbackThreads {
  public:
-  // How long those of PostLater wait at most for others.
+  // How long those of PostLater wait at most for others, unless it is given.
   static constexpr std::chrono::milliseconds kDelay{1};
 
   // `count` >= 1. Throws std::system_error when the system gives no more threads.
-  explicit CallbackThreads(int count);
+  explicit CallbackThreads(int count, std::chrono::milliseconds delay = kDelay);
   ~CallbackThreads() { Stop(); }
   CallbackThreads(const CallbackThreads&) = delete;
   CallbackThreads& operator=(const CallbackThreads&) = delete;
@@ -87,7 +87,7 @@ class CallbackThreads {
   // Queues all of `batch` and empties it. Does not wait for them.
   void Post(CallbackList& batch);
   void Post(std::shared_ptr<Callback> callback);
-  // Likewise, to be run kDelay after the first of those that wait so.
+  // Likewise, to be run the delay after the first of those that wait so.
   void PostLater(CallbackList& batch);
   // Runs what is queued, then ends the threads; what is queued later runs at once on
   // the thread that queues it. Not from a callback.
@@ -97,6 +97,7 @@ class CallbackThreads {
   void Loop();
   void MoveDueLocked();
 
+  const std::chrono::milliseconds delay_;
   std::mutex mutex_;
   std::condition_variable work_;
   CallbackList queue_;                         // guarded by mutex_, as all below

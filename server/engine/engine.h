@@ -217,6 +217,13 @@ class Engine {
   // Answers with the session's facts when what has changed of it is synced.
   void AnswerWhenSynced(const std::shared_ptr<Session>& session,
                         OnAnswer<SessionFacts> on_done) const;
+  // The same of one that was made just now (`fresh`), or by an earlier request: where a
+  // fresh one cannot be stored it is removed, so that the request can be repeated.
+  void AnswerWhenMade(const std::shared_ptr<Session>& session, bool fresh,
+                      OnAnswer<SessionFacts> on_done);
+  // Of a session that left the directory: it leaves the store and memory.
+  void Discard(std::shared_ptr<Session> session,
+               std::function<void(const absl::Status&)> on_done);
   Durability default_durability() const;
   // The session of a call, or a new one for a stateless call.
   absl::StatusOr<std::shared_ptr<Session>> SessionFor(const std::string& id,

@@ -46,8 +46,9 @@ struct EngineContext : std::enable_shared_from_this<EngineContext> {
   mutable PoolTurns turns;
   mutable SamplingTeam samplers;  // of the runner whose turn it is
   mutable CallbackThreads callbacks;
-  mutable CallbackThreads snapshots{1};  // reads, writes, encodes and decodes states
-  mutable CallbackThreads restores{1};   // reads and decodes states that calls wait for
+  // Reads, writes, encodes and decodes states.
+  mutable CallbackThreads snapshots{1, options.snapshot_rest};
+  mutable CallbackThreads restores{1};  // reads and decodes states that calls wait for
   // Null where sessions are in memory alone. Set before runners start.
   SessionPersistence* persistence = nullptr;
   mutable BlockRecycler recycler;  // outlives the arenas of the runners

@@ -58,7 +58,9 @@ struct EngineOptions {
   SessionStore* store = nullptr;
   // Of a session that is made without one, where there is a store.
   Durability durability = Durability::kTurn;
-  // Tokens of a call after which a snapshot is written, beside that of its end.
+  // A snapshot is written when a session has rested so long after a turn, about, and
+  // when its history has so many tokens more than the last one.
+  std::chrono::milliseconds snapshot_rest{500};
   int64_t snapshot_tokens = 4096;
 };
 

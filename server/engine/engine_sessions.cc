@@ -99,7 +99,7 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
   if (made.get() == fresh) Report(SessionEvent::kCreate);
   changed_.notify_all();
   if (made->journal) made->journal->TouchRecord();
-  AnswerWhenSynced(made, std::move(on_done));
+  AnswerWhenMade(made, made.get() == fresh, std::move(on_done));
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -129,6 +129,41 @@ void Engine::AnswerWhenSynced(const std::shared_ptr<Session>& session,
   };
   if (!session->journal) return answer(absl::OkStatus());
   session->journal->Flush(answer);
+}
+
+void Engine::AnswerWhenMade(const std::shared_ptr<Session>& session, bool fresh,
+                            OnAnswer<SessionFacts> on_done) {
+  if (!fresh) return AnswerWhenSynced(session, std::move(on_done));
+  AnswerWhenSynced(session, [this, session, on_done = std::move(on_done)](
+                                absl::StatusOr<SessionFacts> facts) {
+    if (!facts.ok()) {
+      SessionDirectory& directory = context_->directory;
+      const absl::Status undone = CatchOutOfMemory({}, [&]() -> absl::Status {
+        // The name may be another one's by now.
+        MNEMON_ASSIGN_OR_RETURN(const auto named, directory.Find(session->id));
+        if (named != session) return absl::OkStatus();
+        MNEMON_ASSIGN_OR_RETURN(
+            auto removed, directory.Remove(session->id, directory.EtagOf(*session)));
+        Discard(std::move(removed), nullptr);
+        return absl::OkStatus();
+      });
+      // Else a call that has just found it changes it: it stays.
+      static_cast<void>(undone);
+    }
+    on_done(std::move(facts));
+  });
+}
+
+void Engine::Discard(std::shared_ptr<Session> session,
+                     std::function<void(const absl::Status&)> on_done) {
+  if (persistence_) {
+    persistence_->Delete(*session, std::move(on_done));
+  } else {
+    if (on_done) on_done(absl::OkStatus());
+  }
+  // Not kept: whoever has it last frees its history.
+  ModelRunner& runner = *runners_[session->model].decoder;
+  runner.Forget(std::move(session));
 }
 
 Durability Engine::default_durability() const {
@@ -207,14 +242,7 @@ absl::Status Engine::DeleteSession(
     if (persistence_) MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
     return session.status();
   }
-  if (persistence_) {
-    persistence_->Delete(**session, std::move(on_done));
-  } else {
-    on_done(absl::OkStatus());
-  }
-  // Not kept: whoever has it last frees its history.
-  ModelRunner& runner = *runners_[(*session)->model].decoder;
-  runner.Forget(*std::move(session));
+  Discard(*std::move(session), std::move(on_done));
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -295,16 +323,16 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
   }
   const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
   const Session* const fresh = child.get();
-  runner->Do(MakeForkTask(std::move(parent), std::move(child), request.position,
-                          context_->directory,
-                          [this, fresh, on_done = std::move(on_done)](
-                              absl::StatusOr<std::shared_ptr<Session>> made) mutable {
-                            if (!made.ok()) return on_done(made.status());
-                            if (made->get() == fresh) Report(SessionEvent::kFork);
-                            changed_.notify_all();
-                            if (persistence_) persistence_->RequestSnapshot(*made);
-                            AnswerWhenSynced(*made, std::move(on_done));
-                          }));
+  runner->Do(MakeForkTask(
+      std::move(parent), std::move(child), request.position, context_->directory,
+      [this, fresh, on_done = std::move(on_done)](
+          absl::StatusOr<std::shared_ptr<Session>> made) mutable {
+        if (!made.ok()) return on_done(made.status());
+        if (made->get() == fresh) Report(SessionEvent::kFork);
+        changed_.notify_all();
+        if (persistence_) persistence_->RequestSnapshot(*made);
+        AnswerWhenMade(*made, made->get() == fresh, std::move(on_done));
+      }));
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();

@@ -120,7 +120,7 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
         if (made->get() == fresh) Report(SessionEvent::kImport);
         changed_.notify_all();
         if (persistence_) persistence_->RequestSnapshot(*made);
-        AnswerWhenSynced(*made, on_done);
+        AnswerWhenMade(*made, made->get() == fresh, on_done);
       });
   return absl::OkStatus();
 } catch (const std::bad_alloc&) {

@@ -40,8 +40,10 @@ class JournalWriter {
     std::function<void(const std::shared_ptr<SessionJournal>&)> needs_base;
   };
   static constexpr std::chrono::milliseconds kRetry{500};
-  // Between two commits that nobody waits for.
+  // Between two commits, so that tokens share entries: kPace, and up to kMostPace where
+  // the thread would else take more than a fifth of a processor.
   static constexpr std::chrono::milliseconds kPace{1};
+  static constexpr std::chrono::milliseconds kMostPace{5};
   // Bytes that one commit gathers, about.
   static constexpr size_t kCommitBytes = size_t{4} << 20;
 
@@ -73,6 +75,8 @@ class JournalWriter {
   void Write(Batch& batch);
   void Fail(Batch& batch, const absl::Status& status);
   void TryRecover();
+  // Until the next commit, after one that took so much of a processor.
+  static std::chrono::nanoseconds PaceAfter(std::chrono::nanoseconds used);
 
   SessionStore& store_;
   CallbackThreads& callbacks_;
@@ -83,7 +87,6 @@ class JournalWriter {
   std::condition_variable idle_;
   std::shared_ptr<SessionJournal> first_;
   SessionJournal* last_ = nullptr;
-  bool urgent_ = false;  // somebody waits
   bool busy_ = false;
   bool stopping_ = false;
   absl::Status status_;

@@ -188,7 +188,7 @@ void ModelRunner::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
   if (!call->release_on_end) {  // its consumer has taken the end
     SetOver(*call);
     Rest(call->session);
-    Store(call->session);
+    Store(call->session, SnapshotTime::kAtRest);
   } else if (call->stream->cancelled() && call->release_on_end.exchange(false)) {
     CutToDelivered(*call);
     if (!ended) return;
@@ -414,7 +414,9 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
   }
   ++call->generated;
   ++counts_.tokens_generated;
-  if (history.size() % context_->options.snapshot_tokens == 0) Store(call->session);
+  if (history.size() % context_->options.snapshot_tokens == 0) {
+    Store(call->session, SnapshotTime::kNow);
+  }
   if (auto facts = call->EndWith(token, index, chunk.stop_string, context_limit_)) {
     // One that ended once ends as it did then.
     if (call->record && call->record->end) {

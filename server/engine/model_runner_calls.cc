@@ -462,13 +462,23 @@ void ModelRunner::Release(Call& call, bool taken) {
   call.unused = session->history.TakeUnused();
   Rest(session);
   context_->directory.Release(*session, taken);
-  if (taken) Store(session);
+  if (taken) Store(session, SnapshotTime::kAtRest);
 }
 
-void ModelRunner::Store(const std::shared_ptr<Session>& session) {
+void ModelRunner::Store(const std::shared_ptr<Session>& session, SnapshotTime time) {
   if (session->journal == nullptr || session->forgotten) return;
   session->journal->TouchRecord();
-  if (session->journal->durable()) context_->persistence->RequestSnapshot(session);
+  if (session->journal->durable()) {
+    // Else what it has may make way for others before it has rested.
+    const ByteBudget& budget = context_->memory->budget;
+    const bool room = counts_.state_bytes <= capacity_bytes_ / 2 &&
+                      budget.used() <= budget.limit() / 2;
+    if (time == SnapshotTime::kAtRest && room) {
+      context_->persistence->RequestAtRest(session);
+    } else {
+      context_->persistence->RequestSnapshot(session);
+    }
+  }
   context_->persistence->KeepMemoryFree();
 }
 

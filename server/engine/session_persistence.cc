@@ -126,6 +126,61 @@ void SessionPersistence::RequestSnapshot(
   StartNext();
 }
 
+void SessionPersistence::RequestAtRest(
+    const std::shared_ptr<Session>& session) noexcept {
+  const EngineOptions& options = context_.options;
+  if (session->journal == nullptr) return;
+  const int64_t newer = session->history.size() - session->journal->snapshot_tokens();
+  if (options.snapshot_rest.count() == 0 || newer >= options.snapshot_tokens) {
+    return RequestSnapshot(session);
+  }
+  const auto until = std::chrono::steady_clock::now() + options.snapshot_rest;
+  CallbackList later;
+  try {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    if (!rest_ends_) later.Add(MakeCallback([this] { RequestRested(); }));
+    if (const auto found = resting_at_.find(session.get());
+        found != resting_at_.end()) {
+      found->second->until = until;
+      resting_.splice(resting_.end(), resting_, found->second);
+    } else {
+      std::list<Resting> node = {{session, until}};
+      resting_at_.emplace(session.get(), node.begin());
+      resting_.splice(resting_.end(), node);
+    }
+    rest_ends_ = true;
+  } catch (const std::bad_alloc&) {
+    return RequestSnapshot(session);
+  }
+  context_.snapshots.PostLater(later);
+}
+
+void SessionPersistence::RequestRested() {
+  const auto now = std::chrono::steady_clock::now();
+  std::list<Resting> rested;
+  CallbackList later;
+  try {
+    std::lock_guard lock(mutex_);
+    rest_ends_ = false;
+    while (!resting_.empty() && resting_.front().until <= now) {
+      resting_at_.erase(resting_.front().session.get());
+      rested.splice(rested.end(), resting_, resting_.begin());
+    }
+    if (!resting_.empty() && !stopping_) {
+      later.Add(MakeCallback([this] { RequestRested(); }));
+      rest_ends_ = true;
+    }
+  } catch (const std::bad_alloc&) {
+    // The next turn that ends asks again.
+  }
+  for (const Resting& one : rested) {
+    // The end of the call that it has asks again.
+    if (!one.session->running && !one.session->forgotten) RequestSnapshot(one.session);
+  }
+  context_.snapshots.PostLater(later);
+}
+
 void SessionPersistence::StartNext() {
   std::shared_ptr<Session> session;
   {
@@ -241,6 +296,8 @@ void SessionPersistence::Stop() {
   std::lock_guard lock(mutex_);
   stopping_ = true;
   wanted_.clear();
+  resting_at_.clear();
+  resting_.clear();
   saved_.notify_all();
 }
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -77,6 +78,10 @@ class SessionPersistence {
   // Writes a snapshot of the session soon, if there is anything new in it; or the base
   // that it needs. Where memory has run out nothing happens.
   void RequestSnapshot(const std::shared_ptr<Session>& session) noexcept;
+  // The same of one whose turn has ended, once it has rested for
+  // EngineOptions::snapshot_rest: until then its journal has what is new, and the next
+  // turn would make the snapshot an old one. At once where much is new.
+  void RequestAtRest(const std::shared_ptr<Session>& session) noexcept;
   // Of all that have changed; waits for them until `deadline`. False: not all are
   // written.
   bool SaveAll(std::chrono::steady_clock::time_point deadline);
@@ -131,6 +136,8 @@ class SessionPersistence {
   SnapshotPlace PlaceOf(size_t model) const;
   std::shared_ptr<Session> MakeCopy(size_t model) const;
 
+  // Requests those of sessions that have rested.
+  void RequestRested();
   // Snapshots that are wanted, one after the other.
   void StartNext();
   void SaveNow(const std::shared_ptr<Session>& session);
@@ -186,6 +193,14 @@ class SessionPersistence {
   std::condition_variable saved_;
   std::unordered_set<std::string> deleting_;  // ids
   std::deque<std::shared_ptr<Session>> wanted_;
+  // Those of RequestAtRest, the longest at rest first, and where each of them is.
+  struct Resting {
+    std::shared_ptr<Session> session;
+    std::chrono::steady_clock::time_point until;
+  };
+  std::list<Resting> resting_;
+  std::unordered_map<const Session*, std::list<Resting>::iterator> resting_at_;
+  bool rest_ends_ = false;  // RequestRested is due
   bool saving_ = false;
   bool stopping_ = false;
   bool sweeping_ = false;

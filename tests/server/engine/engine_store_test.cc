@@ -302,6 +302,7 @@ TEST_P(EngineStore, AFullDiskRefusesWhatHasToLast) {
   EXPECT_TRUE(failed.tokens.empty());
   const auto refused = stored.engine().CreateSession({.id = "b"});
   EXPECT_EQ(ReasonOf(refused.status()), "STORE_FULL") << refused.status();
+  EXPECT_EQ(stored.engine().Stats().sessions, 2);
   EXPECT_FALSE(stored.engine().Stats().store->healthy);
   EXPECT_GE(stored.engine().Stats().store->journal.failures, 1);
   // Others go on.
@@ -316,6 +317,43 @@ TEST_P(EngineStore, AFullDiskRefusesWhatHasToLast) {
   stored.CopyAfterPowerFailure(Path("copy"));
   StoredServer again(Path("copy"), GetParam());
   CheckGoesOn(again, "a", a);
+}
+
+// What is refused because it cannot be stored is not there: the same can be asked
+// again.
+TEST_P(EngineStore, WhatCannotBeStoredIsNotMade) {
+  StoredServer stored(Path(), GetParam());
+  stored.CreateSession("a", Durability::kTurn);
+  const auto history = Continue(stored, "a", {}, Tokens(20, 1), 40);
+  const auto exported = AwaitAnswer<ExportedSession>(
+      [&](auto done) { return stored.engine().ExportSession("a", std::move(done)); });
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  const auto create = [&] { return stored.engine().CreateSession({.id = "b"}); };
+  const auto fork = [&] {
+    return ForkSession(stored.engine(), {.session = "a", .id = "b"});
+  };
+  const auto import = [&] {
+    return AwaitAnswer<SessionFacts>([&](auto done) {
+      return stored.engine().ImportSession({.id = "b", .snapshot = exported->snapshot},
+                                           std::move(done));
+    });
+  };
+  for (const std::function<absl::StatusOr<SessionFacts>()>& make :
+       {std::function<absl::StatusOr<SessionFacts>()>(create), {fork}, {import}}) {
+    stored.files->Fail(DiskFault::kFull);
+    const auto refused = make();
+    EXPECT_EQ(ReasonOf(refused.status()), "STORE_FULL") << refused.status();
+    EXPECT_FALSE(stored.engine().GetSession("b").ok());
+    stored.files->Fail(DiskFault::kNone);
+    absl::StatusOr<SessionFacts> made = make();
+    for (int i = 0; i < 600 && !made.ok(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      made = make();
+    }
+    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_TRUE(stored.engine().DeleteSession("b").ok());
+  }
+  CheckGoesOn(stored, "a", history);
 }
 
 TEST_P(EngineStore, ExpiredSessionsLeaveTheStore) {

@@ -30,28 +30,8 @@ int64_t Narrow(ToyState state) { return Runs(state) + HistoryBytes(kTooMany) / 6
 class EngineUnloading : public StoreFixture,
                         public testing::WithParamInterface<ToyState> {
  protected:
-  // A refusal for want of memory says that it may be asked again.
-  template <class Ask>
-  static auto Insist(const Ask& ask) {
-    const auto deadline = std::chrono::steady_clock::now() + seconds(60);
-    while (true) {
-      auto answer = ask();
-      const absl::Status status = StatusOf(answer);
-      const std::string reason = ReasonOf(status);
-      if (reason != "MEMORY_LIMIT" && reason != "NO_FREE_BLOCKS") return answer;
-      if (std::chrono::steady_clock::now() > deadline) return answer;
-      EXPECT_TRUE(GetErrorDetail(status)->retry_after) << status;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  }
-  static Outcome Insist(StoredServer& stored, const GenerateRequest& request) {
+  static Outcome Run(StoredServer& stored, const GenerateRequest& request) {
     return Insist([&] { return stored.server->Run(request); });
-  }
-
-  static absl::Status StatusOf(const Outcome& outcome) { return outcome.status; }
-  template <class T>
-  static absl::Status StatusOf(const absl::StatusOr<T>& answer) {
-    return answer.status();
   }
 };
 
@@ -72,7 +52,7 @@ TEST_P(EngineUnloading, MoreHistoriesThanMemory) {
         ASSERT_TRUE(made.ok()) << made.status();
       }
       const auto prompt = Tokens(round == 0 ? 1500 : 3, i);
-      const Outcome outcome = Insist(stored, Ask(prompt, 4, id));
+      const Outcome outcome = Run(stored, Ask(prompt, 4, id));
       ASSERT_TRUE(outcome.status.ok()) << i << ": " << outcome.status;
       histories[i] = Joined(Joined(histories[i], prompt), outcome.tokens);
       ASSERT_EQ(stored.engine().GetSession(id)->position,
@@ -87,8 +67,8 @@ TEST_P(EngineUnloading, MoreHistoriesThanMemory) {
     EXPECT_EQ(HistoryOf(stored.engine(), StrCat("s", i)), histories[i]);
   }
   // A stranger to all this continues one as well.
-  const Outcome alone = Insist(stored, Ask(Joined(histories[3], {1, 2}), 10));
-  EXPECT_EQ(Insist(stored, Ask({1, 2}, 10, "s3")).tokens, alone.tokens);
+  const Outcome alone = Run(stored, Ask(Joined(histories[3], {1, 2}), 10));
+  EXPECT_EQ(Run(stored, Ask({1, 2}, 10, "s3")).tokens, alone.tokens);
 }
 
 // Calls, forks, rewinds and checkpoints beside sweeps, as many as there can be.
@@ -114,7 +94,7 @@ TEST_P(EngineUnloading, BesideAllThatUsesHistories) {
       std::vector<int32_t> history, kept;
       for (int turn = 0; turn < kTurns; ++turn) {
         const auto prompt = Tokens(1 + random() % 30, random());
-        const Outcome outcome = Insist(stored, Ask(prompt, 5, id));
+        const Outcome outcome = Run(stored, Ask(prompt, 5, id));
         ASSERT_TRUE(outcome.status.ok()) << outcome.status;
         const auto expected =
             ToyContinuation(GetParam(), Joined(history, prompt), 5, AskedSampling());

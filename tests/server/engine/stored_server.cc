@@ -6,8 +6,10 @@
 namespace mnemon {
 
 std::vector<int32_t> HistoryOf(Engine& engine, const std::string& session) {
-  const auto exported = AwaitAnswer<ExportedSession>(
-      [&](auto done) { return engine.ExportSession(session, std::move(done)); });
+  const auto exported = Insist([&] {
+    return AwaitAnswer<ExportedSession>(
+        [&](auto done) { return engine.ExportSession(session, std::move(done)); });
+  });
   EXPECT_TRUE(exported.ok()) << exported.status();
   if (!exported.ok()) return {};
   const auto snapshot = DecodeSnapshot(

@@ -3,9 +3,11 @@
 // when the process is killed or power fails.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -71,6 +73,28 @@ inline absl::StatusOr<CheckpointFacts> CheckpointSession(
     Engine& engine, const CheckpointSessionRequest& request) {
   return AwaitAnswer<CheckpointFacts>(
       [&](auto done) { return engine.CheckpointSession(request, std::move(done)); });
+}
+
+inline absl::Status StatusOf(const Outcome& outcome) { return outcome.status; }
+template <class T>
+absl::Status StatusOf(const absl::StatusOr<T>& answer) {
+  return answer.status();
+}
+
+// What `ask` returns, asked again for a minute while it is refused for want of memory:
+// such a refusal says that it may be.
+template <class Ask>
+auto Insist(const Ask& ask) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (true) {
+    auto answer = ask();
+    const absl::Status status = StatusOf(answer);
+    const std::string reason = ReasonOf(status);
+    if (reason != "MEMORY_LIMIT" && reason != "NO_FREE_BLOCKS") return answer;
+    if (std::chrono::steady_clock::now() > deadline) return answer;
+    EXPECT_TRUE(GetErrorDetail(status)->retry_after) << status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 // The history of a session, by its snapshot.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// When snapshots of sessions are written: once these have rested, or when much is new.
+#include <chrono>
+#include <thread>
+
+#include "base/strings.h"
+#include "tests/server/engine/stored_server.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+class SnapshotRest : public StoreFixture, public testing::WithParamInterface<ToyState> {
+ protected:
+  static int64_t Snapshots(StoredServer& stored) {
+    return stored.engine().Stats().store->snapshots;
+  }
+  static bool AwaitSnapshots(StoredServer& stored, int64_t count) {
+    const auto deadline = steady_clock::now() + seconds(60);
+    while (Snapshots(stored) < count) {
+      if (steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    return true;
+  }
+  static void Turn(StoredServer& stored, const std::string& id, int64_t tokens) {
+    const Outcome outcome = stored.server->Run(Ask({1, 2}, tokens, id));
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  }
+};
+
+TEST_P(SnapshotRest, TurnsThatFollowEachOtherShareOne) {
+  constexpr seconds kRest(2);
+  std::vector<int32_t> history;
+  const std::string copy = Path("copy");
+  {
+    StoredServer stored(Path(), GetParam(), {.snapshot_rest = kRest});
+    stored.CreateSession("s", Durability::kTurn);
+    const auto begin = steady_clock::now();
+    for (int turn = 0; turn < 20; ++turn) {
+      const int64_t before = Snapshots(stored);
+      Turn(stored, "s", 3);
+      // Unless the machine stood still.
+      if (steady_clock::now() - begin < kRest) {
+        EXPECT_EQ(before, 0);
+      }
+    }
+    // Another one does not disturb its rest, nor the other way round.
+    stored.CreateSession("other", Durability::kAlways);
+    Turn(stored, "other", 3);
+    stored.CopyAfterKill(copy);
+    ASSERT_TRUE(AwaitSnapshots(stored, 2));
+    history = HistoryOf(stored.engine(), "s");
+    EXPECT_EQ(history.size(), 100u);
+  }
+  // What has no snapshot yet is in the journal.
+  StoredServer killed(copy, GetParam());
+  EXPECT_EQ(HistoryOf(killed.engine(), "s"), history);
+}
+
+TEST_P(SnapshotRest, MuchThatIsNewIsWrittenAtOnce) {
+  StoredServer stored(Path(), GetParam(),
+                      {.snapshot_rest = std::chrono::hours(1), .snapshot_tokens = 64});
+  stored.CreateSession("s", Durability::kTurn);
+  Turn(stored, "s", 40);
+  EXPECT_EQ(Snapshots(stored), 0);
+  Turn(stored, "s", 40);
+  EXPECT_TRUE(AwaitSnapshots(stored, 1));
+}
+
+TEST_P(SnapshotRest, AStopDoesNotWaitForIt) {
+  StoredServer stored(Path(), GetParam(), {.snapshot_rest = std::chrono::hours(1)});
+  stored.CreateSession("s", Durability::kTurn);
+  Turn(stored, "s", 10);
+  EXPECT_EQ(Snapshots(stored), 0);
+  EXPECT_TRUE(stored.engine().SaveSessions(steady_clock::now() + seconds(60)));
+  EXPECT_EQ(Snapshots(stored), 1);
+}
+
+// States that may have to make way are written first, so that they need not be computed
+// again.
+TEST_P(SnapshotRest, WhereStatesAreManyThereIsNone) {
+  StoredServer stored(Path(), GetParam(),
+                      {.state_bytes = 1 << 13, .snapshot_rest = std::chrono::hours(1)},
+                      128);
+  int made = 0;
+  while (Snapshots(stored) == 0) {
+    const std::string id = StrCat("s", made++);
+    stored.CreateSession(id, Durability::kTurn);
+    Turn(stored, id, 60);
+    ASSERT_LT(made, 2000);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(States, SnapshotRest, testing::ValuesIn(kToyStates),
+                         [](const auto& info) { return ToyName(info.param); });
+
+}  // namespace
+}  // namespace mnemon
