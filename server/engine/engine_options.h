@@ -58,8 +58,9 @@ struct EngineOptions {
   SessionStore* store = nullptr;
   // Of a session that is made without one, where there is a store.
   Durability durability = Durability::kTurn;
-  // A snapshot is written when a session has rested so long after a turn, about, and
-  // when its history has so many tokens more than the last one.
+  // A snapshot is written at the end of a turn, but for one that has followed another
+  // within this time: then when the session has rested so long, about; and when its
+  // history has so many tokens more than the last one.
   std::chrono::milliseconds snapshot_rest{500};
   int64_t snapshot_tokens = 4096;
 };

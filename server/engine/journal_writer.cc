@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/journal_writer.h"
 
-#include <time.h>
-
-#include <algorithm>
 #include <deque>
 #include <new>
 #include <span>
@@ -16,17 +13,6 @@
 namespace mnemon {
 
 using SteadyClock = std::chrono::steady_clock;
-
-namespace {
-
-// That the calling thread has had of processors.
-std::chrono::nanoseconds ThreadTime() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
-}  // namespace
 
 // One commit: changes are views of what the other members keep.
 struct JournalWriter::Batch {
@@ -114,17 +100,12 @@ void JournalWriter::Run() {
       std::lock_guard lock(mutex_);
       if (first == nullptr && stopping_) return;
     }
-    const std::chrono::nanoseconds before = ThreadTime();
     if (!failed_.empty()) TryRecover();
     WriteAll(std::move(first));
-    const auto next = last_commit_ + PaceAfter(ThreadTime() - before);
+    // Tokens that come within a moment share an entry.
     std::unique_lock lock(mutex_);
-    work_.wait_until(lock, next, [this] { return stopping_; });
+    work_.wait_until(lock, last_commit_ + kPace, [this] { return stopping_; });
   }
-}
-
-std::chrono::nanoseconds JournalWriter::PaceAfter(std::chrono::nanoseconds used) {
-  return std::clamp<std::chrono::nanoseconds>(4 * used, kPace, kMostPace);
 }
 
 void JournalWriter::WriteAll(std::shared_ptr<SessionJournal> first) {

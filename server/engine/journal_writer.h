@@ -40,10 +40,8 @@ class JournalWriter {
     std::function<void(const std::shared_ptr<SessionJournal>&)> needs_base;
   };
   static constexpr std::chrono::milliseconds kRetry{500};
-  // Between two commits, so that tokens share entries: kPace, and up to kMostPace where
-  // the thread would else take more than a fifth of a processor.
+  // Between two commits.
   static constexpr std::chrono::milliseconds kPace{1};
-  static constexpr std::chrono::milliseconds kMostPace{5};
   // Bytes that one commit gathers, about.
   static constexpr size_t kCommitBytes = size_t{4} << 20;
 
@@ -75,8 +73,6 @@ class JournalWriter {
   void Write(Batch& batch);
   void Fail(Batch& batch, const absl::Status& status);
   void TryRecover();
-  // Until the next commit, after one that took so much of a processor.
-  static std::chrono::nanoseconds PaceAfter(std::chrono::nanoseconds used);
 
   SessionStore& store_;
   CallbackThreads& callbacks_;

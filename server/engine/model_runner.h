@@ -328,8 +328,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // The call no longer holds its session, whose history is final; its request id is
   // remembered if it was `taken`.
   void Release(Call& call, bool taken);
-  // Has what is new of a session written, where there is a store; its snapshot now, or
-  // once it has rested.
+  // Has what is new of a session written, where there is a store; its snapshot now, or,
+  // where one turn follows another, once it has rested.
   enum class SnapshotTime { kNow, kAtRest };
   void Store(const std::shared_ptr<Session>& session, SnapshotTime time);
   // The list of a call that has a permit or delivers, as its phase says.

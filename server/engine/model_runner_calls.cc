@@ -469,11 +469,14 @@ void ModelRunner::Store(const std::shared_ptr<Session>& session, SnapshotTime ti
   if (session->journal == nullptr || session->forgotten) return;
   session->journal->TouchRecord();
   if (session->journal->durable()) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool follows =
+        now - std::exchange(session->turn_end, now) < context_->options.snapshot_rest;
     // Else what it has may make way for others before it has rested.
     const ByteBudget& budget = context_->memory->budget;
     const bool room = counts_.state_bytes <= capacity_bytes_ / 2 &&
                       budget.used() <= budget.limit() / 2;
-    if (time == SnapshotTime::kAtRest && room) {
+    if (time == SnapshotTime::kAtRest && follows && room) {
       context_->persistence->RequestAtRest(session);
     } else {
       context_->persistence->RequestSnapshot(session);

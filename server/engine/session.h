@@ -100,6 +100,8 @@ struct Session : DestroyedLater {
   ExpirySet::node_type expiry_node;  // likewise: empty
 
   // Any thread reads them; written by the model runner.
+  // When its last turn ended; owned by the runner.
+  std::chrono::steady_clock::time_point turn_end;
   std::atomic<bool> running = false;  // the call that holds it was admitted
   std::atomic<int64_t> state_bytes = 0;
   std::atomic<int64_t> image_bytes = 0;  // of a state that left a device's memory

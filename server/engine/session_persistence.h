@@ -78,7 +78,7 @@ class SessionPersistence {
   // Writes a snapshot of the session soon, if there is anything new in it; or the base
   // that it needs. Where memory has run out nothing happens.
   void RequestSnapshot(const std::shared_ptr<Session>& session) noexcept;
-  // The same of one whose turn has ended, once it has rested for
+  // The same of one whose turns follow each other, once it has rested for
   // EngineOptions::snapshot_rest: until then its journal has what is new, and the next
   // turn would make the snapshot an old one. At once where much is new.
   void RequestAtRest(const std::shared_ptr<Session>& session) noexcept;
