@@ -27,7 +27,7 @@ struct Shape {
   double start;   // seconds before each, in which the pools of blocks fill
 };
 constexpr Shape kFull = {.rounds = 3, .alone = 15, .beside = 60, .start = 3};
-constexpr Shape kQuick = {.rounds = 1, .alone = 3, .beside = 10, .start = 1};
+constexpr Shape kQuick = {.rounds = 3, .alone = 2, .beside = 4, .start = 1};
 
 constexpr char kTokens[] = "mnemon_generation_tokens_total";
 constexpr char kStalled[] = "mnemon_requests_stalled";

@@ -332,6 +332,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // where one turn follows another, once it has rested.
   enum class SnapshotTime { kNow, kAtRest };
   void Store(const std::shared_ptr<Session>& session, SnapshotTime time);
+  // Whether the turn that ends now follows another one of the session so closely that
+  // its snapshot may wait for the next.
+  bool FollowsClosely(Session& session) const;
   // The list of a call that has a permit or delivers, as its phase says.
   Calls& ListOf(const Call& call);
   // The call takes no part in anything any more.

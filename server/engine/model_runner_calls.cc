@@ -465,18 +465,21 @@ void ModelRunner::Release(Call& call, bool taken) {
   if (taken) Store(session, SnapshotTime::kAtRest);
 }
 
+bool ModelRunner::FollowsClosely(Session& session) const {
+  const auto now = std::chrono::steady_clock::now();
+  const auto since = now - std::exchange(session.turn_end, now);
+  // What a full memory has may make way for others before the session has rested.
+  const ByteBudget& budget = context_->memory->budget;
+  return since < context_->options.snapshot_rest &&
+         counts_.state_bytes <= capacity_bytes_ / 2 &&
+         budget.used() <= budget.limit() / 2;
+}
+
 void ModelRunner::Store(const std::shared_ptr<Session>& session, SnapshotTime time) {
   if (session->journal == nullptr || session->forgotten) return;
   session->journal->TouchRecord();
   if (session->journal->durable()) {
-    const auto now = std::chrono::steady_clock::now();
-    const bool follows =
-        now - std::exchange(session->turn_end, now) < context_->options.snapshot_rest;
-    // Else what it has may make way for others before it has rested.
-    const ByteBudget& budget = context_->memory->budget;
-    const bool room = counts_.state_bytes <= capacity_bytes_ / 2 &&
-                      budget.used() <= budget.limit() / 2;
-    if (time == SnapshotTime::kAtRest && follows && room) {
+    if (time == SnapshotTime::kAtRest && FollowsClosely(*session)) {
       context_->persistence->RequestAtRest(session);
     } else {
       context_->persistence->RequestSnapshot(session);

@@ -100,8 +100,6 @@ struct Session : DestroyedLater {
   ExpirySet::node_type expiry_node;  // likewise: empty
 
   // Any thread reads them; written by the model runner.
-  // When its last turn ended; owned by the runner.
-  std::chrono::steady_clock::time_point turn_end;
   std::atomic<bool> running = false;  // the call that holds it was admitted
   std::atomic<int64_t> state_bytes = 0;
   std::atomic<int64_t> image_bytes = 0;  // of a state that left a device's memory
@@ -121,6 +119,7 @@ struct Session : DestroyedLater {
 
   // Owned by the model runner.
   SlotState state;
+  std::chrono::steady_clock::time_point turn_end;  // of its last turn
   Call* call = nullptr;  // that runs on it or whose end was not taken
   // Whether it is on the runner's list of sessions at rest that hold state, or on that
   // of those with an image, and its node there, or for there.

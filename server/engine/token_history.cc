@@ -18,22 +18,16 @@ namespace {
 
 constexpr int64_t kLeastRoom = 16;  // tokens of the smallest piece
 
-template <class T>
-void WriteAs(std::span<const int32_t> tokens, std::byte* to) {
-  for (const int32_t token : tokens) {
-    const T narrow = static_cast<T>(token);
-    std::memcpy(to, &narrow, sizeof(T));
-    to += sizeof(T);
-  }
-}
-
-template <class T>
-void ReadAs(const std::byte* from, std::span<int32_t> out) {
-  for (int32_t& token : out) {
-    T narrow;
-    std::memcpy(&narrow, from, sizeof(T));
-    token = static_cast<int32_t>(narrow);
-    from += sizeof(T);
+// Calls with a token as it is stored.
+template <class F>
+void WithStored(TokenHistory::Width width, F call) {
+  switch (width) {
+    case TokenHistory::Width::k1:
+      return call(uint8_t{});
+    case TokenHistory::Width::k2:
+      return call(uint16_t{});
+    case TokenHistory::Width::k4:
+      return call(int32_t{});
   }
 }
 
@@ -153,17 +147,12 @@ void TokenHistory::Write(int64_t begin, std::span<const int32_t> tokens) {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), tokens.size());
     std::byte* const to = pieces_[begin / kPiece]->tokens + BytesIn(within);
-    switch (width_) {
-      case Width::k1:
-        WriteAs<uint8_t>(tokens.first(count), to);
-        break;
-      case Width::k2:
-        WriteAs<uint16_t>(tokens.first(count), to);
-        break;
-      case Width::k4:
-        WriteAs<int32_t>(tokens.first(count), to);
-        break;
-    }
+    WithStored(width_, [&](auto stored) {
+      for (size_t i = 0; i < count; ++i) {
+        stored = static_cast<decltype(stored)>(tokens[i]);
+        std::memcpy(to + i * sizeof(stored), &stored, sizeof(stored));
+      }
+    });
     tokens = tokens.subspan(count);
     begin += static_cast<int64_t>(count);
   }
@@ -174,17 +163,12 @@ void TokenHistory::Read(int64_t begin, std::span<int32_t> out) const {
     const int64_t within = begin % kPiece;
     const auto count = std::min(static_cast<size_t>(kPiece - within), out.size());
     const std::byte* const from = pieces_[begin / kPiece]->tokens + BytesIn(within);
-    switch (width_) {
-      case Width::k1:
-        ReadAs<uint8_t>(from, out.first(count));
-        break;
-      case Width::k2:
-        ReadAs<uint16_t>(from, out.first(count));
-        break;
-      case Width::k4:
-        ReadAs<int32_t>(from, out.first(count));
-        break;
-    }
+    WithStored(width_, [&](auto stored) {
+      for (size_t i = 0; i < count; ++i) {
+        std::memcpy(&stored, from + i * sizeof(stored), sizeof(stored));
+        out[i] = static_cast<int32_t>(stored);
+      }
+    });
     out = out.subspan(count);
     begin += static_cast<int64_t>(count);
   }
