@@ -148,7 +148,8 @@ std::string DescribeParseError(CLI::App& root, const CLI::ParseError& error) {
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_required() || option->count() > 0) continue;
     std::string name = option->get_name();
-    if (option->get_envname().empty()) return name + " is required: give it";
+    if (option->get_positional()) return absl::StrCat("missing argument: ", name);
+    if (option->get_envname().empty()) return name + " is required";
     return absl::StrCat(name, " is required: give ", name, " or set ",
                         option->get_envname());
   }

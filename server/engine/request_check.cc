@@ -56,8 +56,8 @@ absl::Status CheckStopStrings(const std::vector<std::string>& strings) {
 
 absl::Status CheckSessionId(const std::string& id, const std::string& field) {
   if (IsResourceId(id)) return absl::OkStatus();
-  return InvalidField(
-      field, StrCat("a session id is ", kResourceIdRule, "; got ", Quoted(id)));
+  return InvalidField(field,
+                      StrCat("an id is ", kResourceIdRule, "; got ", Quoted(id)));
 }
 
 absl::Status CheckRequestId(const std::string& id) {

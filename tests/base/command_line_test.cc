@@ -48,6 +48,9 @@ class CommandLineTest : public ::testing::Test {
     Command score =
         line.AddCommand("score", "Scores.", {}, [] { return absl::OkStatus(); });
     score.Add("--tokens", &token_file_, "A file");
+    Command drop =
+        line.AddCommand("drop", "Drops.", {}, [] { return absl::OkStatus(); });
+    drop.Add("names", &names_, "Of what").Required();
     arguments.insert(arguments.begin(), "tool");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -81,6 +84,7 @@ class CommandLineTest : public ::testing::Test {
   int tokens_ = 0;
   std::string file_;
   std::string token_file_;
+  std::vector<std::string> names_;
 };
 
 TEST_F(CommandLineTest, ExitCodes) {
@@ -115,8 +119,9 @@ TEST_F(CommandLineTest, ErrorsNameTheFlagAndTheFix) {
       {{"run", "--file", "x", "--wait", "61"}, "--wait: 61 is not a number of seconds"},
       {{"run", "--file"}, "--file"},
       {{"run"}, "--file is required: give --file or set MNEMON_TOOL_FILE"},
+      {{"drop"}, "tool: missing argument: names\n"},
       {{"runn"}, "unknown command 'runn'; did you mean run?"},
-      {{}, "a command is required; the commands are run, score"},
+      {{}, "a command is required; the commands are run, score, drop"},
       {{"run", "--file", "x", "stray"}, "unexpected argument 'stray'"},
   };
   for (const Case& c : cases) {
@@ -267,7 +272,7 @@ TEST_F(CommandLineTest, CompletesInBash) {
   EXPECT_EQ(printed.code, 0) << printed.err;
   const std::string& script = printed.out;
   EXPECT_EQ(Completed(script, "tool \"\"", 1),
-            "run score --help --version --bash-completion --fish-completion\n");
+            "run score drop --help --version --bash-completion --fish-completion\n");
   EXPECT_EQ(Completed(script, "tool r", 1), "run\n");
   EXPECT_EQ(Completed(script, "tool run --", 2),
             "--help --version --count --wait --tokens --file --mode --limit "

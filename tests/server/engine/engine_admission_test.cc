@@ -258,6 +258,36 @@ TEST(Permits, AReaderThatStopsLendsItsPermit) {
   }
 }
 
+// Rounds pass over stalled calls; what they hold is counted as if they did not.
+TEST(Permits, StalledCallsCountAsRunning) {
+  ToyServer server(ToyState::kFixedAndAppend, {.sessions = 8});
+  std::vector<std::unique_ptr<Reader>> stopped;
+  for (const char* id : {"a", "b", ""}) {
+    if (*id != 0) server.CreateSession(id);
+    stopped.push_back(std::make_unique<Reader>(*server.engine, Ask({1}, 300, id)));
+  }
+  const auto stats = [&] { return server.engine->Stats().models[0]; };
+  while (stats().stalled < 3) std::this_thread::yield();
+  // Rounds of another call, and what it leaves at rest.
+  server.CreateSession("rests");
+  EXPECT_EQ(server.Run(Ask({7}, 50, "rests")).tokens,
+            ToyContinuation(ToyState::kFixedAndAppend, {7}, 50, AskedSampling()));
+  while (stats().sessions_resting < 1) std::this_thread::yield();
+  EXPECT_EQ(stats().stalled, 3);
+  EXPECT_EQ(stats().running, 3);
+  EXPECT_EQ(stats().sessions_running, 2);
+  EXPECT_EQ(stats().sessions_queued, 0);
+  const int64_t resting = server.engine->GetSession("rests")->state_size_bytes;
+  EXPECT_GT(resting, 0);
+  EXPECT_EQ(stats().running_state_bytes, stats().state_bytes - resting);
+  EXPECT_GT(stats().running_state_bytes,
+            server.engine->GetSession("a")->state_size_bytes * 2);
+  for (auto& reader : stopped) {
+    EXPECT_EQ(reader->Finish().tokens,
+              ToyContinuation(ToyState::kFixedAndAppend, {1}, 300, AskedSampling()));
+  }
+}
+
 // What is refused after its prompt was staged leaves no token behind, for no next call.
 TEST(Queue, ARefusedPromptIsNotAppendedLater) {
   ToyServer server(ToyState::kFixedAndAppend, {.running = 1, .max_queue = 1});

@@ -106,6 +106,21 @@ TEST_P(DeviceEachState, ALostDeviceEndsItsCallsAndLosesNoToken) {
   EXPECT_EQ(server.device.lost(), 1);
 }
 
+// One that waits for its reader, and takes part in no step that fails.
+TEST_P(DeviceEachState, ALostDeviceEndsAStalledCall) {
+  DeviceServer server(GetParam(), {}, {.sessions = 8});
+  Reader stopped(*server.engine, Ask({1}, 200));
+  while (server.engine->Stats().models[0].stalled == 0) std::this_thread::yield();
+  server.device.LoseDevice();
+  EXPECT_EQ(ReasonOf(server.Run(Ask({2}, 5)).status), "DEVICE_LOST");
+  const Outcome outcome = stopped.Finish();
+  EXPECT_EQ(ReasonOf(outcome.status), "DEVICE_LOST") << outcome.status;
+  const auto count = static_cast<int64_t>(outcome.tokens.size());
+  EXPECT_GT(count, 0);
+  EXPECT_EQ(outcome.tokens, Expected({1}, count));
+  EXPECT_EQ(server.Run(Ask({3}, 20)).tokens, Expected({3}, 20));
+}
+
 TEST(Device, ThatDoesNotComeBackIsTriedAgain) {
   DeviceServer server(ToyState::kFixedAndAppend, {.failed_restarts = 2});
   server.CreateSession("s");

@@ -73,7 +73,9 @@ TEST_P(SnapshotRest, MuchThatIsNewIsWrittenAtOnce) {
   EXPECT_TRUE(AwaitSnapshots(stored, 1));
   Turn(stored, "s", 40);
   EXPECT_EQ(Snapshots(stored), 1);
-  Turn(stored, "s", 40);
+  // Of a prompt, too, behind which no token is the 64th of a part.
+  const Outcome long_prompt = stored.server->Run(Ask(Tokens(40, 1), 3, "s"));
+  ASSERT_TRUE(long_prompt.status.ok()) << long_prompt.status;
   EXPECT_TRUE(AwaitSnapshots(stored, 2));
 }
 
