@@ -142,7 +142,7 @@ TEST_F(SessionCommandsTest, GetPrintsAFactPerLine) {
   EXPECT_THAT(Run({"get", "anna", "bert"}).out, HasSubstr("automatic\n\nname "));
   EXPECT_THAT(Run({"get", "bert"}).out, HasSubstr("an\\x1b[2J\n"));
   ExpectFailure({"get", "nobody"}, "no session sessions/nobody (NOT_FOUND)");
-  ExpectUsage({"get"}, "ids is required");
+  ExpectUsage({"get"}, "missing argument: ids");
 }
 
 TEST_F(SessionCommandsTest, ListPrintsATable) {
