@@ -137,9 +137,10 @@ const Rules& ProjectRules() {
        "model/module model/registry model/io model/text model/device model/decoder "
        "model/weights model/config model/kernels"},
       // From here on with torch.
-      {"model/sequence", "model/decoder model/weights model/state model/config"},
+      {"model/sequence",
+       "model/decoder model/weights model/state model/config model/kernels"},
       {"model/default", "model/sequence model/decoder model/kernels"},
-      {"model/layers", "model/positions model/weights model/config"},
+      {"model/layers", "model/positions model/weights model/config model/kernels"},
       {"model/arch",
        "model/steps model/layers model/sequence model/weights model/config"},
       {"model/sequence_registry",

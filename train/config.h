@@ -79,6 +79,7 @@ struct TrainConfig {
   ScheduleOptions schedule;
   DurationOptions duration;
   Precision precision = Precision::kFp32;
+  int64_t shards = 4;
   int64_t seed = 1;
   int64_t log_every = 20;
   int64_t validate_every = 0;
@@ -147,6 +148,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
         "as many updates as fit; the schedule follows the time");
   visit("train.precision", c.precision, text,
         "bf16: matrix products of updates; weights, memory and loss stay fp32");
+  visit("train.shards", c.shards, Limits{1, 1024},
+        "parts of a batch that threads share out; sums depend on it");
   visit("train.seed", c.seed, count, "of initialisation, data order and dropout");
   visit("train.log_every", c.log_every, some,
         "updates per line and row of metrics.csv");

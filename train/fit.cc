@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/kernels/thread_pool.h"
 #include "model/sequence/runtime.h"
 #include "train/learner.h"
 #include "train/metrics.h"
@@ -80,7 +80,6 @@ class Run {
 absl::Status Run::Start(std::optional<TrainingState> saved) {
   MNEMON_ASSIGN_OR_RETURN(learner_,
                           Learner::Create(config_, task_, pool_, options_.device));
-  state_.threads = pool_.size();
   state_.text_sha256 = task_.sha256();
   if (saved) {
     state_ = *saved;
@@ -90,6 +89,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
         learner_->Load(directory_.checkpoint_path(state_.steps), state_.steps,
                        {.pass = state_.next_pass, .batch = state_.next_batch}));
   }
+  const std::string numerics = TensorNumerics(options_.device);
   plan_.emplace(config_, learner_->updates_per_epoch());
   state_.planned = plan_->updates();
   validated_ = {.updates = state_.steps, .seconds = seconds_before_};
@@ -105,10 +105,16 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
                       task_.Describe(), learner_->updates_per_epoch(), pool_.size()));
   if (saved) {
     progress_->Say(StrCat("resumed at ", progress_->At(state_.steps)));
+    if (state_.numerics != numerics) {
+      progress_->Say(StrCat("note: updates were computed with ", state_.numerics,
+                            " and are now with ", numerics,
+                            ", which need not give the same bits"));
+    }
   } else if (options_.resume) {
     progress_->Say(
         StrCat("no checkpoint in ", directory_.path(), " yet: starting anew"));
   }
+  state_.numerics = numerics;
   return absl::OkStatus();
 }
 
@@ -247,8 +253,7 @@ absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& direc
   MNEMON_ASSIGN_OR_RETURN(std::string toml, ReadTrainingFile(dir, "config.toml"));
   MNEMON_ASSIGN_OR_RETURN(TrainConfig before,
                           ParseTrainConfig(toml, dir + "/training/config.toml", {}));
-  MNEMON_RETURN_IF_ERROR(
-      CheckSameRun(before, options.config, state, task.sha256(), options.threads));
+  MNEMON_RETURN_IF_ERROR(CheckSameRun(before, options.config, state, task.sha256()));
   return state;
 }
 
@@ -262,12 +267,7 @@ absl::Status Fit(const FitOptions& given) {
                           RunDirectory::Open(options.config.out, options.resume));
   MNEMON_ASSIGN_OR_RETURN(std::optional<TrainingState> saved,
                           ReadSaved(directory, options, *task));
-  int threads = options.threads;
-  if (threads == 0) {
-    threads = saved
-                  ? static_cast<int>(saved->threads)
-                  : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  }
+  const int threads = options.threads > 0 ? options.threads : UsableCores();
   // Each thread runs whole operations.
   InitTensorRuntime(1);
   WorkerPool pool(threads);

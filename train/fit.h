@@ -16,7 +16,7 @@ struct FitOptions {
   TrainConfig config;  // validated; config.out is set
   bool resume = false;
   at::Device device = at::kCPU;
-  // 0 = all cores; of a resumed run, those it began with. A GPU is driven by one.
+  // 0 = all cores that the process may use. A GPU is driven by one.
   int threads = 0;
   std::string resume_command;          // shown when the run is interrupted
   const Clock& clock = Clock::Real();  // of train.seconds

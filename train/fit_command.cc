@@ -96,7 +96,7 @@ void AddFitCommand(CommandLine& line) {
   fit.Add("--resume", &flags->resume, "Continue from the newest checkpoint in it");
   fit.Add("--device", &flags->device, "Where to compute: cpu or cuda");
   fit.Add("--threads", &flags->threads,
-          "Cores to use; 0 = all, and on resume as many as before; with cuda one")
+          "Cores to use, which changes no bit; 0 = all it may use; with cuda one")
       .Between(0, 1024);
   fit.Add("--print-config", &flags->print_config,
           "Print the complete configuration and exit");

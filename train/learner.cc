@@ -2,11 +2,10 @@
 #include "train/learner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -32,18 +31,6 @@ namespace {
 // Below training/.
 constexpr char kOptimiserFile[] = "optimiser.safetensors";
 constexpr char kCarryFile[] = "carry.safetensors";
-
-// Dropout's random numbers are a function of (seed, update, worker): nothing to save.
-at::Generator DropoutGenerator(uint64_t seed, int64_t update, int worker,
-                               at::Device device) {
-  const uint64_t start =
-      DrawBits(seed, static_cast<uint32_t>(worker), DrawPurpose::kDropout, update);
-  if (!device.is_cuda()) return at::detail::createCPUGenerator(start);
-  // Of the device's own kind, without a header that only a build with CUDA has.
-  at::Generator generator = at::globalContext().defaultGenerator(device).clone();
-  generator.set_current_seed(start);
-  return generator;
-}
 
 absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
   for (const auto& [name, target] : targets) {
@@ -78,44 +65,65 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
   InitialiseWeights(*first, config.init, seed);
   MoveWeights(*first, device);
   Parameters parameters(*first);
-  std::vector<Worker> workers(pool.size());
-  for (Worker& worker : workers) {
+  std::vector<Shard> shards(device.is_cpu() ? std::min(config.shards, config.data.batch)
+                                            : 1);
+  for (Shard& shard : shards) {
     if (first != nullptr) {
-      worker.model = std::move(first);
+      shard.model = std::move(first);
     } else {
-      MNEMON_ASSIGN_OR_RETURN(worker.model, MakeModel(config.model));
+      MNEMON_ASSIGN_OR_RETURN(shard.model, MakeModel(config.model));
     }
-    worker.gradients = parameters.Bind(*worker.model);
+    shard.gradients = parameters.Bind(*shard.model);
   }
   return std::unique_ptr<Learner>(new Learner(
-      config, task, pool, std::move(parameters), std::move(workers),
-      std::move(training), std::move(validation), std::move(test), std::move(prompt)));
+      config, task, pool, std::move(parameters), std::move(shards), std::move(training),
+      std::move(validation), std::move(test), std::move(prompt)));
 }
 
 Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
-                 Parameters parameters, std::vector<Worker> workers,
+                 Parameters parameters, std::vector<Shard> shards,
                  std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
                  std::unique_ptr<Loader> test, std::vector<int32_t> prompt)
     : config_(config),
       task_(task),
       pool_(pool),
       parameters_(std::move(parameters)),
-      workers_(std::move(workers)),
-      optimiser_(config.optimiser, parameters_.values(), workers_[0].gradients),
+      shards_(std::move(shards)),
+      sum_([this] {
+        std::vector<at::Tensor> gradients;
+        for (const Shard& shard : shards_) gradients.push_back(shard.gradients);
+        return gradients;
+      }()),
+      optimiser_(config.optimiser, parameters_.values(), shards_[0].gradients),
       training_(std::move(training)),
       validation_(std::move(validation)),
       test_(std::move(test)),
       prompt_(std::move(prompt)),
-      carries_(pool.size()) {}
+      carries_(shards_.size()) {}
 
-absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int worker,
-                                                      Precision precision,
-                                                      const ForwardOptions& options,
-                                                      Carry& carry) const {
+int64_t Learner::ShardsOf(int64_t rows) const {
+  return std::min(rows, static_cast<int64_t>(shards_.size()));
+}
+
+absl::Status Learner::RunShards(int64_t count, const WorkerPool::Work& work) {
+  std::atomic<int> next = 0;
+  return pool_.Run([&](int) -> absl::Status {
+    for (int shard = next++; shard < count; shard = next++) {
+      MNEMON_RETURN_IF_ERROR(work(shard));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(
+    const Batch& batch, int shard, Precision precision,
+    std::optional<uint64_t> dropout_key, Carry& carry) const {
   // A growing memory has an end; a pass longer than that starts it afresh.
   const int64_t room = model().carry_spec().max_positions() - carry.position;
   if (batch.fresh || room < batch.columns) carry = Carry();
-  const Part rows = PartOf(batch.rows, worker, pool_.size());
+  const Part rows = PartOf(batch.rows, shard, ShardsOf(batch.rows));
+  ForwardOptions options;
+  if (dropout_key) options.dropout = {.key = *dropout_key, .first_row = rows.begin};
   const auto part = [&](const std::vector<int64_t>& ids) {
     return IdTensor(ids.data() + rows.begin * batch.columns, rows.size(),
                     batch.columns);
@@ -123,7 +131,7 @@ absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int wo
   const Autocast autocast(precision, device());
   MNEMON_ASSIGN_OR_RETURN(
       ForwardResult result,
-      workers_[worker].model->Forward(part(batch.inputs), carry, options));
+      shards_[shard].model->Forward(part(batch.inputs), carry, options));
   // Shuffled windows do not continue each other.
   const bool keep = config_.data.loader == LoaderKind::kSequential;
   const at::Tensor targets = part(batch.targets).to(result.logits.device());
@@ -134,47 +142,39 @@ absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(const Batch& batch, int wo
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   const Batch batch = training_->Next();
-  std::vector<double> losses(workers_.size());
-  MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) -> absl::Status {
-    workers_[w].gradients.zero_();
-    const int64_t rows = PartOf(batch.rows, w, pool_.size()).size();
-    if (rows == 0) return absl::OkStatus();
-    ForwardOptions options;
-    options.dropout = DropoutGenerator(static_cast<uint64_t>(config_.seed),
-                                       optimiser_.steps(), w, device());
-    MNEMON_ASSIGN_OR_RETURN(
-        const Outputs outputs,
-        PartOfBatch(batch, w, config_.precision, options, carries_[w]));
-    const double weight = static_cast<double>(rows) / static_cast<double>(batch.rows);
+  const int64_t shards = ShardsOf(batch.rows);
+  const uint64_t key = DrawBits(static_cast<uint64_t>(config_.seed), 0,
+                                DrawPurpose::kDropout, optimiser_.steps());
+  std::vector<double> losses(shards);
+  MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {
+    shards_[s].gradients.zero_();
+    MNEMON_ASSIGN_OR_RETURN(const Outputs outputs,
+                            PartOfBatch(batch, s, config_.precision, key, carries_[s]));
+    const double weight = static_cast<double>(PartOf(batch.rows, s, shards).size()) /
+                          static_cast<double>(batch.rows);
     const at::Tensor loss =
         at::cross_entropy_loss(outputs.logits, outputs.targets) * weight;
-    losses[w] = loss.item<double>();
+    losses[s] = loss.item<double>();
     loss.backward();
     return absl::OkStatus();
   }));
-  at::Tensor gradients = workers_[0].gradients;
-  const auto slice = [&](const at::Tensor& buffer, int w) {
-    const Part part = PartOf(buffer.numel(), w, pool_.size());
-    return buffer.narrow(0, part.begin, part.size());
-  };
   MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
-    for (size_t other = 1; other < workers_.size(); ++other) {
-      slice(gradients, w).add_(slice(workers_[other].gradients, w));
-    }
+    sum_.Add(static_cast<int>(shards), w, pool_.size());
     return absl::OkStatus();
   }));
   const UpdateResult result = {
       .loss = std::accumulate(losses.begin(), losses.end(), 0.0),
-      .gradient_norm = ClipGradients(gradients, config_.clip),
+      .gradient_norm = sum_.Norm(),
       .tokens = batch.rows * batch.columns};
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
     return absl::OutOfRangeError(StrCat(
         "the loss is ", result.loss, " and the gradient norm ", result.gradient_norm));
   }
   optimiser_.BeginStep();
+  const double scale = ClipScale(result.gradient_norm, config_.clip);
   MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
-    const Part part = PartOf(gradients.numel(), w, pool_.size());
-    optimiser_.Apply(lr, part.begin, part.end);
+    const Part part = PartOf(shards_[0].gradients.numel(), w, pool_.size());
+    optimiser_.Apply(lr, scale, part.begin, part.end);
     return absl::OkStatus();
   }));
   return result;
@@ -195,17 +195,18 @@ absl::StatusOr<Evaluation> Learner::Evaluate(Loader& loader, int64_t count) {
   const int64_t available = loader.batches_per_pass();
   // Batches that continue each other cannot be picked here and there.
   const bool spread = config_.data.loader == LoaderKind::kShuffled;
-  Carries carries(workers_.size());
+  Carries carries(shards_.size());
   Evaluation all;
   for (int64_t i = 0; i < count; ++i) {
     const Batch batch = loader.Get(0, spread ? i * available / count : i);
-    std::vector<Evaluation> parts(workers_.size());
-    MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) -> absl::Status {
+    const int64_t shards = ShardsOf(batch.rows);
+    std::vector<Evaluation> parts(shards);
+    MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {
       c10::AutoGradMode no_graph(false);
-      if (PartOf(batch.rows, w, pool_.size()).size() == 0) return absl::OkStatus();
-      MNEMON_ASSIGN_OR_RETURN(const Outputs outputs,
-                              PartOfBatch(batch, w, Precision::kFp32, {}, carries[w]));
-      parts[w].Add(outputs.logits, outputs.targets);
+      MNEMON_ASSIGN_OR_RETURN(
+          const Outputs outputs,
+          PartOfBatch(batch, s, Precision::kFp32, std::nullopt, carries[s]));
+      parts[s].Add(outputs.logits, outputs.targets);
       return absl::OkStatus();
     }));
     for (const Evaluation& part : parts) all.Add(part);
@@ -225,13 +226,19 @@ absl::StatusOr<std::string> Learner::Sample() const {
   Carry carry;
   const int64_t limit = model().carry_spec().max_positions();
   for (int64_t i = 0; i < config_.sample.tokens; ++i) {
-    const auto length = static_cast<int64_t>(input.size());
-    if (length > limit - carry.position) break;
-    MNEMON_ASSIGN_OR_RETURN(ForwardResult result,
-                            model().Forward(IdTensor(input.data(), 1, length), carry));
-    carry = std::move(result.carry);
-    const at::Tensor last =
-        result.logits.select(0, 0).select(0, length - 1).to(at::kCPU).contiguous();
+    const auto count = static_cast<int64_t>(input.size());
+    if (count > limit - carry.position) break;
+    at::Tensor last;
+    // In segments as in training: a longer one may reach back further than
+    // Transformer-XL has positions.
+    for (int64_t begin = 0; begin < count; begin += config_.data.seq_len) {
+      const int64_t length = std::min(config_.data.seq_len, count - begin);
+      MNEMON_ASSIGN_OR_RETURN(
+          ForwardResult result,
+          model().Forward(IdTensor(input.data() + begin, 1, length), carry));
+      carry = std::move(result.carry);
+      last = result.logits.select(0, 0).select(0, length - 1).to(at::kCPU).contiguous();
+    }
     MNEMON_ASSIGN_OR_RETURN(
         int32_t token,
         mnemon::Sample({last.data_ptr<float>(), static_cast<size_t>(last.numel())},
@@ -242,7 +249,7 @@ absl::StatusOr<std::string> Learner::Sample() const {
   return task_.tokenizer()->Decode(text);
 }
 
-int64_t Learner::parameter_count() const { return CountParameters(*workers_[0].model); }
+int64_t Learner::parameter_count() const { return CountParameters(*shards_[0].model); }
 
 absl::Status Learner::Save(CheckpointContent& content) const {
   content["config.json"] = ConfigToJson(model().config());
@@ -250,7 +257,7 @@ absl::Status Learner::Save(CheckpointContent& content) const {
     content["tokenizer.json"] = task_.tokenizer()->ToJson();
   }
   MNEMON_ASSIGN_OR_RETURN(content["model.safetensors"],
-                          FormatWeights(*workers_[0].model));
+                          FormatWeights(*shards_[0].model));
   NamedTensors optimiser;
   for (const auto& [name, buffer] : optimiser_.Buffers()) {
     NamedTensors slices = parameters_.Slices(buffer, name + ".");
@@ -296,11 +303,11 @@ absl::Status Learner::LoadCarry(const std::string& file) {
     }
     MNEMON_ASSIGN_OR_RETURN(at::Tensor all, ToTensor(saved, *info));
     all = all.to(device());
-    for (int w = 0; w < pool_.size(); ++w) {
-      const Part rows = PartOf(config_.data.batch, w, pool_.size());
-      if (rows.size() == 0) continue;
-      carries_[w].position = position.item<int64_t>();
-      carries_[w].tensors.push_back(
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      const Part rows = PartOf(config_.data.batch, static_cast<int64_t>(s),
+                               static_cast<int64_t>(shards_.size()));
+      carries_[s].position = position.item<int64_t>();
+      carries_[s].tensors.push_back(
           all.narrow(0, rows.begin, rows.size()).contiguous());
     }
   }
@@ -332,7 +339,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   MNEMON_RETURN_IF_ERROR(named(LoadOptimiser(optimiser), kOptimiserFile));
   optimiser_.set_steps(updates);
   training_->Seek(cursor);
-  carries_.assign(workers_.size(), Carry());
+  carries_.assign(shards_.size(), Carry());
   absl::StatusOr<std::string> carry = ReadTrainingFile(dir, kCarryFile);
   if (absl::IsNotFound(carry.status())) return absl::OkStatus();
   MNEMON_RETURN_IF_ERROR(carry.status());

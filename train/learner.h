@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A model being trained: one update, one validation, one sample at a time. Everything
 // is a function of the configuration, the text and the number of updates made, so what
-// Save writes continues bit for bit (with the same number of threads).
+// Save writes continues bit for bit, with any number of threads.
+//
+// The rows of a batch are cut into shards, whose number the configuration gives. Each
+// is computed by one thread, with a gradient buffer of its own; gradients meet in a
+// fixed tree, losses in order. A GPU, whose bits are its own, computes all rows at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +24,7 @@
 #include "model/sequence/model.h"
 #include "train/config.h"
 #include "train/evaluation.h"
+#include "train/gradient_sum.h"
 #include "train/loader.h"
 #include "train/optimiser.h"
 #include "train/parameters.h"
@@ -33,8 +39,7 @@ struct UpdateResult {
   int64_t tokens = 0;
 };
 
-// Owned by one thread; works on those of its `WorkerPool`, which share out the rows of
-// a batch.
+// Owned by one thread; works on those of its `WorkerPool`, which share out the shards.
 class Learner {
  public:
   // Initialises the model from config.seed: the same weights on every device.
@@ -70,29 +75,33 @@ class Learner {
                     const LoaderCursor& cursor);
 
  private:
-  // What one thread needs: a model bound to the shared weights, and its gradients.
-  struct Worker {
+  // A model bound to the shared weights, and its gradients.
+  struct Shard {
     std::unique_ptr<Model> model;
     at::Tensor gradients;
   };
-  // One carry per worker, for its rows.
+  // One carry per shard, for its rows.
   using Carries = std::vector<Carry>;
 
   Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
-          Parameters parameters, std::vector<Worker> workers,
+          Parameters parameters, std::vector<Shard> shards,
           std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
           std::unique_ptr<Loader> test, std::vector<int32_t> prompt);
 
-  const Model& model() const { return *workers_[0].model; }
-  // The model's logits for the worker's rows of `batch` after `carry`, which becomes
-  // that of the next batch. REQUIRES: the part has rows.
+  const Model& model() const { return *shards_[0].model; }
+  // Shards that a batch of so many rows is cut into: none is empty.
+  int64_t ShardsOf(int64_t rows) const;
+  // Calls work(0) .. work(count - 1) on the threads of the pool, each when one is free.
+  absl::Status RunShards(int64_t count, const WorkerPool::Work& work);
+  // The model's logits for the shard's rows of `batch` after `carry`, which becomes
+  // that of the next batch.
   struct Outputs {
     at::Tensor logits;   // [rows * T, V], float32
     at::Tensor targets;  // [rows * T]
   };
-  absl::StatusOr<Outputs> PartOfBatch(const Batch& batch, int worker,
+  absl::StatusOr<Outputs> PartOfBatch(const Batch& batch, int shard,
                                       Precision precision,
-                                      const ForwardOptions& options,
+                                      std::optional<uint64_t> dropout_key,
                                       Carry& carry) const;
   // Over `count` batches of a loader, spread over its pass where they do not continue
   // each other.
@@ -104,8 +113,9 @@ class Learner {
   const Task& task_;
   WorkerPool& pool_;
   const Parameters parameters_;
-  const std::vector<Worker> workers_;
-  Optimiser optimiser_;  // over the gradients of worker 0, which collects all
+  const std::vector<Shard> shards_;
+  GradientSum sum_;      // into the gradients of shard 0
+  Optimiser optimiser_;  // over those
   const std::unique_ptr<Loader> training_;
   const std::unique_ptr<Loader> validation_;
   const std::unique_ptr<Loader> test_;  // null where the task has no such part

@@ -16,6 +16,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "train/config.h"
+#include "train/flat_operations.h"
 
 namespace mnemon {
 
@@ -24,10 +25,10 @@ class Optimiser {
   // values, gradients [size]: float32, contiguous, shared with their owner.
   Optimiser(const OptimiserOptions& options, at::Tensor values, at::Tensor gradients);
 
-  // One update with rate `lr` is BeginStep, then Apply over all elements: the parts may
-  // come in any order and from several threads at once.
+  // One update with rate `lr` and gradients times `scale` is BeginStep, then Apply over
+  // all elements: the parts may come in any order and from several threads at once.
   void BeginStep() { ++steps_; }
-  void Apply(double lr, int64_t begin, int64_t end);
+  void Apply(double lr, double scale, int64_t begin, int64_t end);
 
   // Updates so far, and the buffers [size] kept between them, by name. Writing into
   // both restores a saved optimiser.
@@ -36,13 +37,10 @@ class Optimiser {
   std::vector<std::pair<std::string, at::Tensor>> Buffers() const;
 
  private:
-  struct AdamStep;
-  void ApplySgd(float lr, int64_t begin, int64_t end);
-  void ApplyAdam(const AdamStep& step, int64_t begin, int64_t end);
-  // The same on a device that the CPU does not see into.
-  void ApplySgdThere(float lr, int64_t begin, int64_t end);
-  void ApplyAdamThere(const AdamStep& step, int64_t begin, int64_t end);
-  AdamStep MakeAdamStep(double lr) const;
+  // On a device that the CPU does not see into.
+  void ApplySgdThere(const SgdPass& pass, int64_t begin, int64_t end);
+  void ApplyAdamThere(const AdamPass& pass, int64_t begin, int64_t end);
+  AdamFactors MakeAdamFactors(double lr) const;
 
   const OptimiserOptions options_;
   const at::Tensor values_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "train/parameters.h"
 
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -60,13 +59,6 @@ NamedTensors Parameters::Slices(const at::Tensor& buffer,
     named.emplace_back(prefix + slice.name, View(buffer, slice));
   }
   return named;
-}
-
-double ClipGradients(at::Tensor gradients, double limit) {
-  c10::AutoGradMode no_graph(false);
-  const double norm = at::linalg_vector_norm(gradients, 2).item<double>();
-  if (limit > 0 && norm + 1e-6 > limit) gradients.mul_(limit / (norm + 1e-6));
-  return norm;
 }
 
 }  // namespace mnemon

@@ -42,8 +42,4 @@ class Parameters {
   at::Tensor values_;
 };
 
-// The 2-norm of `gradients`, which are scaled so that it is at most `limit` (0 = no
-// limit): by limit / (norm + 1e-6), as PyTorch does. Returns the norm before.
-double ClipGradients(at::Tensor gradients, double limit);
-
 }  // namespace mnemon

@@ -22,8 +22,7 @@ bool MayGrow(const TrainConfig& before, const TrainConfig& now,
 }  // namespace
 
 absl::Status CheckSameRun(const TrainConfig& before, const TrainConfig& now,
-                          const TrainingState& state, const std::string& text_sha256,
-                          int threads) {
+                          const TrainingState& state, const std::string& text_sha256) {
   std::vector<std::string> differences;
   const auto old_fields = TrainFields(before);
   const auto new_fields = TrainFields(now);
@@ -36,10 +35,6 @@ absl::Status CheckSameRun(const TrainConfig& before, const TrainConfig& now,
   }
   if (text_sha256 != state.text_sha256) {
     differences.push_back("the content of data.text is another");
-  }
-  if (threads != 0 && threads != state.threads) {
-    differences.push_back(
-        StrCat("--threads was ", state.threads, " and is now ", threads));
   }
   if (differences.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(

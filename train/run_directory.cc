@@ -70,7 +70,11 @@ absl::StatusOr<RunDirectory> RunDirectory::Open(const std::string& path, bool re
   RunDirectory run(path);
   std::error_code error;
   const fs::path target = fs::read_symlink(fs::path(path) / "last", error);
-  if (error) return run;
+  if (error) {
+    // Checkpoints are complete when they have their name.
+    for (const std::string& name : names) run.last_ = std::max(run.last_, StepOf(name));
+    return run;
+  }
   run.last_ = StepOf(target.string());
   if (!run.last_) {
     return absl::FailedPreconditionError(

@@ -16,13 +16,14 @@ class RunDirectory {
  public:
   // Creates `path` where it is missing. Without `resume` it must be empty:
   // FAILED_PRECONDITION names the ways out. With it, leftovers of updates behind the
-  // newest checkpoint are removed.
+  // checkpoint that `last` names are removed; where there is no such link, the newest
+  // checkpoint takes its place.
   static absl::StatusOr<RunDirectory> Open(const std::string& path, bool resume);
 
   const std::string& path() const { return path_; }
   std::string metrics_path() const { return path_ + "/metrics.csv"; }
   std::string checkpoint_path(int64_t step) const;
-  // The update that `last` points to; nullopt when there is no checkpoint yet.
+  // The update of that checkpoint; nullopt when there is none yet.
   std::optional<int64_t> last() const { return last_; }
 
   // Writes step-`step`, then moves `last`, then prunes. A crash between any two leaves

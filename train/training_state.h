@@ -15,7 +15,7 @@ struct TrainingState {
   int64_t planned = 0;    // updates of the whole run; 0 with train.seconds
   int64_t next_pass = 0;  // data cursor
   int64_t next_batch = 0;
-  int64_t threads = 0;  // of the tensor library: sums depend on it
+  std::string numerics;  // TensorNumerics of the latest updates
   std::string text_sha256;
   double seconds = 0;   // spent so far
   double loss_sum = 0;  // of the updates behind the last row of metrics.csv
@@ -33,7 +33,7 @@ void VisitTrainingState(State& s, Visitor&& visit) {
   visit("planned", s.planned);
   visit("next_pass", s.next_pass);
   visit("next_batch", s.next_batch);
-  visit("threads", s.threads);
+  visit("numerics", s.numerics);
   visit("text_sha256", s.text_sha256);
   visit("seconds", s.seconds);
   visit("loss_sum", s.loss_sum);

@@ -64,7 +64,7 @@ class Causal final : public Model {
     MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
     const int64_t batch = tokens.size(0), time = tokens.size(1);
     const int64_t total = carry.position + time;
-    const Dropout drop(config_.dropout, options.dropout);
+    const Dropout dropout(config_.dropout, options.dropout, batch);
     at::Tensor x = EmbedAt(tokens, weights_.frame, config_, carry.position);
     const at::Tensor mask =
         CausalMask(time, total, std::numeric_limits<int64_t>::max(), x.options());
@@ -73,7 +73,9 @@ class Causal final : public Model {
             ? MaskedAlibiBias(config_.heads, batch, time, total, mask, x.options())
             : mask;
     Carry next{.position = total, .tensors = {}};
-    for (const Layer& layer : weights_.layers) {
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      const Layer& layer = weights_.layers[i];
+      const Dropout drop = dropout.At(static_cast<int64_t>(i));
       const at::Tensor z = LayerNorm(x, layer.norm);
       // Rows so far, [B, n, D].
       const auto rows = [&](const Affine& map) {
@@ -96,7 +98,8 @@ class Causal final : public Model {
       const at::Tensor k = rows(layer.key);
       const at::Tensor v = rows(layer.value);
       const at::Tensor mixed = Attend(query.q, k, v, query.bias, drop);
-      x = x + drop(Linear(MergeHeads(mixed, config_.heads), layer.output));
+      x = x + drop(Linear(MergeHeads(mixed, config_.heads), layer.output),
+                   DropoutKind::kAttentionOutput);
       x = AddFeedForward(x, layer.feed_forward, drop);
     }
     return ForwardResult{.logits = Logits(x, weights_.frame), .carry = std::move(next)};

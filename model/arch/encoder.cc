@@ -61,11 +61,14 @@ class Encoder final : public Model {
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
     MNEMON_RETURN_IF_ERROR(CheckEncode(config_, tokens, carry));
-    const Dropout drop(config_.dropout, options.dropout);
-    at::Tensor x = drop(EmbedAt(tokens, weights_.frame, config_, 0));
+    const Dropout dropout(config_.dropout, options.dropout, tokens.size(0));
+    at::Tensor x =
+        dropout(EmbedAt(tokens, weights_.frame, config_, 0), DropoutKind::kEmbedding);
     MNEMON_ASSIGN_OR_RETURN(const ScoreMask mask, MaskFor(x, options.mask));
     ForwardResult result;
-    for (const Layer& layer : weights_.layers) {
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      const Layer& layer = weights_.layers[i];
+      const Dropout drop = dropout.At(static_cast<int64_t>(i));
       const at::Tensor z = LayerNorm(x, layer.norm);
       const MultiHeadResult attended =
           AttendMultiHead(z, z, z, layer.attention, mask, drop);
@@ -74,10 +77,10 @@ class Encoder final : public Model {
       } else if (options.maps == AttentionMaps::kNotebook) {
         result.maps.push_back(MultiHeadWeights(x, x, layer.attention, mask));
       }
-      x = x + drop(attended.output);
+      x = x + drop(attended.output, DropoutKind::kAttentionOutput);
       x = AddFeedForward(x, layer.feed_forward, drop);
     }
-    result.logits = Head(x, drop);
+    result.logits = Head(x, dropout);
     return result;
   }
 
@@ -119,11 +122,12 @@ class Encoder final : public Model {
     return mask;
   }
 
-  at::Tensor Head(const at::Tensor& x, const Dropout& drop) const {
+  at::Tensor Head(const at::Tensor& x, const Dropout& dropout) const {
     const at::Tensor hidden =
         Activate(LayerNorm(Linear(x, weights_.head_in), weights_.frame.norm),
                  config_.activation);
-    const at::Tensor logits = Linear(drop(hidden), weights_.frame.head);
+    const at::Tensor logits =
+        Linear(dropout(hidden, DropoutKind::kHead), weights_.frame.head);
     return config_.norm_logits ? LayerNorm(logits, weights_.logits_norm) : logits;
   }
 

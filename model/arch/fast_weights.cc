@@ -67,12 +67,14 @@ class FastWeights final : public Model {
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
     MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
-    const Dropout drop(config_.dropout, options.dropout);
+    const Dropout dropout(config_.dropout, options.dropout, tokens.size(0));
     Carry next{.position = carry.position + tokens.size(1), .tensors = {}};
     at::Tensor x = Embed(tokens, weights_.frame);  // [B, T, D]
-    for (const Layer& layer : weights_.layers) {
+    for (size_t i = 0; i < weights_.layers.size(); ++i) {
+      const Layer& layer = weights_.layers[i];
+      const Dropout drop = dropout.At(static_cast<int64_t>(i));
       FastWeightState state = EntryState(carry, next.tensors.size(), x);
-      x = x + drop(Attention(x, layer, state));
+      x = x + drop(Attention(x, layer, state), DropoutKind::kAttentionOutput);
       x = AddFeedForward(x, layer.feed_forward, drop);
       next.tensors.push_back(BatchFirst(state.w));
       if (state.z.defined()) next.tensors.push_back(BatchFirst(state.z));

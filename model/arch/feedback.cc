@@ -126,8 +126,8 @@ class Feedback final : public Model {
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
     MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
-    const Dropout drop(config_.dropout, options.dropout);
-    Unrolled unrolled = Unroll(tokens, carry, drop);
+    const Dropout dropout(config_.dropout, options.dropout, tokens.size(0));
+    Unrolled unrolled = Unroll(tokens, carry, dropout);
     return ForwardResult{.logits = Logits(unrolled.outputs, weights_.frame),
                          .carry = {.position = carry.position + tokens.size(1),
                                    .tensors = {std::move(unrolled.memory)}}};
@@ -161,7 +161,7 @@ class Feedback final : public Model {
   // The recurrence, all in the type of the weights, autocast or not. A token has few
   // rows: autocast would add a conversion or two to each small product.
   Unrolled Unroll(const at::Tensor& tokens, const Carry& carry,
-                  const Dropout& drop) const {
+                  const Dropout& dropout) const {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const int64_t batch = tokens.size(0), time = tokens.size(1);
     const int64_t total = carry.position + time;
@@ -177,15 +177,18 @@ class Feedback final : public Model {
       std::vector<at::Tensor> layer_outputs = {x};
       for (size_t l = 0; l < weights_.layers.size(); ++l) {
         const Layer& layer = weights_.layers[l];
+        const Dropout drop =
+            dropout.At(static_cast<int64_t>(l), static_cast<int64_t>(made.size()));
         const Memories& seen = memories[shared() ? 0 : l];
         if (!seen.keys.empty()) {
           const at::Tensor q = steps[l].query(LayerNorm(x, layer.norm));
           const at::Tensor mixed = Attention(q, positions[l], seen, drop);
-          x = x + drop(steps[l].output(mixed));
+          x = x + drop(steps[l].output(mixed), DropoutKind::kAttentionOutput);
         }
         const at::Tensor hidden =
             at::relu(steps[l].feed_forward_in(LayerNorm(x, layer.feed_forward.norm)));
-        x = x + drop(steps[l].feed_forward_out(drop(hidden)));
+        x = x + drop(steps[l].feed_forward_out(drop(hidden, DropoutKind::kHidden)),
+                     DropoutKind::kFeedForwardOutput);
         layer_outputs.push_back(x);
       }
       outputs.push_back(x);
@@ -276,7 +279,7 @@ class Feedback final : public Model {
     // entry the latter is a loop of tiny calls.
     const at::Tensor scores =
         (keys * biased.view({rows, 1, width})).sum(-1) + relative.view({rows, n});
-    const at::Tensor attention = drop(at::softmax(scores, -1));
+    const at::Tensor attention = drop(at::softmax(scores, -1), DropoutKind::kAttention);
     const at::Tensor mixed = (values * attention.unsqueeze(-1)).sum(1);  // [H*B, K]
     return mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(q.sizes());
   }

@@ -80,16 +80,18 @@ class TransformerXl final : public Model {
                               " positions; the model has ", config_.positions),
                        {.reason = "CONTEXT_LIMIT"});
     }
-    const Dropout drop(config_.dropout, options.dropout);
+    const Dropout dropout(config_.dropout, options.dropout, tokens.size(0));
     at::Tensor x = Embed(tokens, weights_.frame);  // [B, T, D]
     const at::Tensor mask = CausalMask(time, keys, Reach(), x.options());
     Carry next{.position = carry.position + time, .tensors = {}};
     for (size_t i = 0; i < weights_.layers.size(); ++i) {
       const Layer& layer = weights_.layers[i];
+      const Dropout drop = dropout.At(static_cast<int64_t>(i));
       const at::Tensor source =
           keys == time ? x : at::cat({carry.tensors[i].detach(), x}, 1);
       if (config_.mem_len > 0) next.tensors.push_back(LastInputs(source.detach()));
-      x = x + drop(Attention(source, time, layer, mask, drop));
+      x = x + drop(Attention(source, time, layer, mask, drop),
+                   DropoutKind::kAttentionOutput);
       x = AddFeedForward(x, layer.feed_forward, drop);
     }
     return ForwardResult{.logits = Logits(x, weights_.frame), .carry = std::move(next)};

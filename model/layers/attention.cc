@@ -71,7 +71,9 @@ at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
 
 at::Tensor Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const at::Tensor& bias, const Dropout& drop) {
-  return at::bmm(drop(AttentionWeights(q, k, {.bias = bias, .empty = {}})), v);
+  return at::bmm(drop(AttentionWeights(q, k, {.bias = bias, .empty = {}}),
+                      DropoutKind::kAttention),
+                 v);
 }
 
 }  // namespace mnemon

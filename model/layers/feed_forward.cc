@@ -35,7 +35,8 @@ at::Tensor AddFeedForward(const at::Tensor& x, const FeedForward& weights,
   const at::Tensor z = LayerNorm(x, weights.norm);
   at::Tensor hidden = Activate(Linear(z, weights.in), weights.activation);
   if (weights.factor.weight.defined()) hidden = hidden * Linear(z, weights.factor);
-  return x + drop(Linear(drop(hidden), weights.out));
+  return x + drop(Linear(drop(hidden, DropoutKind::kHidden), weights.out),
+                  DropoutKind::kFeedForwardOutput);
 }
 
 }  // namespace mnemon

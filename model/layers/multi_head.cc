@@ -88,7 +88,8 @@ MultiHeadResult AttendMultiHead(const at::Tensor& query, const at::Tensor& key,
                                 const ScoreMask& mask, const Dropout& drop) {
   const at::Tensor by_head = WeightsByHead(query, key, weights, mask);
   const at::Tensor v = SplitHeads(Linear(value, weights.value), weights.heads);
-  const at::Tensor mixed = MergeHeads(at::bmm(drop(by_head), v), weights.heads);
+  const at::Tensor mixed =
+      MergeHeads(at::bmm(drop(by_head, DropoutKind::kAttention), v), weights.heads);
   return {.output = Linear(mixed, weights.output),
           .weights = BatchFirst(by_head, weights.heads)};
 }

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
 #include "model/decoder/decoder.h"
+#include "model/kernels/dropout_mask.h"
 #include "model/state/state.h"
 #include "model/weights/weights.h"
 
@@ -41,9 +41,9 @@ struct ForwardResult {
 };
 
 struct ForwardOptions {
-  // Source of dropout masks. Set = training mode: dropout is applied where the
-  // documents have it. Unset = evaluation mode. On the weights' device.
-  std::optional<at::Generator> dropout = {};
+  // What decides on dropout masks. Set = training mode: dropout is applied where the
+  // documents have it. Unset = evaluation mode.
+  std::optional<DropoutKey> dropout = {};
 
   // For encoders alone; INVALID_ARGUMENT elsewhere.
   // In place of config().mask: [T, T], [B, T, T] or [B, H, T, T], boolean or integer

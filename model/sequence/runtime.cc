@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <torch/version.h>
 
 #include "base/out_of_memory.h"
@@ -73,5 +74,20 @@ absl::Status RunTensors(const std::function<absl::Status()>& run) {
 }
 
 std::string TensorLibraryVersion() { return TORCH_VERSION; }
+
+std::string TensorNumerics(at::Device device) {
+  std::string kind = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  if (device.is_cpu()) {
+    // The only place where libtorch says it to other programs.
+    constexpr std::string_view kLabel = "CPU capability usage: ";
+    const std::string all = at::show_config();
+    const size_t at = all.find(kLabel);
+    if (at != all.npos) {
+      const size_t begin = at + kLabel.size();
+      kind = all.substr(begin, all.find_first_of("\n ,", begin) - begin);
+    }
+  }
+  return StrCat("libtorch ", TORCH_VERSION, ", ", kind);
+}
 
 }  // namespace mnemon

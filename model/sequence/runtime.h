@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include <c10/core/Device.h>
+
 #include "absl/status/status.h"
 
 namespace mnemon {
@@ -33,5 +35,9 @@ absl::Status RunTensors(const std::function<absl::Status()>& run);
 
 // "1.13.1"
 std::string TensorLibraryVersion();
+
+// What the bits of tensor operations depend on beside their input: "libtorch 1.13.1,
+// AVX512"; on a GPU, "libtorch 1.13.1, cuda".
+std::string TensorNumerics(at::Device device);
 
 }  // namespace mnemon

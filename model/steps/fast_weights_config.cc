@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <string>
 
+#include "base/strings.h"
 #include "model/steps/fast_weights_step.h"
 #include "model/steps/field_check.h"
 #include "model/steps/tensor_list.h"
@@ -9,7 +10,13 @@
 namespace mnemon {
 
 absl::Status ValidateFastWeights(const ModelConfig& config) {
-  return FieldCheck(config, {"nu", "update_rule", "normalise"}).status();
+  FieldCheck check(config, {"nu", "update_rule", "normalise"});
+  // From 2K on products come twice.
+  const int64_t most = config.heads > 0 ? 2 * config.head_width() - 1 : config.nu;
+  check.Require(
+      config.nu >= 1 && config.nu <= most, "nu",
+      StrCat("from 1 to ", most, ", below twice the width of a head, not ", config.nu));
+  return check.status();
 }
 
 std::vector<TensorShape> FastWeightsTensors(const ModelConfig& c) {

@@ -390,7 +390,7 @@ TEST(GoldenUnitTest, MultiHeadMasks) {
     ASSERT_TRUE(mask.ok()) << mask.status();
     const MultiHeadResult result =
         AttendMultiHead(golden->Get("query"), golden->Get("key"), golden->Get("value"),
-                        weights, *mask, Dropout(0.0, std::nullopt));
+                        weights, *mask, Dropout());
     EXPECT_LE(MaxDifference(result.output, golden->Get("out." + name)), 1e-5) << name;
     EXPECT_LE(MaxDifference(result.weights, golden->Get("attention." + name)), 1e-5)
         << name;

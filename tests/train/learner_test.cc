@@ -10,6 +10,7 @@
 #include "model/io/checkpoint.h"
 #include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
+#include "model/sequence_io/tensors.h"
 #include "train/text_task.h"
 
 namespace mnemon {
@@ -130,25 +131,104 @@ TEST_F(LearnerTest, LearnsAndValidationIsDeterministic) {
   }
 }
 
-// The rows of a batch are shared out: more threads change the order of sums and nothing
-// else. Also with more threads than rows.
-TEST_F(LearnerTest, ThreadsChangeRoundingOnly) {
+std::string Weights(const Learner& learner) {
+  CheckpointContent content;
+  EXPECT_TRUE(learner.Save(content).ok());
+  return content["model.safetensors"];
+}
+
+// For every variant, both loaders, dropout on; also with more threads than shards.
+TEST_F(LearnerTest, ThreadsChangeNoBit) {
+  WorkerPool one(1), two(2), three(3), many(7);
   for (const ArchitectureEntry& entry : Architectures()) {
-    TrainConfig config = MakeConfig(entry.variants().front(), *task_);
-    config.model.dropout = 0;
-    for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
-      config.data.loader = loader;
-      WorkerPool one(1), many(8);
-      auto a = Make(config, one), b = Make(config, many);
-      for (int i = 0; i < 3; ++i) {
-        auto x = a->Update(1e-3), y = b->Update(1e-3);
-        ASSERT_TRUE(x.ok() && y.ok());
-        EXPECT_NEAR(x->loss, y->loss, 1e-4) << entry.name;
-        EXPECT_NEAR(x->gradient_norm, y->gradient_norm, 1e-3) << entry.name;
+    if (!entry.autoregressive()) continue;
+    for (const ModelConfig& variant : entry.variants()) {
+      TrainConfig config = MakeConfig(variant, *task_);
+      ASSERT_GT(config.model.dropout, 0.0);
+      for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
+        config.data.loader = loader;
+        auto first = Make(config, one);
+        std::vector<UpdateResult> expected;
+        for (int i = 0; i < 3; ++i) expected.push_back(*first->Update(1e-3));
+        for (WorkerPool* pool : {&two, &three, &many}) {
+          auto learner = Make(config, *pool);
+          for (const UpdateResult& update : expected) {
+            auto found = learner->Update(1e-3);
+            ASSERT_TRUE(found.ok());
+            EXPECT_EQ(found->loss, update.loss) << entry.name;
+            EXPECT_EQ(found->gradient_norm, update.gradient_norm) << entry.name;
+          }
+          EXPECT_EQ(Weights(*learner), Weights(*first)) << entry.name;
+          EXPECT_EQ(learner->Validate()->nats, first->Validate()->nats);
+        }
       }
-      EXPECT_NEAR(a->Validate()->loss(), b->Validate()->loss(), 1e-4) << entry.name;
     }
   }
+}
+
+// Shards change the order of sums, and nothing else: masks of dropout are those of the
+// rows. Also more shards than rows.
+TEST_F(LearnerTest, ShardsChangeRoundingOnly) {
+  WorkerPool pool(2);
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (!entry.autoregressive()) continue;
+    TrainConfig config = MakeConfig(entry.variants().front(), *task_);
+    for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
+      config.data.loader = loader;
+      config.shards = 1;
+      auto whole = Make(config, pool);
+      std::vector<UpdateResult> expected;
+      for (int i = 0; i < 3; ++i) expected.push_back(*whole->Update(1e-3));
+      for (const int64_t shards : {2, 5, 100}) {
+        config.shards = shards;
+        auto cut = Make(config, pool);
+        for (const UpdateResult& update : expected) {
+          auto found = cut->Update(1e-3);
+          ASSERT_TRUE(found.ok());
+          EXPECT_NEAR(found->loss, update.loss, 1e-4) << entry.name;
+          EXPECT_NEAR(found->gradient_norm, update.gradient_norm, 1e-3) << entry.name;
+        }
+      }
+    }
+  }
+}
+
+// Longer than Transformer-XL has positions, and than a growing memory has room.
+TEST_F(LearnerTest, ALongPromptDoesNotEndTheRun) {
+  WorkerPool pool(1);
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (!entry.autoregressive()) continue;
+    for (const ModelConfig& variant : entry.variants()) {
+      TrainConfig config = MakeConfig(variant, *task_);
+      for (int i = 0; i < 300; ++i) config.sample.prompt += "cat ";
+      const auto sample = Make(config, pool)->Sample();
+      ASSERT_TRUE(sample.ok()) << entry.name << sample.status();
+      EXPECT_EQ(sample->rfind(config.sample.prompt, 0), 0u);
+    }
+  }
+}
+
+TEST_F(LearnerTest, ALongGradientIsClipped) {
+  WorkerPool pool(2);
+  TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
+  config.optimiser.kind = OptimiserKind::kSgd;
+  // The length of the step that the first update makes, at a rate of 1.
+  const auto step = [&](double clip) {
+    config.clip = clip;
+    auto learner = Make(config, pool);
+    const Safetensors before = Safetensors::FromBytes(Weights(*learner)).value();
+    EXPECT_GT(learner->Update(1.0)->gradient_norm, 0.01);
+    const Safetensors after = Safetensors::FromBytes(Weights(*learner)).value();
+    double squares = 0;
+    for (const TensorInfo& info : before.header().tensors) {
+      const at::Tensor a = ToTensor(before, info).value();
+      const at::Tensor b = ToTensor(after, *after.Find(info.name)).value();
+      squares += (a - b).to(at::kDouble).square().sum().item<double>();
+    }
+    return std::sqrt(squares);
+  };
+  EXPECT_NEAR(step(0.01), 0.01, 1e-5);
+  EXPECT_GT(step(0), 0.02);
 }
 
 TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {

@@ -41,8 +41,8 @@ class OptimiserTrace : public ::testing::Test {
       const double lr = LearningRate(schedule, 512, {.step = step});
       optimiser.BeginStep();
       // In parts, in any order.
-      optimiser.Apply(lr, 3, 8);
-      optimiser.Apply(lr, 0, 3);
+      optimiser.Apply(lr, 1.0, 3, 8);
+      optimiser.Apply(lr, 1.0, 0, 3);
       for (int64_t i = 0; i < 8; ++i) {
         ASSERT_NEAR(values[i].item<float>(), expected[step][i].item<float>(), 1e-5)
             << name << " update " << step << " parameter " << i;
@@ -82,7 +82,7 @@ class OneStep : public ::testing::Test {
     Optimiser optimiser(options, values, gradient);
     for (int i = 0; i < 2; ++i) {
       optimiser.BeginStep();
-      optimiser.Apply(0.1, 0, 1);
+      optimiser.Apply(0.1, 1.0, 0, 1);
     }
     EXPECT_EQ(optimiser.steps(), 2);
     return values[0].item<float>();
@@ -107,7 +107,7 @@ TEST(Optimiser, ContinuesFromSavedBuffers) {
   Optimiser first(options, one, gradient);
   const auto step = [&](Optimiser& optimiser) {
     optimiser.BeginStep();
-    optimiser.Apply(0.01, 0, 4);
+    optimiser.Apply(0.01, 1.0, 0, 4);
   };
   step(first);
   gradient.fill_(-1.0);

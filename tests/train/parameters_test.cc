@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "train/parameters.h"
 
-#include <cmath>
-
 #include <ATen/ops/zeros.h>
 
 #include "gtest/gtest.h"
@@ -10,21 +8,6 @@
 
 namespace mnemon {
 namespace {
-
-TEST(ClipGradients, ScalesDownOnlyWhatIsTooLong) {
-  at::Tensor gradients = at::zeros({2});
-  gradients[0] = 3.0;
-  gradients[1] = 4.0;
-  EXPECT_FLOAT_EQ(ClipGradients(gradients, 10.0), 5.0);
-  EXPECT_FLOAT_EQ(gradients[1].item<float>(), 4.0);
-  EXPECT_FLOAT_EQ(ClipGradients(gradients, 0.0), 5.0);
-  EXPECT_FLOAT_EQ(gradients[1].item<float>(), 4.0);
-  EXPECT_FLOAT_EQ(ClipGradients(gradients, 1.0), 5.0);
-  EXPECT_NEAR(gradients[0].item<float>(), 3.0 / (5.0 + 1e-6), 1e-7);
-  EXPECT_NEAR(gradients[1].item<float>(), 4.0 / (5.0 + 1e-6), 1e-7);
-  gradients[0] = NAN;
-  EXPECT_TRUE(std::isnan(ClipGradients(gradients, 1.0)));
-}
 
 TEST(Parameters, ModelsShareValuesAndKeepTheirGradients) {
   for (const ArchitectureEntry& entry : Architectures()) {

@@ -83,9 +83,14 @@ class Resume : public ::testing::Test {
   pid_t Start(
       const fs::path& out, const std::vector<std::string>& more,
       const std::function<void()>& before = [] {}) {
-    std::vector<std::string> arguments = {MNEMON_TRAIN_BINARY, "fit",   "--config",
-                                          root_ / "run.toml",  "--out", out,
-                                          "--threads",         "2"};
+    std::vector<std::string> arguments = {MNEMON_TRAIN_BINARY,
+                                          "fit",
+                                          "--config",
+                                          root_ / "run.toml",
+                                          "--out",
+                                          out,
+                                          "--threads",
+                                          std::to_string(threads_)};
     arguments.insert(arguments.end(), more.begin(), more.end());
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -125,8 +130,10 @@ class Resume : public ::testing::Test {
   }
 
   fs::path root_;
+  int threads_ = 2;
 };
 
+// With another number of threads each time.
 TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
   std::mt19937 random(std::random_device{}());
   for (const Architecture& architecture : AllArchitectures()) {
@@ -140,6 +147,7 @@ TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
     const fs::path killed = root_ / (architecture.name + "-killed");
     int kills = 0;
     for (int round = 0; round < 3 || (kills == 0 && round < 12); ++round) {
+      threads_ = 1 + round % 4;
       const pid_t child = Start(killed, {"--resume"});
       // Mostly after the start, in training, checkpoints and validation alike.
       std::this_thread::sleep_for(whole * (30 + random() % 60) / 100);
@@ -153,7 +161,9 @@ TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
       }
     }
     EXPECT_GT(kills, 0);
+    threads_ = 4;
     ASSERT_EQ(Run(killed, {"--resume"}), 0) << Output();
+    threads_ = 2;
     EXPECT_EQ(Content(killed / "metrics.csv"), Content(calm / "metrics.csv"))
         << architecture.name;
     EXPECT_EQ(Content(killed / "last/model.safetensors"),

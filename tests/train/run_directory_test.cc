@@ -63,6 +63,21 @@ TEST_F(RunDirectoryTest, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(run->last(), 50);
 }
 
+// Else a new run would remove its own checkpoints as the older ones.
+TEST_F(RunDirectoryTest, WithoutTheLinkTheNewestCheckpointIsTheLast) {
+  auto run = RunDirectory::Open(path_, false);
+  for (int64_t step : {900, 1000}) {
+    ASSERT_TRUE(run->Save(step, content_, 0, 2).ok());
+  }
+  fs::remove(path_ / "last");
+  auto resumed = RunDirectory::Open(path_, true);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->last(), 1000);
+  ASSERT_TRUE(resumed->Save(1010, content_, 0, 2).ok());
+  EXPECT_EQ(Link("last"), "step-1010");
+  EXPECT_TRUE(fs::exists(path_ / "last/training/state.json"));
+}
+
 TEST_F(RunDirectoryTest, LeftoversBehindTheNewestCheckpointGo) {
   auto run = RunDirectory::Open(path_, false);
   ASSERT_TRUE(run->Save(10, content_, 0, 2).ok());

@@ -11,7 +11,7 @@ TEST(TrainingState, ReadsBackEveryBit) {
   TrainingState state;
   state.steps = 12345678901;
   state.planned = 99999999999;
-  state.threads = 2;
+  state.numerics = "libtorch 1, AVX2";
   state.text_sha256 = "abc";
   state.seconds = 0.1 + 0.2;
   state.loss_sum = 1.0 / 3.0;

@@ -40,7 +40,7 @@ class MultiHeadTest : public testing::Test {
   }
   MultiHeadResult Attend(const at::Tensor& mask) const {
     return AttendMultiHead(query_, key_, value_, weights_, MustMakeMask(mask),
-                           Dropout(0.0, std::nullopt));
+                           Dropout());
   }
 
   // One weight after the other. bias(b, h, i, j) is added to a score.
@@ -125,8 +125,8 @@ TEST_F(MultiHeadTest, AQueryThatSeesNothingGetsZerosAndGivesNoGradient) {
   at::Tensor mask = at::ones({kQueries, kKeys}, at::kBool);
   mask[3].fill_(false);
   mask.select(1, 6).fill_(false);  // a key that nobody sees
-  const MultiHeadResult result = AttendMultiHead(
-      query, key, value_, weights_, MustMakeMask(mask), Dropout(0.0, std::nullopt));
+  const MultiHeadResult result =
+      AttendMultiHead(query, key, value_, weights_, MustMakeMask(mask), Dropout());
   EXPECT_TRUE(result.output.select(1, 3).eq(0.0).all().item<bool>());
   EXPECT_TRUE(result.weights.select(2, 3).eq(0.0).all().item<bool>());
   (result.output.square().sum() + result.weights.pow(3).sum()).backward();
@@ -138,8 +138,8 @@ TEST_F(MultiHeadTest, AQueryThatSeesNothingGetsZerosAndGivesNoGradient) {
 
 TEST_F(MultiHeadTest, DropoutActsOnWeightsAndNotOnTheMap) {
   const MultiHeadResult plain = Attend({});
-  const MultiHeadResult dropped = AttendMultiHead(query_, key_, value_, weights_, {},
-                                                  Dropout(0.5, MakeGenerator(1)));
+  const MultiHeadResult dropped = AttendMultiHead(
+      query_, key_, value_, weights_, {}, Dropout(0.5, DropoutKey{}, kShape.batch));
   EXPECT_TRUE(dropped.weights.equal(plain.weights));
   EXPECT_FALSE(dropped.output.equal(plain.output));
 }
@@ -196,10 +196,9 @@ TEST(FeedForwardTest, GatedAndGelu) {
         }
       }
       if (gated) hidden = hidden * Linear(z, weights.factor);
-      EXPECT_LE(
-          RelativeDifference(AddFeedForward(x, weights, Dropout(0.0, std::nullopt)),
-                             x + Linear(hidden, weights.out)),
-          1e-12);
+      EXPECT_LE(RelativeDifference(AddFeedForward(x, weights, Dropout()),
+                                   x + Linear(hidden, weights.out)),
+                1e-12);
     }
   }
 }

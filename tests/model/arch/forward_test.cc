@@ -95,10 +95,11 @@ TEST_P(CarryTest, LongSequencesEqualTheirPieces) {
   }
 }
 
-TEST_P(ForwardTest, DropoutOnlyInTrainingAndFromTheGeneratorAlone) {
+TEST_P(ForwardTest, DropoutOnlyInTrainingAndFromTheKeyAlone) {
   const at::Tensor tokens = RandomTokens(config(), kBatch, kTime);
   const auto train = [&](uint64_t seed) {
-    return MustForward(*model_, tokens, {}, {.dropout = MakeGenerator(seed)}).logits;
+    return MustForward(*model_, tokens, {}, {.dropout = DropoutKey{.key = seed}})
+        .logits;
   };
   const at::Tensor evaluated = MustForward(*model_, tokens).logits;
   EXPECT_TRUE(MustForward(*model_, tokens).logits.equal(evaluated));
@@ -106,10 +107,16 @@ TEST_P(ForwardTest, DropoutOnlyInTrainingAndFromTheGeneratorAlone) {
   EXPECT_TRUE(train(1).equal(train(1)));
   EXPECT_FALSE(train(1).equal(train(2)));
 
+  // Rows computed by themselves, as those of the batch that they belong to.
+  const at::Tensor last = MustForward(*model_, tokens.narrow(0, 1, kBatch - 1), {},
+                                      {.dropout = DropoutKey{.key = 1, .first_row = 1}})
+                              .logits;
+  EXPECT_LE(RelativeDifference(last, train(1).narrow(0, 1, kBatch - 1)), kTolerance);
+
   ModelConfig without = config();
   without.dropout = 0.0;
   const std::unique_ptr<Model> plain = MakeTestModel(without);
-  EXPECT_TRUE(MustForward(*plain, tokens, {}, {.dropout = MakeGenerator(1)})
+  EXPECT_TRUE(MustForward(*plain, tokens, {}, {.dropout = DropoutKey{.key = 1}})
                   .logits.equal(evaluated));
 }
 

@@ -71,9 +71,9 @@ TEST_P(GradientTest, EqualFiniteDifferences) {
     mask[1][0].fill_(false);
   }
   const auto loss = [&] {
-    return Loss(
-        MustForward(*model_, tokens, {}, {.dropout = MakeGenerator(5), .mask = mask})
-            .logits);
+    return Loss(MustForward(*model_, tokens, {},
+                            {.dropout = DropoutKey{.key = 5}, .mask = mask})
+                    .logits);
   };
   loss().backward();
   const Gradients gradients = Take();

@@ -7,6 +7,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -248,11 +249,42 @@ TEST(GrowingRowsTest, GradientsEqualThoseOfStacking) {
 
 TEST(DropoutTest, KeepsTheMean) {
   const at::Tensor x = at::zeros({100, 100}) + 3.0;
-  const at::Tensor dropped = Dropout(0.25, MakeGenerator(1))(x);
+  const Dropout dropout(0.25, DropoutKey{.key = 1}, 100);
+  const at::Tensor dropped = dropout(x, DropoutKind::kHidden);
   const at::Tensor zero = dropped.eq(0.0), kept = dropped.eq(4.0);
   EXPECT_TRUE(zero.logical_or(kept).all().item<bool>());
   EXPECT_NEAR(zero.to(at::kFloat).mean().item<double>(), 0.25, 0.02);
-  EXPECT_TRUE(Dropout(0.25, std::nullopt)(x).equal(x));
+  EXPECT_TRUE(Dropout(0.25, std::nullopt, 100)(x, DropoutKind::kHidden).equal(x));
+  EXPECT_TRUE(Dropout()(x, DropoutKind::kHidden).equal(x));
+}
+
+// Each element's own place decides: parts of a batch, of a window and of the heads have
+// the masks that they have in the whole.
+TEST(DropoutTest, PartsHaveTheMasksOfTheWhole) {
+  constexpr int64_t kHeads = 3, kRows = 5, kTime = 7, kWidth = 300;
+  const auto mask = [&](const DropoutKey& key, int64_t rows, int64_t layer,
+                        DropoutKind kind) {
+    return Dropout(0.3, key, rows)
+        .At(layer)(at::ones({kHeads * rows, kTime, kWidth}), kind)
+        .view({kHeads, rows, kTime, kWidth});
+  };
+  const at::Tensor whole = mask({.key = 9}, kRows, 2, DropoutKind::kAttention);
+  const at::Tensor rows =
+      mask({.key = 9, .first_row = 2}, 2, 2, DropoutKind::kAttention);
+  EXPECT_TRUE(rows.equal(whole.narrow(1, 2, 2)));
+  const at::Tensor position =
+      Dropout(0.3, DropoutKey{.key = 9}, kRows)
+          .At(2, 4)(at::ones({kHeads * kRows, 100}), DropoutKind::kAttention);
+  EXPECT_TRUE(
+      position.view({kHeads, kRows, 100}).equal(whole.select(2, 4).narrow(2, 0, 100)));
+  // Nothing else has them.
+  for (const at::Tensor& other :
+       {mask({.key = 8}, kRows, 2, DropoutKind::kAttention),
+        mask({.key = 9}, kRows, 1, DropoutKind::kAttention),
+        mask({.key = 9}, kRows, 2, DropoutKind::kHidden), whole.roll(1, 0),
+        whole.roll(1, 1), whole.roll(1, 2), whole.roll(1, 3), whole.roll(128, 3)}) {
+    EXPECT_NEAR(other.eq(whole).to(at::kFloat).mean().item<double>(), 0.58, 0.02);
+  }
 }
 
 TEST(StepLinearTest, GradientsEqualThoseOfLinear) {

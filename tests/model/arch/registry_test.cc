@@ -166,6 +166,20 @@ TEST(RegistryTest, FieldsOfOtherArchitecturesAreRefused) {
           [](ModelConfig& c) { c.mem_len = c.positions + 1; });
 }
 
+// Features are products of 2K numbers with themselves, shifted by 1 .. nu.
+TEST(RegistryTest, NuIsBelowTwiceTheWidthOfAHead) {
+  ModelConfig config = (*FindArchitecture("fast_weights"))->variants().front();
+  const int64_t most = 2 * config.head_width() - 1;
+  for (const int64_t nu : {int64_t{1}, most}) {
+    config.nu = nu;
+    EXPECT_TRUE(ValidateModel(config).ok()) << ValidateModel(config);
+  }
+  for (const int64_t nu : {int64_t{0}, most + 1}) {
+    config.nu = nu;
+    EXPECT_THAT(ValidateModel(config).message(), HasSubstr("nu must be"));
+  }
+}
+
 TEST(RegistryTest, GeneralAndOwnFaultsComeTogether) {
   ModelConfig config = Base("causal");
   config.heads = 3;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Passes over flat buffers of weights and gradients: sum of the shards, and the update
+// rules of Optimiser. The same bits on every instruction set, and whatever the ranges
+// that several threads share out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace mnemon {
+
+// Elements whose squares are added by themselves: ranges of several threads begin at
+// multiples of it.
+inline constexpr int64_t kFlatBlock = 4096;
+
+// Elements begin .. end - 1 of all `shards`, added in a tree whose shape depends on
+// their number alone (0 + 1, 2 + 3, ..; then those sums likewise), into the first,
+// whose sum of squares is returned. The others hold partial sums then.
+// REQUIRES: end - begin <= kFlatBlock.
+double AddShards(std::span<float* const> shards, int64_t begin, int64_t end);
+
+// The factors of one update of Adam, the same for all elements.
+struct AdamFactors {
+  float keep, decay;      // of the weight
+  float b1, b2, a1, a2;   // of the moments, a = 1 - b
+  float rate;             // of the step
+  float root_scale, eps;  // of its divisor
+};
+
+// g = scale * gradient + decay * w; m = b1 m + a1 g; v = b2 v + a2 g^2;
+// w = keep * w - rate * m / (sqrt(v) * root_scale + eps).
+struct AdamPass {
+  AdamFactors factors;
+  float scale;  // of the gradient
+  const float* gradients;
+  float *weights, *first, *second;
+};
+void ApplyAdam(const AdamPass& pass, int64_t begin, int64_t end);
+
+// b = momentum b + (scale * gradient + decay * w); w = w - rate * b.
+struct SgdPass {
+  float rate, momentum, decay;
+  float scale;
+  const float* gradients;
+  float *weights, *buffer;
+};
+void ApplySgd(const SgdPass& pass, int64_t begin, int64_t end);
+
+}  // namespace mnemon
