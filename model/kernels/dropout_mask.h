@@ -26,7 +26,7 @@ struct DropoutKey {
 
 // A vector of elements.
 struct MaskPlace {
-  int64_t layer = 0;
+  int64_t layer = 0;  // below 2^13
   DropoutKind kind = DropoutKind::kEmbedding;
   int64_t head = 0;      // below 2^16
   int64_t row = 0;       // of the whole batch
