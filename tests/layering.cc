@@ -39,15 +39,19 @@ bool IsProtobuf(std::string_view include) {
 
 bool MustBeTorchFree(std::string_view path) {
   static const std::set<std::string, std::less<>> layers = {
-      "base",          "model/numerics",  "model/kernels",
-      "model/config",  "model/state",     "model/weights",
-      "model/decoder", "model/positions", "model/device",
-      "model/program", "model/steps",     "model/registry",
-      "model/io",      "model/text",      "model/sampling",
-      "model/module",  "model/load",      "server/engine",
-      "server/state",  "server/rpc",      "server/transport",
-      "server/http",   "server",          "proto",
-      "client"};
+      "base",           "model/numerics",
+      "model/kernels",  "model/config",
+      "model/state",    "model/weights",
+      "model/decoder",  "model/positions",
+      "model/device",   "model/program",
+      "model/steps",    "model/registry",
+      "model/io",       "model/text",
+      "model/sampling", "model/module",
+      "model/load",     "model/gradient",
+      "server/engine",  "server/state",
+      "server/rpc",     "server/transport",
+      "server/http",    "server",
+      "proto",          "client"};
   return layers.contains(LayerOf(path));
 }
 
@@ -124,6 +128,8 @@ const Rules& ProjectRules() {
       {"model/program",
        "model/positions model/weights model/device model/sampling model/state "
        "model/kernels"},
+      {"model/gradient",
+       "model/numerics model/positions model/weights model/config model/kernels"},
       {"model/steps",
        "model/numerics model/positions model/program model/device model/decoder "
        "model/weights model/state model/config model/kernels"},
@@ -163,7 +169,8 @@ const Rules& ProjectRules() {
        "model/registry model/device model/kernels"},
       {"train",
        "model/sequence_io model/sequence_registry model/load model/registry model/io "
-       "model/text model/sampling model/sequence model/device model/decoder "
+       "model/text model/sampling model/sequence model/gradient model/device "
+       "model/decoder "
        "model/state model/config model/kernels"},
       {"client", "proto"},
       {"bench",

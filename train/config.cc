@@ -46,6 +46,10 @@ struct Choices<Precision> {
   static constexpr auto names = std::to_array<std::string_view>({"fp32", "bf16"});
 };
 template <>
+struct Choices<Backward> {
+  static constexpr auto names = std::to_array<std::string_view>({"fused", "autograd"});
+};
+template <>
 struct Choices<Initialisation> {
   static constexpr auto names = std::to_array<std::string_view>({"sane", "reference"});
 };
@@ -146,6 +150,7 @@ std::string_view Name(LoaderKind value) { return NameOf(value); }
 std::string_view Name(OptimiserKind value) { return NameOf(value); }
 std::string_view Name(ScheduleKind value) { return NameOf(value); }
 std::string_view Name(Precision value) { return NameOf(value); }
+std::string_view Name(Backward value) { return NameOf(value); }
 std::string_view Name(Initialisation value) { return NameOf(value); }
 
 std::vector<std::pair<std::string, std::string>> TrainFields(

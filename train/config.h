@@ -23,6 +23,7 @@ enum class LoaderKind { kShuffled, kSequential };
 enum class OptimiserKind { kSgd, kAdam, kAdamw, kAdamLabml };
 enum class ScheduleKind { kConstant, kCosine, kNoam };
 enum class Precision { kFp32, kBf16 };
+enum class Backward { kFused, kAutograd };
 
 struct DataOptions {
   TaskKind task = TaskKind::kText;
@@ -79,6 +80,7 @@ struct TrainConfig {
   ScheduleOptions schedule;
   DurationOptions duration;
   Precision precision = Precision::kFp32;
+  Backward backward = Backward::kFused;
   int64_t shards = 4;
   int64_t seed = 1;
   int64_t log_every = 20;
@@ -148,6 +150,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
         "as many updates as fit; the schedule follows the time");
   visit("train.precision", c.precision, text,
         "bf16: matrix products of updates; weights, memory and loss stay fp32");
+  visit("train.backward", c.backward, text,
+        "fused: hand-written passes where there are any; autograd: libtorch's");
   visit("train.shards", c.shards, Limits{1, 1024},
         "parts of a batch that threads share out; sums depend on it");
   visit("train.seed", c.seed, count, "of initialisation, data order and dropout");
@@ -200,6 +204,7 @@ std::string_view Name(LoaderKind value);
 std::string_view Name(OptimiserKind value);
 std::string_view Name(ScheduleKind value);
 std::string_view Name(Precision value);
+std::string_view Name(Backward value);
 std::string_view Name(Initialisation value);
 
 }  // namespace mnemon

@@ -89,7 +89,6 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
         learner_->Load(directory_.checkpoint_path(state_.steps), state_.steps,
                        {.pass = state_.next_pass, .batch = state_.next_batch}));
   }
-  const std::string numerics = TensorNumerics(options_.device);
   plan_.emplace(config_, learner_->updates_per_epoch());
   state_.planned = plan_->updates();
   validated_ = {.updates = state_.steps, .seconds = seconds_before_};
@@ -103,6 +102,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
       absl::StrFormat("%s: %d parameters; %s; %d updates per epoch; %d threads",
                       config_.model.architecture, learner_->parameter_count(),
                       task_.Describe(), learner_->updates_per_epoch(), pool_.size()));
+  const std::string numerics = learner_->numerics();
   if (saved) {
     progress_->Say(StrCat("resumed at ", progress_->At(state_.steps)));
     if (state_.numerics != numerics) {

@@ -22,19 +22,19 @@ HWY_INLINE V16 Sqrt16(const V16& x) {
   return out;
 }
 
+V16 TreeSum(std::span<float* const> shards, int64_t i, int64_t left) {
+  const size_t count = shards.size(), half = (count + 1) / 2;
+  if (count == 1) return LoadSome16(shards[0] + i, left);
+  return Add(TreeSum(shards.first(half), i, left),
+             TreeSum(shards.subspan(half), i, left));
+}
+
 double AddShardsHere(std::span<float* const> shards, int64_t begin, int64_t end) {
-  const size_t count = shards.size();
   V16 squares = Zero16();
   for (int64_t i = begin; i < end; i += 16) {
     const int64_t left = end - i;
-    for (size_t step = 1; step < count; step *= 2) {
-      for (size_t s = 0; s + step < count; s += 2 * step) {
-        StoreSome16(Add(LoadSome16(shards[s] + i, left),
-                        LoadSome16(shards[s + step] + i, left)),
-                    shards[s] + i, left);
-      }
-    }
-    const V16 sum = LoadSome16(shards[0] + i, left);
+    const V16 sum = TreeSum(shards, i, left);
+    if (shards.size() > 1) StoreSome16(sum, shards[0] + i, left);
     squares = Fma(sum, sum, squares);
   }
   return Sum16(squares);

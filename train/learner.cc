@@ -2,13 +2,9 @@
 #include "train/learner.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <numeric>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
@@ -21,8 +17,8 @@
 #include "model/sequence/device.h"
 #include "model/sequence_io/tensors.h"
 #include "model/sequence_registry/sequence_registry.h"
-#include "train/autocast.h"
 #include "train/draws.h"
+#include "train/gradient_sum.h"
 #include "train/id_tensor.h"
 
 namespace mnemon {
@@ -65,115 +61,48 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
   InitialiseWeights(*first, config.init, seed);
   MoveWeights(*first, device);
   Parameters parameters(*first);
-  std::vector<Shard> shards(device.is_cpu() ? std::min(config.shards, config.data.batch)
-                                            : 1);
-  for (Shard& shard : shards) {
-    if (first != nullptr) {
-      shard.model = std::move(first);
-    } else {
-      MNEMON_ASSIGN_OR_RETURN(shard.model, MakeModel(config.model));
-    }
-    shard.gradients = parameters.Bind(*shard.model);
-  }
+  parameters.Share(*first);
+  MNEMON_ASSIGN_OR_RETURN(auto gradients,
+                          MakeBatchGradients(config, *first, parameters, pool));
   return std::unique_ptr<Learner>(new Learner(
-      config, task, pool, std::move(parameters), std::move(shards), std::move(training),
-      std::move(validation), std::move(test), std::move(prompt)));
+      config, task, pool, std::move(first), std::move(parameters), std::move(gradients),
+      std::move(training), std::move(validation), std::move(test), std::move(prompt)));
 }
 
 Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
-                 Parameters parameters, std::vector<Shard> shards,
+                 std::unique_ptr<Model> model, Parameters parameters,
+                 std::unique_ptr<BatchGradients> gradients,
                  std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
                  std::unique_ptr<Loader> test, std::vector<int32_t> prompt)
     : config_(config),
       task_(task),
       pool_(pool),
+      model_(std::move(model)),
       parameters_(std::move(parameters)),
-      shards_(std::move(shards)),
-      sum_([this] {
-        std::vector<at::Tensor> gradients;
-        for (const Shard& shard : shards_) gradients.push_back(shard.gradients);
-        return gradients;
-      }()),
-      optimiser_(config.optimiser, parameters_.values(), shards_[0].gradients),
+      gradients_(std::move(gradients)),
+      optimiser_(config.optimiser, parameters_.values(), gradients_->buffer()),
       training_(std::move(training)),
       validation_(std::move(validation)),
       test_(std::move(test)),
-      prompt_(std::move(prompt)),
-      carries_(shards_.size()) {}
-
-int64_t Learner::ShardsOf(int64_t rows) const {
-  return std::min(rows, static_cast<int64_t>(shards_.size()));
-}
-
-absl::Status Learner::RunShards(int64_t count, const WorkerPool::Work& work) {
-  std::atomic<int> next = 0;
-  return pool_.Run([&](int) -> absl::Status {
-    for (int shard = next++; shard < count; shard = next++) {
-      MNEMON_RETURN_IF_ERROR(work(shard));
-    }
-    return absl::OkStatus();
-  });
-}
-
-absl::StatusOr<Learner::Outputs> Learner::PartOfBatch(
-    const Batch& batch, int shard, Precision precision,
-    std::optional<uint64_t> dropout_key, Carry& carry) const {
-  // A growing memory has an end; a pass longer than that starts it afresh.
-  const int64_t room = model().carry_spec().max_positions() - carry.position;
-  if (batch.fresh || room < batch.columns) carry = Carry();
-  const Part rows = PartOf(batch.rows, shard, ShardsOf(batch.rows));
-  ForwardOptions options;
-  if (dropout_key) options.dropout = {.key = *dropout_key, .first_row = rows.begin};
-  const auto part = [&](const std::vector<int64_t>& ids) {
-    return IdTensor(ids.data() + rows.begin * batch.columns, rows.size(),
-                    batch.columns);
-  };
-  const Autocast autocast(precision, device());
-  MNEMON_ASSIGN_OR_RETURN(
-      ForwardResult result,
-      shards_[shard].model->Forward(part(batch.inputs), carry, options));
-  // Shuffled windows do not continue each other.
-  const bool keep = config_.data.loader == LoaderKind::kSequential;
-  const at::Tensor targets = part(batch.targets).to(result.logits.device());
-  carry = keep ? result.carry.Detached() : Carry();
-  return Outputs{.logits = result.logits.flatten(0, 1).to(at::kFloat),
-                 .targets = targets.flatten()};
-}
+      prompt_(std::move(prompt)) {}
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   const Batch batch = training_->Next();
-  const int64_t shards = ShardsOf(batch.rows);
   const uint64_t key = DrawBits(static_cast<uint64_t>(config_.seed), 0,
                                 DrawPurpose::kDropout, optimiser_.steps());
-  std::vector<double> losses(shards);
-  MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {
-    shards_[s].gradients.zero_();
-    MNEMON_ASSIGN_OR_RETURN(const Outputs outputs,
-                            PartOfBatch(batch, s, config_.precision, key, carries_[s]));
-    const double weight = static_cast<double>(PartOf(batch.rows, s, shards).size()) /
-                          static_cast<double>(batch.rows);
-    const at::Tensor loss =
-        at::cross_entropy_loss(outputs.logits, outputs.targets) * weight;
-    losses[s] = loss.item<double>();
-    loss.backward();
-    return absl::OkStatus();
-  }));
-  MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
-    sum_.Add(static_cast<int>(shards), w, pool_.size());
-    return absl::OkStatus();
-  }));
-  const UpdateResult result = {
-      .loss = std::accumulate(losses.begin(), losses.end(), 0.0),
-      .gradient_norm = sum_.Norm(),
-      .tokens = batch.rows * batch.columns};
+  MNEMON_ASSIGN_OR_RETURN(const BatchGradient gradient,
+                          gradients_->Compute(batch, key));
+  const UpdateResult result = {.loss = gradient.loss,
+                               .gradient_norm = gradient.norm,
+                               .tokens = batch.rows * batch.columns};
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
     return absl::OutOfRangeError(StrCat(
         "the loss is ", result.loss, " and the gradient norm ", result.gradient_norm));
   }
   optimiser_.BeginStep();
-  const double scale = ClipScale(result.gradient_norm, config_.clip);
+  const double scale = gradient.scale * ClipScale(gradient.norm, config_.clip);
   MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
-    const Part part = PartOf(shards_[0].gradients.numel(), w, pool_.size());
+    const Part part = PartOf(parameters_.values().numel(), w, pool_.size());
     optimiser_.Apply(lr, scale, part.begin, part.end);
     return absl::OkStatus();
   }));
@@ -195,23 +124,9 @@ absl::StatusOr<Evaluation> Learner::Evaluate(Loader& loader, int64_t count) {
   const int64_t available = loader.batches_per_pass();
   // Batches that continue each other cannot be picked here and there.
   const bool spread = config_.data.loader == LoaderKind::kShuffled;
-  Carries carries(shards_.size());
-  Evaluation all;
-  for (int64_t i = 0; i < count; ++i) {
-    const Batch batch = loader.Get(0, spread ? i * available / count : i);
-    const int64_t shards = ShardsOf(batch.rows);
-    std::vector<Evaluation> parts(shards);
-    MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {
-      c10::AutoGradMode no_graph(false);
-      MNEMON_ASSIGN_OR_RETURN(
-          const Outputs outputs,
-          PartOfBatch(batch, s, Precision::kFp32, std::nullopt, carries[s]));
-      parts[s].Add(outputs.logits, outputs.targets);
-      return absl::OkStatus();
-    }));
-    for (const Evaluation& part : parts) all.Add(part);
-  }
-  return all;
+  return gradients_->Evaluate(
+      [&](int64_t i) { return loader.Get(0, spread ? i * available / count : i); },
+      count);
 }
 
 absl::StatusOr<std::string> Learner::Sample() const {
@@ -224,7 +139,7 @@ absl::StatusOr<std::string> Learner::Sample() const {
   std::vector<int32_t> text = prompt_;
   std::vector<int64_t> input(prompt_.begin(), prompt_.end());
   Carry carry;
-  const int64_t limit = model().carry_spec().max_positions();
+  const int64_t limit = model_->carry_spec().max_positions();
   for (int64_t i = 0; i < config_.sample.tokens; ++i) {
     const auto count = static_cast<int64_t>(input.size());
     if (count > limit - carry.position) break;
@@ -235,7 +150,7 @@ absl::StatusOr<std::string> Learner::Sample() const {
       const int64_t length = std::min(config_.data.seq_len, count - begin);
       MNEMON_ASSIGN_OR_RETURN(
           ForwardResult result,
-          model().Forward(IdTensor(input.data() + begin, 1, length), carry));
+          model_->Forward(IdTensor(input.data() + begin, 1, length), carry));
       carry = std::move(result.carry);
       last = result.logits.select(0, 0).select(0, length - 1).to(at::kCPU).contiguous();
     }
@@ -249,15 +164,14 @@ absl::StatusOr<std::string> Learner::Sample() const {
   return task_.tokenizer()->Decode(text);
 }
 
-int64_t Learner::parameter_count() const { return CountParameters(*shards_[0].model); }
+int64_t Learner::parameter_count() const { return CountParameters(*model_); }
 
 absl::Status Learner::Save(CheckpointContent& content) const {
-  content["config.json"] = ConfigToJson(model().config());
+  content["config.json"] = ConfigToJson(model_->config());
   if (task_.tokenizer() != nullptr) {
     content["tokenizer.json"] = task_.tokenizer()->ToJson();
   }
-  MNEMON_ASSIGN_OR_RETURN(content["model.safetensors"],
-                          FormatWeights(*shards_[0].model));
+  MNEMON_ASSIGN_OR_RETURN(content["model.safetensors"], FormatWeights(*model_));
   NamedTensors optimiser;
   for (const auto& [name, buffer] : optimiser_.Buffers()) {
     NamedTensors slices = parameters_.Slices(buffer, name + ".");
@@ -265,16 +179,13 @@ absl::Status Learner::Save(CheckpointContent& content) const {
   }
   MNEMON_ASSIGN_OR_RETURN(content[StrCat("training/", kOptimiserFile)],
                           FormatTensors(optimiser));
-  if (carries_[0].fresh()) return absl::OkStatus();
+  const Carry carry = gradients_->TrainingCarry();
+  if (carry.fresh()) return absl::OkStatus();
   // The position is a tensor of its own, so that the file is complete.
-  NamedTensors saved = {{"position", IdTensor(&carries_[0].position, 1, 1)}};
-  for (size_t i = 0; i < carries_[0].tensors.size(); ++i) {
-    std::vector<at::Tensor> parts;
-    for (const Carry& carry : carries_) {
-      if (!carry.fresh()) parts.push_back(carry.tensors[i]);
-    }
-    saved.emplace_back(StrCat("carry.", model().carry_spec().entries[i].name),
-                       at::cat(parts, 0));
+  NamedTensors saved = {{"position", IdTensor(&carry.position, 1, 1)}};
+  for (size_t i = 0; i < carry.tensors.size(); ++i) {
+    saved.emplace_back(StrCat("carry.", model_->carry_spec().entries[i].name),
+                       carry.tensors[i]);
   }
   MNEMON_ASSIGN_OR_RETURN(content[StrCat("training/", kCarryFile)],
                           FormatTensors(saved));
@@ -293,7 +204,8 @@ absl::Status Learner::LoadCarry(const std::string& file) {
   MNEMON_ASSIGN_OR_RETURN(Safetensors saved, Safetensors::FromBytes(file));
   at::Tensor position = at::empty({1, 1}, at::kLong);
   MNEMON_RETURN_IF_ERROR(CopyNamed(saved, {{"position", position}}));
-  for (const StateEntry& entry : model().carry_spec().entries) {
+  Carry carry{.position = position.item<int64_t>(), .tensors = {}};
+  for (const StateEntry& entry : model_->carry_spec().entries) {
     const std::string name = StrCat("carry.", entry.name);
     const TensorInfo* info = saved.Find(name);
     if (info == nullptr || info->shape.empty() ||
@@ -302,15 +214,9 @@ absl::Status Learner::LoadCarry(const std::string& file) {
           StrCat("tensor ", name, " is missing or of wrong shape"));
     }
     MNEMON_ASSIGN_OR_RETURN(at::Tensor all, ToTensor(saved, *info));
-    all = all.to(device());
-    for (size_t s = 0; s < shards_.size(); ++s) {
-      const Part rows = PartOf(config_.data.batch, static_cast<int64_t>(s),
-                               static_cast<int64_t>(shards_.size()));
-      carries_[s].position = position.item<int64_t>();
-      carries_[s].tensors.push_back(
-          all.narrow(0, rows.begin, rows.size()).contiguous());
-    }
+    carry.tensors.push_back(all.to(device()));
   }
+  gradients_->SetTrainingCarry(carry);
   return absl::OkStatus();
 }
 
@@ -339,7 +245,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   MNEMON_RETURN_IF_ERROR(named(LoadOptimiser(optimiser), kOptimiserFile));
   optimiser_.set_steps(updates);
   training_->Seek(cursor);
-  carries_.assign(shards_.size(), Carry());
+  gradients_->SetTrainingCarry({});
   absl::StatusOr<std::string> carry = ReadTrainingFile(dir, kCarryFile);
   if (absl::IsNotFound(carry.status())) return absl::OkStatus();
   MNEMON_RETURN_IF_ERROR(carry.status());

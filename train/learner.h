@@ -3,10 +3,9 @@
 // is a function of the configuration, the text and the number of updates made, so what
 // Save writes continues bit for bit, with any number of threads.
 //
-// The rows of a batch are cut into shards, whose number the configuration gives. Each
-// is computed by one thread, with a gradient buffer of its own; gradients meet in a
-// fixed tree, losses in order. A GPU, whose bits are its own, computes all rows at
-// once.
+// The rows of a batch are cut into shards, whose number the configuration gives:
+// gradients of weights are summed within each, and meet in a fixed tree. A GPU, whose
+// bits are its own, computes all rows at once.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +21,9 @@
 #include "absl/status/statusor.h"
 #include "model/io/checkpoint.h"
 #include "model/sequence/model.h"
+#include "train/batch_gradients.h"
 #include "train/config.h"
 #include "train/evaluation.h"
-#include "train/gradient_sum.h"
 #include "train/loader.h"
 #include "train/optimiser.h"
 #include "train/parameters.h"
@@ -66,6 +65,8 @@ class Learner {
   int64_t parameter_count() const;
   // Where the weights are, and all that is computed with them.
   at::Device device() const { return parameters_.values().device(); }
+  // As of BatchGradients.
+  std::string numerics() const { return gradients_->numerics(); }
   const LoaderCursor& cursor() const { return training_->cursor(); }
 
   // Adds config, weights, tokenizer, optimiser and carry to a checkpoint.
@@ -75,34 +76,12 @@ class Learner {
                     const LoaderCursor& cursor);
 
  private:
-  // A model bound to the shared weights, and its gradients.
-  struct Shard {
-    std::unique_ptr<Model> model;
-    at::Tensor gradients;
-  };
-  // One carry per shard, for its rows.
-  using Carries = std::vector<Carry>;
-
   Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
-          Parameters parameters, std::vector<Shard> shards,
-          std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
-          std::unique_ptr<Loader> test, std::vector<int32_t> prompt);
+          std::unique_ptr<Model> model, Parameters parameters,
+          std::unique_ptr<BatchGradients> gradients, std::unique_ptr<Loader> training,
+          std::unique_ptr<Loader> validation, std::unique_ptr<Loader> test,
+          std::vector<int32_t> prompt);
 
-  const Model& model() const { return *shards_[0].model; }
-  // Shards that a batch of so many rows is cut into: none is empty.
-  int64_t ShardsOf(int64_t rows) const;
-  // Calls work(0) .. work(count - 1) on the threads of the pool, each when one is free.
-  absl::Status RunShards(int64_t count, const WorkerPool::Work& work);
-  // The model's logits for the shard's rows of `batch` after `carry`, which becomes
-  // that of the next batch.
-  struct Outputs {
-    at::Tensor logits;   // [rows * T, V], float32
-    at::Tensor targets;  // [rows * T]
-  };
-  absl::StatusOr<Outputs> PartOfBatch(const Batch& batch, int shard,
-                                      Precision precision,
-                                      std::optional<uint64_t> dropout_key,
-                                      Carry& carry) const;
   // Over `count` batches of a loader, spread over its pass where they do not continue
   // each other.
   absl::StatusOr<Evaluation> Evaluate(Loader& loader, int64_t count);
@@ -112,15 +91,14 @@ class Learner {
   const TrainConfig config_;
   const Task& task_;
   WorkerPool& pool_;
+  const std::unique_ptr<Model> model_;  // bound to the parameters
   const Parameters parameters_;
-  const std::vector<Shard> shards_;
-  GradientSum sum_;      // into the gradients of shard 0
+  const std::unique_ptr<BatchGradients> gradients_;
   Optimiser optimiser_;  // over those
   const std::unique_ptr<Loader> training_;
   const std::unique_ptr<Loader> validation_;
   const std::unique_ptr<Loader> test_;  // null where the task has no such part
   const std::vector<int32_t> prompt_;
-  Carries carries_;  // of the training data, outside the graph
 };
 
 }  // namespace mnemon

@@ -45,6 +45,21 @@ at::Tensor Parameters::Bind(Model& model) const {
   return gradients;
 }
 
+void Parameters::Share(Model& model) const {
+  c10::AutoGradMode no_graph(false);
+  size_t i = 0;
+  model.Visit([&](const std::string& name, at::Tensor& weight) {
+    MNEMON_CHECK(i < slices_.size() && slices_[i].name == name);
+    weight = View(values_, slices_[i++]).detach();
+  });
+}
+
+FlatLayout Parameters::Layout() const {
+  FlatLayout layout;
+  for (const Slice& slice : slices_) layout.Add(slice.name, slice.begin);
+  return layout;
+}
+
 at::Tensor Parameters::View(const at::Tensor& buffer, const Slice& slice) const {
   return buffer.narrow(0, slice.begin, c10::multiply_integers(slice.shape))
       .view(slice.shape);

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/gradient/flat_layout.h"
 #include "model/sequence/model.h"
 #include "model/sequence_io/tensors.h"
 
@@ -25,6 +26,12 @@ class Parameters {
   // the values, and gives it a slice of a gradient buffer [size] of the model's own,
   // which is returned. Models bound to one Parameters share weights, not gradients.
   at::Tensor Bind(Model& model) const;
+
+  // The same without gradients.
+  void Share(Model& model) const;
+
+  // Where the weights lie in values(), by name.
+  FlatLayout Layout() const;
 
   // A buffer [size] of zeros, and the part of each weight in such a buffer.
   at::Tensor MakeBuffer() const;

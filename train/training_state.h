@@ -15,7 +15,7 @@ struct TrainingState {
   int64_t planned = 0;    // updates of the whole run; 0 with train.seconds
   int64_t next_pass = 0;  // data cursor
   int64_t next_batch = 0;
-  std::string numerics;  // TensorNumerics of the latest updates
+  std::string numerics;  // of the latest updates
   std::string text_sha256;
   double seconds = 0;   // spent so far
   double loss_sum = 0;  // of the updates behind the last row of metrics.csv

@@ -6,8 +6,6 @@
 
 #include <c10/util/Exception.h>
 
-#include "base/check.h"
-
 namespace mnemon {
 namespace {
 
@@ -24,54 +22,23 @@ absl::Status Guarded(const WorkerPool::Work& work, int worker) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(int size) : results_(size) {
-  MNEMON_CHECK(size >= 1);
-  for (int worker = 1; worker < size; ++worker) {
-    threads_.emplace_back([this, worker] { Loop(worker); });
-  }
-}
-
-WorkerPool::~WorkerPool() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
-}
+WorkerPool::WorkerPool(int size) : threads_(size), results_(size) {}
 
 absl::Status WorkerPool::Run(const Work& work) {
-  {
-    std::lock_guard lock(mutex_);
-    work_ = &work;
-    running_ = static_cast<int>(threads_.size());
-    ++round_;
-  }
-  changed_.notify_all();
-  absl::Status first = Guarded(work, 0);
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return running_ == 0; });
-  results_[0] = first;
+  struct Round {
+    const Work& work;
+    std::vector<absl::Status>& results;
+  } round = {work, results_};
+  threads_.Run(
+      [](void* context, int worker) {
+        const auto& [work, results] = *static_cast<Round*>(context);
+        results[worker] = Guarded(work, worker);
+      },
+      &round);
   for (const absl::Status& result : results_) {
     if (!result.ok()) return result;
   }
   return absl::OkStatus();
-}
-
-void WorkerPool::Loop(int worker) {
-  uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return stopping_ || round_ != seen; });
-    if (stopping_) return;
-    seen = round_;
-    const Work* work = work_;
-    lock.unlock();
-    absl::Status result = Guarded(*work, worker);
-    lock.lock();
-    results_[worker] = std::move(result);
-    if (--running_ == 0) changed_.notify_all();
-  }
 }
 
 }  // namespace mnemon

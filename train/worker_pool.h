@@ -5,14 +5,11 @@
 // splitting every operation would need thousands.
 #pragma once
 
-#include <condition_variable>
-#include <cstdint>
 #include <functional>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "model/kernels/thread_pool.h"
 
 namespace mnemon {
 
@@ -23,28 +20,19 @@ class WorkerPool {
 
   // REQUIRES: size >= 1.
   explicit WorkerPool(int size);
-  ~WorkerPool();
-  WorkerPool(const WorkerPool&) = delete;
-  WorkerPool& operator=(const WorkerPool&) = delete;
 
-  int size() const { return static_cast<int>(threads_.size()) + 1; }
+  int size() const { return threads_.count(); }
 
   // Calls work(0) .. work(size() - 1), each on its own thread, and returns the first
   // error in that order. An exception becomes INTERNAL.
   absl::Status Run(const Work& work);
 
+  // For work that does not throw.
+  ThreadPool& threads() { return threads_; }
+
  private:
-  void Loop(int worker);
-
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  const Work* work_ = nullptr;
-  uint64_t round_ = 0;  // of work; each worker takes part in every round
-  int running_ = 0;
-  bool stopping_ = false;
-  std::vector<absl::Status> results_;
-
-  std::vector<std::thread> threads_;  // constant after construction
+  ThreadPool threads_;
+  std::vector<absl::Status> results_;  // each written by its own thread
 };
 
 }  // namespace mnemon

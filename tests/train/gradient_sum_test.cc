@@ -27,12 +27,10 @@ std::vector<at::Tensor> Shards(int count, int64_t size) {
 }
 
 // Of the numbers 0 .. count - 1: halves of a power of two.
-float Tree(const std::vector<at::Tensor>& shards, int64_t i, int begin, int width) {
-  if (begin >= static_cast<int>(shards.size())) return 0;
-  if (width == 1) return shards[begin].data_ptr<float>()[i];
-  const float left = Tree(shards, i, begin, width / 2);
-  if (begin + width / 2 >= static_cast<int>(shards.size())) return left;
-  return left + Tree(shards, i, begin + width / 2, width / 2);
+float Tree(const std::vector<at::Tensor>& shards, int64_t i, int begin, int end) {
+  if (end - begin == 1) return shards[begin].data_ptr<float>()[i];
+  const int middle = begin + (end - begin + 1) / 2;
+  return Tree(shards, i, begin, middle) + Tree(shards, i, middle, end);
 }
 
 TEST(GradientSum, IsAFixedTreeWhateverTheThreadsAndTheInstructions) {
@@ -49,7 +47,7 @@ TEST(GradientSum, IsAFixedTreeWhateverTheThreadsAndTheInstructions) {
           double squares = 0;
           for (int64_t i = 0; i < size; ++i) {
             const float found = copies[0].data_ptr<float>()[i];
-            ASSERT_EQ(found, Tree(shards, i, 0, 8)) << count << " " << i;
+            ASSERT_EQ(found, Tree(shards, i, 0, count)) << count << " " << i;
             squares += double{found} * found;
           }
           if (first_norm == 0) first_norm = sum.Norm();

@@ -65,13 +65,15 @@ TEST_F(LearnerTest, ContinuesBitForBit) {
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;  // not for texts: see reverse_task_test.cc
     for (const ModelConfig& variant : entry.variants()) {
-      for (const auto& [loader, precision] :
-           {std::pair(LoaderKind::kShuffled, Precision::kFp32),
-            std::pair(LoaderKind::kSequential, Precision::kFp32),
-            std::pair(LoaderKind::kSequential, Precision::kBf16)}) {
+      for (const auto& [loader, precision, backward] :
+           {std::tuple(LoaderKind::kShuffled, Precision::kFp32, Backward::kFused),
+            std::tuple(LoaderKind::kSequential, Precision::kFp32, Backward::kFused),
+            std::tuple(LoaderKind::kSequential, Precision::kFp32, Backward::kAutograd),
+            std::tuple(LoaderKind::kSequential, Precision::kBf16, Backward::kFused)}) {
         TrainConfig config = MakeConfig(variant, *task_);
         config.data.loader = loader;
         config.precision = precision;
+        config.backward = backward;
         ASSERT_GT(config.model.dropout, 0.0);
         auto first = Make(config, pool);
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(first->Update(1e-3).ok());
@@ -145,8 +147,12 @@ TEST_F(LearnerTest, ThreadsChangeNoBit) {
     for (const ModelConfig& variant : entry.variants()) {
       TrainConfig config = MakeConfig(variant, *task_);
       ASSERT_GT(config.model.dropout, 0.0);
-      for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
+      for (const auto& [loader, backward] :
+           {std::pair(LoaderKind::kShuffled, Backward::kFused),
+            std::pair(LoaderKind::kSequential, Backward::kFused),
+            std::pair(LoaderKind::kSequential, Backward::kAutograd)}) {
         config.data.loader = loader;
+        config.backward = backward;
         auto first = Make(config, one);
         std::vector<UpdateResult> expected;
         for (int i = 0; i < 3; ++i) expected.push_back(*first->Update(1e-3));
@@ -188,6 +194,34 @@ TEST_F(LearnerTest, ShardsChangeRoundingOnly) {
           EXPECT_NEAR(found->loss, update.loss, 1e-4) << entry.name;
           EXPECT_NEAR(found->gradient_norm, update.gradient_norm, 1e-3) << entry.name;
         }
+      }
+    }
+  }
+}
+
+// For every variant, both loaders, dropout on: updates, validation and what is carried.
+TEST_F(LearnerTest, PassesAndAutogradAgree) {
+  WorkerPool pool(2);
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (!entry.autoregressive()) continue;
+    for (const ModelConfig& variant : entry.variants()) {
+      TrainConfig config = MakeConfig(variant, *task_);
+      for (LoaderKind loader : {LoaderKind::kShuffled, LoaderKind::kSequential}) {
+        config.data.loader = loader;
+        config.backward = Backward::kFused;
+        auto fused = Make(config, pool);
+        config.backward = Backward::kAutograd;
+        auto autograd = Make(config, pool);
+        for (int i = 0; i < 5; ++i) {
+          const auto a = fused->Update(1e-3), b = autograd->Update(1e-3);
+          ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+          EXPECT_NEAR(a->loss, b->loss, 1e-4) << entry.name;
+          EXPECT_NEAR(a->gradient_norm, b->gradient_norm, 1e-3) << entry.name;
+        }
+        const auto a = fused->Validate(), b = autograd->Validate();
+        ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+        EXPECT_NEAR(a->loss(), b->loss(), 1e-4) << entry.name;
+        EXPECT_NEAR(a->accuracy(), b->accuracy(), 0.02) << entry.name;
       }
     }
   }

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+#include "model/gradient/attention_block.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+
+template <class Real>
+AttentionBlock<Real>::AttentionBlock(const ModelConfig& config,
+                                     const AttentionOptions& options,
+                                     const FlatLayout& layout, int64_t layer)
+    : options_(options),
+      layer_(layer),
+      width_(config.d_model),
+      heads_(config.heads),
+      head_width_(config.head_width()),
+      norm_(layout, names::Layer(layer, names::kAttnNorm), width_),
+      query_(layout, names::Layer(layer, names::kQuery), width_, width_),
+      key_(layout, names::Layer(layer, names::kKey), width_, width_),
+      value_(layout, names::Layer(layer, names::kValue), width_, width_),
+      output_(layout, names::Layer(layer, names::kOutput), width_, width_) {
+  for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
+  if (!relative()) return;
+  relative_key_ = layout.At(names::Layer(layer, names::kRelativeKey));
+  relative_bias_ = layout.At(names::Layer(layer, names::kRelativeBias));
+  query_bias_ = layout.At(names::Layer(layer, names::kQueryBias));
+  tables_.resize(static_cast<size_t>(heads_));
+  first_table_row_ = options_.zero_row;
+}
+
+template <class Real>
+AttentionShape AttentionBlock<Real>::Shape(const PassStep<Real>& step) const {
+  const int64_t keys = step.memory + step.time;
+  return {.queries = step.time,
+          .memory = step.memory,
+          .width = head_width_,
+          .causal = options_.causal,
+          .reach = std::min(options_.reach, keys)};
+}
+
+template <class Real>
+Part AttentionBlock<Real>::TableRows(const PassStep<Real>& step) const {
+  const int64_t zero = options_.zero_row;
+  return {zero - Shape(step).farthest(), zero + 1};
+}
+
+template <class Real>
+void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
+                                   AttentionBlockGradients<Real>& gradients) {
+  const int64_t rows = step.rows();
+  for (Slab<Real>* slab : {&normed_, &queries_, &keys_, &values_, &mixed_}) {
+    slab->Reserve(rows, width_);
+  }
+  moments_.resize(static_cast<size_t>(2 * rows));
+  softmax_.resize(static_cast<size_t>(rows * heads_));
+  AttentionBlockGradients<Real>& g = gradients;
+  for (Slab<Real>* slab : {&g.dmixed, &g.dquery, &g.dkey, &g.dvalue, &g.dnormed}) {
+    slab->Reserve(rows, width_);
+  }
+  if (step.dropout) g.dout.Reserve(rows, width_);
+  if (relative()) {
+    g.dbiased_query.Reserve(rows, width_);
+    const int64_t tables = step.sequences * TableRows(step).size();
+    g.drelative.Reserve(tables, width_);
+    g.drelative_bias.Reserve(tables, heads_);
+  }
+  if (!projects_memory(step)) return;
+  const int64_t memory = step.sequences * step.memory;
+  for (Slab<Real>* slab : {&memory_normed_, &memory_keys_, &memory_values_,
+                           &g.dmemory_key, &g.dmemory_value, &g.dmemory_normed}) {
+    slab->Reserve(memory, width_);
+  }
+  memory_moments_.resize(static_cast<size_t>(2 * memory));
+}
+
+template <class Real>
+void AttentionBlock<Real>::Pack(const PassStep<Real>& step, int worker, int workers) {
+  for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) {
+    map->Pack(step.weights, step.gradients != nullptr, worker, workers);
+  }
+  if (!relative()) return;
+  const Part heads = PartOf(heads_, worker, workers);
+  for (int64_t h = heads.begin; h < heads.end; ++h) {
+    tables_[h].Load(step.weights + relative_key_, step.weights + relative_bias_,
+                    step.weights + query_bias_, heads_, h, head_width_,
+                    TableRows(step));
+  }
+  if (worker > 0 || step.gradients == nullptr) return;
+  // Rows that only longer batches have read.
+  const Part now = TableRows(step);
+  first_table_row_ = std::min(first_table_row_, now.begin);
+  const int64_t unread = now.begin - first_table_row_;
+  std::fill_n(step.gradients + relative_key_ + first_table_row_ * width_,
+              unread * width_, Real{0});
+  std::fill_n(step.gradients + relative_bias_ + first_table_row_ * heads_,
+              unread * heads_, Real{0});
+}
+
+template <class Real>
+AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
+                                               int64_t sequence, int64_t head,
+                                               const LayerMemory<Real>& memory) {
+  const int64_t row = sequence * step.time, column = head * head_width_;
+  AttentionHead<Real> out = {
+      .shape = Shape(step),
+      .scale = static_cast<Real>(1.0 / std::sqrt(static_cast<double>(head_width_))),
+      .slope =
+          options_.slopes.empty() ? Real{0} : static_cast<Real>(options_.slopes[head]),
+      .relative = relative() ? &tables_[head] : nullptr,
+      .dropout = {},
+      .query = queries_.rows(row, column),
+      .memory_key = {},
+      .memory_value = {},
+      .key = keys_.rows(row, column),
+      .value = values_.rows(row, column),
+      .out = mixed_.rows(row, column),
+      .moments = softmax_.data() + (sequence * heads_ + head) * step.time};
+  if (step.memory > 0) {
+    const int64_t first = sequence * step.memory;
+    const bool projected = projects_memory(step);
+    out.memory_key =
+        projected ? memory_keys_.rows(first, column) : memory.keys.from(first, column);
+    out.memory_value = projected ? memory_values_.rows(first, column)
+                                 : memory.values.from(first, column);
+  }
+  if (step.dropout) {
+    out.dropout = {.mask = &*step.dropout,
+                   .place = {.layer = layer_,
+                             .kind = DropoutKind::kAttention,
+                             .head = head,
+                             .row = step.first_row + sequence}};
+  }
+  return out;
+}
+
+template <class Real>
+void AttentionBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
+                                   RowsOfReal<const Real> x,
+                                   const LayerMemory<Real>& memory,
+                                   RowsOfReal<Real> out, PassScratch<Real>& scratch) {
+  const Part rows = step.RowsOf(sequences);
+  const int64_t first = rows.begin, count = rows.size();
+  NormForward(
+      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
+      normed_.rows(first));
+  const auto project = [&](const LinearMap<Real>& map, int64_t n,
+                           RowsOfReal<const Real> in, RowsOfReal<Real> to) {
+    map.Forward(step.weights, {.rows = n, .in = in, .from = {}, .out = to});
+  };
+  project(query_, count, normed_.rows(first), queries_.rows(first));
+  project(key_, count, normed_.rows(first), keys_.rows(first));
+  project(value_, count, normed_.rows(first), values_.rows(first));
+  if (projects_memory(step)) {
+    const int64_t from = sequences.begin * step.memory,
+                  n = sequences.size() * step.memory;
+    NormForward(norm_.Pass(step.weights, n, memory.inputs.from(from),
+                           memory_moments_.data() + 2 * from),
+                memory_normed_.rows(from));
+    project(key_, n, memory_normed_.rows(from), memory_keys_.rows(from));
+    project(value_, n, memory_normed_.rows(from), memory_values_.rows(from));
+  }
+  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+    for (int64_t h = 0; h < heads_; ++h) {
+      AttentionForward(Head(step, b, h, memory), scratch.attention);
+    }
+  }
+  output_.Forward(step.weights,
+                  {.rows = count,
+                   .in = mixed_.rows(first),
+                   .from = step.dropout ? RowsOfReal<const Real>{} : x.from(first),
+                   .out = out.from(first)});
+  if (!step.dropout) return;
+  step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_, out,
+            out, scratch);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    AddScaled<Real>(width_, 1, out.row(r), x.row(r), out.row(r));
+  }
+}
+
+template <class Real>
+void AttentionBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
+                                    RowsOfReal<const Real> x,
+                                    const LayerMemory<Real>& memory,
+                                    RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
+                                    AttentionBlockGradients<Real>& g,
+                                    PassScratch<Real>& scratch) {
+  const Part rows = step.RowsOf(sequences);
+  const int64_t first = rows.begin, count = rows.size();
+  RowsOfReal<const Real> dy = dout;
+  if (step.dropout) {
+    step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_,
+              dout, g.dout.rows(), scratch);
+    dy = g.dout.rows();
+  }
+  output_.Backward(
+      {.rows = count, .in = dy.from(first), .from = {}, .out = g.dmixed.rows(first)});
+  const int64_t distances = relative() ? TableRows(step).size() : 0;
+  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+    for (int64_t e = b * distances; e < (b + 1) * distances; ++e) {
+      std::fill_n(g.drelative.rows(e).data, width_, Real{0});
+    }
+    for (int64_t h = 0; h < heads_; ++h) {
+      const int64_t row = b * step.time, column = h * head_width_;
+      AttentionGradients<Real> to = {.dout = g.dmixed.rows(row, column),
+                                     .dquery = g.dquery.rows(row, column),
+                                     .dmemory_key = {},
+                                     .dmemory_value = {},
+                                     .dkey = g.dkey.rows(row, column),
+                                     .dvalue = g.dvalue.rows(row, column),
+                                     .dbiased_query = {},
+                                     .drelative = {},
+                                     .drelative_bias = {}};
+      if (projects_memory(step)) {
+        to.dmemory_key = g.dmemory_key.rows(b * step.memory, column);
+        to.dmemory_value = g.dmemory_value.rows(b * step.memory, column);
+      }
+      if (relative()) {
+        to.dbiased_query = g.dbiased_query.rows(row, column);
+        to.drelative = g.drelative.rows(b * distances, column);
+        to.drelative_bias = g.drelative_bias.rows(b * distances, h);
+      }
+      AttentionBackward(Head(step, b, h, memory), to, scratch.attention);
+    }
+  }
+  const auto add = [&](const LinearMap<Real>& map, int64_t n, RowsOfReal<const Real> in,
+                       RowsOfReal<const Real> from, RowsOfReal<Real> to) {
+    map.Backward({.rows = n, .in = in, .from = from, .out = to});
+  };
+  const RowsOfReal<Real> dnormed = g.dnormed.rows(first);
+  add(query_, count, g.dquery.rows(first), {}, dnormed);
+  add(key_, count, g.dkey.rows(first), dnormed, dnormed);
+  add(value_, count, g.dvalue.rows(first), dnormed, dnormed);
+  if (projects_memory(step)) {
+    const int64_t from = sequences.begin * step.memory,
+                  n = sequences.size() * step.memory;
+    const RowsOfReal<Real> dmemory = g.dmemory_normed.rows(from);
+    add(key_, n, g.dmemory_key.rows(from), {}, dmemory);
+    add(value_, n, g.dmemory_value.rows(from), dmemory, dmemory);
+  }
+  NormBackward<Real>(
+      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
+      dnormed, dout.from(first), dx.from(first));
+}
+
+template <class Real>
+void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
+                                   const LayerMemory<Real>& memory,
+                                   RowsOfReal<const Real> dout,
+                                   AttentionBlockGradients<Real>& g,
+                                   GradientJobs<Real>& jobs) {
+  const RowLayout layout = step.layout();
+  const RowLayout memory_layout = {.sequences = step.sequences, .each = step.memory};
+  const auto pairs = [](const RowLayout& rows, RowsOfReal<const Real> dy,
+                        RowsOfReal<const Real> in) {
+    return RowPairs<Real>{rows, dy.data, dy.stride, in.data, in.stride};
+  };
+  const auto add = [&](const LinearMap<Real>& map, std::vector<RowPairs<Real>> parts) {
+    map.AddJobs(std::move(parts), step.shards, step.gradients, jobs);
+  };
+  add(output_,
+      {pairs(layout, step.dropout ? RowsOfReal<const Real>(g.dout.rows()) : dout,
+             mixed_.rows())});
+  add(query_, {pairs(layout, g.dquery.rows(), normed_.rows())});
+  std::vector<RowPairs<Real>> keys = {pairs(layout, g.dkey.rows(), normed_.rows())};
+  std::vector<RowPairs<Real>> values = {pairs(layout, g.dvalue.rows(), normed_.rows())};
+  std::vector<typename NormMap<Real>::Part> norms = {
+      {.layout = layout, .dz = g.dnormed.rows(), .x = x, .moments = moments_.data()}};
+  if (projects_memory(step)) {
+    keys.push_back(pairs(memory_layout, g.dmemory_key.rows(), memory_normed_.rows()));
+    values.push_back(
+        pairs(memory_layout, g.dmemory_value.rows(), memory_normed_.rows()));
+    norms.push_back({.layout = memory_layout,
+                     .dz = g.dmemory_normed.rows(),
+                     .x = memory.inputs,
+                     .moments = memory_moments_.data()});
+  }
+  add(key_, std::move(keys));
+  add(value_, std::move(values));
+  norm_.AddJobs(std::move(norms), step.shards, step.gradients, jobs);
+  if (!relative()) return;
+  const auto sum = [&](VectorGradientCall<Real> call) {
+    call.shards = step.shards;
+    jobs.Add(std::move(call));
+  };
+  sum({.width = width_,
+       .parts = {{.layout = layout, .dz = g.dbiased_query.rows(), .x = {}}},
+       .bias = step.gradients + query_bias_});
+  // Row by row of the tables, over sequences.
+  const Part tables = TableRows(step);
+  const auto sum_table = [&](RowsOfReal<const Real> rows, int64_t width,
+                             int64_t table) {
+    const RowsOfReal<const Real> of_sequences = {rows.data,
+                                                 rows.stride * tables.size()};
+    sum({.width = width,
+         .parts = {{.layout = {.sequences = step.sequences, .each = 1},
+                    .dz = of_sequences,
+                    .x = {}}},
+         .bias = step.gradients + table + tables.begin * width,
+         .vectors = tables.size(),
+         .from = rows.stride,
+         .to = width});
+  };
+  sum_table(g.drelative.rows(), width_, relative_key_);
+  sum_table(g.drelative_bias.rows(), heads_, relative_bias_);
+}
+
+template class AttentionBlock<float>;
+template class AttentionBlock<double>;
+
+}  // namespace mnemon

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include "model/gradient/feed_forward_block.h"
+
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+Hidden KindOf(const ModelConfig& config) {
+  if (config.activation == Activation::kGelu) {
+    return config.gated ? Hidden::kGatedGelu : Hidden::kGelu;
+  }
+  return config.gated ? Hidden::kGatedRelu : Hidden::kRelu;
+}
+
+}  // namespace
+
+template <class Real>
+FeedForwardBlock<Real>::FeedForwardBlock(const ModelConfig& config,
+                                         const FlatLayout& layout, int64_t layer)
+    : layer_(layer),
+      width_(config.d_model),
+      d_ff_(config.d_ff),
+      hidden_(KindOf(config)),
+      norm_(layout, names::Layer(layer, names::kFfNorm), width_),
+      in_(layout, names::Layer(layer, names::kFfIn), d_ff_, width_),
+      out_(layout, names::Layer(layer, names::kFfOut), width_, d_ff_) {
+  in_.Reserve();
+  if (config.gated) {
+    factor_.emplace(layout, names::Layer(layer, names::kFfFactor), d_ff_, width_);
+    factor_->Reserve();
+  }
+  out_.Reserve();
+}
+
+template <class Real>
+void FeedForwardBlock<Real>::Reserve(int64_t rows, bool dropout,
+                                     FeedForwardGradients<Real>& gradients) {
+  normed_.Reserve(rows, width_);
+  moments_.resize(static_cast<size_t>(2 * rows));
+  hidden_rows_.Reserve(rows, d_ff_);
+  if (!fused_relu()) before_.Reserve(rows, d_ff_);
+  if (factor_) factors_.Reserve(rows, d_ff_);
+  if (dropout) gradients.dout.Reserve(rows, width_);
+  gradients.dhidden.Reserve(rows, d_ff_);
+  gradients.dnormed.Reserve(rows, width_);
+}
+
+template <class Real>
+void FeedForwardBlock<Real>::Pack(const PassStep<Real>& step, int worker, int workers) {
+  const bool backward = step.gradients != nullptr;
+  in_.Pack(step.weights, backward, worker, workers);
+  if (factor_) factor_->Pack(step.weights, backward, worker, workers);
+  out_.Pack(step.weights, backward, worker, workers);
+}
+
+template <class Real>
+void FeedForwardBlock<Real>::Forward(const PassStep<Real>& step, Part rows,
+                                     RowsOfReal<const Real> x, RowsOfReal<Real> out,
+                                     PassScratch<Real>& scratch) {
+  const int64_t first = rows.begin, count = rows.size();
+  const RowsOfReal<Real> normed = normed_.rows(first),
+                         hidden = hidden_rows_.rows(first);
+  NormForward(
+      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
+      normed);
+  in_.Forward(step.weights, {.rows = count,
+                             .in = normed,
+                             .from = {},
+                             .relu = fused_relu(),
+                             .out = before().rows(first)});
+  if (factor_) {
+    factor_->Forward(
+        step.weights,
+        {.rows = count, .in = normed, .from = {}, .out = factors_.rows(first)});
+  }
+  for (int64_t r = 0; !fused_relu() && r < count; ++r) {
+    HiddenForward<Real>(hidden_, d_ff_, before_.rows(first).row(r),
+                        factor_ ? factors_.rows(first).row(r) : nullptr, hidden.row(r));
+  }
+  MaskPlace place = {.layer = layer_, .kind = DropoutKind::kHidden};
+  if (step.dropout) {
+    step.Drop(place, rows, d_ff_, hidden_rows_.rows(), hidden_rows_.rows(), scratch);
+  }
+  out_.Forward(step.weights,
+               {.rows = count,
+                .in = hidden,
+                .from = step.dropout ? RowsOfReal<const Real>{} : x.from(first),
+                .out = out.from(first)});
+  if (!step.dropout) return;
+  place.kind = DropoutKind::kFeedForwardOutput;
+  step.Drop(place, rows, width_, out, out, scratch);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    AddScaled<Real>(width_, 1, out.row(r), x.row(r), out.row(r));
+  }
+}
+
+template <class Real>
+void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, Part rows,
+                                      RowsOfReal<const Real> x,
+                                      RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
+                                      FeedForwardGradients<Real>& gradients,
+                                      PassScratch<Real>& scratch) {
+  const int64_t first = rows.begin, count = rows.size();
+  MaskPlace place = {.layer = layer_, .kind = DropoutKind::kFeedForwardOutput};
+  RowsOfReal<const Real> dy = dout;
+  if (step.dropout) {
+    step.Drop(place, rows, width_, dout, gradients.dout.rows(), scratch);
+    dy = gradients.dout.rows();
+  }
+  const RowsOfReal<Real> dhidden = gradients.dhidden.rows(first),
+                         dnormed = gradients.dnormed.rows(first);
+  out_.Backward({.rows = count, .in = dy.from(first), .from = {}, .out = dhidden});
+  if (step.dropout) {
+    place.kind = DropoutKind::kHidden;
+    step.Drop(place, rows, d_ff_, gradients.dhidden.rows(), gradients.dhidden.rows(),
+              scratch);
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    if (fused_relu()) {
+      ReluBackward<Real>(d_ff_, hidden_rows_.rows(first).row(r), dhidden.row(r));
+    } else {
+      HiddenBackward<Real>(hidden_, d_ff_, dhidden.row(r), before_.rows(first).row(r),
+                           factor_ ? factors_.rows(first).row(r) : nullptr);
+    }
+  }
+  const RowsOfReal<Real> dbefore = fused_relu() ? dhidden : before_.rows(first);
+  in_.Backward({.rows = count, .in = dbefore, .from = {}, .out = dnormed});
+  if (factor_) {
+    factor_->Backward(
+        {.rows = count, .in = factors_.rows(first), .from = dnormed, .out = dnormed});
+  }
+  NormBackward<Real>(
+      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
+      dnormed, dout.from(first), dx.from(first));
+}
+
+template <class Real>
+void FeedForwardBlock<Real>::AddJobs(const PassStep<Real>& step,
+                                     RowsOfReal<const Real> x,
+                                     RowsOfReal<const Real> dout,
+                                     FeedForwardGradients<Real>& gradients,
+                                     GradientJobs<Real>& jobs) {
+  const RowLayout layout = step.layout();
+  const auto add = [&](const LinearMap<Real>& map, RowsOfReal<const Real> dy,
+                       RowsOfReal<const Real> in) {
+    map.AddJobs({{layout, dy.data, dy.stride, in.data, in.stride}}, step.shards,
+                step.gradients, jobs);
+  };
+  add(out_, step.dropout ? RowsOfReal<const Real>(gradients.dout.rows()) : dout,
+      hidden_rows_.rows());
+  add(in_, fused_relu() ? gradients.dhidden.rows() : before_.rows(), normed_.rows());
+  if (factor_) add(*factor_, factors_.rows(), normed_.rows());
+  norm_.AddJobs({{.layout = layout,
+                  .dz = gradients.dnormed.rows(),
+                  .x = x,
+                  .moments = moments_.data()}},
+                step.shards, step.gradients, jobs);
+}
+
+template class FeedForwardBlock<float>;
+template class FeedForwardBlock<double>;
+
+}  // namespace mnemon

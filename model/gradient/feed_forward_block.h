@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// A feed-forward sub-layer in training: out = x + drop(W2 drop(act(W1 LN(x))) + b2),
+// where gated the activation times W3 LN(x).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "model/config/config.h"
+#include "model/gradient/linear.h"
+#include "model/gradient/pass_step.h"
+#include "model/gradient/slab.h"
+
+namespace mnemon {
+
+// Gradients that the blocks of all layers use in turn.
+template <class Real>
+struct FeedForwardGradients {
+  Slab<Real> dout;     // behind the mask [rows, D]; with dropout
+  Slab<Real> dhidden;  // [rows, F]
+  Slab<Real> dnormed;  // [rows, D]
+};
+
+template <class Real>
+class FeedForwardBlock {
+ public:
+  FeedForwardBlock(const ModelConfig& config, const FlatLayout& layout, int64_t layer);
+
+  void Reserve(int64_t rows, bool dropout, FeedForwardGradients<Real>& gradients);
+  void Pack(const PassStep<Real>& step, int worker, int workers);
+  // Of some rows.
+  void Forward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+               RowsOfReal<Real> out, PassScratch<Real>& scratch);
+  void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+                RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
+                FeedForwardGradients<Real>& gradients, PassScratch<Real>& scratch);
+  void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
+               RowsOfReal<const Real> dout, FeedForwardGradients<Real>& gradients,
+               GradientJobs<Real>& jobs);
+
+ private:
+  bool fused_relu() const { return hidden_ == Hidden::kRelu; }
+  // Where a goes; its own where it is needed once more.
+  Slab<Real>& before() { return fused_relu() ? hidden_rows_ : before_; }
+
+  const int64_t layer_, width_, d_ff_;
+  const Hidden hidden_;
+  NormMap<Real> norm_;
+  LinearMap<Real> in_;
+  std::optional<LinearMap<Real>> factor_;  // where gated
+  LinearMap<Real> out_;
+  Slab<Real> normed_;            // LN(x)
+  AlignedVector<Real> moments_;  // of x
+  Slab<Real> before_, factors_;  // W1 LN(x), W3 LN(x), later their gradients
+  Slab<Real> hidden_rows_;       // behind activation, factor and mask
+};
+
+}  // namespace mnemon

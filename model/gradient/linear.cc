@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "model/gradient/linear.h"
+
+#include <utility>
+
+#include "base/partition.h"
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+template <class Real>
+void Apply(const LinearRows<Real>& rows, const PackedOperand<Real>& matrix,
+           const Real* bias) {
+  Multiply(ProductCall<Real>{.rows = rows.rows,
+                             .columns = matrix.columns(),
+                             .depth = matrix.depth(),
+                             .a = {rows.in.data, rows.in.stride, 1},
+                             .b = matrix.view(),
+                             .from = rows.from.data,
+                             .from_stride = rows.from.stride,
+                             .bias = bias,
+                             .relu = rows.relu,
+                             .out = rows.out.data,
+                             .out_stride = rows.out.stride});
+}
+
+}  // namespace
+
+template <class Real>
+LinearMap<Real>::LinearMap(const FlatLayout& layout, const std::string& base,
+                           int64_t outputs, int64_t inputs)
+    : LinearMap(layout.At(names::Weight(base)), layout.Find(names::Bias(base)), outputs,
+                inputs) {}
+
+template <class Real>
+LinearMap<Real> LinearMap<Real>::Tied(int64_t weight, int64_t outputs, int64_t inputs) {
+  return LinearMap(weight, -1, outputs, inputs);
+}
+
+template <class Real>
+void LinearMap<Real>::Reserve() {
+  forward_.Reserve(inputs_, outputs_);
+  backward_.Reserve(outputs_, inputs_);
+}
+
+template <class Real>
+void LinearMap<Real>::Pack(const Real* weights, bool transposed, int worker,
+                           int workers) {
+  const Real* const matrix = weights + weight_;
+  const Part forward = PartOf(forward_.panels(), worker, workers);
+  for (int64_t p = forward.begin; p < forward.end; ++p) {
+    forward_.Fill(p, matrix, 1, inputs_);
+  }
+  if (!transposed) return;
+  const Part backward = PartOf(backward_.panels(), worker, workers);
+  for (int64_t p = backward.begin; p < backward.end; ++p) {
+    backward_.Fill(p, matrix, inputs_, 1);
+  }
+}
+
+template <class Real>
+void LinearMap<Real>::Forward(const Real* weights, const LinearRows<Real>& rows) const {
+  Apply(rows, forward_, bias_ < 0 ? nullptr : weights + bias_);
+}
+
+template <class Real>
+void LinearMap<Real>::Backward(const LinearRows<Real>& rows) const {
+  Apply<Real>(rows, backward_, nullptr);
+}
+
+template <class Real>
+void LinearMap<Real>::AddJobs(std::vector<RowPairs<Real>> parts, int64_t shards,
+                              Real* gradients, GradientJobs<Real>& jobs) const {
+  if (bias_ >= 0) {
+    VectorGradientCall<Real> bias = {
+        .width = outputs_, .parts = {}, .shards = shards, .bias = gradients + bias_};
+    for (const RowPairs<Real>& part : parts) {
+      bias.parts.push_back(
+          {.layout = part.layout, .dz = {part.dy, part.dy_stride}, .x = {}});
+    }
+    jobs.Add(std::move(bias));
+  }
+  jobs.Add(WeightGradientCall<Real>{.outputs = outputs_,
+                                    .inputs = inputs_,
+                                    .parts = std::move(parts),
+                                    .shards = shards,
+                                    .out = gradients + weight_});
+}
+
+template <class Real>
+NormMap<Real>::NormMap(const FlatLayout& layout, const std::string& base, int64_t width)
+    : gain_(layout.At(names::Weight(base))),
+      bias_(layout.At(names::Bias(base))),
+      width_(width) {}
+
+template <class Real>
+NormPass<Real> NormMap<Real>::Pass(const Real* weights, int64_t rows,
+                                   RowsOfReal<const Real> x, Real* moments) const {
+  return {.rows = rows,
+          .width = width_,
+          .x = x,
+          .gain = weights + gain_,
+          .bias = weights + bias_,
+          .moments = moments};
+}
+
+template <class Real>
+void NormMap<Real>::AddJobs(std::vector<Part> parts, int64_t shards, Real* gradients,
+                            GradientJobs<Real>& jobs) const {
+  jobs.Add(VectorGradientCall<Real>{.width = width_,
+                                    .parts = std::move(parts),
+                                    .shards = shards,
+                                    .gain = gradients + gain_,
+                                    .bias = gradients + bias_});
+}
+
+template class LinearMap<float>;
+template class LinearMap<double>;
+template class NormMap<float>;
+template class NormMap<double>;
+
+}  // namespace mnemon

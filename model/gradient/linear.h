@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// A linear map y = W x + b and a layer norm, in training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/gradient/flat_layout.h"
+#include "model/gradient/gradient_jobs.h"
+#include "model/gradient/product.h"
+#include "model/gradient/row_operations.h"
+
+namespace mnemon {
+
+// What a map of rows gets and gives.
+template <class Real>
+struct LinearRows {
+  int64_t rows = 0;
+  RowsOfReal<const Real> in;
+  RowsOfReal<const Real> from;  // is added; null data: nothing
+  bool relu = false;
+  RowsOfReal<Real> out;
+};
+
+template <class Real>
+class LinearMap {
+ public:
+  // W [N, K] at `base`.weight and, where the layout has it, b [N] at `base`.bias.
+  LinearMap(const FlatLayout& layout, const std::string& base, int64_t outputs,
+            int64_t inputs);
+  // W [N, K] at `weight`, no bias.
+  static LinearMap Tied(int64_t weight, int64_t outputs, int64_t inputs);
+
+  // Before the first Pack. May throw std::bad_alloc.
+  void Reserve();
+  // Takes over the weights: part `worker` of `workers`, which may run at once. Backward
+  // needs `transposed`.
+  void Pack(const Real* weights, bool transposed, int worker, int workers);
+
+  // out = [from +] in W^T + b. `weights` are those that were packed.
+  void Forward(const Real* weights, const LinearRows<Real>& rows) const;
+  // in: dy, out: dx = [from +] dy W.
+  void Backward(const LinearRows<Real>& rows) const;
+
+  // dW and db from rows dy and x.
+  void AddJobs(std::vector<RowPairs<Real>> parts, int64_t shards, Real* gradients,
+               GradientJobs<Real>& jobs) const;
+
+ private:
+  LinearMap(int64_t weight, int64_t bias, int64_t outputs, int64_t inputs)
+      : weight_(weight), bias_(bias), outputs_(outputs), inputs_(inputs) {}
+
+  int64_t weight_, bias_;  // in the flat buffer; bias -1: none
+  int64_t outputs_, inputs_;
+  PackedOperand<Real> forward_, backward_;
+};
+
+template <class Real>
+class NormMap {
+ public:
+  NormMap(const FlatLayout& layout, const std::string& base, int64_t width);
+
+  // As NormPass, of `rows` rows of x.
+  NormPass<Real> Pass(const Real* weights, int64_t rows, RowsOfReal<const Real> x,
+                      Real* moments) const;
+  using Part = typename VectorGradientCall<Real>::Part;
+  void AddJobs(std::vector<Part> parts, int64_t shards, Real* gradients,
+               GradientJobs<Real>& jobs) const;
+
+ private:
+  int64_t gain_, bias_, width_;
+};
+
+}  // namespace mnemon

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: MIT
+#include "model/gradient/transformer_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "model/gradient/attention_block.h"
+#include "model/gradient/feed_forward_block.h"
+#include "model/gradient/loss_block.h"
+#include "model/gradient/phases.h"
+#include "model/positions/alibi.h"
+#include "model/positions/sinusoid.h"
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+// Rows that go through the layers together: enough for products, few enough for caches.
+constexpr int64_t kGroupRows = 384;
+
+AttentionOptions CausalOptions(const ModelConfig& config) {
+  const bool relative = config.position_kind == PositionKind::kRelative;
+  return {.memory = AttentionMemory::kKeys,
+          .reach = config.positions,
+          .zero_row = relative ? config.positions - 1 : -1,
+          .slopes = config.position_kind == PositionKind::kAlibi
+                        ? AlibiSlopes(config.heads)
+                        : std::vector<double>()};
+}
+
+AttentionOptions TransformerXlOptions(const ModelConfig& config) {
+  return {.memory = AttentionMemory::kInputs,
+          .reach = config.window == Window::kSliding ? config.mem_len
+                                                     : config.mem_len + (1 << 24),
+          .zero_row = config.positions,
+          .slopes = {}};
+}
+
+template <class Real>
+class TransformerPass final : public GradientPass<Real> {
+ public:
+  TransformerPass(const ModelConfig& config, const AttentionOptions& options,
+                  const FlatLayout& layout, ThreadPool& pool)
+      : config_(config),
+        options_(options),
+        embed_(layout.At(names::Weight(names::kEmbed))),
+        positions_(layout.Find(names::Weight(names::kPositions))),
+        phases_(pool),
+        loss_(config, layout),
+        scratch_(static_cast<size_t>(pool.count())) {
+    for (int64_t i = 0; i < config.layers; ++i) {
+      layers_.push_back({.attention = AttentionBlock<Real>(config, options, layout, i),
+                         .feed_forward = FeedForwardBlock<Real>(config, layout, i),
+                         .input = {},
+                         .middle = {}});
+    }
+    jobs_ = std::vector<GradientJobs<Real>>(static_cast<size_t>(config.layers + 2));
+  }
+
+  absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
+                               Real* gradients, PassCarry<Real>& carry) override {
+    const bool fresh = carry.position == 0;
+    PassStep<Real> step = {
+        .sequences = input.sequences,
+        .time = input.time,
+        .memory = fresh || carry.entries.empty() ? 0 : carry.entries[0].count,
+        .shards = input.shards,
+        .weights = weights,
+        .gradients = gradients,
+        .dropout = {}};
+    if (input.dropout && config_.dropout > 0) {
+      step.dropout = DropoutMask(config_.dropout, input.dropout->key);
+      step.first_row = input.dropout->first_row;
+    }
+    if (absl::Status fits = CheckPositions(step, carry.position); !fits.ok()) {
+      return fits;
+    }
+    try {
+      Prepare(step, input, carry);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("memory does not suffice for a batch");
+    }
+    const absl::Status done =
+        phases_.Run([&](int worker) { Work(step, input, carry, worker); });
+    if (!done.ok()) return done;
+    Continue(step, input, carry);
+    return loss_.Loss();
+  }
+
+ private:
+  struct Layer {
+    AttentionBlock<Real> attention;
+    FeedForwardBlock<Real> feed_forward;
+    Slab<Real> input, middle;  // of the layer, and between its sub-layers [rows, D]
+  };
+
+  absl::Status CheckPositions(const PassStep<Real>& step, int64_t position) const {
+    const int64_t keys = step.memory + step.time;
+    if (options_.memory == AttentionMemory::kKeys) {
+      if (position + step.time <= config_.positions) return absl::OkStatus();
+      return MakeError(absl::StatusCode::kFailedPrecondition,
+                       StrCat(position, " + ", step.time, " tokens; the model has ",
+                              config_.positions, " positions"),
+                       {.reason = "CONTEXT_LIMIT"});
+    }
+    if (config_.window == Window::kSliding || keys - 1 <= config_.positions) {
+      return absl::OkStatus();
+    }
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     StrCat("a segment of ", step.time, " tokens after ", step.memory,
+                            " in memory reaches back ", keys - 1,
+                            " positions; the model has ", config_.positions),
+                     {.reason = "CONTEXT_LIMIT"});
+  }
+
+  // The memory of a layer.
+  LayerMemory<Real> Memory(const PassCarry<Real>& carry, size_t layer) const {
+    if (carry.entries.empty()) return {};
+    const auto rows = [&](size_t entry) {
+      return RowsOfReal<const Real>{carry.entries[entry].values.data(),
+                                    config_.d_model};
+    };
+    if (options_.memory == AttentionMemory::kInputs) {
+      return {.keys = {}, .values = {}, .inputs = rows(layer)};
+    }
+    return {.keys = rows(2 * layer), .values = rows(2 * layer + 1), .inputs = {}};
+  }
+
+  void Prepare(const PassStep<Real>& step, const PassInput& input,
+               const PassCarry<Real>& carry) {
+    const int64_t rows = step.rows(), width = config_.d_model;
+    for (Layer& layer : layers_) {
+      layer.attention.Reserve(step, attention_gradients_);
+      layer.feed_forward.Reserve(rows, step.dropout.has_value(),
+                                 feed_forward_gradients_);
+      layer.input.Reserve(rows, width);
+      layer.middle.Reserve(rows, width);
+    }
+    output_.Reserve(rows, width);
+    loss_.Reserve(step);
+    for (Slab<Real>& slab : stream_) slab.Reserve(rows, width);
+    position_ids_.resize(static_cast<size_t>(rows));
+    for (int64_t r = 0; r < rows; ++r) {
+      position_ids_[r] = static_cast<int32_t>(r % step.time);
+    }
+    PreparePositions(step.time, carry.position);
+    if (step.gradients != nullptr) PrepareJobs(step, input, carry);
+  }
+
+  // Rows that are added to the embeddings [T, D].
+  void PreparePositions(int64_t time, int64_t first) {
+    if (config_.position_kind != PositionKind::kSinusoidal) return;
+    const int64_t width = config_.d_model;
+    sinusoids_.Reserve(time, width);
+    std::vector<double> row(static_cast<size_t>(width));
+    for (int64_t t = 0; t < time; ++t) {
+      SinusoidRow(first + t, row);
+      std::copy(row.begin(), row.end(), sinusoids_.rows(t).data);
+    }
+  }
+
+  // stages: the head, layers from the last on, the embedding.
+  void PrepareJobs(const PassStep<Real>& step, const PassInput& input,
+                   const PassCarry<Real>& carry) {
+    for (GradientJobs<Real>& jobs : jobs_) jobs.Clear();
+    loss_.AddJobs(step, output_.rows(), jobs_[0]);
+    const size_t count = layers_.size();
+    for (size_t i = 0; i < count; ++i) {
+      Layer& layer = layers_[i];
+      GradientJobs<Real>& jobs = jobs_[count - i];
+      layer.feed_forward.AddJobs(step, layer.middle.rows(), Behind(i),
+                                 feed_forward_gradients_, jobs);
+      layer.attention.AddJobs(step, layer.input.rows(), Memory(carry, i), Between(i),
+                              attention_gradients_, jobs);
+    }
+    EmbeddingGradientCall<Real> call = {.vocab = config_.vocab,
+                                        .width = config_.d_model,
+                                        .layout = step.layout(),
+                                        .ids = input.tokens,
+                                        .dx = Before(0),
+                                        .scale = Scale(),
+                                        .shards = step.shards,
+                                        .out = step.gradients + embed_};
+    jobs_[count + 1].Add(call);
+    if (positions_ < 0) return;
+    call.vocab = step.time;
+    call.ids = position_ids_.data();
+    call.scale = 1;
+    call.out = step.gradients + positions_ + carry.position * config_.d_model;
+    jobs_[count + 1].Add(call);
+  }
+
+  Real Scale() const {
+    return config_.embed_scale
+               ? static_cast<Real>(std::sqrt(static_cast<double>(config_.d_model)))
+               : Real{1};
+  }
+
+  // Gradients of the stream behind layer i, between its sub-layers, and before it: the
+  // layers use three slabs in turn.
+  RowsOfReal<Real> Behind(size_t i) { return stream_[Turn(i, 0)].rows(); }
+  RowsOfReal<Real> Between(size_t i) { return stream_[Turn(i, 1)].rows(); }
+  RowsOfReal<Real> Before(size_t i) { return stream_[Turn(i, 2)].rows(); }
+  size_t Turn(size_t i, size_t place) const {
+    return (2 * (layers_.size() - 1 - i) + place) % 3;
+  }
+
+  RowsOfReal<Real> Output(size_t i) {
+    return i + 1 < layers_.size() ? layers_[i + 1].input.rows() : output_.rows();
+  }
+
+  // Calls each(part) for groups of the worker's sequences.
+  template <class Each>
+  void ForGroups(const PassStep<Real>& step, int worker, const Each& each) const {
+    const Part own = PartOf(step.sequences, worker, phases_.workers());
+    const int64_t most = std::max<int64_t>(1, kGroupRows / step.time);
+    for (int64_t b = own.begin; b < own.end; b += most) {
+      each(Part{b, std::min(own.end, b + most)});
+    }
+  }
+
+  void Work(const PassStep<Real>& step, const PassInput& input,
+            const PassCarry<Real>& carry, int worker) {
+    PassScratch<Real>& scratch = scratch_[worker];
+    phases_.Do(worker, [&] { Pack(step, worker); });
+    phases_.Do(worker, [&] {
+      ForGroups(step, worker,
+                [&](Part group) { Forward(step, input, carry, group, scratch); });
+    });
+    if (step.gradients == nullptr) return;
+    const size_t count = layers_.size();
+    const auto jobs = [&](size_t stage) {
+      phases_.Do(worker, [&] { jobs_[stage].Work(scratch.gradient); });
+    };
+    phases_.Do(worker, [&] {
+      ForGroups(step, worker, [&](Part group) {
+        loss_.Backward(step, group, output_.rows(), Behind(count - 1));
+      });
+    });
+    jobs(0);
+    for (size_t i = count; i-- > 0;) {
+      Layer& layer = layers_[i];
+      phases_.Do(worker, [&] {
+        ForGroups(step, worker, [&](Part group) {
+          layer.feed_forward.Backward(step, step.RowsOf(group), layer.middle.rows(),
+                                      Behind(i), Between(i), feed_forward_gradients_,
+                                      scratch);
+          layer.attention.Backward(step, group, layer.input.rows(), Memory(carry, i),
+                                   Between(i), Before(i), attention_gradients_,
+                                   scratch);
+        });
+      });
+      jobs(count - i);
+    }
+    jobs(count + 1);
+  }
+
+  void Pack(const PassStep<Real>& step, int worker) {
+    for (Layer& layer : layers_) {
+      layer.attention.Pack(step, worker, phases_.workers());
+      layer.feed_forward.Pack(step, worker, phases_.workers());
+    }
+    loss_.Pack(step, worker, phases_.workers());
+    if (worker > 0 || step.gradients == nullptr) return;
+    // What the embedding's gradients are added to; a tied head's are there before.
+    const int64_t width = config_.d_model;
+    if (!config_.tie_head) {
+      std::fill_n(step.gradients + embed_, config_.vocab * width, Real{0});
+    }
+    if (positions_ >= 0) {
+      std::fill_n(step.gradients + positions_, config_.positions * width, Real{0});
+    }
+  }
+
+  void Forward(const PassStep<Real>& step, const PassInput& input,
+               const PassCarry<Real>& carry, Part sequences,
+               PassScratch<Real>& scratch) {
+    Embed(step, input, carry.position, sequences);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      Layer& layer = layers_[i];
+      layer.attention.Forward(step, sequences, layer.input.rows(), Memory(carry, i),
+                              layer.middle.rows(), scratch);
+      layer.feed_forward.Forward(step, step.RowsOf(sequences), layer.middle.rows(),
+                                 Output(i), scratch);
+    }
+    loss_.Forward(step, sequences, output_.rows(), input.targets);
+  }
+
+  void Embed(const PassStep<Real>& step, const PassInput& input, int64_t first,
+             Part sequences) {
+    const int64_t width = config_.d_model;
+    const Part rows = step.RowsOf(sequences);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const int64_t t = r % step.time;
+      const Real* added = nullptr;
+      if (config_.position_kind == PositionKind::kSinusoidal) {
+        added = sinusoids_.rows(t).data;
+      } else if (positions_ >= 0) {
+        added = step.weights + positions_ + (first + t) * width;
+      }
+      AddScaled(width, Scale(), step.weights + embed_ + input.tokens[r] * width, added,
+                layers_[0].input.rows(r).data);
+    }
+  }
+
+  // The carry behind the batch.
+  void Continue(const PassStep<Real>& step, const PassInput& input,
+                PassCarry<Real>& carry) {
+    if (!input.continues) {
+      carry = {};
+      return;
+    }
+    PassCarry<Real> next;
+    next.position = carry.position + step.time;
+    const auto append = [&](RowsOfReal<const Real> rows, int64_t most) {
+      const size_t index = next.entries.size();
+      const Real* const before =
+          step.memory > 0 ? carry.entries[index].values.data() : nullptr;
+      next.entries.push_back(LastRows(step, before, rows, most));
+    };
+    for (Layer& layer : layers_) {
+      if (options_.memory == AttentionMemory::kKeys) {
+        append(layer.attention.keys(), config_.positions);
+        append(layer.attention.values(), config_.positions);
+      } else if (config_.mem_len > 0) {
+        append(layer.input.rows(), config_.mem_len);
+      }
+    }
+    carry = std::move(next);
+  }
+
+  // The last `most` of the memory and the batch's rows of each sequence.
+  typename PassCarry<Real>::Entry LastRows(const PassStep<Real>& step,
+                                           const Real* before,
+                                           RowsOfReal<const Real> rows, int64_t most) {
+    const int64_t width = config_.d_model, all = step.memory + step.time;
+    const int64_t count = std::min(all, most);
+    typename PassCarry<Real>::Entry entry = {.count = count, .values = {}};
+    entry.values.resize(static_cast<size_t>(step.sequences * count * width));
+    Real* to = entry.values.data();
+    for (int64_t b = 0; b < step.sequences; ++b) {
+      for (int64_t j = all - count; j < all; ++j, to += width) {
+        const Real* const from = j < step.memory
+                                     ? before + (b * step.memory + j) * width
+                                     : rows.row(b * step.time + j - step.memory);
+        std::copy_n(from, width, to);
+      }
+    }
+    return entry;
+  }
+
+  const ModelConfig config_;
+  const AttentionOptions options_;
+  const int64_t embed_, positions_;  // in the layout; positions -1: not learned
+  Phases phases_;
+  std::vector<Layer> layers_;
+  LossBlock<Real> loss_;
+  Slab<Real> output_;                  // of the last layer
+  Slab<Real> sinusoids_;               // [T, D]
+  std::vector<int32_t> position_ids_;  // [rows]: t
+  Slab<Real> stream_[3];
+  AttentionBlockGradients<Real> attention_gradients_;
+  FeedForwardGradients<Real> feed_forward_gradients_;
+  std::vector<GradientJobs<Real>> jobs_;
+  std::vector<PassScratch<Real>> scratch_;  // of each worker
+};
+
+}  // namespace
+
+template <class Real>
+std::unique_ptr<GradientPass<Real>> MakeCausalPass(const ModelConfig& config,
+                                                   const FlatLayout& layout,
+                                                   ThreadPool& pool) {
+  return std::make_unique<TransformerPass<Real>>(config, CausalOptions(config), layout,
+                                                 pool);
+}
+
+template <class Real>
+std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass(const ModelConfig& config,
+                                                          const FlatLayout& layout,
+                                                          ThreadPool& pool) {
+  return std::make_unique<TransformerPass<Real>>(config, TransformerXlOptions(config),
+                                                 layout, pool);
+}
+
+#define MNEMON_PASSES(Real)                                           \
+  template std::unique_ptr<GradientPass<Real>> MakeCausalPass(        \
+      const ModelConfig&, const FlatLayout&, ThreadPool&);            \
+  template std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass( \
+      const ModelConfig&, const FlatLayout&, ThreadPool&)
+MNEMON_PASSES(float);
+MNEMON_PASSES(double);
+#undef MNEMON_PASSES
+
+}  // namespace mnemon

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+// The hand-written passes of every variant of every architecture that has one.
+#include "model/gradient/gradient_pass.h"
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include "tests/model/arch/variants.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kBatch = 5;
+
+// The weights of a model in a flat buffer.
+struct Flat {
+  struct Weight {
+    std::string name;
+    int64_t begin, size;
+  };
+  std::vector<Weight> weights;
+  FlatLayout layout;
+  int64_t size = 0;
+};
+
+Flat LayoutOf(Model& model) {
+  Flat flat;
+  model.Visit([&](const std::string& name, at::Tensor& weight) {
+    flat.layout.Add(name, flat.size);
+    flat.weights.push_back({name, flat.size, weight.numel()});
+    flat.size += (weight.numel() + 15) / 16 * 16;
+  });
+  return flat;
+}
+
+template <class Real>
+std::vector<Real> ValuesOf(Model& model, const Flat& flat) {
+  std::vector<Real> values(static_cast<size_t>(flat.size));
+  size_t i = 0;
+  model.Visit([&](const std::string&, at::Tensor& weight) {
+    const at::Tensor all = weight.detach().to(at::kDouble).contiguous();
+    std::copy_n(all.data_ptr<double>(), all.numel(),
+                values.begin() + flat.weights[i++].begin);
+  });
+  return values;
+}
+
+std::vector<int32_t> Ids(const at::Tensor& tokens) {
+  const at::Tensor all = tokens.to(at::kInt).contiguous();
+  return {all.data_ptr<int32_t>(), all.data_ptr<int32_t>() + all.numel()};
+}
+
+// One batch of a run.
+struct TestBatch {
+  at::Tensor tokens, targets;
+  std::vector<int32_t> token_ids, target_ids;
+
+  TestBatch(const ModelConfig& config, int64_t time, uint64_t seed)
+      : tokens(RandomTokens(config, kBatch, time, seed)),
+        targets(RandomTokens(config, kBatch, time, seed + 100)),
+        token_ids(Ids(tokens)),
+        target_ids(Ids(targets)) {}
+
+  PassInput Input(int64_t shards, bool dropout, bool continues) const {
+    return {.sequences = tokens.size(0),
+            .time = tokens.size(1),
+            .tokens = token_ids.data(),
+            .targets = target_ids.data(),
+            .shards = shards,
+            .dropout = dropout ? std::optional(DropoutKey{.key = 5, .first_row = 3})
+                               : std::nullopt,
+            .continues = continues};
+  }
+};
+
+template <class Real>
+struct PassRun {
+  std::vector<double> nats;
+  std::vector<Real> gradients;  // of the last batch
+};
+
+// Batches that continue each other.
+template <class Real>
+PassRun<Real> RunPass(const ModelConfig& config, const Flat& flat,
+                      const std::vector<Real>& weights,
+                      const std::vector<TestBatch>& batches, bool dropout,
+                      int64_t shards, int threads) {
+  ThreadPool pool(threads);
+  const auto pass = MakeGradientPass<Real>(config, flat.layout, pool);
+  PassRun<Real> run;
+  run.gradients.assign(static_cast<size_t>(flat.size), 0);
+  PassCarry<Real> carry;
+  for (const TestBatch& batch : batches) {
+    const auto loss = pass->Run(batch.Input(shards, dropout, true), weights.data(),
+                                run.gradients.data(), carry);
+    EXPECT_TRUE(loss.ok()) << loss.status();
+    run.nats.push_back(loss.ok() ? loss->nats : NAN);
+  }
+  return run;
+}
+
+bool HasPass(const ModelConfig& config) {
+  ThreadPool pool(1);
+  Flat flat = LayoutOf(*MakeTestModel(config));
+  return MakeGradientPass<float>(config, flat.layout, pool) != nullptr;
+}
+
+std::vector<ModelConfig> VariantsWithPass() {
+  std::vector<ModelConfig> variants = AllVariants();
+  std::erase_if(variants, [](const ModelConfig& c) { return !HasPass(c); });
+  return variants;
+}
+
+// Those, and each once more with sizes that no block, panel or slice divides.
+std::vector<ModelConfig> WithLarger(const std::vector<ModelConfig>& variants) {
+  std::vector<ModelConfig> all = variants;
+  for (ModelConfig config : variants) {
+    config.heads = 3;
+    config.d_model = 3 * 22;
+    config.d_ff = 300;
+    config.vocab = 37;
+    config.positions = 200;
+    if (config.mem_len > 0) config.mem_len = 45;
+    all.push_back(config);
+  }
+  return all;
+}
+
+std::string CaseName(const testing::TestParamInfo<ModelConfig>& info) {
+  const std::vector<ModelConfig> all = VariantsWithPass();
+  const size_t index = info.index % all.size();
+  return all[index].architecture + "_" + std::to_string(index) +
+         (info.index < all.size() ? "" : "_larger");
+}
+
+class PassTest : public testing::TestWithParam<ModelConfig> {
+ protected:
+  const ModelConfig& config() const { return GetParam(); }
+
+  // As the sequence form and autograd compute it, in float64.
+  PassRun<double> Expected(const std::vector<TestBatch>& batches, bool dropout) {
+    CastWeights(*model_, at::kDouble);
+    RequireGradients(*model_, true);
+    PassRun<double> run;
+    Carry carry;
+    for (const TestBatch& batch : batches) {
+      model_->Visit([](const std::string&, at::Tensor& weight) {
+        weight.mutable_grad().reset();
+      });
+      ForwardOptions options;
+      if (dropout) options.dropout = DropoutKey{.key = 5, .first_row = 3};
+      ForwardResult result = MustForward(*model_, batch.tokens, carry, options);
+      const at::Tensor loss = at::cross_entropy_loss(
+          result.logits.flatten(0, 1), batch.targets.flatten(), {}, /*reduction=*/2);
+      run.nats.push_back(loss.item<double>());
+      loss.backward();
+      carry = result.carry.Detached();
+    }
+    run.gradients.assign(static_cast<size_t>(flat_.size), 0);
+    size_t i = 0;
+    model_->Visit([&](const std::string&, at::Tensor& weight) {
+      const int64_t begin = flat_.weights[i++].begin;
+      if (!weight.grad().defined()) return;
+      const at::Tensor all = weight.grad().contiguous();
+      std::copy_n(all.data_ptr<double>(), all.numel(), run.gradients.begin() + begin);
+    });
+    return run;
+  }
+
+  template <class Real>
+  void ExpectNear(const PassRun<Real>& found, const PassRun<double>& expected,
+                  double tolerance) const {
+    ASSERT_EQ(found.nats.size(), expected.nats.size());
+    for (size_t i = 0; i < found.nats.size(); ++i) {
+      EXPECT_NEAR(found.nats[i], expected.nats[i], tolerance * (1 + expected.nats[i]));
+    }
+    double all = 0;
+    for (const double gradient : expected.gradients) all += gradient * gradient;
+    for (const Flat::Weight& weight : flat_.weights) {
+      double away = 0, size = 0;
+      for (int64_t i = weight.begin; i < weight.begin + weight.size; ++i) {
+        away += std::pow(found.gradients[i] - expected.gradients[i], 2);
+        size += std::pow(expected.gradients[i], 2);
+      }
+      // Those of some weights are 0 but for rounding.
+      const double of = size > 1e-20 * all ? size : all;
+      EXPECT_LE(std::sqrt(away), tolerance * std::sqrt(of)) << weight.name;
+    }
+  }
+
+  const std::unique_ptr<Model> model_ = MakeTestModel(GetParam());
+  const Flat flat_ = LayoutOf(*model_);
+};
+
+std::vector<TestBatch> Batches(const ModelConfig& config) {
+  std::vector<TestBatch> batches;
+  const bool larger = config.positions == 200;
+  for (const int64_t time :
+       larger ? std::vector<int64_t>{61, 1, 76} : std::vector<int64_t>{3, 1, 4}) {
+    batches.emplace_back(config, time, batches.size());
+  }
+  return batches;
+}
+
+// Three batches, the memory of the ones before carried, with dropout and without.
+TEST_P(PassTest, EqualsTheSequenceForm) {
+  const std::vector<TestBatch> batches = Batches(config());
+  const auto in_float = ValuesOf<float>(*model_, flat_);
+  const auto in_double = ValuesOf<double>(*model_, flat_);
+  for (const bool dropout : {false, true}) {
+    const PassRun<double> expected = Expected(batches, dropout);
+    ExpectNear(RunPass(config(), flat_, in_double, batches, dropout, 2, 2), expected,
+               1e-7);
+    ExpectNear(RunPass(config(), flat_, in_float, batches, dropout, 2, 2), expected,
+               3e-5);
+  }
+}
+
+// Along one random direction per weight. Small models have few kinks to step over.
+class SmallPassTest : public PassTest {};
+TEST_P(SmallPassTest, EqualsFiniteDifferences) {
+  const TestBatch batch(config(), 8, 1);
+  std::vector<double> weights = ValuesOf<double>(*model_, flat_);
+  ThreadPool pool(1);
+  const auto pass = MakeGradientPass<double>(config(), flat_.layout, pool);
+  std::vector<double> gradients(static_cast<size_t>(flat_.size));
+  const auto loss = [&](double* to) {
+    PassCarry<double> carry;
+    return pass->Run(batch.Input(1, true, false), weights.data(), to, carry)->nats;
+  };
+  loss(gradients.data());
+  uint64_t seed = 100;
+  for (const Flat::Weight& weight : flat_.weights) {
+    const at::Tensor direction = Normal({weight.size}, ++seed);
+    const double* const along = direction.data_ptr<double>();
+    const std::vector<double> original = weights;
+    const auto at_offset = [&](double offset) {
+      for (int64_t i = 0; i < weight.size; ++i) {
+        weights[weight.begin + i] = original[weight.begin + i] + offset * along[i];
+      }
+      return loss(nullptr);
+    };
+    constexpr double kStep = 1e-6;
+    const double numeric = (at_offset(kStep) - at_offset(-kStep)) / (2 * kStep);
+    weights = original;
+    double exact = 0;
+    for (int64_t i = 0; i < weight.size; ++i) {
+      exact += gradients[weight.begin + i] * along[i];
+    }
+    EXPECT_NEAR(numeric, exact, 1e-5 * (1 + std::abs(exact))) << weight.name;
+  }
+}
+
+// Also more threads than sequences.
+TEST_P(PassTest, HasTheSameBitsWithAnyNumberOfThreads) {
+  const std::vector<TestBatch> batches = Batches(config());
+  const auto weights = ValuesOf<float>(*model_, flat_);
+  for (const int64_t shards : {1, 3, 4}) {
+    const auto one = RunPass(config(), flat_, weights, batches, true, shards, 1);
+    for (const int threads : {2, 3, 7}) {
+      const auto many =
+          RunPass(config(), flat_, weights, batches, true, shards, threads);
+      EXPECT_EQ(many.nats, one.nats);
+      EXPECT_EQ(many.gradients, one.gradients) << threads << " threads";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, PassTest,
+                         testing::ValuesIn(WithLarger(VariantsWithPass())), CaseName);
+INSTANTIATE_TEST_SUITE_P(Variants, SmallPassTest, testing::ValuesIn(VariantsWithPass()),
+                         CaseName);
+
+}  // namespace
+}  // namespace mnemon
