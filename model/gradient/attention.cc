@@ -326,7 +326,9 @@ void RelativeHead<Real>::Load(const Real* keys, const Real* biases, const Real* 
     const int64_t row = (range.begin + e) * heads + head;
     std::copy_n(keys + row * width, width, rows.data() + e * stride);
     std::fill_n(rows.data() + e * stride + width, stride - width, Real{0});
-    bias[e] = biases[row];
+    bias[e] = biases == nullptr
+                  ? DotProduct<Real>(width, keys + row * width, u + head * width)
+                  : biases[row];
   }
   by_distance.Reserve(width, range.size());
   by_distance.FillAll(rows.data(), 1, stride);

@@ -43,7 +43,8 @@ struct RelativeHead {
   AlignedVector<Real> bias;          // S [farthest + 1]
   const Real* query_bias = nullptr;  // u [K]
 
-  // Rows `first` .. first + count - 1 of R [rows, H, K] and S [rows, H].
+  // Of one head, those rows of R [rows, H, K] and S [rows, H]; where `biases` is null,
+  // S = u.R.
   void Load(const Real* keys, const Real* biases, const Real* u, int64_t heads,
             int64_t head, int64_t width, Part rows);
 };

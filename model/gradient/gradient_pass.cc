@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/gradient/gradient_pass.h"
 
+#include "model/gradient/feedback_pass.h"
 #include "model/gradient/transformer_pass.h"
 
 namespace mnemon {
@@ -14,6 +15,9 @@ std::unique_ptr<GradientPass<Real>> MakeGradientPass(const ModelConfig& config,
   }
   if (config.architecture == "transformer_xl") {
     return MakeTransformerXlPass<Real>(config, layout, pool);
+  }
+  if (config.architecture == "feedback") {
+    return MakeFeedbackPass<Real>(config, layout, pool);
   }
   return nullptr;
 }

@@ -23,7 +23,7 @@ void LossBlock<Real>::Reserve(const PassStep<Real>& step) {
   dnormed_.Reserve(step.rows(), width_);
   moments_.resize(static_cast<size_t>(2 * step.rows()));
   logits_.Reserve(step.rows(), vocab_);
-  losses_.resize(static_cast<size_t>(step.sequences));
+  losses_.resize(static_cast<size_t>(step.rows()));
 }
 
 template <class Real>
@@ -32,9 +32,8 @@ void LossBlock<Real>::Pack(const PassStep<Real>& step, int worker, int workers) 
 }
 
 template <class Real>
-void LossBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
+void LossBlock<Real>::Forward(const PassStep<Real>& step, Part rows,
                               RowsOfReal<const Real> x, const int32_t* targets) {
-  const Part rows = step.RowsOf(sequences);
   const int64_t first = rows.begin, count = rows.size();
   NormForward(
       norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
@@ -43,21 +42,17 @@ void LossBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
                                .in = normed_.rows(first),
                                .from = {},
                                .out = logits_.rows(first)});
-  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-    PassLoss loss;
-    for (int64_t r = b * step.time; r < (b + 1) * step.time; ++r) {
-      bool best = false;
-      loss.nats += CrossEntropy(vocab_, targets[r], logits_.rows(r).data, &best);
-      loss.correct += best ? 1 : 0;
-    }
-    losses_[b] = loss;
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    const int32_t target = targets[step.SequenceOf(r) * step.time + step.PositionOf(r)];
+    bool best = false;
+    losses_[r].nats = CrossEntropy(vocab_, target, logits_.rows(r).data, &best);
+    losses_[r].correct = best ? 1 : 0;
   }
 }
 
 template <class Real>
-void LossBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
+void LossBlock<Real>::Backward(const PassStep<Real>& step, Part rows,
                                RowsOfReal<const Real> x, RowsOfReal<Real> dx) {
-  const Part rows = step.RowsOf(sequences);
   const int64_t first = rows.begin, count = rows.size();
   head_.Backward({.rows = count,
                   .in = logits_.rows(first),

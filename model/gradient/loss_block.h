@@ -19,14 +19,14 @@ class LossBlock {
 
   void Reserve(const PassStep<Real>& step);
   void Pack(const PassStep<Real>& step, int worker, int workers);
-  // Losses of some sequences, with `targets` [B, T]; logits become their gradients.
-  void Forward(const PassStep<Real>& step, Part sequences, RowsOfReal<const Real> x,
+  // Losses of some rows, with `targets` [B, T]; logits become their gradients.
+  void Forward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
                const int32_t* targets);
-  void Backward(const PassStep<Real>& step, Part sequences, RowsOfReal<const Real> x,
+  void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
                 RowsOfReal<Real> dx);
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                GradientJobs<Real>& jobs);
-  // Over all sequences, once all of their Forwards have returned.
+  // Over all rows, once all of their Forwards have returned.
   PassLoss Loss() const;
 
  private:
@@ -36,7 +36,7 @@ class LossBlock {
   Slab<Real> normed_, dnormed_;  // [rows, D]
   AlignedVector<Real> moments_;
   Slab<Real> logits_;             // [rows, V]
-  std::vector<PassLoss> losses_;  // [B]
+  std::vector<PassLoss> losses_;  // [rows]
 };
 
 }  // namespace mnemon

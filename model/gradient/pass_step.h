@@ -22,11 +22,13 @@ struct PassScratch {
   std::vector<float> mask;
 };
 
-// A batch on its way through the blocks. Row b T + t is token t of sequence b.
+// A batch on its way through the blocks. Row b T + t is token t of sequence b or, where
+// rows are interleaved, row t B + b.
 template <class Real>
 struct PassStep {
   int64_t sequences = 0, time = 0;  // B, T
-  int64_t memory = 0;               // rows of a layer's memory, of each sequence
+  bool interleaved = false;
+  int64_t memory = 0;  // rows of a layer's memory, of each sequence
   int64_t shards = 1;
   const Real* weights = nullptr;
   Real* gradients = nullptr;           // null: forward alone
@@ -34,10 +36,17 @@ struct PassStep {
   int64_t first_row = 0;               // of the batch, for its masks
 
   int64_t rows() const { return sequences * time; }
-  Part RowsOf(Part sequences) const {
-    return {sequences.begin * time, sequences.end * time};
+  int64_t SequenceOf(int64_t row) const {
+    return interleaved ? row % sequences : row / time;
   }
-  RowLayout layout() const { return {.sequences = sequences, .each = time}; }
+  int64_t PositionOf(int64_t row) const {
+    return interleaved ? row / sequences : row % time;
+  }
+  RowLayout layout() const {
+    return {.sequences = sequences, .each = time, .interleaved = interleaved};
+  }
+  // Of some sequences. REQUIRES: not interleaved.
+  Part RowsOf(Part some) const { return {some.begin * time, some.end * time}; }
 
   // to = from times the masks of some rows; the masks of `place` for sequence and
   // position of each. REQUIRES: dropout.
@@ -45,8 +54,8 @@ struct PassStep {
             RowsOfReal<Real> to, PassScratch<Real>& scratch) const {
     scratch.mask.resize(static_cast<size_t>(width));
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-      place.row = first_row + r / time;
-      place.position = r % time;
+      place.row = first_row + SequenceOf(r);
+      place.position = PositionOf(r);
       dropout->Fill(place, scratch.mask);
       MultiplyBy(width, from.row(r), scratch.mask.data(), to.row(r));
     }

@@ -23,6 +23,11 @@ constexpr int kTileRows = std::is_same_v<Real, double> ? 2
                                                        : 6;
 template <class Real>
 constexpr int kTilePanels = std::is_same_v<Real, float>&& kParts == 1 ? 2 : 1;
+// Panels of one row alone: sums enough to keep the arithmetic units busy.
+template <class Real>
+constexpr int kRowPanels = std::is_same_v<Real, double> ? 1
+                           : kParts == 1                ? 8
+                                                        : 4;
 
 // One slice of the depth of a call.
 struct Slice {
@@ -103,6 +108,18 @@ void Panels(const ProductCall<Real>& call, const Slice& slice, int64_t panel) {
   }
 }
 
+// One row with panels begin .. end - 1, kPanels at most at once.
+template <class Real, int kPanels>
+void RowOfPanels(const ProductCall<Real>& call, const Slice& slice, int64_t begin,
+                 int64_t end) {
+  for (; begin + kPanels <= end; begin += kPanels) {
+    Tile<Real, 1, kPanels>(call, slice, 0, begin);
+  }
+  if constexpr (kPanels > 1) {
+    if (begin < end) RowOfPanels<Real, kPanels / 2>(call, slice, begin, end);
+  }
+}
+
 template <class Real>
 HWY_INLINE void Product(const ProductCall<Real>& call) {
   constexpr int kMost = kTilePanels<Real>;
@@ -114,6 +131,11 @@ HWY_INLINE void Product(const ProductCall<Real>& call) {
                          .count = count,
                          .first = begin == 0,
                          .last = begin + count == call.depth};
+    begin += count;
+    if (call.rows == 1) {
+      RowOfPanels<Real, kRowPanels<Real>>(call, slice, 0, panels);
+      continue;
+    }
     int64_t panel = 0;
     for (; panel + kMost <= panels; panel += kMost) {
       Panels<Real, kMost>(call, slice, panel);
@@ -121,7 +143,6 @@ HWY_INLINE void Product(const ProductCall<Real>& call) {
     if constexpr (kMost > 1) {
       if (panel < panels) Panels<Real, 1>(call, slice, panel);
     }
-    begin += count;
   } while (begin < call.depth);
 }
 

@@ -239,7 +239,7 @@ class TransformerPass final : public GradientPass<Real> {
     };
     phases_.Do(worker, [&] {
       ForGroups(step, worker, [&](Part group) {
-        loss_.Backward(step, group, output_.rows(), Behind(count - 1));
+        loss_.Backward(step, step.RowsOf(group), output_.rows(), Behind(count - 1));
       });
     });
     jobs(0);
@@ -288,7 +288,7 @@ class TransformerPass final : public GradientPass<Real> {
       layer.feed_forward.Forward(step, step.RowsOf(sequences), layer.middle.rows(),
                                  Output(i), scratch);
     }
-    loss_.Forward(step, sequences, output_.rows(), input.targets);
+    loss_.Forward(step, step.RowsOf(sequences), output_.rows(), input.targets);
   }
 
   void Embed(const PassStep<Real>& step, const PassInput& input, int64_t first,

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: MIT
+#include "model/gradient/feedback_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+int64_t Whole(int64_t count) {
+  return (count + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
+}
+
+template <class Real>
+void Grow(AlignedVector<Real>& vector, int64_t size) {
+  if (static_cast<int64_t>(vector.size()) < size) vector.resize(size);
+}
+
+}  // namespace
+
+template <class Real>
+FeedbackAttention<Real>::FeedbackAttention(const ModelConfig& config,
+                                           const FlatLayout& layout, int64_t layer)
+    : layer_(layer),
+      layers_(config.layers),
+      width_(config.d_model),
+      heads_(config.heads),
+      head_width_(config.head_width()),
+      positions_(config.positions),
+      scale_(static_cast<Real>(1.0 / std::sqrt(static_cast<double>(head_width_)))),
+      norm_(layout, names::Layer(layer, names::kAttnNorm), width_),
+      query_(layout, names::Layer(layer, names::kQuery), width_, width_),
+      output_(layout, names::Layer(layer, names::kOutput), width_, width_),
+      relative_key_(layout.At(names::Layer(layer, names::kRelativeKey))),
+      relative_bias_(layout.Find(names::Layer(layer, names::kRelativeBias))),
+      query_bias_(layout.At(names::Layer(layer, names::kQueryBias))),
+      first_table_row_(positions_),
+      row_stride_(Whole(head_width_)),
+      tables_(static_cast<size_t>(heads_)) {
+  query_.Reserve();
+  output_.Reserve();
+}
+
+template <class Real>
+void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positions) {
+  farthest_ = positions;
+  const int64_t rows = step.rows();
+  for (Slab<Real>* slab : {&normed_, &queries_, &mixed_}) slab->Reserve(rows, width_);
+  moments_.resize(static_cast<size_t>(2 * rows));
+  softmax_.resize(static_cast<size_t>(rows * heads_));
+  if (step.gradients == nullptr) return;
+  for (Slab<Real>* slab : {&dmixed_, &dquery_, &dnormed_}) {
+    slab->Reserve(rows, width_);
+  }
+  if (step.dropout) dout_.Reserve(rows, width_);
+  drelative_.Reserve(step.sequences * farthest_, width_);
+  drelative_bias_.Reserve(step.sequences * heads_, farthest_);
+  dquery_bias_.Reserve(step.sequences, width_);
+  drelative_bias_table_.Reserve(step.sequences * farthest_, heads_);
+}
+
+template <class Real>
+void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positions,
+                                      int64_t sequences,
+                                      FeedbackScratch<Real>& scratch) const {
+  const int64_t stride = RelativeStride();
+  Grow(scratch.relative, heads_ * sequences * stride);
+  Grow(scratch.query, row_stride_);
+  Grow(scratch.scores, Whole(positions));
+  scratch.pass.mask.resize(static_cast<size_t>(std::max(Whole(positions), width_)));
+  if (step.gradients == nullptr) return;
+  Grow(scratch.by_distance, kFeedbackBlock * stride);
+  const int64_t rows = layers_ * sequences * heads_ * kFeedbackBlock;
+  Grow(scratch.dscores, rows * stride);
+  Grow(scratch.weights, rows * stride);
+  for (auto* vectors : {&scratch.biased_queries, &scratch.queries, &scratch.douts}) {
+    Grow(*vectors, rows * row_stride_);
+  }
+}
+
+template <class Real>
+int64_t FeedbackAttention<Real>::RelativeStride() const {
+  // Rows begin up to 15 before the positions, and whole panels are read behind them.
+  return Whole(farthest_) + 2 * kColumnPanel;
+}
+
+template <class Real>
+void FeedbackAttention<Real>::Pack(const PassStep<Real>& step, int worker,
+                                   int workers) {
+  query_.Pack(step.weights, step.gradients != nullptr, worker, workers);
+  output_.Pack(step.weights, step.gradients != nullptr, worker, workers);
+  const Part heads = PartOf(heads_, worker, workers);
+  for (int64_t h = heads.begin; h < heads.end; ++h) {
+    tables_[h].Load(step.weights + relative_key_,
+                    tied() ? nullptr : step.weights + relative_bias_,
+                    step.weights + query_bias_, heads_, h, head_width_, TableRows());
+  }
+  if (worker > 0 || step.gradients == nullptr) return;
+  // Rows that only longer batches have read.
+  const int64_t unread = TableRows().begin - first_table_row_;
+  if (unread > 0) {
+    std::fill_n(step.gradients + relative_key_ + first_table_row_ * width_,
+                unread * width_, Real{0});
+    if (!tied()) {
+      std::fill_n(step.gradients + relative_bias_ + first_table_row_ * heads_,
+                  unread * heads_, Real{0});
+    }
+  }
+  first_table_row_ = std::min(first_table_row_, TableRows().begin);
+}
+
+template <class Real>
+void FeedbackAttention<Real>::Relative(const FeedbackToken& token, int64_t first_row,
+                                       FeedbackScratch<Real>& scratch) {
+  const int64_t rows = token.sequences.size(), stride = RelativeStride();
+  const int64_t begin = farthest_ - token.positions,
+                panel = begin / kColumnPanel * kColumnPanel;
+  for (int64_t h = 0; h < heads_; ++h) {
+    RightOperand<Real> table = tables_[h].by_distance.view();
+    table.data += panel / kColumnPanel * table.panel;
+    const RowsOfReal<Real> query = queries_.rows(first_row, h * head_width_);
+    Multiply(ProductCall<Real>{.rows = rows,
+                               .columns = farthest_ - panel,
+                               .depth = head_width_,
+                               .a = {query.data, query.stride, 1},
+                               .b = table,
+                               .bias = tables_[h].bias.data() + panel,
+                               .out = scratch.relative.data() + h * rows * stride,
+                               .out_stride = stride});
+  }
+}
+
+template <class Real>
+SoftmaxRow<Real> FeedbackAttention<Real>::Scores(
+    const FeedbackToken& token, int64_t row, int64_t sequence, int64_t head,
+    const MemoryRows<Real>& memory, Real* scores, FeedbackScratch<Real>& scratch) {
+  AddScaled<Real>(head_width_, 1, queries_.rows(row, head * head_width_).data,
+                  tables_[head].query_bias, scratch.query.data());
+  Multiply(ProductCall<Real>{.rows = 1,
+                             .columns = token.positions,
+                             .depth = head_width_,
+                             .a = {scratch.query.data()},
+                             .b = memory.keys(sequence, head),
+                             .out = scores,
+                             .out_stride = 0});
+  const int64_t begin = (farthest_ - token.positions) % kColumnPanel;
+  const int64_t index =
+      head * token.sequences.size() + sequence - token.sequences.begin;
+  return {.first = 0,
+          .end = token.positions,
+          .scale = scale_,
+          .relative = scratch.relative.data() + index * RelativeStride() + begin,
+          .scores = scores,
+          .keys = token.positions};
+}
+
+template <class Real>
+const float* FeedbackAttention<Real>::Mask(const PassStep<Real>& step,
+                                           const FeedbackToken& token, int64_t sequence,
+                                           int64_t head,
+                                           FeedbackScratch<Real>& scratch) const {
+  std::vector<float>& mask = scratch.pass.mask;
+  if (static_cast<int64_t>(mask.size()) < token.positions) {
+    mask.resize(static_cast<size_t>(token.positions));
+  }
+  step.dropout->Fill({.layer = layer_,
+                      .kind = DropoutKind::kAttention,
+                      .head = head,
+                      .row = step.first_row + sequence,
+                      .position = token.t},
+                     {mask.data(), static_cast<size_t>(token.positions)});
+  return mask.data();
+}
+
+template <class Real>
+void FeedbackAttention<Real>::Forward(const PassStep<Real>& step,
+                                      const FeedbackToken& token,
+                                      RowsOfReal<const Real> x,
+                                      const MemoryRows<Real>& memory,
+                                      RowsOfReal<Real> out,
+                                      FeedbackScratch<Real>& scratch) {
+  const int64_t first = token.t * step.sequences + token.sequences.begin,
+                count = token.sequences.size();
+  const Part rows = {first, first + count};
+  if (token.positions == 0) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      std::copy_n(x.row(r), width_, out.row(r));
+    }
+    return;
+  }
+  NormForward(
+      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
+      normed_.rows(first));
+  query_.Forward(step.weights, {.rows = count,
+                                .in = normed_.rows(first),
+                                .from = {},
+                                .out = queries_.rows(first)});
+  Relative(token, first, scratch);
+  for (int64_t b = token.sequences.begin; b < token.sequences.end; ++b) {
+    const int64_t row = token.t * step.sequences + b;
+    for (int64_t h = 0; h < heads_; ++h) {
+      Real* const scores = scratch.scores.data();
+      softmax_[row * heads_ + h] =
+          Softmax(Scores(token, row, b, h, memory, scores, scratch));
+      if (step.dropout) {
+        MultiplyBy(token.positions, scores, Mask(step, token, b, h, scratch), scores);
+      }
+      Multiply(ProductCall<Real>{.rows = 1,
+                                 .columns = head_width_,
+                                 .depth = token.positions,
+                                 .a = {scores},
+                                 .b = {memory.value_rows(b, h), row_stride_},
+                                 .out = mixed_.rows(row, h * head_width_).data,
+                                 .out_stride = 0});
+    }
+  }
+  output_.Forward(step.weights,
+                  {.rows = count,
+                   .in = mixed_.rows(first),
+                   .from = step.dropout ? RowsOfReal<const Real>{} : x.from(first),
+                   .out = out.from(first)});
+  if (!step.dropout) return;
+  step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_, out,
+            out, scratch.pass);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    AddScaled<Real>(width_, 1, out.row(r), x.row(r), out.row(r));
+  }
+}
+
+template <class Real>
+void FeedbackAttention<Real>::BeginBackward(const PassStep<Real>&, Part sequences) {
+  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+    for (int64_t e = b * farthest_; e < (b + 1) * farthest_; ++e) {
+      std::fill_n(drelative_.rows(e).data, width_, Real{0});
+    }
+    for (int64_t h = 0; h < heads_; ++h) {
+      std::fill_n(drelative_bias_.rows(b * heads_ + h).data, farthest_, Real{0});
+    }
+    std::fill_n(dquery_bias_.rows(b).data, width_, Real{0});
+  }
+}
+
+template <class Real>
+int64_t FeedbackAttention<Real>::BlockRow(const FeedbackToken& token, int64_t sequence,
+                                          int64_t head, int64_t t) const {
+  const int64_t local = sequence - token.sequences.begin;
+  return ((layer_ * token.sequences.size() + local) * heads_ + head) * kFeedbackBlock +
+         t % kFeedbackBlock;
+}
+
+template <class Real>
+void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
+                                       const FeedbackToken& token, int64_t block,
+                                       RowsOfReal<const Real> x,
+                                       MemoryRows<Real>& memory,
+                                       RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
+                                       FeedbackScratch<Real>& scratch) {
+  const int64_t first = token.t * step.sequences + token.sequences.begin,
+                count = token.sequences.size(), n = token.positions;
+  const Part rows = {first, first + count};
+  if (n == 0) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      std::copy_n(dout.row(r), width_, dx.row(r));
+    }
+    return;
+  }
+  RowsOfReal<const Real> dy = dout;
+  if (step.dropout) {
+    step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_,
+              dout, dout_.rows(), scratch.pass);
+    dy = dout_.rows();
+  }
+  output_.Backward(
+      {.rows = count, .in = dy.from(first), .from = {}, .out = dmixed_.rows(first)});
+  Relative(token, first, scratch);
+  const int64_t stride = RelativeStride();
+  for (int64_t b = token.sequences.begin; b < token.sequences.end; ++b) {
+    const int64_t row = token.t * step.sequences + b;
+    for (int64_t h = 0; h < heads_; ++h) {
+      const int64_t place = BlockRow(token, b, h, token.t), column = h * head_width_;
+      Real* const weights = scratch.weights.data() + place * stride;
+      Real* const dscores = scratch.dscores.data() + place * stride;
+      Real* const biased = scratch.biased_queries.data() + place * row_stride_;
+      Real* const query = scratch.queries.data() + place * row_stride_;
+      Real* const douts = scratch.douts.data() + place * row_stride_;
+      SoftmaxAgain(Scores(token, row, b, h, memory, weights, scratch),
+                   softmax_[row * heads_ + h]);
+      std::copy_n(scratch.query.data(), head_width_, biased);
+      std::copy_n(queries_.rows(row, column).data, head_width_, query);
+      std::copy_n(dmixed_.rows(row, column).data, head_width_, douts);
+      Multiply(ProductCall<Real>{.rows = 1,
+                                 .columns = n,
+                                 .depth = head_width_,
+                                 .a = {douts},
+                                 .b = memory.values(b, h),
+                                 .out = dscores,
+                                 .out_stride = 0});
+      const Real delta =
+          DotProduct<Real>(head_width_, douts, mixed_.rows(row, column).data);
+      if (step.dropout) {
+        const float* const mask = Mask(step, token, b, h, scratch);
+        MultiplyBy(n, dscores, mask, dscores);
+        SoftmaxBackward(n, weights, delta, scale_, dscores);
+        MultiplyBy(n, weights, mask, weights);
+      } else {
+        SoftmaxBackward(n, weights, delta, scale_, dscores);
+      }
+      for (int64_t j = block; j < n; ++j) {
+        Real* const dvalue = memory.dvalues(b, h) + j * row_stride_;
+        Real* const dkey = memory.dkeys(b, h) + j * row_stride_;
+        AddScaled(head_width_, weights[j], douts, dvalue, dvalue);
+        AddScaled(head_width_, dscores[j], biased, dkey, dkey);
+      }
+      Multiply(ProductCall<Real>{.rows = 1,
+                                 .columns = head_width_,
+                                 .depth = n,
+                                 .a = {dscores},
+                                 .b = {memory.key_rows(b, h), row_stride_},
+                                 .out = dquery_.rows(row, column).data,
+                                 .out_stride = 0});
+    }
+    // So far that of q + u.
+    Real* const sum = dquery_bias_.rows(b).data;
+    AddScaled<Real>(width_, 1, dquery_.rows(row).data, sum, sum);
+  }
+  for (int64_t h = 0; h < heads_; ++h) {
+    const RowsOfReal<Real> dquery = dquery_.rows(first, h * head_width_);
+    const int64_t place = BlockRow(token, token.sequences.begin, h, token.t);
+    Multiply(ProductCall<Real>{
+        .rows = count,
+        .columns = head_width_,
+        .depth = n,
+        .a = {scratch.dscores.data() + place * stride, heads_ * kFeedbackBlock * stride,
+              1},
+        .b = {tables_[h].rows.data() + (farthest_ - n) * row_stride_, row_stride_},
+        .from = dquery.data,
+        .from_stride = dquery.stride,
+        .out = dquery.data,
+        .out_stride = dquery.stride});
+  }
+  query_.Backward({.rows = count,
+                   .in = dquery_.rows(first),
+                   .from = {},
+                   .out = dnormed_.rows(first)});
+  NormBackward<Real>(
+      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
+      dnormed_.rows(first), dout.from(first), dx.from(first));
+}
+
+template <class Real>
+void FeedbackAttention<Real>::EndBlock(const PassStep<Real>&,
+                                       const FeedbackToken& first, int64_t count,
+                                       int64_t block, MemoryRows<Real>& memory,
+                                       FeedbackScratch<Real>& scratch) {
+  const int64_t stride = RelativeStride();
+  // The last token sees most.
+  const int64_t most = first.positions + count - 1;
+  const auto add = [&](const Real* a, int64_t a_stride, int64_t rows, const Real* b,
+                       Real* to, int64_t to_stride) {
+    Multiply(ProductCall<Real>{.rows = rows,
+                               .columns = head_width_,
+                               .depth = count,
+                               .a = {a, 1, a_stride},
+                               .b = {b, row_stride_},
+                               .from = to,
+                               .from_stride = to_stride,
+                               .out = to,
+                               .out_stride = to_stride});
+  };
+  for (int64_t b = first.sequences.begin; b < first.sequences.end; ++b) {
+    for (int64_t h = 0; h < heads_; ++h) {
+      const int64_t place = BlockRow(first, b, h, first.t);
+      const Real* const dscores = scratch.dscores.data() + place * stride;
+      add(scratch.weights.data() + place * stride, stride, block,
+          scratch.douts.data() + place * row_stride_, memory.dvalues(b, h),
+          row_stride_);
+      add(dscores, stride, block, scratch.biased_queries.data() + place * row_stride_,
+          memory.dkeys(b, h), row_stride_);
+      // By distance: those of the last token come first.
+      Real* const bias = drelative_bias_.rows(b * heads_ + h).data + (farthest_ - most);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t n = first.positions + i;
+        Real* const row = scratch.by_distance.data() + i * stride;
+        std::fill_n(row, most - n, Real{0});
+        std::copy_n(dscores + i * stride, n, row + most - n);
+        AddScaled<Real>(most, 1, row, bias, bias);
+      }
+      const RowsOfReal<Real> tables =
+          drelative_.rows(b * farthest_ + farthest_ - most, h * head_width_);
+      add(scratch.by_distance.data(), stride, most,
+          scratch.queries.data() + place * row_stride_, tables.data, tables.stride);
+    }
+  }
+}
+
+template <class Real>
+void FeedbackAttention<Real>::EndBackward(const PassStep<Real>& step, Part sequences) {
+  for (int64_t b = sequences.begin; !tied() && b < sequences.end; ++b) {
+    for (int64_t h = 0; h < heads_; ++h) {
+      const Real* const dbias = drelative_bias_.rows(b * heads_ + h).data;
+      for (int64_t e = 0; e < farthest_; ++e) {
+        drelative_bias_table_.rows(b * farthest_ + e).data[h] = dbias[e];
+      }
+    }
+  }
+  if (!tied()) return;
+  // S = u.R: its gradients are those of both.
+  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+    for (int64_t h = 0; h < heads_; ++h) {
+      const Real* const u = step.weights + query_bias_ + h * head_width_;
+      const Real* const dbias = drelative_bias_.rows(b * heads_ + h).data;
+      Real* const du = dquery_bias_.rows(b, h * head_width_).data;
+      for (int64_t e = 0; e < farthest_; ++e) {
+        Real* const dkey = drelative_.rows(b * farthest_ + e, h * head_width_).data;
+        AddScaled(head_width_, dbias[e], u, dkey, dkey);
+        AddScaled(head_width_, dbias[e], tables_[h].rows.data() + e * row_stride_, du,
+                  du);
+      }
+    }
+  }
+}
+
+template <class Real>
+void FeedbackAttention<Real>::AddJobs(const PassStep<Real>& step,
+                                      RowsOfReal<const Real> x,
+                                      RowsOfReal<const Real> dout,
+                                      GradientJobs<Real>& jobs) {
+  // Tokens without a memory take no part.
+  const int64_t skipped = farthest_ < step.time ? step.time - farthest_ : 0;
+  const int64_t first = skipped * step.sequences;
+  const RowLayout layout = {
+      .sequences = step.sequences, .each = step.time - skipped, .interleaved = true};
+  const auto add = [&](const LinearMap<Real>& map, RowsOfReal<const Real> dy,
+                       RowsOfReal<const Real> in) {
+    map.AddJobs({{layout, dy.row(first), dy.stride, in.row(first), in.stride}},
+                step.shards, step.gradients, jobs);
+  };
+  add(output_, step.dropout ? RowsOfReal<const Real>(dout_.rows()) : dout,
+      mixed_.rows());
+  add(query_, dquery_.rows(), normed_.rows());
+  norm_.AddJobs({{.layout = layout,
+                  .dz = dnormed_.rows(first),
+                  .x = x.from(first),
+                  .moments = moments_.data() + 2 * first}},
+                step.shards, step.gradients, jobs);
+  const RowLayout each = {.sequences = step.sequences, .each = 1};
+  const auto sum = [&](VectorGradientCall<Real> call) {
+    call.shards = step.shards;
+    jobs.Add(std::move(call));
+  };
+  sum({.width = width_,
+       .parts = {{.layout = each, .dz = dquery_bias_.rows(), .x = {}}},
+       .bias = step.gradients + query_bias_});
+  if (farthest_ == 0) return;
+  // Row by row of the tables, over sequences.
+  const auto sum_table = [&](RowsOfReal<const Real> rows, int64_t width,
+                             int64_t table) {
+    const RowsOfReal<const Real> of_sequences = {rows.data, rows.stride * farthest_};
+    sum({.width = width,
+         .parts = {{.layout = each, .dz = of_sequences, .x = {}}},
+         .bias = step.gradients + table + TableRows().begin * width,
+         .vectors = farthest_,
+         .from = rows.stride,
+         .to = width});
+  };
+  sum_table(drelative_.rows(), width_, relative_key_);
+  if (!tied()) sum_table(drelative_bias_table_.rows(), heads_, relative_bias_);
+}
+
+template class FeedbackAttention<float>;
+template class FeedbackAttention<double>;
+
+}  // namespace mnemon

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// The attention sub-layer of the Feedback Transformer in training, one token of every
+// sequence at a time: x + drop(Wo Attend(LN(x), memory) + bo), where the n positions of
+// the memory lie at distances n .. 1. Without a memory it is x.
+//
+// Backward, a token's own gradients are computed at once. What it adds to those of the
+// memory and of the tables waits for the other tokens of its block, but for positions
+// that were made within the block: then the rest is one product for each sequence and
+// head.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/config/config.h"
+#include "model/gradient/linear.h"
+#include "model/gradient/memory_rows.h"
+#include "model/gradient/pass_step.h"
+#include "model/gradient/slab.h"
+
+namespace mnemon {
+
+// Tokens of a block.
+inline constexpr int64_t kFeedbackBlock = 16;
+
+// Set aside for one thread.
+template <class Real>
+struct FeedbackScratch {
+  PassScratch<Real> pass;
+  AlignedVector<Real> relative;     // [H, sequences, positions]
+  AlignedVector<Real> query;        // q + u of one head
+  AlignedVector<Real> scores;       // [positions]
+  AlignedVector<Real> by_distance;  // [tokens of a block, positions]
+  // Of the tokens of a block, by layer, sequence and head [.., tokens, positions or K]:
+  // gradients of scores, attention weights, q + u, q, gradients of o.
+  AlignedVector<Real> dscores, weights, biased_queries, queries, douts;
+};
+
+// One token of a worker's sequences.
+struct FeedbackToken {
+  Part sequences;
+  int64_t t = 0;
+  int64_t positions = 0;  // of the memory that it sees
+};
+
+template <class Real>
+class FeedbackAttention {
+ public:
+  FeedbackAttention(const ModelConfig& config, const FlatLayout& layout, int64_t layer);
+
+  // `positions`: the most that a token sees.
+  void Reserve(const PassStep<Real>& step, int64_t positions);
+  // For all layers.
+  void Reserve(const PassStep<Real>& step, int64_t positions, int64_t sequences,
+               FeedbackScratch<Real>& scratch) const;
+  void Pack(const PassStep<Real>& step, int worker, int workers);
+
+  void Forward(const PassStep<Real>& step, const FeedbackToken& token,
+               RowsOfReal<const Real> x, const MemoryRows<Real>& memory,
+               RowsOfReal<Real> out, FeedbackScratch<Real>& scratch);
+  // Before the first token: sums of these sequences begin.
+  void BeginBackward(const PassStep<Real>& step, Part sequences);
+  // `block`: positions of the memory before the token's block.
+  void Backward(const PassStep<Real>& step, const FeedbackToken& token, int64_t block,
+                RowsOfReal<const Real> x, MemoryRows<Real>& memory,
+                RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
+                FeedbackScratch<Real>& scratch);
+  // When all tokens of a block that see something went backward: the first of them, and
+  // how many they are.
+  void EndBlock(const PassStep<Real>& step, const FeedbackToken& first, int64_t count,
+                int64_t block, MemoryRows<Real>& memory,
+                FeedbackScratch<Real>& scratch);
+  // Behind the last block.
+  void EndBackward(const PassStep<Real>& step, Part sequences);
+  void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
+               RowsOfReal<const Real> dout, GradientJobs<Real>& jobs);
+
+ private:
+  bool tied() const { return relative_bias_ < 0; }
+  Part TableRows() const { return {positions_ - farthest_, positions_}; }
+  // Scaled dot products with positions, [H, sequences, positions].
+  void Relative(const FeedbackToken& token, int64_t first_row,
+                FeedbackScratch<Real>& scratch);
+  int64_t RelativeStride() const;
+  // Of one sequence and head: scores, and the row that makes weights of them.
+  SoftmaxRow<Real> Scores(const FeedbackToken& token, int64_t row, int64_t sequence,
+                          int64_t head, const MemoryRows<Real>& memory, Real* scores,
+                          FeedbackScratch<Real>& scratch);
+  const float* Mask(const PassStep<Real>& step, const FeedbackToken& token,
+                    int64_t sequence, int64_t head,
+                    FeedbackScratch<Real>& scratch) const;
+  // The place of token t of a block, sequence and head in the scratch.
+  int64_t BlockRow(const FeedbackToken& token, int64_t sequence, int64_t head,
+                   int64_t t) const;
+
+  const int64_t layer_, layers_, width_, heads_, head_width_, positions_;
+  const Real scale_;
+  NormMap<Real> norm_;
+  LinearMap<Real> query_, output_;
+  const int64_t relative_key_, relative_bias_, query_bias_;  // in the layout; -1: tied
+  int64_t farthest_ = 0;                                     // distance of this batch
+  int64_t first_table_row_;  // of all that had a gradient so far
+  int64_t row_stride_ = 0;   // of a head's rows
+  std::vector<RelativeHead<Real>> tables_;
+  Slab<Real> normed_, queries_, mixed_;  // [rows, D]
+  AlignedVector<Real> moments_;
+  std::vector<SoftmaxMoments<Real>> softmax_;    // [rows, H]
+  Slab<Real> dout_, dmixed_, dquery_, dnormed_;  // [rows, D]
+  // Of each sequence: of R [distances, D], of S [H, distances], of u [D].
+  Slab<Real> drelative_, drelative_bias_, dquery_bias_;
+  Slab<Real> drelative_bias_table_;  // of S once more [distances, H]
+};
+
+}  // namespace mnemon

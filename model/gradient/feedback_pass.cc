@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: MIT
+#include "model/gradient/feedback_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "model/gradient/feed_forward_block.h"
+#include "model/gradient/feedback_attention.h"
+#include "model/gradient/loss_block.h"
+#include "model/gradient/memory_rows.h"
+#include "model/gradient/phases.h"
+#include "model/numerics/functions.h"
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+namespace {
+
+template <class Real>
+class FeedbackPass final : public GradientPass<Real> {
+ public:
+  FeedbackPass(const ModelConfig& config, const FlatLayout& layout, ThreadPool& pool)
+      : config_(config),
+        width_(config.d_model),
+        embed_(layout.At(names::Weight(names::kEmbed))),
+        mix_(layout.At(names::kMemoryMix)),
+        phases_(pool),
+        loss_(config, layout),
+        scratch_(static_cast<size_t>(pool.count())) {
+    for (int64_t i = 0; i < config.layers; ++i) {
+      layers_.push_back({.attention = FeedbackAttention<Real>(config, layout, i),
+                         .feed_forward = FeedForwardBlock<Real>(config, layout, i),
+                         .middle = {},
+                         .dmiddle = {},
+                         .gradients = {}});
+    }
+    const bool shared = config.projection == Projection::kShared;
+    for (int64_t i = 0; i < (shared ? 1 : config.layers); ++i) {
+      const std::string key =
+          shared ? std::string(names::kMemoryKey) : names::Layer(i, names::kKey);
+      const std::string value =
+          shared ? std::string(names::kMemoryValue) : names::Layer(i, names::kValue);
+      memories_.push_back({.key = LinearMap<Real>(layout, key, width_, width_),
+                           .value = LinearMap<Real>(layout, value, width_, width_),
+                           .rows = {},
+                           .dkey = {},
+                           .dvalue = {},
+                           .carry_dkey = {},
+                           .carry_dvalue = {}});
+      memories_.back().key.Reserve();
+      memories_.back().value.Reserve();
+    }
+    streams_.resize(layers_.size() + 1);
+    dstreams_.resize(layers_.size() + 1);
+    mixture_.resize(layers_.size() + 1);
+  }
+
+  absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
+                               Real* gradients, PassCarry<Real>& carry) override {
+    PassStep<Real> step = {.sequences = input.sequences,
+                           .time = input.time,
+                           .interleaved = true,
+                           .memory = carry.position,
+                           .shards = input.shards,
+                           .weights = weights,
+                           .gradients = gradients,
+                           .dropout = {}};
+    if (input.dropout && config_.dropout > 0) {
+      step.dropout = DropoutMask(config_.dropout, input.dropout->key);
+      step.first_row = input.dropout->first_row;
+    }
+    if (step.memory + step.time > config_.positions + 1) {
+      return MakeError(absl::StatusCode::kFailedPrecondition,
+                       StrCat(step.memory, " + ", step.time, " tokens; the model has ",
+                              config_.positions, " positions"),
+                       {.reason = "CONTEXT_LIMIT"});
+    }
+    try {
+      Prepare(step, input, carry);
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("memory does not suffice for a batch");
+    }
+    const absl::Status done =
+        phases_.Run([&](int worker) { Work(step, input, carry, worker); });
+    if (!done.ok()) return done;
+    Continue(step, input, carry);
+    return loss_.Loss();
+  }
+
+ private:
+  struct Layer {
+    FeedbackAttention<Real> attention;
+    FeedForwardBlock<Real> feed_forward;
+    Slab<Real> middle, dmiddle;  // between its sub-layers [rows, D]
+    FeedForwardGradients<Real> gradients;
+  };
+  // A projection of the memory: of one layer, or of all.
+  struct Memory {
+    LinearMap<Real> key, value;
+    MemoryRows<Real> rows;
+    Slab<Real> dkey, dvalue;              // [rows, D], also keys and values forward
+    Slab<Real> carry_dkey, carry_dvalue;  // of the carry [B n, D], likewise
+  };
+
+  Memory& MemoryOf(size_t layer) {
+    return memories_[memories_.size() == 1 ? 0 : layer];
+  }
+
+  void Prepare(const PassStep<Real>& step, const PassInput& input,
+               const PassCarry<Real>& carry) {
+    const int64_t rows = step.rows();
+    const int64_t positions = step.memory + step.time - 1;
+    const bool backward = step.gradients != nullptr;
+    for (Layer& layer : layers_) {
+      layer.attention.Reserve(step, positions);
+      layer.feed_forward.Reserve(rows, step.dropout.has_value(), layer.gradients);
+      layer.middle.Reserve(rows, width_);
+      if (backward) layer.dmiddle.Reserve(rows, width_);
+    }
+    for (Slab<Real>& stream : streams_) stream.Reserve(rows, width_);
+    mixed_.Reserve(rows, width_);
+    if (backward) {
+      for (Slab<Real>& stream : dstreams_) stream.Reserve(rows, width_);
+      dmixed_.Reserve(step.sequences, width_);
+      dots_.Reserve(rows, static_cast<int64_t>(streams_.size()));
+    }
+    for (Memory& memory : memories_) {
+      memory.rows.Reserve(step.sequences, config_.heads, config_.head_width(),
+                          std::max<int64_t>(1, positions), backward);
+      memory.dkey.Reserve(rows, width_);
+      memory.dvalue.Reserve(rows, width_);
+      memory.carry_dkey.Reserve(step.sequences * step.memory, width_);
+      memory.carry_dvalue.Reserve(step.sequences * step.memory, width_);
+    }
+    loss_.Reserve(step);
+    for (int w = 0; w < phases_.workers(); ++w) {
+      const int64_t sequences = PartOf(step.sequences, w, phases_.workers()).size();
+      layers_[0].attention.Reserve(step, positions, sequences, scratch_[w]);
+    }
+    // Rows as the pass has them.
+    tokens_.resize(static_cast<size_t>(rows));
+    for (int64_t r = 0; r < rows; ++r) {
+      tokens_[r] = input.tokens[step.SequenceOf(r) * step.time + step.PositionOf(r)];
+    }
+    PrepareMixture(step.weights + mix_);
+    if (backward) PrepareJobs(step, carry);
+  }
+
+  // softmax(w).
+  void PrepareMixture(const Real* mix) {
+    double sum = 0;
+    std::vector<double> powers;
+    const auto most = static_cast<double>(
+        *std::max_element(mix, mix + static_cast<int64_t>(mixture_.size())));
+    for (size_t l = 0; l < mixture_.size(); ++l) {
+      powers.push_back(numerics::Exp(static_cast<double>(mix[l]) - most));
+      sum += powers.back();
+    }
+    for (size_t l = 0; l < mixture_.size(); ++l) {
+      mixture_[l] = static_cast<Real>(powers[l] / sum);
+    }
+  }
+
+  void PrepareJobs(const PassStep<Real>& step, const PassCarry<Real>& carry) {
+    jobs_.Clear();
+    loss_.AddJobs(step, streams_.back().rows(), jobs_);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      Layer& layer = layers_[i];
+      layer.feed_forward.AddJobs(step, layer.middle.rows(), dstreams_[i + 1].rows(),
+                                 layer.gradients, jobs_);
+      layer.attention.AddJobs(step, streams_[i].rows(), layer.dmiddle.rows(), jobs_);
+    }
+    const auto pairs = [](const RowLayout& layout, RowsOfReal<const Real> dy,
+                          RowsOfReal<const Real> x) {
+      return RowPairs<Real>{layout, dy.data, dy.stride, x.data, x.stride};
+    };
+    // The last memory is for the next batch, which projects it itself.
+    const RowLayout projected = {
+        .sequences = step.sequences, .each = step.time - 1, .interleaved = true};
+    const RowLayout carried = {.sequences = step.sequences, .each = step.memory};
+    for (Memory& memory : memories_) {
+      const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy,
+                           Slab<Real>& carry_dy) {
+        std::vector<RowPairs<Real>> parts = {
+            pairs(projected, dy.rows(), mixed_.rows())};
+        if (step.memory > 0) {
+          parts.push_back(pairs(carried, carry_dy.rows(),
+                                {carry.entries[0].values.data(), width_}));
+        }
+        map.AddJobs(std::move(parts), step.shards, step.gradients, jobs_);
+      };
+      add(memory.key, memory.dkey, memory.carry_dkey);
+      add(memory.value, memory.dvalue, memory.carry_dvalue);
+    }
+    jobs_.Add(VectorGradientCall<Real>{
+        .width = static_cast<int64_t>(streams_.size()),
+        .parts = {{.layout = projected, .dz = dots_.rows(), .x = {}}},
+        .shards = step.shards,
+        .bias = step.gradients + mix_});
+    jobs_.Add(EmbeddingGradientCall<Real>{.vocab = config_.vocab,
+                                          .width = width_,
+                                          .layout = step.layout(),
+                                          .ids = tokens_.data(),
+                                          .dx = dstreams_[0].rows(),
+                                          .shards = step.shards,
+                                          .out = step.gradients + embed_});
+  }
+
+  void Work(const PassStep<Real>& step, const PassInput& input,
+            const PassCarry<Real>& carry, int worker) {
+    FeedbackScratch<Real>& scratch = scratch_[worker];
+    const Part own = PartOf(step.sequences, worker, phases_.workers());
+    phases_.Do(worker, [&] { Pack(step, worker); });
+    phases_.Do(worker, [&] {
+      if (own.size() > 0) Forward(step, input, carry, own, scratch);
+    });
+    if (step.gradients == nullptr) return;
+    phases_.Do(worker, [&] {
+      if (own.size() > 0) Backward(step, own, scratch);
+    });
+    phases_.Do(worker, [&] { jobs_.Work(scratch.pass.gradient); });
+    phases_.Do(worker, [&] {
+      if (worker == 0) FinishMixture(step.gradients + mix_);
+    });
+  }
+
+  void Pack(const PassStep<Real>& step, int worker) {
+    const int workers = phases_.workers();
+    const bool backward = step.gradients != nullptr;
+    for (Layer& layer : layers_) {
+      layer.attention.Pack(step, worker, workers);
+      layer.feed_forward.Pack(step, worker, workers);
+    }
+    for (Memory& memory : memories_) {
+      memory.key.Pack(step.weights, backward, worker, workers);
+      memory.value.Pack(step.weights, backward, worker, workers);
+    }
+    loss_.Pack(step, worker, workers);
+    if (worker == 0 && backward) {
+      std::fill_n(step.gradients + embed_, config_.vocab * width_, Real{0});
+    }
+  }
+
+  static Part RowsOf(const PassStep<Real>& step, Part own, int64_t t) {
+    return {t * step.sequences + own.begin, t * step.sequences + own.end};
+  }
+
+  void Forward(const PassStep<Real>& step, const PassInput& input,
+               const PassCarry<Real>& carry, Part own, FeedbackScratch<Real>& scratch) {
+    if (step.memory > 0) {
+      const RowsOfReal<const Real> carried = {carry.entries[0].values.data(), width_};
+      for (Memory& memory : memories_) Recall(step, carried, own, memory);
+    }
+    for (int64_t t = 0; t < step.time; ++t) {
+      const Part rows = RowsOf(step, own, t);
+      const FeedbackToken token = {
+          .sequences = own, .t = t, .positions = step.memory + t};
+      for (int64_t r = rows.begin; r < rows.end; ++r) {
+        std::copy_n(step.weights + embed_ + tokens_[r] * width_, width_,
+                    streams_[0].rows(r).data);
+      }
+      for (size_t i = 0; i < layers_.size(); ++i) {
+        Layer& layer = layers_[i];
+        layer.attention.Forward(step, token, streams_[i].rows(), MemoryOf(i).rows,
+                                layer.middle.rows(), scratch);
+        layer.feed_forward.Forward(step, rows, layer.middle.rows(),
+                                   streams_[i + 1].rows(), scratch.pass);
+      }
+      loss_.Forward(step, rows, streams_.back().rows(), input.targets);
+      Mix(rows);
+      if (t + 1 < step.time) Append(step, token, rows);
+    }
+  }
+
+  // Projects the carry of some sequences.
+  void Recall(const PassStep<Real>& step, RowsOfReal<const Real> carried, Part own,
+              Memory& memory) {
+    const int64_t first = own.begin * step.memory, count = own.size() * step.memory;
+    const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
+      map.Forward(step.weights, {.rows = count,
+                                 .in = carried.from(first),
+                                 .from = {},
+                                 .out = to.rows(first)});
+    };
+    project(memory.key, memory.carry_dkey);
+    project(memory.value, memory.carry_dvalue);
+    for (int64_t r = first; r < first + count; ++r) {
+      memory.rows.Set(r / step.memory, r % step.memory, memory.carry_dkey.rows(r).data,
+                      memory.carry_dvalue.rows(r).data);
+    }
+  }
+
+  // m = sum of softmax(w)_l x^l.
+  void Mix(Part rows) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      Real* const mixed = mixed_.rows(r).data;
+      for (size_t l = 0; l < streams_.size(); ++l) {
+        AddScaled(width_, mixture_[l], streams_[l].rows(r).data,
+                  l == 0 ? nullptr : mixed, mixed);
+      }
+    }
+  }
+
+  // Projects the memory that a token made.
+  void Append(const PassStep<Real>& step, const FeedbackToken& token, Part rows) {
+    for (Memory& memory : memories_) {
+      const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
+        map.Forward(step.weights, {.rows = rows.size(),
+                                   .in = mixed_.rows(rows.begin),
+                                   .from = {},
+                                   .out = to.rows(rows.begin)});
+      };
+      project(memory.key, memory.dkey);
+      project(memory.value, memory.dvalue);
+      for (int64_t r = rows.begin; r < rows.end; ++r) {
+        memory.rows.Set(step.SequenceOf(r), token.positions, memory.dkey.rows(r).data,
+                        memory.dvalue.rows(r).data);
+      }
+    }
+  }
+
+  void Backward(const PassStep<Real>& step, Part own, FeedbackScratch<Real>& scratch) {
+    for (Memory& memory : memories_) {
+      for (int64_t b = own.begin; b < own.end; ++b) memory.rows.ClearGradients(b);
+    }
+    for (Layer& layer : layers_) layer.attention.BeginBackward(step, own);
+    int64_t end = step.time;
+    while (end > 0) {
+      const int64_t begin = (end - 1) / kFeedbackBlock * kFeedbackBlock;
+      for (int64_t t = end - 1; t >= begin; --t) {
+        TokenBackward(step, own, t, step.memory + begin, scratch);
+      }
+      // Tokens without a memory had no attention.
+      const int64_t first = step.memory == 0 ? std::max<int64_t>(1, begin) : begin;
+      if (first < end) {
+        const FeedbackToken token = {
+            .sequences = own, .t = first, .positions = step.memory + first};
+        for (size_t i = 0; i < layers_.size(); ++i) {
+          layers_[i].attention.EndBlock(step, token, end - first, step.memory + begin,
+                                        MemoryOf(i).rows, scratch);
+        }
+      }
+      end = begin;
+    }
+    for (Layer& layer : layers_) layer.attention.EndBackward(step, own);
+    for (Memory& memory : memories_) {
+      for (int64_t r = own.begin * step.memory; r < own.end * step.memory; ++r) {
+        memory.rows.CopyGradients(r / step.memory, r % step.memory,
+                                  memory.carry_dkey.rows(r).data,
+                                  memory.carry_dvalue.rows(r).data);
+      }
+    }
+  }
+
+  void TokenBackward(const PassStep<Real>& step, Part own, int64_t t, int64_t block,
+                     FeedbackScratch<Real>& scratch) {
+    const Part rows = RowsOf(step, own, t);
+    const FeedbackToken token = {
+        .sequences = own, .t = t, .positions = step.memory + t};
+    loss_.Backward(step, rows, streams_.back().rows(), dstreams_.back().rows());
+    // The last memory has no reader.
+    const bool read = t + 1 < step.time;
+    if (read) MemoryBackward(step, token, rows);
+    for (size_t i = layers_.size(); i-- > 0;) {
+      Layer& layer = layers_[i];
+      if (read) AddMixed(step, rows, i + 1);
+      layer.feed_forward.Backward(step, rows, layer.middle.rows(),
+                                  dstreams_[i + 1].rows(), layer.dmiddle.rows(),
+                                  layer.gradients, scratch.pass);
+      layer.attention.Backward(step, token, block, streams_[i].rows(), MemoryOf(i).rows,
+                               layer.dmiddle.rows(), dstreams_[i].rows(), scratch);
+    }
+    if (read) AddMixed(step, rows, 0);
+  }
+
+  // dm of a token, once all of its readers went backward.
+  void MemoryBackward(const PassStep<Real>& step, const FeedbackToken& token,
+                      Part rows) {
+    const RowsOfReal<Real> dmixed = dmixed_.rows(token.sequences.begin);
+    bool first = true;
+    for (Memory& memory : memories_) {
+      for (int64_t r = rows.begin; r < rows.end; ++r) {
+        memory.rows.CopyGradients(step.SequenceOf(r), token.positions,
+                                  memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
+      }
+      const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy) {
+        map.Backward({.rows = rows.size(),
+                      .in = dy.rows(rows.begin),
+                      .from = first ? RowsOfReal<const Real>{} : dmixed,
+                      .out = dmixed});
+        first = false;
+      };
+      add(memory.key, memory.dkey);
+      add(memory.value, memory.dvalue);
+    }
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      const Real* const of = dmixed_.rows(step.SequenceOf(r)).data;
+      for (size_t l = 0; l < streams_.size(); ++l) {
+        dots_.rows(r).data[l] = DotProduct<Real>(width_, of, streams_[l].rows(r).data);
+      }
+    }
+  }
+
+  // What x^l gets through the memory.
+  void AddMixed(const PassStep<Real>& step, Part rows, size_t l) {
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      Real* const dx = dstreams_[l].rows(r).data;
+      AddScaled(width_, mixture_[l], dmixed_.rows(step.SequenceOf(r)).data, dx, dx);
+    }
+  }
+
+  // From the gradients of softmax(w) to those of w.
+  void FinishMixture(Real* gradients) const {
+    double along = 0;
+    for (size_t l = 0; l < mixture_.size(); ++l) {
+      along += static_cast<double>(mixture_[l]) * static_cast<double>(gradients[l]);
+    }
+    for (size_t l = 0; l < mixture_.size(); ++l) {
+      gradients[l] = static_cast<Real>(static_cast<double>(mixture_[l]) *
+                                       (static_cast<double>(gradients[l]) - along));
+    }
+  }
+
+  void Continue(const PassStep<Real>& step, const PassInput& input,
+                PassCarry<Real>& carry) {
+    if (!input.continues) {
+      carry = {};
+      return;
+    }
+    const int64_t all = step.memory + step.time;
+    typename PassCarry<Real>::Entry entry = {.count = all, .values = {}};
+    entry.values.resize(static_cast<size_t>(step.sequences * all * width_));
+    Real* to = entry.values.data();
+    for (int64_t b = 0; b < step.sequences; ++b) {
+      for (int64_t j = 0; j < all; ++j, to += width_) {
+        const Real* const from =
+            j < step.memory
+                ? carry.entries[0].values.data() + (b * step.memory + j) * width_
+                : mixed_.rows((j - step.memory) * step.sequences + b).data;
+        std::copy_n(from, width_, to);
+      }
+    }
+    carry.position = all;
+    carry.entries.assign(1, std::move(entry));
+  }
+
+  const ModelConfig config_;
+  const int64_t width_;
+  const int64_t embed_, mix_;  // in the layout
+  Phases phases_;
+  std::vector<Layer> layers_;
+  std::vector<Memory> memories_;
+  LossBlock<Real> loss_;
+  std::vector<Slab<Real>> streams_, dstreams_;  // x^0 .. x^L [rows, D]
+  std::vector<Real> mixture_;                   // softmax(w) [L + 1]
+  Slab<Real> mixed_;                            // m [rows, D]
+  Slab<Real> dmixed_;                           // of one token [B, D]
+  Slab<Real> dots_;                             // dm . x^l [rows, L + 1]
+  std::vector<int32_t> tokens_;                 // [rows]
+  GradientJobs<Real> jobs_;
+  std::vector<FeedbackScratch<Real>> scratch_;  // of each worker
+};
+
+}  // namespace
+
+template <class Real>
+std::unique_ptr<GradientPass<Real>> MakeFeedbackPass(const ModelConfig& config,
+                                                     const FlatLayout& layout,
+                                                     ThreadPool& pool) {
+  return std::make_unique<FeedbackPass<Real>>(config, layout, pool);
+}
+
+template std::unique_ptr<GradientPass<float>> MakeFeedbackPass(const ModelConfig&,
+                                                               const FlatLayout&,
+                                                               ThreadPool&);
+template std::unique_ptr<GradientPass<double>> MakeFeedbackPass(const ModelConfig&,
+                                                                const FlatLayout&,
+                                                                ThreadPool&);
+
+}  // namespace mnemon

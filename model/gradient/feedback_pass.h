@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The pass of the Feedback Transformer: all layers of one token after the other,
+// forward and backward, with the gradients of all weights summed behind the loop.
+// Equations: model/arch/feedback.cc.
+#pragma once
+
+#include <memory>
+
+#include "model/gradient/gradient_pass.h"
+
+namespace mnemon {
+
+template <class Real>
+std::unique_ptr<GradientPass<Real>> MakeFeedbackPass(const ModelConfig& config,
+                                                     const FlatLayout& layout,
+                                                     ThreadPool& pool);
+
+}  // namespace mnemon

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "model/gradient/memory_rows.h"
+
+#include <algorithm>
+
+namespace mnemon {
+namespace {
+
+int64_t Whole(int64_t count) {
+  return (count + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
+}
+
+}  // namespace
+
+template <class Real>
+void MemoryRows<Real>::Reserve(int64_t sequences, int64_t heads, int64_t width,
+                               int64_t count, bool gradients) {
+  heads_ = heads;
+  width_ = width;
+  count_ = Whole(count);
+  stride_ = Whole(width);
+  const int64_t all = sequences * heads * count_;
+  const auto grow = [&](AlignedVector<Real>& vector, int64_t each) {
+    const auto size = static_cast<size_t>(all * each);
+    if (vector.size() < size) vector.resize(size);
+  };
+  grow(keys_, width_);
+  grow(value_rows_, stride_);
+  if (!gradients) return;
+  grow(values_, width_);
+  grow(key_rows_, stride_);
+  grow(dkeys_, stride_);
+  grow(dvalues_, stride_);
+}
+
+template <class Real>
+void MemoryRows<Real>::Set(int64_t sequence, int64_t j, const Real* key,
+                           const Real* value) {
+  const int64_t panel = j / kColumnPanel * kColumnPanel * width_ + j % kColumnPanel;
+  const auto transpose = [&](const Real* from, AlignedVector<Real>& panels,
+                             int64_t head) {
+    Real* const to = panels.data() + At(sequence, head) * count_ * width_ + panel;
+    for (int64_t i = 0; i < width_; ++i) to[i * kColumnPanel] = from[i];
+  };
+  const auto copy = [&](const Real* from, AlignedVector<Real>& rows, int64_t head) {
+    Real* const to = rows.data() + (At(sequence, head) * count_ + j) * stride_;
+    std::copy_n(from, width_, to);
+    std::fill(to + width_, to + stride_, Real{0});
+  };
+  for (int64_t h = 0; h < heads_; ++h) {
+    transpose(key + h * width_, keys_, h);
+    copy(value + h * width_, value_rows_, h);
+    if (dkeys_.empty()) continue;
+    transpose(value + h * width_, values_, h);
+    copy(key + h * width_, key_rows_, h);
+  }
+}
+
+template <class Real>
+void MemoryRows<Real>::ClearGradients(int64_t sequence) {
+  const int64_t each = heads_ * count_ * stride_;
+  std::fill_n(dkeys_.data() + sequence * each, each, Real{0});
+  std::fill_n(dvalues_.data() + sequence * each, each, Real{0});
+}
+
+template <class Real>
+void MemoryRows<Real>::CopyGradients(int64_t sequence, int64_t j, Real* dkey,
+                                     Real* dvalue) const {
+  for (int64_t h = 0; h < heads_; ++h) {
+    const int64_t at = (At(sequence, h) * count_ + j) * stride_;
+    std::copy_n(dkeys_.data() + at, width_, dkey + h * width_);
+    std::copy_n(dvalues_.data() + at, width_, dvalue + h * width_);
+  }
+}
+
+template class MemoryRows<float>;
+template class MemoryRows<double>;
+
+}  // namespace mnemon

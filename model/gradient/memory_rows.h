@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Keys and values of a growing memory, of all sequences and heads, as its readers need
+// them, and their gradients, which readers add to.
+#pragma once
+
+#include <cstdint>
+
+#include "model/gradient/product.h"
+#include "model/gradient/row_operations.h"
+
+namespace mnemon {
+
+template <class Real>
+class MemoryRows {
+ public:
+  // Room for `count` positions of `sequences` x `heads` memories of vectors of `width`.
+  // May throw std::bad_alloc.
+  void Reserve(int64_t sequences, int64_t heads, int64_t width, int64_t count,
+               bool gradients);
+
+  // Sets position j of one sequence: a key and a value, each [heads width].
+  void Set(int64_t sequence, int64_t j, const Real* key, const Real* value);
+  // Gradients of one sequence become zero.
+  void ClearGradients(int64_t sequence);
+  // The gradients at position j of one sequence, each [heads width].
+  void CopyGradients(int64_t sequence, int64_t j, Real* dkey, Real* dvalue) const;
+
+  // Of one memory: transposed [width, count] for products with a vector, and rows
+  // [count, stride()].
+  RightOperand<Real> keys(int64_t sequence, int64_t head) const {
+    return Panels(keys_, sequence, head);
+  }
+  RightOperand<Real> values(int64_t sequence, int64_t head) const {
+    return Panels(values_, sequence, head);
+  }
+  const Real* key_rows(int64_t sequence, int64_t head) const {
+    return key_rows_.data() + At(sequence, head) * count_ * stride_;
+  }
+  const Real* value_rows(int64_t sequence, int64_t head) const {
+    return value_rows_.data() + At(sequence, head) * count_ * stride_;
+  }
+  Real* dkeys(int64_t sequence, int64_t head) {
+    return dkeys_.data() + At(sequence, head) * count_ * stride_;
+  }
+  Real* dvalues(int64_t sequence, int64_t head) {
+    return dvalues_.data() + At(sequence, head) * count_ * stride_;
+  }
+  int64_t stride() const { return stride_; }
+
+ private:
+  int64_t At(int64_t sequence, int64_t head) const { return sequence * heads_ + head; }
+  RightOperand<Real> Panels(const AlignedVector<Real>& panels, int64_t sequence,
+                            int64_t head) const {
+    return {.data = panels.data() + At(sequence, head) * count_ * width_,
+            .depth = kColumnPanel,
+            .panel = width_ * kColumnPanel};
+  }
+
+  int64_t heads_ = 0, width_ = 0;
+  int64_t count_ = 0;                          // positions in whole panels
+  int64_t stride_ = 0;                         // of rows
+  AlignedVector<Real> keys_, values_;          // [.., count / 16, width, 16]
+  AlignedVector<Real> key_rows_, value_rows_;  // [.., count, stride]
+  AlignedVector<Real> dkeys_, dvalues_;        // likewise
+};
+
+}  // namespace mnemon
