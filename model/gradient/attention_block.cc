@@ -3,16 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "base/error.h"
+#include "base/strings.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
 
 template <class Real>
-AttentionBlock<Real>::AttentionBlock(const ModelConfig& config,
-                                     const AttentionOptions& options,
-                                     const FlatLayout& layout, int64_t layer)
+AttentionBlock<Real>::AttentionBlock(
+    const ModelConfig& config, const AttentionOptions& options,
+    const FlatLayout& layout, int64_t layer,
+    std::shared_ptr<AttentionBlockGradients<Real>> gradients)
     : options_(options),
+      gradients_(std::move(gradients)),
       layer_(layer),
       width_(config.d_model),
       heads_(config.heads),
@@ -32,10 +37,33 @@ AttentionBlock<Real>::AttentionBlock(const ModelConfig& config,
 }
 
 template <class Real>
+absl::Status AttentionBlock<Real>::Check(const PassStep<Real>& step,
+                                         int64_t position) const {
+  // Inputs that are kept are a memory of limited length.
+  const int64_t before = options_.memory == AttentionMemory::kInputs
+                             ? std::min(position, options_.most_memory)
+                             : position;
+  if (before + step.time <= options_.most_keys) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      StrCat(step.time, " tokens after ", before,
+             " that are remembered; the model has positions for ", options_.most_keys),
+      {.reason = "CONTEXT_LIMIT"});
+}
+
+template <class Real>
+int64_t AttentionBlock<Real>::carry_entries() const {
+  if (options_.most_memory == 0) return 0;
+  return options_.memory == AttentionMemory::kKeys     ? 2
+         : options_.memory == AttentionMemory::kInputs ? 1
+                                                       : 0;
+}
+
+template <class Real>
 AttentionShape AttentionBlock<Real>::Shape(const PassStep<Real>& step) const {
-  const int64_t keys = step.memory + step.time;
+  const int64_t keys = memory_ + step.time;
   return {.queries = step.time,
-          .memory = step.memory,
+          .memory = memory_,
           .width = head_width_,
           .causal = options_.causal,
           .reach = std::min(options_.reach, keys)};
@@ -49,14 +77,24 @@ Part AttentionBlock<Real>::TableRows(const PassStep<Real>& step) const {
 
 template <class Real>
 void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
-                                   AttentionBlockGradients<Real>& gradients) {
+                                   std::span<const CarryEntry> carry) {
+  memory_ = carry.empty() ? 0 : carry[0].count;
+  const auto rows_of = [&](size_t entry) {
+    return RowsOfReal<const Real>{carry[entry].values.data(), width_};
+  };
+  if (memory_ > 0 && options_.memory == AttentionMemory::kKeys) {
+    given_keys_ = rows_of(0);
+    given_values_ = rows_of(1);
+  } else if (memory_ > 0) {
+    inputs_ = rows_of(0);
+  }
   const int64_t rows = step.rows();
   for (Slab<Real>* slab : {&normed_, &queries_, &keys_, &values_, &mixed_}) {
     slab->Reserve(rows, width_);
   }
   moments_.resize(static_cast<size_t>(2 * rows));
   softmax_.resize(static_cast<size_t>(rows * heads_));
-  AttentionBlockGradients<Real>& g = gradients;
+  AttentionBlockGradients<Real>& g = *gradients_;
   for (Slab<Real>* slab : {&g.dmixed, &g.dquery, &g.dkey, &g.dvalue, &g.dnormed}) {
     slab->Reserve(rows, width_);
   }
@@ -67,8 +105,8 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
     g.drelative.Reserve(tables, width_);
     g.drelative_bias.Reserve(tables, heads_);
   }
-  if (!projects_memory(step)) return;
-  const int64_t memory = step.sequences * step.memory;
+  if (!projects_memory()) return;
+  const int64_t memory = step.sequences * memory_;
   for (Slab<Real>* slab : {&memory_normed_, &memory_keys_, &memory_values_,
                            &g.dmemory_key, &g.dmemory_value, &g.dmemory_normed}) {
     slab->Reserve(memory, width_);
@@ -101,8 +139,7 @@ void AttentionBlock<Real>::Pack(const PassStep<Real>& step, int worker, int work
 
 template <class Real>
 AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
-                                               int64_t sequence, int64_t head,
-                                               const LayerMemory<Real>& memory) {
+                                               int64_t sequence, int64_t head) {
   const int64_t row = sequence * step.time, column = head * head_width_;
   AttentionHead<Real> out = {
       .shape = Shape(step),
@@ -118,13 +155,13 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
       .value = values_.rows(row, column),
       .out = mixed_.rows(row, column),
       .moments = softmax_.data() + (sequence * heads_ + head) * step.time};
-  if (step.memory > 0) {
-    const int64_t first = sequence * step.memory;
-    const bool projected = projects_memory(step);
+  if (memory_ > 0) {
+    const int64_t first = sequence * memory_;
+    const bool projected = projects_memory();
     out.memory_key =
-        projected ? memory_keys_.rows(first, column) : memory.keys.from(first, column);
+        projected ? memory_keys_.rows(first, column) : given_keys_.from(first, column);
     out.memory_value = projected ? memory_values_.rows(first, column)
-                                 : memory.values.from(first, column);
+                                 : given_values_.from(first, column);
   }
   if (step.dropout) {
     out.dropout = {.mask = &*step.dropout,
@@ -138,9 +175,8 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
 
 template <class Real>
 void AttentionBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
-                                   RowsOfReal<const Real> x,
-                                   const LayerMemory<Real>& memory,
-                                   RowsOfReal<Real> out, PassScratch<Real>& scratch) {
+                                   RowsOfReal<const Real> x, RowsOfReal<Real> out,
+                                   PassScratch<Real>& scratch) {
   const Part rows = step.RowsOf(sequences);
   const int64_t first = rows.begin, count = rows.size();
   NormForward(
@@ -153,10 +189,9 @@ void AttentionBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
   project(query_, count, normed_.rows(first), queries_.rows(first));
   project(key_, count, normed_.rows(first), keys_.rows(first));
   project(value_, count, normed_.rows(first), values_.rows(first));
-  if (projects_memory(step)) {
-    const int64_t from = sequences.begin * step.memory,
-                  n = sequences.size() * step.memory;
-    NormForward(norm_.Pass(step.weights, n, memory.inputs.from(from),
+  if (projects_memory()) {
+    const int64_t from = sequences.begin * memory_, n = sequences.size() * memory_;
+    NormForward(norm_.Pass(step.weights, n, inputs_.from(from),
                            memory_moments_.data() + 2 * from),
                 memory_normed_.rows(from));
     project(key_, n, memory_normed_.rows(from), memory_keys_.rows(from));
@@ -164,29 +199,20 @@ void AttentionBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
   }
   for (int64_t b = sequences.begin; b < sequences.end; ++b) {
     for (int64_t h = 0; h < heads_; ++h) {
-      AttentionForward(Head(step, b, h, memory), scratch.attention);
+      AttentionForward(Head(step, b, h), scratch.attention);
     }
   }
-  output_.Forward(step.weights,
-                  {.rows = count,
-                   .in = mixed_.rows(first),
-                   .from = step.dropout ? RowsOfReal<const Real>{} : x.from(first),
-                   .out = out.from(first)});
-  if (!step.dropout) return;
-  step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_, out,
-            out, scratch);
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    AddScaled<Real>(width_, 1, out.row(r), x.row(r), out.row(r));
-  }
+  AddSublayer<Real>(step, output_,
+                    {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                    width_, mixed_.rows(), x, out, scratch);
 }
 
 template <class Real>
 void AttentionBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
                                     RowsOfReal<const Real> x,
-                                    const LayerMemory<Real>& memory,
                                     RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
-                                    AttentionBlockGradients<Real>& g,
                                     PassScratch<Real>& scratch) {
+  AttentionBlockGradients<Real>& g = *gradients_;
   const Part rows = step.RowsOf(sequences);
   const int64_t first = rows.begin, count = rows.size();
   RowsOfReal<const Real> dy = dout;
@@ -213,16 +239,16 @@ void AttentionBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
                                      .dbiased_query = {},
                                      .drelative = {},
                                      .drelative_bias = {}};
-      if (projects_memory(step)) {
-        to.dmemory_key = g.dmemory_key.rows(b * step.memory, column);
-        to.dmemory_value = g.dmemory_value.rows(b * step.memory, column);
+      if (projects_memory()) {
+        to.dmemory_key = g.dmemory_key.rows(b * memory_, column);
+        to.dmemory_value = g.dmemory_value.rows(b * memory_, column);
       }
       if (relative()) {
         to.dbiased_query = g.dbiased_query.rows(row, column);
         to.drelative = g.drelative.rows(b * distances, column);
         to.drelative_bias = g.drelative_bias.rows(b * distances, h);
       }
-      AttentionBackward(Head(step, b, h, memory), to, scratch.attention);
+      AttentionBackward(Head(step, b, h), to, scratch.attention);
     }
   }
   const auto add = [&](const LinearMap<Real>& map, int64_t n, RowsOfReal<const Real> in,
@@ -233,9 +259,8 @@ void AttentionBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
   add(query_, count, g.dquery.rows(first), {}, dnormed);
   add(key_, count, g.dkey.rows(first), dnormed, dnormed);
   add(value_, count, g.dvalue.rows(first), dnormed, dnormed);
-  if (projects_memory(step)) {
-    const int64_t from = sequences.begin * step.memory,
-                  n = sequences.size() * step.memory;
+  if (projects_memory()) {
+    const int64_t from = sequences.begin * memory_, n = sequences.size() * memory_;
     const RowsOfReal<Real> dmemory = g.dmemory_normed.rows(from);
     add(key_, n, g.dmemory_key.rows(from), {}, dmemory);
     add(value_, n, g.dmemory_value.rows(from), dmemory, dmemory);
@@ -247,12 +272,11 @@ void AttentionBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
 
 template <class Real>
 void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
-                                   const LayerMemory<Real>& memory,
                                    RowsOfReal<const Real> dout,
-                                   AttentionBlockGradients<Real>& g,
                                    GradientJobs<Real>& jobs) {
+  AttentionBlockGradients<Real>& g = *gradients_;
   const RowLayout layout = step.layout();
-  const RowLayout memory_layout = {.sequences = step.sequences, .each = step.memory};
+  const RowLayout memory_layout = {.sequences = step.sequences, .each = memory_};
   const auto pairs = [](const RowLayout& rows, RowsOfReal<const Real> dy,
                         RowsOfReal<const Real> in) {
     return RowPairs<Real>{rows, dy.data, dy.stride, in.data, in.stride};
@@ -268,13 +292,13 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
   std::vector<RowPairs<Real>> values = {pairs(layout, g.dvalue.rows(), normed_.rows())};
   std::vector<typename NormMap<Real>::Part> norms = {
       {.layout = layout, .dz = g.dnormed.rows(), .x = x, .moments = moments_.data()}};
-  if (projects_memory(step)) {
+  if (projects_memory()) {
     keys.push_back(pairs(memory_layout, g.dmemory_key.rows(), memory_normed_.rows()));
     values.push_back(
         pairs(memory_layout, g.dmemory_value.rows(), memory_normed_.rows()));
     norms.push_back({.layout = memory_layout,
                      .dz = g.dmemory_normed.rows(),
-                     .x = memory.inputs,
+                     .x = inputs_,
                      .moments = memory_moments_.data()});
   }
   add(key_, std::move(keys));
@@ -305,6 +329,33 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
   };
   sum_table(g.drelative.rows(), width_, relative_key_);
   sum_table(g.drelative_bias.rows(), heads_, relative_bias_);
+}
+
+template <class Real>
+std::vector<typename PassCarry<Real>::Entry> AttentionBlock<Real>::Continue(
+    const PassStep<Real>& step, RowsOfReal<const Real> x) {
+  if (carry_entries() == 0) return {};
+  if (options_.memory == AttentionMemory::kInputs) return {LastRows(step, inputs_, x)};
+  return {LastRows(step, given_keys_, keys_.rows()),
+          LastRows(step, given_values_, values_.rows())};
+}
+
+template <class Real>
+typename PassCarry<Real>::Entry AttentionBlock<Real>::LastRows(
+    const PassStep<Real>& step, RowsOfReal<const Real> before,
+    RowsOfReal<const Real> rows) const {
+  const int64_t all = memory_ + step.time, count = std::min(all, options_.most_memory);
+  CarryEntry entry = {.count = count, .values = {}};
+  entry.values.resize(static_cast<size_t>(step.sequences * count * width_));
+  Real* to = entry.values.data();
+  for (int64_t b = 0; b < step.sequences; ++b) {
+    for (int64_t j = all - count; j < all; ++j, to += width_) {
+      const Real* const from = j < memory_ ? before.row(b * memory_ + j)
+                                           : rows.row(b * step.time + j - memory_);
+      std::copy_n(from, width_, to);
+    }
+  }
+  return entry;
 }
 
 template class AttentionBlock<float>;

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "model/config/config.h"
 #include "model/gradient/linear.h"
+#include "model/gradient/mixer_block.h"
 #include "model/gradient/pass_step.h"
 #include "model/gradient/slab.h"
 
@@ -24,17 +26,12 @@ enum class AttentionMemory : uint8_t {
 // What the blocks of all layers of a model have in common.
 struct AttentionOptions {
   AttentionMemory memory = AttentionMemory::kNone;
+  int64_t most_memory = 0;  // rows kept of each sequence
+  int64_t most_keys = 0;    // that a batch may have
   bool causal = true;
   int64_t reach = 0;           // keys before its own that a query sees, where causal
   int64_t zero_row = -1;       // of the tables, distance 0; -1: positions not relative
   std::vector<double> slopes;  // of ALiBi, of each head; empty: none
-};
-
-// The memory of a layer: rows [B, memory, D] of keys and values, or of inputs.
-template <class Real>
-struct LayerMemory {
-  RowsOfReal<const Real> keys, values;
-  RowsOfReal<const Real> inputs;
 };
 
 // Gradients that the blocks of all layers use in turn.
@@ -50,49 +47,55 @@ struct AttentionBlockGradients {
 };
 
 template <class Real>
-class AttentionBlock {
+class AttentionBlock final : public MixerBlock<Real> {
  public:
+  using CarryEntry = typename PassCarry<Real>::Entry;
+
+  // `gradients` is shared by all layers.
   AttentionBlock(const ModelConfig& config, const AttentionOptions& options,
-                 const FlatLayout& layout, int64_t layer);
+                 const FlatLayout& layout, int64_t layer,
+                 std::shared_ptr<AttentionBlockGradients<Real>> gradients);
 
-  void Reserve(const PassStep<Real>& step, AttentionBlockGradients<Real>& gradients);
-  void Pack(const PassStep<Real>& step, int worker, int workers);
-  // Of some sequences.
+  absl::Status Check(const PassStep<Real>& step, int64_t position) const override;
+  int64_t carry_entries() const override;
+  void Reserve(const PassStep<Real>& step, std::span<const CarryEntry> carry) override;
+  void Pack(const PassStep<Real>& step, int worker, int workers) override;
   void Forward(const PassStep<Real>& step, Part sequences, RowsOfReal<const Real> x,
-               const LayerMemory<Real>& memory, RowsOfReal<Real> out,
-               PassScratch<Real>& scratch);
+               RowsOfReal<Real> out, PassScratch<Real>& scratch) override;
   void Backward(const PassStep<Real>& step, Part sequences, RowsOfReal<const Real> x,
-                const LayerMemory<Real>& memory, RowsOfReal<const Real> dout,
-                RowsOfReal<Real> dx, AttentionBlockGradients<Real>& gradients,
-                PassScratch<Real>& scratch);
+                RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
+                PassScratch<Real>& scratch) override;
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
-               const LayerMemory<Real>& memory, RowsOfReal<const Real> dout,
-               AttentionBlockGradients<Real>& gradients, GradientJobs<Real>& jobs);
-
-  // Of the batch [rows, D], for kKeys.
-  RowsOfReal<const Real> keys() { return keys_.rows(); }
-  RowsOfReal<const Real> values() { return values_.rows(); }
+               RowsOfReal<const Real> dout, GradientJobs<Real>& jobs) override;
+  std::vector<CarryEntry> Continue(const PassStep<Real>& step,
+                                   RowsOfReal<const Real> x) override;
 
  private:
   bool relative() const { return options_.zero_row >= 0; }
-  bool projects_memory(const PassStep<Real>& step) const {
-    return options_.memory == AttentionMemory::kInputs && step.memory > 0;
+  bool projects_memory() const {
+    return options_.memory == AttentionMemory::kInputs && memory_ > 0;
   }
   AttentionShape Shape(const PassStep<Real>& step) const;
   // Of the tables, those of distances farthest .. 0.
   Part TableRows(const PassStep<Real>& step) const;
-  AttentionHead<Real> Head(const PassStep<Real>& step, int64_t sequence, int64_t head,
-                           const LayerMemory<Real>& memory);
+  AttentionHead<Real> Head(const PassStep<Real>& step, int64_t sequence, int64_t head);
+  // The last rows of the memory `before` and the batch, of each sequence.
+  CarryEntry LastRows(const PassStep<Real>& step, RowsOfReal<const Real> before,
+                      RowsOfReal<const Real> rows) const;
 
   const AttentionOptions options_;
+  const std::shared_ptr<AttentionBlockGradients<Real>> gradients_;
   const int64_t layer_, width_, heads_, head_width_;
   NormMap<Real> norm_;
   LinearMap<Real> query_, key_, value_, output_;
   int64_t relative_key_ = -1, relative_bias_ = -1, query_bias_ = -1;  // in the layout
   std::vector<RelativeHead<Real>> tables_;
   int64_t first_table_row_ = 0;  // of all that had a gradient so far
-  Slab<Real> normed_, queries_, keys_, values_, mixed_;     // [rows, D]
-  AlignedVector<Real> moments_;                             // of x
+  Slab<Real> normed_, queries_, keys_, values_, mixed_;  // [rows, D]
+  AlignedVector<Real> moments_;                          // of x
+  // The memory of this batch: rows of each sequence, of keys and values or of inputs.
+  int64_t memory_ = 0;
+  RowsOfReal<const Real> given_keys_, given_values_, inputs_;
   Slab<Real> memory_normed_, memory_keys_, memory_values_;  // [B memory, D]
   AlignedVector<Real> memory_moments_;
   std::vector<SoftmaxMoments<Real>> softmax_;  // [B, H, T]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "model/gradient/feed_forward_block.h"
 
+#include "model/gradient/mixer_block.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -82,17 +83,9 @@ void FeedForwardBlock<Real>::Forward(const PassStep<Real>& step, Part rows,
   if (step.dropout) {
     step.Drop(place, rows, d_ff_, hidden_rows_.rows(), hidden_rows_.rows(), scratch);
   }
-  out_.Forward(step.weights,
-               {.rows = count,
-                .in = hidden,
-                .from = step.dropout ? RowsOfReal<const Real>{} : x.from(first),
-                .out = out.from(first)});
-  if (!step.dropout) return;
   place.kind = DropoutKind::kFeedForwardOutput;
-  step.Drop(place, rows, width_, out, out, scratch);
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    AddScaled<Real>(width_, 1, out.row(r), x.row(r), out.row(r));
-  }
+  AddSublayer<Real>(step, out_, place, rows, width_, hidden_rows_.rows(), x, out,
+                    scratch);
 }
 
 template <class Real>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/gradient/mixer_block.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -217,17 +218,9 @@ void FeedbackAttention<Real>::Forward(const PassStep<Real>& step,
                                  .out_stride = 0});
     }
   }
-  output_.Forward(step.weights,
-                  {.rows = count,
-                   .in = mixed_.rows(first),
-                   .from = step.dropout ? RowsOfReal<const Real>{} : x.from(first),
-                   .out = out.from(first)});
-  if (!step.dropout) return;
-  step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_, out,
-            out, scratch.pass);
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    AddScaled<Real>(width_, 1, out.row(r), x.row(r), out.row(r));
-  }
+  AddSublayer<Real>(step, output_,
+                    {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                    width_, mixed_.rows(), x, out, scratch.pass);
 }
 
 template <class Real>

@@ -19,6 +19,9 @@ std::unique_ptr<GradientPass<Real>> MakeGradientPass(const ModelConfig& config,
   if (config.architecture == "feedback") {
     return MakeFeedbackPass<Real>(config, layout, pool);
   }
+  if (config.architecture == "fast_weights") {
+    return MakeFastWeightsPass<Real>(config, layout, pool);
+  }
   return nullptr;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/partition.h"
 #include "model/gradient/attention.h"
+#include "model/gradient/delta_rule.h"
 #include "model/gradient/gradient_jobs.h"
 #include "model/gradient/gradient_pass.h"
 
@@ -18,6 +19,7 @@ namespace mnemon {
 template <class Real>
 struct PassScratch {
   AttentionScratch<Real> attention;
+  DeltaScratch<Real> delta;
   GradientScratch<Real> gradient;
   std::vector<float> mask;
 };

@@ -3,15 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
-#include "base/strings.h"
 #include "model/gradient/attention_block.h"
+#include "model/gradient/fast_weight_block.h"
 #include "model/gradient/feed_forward_block.h"
 #include "model/gradient/loss_block.h"
+#include "model/gradient/mixer_block.h"
 #include "model/gradient/phases.h"
 #include "model/positions/alibi.h"
 #include "model/positions/sinusoid.h"
@@ -26,6 +28,8 @@ constexpr int64_t kGroupRows = 384;
 AttentionOptions CausalOptions(const ModelConfig& config) {
   const bool relative = config.position_kind == PositionKind::kRelative;
   return {.memory = AttentionMemory::kKeys,
+          .most_memory = config.positions,
+          .most_keys = config.positions,
           .reach = config.positions,
           .zero_row = relative ? config.positions - 1 : -1,
           .slopes = config.position_kind == PositionKind::kAlibi
@@ -34,27 +38,33 @@ AttentionOptions CausalOptions(const ModelConfig& config) {
 }
 
 AttentionOptions TransformerXlOptions(const ModelConfig& config) {
+  const bool sliding = config.window == Window::kSliding;
+  constexpr int64_t kAny = int64_t{1} << 40;
   return {.memory = AttentionMemory::kInputs,
-          .reach = config.window == Window::kSliding ? config.mem_len
-                                                     : config.mem_len + (1 << 24),
+          .most_memory = config.mem_len,
+          .most_keys = sliding ? kAny : config.positions + 1,
+          .reach = sliding ? config.mem_len : kAny,
           .zero_row = config.positions,
           .slopes = {}};
 }
 
+// The mixer of one layer.
+template <class Real>
+using MakeMixer = std::function<std::unique_ptr<MixerBlock<Real>>(int64_t layer)>;
+
 template <class Real>
 class TransformerPass final : public GradientPass<Real> {
  public:
-  TransformerPass(const ModelConfig& config, const AttentionOptions& options,
+  TransformerPass(const ModelConfig& config, const MakeMixer<Real>& make_mixer,
                   const FlatLayout& layout, ThreadPool& pool)
       : config_(config),
-        options_(options),
         embed_(layout.At(names::Weight(names::kEmbed))),
         positions_(layout.Find(names::Weight(names::kPositions))),
         phases_(pool),
         loss_(config, layout),
         scratch_(static_cast<size_t>(pool.count())) {
     for (int64_t i = 0; i < config.layers; ++i) {
-      layers_.push_back({.attention = AttentionBlock<Real>(config, options, layout, i),
+      layers_.push_back({.mixer = make_mixer(i),
                          .feed_forward = FeedForwardBlock<Real>(config, layout, i),
                          .input = {},
                          .middle = {}});
@@ -64,20 +74,17 @@ class TransformerPass final : public GradientPass<Real> {
 
   absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
                                Real* gradients, PassCarry<Real>& carry) override {
-    const bool fresh = carry.position == 0;
-    PassStep<Real> step = {
-        .sequences = input.sequences,
-        .time = input.time,
-        .memory = fresh || carry.entries.empty() ? 0 : carry.entries[0].count,
-        .shards = input.shards,
-        .weights = weights,
-        .gradients = gradients,
-        .dropout = {}};
+    PassStep<Real> step = {.sequences = input.sequences,
+                           .time = input.time,
+                           .shards = input.shards,
+                           .weights = weights,
+                           .gradients = gradients,
+                           .dropout = {}};
     if (input.dropout && config_.dropout > 0) {
       step.dropout = DropoutMask(config_.dropout, input.dropout->key);
       step.first_row = input.dropout->first_row;
     }
-    if (absl::Status fits = CheckPositions(step, carry.position); !fits.ok()) {
+    if (absl::Status fits = layers_[0].mixer->Check(step, carry.position); !fits.ok()) {
       return fits;
     }
     try {
@@ -94,48 +101,25 @@ class TransformerPass final : public GradientPass<Real> {
 
  private:
   struct Layer {
-    AttentionBlock<Real> attention;
+    std::unique_ptr<MixerBlock<Real>> mixer;
     FeedForwardBlock<Real> feed_forward;
     Slab<Real> input, middle;  // of the layer, and between its sub-layers [rows, D]
   };
 
-  absl::Status CheckPositions(const PassStep<Real>& step, int64_t position) const {
-    const int64_t keys = step.memory + step.time;
-    if (options_.memory == AttentionMemory::kKeys) {
-      if (position + step.time <= config_.positions) return absl::OkStatus();
-      return MakeError(absl::StatusCode::kFailedPrecondition,
-                       StrCat(position, " + ", step.time, " tokens; the model has ",
-                              config_.positions, " positions"),
-                       {.reason = "CONTEXT_LIMIT"});
-    }
-    if (config_.window == Window::kSliding || keys - 1 <= config_.positions) {
-      return absl::OkStatus();
-    }
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     StrCat("a segment of ", step.time, " tokens after ", step.memory,
-                            " in memory reaches back ", keys - 1,
-                            " positions; the model has ", config_.positions),
-                     {.reason = "CONTEXT_LIMIT"});
-  }
-
-  // The memory of a layer.
-  LayerMemory<Real> Memory(const PassCarry<Real>& carry, size_t layer) const {
+  // The entries of a layer, none where the carry is fresh.
+  std::span<const typename PassCarry<Real>::Entry> EntriesOf(
+      const PassCarry<Real>& carry, size_t layer) const {
     if (carry.entries.empty()) return {};
-    const auto rows = [&](size_t entry) {
-      return RowsOfReal<const Real>{carry.entries[entry].values.data(),
-                                    config_.d_model};
-    };
-    if (options_.memory == AttentionMemory::kInputs) {
-      return {.keys = {}, .values = {}, .inputs = rows(layer)};
-    }
-    return {.keys = rows(2 * layer), .values = rows(2 * layer + 1), .inputs = {}};
+    const auto count = static_cast<size_t>(layers_[layer].mixer->carry_entries());
+    return std::span(carry.entries).subspan(layer * count, count);
   }
 
   void Prepare(const PassStep<Real>& step, const PassInput& input,
                const PassCarry<Real>& carry) {
     const int64_t rows = step.rows(), width = config_.d_model;
-    for (Layer& layer : layers_) {
-      layer.attention.Reserve(step, attention_gradients_);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      Layer& layer = layers_[i];
+      layer.mixer->Reserve(step, EntriesOf(carry, i));
       layer.feed_forward.Reserve(rows, step.dropout.has_value(),
                                  feed_forward_gradients_);
       layer.input.Reserve(rows, width);
@@ -175,8 +159,7 @@ class TransformerPass final : public GradientPass<Real> {
       GradientJobs<Real>& jobs = jobs_[count - i];
       layer.feed_forward.AddJobs(step, layer.middle.rows(), Behind(i),
                                  feed_forward_gradients_, jobs);
-      layer.attention.AddJobs(step, layer.input.rows(), Memory(carry, i), Between(i),
-                              attention_gradients_, jobs);
+      layer.mixer->AddJobs(step, layer.input.rows(), Between(i), jobs);
     }
     EmbeddingGradientCall<Real> call = {.vocab = config_.vocab,
                                         .width = config_.d_model,
@@ -250,9 +233,8 @@ class TransformerPass final : public GradientPass<Real> {
           layer.feed_forward.Backward(step, step.RowsOf(group), layer.middle.rows(),
                                       Behind(i), Between(i), feed_forward_gradients_,
                                       scratch);
-          layer.attention.Backward(step, group, layer.input.rows(), Memory(carry, i),
-                                   Between(i), Before(i), attention_gradients_,
-                                   scratch);
+          layer.mixer->Backward(step, group, layer.input.rows(), Between(i), Before(i),
+                                scratch);
         });
       });
       jobs(count - i);
@@ -262,7 +244,7 @@ class TransformerPass final : public GradientPass<Real> {
 
   void Pack(const PassStep<Real>& step, int worker) {
     for (Layer& layer : layers_) {
-      layer.attention.Pack(step, worker, phases_.workers());
+      layer.mixer->Pack(step, worker, phases_.workers());
       layer.feed_forward.Pack(step, worker, phases_.workers());
     }
     loss_.Pack(step, worker, phases_.workers());
@@ -283,8 +265,8 @@ class TransformerPass final : public GradientPass<Real> {
     Embed(step, input, carry.position, sequences);
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = layers_[i];
-      layer.attention.Forward(step, sequences, layer.input.rows(), Memory(carry, i),
-                              layer.middle.rows(), scratch);
+      layer.mixer->Forward(step, sequences, layer.input.rows(), layer.middle.rows(),
+                           scratch);
       layer.feed_forward.Forward(step, step.RowsOf(sequences), layer.middle.rows(),
                                  Output(i), scratch);
     }
@@ -317,45 +299,15 @@ class TransformerPass final : public GradientPass<Real> {
     }
     PassCarry<Real> next;
     next.position = carry.position + step.time;
-    const auto append = [&](RowsOfReal<const Real> rows, int64_t most) {
-      const size_t index = next.entries.size();
-      const Real* const before =
-          step.memory > 0 ? carry.entries[index].values.data() : nullptr;
-      next.entries.push_back(LastRows(step, before, rows, most));
-    };
     for (Layer& layer : layers_) {
-      if (options_.memory == AttentionMemory::kKeys) {
-        append(layer.attention.keys(), config_.positions);
-        append(layer.attention.values(), config_.positions);
-      } else if (config_.mem_len > 0) {
-        append(layer.input.rows(), config_.mem_len);
+      for (auto& entry : layer.mixer->Continue(step, layer.input.rows())) {
+        next.entries.push_back(std::move(entry));
       }
     }
     carry = std::move(next);
   }
 
-  // The last `most` of the memory and the batch's rows of each sequence.
-  typename PassCarry<Real>::Entry LastRows(const PassStep<Real>& step,
-                                           const Real* before,
-                                           RowsOfReal<const Real> rows, int64_t most) {
-    const int64_t width = config_.d_model, all = step.memory + step.time;
-    const int64_t count = std::min(all, most);
-    typename PassCarry<Real>::Entry entry = {.count = count, .values = {}};
-    entry.values.resize(static_cast<size_t>(step.sequences * count * width));
-    Real* to = entry.values.data();
-    for (int64_t b = 0; b < step.sequences; ++b) {
-      for (int64_t j = all - count; j < all; ++j, to += width) {
-        const Real* const from = j < step.memory
-                                     ? before + (b * step.memory + j) * width
-                                     : rows.row(b * step.time + j - step.memory);
-        std::copy_n(from, width, to);
-      }
-    }
-    return entry;
-  }
-
   const ModelConfig config_;
-  const AttentionOptions options_;
   const int64_t embed_, positions_;  // in the layout; positions -1: not learned
   Phases phases_;
   std::vector<Layer> layers_;
@@ -364,11 +316,22 @@ class TransformerPass final : public GradientPass<Real> {
   Slab<Real> sinusoids_;               // [T, D]
   std::vector<int32_t> position_ids_;  // [rows]: t
   Slab<Real> stream_[3];
-  AttentionBlockGradients<Real> attention_gradients_;
   FeedForwardGradients<Real> feed_forward_gradients_;
   std::vector<GradientJobs<Real>> jobs_;
   std::vector<PassScratch<Real>> scratch_;  // of each worker
 };
+
+// With the gradients that the layers share.
+template <class Real>
+MakeMixer<Real> AttentionMaker(const ModelConfig& config,
+                               const AttentionOptions& options,
+                               const FlatLayout& layout) {
+  const auto gradients = std::make_shared<AttentionBlockGradients<Real>>();
+  return [=](int64_t layer) {
+    return std::make_unique<AttentionBlock<Real>>(config, options, layout, layer,
+                                                  gradients);
+  };
+}
 
 }  // namespace
 
@@ -376,22 +339,40 @@ template <class Real>
 std::unique_ptr<GradientPass<Real>> MakeCausalPass(const ModelConfig& config,
                                                    const FlatLayout& layout,
                                                    ThreadPool& pool) {
-  return std::make_unique<TransformerPass<Real>>(config, CausalOptions(config), layout,
-                                                 pool);
+  return std::make_unique<TransformerPass<Real>>(
+      config, AttentionMaker<Real>(config, CausalOptions(config), layout), layout,
+      pool);
 }
 
 template <class Real>
 std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass(const ModelConfig& config,
                                                           const FlatLayout& layout,
                                                           ThreadPool& pool) {
-  return std::make_unique<TransformerPass<Real>>(config, TransformerXlOptions(config),
-                                                 layout, pool);
+  return std::make_unique<TransformerPass<Real>>(
+      config, AttentionMaker<Real>(config, TransformerXlOptions(config), layout),
+      layout, pool);
+}
+
+template <class Real>
+std::unique_ptr<GradientPass<Real>> MakeFastWeightsPass(const ModelConfig& config,
+                                                        const FlatLayout& layout,
+                                                        ThreadPool& pool) {
+  const auto gradients = std::make_shared<FastWeightGradients<Real>>();
+  return std::make_unique<TransformerPass<Real>>(
+      config,
+      [&](int64_t layer) {
+        return std::make_unique<FastWeightBlock<Real>>(config, layout, layer,
+                                                       gradients);
+      },
+      layout, pool);
 }
 
 #define MNEMON_PASSES(Real)                                           \
   template std::unique_ptr<GradientPass<Real>> MakeCausalPass(        \
       const ModelConfig&, const FlatLayout&, ThreadPool&);            \
   template std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass( \
+      const ModelConfig&, const FlatLayout&, ThreadPool&);            \
+  template std::unique_ptr<GradientPass<Real>> MakeFastWeightsPass(   \
       const ModelConfig&, const FlatLayout&, ThreadPool&)
 MNEMON_PASSES(float);
 MNEMON_PASSES(double);

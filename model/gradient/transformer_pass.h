@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The passes of the plain causal transformer and of Transformer-XL: layers that attend
-// and feed forward, computed one after the other. Equations: model/arch/causal.cc and
-// model/arch/transformer_xl.cc.
+// The passes of the plain causal transformer, of Transformer-XL and of fast weights:
+// layers computed one after the other. Equations: the sequence forms in model/arch.
 #pragma once
 
 #include <memory>
@@ -18,5 +17,9 @@ template <class Real>
 std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass(const ModelConfig& config,
                                                           const FlatLayout& layout,
                                                           ThreadPool& pool);
+template <class Real>
+std::unique_ptr<GradientPass<Real>> MakeFastWeightsPass(const ModelConfig& config,
+                                                        const FlatLayout& layout,
+                                                        ThreadPool& pool);
 
 }  // namespace mnemon

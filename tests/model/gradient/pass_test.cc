@@ -19,6 +19,9 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kBatch = 5;
+// Of weights for which float32 is well-conditioned: no pre-activation so near 0 that
+// its sign is rounding, no sum of features near the 1e-6 that is added to it.
+constexpr uint64_t kSeed = 6;
 
 // The weights of a model in a flat buffer.
 struct Flat {
@@ -119,22 +122,24 @@ std::vector<ModelConfig> VariantsWithPass() {
   return variants;
 }
 
+constexpr int64_t kLargerWidth = 3 * 22;
+
+bool IsLarger(const ModelConfig& config) { return config.d_model == kLargerWidth; }
+
 // Those, and each once more with sizes that no block, panel or slice divides.
 std::vector<ModelConfig> WithLarger(const std::vector<ModelConfig>& variants) {
   std::vector<ModelConfig> all = variants;
   for (ModelConfig config : variants) {
     config.heads = 3;
-    config.d_model = 3 * 22;
+    config.d_model = kLargerWidth;
     config.d_ff = 300;
     config.vocab = 37;
-    config.positions = 200;
+    if (config.position_kind != PositionKind::kNone) config.positions = 200;
     if (config.mem_len > 0) config.mem_len = 45;
     all.push_back(config);
   }
   return all;
 }
-
-bool IsLarger(const ModelConfig& config) { return config.positions == 200; }
 
 std::string CaseName(const testing::TestParamInfo<ModelConfig>& info) {
   const std::vector<ModelConfig> all = VariantsWithPass();
@@ -205,7 +210,7 @@ class PassTest : public testing::TestWithParam<ModelConfig> {
     }
   }
 
-  const std::unique_ptr<Model> model_ = MakeTestModel(GetParam());
+  const std::unique_ptr<Model> model_ = MakeTestModel(GetParam(), kSeed);
   const Flat flat_ = LayoutOf(*model_);
 };
 
@@ -257,7 +262,7 @@ TEST_P(SmallPassTest, EqualsFiniteDifferences) {
       }
       return loss(nullptr);
     };
-    constexpr double kStep = 1e-6;
+    constexpr double kStep = 1e-7;
     const double numeric = (at_offset(kStep) - at_offset(-kStep)) / (2 * kStep);
     weights = original;
     double exact = 0;

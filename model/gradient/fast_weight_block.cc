@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include "model/gradient/fast_weight_block.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/weights/tensor_names.h"
+
+namespace mnemon {
+
+template <class Real>
+FastWeightBlock<Real>::FastWeightBlock(
+    const ModelConfig& config, const FlatLayout& layout, int64_t layer,
+    std::shared_ptr<FastWeightGradients<Real>> gradients)
+    : layer_(layer),
+      width_(config.d_model),
+      heads_(config.heads),
+      head_width_(config.head_width()),
+      nu_(config.nu),
+      normalised_(config.normalise == Normalise::kZ),
+      query_(layout, names::Layer(layer, names::kQuery), width_, width_),
+      key_(layout, names::Layer(layer, names::kKey), width_, width_),
+      value_(layout, names::Layer(layer, names::kValue), width_, width_),
+      output_(layout, names::Layer(layer, names::kOutput), width_, width_),
+      gradients_(std::move(gradients)) {
+  for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
+  if (config.update_rule == UpdateRule::kSum) return;
+  gate_.emplace(layout, names::Layer(layer, names::kGate), heads_, width_);
+  gate_->Reserve();
+}
+
+template <class Real>
+DeltaShape FastWeightBlock<Real>::Shape(const PassStep<Real>& step) const {
+  return {.time = step.time,
+          .width = head_width_,
+          .nu = nu_,
+          .delta = gate_.has_value(),
+          .normalised = normalised_};
+}
+
+template <class Real>
+void FastWeightBlock<Real>::Reserve(const PassStep<Real>& step,
+                                    std::span<const CarryEntry> carry) {
+  carry_ = carry;
+  const int64_t rows = step.rows();
+  FastWeightGradients<Real>& g = *gradients_;
+  for (Slab<Real>* slab :
+       {&queries_, &keys_, &values_, &read_, &g.dread, &g.dquery, &g.dkey, &g.dvalue}) {
+    slab->Reserve(rows, width_);
+  }
+  if (step.dropout) g.dout.Reserve(rows, width_);
+  if (gate_) {
+    gates_.Reserve(rows, heads_);
+    g.dgate.Reserve(rows, heads_);
+  }
+  const DeltaShape shape = Shape(step);
+  const auto size = static_cast<size_t>(step.sequences * heads_ * (shape.chunks() + 1) *
+                                        shape.state_size());
+  if (states_.size() < size) states_.resize(size);
+}
+
+template <class Real>
+void FastWeightBlock<Real>::Pack(const PassStep<Real>& step, int worker, int workers) {
+  const bool backward = step.gradients != nullptr;
+  for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) {
+    map->Pack(step.weights, backward, worker, workers);
+  }
+  if (gate_) gate_->Pack(step.weights, backward, worker, workers);
+}
+
+template <class Real>
+Real* FastWeightBlock<Real>::State(const DeltaShape& shape, int64_t sequence,
+                                   int64_t head, int64_t chunk) {
+  const int64_t index = (sequence * heads_ + head) * (shape.chunks() + 1) + chunk;
+  return states_.data() + index * shape.state_size();
+}
+
+template <class Real>
+void FastWeightBlock<Real>::SetFirstState(const DeltaShape& shape, int64_t sequence,
+                                          int64_t head) {
+  Real* const state = State(shape, sequence, head, 0);
+  std::fill_n(state, shape.state_size(), Real{0});
+  if (carry_.empty()) return;
+  // From W [B, H, K, N].
+  const int64_t features = shape.features(), stride = shape.state_stride();
+  const int64_t at = sequence * heads_ + head;
+  const Real* const w = carry_[0].values.data() + at * head_width_ * features;
+  for (int64_t k = 0; k < head_width_; ++k) {
+    for (int64_t n = 0; n < features; ++n) state[n * stride + k] = w[k * features + n];
+  }
+  if (!normalised_) return;
+  std::copy_n(carry_[1].values.data() + at * features, features,
+              state + features * stride);
+}
+
+template <class Real>
+DeltaHead<Real> FastWeightBlock<Real>::Head(const PassStep<Real>& step,
+                                            int64_t sequence, int64_t head) {
+  const int64_t row = sequence * step.time, column = head * head_width_;
+  DeltaHead<Real> out = {.shape = Shape(step),
+                         .query = queries_.rows(row, column),
+                         .key = keys_.rows(row, column),
+                         .value = values_.rows(row, column),
+                         .beta = {},
+                         .out = read_.rows(row, column),
+                         .states = State(Shape(step), sequence, head, 0)};
+  if (gate_) out.beta = gates_.rows(row, head);
+  return out;
+}
+
+template <class Real>
+void FastWeightBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
+                                    RowsOfReal<const Real> x, RowsOfReal<Real> out,
+                                    PassScratch<Real>& scratch) {
+  const Part rows = step.RowsOf(sequences);
+  const int64_t first = rows.begin;
+  const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
+    map.Forward(
+        step.weights,
+        {.rows = rows.size(), .in = x.from(first), .from = {}, .out = to.rows(first)});
+  };
+  project(query_, queries_);
+  project(key_, keys_);
+  project(value_, values_);
+  if (gate_) {
+    project(*gate_, gates_);
+    for (int64_t r = first; r < rows.end; ++r) {
+      SigmoidForward(heads_, gates_.rows(r).data);
+    }
+  }
+  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+    for (int64_t h = 0; h < heads_; ++h) {
+      SetFirstState(Shape(step), b, h);
+      DeltaForward(Head(step, b, h), scratch.delta);
+    }
+  }
+  AddSublayer<Real>(step, output_,
+                    {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                    width_, read_.rows(), x, out, scratch);
+}
+
+template <class Real>
+void FastWeightBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
+                                     RowsOfReal<const Real>,
+                                     RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
+                                     PassScratch<Real>& scratch) {
+  FastWeightGradients<Real>& g = *gradients_;
+  const Part rows = step.RowsOf(sequences);
+  const int64_t first = rows.begin, count = rows.size();
+  RowsOfReal<const Real> dy = dout;
+  if (step.dropout) {
+    step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_,
+              dout, g.dout.rows(), scratch);
+    dy = g.dout.rows();
+  }
+  output_.Backward(
+      {.rows = count, .in = dy.from(first), .from = {}, .out = g.dread.rows(first)});
+  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+    for (int64_t h = 0; h < heads_; ++h) {
+      const int64_t row = b * step.time, column = h * head_width_;
+      DeltaGradients<Real> to = {.dout = g.dread.rows(row, column),
+                                 .dquery = g.dquery.rows(row, column),
+                                 .dkey = g.dkey.rows(row, column),
+                                 .dvalue = g.dvalue.rows(row, column),
+                                 .dbeta = {}};
+      if (gate_) to.dbeta = g.dgate.rows(row, h);
+      DeltaBackward(Head(step, b, h), to, scratch.delta);
+    }
+  }
+  const RowsOfReal<Real> to = dx.from(first);
+  const auto add = [&](const LinearMap<Real>& map, Slab<Real>& from_dy,
+                       RowsOfReal<const Real> from) {
+    map.Backward({.rows = count, .in = from_dy.rows(first), .from = from, .out = to});
+  };
+  add(query_, g.dquery, dout.from(first));
+  add(key_, g.dkey, to);
+  add(value_, g.dvalue, to);
+  if (!gate_) return;
+  for (int64_t r = first; r < rows.end; ++r) {
+    SigmoidBackward<Real>(heads_, gates_.rows(r).data, g.dgate.rows(r).data);
+  }
+  add(*gate_, g.dgate, to);
+}
+
+template <class Real>
+void FastWeightBlock<Real>::AddJobs(const PassStep<Real>& step,
+                                    RowsOfReal<const Real> x,
+                                    RowsOfReal<const Real> dout,
+                                    GradientJobs<Real>& jobs) {
+  FastWeightGradients<Real>& g = *gradients_;
+  const auto add = [&](const LinearMap<Real>& map, RowsOfReal<const Real> dy,
+                       RowsOfReal<const Real> in) {
+    map.AddJobs({{step.layout(), dy.data, dy.stride, in.data, in.stride}}, step.shards,
+                step.gradients, jobs);
+  };
+  add(output_, step.dropout ? RowsOfReal<const Real>(g.dout.rows()) : dout,
+      read_.rows());
+  add(query_, g.dquery.rows(), x);
+  add(key_, g.dkey.rows(), x);
+  add(value_, g.dvalue.rows(), x);
+  if (gate_) add(*gate_, g.dgate.rows(), x);
+}
+
+template <class Real>
+std::vector<typename PassCarry<Real>::Entry> FastWeightBlock<Real>::Continue(
+    const PassStep<Real>& step, RowsOfReal<const Real>) {
+  const DeltaShape shape = Shape(step);
+  const int64_t features = shape.features(), stride = shape.state_stride();
+  const int64_t heads = step.sequences * heads_;
+  CarryEntry w = {.count = 1, .values = {}}, z = {.count = 1, .values = {}};
+  w.values.resize(static_cast<size_t>(heads * head_width_ * features));
+  z.values.resize(static_cast<size_t>(normalised_ ? heads * features : 0));
+  for (int64_t i = 0; i < heads; ++i) {
+    const Real* const state = State(shape, i / heads_, i % heads_, shape.chunks());
+    Real* const to = w.values.data() + i * head_width_ * features;
+    for (int64_t k = 0; k < head_width_; ++k) {
+      for (int64_t n = 0; n < features; ++n) {
+        to[k * features + n] = state[n * stride + k];
+      }
+    }
+    if (normalised_) {
+      std::copy_n(state + features * stride, features, z.values.data() + i * features);
+    }
+  }
+  std::vector<CarryEntry> entries;
+  entries.push_back(std::move(w));
+  if (normalised_) entries.push_back(std::move(z));
+  return entries;
+}
+
+template class FastWeightBlock<float>;
+template class FastWeightBlock<double>;
+
+}  // namespace mnemon

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The sub-layer of a layer that looks at other positions, in training: attention or
+// fast weights, with the residual around it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "model/gradient/pass_step.h"
+
+namespace mnemon {
+
+template <class Real>
+class MixerBlock {
+ public:
+  using CarryEntry = typename PassCarry<Real>::Entry;
+
+  virtual ~MixerBlock() = default;
+
+  // FAILED_PRECONDITION: the batch, `position` tokens on, is beyond the positions of
+  // the model.
+  virtual absl::Status Check(const PassStep<Real>& step, int64_t position) const = 0;
+  // Entries of a carry that belong to the layer.
+  virtual int64_t carry_entries() const = 0;
+
+  // Makes room; `carry`, none where fresh, must live until the backward pass is over.
+  // May throw std::bad_alloc.
+  virtual void Reserve(const PassStep<Real>& step,
+                       std::span<const CarryEntry> carry) = 0;
+  // Takes over the weights: part `worker` of `workers`.
+  virtual void Pack(const PassStep<Real>& step, int worker, int workers) = 0;
+  // Of some sequences; rows as of PassStep.
+  virtual void Forward(const PassStep<Real>& step, Part sequences,
+                       RowsOfReal<const Real> x, RowsOfReal<Real> out,
+                       PassScratch<Real>& scratch) = 0;
+  virtual void Backward(const PassStep<Real>& step, Part sequences,
+                        RowsOfReal<const Real> x, RowsOfReal<const Real> dout,
+                        RowsOfReal<Real> dx, PassScratch<Real>& scratch) = 0;
+  // The gradients of its weights, once all sequences went backward.
+  virtual void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
+                       RowsOfReal<const Real> dout, GradientJobs<Real>& jobs) = 0;
+  // The layer's entries of the carry behind the batch.
+  virtual std::vector<CarryEntry> Continue(const PassStep<Real>& step,
+                                           RowsOfReal<const Real> x) = 0;
+};
+
+// out = x + drop(map(in)) for some rows: how a sub-layer ends.
+template <class Real, class Map>
+void AddSublayer(const PassStep<Real>& step, const Map& map, const MaskPlace& place,
+                 Part rows, int64_t width, RowsOfReal<const Real> in,
+                 RowsOfReal<const Real> x, RowsOfReal<Real> out,
+                 PassScratch<Real>& scratch) {
+  map.Forward(step.weights,
+              {.rows = rows.size(),
+               .in = in.from(rows.begin),
+               .from = step.dropout ? RowsOfReal<const Real>{} : x.from(rows.begin),
+               .out = out.from(rows.begin)});
+  if (!step.dropout) return;
+  step.Drop(place, rows, width, out, out, scratch);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    AddScaled<Real>(width, 1, out.row(r), x.row(r), out.row(r));
+  }
+}
+
+}  // namespace mnemon
