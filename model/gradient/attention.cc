@@ -9,21 +9,12 @@ namespace {
 // Queries of a block: two tiles of a product.
 constexpr int64_t kBlock = 24;
 
-int64_t Whole(int64_t count) {
-  return (count + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
-}
-
-template <class Real>
-void Grow(AlignedVector<Real>& vector, int64_t size) {
-  if (static_cast<int64_t>(vector.size()) < size) vector.resize(size);
-}
-
 // One below the other, rows in whole panels.
 template <class Real>
 void Gather(RowsOfReal<const Real> first, int64_t first_rows,
             RowsOfReal<const Real> second, int64_t second_rows, int64_t width,
             AlignedVector<Real>& to) {
-  const int64_t stride = Whole(width);
+  const int64_t stride = WholePanels(width);
   Grow(to, (first_rows + second_rows) * stride);
   Real* at = to.data();
   const auto copy = [&](const RowsOfReal<const Real>& rows, int64_t count) {
@@ -43,8 +34,8 @@ class Attention {
       : head_(head),
         shape_(head.shape),
         scratch_(scratch),
-        stride_(Whole(shape_.width)),
-        score_stride_(Whole(shape_.keys()) + kColumnPanel) {
+        stride_(WholePanels(shape_.width)),
+        score_stride_(WholePanels(shape_.keys()) + kColumnPanel) {
     const int64_t keys = shape_.keys(), width = shape_.width;
     Gather(head.memory_key, shape_.memory, head.key, shape_.queries, width,
            scratch.key_rows);
@@ -56,7 +47,7 @@ class Attention {
     Grow(scratch.plain_queries, kBlock * stride_);
     Grow(scratch.out, kBlock * stride_);
     Grow(scratch.scores, kBlock * score_stride_);
-    if (masked()) scratch.mask.resize(Whole(keys));
+    if (masked()) scratch.mask.resize(WholePanels(keys));
     if (relative()) Grow(scratch.relative, kBlock * RelativeStride());
   }
 
@@ -75,7 +66,7 @@ class Attention {
     Grow(scratch_.dscores, kBlock * score_stride_);
     if (masked()) Grow(scratch_.kept, kBlock * score_stride_);
     if (relative()) {
-      Grow(scratch_.dbias, Whole(shape_.farthest() + 1));
+      Grow(scratch_.dbias, WholePanels(shape_.farthest() + 1));
       std::fill(scratch_.dbias.begin(), scratch_.dbias.end(), Real{0});
     }
     for (int64_t i = 0; i < shape_.queries; i += kBlock) {
@@ -100,7 +91,8 @@ class Attention {
   bool relative() const { return head_.relative != nullptr; }
   // With room for what rows read before and behind the distances that there are.
   int64_t RelativeStride() const {
-    return kMargin + Whole(shape_.keys()) + Whole(kBlock) + 2 * kColumnPanel;
+    return kMargin + WholePanels(shape_.keys()) + WholePanels(kBlock) +
+           2 * kColumnPanel;
   }
 
   Block BlockAt(int64_t i) const {
@@ -319,9 +311,9 @@ class Attention {
 template <class Real>
 void RelativeHead<Real>::Load(const Real* keys, const Real* biases, const Real* u,
                               int64_t heads, int64_t head, int64_t width, Part range) {
-  const int64_t stride = Whole(width);
+  const int64_t stride = WholePanels(width);
   Grow(rows, range.size() * stride);
-  Grow(bias, Whole(range.size()));
+  Grow(bias, WholePanels(range.size()));
   for (int64_t e = 0; e < range.size(); ++e) {
     const int64_t row = (range.begin + e) * heads + head;
     std::copy_n(keys + row * width, width, rows.data() + e * stride);

@@ -10,10 +10,6 @@ namespace {
 
 constexpr double kNormaliserEps = 1e-6;
 
-int64_t Whole(int64_t count) {
-  return (count + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
-}
-
 // [rows, width] of scratch.
 template <class Real>
 struct Matrix {
@@ -28,9 +24,8 @@ struct Matrix {
 
 template <class Real>
 Matrix<Real> Room(AlignedVector<Real>& vector, int64_t rows, int64_t width) {
-  const int64_t stride = Whole(width);
-  const auto size = static_cast<size_t>(rows * stride);
-  if (vector.size() < size) vector.resize(size);
+  const int64_t stride = WholePanels(width);
+  Grow(vector, rows * stride);
   return {vector.data(), stride};
 }
 
@@ -72,9 +67,7 @@ class Chunks {
 
   void Backward(const DeltaGradients<Real>& to) {
     const int64_t size = shape_.state_size();
-    if (static_cast<int64_t>(scratch_.dstate.size()) < size) {
-      scratch_.dstate.resize(static_cast<size_t>(size));
-    }
+    Grow(scratch_.dstate, size);
     std::fill_n(scratch_.dstate.data(), size, Real{0});
     for (int64_t c = shape_.chunks(); c-- > 0;) ChunkBackward(c, to);
   }
@@ -298,10 +291,10 @@ class Chunks {
 
 }  // namespace
 
-int64_t DeltaShape::state_stride() const { return Whole(width); }
+int64_t DeltaShape::state_stride() const { return WholePanels(width); }
 
 int64_t DeltaShape::state_size() const {
-  return features() * state_stride() + (normalised ? Whole(features()) : 0);
+  return features() * state_stride() + (normalised ? WholePanels(features()) : 0);
 }
 
 template <class Real>

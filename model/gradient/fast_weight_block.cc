@@ -54,9 +54,7 @@ void FastWeightBlock<Real>::Reserve(const PassStep<Real>& step,
     g.dgate.Reserve(rows, heads_);
   }
   const DeltaShape shape = Shape(step);
-  const auto size = static_cast<size_t>(step.sequences * heads_ * (shape.chunks() + 1) *
-                                        shape.state_size());
-  if (states_.size() < size) states_.resize(size);
+  Grow(states_, step.sequences * heads_ * (shape.chunks() + 1) * shape.state_size());
 }
 
 template <class Real>

@@ -9,19 +9,6 @@
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
-namespace {
-
-int64_t Whole(int64_t count) {
-  return (count + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
-}
-
-template <class Real>
-void Grow(AlignedVector<Real>& vector, int64_t size) {
-  if (static_cast<int64_t>(vector.size()) < size) vector.resize(size);
-}
-
-}  // namespace
-
 template <class Real>
 FeedbackAttention<Real>::FeedbackAttention(const ModelConfig& config,
                                            const FlatLayout& layout, int64_t layer)
@@ -39,7 +26,7 @@ FeedbackAttention<Real>::FeedbackAttention(const ModelConfig& config,
       relative_bias_(layout.Find(names::Layer(layer, names::kRelativeBias))),
       query_bias_(layout.At(names::Layer(layer, names::kQueryBias))),
       first_table_row_(positions_),
-      row_stride_(Whole(head_width_)),
+      row_stride_(WholePanels(head_width_)),
       tables_(static_cast<size_t>(heads_)) {
   query_.Reserve();
   output_.Reserve();
@@ -70,8 +57,9 @@ void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positi
   const int64_t stride = RelativeStride();
   Grow(scratch.relative, heads_ * sequences * stride);
   Grow(scratch.query, row_stride_);
-  Grow(scratch.scores, Whole(positions));
-  scratch.pass.mask.resize(static_cast<size_t>(std::max(Whole(positions), width_)));
+  Grow(scratch.scores, WholePanels(positions));
+  scratch.pass.mask.resize(
+      static_cast<size_t>(std::max(WholePanels(positions), width_)));
   if (step.gradients == nullptr) return;
   Grow(scratch.by_distance, kFeedbackBlock * stride);
   const int64_t rows = layers_ * sequences * heads_ * kFeedbackBlock;
@@ -85,7 +73,7 @@ void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positi
 template <class Real>
 int64_t FeedbackAttention<Real>::RelativeStride() const {
   // Rows begin up to 15 before the positions, and whole panels are read behind them.
-  return Whole(farthest_) + 2 * kColumnPanel;
+  return WholePanels(farthest_) + 2 * kColumnPanel;
 }
 
 template <class Real>

@@ -29,7 +29,7 @@ class FeedbackPass final : public GradientPass<Real> {
         embed_(layout.At(names::Weight(names::kEmbed))),
         mix_(layout.At(names::kMemoryMix)),
         phases_(pool),
-        loss_(config, layout),
+        loss_(MakeLanguageLoss<Real>(config, layout)),
         scratch_(static_cast<size_t>(pool.count())) {
     for (int64_t i = 0; i < config.layers; ++i) {
       layers_.push_back({.attention = FeedbackAttention<Real>(config, layout, i),
@@ -88,7 +88,7 @@ class FeedbackPass final : public GradientPass<Real> {
         phases_.Run([&](int worker) { Work(step, input, carry, worker); });
     if (!done.ok()) return done;
     Continue(step, input, carry);
-    return loss_.Loss();
+    return loss_->Loss();
   }
 
  private:
@@ -136,7 +136,7 @@ class FeedbackPass final : public GradientPass<Real> {
       memory.carry_dkey.Reserve(step.sequences * step.memory, width_);
       memory.carry_dvalue.Reserve(step.sequences * step.memory, width_);
     }
-    loss_.Reserve(step);
+    loss_->Reserve(step);
     for (int w = 0; w < phases_.workers(); ++w) {
       const int64_t sequences = PartOf(step.sequences, w, phases_.workers()).size();
       layers_[0].attention.Reserve(step, positions, sequences, scratch_[w]);
@@ -144,7 +144,7 @@ class FeedbackPass final : public GradientPass<Real> {
     // Rows as the pass has them.
     tokens_.resize(static_cast<size_t>(rows));
     for (int64_t r = 0; r < rows; ++r) {
-      tokens_[r] = input.tokens[step.SequenceOf(r) * step.time + step.PositionOf(r)];
+      tokens_[r] = input.tokens[step.Token(r)];
     }
     PrepareMixture(step.weights + mix_);
     if (backward) PrepareJobs(step, carry);
@@ -167,7 +167,7 @@ class FeedbackPass final : public GradientPass<Real> {
 
   void PrepareJobs(const PassStep<Real>& step, const PassCarry<Real>& carry) {
     jobs_.Clear();
-    loss_.AddJobs(step, streams_.back().rows(), jobs_);
+    loss_->AddJobs(step, streams_.back().rows(), jobs_);
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = layers_[i];
       layer.feed_forward.AddJobs(step, layer.middle.rows(), dstreams_[i + 1].rows(),
@@ -239,7 +239,7 @@ class FeedbackPass final : public GradientPass<Real> {
       memory.key.Pack(step.weights, backward, worker, workers);
       memory.value.Pack(step.weights, backward, worker, workers);
     }
-    loss_.Pack(step, worker, workers);
+    loss_->Pack(step, worker, workers);
     if (worker == 0 && backward) {
       std::fill_n(step.gradients + embed_, config_.vocab * width_, Real{0});
     }
@@ -270,7 +270,7 @@ class FeedbackPass final : public GradientPass<Real> {
         layer.feed_forward.Forward(step, rows, layer.middle.rows(),
                                    streams_[i + 1].rows(), scratch.pass);
       }
-      loss_.Forward(step, rows, streams_.back().rows(), input.targets);
+      loss_->Forward(step, rows, streams_.back().rows(), input.targets, scratch.pass);
       Mix(rows);
       if (t + 1 < step.time) Append(step, token, rows);
     }
@@ -361,7 +361,8 @@ class FeedbackPass final : public GradientPass<Real> {
     const Part rows = RowsOf(step, own, t);
     const FeedbackToken token = {
         .sequences = own, .t = t, .positions = step.memory + t};
-    loss_.Backward(step, rows, streams_.back().rows(), dstreams_.back().rows());
+    loss_->Backward(step, rows, streams_.back().rows(), dstreams_.back().rows(),
+                    scratch.pass);
     // The last memory has no reader.
     const bool read = t + 1 < step.time;
     if (read) MemoryBackward(step, token, rows);
@@ -454,7 +455,7 @@ class FeedbackPass final : public GradientPass<Real> {
   Phases phases_;
   std::vector<Layer> layers_;
   std::vector<Memory> memories_;
-  LossBlock<Real> loss_;
+  const std::unique_ptr<LossBlock<Real>> loss_;
   std::vector<Slab<Real>> streams_, dstreams_;  // x^0 .. x^L [rows, D]
   std::vector<Real> mixture_;                   // softmax(w) [L + 1]
   Slab<Real> mixed_;                            // m [rows, D]

@@ -22,6 +22,9 @@ std::unique_ptr<GradientPass<Real>> MakeGradientPass(const ModelConfig& config,
   if (config.architecture == "fast_weights") {
     return MakeFastWeightsPass<Real>(config, layout, pool);
   }
+  if (config.architecture == "encoder") {
+    return MakeEncoderPass<Real>(config, layout, pool);
+  }
   return nullptr;
 }
 

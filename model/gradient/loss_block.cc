@@ -1,81 +1,98 @@
 // SPDX-License-Identifier: MIT
 #include "model/gradient/loss_block.h"
 
+#include "model/gradient/linear.h"
+#include "model/gradient/slab.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
+namespace {
 
 template <class Real>
-LossBlock<Real>::LossBlock(const ModelConfig& config, const FlatLayout& layout)
-    : width_(config.d_model),
-      vocab_(config.vocab),
-      norm_(layout, names::kNorm, width_),
-      head_(config.tie_head
-                ? LinearMap<Real>::Tied(layout.At(names::Weight(names::kEmbed)), vocab_,
-                                        width_)
-                : LinearMap<Real>(layout, names::kHead, vocab_, width_)) {
-  head_.Reserve();
-}
-
-template <class Real>
-void LossBlock<Real>::Reserve(const PassStep<Real>& step) {
-  normed_.Reserve(step.rows(), width_);
-  dnormed_.Reserve(step.rows(), width_);
-  moments_.resize(static_cast<size_t>(2 * step.rows()));
-  logits_.Reserve(step.rows(), vocab_);
-  losses_.resize(static_cast<size_t>(step.rows()));
-}
-
-template <class Real>
-void LossBlock<Real>::Pack(const PassStep<Real>& step, int worker, int workers) {
-  head_.Pack(step.weights, step.gradients != nullptr, worker, workers);
-}
-
-template <class Real>
-void LossBlock<Real>::Forward(const PassStep<Real>& step, Part rows,
-                              RowsOfReal<const Real> x, const int32_t* targets) {
-  const int64_t first = rows.begin, count = rows.size();
-  NormForward(
-      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
-      normed_.rows(first));
-  head_.Forward(step.weights, {.rows = count,
-                               .in = normed_.rows(first),
-                               .from = {},
-                               .out = logits_.rows(first)});
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    const int32_t target = targets[step.SequenceOf(r) * step.time + step.PositionOf(r)];
-    bool best = false;
-    losses_[r].nats = CrossEntropy(vocab_, target, logits_.rows(r).data, &best);
-    losses_[r].correct = best ? 1 : 0;
+LinearMap<Real> MakeHead(const ModelConfig& config, const FlatLayout& layout) {
+  if (!config.tie_head) {
+    return LinearMap<Real>(layout, names::kHead, config.vocab, config.d_model);
   }
+  return LinearMap<Real>::Tied(layout.At(names::Weight(names::kEmbed)), config.vocab,
+                               config.d_model);
 }
 
 template <class Real>
-void LossBlock<Real>::Backward(const PassStep<Real>& step, Part rows,
-                               RowsOfReal<const Real> x, RowsOfReal<Real> dx) {
-  const int64_t first = rows.begin, count = rows.size();
-  head_.Backward({.rows = count,
-                  .in = logits_.rows(first),
-                  .from = {},
-                  .out = dnormed_.rows(first)});
-  NormBackward<Real>(
-      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
-      dnormed_.rows(first), {}, dx.from(first));
-}
+class LanguageLoss final : public LossBlock<Real> {
+ public:
+  LanguageLoss(const ModelConfig& config, const FlatLayout& layout)
+      : width_(config.d_model),
+        vocab_(config.vocab),
+        norm_(layout, names::kNorm, width_),
+        head_(MakeHead<Real>(config, layout)) {
+    head_.Reserve();
+  }
 
-template <class Real>
-void LossBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
-                              GradientJobs<Real>& jobs) {
-  const RowsOfReal<const Real> dlogits = logits_.rows(), normed = normed_.rows();
-  head_.AddJobs(
-      {{step.layout(), dlogits.data, dlogits.stride, normed.data, normed.stride}},
-      step.shards, step.gradients, jobs);
-  norm_.AddJobs({{.layout = step.layout(),
-                  .dz = dnormed_.rows(),
-                  .x = x,
-                  .moments = moments_.data()}},
-                step.shards, step.gradients, jobs);
-}
+  void Reserve(const PassStep<Real>& step) override {
+    normed_.Reserve(step.rows(), width_);
+    dnormed_.Reserve(step.rows(), width_);
+    moments_.resize(static_cast<size_t>(2 * step.rows()));
+    logits_.Reserve(step.rows(), vocab_);
+    this->ReserveLosses(step.rows());
+  }
+
+  void Pack(const PassStep<Real>& step, int worker, int workers) override {
+    head_.Pack(step.weights, step.gradients != nullptr, worker, workers);
+  }
+
+  void Forward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+               const int32_t* targets, PassScratch<Real>&) override {
+    const int64_t first = rows.begin, count = rows.size();
+    NormForward(Norm(step, rows, x), normed_.rows(first));
+    head_.Forward(step.weights, {.rows = count,
+                                 .in = normed_.rows(first),
+                                 .from = {},
+                                 .out = logits_.rows(first)});
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      bool best = false;
+      const double nats =
+          CrossEntropy(vocab_, targets[step.Token(r)], logits_.rows(r).data, &best);
+      this->SetLoss(r, nats, best);
+    }
+  }
+
+  void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+                RowsOfReal<Real> dx, PassScratch<Real>&) override {
+    const int64_t first = rows.begin;
+    head_.Backward({.rows = rows.size(),
+                    .in = logits_.rows(first),
+                    .from = {},
+                    .out = dnormed_.rows(first)});
+    NormBackward<Real>(Norm(step, rows, x), dnormed_.rows(first), {}, dx.from(first));
+  }
+
+  void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
+               GradientJobs<Real>& jobs) override {
+    head_.AddJobs({{step.layout(), logits_.rows().data, logits_.rows().stride,
+                    normed_.rows().data, normed_.rows().stride}},
+                  step.shards, step.gradients, jobs);
+    norm_.AddJobs({{.layout = step.layout(),
+                    .dz = dnormed_.rows(),
+                    .x = x,
+                    .moments = moments_.data()}},
+                  step.shards, step.gradients, jobs);
+  }
+
+ private:
+  NormPass<Real> Norm(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x) {
+    return norm_.Pass(step.weights, rows.size(), x.from(rows.begin),
+                      moments_.data() + 2 * rows.begin);
+  }
+
+  const int64_t width_, vocab_;
+  NormMap<Real> norm_;
+  LinearMap<Real> head_;
+  Slab<Real> normed_, dnormed_;  // [rows, D]
+  AlignedVector<Real> moments_;
+  Slab<Real> logits_;  // [rows, V]
+};
+
+}  // namespace
 
 template <class Real>
 PassLoss LossBlock<Real>::Loss() const {
@@ -87,7 +104,17 @@ PassLoss LossBlock<Real>::Loss() const {
   return all;
 }
 
+template <class Real>
+std::unique_ptr<LossBlock<Real>> MakeLanguageLoss(const ModelConfig& config,
+                                                  const FlatLayout& layout) {
+  return std::make_unique<LanguageLoss<Real>>(config, layout);
+}
+
 template class LossBlock<float>;
 template class LossBlock<double>;
+template std::unique_ptr<LossBlock<float>> MakeLanguageLoss(const ModelConfig&,
+                                                            const FlatLayout&);
+template std::unique_ptr<LossBlock<double>> MakeLanguageLoss(const ModelConfig&,
+                                                             const FlatLayout&);
 
 }  // namespace mnemon

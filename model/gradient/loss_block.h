@@ -1,42 +1,55 @@
 // SPDX-License-Identifier: MIT
-// The end of a language model in training: final norm, output head, cross-entropy.
+// The end of a model in training: from the last layer's output to logits and the
+// cross-entropy.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/config/config.h"
-#include "model/gradient/linear.h"
 #include "model/gradient/pass_step.h"
-#include "model/gradient/slab.h"
 
 namespace mnemon {
 
 template <class Real>
 class LossBlock {
  public:
-  LossBlock(const ModelConfig& config, const FlatLayout& layout);
+  virtual ~LossBlock() = default;
 
-  void Reserve(const PassStep<Real>& step);
-  void Pack(const PassStep<Real>& step, int worker, int workers);
+  // Makes room. May throw std::bad_alloc.
+  virtual void Reserve(const PassStep<Real>& step) = 0;
+  // Takes over the weights: part `worker` of `workers`.
+  virtual void Pack(const PassStep<Real>& step, int worker, int workers) = 0;
   // Losses of some rows, with `targets` [B, T]; logits become their gradients.
-  void Forward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
-               const int32_t* targets);
-  void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
-                RowsOfReal<Real> dx);
-  void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
-               GradientJobs<Real>& jobs);
+  virtual void Forward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+                       const int32_t* targets, PassScratch<Real>& scratch) = 0;
+  virtual void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+                        RowsOfReal<Real> dx, PassScratch<Real>& scratch) = 0;
+  // The gradients of its weights, once all rows went backward.
+  virtual void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
+                       GradientJobs<Real>& jobs) = 0;
   // Over all rows, once all of their Forwards have returned.
   PassLoss Loss() const;
 
+ protected:
+  void ReserveLosses(int64_t rows) { losses_.resize(static_cast<size_t>(rows)); }
+  void SetLoss(int64_t row, double nats, bool correct) {
+    losses_[row] = {.nats = nats, .correct = correct ? 1 : 0};
+  }
+
  private:
-  const int64_t width_, vocab_;
-  NormMap<Real> norm_;
-  LinearMap<Real> head_;
-  Slab<Real> normed_, dnormed_;  // [rows, D]
-  AlignedVector<Real> moments_;
-  Slab<Real> logits_;             // [rows, V]
   std::vector<PassLoss> losses_;  // [rows]
 };
+
+// Of language models: logits = W LN(x) + b, W being the embedding where tied.
+template <class Real>
+std::unique_ptr<LossBlock<Real>> MakeLanguageLoss(const ModelConfig& config,
+                                                  const FlatLayout& layout);
+// Of the encoder: logits = LN_V(W_b drop(act(LN(W_a x + b_a))) + b_b), LN_V with
+// norm_logits.
+template <class Real>
+std::unique_ptr<LossBlock<Real>> MakeClassifierLoss(const ModelConfig& config,
+                                                    const FlatLayout& layout);
 
 }  // namespace mnemon

@@ -4,25 +4,16 @@
 #include <algorithm>
 
 namespace mnemon {
-namespace {
-
-int64_t Whole(int64_t count) {
-  return (count + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
-}
-
-}  // namespace
-
 template <class Real>
 void MemoryRows<Real>::Reserve(int64_t sequences, int64_t heads, int64_t width,
                                int64_t count, bool gradients) {
   heads_ = heads;
   width_ = width;
-  count_ = Whole(count);
-  stride_ = Whole(width);
+  count_ = WholePanels(count);
+  stride_ = WholePanels(width);
   const int64_t all = sequences * heads * count_;
   const auto grow = [&](AlignedVector<Real>& vector, int64_t each) {
-    const auto size = static_cast<size_t>(all * each);
-    if (vector.size() < size) vector.resize(size);
+    Grow(vector, all * each);
   };
   grow(keys_, width_);
   grow(value_rows_, stride_);

@@ -44,6 +44,8 @@ struct PassStep {
   int64_t PositionOf(int64_t row) const {
     return interleaved ? row / sequences : row % time;
   }
+  // The place of a row's token in [B, T].
+  int64_t Token(int64_t row) const { return SequenceOf(row) * time + PositionOf(row); }
   RowLayout layout() const {
     return {.sequences = sequences, .each = time, .interleaved = interleaved};
   }

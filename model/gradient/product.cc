@@ -170,8 +170,7 @@ template <class Real>
 void PackedOperand<Real>::Reserve(int64_t depth, int64_t columns) {
   depth_ = depth;
   columns_ = columns;
-  const auto size = static_cast<size_t>(panels() * depth * kColumnPanel);
-  if (data_.size() < size) data_.resize(size);
+  Grow(data_, panels() * depth * kColumnPanel);
 }
 
 template <class Real>

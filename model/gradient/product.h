@@ -18,8 +18,21 @@ inline constexpr int64_t kSliceDepth = 256;
 // Columns that lie together in a packed operand.
 inline constexpr int64_t kColumnPanel = 16;
 
+// Columns in whole panels.
+inline constexpr int64_t WholePanels(int64_t columns) {
+  return (columns + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
+}
+
 template <class Real>
 using AlignedVector = std::vector<Real, UnsetAllocator<Real>>;
+
+// At least `size` numbers; their values are lost when it grows.
+template <class Real>
+void Grow(AlignedVector<Real>& vector, int64_t size) {
+  if (static_cast<int64_t>(vector.size()) < size) {
+    vector.resize(static_cast<size_t>(size));
+  }
+}
 
 // Element (r, d) of A is data[r * row + d * depth].
 template <class Real>

@@ -16,10 +16,9 @@ class Slab {
   void Reserve(int64_t rows, int64_t width) {
     width_ = width;
     // Rows a power of two apart would share a few places of the first cache.
-    stride_ = (width + kColumnPanel - 1) / kColumnPanel * kColumnPanel;
+    stride_ = WholePanels(width);
     if (stride_ % 64 == 0) stride_ += kColumnPanel;
-    const auto size = static_cast<size_t>(rows * stride_);
-    if (data_.size() < size) data_.resize(size);
+    Grow(data_, rows * stride_);
   }
 
   int64_t width() const { return width_; }

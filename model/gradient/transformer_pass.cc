@@ -37,6 +37,16 @@ AttentionOptions CausalOptions(const ModelConfig& config) {
                         : std::vector<double>()};
 }
 
+AttentionOptions EncoderOptions(const ModelConfig& config) {
+  return {.memory = AttentionMemory::kNone,
+          .most_keys = config.positions,
+          .causal = config.mask == Mask::kCausal,
+          .reach = config.positions,
+          .slopes = config.position_kind == PositionKind::kAlibi
+                        ? AlibiSlopes(config.heads)
+                        : std::vector<double>()};
+}
+
 AttentionOptions TransformerXlOptions(const ModelConfig& config) {
   const bool sliding = config.window == Window::kSliding;
   constexpr int64_t kAny = int64_t{1} << 40;
@@ -56,12 +66,14 @@ template <class Real>
 class TransformerPass final : public GradientPass<Real> {
  public:
   TransformerPass(const ModelConfig& config, const MakeMixer<Real>& make_mixer,
-                  const FlatLayout& layout, ThreadPool& pool)
+                  std::unique_ptr<LossBlock<Real>> loss, const FlatLayout& layout,
+                  ThreadPool& pool)
       : config_(config),
+        encoder_(config.architecture == "encoder"),
         embed_(layout.At(names::Weight(names::kEmbed))),
         positions_(layout.Find(names::Weight(names::kPositions))),
         phases_(pool),
-        loss_(config, layout),
+        loss_(std::move(loss)),
         scratch_(static_cast<size_t>(pool.count())) {
     for (int64_t i = 0; i < config.layers; ++i) {
       layers_.push_back({.mixer = make_mixer(i),
@@ -96,7 +108,7 @@ class TransformerPass final : public GradientPass<Real> {
         phases_.Run([&](int worker) { Work(step, input, carry, worker); });
     if (!done.ok()) return done;
     Continue(step, input, carry);
-    return loss_.Loss();
+    return loss_->Loss();
   }
 
  private:
@@ -126,7 +138,7 @@ class TransformerPass final : public GradientPass<Real> {
       layer.middle.Reserve(rows, width);
     }
     output_.Reserve(rows, width);
-    loss_.Reserve(step);
+    loss_->Reserve(step);
     for (Slab<Real>& slab : stream_) slab.Reserve(rows, width);
     position_ids_.resize(static_cast<size_t>(rows));
     for (int64_t r = 0; r < rows; ++r) {
@@ -152,7 +164,7 @@ class TransformerPass final : public GradientPass<Real> {
   void PrepareJobs(const PassStep<Real>& step, const PassInput& input,
                    const PassCarry<Real>& carry) {
     for (GradientJobs<Real>& jobs : jobs_) jobs.Clear();
-    loss_.AddJobs(step, output_.rows(), jobs_[0]);
+    loss_->AddJobs(step, output_.rows(), jobs_[0]);
     const size_t count = layers_.size();
     for (size_t i = 0; i < count; ++i) {
       Layer& layer = layers_[i];
@@ -222,7 +234,8 @@ class TransformerPass final : public GradientPass<Real> {
     };
     phases_.Do(worker, [&] {
       ForGroups(step, worker, [&](Part group) {
-        loss_.Backward(step, step.RowsOf(group), output_.rows(), Behind(count - 1));
+        loss_->Backward(step, step.RowsOf(group), output_.rows(), Behind(count - 1),
+                        scratch);
       });
     });
     jobs(0);
@@ -235,6 +248,7 @@ class TransformerPass final : public GradientPass<Real> {
                                       scratch);
           layer.mixer->Backward(step, group, layer.input.rows(), Between(i), Before(i),
                                 scratch);
+          if (i == 0) DropEmbedding(step, step.RowsOf(group), Before(0), scratch);
         });
       });
       jobs(count - i);
@@ -247,7 +261,7 @@ class TransformerPass final : public GradientPass<Real> {
       layer.mixer->Pack(step, worker, phases_.workers());
       layer.feed_forward.Pack(step, worker, phases_.workers());
     }
-    loss_.Pack(step, worker, phases_.workers());
+    loss_->Pack(step, worker, phases_.workers());
     if (worker > 0 || step.gradients == nullptr) return;
     // What the embedding's gradients are added to; a tied head's are there before.
     const int64_t width = config_.d_model;
@@ -262,7 +276,7 @@ class TransformerPass final : public GradientPass<Real> {
   void Forward(const PassStep<Real>& step, const PassInput& input,
                const PassCarry<Real>& carry, Part sequences,
                PassScratch<Real>& scratch) {
-    Embed(step, input, carry.position, sequences);
+    Embed(step, input, carry.position, sequences, scratch);
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = layers_[i];
       layer.mixer->Forward(step, sequences, layer.input.rows(), layer.middle.rows(),
@@ -270,11 +284,12 @@ class TransformerPass final : public GradientPass<Real> {
       layer.feed_forward.Forward(step, step.RowsOf(sequences), layer.middle.rows(),
                                  Output(i), scratch);
     }
-    loss_.Forward(step, step.RowsOf(sequences), output_.rows(), input.targets);
+    loss_->Forward(step, step.RowsOf(sequences), output_.rows(), input.targets,
+                   scratch);
   }
 
   void Embed(const PassStep<Real>& step, const PassInput& input, int64_t first,
-             Part sequences) {
+             Part sequences, PassScratch<Real>& scratch) {
     const int64_t width = config_.d_model;
     const Part rows = step.RowsOf(sequences);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
@@ -288,12 +303,20 @@ class TransformerPass final : public GradientPass<Real> {
       AddScaled(width, Scale(), step.weights + embed_ + input.tokens[r] * width, added,
                 layers_[0].input.rows(r).data);
     }
+    DropEmbedding(step, rows, layers_[0].input.rows(), scratch);
+  }
+
+  // The encoder drops from embeddings, too.
+  void DropEmbedding(const PassStep<Real>& step, Part rows, RowsOfReal<Real> x,
+                     PassScratch<Real>& scratch) const {
+    if (!encoder_ || !step.dropout) return;
+    step.Drop({.kind = DropoutKind::kEmbedding}, rows, config_.d_model, x, x, scratch);
   }
 
   // The carry behind the batch.
   void Continue(const PassStep<Real>& step, const PassInput& input,
                 PassCarry<Real>& carry) {
-    if (!input.continues) {
+    if (!input.continues || encoder_) {
       carry = {};
       return;
     }
@@ -308,10 +331,11 @@ class TransformerPass final : public GradientPass<Real> {
   }
 
   const ModelConfig config_;
+  const bool encoder_;  // takes whole sequences, and drops from embeddings too
   const int64_t embed_, positions_;  // in the layout; positions -1: not learned
   Phases phases_;
   std::vector<Layer> layers_;
-  LossBlock<Real> loss_;
+  const std::unique_ptr<LossBlock<Real>> loss_;
   Slab<Real> output_;                  // of the last layer
   Slab<Real> sinusoids_;               // [T, D]
   std::vector<int32_t> position_ids_;  // [rows]: t
@@ -340,8 +364,8 @@ std::unique_ptr<GradientPass<Real>> MakeCausalPass(const ModelConfig& config,
                                                    const FlatLayout& layout,
                                                    ThreadPool& pool) {
   return std::make_unique<TransformerPass<Real>>(
-      config, AttentionMaker<Real>(config, CausalOptions(config), layout), layout,
-      pool);
+      config, AttentionMaker<Real>(config, CausalOptions(config), layout),
+      MakeLanguageLoss<Real>(config, layout), layout, pool);
 }
 
 template <class Real>
@@ -350,7 +374,7 @@ std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass(const ModelConfig& con
                                                           ThreadPool& pool) {
   return std::make_unique<TransformerPass<Real>>(
       config, AttentionMaker<Real>(config, TransformerXlOptions(config), layout),
-      layout, pool);
+      MakeLanguageLoss<Real>(config, layout), layout, pool);
 }
 
 template <class Real>
@@ -364,18 +388,41 @@ std::unique_ptr<GradientPass<Real>> MakeFastWeightsPass(const ModelConfig& confi
         return std::make_unique<FastWeightBlock<Real>>(config, layout, layer,
                                                        gradients);
       },
-      layout, pool);
+      MakeLanguageLoss<Real>(config, layout), layout, pool);
 }
 
-#define MNEMON_PASSES(Real)                                           \
-  template std::unique_ptr<GradientPass<Real>> MakeCausalPass(        \
-      const ModelConfig&, const FlatLayout&, ThreadPool&);            \
-  template std::unique_ptr<GradientPass<Real>> MakeTransformerXlPass( \
-      const ModelConfig&, const FlatLayout&, ThreadPool&);            \
-  template std::unique_ptr<GradientPass<Real>> MakeFastWeightsPass(   \
-      const ModelConfig&, const FlatLayout&, ThreadPool&)
-MNEMON_PASSES(float);
-MNEMON_PASSES(double);
-#undef MNEMON_PASSES
+template <class Real>
+std::unique_ptr<GradientPass<Real>> MakeEncoderPass(const ModelConfig& config,
+                                                    const FlatLayout& layout,
+                                                    ThreadPool& pool) {
+  return std::make_unique<TransformerPass<Real>>(
+      config, AttentionMaker<Real>(config, EncoderOptions(config), layout),
+      MakeClassifierLoss<Real>(config, layout), layout, pool);
+}
+
+template std::unique_ptr<GradientPass<float>> MakeCausalPass(const ModelConfig&,
+                                                             const FlatLayout&,
+                                                             ThreadPool&);
+template std::unique_ptr<GradientPass<float>> MakeTransformerXlPass(const ModelConfig&,
+                                                                    const FlatLayout&,
+                                                                    ThreadPool&);
+template std::unique_ptr<GradientPass<float>> MakeFastWeightsPass(const ModelConfig&,
+                                                                  const FlatLayout&,
+                                                                  ThreadPool&);
+template std::unique_ptr<GradientPass<float>> MakeEncoderPass(const ModelConfig&,
+                                                              const FlatLayout&,
+                                                              ThreadPool&);
+template std::unique_ptr<GradientPass<double>> MakeCausalPass(const ModelConfig&,
+                                                              const FlatLayout&,
+                                                              ThreadPool&);
+template std::unique_ptr<GradientPass<double>> MakeTransformerXlPass(const ModelConfig&,
+                                                                     const FlatLayout&,
+                                                                     ThreadPool&);
+template std::unique_ptr<GradientPass<double>> MakeFastWeightsPass(const ModelConfig&,
+                                                                   const FlatLayout&,
+                                                                   ThreadPool&);
+template std::unique_ptr<GradientPass<double>> MakeEncoderPass(const ModelConfig&,
+                                                               const FlatLayout&,
+                                                               ThreadPool&);
 
 }  // namespace mnemon

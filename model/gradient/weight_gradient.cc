@@ -49,10 +49,6 @@ class Slices {
     Grow(scratch.right, panels * (kColumnPanel * kSliceDepth + kGap));
   }
 
-  static void Grow(AlignedVector<Real>& vector, int64_t size) {
-    if (static_cast<int64_t>(vector.size()) < size) vector.resize(size);
-  }
-
   // Adds rows begin .. end - 1 of `pieces` to `sums` [outputs, inputs], or begins with
   // them.
   void Add(const RowPairs<Real>& part, const RowPieces& pieces, Part rows, bool first,
@@ -119,7 +115,7 @@ void ComputeUnit(const WeightGradientCall<Real>& call, int64_t index,
   const int64_t stride = Blocks(unit.inputs.size(), kColumnPanel) * kColumnPanel;
   const int64_t size = unit.outputs.size() * stride;
   Slices<Real> slices(unit, scratch);
-  Slices<Real>::Grow(scratch.sums, size * SlotsOf(call.shards));
+  Grow(scratch.sums, size * SlotsOf(call.shards));
   const auto slot = [&](int64_t i) { return scratch.sums.data() + i * size; };
   SumShards(
       0, call.shards, 0,

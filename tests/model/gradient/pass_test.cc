@@ -134,7 +134,7 @@ std::vector<ModelConfig> WithLarger(const std::vector<ModelConfig>& variants) {
     config.d_model = kLargerWidth;
     config.d_ff = 300;
     config.vocab = 37;
-    if (config.position_kind != PositionKind::kNone) config.positions = 200;
+    if (config.architecture != "fast_weights") config.positions = 200;
     if (config.mem_len > 0) config.mem_len = 45;
     all.push_back(config);
   }
