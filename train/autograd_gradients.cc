@@ -39,7 +39,10 @@ class AutogradGradients final : public BatchGradients {
         pool_(pool),
         shards_(std::move(shards)),
         sum_(Buffers(shards_)),
-        carries_(shards_.size()) {}
+        blocks_(sum_.blocks()),
+        carries_(shards_.size()) {
+    std::iota(blocks_.begin(), blocks_.end(), 0);
+  }
 
   absl::StatusOr<BatchGradient> Compute(const Batch& batch, uint64_t key) override {
     const int64_t shards = ShardsOf(batch.rows);
@@ -58,7 +61,7 @@ class AutogradGradients final : public BatchGradients {
       return absl::OkStatus();
     }));
     MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
-      sum_.Add(static_cast<int>(shards), w, pool_.size());
+      sum_.Add(static_cast<int>(shards), blocks_, w, pool_.size());
       return absl::OkStatus();
     }));
     return BatchGradient{.loss = std::accumulate(losses.begin(), losses.end(), 0.0),
@@ -68,6 +71,8 @@ class AutogradGradients final : public BatchGradients {
   std::string numerics() const override { return TensorNumerics(buffer().device()); }
 
   const at::Tensor& buffer() const override { return shards_[0].gradients; }
+
+  const std::vector<int64_t>& written_blocks() const override { return blocks_; }
 
   Carry TrainingCarry() const override {
     Carry all{.position = carries_[0].position, .tensors = {}};
@@ -173,8 +178,9 @@ class AutogradGradients final : public BatchGradients {
   const TrainConfig config_;
   WorkerPool& pool_;
   const std::vector<Shard> shards_;
-  GradientSum sum_;             // into the gradients of shard 0
-  std::vector<Carry> carries_;  // of each shard, outside the graph
+  GradientSum sum_;              // into the gradients of shard 0
+  std::vector<int64_t> blocks_;  // all: autograd writes whole tensors
+  std::vector<Carry> carries_;   // of each shard, outside the graph
 };
 
 }  // namespace

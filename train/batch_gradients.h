@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -39,6 +40,9 @@ class BatchGradients {
   virtual std::string numerics() const = 0;
   // [size] in the layout of the parameters, constant, on their device.
   virtual const at::Tensor& buffer() const = 0;
+  // Blocks of kFlatBlock numbers of buffer() that any Compute has written, ascending;
+  // the others are 0.
+  virtual const std::vector<int64_t>& written_blocks() const = 0;
 
   // The carry of all rows of the latest training batch; fresh where they do not
   // continue.

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "model/gradient/gradient_pass.h"
 #include "train/batch_gradients.h"
+#include "train/flat_operations.h"
 #include "train/gradient_sum.h"
 
 namespace mnemon {
@@ -32,8 +33,9 @@ class FusedGradients final : public BatchGradients {
     MNEMON_ASSIGN_OR_RETURN(
         const PassLoss loss,
         Run(batch, DropoutKey{.key = key}, gradients_.data_ptr<float>(), carry_));
+    FindWrittenBlocks();
     MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
-      sum_.Add(1, w, pool_.size());
+      sum_.Add(1, blocks_, w, pool_.size());
       return absl::OkStatus();
     }));
     const double scale = 1.0 / static_cast<double>(batch.rows * batch.columns);
@@ -46,6 +48,8 @@ class FusedGradients final : public BatchGradients {
   }
 
   const at::Tensor& buffer() const override { return gradients_; }
+
+  const std::vector<int64_t>& written_blocks() const override { return blocks_; }
 
   Carry TrainingCarry() const override {
     Carry carry{.position = carry_.position, .tensors = {}};
@@ -104,12 +108,25 @@ class FusedGradients final : public BatchGradients {
     return pass_->Run(input, values_.data_ptr<float>(), gradients, carry);
   }
 
+  void FindWrittenBlocks() {
+    std::vector<bool> unused(static_cast<size_t>(sum_.blocks()));
+    for (const Part& range : pass_->UnusedGradients()) {
+      const int64_t first = (range.begin + kFlatBlock - 1) / kFlatBlock;
+      for (int64_t b = first; b < range.end / kFlatBlock; ++b) unused[b] = true;
+    }
+    blocks_.clear();
+    for (int64_t b = 0; b < sum_.blocks(); ++b) {
+      if (!unused[b]) blocks_.push_back(b);
+    }
+  }
+
   const TrainConfig config_;
   const StateSpec carry_spec_;
   const at::Tensor values_, gradients_;
   const std::unique_ptr<GradientPass<float>> pass_;
   WorkerPool& pool_;
-  GradientSum sum_;  // of one buffer: its norm
+  GradientSum sum_;              // of one buffer: its norm
+  std::vector<int64_t> blocks_;  // written
   PassCarry<float> carry_;
   std::vector<int32_t> inputs_, targets_;
 };

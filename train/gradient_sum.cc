@@ -19,7 +19,8 @@ GradientSum::GradientSum(std::vector<at::Tensor> shards)
       squares_(shards_[0].is_cpu() ? (shards_[0].numel() + kFlatBlock - 1) / kFlatBlock
                                    : 1) {}
 
-void GradientSum::Add(int shards, int worker, int workers) {
+void GradientSum::Add(int shards, std::span<const int64_t> blocks, int worker,
+                      int workers) {
   if (!shards_[0].is_cpu()) {
     if (worker > 0) return;
     c10::AutoGradMode no_graph(false);
@@ -31,8 +32,8 @@ void GradientSum::Add(int shards, int worker, int workers) {
   std::vector<float*> all;
   for (int s = 0; s < shards; ++s) all.push_back(shards_[s].data_ptr<float>());
   const int64_t size = shards_[0].numel();
-  const Part blocks = PartOf(static_cast<int64_t>(squares_.size()), worker, workers);
-  for (int64_t b = blocks.begin; b < blocks.end; ++b) {
+  const Part own = PartOf(static_cast<int64_t>(blocks.size()), worker, workers);
+  for (const int64_t b : blocks.subspan(own.begin, own.size())) {
     squares_[b] = AddShards(all, b * kFlatBlock, std::min(size, (b + 1) * kFlatBlock));
   }
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -16,9 +17,11 @@ class GradientSum {
   // their owner.
   explicit GradientSum(std::vector<at::Tensor> shards);
 
-  // Adds those of the first `shards` into the first one: part `worker` of `workers`,
-  // which may run at once.
-  void Add(int shards, int worker, int workers);
+  // Blocks of kFlatBlock numbers.
+  int64_t blocks() const { return static_cast<int64_t>(squares_.size()); }
+  // Adds those of the first `shards` into the first one, in these blocks; the others
+  // are 0 and have always been. Part `worker` of `workers`, which may run at once.
+  void Add(int shards, std::span<const int64_t> blocks, int worker, int workers);
   // The 2-norm of the sum, when all parts are done.
   double Norm() const;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -18,6 +19,7 @@
 #include "model/sequence_io/tensors.h"
 #include "model/sequence_registry/sequence_registry.h"
 #include "train/draws.h"
+#include "train/flat_operations.h"
 #include "train/gradient_sum.h"
 #include "train/id_tensor.h"
 
@@ -84,7 +86,9 @@ Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
       training_(std::move(training)),
       validation_(std::move(validation)),
       test_(std::move(test)),
-      prompt_(std::move(prompt)) {}
+      prompt_(std::move(prompt)) {
+  always_update_ = optimiser_.ChangingBlocks();
+}
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   const Batch batch = training_->Next();
@@ -101,12 +105,27 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   }
   optimiser_.BeginStep();
   const double scale = gradient.scale * ClipScale(gradient.norm, config_.clip);
+  const std::vector<int64_t> blocks = BlocksToUpdate();
+  const int64_t size = parameters_.values().numel();
   MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
-    const Part part = PartOf(parameters_.values().numel(), w, pool_.size());
-    optimiser_.Apply(lr, scale, part.begin, part.end);
+    const Part own = PartOf(static_cast<int64_t>(blocks.size()), w, pool_.size());
+    for (int64_t i = own.begin; i < own.end;) {
+      const int64_t first = blocks[i];
+      int64_t end = first;  // of a run of blocks
+      while (i < own.end && blocks[i] == end) ++i, ++end;
+      optimiser_.Apply(lr, scale, first * kFlatBlock, std::min(size, end * kFlatBlock));
+    }
     return absl::OkStatus();
   }));
   return result;
+}
+
+std::vector<int64_t> Learner::BlocksToUpdate() const {
+  const std::vector<int64_t>& written = gradients_->written_blocks();
+  std::vector<int64_t> blocks;
+  std::set_union(written.begin(), written.end(), always_update_.begin(),
+                 always_update_.end(), std::back_inserter(blocks));
+  return blocks;
 }
 
 absl::StatusOr<Evaluation> Learner::Validate() {
@@ -244,6 +263,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   };
   MNEMON_RETURN_IF_ERROR(named(LoadOptimiser(optimiser), kOptimiserFile));
   optimiser_.set_steps(updates);
+  always_update_ = optimiser_.ChangingBlocks();
   training_->Seek(cursor);
   gradients_->SetTrainingCarry({});
   absl::StatusOr<std::string> carry = ReadTrainingFile(dir, kCarryFile);

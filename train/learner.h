@@ -85,6 +85,8 @@ class Learner {
   // Over `count` batches of a loader, spread over its pass where they do not continue
   // each other.
   absl::StatusOr<Evaluation> Evaluate(Loader& loader, int64_t count);
+  // Blocks of the flat buffers that an update touches, ascending.
+  std::vector<int64_t> BlocksToUpdate() const;
   absl::Status LoadOptimiser(const std::string& file);
   absl::Status LoadCarry(const std::string& file);
 
@@ -94,7 +96,8 @@ class Learner {
   const std::unique_ptr<Model> model_;  // bound to the parameters
   const Parameters parameters_;
   const std::unique_ptr<BatchGradients> gradients_;
-  Optimiser optimiser_;  // over those
+  Optimiser optimiser_;                 // over those
+  std::vector<int64_t> always_update_;  // blocks, whatever their gradients
   const std::unique_ptr<Loader> training_;
   const std::unique_ptr<Loader> validation_;
   const std::unique_ptr<Loader> test_;  // null where the task has no such part

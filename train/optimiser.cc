@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/optimiser.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/TensorOperators.h>
@@ -79,6 +80,23 @@ void Optimiser::ApplyAdamThere(const AdamPass& pass, int64_t begin, int64_t end)
   m.mul_(f.b1).add_(g, f.a1);
   v.mul_(f.b2).addcmul_(g, g, f.a2);
   w.mul_(f.keep).addcdiv_(m, v.sqrt() * f.root_scale + f.eps, -f.rate);
+}
+
+std::vector<int64_t> Optimiser::ChangingBlocks() const {
+  const int64_t size = values_.numel();
+  std::vector<int64_t> blocks;
+  for (int64_t b = 0; b * kFlatBlock < size; ++b) {
+    const int64_t begin = b * kFlatBlock, end = std::min(size, begin + kFlatBlock);
+    const auto holds = [&](const at::Tensor& buffer) {
+      return buffer.defined() &&
+             buffer.narrow(0, begin, end - begin).count_nonzero().item<int64_t>() > 0;
+    };
+    if (!values_.is_cpu() || options_.weight_decay != 0 || holds(first_) ||
+        holds(second_)) {
+      blocks.push_back(b);
+    }
+  }
+  return blocks;
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimiser::Buffers() const {

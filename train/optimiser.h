@@ -30,6 +30,10 @@ class Optimiser {
   void BeginStep() { ++steps_; }
   void Apply(double lr, double scale, int64_t begin, int64_t end);
 
+  // Blocks of kFlatBlock elements that an update may change though their gradients are
+  // 0, ascending: weights decay, or a buffer is not 0. When buffers have been restored.
+  std::vector<int64_t> ChangingBlocks() const;
+
   // Updates so far, and the buffers [size] kept between them, by name. Writing into
   // both restores a saved optimiser.
   int64_t steps() const { return steps_; }

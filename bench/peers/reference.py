@@ -54,20 +54,21 @@ def _names(checkpoint):
     return names
 
 
-def _model(checkpoint):
+def build(checkpoint, dropout=0.0):
+    """Its model of this configuration, with weights of its own."""
     from labml_nn.transformers.feed_forward import FeedForward
 
     c = checkpoint.config
     d, heads, layers, vocab = c["d_model"], c["heads"], c["layers"], c["vocab"]
-    feed_forward = FeedForward(d, c["d_ff"], 0.0)
+    feed_forward = FeedForward(d, c["d_ff"], dropout)
     kind = c["architecture"]
     if kind == "feedback":
         from labml_nn.transformers import feedback as fb
         from labml_nn.transformers.feedback.experiment import AutoregressiveModel
 
-        attention = fb.FeedbackAttention(heads, d, 0.0, is_kv_precomputed=checkpoint.shared)
+        attention = fb.FeedbackAttention(heads, d, dropout, is_kv_precomputed=checkpoint.shared)
         layer = fb.FeedbackTransformerLayer(d_model=d, attn=attention,
-                                            feed_forward=feed_forward, dropout_prob=0.0)
+                                            feed_forward=feed_forward, dropout_prob=dropout)
         stack = (fb.FeedbackTransformerKV(layer, layers, d, heads) if checkpoint.shared
                  else fb.FeedbackTransformer(layer, layers))
         return AutoregressiveModel(vocab, d, stack)
@@ -75,17 +76,17 @@ def _model(checkpoint):
         from labml_nn.transformers import fast_weights as fw
         from labml_nn.transformers.fast_weights.experiment import AutoregressiveModel
 
-        attention = fw.FastWeightsAttention(heads, d, 0.0, fw.DPFP(nu=c["nu"]))
+        attention = fw.FastWeightsAttention(heads, d, dropout, fw.DPFP(nu=c["nu"]))
         layer = fw.FastWeightsAttentionTransformerLayer(
-            d_model=d, attn=attention, feed_forward=feed_forward, dropout_prob=0.0)
+            d_model=d, attn=attention, feed_forward=feed_forward, dropout_prob=dropout)
         return AutoregressiveModel(vocab, d, fw.FastWeightsAttentionTransformer(layer, layers))
     if kind == "transformer_xl":
         from labml_nn.transformers import xl
         from labml_nn.transformers.fast_weights.experiment import AutoregressiveModel
 
         layer = xl.TransformerXLLayer(
-            d_model=d, self_attn=xl.RelativeMultiHeadAttention(heads, d, 0.0),
-            feed_forward=feed_forward, dropout_prob=0.0)
+            d_model=d, self_attn=xl.RelativeMultiHeadAttention(heads, d, dropout),
+            feed_forward=feed_forward, dropout_prob=dropout)
         # Embedding and generator as in its script; `forward` is in ReferenceXl.
         return AutoregressiveModel(vocab, d, xl.TransformerXL(layer, layers))
     if c["position_kind"] != "sinusoidal" or not c["embed_scale"]:
@@ -96,14 +97,14 @@ def _model(checkpoint):
     from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
 
     layer = tr.TransformerLayer(
-        d_model=d, self_attn=tr.MultiHeadAttention(heads, d, 0.0), src_attn=None,
-        feed_forward=feed_forward, dropout_prob=0.0)
+        d_model=d, self_attn=tr.MultiHeadAttention(heads, d, dropout), src_attn=None,
+        feed_forward=feed_forward, dropout_prob=dropout)
     return AutoregressiveTransformer(tr.Encoder(layer, layers),
                                      EmbeddingsWithPositionalEncoding(d, vocab),
                                      tr.Generator(vocab, d))
 
 
-def _load(model, checkpoint):
+def load(model, checkpoint):
     names = _names(checkpoint)
     state = model.state_dict()
     for ours, theirs in names.items():
@@ -112,7 +113,6 @@ def _load(model, checkpoint):
             raise Missing(f"its module has no {theirs} of shape {list(value.shape)}")
         state[theirs] = value
     model.load_state_dict(state)
-    model.eval()
 
 
 class Reference:
@@ -123,13 +123,14 @@ class Reference:
             import labml_nn  # noqa: F401
             import torch
 
-            self.model = _model(checkpoint)
+            self.model = build(checkpoint)
         except ImportError as error:
             raise Missing(f"cannot import: {error}") from error
         self.torch = torch
         self.threads = threads
         self.name = "labml-nn 0.5.1 sampling loop"
-        _load(self.model, checkpoint)
+        load(self.model, checkpoint)
+        self.model.eval()
         self.prompt = prompt
         if checkpoint.shared and len(prompt) >= 512:
             raise Missing("its stack of keys and values holds 512 tokens")

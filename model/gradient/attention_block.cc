@@ -33,7 +33,7 @@ AttentionBlock<Real>::AttentionBlock(
   relative_bias_ = layout.At(names::Layer(layer, names::kRelativeBias));
   query_bias_ = layout.At(names::Layer(layer, names::kQueryBias));
   tables_.resize(static_cast<size_t>(heads_));
-  first_table_row_ = options_.zero_row;
+  first_table_row_ = options_.zero_row + 1;
 }
 
 template <class Real>
@@ -129,12 +129,12 @@ void AttentionBlock<Real>::Pack(const PassStep<Real>& step, int worker, int work
   if (worker > 0 || step.gradients == nullptr) return;
   // Rows that only longer batches have read.
   const Part now = TableRows(step);
+  for (const auto& [table, width] :
+       {std::pair(relative_key_, width_), std::pair(relative_bias_, heads_)}) {
+    std::fill(step.gradients + table + std::min(first_table_row_, now.begin) * width,
+              step.gradients + table + now.begin * width, Real{0});
+  }
   first_table_row_ = std::min(first_table_row_, now.begin);
-  const int64_t unread = now.begin - first_table_row_;
-  std::fill_n(step.gradients + relative_key_ + first_table_row_ * width_,
-              unread * width_, Real{0});
-  std::fill_n(step.gradients + relative_bias_ + first_table_row_ * heads_,
-              unread * heads_, Real{0});
 }
 
 template <class Real>
@@ -329,6 +329,19 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
   };
   sum_table(g.drelative.rows(), width_, relative_key_);
   sum_table(g.drelative_bias.rows(), heads_, relative_bias_);
+}
+
+template <class Real>
+std::vector<Part> AttentionBlock<Real>::UnusedGradients() const {
+  if (!relative()) return {};
+  std::vector<Part> unused;
+  for (const auto& [table, width] :
+       {std::pair(relative_key_, width_), std::pair(relative_bias_, heads_)}) {
+    unused.push_back({table, table + first_table_row_ * width});
+    unused.push_back(
+        {table + (options_.zero_row + 1) * width, table + options_.table_rows * width});
+  }
+  return unused;
 }
 
 template <class Real>

@@ -29,8 +29,9 @@ struct AttentionOptions {
   int64_t most_memory = 0;  // rows kept of each sequence
   int64_t most_keys = 0;    // that a batch may have
   bool causal = true;
-  int64_t reach = 0;           // keys before its own that a query sees, where causal
-  int64_t zero_row = -1;       // of the tables, distance 0; -1: positions not relative
+  int64_t reach = 0;      // keys before its own that a query sees, where causal
+  int64_t zero_row = -1;  // of the tables, distance 0; -1: positions not relative
+  int64_t table_rows = 0;
   std::vector<double> slopes;  // of ALiBi, of each head; empty: none
 };
 
@@ -67,6 +68,7 @@ class AttentionBlock final : public MixerBlock<Real> {
                 PassScratch<Real>& scratch) override;
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                RowsOfReal<const Real> dout, GradientJobs<Real>& jobs) override;
+  std::vector<Part> UnusedGradients() const override;
   std::vector<CarryEntry> Continue(const PassStep<Real>& step,
                                    RowsOfReal<const Real> x) override;
 

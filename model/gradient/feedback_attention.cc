@@ -89,16 +89,24 @@ void FeedbackAttention<Real>::Pack(const PassStep<Real>& step, int worker,
   }
   if (worker > 0 || step.gradients == nullptr) return;
   // Rows that only longer batches have read.
-  const int64_t unread = TableRows().begin - first_table_row_;
-  if (unread > 0) {
-    std::fill_n(step.gradients + relative_key_ + first_table_row_ * width_,
-                unread * width_, Real{0});
-    if (!tied()) {
-      std::fill_n(step.gradients + relative_bias_ + first_table_row_ * heads_,
-                  unread * heads_, Real{0});
-    }
+  const int64_t now = TableRows().begin, before = std::min(first_table_row_, now);
+  const auto clear = [&](int64_t table, int64_t width) {
+    std::fill(step.gradients + table + before * width,
+              step.gradients + table + now * width, Real{0});
+  };
+  clear(relative_key_, width_);
+  if (!tied()) clear(relative_bias_, heads_);
+  first_table_row_ = before;
+}
+
+template <class Real>
+std::vector<Part> FeedbackAttention<Real>::UnusedGradients() const {
+  std::vector<Part> unused = {
+      {relative_key_, relative_key_ + first_table_row_ * width_}};
+  if (!tied()) {
+    unused.push_back({relative_bias_, relative_bias_ + first_table_row_ * heads_});
   }
-  first_table_row_ = std::min(first_table_row_, TableRows().begin);
+  return unused;
 }
 
 template <class Real>

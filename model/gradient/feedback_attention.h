@@ -72,6 +72,8 @@ class FeedbackAttention {
                 FeedbackScratch<Real>& scratch);
   // Behind the last block.
   void EndBackward(const PassStep<Real>& step, Part sequences);
+  // As GradientPass::UnusedGradients.
+  std::vector<Part> UnusedGradients() const;
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                RowsOfReal<const Real> dout, GradientJobs<Real>& jobs);
 

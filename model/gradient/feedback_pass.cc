@@ -91,6 +91,16 @@ class FeedbackPass final : public GradientPass<Real> {
     return loss_->Loss();
   }
 
+  std::vector<Part> UnusedGradients() const override {
+    std::vector<Part> unused;
+    for (const Layer& layer : layers_) {
+      for (const Part& range : layer.attention.UnusedGradients()) {
+        unused.push_back(range);
+      }
+    }
+    return unused;
+  }
+
  private:
   struct Layer {
     FeedbackAttention<Real> attention;

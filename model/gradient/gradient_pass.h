@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/partition.h"
 #include "model/config/config.h"
 #include "model/gradient/flat_layout.h"
 #include "model/gradient/product.h"
@@ -68,6 +69,10 @@ class GradientPass {
   // model. RESOURCE_EXHAUSTED: memory does not suffice.
   virtual absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
                                        Real* gradients, PassCarry<Real>& carry) = 0;
+
+  // Ranges of the gradients that no Run has written: rows of position tables that no
+  // batch has read.
+  virtual std::vector<Part> UnusedGradients() const = 0;
 };
 
 // The pass of a model; null where its architecture has none. `pool` must outlive it.

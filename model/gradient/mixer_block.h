@@ -41,6 +41,8 @@ class MixerBlock {
   // The gradients of its weights, once all sequences went backward.
   virtual void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                        RowsOfReal<const Real> dout, GradientJobs<Real>& jobs) = 0;
+  // As GradientPass::UnusedGradients.
+  virtual std::vector<Part> UnusedGradients() const { return {}; }
   // The layer's entries of the carry behind the batch.
   virtual std::vector<CarryEntry> Continue(const PassStep<Real>& step,
                                            RowsOfReal<const Real> x) = 0;

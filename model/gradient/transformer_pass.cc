@@ -32,6 +32,7 @@ AttentionOptions CausalOptions(const ModelConfig& config) {
           .most_keys = config.positions,
           .reach = config.positions,
           .zero_row = relative ? config.positions - 1 : -1,
+          .table_rows = config.positions,
           .slopes = config.position_kind == PositionKind::kAlibi
                         ? AlibiSlopes(config.heads)
                         : std::vector<double>()};
@@ -55,6 +56,7 @@ AttentionOptions TransformerXlOptions(const ModelConfig& config) {
           .most_keys = sliding ? kAny : config.positions + 1,
           .reach = sliding ? config.mem_len : kAny,
           .zero_row = config.positions,
+          .table_rows = 2 * config.positions,
           .slopes = {}};
 }
 
@@ -111,6 +113,18 @@ class TransformerPass final : public GradientPass<Real> {
     return loss_->Loss();
   }
 
+  std::vector<Part> UnusedGradients() const override {
+    std::vector<Part> unused;
+    if (positions_ >= 0) {
+      unused.push_back({positions_ + used_positions_ * config_.d_model,
+                        positions_ + config_.positions * config_.d_model});
+    }
+    for (const Layer& layer : layers_) {
+      for (const Part& range : layer.mixer->UnusedGradients()) unused.push_back(range);
+    }
+    return unused;
+  }
+
  private:
   struct Layer {
     std::unique_ptr<MixerBlock<Real>> mixer;
@@ -144,6 +158,7 @@ class TransformerPass final : public GradientPass<Real> {
     for (int64_t r = 0; r < rows; ++r) {
       position_ids_[r] = static_cast<int32_t>(r % step.time);
     }
+    used_positions_ = std::max(used_positions_, carry.position + step.time);
     PreparePositions(step.time, carry.position);
     if (step.gradients != nullptr) PrepareJobs(step, input, carry);
   }
@@ -269,7 +284,7 @@ class TransformerPass final : public GradientPass<Real> {
       std::fill_n(step.gradients + embed_, config_.vocab * width, Real{0});
     }
     if (positions_ >= 0) {
-      std::fill_n(step.gradients + positions_, config_.positions * width, Real{0});
+      std::fill_n(step.gradients + positions_, used_positions_ * width, Real{0});
     }
   }
 
@@ -338,6 +353,7 @@ class TransformerPass final : public GradientPass<Real> {
   const std::unique_ptr<LossBlock<Real>> loss_;
   Slab<Real> output_;                  // of the last layer
   Slab<Real> sinusoids_;               // [T, D]
+  int64_t used_positions_ = 0;         // by any batch so far
   std::vector<int32_t> position_ids_;  // [rows]: t
   Slab<Real> stream_[3];
   FeedForwardGradients<Real> feed_forward_gradients_;

@@ -2,6 +2,7 @@
 #include "train/gradient_sum.h"
 
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include <ATen/ops/empty.h>
@@ -27,6 +28,12 @@ std::vector<at::Tensor> Shards(int count, int64_t size) {
 }
 
 // Of the numbers 0 .. count - 1: halves of a power of two.
+std::vector<int64_t> All(const GradientSum& sum) {
+  std::vector<int64_t> blocks(sum.blocks());
+  std::iota(blocks.begin(), blocks.end(), 0);
+  return blocks;
+}
+
 float Tree(const std::vector<at::Tensor>& shards, int64_t i, int begin, int end) {
   if (end - begin == 1) return shards[begin].data_ptr<float>()[i];
   const int middle = begin + (end - begin + 1) / 2;
@@ -43,7 +50,7 @@ TEST(GradientSum, IsAFixedTreeWhateverTheThreadsAndTheInstructions) {
           std::vector<at::Tensor> copies;
           for (const at::Tensor& shard : shards) copies.push_back(shard.clone());
           GradientSum sum(copies);
-          for (int w = workers - 1; w >= 0; --w) sum.Add(count, w, workers);
+          for (int w = workers - 1; w >= 0; --w) sum.Add(count, All(sum), w, workers);
           double squares = 0;
           for (int64_t i = 0; i < size; ++i) {
             const float found = copies[0].data_ptr<float>()[i];
@@ -64,7 +71,7 @@ TEST(GradientSum, LeavesOutShardsThatHadNoRows) {
   const std::vector<at::Tensor> shards = Shards(4, 100);
   const at::Tensor expected = shards[0] + shards[1] + shards[2];
   GradientSum sum(shards);
-  sum.Add(3, 0, 1);
+  sum.Add(3, All(sum), 0, 1);
   EXPECT_TRUE(shards[0].equal(expected));
 }
 
@@ -72,7 +79,7 @@ TEST(GradientSum, ANormThatIsNotFiniteIsSeen) {
   const std::vector<at::Tensor> shards = Shards(2, 100);
   shards[1].data_ptr<float>()[99] = NAN;
   GradientSum sum(shards);
-  sum.Add(2, 0, 1);
+  sum.Add(2, All(sum), 0, 1);
   EXPECT_TRUE(std::isnan(sum.Norm()));
 }
 
