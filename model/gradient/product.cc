@@ -73,7 +73,11 @@ HWY_NOINLINE void Tile(const ProductCall<Real>& call, const Slice& slice, int64_
   for (int64_t d = 0; d < slice.count; ++d, a += a_depth, b += b_depth) {
     Sixteen<Real> right[kPanels];
 #pragma GCC unroll 16
-    for (int p = 0; p < kPanels; ++p) right[p] = Load16(b + p * b_panel);
+    for (int p = 0; p < kPanels; ++p) {
+      right[p] = Load16(b + p * b_panel);
+      // The panels that come next: the processor itself stops at the end of a page.
+      __builtin_prefetch(b + (kPanels + p) * b_panel, 0, 2);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const Sixteen<Real> left = Set16(a[r * a_row]);

@@ -97,31 +97,56 @@ void NormBackwardHere(const NormPass<Real>& pass, const RowsOfReal<const Real>& 
   }
 }
 
+// kWide vectors of columns from `c` on: chains enough to hide the latency of an add.
+template <class Real, int kWide>
+void AddSomeColumns(const ColumnSums<Real>& sums, const RowPieces& rows, int64_t c,
+                    int64_t end) {
+  Sixteen<Real> gain[kWide], bias[kWide];
+  const auto flush = [&](Real* to, Sixteen<Real>* sum) {
+    for (int w = 0; w < kWide; ++w) {
+      const int64_t at = c + 16 * w, left = end - at;
+      if (to != nullptr) {
+        StoreSome16(Add(LoadSome16(to + at, left), sum[w]), to + at, left);
+      }
+      sum[w] = Set16(Real{0});
+    }
+  };
+  for (int w = 0; w < kWide; ++w) gain[w] = bias[w] = Set16(Real{0});
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const int64_t r = rows.at(i);
+    const Real* const dz = sums.dz.row(r);
+    if (sums.gain == nullptr) {
+      for (int w = 0; w < kWide; ++w) {
+        const int64_t at = c + 16 * w;
+        bias[w] = Add(bias[w], LoadSome16(dz + at, end - at));
+      }
+    } else {
+      const auto mean = Set16(sums.moments[2 * r]),
+                 rstd = Set16(sums.moments[2 * r + 1]);
+      for (int w = 0; w < kWide; ++w) {
+        const int64_t at = c + 16 * w;
+        const auto d = LoadSome16(dz + at, end - at);
+        const auto away = Sub(LoadSome16(sums.x.row(r) + at, end - at), mean);
+        bias[w] = Add(bias[w], d);
+        gain[w] = Fma(d, Mul(away, rstd), gain[w]);
+      }
+    }
+    if ((i + 1) % kSliceDepth == 0 || i + 1 == rows.count) {
+      flush(sums.gain, gain);
+      flush(sums.bias, bias);
+    }
+  }
+}
+
 template <class Real>
 void AddColumnSumsHere(const ColumnSums<Real>& sums, const RowPieces& rows,
                        const Part& columns) {
-  for (int64_t c = columns.begin; c < columns.end; c += 16) {
-    const int64_t left = columns.end - c;
-    auto gain = Set16(Real{0}), bias = Set16(Real{0});
-    const auto flush = [&](Real* to, auto& sum) {
-      if (to == nullptr) return;
-      StoreSome16(Add(LoadSome16(to + c, left), sum), to + c, left);
-      sum = Set16(Real{0});
-    };
-    for (int64_t i = 0; i < rows.count; ++i) {
-      const int64_t r = rows.at(i);
-      const auto d = LoadSome16(sums.dz.row(r) + c, left);
-      bias = Add(bias, d);
-      if (sums.gain != nullptr) {
-        const auto away =
-            Sub(LoadSome16(sums.x.row(r) + c, left), Set16(sums.moments[2 * r]));
-        gain = Fma(d, Mul(away, Set16(sums.moments[2 * r + 1])), gain);
-      }
-      if ((i + 1) % kSliceDepth == 0 || i + 1 == rows.count) {
-        flush(sums.gain, gain);
-        flush(sums.bias, bias);
-      }
-    }
+  int64_t c = columns.begin;
+  for (; c + 64 <= columns.end; c += 64) {
+    AddSomeColumns<Real, 4>(sums, rows, c, columns.end);
+  }
+  for (; c < columns.end; c += 16) {
+    AddSomeColumns<Real, 1>(sums, rows, c, columns.end);
   }
 }
 

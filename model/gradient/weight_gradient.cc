@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/gradient/row_operations.h"
+
 namespace mnemon {
 namespace {
 
@@ -135,15 +137,13 @@ void ComputeUnit(const WeightGradientCall<Real>& call, int64_t index,
       [&](int64_t to, int64_t from) {
         Real* const sum = slot(to);
         const Real* const other = slot(from);
-        for (int64_t i = 0; i < size; ++i) sum[i] += other[i];
+        AddScaled<Real>(size, 1, other, sum, sum);
       });
   for (int64_t o = 0; o < unit.outputs.size(); ++o) {
     Real* const out =
         call.out + (unit.outputs.begin + o) * call.inputs + unit.inputs.begin;
     const Real* const sum = slot(0) + o * stride;
-    for (int64_t i = 0; i < unit.inputs.size(); ++i) {
-      out[i] = call.add ? out[i] + sum[i] : sum[i];
-    }
+    AddScaled<Real>(unit.inputs.size(), 1, sum, call.add ? out : nullptr, out);
   }
 }
 

@@ -195,6 +195,7 @@ TEST_P(NarrowTraining, LearnsAsFloat32Does) {
   config.model = GetParam();
   config.model.vocab = task->vocab();
   config.model.dropout = 0;
+  config.backward = Backward::kAutograd;  // which is what narrow training is
   config.data.seq_len = kTime;
   config.data.batch = 4;
   if (Autoregressive(GetParam())) config.data.loader = LoaderKind::kSequential;

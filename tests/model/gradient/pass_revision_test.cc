@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// The bits of every pass, hashed, on every instruction set. When this fails because the
+// arithmetic was meant to change, raise kPassRevision and write the new hash beside it:
+// runs that older builds began then say that they go on with other bits.
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "model/gradient/gradient_pass.h"
+#include "model/kernels/each_target.h"
+#include "model/registry/registry.h"
+#include "tests/model/kernels/bit_hash.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int kHashedRevision = 1;
+constexpr uint64_t kHash = 1083023011830108314ull;
+
+constexpr int64_t kBatch = 3, kTime = 9;
+
+// Two batches that continue each other, with dropout.
+void HashPass(const ModelConfig& config, const std::vector<TensorShape>& tensors,
+              BitHash& hash) {
+  FlatLayout layout;
+  int64_t size = 0;
+  for (const TensorShape& tensor : tensors) {
+    int64_t count = 1;
+    for (const int64_t extent : tensor.shape) count *= extent;
+    layout.Add(tensor.name, size);
+    size += (count + 15) / 16 * 16;
+  }
+  std::minstd_rand random(7);
+  const auto draw = [&] { return static_cast<float>(random() % 20001) / 1e4f - 1; };
+  std::vector<float> weights(static_cast<size_t>(size)), gradients(weights.size());
+  for (float& weight : weights) weight = 0.5f * draw();
+  ThreadPool pool(1);
+  const auto pass = MakeGradientPass<float>(config, layout, pool);
+  ASSERT_NE(pass, nullptr) << config.architecture;
+  PassCarry<float> carry;
+  for (const int64_t time : {kTime, int64_t{2}}) {
+    std::vector<int32_t> tokens(static_cast<size_t>(kBatch * time)), targets = tokens;
+    for (int32_t& token : tokens) token = static_cast<int32_t>(random() % config.vocab);
+    for (int32_t& token : targets)
+      token = static_cast<int32_t>(random() % config.vocab);
+    const PassInput input = {.sequences = kBatch,
+                             .time = time,
+                             .tokens = tokens.data(),
+                             .targets = targets.data(),
+                             .shards = 2,
+                             .dropout = DropoutKey{.key = 3},
+                             .continues = true};
+    const auto loss = pass->Run(input, weights.data(), gradients.data(), carry);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    hash.Add(loss->nats);
+    hash.Add(gradients);
+  }
+  for (const auto& entry : carry.entries) hash.Add(entry.values);
+}
+
+TEST(PassRevision, BitsAreThoseOfTheRevision) {
+  ForEachTarget([] {
+    BitHash hash;
+    for (const ArchitectureEntry& entry : Architectures()) {
+      for (const ModelConfig& config : entry.variants()) {
+        HashPass(config, entry.tensors(config), hash);
+      }
+    }
+    EXPECT_EQ(kPassRevision, kHashedRevision);
+    EXPECT_EQ(hash.value(), kHash);
+  });
+}
+
+}  // namespace
+}  // namespace mnemon
