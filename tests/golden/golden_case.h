@@ -2,6 +2,7 @@
 // One folder of reference numbers: config.json, weights.safetensors, io.safetensors.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,11 +12,36 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/statusor.h"
+#include "gtest/gtest.h"
 #include "model/io/safetensors.h"
 #include "model/sequence/model.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {
+
+// Of models; those below full/ are not committed.
+inline constexpr const char* kGoldenCases[] = {"feedback_000",
+                                               "feedback_002",
+                                               "feedback_kv",
+                                               "fast_weights_nu1",
+                                               "fast_weights_nu2",
+                                               "fast_weights_nu3",
+                                               "xl_carry",
+                                               "xl_no_memory",
+                                               "xl_single",
+                                               "xl_truncated",
+                                               "transformer",
+                                               "encoder",
+                                               "fast_weights_odd_head",
+                                               "full/feedback_kv_p4096",
+                                               "full/xl_p4096"};
+
+// As a name of a test.
+inline std::string GoldenCaseName(const testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
 
 // The folder of case `name` ("xl_carry", "full/xl_p4096"): among the committed ones,
 // else below $MNEMON_TEST_DATA/golden; nullopt when neither has it.

@@ -22,6 +22,7 @@
 #include "model/sequence/runtime.h"
 #include "model/sequence_registry/sequence_registry.h"
 #include "tests/golden/golden_case.h"
+#include "tests/golden/golden_optimiser.h"
 
 namespace mnemon {
 namespace {
@@ -72,68 +73,6 @@ ForwardResult ForwardAll(const Model& model, const GoldenCase& golden) {
   return {.logits = at::cat(logits, 1), .carry = std::move(carry)};
 }
 
-// One optimiser per kind named in the configs; t counts per parameter from 1.
-class Optimiser {
- public:
-  Optimiser(Model& model, const nlohmann::json& settings)
-      : model_(model), settings_(settings) {}
-
-  void Update() {
-    at::NoGradGuard no_grad;
-    ++t_;
-    const double clip = settings_.contains("clip_grad_norm") ? ClipFactor() : 1.0;
-    model_.Visit([&](const std::string& name, at::Tensor& weight) {
-      if (!weight.grad().defined()) return;
-      const at::Tensor gradient = weight.grad() * clip;
-      weight.sub_(settings_["optimizer"] == "sgd" ? gradient * lr()
-                                                  : AdamStep(name, gradient));
-      weight.mutable_grad().reset();
-    });
-  }
-
- private:
-  // With the notebook's cosine schedule where the settings have one; its first update
-  // is number 0.
-  double lr() const {
-    const double lr = settings_["lr"];
-    if (!settings_.contains("max_iter")) return lr;
-    const double s = static_cast<double>(t_ - 1);
-    return lr * 0.5 * (1.0 + std::cos(M_PI * s / settings_["max_iter"].get<double>())) *
-           std::min(1.0, s / settings_["warmup"].get<double>());
-  }
-  double ClipFactor() {
-    double squares = 0.0;
-    model_.Visit([&](const std::string&, at::Tensor& weight) {
-      if (weight.grad().defined()) {
-        squares += weight.grad().square().sum().item<double>();
-      }
-    });
-    const double limit = settings_["clip_grad_norm"].get<double>();
-    return std::min(1.0, limit / (std::sqrt(squares) + 1e-6));
-  }
-  at::Tensor AdamStep(const std::string& name, const at::Tensor& gradient) {
-    const double b1 = settings_["betas"][0], b2 = settings_["betas"][1];
-    const double eps = settings_["eps"], t = t_;
-    auto& [m, v] = moments_[name];
-    if (!m.defined()) m = at::zeros_like(gradient), v = at::zeros_like(gradient);
-    m.mul_(b1).add_(gradient, 1.0 - b1);
-    v.mul_(b2).add_(gradient.square(), 1.0 - b2);
-    const double c1 = 1.0 - std::pow(b1, t), c2 = std::sqrt(1.0 - std::pow(b2, t));
-    if (settings_["optimizer"] == "adam") {
-      return m * (lr() / c1) / (v.sqrt() / c2 + eps);
-    }
-    const double width = settings_["d_model"], warmup = settings_["warmup"];
-    const double rate = lr() / std::sqrt(width) *
-                        std::min(1.0 / std::sqrt(t), t * std::pow(warmup, -1.5));
-    return m * (rate * c2 / c1) / (v.sqrt() + eps);
-  }
-
-  Model& model_;
-  const nlohmann::json settings_;
-  std::map<std::string, std::array<at::Tensor, 2>> moments_;
-  int64_t t_ = 0;
-};
-
 class GoldenTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -156,7 +95,7 @@ class GoldenTest : public testing::TestWithParam<const char*> {
 
   void CheckLosses(const std::string& array, const nlohmann::json& settings) {
     const at::Tensor expected = golden_->Get(array);
-    Optimiser optimiser(*model_, settings);
+    GoldenOptimiser optimiser(*model_, settings);
     for (int64_t k = 0; k < expected.numel(); ++k) {
       const at::Tensor loss =
           CrossEntropy(ForwardAll(*model_, *golden_).logits, golden_->Get("targets"));
@@ -240,7 +179,7 @@ TEST_P(GoldenTest, TenTrainingLossesUnderASchedule) {
 TEST_P(GoldenTest, LossesWithMemoryKeptOverUpdates) {
   if (!golden_->Has("stream.losses")) return;
   const at::Tensor expected = golden_->Get("stream.losses");
-  Optimiser optimiser(*model_, golden_->config()["train"]);
+  GoldenOptimiser optimiser(*model_, golden_->config()["train"]);
   Carry carry;
   int64_t begin = 0, index = 0;
   for (const int64_t length : golden_->Segments()) {
@@ -354,18 +293,8 @@ TEST_P(GoldenTest, RowsOfThePositionTable) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest,
-                         testing::Values("feedback_000", "feedback_002", "feedback_kv",
-                                         "fast_weights_nu1", "fast_weights_nu2",
-                                         "fast_weights_nu3", "fast_weights_odd_head",
-                                         "xl_carry", "xl_no_memory", "xl_single",
-                                         "xl_truncated", "transformer", "encoder",
-                                         "full/feedback_kv_p4096", "full/xl_p4096"),
-                         [](const testing::TestParamInfo<const char*>& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '/', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, testing::ValuesIn(kGoldenCases),
+                         GoldenCaseName);
 
 // Cross-attention under masks of 2, 3 and 4 dimensions and an additive one.
 TEST(GoldenUnitTest, MultiHeadMasks) {

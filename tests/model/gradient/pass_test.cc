@@ -288,6 +288,43 @@ TEST_P(PassTest, HasTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
+// The first variant of each architecture with a memory, wider, at 512 tokens behind 512
+// others.
+std::vector<ModelConfig> LongConfigs() {
+  std::vector<ModelConfig> configs;
+  for (ModelConfig config : WithLarger(VariantsWithPass())) {
+    if (!IsLarger(config) || !Autoregressive(config)) continue;
+    if (!configs.empty() && configs.back().architecture == config.architecture)
+      continue;
+    if (config.architecture != "fast_weights") config.positions = 1100;
+    if (config.architecture == "transformer_xl") config.mem_len = 512;
+    configs.push_back(config);
+  }
+  return configs;
+}
+
+class LongPassTest : public PassTest {
+ protected:
+  LongPassTest() {
+    // Of a million pre-activations some would have a sign that is rounding.
+    c10::AutoGradMode no_graph(false);
+    model_->Visit([](const std::string& name, at::Tensor& weight) {
+      if (name.ends_with("ff.in.bias")) weight.add_(6);
+    });
+  }
+};
+TEST_P(LongPassTest, EqualsTheSequenceForm) {
+  std::vector<TestBatch> batches;
+  for (int i = 0; i < 2; ++i) batches.emplace_back(config(), 512, i);
+  ExpectNear(
+      RunPass(config(), flat_, ValuesOf<float>(*model_, flat_), batches, false, 2, 2),
+      Expected(batches, false), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, LongPassTest, testing::ValuesIn(LongConfigs()),
+                         [](const testing::TestParamInfo<ModelConfig>& info) {
+                           return info.param.architecture;
+                         });
 INSTANTIATE_TEST_SUITE_P(Variants, PassTest,
                          testing::ValuesIn(WithLarger(VariantsWithPass())), CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, SmallPassTest, testing::ValuesIn(VariantsWithPass()),
