@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <c10/core/GradMode.h>
@@ -46,16 +47,18 @@ class AutogradGradients final : public BatchGradients {
 
   absl::StatusOr<BatchGradient> Compute(const Batch& batch, uint64_t key) override {
     const int64_t shards = ShardsOf(batch.rows);
+    // Of no targets the loss is 0.
+    const int64_t counted = std::max<int64_t>(1, batch.counted());
     std::vector<double> losses(shards);
     MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {
       shards_[s].gradients.zero_();
       MNEMON_ASSIGN_OR_RETURN(
           const Outputs outputs,
           PartOfBatch(batch, s, config_.precision, key, carries_[s]));
-      const double weight = static_cast<double>(PartOf(batch.rows, s, shards).size()) /
-                            static_cast<double>(batch.rows);
       const at::Tensor loss =
-          at::cross_entropy_loss(outputs.logits, outputs.targets) * weight;
+          at::cross_entropy_loss(outputs.logits, outputs.targets, {},
+                                 at::Reduction::Sum, kNoTarget) /
+          static_cast<double>(counted);
       losses[s] = loss.item<double>();
       loss.backward();
       return absl::OkStatus();

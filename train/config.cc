@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/registry/registry.h"
+#include "train/drawn_task.h"
 
 namespace mnemon {
 namespace {
@@ -20,7 +21,8 @@ template <class E>
 struct Choices;
 template <>
 struct Choices<TaskKind> {
-  static constexpr auto names = std::to_array<std::string_view>({"text", "reverse"});
+  static constexpr auto names = std::to_array<std::string_view>(
+      {"text", "reverse", "dihedral", "copy", "retrieval", "capacity"});
 };
 template <>
 struct Choices<TokenizerKind> {
@@ -212,14 +214,21 @@ void CheckTask(const TrainConfig& config, std::vector<std::string>& faults) {
     }
     return;
   }
-  if (!config.data.text.empty()) {
-    faults.push_back(
-        "data.text does not go with data.task = reverse: its data are drawn");
+  if (config.model.d_model <= FeatureWidth(config.data)) {
+    faults.push_back(StrCat("model.d_model must be more than data.classes, ",
+                            config.data.classes,
+                            ", for data.task = ", Name(config.data.task)));
   }
-  if (config.data.loader != LoaderKind::kShuffled) {
-    faults.push_back("data.loader must be shuffled for data.task = reverse");
+  for (std::string& fault : DrawnTaskFaults(config.data)) {
+    faults.push_back(std::move(fault));
   }
-  if (entry.ok() && !encoder) {
+  const bool ahead = config.data.task == TaskKind::kReverse;
+  if (encoder && !ahead) {
+    faults.push_back(StrCat("architecture ", config.model.architecture,
+                            " sees the tokens to come: data.task = ",
+                            Name(config.data.task), " needs an autoregressive one"));
+  }
+  if (entry.ok() && !encoder && ahead) {
     faults.push_back(StrCat("architecture ", config.model.architecture,
                             " does not see the tokens to come: data.task = reverse "
                             "needs an encoder"));
@@ -249,7 +258,7 @@ absl::Status ValidateTrainConfig(const TrainConfig& config) {
     faults.push_back("model.architecture is missing");
   } else {
     ModelConfig model = config.model;
-    model.vocab = config.data.task == TaskKind::kReverse ? config.data.classes : 256;
+    model.vocab = config.data.task == TaskKind::kText ? 256 : DrawnVocab(config.data);
     absl::Status status = ValidateModel(model);
     if (!status.ok()) {
       faults.push_back(StrCat("[model] ", std::string(status.message())));

@@ -17,7 +17,7 @@
 
 namespace mnemon {
 
-enum class TaskKind { kText, kReverse };
+enum class TaskKind { kText, kReverse, kDihedral, kCopy, kRetrieval, kCapacity };
 enum class TokenizerKind { kChar, kByte };
 enum class LoaderKind { kShuffled, kSequential };
 enum class OptimiserKind { kSgd, kAdam, kAdamw, kAdamLabml };
@@ -34,11 +34,14 @@ struct DataOptions {
   int64_t seq_len = 64;  // T
   int64_t batch = 32;    // B
   bool jitter = true;
-  // Of the reverse task.
+  // Of the tasks whose sequences are drawn.
   int64_t classes = 10;  // V
   int64_t training_sequences = 50000;
   int64_t validation_sequences = 1000;
   int64_t test_sequences = 10000;
+  int64_t test_len = 0;
+  double test_tail = 1.0;
+  int64_t distance = 0;
 };
 
 struct OptimiserOptions {
@@ -109,7 +112,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("model.init", c.init, text,
         "sane: each layer drawn on its own; reference: as labml, all layers equal");
   visit("data.task", c.data.task, text,
-        "text: the next token of a text; reverse: a sequence of digits backwards");
+        "text: the next token of a text; reverse, dihedral, copy, retrieval, capacity: "
+        "drawn sequences, see train/configs/tasks");
   visit("data.text", c.data.text, text, "file to train on");
   visit("data.tokenizer", c.data.tokenizer, text, "one token per character or byte");
   visit("data.validation", c.data.validation, Limits{0.001, 0.9},
@@ -120,13 +124,19 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("data.batch", c.data.batch, Limits{1, 1 << 20}, "B, windows per update");
   visit("data.jitter", c.data.jitter, text, "move each shuffled window by 0..T-1");
   visit("data.classes", c.data.classes, Limits{2, 1 << 24},
-        "reverse: kinds of digits, V");
+        "drawn tasks: kinds of digits; retrieval: keys, and values");
   visit("data.training_sequences", c.data.training_sequences, sequences,
-        "reverse: drawn once, shuffled in every pass");
+        "drawn tasks: shuffled in every pass; copy: segments, drawn anew");
   visit("data.validation_sequences", c.data.validation_sequences, sequences,
-        "reverse: for each validation");
+        "drawn tasks: for each validation");
   visit("data.test_sequences", c.data.test_sequences, sequences,
-        "reverse: for the end of the run, and eval");
+        "drawn tasks: for the end of the run, and eval");
+  visit("data.test_len", c.data.test_len, Limits{0, 1 << 20},
+        "reverse, dihedral: tokens of a test sequence; 0 = data.seq_len");
+  visit("data.test_tail", c.data.test_tail, Limits{0.001, 1},
+        "drawn tasks: part of a test sequence, its last, that counts");
+  visit("data.distance", c.data.distance, Limits{0, 1 << 20},
+        "copy: how many tokens ago the source lies");
   visit("optimiser.name", c.optimiser.kind, text,
         "adam_labml adds eps before the bias correction");
   visit("optimiser.lr", c.schedule.lr, positive, "peak rate; the factor of noam");

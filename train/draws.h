@@ -13,7 +13,8 @@ enum class DrawPurpose : uint32_t {
   kOrder = 1,
   kJitter = 2,
   kDropout = 3,
-  kDigits = 4
+  kDigits = 4,
+  kFeatures = 5
 };
 
 // 64 random bits.

@@ -2,6 +2,7 @@
 // Measures of how well a model predicts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace at {
@@ -15,14 +16,17 @@ struct Evaluation {
   int64_t correct = 0;  // where the best logit is that of the target
   double nats = 0;      // cross-entropy, summed over all positions
 
-  // logits [n, V] and targets [n], int64, on one device.
+  // logits [n, V] and targets [n], int64, on one device; negative ones do not count.
   void Add(const at::Tensor& logits, const at::Tensor& targets);
   void Add(const Evaluation& other);
 
-  // Means; REQUIRES: positions > 0.
-  double loss() const { return nats / static_cast<double>(positions); }
+  // Means; 0 of no positions.
+  double loss() const {
+    return nats / static_cast<double>(std::max<int64_t>(1, positions));
+  }
   double accuracy() const {
-    return static_cast<double>(correct) / static_cast<double>(positions);
+    return static_cast<double>(correct) /
+           static_cast<double>(std::max<int64_t>(1, positions));
   }
 };
 

@@ -82,7 +82,7 @@ void AddFitCommand(CommandLine& line) {
       "fit", "Trains a model on a text, or on the reverse task.",
       {StrCat("mnemon-train fit --config train/configs/feedback-small.toml ",
               "--set data.text=a.txt"),
-       "mnemon-train fit --config train/configs/reverse.toml    # needs no text",
+       "mnemon-train fit --config train/configs/tasks/reverse.toml    # needs no text",
        "mnemon-train fit --config run.toml --set train.steps=500 optimiser.lr=1e-3",
        StrCat("mnemon-train fit --config run.toml --resume       ",
               "# bit for bit as uninterrupted"),

@@ -38,7 +38,8 @@ class FusedGradients final : public BatchGradients {
       sum_.Add(1, blocks_, w, pool_.size());
       return absl::OkStatus();
     }));
-    const double scale = 1.0 / static_cast<double>(batch.rows * batch.columns);
+    const double scale =
+        1.0 / static_cast<double>(std::max<int64_t>(1, batch.counted()));
     return BatchGradient{
         .loss = loss.nats * scale, .norm = sum_.Norm() * scale, .scale = scale};
   }
@@ -84,9 +85,8 @@ class FusedGradients final : public BatchGradients {
       const Batch batch = get(i);
       MNEMON_ASSIGN_OR_RETURN(const PassLoss loss,
                               Run(batch, std::nullopt, nullptr, carry));
-      all.Add({.positions = batch.rows * batch.columns,
-               .correct = loss.correct,
-               .nats = loss.nats});
+      all.Add(
+          {.positions = batch.counted(), .correct = loss.correct, .nats = loss.nats});
     }
     return all;
   }

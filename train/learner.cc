@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/partition.h"
 #include "base/quote.h"
@@ -18,6 +19,7 @@
 #include "model/sequence/device.h"
 #include "model/sequence_io/tensors.h"
 #include "model/sequence_registry/sequence_registry.h"
+#include "model/weights/tensor_names.h"
 #include "train/draws.h"
 #include "train/flat_operations.h"
 #include "train/gradient_sum.h"
@@ -44,6 +46,17 @@ absl::Status CopyNamed(const Safetensors& file, const NamedTensors& targets) {
   return absl::OkStatus();
 }
 
+// The embedding, where the task has one.
+void SetFeatures(const std::vector<float>& features, Model& model) {
+  if (features.empty()) return;
+  c10::AutoGradMode no_graph(false);
+  model.Visit([&](const std::string& name, at::Tensor& weight) {
+    if (name != names::Weight(names::kEmbed)) return;
+    MNEMON_CHECK(weight.numel() == static_cast<int64_t>(features.size()));
+    std::copy(features.begin(), features.end(), weight.data_ptr<float>());
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& config,
@@ -61,6 +74,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
                           task.MakeLoader(config.data, LoaderUse::kTest, seed));
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> first, MakeModel(config.model));
   InitialiseWeights(*first, config.init, seed);
+  SetFeatures(task.Features(config.model.d_model, seed), *first);
   MoveWeights(*first, device);
   Parameters parameters(*first);
   parameters.Share(*first);

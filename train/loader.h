@@ -3,6 +3,7 @@
 // pass), so a cursor is all there is to save.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,8 +20,11 @@ struct LoaderCursor {
   int64_t batch = 0;
 };
 
+// A target that does not count.
+inline constexpr int64_t kNoTarget = -1;
+
 // targets[b, t] is what a model is to predict at inputs[b, t]: in a text, the token
-// behind it.
+// behind it; kNoTarget where nothing is.
 struct Batch {
   int64_t rows = 0;              // B, or less in the last batch of a shuffled pass
   int64_t columns = 0;           // T, or less in the last batch of a sequential pass
@@ -28,6 +32,12 @@ struct Batch {
   std::vector<int64_t> targets;  // [rows, columns]
   // Its rows do not continue those of the batch before: memory starts afresh.
   bool fresh = true;
+
+  // Positions that have a target.
+  int64_t counted() const {
+    return std::count_if(targets.begin(), targets.end(),
+                         [](int64_t target) { return target != kNoTarget; });
+  }
 };
 
 class Loader {

@@ -34,6 +34,11 @@ class Task {
   virtual absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(const DataOptions& options,
                                                              LoaderUse use,
                                                              uint64_t seed) const = 0;
+  // What the tokens of a model of this width are before it is trained [V, D], where
+  // they have features of their own; else empty.
+  virtual std::vector<float> Features(int64_t /*d_model*/, uint64_t /*seed*/) const {
+    return {};
+  }
   // What a sample starts with: `wanted`, or where that is empty, something of the
   // task's own. Empty where the task has no samples.
   virtual absl::StatusOr<std::vector<int32_t>> Prompt(

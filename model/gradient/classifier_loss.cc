@@ -72,10 +72,7 @@ class ClassifierLoss final : public LossBlock<Real> {
       }
     }
     for (int64_t r = first; r < rows.end; ++r) {
-      bool best = false;
-      const double nats =
-          CrossEntropy(vocab_, targets[step.Token(r)], dlogits_.rows(r).data, &best);
-      this->SetLoss(r, nats, best);
+      this->ComputeLoss(r, targets[step.Token(r)], vocab_, dlogits_.rows(r).data);
     }
   }
 

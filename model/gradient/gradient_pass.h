@@ -43,13 +43,13 @@ struct PassInput {
   int64_t sequences = 0;              // B
   int64_t time = 0;                   // T
   const int32_t* tokens = nullptr;    // [B, T], within the vocabulary
-  const int32_t* targets = nullptr;   // [B, T], likewise
+  const int32_t* targets = nullptr;   // [B, T], likewise; -1 does not count
   int64_t shards = 1;                 // at most B
   std::optional<DropoutKey> dropout;  // of training
   bool continues = false;             // what follows needs the carry
 };
 
-// Over all B T positions.
+// Over all positions with a target.
 struct PassLoss {
   double nats = 0;      // cross-entropy, summed
   int64_t correct = 0;  // where the target has the largest logit

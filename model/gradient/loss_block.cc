@@ -49,10 +49,7 @@ class LanguageLoss final : public LossBlock<Real> {
                                  .from = {},
                                  .out = logits_.rows(first)});
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-      bool best = false;
-      const double nats =
-          CrossEntropy(vocab_, targets[step.Token(r)], logits_.rows(r).data, &best);
-      this->SetLoss(r, nats, best);
+      this->ComputeLoss(r, targets[step.Token(r)], vocab_, logits_.rows(r).data);
     }
   }
 

@@ -3,6 +3,7 @@
 // cross-entropy.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -34,8 +35,16 @@ class LossBlock {
 
  protected:
   void ReserveLosses(int64_t rows) { losses_.resize(static_cast<size_t>(rows)); }
-  void SetLoss(int64_t row, double nats, bool correct) {
-    losses_[row] = {.nats = nats, .correct = correct ? 1 : 0};
+  // The loss of a row; its logits become their gradient.
+  void ComputeLoss(int64_t row, int32_t target, int64_t vocab, Real* logits) {
+    losses_[row] = {};
+    if (target < 0) {
+      std::fill_n(logits, vocab, Real{0});
+      return;
+    }
+    bool best = false;
+    losses_[row].nats = CrossEntropy(vocab, target, logits, &best);
+    losses_[row].correct = best ? 1 : 0;
   }
 
  private:

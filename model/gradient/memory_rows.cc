@@ -8,6 +8,7 @@ template <class Real>
 void MemoryRows<Real>::Reserve(int64_t sequences, int64_t heads, int64_t width,
                                int64_t count, bool gradients) {
   heads_ = heads;
+  gradients_ = gradients;
   width_ = width;
   count_ = WholePanels(count);
   stride_ = WholePanels(width);
@@ -41,7 +42,7 @@ void MemoryRows<Real>::Set(int64_t sequence, int64_t j, const Real* key,
   for (int64_t h = 0; h < heads_; ++h) {
     transpose(key + h * width_, keys_, h);
     copy(value + h * width_, value_rows_, h);
-    if (dkeys_.empty()) continue;
+    if (!gradients_) continue;
     transpose(value + h * width_, values_, h);
     copy(key + h * width_, key_rows_, h);
   }

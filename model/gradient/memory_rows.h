@@ -57,8 +57,9 @@ class MemoryRows {
   }
 
   int64_t heads_ = 0, width_ = 0;
-  int64_t count_ = 0;                          // positions in whole panels
-  int64_t stride_ = 0;                         // of rows
+  int64_t count_ = 0;   // positions in whole panels
+  int64_t stride_ = 0;  // of rows
+  bool gradients_ = false;
   AlignedVector<Real> keys_, values_;          // [.., count / 16, width, 16]
   AlignedVector<Real> key_rows_, value_rows_;  // [.., count, stride]
   AlignedVector<Real> dkeys_, dvalues_;        // likewise

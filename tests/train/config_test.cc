@@ -198,6 +198,28 @@ TEST(TrainConfig, EveryTaskHasItsKindOfModelAndData) {
               HasSubstr("data.test_sequences"));
   EXPECT_THAT(refused(kReverse, {"data.task=sort"}),
               HasSubstr("data.task must be one of text, reverse"));
+  EXPECT_THAT(refused(kReverse, {"data.task=dihedral"}),
+              HasSubstr("data.task = dihedral needs an autoregressive one"));
+  const auto drawn = [&](const std::vector<std::string>& overrides) {
+    std::vector<std::string> all = {"model.architecture=fast_weights"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return refused(kReverse, all);
+  };
+  EXPECT_EQ(drawn({"data.task=retrieval", "data.classes=5", "data.seq_len=11"}), "");
+  EXPECT_THAT(drawn({"data.task=retrieval", "data.classes=5", "data.seq_len=10"}),
+              HasSubstr("data.seq_len must be more than 10"));
+  EXPECT_THAT(drawn({"data.task=retrieval", "data.classes=64", "data.seq_len=200"}),
+              HasSubstr("model.d_model must be more than data.classes, 64"));
+  EXPECT_THAT(drawn({"data.task=capacity", "data.classes=5", "data.seq_len=11"}),
+              HasSubstr("data.seq_len must be 10"));
+  EXPECT_THAT(drawn({"data.task=copy", "data.seq_len=8", "data.distance=9"}),
+              HasSubstr("data.loader must be sequential"));
+  EXPECT_THAT(drawn({"data.task=copy", "data.seq_len=8", "data.distance=8",
+                     "data.loader=sequential"}),
+              HasSubstr("data.distance must be more than data.seq_len"));
+  EXPECT_THAT(drawn({"data.task=copy", "data.seq_len=8", "data.distance=9",
+                     "data.loader=sequential", "data.test_len=9"}),
+              HasSubstr("data.test_len does not go with"));
   EXPECT_THAT(refused(kReverse, {"data.task=text", "data.text=a.txt"}),
               HasSubstr("needs an autoregressive one"));
   EXPECT_THAT(refused(kGood, {"data.task=reverse"}), HasSubstr("its data are drawn"));
@@ -212,10 +234,11 @@ TEST(TrainConfig, MissingFilesAreNamed) {
 TEST(TrainConfig, EveryCommittedConfigurationIsValid) {
   namespace fs = std::filesystem;
   std::map<std::string, TrainConfig> configs;
-  for (const auto& entry : fs::directory_iterator(MNEMON_SOURCE_DIR "/train/configs")) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(MNEMON_SOURCE_DIR "/train/configs")) {
     if (entry.path().extension() != ".toml") continue;
     std::vector<std::string> text = {"data.text=a.txt"};
-    if (entry.path().stem() == "reverse") text.clear();
+    if (entry.path().parent_path().stem() == "tasks") text.clear();
     auto config = LoadTrainConfig(entry.path(), text);
     EXPECT_TRUE(config.ok()) << config.status();
     if (config.ok()) configs[entry.path().stem()] = *config;

@@ -9,8 +9,8 @@
 #include "model/sequence/device.h"
 #include "model/sequence/runtime.h"
 #include "tests/fakes/host_device.h"
+#include "train/drawn_task.h"
 #include "train/learner.h"
-#include "train/reverse_task.h"
 #include "train/text_task.h"
 
 namespace mnemon {
@@ -30,7 +30,7 @@ DataOptions DataFor(const ArchitectureEntry& entry) {
 }
 
 std::unique_ptr<Task> MakeTask(const ArchitectureEntry& entry) {
-  if (!entry.autoregressive()) return MakeReverseTask(DataFor(entry));
+  if (!entry.autoregressive()) return MakeDrawnTask(DataFor(entry));
   TextParts parts;
   std::string text;
   for (int i = 0; i < 60; ++i) text += "abcde fgh ";

@@ -61,6 +61,13 @@ std::vector<int32_t> Ids(const at::Tensor& tokens) {
   return {all.data_ptr<int32_t>(), all.data_ptr<int32_t>() + all.numel()};
 }
 
+// Of which one in seven does not count.
+at::Tensor SomeTargets(const ModelConfig& config, int64_t time, uint64_t seed) {
+  at::Tensor targets = RandomTokens(config, kBatch, time, seed);
+  for (int64_t i = 3; i < targets.numel(); i += 7) targets.view(-1)[i] = -1;
+  return targets;
+}
+
 // One batch of a run.
 struct TestBatch {
   at::Tensor tokens, targets;
@@ -68,7 +75,7 @@ struct TestBatch {
 
   TestBatch(const ModelConfig& config, int64_t time, uint64_t seed)
       : tokens(RandomTokens(config, kBatch, time, seed)),
-        targets(RandomTokens(config, kBatch, time, seed + 100)),
+        targets(SomeTargets(config, time, seed + 100)),
         token_ids(Ids(tokens)),
         target_ids(Ids(targets)) {}
 
@@ -172,8 +179,9 @@ class PassTest : public testing::TestWithParam<ModelConfig> {
       ForwardOptions options;
       if (dropout) options.dropout = DropoutKey{.key = 5, .first_row = 3};
       ForwardResult result = MustForward(*model_, batch.tokens, carry, options);
-      const at::Tensor loss = at::cross_entropy_loss(
-          result.logits.flatten(0, 1), batch.targets.flatten(), {}, /*reduction=*/2);
+      const at::Tensor loss =
+          at::cross_entropy_loss(result.logits.flatten(0, 1), batch.targets.flatten(),
+                                 {}, /*reduction=*/2, /*ignore_index=*/-1);
       run.nats.push_back(loss.item<double>());
       loss.backward();
       carry = result.carry.Detached();
@@ -270,6 +278,30 @@ TEST_P(SmallPassTest, EqualsFiniteDifferences) {
       exact += gradients[weight.begin + i] * along[i];
     }
     EXPECT_NEAR(numeric, exact, 1e-5 * (1 + std::abs(exact))) << weight.name;
+  }
+}
+
+// Neither with gradients nor without, shorter or longer.
+TEST_P(PassTest, DoesNotDependOnEarlierBatches) {
+  const auto weights = ValuesOf<float>(*model_, flat_);
+  ThreadPool pool(2);
+  const auto used = MakeGradientPass<float>(config(), flat_.layout, pool);
+  std::vector<float> gradients(static_cast<size_t>(flat_.size));
+  const auto run = [&](GradientPass<float>& pass, int64_t time, float* to) {
+    const TestBatch batch(config(), IsLarger(config()) ? 5 * time : time, 1);
+    PassCarry<float> carry;
+    return pass.Run(batch.Input(2, true, false), weights.data(), to, carry)->nats;
+  };
+  run(*used, 5, gradients.data());
+  for (const int64_t time : {12, 3, 9, 1}) {
+    const auto fresh = MakeGradientPass<float>(config(), flat_.layout, pool);
+    EXPECT_EQ(run(*used, time, nullptr), run(*fresh, time, nullptr));
+  }
+  for (const int64_t time : {7, 13, 2}) {
+    const auto fresh = MakeGradientPass<float>(config(), flat_.layout, pool);
+    std::vector<float> expected(gradients.size());
+    EXPECT_EQ(run(*used, time, gradients.data()), run(*fresh, time, expected.data()));
+    EXPECT_EQ(gradients, expected);
   }
 }
 
