@@ -215,12 +215,9 @@ void AttentionBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
   AttentionBlockGradients<Real>& g = *gradients_;
   const Part rows = step.RowsOf(sequences);
   const int64_t first = rows.begin, count = rows.size();
-  RowsOfReal<const Real> dy = dout;
-  if (step.dropout) {
-    step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_,
-              dout, g.dout.rows(), scratch);
-    dy = g.dout.rows();
-  }
+  const RowsOfReal<const Real> dy =
+      BehindMask<Real>(step, {.layer = layer_, .kind = DropoutKind::kAttentionOutput},
+                       rows, width_, dout, g.dout, scratch);
   output_.Backward(
       {.rows = count, .in = dy.from(first), .from = {}, .out = g.dmixed.rows(first)});
   const int64_t distances = relative() ? TableRows(step).size() : 0;

@@ -96,11 +96,8 @@ void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, Part rows,
                                       PassScratch<Real>& scratch) {
   const int64_t first = rows.begin, count = rows.size();
   MaskPlace place = {.layer = layer_, .kind = DropoutKind::kFeedForwardOutput};
-  RowsOfReal<const Real> dy = dout;
-  if (step.dropout) {
-    step.Drop(place, rows, width_, dout, gradients.dout.rows(), scratch);
-    dy = gradients.dout.rows();
-  }
+  const RowsOfReal<const Real> dy =
+      BehindMask<Real>(step, place, rows, width_, dout, gradients.dout, scratch);
   const RowsOfReal<Real> dhidden = gradients.dhidden.rows(first),
                          dnormed = gradients.dnormed.rows(first);
   out_.Backward({.rows = count, .in = dy.from(first), .from = {}, .out = dhidden});

@@ -256,12 +256,9 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
     }
     return;
   }
-  RowsOfReal<const Real> dy = dout;
-  if (step.dropout) {
-    step.Drop({.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows, width_,
-              dout, dout_.rows(), scratch.pass);
-    dy = dout_.rows();
-  }
+  const RowsOfReal<const Real> dy =
+      BehindMask<Real>(step, {.layer = layer_, .kind = DropoutKind::kAttentionOutput},
+                       rows, width_, dout, dout_, scratch.pass);
   output_.Backward(
       {.rows = count, .in = dy.from(first), .from = {}, .out = dmixed_.rows(first)});
   Relative(token, first, scratch);

@@ -61,18 +61,9 @@ class FeedbackPass final : public GradientPass<Real> {
 
   absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
                                Real* gradients, PassCarry<Real>& carry) override {
-    PassStep<Real> step = {.sequences = input.sequences,
-                           .time = input.time,
-                           .interleaved = true,
-                           .memory = carry.position,
-                           .shards = input.shards,
-                           .weights = weights,
-                           .gradients = gradients,
-                           .dropout = {}};
-    if (input.dropout && config_.dropout > 0) {
-      step.dropout = DropoutMask(config_.dropout, input.dropout->key);
-      step.first_row = input.dropout->first_row;
-    }
+    PassStep<Real> step = MakeStep(config_, input, weights, gradients);
+    step.interleaved = true;
+    step.memory = carry.position;
     if (step.memory + step.time > config_.positions + 1) {
       return MakeError(absl::StatusCode::kFailedPrecondition,
                        StrCat(step.memory, " + ", step.time, " tokens; the model has ",

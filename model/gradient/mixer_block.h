@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "model/gradient/pass_step.h"
+#include "model/gradient/slab.h"
 
 namespace mnemon {
 
@@ -64,6 +65,16 @@ void AddSublayer(const PassStep<Real>& step, const Map& map, const MaskPlace& pl
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     AddScaled<Real>(width, 1, out.row(r), x.row(r), out.row(r));
   }
+}
+
+// The gradient of map(in) that dout gives: with dropout in `room`, else dout itself.
+template <class Real>
+RowsOfReal<const Real> BehindMask(const PassStep<Real>& step, const MaskPlace& place,
+                                  Part rows, int64_t width, RowsOfReal<const Real> dout,
+                                  Slab<Real>& room, PassScratch<Real>& scratch) {
+  if (!step.dropout) return dout;
+  step.Drop(place, rows, width, dout, room.rows(), scratch);
+  return room.rows();
 }
 
 }  // namespace mnemon

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/partition.h"
+#include "model/config/config.h"
 #include "model/gradient/attention.h"
 #include "model/gradient/delta_rule.h"
 #include "model/gradient/gradient_jobs.h"
@@ -65,5 +66,22 @@ struct PassStep {
     }
   }
 };
+
+// That of an input; rows of a memory are the pass's to set.
+template <class Real>
+PassStep<Real> MakeStep(const ModelConfig& config, const PassInput& input,
+                        const Real* weights, Real* gradients) {
+  PassStep<Real> step = {.sequences = input.sequences,
+                         .time = input.time,
+                         .shards = input.shards,
+                         .weights = weights,
+                         .gradients = gradients,
+                         .dropout = {}};
+  if (input.dropout && config.dropout > 0) {
+    step.dropout = DropoutMask(config.dropout, input.dropout->key);
+    step.first_row = input.dropout->first_row;
+  }
+  return step;
+}
 
 }  // namespace mnemon

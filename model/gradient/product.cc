@@ -50,7 +50,8 @@ HWY_INLINE void FinishRow(const ProductCall<Real>& call, const Slice& slice, int
       value = Add(LoadSome16(call.bias + column + 16 * p, left), value);
     }
     if (before != nullptr) value = Add(LoadSome16(before + 16 * p, left), value);
-    if (slice.last && call.relu) value = Max(value, Set16(Real{0}));
+    // A NaN stays.
+    if (slice.last && call.relu) value = IfNegative(value, Set16(Real{0}), value);
     StoreSome16(value, out + 16 * p, left);
   }
 }

@@ -171,7 +171,7 @@ HWY_INLINE Sixteen GeluSlope16(const Sixteen& x) {
 
 template <class Real>
 HWY_INLINE auto Activated(bool gelu, const Sixteen<Real>& a) {
-  return gelu ? Gelu16(a) : Max(a, Set16(Real{0}));
+  return gelu ? Gelu16(a) : IfNegative(a, Set16(Real{0}), a);
 }
 
 template <class Real>
@@ -292,8 +292,8 @@ void RollableHalves(int64_t width, const Real* x, Real* twice) {
   const auto zero = Set16(Real{0});
   ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
     const auto value = LoadSome16(x + i, left);
-    StoreSome16(Max(value, zero), twice + i, left);
-    StoreSome16(Max(Sub(zero, value), zero), twice + width + i, left);
+    StoreSome16(IfNegative(value, zero, value), twice + i, left);
+    StoreSome16(IfNegative(value, Sub(zero, value), zero), twice + width + i, left);
   });
   std::copy_n(twice, 2 * width, twice + 2 * width);
 }

@@ -88,16 +88,7 @@ class TransformerPass final : public GradientPass<Real> {
 
   absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
                                Real* gradients, PassCarry<Real>& carry) override {
-    PassStep<Real> step = {.sequences = input.sequences,
-                           .time = input.time,
-                           .shards = input.shards,
-                           .weights = weights,
-                           .gradients = gradients,
-                           .dropout = {}};
-    if (input.dropout && config_.dropout > 0) {
-      step.dropout = DropoutMask(config_.dropout, input.dropout->key);
-      step.first_row = input.dropout->first_row;
-    }
+    const PassStep<Real> step = MakeStep(config_, input, weights, gradients);
     if (absl::Status fits = layers_[0].mixer->Check(step, carry.position); !fits.ok()) {
       return fits;
     }

@@ -281,6 +281,25 @@ TEST_P(SmallPassTest, EqualsFiniteDifferences) {
   }
 }
 
+// In whatever weight it is: a run that diverges must not go on.
+TEST_P(PassTest, ANaNReachesLossOrGradients) {
+  const auto weights = ValuesOf<float>(*model_, flat_);
+  const std::vector<TestBatch> batches = Batches(config());
+  for (const Flat::Weight& weight : flat_.weights) {
+    // Fast weights do not apply it.
+    if (config().architecture == "fast_weights" &&
+        weight.name.find("attn.norm") != std::string::npos) {
+      continue;
+    }
+    std::vector<float> broken = weights;
+    std::fill_n(broken.begin() + weight.begin, weight.size, NAN);
+    const auto run = RunPass(config(), flat_, broken, batches, false, 1, 1);
+    double sum = run.nats.back();
+    for (const float gradient : run.gradients) sum += gradient;
+    EXPECT_FALSE(std::isfinite(sum)) << weight.name;
+  }
+}
+
 // Neither with gradients nor without, shorter or longer.
 TEST_P(PassTest, DoesNotDependOnEarlierBatches) {
   const auto weights = ValuesOf<float>(*model_, flat_);
