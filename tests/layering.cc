@@ -170,7 +170,7 @@ const Rules& ProjectRules() {
       {"train",
        "model/sequence_io model/sequence_registry model/load model/registry model/io "
        "model/text model/sampling model/sequence model/gradient model/device "
-       "model/decoder "
+       "model/positions model/numerics model/weights model/decoder "
        "model/state model/config model/kernels"},
       {"client", "proto"},
       {"bench",

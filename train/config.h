@@ -86,6 +86,7 @@ struct TrainConfig {
   Backward backward = Backward::kFused;
   int64_t shards = 4;
   int64_t seed = 1;
+  std::string from;
   int64_t log_every = 20;
   int64_t validate_every = 0;
   int64_t validation_batches = 0;
@@ -165,6 +166,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("train.shards", c.shards, Limits{1, 1024},
         "parts of a batch that threads share out; sums depend on it");
   visit("train.seed", c.seed, count, "of initialisation, data order and dropout");
+  visit("train.from", c.from, text,
+        "checkpoint whose weights the run starts from; of causal also for feedback");
   visit("train.log_every", c.log_every, some,
         "updates per line and row of metrics.csv");
   visit("train.validate_every", c.validate_every, count,

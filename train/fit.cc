@@ -78,8 +78,11 @@ class Run {
 };
 
 absl::Status Run::Start(std::optional<TrainingState> saved) {
+  TrainConfig config = config_;
+  // A run that goes on has its own weights; what it began with may be gone.
+  if (saved) config.from.clear();
   MNEMON_ASSIGN_OR_RETURN(learner_,
-                          Learner::Create(config_, task_, pool_, options_.device));
+                          Learner::Create(config, task_, pool_, options_.device));
   state_.text_sha256 = task_.sha256();
   if (saved) {
     state_ = *saved;

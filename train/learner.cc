@@ -24,6 +24,7 @@
 #include "train/flat_operations.h"
 #include "train/gradient_sum.h"
 #include "train/id_tensor.h"
+#include "train/start.h"
 
 namespace mnemon {
 namespace {
@@ -75,6 +76,9 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<Model> first, MakeModel(config.model));
   InitialiseWeights(*first, config.init, seed);
   SetFeatures(task.Features(config.model.d_model, seed), *first);
+  if (!config.from.empty()) {
+    MNEMON_RETURN_IF_ERROR(StartFrom(config.from, task, *first));
+  }
   MoveWeights(*first, device);
   Parameters parameters(*first);
   parameters.Share(*first);

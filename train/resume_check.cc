@@ -10,7 +10,7 @@ namespace {
 
 bool FreeToChange(const std::string& key) {
   return key == "out" || key == "data.text" || key == "train.keep" ||
-         key.rfind("sample.", 0) == 0;
+         key == "train.from" || key.rfind("sample.", 0) == 0;
 }
 
 bool MayGrow(const TrainConfig& before, const TrainConfig& now,

@@ -146,7 +146,7 @@ TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
 
     const fs::path killed = root_ / (architecture.name + "-killed");
     int kills = 0;
-    for (int round = 0; round < 3 || (kills == 0 && round < 12); ++round) {
+    for (int round = 0; round < 4 || (kills == 0 && round < 12); ++round) {
       threads_ = 1 + round % 4;
       const pid_t child = Start(killed, {"--resume"});
       // Mostly after the start, in training, checkpoints and validation alike.
