@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/partition.h"
+#include "model/gradient/feature_map.h"
 
 namespace mnemon {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/gradient/feature_map.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {

@@ -20,11 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-template <class Real, class Each>
-HWY_INLINE void ForSixteens(int64_t width, const Each& each) {
-  for (int64_t i = 0; i < width; i += 16) each(i, width - i);
-}
-
 // The first `count`; the rest is zero.
 template <class Vector>
 HWY_INLINE Vector FirstOf(const Vector& x, int64_t count) {
@@ -266,103 +261,6 @@ Real DotProductHere(int64_t width, const Real* a, const Real* b) {
   return Sum16(sum);
 }
 
-HWY_INLINE D16 Sigmoid16(const D16& x) {
-  return Each([&](int i) { return 1 / (1 + std::exp(-x.v[i])); });
-}
-
-template <class Real>
-void SigmoidForwardHere(int64_t width, Real* x) {
-  ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
-    StoreSome16(Sigmoid16(LoadSome16(x + i, left)), x + i, left);
-  });
-}
-
-template <class Real>
-void SigmoidBackwardHere(int64_t width, const Real* y, Real* dy) {
-  ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
-    const auto out = LoadSome16(y + i, left);
-    const auto slope = Mul(out, Sub(Set16(Real{1}), out));
-    StoreSome16(Mul(LoadSome16(dy + i, left), slope), dy + i, left);
-  });
-}
-
-// x' twice, one behind the other: numbers 2 width - i on are x' rolled by i.
-template <class Real>
-void RollableHalves(int64_t width, const Real* x, Real* twice) {
-  const auto zero = Set16(Real{0});
-  ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
-    const auto value = LoadSome16(x + i, left);
-    StoreSome16(IfNegative(value, zero, value), twice + i, left);
-    StoreSome16(IfNegative(value, Sub(zero, value), zero), twice + width + i, left);
-  });
-  std::copy_n(twice, 2 * width, twice + 2 * width);
-}
-
-template <class Real>
-Real DpfpForwardHere(int64_t width, int64_t nu, const Real* x, Real* phi,
-                     Real* scratch) {
-  const int64_t count = 2 * width;
-  RollableHalves(width, x, scratch);
-  auto sum = Set16(Real{0});
-  for (int64_t i = 1; i <= nu; ++i) {
-    const Real* const rolled = scratch + count - i;
-    Real* const to = phi + (i - 1) * count;
-    ForSixteens<Real>(count, [&](int64_t j, int64_t left) {
-      const auto product =
-          Mul(LoadSome16(scratch + j, left), LoadSome16(rolled + j, left));
-      StoreSome16(product, to + j, left);
-      sum = Add(sum, product);
-    });
-  }
-  const Real divisor = Sum16(sum) + Real{1e-6};
-  AddScaledHere<Real>(nu * count, Real{1} / divisor, phi, nullptr, phi);
-  return divisor;
-}
-
-template <class Real>
-void DpfpBackwardHere(int64_t width, int64_t nu, const Real* x, const Real* phi,
-                      Real divisor, Real* dphi, Real* dx, Real* scratch) {
-  const int64_t count = 2 * width;
-  Real* const halves = scratch;
-  RollableHalves(width, x, halves);
-  // Gradients of the products: (dphi - phi.dphi) / divisor.
-  const auto along = Set16(DotProductHere(nu * count, phi, dphi));
-  const auto inverse = Set16(Real{1} / divisor);
-  ForSixteens<Real>(nu * count, [&](int64_t j, int64_t left) {
-    StoreSome16(Mul(Sub(LoadSome16(dphi + j, left), along), inverse), dphi + j, left);
-  });
-  // dx'_j = sum over i of dp(i, j) x'_{j-i} + dp(i, j+i) x'_{j+i}.
-  Real* const dhalves = scratch + 2 * count;
-  std::fill_n(dhalves, count, Real{0});
-  for (int64_t i = 1; i <= nu; ++i) {
-    const Real* const dp = dphi + (i - 1) * count;
-    const Real* const rolled = halves + count - i;
-    ForSixteens<Real>(count, [&](int64_t j, int64_t left) {
-      StoreSome16(Fma(LoadSome16(dp + j, left), LoadSome16(rolled + j, left),
-                      LoadSome16(dhalves + j, left)),
-                  dhalves + j, left);
-    });
-    const auto add = [&](int64_t begin, int64_t end, int64_t from) {
-      ForSixteens<Real>(end - begin, [&](int64_t j, int64_t left) {
-        StoreSome16(
-            Fma(LoadSome16(dp + from + j, left), LoadSome16(halves + from + j, left),
-                LoadSome16(dhalves + begin + j, left)),
-            dhalves + begin + j, left);
-      });
-    };
-    add(0, count - i, i);
-    add(count - i, count, 0);
-  }
-  const auto zero = Set16(Real{0});
-  ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
-    const auto value = LoadSome16(x + i, left), upper = LoadSome16(dhalves + i, left),
-               lower = LoadSome16(dhalves + width + i, left);
-    StoreSome16(
-        Sub(IfNegative(Sub(zero, value), upper, zero), IfNegative(value, lower, zero)),
-        dx + i, left);
-  });
-}
-
 // A score so low that its exponential is 0.
 template <class Real>
 constexpr Real kNever = Real{-1e30};
@@ -444,10 +342,6 @@ constexpr RowTable<Real> kTable = {
     .hidden_forward = HiddenForwardHere<Real>,
     .hidden_backward = HiddenBackwardHere<Real>,
     .relu_backward = ReluBackwardHere<Real>,
-    .sigmoid_forward = SigmoidForwardHere<Real>,
-    .sigmoid_backward = SigmoidBackwardHere<Real>,
-    .dpfp_forward = DpfpForwardHere<Real>,
-    .dpfp_backward = DpfpBackwardHere<Real>,
     .add_scaled = AddScaledHere<Real>,
     .multiply_by = MultiplyByHere<Real>,
     .cross_entropy = CrossEntropyHere<Real>,
@@ -509,23 +403,6 @@ void ReluBackward(int64_t width, const Real* h, Real* dh) {
   Table<Real>().relu_backward(width, h, dh);
 }
 template <class Real>
-void SigmoidForward(int64_t width, Real* x) {
-  Table<Real>().sigmoid_forward(width, x);
-}
-template <class Real>
-void SigmoidBackward(int64_t width, const Real* y, Real* dy) {
-  Table<Real>().sigmoid_backward(width, y, dy);
-}
-template <class Real>
-Real DpfpForward(int64_t width, int64_t nu, const Real* x, Real* phi, Real* scratch) {
-  return Table<Real>().dpfp_forward(width, nu, x, phi, scratch);
-}
-template <class Real>
-void DpfpBackward(int64_t width, int64_t nu, const Real* x, const Real* phi,
-                  Real divisor, Real* dphi, Real* dx, Real* scratch) {
-  Table<Real>().dpfp_backward(width, nu, x, phi, divisor, dphi, dx, scratch);
-}
-template <class Real>
 void AddScaled(int64_t width, Real scale, const Real* a, const Real* b, Real* to) {
   Table<Real>().add_scaled(width, scale, a, b, to);
 }
@@ -575,19 +452,6 @@ template void HiddenBackward(Hidden kind, int64_t width, const double* dh, doubl
                              double* factor);
 template void ReluBackward(int64_t width, const float* h, float* dh);
 template void ReluBackward(int64_t width, const double* h, double* dh);
-template void SigmoidForward(int64_t width, float* x);
-template void SigmoidForward(int64_t width, double* x);
-template void SigmoidBackward(int64_t width, const float* y, float* dy);
-template void SigmoidBackward(int64_t width, const double* y, double* dy);
-template float DpfpForward(int64_t width, int64_t nu, const float* x, float* phi,
-                           float* scratch);
-template double DpfpForward(int64_t width, int64_t nu, const double* x, double* phi,
-                            double* scratch);
-template void DpfpBackward(int64_t width, int64_t nu, const float* x, const float* phi,
-                           float divisor, float* dphi, float* dx, float* scratch);
-template void DpfpBackward(int64_t width, int64_t nu, const double* x,
-                           const double* phi, double divisor, double* dphi, double* dx,
-                           double* scratch);
 template void AddScaled(int64_t width, float scale, const float* a, const float* b,
                         float* to);
 template void AddScaled(int64_t width, double scale, const double* a, const double* b,

@@ -18,12 +18,6 @@ struct RowTable {
   void (*hidden_backward)(Hidden kind, int64_t width, const Real* dh, Real* a,
                           Real* factor);
   void (*relu_backward)(int64_t width, const Real* h, Real* dh);
-  void (*sigmoid_forward)(int64_t width, Real* x);
-  void (*sigmoid_backward)(int64_t width, const Real* y, Real* dy);
-  Real (*dpfp_forward)(int64_t width, int64_t nu, const Real* x, Real* phi,
-                       Real* scratch);
-  void (*dpfp_backward)(int64_t width, int64_t nu, const Real* x, const Real* phi,
-                        Real divisor, Real* dphi, Real* dx, Real* scratch);
   void (*add_scaled)(int64_t width, Real scale, const Real* a, const Real* b, Real* to);
   void (*multiply_by)(int64_t width, const Real* from, const float* factors, Real* to);
   double (*cross_entropy)(int64_t width, int64_t target, Real* logits, bool* best);

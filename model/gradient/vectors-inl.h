@@ -75,6 +75,13 @@ HWY_INLINE double Max16(const D16& x) { return *std::max_element(x.v, x.v + 16);
 template <class Real>
 using Sixteen = std::conditional_t<std::is_same_v<Real, float>, V16, D16>;
 
+// Calls each(i, left) for i = 0, 16, .. below `width`, of which `left` are still to
+// come.
+template <class Real, class Each>
+HWY_INLINE void ForSixteens(int64_t width, const Each& each) {
+  for (int64_t i = 0; i < width; i += 16) each(i, width - i);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace mnemon
 HWY_AFTER_NAMESPACE();
