@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
+#include "base/error.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -169,7 +170,9 @@ absl::Status NoStart(const std::string& from, const std::vector<std::string>& fa
 
 absl::Status StartFrom(const std::string& from, const Task& task, Model& model) {
   c10::AutoGradMode no_graph(false);
-  MNEMON_ASSIGN_OR_RETURN(LoadedModel loaded, LoadCheckpoint(from));
+  absl::StatusOr<LoadedModel> read = LoadCheckpoint(from);
+  if (!read.ok()) return Annotated(read.status(), "train.from");
+  const LoadedModel loaded = *std::move(read);
   if (loaded.tokenizer != nullptr && task.tokenizer() != nullptr &&
       loaded.tokenizer->ToJson() != task.tokenizer()->ToJson()) {
     return NoStart(from, {"its tokens are others than those of data.text"});

@@ -275,7 +275,6 @@ void ScaleScores(const SoftmaxRow<Real>& row) {
   for (int64_t j = 0; j < row.keys; j += 16) {
     auto s = Load16(row.scores + j);
     if (row.relative != nullptr) s = Add(s, Load16(row.relative + j));
-    if (row.relative_bias != nullptr) s = Add(s, Load16(row.relative_bias + j));
     s = Mul(s, scale);
     if (row.slope != 0) {
       const auto away =

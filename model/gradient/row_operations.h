@@ -87,13 +87,12 @@ Real DotProduct(int64_t width, const Real* a, const Real* b);
 // Scores of one query become attention weights, and what is kept of them.
 template <class Real>
 struct SoftmaxRow {
-  int64_t first = 0, end = 0;           // the keys that are seen
-  Real scale = 1;                       // of scores and position terms
-  const Real* relative = nullptr;       // [keys]: added to a score; null: none
-  const Real* relative_bias = nullptr;  // likewise
-  Real slope = 0;                       // ALiBi's: times the distance, taken away
-  int64_t query = 0;                    // the key at the query's own position
-  Real* scores = nullptr;               // [keys], whole panels; become 0 where not seen
+  int64_t first = 0, end = 0;      // the keys that are seen
+  Real scale = 1;                  // of scores and position terms
+  const Real* relative = nullptr;  // [keys]: added to a score; null: none
+  Real slope = 0;                  // ALiBi's: times the distance, taken away
+  int64_t query = 0;               // the key at the query's own position
+  Real* scores = nullptr;          // [keys], whole panels; become 0 where not seen
   int64_t keys = 0;
 };
 template <class Real>

@@ -143,7 +143,7 @@ void ComputeUnit(const WeightGradientCall<Real>& call, int64_t index,
     Real* const out =
         call.out + (unit.outputs.begin + o) * call.inputs + unit.inputs.begin;
     const Real* const sum = slot(0) + o * stride;
-    AddScaled<Real>(unit.inputs.size(), 1, sum, call.add ? out : nullptr, out);
+    std::copy_n(sum, unit.inputs.size(), out);
   }
 }
 

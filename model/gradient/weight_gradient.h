@@ -51,13 +51,12 @@ struct RowPairs {
   int64_t x_stride = 0;
 };
 
-// dW = [dW +] sum of dY^T X over all parts, in their order.
+// dW = sum of dY^T X over all parts, in their order.
 template <class Real>
 struct WeightGradientCall {
   int64_t outputs = 0, inputs = 0;  // N, K
   std::vector<RowPairs<Real>> parts;
   int64_t shards = 1;
-  bool add = false;
   Real* out = nullptr;  // [N, K]
 };
 

@@ -227,7 +227,9 @@ TEST_F(StartTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(Refused(from, Causal(PositionKind::kAlibi)),
               HasSubstr("it has no layers.1.attn.norm.weight"));
   const auto model = Drawn(to, 2);
-  EXPECT_EQ(StartFrom("/no/such", *task_, *model).code(), absl::StatusCode::kNotFound);
+  const absl::Status missing = StartFrom("/no/such", *task_, *model);
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("train.from"));
 }
 
 }  // namespace
