@@ -28,10 +28,17 @@ if(NOT version MATCHES "'([0-9.]+)" OR CMAKE_MATCH_1 VERSION_LESS 2.11)
   message(FATAL_ERROR "${wheel} is older than torch 2.11.0: ${version}")
 endif()
 message(STATUS "torch ${CMAKE_MATCH_1}: ${wheel}")
+set(nccl ${wheel}/../nvidia/nccl/include)
+if(NOT EXISTS "${nccl}/nccl.h")
+  message(FATAL_ERROR "there is no ${nccl}/nccl.h: run `scripts/install-deps cuda`, or "
+          "install nvidia-nccl-cu13 beside torch")
+endif()
 
 add_library(mnemon_torch INTERFACE)
 target_include_directories(mnemon_torch SYSTEM INTERFACE
-  ${wheel}/include ${wheel}/include/torch/csrc/api/include)
+  ${wheel}/include ${wheel}/include/torch/csrc/api/include ${nccl})
+# Classes that torch_cuda has only with them; which headers do not say.
+target_compile_definitions(mnemon_torch INTERFACE USE_C10D_NCCL)
 # Nothing of ours names a symbol of torch_cuda, which registers itself when it is loaded.
 # What it needs in turn lies in the wheels beside it, and on machines without a GPU may be
 # missing.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Gradients by autograd. The rows of a batch are cut into shards; each is computed by
-// one thread, with a gradient buffer of its own; gradients meet in a fixed tree, losses
-// in order. A GPU computes all rows at once.
+// one thread, with a gradient buffer of its own; gradients and losses meet in a fixed
+// tree. A GPU computes all rows of its process at once.
 #include <algorithm>
 #include <atomic>
 #include <numeric>
@@ -20,6 +20,7 @@
 #include "model/sequence_registry/sequence_registry.h"
 #include "train/autocast.h"
 #include "train/batch_gradients.h"
+#include "train/batch_share.h"
 #include "train/gradient_sum.h"
 #include "train/id_tensor.h"
 
@@ -35,9 +36,10 @@ class AutogradGradients final : public BatchGradients {
   };
 
   AutogradGradients(const TrainConfig& config, std::vector<Shard> shards,
-                    WorkerPool& pool)
+                    WorkerPool& pool, const BatchShare& share)
       : config_(config),
         pool_(pool),
+        share_(share),
         shards_(std::move(shards)),
         sum_(Buffers(shards_)),
         blocks_(sum_.blocks()),
@@ -46,10 +48,10 @@ class AutogradGradients final : public BatchGradients {
   }
 
   absl::StatusOr<BatchGradient> Compute(const Batch& batch, uint64_t key) override {
-    const int64_t shards = ShardsOf(batch.rows);
+    const int64_t shards = share_.ShardsOf(batch.rows).own.size();
     // Of no targets the loss is 0.
     const int64_t counted = std::max<int64_t>(1, batch.counted());
-    std::vector<double> losses(shards);
+    std::vector<Evaluation> losses(shards);
     MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {
       shards_[s].gradients.zero_();
       MNEMON_ASSIGN_OR_RETURN(
@@ -59,16 +61,19 @@ class AutogradGradients final : public BatchGradients {
           at::cross_entropy_loss(outputs.logits, outputs.targets, {},
                                  at::Reduction::Sum, kNoTarget) /
           static_cast<double>(counted);
-      losses[s] = loss.item<double>();
+      losses[s].nats = loss.item<double>();
       loss.backward();
       return absl::OkStatus();
     }));
-    MNEMON_RETURN_IF_ERROR(pool_.Run([&](int w) {
-      sum_.Add(static_cast<int>(shards), blocks_, w, pool_.size());
-      return absl::OkStatus();
-    }));
-    return BatchGradient{.loss = std::accumulate(losses.begin(), losses.end(), 0.0),
-                         .norm = sum_.Norm()};
+    MNEMON_ASSIGN_OR_RETURN(const std::vector<Evaluation> all,
+                            share_.Join({TreeSum(losses)}, {batch.rows}));
+    MNEMON_RETURN_IF_ERROR(AddShards(static_cast<int>(shards)));
+    if (share_.processes() > 1) {
+      std::vector<int64_t> blocks = blocks_;
+      MNEMON_RETURN_IF_ERROR(share_.JoinSums(buffer(), blocks, batch.rows));
+      MNEMON_RETURN_IF_ERROR(AddShards(1));
+    }
+    return BatchGradient{.loss = all[0].nats, .norm = sum_.Norm()};
   }
 
   std::string numerics() const override { return TensorNumerics(buffer().device()); }
@@ -77,14 +82,15 @@ class AutogradGradients final : public BatchGradients {
 
   const std::vector<int64_t>& written_blocks() const override { return blocks_; }
 
-  Carry TrainingCarry() const override {
+  absl::StatusOr<Carry> TrainingCarry() const override {
     Carry all{.position = carries_[0].position, .tensors = {}};
     for (size_t i = 0; i < carries_[0].tensors.size(); ++i) {
       std::vector<at::Tensor> parts;
       for (const Carry& carry : carries_) {
         if (!carry.fresh()) parts.push_back(carry.tensors[i]);
       }
-      all.tensors.push_back(at::cat(parts, 0));
+      MNEMON_ASSIGN_OR_RETURN(all.tensors.emplace_back(),
+                              share_.JoinRows(at::cat(parts, 0), config_.data.batch));
     }
     return all;
   }
@@ -94,22 +100,25 @@ class AutogradGradients final : public BatchGradients {
     if (carry.fresh()) return;
     const int64_t rows =
         carry.tensors.empty() ? config_.data.batch : carry.tensors[0].size(0);
-    for (int64_t s = 0; s < ShardsOf(rows); ++s) {
-      const Part part = PartOf(rows, s, ShardsOf(rows));
+    const Shards shards = share_.ShardsOf(rows);
+    const int64_t first = shards.OwnSequences().begin;
+    for (int64_t s = 0; s < shards.own.size(); ++s) {
+      const Part part = shards.SequencesOf(s);
       carries_[s].position = carry.position;
       for (const at::Tensor& tensor : carry.tensors) {
         carries_[s].tensors.push_back(
-            tensor.narrow(0, part.begin, part.size()).contiguous());
+            tensor.narrow(0, first + part.begin, part.size()).contiguous());
       }
     }
   }
 
   absl::StatusOr<Evaluation> Evaluate(const GetBatch& get, int64_t count) override {
     std::vector<Carry> carries(shards_.size());
-    Evaluation all;
+    std::vector<Evaluation> own;
+    std::vector<int64_t> rows;
     for (int64_t i = 0; i < count; ++i) {
       const Batch batch = get(i);
-      const int64_t shards = ShardsOf(batch.rows);
+      const int64_t shards = share_.ShardsOf(batch.rows).own.size();
       std::vector<Evaluation> parts(shards);
       MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {
         c10::AutoGradMode no_graph(false);
@@ -119,8 +128,13 @@ class AutogradGradients final : public BatchGradients {
         parts[s].Add(outputs.logits, outputs.targets);
         return absl::OkStatus();
       }));
-      for (const Evaluation& part : parts) all.Add(part);
+      own.push_back(TreeSum(parts));
+      rows.push_back(batch.rows);
     }
+    MNEMON_ASSIGN_OR_RETURN(const std::vector<Evaluation> found,
+                            share_.Join(own, rows));
+    Evaluation all;
+    for (const Evaluation& one : found) all.Add(one);
     return all;
   }
 
@@ -136,9 +150,24 @@ class AutogradGradients final : public BatchGradients {
     return buffers;
   }
 
-  // Shards that a batch of so many rows is cut into: none is empty.
-  int64_t ShardsOf(int64_t rows) const {
-    return std::min(rows, static_cast<int64_t>(shards_.size()));
+  // Of all shards; nothing of none.
+  static Evaluation TreeSum(const std::vector<Evaluation>& parts) {
+    const auto count = static_cast<int64_t>(parts.size());
+    std::vector<Evaluation> sums(SlotsOf(count));
+    if (count == 0) return sums[0];
+    SumShards(
+        0, count, 0, [&](int64_t shard, int64_t to) { sums[to] = parts[shard]; },
+        [&](int64_t to, int64_t from) { sums[to].Add(sums[from]); });
+    return sums[0];
+  }
+
+  // The gradients of the first `shards` become their sum, in the first, and its norm.
+  absl::Status AddShards(int shards) {
+    if (shards == 0) return absl::OkStatus();
+    return pool_.Run([&](int w) {
+      sum_.Add(shards, blocks_, w, pool_.size());
+      return absl::OkStatus();
+    });
   }
 
   // Calls work(0) .. work(count - 1) on the threads of the pool, each when one is free.
@@ -160,12 +189,13 @@ class AutogradGradients final : public BatchGradients {
                                       Carry& carry) const {
     const Model& model = *shards_[shard].model;
     BeginBatch(batch, model.carry_spec().max_positions(), carry);
-    const Part rows = PartOf(batch.rows, shard, ShardsOf(batch.rows));
+    const Shards shards = share_.ShardsOf(batch.rows);
+    const Part rows = shards.SequencesOf(shard);
+    const int64_t first = shards.OwnSequences().begin + rows.begin;
     ForwardOptions options;
-    if (dropout_key) options.dropout = {.key = *dropout_key, .first_row = rows.begin};
+    if (dropout_key) options.dropout = {.key = *dropout_key, .first_row = first};
     const auto part = [&](const std::vector<int64_t>& ids) {
-      return IdTensor(ids.data() + rows.begin * batch.columns, rows.size(),
-                      batch.columns);
+      return IdTensor(ids.data() + first * batch.columns, rows.size(), batch.columns);
     };
     const Autocast autocast(precision, buffer().device());
     MNEMON_ASSIGN_OR_RETURN(ForwardResult result,
@@ -180,6 +210,7 @@ class AutogradGradients final : public BatchGradients {
 
   const TrainConfig config_;
   WorkerPool& pool_;
+  const BatchShare share_;
   const std::vector<Shard> shards_;
   GradientSum sum_;              // into the gradients of shard 0
   std::vector<int64_t> blocks_;  // all: autograd writes whole tensors
@@ -189,15 +220,17 @@ class AutogradGradients final : public BatchGradients {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BatchGradients>> MakeAutogradGradients(
-    const TrainConfig& config, const Parameters& parameters, WorkerPool& pool) {
+    const TrainConfig& config, const Parameters& parameters, WorkerPool& pool,
+    ProcessGroup& group) {
   const bool cut = parameters.values().is_cpu();
+  const BatchShare share(group, cut ? config.shards : group.size());
   std::vector<AutogradGradients::Shard> shards(
-      cut ? std::min(config.shards, config.data.batch) : 1);
+      static_cast<size_t>(share.ShardsOf(config.data.batch).own.size()));
   for (AutogradGradients::Shard& shard : shards) {
     MNEMON_ASSIGN_OR_RETURN(shard.model, MakeModel(config.model));
     shard.gradients = parameters.Bind(*shard.model);
   }
-  return std::make_unique<AutogradGradients>(config, std::move(shards), pool);
+  return std::make_unique<AutogradGradients>(config, std::move(shards), pool, share);
 }
 
 }  // namespace mnemon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The loss of a batch and the gradient of all weights: by a hand-written pass, or by
 // autograd through the sequence form. Both compute the same function; their bits
-// differ.
+// differ. Each process of a group computes a share of the batch.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "train/evaluation.h"
 #include "train/loader.h"
 #include "train/parameters.h"
+#include "train/process_group.h"
 #include "train/worker_pool.h"
 
 namespace mnemon {
@@ -28,7 +29,9 @@ struct BatchGradient {
   double scale = 1;  // buffer() times this is its gradient
 };
 
-// Used by one thread; computes on those of a WorkerPool.
+// Used by one thread; computes on those of a WorkerPool. All processes of the group
+// make the same calls with the same batches, and get the same results. UNAVAILABLE:
+// contact with one is lost.
 class BatchGradients {
  public:
   virtual ~BatchGradients() = default;
@@ -46,7 +49,7 @@ class BatchGradients {
 
   // The carry of all rows of the latest training batch; fresh where they do not
   // continue.
-  virtual Carry TrainingCarry() const = 0;
+  virtual absl::StatusOr<Carry> TrainingCarry() const = 0;
   virtual void SetTrainingCarry(const Carry& carry) = 0;
 
   // Without dropout, in float32: batches get(0) .. get(count - 1), whose carries go
@@ -57,18 +60,20 @@ class BatchGradients {
 
 // As config.backward says, but by autograd where there is no pass: on another device
 // than the CPU, in bf16, for an architecture that has none. `model` is bound to
-// `parameters` and, as `pool`, outlives the result.
+// `parameters` and, as `pool` and `group`, outlives the result.
 absl::StatusOr<std::unique_ptr<BatchGradients>> MakeBatchGradients(
     const TrainConfig& config, const Model& model, const Parameters& parameters,
-    WorkerPool& pool);
+    WorkerPool& pool, ProcessGroup& group);
 
 // The two forms. Null where the architecture has no pass.
 std::unique_ptr<BatchGradients> MakeFusedGradients(const TrainConfig& config,
                                                    const Model& model,
                                                    const Parameters& parameters,
-                                                   WorkerPool& pool);
+                                                   WorkerPool& pool,
+                                                   ProcessGroup& group);
 absl::StatusOr<std::unique_ptr<BatchGradients>> MakeAutogradGradients(
-    const TrainConfig& config, const Parameters& parameters, WorkerPool& pool);
+    const TrainConfig& config, const Parameters& parameters, WorkerPool& pool,
+    ProcessGroup& group);
 
 // The carry that a batch of training or evaluation begins with: `carry`, or a fresh one
 // where the batch does not continue it, or where its positions end before the batch.

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/empty.h>
+
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
@@ -16,6 +18,8 @@
 #include "train/learner.h"
 #include "train/metrics.h"
 #include "train/plan.h"
+#include "train/process_check.h"
+#include "train/process_group.h"
 #include "train/progress.h"
 #include "train/resume_check.h"
 #include "train/run_directory.h"
@@ -31,12 +35,14 @@ namespace {
 
 class Run {
  public:
+  // `directory`: of the first process.
   Run(const FitOptions& options, const Task& task, WorkerPool& pool,
-      RunDirectory directory)
+      ProcessGroup& group, std::optional<RunDirectory> directory)
       : options_(options),
         config_(options.config),
         task_(task),
         pool_(pool),
+        group_(group),
         directory_(std::move(directory)),
         clock_(options.clock) {}
 
@@ -51,73 +57,111 @@ class Run {
   absl::Status Test();
   absl::Status Finish();
   absl::Status Save();
-  absl::Status Diverged(const absl::Status& status) const;
+  absl::Status Loop();
+  // Saves what a lost process takes nothing from, then `status` of a run that ends.
+  absl::Status Lost(const absl::Status& status);
+  // The same for people.
+  absl::Status Explained(const absl::Status& status) const;
+  // Which of the processes' clocks counts, and whether one is asked to stop.
+  absl::Status Agree(bool stop);
+  // All that process 0 has read comes to the others.
+  absl::Status Distribute();
+  void Say(const std::string& text) {
+    if (progress_) progress_->Say(text);
+  }
   double Seconds() const {
     const std::chrono::duration<double> passed = clock_.Now() - start_;
     return seconds_before_ + passed.count();
   }
-  Passed Behind() const { return {.updates = state_.steps, .seconds = Seconds()}; }
+  Passed Behind() const { return {.updates = state_.steps, .seconds = now_}; }
   Progress MakeProgress() const;
 
   const FitOptions& options_;
   TrainConfig config_;
   const Task& task_;
   WorkerPool& pool_;
-  RunDirectory directory_;
+  ProcessGroup& group_;
+  std::optional<RunDirectory> directory_;
   const Clock& clock_;
   const std::chrono::steady_clock::time_point start_ = clock_.Now();
   double seconds_before_ = 0;  // of the run before it was resumed
   std::optional<Plan> plan_;
+  double now_ = 0;                  // the seconds that all processes agree on
+  bool stop_ = false;               // some process is asked to
   bool over_ = false;               // the plan is fulfilled
+  int64_t saved_ = 0;               // update of the last checkpoint
   Passed validated_;                // when the latest validation was over
   std::optional<double> accuracy_;  // of the latest validation
   TrainingState state_;
   std::unique_ptr<Learner> learner_;
-  std::optional<MetricsFile> metrics_;
-  std::optional<Progress> progress_;
+  std::optional<MetricsFile> metrics_;  // of the first process
+  std::optional<Progress> progress_;    // likewise
 };
 
 absl::Status Run::Start(std::optional<TrainingState> saved) {
   TrainConfig config = config_;
-  // A run that goes on has its own weights; what it began with may be gone.
-  if (saved) config.from.clear();
-  MNEMON_ASSIGN_OR_RETURN(learner_,
-                          Learner::Create(config, task_, pool_, options_.device));
+  // A run that goes on has its own weights; what it began with may be gone. Those of
+  // the first process come to the others.
+  if (saved || !group_.first()) config.from.clear();
+  MNEMON_ASSIGN_OR_RETURN(
+      learner_, Learner::Create(config, task_, pool_, group_, options_.device));
   state_.text_sha256 = task_.sha256();
   if (saved) {
     state_ = *saved;
-    MNEMON_RETURN_IF_ERROR(directory_.Prune(state_.best_step, config_.keep));
-    seconds_before_ = saved->seconds;
+    MNEMON_RETURN_IF_ERROR(directory_->Prune(state_.best_step, config_.keep));
     MNEMON_RETURN_IF_ERROR(
-        learner_->Load(directory_.checkpoint_path(state_.steps), state_.steps,
+        learner_->Load(directory_->checkpoint_path(state_.steps), state_.steps,
                        {.pass = state_.next_pass, .batch = state_.next_batch}));
   }
+  MNEMON_RETURN_IF_ERROR(Distribute());
+  seconds_before_ = now_ = state_.seconds;
   plan_.emplace(config_, learner_->updates_per_epoch());
   state_.planned = plan_->updates();
-  validated_ = {.updates = state_.steps, .seconds = seconds_before_};
-  over_ = saved && plan_->Position(validated_).part >= 1;
+  validated_ = Behind();
+  saved_ = state_.steps;
+  over_ = state_.steps > 0 && plan_->Position(validated_).part >= 1;
+  const std::string before = std::exchange(state_.numerics, learner_->numerics());
+  if (!group_.first()) return absl::OkStatus();
   MNEMON_ASSIGN_OR_RETURN(
       MetricsFile metrics,
-      MetricsFile::Open(directory_.metrics_path(), state_.metrics_bytes));
+      MetricsFile::Open(directory_->metrics_path(), state_.metrics_bytes));
   metrics_.emplace(std::move(metrics));
   progress_.emplace(MakeProgress());
-  progress_->Say(
-      absl::StrFormat("%s: %d parameters; %s; %d updates per epoch; %d threads",
+  const std::string processes =
+      group_.size() == 1 ? "" : StrCat(group_.size(), " processes of ");
+  Say(absl::StrFormat("%s: %d parameters; %s; %d updates per epoch; %s%d threads",
                       config_.model.architecture, learner_->parameter_count(),
-                      task_.Describe(), learner_->updates_per_epoch(), pool_.size()));
-  const std::string numerics = learner_->numerics();
+                      task_.Describe(), learner_->updates_per_epoch(), processes,
+                      pool_.size()));
   if (saved) {
-    progress_->Say(StrCat("resumed at ", progress_->At(state_.steps)));
-    if (state_.numerics != numerics) {
-      progress_->Say(StrCat("note: updates were computed with ", state_.numerics,
-                            " and are now with ", numerics,
-                            ", which need not give the same bits"));
+    Say(StrCat("resumed at ", progress_->At(state_.steps)));
+    if (before != state_.numerics) {
+      Say(StrCat("note: updates were computed with ", before, " and are now with ",
+                 state_.numerics, ", which need not give the same bits"));
     }
   } else if (options_.resume) {
-    progress_->Say(
-        StrCat("no checkpoint in ", directory_.path(), " yet: starting anew"));
+    Say(StrCat("no checkpoint in ", directory_->path(), " yet: starting anew"));
   }
-  state_.numerics = numerics;
+  return absl::OkStatus();
+}
+
+absl::Status Run::Distribute() {
+  MNEMON_RETURN_IF_ERROR(learner_->Distribute());
+  std::string state = FormatTrainingState(state_);
+  MNEMON_RETURN_IF_ERROR(group_.BroadcastBytes(state));
+  MNEMON_ASSIGN_OR_RETURN(state_, ParseTrainingState(state, "the state of process 0"));
+  return absl::OkStatus();
+}
+
+absl::Status Run::Agree(bool stop) {
+  at::Tensor own = at::empty({2}, at::kDouble);
+  own.data_ptr<double>()[0] = Seconds();
+  own.data_ptr<double>()[1] = stop ? 1 : 0;
+  at::Tensor all = at::empty({group_.size(), 2}, at::kDouble);
+  MNEMON_RETURN_IF_ERROR(group_.AllGather(own, all));
+  const double* const values = all.data_ptr<double>();
+  now_ = values[0];
+  for (int p = 0; p < group_.size(); ++p) stop_ |= values[2 * p + 1] != 0;
   return absl::OkStatus();
 }
 
@@ -155,11 +199,12 @@ absl::Status Run::Report(const UpdateResult& update, double lr, bool validated) 
   }
   state_.loss_sum = 0;
   state_.loss_count = 0;
+  if (!group_.first()) return absl::OkStatus();
   MNEMON_RETURN_IF_ERROR(metrics_->Append(row));
   progress_->Report(row, state_.validation);
   if (validated && config_.sample.tokens > 0) {
     MNEMON_ASSIGN_OR_RETURN(std::string sample, learner_->Sample());
-    if (!sample.empty()) progress_->Say(ShowSample(sample));
+    if (!sample.empty()) Say(ShowSample(sample));
   }
   return absl::OkStatus();
 }
@@ -167,60 +212,82 @@ absl::Status Run::Report(const UpdateResult& update, double lr, bool validated) 
 absl::Status Run::Test() {
   MNEMON_ASSIGN_OR_RETURN(const std::optional<Evaluation> test, learner_->Test());
   if (test) {
-    progress_->Say(absl::StrFormat(
-        "test: loss %.4f  accuracy %.4f  (%d of %d positions)", test->loss(),
-        test->accuracy(), test->correct, test->positions));
+    Say(absl::StrFormat("test: loss %.4f  accuracy %.4f  (%d of %d positions)",
+                        test->loss(), test->accuracy(), test->correct,
+                        test->positions));
   }
   return absl::OkStatus();
 }
 
 absl::Status Run::Finish() {
-  progress_->Say(absl::StrFormat(
+  Say(absl::StrFormat(
       "done: %d updates in %.1f s; best validation %.4f at update %d: %s/best",
-      state_.steps, Seconds(), state_.best_validation, state_.best_step,
-      directory_.path()));
+      state_.steps, Seconds(), state_.best_validation, state_.best_step, config_.out));
   return Test();
 }
 
 absl::Status Run::Save() {
+  CheckpointContent content;
+  MNEMON_RETURN_IF_ERROR(learner_->Save(content));
+  if (!group_.first()) return absl::OkStatus();
   MNEMON_RETURN_IF_ERROR(metrics_->Sync());
   state_.metrics_bytes = metrics_->bytes();
   state_.next_pass = learner_->cursor().pass;
   state_.next_batch = learner_->cursor().batch;
   state_.seconds = Seconds();
-  CheckpointContent content;
-  MNEMON_RETURN_IF_ERROR(learner_->Save(content));
   content["training/state.json"] = FormatTrainingState(state_);
   content["training/config.toml"] = FormatTrainConfig(config_, /*comments=*/false);
-  return directory_.Save(state_.steps, content, state_.best_step, config_.keep);
+  return directory_->Save(state_.steps, content, state_.best_step, config_.keep);
 }
 
-absl::Status Run::Diverged(const absl::Status& status) const {
-  if (!absl::IsOutOfRange(status)) return status;
-  const std::string good = directory_.last()
-                               ? "the last good checkpoint is " +
-                                     directory_.checkpoint_path(*directory_.last())
-                               : std::string("there is no checkpoint yet");
-  return absl::OutOfRangeError(
-      StrCat("training diverged at update ", state_.steps + 1, ": ",
-             std::string(status.message()), "; ", good,
-             "; try a smaller optimiser.lr, a longer schedule.warmup or a smaller ",
-             "optimiser.clip"));
+absl::Status Run::Lost(const absl::Status& status) {
+  // What other processes carry is lost with them; without it all is here.
+  const bool whole = config_.data.loader == LoaderKind::kShuffled;
+  if (absl::IsUnavailable(status) && directory_ && whole && saved_ != state_.steps) {
+    MNEMON_RETURN_IF_ERROR(Save());
+  }
+  return status;
+}
+
+absl::Status Run::Explained(const absl::Status& status) const {
+  const bool diverged = absl::IsOutOfRange(status);
+  if (!diverged && !absl::IsUnavailable(status)) return status;
+  std::string last = "the first process knows the last good checkpoint";
+  if (directory_) {
+    last = directory_->last() ? "the last good checkpoint is " +
+                                    directory_->checkpoint_path(*directory_->last())
+                              : "there is no checkpoint yet";
+  }
+  return absl::Status(
+      status.code(),
+      StrCat(diverged ? "training diverged at update " : "training ended at update ",
+             state_.steps + 1, ": ", std::string(status.message()), "; ", last,
+             diverged ? "; try a smaller optimiser.lr, a longer schedule.warmup or a "
+                        "smaller optimiser.clip"
+                      : "; continue with --resume"));
 }
 
 absl::Status Run::Train() {
+  const absl::Status status = Loop();
+  return status.ok() ? status : Explained(status);
+}
+
+absl::Status Run::Loop() {
   // A signal ends a process that has nothing to save.
   if (over_) return Finish();
   const StopSignal stop;
-  while (!over_ && !stop.requested()) {
+  const bool by_time = plan_->seconds() > 0;
+  while (!over_ && !stop_) {
+    if (by_time) MNEMON_RETURN_IF_ERROR(Agree(false));
     const double lr = LearningRate(config_.schedule, config_.model.d_model,
                                    plan_->Position(Behind()));
     absl::StatusOr<UpdateResult> update = learner_->Update(lr);
-    if (!update.ok()) return Diverged(update.status());
+    if (!update.ok()) return Lost(update.status());
     ++state_.steps;
     state_.loss_sum += update->loss;
     ++state_.loss_count;
-    progress_->Advance(update->tokens);
+    if (progress_) progress_->Advance(update->tokens);
+    MNEMON_RETURN_IF_ERROR(Agree(stop.requested()));
     const Due due = plan_->DueBehind(Behind(), validated_);
     over_ = due.last;
     const bool report = due.validation || state_.steps % config_.log_every == 0;
@@ -230,16 +297,18 @@ absl::Status Run::Train() {
       save = save || best;
     }
     if (report) MNEMON_RETURN_IF_ERROR(Report(*update, lr, due.validation));
-    if (save) MNEMON_RETURN_IF_ERROR(Save());
+    if (save) {
+      MNEMON_RETURN_IF_ERROR(Save());
+      saved_ = state_.steps;
+    }
+    if (by_time) MNEMON_RETURN_IF_ERROR(Agree(false));
     if (due.validation) validated_ = Behind();
-    progress_->Resume();
+    if (progress_) progress_->Resume();
   }
   if (over_) return Finish();
-  if (state_.steps > 0 && directory_.last() != state_.steps) {
-    MNEMON_RETURN_IF_ERROR(Save());
-  }
-  progress_->Say(StrCat("stopped at ", progress_->At(state_.steps),
-                        "; continue with\n  ", options_.resume_command));
+  if (saved_ != state_.steps) MNEMON_RETURN_IF_ERROR(Save());
+  Say(StrCat("stopped at ", progress_ ? progress_->At(state_.steps) : "",
+             "; continue with\n  ", options_.resume_command));
   return absl::OkStatus();
 }
 
@@ -265,17 +334,29 @@ absl::StatusOr<std::optional<TrainingState>> ReadSaved(const RunDirectory& direc
 absl::Status Fit(const FitOptions& given) {
   FitOptions options = given;
   if (!options.device.is_cpu()) options.threads = 1;
+  MNEMON_RETURN_IF_ERROR(
+      CheckProcesses(options.launch, options.config, options.device.is_cpu()));
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Task> task, LoadTask(options.config));
-  MNEMON_ASSIGN_OR_RETURN(RunDirectory directory,
-                          RunDirectory::Open(options.config.out, options.resume));
-  MNEMON_ASSIGN_OR_RETURN(std::optional<TrainingState> saved,
-                          ReadSaved(directory, options, *task));
-  const int threads = options.threads > 0 ? options.threads : UsableCores();
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ProcessGroup> group,
+      JoinProcessGroup(options.launch, options.device.is_cuda(), options.peer_timeout));
+  MNEMON_RETURN_IF_ERROR(CheckSameEverywhere(*group, options.config, task->sha256()));
+  std::optional<RunDirectory> directory;
+  std::optional<TrainingState> saved;
+  if (group->first()) {
+    MNEMON_ASSIGN_OR_RETURN(directory,
+                            RunDirectory::Open(options.config.out, options.resume));
+    MNEMON_ASSIGN_OR_RETURN(saved, ReadSaved(*directory, options, *task));
+  }
+  const int threads =
+      options.threads > 0
+          ? options.threads
+          : std::max(1, UsableCores() / std::max(1, options.launch.local_size));
   // Each thread runs whole operations.
   InitTensorRuntime(1);
   WorkerPool pool(threads);
   options.config.model.vocab = task->vocab();
-  Run run(options, *task, pool, std::move(directory));
+  Run run(options, *task, pool, *group, std::move(directory));
   MNEMON_RETURN_IF_ERROR(run.Start(std::move(saved)));
   return run.Train();
 }

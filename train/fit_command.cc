@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "train/commands.h"
 #include "train/config.h"
 #include "train/fit.h"
+#include "train/launch.h"
 
 namespace mnemon {
 namespace {
@@ -21,6 +24,7 @@ struct FitFlags {
   std::string out;
   std::string device = "cpu";
   int threads = 0;
+  int peer_timeout = 300;
   bool resume = false;
   bool print_config = false;
 };
@@ -62,11 +66,16 @@ absl::Status RunFit(const FitFlags& flags) {
   if (config->out.empty()) {
     return UsageError("where to? give --out DIR or set `out` in " + flags.config);
   }
+  const auto launch =
+      ReadLaunch([](const char* name) -> const char* { return std::getenv(name); });
+  if (!launch.ok()) return UsageError(std::string(launch.status().message()));
   try {
     return Fit({.config = *std::move(config),
                 .resume = flags.resume,
                 .device = *device,
                 .threads = flags.threads,
+                .launch = *launch,
+                .peer_timeout = std::chrono::seconds(flags.peer_timeout),
                 .resume_command = ResumeCommand(flags)});
   } catch (const c10::Error& error) {
     return absl::InternalError(
@@ -86,6 +95,8 @@ void AddFitCommand(CommandLine& line) {
        "mnemon-train fit --config run.toml --set train.steps=500 optimiser.lr=1e-3",
        StrCat("mnemon-train fit --config run.toml --resume       ",
               "# bit for bit as uninterrupted"),
+       StrCat("torchrun --nproc-per-node 4 --no-python mnemon-train fit --config ",
+              "run.toml    # in 4 processes"),
        StrCat("mnemon-train fit --config run.toml --print-config ",
               "# every key and what it means")},
       [flags] { return RunFit(*flags); });
@@ -98,6 +109,9 @@ void AddFitCommand(CommandLine& line) {
   fit.Add("--threads", &flags->threads,
           "Cores to use, which changes no bit; 0 = all it may use; with cuda one")
       .Between(0, 1024);
+  fit.Add("--peer-timeout", &flags->peer_timeout,
+          "Seconds to wait for another process of the run before it counts as lost")
+      .Between(1, 86400);
   fit.Add("--print-config", &flags->print_config,
           "Print the complete configuration and exit");
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -63,6 +64,7 @@ void SetFeatures(const std::vector<float>& features, Model& model) {
 absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& config,
                                                          const Task& task,
                                                          WorkerPool& pool,
+                                                         ProcessGroup& group,
                                                          at::Device device) {
   MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> prompt,
                           task.Prompt(config.sample.prompt));
@@ -83,20 +85,22 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
   Parameters parameters(*first);
   parameters.Share(*first);
   MNEMON_ASSIGN_OR_RETURN(auto gradients,
-                          MakeBatchGradients(config, *first, parameters, pool));
-  return std::unique_ptr<Learner>(new Learner(
-      config, task, pool, std::move(first), std::move(parameters), std::move(gradients),
-      std::move(training), std::move(validation), std::move(test), std::move(prompt)));
+                          MakeBatchGradients(config, *first, parameters, pool, group));
+  return std::unique_ptr<Learner>(
+      new Learner(config, task, pool, group, std::move(first), std::move(parameters),
+                  std::move(gradients), std::move(training), std::move(validation),
+                  std::move(test), std::move(prompt)));
 }
 
 Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
-                 std::unique_ptr<Model> model, Parameters parameters,
-                 std::unique_ptr<BatchGradients> gradients,
+                 ProcessGroup& group, std::unique_ptr<Model> model,
+                 Parameters parameters, std::unique_ptr<BatchGradients> gradients,
                  std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
                  std::unique_ptr<Loader> test, std::vector<int32_t> prompt)
     : config_(config),
       task_(task),
       pool_(pool),
+      group_(group),
       model_(std::move(model)),
       parameters_(std::move(parameters)),
       gradients_(std::move(gradients)),
@@ -109,15 +113,21 @@ Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
 }
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
+  const LoaderCursor cursor = training_->cursor();
   const Batch batch = training_->Next();
   const uint64_t key = DrawBits(static_cast<uint64_t>(config_.seed), 0,
                                 DrawPurpose::kDropout, optimiser_.steps());
-  MNEMON_ASSIGN_OR_RETURN(const BatchGradient gradient,
-                          gradients_->Compute(batch, key));
+  absl::StatusOr<BatchGradient> computed = gradients_->Compute(batch, key);
+  if (!computed.ok()) {
+    training_->Seek(cursor);
+    return computed.status();
+  }
+  const BatchGradient& gradient = *computed;
   const UpdateResult result = {.loss = gradient.loss,
                                .gradient_norm = gradient.norm,
                                .tokens = batch.rows * batch.columns};
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
+    training_->Seek(cursor);
     return absl::OutOfRangeError(StrCat(
         "the loss is ", result.loss, " and the gradient norm ", result.gradient_norm));
   }
@@ -204,6 +214,8 @@ absl::StatusOr<std::string> Learner::Sample() const {
 int64_t Learner::parameter_count() const { return CountParameters(*model_); }
 
 absl::Status Learner::Save(CheckpointContent& content) const {
+  MNEMON_ASSIGN_OR_RETURN(const Carry carry, gradients_->TrainingCarry());
+  if (!group_.first()) return absl::OkStatus();
   content["config.json"] = ConfigToJson(model_->config());
   if (task_.tokenizer() != nullptr) {
     content["tokenizer.json"] = task_.tokenizer()->ToJson();
@@ -216,17 +228,20 @@ absl::Status Learner::Save(CheckpointContent& content) const {
   }
   MNEMON_ASSIGN_OR_RETURN(content[StrCat("training/", kOptimiserFile)],
                           FormatTensors(optimiser));
-  const Carry carry = gradients_->TrainingCarry();
   if (carry.fresh()) return absl::OkStatus();
+  MNEMON_ASSIGN_OR_RETURN(content[StrCat("training/", kCarryFile)], FormatCarry(carry));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Learner::FormatCarry(const Carry& carry) const {
+  if (carry.fresh()) return std::string();
   // The position is a tensor of its own, so that the file is complete.
   NamedTensors saved = {{"position", IdTensor(&carry.position, 1, 1)}};
   for (size_t i = 0; i < carry.tensors.size(); ++i) {
     saved.emplace_back(StrCat("carry.", model_->carry_spec().entries[i].name),
                        carry.tensors[i]);
   }
-  MNEMON_ASSIGN_OR_RETURN(content[StrCat("training/", kCarryFile)],
-                          FormatTensors(saved));
-  return absl::OkStatus();
+  return FormatTensors(saved);
 }
 
 absl::Status Learner::LoadOptimiser(const std::string& file) {
@@ -237,7 +252,8 @@ absl::Status Learner::LoadOptimiser(const std::string& file) {
   return absl::OkStatus();
 }
 
-absl::Status Learner::LoadCarry(const std::string& file) {
+absl::StatusOr<Carry> Learner::ParseCarry(const std::string& file) const {
+  if (file.empty()) return Carry();
   MNEMON_ASSIGN_OR_RETURN(Safetensors saved, Safetensors::FromBytes(file));
   at::Tensor position = at::empty({1, 1}, at::kLong);
   MNEMON_RETURN_IF_ERROR(CopyNamed(saved, {{"position", position}}));
@@ -253,8 +269,7 @@ absl::Status Learner::LoadCarry(const std::string& file) {
     MNEMON_ASSIGN_OR_RETURN(at::Tensor all, ToTensor(saved, *info));
     carry.tensors.push_back(all.to(device()));
   }
-  gradients_->SetTrainingCarry(carry);
-  return absl::OkStatus();
+  return carry;
 }
 
 absl::Status Learner::Load(const std::string& dir, int64_t updates,
@@ -283,11 +298,36 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   optimiser_.set_steps(updates);
   always_update_ = optimiser_.ChangingBlocks();
   training_->Seek(cursor);
-  gradients_->SetTrainingCarry({});
-  absl::StatusOr<std::string> carry = ReadTrainingFile(dir, kCarryFile);
-  if (absl::IsNotFound(carry.status())) return absl::OkStatus();
-  MNEMON_RETURN_IF_ERROR(carry.status());
-  return named(LoadCarry(*carry), kCarryFile);
+  absl::StatusOr<std::string> file = ReadTrainingFile(dir, kCarryFile);
+  if (absl::IsNotFound(file.status())) file = std::string();
+  MNEMON_RETURN_IF_ERROR(file.status());
+  const absl::StatusOr<Carry> carry = ParseCarry(*file);
+  MNEMON_RETURN_IF_ERROR(named(carry.status(), kCarryFile));
+  loaded_carry_ = *std::move(file);
+  gradients_->SetTrainingCarry(*carry);
+  return absl::OkStatus();
+}
+
+absl::Status Learner::Distribute() {
+  std::string file = std::exchange(loaded_carry_, {});
+  if (group_.size() == 1) return absl::OkStatus();
+  c10::AutoGradMode no_graph(false);
+  int64_t counts[] = {optimiser_.steps(), training_->cursor().pass,
+                      training_->cursor().batch};
+  const at::Tensor numbers = IdTensor(counts, 1, 3);
+  MNEMON_RETURN_IF_ERROR(group_.Broadcast(0, numbers));
+  MNEMON_RETURN_IF_ERROR(group_.Broadcast(0, parameters_.values()));
+  for (const auto& [name, buffer] : optimiser_.Buffers()) {
+    MNEMON_RETURN_IF_ERROR(group_.Broadcast(0, buffer));
+  }
+  MNEMON_RETURN_IF_ERROR(group_.BroadcastBytes(file));
+  MNEMON_ASSIGN_OR_RETURN(const Carry carry, ParseCarry(file));
+  gradients_->SetTrainingCarry(carry);
+  const auto* const given = numbers.data_ptr<int64_t>();
+  optimiser_.set_steps(given[0]);
+  always_update_ = optimiser_.ChangingBlocks();
+  training_->Seek({.pass = given[1], .batch = given[2]});
+  return absl::OkStatus();
 }
 
 }  // namespace mnemon

@@ -5,7 +5,8 @@
 //
 // The rows of a batch are cut into shards, whose number the configuration gives:
 // gradients of weights are summed within each, and meet in a fixed tree. A GPU, whose
-// bits are its own, computes all rows at once.
+// bits are its own, computes all rows at once. Of several processes each computes a
+// share of the shards, and makes the same update.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@
 #include "train/loader.h"
 #include "train/optimiser.h"
 #include "train/parameters.h"
+#include "train/process_group.h"
 #include "train/task.h"
 #include "train/worker_pool.h"
 
@@ -38,20 +40,25 @@ struct UpdateResult {
   int64_t tokens = 0;
 };
 
-// Owned by one thread; works on those of its `WorkerPool`, which share out the shards.
+// Owned by one thread; works on those of its `WorkerPool`. All processes of a group
+// make the same calls, but for Sample; any of them may find that contact is lost,
+// UNAVAILABLE.
 class Learner {
  public:
   // Initialises the model from config.seed: the same weights on every device.
-  // config.model.vocab is task.vocab(). `task` and `pool` must outlive the learner.
+  // config.model.vocab is task.vocab(). `task`, `pool` and `group` must outlive the
+  // learner.
   // INVALID_ARGUMENT for data that are too few, RESOURCE_EXHAUSTED when memory does
   // not suffice.
   static absl::StatusOr<std::unique_ptr<Learner>> Create(const TrainConfig& config,
                                                          const Task& task,
                                                          WorkerPool& pool,
+                                                         ProcessGroup& group,
                                                          at::Device device = at::kCPU);
 
   // The next batch, forward, backward, clip, optimiser with rate `lr`. OUT_OF_RANGE
-  // when loss or gradient is not finite; the weights are then unchanged.
+  // when loss or gradient is not finite. After an error the weights are unchanged, and
+  // the batch is the next one still.
   absl::StatusOr<UpdateResult> Update(double lr);
   // Over the validation batches.
   absl::StatusOr<Evaluation> Validate();
@@ -71,13 +78,16 @@ class Learner {
 
   // Adds config, weights, tokenizer, optimiser and carry to a checkpoint.
   absl::Status Save(CheckpointContent& content) const;
-  // Reads back what Save wrote, after `updates` updates, in checkpoint `dir`.
+  // Reads back what Save wrote, after `updates` updates, in checkpoint `dir`. By one
+  // process alone: Distribute brings it to the others.
   absl::Status Load(const std::string& dir, int64_t updates,
                     const LoaderCursor& cursor);
+  // All that Save writes becomes that of process 0.
+  absl::Status Distribute();
 
  private:
   Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
-          std::unique_ptr<Model> model, Parameters parameters,
+          ProcessGroup& group, std::unique_ptr<Model> model, Parameters parameters,
           std::unique_ptr<BatchGradients> gradients, std::unique_ptr<Loader> training,
           std::unique_ptr<Loader> validation, std::unique_ptr<Loader> test,
           std::vector<int32_t> prompt);
@@ -88,11 +98,14 @@ class Learner {
   // Blocks of the flat buffers that an update touches, ascending.
   std::vector<int64_t> BlocksToUpdate() const;
   absl::Status LoadOptimiser(const std::string& file);
-  absl::Status LoadCarry(const std::string& file);
+  // As Save writes it; empty: fresh.
+  absl::StatusOr<std::string> FormatCarry(const Carry& carry) const;
+  absl::StatusOr<Carry> ParseCarry(const std::string& file) const;
 
   const TrainConfig config_;
   const Task& task_;
   WorkerPool& pool_;
+  ProcessGroup& group_;
   const std::unique_ptr<Model> model_;  // bound to the parameters
   const Parameters parameters_;
   const std::unique_ptr<BatchGradients> gradients_;
@@ -102,6 +115,7 @@ class Learner {
   const std::unique_ptr<Loader> validation_;
   const std::unique_ptr<Loader> test_;  // null where the task has no such part
   const std::vector<int32_t> prompt_;
+  std::string loaded_carry_;  // for Distribute
 };
 
 }  // namespace mnemon

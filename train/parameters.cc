@@ -56,7 +56,9 @@ void Parameters::Share(Model& model) const {
 
 FlatLayout Parameters::Layout() const {
   FlatLayout layout;
-  for (const Slice& slice : slices_) layout.Add(slice.name, slice.begin);
+  for (const Slice& slice : slices_) {
+    layout.Add(slice.name, slice.begin, c10::multiply_integers(slice.shape));
+  }
   return layout;
 }
 

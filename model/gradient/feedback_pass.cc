@@ -28,6 +28,7 @@ class FeedbackPass final : public GradientPass<Real> {
         width_(config.d_model),
         embed_(layout.At(names::Weight(names::kEmbed))),
         mix_(layout.At(names::kMemoryMix)),
+        size_(layout.size()),
         phases_(pool),
         loss_(MakeLanguageLoss<Real>(config, layout)),
         scratch_(static_cast<size_t>(pool.count())) {
@@ -56,12 +57,11 @@ class FeedbackPass final : public GradientPass<Real> {
     }
     streams_.resize(layers_.size() + 1);
     dstreams_.resize(layers_.size() + 1);
-    mixture_.resize(layers_.size() + 1);
   }
 
-  absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
-                               Real* gradients, PassCarry<Real>& carry) override {
-    PassStep<Real> step = MakeStep(config_, input, weights, gradients);
+  absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights, Real* sums,
+                               PassCarry<Real>& carry) override {
+    PassStep<Real> step = MakeStep(config_, input, weights, sums);
     step.interleaved = true;
     step.memory = carry.position;
     if (step.memory + step.time > config_.positions + 1) {
@@ -79,7 +79,24 @@ class FeedbackPass final : public GradientPass<Real> {
         phases_.Run([&](int worker) { Work(step, input, carry, worker); });
     if (!done.ok()) return done;
     Continue(step, input, carry);
-    return loss_->Loss();
+    return loss_->Loss(step);
+  }
+
+  int64_t sums_size() const override { return size_; }
+
+  // Sums of the weights' products become the gradient of w, which they are the softmax
+  // of.
+  void Finish(const Real* weights, Real* sums) const override {
+    const std::vector<Real> mixture = Mixture(weights);
+    Real* const gradients = sums + mix_;
+    double along = 0;
+    for (size_t l = 0; l < mixture.size(); ++l) {
+      along += static_cast<double>(mixture[l]) * static_cast<double>(gradients[l]);
+    }
+    for (size_t l = 0; l < mixture.size(); ++l) {
+      gradients[l] = static_cast<Real>(static_cast<double>(mixture[l]) *
+                                       (static_cast<double>(gradients[l]) - along));
+    }
   }
 
   std::vector<Part> UnusedGradients() const override {
@@ -106,6 +123,22 @@ class FeedbackPass final : public GradientPass<Real> {
     Slab<Real> dkey, dvalue;              // [rows, D], also keys and values forward
     Slab<Real> carry_dkey, carry_dvalue;  // of the carry [B n, D], likewise
   };
+
+  // softmax(w).
+  std::vector<Real> Mixture(const Real* weights) const {
+    const Real* const mix = weights + mix_;
+    const size_t count = streams_.size();
+    const auto most = static_cast<double>(*std::max_element(mix, mix + count));
+    double sum = 0;
+    std::vector<double> powers;
+    for (size_t l = 0; l < count; ++l) {
+      powers.push_back(numerics::Exp(static_cast<double>(mix[l]) - most));
+      sum += powers.back();
+    }
+    std::vector<Real> mixture;
+    for (const double power : powers) mixture.push_back(static_cast<Real>(power / sum));
+    return mixture;
+  }
 
   Memory& MemoryOf(size_t layer) {
     return memories_[memories_.size() == 1 ? 0 : layer];
@@ -147,23 +180,8 @@ class FeedbackPass final : public GradientPass<Real> {
     for (int64_t r = 0; r < rows; ++r) {
       tokens_[r] = input.tokens[step.Token(r)];
     }
-    PrepareMixture(step.weights + mix_);
+    mixture_ = Mixture(step.weights);
     if (backward) PrepareJobs(step, carry);
-  }
-
-  // softmax(w).
-  void PrepareMixture(const Real* mix) {
-    double sum = 0;
-    std::vector<double> powers;
-    const auto most = static_cast<double>(
-        *std::max_element(mix, mix + static_cast<int64_t>(mixture_.size())));
-    for (size_t l = 0; l < mixture_.size(); ++l) {
-      powers.push_back(numerics::Exp(static_cast<double>(mix[l]) - most));
-      sum += powers.back();
-    }
-    for (size_t l = 0; l < mixture_.size(); ++l) {
-      mixture_[l] = static_cast<Real>(powers[l] / sum);
-    }
   }
 
   void PrepareJobs(const PassStep<Real>& step, const PassCarry<Real>& carry) {
@@ -224,9 +242,6 @@ class FeedbackPass final : public GradientPass<Real> {
       if (own.size() > 0) Backward(step, own, scratch);
     });
     phases_.Do(worker, [&] { jobs_.Work(scratch.pass.gradient); });
-    phases_.Do(worker, [&] {
-      if (worker == 0) FinishMixture(step.gradients + mix_);
-    });
   }
 
   void Pack(const PassStep<Real>& step, int worker) {
@@ -241,9 +256,6 @@ class FeedbackPass final : public GradientPass<Real> {
       memory.value.Pack(step.weights, backward, worker, workers);
     }
     loss_->Pack(step, worker, workers);
-    if (worker == 0 && backward) {
-      std::fill_n(step.gradients + embed_, config_.vocab * width_, Real{0});
-    }
   }
 
   static Part RowsOf(const PassStep<Real>& step, Part own, int64_t t) {
@@ -416,17 +428,6 @@ class FeedbackPass final : public GradientPass<Real> {
   }
 
   // From the gradients of softmax(w) to those of w.
-  void FinishMixture(Real* gradients) const {
-    double along = 0;
-    for (size_t l = 0; l < mixture_.size(); ++l) {
-      along += static_cast<double>(mixture_[l]) * static_cast<double>(gradients[l]);
-    }
-    for (size_t l = 0; l < mixture_.size(); ++l) {
-      gradients[l] = static_cast<Real>(static_cast<double>(mixture_[l]) *
-                                       (static_cast<double>(gradients[l]) - along));
-    }
-  }
-
   void Continue(const PassStep<Real>& step, const PassInput& input,
                 PassCarry<Real>& carry) {
     if (!input.continues) {
@@ -453,6 +454,7 @@ class FeedbackPass final : public GradientPass<Real> {
   const ModelConfig config_;
   const int64_t width_;
   const int64_t embed_, mix_;  // in the layout
+  const int64_t size_;         // of it
   Phases phases_;
   std::vector<Layer> layers_;
   std::vector<Memory> memories_;

@@ -2,6 +2,7 @@
 // Where each weight lies in one flat buffer of all weights, or of their gradients.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,7 +14,11 @@ namespace mnemon {
 
 class FlatLayout {
  public:
-  void Add(std::string name, int64_t begin) { begins_.emplace(std::move(name), begin); }
+  // `count` numbers from `begin` on.
+  void Add(std::string name, int64_t begin, int64_t count) {
+    begins_.emplace(std::move(name), begin);
+    size_ = std::max(size_, begin + count);
+  }
 
   bool Has(const std::string& name) const { return begins_.contains(name); }
   // REQUIRES: Has(name).
@@ -22,10 +27,13 @@ class FlatLayout {
     MNEMON_CHECK(found != begins_.end());
     return found->second;
   }
+  // Of the buffer: the end of the last weight, rounded up to a cache line of floats.
+  int64_t size() const { return (size_ + 15) / 16 * 16; }
   // -1: there is none of this name.
   int64_t Find(const std::string& name) const { return Has(name) ? At(name) : -1; }
 
  private:
+  int64_t size_ = 0;
   std::map<std::string, int64_t> begins_;
 };
 

@@ -31,15 +31,14 @@ template <class Real>
 void ComputeVector(const VectorGradientCall<Real>& call, int64_t vector, Part columns,
                    GradientScratch<Real>& scratch) {
   const int64_t width = columns.size(), size = 2 * width;
-  Real* const slots = Slots(scratch, size, call.shards);
+  Real* const slots = Slots(scratch, size, call.shards.own.size());
   SumShards(
-      0, call.shards, 0,
+      0, call.shards.own.size(), 0,
       [&](int64_t shard, int64_t to) {
         Real* const sums = slots + to * size;
         std::fill_n(sums, size, Real{0});
         for (const auto& part : call.parts) {
-          const RowPieces rows =
-              RowsOf(part.layout, PartOf(part.layout.sequences, shard, call.shards));
+          const RowPieces rows = RowsOf(part.layout, call.shards.SequencesOf(shard));
           const ColumnSums<Real> add = {
               .dz = {part.dz.data + vector * call.from + columns.begin, part.dz.stride},
               .x = {part.x.data == nullptr ? nullptr : part.x.data + columns.begin,
@@ -83,14 +82,13 @@ void ComputeEmbedding(const EmbeddingGradientCall<Real>& call, int64_t unit,
                       GradientScratch<Real>& scratch) {
   const Part columns = Columns(call.width, unit, kEmbeddingColumns);
   const int64_t width = columns.size(), size = call.vocab * width;
-  Real* const slots = Slots(scratch, size, call.shards);
+  Real* const slots = Slots(scratch, size, call.shards.own.size());
   SumShards(
-      0, call.shards, 0,
+      0, call.shards.own.size(), 0,
       [&](int64_t shard, int64_t to) {
         Real* const sums = slots + to * size;
         std::fill_n(sums, size, Real{0});
-        const RowPieces rows =
-            RowsOf(call.layout, PartOf(call.layout.sequences, shard, call.shards));
+        const RowPieces rows = RowsOf(call.layout, call.shards.SequencesOf(shard));
         for (int64_t i = 0; i < rows.count; ++i) {
           const int64_t r = rows.at(i);
           Real* const sum = sums + call.ids[r] * width;
@@ -99,8 +97,7 @@ void ComputeEmbedding(const EmbeddingGradientCall<Real>& call, int64_t unit,
       },
       [&](int64_t to, int64_t from) { Join(slots, size, to, from); });
   for (int64_t v = 0; v < call.vocab; ++v) {
-    Real* const out = call.out + v * call.width + columns.begin;
-    AddScaled<Real>(width, 1, slots + v * width, out, out);
+    std::copy_n(slots + v * width, width, call.out + v * call.width + columns.begin);
   }
 }
 

@@ -24,7 +24,7 @@ struct VectorGradientCall {
   };
   int64_t width = 0;
   std::vector<Part> parts;
-  int64_t shards = 1;
+  Shards shards;
   Real* gain = nullptr;  // [width]; null: none
   Real* bias = nullptr;  // [width]; null: none
   // Vector i has its rows i * from behind those of the first, and its sum i * to
@@ -32,7 +32,7 @@ struct VectorGradientCall {
   int64_t vectors = 1, from = 0, to = 0;
 };
 
-// dE[ids[r]] += scale dx[r].
+// dE = sum of scale dx[r] in its row ids[r].
 template <class Real>
 struct EmbeddingGradientCall {
   int64_t vocab = 0, width = 0;
@@ -40,7 +40,7 @@ struct EmbeddingGradientCall {
   const int32_t* ids = nullptr;
   RowsOfReal<const Real> dx;
   Real scale = 1;
-  int64_t shards = 1;
+  Shards shards;
   Real* out = nullptr;  // [V, D]
 };
 

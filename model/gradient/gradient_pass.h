@@ -4,8 +4,9 @@
 // the same function and is what tests compare it with.
 //
 // Float follows docs/numerics.md: a row's activations and their gradients depend on its
-// own sequence alone, gradients of weights on the number of shards; so a pass has the
-// same bits on every instruction set and with any number of threads.
+// own sequence alone, gradients of weights and losses on the number of shards; so a
+// pass has the same bits on every instruction set and with any number of threads, and
+// parts of a batch add up to the bits of the whole.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@
 #include "model/config/config.h"
 #include "model/gradient/flat_layout.h"
 #include "model/gradient/product.h"
-#include "model/kernels/dropout_mask.h"
+#include "model/gradient/shards.h"
 #include "model/kernels/thread_pool.h"
 
 namespace mnemon {
 
 // Bumped when the bits of any pass change.
-inline constexpr int kPassRevision = 1;
+inline constexpr int kPassRevision = 2;
 
 // What sequences leave behind for their continuation, as Carry of model/sequence: an
 // entry for each of its carry_spec, none when fresh.
@@ -40,19 +41,23 @@ struct PassCarry {
 };
 
 struct PassInput {
-  int64_t sequences = 0;              // B
-  int64_t time = 0;                   // T
-  const int32_t* tokens = nullptr;    // [B, T], within the vocabulary
-  const int32_t* targets = nullptr;   // [B, T], likewise; -1 does not count
-  int64_t shards = 1;                 // at most B
-  std::optional<DropoutKey> dropout;  // of training
-  bool continues = false;             // what follows needs the carry
+  Shards shards;                     // whose B own sequences, at least one, follow
+  int64_t time = 0;                  // T
+  const int32_t* tokens = nullptr;   // [B, T], within the vocabulary
+  const int32_t* targets = nullptr;  // [B, T], likewise; -1 does not count
+  std::optional<uint64_t> dropout;   // of training: the key of its masks
+  bool continues = false;            // what follows needs the carry
 };
 
 // Over all positions with a target.
 struct PassLoss {
   double nats = 0;      // cross-entropy, summed
   int64_t correct = 0;  // where the target has the largest logit
+
+  void Add(const PassLoss& other) {
+    nats += other.nats;
+    correct += other.correct;
+  }
 };
 
 // Used by one thread; computes on those of its pool.
@@ -62,16 +67,22 @@ class GradientPass {
   virtual ~GradientPass() = default;
 
   // The loss of `input` after `carry`, which becomes that of the next batch, fresh
-  // unless the input says that it is needed. `weights`
-  // and `gradients` are flat buffers of the layout. Where `gradients` is not null, all
-  // of it becomes the gradient of the summed loss, but for weights that take no part,
-  // whose gradient is not written. FAILED_PRECONDITION: beyond the positions of the
-  // model. RESOURCE_EXHAUSTED: memory does not suffice.
+  // unless the input says that it is needed. `weights` is a flat buffer of the layout.
+  // Where `sums` [sums_size()] is not null, it becomes what Finish makes the gradient
+  // of the summed loss from, but for weights that take no part, whose sums are not
+  // written; those of the nodes of a batch are to be added first, as Shards says.
+  // FAILED_PRECONDITION: beyond the positions of the model. RESOURCE_EXHAUSTED: memory
+  // does not suffice.
   virtual absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
-                                       Real* gradients, PassCarry<Real>& carry) = 0;
+                                       Real* sums, PassCarry<Real>& carry) = 0;
 
-  // Ranges of the gradients that no Run has written: rows of position tables that no
-  // batch has read.
+  // The size of the layout, behind which there may be more.
+  virtual int64_t sums_size() const = 0;
+  // Makes sums over a whole batch its gradient, in the layout.
+  virtual void Finish(const Real* weights, Real* sums) const = 0;
+
+  // Ranges of the sums that no Run has written: rows of position tables that no batch
+  // has read.
   virtual std::vector<Part> UnusedGradients() const = 0;
 };
 

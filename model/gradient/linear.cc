@@ -70,7 +70,7 @@ void LinearMap<Real>::Backward(const LinearRows<Real>& rows) const {
 }
 
 template <class Real>
-void LinearMap<Real>::AddJobs(std::vector<RowPairs<Real>> parts, int64_t shards,
+void LinearMap<Real>::AddJobs(std::vector<RowPairs<Real>> parts, const Shards& shards,
                               Real* gradients, GradientJobs<Real>& jobs) const {
   if (bias_ >= 0) {
     VectorGradientCall<Real> bias = {
@@ -106,8 +106,8 @@ NormPass<Real> NormMap<Real>::Pass(const Real* weights, int64_t rows,
 }
 
 template <class Real>
-void NormMap<Real>::AddJobs(std::vector<Part> parts, int64_t shards, Real* gradients,
-                            GradientJobs<Real>& jobs) const {
+void NormMap<Real>::AddJobs(std::vector<Part> parts, const Shards& shards,
+                            Real* gradients, GradientJobs<Real>& jobs) const {
   jobs.Add(VectorGradientCall<Real>{.width = width_,
                                     .parts = std::move(parts),
                                     .shards = shards,

@@ -43,7 +43,7 @@ class LinearMap {
   void Backward(const LinearRows<Real>& rows) const;
 
   // dW and db from rows dy and x.
-  void AddJobs(std::vector<RowPairs<Real>> parts, int64_t shards, Real* gradients,
+  void AddJobs(std::vector<RowPairs<Real>> parts, const Shards& shards, Real* gradients,
                GradientJobs<Real>& jobs) const;
 
  private:
@@ -64,7 +64,7 @@ class NormMap {
   NormPass<Real> Pass(const Real* weights, int64_t rows, RowsOfReal<const Real> x,
                       Real* moments) const;
   using Part = typename VectorGradientCall<Real>::Part;
-  void AddJobs(std::vector<Part> parts, int64_t shards, Real* gradients,
+  void AddJobs(std::vector<Part> parts, const Shards& shards, Real* gradients,
                GradientJobs<Real>& jobs) const;
 
  private:

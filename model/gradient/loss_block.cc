@@ -92,13 +92,18 @@ class LanguageLoss final : public LossBlock<Real> {
 }  // namespace
 
 template <class Real>
-PassLoss LossBlock<Real>::Loss() const {
-  PassLoss all;
-  for (const PassLoss& loss : losses_) {
-    all.nats += loss.nats;
-    all.correct += loss.correct;
-  }
-  return all;
+PassLoss LossBlock<Real>::Loss(const PassStep<Real>& step) const {
+  const int64_t count = step.shards.own.size();
+  std::vector<PassLoss> sums(static_cast<size_t>(SlotsOf(count)));
+  SumShards(
+      0, count, 0,
+      [&](int64_t shard, int64_t to) {
+        sums[to] = {};
+        const RowPieces rows = RowsOf(step.layout(), step.shards.SequencesOf(shard));
+        for (int64_t i = 0; i < rows.count; ++i) sums[to].Add(losses_[rows.at(i)]);
+      },
+      [&](int64_t to, int64_t from) { sums[to].Add(sums[from]); });
+  return sums[0];
 }
 
 template <class Real>

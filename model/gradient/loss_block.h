@@ -30,8 +30,9 @@ class LossBlock {
   // The gradients of its weights, once all rows went backward.
   virtual void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                        GradientJobs<Real>& jobs) = 0;
-  // Over all rows, once all of their Forwards have returned.
-  PassLoss Loss() const;
+  // Over all rows, once all of their Forwards have returned: of a shard in the order in
+  // which they lie, shards in their tree.
+  PassLoss Loss(const PassStep<Real>& step) const;
 
  protected:
   void ReserveLosses(int64_t rows) { losses_.resize(static_cast<size_t>(rows)); }

@@ -32,7 +32,7 @@ struct PassStep {
   int64_t sequences = 0, time = 0;  // B, T
   bool interleaved = false;
   int64_t memory = 0;  // rows of a layer's memory, of each sequence
-  int64_t shards = 1;
+  Shards shards;
   const Real* weights = nullptr;
   Real* gradients = nullptr;           // null: forward alone
   std::optional<DropoutMask> dropout;  // none: evaluation
@@ -71,15 +71,16 @@ struct PassStep {
 template <class Real>
 PassStep<Real> MakeStep(const ModelConfig& config, const PassInput& input,
                         const Real* weights, Real* gradients) {
-  PassStep<Real> step = {.sequences = input.sequences,
+  const Part own = input.shards.OwnSequences();
+  PassStep<Real> step = {.sequences = own.size(),
                          .time = input.time,
                          .shards = input.shards,
                          .weights = weights,
                          .gradients = gradients,
                          .dropout = {}};
   if (input.dropout && config.dropout > 0) {
-    step.dropout = DropoutMask(config.dropout, input.dropout->key);
-    step.first_row = input.dropout->first_row;
+    step.dropout = DropoutMask(config.dropout, *input.dropout);
+    step.first_row = own.begin;
   }
   return step;
 }

@@ -74,6 +74,8 @@ class TransformerPass final : public GradientPass<Real> {
         encoder_(config.architecture == "encoder"),
         embed_(layout.At(names::Weight(names::kEmbed))),
         positions_(layout.Find(names::Weight(names::kPositions))),
+        size_(layout.size()),
+        embed_sums_(config.tie_head ? size_ : embed_),
         phases_(pool),
         loss_(std::move(loss)),
         scratch_(static_cast<size_t>(pool.count())) {
@@ -86,9 +88,9 @@ class TransformerPass final : public GradientPass<Real> {
     jobs_ = std::vector<GradientJobs<Real>>(static_cast<size_t>(config.layers + 2));
   }
 
-  absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights,
-                               Real* gradients, PassCarry<Real>& carry) override {
-    const PassStep<Real> step = MakeStep(config_, input, weights, gradients);
+  absl::StatusOr<PassLoss> Run(const PassInput& input, const Real* weights, Real* sums,
+                               PassCarry<Real>& carry) override {
+    const PassStep<Real> step = MakeStep(config_, input, weights, sums);
     if (absl::Status fits = layers_[0].mixer->Check(step, carry.position); !fits.ok()) {
       return fits;
     }
@@ -101,7 +103,20 @@ class TransformerPass final : public GradientPass<Real> {
         phases_.Run([&](int worker) { Work(step, input, carry, worker); });
     if (!done.ok()) return done;
     Continue(step, input, carry);
-    return loss_->Loss();
+    return loss_->Loss(step);
+  }
+
+  // A tied head and the embedding have sums of their own.
+  int64_t sums_size() const override {
+    return embed_sums_ == embed_ ? size_
+                                 : embed_sums_ + config_.vocab * config_.d_model;
+  }
+
+  void Finish(const Real*, Real* sums) const override {
+    if (embed_sums_ == embed_) return;
+    Real* const gradient = sums + embed_;
+    AddScaled<Real>(config_.vocab * config_.d_model, 1, sums + embed_sums_, gradient,
+                    gradient);
   }
 
   std::vector<Part> UnusedGradients() const override {
@@ -186,7 +201,7 @@ class TransformerPass final : public GradientPass<Real> {
                                         .dx = Before(0),
                                         .scale = Scale(),
                                         .shards = step.shards,
-                                        .out = step.gradients + embed_};
+                                        .out = step.gradients + embed_sums_};
     jobs_[count + 1].Add(call);
     if (positions_ < 0) return;
     call.vocab = step.time;
@@ -268,15 +283,10 @@ class TransformerPass final : public GradientPass<Real> {
       layer.feed_forward.Pack(step, worker, phases_.workers());
     }
     loss_->Pack(step, worker, phases_.workers());
-    if (worker > 0 || step.gradients == nullptr) return;
-    // What the embedding's gradients are added to; a tied head's are there before.
-    const int64_t width = config_.d_model;
-    if (!config_.tie_head) {
-      std::fill_n(step.gradients + embed_, config_.vocab * width, Real{0});
-    }
-    if (positions_ >= 0) {
-      std::fill_n(step.gradients + positions_, used_positions_ * width, Real{0});
-    }
+    if (worker > 0 || step.gradients == nullptr || positions_ < 0) return;
+    // Those of other batches.
+    std::fill_n(step.gradients + positions_, used_positions_ * config_.d_model,
+                Real{0});
   }
 
   void Forward(const PassStep<Real>& step, const PassInput& input,
@@ -339,6 +349,8 @@ class TransformerPass final : public GradientPass<Real> {
   const ModelConfig config_;
   const bool encoder_;  // takes whole sequences, and drops from embeddings too
   const int64_t embed_, positions_;  // in the layout; positions -1: not learned
+  const int64_t size_;               // of it
+  const int64_t embed_sums_;         // behind it where the head is tied
   Phases phases_;
   std::vector<Layer> layers_;
   const std::unique_ptr<LossBlock<Real>> loss_;

@@ -117,15 +117,14 @@ void ComputeUnit(const WeightGradientCall<Real>& call, int64_t index,
   const int64_t stride = Blocks(unit.inputs.size(), kColumnPanel) * kColumnPanel;
   const int64_t size = unit.outputs.size() * stride;
   Slices<Real> slices(unit, scratch);
-  Grow(scratch.sums, size * SlotsOf(call.shards));
+  Grow(scratch.sums, size * SlotsOf(call.shards.own.size()));
   const auto slot = [&](int64_t i) { return scratch.sums.data() + i * size; };
   SumShards(
-      0, call.shards, 0,
+      0, call.shards.own.size(), 0,
       [&](int64_t shard, int64_t to) {
         bool first = true;
         for (const RowPairs<Real>& part : call.parts) {
-          const RowPieces pieces =
-              RowsOf(part.layout, PartOf(part.layout.sequences, shard, call.shards));
+          const RowPieces pieces = RowsOf(part.layout, call.shards.SequencesOf(shard));
           for (int64_t begin = 0; begin < pieces.count; begin += kSliceDepth) {
             const Part rows = {begin, std::min(pieces.count, begin + kSliceDepth)};
             slices.Add(part, pieces, rows, first, slot(to), stride);

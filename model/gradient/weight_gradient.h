@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Gradients of weights: sums over all rows of a batch. A batch is cut by sequences into
-// shards. Within a shard rows are added in the order in which they lie, in slices of
-// kSliceDepth; shards meet in a tree whose shape depends on their number alone: a run
-// of shards is the sum of its first and its second half. So the bits depend on the
-// number of shards, not on the threads that share out the units.
+// Gradients of weights: sums over all rows of a batch. Within a shard rows are added in
+// the order in which they lie, in slices of kSliceDepth; shards meet in their tree.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +9,7 @@
 
 #include "base/partition.h"
 #include "model/gradient/product.h"
+#include "model/gradient/shards.h"
 
 namespace mnemon {
 
@@ -56,7 +54,7 @@ template <class Real>
 struct WeightGradientCall {
   int64_t outputs = 0, inputs = 0;  // N, K
   std::vector<RowPairs<Real>> parts;
-  int64_t shards = 1;
+  Shards shards;
   Real* out = nullptr;  // [N, K]
 };
 
@@ -73,21 +71,5 @@ int64_t Units(const WeightGradientCall<Real>& call);
 template <class Real>
 void ComputeUnit(const WeightGradientCall<Real>& call, int64_t unit,
                  GradientScratch<Real>& scratch);
-
-// Calls sum(shard, to) for shards begin .. end - 1 and add(to, from) to join them: the
-// result is in slot `to`. Slots to + 1 .. to + ceil(log2(shards)) are overwritten.
-template <class Sum, class Add>
-void SumShards(int64_t begin, int64_t end, int64_t to, const Sum& sum, const Add& add) {
-  if (end - begin == 1) return sum(begin, to);
-  const int64_t middle = begin + (end - begin + 1) / 2;
-  SumShards(begin, middle, to, sum, add);
-  SumShards(middle, end, to + 1, sum, add);
-  add(to, to + 1);
-}
-inline int64_t SlotsOf(int64_t shards) {
-  int64_t slots = 1;
-  for (; shards > 1; shards = (shards + 1) / 2) ++slots;
-  return slots;
-}
 
 }  // namespace mnemon

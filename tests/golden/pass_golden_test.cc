@@ -31,7 +31,7 @@ class PassGoldenTest : public testing::TestWithParam<const char*> {
     model_ = *golden_->Import();
     if (!DeviceOf(*model_).is_cpu()) GTEST_SKIP() << "passes compute on the CPU";
     model_->Visit([&](const std::string& name, at::Tensor& weight) {
-      layout_.Add(name, size_);
+      layout_.Add(name, size_, weight.numel());
       size_ += (weight.numel() + 15) / 16 * 16;
     });
     pass_ = MakeGradientPass<float>(model_->config(), layout_, pool_);
@@ -48,20 +48,22 @@ class PassGoldenTest : public testing::TestWithParam<const char*> {
                                   all.data_ptr<int32_t>() + all.numel());
     };
     const std::vector<int32_t> tokens = ids("tokens"), targets = ids("targets");
-    std::vector<float> weights(static_cast<size_t>(size_)), gradients(weights.size());
+    std::vector<float> weights(static_cast<size_t>(size_));
+    std::vector<float> gradients(static_cast<size_t>(pass_->sums_size()));
     model_->Visit([&](const std::string& name, at::Tensor& weight) {
       const at::Tensor all = weight.detach().contiguous();
       std::copy_n(all.data_ptr<float>(), all.numel(),
                   weights.begin() + layout_.At(name));
     });
-    const auto loss = pass_->Run({.sequences = golden_->Get("tokens").size(0),
-                                  .time = length,
-                                  .tokens = tokens.data(),
-                                  .targets = targets.data(),
-                                  .shards = 2,
-                                  .continues = true},
-                                 weights.data(), gradients.data(), carry);
+    const auto loss =
+        pass_->Run({.shards = Shards::Whole(golden_->Get("tokens").size(0), 2),
+                    .time = length,
+                    .tokens = tokens.data(),
+                    .targets = targets.data(),
+                    .continues = true},
+                   weights.data(), gradients.data(), carry);
     EXPECT_TRUE(loss.ok()) << loss.status();
+    pass_->Finish(weights.data(), gradients.data());
     model_->Visit([&](const std::string& name, at::Tensor& weight) {
       at::Tensor gradient = at::empty_like(weight.detach());
       const float* const from = gradients.data() + layout_.At(name);

@@ -199,9 +199,10 @@ TEST_P(NarrowTraining, LearnsAsFloat32Does) {
   config.data.seq_len = kTime;
   config.data.batch = 4;
   if (Autoregressive(GetParam())) config.data.loader = LoaderKind::kSequential;
+  const auto alone = MakeSingleProcess();
   const auto make = [&](Precision precision) {
     config.precision = precision;
-    return Learner::Create(config, *task, pool).value();
+    return Learner::Create(config, *task, pool, *alone).value();
   };
   const auto wide = make(Precision::kFp32), narrow = make(Precision::kBf16);
   const double before = narrow->Validate()->loss();

@@ -57,13 +57,14 @@ class TrainingOnADevice : public ::testing::Test {
   }
   std::unique_ptr<Learner> Make(const TrainConfig& config, const Task& task,
                                 at::Device device) {
-    auto learner = Learner::Create(config, task, pool_, device);
+    auto learner = Learner::Create(config, task, pool_, *alone_, device);
     EXPECT_TRUE(learner.ok()) << learner.status();
     EXPECT_EQ((*learner)->device(), device);
     return *std::move(learner);
   }
 
   WorkerPool pool_{1};
+  const std::unique_ptr<ProcessGroup> alone_ = MakeSingleProcess();
 };
 
 TEST_F(TrainingOnADevice, EqualsTheCpuButForRounding) {

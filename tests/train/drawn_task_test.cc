@@ -125,7 +125,8 @@ TEST(ReverseTask, AnEncoderLearnsIt) {
   config.data.test_sequences = 70;
   config.optimiser.kind = OptimiserKind::kAdam;
   const std::unique_ptr<Task> task = MakeDrawnTask(config.data);
-  const auto learner = *Learner::Create(config, *task, pool);
+  const auto alone = MakeSingleProcess();
+  const auto learner = *Learner::Create(config, *task, pool, *alone);
   EXPECT_LT(learner->Validate()->accuracy(), 0.6);
   for (int i = 0; i < 300; ++i) ASSERT_TRUE(learner->Update(1e-2).ok());
   const Evaluation validation = *learner->Validate(), test = **learner->Test();
@@ -225,7 +226,8 @@ Evaluation TestOf(TrainConfig config, int64_t updates) {
   WorkerPool pool(2);
   const std::unique_ptr<Task> task = MakeDrawnTask(config.data);
   config.model.vocab = task->vocab();
-  const auto learner = *Learner::Create(config, *task, pool);
+  const auto alone = MakeSingleProcess();
+  const auto learner = *Learner::Create(config, *task, pool, *alone);
   for (int64_t i = 0; i < updates; ++i) {
     EXPECT_TRUE(learner->Update(config.schedule.lr).ok());
   }

@@ -11,6 +11,7 @@
 #include "model/registry/registry.h"
 #include "model/sequence/runtime.h"
 #include "model/sequence_io/tensors.h"
+#include "tests/fakes/thread_group.h"
 #include "train/text_task.h"
 
 namespace mnemon {
@@ -49,12 +50,17 @@ class LearnerTest : public ::testing::Test {
   LearnerTest() : task_(MakeTask()) { InitTensorRuntime(1); }
 
   std::unique_ptr<Learner> Make(const TrainConfig& config, WorkerPool& pool) {
-    auto learner = Learner::Create(config, *task_, pool);
+    return Make(config, pool, *alone_);
+  }
+  std::unique_ptr<Learner> Make(const TrainConfig& config, WorkerPool& pool,
+                                ProcessGroup& group) {
+    auto learner = Learner::Create(config, *task_, pool, group);
     EXPECT_TRUE(learner.ok()) << learner.status();
     return *std::move(learner);
   }
 
   const std::unique_ptr<Task> task_;
+  const std::unique_ptr<ProcessGroup> alone_ = MakeSingleProcess();
 };
 
 // For every variant of every architecture, both loaders (the sequential one in
@@ -167,6 +173,69 @@ TEST_F(LearnerTest, ThreadsChangeNoBit) {
           EXPECT_EQ(Weights(*learner), Weights(*first)) << entry.name;
           EXPECT_EQ(learner->Validate()->nats, first->Validate()->nats);
         }
+      }
+    }
+  }
+}
+
+// For every variant, both loaders, dropout on: processes, here threads, that share out
+// batches, the last of a pass too; what one saved goes on in others.
+TEST_F(LearnerTest, ProcessesChangeNoBit) {
+  const std::string dir = testing::TempDir() + "/learner_processes";
+  WorkerPool pool(1);
+  for (const ArchitectureEntry& entry : Architectures()) {
+    if (!entry.autoregressive()) continue;
+    for (const ModelConfig& variant : entry.variants()) {
+      for (const auto& [loader, backward, shards, processes] :
+           {std::tuple(LoaderKind::kShuffled, Backward::kFused, 4, 4),
+            std::tuple(LoaderKind::kSequential, Backward::kFused, 4, 2),
+            std::tuple(LoaderKind::kSequential, Backward::kFused, 5, 4),
+            std::tuple(LoaderKind::kShuffled, Backward::kAutograd, 3, 2),
+            std::tuple(LoaderKind::kSequential, Backward::kAutograd, 6, 4)}) {
+        TrainConfig config = MakeConfig(variant, *task_);
+        config.data.loader = loader;
+        config.backward = backward;
+        config.shards = shards;
+        auto first = Make(config, pool);
+        CheckpointContent content;
+        LoaderCursor cursor;
+        std::vector<UpdateResult> expected;
+        // Shuffled: to the last batch of a pass, which has fewer rows.
+        const int64_t updates =
+            loader == LoaderKind::kShuffled ? first->updates_per_epoch() + 1 : 5;
+        for (int64_t i = 0; i < updates; ++i) {
+          if (i == 2) {
+            ASSERT_TRUE(first->Save(content).ok());
+            ASSERT_TRUE(WriteCheckpoint(dir, content).ok());
+            cursor = first->cursor();
+          }
+          expected.push_back(*first->Update(1e-3));
+        }
+        const double validation = first->Validate()->nats;
+        const std::string weights = Weights(*first);
+        RunAsProcesses(processes, [&](ProcessGroup& group) {
+          WorkerPool own(1);
+          auto learner = Make(config, own, group);
+          if (group.first()) {
+            ASSERT_TRUE(learner->Load(dir, 2, cursor).ok());
+          }
+          ASSERT_TRUE(learner->Distribute().ok());
+          for (int64_t i = 2; i < updates; ++i) {
+            const auto found = learner->Update(1e-3);
+            ASSERT_TRUE(found.ok()) << found.status();
+            EXPECT_EQ(found->loss, expected[i].loss) << ConfigToJson(config.model);
+            EXPECT_EQ(found->gradient_norm, expected[i].gradient_norm);
+          }
+          EXPECT_EQ(learner->Validate()->nats, validation);
+          CheckpointContent saved;
+          ASSERT_TRUE(learner->Save(saved).ok());
+          if (!group.first()) return;
+          EXPECT_EQ(saved["model.safetensors"], weights);
+          CheckpointContent whole;
+          ASSERT_TRUE(first->Save(whole).ok());
+          EXPECT_EQ(saved, whole);
+        });
+        std::filesystem::remove_all(dir);
       }
     }
   }
@@ -339,11 +408,11 @@ TEST_F(LearnerTest, FaultsOfTheTextAreNamed) {
   WorkerPool pool(1);
   TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
   config.sample.prompt = "caf\xc3\xa9";
-  absl::Status status = Learner::Create(config, *task_, pool).status();
+  absl::Status status = Learner::Create(config, *task_, pool, *alone_).status();
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("sample.prompt"));
   config.sample.prompt.clear();
   config.data.seq_len = 1 << 19;
-  status = Learner::Create(config, *task_, pool).status();
+  status = Learner::Create(config, *task_, pool, *alone_).status();
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("data.text"));
 }
 

@@ -2,7 +2,9 @@
 // The hand-written passes of every variant of every architecture that has one.
 #include "model/gradient/gradient_pass.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -37,7 +39,7 @@ struct Flat {
 Flat LayoutOf(Model& model) {
   Flat flat;
   model.Visit([&](const std::string& name, at::Tensor& weight) {
-    flat.layout.Add(name, flat.size);
+    flat.layout.Add(name, flat.size, weight.numel());
     flat.weights.push_back({name, flat.size, weight.numel()});
     flat.size += (weight.numel() + 15) / 16 * 16;
   });
@@ -61,6 +63,8 @@ std::vector<int32_t> Ids(const at::Tensor& tokens) {
   return {all.data_ptr<int32_t>(), all.data_ptr<int32_t>() + all.numel()};
 }
 
+constexpr uint64_t kMaskKey = 9;
+
 // Of which one in seven does not count.
 at::Tensor SomeTargets(const ModelConfig& config, int64_t time, uint64_t seed) {
   at::Tensor targets = RandomTokens(config, kBatch, time, seed);
@@ -80,13 +84,11 @@ struct TestBatch {
         target_ids(Ids(targets)) {}
 
   PassInput Input(int64_t shards, bool dropout, bool continues) const {
-    return {.sequences = tokens.size(0),
+    return {.shards = Shards::Whole(tokens.size(0), shards),
             .time = tokens.size(1),
             .tokens = token_ids.data(),
             .targets = target_ids.data(),
-            .shards = shards,
-            .dropout = dropout ? std::optional(DropoutKey{.key = 5, .first_row = 3})
-                               : std::nullopt,
+            .dropout = dropout ? std::optional(kMaskKey) : std::nullopt,
             .continues = continues};
   }
 };
@@ -106,12 +108,13 @@ PassRun<Real> RunPass(const ModelConfig& config, const Flat& flat,
   ThreadPool pool(threads);
   const auto pass = MakeGradientPass<Real>(config, flat.layout, pool);
   PassRun<Real> run;
-  run.gradients.assign(static_cast<size_t>(flat.size), 0);
+  run.gradients.assign(static_cast<size_t>(pass->sums_size()), 0);
   PassCarry<Real> carry;
   for (const TestBatch& batch : batches) {
     const auto loss = pass->Run(batch.Input(shards, dropout, true), weights.data(),
                                 run.gradients.data(), carry);
     EXPECT_TRUE(loss.ok()) << loss.status();
+    pass->Finish(weights.data(), run.gradients.data());
     run.nats.push_back(loss.ok() ? loss->nats : NAN);
   }
   return run;
@@ -177,7 +180,7 @@ class PassTest : public testing::TestWithParam<ModelConfig> {
         weight.mutable_grad().reset();
       });
       ForwardOptions options;
-      if (dropout) options.dropout = DropoutKey{.key = 5, .first_row = 3};
+      if (dropout) options.dropout = DropoutKey{.key = kMaskKey};
       ForwardResult result = MustForward(*model_, batch.tokens, carry, options);
       const at::Tensor loss =
           at::cross_entropy_loss(result.logits.flatten(0, 1), batch.targets.flatten(),
@@ -253,12 +256,13 @@ TEST_P(SmallPassTest, EqualsFiniteDifferences) {
   std::vector<double> weights = ValuesOf<double>(*model_, flat_);
   ThreadPool pool(1);
   const auto pass = MakeGradientPass<double>(config(), flat_.layout, pool);
-  std::vector<double> gradients(static_cast<size_t>(flat_.size));
+  std::vector<double> gradients(static_cast<size_t>(pass->sums_size()));
   const auto loss = [&](double* to) {
     PassCarry<double> carry;
     return pass->Run(batch.Input(1, true, false), weights.data(), to, carry)->nats;
   };
   loss(gradients.data());
+  pass->Finish(weights.data(), gradients.data());
   uint64_t seed = 100;
   for (const Flat::Weight& weight : flat_.weights) {
     const at::Tensor direction = Normal({weight.size}, ++seed);
@@ -305,7 +309,7 @@ TEST_P(PassTest, DoesNotDependOnEarlierBatches) {
   const auto weights = ValuesOf<float>(*model_, flat_);
   ThreadPool pool(2);
   const auto used = MakeGradientPass<float>(config(), flat_.layout, pool);
-  std::vector<float> gradients(static_cast<size_t>(flat_.size));
+  std::vector<float> gradients(static_cast<size_t>(used->sums_size()));
   const auto run = [&](GradientPass<float>& pass, int64_t time, float* to) {
     const TestBatch batch(config(), IsLarger(config()) ? 5 * time : time, 1);
     PassCarry<float> carry;
@@ -336,6 +340,49 @@ TEST_P(PassTest, HasTheSameBitsWithAnyNumberOfThreads) {
       EXPECT_EQ(many.nats, one.nats);
       EXPECT_EQ(many.gradients, one.gradients) << threads << " threads";
     }
+  }
+}
+
+// As processes that share out a batch: also one without a shard.
+TEST_P(PassTest, PartsOfABatchAddUpToItsBits) {
+  const std::vector<TestBatch> batches = Batches(config());
+  const auto weights = ValuesOf<float>(*model_, flat_);
+  ThreadPool pool(1);
+  for (const auto& [shards, parts] : {std::pair(2, 2), std::pair(4, 2), std::pair(4, 4),
+                                      std::pair(3, 2), std::pair(3, 4)}) {
+    const auto whole = RunPass(config(), flat_, weights, batches, true, shards, 1);
+    const auto pass = MakeGradientPass<float>(config(), flat_.layout, pool);
+    using Sums = std::vector<float>;
+    std::vector<Sums> sums(static_cast<size_t>(SlotsOf(parts)),
+                           Sums(static_cast<size_t>(pass->sums_size())));
+    std::vector<PassCarry<float>> carries(static_cast<size_t>(parts));
+    for (size_t i = 0; i < batches.size(); ++i) {
+      std::vector<PassLoss> losses(sums.size());
+      const PassInput all = batches[i].Input(shards, true, true);
+      const auto run = [&, shards = shards, parts = parts](int64_t part, int64_t to) {
+        PassInput input = all;
+        input.shards.own = NodeOf(shards, part, parts);
+        const int64_t first = input.shards.OwnSequences().begin * input.time;
+        input.tokens += first;
+        input.targets += first;
+        const auto loss =
+            pass->Run(input, weights.data(), sums[to].data(), carries[part]);
+        ASSERT_TRUE(loss.ok()) << loss.status();
+        losses[to] = *loss;
+      };
+      SumShards(0, std::min(shards, parts), 0, run, [&](int64_t to, int64_t from) {
+        losses[to].Add(losses[from]);
+        std::transform(sums[to].begin(), sums[to].end(), sums[from].begin(),
+                       sums[to].begin(), std::plus<>());
+      });
+      EXPECT_EQ(losses[0].nats, whole.nats[i]) << shards << " " << parts;
+    }
+    pass->Finish(weights.data(), sums[0].data());
+    const auto size = static_cast<size_t>(flat_.size);
+    sums[0].resize(size);
+    Sums expected = whole.gradients;
+    expected.resize(size);
+    EXPECT_EQ(sums[0], expected) << shards << " " << parts;
   }
 }
 

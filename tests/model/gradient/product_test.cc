@@ -145,7 +145,7 @@ TEST(WeightGradient, IsTheSumOverAllRows) {
       WeightGradientCall<float> call = {.outputs = outputs,
                                         .inputs = inputs,
                                         .parts = parts,
-                                        .shards = shards,
+                                        .shards = Shards::Whole(kSequences, shards),
                                         .out = out.data()};
       GradientScratch<float> scratch, other;
       for (int64_t u = Units(call); u-- > 0;) ComputeUnit(call, u, scratch);
