@@ -15,7 +15,7 @@ namespace mnemon {
 namespace {
 
 constexpr int kHashedRevision = 2;
-constexpr uint64_t kHash = 1226010732938818736ull;
+constexpr uint64_t kHash = 1002854608080177782ull;
 
 constexpr int64_t kBatch = 3, kTime = 9;
 
@@ -54,7 +54,7 @@ void HashPass(const ModelConfig& config, const std::vector<TensorShape>& tensors
     ASSERT_TRUE(loss.ok()) << loss.status();
     pass->Finish(weights.data(), gradients.data());
     hash.Add(loss->nats);
-    hash.Add(gradients);
+    hash.Add(std::vector<float>(gradients.begin(), gradients.begin() + layout.size()));
   }
   for (const auto& entry : carry.entries) hash.Add(entry.values);
 }
