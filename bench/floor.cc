@@ -83,7 +83,7 @@ int64_t AppendedFloats(const ModelConfig& c) {
   return 2 * c.d_model * (IsShared(c) ? 1 : c.layers);
 }
 int64_t FixedFloats(const ModelConfig& c) {
-  const int64_t features = 2 * c.nu * c.head_width();
+  const int64_t features = c.features();
   const int64_t z = c.normalise == Normalise::kZ ? c.heads * features : 0;
   return c.layers * (c.d_model * features + z);
 }

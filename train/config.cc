@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/registry/registry.h"
+#include "train/curriculum.h"
 #include "train/drawn_task.h"
 
 namespace mnemon {
@@ -235,6 +236,31 @@ void CheckTask(const TrainConfig& config, std::vector<std::string>& faults) {
   }
 }
 
+// Stages are as data.seq_len, and no longer.
+void CheckCurriculum(const TrainConfig& config, std::vector<std::string>& faults) {
+  const auto stages = ParseCurriculum(config.data.curriculum);
+  if (!stages.ok()) {
+    faults.push_back(
+        StrCat("data.curriculum: ", std::string(stages.status().message())));
+    return;
+  }
+  const bool drawn = config.data.task != TaskKind::kText;
+  if (drawn && !DrawnTaskFaults(config.data).empty()) return;
+  for (const CurriculumStage& stage : *stages) {
+    DataOptions data = config.data;
+    data.seq_len = stage.length;
+    std::vector<std::string> own;
+    if (drawn) own = DrawnTaskFaults(data);
+    if (stage.length > config.data.seq_len) {
+      own.push_back(StrCat("longer than data.seq_len, ", config.data.seq_len));
+    }
+    for (const std::string& fault : own) {
+      faults.push_back(
+          StrCat("data.curriculum: a stage of ", stage.length, ": ", fault));
+    }
+  }
+}
+
 }  // namespace
 
 absl::Status ValidateTrainConfig(const TrainConfig& config) {
@@ -247,6 +273,7 @@ absl::Status ValidateTrainConfig(const TrainConfig& config) {
     }
   });
   CheckTask(config, faults);
+  CheckCurriculum(config, faults);
   const DurationOptions& d = config.duration;
   if ((d.steps > 0) + (d.epochs > 0) + (d.seconds > 0) != 1) {
     faults.push_back("set exactly one of train.steps, train.epochs, train.seconds");

@@ -32,7 +32,8 @@ struct DataOptions {
   double validation = 0.1;
   LoaderKind loader = LoaderKind::kShuffled;
   int64_t seq_len = 64;  // T
-  int64_t batch = 32;    // B
+  std::string curriculum;
+  int64_t batch = 32;  // B
   bool jitter = true;
   // Of the tasks whose sequences are drawn.
   int64_t classes = 10;  // V
@@ -122,6 +123,9 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("data.loader", c.data.loader, text,
         "shuffled: windows in random order; sequential: parallel streams with memory");
   visit("data.seq_len", c.data.seq_len, Limits{1, 1 << 20}, "T, tokens per window");
+  visit("data.curriculum", c.data.curriculum, text,
+        "stages before data.seq_len: \"4:100 8:200\" = 100 updates of 4 tokens, 200 of "
+        "8");
   visit("data.batch", c.data.batch, Limits{1, 1 << 20}, "B, windows per update");
   visit("data.jitter", c.data.jitter, text, "move each shuffled window by 0..T-1");
   visit("data.classes", c.data.classes, Limits{2, 1 << 24},

@@ -109,13 +109,15 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
   if (saved) {
     state_ = *saved;
     MNEMON_RETURN_IF_ERROR(directory_->Prune(state_.best_step, config_.keep));
-    MNEMON_RETURN_IF_ERROR(
-        learner_->Load(directory_->checkpoint_path(state_.steps), state_.steps,
-                       {.pass = state_.next_pass, .batch = state_.next_batch}));
+    MNEMON_RETURN_IF_ERROR(learner_->Load(
+        directory_->checkpoint_path(state_.steps), state_.steps,
+        {.stage = state_.next_stage,
+         .within = {.pass = state_.next_pass, .batch = state_.next_batch}}));
   }
   MNEMON_RETURN_IF_ERROR(Distribute());
   seconds_before_ = now_ = state_.seconds;
-  plan_.emplace(config_, learner_->updates_per_epoch());
+  plan_.emplace(config_, learner_->updates_before_epochs(),
+                learner_->updates_per_epoch());
   state_.planned = plan_->updates();
   validated_ = Behind();
   saved_ = state_.steps;
@@ -232,8 +234,10 @@ absl::Status Run::Save() {
   if (!group_.first()) return absl::OkStatus();
   MNEMON_RETURN_IF_ERROR(metrics_->Sync());
   state_.metrics_bytes = metrics_->bytes();
-  state_.next_pass = learner_->cursor().pass;
-  state_.next_batch = learner_->cursor().batch;
+  const CurriculumCursor cursor = learner_->cursor();
+  state_.next_stage = cursor.stage;
+  state_.next_pass = cursor.within.pass;
+  state_.next_batch = cursor.within.batch;
   state_.seconds = Seconds();
   content["training/state.json"] = FormatTrainingState(state_);
   content["training/config.toml"] = FormatTrainConfig(config_, /*comments=*/false);

@@ -69,8 +69,8 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
   MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> prompt,
                           task.Prompt(config.sample.prompt));
   const auto seed = static_cast<uint64_t>(config.seed);
-  MNEMON_ASSIGN_OR_RETURN(auto training,
-                          task.MakeLoader(config.data, LoaderUse::kTraining, seed));
+  MNEMON_ASSIGN_OR_RETURN(Curriculum training,
+                          Curriculum::Create(task, config.data, seed));
   MNEMON_ASSIGN_OR_RETURN(auto validation,
                           task.MakeLoader(config.data, LoaderUse::kValidation, seed));
   MNEMON_ASSIGN_OR_RETURN(auto test,
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<Learner>> Learner::Create(const TrainConfig& conf
 Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
                  ProcessGroup& group, std::unique_ptr<Model> model,
                  Parameters parameters, std::unique_ptr<BatchGradients> gradients,
-                 std::unique_ptr<Loader> training, std::unique_ptr<Loader> validation,
+                 Curriculum training, std::unique_ptr<Loader> validation,
                  std::unique_ptr<Loader> test, std::vector<int32_t> prompt)
     : config_(config),
       task_(task),
@@ -113,13 +113,13 @@ Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
 }
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
-  const LoaderCursor cursor = training_->cursor();
-  const Batch batch = training_->Next();
+  const CurriculumCursor cursor = training_.cursor();
+  const Batch batch = training_.Next();
   const uint64_t key = DrawBits(static_cast<uint64_t>(config_.seed), 0,
                                 DrawPurpose::kDropout, optimiser_.steps());
   absl::StatusOr<BatchGradient> computed = gradients_->Compute(batch, key);
   if (!computed.ok()) {
-    training_->Seek(cursor);
+    training_.Seek(cursor);
     return computed.status();
   }
   const BatchGradient& gradient = *computed;
@@ -127,7 +127,7 @@ absl::StatusOr<UpdateResult> Learner::Update(double lr) {
                                .gradient_norm = gradient.norm,
                                .tokens = batch.rows * batch.columns};
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
-    training_->Seek(cursor);
+    training_.Seek(cursor);
     return absl::OutOfRangeError(StrCat(
         "the loss is ", result.loss, " and the gradient norm ", result.gradient_norm));
   }
@@ -273,15 +273,14 @@ absl::StatusOr<Carry> Learner::ParseCarry(const std::string& file) const {
 }
 
 absl::Status Learner::Load(const std::string& dir, int64_t updates,
-                           const LoaderCursor& cursor) {
+                           const CurriculumCursor& cursor) {
   c10::AutoGradMode no_graph(false);
   MNEMON_ASSIGN_OR_RETURN(CheckpointFiles files, ReadCheckpoint(dir));
   if (files.config != config_.model) {
     return absl::FailedPreconditionError(
         StrCat(dir, "/config.json describes another model than this run"));
   }
-  if (cursor.batch < 0 || cursor.batch >= training_->batches_per_pass() ||
-      cursor.pass < 0) {
+  if (!training_.Has(cursor)) {
     return absl::DataLossError(StrCat(dir, ": the data cursor is outside the data"));
   }
   const absl::Status copied =
@@ -297,7 +296,7 @@ absl::Status Learner::Load(const std::string& dir, int64_t updates,
   MNEMON_RETURN_IF_ERROR(named(LoadOptimiser(optimiser), kOptimiserFile));
   optimiser_.set_steps(updates);
   always_update_ = optimiser_.ChangingBlocks();
-  training_->Seek(cursor);
+  training_.Seek(cursor);
   absl::StatusOr<std::string> file = ReadTrainingFile(dir, kCarryFile);
   if (absl::IsNotFound(file.status())) file = std::string();
   MNEMON_RETURN_IF_ERROR(file.status());
@@ -312,9 +311,10 @@ absl::Status Learner::Distribute() {
   std::string file = std::exchange(loaded_carry_, {});
   if (group_.size() == 1) return absl::OkStatus();
   c10::AutoGradMode no_graph(false);
-  int64_t counts[] = {optimiser_.steps(), training_->cursor().pass,
-                      training_->cursor().batch};
-  const at::Tensor numbers = IdTensor(counts, 1, 3);
+  const CurriculumCursor cursor = training_.cursor();
+  const int64_t counts[] = {optimiser_.steps(), cursor.stage, cursor.within.pass,
+                            cursor.within.batch};
+  const at::Tensor numbers = IdTensor(counts, 1, 4);
   MNEMON_RETURN_IF_ERROR(group_.Broadcast(0, numbers));
   MNEMON_RETURN_IF_ERROR(group_.Broadcast(0, parameters_.values()));
   for (const auto& [name, buffer] : optimiser_.Buffers()) {
@@ -326,7 +326,7 @@ absl::Status Learner::Distribute() {
   const auto* const given = numbers.data_ptr<int64_t>();
   optimiser_.set_steps(given[0]);
   always_update_ = optimiser_.ChangingBlocks();
-  training_->Seek({.pass = given[1], .batch = given[2]});
+  training_.Seek({.stage = given[1], .within = {.pass = given[2], .batch = given[3]}});
   return absl::OkStatus();
 }
 

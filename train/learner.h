@@ -24,6 +24,7 @@
 #include "model/sequence/model.h"
 #include "train/batch_gradients.h"
 #include "train/config.h"
+#include "train/curriculum.h"
 #include "train/evaluation.h"
 #include "train/loader.h"
 #include "train/optimiser.h"
@@ -68,27 +69,29 @@ class Learner {
   // prompts.
   absl::StatusOr<std::string> Sample() const;
 
-  int64_t updates_per_epoch() const { return training_->batches_per_pass(); }
+  int64_t updates_per_epoch() const { return training_.batches_per_pass(); }
+  // Of the curriculum.
+  int64_t updates_before_epochs() const { return training_.batches_before(); }
   int64_t parameter_count() const;
   // Where the weights are, and all that is computed with them.
   at::Device device() const { return parameters_.values().device(); }
   // As of BatchGradients.
   std::string numerics() const { return gradients_->numerics(); }
-  const LoaderCursor& cursor() const { return training_->cursor(); }
+  CurriculumCursor cursor() const { return training_.cursor(); }
 
   // Adds config, weights, tokenizer, optimiser and carry to a checkpoint.
   absl::Status Save(CheckpointContent& content) const;
   // Reads back what Save wrote, after `updates` updates, in checkpoint `dir`. By one
   // process alone: Distribute brings it to the others.
   absl::Status Load(const std::string& dir, int64_t updates,
-                    const LoaderCursor& cursor);
+                    const CurriculumCursor& cursor);
   // All that Save writes becomes that of process 0.
   absl::Status Distribute();
 
  private:
   Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
           ProcessGroup& group, std::unique_ptr<Model> model, Parameters parameters,
-          std::unique_ptr<BatchGradients> gradients, std::unique_ptr<Loader> training,
+          std::unique_ptr<BatchGradients> gradients, Curriculum training,
           std::unique_ptr<Loader> validation, std::unique_ptr<Loader> test,
           std::vector<int32_t> prompt);
 
@@ -111,7 +114,7 @@ class Learner {
   const std::unique_ptr<BatchGradients> gradients_;
   Optimiser optimiser_;                 // over those
   std::vector<int64_t> always_update_;  // blocks, whatever their gradients
-  const std::unique_ptr<Loader> training_;
+  Curriculum training_;
   const std::unique_ptr<Loader> validation_;
   const std::unique_ptr<Loader> test_;  // null where the task has no such part
   const std::vector<int32_t> prompt_;

@@ -10,14 +10,16 @@ namespace {
 // Stops for validation when their distance is not configured.
 constexpr int64_t kDefaultStops = 10;
 
-int64_t PlannedUpdates(const DurationOptions& duration, int64_t updates_per_epoch) {
-  return duration.steps > 0 ? duration.steps : duration.epochs * updates_per_epoch;
+int64_t PlannedUpdates(const DurationOptions& duration, int64_t before,
+                       int64_t updates_per_epoch) {
+  return duration.steps > 0 ? duration.steps
+                            : before + duration.epochs * updates_per_epoch;
 }
 
 }  // namespace
 
-Plan::Plan(const TrainConfig& config, int64_t updates_per_epoch)
-    : updates_(PlannedUpdates(config.duration, updates_per_epoch)),
+Plan::Plan(const TrainConfig& config, int64_t before, int64_t updates_per_epoch)
+    : updates_(PlannedUpdates(config.duration, before, updates_per_epoch)),
       seconds_(config.duration.seconds),
       validate_every_(config.validate_every),
       checkpoint_every_(config.checkpoint_every) {}

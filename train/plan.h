@@ -26,7 +26,8 @@ struct Due {
 // time, so that the run ends its schedule on a machine of any speed and load.
 class Plan {
  public:
-  Plan(const TrainConfig& config, int64_t updates_per_epoch);
+  // `before`: the updates of the curriculum, which epochs come behind.
+  Plan(const TrainConfig& config, int64_t before, int64_t updates_per_epoch);
 
   // Of the whole run; 0 with train.seconds.
   int64_t updates() const { return updates_; }

@@ -11,9 +11,10 @@
 namespace mnemon {
 
 struct TrainingState {
-  int64_t steps = 0;      // updates made
-  int64_t planned = 0;    // updates of the whole run; 0 with train.seconds
-  int64_t next_pass = 0;  // data cursor
+  int64_t steps = 0;       // updates made
+  int64_t planned = 0;     // updates of the whole run; 0 with train.seconds
+  int64_t next_stage = 0;  // data cursor
+  int64_t next_pass = 0;
   int64_t next_batch = 0;
   std::string numerics;  // of the latest updates
   std::string text_sha256;
@@ -31,6 +32,7 @@ template <class State, class Visitor>
 void VisitTrainingState(State& s, Visitor&& visit) {
   visit("steps", s.steps);
   visit("planned", s.planned);
+  visit("next_stage", s.next_stage);
   visit("next_pass", s.next_pass);
   visit("next_batch", s.next_batch);
   visit("numerics", s.numerics);

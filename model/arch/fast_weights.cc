@@ -99,6 +99,12 @@ class FastWeights final : public Model {
   }
 
  private:
+  // [.., K] -> [.., N].
+  at::Tensor Features(const at::Tensor& x) const {
+    return config_.feature_map == FeatureMapKind::kElu ? EluFeatures(x)
+                                                       : Dpfp(x, config_.nu);
+  }
+
   // x [B, T, D] -> [B, T, D]; `state` becomes the one after x.
   at::Tensor Attention(const at::Tensor& x, const Layer& layer,
                        FastWeightState& state) const {
@@ -106,8 +112,8 @@ class FastWeights final : public Model {
     const auto heads = [&](const Affine& map) {
       return SplitHeads(Linear(x, map), config_.heads).to(x.scalar_type());
     };
-    const FastWeightInput input{.q = Dpfp(heads(layer.query), config_.nu),
-                                .k = Dpfp(heads(layer.key), config_.nu),
+    const FastWeightInput input{.q = Features(heads(layer.query)),
+                                .k = Features(heads(layer.key)),
                                 .v = heads(layer.value),
                                 .beta = layer.gate.weight.defined()
                                             ? at::sigmoid(heads(layer.gate))

@@ -6,11 +6,13 @@
 // for all (shared). Relative positions as in Transformer-XL, with a free table S, or
 // with S = u.R (position_bias: tied).
 //
-// Strictly token by token. At position t the t memories before it are visible; distance
-// n (1 = the newest) uses row P-n of the tables. At t = 0 the attention sub-layer is
+// Strictly token by token. At position t the t memories before it are visible, with
+// mem_len the last mem_len of them; distance n (1 = the newest) uses row P-n of the
+// tables. At t = 0 the attention sub-layer is
 // left out. A memory is projected to keys and values once, when it is made.
 #include "model/arch/feedback.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -164,10 +166,11 @@ class Feedback final : public Model {
                   const Dropout& dropout) const {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const int64_t batch = tokens.size(0), time = tokens.size(1);
-    const int64_t total = carry.position + time;
+    const int64_t carried = carry.fresh() ? 0 : carry.tensors[0].size(1);
+    const int64_t total = carried + time;
     const at::Tensor mix = at::softmax(weights_.mix, 0).unsqueeze(0);  // [1, L+1]
-    const std::vector<Positions> positions = MakePositions(total - 1);
-    std::vector<Memories> memories = MakeMemories(carry, total, batch);
+    const std::vector<Positions> positions = MakePositions(Visible(total - 1));
+    std::vector<Memories> memories = MakeMemories(carry, time, batch);
     std::vector<LayerSteps> steps =
         MakeSteps(time, carry.fresh() ? time - 1 : time, batch);
 
@@ -198,7 +201,13 @@ class Feedback final : public Model {
     }
     at::Tensor memory = at::stack(made, 1);  // [B, T, D]
     if (!carry.fresh()) memory = at::cat({carry.tensors[0], memory}, 1);
+    memory = memory.narrow(1, total - Visible(total), Visible(total));
     return {.outputs = at::stack(outputs, 1), .memory = memory};
+  }
+
+  // Of `count` memories.
+  int64_t Visible(int64_t count) const {
+    return config_.mem_len > 0 ? std::min(count, config_.mem_len) : count;
   }
 
   // For distances up to `farthest`.
@@ -217,10 +226,12 @@ class Feedback final : public Model {
     return positions;
   }
 
-  // One, or one per layer; with what the carry brings, and room for `total` memories.
-  std::vector<Memories> MakeMemories(const Carry& carry, int64_t total,
+  // One, or one per layer; with what the carry brings, and room for those of `time`
+  // tokens.
+  std::vector<Memories> MakeMemories(const Carry& carry, int64_t time,
                                      int64_t batch) const {
-    const int64_t steps = total - carry.position - 1;
+    const int64_t total = (carry.fresh() ? 0 : carry.tensors[0].size(1)) + time;
+    const int64_t steps = time - 1;
     std::vector<Memories> memories;
     for (size_t i = 0; i < (shared() ? 1 : weights_.layers.size()); ++i) {
       const KeyValue& map = shared() ? weights_.memory : weights_.layers[i].memory;
@@ -260,13 +271,18 @@ class Feedback final : public Model {
     }
   }
 
-  // One query per sequence over all n memories: q [B, D] -> [B, D], heads joined.
+  // One query per sequence over the n memories that it sees: q [B, D] -> [B, D], heads
+  // joined.
   //   s_j = c ((q + u).k_j + q.R[P-(n-j)] + S[P-(n-j)]),  o = sum_j drop(softmax(s))_j
   //   v_j
   at::Tensor Attention(const at::Tensor& q, const Positions& positions,
                        const Memories& seen, const Dropout& drop) const {
-    const at::Tensor& keys = seen.keys.rows();      // [H*B, n, K]
-    const at::Tensor& values = seen.values.rows();  // [H*B, n, K]
+    const auto visible = [&](const at::Tensor& all) {
+      const int64_t count = all.size(1);
+      return all.narrow(1, count - Visible(count), Visible(count));
+    };
+    const at::Tensor keys = visible(seen.keys.rows());      // [H*B, n, K]
+    const at::Tensor values = visible(seen.values.rows());  // [H*B, n, K]
     const int64_t rows = keys.size(0), n = keys.size(1), width = keys.size(2);
     const int64_t hidden = positions.relative_key.size(2) - n;
     const at::Tensor by_head =

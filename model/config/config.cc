@@ -39,6 +39,7 @@ struct EnumNames;
 
 MNEMON_ENUM_NAMES(PositionKind, "none", "sinusoidal", "learned", "alibi", "relative")
 MNEMON_ENUM_NAMES(Window, "segment", "sliding")
+MNEMON_ENUM_NAMES(FeatureMapKind, "dpfp", "elu")
 MNEMON_ENUM_NAMES(UpdateRule, "delta", "sum")
 MNEMON_ENUM_NAMES(Normalise, "none", "z")
 MNEMON_ENUM_NAMES(Projection, "per_layer", "shared")

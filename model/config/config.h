@@ -14,6 +14,7 @@ namespace mnemon {
 
 enum class PositionKind { kNone, kSinusoidal, kLearned, kAlibi, kRelative };
 enum class Window { kSegment, kSliding };
+enum class FeatureMapKind { kDpfp, kElu };
 enum class UpdateRule { kDelta, kSum };
 enum class Normalise { kNone, kZ };
 enum class Projection { kPerLayer, kShared };
@@ -33,8 +34,11 @@ struct ModelConfig {
   int64_t positions = 4096;
   PositionKind position_kind = PositionKind::kNone;
   Window window = Window::kSliding;
-  int64_t mem_len = 0;  // M, transformer_xl
-  int64_t nu = 1;       // order of DPFP, fast_weights
+  // M: transformer_xl; feedback: the memories that a token sees at most, 0 = all.
+  int64_t mem_len = 0;
+  // fast_weights: phi, and the order of DPFP.
+  FeatureMapKind feature_map = FeatureMapKind::kDpfp;
+  int64_t nu = 1;
   UpdateRule update_rule = UpdateRule::kDelta;
   Normalise normalise = Normalise::kNone;
   Projection projection = Projection::kPerLayer;
@@ -49,6 +53,10 @@ struct ModelConfig {
 
   // Head width K. REQUIRES: validated.
   int64_t head_width() const { return d_model / heads; }
+  // Features N that fast weights have of a head. REQUIRES: validated.
+  int64_t features() const {
+    return feature_map == FeatureMapKind::kElu ? head_width() : 2 * nu * head_width();
+  }
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -77,6 +85,7 @@ void VisitConfigFields(Config& c, Visitor&& visit) {
   visit("window", c.window);
   visit("mem_len", c.mem_len, FieldRange{0, 1 << 20});
   visit("nu", c.nu, FieldRange{1, 1024});
+  visit("feature_map", c.feature_map);
   visit("update_rule", c.update_rule);
   visit("normalise", c.normalise);
   visit("projection", c.projection);
@@ -113,6 +122,7 @@ std::string ConfigToJson(const ModelConfig& config);
 // The name of an enumerator as it stands in config.json.
 std::string_view Name(PositionKind value);
 std::string_view Name(Window value);
+std::string_view Name(FeatureMapKind value);
 std::string_view Name(UpdateRule value);
 std::string_view Name(Normalise value);
 std::string_view Name(Projection value);

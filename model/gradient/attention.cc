@@ -315,6 +315,11 @@ void RelativeHead<Real>::Load(const Real* keys, const Real* biases, const Real* 
   Grow(rows, range.size() * stride);
   Grow(bias, WholePanels(range.size()));
   for (int64_t e = 0; e < range.size(); ++e) {
+    if (range.begin + e < 0) {
+      std::fill_n(rows.data() + e * stride, stride, Real{0});
+      bias[e] = 0;
+      continue;
+    }
     const int64_t row = (range.begin + e) * heads + head;
     std::copy_n(keys + row * width, width, rows.data() + e * stride);
     std::fill_n(rows.data() + e * stride + width, stride - width, Real{0});

@@ -44,7 +44,7 @@ struct RelativeHead {
   const Real* query_bias = nullptr;  // u [K]
 
   // Of one head, those rows of R [rows, H, K] and S [rows, H]; where `biases` is null,
-  // S = u.R.
+  // S = u.R. Rows below 0 are 0.
   void Load(const Real* keys, const Real* biases, const Real* u, int64_t heads,
             int64_t head, int64_t width, Part rows);
 };

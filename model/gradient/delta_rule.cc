@@ -108,10 +108,10 @@ class Chunks {
     const int64_t count = rows.size();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t r = rows.begin + i;
-      divisors_.row(0)[i] = DpfpForward(width_, shape_.nu, head_.key.row(r),
-                                        keys_.row(i), scratch_.roll.data());
-      divisors_.row(1)[i] = DpfpForward(width_, shape_.nu, head_.query.row(r),
-                                        queries_.row(i), scratch_.roll.data());
+      divisors_.row(0)[i] = FeaturesForward(shape_.map, width_, head_.key.row(r),
+                                            keys_.row(i), scratch_.roll.data());
+      divisors_.row(1)[i] = FeaturesForward(shape_.map, width_, head_.query.row(r),
+                                            queries_.row(i), scratch_.roll.data());
     }
     scratch_.keys_across.Reserve(features_, count);
     scratch_.keys_across.FillAll(keys_.data, 1, keys_.stride);
@@ -218,12 +218,12 @@ class Chunks {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t r = rows.begin + i;
       if (!shape_.delta) std::copy_n(dwrites.row(i), width_, to.dvalue.row(r));
-      DpfpBackward(width_, shape_.nu, head_.key.row(r), keys_.row(i),
-                   divisors_.row(0)[i], dkeys.row(i), to.dkey.row(r),
-                   scratch_.roll.data());
-      DpfpBackward(width_, shape_.nu, head_.query.row(r), queries_.row(i),
-                   divisors_.row(1)[i], dqueries.row(i), to.dquery.row(r),
-                   scratch_.roll.data());
+      FeaturesBackward(shape_.map, width_, head_.key.row(r), keys_.row(i),
+                       divisors_.row(0)[i], dkeys.row(i), to.dkey.row(r),
+                       scratch_.roll.data());
+      FeaturesBackward(shape_.map, width_, head_.query.row(r), queries_.row(i),
+                       divisors_.row(1)[i], dqueries.row(i), to.dquery.row(r),
+                       scratch_.roll.data());
     }
   }
 

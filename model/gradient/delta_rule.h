@@ -2,7 +2,7 @@
 // Fast weights of one head over one sequence, forward and backward ("Linear
 // Transformers Are Secretly Fast Weight Programmers", Schlag et al. 2021), in chunks
 // ("Parallelizing Linear Transformers with the Delta Rule over Sequence Length", Yang
-// et al. 2024). Per token, write before read, phi being DPFP:
+// et al. 2024). Per token, write before read, phi being the feature map:
 //   delta:  W += beta (v - W phi(k)) phi(k)^T        sum:  W += v phi(k)^T
 //   o = W phi(q);  with z: z += phi(k), o = W phi(q) / (z.phi(q) + 1e-6)
 // Of a chunk with entry state W0, with Kf, Qf the features and b = diag(beta):
@@ -15,6 +15,7 @@
 
 #include "model/gradient/product.h"
 #include "model/gradient/row_operations.h"
+#include "model/kernels/feature_map.h"
 
 namespace mnemon {
 
@@ -24,11 +25,11 @@ inline constexpr int64_t kDeltaChunk = 32;
 struct DeltaShape {
   int64_t time = 0;   // T
   int64_t width = 0;  // K
-  int64_t nu = 1;
+  FeatureMap map;
   bool delta = true;
   bool normalised = false;
 
-  int64_t features() const { return 2 * nu * width; }  // N
+  int64_t features() const { return map.features(width); }  // N
   int64_t chunks() const { return (time + kDeltaChunk - 1) / kDeltaChunk; }
   // Numbers of a state: W^T [N, K in whole panels], then z [N in whole panels].
   int64_t state_stride() const;
@@ -39,12 +40,12 @@ template <class Real>
 struct DeltaScratch {
   AlignedVector<Real> keys, queries;                          // features [C, N]
   AlignedVector<Real> dkeys, dqueries;                        // their gradients
-  AlignedVector<Real> divisors;                               // of DPFP [2, C]
+  AlignedVector<Real> divisors;                               // of features [2, C]
   AlignedVector<Real> square[4];                              // [C, C]
   AlignedVector<Real> writes, errors, dwrites, solved, outs;  // [C, K]
   AlignedVector<Real> sums;                                   // z.phi(q) [C]
   AlignedVector<Real> dstate;                                 // as a state
-  AlignedVector<Real> roll;                                   // of DPFP
+  AlignedVector<Real> roll;                                   // of features
   PackedOperand<Real> keys_across, writes_across;             // [N, C], [K, C]
   PackedOperand<Real> state_across;                           // [K, N]
 };

@@ -17,7 +17,7 @@ FastWeightBlock<Real>::FastWeightBlock(
       width_(config.d_model),
       heads_(config.heads),
       head_width_(config.head_width()),
-      nu_(config.nu),
+      map_{.nu = config.nu, .elu = config.feature_map == FeatureMapKind::kElu},
       normalised_(config.normalise == Normalise::kZ),
       query_(layout, names::Layer(layer, names::kQuery), width_, width_),
       key_(layout, names::Layer(layer, names::kKey), width_, width_),
@@ -34,7 +34,7 @@ template <class Real>
 DeltaShape FastWeightBlock<Real>::Shape(const PassStep<Real>& step) const {
   return {.time = step.time,
           .width = head_width_,
-          .nu = nu_,
+          .map = map_,
           .delta = gate_.has_value(),
           .normalised = normalised_};
 }

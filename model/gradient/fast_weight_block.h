@@ -59,7 +59,8 @@ class FastWeightBlock final : public MixerBlock<Real> {
   // The state that a batch begins with.
   void SetFirstState(const DeltaShape& shape, int64_t sequence, int64_t head);
 
-  const int64_t layer_, width_, heads_, head_width_, nu_;
+  const int64_t layer_, width_, heads_, head_width_;
+  const FeatureMap map_;
   const bool normalised_;
   LinearMap<Real> query_, key_, value_;
   std::optional<LinearMap<Real>> gate_;  // of the delta rule

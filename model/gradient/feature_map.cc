@@ -51,15 +51,15 @@ void RollableHalves(int64_t width, const Real* x, Real* twice) {
   std::copy_n(twice, 2 * width, twice + 2 * width);
 }
 
+// The products of DPFP, and sums of 16 columns of them.
 template <class Real>
-Real DpfpForwardHere(int64_t width, int64_t nu, const Real* x, Real* phi,
-                     Real* scratch) {
+auto Products(int64_t width, int64_t nu, const Real* x, Real* products, Real* scratch) {
   const int64_t count = 2 * width;
   RollableHalves(width, x, scratch);
   auto sum = Set16(Real{0});
   for (int64_t i = 1; i <= nu; ++i) {
     const Real* const rolled = scratch + count - i;
-    Real* const to = phi + (i - 1) * count;
+    Real* const to = products + (i - 1) * count;
     ForSixteens<Real>(count, [&](int64_t j, int64_t left) {
       const auto product =
           Mul(LoadSome16(scratch + j, left), LoadSome16(rolled + j, left));
@@ -67,28 +67,47 @@ Real DpfpForwardHere(int64_t width, int64_t nu, const Real* x, Real* phi,
       sum = Add(sum, product);
     });
   }
-  const Real divisor = Sum16(sum) + Real{1e-6};
-  AddScaled<Real>(nu * count, Real{1} / divisor, phi, nullptr, phi);
-  return divisor;
+  return sum;
+}
+
+// ELU + 1, likewise.
+template <class Real>
+auto EluPlusOne(int64_t width, const Real* x, Real* out) {
+  const auto zero = Set16(Real{0});
+  auto sum = zero;
+  ForSixteens<Real>(width, [&](int64_t j, int64_t left) {
+    const auto value = LoadSome16(x + j, left);
+    // exp of what is not negative is not taken over.
+    StoreSome16(IfNegative(value, Exp16(IfNegative(value, value, zero)),
+                           Add(value, Set16(Real{1}))),
+                out + j, left);
+    sum = Add(sum, LoadSome16(out + j, left));
+  });
+  return sum;
 }
 
 template <class Real>
-void DpfpBackwardHere(int64_t width, int64_t nu, const Real* x, const Real* phi,
-                      Real divisor, Real* dphi, Real* dx, Real* scratch) {
+Real FeaturesForwardHere(const FeatureMap& map, int64_t width, const Real* x, Real* phi,
+                         Real* scratch) {
+  const auto sum =
+      map.elu ? EluPlusOne(width, x, phi) : Products(width, map.nu, x, phi, scratch);
+  const Real divisor = Sum16(sum) + Real{1e-6};
+  AddScaled<Real>(map.features(width), Real{1} / divisor, phi, nullptr, phi);
+  return divisor;
+}
+
+// dx from the gradients of the products.
+template <class Real>
+void ProductsBackward(int64_t width, int64_t nu, const Real* x, const Real* dproducts,
+                      Real* dx, Real* scratch) {
   const int64_t count = 2 * width;
   Real* const halves = scratch;
   RollableHalves(width, x, halves);
-  // Gradients of the products: (dphi - phi.dphi) / divisor.
-  const auto along = Set16(DotProduct(nu * count, phi, dphi));
-  const auto inverse = Set16(Real{1} / divisor);
-  ForSixteens<Real>(nu * count, [&](int64_t j, int64_t left) {
-    StoreSome16(Mul(Sub(LoadSome16(dphi + j, left), along), inverse), dphi + j, left);
-  });
   // dx'_j = sum over i of dp(i, j) x'_{j-i} + dp(i, j+i) x'_{j+i}.
   Real* const dhalves = scratch + 2 * count;
   std::fill_n(dhalves, count, Real{0});
   for (int64_t i = 1; i <= nu; ++i) {
-    const Real* const dp = dphi + (i - 1) * count;
+    const Real* const dp = dproducts + (i - 1) * count;
     const Real* const rolled = halves + count - i;
     ForSixteens<Real>(count, [&](int64_t j, int64_t left) {
       StoreSome16(Fma(LoadSome16(dp + j, left), LoadSome16(rolled + j, left),
@@ -116,29 +135,52 @@ void DpfpBackwardHere(int64_t width, int64_t nu, const Real* x, const Real* phi,
   });
 }
 
+template <class Real>
+void FeaturesBackwardHere(const FeatureMap& map, int64_t width, const Real* x,
+                          const Real* phi, Real divisor, Real* dphi, Real* dx,
+                          Real* scratch) {
+  const int64_t count = map.features(width);
+  // Of what was divided: (dphi - phi.dphi) / divisor.
+  const auto along = Set16(DotProduct(count, phi, dphi));
+  const auto inverse = Set16(Real{1} / divisor);
+  ForSixteens<Real>(count, [&](int64_t j, int64_t left) {
+    StoreSome16(Mul(Sub(LoadSome16(dphi + j, left), along), inverse), dphi + j, left);
+  });
+  if (!map.elu) return ProductsBackward(width, map.nu, x, dphi, dx, scratch);
+  // exp(x) is phi times the divisor.
+  ForSixteens<Real>(count, [&](int64_t j, int64_t left) {
+    const auto slope =
+        IfNegative(LoadSome16(x + j, left),
+                   Mul(LoadSome16(phi + j, left), Set16(divisor)), Set16(Real{1}));
+    StoreSome16(Mul(LoadSome16(dphi + j, left), slope), dx + j, left);
+  });
+}
+
 void SigmoidForwardFloat(int64_t width, float* x) { SigmoidForwardHere(width, x); }
 void SigmoidBackwardFloat(int64_t width, const float* y, float* dy) {
   SigmoidBackwardHere(width, y, dy);
 }
-float DpfpForwardFloat(int64_t width, int64_t nu, const float* x, float* phi,
-                       float* scratch) {
-  return DpfpForwardHere(width, nu, x, phi, scratch);
+float FeaturesForwardFloat(const FeatureMap& map, int64_t width, const float* x,
+                           float* phi, float* scratch) {
+  return FeaturesForwardHere(map, width, x, phi, scratch);
 }
-void DpfpBackwardFloat(int64_t width, int64_t nu, const float* x, const float* phi,
-                       float divisor, float* dphi, float* dx, float* scratch) {
-  DpfpBackwardHere(width, nu, x, phi, divisor, dphi, dx, scratch);
+void FeaturesBackwardFloat(const FeatureMap& map, int64_t width, const float* x,
+                           const float* phi, float divisor, float* dphi, float* dx,
+                           float* scratch) {
+  FeaturesBackwardHere(map, width, x, phi, divisor, dphi, dx, scratch);
 }
 void SigmoidForwardDouble(int64_t width, double* x) { SigmoidForwardHere(width, x); }
 void SigmoidBackwardDouble(int64_t width, const double* y, double* dy) {
   SigmoidBackwardHere(width, y, dy);
 }
-double DpfpForwardDouble(int64_t width, int64_t nu, const double* x, double* phi,
-                         double* scratch) {
-  return DpfpForwardHere(width, nu, x, phi, scratch);
+double FeaturesForwardDouble(const FeatureMap& map, int64_t width, const double* x,
+                             double* phi, double* scratch) {
+  return FeaturesForwardHere(map, width, x, phi, scratch);
 }
-void DpfpBackwardDouble(int64_t width, int64_t nu, const double* x, const double* phi,
-                        double divisor, double* dphi, double* dx, double* scratch) {
-  DpfpBackwardHere(width, nu, x, phi, divisor, dphi, dx, scratch);
+void FeaturesBackwardDouble(const FeatureMap& map, int64_t width, const double* x,
+                            const double* phi, double divisor, double* dphi, double* dx,
+                            double* scratch) {
+  FeaturesBackwardHere(map, width, x, phi, divisor, dphi, dx, scratch);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -150,12 +192,12 @@ namespace mnemon {
 
 HWY_EXPORT(SigmoidForwardFloat);
 HWY_EXPORT(SigmoidBackwardFloat);
-HWY_EXPORT(DpfpForwardFloat);
-HWY_EXPORT(DpfpBackwardFloat);
+HWY_EXPORT(FeaturesForwardFloat);
+HWY_EXPORT(FeaturesBackwardFloat);
 HWY_EXPORT(SigmoidForwardDouble);
 HWY_EXPORT(SigmoidBackwardDouble);
-HWY_EXPORT(DpfpForwardDouble);
-HWY_EXPORT(DpfpBackwardDouble);
+HWY_EXPORT(FeaturesForwardDouble);
+HWY_EXPORT(FeaturesBackwardDouble);
 
 template <>
 void SigmoidForward(int64_t width, float* x) {
@@ -166,15 +208,16 @@ void SigmoidBackward(int64_t width, const float* y, float* dy) {
   HWY_DYNAMIC_DISPATCH(SigmoidBackwardFloat)(width, y, dy);
 }
 template <>
-float DpfpForward(int64_t width, int64_t nu, const float* x, float* phi,
-                  float* scratch) {
-  return HWY_DYNAMIC_DISPATCH(DpfpForwardFloat)(width, nu, x, phi, scratch);
+float FeaturesForward(const FeatureMap& map, int64_t width, const float* x, float* phi,
+                      float* scratch) {
+  return HWY_DYNAMIC_DISPATCH(FeaturesForwardFloat)(map, width, x, phi, scratch);
 }
 template <>
-void DpfpBackward(int64_t width, int64_t nu, const float* x, const float* phi,
-                  float divisor, float* dphi, float* dx, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(DpfpBackwardFloat)
-  (width, nu, x, phi, divisor, dphi, dx, scratch);
+void FeaturesBackward(const FeatureMap& map, int64_t width, const float* x,
+                      const float* phi, float divisor, float* dphi, float* dx,
+                      float* scratch) {
+  HWY_DYNAMIC_DISPATCH(FeaturesBackwardFloat)
+  (map, width, x, phi, divisor, dphi, dx, scratch);
 }
 template <>
 void SigmoidForward(int64_t width, double* x) {
@@ -185,15 +228,16 @@ void SigmoidBackward(int64_t width, const double* y, double* dy) {
   HWY_DYNAMIC_DISPATCH(SigmoidBackwardDouble)(width, y, dy);
 }
 template <>
-double DpfpForward(int64_t width, int64_t nu, const double* x, double* phi,
-                   double* scratch) {
-  return HWY_DYNAMIC_DISPATCH(DpfpForwardDouble)(width, nu, x, phi, scratch);
+double FeaturesForward(const FeatureMap& map, int64_t width, const double* x,
+                       double* phi, double* scratch) {
+  return HWY_DYNAMIC_DISPATCH(FeaturesForwardDouble)(map, width, x, phi, scratch);
 }
 template <>
-void DpfpBackward(int64_t width, int64_t nu, const double* x, const double* phi,
-                  double divisor, double* dphi, double* dx, double* scratch) {
-  HWY_DYNAMIC_DISPATCH(DpfpBackwardDouble)
-  (width, nu, x, phi, divisor, dphi, dx, scratch);
+void FeaturesBackward(const FeatureMap& map, int64_t width, const double* x,
+                      const double* phi, double divisor, double* dphi, double* dx,
+                      double* scratch) {
+  HWY_DYNAMIC_DISPATCH(FeaturesBackwardDouble)
+  (map, width, x, phi, divisor, dphi, dx, scratch);
 }
 
 }  // namespace mnemon

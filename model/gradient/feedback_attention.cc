@@ -89,7 +89,8 @@ void FeedbackAttention<Real>::Pack(const PassStep<Real>& step, int worker,
   }
   if (worker > 0 || step.gradients == nullptr) return;
   // Rows that only longer batches have read.
-  const int64_t now = TableRows().begin, before = std::min(first_table_row_, now);
+  const int64_t now = std::max<int64_t>(0, TableRows().begin);
+  const int64_t before = std::min(first_table_row_, now);
   const auto clear = [&](int64_t table, int64_t width) {
     std::fill(step.gradients + table + before * width,
               step.gradients + table + now * width, Real{0});
@@ -140,13 +141,13 @@ SoftmaxRow<Real> FeedbackAttention<Real>::Scores(
                              .columns = token.positions,
                              .depth = head_width_,
                              .a = {scratch.query.data()},
-                             .b = memory.keys(sequence, head),
+                             .b = memory.keys(sequence, head, token.base),
                              .out = scores,
                              .out_stride = 0});
   const int64_t begin = (farthest_ - token.positions) % kColumnPanel;
   const int64_t index =
       head * token.sequences.size() + sequence - token.sequences.begin;
-  return {.first = 0,
+  return {.first = token.first,
           .end = token.positions,
           .scale = scale_,
           .relative = scratch.relative.data() + index * RelativeStride() + begin,
@@ -163,12 +164,14 @@ const float* FeedbackAttention<Real>::Mask(const PassStep<Real>& step,
   if (static_cast<int64_t>(mask.size()) < token.positions) {
     mask.resize(static_cast<size_t>(token.positions));
   }
-  step.dropout->Fill({.layer = layer_,
-                      .kind = DropoutKind::kAttention,
-                      .head = head,
-                      .row = step.first_row + sequence,
-                      .position = token.t},
-                     {mask.data(), static_cast<size_t>(token.positions)});
+  step.dropout->Fill(
+      {.layer = layer_,
+       .kind = DropoutKind::kAttention,
+       .head = head,
+       .row = step.first_row + sequence,
+       .position = token.t},
+      {mask.data() + token.first, static_cast<size_t>(token.positions - token.first)});
+  std::fill_n(mask.begin(), token.first, 0.0f);
   return mask.data();
 }
 
@@ -205,13 +208,14 @@ void FeedbackAttention<Real>::Forward(const PassStep<Real>& step,
       if (step.dropout) {
         MultiplyBy(token.positions, scores, Mask(step, token, b, h, scratch), scores);
       }
-      Multiply(ProductCall<Real>{.rows = 1,
-                                 .columns = head_width_,
-                                 .depth = token.positions,
-                                 .a = {scores},
-                                 .b = {memory.value_rows(b, h), row_stride_},
-                                 .out = mixed_.rows(row, h * head_width_).data,
-                                 .out_stride = 0});
+      Multiply(
+          ProductCall<Real>{.rows = 1,
+                            .columns = head_width_,
+                            .depth = token.positions,
+                            .a = {scores},
+                            .b = {memory.value_rows(b, h, token.base), row_stride_},
+                            .out = mixed_.rows(row, h * head_width_).data,
+                            .out_stride = 0});
     }
   }
   AddSublayer<Real>(step, output_,
@@ -281,7 +285,7 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
                                  .columns = n,
                                  .depth = head_width_,
                                  .a = {douts},
-                                 .b = memory.values(b, h),
+                                 .b = memory.values(b, h, token.base),
                                  .out = dscores,
                                  .out_stride = 0});
       const Real delta =
@@ -295,8 +299,8 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
         SoftmaxBackward(n, weights, delta, scale_, dscores);
       }
       for (int64_t j = block; j < n; ++j) {
-        Real* const dvalue = memory.dvalues(b, h) + j * row_stride_;
-        Real* const dkey = memory.dkeys(b, h) + j * row_stride_;
+        Real* const dvalue = memory.dvalues(b, h, token.base) + j * row_stride_;
+        Real* const dkey = memory.dkeys(b, h, token.base) + j * row_stride_;
         AddScaled(head_width_, weights[j], douts, dvalue, dvalue);
         AddScaled(head_width_, dscores[j], biased, dkey, dkey);
       }
@@ -304,7 +308,7 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
                                  .columns = head_width_,
                                  .depth = n,
                                  .a = {dscores},
-                                 .b = {memory.key_rows(b, h), row_stride_},
+                                 .b = {memory.key_rows(b, h, token.base), row_stride_},
                                  .out = dquery_.rows(row, column).data,
                                  .out_stride = 0});
     }
@@ -361,10 +365,10 @@ void FeedbackAttention<Real>::EndBlock(const PassStep<Real>&,
       const int64_t place = BlockRow(first, b, h, first.t);
       const Real* const dscores = scratch.dscores.data() + place * stride;
       add(scratch.weights.data() + place * stride, stride, block,
-          scratch.douts.data() + place * row_stride_, memory.dvalues(b, h),
+          scratch.douts.data() + place * row_stride_, memory.dvalues(b, h, first.base),
           row_stride_);
       add(dscores, stride, block, scratch.biased_queries.data() + place * row_stride_,
-          memory.dkeys(b, h), row_stride_);
+          memory.dkeys(b, h, first.base), row_stride_);
       // By distance: those of the last token come first.
       Real* const bias = drelative_bias_.rows(b * heads_ + h).data + (farthest_ - most);
       for (int64_t i = 0; i < count; ++i) {
@@ -444,11 +448,13 @@ void FeedbackAttention<Real>::AddJobs(const PassStep<Real>& step,
   // Row by row of the tables, over sequences.
   const auto sum_table = [&](RowsOfReal<const Real> rows, int64_t width,
                              int64_t table) {
-    const RowsOfReal<const Real> of_sequences = {rows.data, rows.stride * farthest_};
+    const int64_t missing = std::max<int64_t>(0, -TableRows().begin);
+    const RowsOfReal<const Real> of_sequences = {rows.row(missing),
+                                                 rows.stride * farthest_};
     sum({.width = width,
          .parts = {{.layout = each, .dz = of_sequences, .x = {}}},
-         .bias = step.gradients + table + TableRows().begin * width,
-         .vectors = farthest_,
+         .bias = step.gradients + table + (TableRows().begin + missing) * width,
+         .vectors = farthest_ - missing,
          .from = rows.stride,
          .to = width});
   };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The attention sub-layer of the Feedback Transformer in training, one token of every
 // sequence at a time: x + drop(Wo Attend(LN(x), memory) + bo), where the n positions of
-// the memory lie at distances n .. 1. Without a memory it is x.
+// the memory lie at distances n .. 1, and the last of them are seen. Without a memory
+// it is x.
 //
 // Backward, a token's own gradients are computed at once. What it adds to those of the
 // memory and of the tables waits for the other tokens of its block, but for positions
@@ -40,7 +41,9 @@ struct FeedbackScratch {
 struct FeedbackToken {
   Part sequences;
   int64_t t = 0;
-  int64_t positions = 0;  // of the memory that it sees
+  // Positions of the memory that it sees: first .. positions - 1 from `base` on, which
+  // is a multiple of kColumnPanel, and one for all tokens of a block.
+  int64_t base = 0, first = 0, positions = 0;
 };
 
 template <class Real>
@@ -48,7 +51,7 @@ class FeedbackAttention {
  public:
   FeedbackAttention(const ModelConfig& config, const FlatLayout& layout, int64_t layer);
 
-  // `positions`: the most that a token sees.
+  // `positions`: the most that a token has.
   void Reserve(const PassStep<Real>& step, int64_t positions);
   // For all layers.
   void Reserve(const PassStep<Real>& step, int64_t positions, int64_t sequences,
@@ -60,7 +63,7 @@ class FeedbackAttention {
                RowsOfReal<Real> out, FeedbackScratch<Real>& scratch);
   // Before the first token: sums of these sequences begin.
   void BeginBackward(const PassStep<Real>& step, Part sequences);
-  // `block`: positions of the memory before the token's block.
+  // `block`: positions of the memory before the token's block, from its base on.
   void Backward(const PassStep<Real>& step, const FeedbackToken& token, int64_t block,
                 RowsOfReal<const Real> x, MemoryRows<Real>& memory,
                 RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
@@ -79,6 +82,7 @@ class FeedbackAttention {
 
  private:
   bool tied() const { return relative_bias_ < 0; }
+  // Below 0 there are none: such distances are not seen.
   Part TableRows() const { return {positions_ - farthest_, positions_}; }
   // Scaled dot products with positions, [H, sequences, positions].
   void Relative(const FeedbackToken& token, int64_t first_row,

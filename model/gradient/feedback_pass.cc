@@ -63,8 +63,8 @@ class FeedbackPass final : public GradientPass<Real> {
                                PassCarry<Real>& carry) override {
     PassStep<Real> step = MakeStep(config_, input, weights, sums);
     step.interleaved = true;
-    step.memory = carry.position;
-    if (step.memory + step.time > config_.positions + 1) {
+    step.memory = carry.entries.empty() ? 0 : carry.entries[0].count;
+    if (config_.mem_len == 0 && step.memory + step.time > config_.positions + 1) {
       return MakeError(absl::StatusCode::kFailedPrecondition,
                        StrCat(step.memory, " + ", step.time, " tokens; the model has ",
                               config_.positions, " positions"),
@@ -144,13 +144,32 @@ class FeedbackPass final : public GradientPass<Real> {
     return memories_[memories_.size() == 1 ? 0 : layer];
   }
 
+  // Token t of some sequences.
+  FeedbackToken TokenAt(const PassStep<Real>& step, Part own, int64_t t) const {
+    const int64_t limit = config_.mem_len, all = step.memory + t;
+    if (limit == 0) return {.sequences = own, .t = t, .positions = all};
+    const int64_t of_block = step.memory + t / kFeedbackBlock * kFeedbackBlock;
+    const int64_t base =
+        std::max<int64_t>(0, of_block - limit) / kColumnPanel * kColumnPanel;
+    return {.sequences = own,
+            .t = t,
+            .base = base,
+            .first = std::max<int64_t>(0, all - limit) - base,
+            .positions = all - base};
+  }
+
   void Prepare(const PassStep<Real>& step, const PassInput& input,
                const PassCarry<Real>& carry) {
     const int64_t rows = step.rows();
     const int64_t positions = step.memory + step.time - 1;
+    // A base lies less than a panel before what a block's first token sees.
+    const int64_t most =
+        config_.mem_len == 0
+            ? positions
+            : std::min(positions, config_.mem_len + kColumnPanel + kFeedbackBlock);
     const bool backward = step.gradients != nullptr;
     for (Layer& layer : layers_) {
-      layer.attention.Reserve(step, positions);
+      layer.attention.Reserve(step, most);
       layer.feed_forward.Reserve(rows, step.dropout.has_value(), layer.gradients);
       layer.middle.Reserve(rows, width_);
       if (backward) layer.dmiddle.Reserve(rows, width_);
@@ -173,7 +192,7 @@ class FeedbackPass final : public GradientPass<Real> {
     loss_->Reserve(step);
     for (int w = 0; w < phases_.workers(); ++w) {
       const int64_t sequences = PartOf(step.sequences, w, phases_.workers()).size();
-      layers_[0].attention.Reserve(step, positions, sequences, scratch_[w]);
+      layers_[0].attention.Reserve(step, most, sequences, scratch_[w]);
     }
     // Rows as the pass has them.
     tokens_.resize(static_cast<size_t>(rows));
@@ -270,8 +289,7 @@ class FeedbackPass final : public GradientPass<Real> {
     }
     for (int64_t t = 0; t < step.time; ++t) {
       const Part rows = RowsOf(step, own, t);
-      const FeedbackToken token = {
-          .sequences = own, .t = t, .positions = step.memory + t};
+      const FeedbackToken token = TokenAt(step, own, t);
       for (int64_t r = rows.begin; r < rows.end; ++r) {
         std::copy_n(step.weights + embed_ + tokens_[r] * width_, width_,
                     streams_[0].rows(r).data);
@@ -330,8 +348,8 @@ class FeedbackPass final : public GradientPass<Real> {
       project(memory.key, memory.dkey);
       project(memory.value, memory.dvalue);
       for (int64_t r = rows.begin; r < rows.end; ++r) {
-        memory.rows.Set(step.SequenceOf(r), token.positions, memory.dkey.rows(r).data,
-                        memory.dvalue.rows(r).data);
+        memory.rows.Set(step.SequenceOf(r), token.base + token.positions,
+                        memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
       }
     }
   }
@@ -345,15 +363,15 @@ class FeedbackPass final : public GradientPass<Real> {
     while (end > 0) {
       const int64_t begin = (end - 1) / kFeedbackBlock * kFeedbackBlock;
       for (int64_t t = end - 1; t >= begin; --t) {
-        TokenBackward(step, own, t, step.memory + begin, scratch);
+        TokenBackward(step, TokenAt(step, own, t), step.memory + begin, scratch);
       }
       // Tokens without a memory had no attention.
       const int64_t first = step.memory == 0 ? std::max<int64_t>(1, begin) : begin;
       if (first < end) {
-        const FeedbackToken token = {
-            .sequences = own, .t = first, .positions = step.memory + first};
+        const FeedbackToken token = TokenAt(step, own, first);
         for (size_t i = 0; i < layers_.size(); ++i) {
-          layers_[i].attention.EndBlock(step, token, end - first, step.memory + begin,
+          layers_[i].attention.EndBlock(step, token, end - first,
+                                        step.memory + begin - token.base,
                                         MemoryOf(i).rows, scratch);
         }
       }
@@ -369,15 +387,14 @@ class FeedbackPass final : public GradientPass<Real> {
     }
   }
 
-  void TokenBackward(const PassStep<Real>& step, Part own, int64_t t, int64_t block,
-                     FeedbackScratch<Real>& scratch) {
-    const Part rows = RowsOf(step, own, t);
-    const FeedbackToken token = {
-        .sequences = own, .t = t, .positions = step.memory + t};
+  // `block`: positions of the memory before the token's block.
+  void TokenBackward(const PassStep<Real>& step, const FeedbackToken& token,
+                     int64_t block, FeedbackScratch<Real>& scratch) {
+    const Part rows = RowsOf(step, token.sequences, token.t);
     loss_->Backward(step, rows, streams_.back().rows(), dstreams_.back().rows(),
                     scratch.pass);
     // The last memory has no reader.
-    const bool read = t + 1 < step.time;
+    const bool read = token.t + 1 < step.time;
     if (read) MemoryBackward(step, token, rows);
     for (size_t i = layers_.size(); i-- > 0;) {
       Layer& layer = layers_[i];
@@ -385,8 +402,9 @@ class FeedbackPass final : public GradientPass<Real> {
       layer.feed_forward.Backward(step, rows, layer.middle.rows(),
                                   dstreams_[i + 1].rows(), layer.dmiddle.rows(),
                                   layer.gradients, scratch.pass);
-      layer.attention.Backward(step, token, block, streams_[i].rows(), MemoryOf(i).rows,
-                               layer.dmiddle.rows(), dstreams_[i].rows(), scratch);
+      layer.attention.Backward(step, token, block - token.base, streams_[i].rows(),
+                               MemoryOf(i).rows, layer.dmiddle.rows(),
+                               dstreams_[i].rows(), scratch);
     }
     if (read) AddMixed(step, rows, 0);
   }
@@ -398,7 +416,7 @@ class FeedbackPass final : public GradientPass<Real> {
     bool first = true;
     for (Memory& memory : memories_) {
       for (int64_t r = rows.begin; r < rows.end; ++r) {
-        memory.rows.CopyGradients(step.SequenceOf(r), token.positions,
+        memory.rows.CopyGradients(step.SequenceOf(r), token.base + token.positions,
                                   memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
       }
       const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy) {
@@ -427,7 +445,6 @@ class FeedbackPass final : public GradientPass<Real> {
     }
   }
 
-  // From the gradients of softmax(w) to those of w.
   void Continue(const PassStep<Real>& step, const PassInput& input,
                 PassCarry<Real>& carry) {
     if (!input.continues) {
@@ -435,11 +452,12 @@ class FeedbackPass final : public GradientPass<Real> {
       return;
     }
     const int64_t all = step.memory + step.time;
-    typename PassCarry<Real>::Entry entry = {.count = all, .values = {}};
-    entry.values.resize(static_cast<size_t>(step.sequences * all * width_));
+    const int64_t kept = config_.mem_len == 0 ? all : std::min(all, config_.mem_len);
+    typename PassCarry<Real>::Entry entry = {.count = kept, .values = {}};
+    entry.values.resize(static_cast<size_t>(step.sequences * kept * width_));
     Real* to = entry.values.data();
     for (int64_t b = 0; b < step.sequences; ++b) {
-      for (int64_t j = 0; j < all; ++j, to += width_) {
+      for (int64_t j = all - kept; j < all; ++j, to += width_) {
         const Real* const from =
             j < step.memory
                 ? carry.entries[0].values.data() + (b * step.memory + j) * width_
@@ -447,7 +465,7 @@ class FeedbackPass final : public GradientPass<Real> {
         std::copy_n(from, width_, to);
       }
     }
-    carry.position = all;
+    carry.position += step.time;
     carry.entries.assign(1, std::move(entry));
   }
 

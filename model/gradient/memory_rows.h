@@ -25,33 +25,36 @@ class MemoryRows {
   // The gradients at position j of one sequence, each [heads width].
   void CopyGradients(int64_t sequence, int64_t j, Real* dkey, Real* dvalue) const;
 
-  // Of one memory: transposed [width, count] for products with a vector, and rows
-  // [count, stride()].
-  RightOperand<Real> keys(int64_t sequence, int64_t head) const {
-    return Panels(keys_, sequence, head);
+  // Of one memory from position `base` on, a multiple of kColumnPanel: transposed
+  // [width, count] for products with a vector, and rows [count, stride()].
+  RightOperand<Real> keys(int64_t sequence, int64_t head, int64_t base) const {
+    return Panels(keys_, sequence, head, base);
   }
-  RightOperand<Real> values(int64_t sequence, int64_t head) const {
-    return Panels(values_, sequence, head);
+  RightOperand<Real> values(int64_t sequence, int64_t head, int64_t base) const {
+    return Panels(values_, sequence, head, base);
   }
-  const Real* key_rows(int64_t sequence, int64_t head) const {
-    return key_rows_.data() + At(sequence, head) * count_ * stride_;
+  const Real* key_rows(int64_t sequence, int64_t head, int64_t base) const {
+    return key_rows_.data() + Row(sequence, head, base);
   }
-  const Real* value_rows(int64_t sequence, int64_t head) const {
-    return value_rows_.data() + At(sequence, head) * count_ * stride_;
+  const Real* value_rows(int64_t sequence, int64_t head, int64_t base) const {
+    return value_rows_.data() + Row(sequence, head, base);
   }
-  Real* dkeys(int64_t sequence, int64_t head) {
-    return dkeys_.data() + At(sequence, head) * count_ * stride_;
+  Real* dkeys(int64_t sequence, int64_t head, int64_t base) {
+    return dkeys_.data() + Row(sequence, head, base);
   }
-  Real* dvalues(int64_t sequence, int64_t head) {
-    return dvalues_.data() + At(sequence, head) * count_ * stride_;
+  Real* dvalues(int64_t sequence, int64_t head, int64_t base) {
+    return dvalues_.data() + Row(sequence, head, base);
   }
   int64_t stride() const { return stride_; }
 
  private:
   int64_t At(int64_t sequence, int64_t head) const { return sequence * heads_ + head; }
+  int64_t Row(int64_t sequence, int64_t head, int64_t base) const {
+    return (At(sequence, head) * count_ + base) * stride_;
+  }
   RightOperand<Real> Panels(const AlignedVector<Real>& panels, int64_t sequence,
-                            int64_t head) const {
-    return {.data = panels.data() + At(sequence, head) * count_ * width_,
+                            int64_t head, int64_t base) const {
+    return {.data = panels.data() + (At(sequence, head) * count_ + base) * width_,
             .depth = kColumnPanel,
             .panel = width_ * kColumnPanel};
   }

@@ -48,7 +48,7 @@ int64_t LinearScratch(int64_t rows, const MatrixView& weights) {
 }
 
 int64_t ScratchFloats(const FastWeightCall& call) {
-  return (2 * call.nu * 2 + 4) * call.width;
+  return 2 * call.map.features(call.width) + 4 * call.width;
 }
 
 std::span<const CpuOperations> AllCpuOperations() { return All(); }

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "base/partition.h"
+#include "model/kernels/feature_map.h"
 
 namespace mnemon {
 
@@ -289,7 +290,7 @@ struct FastWeightRun {
 // Tokens of fast weights, per run and head in order, write before read:
 //   W += beta (v - W phi(k)) phi(k)^T   or   W += v phi(k)^T
 //   out = W phi(q)   [/ (z.phi(q) + 1e-6), z += phi(k)]
-// phi is DPFP of order nu. The state comes from memory and goes back once per token.
+// phi is the feature map. The state comes from memory and goes back once per token.
 // Says whether all phi are finite, and what v or beta (v - W phi(k)) is below
 // kMostChange in size. W and z then stay finite, however many tokens come: phi is 1 at
 // most, and to the numbers from 2^90 on such changes add nothing.
@@ -297,7 +298,7 @@ struct FastWeightCall {
   int64_t first_head = 0;
   int64_t heads = 0;  // from there on
   int64_t width = 0;  // K
-  int64_t nu = 1;     // N = 2 nu K
+  FeatureMap map;     // N features
   int64_t runs = 0;
   const FastWeightRun* run = nullptr;  // [runs]
   // Within the fixed entries: W^T [H][N][K]; z [H][N], -1: none.

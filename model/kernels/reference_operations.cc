@@ -310,26 +310,30 @@ void Attend(const AttendCall& call, Share share, float* /*scratch*/) {
   }
 }
 
-// phi(x) [2 nu K], with room for `halves` [2 K].
-void Features(const float* x, int64_t width, int64_t nu, float* halves, float* out) {
-  const int64_t wide = 2 * width;
+// phi(x) [N], with room for `halves` [2 K].
+void Features(const FeatureMap& map, const float* x, int64_t width, float* halves,
+              float* out) {
+  const int64_t count = map.features(width), wide = 2 * width;
+  for (int64_t j = 0; map.elu && j < width; ++j) {
+    out[j] = x[j] < 0 ? std::exp(x[j]) : x[j] + 1;
+  }
   for (int64_t j = 0; j < width; ++j) {
     halves[j] = std::max(x[j], 0.0f);
     halves[width + j] = std::max(-x[j], 0.0f);
   }
-  for (int64_t i = 1; i <= nu; ++i) {
+  for (int64_t i = 1; !map.elu && i <= map.nu; ++i) {
     for (int64_t j = 0; j < wide; ++j) {
       out[(i - 1) * wide + j] = halves[j] * halves[((j - i) % wide + wide) % wide];
     }
   }
-  const float sum =
-      Sum(nu * wide, [&](int64_t i, float s) { return s + out[i]; }) + 1e-6f;
-  for (int64_t n = 0; n < nu * wide; ++n) out[n] /= sum;
+  const float sum = Sum(count, [&](int64_t i, float s) { return s + out[i]; }) + 1e-6f;
+  for (int64_t n = 0; n < count; ++n) out[n] /= sum;
 }
 
 bool FastWeights(const FastWeightCall& call, Share share, float* scratch) {
   bool finite = true;
-  const int64_t units = call.runs * call.heads, features = 2 * call.nu * call.width;
+  const int64_t units = call.runs * call.heads,
+                features = call.map.features(call.width);
   float *k = scratch, *q = k + features, *halves = q + features;
   for (int64_t unit = share.begin(units); unit < share.end(units); ++unit) {
     const FastWeightRun& run = call.run[unit / call.heads];
@@ -337,8 +341,8 @@ bool FastWeights(const FastWeightCall& call, Share share, float* scratch) {
     const int64_t from = h * call.head_stride;
     float* state = run.fixed + call.state_offset + h * features * call.width;
     for (int64_t r = run.first; r < run.first + run.count; ++r) {
-      Features(call.key.row(r) + from, call.width, call.nu, halves, k);
-      Features(call.query.row(r) + from, call.width, call.nu, halves, q);
+      Features(call.map, call.key.row(r) + from, call.width, halves, k);
+      Features(call.map, call.query.row(r) + from, call.width, halves, q);
       finite = finite && std::all_of(k, k + 2 * features,
                                      [](float phi) { return std::isfinite(phi); });
       float scale = 1;

@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace mnemon {
 namespace HWY_NAMESPACE {
 
-// phi(x) [2 nu K] of x [K]: p(i, j) = x'_j x'_{(j-i) mod 2K}, divided by its sum.
-void Features(const float* x, int64_t width, int64_t nu, float* halves, float* out) {
+// The products of DPFP, and sums of 16 columns of them.
+V16 Products(const float* x, int64_t width, int64_t nu, float* halves, float* out) {
   const int64_t wide = 2 * width;
   // x' twice, so that every rotation is a slice.
   for (int64_t j = 0; j < width; j += 16) {
@@ -39,9 +39,34 @@ void Features(const float* x, int64_t width, int64_t nu, float* halves, float* o
       StoreSome16(p, block + j, left);
     }
   }
+  return sum;
+}
+
+// ELU + 1, likewise.
+V16 EluPlusOne(const float* x, int64_t width, float* out) {
+  V16 sum = Zero16();
+  const V16 one = Set16(1.0f);
+  for (int64_t j = 0; j < width; j += 16) {
+    const int64_t left = width - j;
+    const V16 value = LoadSome16(x + j, left);
+    // exp of what is not negative is not taken over.
+    const V16 p =
+        IfNegative(value, Exp16(IfNegative(value, value, Zero16())), Add(value, one));
+    StoreSome16(p, out + j, left);
+    sum = Add(sum, LoadSome16(out + j, left));
+  }
+  return sum;
+}
+
+// phi(x) [N] of x [K].
+void Features(const FeatureMap& map, const float* x, int64_t width, float* halves,
+              float* out) {
+  const V16 sum =
+      map.elu ? EluPlusOne(x, width, out) : Products(x, width, map.nu, halves, out);
   const V16 scale = Set16(1.0f / (Sum16(sum) + 1e-6f));
-  for (int64_t j = 0; j < nu * wide; j += 16) {
-    const int64_t left = nu * wide - j;
+  const int64_t count = map.features(width);
+  for (int64_t j = 0; j < count; j += 16) {
+    const int64_t left = count - j;
     StoreSome16(Flush(Mul(LoadSome16(out + j, left), scale)), out + j, left);
   }
 }
@@ -93,13 +118,13 @@ HWY_INLINE void UpdateColumns(float* state, int64_t width, int64_t features,
 
 void FastWeightToken(const FastWeightCall& call, const FastWeightRun& run, int64_t row,
                      int64_t head, float* scratch, V16& wrong) {
-  const int64_t width = call.width, features = 2 * call.nu * width;
+  const int64_t width = call.width, features = call.map.features(width);
   const int64_t from = head * call.head_stride;
   float* key = scratch;
   float* query = key + features;
   float* halves = query + features;
-  Features(call.key.row(row) + from, width, call.nu, halves, key);
-  Features(call.query.row(row) + from, width, call.nu, halves, query);
+  Features(call.map, call.key.row(row) + from, width, halves, key);
+  Features(call.map, call.query.row(row) + from, width, halves, query);
   const float key_query = Dot(key, query, features);
   // A feature that is not finite is NaN, and its product with any other too.
   wrong = Add(wrong, NotFinite(Set16(key_query)));

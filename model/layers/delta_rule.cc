@@ -15,6 +15,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/elu.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/roll.h>
@@ -61,6 +62,11 @@ at::Tensor DpfpProducts(const at::Tensor& x, int64_t nu) {
 at::Tensor Dpfp(const at::Tensor& x, int64_t nu) {
   const at::Tensor products = DpfpProducts(x, nu);
   return products / (products.sum(-1, /*keepdim=*/true) + kEpsilon);
+}
+
+at::Tensor EluFeatures(const at::Tensor& x) {
+  const at::Tensor p = at::elu(x) + 1;
+  return p / (p.sum(-1, /*keepdim=*/true) + kEpsilon);
 }
 
 at::Tensor RunFastWeights(const FastWeightInput& input, FastWeightState& state) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Fast weights: the feature map DPFP and the update of W, after "Linear Transformers
+// Fast weights: feature maps and the update of W, after "Linear Transformers
 // Are Secretly Fast Weight Programmers" (Schlag et al. 2021), sections 3.2, 4.2
 // and 5.3, computed in chunks (WY form, UT transform) after "Parallelizing Linear
 // Transformers with the Delta Rule over Sequence Length" (Yang et al. 2024).
@@ -21,6 +21,9 @@ namespace mnemon {
 at::Tensor DpfpProducts(const at::Tensor& x, int64_t nu);
 // phi = p / (sum p + 1e-6).
 at::Tensor Dpfp(const at::Tensor& x, int64_t nu);
+// phi = p / (sum p + 1e-6), p_j = x_j + 1 where x_j > 0, else exp(x_j): ELU + 1.
+// x [..., K] -> [..., K].
+at::Tensor EluFeatures(const at::Tensor& x);
 
 struct FastWeightInput {
   at::Tensor q;     // [R, T, N], features

@@ -30,11 +30,12 @@ void ImportMemories(const StepProgram& program, int64_t position,
                     const TensorViews& carry, StateArena& arena, int32_t slot,
                     CarryWriter& writer) {
   const RememberOp& op = *program.remember;
+  const int64_t count = carry[0].shape[0];
   CarryRows rows{.rows = carry[0].data,
                  .width = program.width,
                  .norm = {},
                  .matrix = op.maps,
-                 .places = PlacesOf(arena, slot, 0, position),
+                 .places = PlacesOf(arena, slot, position - count, count),
                  .to = {}};
   for (size_t l = 0; l < op.appends.size(); ++l) {
     rows.to.push_back(ByHead(op.appends[l], static_cast<int64_t>(l) * op.pair_stride,

@@ -16,7 +16,7 @@ namespace {
 bool Normalised(const ModelConfig& c) { return c.normalise == Normalise::kZ; }
 
 StateSpec MakeSpec(const ModelConfig& c) {
-  const int64_t features = 2 * c.nu * c.head_width();
+  const int64_t features = c.features();
   StateSpec spec;
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string layer = "layer" + std::to_string(i);
@@ -44,7 +44,7 @@ FastWeightsOp MakeFastWeights(const ModelConfig& c, const StateSpec& spec,
   const size_t entry = static_cast<size_t>(layer) * (Normalised(c) ? 2 : 1);
   op.call.heads = c.heads;
   op.call.width = width;
-  op.call.nu = c.nu;
+  op.call.map = {.nu = c.nu, .elu = c.feature_map == FeatureMapKind::kElu};
   op.call.state_offset = spec.offset(entry);
   if (Normalised(c)) op.call.normaliser_offset = spec.offset(entry + 1);
   return op;

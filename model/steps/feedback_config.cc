@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <string>
 
+#include "base/strings.h"
 #include "model/steps/feedback_step.h"
 #include "model/steps/field_check.h"
 #include "model/steps/tensor_list.h"
@@ -9,10 +10,12 @@
 namespace mnemon {
 
 absl::Status ValidateFeedback(const ModelConfig& config) {
-  FieldCheck check(config,
-                   {"positions", "position_kind", "projection", "position_bias"});
+  FieldCheck check(
+      config, {"positions", "position_kind", "mem_len", "projection", "position_bias"});
   check.Require(config.position_kind == PositionKind::kRelative, "position_kind",
                 "relative");
+  check.Require(config.mem_len <= config.positions, "mem_len",
+                StrCat("at most positions (", config.positions, ")"));
   return check.status();
 }
 
@@ -40,11 +43,19 @@ std::vector<TensorShape> FeedbackTensors(const ModelConfig& c) {
   return list.Take();
 }
 
+Growth FeedbackGrowth(const ModelConfig& c) {
+  return c.mem_len > 0 ? Growth::kRing : Growth::kAppend;
+}
+
+int64_t FeedbackCapacity(const ModelConfig& c) {
+  return c.mem_len > 0 ? c.mem_len : c.positions + 1;
+}
+
 StateSpec FeedbackCarry(const ModelConfig& c) {
   return {.entries = {{.name = "memory",
                        .shape = {c.d_model},
-                       .growth = Growth::kAppend,
-                       .capacity = c.positions + 1}}};
+                       .growth = FeedbackGrowth(c),
+                       .capacity = FeedbackCapacity(c)}}};
 }
 
 std::vector<ModelConfig> FeedbackVariants() {
@@ -64,6 +75,13 @@ std::vector<ModelConfig> FeedbackVariants() {
       variants.back().projection = projection;
       variants.back().position_bias = bias;
     }
+  }
+  // Attention to the last memories alone.
+  for (const int64_t limit : {2, 5}) {
+    variants.push_back(base);
+    variants.back().mem_len = limit;
+    variants.back().projection =
+        limit == 2 ? Projection::kShared : Projection::kPerLayer;
   }
   return variants;
 }

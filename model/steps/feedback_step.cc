@@ -28,8 +28,8 @@ StateSpec MakeSpec(const ModelConfig& c) {
   const auto add = [&](std::string name, std::vector<int64_t> row, BlockLayout layout) {
     spec.entries.push_back({.name = std::move(name),
                             .shape = std::move(row),
-                            .growth = Growth::kAppend,
-                            .capacity = c.positions + 1,
+                            .growth = FeedbackGrowth(c),
+                            .capacity = FeedbackCapacity(c),
                             .layout = layout});
   };
   const auto add_pair = [&](const std::string& owner) {
@@ -130,6 +130,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> MakeFeedbackDecoder(
       .program = [config](const StateSpec& spec, StepWeights& weights) {
         StepProgram program = MakeProgram(config, weights);
         program.sees_itself = false;
+        if (config.mem_len > 0) program.reach = config.mem_len;
         program.remember = MakeRemember(config, spec, weights);
         for (int64_t i = 0; i < config.layers; ++i) {
           const AppendCall& append = program.remember->appends[static_cast<size_t>(i)];

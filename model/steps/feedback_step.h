@@ -18,6 +18,9 @@ namespace mnemon {
 absl::Status ValidateFeedback(const ModelConfig& config);
 std::vector<TensorShape> FeedbackTensors(const ModelConfig& config);
 std::vector<ModelConfig> FeedbackVariants();
+// Of its memory: all of it, or with mem_len the last of it.
+Growth FeedbackGrowth(const ModelConfig& config);
+int64_t FeedbackCapacity(const ModelConfig& config);
 // The carry of its sequence form.
 StateSpec FeedbackCarry(const ModelConfig& config);
 

@@ -198,7 +198,7 @@ TEST_F(LearnerTest, ProcessesChangeNoBit) {
         config.shards = shards;
         auto first = Make(config, pool);
         CheckpointContent content;
-        LoaderCursor cursor;
+        CurriculumCursor cursor;
         std::vector<UpdateResult> expected;
         // Shuffled: to the last batch of a pass, which has fewer rows.
         const int64_t updates =

@@ -77,5 +77,19 @@ TEST(TrainingMemory, CausalKeepsNoAttentionWeights) {
   EXPECT_LE(peak("model.heads=16"), 1.1 * peak("model.heads=1"));
 }
 
+// Entry states of chunks of 32 tokens: 17 MB in each of the six layers for every 64
+// features; all states would be 32 times as much.
+TEST(TrainingMemory, FastWeightsKeepAStateForEachChunk) {
+  const auto peak = [](const char* order) {
+    return PeakMegabytes({"model.architecture=fast_weights", "model.positions=4096",
+                          "model.position_kind=none", "model.projection=per_layer",
+                          order});
+  };
+  const double states = 6 * 3 * 16.8;  // those of nu = 4 beyond those of nu = 1
+  const double more = peak("model.nu=4") - peak("model.nu=1");
+  EXPECT_LE(more, 1.5 * states);
+  EXPECT_GE(more, 0.5 * states) << "the settings have no effect";
+}
+
 }  // namespace
 }  // namespace mnemon

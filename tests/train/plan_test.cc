@@ -32,7 +32,7 @@ double Quick(int64_t) { return 0.001; }
 TEST(PlanTest, StepsAndEpochsAreUpdatesWhateverTheTime) {
   for (const DurationOptions& duration :
        {DurationOptions{.steps = 24}, DurationOptions{.epochs = 3}}) {
-    const Plan plan({.duration = duration}, 8);
+    const Plan plan({.duration = duration}, 0, 8);
     EXPECT_EQ(plan.updates(), 24);
     for (const double pace : {0.0, 1.0, 1e6}) {
       const auto seconds = [&](int64_t) { return pace; };
@@ -44,11 +44,16 @@ TEST(PlanTest, StepsAndEpochsAreUpdatesWhateverTheTime) {
   }
 }
 
+TEST(PlanTest, EpochsComeBehindTheCurriculum) {
+  EXPECT_EQ(Plan({.duration = {.epochs = 2}}, 5, 8).updates(), 21);
+  EXPECT_EQ(Plan({.duration = {.steps = 12}}, 5, 8).updates(), 12);
+}
+
 TEST(PlanTest, DistancesOfValidationsAndCheckpointsAreKept) {
   for (const DurationOptions& duration :
        {DurationOptions{.steps = 10}, DurationOptions{.seconds = 1}}) {
     const Plan plan({.duration = duration, .validate_every = 4, .checkpoint_every = 3},
-                    8);
+                    0, 8);
     const auto seconds = [](int64_t) { return 0.1000001; };
     EXPECT_THAT(DueUpdates(plan, &Due::validation, seconds), ElementsAre(4, 8, 10));
     EXPECT_THAT(DueUpdates(plan, &Due::checkpoint, seconds), ElementsAre(3, 6, 9, 10));
@@ -56,7 +61,7 @@ TEST(PlanTest, DistancesOfValidationsAndCheckpointsAreKept) {
 }
 
 TEST(PlanTest, SecondsEndTheRunOnAnyMachine) {
-  const Plan plan({.duration = {.seconds = 10}}, 8);
+  const Plan plan({.duration = {.seconds = 10}}, 0, 8);
   EXPECT_EQ(plan.updates(), 0);
   EXPECT_THAT(DueUpdates(plan, &Due::last, [](int64_t) { return 3.0; }),
               ElementsAre(4));

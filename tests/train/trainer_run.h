@@ -42,7 +42,7 @@ inline const std::vector<Architecture>& AllArchitectures() {
       {"transformer_xl", "position_kind = \"relative\"\nmem_len = 8\npositions = 64",
        "loader = \"sequential\""},
       {"feedback", "position_kind = \"relative\"\npositions = 32",
-       "loader = \"sequential\""},
+       "loader = \"sequential\"\ncurriculum = \"2:5 4:9\""},
       {"feedback_shared", "position_kind = \"relative\"\npositions = 32",
        "jitter = true"},
   };

@@ -14,7 +14,7 @@ namespace mnemon::device {
 
 // Floats of one token: the features of key and query, the value, and three numbers.
 inline constexpr int64_t FastWeightTokenFloats(const FastWeightCall& call) {
-  return 2 * (2 * call.nu * call.width) + (call.width + 4) / 2 * 2;
+  return 2 * call.map.features(call.width) + (call.width + 4) / 2 * 2;
 }
 // Of a team without its state: for each warp a token and x' of its key and query, and
 // sums of columns.
@@ -25,7 +25,7 @@ inline constexpr int64_t FastWeightTeamFloats(const FastWeightCall& call, int te
 // Of a head's state.
 inline constexpr int64_t FastWeightHeldFloats(const FastWeightCall& call) {
   const int64_t rows = call.width + (call.normaliser_offset < 0 ? 0 : 1);
-  return (2 * call.nu * call.width * rows + 3) / 4 * 4;
+  return (call.map.features(call.width) * rows + 3) / 4 * 4;
 }
 
 // Shared memory of a block with which all its teams hold their states, those that have
@@ -52,7 +52,7 @@ class FastWeightUnit {
         run_(run),
         head_(head),
         width_(static_cast<int>(call.width)),
-        features_(2 * static_cast<int>(call.nu) * width_),
+        features_(static_cast<int>(call.map.features(call.width))),
         team_(team),
         thread_(ThreadIndex() % team),
         home_(run.fixed + call.state_offset + head * features_ * width_),
@@ -155,9 +155,9 @@ class FastWeightUnit {
     return NotFinite(*token.key_query);
   }
 
-  // phi(x) [2 nu K] of x [K], by half a warp: p(i, j) = x'_j x'_{(j-i) mod 2K}, divided
-  // by its sum. A feature is two floats behind the one before.
+  // phi(x) [N] of x [K], by half a warp. A feature is two floats behind the one before.
   MNEMON_DEVICE void SetFeatures(const float* x, float* halves, float* out) const {
+    if (call_.map.elu) return SetEluPlusOne(x, out);
     const int lane = Lane() % 16, wide = 2 * width_;
     ReadAhead<4>((width_ - lane + 15) / 16, [&](int n) { return x[lane + 16 * n]; },
                  [&](int n, float plus) {
@@ -166,7 +166,7 @@ class FastWeightUnit {
                    halves[width_ + lane + 16 * n] = minus < 0.0f ? 0.0f : minus;
                  });
     WarpBarrier();
-    const auto nu = static_cast<int>(call_.nu);
+    const auto nu = static_cast<int>(call_.map.nu);
     const auto product = [&](int j, int shift) {
       const int other = j - shift;
       return halves[j] * halves[other < 0 ? other + wide : other];
@@ -183,6 +183,19 @@ class FastWeightUnit {
         out[2 * j] = Flushed(product(j, shift) * scale);
       }
     }
+  }
+
+  MNEMON_DEVICE void SetEluPlusOne(const float* x, float* out) const {
+    const int lane = Lane() % 16;
+    float part = 0;
+    ReadAhead<4>((width_ - lane + 15) / 16, [&](int n) { return x[lane + 16 * n]; },
+                 [&](int n, float value) {
+                   const float p = value < 0.0f ? Exp(value) : value + 1.0f;
+                   out[2 * (lane + 16 * n)] = p;
+                   part += p;
+                 });
+    const float scale = Divide(1.0f, HalfSum(part) + 1e-6f);
+    for (int j = lane; j < width_; j += 16) out[2 * j] = Flushed(out[2 * j] * scale);
   }
 
   // By a warp, token by token.

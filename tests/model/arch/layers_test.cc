@@ -39,6 +39,12 @@ TEST(DpfpTest, ZeroAndAlternatingKeysStayFinite) {
   EXPECT_TRUE(Dpfp(alternating, 1).equal(at::zeros({10}, at::kDouble)));
 }
 
+TEST(EluFeaturesTest, WorkedExample) {
+  const at::Tensor phi = EluFeatures(at::tensor({1.0, -2.0, 0.0}));
+  const double low = std::exp(-2.0), sum = 3 + low + 1e-6;
+  EXPECT_LE(RelativeDifference(phi, at::tensor({2 / sum, low / sum, 1 / sum})), 1e-6);
+}
+
 struct Rule {
   bool delta;
   bool normalised;

@@ -95,6 +95,7 @@ TEST(RegistryTest, RefusalsNameEveryFieldAtOnce) {
   const std::map<std::string, std::function<void(ModelConfig&)>> changes = {
       {"window", [](ModelConfig& c) { c.window = Window::kSegment; }},
       {"nu", [](ModelConfig& c) { c.nu = 2; }},
+      {"feature_map", [](ModelConfig& c) { c.feature_map = FeatureMapKind::kElu; }},
       {"update_rule", [](ModelConfig& c) { c.update_rule = UpdateRule::kSum; }},
       {"normalise", [](ModelConfig& c) { c.normalise = Normalise::kZ; }},
       {"projection", [](ModelConfig& c) { c.projection = Projection::kShared; }},
@@ -178,6 +179,17 @@ TEST(RegistryTest, NuIsBelowTwiceTheWidthOfAHead) {
     config.nu = nu;
     EXPECT_THAT(ValidateModel(config).message(), HasSubstr("nu must be"));
   }
+}
+
+TEST(RegistryTest, EluPlusOneHasNoOrderAndAnEvenHead) {
+  ModelConfig config = (*FindArchitecture("fast_weights"))->variants().front();
+  config.feature_map = FeatureMapKind::kElu;
+  EXPECT_TRUE(ValidateModel(config).ok()) << ValidateModel(config);
+  config.nu = 2;
+  EXPECT_THAT(ValidateModel(config).message(), HasSubstr("nu must be"));
+  config.nu = 1;
+  config.d_model = 5 * config.heads;
+  EXPECT_THAT(ValidateModel(config).message(), HasSubstr("width of a head is even"));
 }
 
 TEST(RegistryTest, GeneralAndOwnFaultsComeTogether) {

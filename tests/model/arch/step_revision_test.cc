@@ -26,9 +26,9 @@ struct Hashes {
   uint64_t logits, text;
 };
 constexpr Hashes kHashes[] = {
-    {WeightFormat::kFp32, 1230953220869719982ull, 10871359506036078225ull},
-    {WeightFormat::kBf16, 4333962335366878518ull, 7837586532190840019ull},
-    {WeightFormat::kInt8, 12841999072796471569ull, 16340625153755187424ull}};
+    {WeightFormat::kFp32, 13901607060325091703ull, 9395774841679125157ull},
+    {WeightFormat::kBf16, 12563424020583939217ull, 9513365787037637575ull},
+    {WeightFormat::kInt8, 5764538678836578122ull, 17075066917566843894ull}};
 // Else text would say nothing of the logits.
 static_assert(kHashes[0].text != kHashes[1].text &&
               kHashes[1].text != kHashes[2].text && kHashes[2].text != kHashes[0].text);

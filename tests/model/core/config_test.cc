@@ -46,6 +46,7 @@ TEST(ParseConfig, EveryFieldSurvivesARoundTrip) {
   config.window = Window::kSegment;
   config.mem_len = 5;
   config.nu = 3;
+  config.feature_map = FeatureMapKind::kElu;
   config.update_rule = UpdateRule::kSum;
   config.normalise = Normalise::kZ;
   config.projection = Projection::kShared;

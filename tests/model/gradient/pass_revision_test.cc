@@ -15,7 +15,7 @@ namespace mnemon {
 namespace {
 
 constexpr int kHashedRevision = 2;
-constexpr uint64_t kHash = 1002854608080177782ull;
+constexpr uint64_t kHash = 5424390284485950245ull;
 
 constexpr int64_t kBatch = 3, kTime = 9;
 

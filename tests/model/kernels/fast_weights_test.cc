@@ -7,8 +7,10 @@ namespace mnemon {
 namespace {
 
 struct Options {
-  int64_t heads = 2, width = 16, nu = 1;
+  int64_t heads = 2, width = 16, nu = 1;  // nu 0: ELU + 1
   bool delta = true, normalise = false;
+
+  FeatureMap map() const { return {.nu = nu, .elu = nu == 0}; }
 };
 
 // Two sessions, whose tokens are given in pieces.
@@ -19,7 +21,7 @@ class Sessions {
   explicit Sessions(const Options& options, int64_t tokens = kTokens)
       : options_(options), tokens_(tokens) {
     const int64_t row = options.heads * options.width;
-    const int64_t features = 2 * options.nu * options.width;
+    const int64_t features = options.map().features(options.width);
     query_ = Drawn(2 * tokens_ * row, 1);
     key_ = Drawn(2 * tokens_ * row, 2);
     value_ = Drawn(2 * tokens_ * row, 3);
@@ -55,7 +57,7 @@ class Sessions {
     }
     FastWeightCall call = {.heads = options_.heads,
                            .width = options_.width,
-                           .nu = options_.nu,
+                           .map = options_.map(),
                            .runs = static_cast<int64_t>(runs.size()),
                            .run = runs.data(),
                            .query = {query_.data(), row},
@@ -65,7 +67,7 @@ class Sessions {
                            .out = {out_.data(), row}};
     if (options_.normalise) {
       call.normaliser_offset =
-          options_.heads * 2 * options_.nu * options_.width * options_.width;
+          options_.heads * options_.map().features(options_.width) * options_.width;
     }
     if (options_.delta) call.beta = {beta_.data(), options_.heads};
     std::vector<float> scratch(ScratchFloats(call));
@@ -102,7 +104,8 @@ class Sessions {
 std::vector<Options> AllOptions() {
   std::vector<Options> all;
   for (const int64_t width : {1, 4, 16, 20, 32, 40, 64}) {
-    for (const int64_t nu : {1, 2, 3}) {
+    for (const int64_t nu : {0, 1, 2, 3}) {
+      if (nu == 0 && width % 2 == 1) continue;
       for (int bits = 0; bits < 4; ++bits) {
         all.push_back({.heads = 1 + width % 3,
                        .width = width,

@@ -149,7 +149,7 @@ void HashFastWeights(const CpuOperations& operations, BitHash& hash) {
   const FastWeightRun run = {.count = 5, .fixed = fixed.data()};
   FastWeightCall call = {.heads = kHeads,
                          .width = kWidth,
-                         .nu = kNu,
+                         .map = {.nu = kNu},
                          .runs = 1,
                          .run = &run,
                          .normaliser_offset = kState,
