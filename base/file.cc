@@ -310,6 +310,13 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   return ReadOpened(Descriptor(::open(path.c_str(), kReadFlags)), path, max_bytes);
 }
 
+absl::StatusOr<LargeFile> LargeFile::Open(const std::string& path, int64_t max_bytes) {
+  MNEMON_RETURN_IF_ERROR(CheckPath(path));
+  Descriptor file(::open(path.c_str(), kReadFlags & ~O_NOFOLLOW));
+  MNEMON_ASSIGN_OR_RETURN(const struct stat found, StatOpened(file, path, max_bytes));
+  return LargeFile(path, file.Release(), found.st_size, found.st_mtim);
+}
+
 LargeFile::~LargeFile() {
   if (fd_ >= 0) ::close(fd_);
 }
@@ -328,6 +335,17 @@ absl::Status LargeFile::ReadThrough(int64_t begin, int64_t end) const {
                             ReadAt(fd_, path_, piece, most, static_cast<size_t>(begin),
                                    static_cast<size_t>(size_)));
     begin += static_cast<int64_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LargeFile::Read(int64_t begin, std::span<char> to) const {
+  for (size_t done = 0; done < to.size();) {
+    MNEMON_ASSIGN_OR_RETURN(
+        const size_t count,
+        ReadAt(fd_, path_, to.data() + done, to.size() - done,
+               static_cast<size_t>(begin) + done, static_cast<size_t>(size_)));
+    done += count;
   }
   return absl::OkStatus();
 }

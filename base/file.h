@@ -10,6 +10,7 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 // for concurrent use.
 class LargeFile {
  public:
+  // Errors as of ReadFile, but `path` may be a link.
+  static absl::StatusOr<LargeFile> Open(const std::string& path, int64_t max_bytes);
   ~LargeFile();
   LargeFile(LargeFile&& other) noexcept;
   LargeFile& operator=(LargeFile&&) = delete;
@@ -38,6 +41,8 @@ class LargeFile {
   int64_t size() const { return size_; }
 
   int fd() const { return fd_; }  // stays this file's
+  // Bytes from `begin` on, as many as `to` has room for. DATA_LOSS as of ReadThrough.
+  absl::Status Read(int64_t begin, std::span<char> to) const;
   // Reads bytes begin .. end-1 and drops them: from then on the system has them in
   // memory, or the error tells why not. DATA_LOSS when the read fails or ends early.
   absl::Status ReadThrough(int64_t begin, int64_t end) const;

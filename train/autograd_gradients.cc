@@ -117,7 +117,7 @@ class AutogradGradients final : public BatchGradients {
     std::vector<Evaluation> own;
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < count; ++i) {
-      const Batch batch = get(i);
+      MNEMON_ASSIGN_OR_RETURN(const Batch batch, get(i));
       const int64_t shards = share_.ShardsOf(batch.rows).own.size();
       std::vector<Evaluation> parts(shards);
       MNEMON_RETURN_IF_ERROR(RunShards(shards, [&](int s) -> absl::Status {

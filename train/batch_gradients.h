@@ -53,8 +53,8 @@ class BatchGradients {
   virtual void SetTrainingCarry(const Carry& carry) = 0;
 
   // Without dropout, in float32: batches get(0) .. get(count - 1), whose carries go
-  // from one to the next where they continue.
-  using GetBatch = std::function<Batch(int64_t)>;
+  // from one to the next where they continue. Also the errors of `get`.
+  using GetBatch = std::function<absl::StatusOr<Batch>(int64_t)>;
   virtual absl::StatusOr<Evaluation> Evaluate(const GetBatch& get, int64_t count) = 0;
 };
 

@@ -15,5 +15,6 @@ void AddSampleCommand(CommandLine& line);
 void AddInspectCommand(CommandLine& line);
 void AddEvalCommand(CommandLine& line);
 void AddAttentionCommand(CommandLine& line);
+void AddTokenizeCommand(CommandLine& line);
 
 }  // namespace mnemon

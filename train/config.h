@@ -35,6 +35,8 @@ struct DataOptions {
   std::string curriculum;
   int64_t batch = 32;  // B
   bool jitter = true;
+  // No text that is read whole has more tokens: it is one shard.
+  int64_t shuffle_shard = int64_t{1} << 32;
   // Of the tasks whose sequences are drawn.
   int64_t classes = 10;  // V
   int64_t training_sequences = 50000;
@@ -128,6 +130,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
         "8");
   visit("data.batch", c.data.batch, Limits{1, 1 << 20}, "B, windows per update");
   visit("data.jitter", c.data.jitter, text, "move each shuffled window by 0..T-1");
+  visit("data.shuffle_shard", c.data.shuffle_shard, some,
+        "shuffled: tokens that are mixed with each other and held in memory");
   visit("data.classes", c.data.classes, Limits{2, 1 << 24},
         "drawn tasks: kinds of digits; retrieval: keys, and values");
   visit("data.training_sequences", c.data.training_sequences, sequences,

@@ -68,8 +68,8 @@ bool Curriculum::Over(int64_t stage) const {
          updates_[stage];
 }
 
-Batch Curriculum::Next() {
-  Batch batch = loaders_[stage_]->Next();
+absl::StatusOr<Batch> Curriculum::Next() {
+  MNEMON_ASSIGN_OR_RETURN(Batch batch, loaders_[stage_]->Next());
   if (Over(stage_)) ++stage_;
   return batch;
 }

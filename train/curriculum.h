@@ -41,7 +41,8 @@ class Curriculum {
   static absl::StatusOr<Curriculum> Create(const Task& task, const DataOptions& options,
                                            uint64_t seed);
 
-  Batch Next();
+  // As of Loader.
+  absl::StatusOr<Batch> Next();
   CurriculumCursor cursor() const;
   // Whether a run can stand there.
   bool Has(const CurriculumCursor& cursor) const;

@@ -143,7 +143,7 @@ class DrawnLoader final : public Loader {
     return (order_.size() + partial) / options_.batch;
   }
 
-  Batch Get(int64_t pass, int64_t index) override {
+  absl::StatusOr<Batch> Get(int64_t pass, int64_t index) override {
     const int64_t first = index * options_.batch;
     Batch batch = {.rows = std::min(options_.batch, order_.size() - first),
                    .columns = Length(options_, use_),
@@ -186,7 +186,7 @@ class CopyLoader final : public Loader {
     return std::max<int64_t>(1, Sequences(options_, use_) / options_.batch);
   }
 
-  Batch Get(int64_t pass, int64_t index) override {
+  absl::StatusOr<Batch> Get(int64_t pass, int64_t index) override {
     Batch batch = {.rows = options_.batch,
                    .columns = options_.seq_len,
                    .inputs = {},

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <vector>
 
 namespace mnemon {
@@ -14,7 +16,8 @@ enum class DrawPurpose : uint32_t {
   kJitter = 2,
   kDropout = 3,
   kDigits = 4,
-  kFeatures = 5
+  kFeatures = 5,
+  kShards = 6
 };
 
 // 64 random bits.
@@ -24,22 +27,46 @@ uint64_t DrawBits(uint64_t seed, uint32_t pass, DrawPurpose purpose, int64_t ind
 int64_t UniformBelow(int64_t n, uint64_t seed, uint32_t pass, DrawPurpose purpose,
                      int64_t index);
 
-// The numbers 0 .. count-1 in a random order, another in every pass. Owned by one
-// thread.
+// The numbers 0 .. count-1 in a random order, another in every pass, that stays local:
+// shards of `shard` consecutive numbers, the last one shorter, come in a random order,
+// and within each its numbers do. One shard is all in random order. Holds the order of
+// the shards and of one shard's numbers. Owned by one thread.
 class PassOrder {
  public:
-  PassOrder(int64_t count, uint64_t seed);
+  // REQUIRES: shard >= 1.
+  PassOrder(int64_t count, uint64_t seed,
+            int64_t shard = std::numeric_limits<int64_t>::max());
 
-  int64_t size() const { return static_cast<int64_t>(order_.size()); }
-  // Place `place` of pass `pass`; a pass does not depend on those before it.
+  int64_t size() const { return count_; }
+  // Place `place` of pass `pass`; neither a pass nor a shard depends on those before.
   int64_t At(int64_t pass, int64_t place);
+  // A number of the shard behind that of `place`, another for each place, in rising
+  // order; none where the pass has no other shard, or that one fewer numbers.
+  // REQUIRES: At was called last with the same arguments.
+  std::optional<int64_t> InNextShard(int64_t pass, int64_t place) const;
 
  private:
-  void Shuffle(int64_t pass);
+  // Where a place lies: in the shard that comes at `turn`, at `offset` there.
+  struct Spot {
+    int64_t turn;
+    int64_t offset;
+  };
+  Spot SpotOf(int64_t place) const;
+  int64_t ShardSize(int64_t shard) const;
+  void OrderShards(int64_t pass);
+  void OrderNumbers(int64_t pass, int64_t turn);
+  // Fisher and Yates, from sorted order; the draws are `first` and those behind it.
+  void Shuffle(int64_t pass, DrawPurpose purpose, int64_t first,
+               std::vector<int64_t>& order) const;
 
+  const int64_t count_;
   const uint64_t seed_;
-  std::vector<int64_t> order_;  // of pass ordered_for_
-  int64_t ordered_for_ = -1;
+  const int64_t shard_;          // numbers in a shard
+  std::vector<int64_t> shards_;  // in their order in pass pass_
+  int64_t short_turn_ = 0;       // of the last shard, which may be shorter
+  std::vector<int64_t> order_;   // of the shard at turn_, from its first number
+  int64_t pass_ = -1;
+  int64_t turn_ = -1;
 };
 
 }  // namespace mnemon

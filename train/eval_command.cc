@@ -182,7 +182,7 @@ absl::Status EvalTask(const EvalFlags& flags, const ModelInForm& loaded) {
   Evaluation sum;
   EvalProgress progress(training->data.test_sequences * training->data.seq_len);
   for (int64_t i = 0; i < test->batches_per_pass(); ++i) {
-    const Batch batch = test->Get(0, i);
+    MNEMON_ASSIGN_OR_RETURN(const Batch batch, test->Get(0, i));
     MNEMON_RETURN_IF_ERROR(feed->Restart(batch.rows));
     MNEMON_ASSIGN_OR_RETURN(
         const at::Tensor logits,

@@ -96,7 +96,7 @@ class FusedGradients final : public BatchGradients {
     std::vector<Evaluation> own;
     std::vector<int64_t> rows;
     for (int64_t i = 0; i < count; ++i) {
-      const Batch batch = get(i);
+      MNEMON_ASSIGN_OR_RETURN(const Batch batch, get(i));
       MNEMON_ASSIGN_OR_RETURN(own.emplace_back(),
                               Run(batch, std::nullopt, nullptr, carry));
       rows.push_back(batch.rows);

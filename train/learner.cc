@@ -114,7 +114,7 @@ Learner::Learner(const TrainConfig& config, const Task& task, WorkerPool& pool,
 
 absl::StatusOr<UpdateResult> Learner::Update(double lr) {
   const CurriculumCursor cursor = training_.cursor();
-  const Batch batch = training_.Next();
+  MNEMON_ASSIGN_OR_RETURN(const Batch batch, training_.Next());
   const uint64_t key = DrawBits(static_cast<uint64_t>(config_.seed), 0,
                                 DrawPurpose::kDropout, optimiser_.steps());
   absl::StatusOr<BatchGradient> computed = gradients_->Compute(batch, key);

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "train/config.h"
+#include "train/token_view.h"
 
 namespace mnemon {
 
@@ -44,11 +44,12 @@ class Loader {
  public:
   virtual ~Loader() = default;
   virtual int64_t batches_per_pass() const = 0;
-  // Batch `index` of pass `pass`.
-  virtual Batch Get(int64_t pass, int64_t index) = 0;
+  // Batch `index` of pass `pass`. DATA_LOSS where a file holds what is no token.
+  virtual absl::StatusOr<Batch> Get(int64_t pass, int64_t index) = 0;
 
-  // The batch at the cursor, which moves on, into the next pass where one ends.
-  Batch Next();
+  // The batch at the cursor, which moves on, into the next pass where one ends; after
+  // an error it stays.
+  absl::StatusOr<Batch> Next();
   const LoaderCursor& cursor() const { return cursor_; }
   // REQUIRES: cursor.batch < batches_per_pass().
   void Seek(const LoaderCursor& cursor);
@@ -61,14 +62,16 @@ class Loader {
 enum class LoaderUse { kTraining, kValidation, kTest };
 
 // Windows of a text.
-// shuffled: floor((size-1)/T) windows that do not overlap, in random order; with jitter
-//   each start moves by a uniform integer 0..T-1, less where the text ends. Validation
-//   keeps order and starts.
+// shuffled: floor((size-1)/T) windows that do not overlap, in random order: shards of
+//   floor(shuffle_shard/T) windows one after the other, and those of a shard in turn;
+//   with jitter each start moves by a uniform integer 0..T-1, less where the text ends.
+//   Validation keeps order and starts.
 // sequential: `batch` streams of floor(size/batch) tokens side by side, consecutive
 //   windows; the last may be shorter.
-// `tokens` must outlive the loader. INVALID_ARGUMENT when they are too few for a batch.
+// What `tokens` shows must outlive the loader. INVALID_ARGUMENT when they are too few
+// for a batch.
 // REQUIRES: use is kTraining or kValidation.
-absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(std::span<const int32_t> tokens,
+absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(const TokenView& tokens,
                                                    const DataOptions& options,
                                                    LoaderUse use, uint64_t seed);
 

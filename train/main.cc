@@ -22,5 +22,6 @@ int main(int argc, char** argv) {
   mnemon::AddSampleCommand(line);
   mnemon::AddInspectCommand(line);
   mnemon::AddAttentionCommand(line);
+  mnemon::AddTokenizeCommand(line);
   return line.Run(argc, argv);
 }

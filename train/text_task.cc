@@ -3,73 +3,129 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/error.h"
 #include "base/file.h"
+#include "base/quote.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "train/token_file.h"
 
 namespace mnemon {
 namespace {
 
 constexpr int64_t kMaxTextBytes = int64_t{4} << 30;
 // Tokens of the validation text that start a sample when no prompt is set.
-constexpr size_t kDefaultPrompt = 16;
+constexpr int64_t kDefaultPrompt = 16;
+
+// Tokens and what they mean, whoever holds them.
+struct TextSource {
+  std::shared_ptr<const void> owner;  // of all else
+  const Tokenizer* tokenizer;
+  TokenView train;
+  TokenView validation;
+  std::string sha256;
+};
 
 class TextTask final : public Task {
  public:
-  explicit TextTask(TextParts parts) : parts_(std::move(parts)) {}
+  explicit TextTask(TextSource source) : source_(std::move(source)) {}
 
-  int64_t vocab() const override { return parts_.tokenizer->size(); }
+  int64_t vocab() const override { return source_.tokenizer->size(); }
   std::string Describe() const override {
     return absl::StrFormat("text: %d training and %d validation tokens of %d kinds",
-                           parts_.train.size(), parts_.validation.size(), vocab());
+                           source_.train.size(), source_.validation.size(), vocab());
   }
-  const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
-  const std::string& sha256() const override { return parts_.sha256; }
+  const Tokenizer* tokenizer() const override { return source_.tokenizer; }
+  const std::string& sha256() const override { return source_.sha256; }
 
   absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(const DataOptions& options,
                                                      LoaderUse use,
                                                      uint64_t seed) const override {
     if (use == LoaderUse::kTest) return nullptr;
     const bool training = use == LoaderUse::kTraining;
-    return mnemon::MakeLoader(training ? parts_.train : parts_.validation, options, use,
-                              seed);
+    return mnemon::MakeLoader(training ? source_.train : source_.validation, options,
+                              use, seed);
   }
 
   absl::StatusOr<std::vector<int32_t>> Prompt(
       const std::string& wanted) const override {
     if (wanted.empty()) {
-      const size_t length = std::min(kDefaultPrompt, parts_.validation.size());
-      return std::vector<int32_t>(parts_.validation.begin(),
-                                  parts_.validation.begin() + length);
+      std::vector<int64_t> tokens;
+      MNEMON_RETURN_IF_ERROR(source_.validation.Append(
+          0, std::min(kDefaultPrompt, source_.validation.size()), tokens));
+      return std::vector<int32_t>(tokens.begin(), tokens.end());
     }
-    auto prompt = parts_.tokenizer->Encode(wanted);
+    auto prompt = source_.tokenizer->Encode(wanted);
     if (prompt.ok()) return prompt;
     return absl::InvalidArgumentError(
         StrCat("sample.prompt: ", std::string(prompt.status().message())));
   }
 
  private:
-  const TextParts parts_;
+  const TextSource source_;
 };
+
+// Tokens of the training part.
+int64_t SplitOf(int64_t tokens, const DataOptions& options) {
+  return static_cast<int64_t>(static_cast<double>(tokens) * (1.0 - options.validation));
+}
+
+// The tokenizer of the file counts; the configuration must not tell of another one.
+absl::Status CheckTokenizer(const TokenFile& file, const DataOptions& options) {
+  const bool bytes = file.tokenizer().ToJson() == MakeByteTokenizer()->ToJson();
+  const TokenizerKind kind = bytes ? TokenizerKind::kByte : TokenizerKind::kChar;
+  if (options.tokenizer == kind) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      StrCat("data.tokenizer is ", Name(options.tokenizer), ", and the tokens of ",
+             Quoted(options.text), " are of ", Name(kind),
+             ": set data.tokenizer = ", Name(kind)));
+}
+
+absl::StatusOr<std::unique_ptr<Task>> LoadTokenFileTask(const DataOptions& options) {
+  auto opened = TokenFile::Open(options.text);
+  if (!opened.ok()) return Annotated(opened.status(), "data.text");
+  const std::shared_ptr<const TokenFile> file = *std::move(opened);
+  MNEMON_RETURN_IF_ERROR(CheckTokenizer(*file, options));
+  const TokenView tokens = file->tokens();
+  const int64_t split = SplitOf(tokens.size(), options);
+  return std::make_unique<TextTask>(
+      TextSource{.owner = file,
+                 .tokenizer = &file->tokenizer(),
+                 .train = tokens.Part(0, split),
+                 .validation = tokens.Part(split, tokens.size() - split),
+                 .sha256 = file->sha256()});
+}
 
 }  // namespace
 
 std::unique_ptr<Task> MakeTextTask(TextParts parts) {
-  return std::make_unique<TextTask>(std::move(parts));
+  const auto held = std::make_shared<const TextParts>(std::move(parts));
+  return std::make_unique<TextTask>(
+      TextSource{.owner = held,
+                 .tokenizer = held->tokenizer.get(),
+                 .train = std::span<const int32_t>(held->train),
+                 .validation = std::span<const int32_t>(held->validation),
+                 .sha256 = held->sha256});
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   // People may keep texts behind links; ReadFile takes regular files only.
   std::error_code error;
   const std::string real = std::filesystem::canonical(path, error).string();
-  return ReadFile(error ? path : real, kMaxTextBytes);
+  MNEMON_ASSIGN_OR_RETURN(std::string text,
+                          ReadFile(error ? path : real, kMaxTextBytes));
+  if (!BeginsTokenFile(text)) return text;
+  return absl::InvalidArgumentError(
+      StrCat(Quoted(path), " is a token file, and a text is needed"));
 }
 
 absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options) {
+  if (IsTokenFile(options.text)) return LoadTokenFileTask(options);
   auto text = ReadText(options.text);
   if (!text.ok()) {
     return absl::Status(text.status().code(),
@@ -89,8 +145,7 @@ absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options) {
     parts.tokenizer = *std::move(tokenizer);
   }
   MNEMON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, parts.tokenizer->Encode(*text));
-  const auto split = static_cast<int64_t>(static_cast<double>(tokens.size()) *
-                                          (1.0 - options.validation));
+  const int64_t split = SplitOf(static_cast<int64_t>(tokens.size()), options);
   parts.train.assign(tokens.begin(), tokens.begin() + split);
   parts.validation.assign(tokens.begin() + split, tokens.end());
   return MakeTextTask(std::move(parts));

@@ -22,11 +22,13 @@ struct TextParts {
 
 std::unique_ptr<Task> MakeTextTask(TextParts parts);
 
-// Reads options.text, makes the tokenizer from it, and keeps the last part of the
-// tokens for validation. Errors name the file.
+// Reads options.text and makes the tokenizer from it, or maps it where it is a token
+// file, whose tokenizer must be of the kind of options.tokenizer. The last part of the
+// tokens is for validation. Errors name the file.
 absl::StatusOr<std::unique_ptr<Task>> LoadTextTask(const DataOptions& options);
 
-// The content of a text file of at most 4 GiB; `path` may be a link.
+// The content of a text file of at most 4 GiB; `path` may be a link. INVALID_ARGUMENT
+// for a token file.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
 }  // namespace mnemon

@@ -2,6 +2,7 @@
 #include "model/text/char_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <set>
 #include <unordered_map>
@@ -43,10 +44,13 @@ absl::Status UnknownCharacter(char32_t code_point, size_t offset,
 class CharTokenizer : public Tokenizer {
  public:
   explicit CharTokenizer(const std::vector<char32_t>& characters) {
+    ascii_.fill(kNone);
     for (const char32_t character : characters) {
       std::string bytes;
       AppendUtf8(character, bytes);
-      ids_[character] = static_cast<int32_t>(bytes_.size());
+      const auto id = static_cast<int32_t>(bytes_.size());
+      ids_[character] = id;
+      if (character < ascii_.size()) ascii_[character] = id;
       bytes_.push_back(std::move(bytes));
     }
     MNEMON_CHECK(!bytes_.empty() && ids_.size() == bytes_.size());
@@ -58,8 +62,15 @@ class CharTokenizer : public Tokenizer {
 
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const override {
     std::vector<int32_t> ids;
+    ids.reserve(text.size());
     char32_t character;
     for (size_t offset = 0; offset < text.size();) {
+      const auto byte = static_cast<unsigned char>(text[offset]);
+      if (byte < ascii_.size() && ascii_[byte] != kNone) {
+        ids.push_back(ascii_[byte]);
+        ++offset;
+        continue;
+      }
       const size_t begin = offset;
       if (!NextCodePoint(text, offset, character)) return NotUtf8(begin);
       const auto found = ids_.find(character);
@@ -85,8 +96,11 @@ class CharTokenizer : public Tokenizer {
   }
 
  private:
+  static constexpr int32_t kNone = -1;
+
   std::vector<std::string> bytes_;
   std::unordered_map<char32_t, int32_t> ids_;
+  std::array<int32_t, 128> ascii_;  // of ids_, what most texts consist of
   std::string description_;
 };
 

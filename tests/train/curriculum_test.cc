@@ -52,7 +52,7 @@ TEST(Curriculum, LengthsGrowAndTheLastStays) {
   EXPECT_EQ(batches.batches_per_pass(), 3);
   std::vector<int64_t> lengths;
   for (int i = 0; i < 14; ++i) {
-    const Batch batch = batches.Next();
+    const Batch batch = *batches.Next();
     EXPECT_TRUE(batch.fresh);
     lengths.push_back(batch.columns);
   }
@@ -67,12 +67,12 @@ TEST(Curriculum, GoesOnFromEveryCursor) {
   ASSERT_TRUE(task.ok()) << task.status();
   const std::string stages = "2:2 4:7";
   Curriculum all = Make(**task, stages), moved = Make(**task, stages);
-  for (int i = 0; i < 12; ++i) moved.Next();
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(moved.Next().ok());
   std::vector<CurriculumCursor> cursors;
   std::vector<Batch> batches;
   for (int i = 0; i < 20; ++i) {
     cursors.push_back(all.cursor());
-    batches.push_back(all.Next());
+    batches.push_back(*all.Next());
   }
   for (size_t from = cursors.size(); from-- > 0;) {
     Curriculum fresh = Make(**task, stages);
@@ -80,7 +80,7 @@ TEST(Curriculum, GoesOnFromEveryCursor) {
       ASSERT_TRUE(resumed->Has(cursors[from])) << from;
       resumed->Seek(cursors[from]);
       for (size_t i = from; i < batches.size(); ++i) {
-        const Batch batch = resumed->Next();
+        const Batch batch = *resumed->Next();
         EXPECT_EQ(batch.inputs, batches[i].inputs) << from << " " << i;
         EXPECT_EQ(batch.targets, batches[i].targets);
       }

@@ -34,7 +34,7 @@ std::unique_ptr<Loader> Make(LoaderUse use, const DataOptions& options = Options
 std::vector<Sequence> Inputs(Loader& loader, int64_t pass) {
   std::vector<Sequence> all;
   for (int64_t i = 0; i < loader.batches_per_pass(); ++i) {
-    const Batch batch = loader.Get(pass, i);
+    const Batch batch = loader.Get(pass, i).value();
     for (int64_t row = 0; row < batch.rows; ++row) {
       const auto begin = batch.inputs.begin() + row * batch.columns;
       all.emplace_back(begin, begin + batch.columns);
@@ -46,7 +46,7 @@ std::vector<Sequence> Inputs(Loader& loader, int64_t pass) {
 TEST(ReverseTask, TargetsAreTheInputsBackwards) {
   for (const LoaderUse use :
        {LoaderUse::kTraining, LoaderUse::kValidation, LoaderUse::kTest}) {
-    const Batch batch = Make(use)->Next();
+    const Batch batch = Make(use)->Next().value();
     ASSERT_EQ(batch.rows, 4);
     ASSERT_EQ(batch.columns, 5);
     ASSERT_EQ(batch.inputs.size(), 20u);
@@ -81,7 +81,7 @@ TEST(ReverseTask, TrainingShufflesTheSameSequencesAndDropsThePartialBatch) {
 TEST(ReverseTask, ValidationAndTestKeepEverySequenceInOrder) {
   const auto validation = Make(LoaderUse::kValidation), test = Make(LoaderUse::kTest);
   EXPECT_EQ(validation->batches_per_pass(), 3);
-  EXPECT_EQ(validation->Get(0, 2).rows, 2);
+  EXPECT_EQ(validation->Get(0, 2)->rows, 2);
   EXPECT_EQ(Inputs(*validation, 0), Inputs(*validation, 5));
   EXPECT_EQ(Inputs(*test, 0).size(), 9u);
   EXPECT_NE(Inputs(*test, 0)[0], Inputs(*validation, 0)[0]);
@@ -156,7 +156,7 @@ TEST(DrawnTask, TargetsFollowFromTheInputs) {
     const auto task = MakeDrawnTask(options);
     for (const LoaderUse use : {LoaderUse::kTraining, LoaderUse::kTest}) {
       const auto loader = *task->MakeLoader(options, use, 3);
-      const Batch batch = loader->Next();
+      const Batch batch = loader->Next().value();
       const bool test = use == LoaderUse::kTest;
       ASSERT_EQ(batch.columns,
                 test && options.test_len > 0 ? options.test_len : options.seq_len);
@@ -204,7 +204,7 @@ TEST(DrawnTask, CopyIsAStreamOverItsSegments) {
   for (int64_t pass = 0; pass < 2; ++pass) {
     std::vector<int64_t> stream;
     for (int64_t i = 0; i < 10; ++i) {
-      const Batch batch = loader->Next();
+      const Batch batch = loader->Next().value();
       EXPECT_EQ(batch.fresh, i == 0);
       for (int64_t t = 0; t < batch.columns; ++t) {  // of the last row
         const size_t at = batch.inputs.size() - batch.columns + t;

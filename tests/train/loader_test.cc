@@ -26,7 +26,7 @@ DataOptions Options(LoaderKind kind, int64_t length, int64_t batch,
 std::unique_ptr<Loader> Make(const std::vector<int32_t>& tokens,
                              const DataOptions& options, uint64_t seed = 7,
                              LoaderUse use = LoaderUse::kTraining) {
-  auto loader = MakeLoader(tokens, options, use, seed);
+  auto loader = MakeLoader(std::span(tokens), options, use, seed);
   EXPECT_TRUE(loader.ok()) << loader.status();
   return *std::move(loader);
 }
@@ -71,7 +71,7 @@ TEST(ShuffledLoader, EveryWindowOncePerPassAndThePartialBatchIsKept) {
   for (int pass = 0; pass < 2; ++pass) {
     std::vector<int64_t> starts;
     for (int i = 0; i < 5; ++i) {
-      const Batch batch = loader->Next();
+      const Batch batch = loader->Next().value();
       EXPECT_EQ(batch.rows, i < 4 ? 5 : 3);
       EXPECT_TRUE(batch.fresh);
       ExpectConsecutive(batch);
@@ -92,7 +92,7 @@ TEST(ShuffledLoader, JitterMovesEachWindowWithinBounds) {
   auto loader = Make(tokens, Options(LoaderKind::kShuffled, 8, 200));
   std::set<int64_t> offsets;
   for (int pass = 0; pass < 5; ++pass) {
-    const Batch batch = loader->Next();
+    const Batch batch = loader->Next().value();
     ExpectConsecutive(batch);
     std::vector<int64_t> starts = Starts(batch);
     std::set<int64_t> windows;
@@ -111,21 +111,21 @@ TEST(ShuffledLoader, OrderIsAFunctionOfSeedAndPass) {
   const DataOptions options = Options(LoaderKind::kShuffled, 7, 4);
   auto one = Make(tokens, options, 1), again = Make(tokens, options, 1);
   auto other = Make(tokens, options, 2);
-  EXPECT_EQ(one->Get(3, 2).inputs, again->Get(3, 2).inputs);
-  EXPECT_NE(one->Get(3, 2).inputs, other->Get(3, 2).inputs);
-  EXPECT_NE(one->Get(3, 2).inputs, one->Get(4, 2).inputs);
+  EXPECT_EQ(one->Get(3, 2)->inputs, again->Get(3, 2)->inputs);
+  EXPECT_NE(one->Get(3, 2)->inputs, other->Get(3, 2)->inputs);
+  EXPECT_NE(one->Get(3, 2)->inputs, one->Get(4, 2)->inputs);
 
-  for (int i = 0; i < 77; ++i) one->Next();
+  for (int i = 0; i < 77; ++i) ASSERT_TRUE(one->Next().ok());
   again->Seek(one->cursor());
   EXPECT_EQ(one->cursor().pass, 77 / one->batches_per_pass());
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(one->Next().inputs, again->Next().inputs);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(one->Next()->inputs, again->Next()->inputs);
 }
 
 // Held against drift: runs of older checkpoints must find their order again.
 TEST(ShuffledLoader, OrderIsPortable) {
   const std::vector<int32_t> tokens = Counting(81);
   auto loader = Make(tokens, Options(LoaderKind::kShuffled, 10, 8, false), 1);
-  EXPECT_THAT(Starts(loader->Get(0, 0)),
+  EXPECT_THAT(Starts(*loader->Get(0, 0)),
               ::testing::ElementsAre(50, 20, 10, 60, 0, 30, 40, 70));
 }
 
@@ -133,8 +133,57 @@ TEST(ShuffledLoader, ValidationKeepsOrderAndStarts) {
   const std::vector<int32_t> tokens = Counting(100);
   auto loader =
       Make(tokens, Options(LoaderKind::kShuffled, 9, 11), 3, LoaderUse::kValidation);
-  EXPECT_THAT(Starts(loader->Get(0, 0)),
+  EXPECT_THAT(Starts(*loader->Get(0, 0)),
               ::testing::ElementsAre(0, 9, 18, 27, 36, 45, 54, 63, 72, 81, 90));
+}
+
+// Shards of 10 windows: batches of 4 go over their ends.
+TEST(ShuffledLoader, StaysLocalInShards) {
+  const std::vector<int32_t> tokens = Counting(1 + 95 * 10);
+  DataOptions options = Options(LoaderKind::kShuffled, 10, 4, /*jitter=*/false);
+  options.shuffle_shard = 109;
+  auto loader = Make(tokens, options);
+  std::vector<std::vector<int64_t>> passes(2);
+  for (std::vector<int64_t>& shards : passes) {
+    std::vector<int64_t> starts;
+    for (int64_t i = 0; i < loader->batches_per_pass(); ++i) {
+      for (const int64_t start : Starts(*loader->Next())) {
+        starts.push_back(start);
+        const int64_t shard = start / 100;
+        if (shards.empty() || shards.back() != shard) shards.push_back(shard);
+      }
+    }
+    EXPECT_EQ(shards.size(), 10u);
+    std::sort(starts.begin(), starts.end());
+    ASSERT_EQ(starts.size(), 95u);
+    for (int64_t i = 0; i < 95; ++i) EXPECT_EQ(starts[i], i * 10);
+  }
+  EXPECT_NE(passes[0], passes[1]);
+}
+
+TEST(ShuffledLoader, ACursorIsEnoughInShards) {
+  const std::vector<int32_t> tokens = Counting(1000);
+  DataOptions options = Options(LoaderKind::kShuffled, 7, 4);
+  options.shuffle_shard = 70;
+  auto walked = Make(tokens, options);
+  for (int i = 0; i < 47; ++i) ASSERT_TRUE(walked->Next().ok());
+  auto resumed = Make(tokens, options);
+  resumed->Seek(walked->cursor());
+  for (int i = 0; i < 80; ++i) {
+    ASSERT_EQ(walked->Next()->inputs, resumed->Next()->inputs);
+  }
+}
+
+TEST(ShuffledLoader, ALargeShardIsTheOrderWithoutShards) {
+  const std::vector<int32_t> tokens = Counting(1000);
+  DataOptions options = Options(LoaderKind::kShuffled, 7, 4);
+  auto before = Make(tokens, options);
+  options.shuffle_shard = 1000;
+  auto one = Make(tokens, options);
+  options.shuffle_shard = 500;
+  auto two = Make(tokens, options);
+  EXPECT_EQ(one->Get(1, 3)->inputs, before->Get(1, 3)->inputs);
+  EXPECT_NE(two->Get(1, 3)->inputs, before->Get(1, 3)->inputs);
 }
 
 TEST(SequentialLoader, ParallelStreamsOfConsecutiveWindows) {
@@ -144,7 +193,7 @@ TEST(SequentialLoader, ParallelStreamsOfConsecutiveWindows) {
   ASSERT_EQ(loader->batches_per_pass(), 3);
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < 3; ++i) {
-      const Batch batch = loader->Next();
+      const Batch batch = loader->Next().value();
       EXPECT_EQ(batch.rows, 3);
       EXPECT_EQ(batch.columns, i < 2 ? 4 : 2);
       EXPECT_EQ(batch.fresh, i == 0);
@@ -157,7 +206,7 @@ TEST(SequentialLoader, ParallelStreamsOfConsecutiveWindows) {
 TEST(Loader, TooShortTextsAreRefusedByName) {
   const auto refused = [](int64_t size, const DataOptions& options) {
     const std::vector<int32_t> tokens = Counting(size);
-    return MakeLoader(tokens, options, LoaderUse::kTraining, 1).status();
+    return MakeLoader(std::span(tokens), options, LoaderUse::kTraining, 1).status();
   };
   const absl::Status shuffled = refused(8, Options(LoaderKind::kShuffled, 8, 4));
   EXPECT_THAT(std::string(shuffled.message()), ::testing::HasSubstr("data.seq_len"));

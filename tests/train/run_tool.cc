@@ -19,6 +19,7 @@ Ran RunTool(std::vector<std::string> arguments) {
   AddInspectCommand(line);
   AddEvalCommand(line);
   AddAttentionCommand(line);
+  AddTokenizeCommand(line);
   arguments.insert(arguments.begin(), "mnemon-train");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+#include "train/tokenize.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include "base/sha256.h"
+#include "base/utf8.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "train/token_file.h"
+
+namespace mnemon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+std::string Content(const fs::path& path) {
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+// Characters of 1 to 4 bytes, of `kinds` kinds.
+std::string Mixed(int characters, int kinds) {
+  std::mt19937 random(3);
+  std::string text;
+  for (int i = 0; i < characters; ++i) {
+    const char32_t kind = random() % kinds;
+    // No surrogates.
+    AppendUtf8(kind < 60 ? 'A' + kind : kind * 31 + (kind > 1700 ? 0x2000 : 0), text);
+  }
+  return text;
+}
+
+class TokenizeTest : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(root_); }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::string Write(const std::string& name, const std::string& content) {
+    std::ofstream(root_ / name, std::ios::binary) << content;
+    return root_ / name;
+  }
+  TokenizeOptions Options(const std::vector<std::string>& texts) {
+    return {.texts = texts, .out = out_};
+  }
+  std::shared_ptr<const TokenFile> Made(const TokenizeOptions& options) {
+    const auto made = TokenizeTexts(options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->file_bytes, static_cast<int64_t>(fs::file_size(out_)));
+    const auto file = TokenFile::Open(out_);
+    EXPECT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ(made->tokens, (*file)->tokens().size());
+    return *file;
+  }
+  std::string Fault(const TokenizeOptions& options) {
+    const auto made = TokenizeTexts(options);
+    EXPECT_FALSE(made.ok());
+    // Nothing is left behind.
+    EXPECT_FALSE(fs::exists(out_));
+    for (const auto& entry : fs::directory_iterator(root_)) {
+      EXPECT_NE(entry.path().filename().string()[0], '.') << entry;
+    }
+    return std::string(made.status().message());
+  }
+  static std::vector<int32_t> Tokens(const TokenFile& file) {
+    std::vector<int64_t> tokens;
+    EXPECT_TRUE(file.tokens().Append(0, file.tokens().size(), tokens).ok());
+    return {tokens.begin(), tokens.end()};
+  }
+
+  const fs::path root_ =
+      fs::path(testing::TempDir()) /
+      ("tokenize_" + std::to_string(getpid()) + "_" +
+       testing::UnitTest::GetInstance()->current_test_info()->name());
+  const std::string out_ = root_ / "out.tokens";
+};
+
+TEST_F(TokenizeTest, IsWhatTheTokenizersOfTextsGive) {
+  for (const int kinds : {20, 1000, 30000}) {
+    const std::string text = Mixed(200000, kinds);
+    const auto file = Made(Options({Write("a.txt", text)}));
+    const auto tokenizer = *MakeCharTokenizer(text);
+    EXPECT_EQ(file->tokenizer().ToJson(), tokenizer->ToJson());
+    EXPECT_EQ(Tokens(*file), *tokenizer->Encode(text));
+    EXPECT_EQ(file->sha256(), Sha256Hex(text));
+  }
+  const std::string bytes = "any\xff\x80 bytes" + std::string(1, '\0');
+  TokenizeOptions options = Options({Write("b.txt", bytes)});
+  options.tokenizer = "byte";
+  const auto file = Made(options);
+  EXPECT_EQ(Tokens(*file), *MakeByteTokenizer()->Encode(bytes));
+  EXPECT_EQ(file->sha256(), Sha256Hex(bytes));
+}
+
+TEST_F(TokenizeTest, TheSameBytesWithAnyThreadsAndBlocks) {
+  const std::string text = Mixed(5000, 300);
+  // The first file ends within a character.
+  size_t cut = 777;
+  while ((text[cut] & 0xC0) != 0x80) ++cut;
+  TokenizeOptions options = Options({Write("whole.txt", text)});
+  Made(options);
+  const std::string expected = Content(out_);
+  options.texts = {Write("a.txt", text.substr(0, cut)),
+                   Write("b.txt", text.substr(cut))};
+  for (const int threads : {1, 2, 5}) {
+    for (const int64_t block : {8, 13, 1000}) {
+      options.threads = threads;
+      options.block_bytes = block;
+      Made(options);
+      EXPECT_EQ(Content(out_), expected) << threads << " " << block;
+    }
+  }
+}
+
+TEST_F(TokenizeTest, TakesTheTokenizerOfAModel) {
+  const std::string json = (*MakeCharTokenizer("abcdef"))->ToJson();
+  TokenizeOptions options = Options({Write("a.txt", "fade")});
+  options.tokenizer = Write("tokenizer.json", json);
+  const auto file = Made(options);
+  EXPECT_THAT(Tokens(*file), ElementsAre(5, 0, 3, 4));
+  // Not the content of the text with characters of its own.
+  EXPECT_EQ(file->sha256(), Sha256Hex("fade" + json));
+  options.texts = {Write("a.txt", "feedbaced")};
+  EXPECT_EQ(Made(options)->sha256(), Sha256Hex("feedbaced"));
+}
+
+TEST_F(TokenizeTest, FaultsAreNamedAndLeaveNothing) {
+  const std::string good = Write("good.txt", std::string(100, 'a'));
+  for (const int threads : {1, 3}) {
+    TokenizeOptions options =
+        Options({good, Write("bad.txt", std::string(50, 'b') + "\xff" + "c\xff")});
+    options.threads = threads;
+    options.block_bytes = 8;
+    EXPECT_THAT(Fault(options), HasSubstr("bad.txt' at byte 50 is not UTF-8"));
+    Write("known.json", (*MakeCharTokenizer("ab"))->ToJson());
+    options.texts = {good, Write("other.txt", std::string(60, 'b') + "xby")};
+    options.tokenizer = root_ / "known.json";
+    EXPECT_THAT(Fault(options), HasSubstr("other.txt' at byte 60 has a character"));
+  }
+  EXPECT_THAT(Fault(Options({Write("empty.txt", "")})), HasSubstr("an empty text"));
+  EXPECT_THAT(Fault(Options({root_ / "none.txt"})), HasSubstr("none.txt"));
+  EXPECT_THAT(Fault(Options({root_})), HasSubstr("is a directory"));
+  TokenizeOptions options = Options({good});
+  options.tokenizer = "chars";
+  EXPECT_THAT(Fault(options), HasSubstr("--tokenizer is char, byte, a checkpoint"));
+  options.tokenizer = good;
+  EXPECT_THAT(Fault(options), HasSubstr("good.txt"));
+}
+
+TEST_F(TokenizeTest, AFullDiskLeavesTheOldFile) {
+  const std::string text = Write("a.txt", Mixed(100000, 50));
+  ASSERT_TRUE(TokenizeTexts(Options({Write("b.txt", "old")})).ok());
+  const std::string old = Content(out_);
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit limit = {50000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const auto made = TokenizeTexts(Options({text}));
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kResourceExhausted)
+      << made.status();
+  EXPECT_EQ(Content(out_), old);
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_), fs::directory_iterator()), 3);
+}
+
+TEST_F(TokenizeTest, ATextThatChangesIsNamed) {
+  TokenizeOptions options = Options({Write("a.txt", std::string(1000, 'a'))});
+  const auto change = [&](const std::string& content) {
+    options.progress = [this, content, changed = false](int64_t, int64_t) mutable {
+      // Clocks of file systems are coarse.
+      if (!changed) {
+        const auto before = fs::last_write_time(root_ / "a.txt");
+        fs::last_write_time(Write("a.txt", content), before + std::chrono::hours(1));
+      }
+      changed = true;
+    };
+    EXPECT_THAT(Fault(options), HasSubstr("a.txt' changed while it was read"));
+    Write("a.txt", std::string(1000, 'a'));
+  };
+  change(std::string(1000, 'a'));
+  change(std::string(1000, 'b'));
+  change(std::string(2000, 'a'));
+}
+
+TEST_F(TokenizeTest, TellsProgress) {
+  TokenizeOptions options = Options({Write("a.txt", std::string(1000, 'a'))});
+  options.block_bytes = 100;
+  std::vector<int64_t> told;
+  options.progress = [&](int64_t done, int64_t bytes) {
+    EXPECT_EQ(bytes, 2000);
+    told.push_back(done);
+  };
+  Made(options);
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_GT(told.size(), 4u);
+  EXPECT_EQ(told.back(), 2000);
+}
+
+}  // namespace
+}  // namespace mnemon
