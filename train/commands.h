@@ -16,5 +16,6 @@ void AddInspectCommand(CommandLine& line);
 void AddEvalCommand(CommandLine& line);
 void AddAttentionCommand(CommandLine& line);
 void AddTokenizeCommand(CommandLine& line);
+void AddReportCommand(CommandLine& line);
 
 }  // namespace mnemon

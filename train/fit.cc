@@ -16,13 +16,13 @@
 #include "model/kernels/thread_pool.h"
 #include "model/sequence/runtime.h"
 #include "train/learner.h"
-#include "train/metrics.h"
 #include "train/plan.h"
 #include "train/process_check.h"
 #include "train/process_group.h"
 #include "train/progress.h"
 #include "train/resume_check.h"
 #include "train/run_directory.h"
+#include "train/run_log.h"
 #include "train/sample_text.h"
 #include "train/schedule.h"
 #include "train/stop_signal.h"
@@ -94,8 +94,8 @@ class Run {
   std::optional<double> accuracy_;  // of the latest validation
   TrainingState state_;
   std::unique_ptr<Learner> learner_;
-  std::optional<MetricsFile> metrics_;  // of the first process
-  std::optional<Progress> progress_;    // likewise
+  std::optional<RunLog> log_;         // of the first process
+  std::optional<Progress> progress_;  // likewise
 };
 
 absl::Status Run::Start(std::optional<TrainingState> saved) {
@@ -125,9 +125,8 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
   const std::string before = std::exchange(state_.numerics, learner_->numerics());
   if (!group_.first()) return absl::OkStatus();
   MNEMON_ASSIGN_OR_RETURN(
-      MetricsFile metrics,
-      MetricsFile::Open(directory_->metrics_path(), state_.metrics_bytes));
-  metrics_.emplace(std::move(metrics));
+      RunLog log, RunLog::Open(directory_->path(), state_.metrics_bytes, state_.steps));
+  log_.emplace(std::move(log));
   progress_.emplace(MakeProgress());
   const std::string processes =
       group_.size() == 1 ? "" : StrCat(group_.size(), " processes of ");
@@ -202,11 +201,18 @@ absl::Status Run::Report(const UpdateResult& update, double lr, bool validated) 
   state_.loss_sum = 0;
   state_.loss_count = 0;
   if (!group_.first()) return absl::OkStatus();
-  MNEMON_RETURN_IF_ERROR(metrics_->Append(row));
+  MNEMON_RETURN_IF_ERROR(
+      log_->Append(row, {.step = state_.steps,
+                         .seconds = Seconds(),
+                         .tokens_per_second = progress_->TokensPerSecond()}));
   progress_->Report(row, state_.validation);
   if (validated && config_.sample.tokens > 0) {
     MNEMON_ASSIGN_OR_RETURN(std::string sample, learner_->Sample());
-    if (!sample.empty()) Say(ShowSample(sample));
+    if (!sample.empty()) {
+      Say(ShowSample(sample));
+      MNEMON_RETURN_IF_ERROR(
+          log_->Append(SampleRow{.step = state_.steps, .text = std::move(sample)}));
+    }
   }
   return absl::OkStatus();
 }
@@ -232,8 +238,8 @@ absl::Status Run::Save() {
   CheckpointContent content;
   MNEMON_RETURN_IF_ERROR(learner_->Save(content));
   if (!group_.first()) return absl::OkStatus();
-  MNEMON_RETURN_IF_ERROR(metrics_->Sync());
-  state_.metrics_bytes = metrics_->bytes();
+  MNEMON_RETURN_IF_ERROR(log_->Sync());
+  state_.metrics_bytes = log_->metrics_bytes();
   const CurriculumCursor cursor = learner_->cursor();
   state_.next_stage = cursor.stage;
   state_.next_pass = cursor.within.pass;

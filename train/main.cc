@@ -23,5 +23,6 @@ int main(int argc, char** argv) {
   mnemon::AddInspectCommand(line);
   mnemon::AddAttentionCommand(line);
   mnemon::AddTokenizeCommand(line);
+  mnemon::AddReportCommand(line);
   return line.Run(argc, argv);
 }

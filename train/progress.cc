@@ -72,18 +72,21 @@ void Progress::Advance(int64_t tokens, int64_t updates) {
 
 void Progress::Resume() { last_ = clock_.Now(); }
 
+double Progress::TokensPerSecond() const {
+  return seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0;
+}
+
 void Progress::Report(const MetricsRow& row, double validation) {
   std::string checked =
       validation < 0 ? std::string("-") : absl::StrFormat("%.4f", validation);
   if (row.accuracy) checked += absl::StrFormat("  accuracy %.4f", *row.accuracy);
-  const double speed = seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0;
   const std::string step =
       planned_ > 0
           ? absl::StrFormat("step %d/%d", row.step, planned_)
           : absl::StrFormat("step %d %d%%", row.step, static_cast<int>(100 * Part()));
   Say(absl::StrFormat(
       "%s  loss %.4f  validation %s  lr %.3g  %.0f tokens/s  grad %.3g  eta %s", step,
-      row.loss, checked, row.learning_rate, speed, row.gradient_norm,
+      row.loss, checked, row.learning_rate, TokensPerSecond(), row.gradient_norm,
       Duration(SecondsLeft())));
   updates_ = 0;
   tokens_ = 0;

@@ -29,6 +29,8 @@ class Progress {
   void Advance(int64_t tokens, int64_t updates = 1);
   // A line for `row`; `validation` is the latest, below 0 = none yet.
   void Report(const MetricsRow& row, double validation);
+  // Of the updates since the last report; 0 without one.
+  double TokensPerSecond() const;
   // Where a run is behind update `step`: "update 20 of 100", and where it fills a span
   // of time "update 20, 3% of the time".
   std::string At(int64_t step) const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The directory of a run: checkpoints step-N, the links last and best, metrics.csv.
+// The directory of a run: checkpoints step-N, the links last and best, and
+// the files of its log.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,6 @@ class RunDirectory {
   static absl::StatusOr<RunDirectory> Open(const std::string& path, bool resume);
 
   const std::string& path() const { return path_; }
-  std::string metrics_path() const { return path_ + "/metrics.csv"; }
   std::string checkpoint_path(int64_t step) const;
   // The update of that checkpoint; nullopt when there is none yet.
   std::optional<int64_t> last() const { return last_; }

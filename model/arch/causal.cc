@@ -73,6 +73,7 @@ class Causal final : public Model {
             ? MaskedAlibiBias(config_.heads, batch, time, total, mask, x.options())
             : mask;
     Carry next{.position = total, .tensors = {}};
+    std::vector<at::Tensor> maps;
     for (size_t i = 0; i < weights_.layers.size(); ++i) {
       const Layer& layer = weights_.layers[i];
       const Dropout drop = dropout.At(static_cast<int64_t>(i));
@@ -97,12 +98,17 @@ class Causal final : public Model {
       }
       const at::Tensor k = rows(layer.key);
       const at::Tensor v = rows(layer.value);
-      const at::Tensor mixed = Attend(query.q, k, v, query.bias, drop);
-      x = x + drop(Linear(MergeHeads(mixed, config_.heads), layer.output),
+      const Attended attended = Attend(query.q, k, v, query.bias, drop);
+      if (options.maps == AttentionMaps::kUsed) {
+        maps.push_back(MapsOfBatch(attended.weights, config_.heads));
+      }
+      x = x + drop(Linear(MergeHeads(attended.mixed, config_.heads), layer.output),
                    DropoutKind::kAttentionOutput);
       x = AddFeedForward(x, layer.feed_forward, drop);
     }
-    return ForwardResult{.logits = Logits(x, weights_.frame), .carry = std::move(next)};
+    return ForwardResult{.logits = Logits(x, weights_.frame),
+                         .carry = std::move(next),
+                         .maps = std::move(maps)};
   }
 
   void Visit(const TensorVisitor& visit) override {

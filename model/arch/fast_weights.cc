@@ -12,6 +12,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/sigmoid.h>
 
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "model/layers/attention.h"
 #include "model/layers/delta_rule.h"
@@ -67,6 +68,9 @@ class FastWeights final : public Model {
   absl::StatusOr<ForwardResult> Forward(const at::Tensor& tokens, const Carry& carry,
                                         const ForwardOptions& options) const override {
     MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
+    if (options.maps != AttentionMaps::kNone) {
+      return InvalidField("maps", "fast weights attend to no keys: there are no maps");
+    }
     const Dropout dropout(config_.dropout, options.dropout, tokens.size(0));
     Carry next{.position = carry.position + tokens.size(1), .tensors = {}};
     at::Tensor x = Embed(tokens, weights_.frame);  // [B, T, D]

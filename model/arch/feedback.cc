@@ -20,11 +20,13 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "base/status_macros.h"
@@ -88,6 +90,7 @@ struct Positions {
 struct Unrolled {
   at::Tensor outputs;  // of the last layer, [B, T, D]
   at::Tensor memory;   // the carry's and that of the call, [B, n, D]
+  std::vector<at::Tensor> maps;
 };
 
 KeyValue MakeKeyValue(int64_t width, HasBias value_bias) {
@@ -129,10 +132,12 @@ class Feedback final : public Model {
                                         const ForwardOptions& options) const override {
     MNEMON_RETURN_IF_ERROR(CheckForward(config_, spec_, tokens, carry, options));
     const Dropout dropout(config_.dropout, options.dropout, tokens.size(0));
-    Unrolled unrolled = Unroll(tokens, carry, dropout);
+    Unrolled unrolled =
+        Unroll(tokens, carry, dropout, options.maps == AttentionMaps::kUsed);
     return ForwardResult{.logits = Logits(unrolled.outputs, weights_.frame),
                          .carry = {.position = carry.position + tokens.size(1),
-                                   .tensors = {std::move(unrolled.memory)}}};
+                                   .tensors = {std::move(unrolled.memory)}},
+                         .maps = std::move(unrolled.maps)};
   }
 
   void Visit(const TensorVisitor& visit) override {
@@ -162,8 +167,8 @@ class Feedback final : public Model {
 
   // The recurrence, all in the type of the weights, autocast or not. A token has few
   // rows: autocast would add a conversion or two to each small product.
-  Unrolled Unroll(const at::Tensor& tokens, const Carry& carry,
-                  const Dropout& dropout) const {
+  Unrolled Unroll(const at::Tensor& tokens, const Carry& carry, const Dropout& dropout,
+                  bool maps) const {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const int64_t batch = tokens.size(0), time = tokens.size(1);
     const int64_t carried = carry.fresh() ? 0 : carry.tensors[0].size(1);
@@ -175,6 +180,7 @@ class Feedback final : public Model {
         MakeSteps(time, carry.fresh() ? time - 1 : time, batch);
 
     std::vector<at::Tensor> made, outputs;
+    std::vector<std::vector<at::Tensor>> looks(maps ? weights_.layers.size() : 0);
     for (const at::Tensor& embedded : Embed(tokens.t(), weights_.frame).unbind(0)) {
       at::Tensor x = embedded;  // [B, D]
       std::vector<at::Tensor> layer_outputs = {x};
@@ -185,8 +191,11 @@ class Feedback final : public Model {
         const Memories& seen = memories[shared() ? 0 : l];
         if (!seen.keys.empty()) {
           const at::Tensor q = steps[l].query(LayerNorm(x, layer.norm));
-          const at::Tensor mixed = Attention(q, positions[l], seen, drop);
-          x = x + drop(steps[l].output(mixed), DropoutKind::kAttentionOutput);
+          const Attended attended = Attention(q, positions[l], seen, drop);
+          if (maps) looks[l].push_back(attended.weights);
+          x = x + drop(steps[l].output(attended.mixed), DropoutKind::kAttentionOutput);
+        } else if (maps) {
+          looks[l].push_back(at::zeros({config_.heads * batch, 1, 0}, x.options()));
         }
         const at::Tensor hidden =
             at::relu(steps[l].feed_forward_in(LayerNorm(x, layer.feed_forward.norm)));
@@ -201,8 +210,27 @@ class Feedback final : public Model {
     }
     at::Tensor memory = at::stack(made, 1);  // [B, T, D]
     if (!carry.fresh()) memory = at::cat({carry.tensors[0], memory}, 1);
-    memory = memory.narrow(1, total - Visible(total), Visible(total));
-    return {.outputs = at::stack(outputs, 1), .memory = memory};
+    const int64_t kept = Visible(total);
+    return {.outputs = at::stack(outputs, 1),
+            .memory = memory.narrow(1, total - kept, kept),
+            .maps = MakeMaps(looks, carried, total)};
+  }
+
+  // Per layer, from the weights [H*B, 1, n] of each token: [B, H, T, total], the
+  // carried memories first.
+  std::vector<at::Tensor> MakeMaps(const std::vector<std::vector<at::Tensor>>& looks,
+                                   int64_t carried, int64_t total) const {
+    std::vector<at::Tensor> maps;
+    for (const std::vector<at::Tensor>& layer : looks) {
+      std::vector<at::Tensor> rows;
+      for (const at::Tensor& look : layer) {
+        const int64_t behind = carried + static_cast<int64_t>(rows.size());
+        const int64_t before = behind - look.size(2);
+        rows.push_back(at::constant_pad_nd(look, {before, total - behind}));
+      }
+      maps.push_back(MapsOfBatch(at::cat(rows, 1), config_.heads));
+    }
+    return maps;
   }
 
   // Of `count` memories.
@@ -272,11 +300,11 @@ class Feedback final : public Model {
   }
 
   // One query per sequence over the n memories that it sees: q [B, D] -> [B, D], heads
-  // joined.
+  // joined, and the weights [H*B, 1, n] before dropout.
   //   s_j = c ((q + u).k_j + q.R[P-(n-j)] + S[P-(n-j)]),  o = sum_j drop(softmax(s))_j
   //   v_j
-  at::Tensor Attention(const at::Tensor& q, const Positions& positions,
-                       const Memories& seen, const Dropout& drop) const {
+  Attended Attention(const at::Tensor& q, const Positions& positions,
+                     const Memories& seen, const Dropout& drop) const {
     const auto visible = [&](const at::Tensor& all) {
       const int64_t count = all.size(1);
       return all.narrow(1, count - Visible(count), Visible(count));
@@ -295,9 +323,13 @@ class Feedback final : public Model {
     // entry the latter is a loop of tiny calls.
     const at::Tensor scores =
         (keys * biased.view({rows, 1, width})).sum(-1) + relative.view({rows, n});
-    const at::Tensor attention = drop(at::softmax(scores, -1), DropoutKind::kAttention);
-    const at::Tensor mixed = (values * attention.unsqueeze(-1)).sum(1);  // [H*B, K]
-    return mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(q.sizes());
+    const at::Tensor weights = at::softmax(scores, -1);
+    const at::Tensor kept = drop(weights, DropoutKind::kAttention);
+    const at::Tensor mixed = (values * kept.unsqueeze(-1)).sum(1);  // [H*B, K]
+    return {
+        .mixed =
+            mixed.view({config_.heads, -1, width}).transpose(0, 1).reshape(q.sizes()),
+        .weights = weights.unsqueeze(1)};
   }
 
   const ModelConfig config_;

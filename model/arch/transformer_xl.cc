@@ -84,17 +84,24 @@ class TransformerXl final : public Model {
     at::Tensor x = Embed(tokens, weights_.frame);  // [B, T, D]
     const at::Tensor mask = CausalMask(time, keys, Reach(), x.options());
     Carry next{.position = carry.position + time, .tensors = {}};
+    std::vector<at::Tensor> maps;
     for (size_t i = 0; i < weights_.layers.size(); ++i) {
       const Layer& layer = weights_.layers[i];
       const Dropout drop = dropout.At(static_cast<int64_t>(i));
       const at::Tensor source =
           keys == time ? x : at::cat({carry.tensors[i].detach(), x}, 1);
       if (config_.mem_len > 0) next.tensors.push_back(LastInputs(source.detach()));
-      x = x + drop(Attention(source, time, layer, mask, drop),
+      const Attended attended = Attention(source, time, layer, mask, drop);
+      if (options.maps == AttentionMaps::kUsed) {
+        maps.push_back(MapsOfBatch(attended.weights, config_.heads));
+      }
+      x = x + drop(Linear(MergeHeads(attended.mixed, config_.heads), layer.output),
                    DropoutKind::kAttentionOutput);
       x = AddFeedForward(x, layer.feed_forward, drop);
     }
-    return ForwardResult{.logits = Logits(x, weights_.frame), .carry = std::move(next)};
+    return ForwardResult{.logits = Logits(x, weights_.frame),
+                         .carry = std::move(next),
+                         .maps = std::move(maps)};
   }
 
   void Visit(const TensorVisitor& visit) override {
@@ -126,9 +133,9 @@ class TransformerXl final : public Model {
     return source.narrow(1, source.size(1) - kept, kept).contiguous();
   }
 
-  // source [B, J, D], memory before the segment's own T inputs -> [B, T, D].
-  at::Tensor Attention(const at::Tensor& source, int64_t time, const Layer& layer,
-                       const at::Tensor& mask, const Dropout& drop) const {
+  // source [B, J, D], memory before the segment's own T inputs.
+  Attended Attention(const at::Tensor& source, int64_t time, const Layer& layer,
+                     const at::Tensor& mask, const Dropout& drop) const {
     const int64_t keys = source.size(1);
     const at::Tensor z = LayerNorm(source, layer.norm);
     const at::Tensor q =
@@ -140,8 +147,7 @@ class TransformerXl final : public Model {
                               .farthest = std::min(keys - 1, Reach())};
     const auto [query, bias] =
         AddRelativePositions(q, layer.relative, reach, keys, mask);
-    return Linear(MergeHeads(Attend(query, k, v, bias, drop), config_.heads),
-                  layer.output);
+    return Attend(query, k, v, bias, drop);
   }
 
   const ModelConfig config_;

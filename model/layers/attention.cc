@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <ATen/OpMathType.h>
 #include <ATen/TensorOperators.h>
@@ -69,11 +70,17 @@ at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
   return mask.empty.defined() ? weights.masked_fill(mask.empty, 0.0) : weights;
 }
 
-at::Tensor Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const at::Tensor& bias, const Dropout& drop) {
-  return at::bmm(drop(AttentionWeights(q, k, {.bias = bias, .empty = {}}),
-                      DropoutKind::kAttention),
-                 v);
+Attended Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                const at::Tensor& bias, const Dropout& drop) {
+  at::Tensor weights = AttentionWeights(q, k, {.bias = bias, .empty = {}});
+  at::Tensor mixed = at::bmm(drop(weights, DropoutKind::kAttention), v);
+  return {.mixed = std::move(mixed), .weights = std::move(weights)};
+}
+
+at::Tensor MapsOfBatch(const at::Tensor& weights, int64_t heads) {
+  return weights
+      .view({heads, weights.size(0) / heads, weights.size(1), weights.size(2)})
+      .transpose(0, 1);
 }
 
 }  // namespace mnemon

@@ -42,10 +42,17 @@ struct ScoreMask {
 at::Tensor AttentionWeights(const at::Tensor& q, const at::Tensor& k,
                             const ScoreMask& mask);
 
+struct Attended {
+  at::Tensor mixed;    // [H*B, T, K]
+  at::Tensor weights;  // [H*B, T, J], before dropout
+};
+
 // drop(softmax(q k^T / sqrt(K) + bias)) v.
 //   q [H*B, T, K], k and v [H*B, J, K], bias [T, J] or [H*B, T, J] or undefined
-//   -> [H*B, T, K]
-at::Tensor Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const at::Tensor& bias, const Dropout& drop);
+Attended Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                const at::Tensor& bias, const Dropout& drop);
+
+// weights [H*B, T, J] -> [B, H, T, J].
+at::Tensor MapsOfBatch(const at::Tensor& weights, int64_t heads);
 
 }  // namespace mnemon

@@ -69,18 +69,11 @@ at::Tensor WeightsByHead(const at::Tensor& query, const at::Tensor& key,
                           SplitHeads(Linear(key, weights.key), weights.heads), mask);
 }
 
-// [H*B, T, J] -> [B, H, T, J]
-at::Tensor BatchFirst(const at::Tensor& by_head, int64_t heads) {
-  return by_head
-      .view({heads, by_head.size(0) / heads, by_head.size(1), by_head.size(2)})
-      .transpose(0, 1);
-}
-
 }  // namespace
 
 at::Tensor MultiHeadWeights(const at::Tensor& query, const at::Tensor& key,
                             const MultiHead& weights, const ScoreMask& mask) {
-  return BatchFirst(WeightsByHead(query, key, weights, mask), weights.heads);
+  return MapsOfBatch(WeightsByHead(query, key, weights, mask), weights.heads);
 }
 
 MultiHeadResult AttendMultiHead(const at::Tensor& query, const at::Tensor& key,
@@ -91,7 +84,7 @@ MultiHeadResult AttendMultiHead(const at::Tensor& query, const at::Tensor& key,
   const at::Tensor mixed =
       MergeHeads(at::bmm(drop(by_head, DropoutKind::kAttention), v), weights.heads);
   return {.output = Linear(mixed, weights.output),
-          .weights = BatchFirst(by_head, weights.heads)};
+          .weights = MapsOfBatch(by_head, weights.heads)};
 }
 
 }  // namespace mnemon

@@ -86,9 +86,13 @@ absl::Status CheckForward(const ModelConfig& config, const StateSpec& carry_spec
                           const ForwardOptions& options) {
   MNEMON_RETURN_IF_ERROR(CheckTokens(config, tokens));
   MNEMON_RETURN_IF_ERROR(CheckCarry(carry_spec, tokens.size(0), carry));
-  if (options.mask.defined() || options.maps != AttentionMaps::kNone) {
-    return InvalidField("mask", StrCat("architecture ", config.architecture,
-                                       " takes no mask and shows no attention maps"));
+  if (options.mask.defined()) {
+    return InvalidField("mask",
+                        StrCat("architecture ", config.architecture, " takes no mask"));
+  }
+  if (options.maps == AttentionMaps::kNotebook) {
+    return InvalidField("maps", StrCat("architecture ", config.architecture,
+                                       " shows the attention weights in use alone"));
   }
   return CheckLength(tokens.size(1), carry.position, carry_spec.max_positions());
 }

@@ -37,7 +37,10 @@ struct Carry {
 struct ForwardResult {
   at::Tensor logits;  // [B, T, V]
   Carry carry;
-  std::vector<at::Tensor> maps = {};  // per layer [B, H, T, T]; empty unless asked for
+  // Per layer [B, H, T, J], over J keys, the last T of which are the call's own tokens;
+  // empty unless asked for. J = T in an encoder. What a position does not see is zero:
+  // in feedback itself, too, so that the first token of a sequence has a row of zeros.
+  std::vector<at::Tensor> maps = {};
 };
 
 struct ForwardOptions {
@@ -49,6 +52,7 @@ struct ForwardOptions {
   // In place of config().mask: [T, T], [B, T, T] or [B, H, T, T], boolean or integer
   // (non-zero = takes part) or floating (added to the scaled scores); on any device.
   at::Tensor mask = {};
+  // kUsed: not of fast_weights, which attends to no keys; kNotebook: of encoders alone.
   AttentionMaps maps = AttentionMaps::kNone;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/learner.h"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <filesystem>
 
@@ -181,7 +183,8 @@ TEST_F(LearnerTest, ThreadsChangeNoBit) {
 // For every variant, both loaders, dropout on: processes, here threads, that share out
 // batches, the last of a pass too; what one saved goes on in others.
 TEST_F(LearnerTest, ProcessesChangeNoBit) {
-  const std::string dir = testing::TempDir() + "/learner_processes";
+  const std::string dir =
+      testing::TempDir() + "/learner_processes_" + std::to_string(getpid());
   WorkerPool pool(1);
   for (const ArchitectureEntry& entry : Architectures()) {
     if (!entry.autoregressive()) continue;

@@ -93,7 +93,7 @@ class Processes : public TrainerRun {
   }
 
   void ExpectSame(const fs::path& run, const fs::path& other) const {
-    for (const char* file : {"metrics.csv", "last/model.safetensors",
+    for (const char* file : {"metrics.csv", "samples.jsonl", "last/model.safetensors",
                              "last/training/optimiser.safetensors"}) {
       EXPECT_EQ(Content(run / file), Content(other / file)) << run << " " << file;
     }

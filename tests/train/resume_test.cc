@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The real binary: undisturbed, killed at random moments and resumed, interrupted, out
-// of disk. A run and its resumed twin must write the same metrics.csv to the byte.
+// of disk. A run and its resumed twin must write the same metrics.csv and
+// samples.jsonl to the byte.
 #include "tests/train/trainer_run.h"
 
 #include <signal.h>
 #include <sys/resource.h>
+
+#include <algorithm>
 
 #include "gmock/gmock.h"
 
@@ -14,6 +17,25 @@ namespace {
 using ::testing::HasSubstr;
 
 class Resume : public TrainerRun {};
+
+// The numbers of one column, below the header.
+std::vector<double> Column(const fs::path& csv, int index) {
+  std::istringstream rows(Content(csv));
+  std::vector<double> column;
+  std::string row;
+  std::getline(rows, row);
+  while (std::getline(rows, row)) {
+    std::istringstream cells(row);
+    std::string cell;
+    for (int i = 0; i <= index; ++i) std::getline(cells, cell, ',');
+    column.push_back(std::stod(cell));
+  }
+  return column;
+}
+
+bool Ascends(const std::vector<double>& numbers) {
+  return !numbers.empty() && std::is_sorted(numbers.begin(), numbers.end());
+}
 
 // With another number of threads each time.
 TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
@@ -46,15 +68,21 @@ TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
     threads_ = 4;
     ASSERT_EQ(Run(killed, {"--resume"}), 0) << Output();
     threads_ = 2;
-    EXPECT_EQ(Content(killed / "metrics.csv"), Content(calm / "metrics.csv"))
+    for (const char* const file : {"metrics.csv", "samples.jsonl"}) {
+      EXPECT_EQ(Content(killed / file), Content(calm / file))
+          << architecture.name << " " << file;
+    }
+    EXPECT_EQ(Column(killed / "speed.csv", 0), Column(calm / "metrics.csv", 0))
         << architecture.name;
+    EXPECT_TRUE(Ascends(Column(killed / "speed.csv", 1))) << architecture.name;
     EXPECT_EQ(Content(killed / "last/model.safetensors"),
               Content(calm / "last/model.safetensors"))
         << architecture.name;
     EXPECT_EQ(fs::read_symlink(killed / "best"), fs::read_symlink(calm / "best"));
     for (const auto& entry : fs::directory_iterator(killed)) {
       EXPECT_THAT(entry.path().filename().string(),
-                  testing::MatchesRegex("step-.*|last|best|metrics.csv"));
+                  testing::MatchesRegex(
+                      "step-.*|last|best|metrics.csv|speed.csv|samples.jsonl"));
     }
   }
 }
@@ -100,6 +128,7 @@ TEST_F(Resume, AnInterruptedRunEndsAsAnUndisturbedOne) {
   ASSERT_EQ(Run(out, {"--resume"}), 0) << Output();
   EXPECT_THAT(Output(), HasSubstr("resumed at update 150 of 150"));
   EXPECT_EQ(Content(out / "metrics.csv"), Content(root_ / "calm/metrics.csv"));
+  EXPECT_EQ(Content(out / "samples.jsonl"), Content(root_ / "calm/samples.jsonl"));
 }
 
 TEST_F(Resume, ARunKeepsItsPrecision) {
@@ -133,7 +162,8 @@ TEST_F(Resume, AFullDiskIsNamedAndTheRunGoesOnLater) {
   });
   EXPECT_EQ(Wait(child), 1);
   for (const auto& entry : fs::directory_iterator(out)) {
-    EXPECT_EQ(entry.path().filename(), "metrics.csv");
+    EXPECT_THAT(entry.path().filename().string(),
+                testing::MatchesRegex("metrics.csv|speed.csv|samples.jsonl"));
   }
   ASSERT_EQ(Run(out, {"--resume"}), 0) << Output();
   EXPECT_EQ(Content(out / "metrics.csv"), Content(root_ / "calm/metrics.csv"));

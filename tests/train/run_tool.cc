@@ -20,6 +20,7 @@ Ran RunTool(std::vector<std::string> arguments) {
   AddEvalCommand(line);
   AddAttentionCommand(line);
   AddTokenizeCommand(line);
+  AddReportCommand(line);
   arguments.insert(arguments.begin(), "mnemon-train");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());

@@ -2,6 +2,7 @@
 // The sequence form of every architecture: pieces, carries, dropout, limits, learning.
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -183,12 +184,48 @@ TEST_P(ForwardTest, BadTokensAndCarriesAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_P(CarryTest, MasksAndMapsAreForEncoders) {
+TEST_P(CarryTest, MasksAndMapsOfTheNotebookAreForEncoders) {
   const at::Tensor tokens = RandomTokens(config(), 1, 4);
-  for (const ForwardOptions& options : {ForwardOptions{.mask = at::zeros({4, 4})},
-                                        ForwardOptions{.maps = AttentionMaps::kUsed}}) {
+  for (const ForwardOptions& options :
+       {ForwardOptions{.mask = at::zeros({4, 4})},
+        ForwardOptions{.maps = AttentionMaps::kNotebook}}) {
     EXPECT_EQ(model_->Forward(tokens, {}, options).status().code(),
               absl::StatusCode::kInvalidArgument);
+  }
+}
+
+// The second call begins behind `first` tokens and has their keys, too.
+TEST_P(CarryTest, MapsShowWhatEachPositionSees) {
+  constexpr int64_t kFirst = 3, kSecond = 4;
+  const ForwardOptions options{.maps = AttentionMaps::kUsed};
+  const at::Tensor tokens = RandomTokens(config(), kBatch, kFirst + kSecond);
+  if (config().architecture == "fast_weights") {
+    EXPECT_EQ(model_->Forward(tokens, {}, options).status().code(),
+              absl::StatusCode::kInvalidArgument);
+    return;
+  }
+  const bool feedback = config().architecture == "feedback";
+  const ForwardResult first =
+      MustForward(*model_, tokens.narrow(1, 0, kFirst), {}, options);
+  const ForwardResult second =
+      MustForward(*model_, tokens.narrow(1, kFirst, kSecond), first.carry, options);
+  EXPECT_TRUE(MustForward(*model_, tokens.narrow(1, 0, kFirst)).maps.empty());
+  ASSERT_EQ(second.maps.size(), static_cast<size_t>(config().layers));
+  for (const auto& [maps, time] :
+       {std::pair(first.maps, kFirst), {second.maps, kSecond}}) {
+    for (const at::Tensor& map : maps) {
+      const int64_t keys = map.size(3);
+      ASSERT_EQ(map.sizes().vec(),
+                (std::vector<int64_t>{kBatch, config().heads, time, keys}));
+      EXPECT_GE(keys, time);
+      for (int64_t i = 0; i < time; ++i) {
+        const int64_t seen = keys - time + i + (feedback ? 0 : 1);
+        const at::Tensor row = map.select(2, i);
+        const double sum = seen == 0 ? 0 : 1;
+        EXPECT_LE((row.sum(-1) - sum).abs().max().item<double>(), 1e-5) << i;
+        EXPECT_EQ(row.narrow(2, seen, keys - seen).abs().sum().item<double>(), 0) << i;
+      }
+    }
   }
 }
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// An event file of TensorBoard, in memory: records in the framing of TFRecord, each an
+// Event of tensorflow/core/util/event.proto in the encoding of Protocol Buffers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mnemon {
+
+struct Scalar {
+  std::string_view tag;
+  double value = 0;  // kept as a float
+};
+
+// When an event happened.
+struct EventTime {
+  double wall_time = 0;  // Unix time in seconds
+  int64_t step = 0;
+};
+
+class EventFile {
+ public:
+  // With the record of the format's version that comes first.
+  explicit EventFile(double wall_time);
+
+  void AddScalars(const EventTime& time, std::span<const Scalar> scalars);
+  // REQUIRES: valid UTF-8.
+  void AddText(const EventTime& time, std::string_view tag, std::string_view text);
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void AddRecord(std::string_view event);
+
+  std::string bytes_;
+};
+
+// CRC-32C (Castagnoli) of `bytes`.
+uint32_t Crc32c(std::string_view bytes);
+
+// The same as TFRecord stores it.
+uint32_t MaskedCrc32c(std::string_view bytes);
+
+}  // namespace mnemon

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The record of a run, read back from its directory: what RunLog wrote.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "train/metrics.h"
+#include "train/run_log.h"
+
+namespace mnemon {
+
+struct RunRecord {
+  std::string path;  // as given
+  std::string name;  // of one run among several: its folder, or where two are the same,
+                     // the path
+  std::string
+      folder;  // likewise, for names of files: letters, digits, "-", "_" and "."
+  std::vector<MetricsRow> metrics;  // steps ascending
+  std::vector<SpeedRow> speed;      // likewise; empty where the run kept none
+  std::vector<SampleRow> samples;   // likewise
+  double began = 0;                 // Unix time of the start, seconds; about
+
+  // Wall time of the run at update `step`: of the last row of speed up to it, 0 without
+  // one.
+  double SecondsAt(int64_t step) const;
+};
+
+// Reads each run. A last line that is cut off is no error: the run may be under way.
+// NOT_FOUND for a path that is no run, DATA_LOSS names the file and the line that is
+// damaged.
+absl::StatusOr<std::vector<RunRecord>> ReadRuns(const std::vector<std::string>& paths);
+
+}  // namespace mnemon
