@@ -36,6 +36,8 @@ std::string FormatTrainingState(const TrainingState& state) {
 absl::StatusOr<TrainingState> ParseTrainingState(std::string_view text,
                                                  std::string_view what) {
   MNEMON_ASSIGN_OR_RETURN(nlohmann::json json, ParseJson(text, what));
+  // Runs from before there were curricula do not have it.
+  if (json.is_object()) json.emplace("next_stage", 0u);
   TrainingState state;
   std::vector<std::string> faults;
   VisitTrainingState(state, [&]<class T>(const char* key, T& field) {

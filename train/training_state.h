@@ -47,7 +47,8 @@ void VisitTrainingState(State& s, Visitor&& visit) {
 }
 
 std::string FormatTrainingState(const TrainingState& state);
-// INVALID_ARGUMENT names `what` and every key that is missing or of the wrong type.
+// INVALID_ARGUMENT names `what` and every key that is missing or of the wrong type;
+// next_stage may be missing and is then 0.
 absl::StatusOr<TrainingState> ParseTrainingState(std::string_view json,
                                                  std::string_view what);
 

@@ -23,6 +23,18 @@ TEST(TrainingState, ReadsBackEveryBit) {
   EXPECT_EQ(back->seconds, state.seconds);
 }
 
+TEST(TrainingState, RunsFromBeforeThereWereCurriculaGoOn) {
+  TrainingState state;
+  state.next_stage = 3;
+  std::string text = FormatTrainingState(state);
+  const size_t at = text.find("\"next_stage\"");
+  ASSERT_NE(at, std::string::npos);
+  text.erase(at, text.find('\n', at) - at);
+  const auto before = ParseTrainingState(text, "state.json");
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(before->next_stage, 0);
+}
+
 TEST(TrainingState, RefusesWhatItDidNotWrite) {
   std::string text = FormatTrainingState({});
   const auto without = [&](std::string key, std::string with) {
