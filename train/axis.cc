@@ -46,8 +46,8 @@ void Axis::PlaceLinearTicks(bool rounded) {
   double& most = range_.most;
   // A range without a width, or with less than a double can divide.
   const double size = std::max(std::abs(least), std::abs(most));
-  if (most - least <= 1e-9 * size || most == least) {
-    const double margin = size > 0 ? 0.05 * size : 1;
+  if (most - least <= 1e-9 * size || most - least < 1e-300) {
+    const double margin = size > 1e-290 ? 0.05 * size : 1;
     least -= margin;
     most += margin;
   }

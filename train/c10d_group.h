@@ -101,10 +101,10 @@ absl::StatusOr<std::unique_ptr<ProcessGroup>> JoinC10dGroup(
     using Backend = typename decltype(backend)::element_type;
     return std::make_unique<C10dGroup<Backend>>(launch, device, std::move(backend));
   } catch (const std::exception& error) {
-    return absl::UnavailableError(StrCat("process ", launch.rank, " of ", launch.size,
-                                         " could not meet the others at ",
-                                         launch.address, ":", launch.port, " within ",
-                                         timeout.count(), " s: ", FirstLine(error)));
+    return absl::UnavailableError(
+        StrCat("process ", launch.rank, " of ", launch.size,
+               " could not meet the others at ", launch.address, ":", launch.port,
+               ", waiting for up to ", timeout.count(), " s: ", FirstLine(error)));
   }
 }
 

@@ -246,6 +246,7 @@ void CheckCurriculum(const TrainConfig& config, std::vector<std::string>& faults
   }
   const bool drawn = config.data.task != TaskKind::kText;
   if (drawn && !DrawnTaskFaults(config.data).empty()) return;
+  int64_t shortest = 1;
   for (const CurriculumStage& stage : *stages) {
     DataOptions data = config.data;
     data.seq_len = stage.length;
@@ -254,6 +255,8 @@ void CheckCurriculum(const TrainConfig& config, std::vector<std::string>& faults
     if (stage.length > config.data.seq_len) {
       own.push_back(StrCat("longer than data.seq_len, ", config.data.seq_len));
     }
+    if (stage.length < shortest) own.push_back("shorter than the one before");
+    shortest = stage.length;
     for (const std::string& fault : own) {
       faults.push_back(
           StrCat("data.curriculum: a stage of ", stage.length, ": ", fault));

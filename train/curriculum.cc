@@ -70,7 +70,7 @@ bool Curriculum::Over(int64_t stage) const {
 
 absl::StatusOr<Batch> Curriculum::Next() {
   MNEMON_ASSIGN_OR_RETURN(Batch batch, loaders_[stage_]->Next());
-  if (Over(stage_)) ++stage_;
+  if (Over(stage_)) loaders_[stage_++]->Release();
   return batch;
 }
 

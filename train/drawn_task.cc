@@ -168,6 +168,8 @@ class DrawnLoader final : public Loader {
     return batch;
   }
 
+  void Release() override { order_.Release(); }
+
  private:
   bool training() const { return use_ == LoaderUse::kTraining; }
 

@@ -51,6 +51,11 @@ int64_t PassOrder::At(int64_t pass, int64_t place) {
   return shards_[spot.turn] * shard_ + order_[spot.offset];
 }
 
+void PassOrder::Release() {
+  order_ = {};
+  pass_ = -1;
+}
+
 std::optional<int64_t> PassOrder::InNextShard(int64_t pass, int64_t place) const {
   MNEMON_CHECK(pass == pass_);
   const Spot spot = SpotOf(place);

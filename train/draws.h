@@ -40,6 +40,8 @@ class PassOrder {
   int64_t size() const { return count_; }
   // Place `place` of pass `pass`; neither a pass nor a shard depends on those before.
   int64_t At(int64_t pass, int64_t place);
+  // Gives up the memory of a shard's order, until At is called again.
+  void Release();
   // A number of the shard behind that of `place`, another for each place, in rising
   // order; none where the pass has no other shard, or that one fewer numbers.
   // REQUIRES: At was called last with the same arguments.

@@ -253,10 +253,14 @@ absl::Status Run::Save() {
 absl::Status Run::Lost(const absl::Status& status) {
   // What other processes carry is lost with them; without it all is here.
   const bool whole = config_.data.loader == LoaderKind::kShuffled;
-  if (absl::IsUnavailable(status) && directory_ && whole && saved_ != state_.steps) {
-    MNEMON_RETURN_IF_ERROR(Save());
+  if (!absl::IsUnavailable(status) || !directory_ || !whole || saved_ == state_.steps) {
+    return status;
   }
-  return status;
+  const absl::Status saved = Save();
+  return saved.ok() ? status
+                    : absl::UnavailableError(
+                          StrCat(std::string(status.message()),
+                                 "; saving failed: ", std::string(saved.message())));
 }
 
 absl::Status Run::Explained(const absl::Status& status) const {
@@ -270,8 +274,9 @@ absl::Status Run::Explained(const absl::Status& status) const {
   }
   return absl::Status(
       status.code(),
-      StrCat(diverged ? "training diverged at update " : "training ended at update ",
-             state_.steps + 1, ": ", std::string(status.message()), "; ", last,
+      StrCat(diverged ? StrCat("training diverged at update ", state_.steps + 1)
+                      : StrCat("training ended behind update ", state_.steps),
+             ": ", std::string(status.message()), "; ", last,
              diverged ? "; try a smaller optimiser.lr, a longer schedule.warmup or a "
                         "smaller optimiser.clip"
                       : "; continue with --resume"));
@@ -288,7 +293,9 @@ absl::Status Run::Loop() {
   const StopSignal stop;
   const bool by_time = plan_->seconds() > 0;
   while (!over_ && !stop_) {
-    if (by_time) MNEMON_RETURN_IF_ERROR(Agree(false));
+    if (by_time) {
+      if (absl::Status agreed = Agree(false); !agreed.ok()) return Lost(agreed);
+    }
     const double lr = LearningRate(config_.schedule, config_.model.d_model,
                                    plan_->Position(Behind()));
     absl::StatusOr<UpdateResult> update = learner_->Update(lr);

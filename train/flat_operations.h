@@ -14,7 +14,7 @@ namespace mnemon {
 inline constexpr int64_t kFlatBlock = 4096;
 
 // Elements begin .. end - 1 of all `shards`, added in a tree whose shape depends on
-// their number alone (their first half and their second, as of weight_gradient.h), into
+// their number alone (their first half and their second, as of shards.h), into
 // the first, whose sum of squares is returned.
 // REQUIRES: end - begin <= kFlatBlock.
 double AddShards(std::span<float* const> shards, int64_t begin, int64_t end);

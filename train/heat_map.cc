@@ -29,7 +29,9 @@ std::string DrawCells(const HeatMap& map, float largest) {
   const size_t columns = map.columns.size();
   std::array<std::string, kShades + 1> paths;
   const auto shade = [&](size_t cell) {
-    const float part = std::clamp(map.weights[cell] / largest, 0.0f, 1.0f);
+    // Weights of a model that diverges may be no numbers: those are not drawn.
+    const float weight = map.weights[cell];
+    const float part = weight > 0 ? std::min(weight / largest, 1.0f) : 0.0f;
     return static_cast<size_t>(std::lround(part * kShades));
   };
   for (size_t i = 0; i < map.rows.size(); ++i) {

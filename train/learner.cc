@@ -234,7 +234,6 @@ absl::Status Learner::Save(CheckpointContent& content) const {
 }
 
 absl::StatusOr<std::string> Learner::FormatCarry(const Carry& carry) const {
-  if (carry.fresh()) return std::string();
   // The position is a tensor of its own, so that the file is complete.
   NamedTensors saved = {{"position", IdTensor(&carry.position, 1, 1)}};
   for (size_t i = 0; i < carry.tensors.size(); ++i) {

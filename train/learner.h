@@ -58,8 +58,8 @@ class Learner {
                                                          at::Device device = at::kCPU);
 
   // The next batch, forward, backward, clip, optimiser with rate `lr`. OUT_OF_RANGE
-  // when loss or gradient is not finite. After an error the weights are unchanged, and
-  // the batch is the next one still.
+  // when loss or gradient is not finite. After such an error, and where contact is
+  // lost, the weights are unchanged, and the batch is the next one still.
   absl::StatusOr<UpdateResult> Update(double lr);
   // Over the validation batches.
   absl::StatusOr<Evaluation> Validate();
@@ -101,8 +101,9 @@ class Learner {
   // Blocks of the flat buffers that an update touches, ascending.
   std::vector<int64_t> BlocksToUpdate() const;
   absl::Status LoadOptimiser(const std::string& file);
-  // As Save writes it; empty: fresh.
+  // As Save writes it. REQUIRES: not fresh.
   absl::StatusOr<std::string> FormatCarry(const Carry& carry) const;
+  // Fresh of an empty file.
   absl::StatusOr<Carry> ParseCarry(const std::string& file) const;
 
   const TrainConfig config_;

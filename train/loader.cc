@@ -51,6 +51,8 @@ class ShuffledLoader final : public Loader {
     return batch;
   }
 
+  void Release() override { order_.Release(); }
+
  private:
   // While windows of a shard are used, those of the next one come into memory.
   void ReadAheadOf(int64_t pass, int64_t place) const {

@@ -51,6 +51,8 @@ class Loader {
   // an error it stays.
   absl::StatusOr<Batch> Next();
   const LoaderCursor& cursor() const { return cursor_; }
+  // Gives up memory that the next call makes again.
+  virtual void Release() {}
   // REQUIRES: cursor.batch < batches_per_pass().
   void Seek(const LoaderCursor& cursor);
 

@@ -195,7 +195,6 @@ absl::StatusOr<Groups> DrawNorms(const Model& model, const ValidationStretch& st
 absl::StatusOr<Groups> DrawGroups(const Model& model, const std::string& run) {
   const ModelConfig& config = model.config();
   StretchLimits limits;
-  if (config.architecture == "encoder") limits.window_tokens = kMapTokens;
   // The last window is shown; those before it fill the memory.
   if (config.architecture == "transformer_xl") limits.windows = kMostWindows;
   MNEMON_ASSIGN_OR_RETURN(ValidationStretch stretch,

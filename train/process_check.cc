@@ -46,9 +46,11 @@ absl::Status CheckProcesses(const Launch& launch, const TrainConfig& config,
   if ((launch.size & (launch.size - 1)) == 0 && launch.size <= most) {
     return absl::OkStatus();
   }
-  return UsageError(StrCat("the environment's WORLD_SIZE is ", launch.size,
-                           ": it takes a power of two, at most train.shards (",
-                           config.shards, ") and data.batch (", batch, ")"));
+  return UsageError(
+      StrCat("the environment's WORLD_SIZE is ", launch.size,
+             ": it takes a power of two, at most ",
+             on_cpu ? StrCat("train.shards (", config.shards, ") and ") : "",
+             "data.batch (", batch, ")"));
 }
 
 absl::Status CheckSameEverywhere(ProcessGroup& group, const TrainConfig& config,

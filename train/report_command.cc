@@ -68,7 +68,7 @@ const std::vector<std::string>& FactNames() {
 std::vector<std::string> FactsOf(const RunRecord& run, const MemoryFigures& memory) {
   const MetricsRow* best = nullptr;
   for (const MetricsRow& row : run.metrics) {
-    if (!row.validation) continue;
+    if (!row.validation || !std::isfinite(*row.validation)) continue;
     if (best == nullptr || *row.validation < *best->validation) best = &row;
   }
   return {memory.architecture.empty() ? kNothing : memory.architecture,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -61,7 +62,8 @@ std::optional<SpeedRow> ParseSpeedRow(std::string_view line) {
   SpeedRow row;
   const bool read = cells.size() == 3 && Read(cells[0], row.step) &&
                     Read(cells[1], row.seconds) &&
-                    Read(cells[2], row.tokens_per_second);
+                    Read(cells[2], row.tokens_per_second) &&
+                    std::isfinite(row.seconds) && std::isfinite(row.tokens_per_second);
   return read ? std::optional(row) : std::nullopt;
 }
 

@@ -56,6 +56,15 @@ TEST(Axis, ARangeWithoutAWidthHasOneNevertheless) {
   EXPECT_TRUE(std::isfinite(Axis({2, 2}, true, true, 0, 10).At(2)));
 }
 
+TEST(Axis, TheSmallestNumbersHaveTicksToo) {
+  for (const double most : {1e-323, 1e-301, 1e-299}) {
+    for (const bool rounded : {false, true}) {
+      const Axis axis({5e-324, most}, false, rounded, 0, 10);
+      EXPECT_LE(axis.ticks().size(), 20u) << most;
+    }
+  }
+}
+
 TEST(Axis, NumbersAreShort) {
   EXPECT_EQ(TickText(0), "0");
   EXPECT_EQ(TickText(250), "250");

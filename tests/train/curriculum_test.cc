@@ -122,6 +122,8 @@ std::string Faults(const std::string& curriculum) {
 
 TEST(Curriculum, TheConfigurationIsChecked) {
   EXPECT_EQ(Faults("4:1 16:1"), "");
+  EXPECT_THAT(Faults("8:1 4:1"),
+              HasSubstr("a stage of 4: shorter than the one before"));
   EXPECT_THAT(Faults("4"), HasSubstr("data.curriculum: a stage is LENGTH:UPDATES"));
   EXPECT_THAT(
       Faults("17:1"),

@@ -118,6 +118,7 @@ TEST(PassOrder, APlaceDependsOnNothingBefore) {
   PassOrder jumped(95, 7, 10);
   for (const int64_t place : {94, 3, 50, 49, 51, 0}) {
     EXPECT_EQ(jumped.At(1, place), second[place]);
+    jumped.Release();
     EXPECT_EQ(jumped.At(0, place), first[place]);
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/heat_map.h"
 
+#include <cmath>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -39,6 +40,14 @@ TEST(HeatMap, NothingIsWhiteAndManyLabelsAreFew) {
   size_t count = 0;
   for (size_t at = 0; (at = svg.find("wo\u2026", at)) != svg.npos; ++at) ++count;
   EXPECT_EQ(count, 2 * 34u);
+}
+
+TEST(HeatMap, WhatIsNoNumberIsNotDrawn) {
+  const std::vector<float> weights = {NAN, 1.0f, -1.0f, HUGE_VALF};
+  const std::vector<std::string> labels = {"a", "b"};
+  const std::string svg =
+      DrawHeatMap({.rows = labels, .columns = labels, .weights = weights});
+  EXPECT_EQ(MarkupFault(svg), "");
 }
 
 TEST(HeatMap, WhiteSpaceHasSigns) {

@@ -218,7 +218,7 @@ TEST_F(Processes, ThatDoNotComeAreWaitedForInVain) {
         2, root_ / "run", {.arguments = {"--peer-timeout", "1"}, .missing = missing});
     EXPECT_THAT(codes, Each(1));
     EXPECT_THAT(Log(1 - missing), HasSubstr("could not meet the others at 127.0.0.1:"));
-    EXPECT_THAT(Log(1 - missing), HasSubstr("within 1 s"));
+    EXPECT_THAT(Log(1 - missing), HasSubstr("waiting for up to 1 s"));
   }
 }
 

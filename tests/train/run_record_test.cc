@@ -87,6 +87,10 @@ TEST_F(RunRecordTest, DamageIsNamedWithItsLine) {
   tmp_.Put("metrics.csv", kMetrics);
   tmp_.Put("speed.csv", "step,seconds,tokens_per_second\n10,1.5\n");
   EXPECT_THAT(Error(), HasSubstr("speed.csv, line 2"));
+  for (const char* const row : {"10,nan,1", "10,1,inf"}) {
+    tmp_.Put("speed.csv", std::string("step,seconds,tokens_per_second\n") + row + "\n");
+    EXPECT_THAT(Error(), HasSubstr("speed.csv, line 2"));
+  }
   tmp_.Put("speed.csv", "step,seconds,tokens_per_second\n");
   tmp_.Put("samples.jsonl", "{\"step\":20,\"text\":\"a\"}\n{]\n");
   EXPECT_THAT(Error(), HasSubstr("samples.jsonl, line 2"));
