@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Trains every *-small configuration on TEXT for some minutes, each on 9/10 of it, then
-# prints what each makes of the other tenth, and draws how each got there.
+# Trains every *-shakespeare configuration on TEXT, each on 9/10 of it, then prints what
+# each makes of the other tenth, and draws how each got there.
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 
-usage() { echo 'bench/learn.sh TEXT DIRECTORY [ARCHITECTURE:SECONDS...]'; }
+usage() { echo 'bench/learn.sh TEXT DIRECTORY [ARCHITECTURE[:SECONDS]...]'; }
 [[ $# -ge 2 ]] || fail_usage "expected a text and a directory for the runs"
 text=$(from_caller "$1")
 out=$(from_caller "$2")
 shift 2
 plan=("$@")
-[[ $# -gt 0 ]] || plan=(causal:150 transformer_xl:150 fast_weights:240 feedback_shared:300
-  feedback:400)
+[[ $# -gt 0 ]] || plan=(causal transformer_xl fast_weights feedback_shared feedback)
 bin=build/release/bin
 [[ -x $bin/mnemon-train ]] ||
   fail "build first: cmake --preset release && cmake --build --preset release"
@@ -23,10 +22,11 @@ echo '|---|---|---|---|'
 runs=()
 for item in "${plan[@]}"; do
   arch=${item%%:*}
-  seconds=${item##*:}
+  settings=("data.text=$text")
+  [[ $item == "$arch" ]] || settings+=("train.seconds=${item##*:}")
   run=$out/$arch
-  "$bin/mnemon-train" fit --config "train/configs/$arch-small.toml" --out "$run" \
-    --set "data.text=$text" "train.seconds=$seconds" > "$run.log" 2>&1 ||
+  "$bin/mnemon-train" fit --config "train/configs/$arch-shakespeare.toml" --out "$run" \
+    --set "${settings[@]}" > "$run.log" 2>&1 ||
     fail "training $arch failed: see $run.log"
   parameters=$(grep -aoE '[0-9]+ parameters' "$run.log" | head -n 1)
   took=$(grep -aoE 'updates in [0-9.]+' "$run.log" | tail -n 1)
@@ -38,4 +38,4 @@ for item in "${plan[@]}"; do
   echo "| \`$arch\` | ${parameters%% *} | ${took##* } | ${nats%% *} |"
   runs+=("$run")
 done
-bench/curves.py "$out/curves.svg" "${runs[@]}"
+"$bin/mnemon-train" report "${runs[@]}" --out "$out/report.html" --svg "$out/pictures"

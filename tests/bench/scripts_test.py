@@ -261,18 +261,6 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual((ran.returncode, ran.stderr), (1, "broken\n"))
         self.assertEqual(self.run_script("beside.py", "--busy", "0").returncode, 2)
 
-    def test_curves_draws_runs(self):
-        run = self.folder / "small"
-        (run / "last" / "training").mkdir(parents=True)
-        (run / "last" / "training" / "config.toml").write_text("batch = 4\nseq_len = 25\n")
-        (run / "metrics.csv").write_text("step,validation\n10,2.5\n20,\n30,1.25\n")
-        svg = self.folder / "curves.svg"
-        ran = self.run_script("curves.py", svg, run)
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertIn("small 1.250", svg.read_text())
-        ran = self.run_script("curves.py", svg, self.folder / "absent")
-        self.expect_one_line(ran, 1, "absent")
-
     def test_step_table_refuses(self):
         ran = self.run_script("step_table.sh", "--bin", self.folder / "absent")
         self.expect_one_line(ran, 1, "build it first")
