@@ -16,19 +16,7 @@ class TokenRun : public TrainerRun {
  protected:
   int Tokenize(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {MNEMON_TRAIN_BINARY, "tokenize"});
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    const std::string log = root_ / "out.txt";
-    const pid_t child = fork();
-    if (child == 0) {
-      const int file = open(log.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0644);
-      dup2(file, STDOUT_FILENO);
-      dup2(file, STDERR_FILENO);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-    return Wait(child);
+    return Wait(StartProgram(std::move(arguments)));
   }
   void ExpectSameRun(const fs::path& a, const fs::path& b) {
     EXPECT_EQ(Content(a / "metrics.csv"), Content(b / "metrics.csv"));

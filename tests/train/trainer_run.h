@@ -14,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -89,6 +90,11 @@ class TrainerRun : public ::testing::Test {
                                           "--threads",
                                           std::to_string(threads_)};
     arguments.insert(arguments.end(), more.begin(), more.end());
+    return StartProgram(std::move(arguments), before);
+  }
+  // The same of any program.
+  pid_t StartProgram(
+      std::vector<std::string> arguments, const std::function<void()>& before = [] {}) {
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
