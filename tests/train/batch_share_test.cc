@@ -47,12 +47,12 @@ TEST(BatchShare, ProcessesHaveAllShardsInOrder) {
 TEST(BatchShare, LossesMeetInTheirTree) {
   RunAsProcesses(4, [](ProcessGroup& group) {
     const BatchShare share(group, 4);
-    const double nats[] = {1e16, 1.0, -1e16, 1.0};
+    const double nats[] = {0x1p53, 1.0, -0x1p53, 1.0};
     const auto joined = share.Join(
         {{.positions = 1, .nats = nats[group.rank()]}, {.positions = 1, .nats = 1.0}},
         {4, 3});
     ASSERT_TRUE(joined.ok());
-    EXPECT_EQ((*joined)[0].nats, (1e16 + 1.0) + (-1e16 + 1.0));
+    EXPECT_EQ((*joined)[0].nats, (0x1p53 + 1.0) + (-0x1p53 + 1.0));
     EXPECT_EQ((*joined)[0].positions, 4);
     EXPECT_EQ((*joined)[1].positions, 3);
   });
