@@ -28,6 +28,10 @@ AttentionBlock<Real>::AttentionBlock(
       value_(layout, names::Layer(layer, names::kValue), width_, width_),
       output_(layout, names::Layer(layer, names::kOutput), width_, width_) {
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
+  if (more_sums() > 0) {
+    ones_.assign(static_cast<size_t>(width_), Real{1});
+    zeros_.assign(static_cast<size_t>(width_), Real{0});
+  }
   if (!relative()) return;
   relative_key_ = layout.At(names::Layer(layer, names::kRelativeKey));
   relative_bias_ = layout.At(names::Layer(layer, names::kRelativeBias));
@@ -107,8 +111,8 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
   }
   if (!projects_memory()) return;
   const int64_t memory = step.sequences * memory_;
-  for (Slab<Real>* slab : {&memory_normed_, &memory_keys_, &memory_values_,
-                           &g.dmemory_key, &g.dmemory_value, &g.dmemory_normed}) {
+  for (Slab<Real>* slab : {&memory_normed_, &memory_standard_, &memory_keys_,
+                           &memory_values_, &g.dmemory_key, &g.dmemory_value}) {
     slab->Reserve(memory, width_);
   }
   memory_moments_.resize(static_cast<size_t>(2 * memory));
@@ -118,6 +122,9 @@ template <class Real>
 void AttentionBlock<Real>::Pack(const PassStep<Real>& step, int worker, int workers) {
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) {
     map->Pack(step.weights, step.gradients != nullptr, worker, workers);
+  }
+  if (worker == 0 && step.gradients != nullptr && !projects_memory()) {
+    std::fill_n(step.gradients + more_sums_, more_sums(), Real{0});
   }
   if (!relative()) return;
   const Part heads = PartOf(heads_, worker, workers);
@@ -174,96 +181,117 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
 }
 
 template <class Real>
-void AttentionBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
-                                   RowsOfReal<const Real> x, RowsOfReal<Real> out,
-                                   PassScratch<Real>& scratch) {
-  const Part rows = step.RowsOf(sequences);
-  const int64_t first = rows.begin, count = rows.size();
-  NormForward(
-      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
-      normed_.rows(first));
-  const auto project = [&](const LinearMap<Real>& map, int64_t n,
-                           RowsOfReal<const Real> in, RowsOfReal<Real> to) {
-    map.Forward(step.weights, {.rows = n, .in = in, .from = {}, .out = to});
+void AttentionBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part memory,
+                                   RowsOfReal<const Real> x) {
+  const auto norm = [&](Part some, RowsOfReal<const Real> in,
+                        AlignedVector<Real>& moments, Slab<Real>& to) {
+    NormForward(norm_.Pass(step.weights, some.size(), in.from(some.begin),
+                           moments.data() + 2 * some.begin),
+                to.rows(some.begin));
   };
-  project(query_, count, normed_.rows(first), queries_.rows(first));
-  project(key_, count, normed_.rows(first), keys_.rows(first));
-  project(value_, count, normed_.rows(first), values_.rows(first));
-  if (projects_memory()) {
-    const int64_t from = sequences.begin * memory_, n = sequences.size() * memory_;
-    NormForward(norm_.Pass(step.weights, n, inputs_.from(from),
-                           memory_moments_.data() + 2 * from),
-                memory_normed_.rows(from));
-    project(key_, n, memory_normed_.rows(from), memory_keys_.rows(from));
-    project(value_, n, memory_normed_.rows(from), memory_values_.rows(from));
+  const auto project = [&](const LinearMap<Real>& map, Part some, Slab<Real>& in,
+                           Slab<Real>& to) {
+    map.Forward(step.weights, {.rows = some.size(),
+                               .in = in.rows(some.begin),
+                               .from = {},
+                               .out = to.rows(some.begin)});
+  };
+  norm(rows, x, moments_, normed_);
+  project(query_, rows, normed_, queries_);
+  project(key_, rows, normed_, keys_);
+  project(value_, rows, normed_, values_);
+  if (!projects_memory()) return;
+  norm(memory, inputs_, memory_moments_, memory_normed_);
+  if (step.gradients != nullptr) {
+    NormForward<Real>({.rows = memory.size(),
+                       .width = width_,
+                       .x = inputs_.from(memory.begin),
+                       .gain = ones_.data(),
+                       .bias = zeros_.data(),
+                       .moments = memory_moments_.data() + 2 * memory.begin},
+                      memory_standard_.rows(memory.begin));
   }
-  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-    for (int64_t h = 0; h < heads_; ++h) {
-      AttentionForward(Head(step, b, h), scratch.attention);
-    }
+  project(key_, memory, memory_normed_, memory_keys_);
+  project(value_, memory, memory_normed_, memory_values_);
+}
+
+template <class Real>
+void AttentionBlock<Real>::Mix(const PassStep<Real>& step, Part heads,
+                               PassScratch<Real>& scratch) {
+  for (int64_t i = heads.begin; i < heads.end; ++i) {
+    AttentionForward(Head(step, i / heads_, i % heads_), scratch.attention);
   }
+}
+
+template <class Real>
+void AttentionBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
+                                  RowsOfReal<const Real> x, RowsOfReal<Real> out,
+                                  PassScratch<Real>& scratch) {
   AddSublayer<Real>(step, output_,
                     {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, mixed_.rows(), x, out, scratch);
 }
 
 template <class Real>
-void AttentionBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
-                                    RowsOfReal<const Real> x,
-                                    RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
-                                    PassScratch<Real>& scratch) {
+void AttentionBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
+                                          RowsOfReal<const Real> dout,
+                                          PassScratch<Real>& scratch) {
+  SublayerBackward<Real>(
+      step, output_, {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+      width_, dout, gradients_->dout, gradients_->dmixed.rows(), scratch);
+}
+
+template <class Real>
+void AttentionBlock<Real>::MixBackward(const PassStep<Real>& step, Part heads,
+                                       PassScratch<Real>& scratch) {
   AttentionBlockGradients<Real>& g = *gradients_;
-  const Part rows = step.RowsOf(sequences);
-  const int64_t first = rows.begin, count = rows.size();
-  const RowsOfReal<const Real> dy =
-      BehindMask<Real>(step, {.layer = layer_, .kind = DropoutKind::kAttentionOutput},
-                       rows, width_, dout, g.dout, scratch);
-  output_.Backward(
-      {.rows = count, .in = dy.from(first), .from = {}, .out = g.dmixed.rows(first)});
   const int64_t distances = relative() ? TableRows(step).size() : 0;
-  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-    for (int64_t e = b * distances; e < (b + 1) * distances; ++e) {
-      std::fill_n(g.drelative.rows(e).data, width_, Real{0});
+  for (int64_t i = heads.begin; i < heads.end; ++i) {
+    const int64_t b = i / heads_, h = i % heads_;
+    const int64_t row = b * step.time, column = h * head_width_;
+    AttentionGradients<Real> to = {.dout = g.dmixed.rows(row, column),
+                                   .dquery = g.dquery.rows(row, column),
+                                   .dmemory_key = {},
+                                   .dmemory_value = {},
+                                   .dkey = g.dkey.rows(row, column),
+                                   .dvalue = g.dvalue.rows(row, column),
+                                   .dbiased_query = {},
+                                   .drelative = {},
+                                   .drelative_bias = {}};
+    if (projects_memory()) {
+      to.dmemory_key = g.dmemory_key.rows(b * memory_, column);
+      to.dmemory_value = g.dmemory_value.rows(b * memory_, column);
     }
-    for (int64_t h = 0; h < heads_; ++h) {
-      const int64_t row = b * step.time, column = h * head_width_;
-      AttentionGradients<Real> to = {.dout = g.dmixed.rows(row, column),
-                                     .dquery = g.dquery.rows(row, column),
-                                     .dmemory_key = {},
-                                     .dmemory_value = {},
-                                     .dkey = g.dkey.rows(row, column),
-                                     .dvalue = g.dvalue.rows(row, column),
-                                     .dbiased_query = {},
-                                     .drelative = {},
-                                     .drelative_bias = {}};
-      if (projects_memory()) {
-        to.dmemory_key = g.dmemory_key.rows(b * memory_, column);
-        to.dmemory_value = g.dmemory_value.rows(b * memory_, column);
+    if (relative()) {
+      to.dbiased_query = g.dbiased_query.rows(row, column);
+      to.drelative = g.drelative.rows(b * distances, column);
+      to.drelative_bias = g.drelative_bias.rows(b * distances, h);
+      for (int64_t d = 0; d < distances; ++d) {
+        std::fill_n(to.drelative.row(d), head_width_, Real{0});
       }
-      if (relative()) {
-        to.dbiased_query = g.dbiased_query.rows(row, column);
-        to.drelative = g.drelative.rows(b * distances, column);
-        to.drelative_bias = g.drelative_bias.rows(b * distances, h);
-      }
-      AttentionBackward(Head(step, b, h), to, scratch.attention);
     }
+    AttentionBackward(Head(step, b, h), to, scratch.attention);
   }
-  const auto add = [&](const LinearMap<Real>& map, int64_t n, RowsOfReal<const Real> in,
-                       RowsOfReal<const Real> from, RowsOfReal<Real> to) {
-    map.Backward({.rows = n, .in = in, .from = from, .out = to});
-  };
+}
+
+template <class Real>
+void AttentionBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part rows,
+                                           RowsOfReal<const Real> x,
+                                           RowsOfReal<const Real> dout,
+                                           RowsOfReal<Real> dx) {
+  AttentionBlockGradients<Real>& g = *gradients_;
+  const int64_t first = rows.begin;
   const RowsOfReal<Real> dnormed = g.dnormed.rows(first);
-  add(query_, count, g.dquery.rows(first), {}, dnormed);
-  add(key_, count, g.dkey.rows(first), dnormed, dnormed);
-  add(value_, count, g.dvalue.rows(first), dnormed, dnormed);
-  if (projects_memory()) {
-    const int64_t from = sequences.begin * memory_, n = sequences.size() * memory_;
-    const RowsOfReal<Real> dmemory = g.dmemory_normed.rows(from);
-    add(key_, n, g.dmemory_key.rows(from), {}, dmemory);
-    add(value_, n, g.dmemory_value.rows(from), dmemory, dmemory);
-  }
+  const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy,
+                       RowsOfReal<const Real> from) {
+    map.Backward(
+        {.rows = rows.size(), .in = dy.rows(first), .from = from, .out = dnormed});
+  };
+  add(query_, g.dquery, {});
+  add(key_, g.dkey, dnormed);
+  add(value_, g.dvalue, dnormed);
   NormBackward<Real>(
-      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
+      norm_.Pass(step.weights, rows.size(), x.from(first), moments_.data() + 2 * first),
       dnormed, dout.from(first), dx.from(first));
 }
 
@@ -273,39 +301,42 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
                                    GradientJobs<Real>& jobs) {
   AttentionBlockGradients<Real>& g = *gradients_;
   const RowLayout layout = step.layout();
-  const RowLayout memory_layout = {.sequences = step.sequences, .each = memory_};
-  const auto pairs = [](const RowLayout& rows, RowsOfReal<const Real> dy,
-                        RowsOfReal<const Real> in) {
-    return RowPairs<Real>{rows, dy.data, dy.stride, in.data, in.stride};
+  const auto add = [&](const LinearMap<Real>& map, RowsOfReal<const Real> dy,
+                       RowsOfReal<const Real> in) {
+    map.AddJobs({{layout, dy.data, dy.stride, in.data, in.stride}}, step.shards,
+                step.gradients, jobs);
   };
-  const auto add = [&](const LinearMap<Real>& map, std::vector<RowPairs<Real>> parts) {
-    map.AddJobs(std::move(parts), step.shards, step.gradients, jobs);
-  };
-  add(output_,
-      {pairs(layout, step.dropout ? RowsOfReal<const Real>(g.dout.rows()) : dout,
-             mixed_.rows())});
-  add(query_, {pairs(layout, g.dquery.rows(), normed_.rows())});
-  std::vector<RowPairs<Real>> keys = {pairs(layout, g.dkey.rows(), normed_.rows())};
-  std::vector<RowPairs<Real>> values = {pairs(layout, g.dvalue.rows(), normed_.rows())};
-  std::vector<typename NormMap<Real>::Part> norms = {
-      {.layout = layout, .dz = g.dnormed.rows(), .x = x, .moments = moments_.data()}};
-  if (projects_memory()) {
-    keys.push_back(pairs(memory_layout, g.dmemory_key.rows(), memory_normed_.rows()));
-    values.push_back(
-        pairs(memory_layout, g.dmemory_value.rows(), memory_normed_.rows()));
-    norms.push_back({.layout = memory_layout,
-                     .dz = g.dmemory_normed.rows(),
-                     .x = inputs_,
-                     .moments = memory_moments_.data()});
-  }
-  add(key_, std::move(keys));
-  add(value_, std::move(values));
-  norm_.AddJobs(std::move(norms), step.shards, step.gradients, jobs);
-  if (!relative()) return;
+  add(output_, step.dropout ? RowsOfReal<const Real>(g.dout.rows()) : dout,
+      mixed_.rows());
+  add(query_, g.dquery.rows(), normed_.rows());
+  add(key_, g.dkey.rows(), normed_.rows());
+  add(value_, g.dvalue.rows(), normed_.rows());
+  norm_.AddJobs(
+      {{.layout = layout, .dz = g.dnormed.rows(), .x = x, .moments = moments_.data()}},
+      step.shards, step.gradients, jobs);
   const auto sum = [&](VectorGradientCall<Real> call) {
     call.shards = step.shards;
     jobs.Add(std::move(call));
   };
+  const auto sum_memory = [&](int projection, RowsOfReal<const Real> dy) {
+    const RowLayout memory = {.sequences = step.sequences, .each = memory_};
+    const RowsOfReal<const Real> in = memory_standard_.rows();
+    const NormedSums<Real> to = MemorySums(step.gradients, projection);
+    jobs.Add(WeightGradientCall<Real>{
+        .outputs = width_,
+        .inputs = width_,
+        .parts = {{memory, dy.data, dy.stride, in.data, in.stride}},
+        .shards = step.shards,
+        .out = to.outer});
+    sum({.width = width_,
+         .parts = {{.layout = memory, .dz = dy, .x = {}}},
+         .bias = to.dy});
+  };
+  if (projects_memory()) {
+    sum_memory(0, g.dmemory_key.rows());
+    sum_memory(1, g.dmemory_value.rows());
+  }
+  if (!relative()) return;
   sum({.width = width_,
        .parts = {{.layout = layout, .dz = g.dbiased_query.rows(), .x = {}}},
        .bias = step.gradients + query_bias_});
@@ -326,6 +357,26 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
   };
   sum_table(g.drelative.rows(), width_, relative_key_);
   sum_table(g.drelative_bias.rows(), heads_, relative_bias_);
+}
+
+template <class Real>
+int64_t AttentionBlock<Real>::more_sums() const {
+  const bool needed =
+      options_.memory == AttentionMemory::kInputs && options_.most_memory > 0;
+  return needed ? 2 * width_ * (width_ + 1) : 0;
+}
+
+template <class Real>
+NormedSums<Real> AttentionBlock<Real>::MemorySums(Real* sums, int projection) const {
+  Real* const outer = sums + more_sums_ + projection * width_ * (width_ + 1);
+  return {.outer = outer, .dy = outer + width_ * width_};
+}
+
+template <class Real>
+void AttentionBlock<Real>::FinishSums(const Real* weights, Real* sums) const {
+  if (more_sums() == 0) return;
+  AddNormed(MemorySums(sums, 0), key_, norm_, weights, sums);
+  AddNormed(MemorySums(sums, 1), value_, norm_, weights, sums);
 }
 
 template <class Real>

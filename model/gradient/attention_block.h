@@ -20,7 +20,8 @@ namespace mnemon {
 enum class AttentionMemory : uint8_t {
   kNone,    // nothing: whole sequences
   kKeys,    // keys and values, which are given as they are
-  kInputs,  // inputs, which are normed and projected anew and get no gradient
+  kInputs,  // inputs, which are normed and projected anew and get no gradient: only
+            // the norm and the projections do, through MemorySums
 };
 
 // What the blocks of all layers of a model have in common.
@@ -38,13 +39,13 @@ struct AttentionOptions {
 // Gradients that the blocks of all layers use in turn.
 template <class Real>
 struct AttentionBlockGradients {
-  Slab<Real> dout;                  // behind the mask [rows, D]; with dropout
-  Slab<Real> dmixed;                // of Attend's output
-  Slab<Real> dquery, dkey, dvalue;  // [rows, D]
-  Slab<Real> dbiased_query;         // of q + u
-  Slab<Real> dnormed;               // [rows, D]
-  Slab<Real> dmemory_key, dmemory_value, dmemory_normed;  // [B memory, D]
-  Slab<Real> drelative, drelative_bias;  // [B distances, D], [B distances, H]
+  Slab<Real> dout;                        // behind the mask [rows, D]; with dropout
+  Slab<Real> dmixed;                      // of Attend's output
+  Slab<Real> dquery, dkey, dvalue;        // [rows, D]
+  Slab<Real> dbiased_query;               // of q + u
+  Slab<Real> dnormed;                     // [rows, D]
+  Slab<Real> dmemory_key, dmemory_value;  // [B memory, D]
+  Slab<Real> drelative, drelative_bias;   // [B distances, D], [B distances, H]
 };
 
 template <class Real>
@@ -61,13 +62,23 @@ class AttentionBlock final : public MixerBlock<Real> {
   int64_t carry_entries() const override;
   void Reserve(const PassStep<Real>& step, std::span<const CarryEntry> carry) override;
   void Pack(const PassStep<Real>& step, int worker, int workers) override;
-  void Forward(const PassStep<Real>& step, Part sequences, RowsOfReal<const Real> x,
-               RowsOfReal<Real> out, PassScratch<Real>& scratch) override;
-  void Backward(const PassStep<Real>& step, Part sequences, RowsOfReal<const Real> x,
-                RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
-                PassScratch<Real>& scratch) override;
+  int64_t projected_memory() const override { return projects_memory() ? memory_ : 0; }
+  void Project(const PassStep<Real>& step, Part rows, Part memory,
+               RowsOfReal<const Real> x) override;
+  void Mix(const PassStep<Real>& step, Part heads, PassScratch<Real>& scratch) override;
+  void Finish(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+              RowsOfReal<Real> out, PassScratch<Real>& scratch) override;
+  void FinishBackward(const PassStep<Real>& step, Part rows,
+                      RowsOfReal<const Real> dout, PassScratch<Real>& scratch) override;
+  void MixBackward(const PassStep<Real>& step, Part heads,
+                   PassScratch<Real>& scratch) override;
+  void ProjectBackward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+                       RowsOfReal<const Real> dout, RowsOfReal<Real> dx) override;
+  int64_t more_sums() const override;
+  void PlaceSums(int64_t begin) override { more_sums_ = begin; }
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                RowsOfReal<const Real> dout, GradientJobs<Real>& jobs) override;
+  void FinishSums(const Real* weights, Real* sums) const override;
   std::vector<Part> UnusedGradients() const override;
   std::vector<CarryEntry> Continue(const PassStep<Real>& step,
                                    RowsOfReal<const Real> x) override;
@@ -77,6 +88,8 @@ class AttentionBlock final : public MixerBlock<Real> {
   bool projects_memory() const {
     return options_.memory == AttentionMemory::kInputs && memory_ > 0;
   }
+  // Where the sums of a projection of memories lie: 0 of keys, 1 of values.
+  NormedSums<Real> MemorySums(Real* sums, int projection) const;
   AttentionShape Shape(const PassStep<Real>& step) const;
   // Of the tables, those of distances farthest .. 0.
   Part TableRows(const PassStep<Real>& step) const;
@@ -98,8 +111,11 @@ class AttentionBlock final : public MixerBlock<Real> {
   // The memory of this batch: rows of each sequence, of keys and values or of inputs.
   int64_t memory_ = 0;
   RowsOfReal<const Real> given_keys_, given_values_, inputs_;
-  Slab<Real> memory_normed_, memory_keys_, memory_values_;  // [B memory, D]
+  // [B memory, D]; standard: normed without gain and bias.
+  Slab<Real> memory_normed_, memory_standard_, memory_keys_, memory_values_;
   AlignedVector<Real> memory_moments_;
+  AlignedVector<Real> ones_, zeros_;  // [D]
+  int64_t more_sums_ = 0;
   std::vector<SoftmaxMoments<Real>> softmax_;  // [B, H, T]
 };
 

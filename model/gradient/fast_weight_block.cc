@@ -108,10 +108,8 @@ DeltaHead<Real> FastWeightBlock<Real>::Head(const PassStep<Real>& step,
 }
 
 template <class Real>
-void FastWeightBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
-                                    RowsOfReal<const Real> x, RowsOfReal<Real> out,
-                                    PassScratch<Real>& scratch) {
-  const Part rows = step.RowsOf(sequences);
+void FastWeightBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part,
+                                    RowsOfReal<const Real> x) {
   const int64_t first = rows.begin;
   const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
     map.Forward(
@@ -121,52 +119,68 @@ void FastWeightBlock<Real>::Forward(const PassStep<Real>& step, Part sequences,
   project(query_, queries_);
   project(key_, keys_);
   project(value_, values_);
-  if (gate_) {
-    project(*gate_, gates_);
-    for (int64_t r = first; r < rows.end; ++r) {
-      SigmoidForward(heads_, gates_.rows(r).data);
-    }
+  if (!gate_) return;
+  project(*gate_, gates_);
+  for (int64_t r = first; r < rows.end; ++r) {
+    SigmoidForward(heads_, gates_.rows(r).data);
   }
-  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-    for (int64_t h = 0; h < heads_; ++h) {
-      SetFirstState(Shape(step), b, h);
-      DeltaForward(Head(step, b, h), scratch.delta);
-    }
+}
+
+template <class Real>
+void FastWeightBlock<Real>::Mix(const PassStep<Real>& step, Part heads,
+                                PassScratch<Real>& scratch) {
+  for (int64_t i = heads.begin; i < heads.end; ++i) {
+    SetFirstState(Shape(step), i / heads_, i % heads_);
+    DeltaForward(Head(step, i / heads_, i % heads_), scratch.delta);
   }
+}
+
+template <class Real>
+void FastWeightBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
+                                   RowsOfReal<const Real> x, RowsOfReal<Real> out,
+                                   PassScratch<Real>& scratch) {
   AddSublayer<Real>(step, output_,
                     {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, read_.rows(), x, out, scratch);
 }
 
 template <class Real>
-void FastWeightBlock<Real>::Backward(const PassStep<Real>& step, Part sequences,
-                                     RowsOfReal<const Real>,
-                                     RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
-                                     PassScratch<Real>& scratch) {
+void FastWeightBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
+                                           RowsOfReal<const Real> dout,
+                                           PassScratch<Real>& scratch) {
+  SublayerBackward<Real>(
+      step, output_, {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+      width_, dout, gradients_->dout, gradients_->dread.rows(), scratch);
+}
+
+template <class Real>
+void FastWeightBlock<Real>::MixBackward(const PassStep<Real>& step, Part heads,
+                                        PassScratch<Real>& scratch) {
   FastWeightGradients<Real>& g = *gradients_;
-  const Part rows = step.RowsOf(sequences);
-  const int64_t first = rows.begin, count = rows.size();
-  const RowsOfReal<const Real> dy =
-      BehindMask<Real>(step, {.layer = layer_, .kind = DropoutKind::kAttentionOutput},
-                       rows, width_, dout, g.dout, scratch);
-  output_.Backward(
-      {.rows = count, .in = dy.from(first), .from = {}, .out = g.dread.rows(first)});
-  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-    for (int64_t h = 0; h < heads_; ++h) {
-      const int64_t row = b * step.time, column = h * head_width_;
-      DeltaGradients<Real> to = {.dout = g.dread.rows(row, column),
-                                 .dquery = g.dquery.rows(row, column),
-                                 .dkey = g.dkey.rows(row, column),
-                                 .dvalue = g.dvalue.rows(row, column),
-                                 .dbeta = {}};
-      if (gate_) to.dbeta = g.dgate.rows(row, h);
-      DeltaBackward(Head(step, b, h), to, scratch.delta);
-    }
+  for (int64_t i = heads.begin; i < heads.end; ++i) {
+    const int64_t b = i / heads_, h = i % heads_;
+    const int64_t row = b * step.time, column = h * head_width_;
+    DeltaGradients<Real> to = {.dout = g.dread.rows(row, column),
+                               .dquery = g.dquery.rows(row, column),
+                               .dkey = g.dkey.rows(row, column),
+                               .dvalue = g.dvalue.rows(row, column),
+                               .dbeta = {}};
+    if (gate_) to.dbeta = g.dgate.rows(row, h);
+    DeltaBackward(Head(step, b, h), to, scratch.delta);
   }
+}
+
+template <class Real>
+void FastWeightBlock<Real>::ProjectBackward(const PassStep<Real>&, Part rows,
+                                            RowsOfReal<const Real>,
+                                            RowsOfReal<const Real> dout,
+                                            RowsOfReal<Real> dx) {
+  FastWeightGradients<Real>& g = *gradients_;
+  const int64_t first = rows.begin;
   const RowsOfReal<Real> to = dx.from(first);
-  const auto add = [&](const LinearMap<Real>& map, Slab<Real>& from_dy,
+  const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy,
                        RowsOfReal<const Real> from) {
-    map.Backward({.rows = count, .in = from_dy.rows(first), .from = from, .out = to});
+    map.Backward({.rows = rows.size(), .in = dy.rows(first), .from = from, .out = to});
   };
   add(query_, g.dquery, dout.from(first));
   add(key_, g.dkey, to);

@@ -41,11 +41,17 @@ class FastWeightBlock final : public MixerBlock<Real> {
   int64_t carry_entries() const override { return normalised_ ? 2 : 1; }
   void Reserve(const PassStep<Real>& step, std::span<const CarryEntry> carry) override;
   void Pack(const PassStep<Real>& step, int worker, int workers) override;
-  void Forward(const PassStep<Real>& step, Part sequences, RowsOfReal<const Real> x,
-               RowsOfReal<Real> out, PassScratch<Real>& scratch) override;
-  void Backward(const PassStep<Real>& step, Part sequences, RowsOfReal<const Real> x,
-                RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
-                PassScratch<Real>& scratch) override;
+  void Project(const PassStep<Real>& step, Part rows, Part memory,
+               RowsOfReal<const Real> x) override;
+  void Mix(const PassStep<Real>& step, Part heads, PassScratch<Real>& scratch) override;
+  void Finish(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+              RowsOfReal<Real> out, PassScratch<Real>& scratch) override;
+  void FinishBackward(const PassStep<Real>& step, Part rows,
+                      RowsOfReal<const Real> dout, PassScratch<Real>& scratch) override;
+  void MixBackward(const PassStep<Real>& step, Part heads,
+                   PassScratch<Real>& scratch) override;
+  void ProjectBackward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+                       RowsOfReal<const Real> dout, RowsOfReal<Real> dx) override;
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                RowsOfReal<const Real> dout, GradientJobs<Real>& jobs) override;
   std::vector<CarryEntry> Continue(const PassStep<Real>& step,

@@ -96,11 +96,10 @@ void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, Part rows,
                                       PassScratch<Real>& scratch) {
   const int64_t first = rows.begin, count = rows.size();
   MaskPlace place = {.layer = layer_, .kind = DropoutKind::kFeedForwardOutput};
-  const RowsOfReal<const Real> dy =
-      BehindMask<Real>(step, place, rows, width_, dout, gradients.dout, scratch);
   const RowsOfReal<Real> dhidden = gradients.dhidden.rows(first),
                          dnormed = gradients.dnormed.rows(first);
-  out_.Backward({.rows = count, .in = dy.from(first), .from = {}, .out = dhidden});
+  SublayerBackward<Real>(step, out_, place, rows, width_, dout, gradients.dout,
+                         gradients.dhidden.rows(), scratch);
   if (step.dropout) {
     place.kind = DropoutKind::kHidden;
     step.Drop(place, rows, d_ff_, gradients.dhidden.rows(), gradients.dhidden.rows(),

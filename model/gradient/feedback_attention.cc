@@ -260,11 +260,9 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
     }
     return;
   }
-  const RowsOfReal<const Real> dy =
-      BehindMask<Real>(step, {.layer = layer_, .kind = DropoutKind::kAttentionOutput},
-                       rows, width_, dout, dout_, scratch.pass);
-  output_.Backward(
-      {.rows = count, .in = dy.from(first), .from = {}, .out = dmixed_.rows(first)});
+  SublayerBackward<Real>(step, output_,
+                         {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                         width_, dout, dout_, dmixed_.rows(), scratch.pass);
   Relative(token, first, scratch);
   const int64_t stride = RelativeStride();
   for (int64_t b = token.sequences.begin; b < token.sequences.end; ++b) {

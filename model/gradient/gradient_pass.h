@@ -26,7 +26,7 @@
 namespace mnemon {
 
 // Bumped when the bits of any pass change.
-inline constexpr int kPassRevision = 2;
+inline constexpr int kPassRevision = 3;
 
 // What sequences leave behind for their continuation, as Carry of model/sequence: an
 // entry for each of its carry_spec, none when fresh.

@@ -115,9 +115,35 @@ void NormMap<Real>::AddJobs(std::vector<Part> parts, const Shards& shards,
                                     .bias = gradients + bias_});
 }
 
+template <class Real>
+void AddNormed(const NormedSums<Real>& sums, const LinearMap<Real>& map,
+               const NormMap<Real>& norm, const Real* weights, Real* gradients) {
+  const int64_t inputs = map.inputs();
+  const Real* const gain = weights + norm.gain();
+  const Real* const bias = weights + norm.bias();
+  Real* const dgain = gradients + norm.gain();
+  Real* const dbias = gradients + norm.bias();
+  for (int64_t n = 0; n < map.outputs(); ++n) {
+    const Real* const w = weights + map.weight() + n * inputs;
+    const Real* const outer = sums.outer + n * inputs;
+    Real* const dw = gradients + map.weight() + n * inputs;
+    const Real dy = sums.dy[n];
+    for (int64_t k = 0; k < inputs; ++k) {
+      dw[k] += outer[k] * gain[k] + dy * bias[k];
+      dgain[k] += w[k] * outer[k];
+      dbias[k] += w[k] * dy;
+    }
+    if (map.bias() >= 0) gradients[map.bias() + n] += dy;
+  }
+}
+
 template class LinearMap<float>;
 template class LinearMap<double>;
 template class NormMap<float>;
 template class NormMap<double>;
+template void AddNormed(const NormedSums<float>&, const LinearMap<float>&,
+                        const NormMap<float>&, const float*, float*);
+template void AddNormed(const NormedSums<double>&, const LinearMap<double>&,
+                        const NormMap<double>&, const double*, double*);
 
 }  // namespace mnemon

@@ -46,11 +46,17 @@ class LinearMap {
   void AddJobs(std::vector<RowPairs<Real>> parts, const Shards& shards, Real* gradients,
                GradientJobs<Real>& jobs) const;
 
+  // In the flat buffer; bias -1: none.
+  int64_t weight() const { return weight_; }
+  int64_t bias() const { return bias_; }
+  int64_t outputs() const { return outputs_; }
+  int64_t inputs() const { return inputs_; }
+
  private:
   LinearMap(int64_t weight, int64_t bias, int64_t outputs, int64_t inputs)
       : weight_(weight), bias_(bias), outputs_(outputs), inputs_(inputs) {}
 
-  int64_t weight_, bias_;  // in the flat buffer; bias -1: none
+  int64_t weight_, bias_;
   int64_t outputs_, inputs_;
   PackedOperand<Real> forward_, backward_;
 };
@@ -67,8 +73,24 @@ class NormMap {
   void AddJobs(std::vector<Part> parts, const Shards& shards, Real* gradients,
                GradientJobs<Real>& jobs) const;
 
+  // In the flat buffer.
+  int64_t gain() const { return gain_; }
+  int64_t bias() const { return bias_; }
+
  private:
   int64_t gain_, bias_, width_;
 };
+
+// Sums over rows that come from a norm, y = W (xhat gain + bias) + b, which suffice for
+// all gradients where x itself needs none.
+template <class Real>
+struct NormedSums {
+  Real* outer = nullptr;  // sum of dy xhat^T [N, K]
+  Real* dy = nullptr;     // sum of dy [N]
+};
+// Adds the gradients of W, b, gain and bias that they give to those in `gradients`.
+template <class Real>
+void AddNormed(const NormedSums<Real>& sums, const LinearMap<Real>& map,
+               const NormMap<Real>& norm, const Real* weights, Real* gradients);
 
 }  // namespace mnemon

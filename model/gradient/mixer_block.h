@@ -32,16 +32,41 @@ class MixerBlock {
                        std::span<const CarryEntry> carry) = 0;
   // Takes over the weights: part `worker` of `workers`.
   virtual void Pack(const PassStep<Real>& step, int worker, int workers) = 0;
-  // Of some sequences; rows as of PassStep.
-  virtual void Forward(const PassStep<Real>& step, Part sequences,
-                       RowsOfReal<const Real> x, RowsOfReal<Real> out,
-                       PassScratch<Real>& scratch) = 0;
-  virtual void Backward(const PassStep<Real>& step, Part sequences,
-                        RowsOfReal<const Real> x, RowsOfReal<const Real> dout,
-                        RowsOfReal<Real> dx, PassScratch<Real>& scratch) = 0;
-  // The gradients of its weights, once all sequences went backward.
+
+  // Forward and backward have three phases each, of which one of some sequences begins
+  // when all of them have ended the one before. A phase may be cut, by several threads,
+  // into parts of rows as of PassStep, of rows b M + j of the memory, or of heads
+  // b H + h.
+
+  // M, the rows of memory of each sequence that are projected with the batch.
+  virtual int64_t projected_memory() const { return 0; }
+  // Queries, keys, values.
+  virtual void Project(const PassStep<Real>& step, Part rows, Part memory,
+                       RowsOfReal<const Real> x) = 0;
+  // What each position finds at the others.
+  virtual void Mix(const PassStep<Real>& step, Part heads,
+                   PassScratch<Real>& scratch) = 0;
+  // out = x + drop(map(mixed)).
+  virtual void Finish(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
+                      RowsOfReal<Real> out, PassScratch<Real>& scratch) = 0;
+
+  virtual void FinishBackward(const PassStep<Real>& step, Part rows,
+                              RowsOfReal<const Real> dout,
+                              PassScratch<Real>& scratch) = 0;
+  virtual void MixBackward(const PassStep<Real>& step, Part heads,
+                           PassScratch<Real>& scratch) = 0;
+  virtual void ProjectBackward(const PassStep<Real>& step, Part rows,
+                               RowsOfReal<const Real> x, RowsOfReal<const Real> dout,
+                               RowsOfReal<Real> dx) = 0;
+
+  // Sums that it needs beside those of its weights' gradients, and where they begin.
+  virtual int64_t more_sums() const { return 0; }
+  virtual void PlaceSums(int64_t) {}
+  // The sums, once all sequences went backward.
   virtual void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                        RowsOfReal<const Real> dout, GradientJobs<Real>& jobs) = 0;
+  // As GradientPass::Finish.
+  virtual void FinishSums(const Real*, Real*) const {}
   // As GradientPass::UnusedGradients.
   virtual std::vector<Part> UnusedGradients() const { return {}; }
   // The layer's entries of the carry behind the batch.
@@ -67,14 +92,19 @@ void AddSublayer(const PassStep<Real>& step, const Map& map, const MaskPlace& pl
   }
 }
 
-// The gradient of map(in) that dout gives: with dropout in `room`, else dout itself.
-template <class Real>
-RowsOfReal<const Real> BehindMask(const PassStep<Real>& step, const MaskPlace& place,
-                                  Part rows, int64_t width, RowsOfReal<const Real> dout,
-                                  Slab<Real>& room, PassScratch<Real>& scratch) {
-  if (!step.dropout) return dout;
-  step.Drop(place, rows, width, dout, room.rows(), scratch);
-  return room.rows();
+// The gradient of `in` that dout gives. Behind the mask, that of map(in) is `room`.
+template <class Real, class Map>
+void SublayerBackward(const PassStep<Real>& step, const Map& map,
+                      const MaskPlace& place, Part rows, int64_t width,
+                      RowsOfReal<const Real> dout, Slab<Real>& room,
+                      RowsOfReal<Real> din, PassScratch<Real>& scratch) {
+  if (step.dropout) step.Drop(place, rows, width, dout, room.rows(), scratch);
+  const RowsOfReal<const Real> dy =
+      step.dropout ? RowsOfReal<const Real>(room.rows()) : dout;
+  map.Backward({.rows = rows.size(),
+                .in = dy.from(rows.begin),
+                .from = {},
+                .out = din.from(rows.begin)});
 }
 
 }  // namespace mnemon

@@ -15,6 +15,7 @@
 #include "model/gradient/loss_block.h"
 #include "model/gradient/mixer_block.h"
 #include "model/gradient/phases.h"
+#include "model/gradient/team.h"
 #include "model/positions/alibi.h"
 #include "model/positions/sinusoid.h"
 #include "model/weights/tensor_names.h"
@@ -24,6 +25,8 @@ namespace {
 
 // Rows that go through the layers together: enough for products, few enough for caches.
 constexpr int64_t kGroupRows = 384;
+// So many sequences for each thread are shared out evenly enough as they are.
+constexpr int kEvenSequences = 8;
 
 AttentionOptions CausalOptions(const ModelConfig& config) {
   const bool relative = config.position_kind == PositionKind::kRelative;
@@ -74,8 +77,9 @@ class TransformerPass final : public GradientPass<Real> {
         encoder_(config.architecture == "encoder"),
         embed_(layout.At(names::Weight(names::kEmbed))),
         positions_(layout.Find(names::Weight(names::kPositions))),
-        size_(layout.size()),
-        embed_sums_(config.tie_head ? size_ : embed_),
+        embed_sums_(config.tie_head ? layout.size() : embed_),
+        sums_size_(layout.size() +
+                   (config.tie_head ? config.vocab * config.d_model : 0)),
         phases_(pool),
         loss_(std::move(loss)),
         scratch_(static_cast<size_t>(pool.count())) {
@@ -84,6 +88,8 @@ class TransformerPass final : public GradientPass<Real> {
                          .feed_forward = FeedForwardBlock<Real>(config, layout, i),
                          .input = {},
                          .middle = {}});
+      layers_.back().mixer->PlaceSums(sums_size_);
+      sums_size_ += layers_.back().mixer->more_sums();
     }
     jobs_ = std::vector<GradientJobs<Real>>(static_cast<size_t>(config.layers + 2));
   }
@@ -106,13 +112,10 @@ class TransformerPass final : public GradientPass<Real> {
     return loss_->Loss(step);
   }
 
-  // A tied head and the embedding have sums of their own.
-  int64_t sums_size() const override {
-    return embed_sums_ == embed_ ? size_
-                                 : embed_sums_ + config_.vocab * config_.d_model;
-  }
+  int64_t sums_size() const override { return sums_size_; }
 
-  void Finish(const Real*, Real* sums) const override {
+  void Finish(const Real* weights, Real* sums) const override {
+    for (const Layer& layer : layers_) layer.mixer->FinishSums(weights, sums);
     if (embed_sums_ == embed_) return;
     Real* const gradient = sums + embed_;
     AddScaled<Real>(config_.vocab * config_.d_model, 1, sums + embed_sums_, gradient,
@@ -230,48 +233,57 @@ class TransformerPass final : public GradientPass<Real> {
     return i + 1 < layers_.size() ? layers_[i + 1].input.rows() : output_.rows();
   }
 
-  // Calls each(part) for groups of the worker's sequences.
+  // Threads that had fewer sequences than others would wait for them.
+  bool Together(int64_t sequences) const {
+    const int workers = phases_.workers();
+    return sequences % workers != 0 && sequences < int64_t{kEvenSequences} * workers;
+  }
+
+  // What a member of a team does for a group of sequences.
+  struct Shares {
+    Part rows, heads;
+    Part memory;  // rows of it that are projected
+  };
+
+  // Calls each(shares), which consists of calls of team.Do, for groups of the team's
+  // sequences.
   template <class Each>
-  void ForGroups(const PassStep<Real>& step, int worker, const Each& each) const {
-    const Part own = PartOf(step.sequences, worker, phases_.workers());
-    const int64_t most = std::max<int64_t>(1, kGroupRows / step.time);
-    for (int64_t b = own.begin; b < own.end; b += most) {
-      each(Part{b, std::min(own.end, b + most)});
-    }
+  void ForGroups(const PassStep<Real>& step, const Team& team, const Each& each) const {
+    const Part all = team.SequencesOf(step.sequences);
+    const int64_t most = std::max<int64_t>(1, team.size() * kGroupRows / step.time);
+    const int64_t memory = layers_[0].mixer->projected_memory();
+    team.Run([&] {
+      for (int64_t b = all.begin; b < all.end; b += most) {
+        const int64_t end = std::min(all.end, b + most);
+        each(Shares{.rows = team.ShareOf(step.RowsOf({b, end})),
+                    .heads = team.ShareOf({b * config_.heads, end * config_.heads}),
+                    .memory = team.ShareOf({b * memory, end * memory})});
+      }
+    });
   }
 
   void Work(const PassStep<Real>& step, const PassInput& input,
             const PassCarry<Real>& carry, int worker) {
     PassScratch<Real>& scratch = scratch_[worker];
+    const Team team(phases_, worker, Together(step.sequences));
     phases_.Do(worker, [&] { Pack(step, worker); });
-    phases_.Do(worker, [&] {
-      ForGroups(step, worker,
-                [&](Part group) { Forward(step, input, carry, group, scratch); });
+    ForGroups(step, team, [&](const Shares& own) {
+      Forward(step, input, carry, team, own, scratch);
     });
     if (step.gradients == nullptr) return;
     const size_t count = layers_.size();
     const auto jobs = [&](size_t stage) {
       phases_.Do(worker, [&] { jobs_[stage].Work(scratch.gradient); });
     };
-    phases_.Do(worker, [&] {
-      ForGroups(step, worker, [&](Part group) {
-        loss_->Backward(step, step.RowsOf(group), output_.rows(), Behind(count - 1),
-                        scratch);
+    ForGroups(step, team, [&](const Shares& own) {
+      team.Do([&] {
+        loss_->Backward(step, own.rows, output_.rows(), Behind(count - 1), scratch);
       });
     });
     jobs(0);
     for (size_t i = count; i-- > 0;) {
-      Layer& layer = layers_[i];
-      phases_.Do(worker, [&] {
-        ForGroups(step, worker, [&](Part group) {
-          layer.feed_forward.Backward(step, step.RowsOf(group), layer.middle.rows(),
-                                      Behind(i), Between(i), feed_forward_gradients_,
-                                      scratch);
-          layer.mixer->Backward(step, group, layer.input.rows(), Between(i), Before(i),
-                                scratch);
-          if (i == 0) DropEmbedding(step, step.RowsOf(group), Before(0), scratch);
-        });
-      });
+      ForGroups(step, team,
+                [&](const Shares& own) { LayerBackward(step, i, team, own, scratch); });
       jobs(count - i);
     }
     jobs(count + 1);
@@ -290,24 +302,51 @@ class TransformerPass final : public GradientPass<Real> {
   }
 
   void Forward(const PassStep<Real>& step, const PassInput& input,
-               const PassCarry<Real>& carry, Part sequences,
+               const PassCarry<Real>& carry, const Team& team, const Shares& own,
                PassScratch<Real>& scratch) {
-    Embed(step, input, carry.position, sequences, scratch);
+    const auto project = [&](Layer& layer) {
+      layer.mixer->Project(step, own.rows, own.memory, layer.input.rows());
+    };
+    team.Do([&] {
+      Embed(step, input, carry.position, own.rows, scratch);
+      project(layers_[0]);
+    });
     for (size_t i = 0; i < layers_.size(); ++i) {
       Layer& layer = layers_[i];
-      layer.mixer->Forward(step, sequences, layer.input.rows(), layer.middle.rows(),
-                           scratch);
-      layer.feed_forward.Forward(step, step.RowsOf(sequences), layer.middle.rows(),
-                                 Output(i), scratch);
+      team.Do([&] { layer.mixer->Mix(step, own.heads, scratch); });
+      team.Do([&] {
+        layer.mixer->Finish(step, own.rows, layer.input.rows(), layer.middle.rows(),
+                            scratch);
+        layer.feed_forward.Forward(step, own.rows, layer.middle.rows(), Output(i),
+                                   scratch);
+        if (i + 1 < layers_.size()) {
+          project(layers_[i + 1]);
+        } else {
+          loss_->Forward(step, own.rows, output_.rows(), input.targets, scratch);
+        }
+      });
     }
-    loss_->Forward(step, step.RowsOf(sequences), output_.rows(), input.targets,
-                   scratch);
+  }
+
+  void LayerBackward(const PassStep<Real>& step, size_t i, const Team& team,
+                     const Shares& own, PassScratch<Real>& scratch) {
+    Layer& layer = layers_[i];
+    team.Do([&] {
+      layer.feed_forward.Backward(step, own.rows, layer.middle.rows(), Behind(i),
+                                  Between(i), feed_forward_gradients_, scratch);
+      layer.mixer->FinishBackward(step, own.rows, Between(i), scratch);
+    });
+    team.Do([&] { layer.mixer->MixBackward(step, own.heads, scratch); });
+    team.Do([&] {
+      layer.mixer->ProjectBackward(step, own.rows, layer.input.rows(), Between(i),
+                                   Before(i));
+      if (i == 0) DropEmbedding(step, own.rows, Before(0), scratch);
+    });
   }
 
   void Embed(const PassStep<Real>& step, const PassInput& input, int64_t first,
-             Part sequences, PassScratch<Real>& scratch) {
+             Part rows, PassScratch<Real>& scratch) {
     const int64_t width = config_.d_model;
-    const Part rows = step.RowsOf(sequences);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t t = r % step.time;
       const Real* added = nullptr;
@@ -349,8 +388,8 @@ class TransformerPass final : public GradientPass<Real> {
   const ModelConfig config_;
   const bool encoder_;  // takes whole sequences, and drops from embeddings too
   const int64_t embed_, positions_;  // in the layout; positions -1: not learned
-  const int64_t size_;               // of it
-  const int64_t embed_sums_;         // behind it where the head is tied
+  const int64_t embed_sums_;  // behind it where the head is tied, which has its own
+  int64_t sums_size_;         // with those of the layers
   Phases phases_;
   std::vector<Layer> layers_;
   const std::unique_ptr<LossBlock<Real>> loss_;

@@ -14,8 +14,8 @@
 namespace mnemon {
 namespace {
 
-constexpr int kHashedRevision = 2;
-constexpr uint64_t kHash = 5424390284485950245ull;
+constexpr int kHashedRevision = 3;
+constexpr uint64_t kHash = 1137654158042123841ull;
 
 constexpr int64_t kBatch = 3, kTime = 9;
 

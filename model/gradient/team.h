@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The threads that compute the same sequences: each alone, or all of a pool.
+#pragma once
+
+#include <cstdint>
+
+#include "base/partition.h"
+#include "model/gradient/phases.h"
+
+namespace mnemon {
+
+// A value. What Run is given does nothing that may throw outside of Do.
+class Team {
+ public:
+  // As thread `worker` sees it. `phases` must outlive it.
+  Team(Phases& phases, int worker, bool all)
+      : phases_(&phases), worker_(worker), all_(all) {}
+
+  int size() const { return all_ ? phases_->workers() : 1; }
+  // Of 0 .. count-1, those of the sequences that the team computes.
+  Part SequencesOf(int64_t count) const {
+    return all_ ? Part{0, count} : PartOf(count, worker_, phases_->workers());
+  }
+  // The member's own share.
+  Part ShareOf(Part whole) const {
+    if (!all_) return whole;
+    const Part own = PartOf(whole.size(), worker_, phases_->workers());
+    return {whole.begin + own.begin, whole.begin + own.end};
+  }
+
+  // Work of all members, which consists of calls of Do, the same ones on all; then all
+  // threads of the pool meet.
+  template <class Work>
+  void Run(const Work& work) const {
+    if (all_) {
+      work();
+    } else {
+      phases_->Do(worker_, work);
+    }
+  }
+  // phase(), then the members meet.
+  template <class Phase>
+  void Do(const Phase& phase) const {
+    if (all_) {
+      phases_->Do(worker_, phase);
+    } else {
+      phase();
+    }
+  }
+
+ private:
+  Phases* phases_;
+  int worker_;
+  bool all_;
+};
+
+}  // namespace mnemon
