@@ -396,9 +396,15 @@ template <class Real>
 std::vector<typename PassCarry<Real>::Entry> AttentionBlock<Real>::Continue(
     const PassStep<Real>& step, RowsOfReal<const Real> x) {
   if (carry_entries() == 0) return {};
-  if (options_.memory == AttentionMemory::kInputs) return {LastRows(step, inputs_, x)};
-  return {LastRows(step, given_keys_, keys_.rows()),
-          LastRows(step, given_values_, values_.rows())};
+  // An initializer list would copy them.
+  std::vector<CarryEntry> entries;
+  if (options_.memory == AttentionMemory::kInputs) {
+    entries.push_back(LastRows(step, inputs_, x));
+  } else {
+    entries.push_back(LastRows(step, given_keys_, keys_.rows()));
+    entries.push_back(LastRows(step, given_values_, values_.rows()));
+  }
+  return entries;
 }
 
 template <class Real>
