@@ -74,6 +74,8 @@ def run(task, settings, seed, flags, work):
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     test = re.search(r"^test: loss ([\d.]+)  accuracy ([\d.]+)", done.stdout, re.M)
     trained = re.findall(r"^step .*  accuracy ([\d.]+)", done.stdout, re.M)
+    if test is None or not trained:
+        raise RuntimeError(f"{' '.join(command)} printed no accuracy")
     return {"loss": float(test[1]), "accuracy": float(test[2]), "trained": float(trained[-1])}
 
 
@@ -85,7 +87,7 @@ def main():
     flags = parse_flags()
     missed = 0
     print(f"{tables.machine()}, {flags.threads} threads\n")
-    print("| task | set | seconds | figure | came to | bound | |\n|---|---|---|---|---|---|---|",
+    print("| task | set | seconds each | figure | came to | bound | |\n|---|---|---|---|---|---|---|",
           flush=True)
     with tempfile.TemporaryDirectory() as work:
         for task, settings, seeds, bounds in CASES:

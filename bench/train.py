@@ -95,7 +95,8 @@ class Mnemon:
 
 def flops_per_token(config, time):
     """Of forward and backward: two for each multiply-add of a matrix or of attention, three
-    times over. What is computed again for the backward pass does not count."""
+    times over: forward, and the gradients of inputs and of weights. What is computed again for
+    the backward pass does not count."""
     d, f, layers = config["d_model"], config["d_ff"], config["layers"]
     heads = config["heads"]
     k = d // heads
@@ -112,8 +113,9 @@ def flops_per_token(config, time):
         return 6 * linear
     if kind == "transformer_xl":
         memory = config["mem_len"]
-        # Keys and values of the memory are projected for every segment.
-        linear += layers * 2 * d * d * memory / time
+        # Keys and values of the memory are projected for every segment; the memory itself
+        # gets no gradient.
+        linear += 2 / 3 * layers * 2 * d * d * memory / time
         return 6 * (linear + layers * 3 * d * (memory + time / 2))
     return 6 * (linear + layers * 2 * d * time / 2)
 

@@ -12,12 +12,12 @@
 namespace mnemon {
 
 template <class Real>
-AttentionBlock<Real>::AttentionBlock(
-    const ModelConfig& config, const AttentionOptions& options,
-    const FlatLayout& layout, int64_t layer,
-    std::shared_ptr<AttentionBlockGradients<Real>> gradients)
+AttentionBlock<Real>::AttentionBlock(const ModelConfig& config,
+                                     const AttentionOptions& options,
+                                     const FlatLayout& layout, int64_t layer,
+                                     std::shared_ptr<AttentionBlockRows<Real>> shared)
     : options_(options),
-      gradients_(std::move(gradients)),
+      shared_(std::move(shared)),
       layer_(layer),
       width_(config.d_model),
       heads_(config.heads),
@@ -28,10 +28,6 @@ AttentionBlock<Real>::AttentionBlock(
       value_(layout, names::Layer(layer, names::kValue), width_, width_),
       output_(layout, names::Layer(layer, names::kOutput), width_, width_) {
   for (LinearMap<Real>* map : {&query_, &key_, &value_, &output_}) map->Reserve();
-  if (more_sums() > 0) {
-    ones_.assign(static_cast<size_t>(width_), Real{1});
-    zeros_.assign(static_cast<size_t>(width_), Real{0});
-  }
   if (!relative()) return;
   relative_key_ = layout.At(names::Layer(layer, names::kRelativeKey));
   relative_bias_ = layout.At(names::Layer(layer, names::kRelativeBias));
@@ -98,7 +94,7 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
   }
   moments_.resize(static_cast<size_t>(2 * rows));
   softmax_.resize(static_cast<size_t>(rows * heads_));
-  AttentionBlockGradients<Real>& g = *gradients_;
+  AttentionBlockRows<Real>& g = *shared_;
   for (Slab<Real>* slab : {&g.dmixed, &g.dquery, &g.dkey, &g.dvalue, &g.dnormed}) {
     slab->Reserve(rows, width_);
   }
@@ -111,11 +107,10 @@ void AttentionBlock<Real>::Reserve(const PassStep<Real>& step,
   }
   if (!projects_memory()) return;
   const int64_t memory = step.sequences * memory_;
-  for (Slab<Real>* slab : {&memory_normed_, &memory_standard_, &memory_keys_,
-                           &memory_values_, &g.dmemory_key, &g.dmemory_value}) {
+  for (Slab<Real>* slab : {&memory_standard_, &memory_keys_, &memory_values_,
+                           &g.memory_normed, &g.dmemory_key, &g.dmemory_value}) {
     slab->Reserve(memory, width_);
   }
-  memory_moments_.resize(static_cast<size_t>(2 * memory));
 }
 
 template <class Real>
@@ -183,12 +178,6 @@ AttentionHead<Real> AttentionBlock<Real>::Head(const PassStep<Real>& step,
 template <class Real>
 void AttentionBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part memory,
                                    RowsOfReal<const Real> x) {
-  const auto norm = [&](Part some, RowsOfReal<const Real> in,
-                        AlignedVector<Real>& moments, Slab<Real>& to) {
-    NormForward(norm_.Pass(step.weights, some.size(), in.from(some.begin),
-                           moments.data() + 2 * some.begin),
-                to.rows(some.begin));
-  };
   const auto project = [&](const LinearMap<Real>& map, Part some, Slab<Real>& in,
                            Slab<Real>& to) {
     map.Forward(step.weights, {.rows = some.size(),
@@ -196,23 +185,19 @@ void AttentionBlock<Real>::Project(const PassStep<Real>& step, Part rows, Part m
                                .from = {},
                                .out = to.rows(some.begin)});
   };
-  norm(rows, x, moments_, normed_);
+  NormForward(norm_.Pass(step.weights, rows.size(), x.from(rows.begin),
+                         moments_.data() + 2 * rows.begin),
+              normed_.rows(rows.begin));
   project(query_, rows, normed_, queries_);
   project(key_, rows, normed_, keys_);
   project(value_, rows, normed_, values_);
   if (!projects_memory()) return;
-  norm(memory, inputs_, memory_moments_, memory_normed_);
-  if (step.gradients != nullptr) {
-    NormForward<Real>({.rows = memory.size(),
-                       .width = width_,
-                       .x = inputs_.from(memory.begin),
-                       .gain = ones_.data(),
-                       .bias = zeros_.data(),
-                       .moments = memory_moments_.data() + 2 * memory.begin},
-                      memory_standard_.rows(memory.begin));
-  }
-  project(key_, memory, memory_normed_, memory_keys_);
-  project(value_, memory, memory_normed_, memory_values_);
+  NormPass<Real> norm =
+      norm_.Pass(step.weights, memory.size(), inputs_.from(memory.begin), nullptr);
+  if (step.gradients != nullptr) norm.standard = memory_standard_.rows(memory.begin);
+  NormForward(norm, shared_->memory_normed.rows(memory.begin));
+  project(key_, memory, shared_->memory_normed, memory_keys_);
+  project(value_, memory, shared_->memory_normed, memory_values_);
 }
 
 template <class Real>
@@ -236,15 +221,15 @@ template <class Real>
 void AttentionBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
                                           RowsOfReal<const Real> dout,
                                           PassScratch<Real>& scratch) {
-  SublayerBackward<Real>(
-      step, output_, {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
-      width_, dout, gradients_->dout, gradients_->dmixed.rows(), scratch);
+  SublayerBackward<Real>(step, output_,
+                         {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                         width_, dout, shared_->dout, shared_->dmixed.rows(), scratch);
 }
 
 template <class Real>
 void AttentionBlock<Real>::MixBackward(const PassStep<Real>& step, Part heads,
                                        PassScratch<Real>& scratch) {
-  AttentionBlockGradients<Real>& g = *gradients_;
+  AttentionBlockRows<Real>& g = *shared_;
   const int64_t distances = relative() ? TableRows(step).size() : 0;
   for (int64_t i = heads.begin; i < heads.end; ++i) {
     const int64_t b = i / heads_, h = i % heads_;
@@ -279,7 +264,7 @@ void AttentionBlock<Real>::ProjectBackward(const PassStep<Real>& step, Part rows
                                            RowsOfReal<const Real> x,
                                            RowsOfReal<const Real> dout,
                                            RowsOfReal<Real> dx) {
-  AttentionBlockGradients<Real>& g = *gradients_;
+  AttentionBlockRows<Real>& g = *shared_;
   const int64_t first = rows.begin;
   const RowsOfReal<Real> dnormed = g.dnormed.rows(first);
   const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy,
@@ -299,7 +284,7 @@ template <class Real>
 void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                                    RowsOfReal<const Real> dout,
                                    GradientJobs<Real>& jobs) {
-  AttentionBlockGradients<Real>& g = *gradients_;
+  AttentionBlockRows<Real>& g = *shared_;
   const RowLayout layout = step.layout();
   const auto add = [&](const LinearMap<Real>& map, RowsOfReal<const Real> dy,
                        RowsOfReal<const Real> in) {
@@ -312,7 +297,7 @@ void AttentionBlock<Real>::AddJobs(const PassStep<Real>& step, RowsOfReal<const 
   add(key_, g.dkey.rows(), normed_.rows());
   add(value_, g.dvalue.rows(), normed_.rows());
   norm_.AddJobs(
-      {{.layout = layout, .dz = g.dnormed.rows(), .x = x, .moments = moments_.data()}},
+      {.layout = layout, .dz = g.dnormed.rows(), .x = x, .moments = moments_.data()},
       step.shards, step.gradients, jobs);
   const auto sum = [&](VectorGradientCall<Real> call) {
     call.shards = step.shards;

@@ -36,9 +36,10 @@ struct AttentionOptions {
   std::vector<double> slopes;  // of ALiBi, of each head; empty: none
 };
 
-// Gradients that the blocks of all layers use in turn.
+// Rows that the blocks of all layers use in turn.
 template <class Real>
-struct AttentionBlockGradients {
+struct AttentionBlockRows {
+  Slab<Real> memory_normed;               // [B memory, D]; the rest are gradients
   Slab<Real> dout;                        // behind the mask [rows, D]; with dropout
   Slab<Real> dmixed;                      // of Attend's output
   Slab<Real> dquery, dkey, dvalue;        // [rows, D]
@@ -53,10 +54,10 @@ class AttentionBlock final : public MixerBlock<Real> {
  public:
   using CarryEntry = typename PassCarry<Real>::Entry;
 
-  // `gradients` is shared by all layers.
+  // `shared` by all layers.
   AttentionBlock(const ModelConfig& config, const AttentionOptions& options,
                  const FlatLayout& layout, int64_t layer,
-                 std::shared_ptr<AttentionBlockGradients<Real>> gradients);
+                 std::shared_ptr<AttentionBlockRows<Real>> shared);
 
   absl::Status Check(const PassStep<Real>& step, int64_t position) const override;
   int64_t carry_entries() const override;
@@ -99,7 +100,7 @@ class AttentionBlock final : public MixerBlock<Real> {
                       RowsOfReal<const Real> rows) const;
 
   const AttentionOptions options_;
-  const std::shared_ptr<AttentionBlockGradients<Real>> gradients_;
+  const std::shared_ptr<AttentionBlockRows<Real>> shared_;
   const int64_t layer_, width_, heads_, head_width_;
   NormMap<Real> norm_;
   LinearMap<Real> query_, key_, value_, output_;
@@ -112,9 +113,7 @@ class AttentionBlock final : public MixerBlock<Real> {
   int64_t memory_ = 0;
   RowsOfReal<const Real> given_keys_, given_values_, inputs_;
   // [B memory, D]; standard: normed without gain and bias.
-  Slab<Real> memory_normed_, memory_standard_, memory_keys_, memory_values_;
-  AlignedVector<Real> memory_moments_;
-  AlignedVector<Real> ones_, zeros_;  // [D]
+  Slab<Real> memory_standard_, memory_keys_, memory_values_;
   int64_t more_sums_ = 0;
   std::vector<SoftmaxMoments<Real>> softmax_;  // [B, H, T]
 };

@@ -111,16 +111,16 @@ class ClassifierLoss final : public LossBlock<Real> {
     };
     add(in_, dbefore_.rows(), x);
     add(head_, DHead(), active_.rows());
-    norm_.AddJobs({{.layout = layout,
-                    .dz = normed_.rows(),
-                    .x = before_.rows(),
-                    .moments = moments_.data()}},
+    norm_.AddJobs({.layout = layout,
+                   .dz = normed_.rows(),
+                   .x = before_.rows(),
+                   .moments = moments_.data()},
                   step.shards, step.gradients, jobs);
     if (!logits_norm_) return;
-    logits_norm_->AddJobs({{.layout = layout,
-                            .dz = dlogits_.rows(),
-                            .x = logits_.rows(),
-                            .moments = logits_moments_.data()}},
+    logits_norm_->AddJobs({.layout = layout,
+                           .dz = dlogits_.rows(),
+                           .x = logits_.rows(),
+                           .moments = logits_moments_.data()},
                           step.shards, step.gradients, jobs);
   }
 

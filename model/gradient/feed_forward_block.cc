@@ -140,10 +140,10 @@ void FeedForwardBlock<Real>::AddJobs(const PassStep<Real>& step,
       hidden_rows_.rows());
   add(in_, fused_relu() ? gradients.dhidden.rows() : before_.rows(), normed_.rows());
   if (factor_) add(*factor_, factors_.rows(), normed_.rows());
-  norm_.AddJobs({{.layout = layout,
-                  .dz = gradients.dnormed.rows(),
-                  .x = x,
-                  .moments = moments_.data()}},
+  norm_.AddJobs({.layout = layout,
+                 .dz = gradients.dnormed.rows(),
+                 .x = x,
+                 .moments = moments_.data()},
                 step.shards, step.gradients, jobs);
 }
 

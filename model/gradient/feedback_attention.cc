@@ -429,10 +429,10 @@ void FeedbackAttention<Real>::AddJobs(const PassStep<Real>& step,
   add(output_, step.dropout ? RowsOfReal<const Real>(dout_.rows()) : dout,
       mixed_.rows());
   add(query_, dquery_.rows(), normed_.rows());
-  norm_.AddJobs({{.layout = layout,
-                  .dz = dnormed_.rows(first),
-                  .x = x.from(first),
-                  .moments = moments_.data() + 2 * first}},
+  norm_.AddJobs({.layout = layout,
+                 .dz = dnormed_.rows(first),
+                 .x = x.from(first),
+                 .moments = moments_.data() + 2 * first},
                 step.shards, step.gradients, jobs);
   const RowLayout each = {.sequences = step.sequences, .each = 1};
   const auto sum = [&](VectorGradientCall<Real> call) {

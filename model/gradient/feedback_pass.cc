@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/float_mode.h"
 #include "base/strings.h"
 #include "model/gradient/feed_forward_block.h"
 #include "model/gradient/feedback_attention.h"
@@ -72,13 +73,13 @@ class FeedbackPass final : public GradientPass<Real> {
     }
     try {
       Prepare(step, input, carry);
+      const absl::Status done =
+          phases_.Run([&](int worker) { Work(step, input, carry, worker); });
+      if (!done.ok()) return done;
+      Continue(step, input, carry);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError("memory does not suffice for a batch");
     }
-    const absl::Status done =
-        phases_.Run([&](int worker) { Work(step, input, carry, worker); });
-    if (!done.ok()) return done;
-    Continue(step, input, carry);
     return loss_->Loss(step);
   }
 
@@ -87,6 +88,7 @@ class FeedbackPass final : public GradientPass<Real> {
   // Sums of the weights' products become the gradient of w, which they are the softmax
   // of.
   void Finish(const Real* weights, Real* sums) const override {
+    const IeeeFloatMode mode;
     const std::vector<Real> mixture = Mixture(weights);
     Real* const gradients = sums + mix_;
     double along = 0;
@@ -465,8 +467,9 @@ class FeedbackPass final : public GradientPass<Real> {
         std::copy_n(from, width_, to);
       }
     }
-    carry.position += step.time;
-    carry.entries.assign(1, std::move(entry));
+    PassCarry<Real> next = {.position = carry.position + step.time, .entries = {}};
+    next.entries.push_back(std::move(entry));
+    carry = std::move(next);
   }
 
   const ModelConfig config_;

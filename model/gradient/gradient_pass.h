@@ -78,7 +78,8 @@ class GradientPass {
 
   // The size of the layout, behind which there may be more.
   virtual int64_t sums_size() const = 0;
-  // Makes sums over a whole batch its gradient, in the layout.
+  // Makes sums over a whole batch its gradient, in the layout: once, with the weights
+  // of the Run.
   virtual void Finish(const Real* weights, Real* sums) const = 0;
 
   // Ranges of the sums that no Run has written: rows of position tables that no batch

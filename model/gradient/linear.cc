@@ -102,14 +102,15 @@ NormPass<Real> NormMap<Real>::Pass(const Real* weights, int64_t rows,
           .x = x,
           .gain = weights + gain_,
           .bias = weights + bias_,
-          .moments = moments};
+          .moments = moments,
+          .standard = {}};
 }
 
 template <class Real>
-void NormMap<Real>::AddJobs(std::vector<Part> parts, const Shards& shards,
-                            Real* gradients, GradientJobs<Real>& jobs) const {
+void NormMap<Real>::AddJobs(const Part& rows, const Shards& shards, Real* gradients,
+                            GradientJobs<Real>& jobs) const {
   jobs.Add(VectorGradientCall<Real>{.width = width_,
-                                    .parts = std::move(parts),
+                                    .parts = {rows},
                                     .shards = shards,
                                     .gain = gradients + gain_,
                                     .bias = gradients + bias_});

@@ -70,7 +70,7 @@ class NormMap {
   NormPass<Real> Pass(const Real* weights, int64_t rows, RowsOfReal<const Real> x,
                       Real* moments) const;
   using Part = typename VectorGradientCall<Real>::Part;
-  void AddJobs(std::vector<Part> parts, const Shards& shards, Real* gradients,
+  void AddJobs(const Part& rows, const Shards& shards, Real* gradients,
                GradientJobs<Real>& jobs) const;
 
   // In the flat buffer.

@@ -68,10 +68,10 @@ class LanguageLoss final : public LossBlock<Real> {
     head_.AddJobs({{step.layout(), logits_.rows().data, logits_.rows().stride,
                     normed_.rows().data, normed_.rows().stride}},
                   step.shards, step.gradients, jobs);
-    norm_.AddJobs({{.layout = step.layout(),
-                    .dz = dnormed_.rows(),
-                    .x = x,
-                    .moments = moments_.data()}},
+    norm_.AddJobs({.layout = step.layout(),
+                   .dz = dnormed_.rows(),
+                   .x = x,
+                   .moments = moments_.data()},
                   step.shards, step.gradients, jobs);
   }
 

@@ -26,17 +26,17 @@ class MixerBlock {
   // Entries of a carry that belong to the layer.
   virtual int64_t carry_entries() const = 0;
 
-  // Makes room; `carry`, none where fresh, must live until the backward pass is over.
+  // Makes room; `carry`, none where fresh, must live until Continue has
+  // returned.
   // May throw std::bad_alloc.
   virtual void Reserve(const PassStep<Real>& step,
                        std::span<const CarryEntry> carry) = 0;
   // Takes over the weights: part `worker` of `workers`.
   virtual void Pack(const PassStep<Real>& step, int worker, int workers) = 0;
 
-  // Forward and backward have three phases each, of which one of some sequences begins
-  // when all of them have ended the one before. A phase may be cut, by several threads,
-  // into parts of rows as of PassStep, of rows b M + j of the memory, or of heads
-  // b H + h.
+  // Forward and backward have three phases each. One begins for some sequences only
+  // when the one before has ended for all of them. Several threads may cut a phase into
+  // parts of rows as of PassStep, of rows b M + j of the memory, or of heads b H + h.
 
   // M, the rows of memory of each sequence that are projected with the batch.
   virtual int64_t projected_memory() const { return 0; }
@@ -92,7 +92,8 @@ void AddSublayer(const PassStep<Real>& step, const Map& map, const MaskPlace& pl
   }
 }
 
-// The gradient of `in` that dout gives. Behind the mask, that of map(in) is `room`.
+// The gradient of `in` that dout gives. With dropout `room` gets the
+// gradient of map(in); else it is not used.
 template <class Real, class Map>
 void SublayerBackward(const PassStep<Real>& step, const Map& map,
                       const MaskPlace& place, Part rows, int64_t width,

@@ -50,10 +50,14 @@ void NormForwardHere(const NormPass<Real>& pass, const RowsOfReal<Real>& z) {
     const auto factor = Set16(rstd);
     ForSixteens<Real>(width, [&](int64_t i, int64_t left) {
       const auto normal = Mul(Sub(LoadSome16(x + i, left), means), factor);
+      if (pass.standard.data != nullptr) {
+        StoreSome16(normal, pass.standard.row(r) + i, left);
+      }
       StoreSome16(
           Fma(normal, LoadSome16(pass.gain + i, left), LoadSome16(pass.bias + i, left)),
           z.row(r) + i, left);
     });
+    if (pass.moments == nullptr) continue;
     pass.moments[2 * r] = mean;
     pass.moments[2 * r + 1] = rstd;
   }

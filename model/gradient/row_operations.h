@@ -33,7 +33,10 @@ struct NormPass {
   RowsOfReal<const Real> x;
   const Real* gain = nullptr;
   const Real* bias = nullptr;
-  Real* moments = nullptr;  // [rows, 2]: mean and rstd, for the backward pass
+  // For the backward pass, mean and rstd [rows, 2], and (x - mean) rstd [rows, width];
+  // null: not needed.
+  Real* moments = nullptr;
+  RowsOfReal<Real> standard;
 };
 template <class Real>
 void NormForward(const NormPass<Real>& pass, RowsOfReal<Real> z);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The threads that compute the same sequences: each alone, or all of a pool.
+// Who computes some sequences: one thread, or all threads of a pool together.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/float_mode.h"
 #include "model/gradient/attention_block.h"
 #include "model/gradient/fast_weight_block.h"
 #include "model/gradient/feed_forward_block.h"
@@ -23,7 +24,8 @@
 namespace mnemon {
 namespace {
 
-// Rows that go through the layers together: enough for products, few enough for caches.
+// Rows of each thread that go through the layers together: enough for products, few
+// enough for caches.
 constexpr int64_t kGroupRows = 384;
 // So many sequences for each thread are shared out evenly enough as they are.
 constexpr int kEvenSequences = 8;
@@ -102,19 +104,20 @@ class TransformerPass final : public GradientPass<Real> {
     }
     try {
       Prepare(step, input, carry);
+      const absl::Status done =
+          phases_.Run([&](int worker) { Work(step, input, carry, worker); });
+      if (!done.ok()) return done;
+      Continue(step, input, carry);
     } catch (const std::bad_alloc&) {
       return absl::ResourceExhaustedError("memory does not suffice for a batch");
     }
-    const absl::Status done =
-        phases_.Run([&](int worker) { Work(step, input, carry, worker); });
-    if (!done.ok()) return done;
-    Continue(step, input, carry);
     return loss_->Loss(step);
   }
 
   int64_t sums_size() const override { return sums_size_; }
 
   void Finish(const Real* weights, Real* sums) const override {
+    const IeeeFloatMode mode;
     for (const Layer& layer : layers_) layer.mixer->FinishSums(weights, sums);
     if (embed_sums_ == embed_) return;
     Real* const gradient = sums + embed_;
@@ -388,8 +391,10 @@ class TransformerPass final : public GradientPass<Real> {
   const ModelConfig config_;
   const bool encoder_;  // takes whole sequences, and drops from embeddings too
   const int64_t embed_, positions_;  // in the layout; positions -1: not learned
-  const int64_t embed_sums_;  // behind it where the head is tied, which has its own
-  int64_t sums_size_;         // with those of the layers
+  // Where the embedding's sums begin: behind the layout where those of a tied head are
+  // at its place.
+  const int64_t embed_sums_;
+  int64_t sums_size_;  // with those of the layers
   Phases phases_;
   std::vector<Layer> layers_;
   const std::unique_ptr<LossBlock<Real>> loss_;
@@ -403,15 +408,15 @@ class TransformerPass final : public GradientPass<Real> {
   std::vector<PassScratch<Real>> scratch_;  // of each worker
 };
 
-// With the gradients that the layers share.
+// With the rows that the layers share.
 template <class Real>
 MakeMixer<Real> AttentionMaker(const ModelConfig& config,
                                const AttentionOptions& options,
                                const FlatLayout& layout) {
-  const auto gradients = std::make_shared<AttentionBlockGradients<Real>>();
+  const auto shared = std::make_shared<AttentionBlockRows<Real>>();
   return [=](int64_t layer) {
     return std::make_unique<AttentionBlock<Real>>(config, options, layout, layer,
-                                                  gradients);
+                                                  shared);
   };
 }
 

@@ -34,7 +34,7 @@ void HashPass(const ModelConfig& config, const std::vector<TensorShape>& tensors
   const auto draw = [&] { return static_cast<float>(random() % 20001) / 1e4f - 1; };
   std::vector<float> weights(static_cast<size_t>(size));
   for (float& weight : weights) weight = 0.5f * draw();
-  ThreadPool pool(1);
+  ThreadPool pool(2);
   const auto pass = MakeGradientPass<float>(config, layout, pool);
   ASSERT_NE(pass, nullptr) << config.architecture;
   std::vector<float> gradients(static_cast<size_t>(pass->sums_size()));

@@ -333,13 +333,14 @@ TEST_P(PassTest, DoesNotDependOnEarlierBatches) {
   }
 }
 
-// Also more threads than sequences.
+// As many threads as sequences, each of which is computed by one, and others, which
+// compute all of them together.
 TEST_P(PassTest, HasTheSameBitsWithAnyNumberOfThreads) {
   const std::vector<TestBatch> batches = Batches(config());
   const auto weights = ValuesOf<float>(*model_, flat_);
   for (const int64_t shards : {1, 3, 4}) {
     const auto one = RunPass(config(), flat_, weights, batches, true, shards, 1);
-    for (const int threads : {2, 3, 7}) {
+    for (const int threads : {2, 3, static_cast<int>(kBatch), 7}) {
       const auto many =
           RunPass(config(), flat_, weights, batches, true, shards, threads);
       EXPECT_EQ(many.nats, one.nats);
@@ -422,6 +423,18 @@ TEST_P(LongPassTest, EqualsTheSequenceForm) {
   ExpectNear(
       RunPass(config(), flat_, ValuesOf<float>(*model_, flat_), batches, false, 2, 2),
       Expected(batches, false), 1e-4);
+}
+
+// Several groups of sequences, one after the other.
+TEST_P(LongPassTest, HasTheSameBitsWithAnyNumberOfThreads) {
+  const std::vector<TestBatch> batches = {TestBatch(config(), 512, 1)};
+  const auto weights = ValuesOf<float>(*model_, flat_);
+  const auto one = RunPass(config(), flat_, weights, batches, true, 2, 1);
+  for (const int threads : {2, 3}) {
+    const auto many = RunPass(config(), flat_, weights, batches, true, 2, threads);
+    EXPECT_EQ(many.nats, one.nats);
+    EXPECT_EQ(many.gradients, one.gradients) << threads << " threads";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, LongPassTest, testing::ValuesIn(LongConfigs()),
