@@ -201,12 +201,17 @@ absl::StatusOr<std::string> Learner::Sample() const {
       carry = std::move(result.carry);
       last = result.logits.select(0, 0).select(0, length - 1).to(at::kCPU).contiguous();
     }
-    MNEMON_ASSIGN_OR_RETURN(
-        int32_t token,
+    const absl::StatusOr<int32_t> token =
         mnemon::Sample({last.data_ptr<float>(), static_cast<size_t>(last.numel())},
-                       params, static_cast<int64_t>(text.size()), scratch));
-    text.push_back(token);
-    input = {token};
+                       params, static_cast<int64_t>(text.size()), scratch);
+    if (!token.ok()) {
+      // Of a model that diverges the loss tells.
+      const std::optional<ErrorDetail> detail = GetErrorDetail(token.status());
+      if (detail && detail->reason == "NON_FINITE_LOGITS") break;
+      return token.status();
+    }
+    text.push_back(*token);
+    input = {*token};
   }
   return task_.tokenizer()->Decode(text);
 }

@@ -65,8 +65,8 @@ class Learner {
   absl::StatusOr<Evaluation> Validate();
   // Over the test part; nullopt where the task has none.
   absl::StatusOr<std::optional<Evaluation>> Test();
-  // The prompt and what the model generates after it; empty where the task has no
-  // prompts.
+  // The prompt and what the model generates after it, as far as its logits are numbers;
+  // empty where the task has no prompts.
   absl::StatusOr<std::string> Sample() const;
 
   int64_t updates_per_epoch() const { return training_.batches_per_pass(); }

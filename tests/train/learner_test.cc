@@ -400,9 +400,14 @@ TEST_F(LearnerTest, DivergenceIsAnErrorAndLeavesTheWeights) {
   TrainConfig config = MakeConfig(Architectures()[3].variants().front(), *task_);
   config.clip = 0;
   config.optimiser.kind = OptimiserKind::kSgd;
+  config.sample.prompt = "cat";
   auto learner = Make(config, pool);
   absl::Status status;
-  for (int i = 0; i < 20 && status.ok(); ++i) status = learner->Update(1e30).status();
+  for (int i = 0; i < 20 && status.ok(); ++i) {
+    status = learner->Update(1e30).status();
+    const auto sample = learner->Sample();
+    EXPECT_TRUE(sample.ok()) << sample.status();
+  }
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the loss is"));
 }
