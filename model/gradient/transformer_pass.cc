@@ -391,8 +391,8 @@ class TransformerPass final : public GradientPass<Real> {
   const ModelConfig config_;
   const bool encoder_;  // takes whole sequences, and drops from embeddings too
   const int64_t embed_, positions_;  // in the layout; positions -1: not learned
-  // Where the embedding's sums begin: behind the layout where those of a tied head are
-  // at its place.
+  // Where the embedding's sums begin: in its own place or, where the sums of a tied
+  // head are there, behind the layout.
   const int64_t embed_sums_;
   int64_t sums_size_;  // with those of the layers
   Phases phases_;
