@@ -186,15 +186,19 @@ void ModelRunner::HandleConsumerEnd(const std::shared_ptr<Call>& call) {
   // One that was cancelled before it delivers is ended as part of its list.
   if (call->phase != Call::Phase::kDelivering) return;
   if (!call->release_on_end) {  // its consumer has taken the end
-    SetOver(*call);
-    Rest(call->session);
-    Store(call->session, SnapshotTime::kAtRest);
+    LeaveDelivered(*call);
   } else if (call->stream->cancelled() && call->release_on_end.exchange(false)) {
     CutToDelivered(*call);
     if (!ended) return;
     call->ending = {.status = engine_errors::Cancelled(), .facts = std::nullopt};
     ++endings_;
   }
+}
+
+void ModelRunner::LeaveDelivered(Call& call) {
+  SetOver(call);
+  Rest(call.session);
+  Store(call.session, SnapshotTime::kAtRest);
 }
 
 void ModelRunner::HandleForgotten(const std::shared_ptr<Session>& session) {

@@ -255,6 +255,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // source is released.
   void EndCopy(const Call& call, bool taken);
   void HandleConsumerEnd(const std::shared_ptr<Call>& call);
+  // Of a call whose consumer has taken the end, and released the session.
+  void LeaveDelivered(Call& call);
   void EndDueDelivering(Time now);
   // One step for the chunks of the plan; then one for each whose call was part of a
   // step that failed, with a turn of its own. Where the decoder takes several steps,
@@ -363,6 +365,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void BringBack(const std::shared_ptr<Session>& session) override;
   void EndCall(Session& session, const absl::Status& status) override;
   void GiveWay(Session& session, const std::string& request_id) override;
+  absl::StatusOr<bool> Hold(Session& session) override;
   bool MakeRoomFor(int64_t computed) override;
   void Pin(Session& session) override;
   void Unpin(Session& session) override;

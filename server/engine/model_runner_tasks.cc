@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "base/status_macros.h"
 #include "model/state/state_image.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/model_runner.h"
@@ -182,6 +183,12 @@ void ModelRunner::BringBack(const std::shared_ptr<Session>& session) {
 
 void ModelRunner::EndCall(Session& session, const absl::Status& status) {
   if (session.call != nullptr) Abort(session.call->shared_from_this(), status);
+}
+
+absl::StatusOr<bool> ModelRunner::Hold(Session& session) {
+  MNEMON_ASSIGN_OR_RETURN(const bool held, context_->directory.Hold(session, ""));
+  if (held && session.call != nullptr) LeaveDelivered(*session.call);
+  return held;
 }
 
 void ModelRunner::Pin(Session& session) {

@@ -153,7 +153,7 @@ class GiveWayTask final : public AnsweringTask<bool> {
     states.GiveWay(*session_, request_id_);
     const auto record = directory_.NewestCall(*session_);
     if (record == nullptr || record->request_id == request_id_) return true;
-    MNEMON_ASSIGN_OR_RETURN(const bool held, directory_.Hold(*session_, ""));
+    MNEMON_ASSIGN_OR_RETURN(const bool held, states.Hold(*session_));
     if (!held) return true;
     const absl::Status status = CatchOutOfMemory({}, [&] {
       EndDetached(states, directory_, *session_);
@@ -181,7 +181,7 @@ class RewindTask final : public AnsweringTask<bool> {
  private:
   absl::StatusOr<bool> Do(StateAccess& states) override {
     states.GiveWay(*session_, "");
-    MNEMON_ASSIGN_OR_RETURN(const bool held, directory_.Hold(*session_, ""));
+    MNEMON_ASSIGN_OR_RETURN(const bool held, states.Hold(*session_));
     if (!held) return false;
     absl::Status status = CatchOutOfMemory({}, [&] { return Rewind(states); });
     if (status.ok()) directory_.ForgetScored(*session_);

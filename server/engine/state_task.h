@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "model/state/arena.h"
 #include "server/engine/callback_threads.h"
 #include "server/engine/session.h"
@@ -36,6 +37,9 @@ class StateAccess {
   // STREAM_RESUMED; or if it goes on without a consumer. It may still hold the session
   // for a moment where its consumer has taken the end.
   virtual void GiveWay(Session& session, const std::string& request_id) = 0;
+  // As SessionDirectory::Hold, for the task, which releases the session there. A call
+  // whose consumer took the end since the round began no longer runs on it.
+  virtual absl::StatusOr<bool> Hold(Session& session) = 0;
   // Drops states of sessions at rest so that one of so many computed tokens fits into
   // state_bytes. False: it does not, or not yet: blocks are cleaned first.
   virtual bool MakeRoomFor(int64_t computed) = 0;

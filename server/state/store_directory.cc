@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/lock_file.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -81,32 +81,16 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& path) {
 
 absl::StatusOr<Descriptor> Lock(const std::string& directory) {
   const std::string path = directory + "/" + kLockName;
-  Descriptor file(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file.valid()) {
-    if (errno == ELOOP)
-      return FormatError(directory, "has a symbolic link as its LOCK");
-    return CallFailed("open", path, errno);
-  }
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return CallFailed("lock", path, errno);
-    char text[32] = {};
-    const ssize_t size = ::pread(file.get(), text, sizeof text - 1, 0);
-    int64_t pid = 0;
-    const bool known = size > 0 && absl::SimpleAtoi(text, &pid) && pid > 0;
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition,
-        StrCat("the session store ", Quoted(directory), " is in use by process ",
-               known ? StrCat(pid) : std::string("(unknown)")),
-        {.reason = "STORE_IN_USE"});
-  }
-  const std::string pid = StrCat(::getpid(), "\n");
-  if (::fchmod(file.get(), 0600) != 0 || ::ftruncate(file.get(), 0) != 0 ||
-      ::pwrite(file.get(), pid.data(), pid.size(), 0) !=
-          static_cast<ssize_t>(pid.size())) {
-    return CallFailed("write", path, errno);
-  }
-  return file;
+  LockAttempt lock = TryLockFile(path);
+  if (lock.file.valid()) return std::move(lock.file);
+  if (lock.error == ELOOP)
+    return FormatError(directory, "has a symbolic link as its LOCK");
+  if (lock.error != EWOULDBLOCK) return CallFailed(lock.call, path, lock.error);
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      StrCat("the session store ", Quoted(directory), " is in use by process ",
+             lock.holder > 0 ? StrCat(lock.holder) : std::string("(unknown)")),
+      {.reason = "STORE_IN_USE"});
 }
 
 std::string DrawId() {

@@ -2,6 +2,7 @@
 // Forks, rewinds and checkpoints: each session goes on as one that was given its
 // history as a prompt.
 #include <chrono>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -135,6 +136,49 @@ TEST_P(EngineForks, OfAPromptThatIsComputedBeginBeforeIt) {
   ASSERT_TRUE(reader.Finish().status.ok());
   std::vector<int32_t> b = a;
   Continue("b", b, Tokens(3, 5), 20);
+}
+
+// The runner learns that a consumer has taken the end of a call only with its next
+// round.
+TEST_P(EngineForks, ARewindJustAfterTheEndWasTakenGivesTheSlotBack) {
+  std::function<void(const HistoryChange&)> on_change;
+  Engine::Options options = ManySessions();
+  options.on_history_change = [&](const HistoryChange& change) {
+    if (on_change) on_change(change);
+  };
+  ToyServer server(GetParam(), options);
+  server.CreateSession("a");
+  server.CreateSession("b");
+  ASSERT_TRUE(server.Run(Ask(Tokens(8, 1), 8, "b")).status.ok());
+  Reader reader(*server.engine, Ask(Tokens(40, 2), 8, "a"));
+  while (server.engine->Stats().models[0].running > 0) std::this_thread::yield();
+
+  std::promise<absl::Status> rewound;
+  TokenChunk taken;
+  int cuts = 0;
+  // On the runner's thread: the second cut of b and the rewind of a are tasks of one
+  // round, which began before the end was taken.
+  on_change = [&](const HistoryChange& change) {
+    if (change.session != "b") return;
+    if (++cuts == 2) taken = reader.stream().Take();
+    if (cuts != 1) return;
+    const auto nothing = [](const absl::StatusOr<SessionFacts>&) {};
+    ASSERT_TRUE(
+        server.engine->RewindSession({.session = "b", .target = 4}, nothing).ok());
+    const auto done = [&](const absl::StatusOr<SessionFacts>& facts) {
+      rewound.set_value(facts.status());
+    };
+    ASSERT_TRUE(
+        server.engine->RewindSession({.session = "a", .target = 20}, done).ok());
+  };
+  ASSERT_TRUE(Rewind(*server.engine, {.session = "b", .target = 6}).ok());
+  EXPECT_EQ(rewound.get_future().get(), absl::OkStatus());
+  EXPECT_TRUE(taken.finished);
+  server.AwaitIdle();
+  on_change = nullptr;
+  EXPECT_EQ(server.Position("a"), 20);
+  // No call holds a state.
+  EXPECT_EQ(server.engine->Stats().models[0].running_state_bytes, 0);
 }
 
 TEST_P(EngineForks, BeginAnywhereInTheHistory) {
