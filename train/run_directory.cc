@@ -2,12 +2,16 @@
 #include "train/run_directory.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <functional>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
+#include "base/lock_file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 
@@ -17,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStepPrefix = "step-";
+constexpr std::string_view kLockName = "LOCK";
 
 std::optional<int64_t> StepOf(const std::string& name) {
   if (name.rfind(kStepPrefix, 0) != 0) return std::nullopt;
@@ -43,6 +48,19 @@ absl::StatusOr<std::vector<std::string>> List(const std::string& path) {
   return names;
 }
 
+absl::StatusOr<Descriptor> Lock(const std::string& path) {
+  LockAttempt lock = TryLockFile(StrCat(path, "/", kLockName));
+  if (lock.file.valid()) return std::move(lock.file);
+  if (lock.error == EWOULDBLOCK) {
+    return absl::FailedPreconditionError(
+        StrCat(path, " is in use by process ",
+               lock.holder > 0 ? StrCat(lock.holder) : std::string("(unknown)"),
+               ", which trains in it"));
+  }
+  return FileSystemError(StrCat("cannot ", lock.call, " ", path, "/", kLockName),
+                         std::error_code(lock.error, std::generic_category()));
+}
+
 // Removes every step-N that `drop` wants removed.
 absl::Status RemoveSteps(const std::string& path,
                          const std::function<bool(int64_t)>& drop) {
@@ -61,13 +79,15 @@ absl::Status RemoveSteps(const std::string& path,
 
 absl::StatusOr<RunDirectory> RunDirectory::Open(const std::string& path, bool resume) {
   MNEMON_RETURN_IF_ERROR(MakeDirectories(path));
+  MNEMON_ASSIGN_OR_RETURN(Descriptor lock, Lock(path));
   MNEMON_ASSIGN_OR_RETURN(std::vector<std::string> names, List(path));
+  names.erase(std::remove(names.begin(), names.end(), kLockName), names.end());
   if (!resume && !names.empty()) {
     return absl::FailedPreconditionError(
         StrCat(path, " is not empty: continue the run in it with --resume, choose ",
                "another --out, or remove it"));
   }
-  RunDirectory run(path);
+  RunDirectory run(path, std::move(lock));
   std::error_code error;
   const fs::path target = fs::read_symlink(fs::path(path) / "last", error);
   if (error) {

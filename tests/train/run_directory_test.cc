@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/run_directory.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -49,6 +51,20 @@ TEST_F(RunDirectoryTest, OnlyEmptyDirectoriesWithoutResume) {
   EXPECT_FALSE(resumed->last().has_value());
 }
 
+TEST_F(RunDirectoryTest, BelongsToOneRunAtATime) {
+  for (const bool resume : {false, true}) {
+    const auto run = RunDirectory::Open(path_, resume);
+    ASSERT_TRUE(run.ok()) << run.status();
+    for (const bool again : {false, true}) {
+      const absl::Status status = RunDirectory::Open(path_, again).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(
+          std::string(status.message()),
+          testing::HasSubstr("is in use by process " + std::to_string(::getpid())));
+    }
+  }
+}
+
 TEST_F(RunDirectoryTest, KeepsTheNewestAndTheBest) {
   auto run = RunDirectory::Open(path_, false);
   ASSERT_TRUE(run.ok());
@@ -56,8 +72,8 @@ TEST_F(RunDirectoryTest, KeepsTheNewestAndTheBest) {
     ASSERT_TRUE(run->Save(step, content_, /*best_step=*/20, /*keep=*/2).ok() ||
                 step < 20);
   }
-  EXPECT_THAT(Names(),
-              testing::ElementsAre("best", "last", "step-20", "step-40", "step-50"));
+  EXPECT_THAT(Names(), testing::ElementsAre("LOCK", "best", "last", "step-20",
+                                            "step-40", "step-50"));
   EXPECT_EQ(Link("last"), "step-50");
   EXPECT_EQ(Link("best"), "step-20");
   EXPECT_EQ(run->last(), 50);
@@ -65,9 +81,11 @@ TEST_F(RunDirectoryTest, KeepsTheNewestAndTheBest) {
 
 // Else a new run would remove its own checkpoints as the older ones.
 TEST_F(RunDirectoryTest, WithoutTheLinkTheNewestCheckpointIsTheLast) {
-  auto run = RunDirectory::Open(path_, false);
-  for (int64_t step : {900, 1000}) {
-    ASSERT_TRUE(run->Save(step, content_, 0, 2).ok());
+  {
+    auto run = RunDirectory::Open(path_, false);
+    for (int64_t step : {900, 1000}) {
+      ASSERT_TRUE(run->Save(step, content_, 0, 2).ok());
+    }
   }
   fs::remove(path_ / "last");
   auto resumed = RunDirectory::Open(path_, true);
@@ -79,14 +97,13 @@ TEST_F(RunDirectoryTest, WithoutTheLinkTheNewestCheckpointIsTheLast) {
 }
 
 TEST_F(RunDirectoryTest, LeftoversBehindTheNewestCheckpointGo) {
-  auto run = RunDirectory::Open(path_, false);
-  ASSERT_TRUE(run->Save(10, content_, 0, 2).ok());
+  ASSERT_TRUE(RunDirectory::Open(path_, false)->Save(10, content_, 0, 2).ok());
   fs::create_directory(path_ / "step-15");
   fs::create_directory(path_ / "step-x");
   auto resumed = RunDirectory::Open(path_, true);
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ(resumed->last(), 10);
-  EXPECT_THAT(Names(), testing::ElementsAre("last", "step-10", "step-x"));
+  EXPECT_THAT(Names(), testing::ElementsAre("LOCK", "last", "step-10", "step-x"));
 }
 
 TEST_F(RunDirectoryTest, AStrangeLinkIsNamed) {
