@@ -212,7 +212,7 @@ template <class Real>
 void AttentionBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
                                   RowsOfReal<const Real> x, RowsOfReal<Real> out,
                                   PassScratch<Real>& scratch) {
-  AddSublayer<Real>(step, output_,
+  AddSublayer<Real>(step, Team::Alone(), output_,
                     {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, mixed_.rows(), x, out, scratch);
 }
@@ -221,7 +221,7 @@ template <class Real>
 void AttentionBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
                                           RowsOfReal<const Real> dout,
                                           PassScratch<Real>& scratch) {
-  SublayerBackward<Real>(step, output_,
+  SublayerBackward<Real>(step, Team::Alone(), output_,
                          {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
                          width_, dout, shared_->dout, shared_->dmixed.rows(), scratch);
 }

@@ -139,7 +139,7 @@ template <class Real>
 void FastWeightBlock<Real>::Finish(const PassStep<Real>& step, Part rows,
                                    RowsOfReal<const Real> x, RowsOfReal<Real> out,
                                    PassScratch<Real>& scratch) {
-  AddSublayer<Real>(step, output_,
+  AddSublayer<Real>(step, Team::Alone(), output_,
                     {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, read_.rows(), x, out, scratch);
 }
@@ -148,9 +148,10 @@ template <class Real>
 void FastWeightBlock<Real>::FinishBackward(const PassStep<Real>& step, Part rows,
                                            RowsOfReal<const Real> dout,
                                            PassScratch<Real>& scratch) {
-  SublayerBackward<Real>(
-      step, output_, {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
-      width_, dout, gradients_->dout, gradients_->dread.rows(), scratch);
+  SublayerBackward<Real>(step, Team::Alone(), output_,
+                         {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                         width_, dout, gradients_->dout, gradients_->dread.rows(),
+                         scratch);
 }
 
 template <class Real>

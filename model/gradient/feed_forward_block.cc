@@ -56,72 +56,97 @@ void FeedForwardBlock<Real>::Pack(const PassStep<Real>& step, int worker, int wo
 }
 
 template <class Real>
-void FeedForwardBlock<Real>::Forward(const PassStep<Real>& step, Part rows,
-                                     RowsOfReal<const Real> x, RowsOfReal<Real> out,
-                                     PassScratch<Real>& scratch) {
+void FeedForwardBlock<Real>::Widen(const PassStep<Real>& step, Part rows,
+                                   Part columns) {
   const int64_t first = rows.begin, count = rows.size();
-  const RowsOfReal<Real> normed = normed_.rows(first),
-                         hidden = hidden_rows_.rows(first);
-  NormForward(
-      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
-      normed);
-  in_.Forward(step.weights, {.rows = count,
-                             .in = normed,
-                             .from = {},
-                             .relu = fused_relu(),
-                             .out = before().rows(first)});
+  const RowsOfReal<const Real> normed = normed_.rows(first);
+  in_.Forward(step.weights,
+              {.rows = count,
+               .in = normed,
+               .from = {},
+               .relu = fused_relu(),
+               .out = before().rows(first)},
+              columns);
   if (factor_) {
     factor_->Forward(
         step.weights,
-        {.rows = count, .in = normed, .from = {}, .out = factors_.rows(first)});
+        {.rows = count, .in = normed, .from = {}, .out = factors_.rows(first)},
+        columns);
   }
-  for (int64_t r = 0; !fused_relu() && r < count; ++r) {
-    HiddenForward<Real>(hidden_, d_ff_, before_.rows(first).row(r),
-                        factor_ ? factors_.rows(first).row(r) : nullptr, hidden.row(r));
+  for (int64_t r = rows.begin; !fused_relu() && r < rows.end; ++r) {
+    const int64_t c = columns.begin;
+    HiddenForward<Real>(hidden_, columns.size(), before_.rows(r, c).data,
+                        factor_ ? factors_.rows(r, c).data : nullptr,
+                        hidden_rows_.rows(r, c).data);
   }
+}
+
+template <class Real>
+void FeedForwardBlock<Real>::Forward(const PassStep<Real>& step, const Team& team,
+                                     Part rows, RowsOfReal<const Real> x,
+                                     RowsOfReal<Real> out, PassScratch<Real>& scratch) {
+  const Part own = team.ShareOf(rows);
+  team.Do([&] {
+    NormForward(norm_.Pass(step.weights, own.size(), x.from(own.begin),
+                           moments_.data() + 2 * own.begin),
+                normed_.rows(own.begin));
+  });
+  team.Do([&] { Widen(step, rows, team.ColumnsOf(d_ff_)); });
   MaskPlace place = {.layer = layer_, .kind = DropoutKind::kHidden};
   if (step.dropout) {
-    step.Drop(place, rows, d_ff_, hidden_rows_.rows(), hidden_rows_.rows(), scratch);
+    team.Do([&] {
+      step.Drop(place, own, d_ff_, hidden_rows_.rows(), hidden_rows_.rows(), scratch);
+    });
   }
   place.kind = DropoutKind::kFeedForwardOutput;
-  AddSublayer<Real>(step, out_, place, rows, width_, hidden_rows_.rows(), x, out,
+  AddSublayer<Real>(step, team, out_, place, rows, width_, hidden_rows_.rows(), x, out,
                     scratch);
 }
 
 template <class Real>
-void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, Part rows,
-                                      RowsOfReal<const Real> x,
+void FeedForwardBlock<Real>::Backward(const PassStep<Real>& step, const Team& team,
+                                      Part rows, RowsOfReal<const Real> x,
                                       RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
                                       FeedForwardGradients<Real>& gradients,
                                       PassScratch<Real>& scratch) {
   const int64_t first = rows.begin, count = rows.size();
+  const Part own = team.ShareOf(rows);
   MaskPlace place = {.layer = layer_, .kind = DropoutKind::kFeedForwardOutput};
-  const RowsOfReal<Real> dhidden = gradients.dhidden.rows(first),
-                         dnormed = gradients.dnormed.rows(first);
-  SublayerBackward<Real>(step, out_, place, rows, width_, dout, gradients.dout,
-                         gradients.dhidden.rows(), scratch);
-  if (step.dropout) {
-    place.kind = DropoutKind::kHidden;
-    step.Drop(place, rows, d_ff_, gradients.dhidden.rows(), gradients.dhidden.rows(),
-              scratch);
-  }
-  for (int64_t r = 0; r < count; ++r) {
-    if (fused_relu()) {
-      ReluBackward<Real>(d_ff_, hidden_rows_.rows(first).row(r), dhidden.row(r));
-    } else {
-      HiddenBackward<Real>(hidden_, d_ff_, dhidden.row(r), before_.rows(first).row(r),
-                           factor_ ? factors_.rows(first).row(r) : nullptr);
+  const RowsOfReal<Real> dhidden = gradients.dhidden.rows();
+  SublayerBackward<Real>(step, team, out_, place, rows, width_, dout, gradients.dout,
+                         dhidden, scratch);
+  team.Do([&] {
+    if (step.dropout) {
+      place.kind = DropoutKind::kHidden;
+      step.Drop(place, own, d_ff_, dhidden, dhidden, scratch);
     }
-  }
-  const RowsOfReal<Real> dbefore = fused_relu() ? dhidden : before_.rows(first);
-  in_.Backward({.rows = count, .in = dbefore, .from = {}, .out = dnormed});
-  if (factor_) {
-    factor_->Backward(
-        {.rows = count, .in = factors_.rows(first), .from = dnormed, .out = dnormed});
-  }
-  NormBackward<Real>(
-      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
-      dnormed, dout.from(first), dx.from(first));
+    for (int64_t r = own.begin; r < own.end; ++r) {
+      if (fused_relu()) {
+        ReluBackward<Real>(d_ff_, hidden_rows_.rows(r).data, dhidden.row(r));
+      } else {
+        HiddenBackward<Real>(hidden_, d_ff_, dhidden.row(r), before_.rows(r).data,
+                             factor_ ? factors_.rows(r).data : nullptr);
+      }
+    }
+  });
+  const RowsOfReal<Real> dbefore = fused_relu() ? dhidden : before_.rows(),
+                         dnormed = gradients.dnormed.rows(first);
+  team.Do([&] {
+    const Part columns = team.ColumnsOf(width_);
+    in_.Backward({.rows = count, .in = dbefore.from(first), .from = {}, .out = dnormed},
+                 columns);
+    if (factor_) {
+      factor_->Backward(
+          {.rows = count, .in = factors_.rows(first), .from = dnormed, .out = dnormed},
+          columns);
+    }
+  });
+  team.Do([&] {
+    NormBackward<Real>(norm_.Pass(step.weights, own.size(), x.from(own.begin),
+                                  moments_.data() + 2 * own.begin),
+                       gradients.dnormed.rows(own.begin), dout.from(own.begin),
+                       dx.from(own.begin));
+  });
 }
 
 template <class Real>

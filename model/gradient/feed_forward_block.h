@@ -10,6 +10,7 @@
 #include "model/gradient/linear.h"
 #include "model/gradient/pass_step.h"
 #include "model/gradient/slab.h"
+#include "model/gradient/team.h"
 
 namespace mnemon {
 
@@ -28,17 +29,21 @@ class FeedForwardBlock {
 
   void Reserve(int64_t rows, bool dropout, FeedForwardGradients<Real>& gradients);
   void Pack(const PassStep<Real>& step, int worker, int workers);
-  // Of some rows.
-  void Forward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
-               RowsOfReal<Real> out, PassScratch<Real>& scratch);
-  void Backward(const PassStep<Real>& step, Part rows, RowsOfReal<const Real> x,
-                RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
-                FeedForwardGradients<Real>& gradients, PassScratch<Real>& scratch);
+  // Of some rows, by all members of a team.
+  void Forward(const PassStep<Real>& step, const Team& team, Part rows,
+               RowsOfReal<const Real> x, RowsOfReal<Real> out,
+               PassScratch<Real>& scratch);
+  void Backward(const PassStep<Real>& step, const Team& team, Part rows,
+                RowsOfReal<const Real> x, RowsOfReal<const Real> dout,
+                RowsOfReal<Real> dx, FeedForwardGradients<Real>& gradients,
+                PassScratch<Real>& scratch);
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
                RowsOfReal<const Real> dout, FeedForwardGradients<Real>& gradients,
                GradientJobs<Real>& jobs);
 
  private:
+  // Products with W1 and W3, some columns, and what they make of the hidden rows.
+  void Widen(const PassStep<Real>& step, Part rows, Part columns);
   bool fused_relu() const { return hidden_ == Hidden::kRelu; }
   // Where a goes; its own where it is needed once more.
   Slab<Real>& before() { return fused_relu() ? hidden_rows_ : before_; }

@@ -111,12 +111,14 @@ std::vector<Part> FeedbackAttention<Real>::UnusedGradients() const {
 }
 
 template <class Real>
-void FeedbackAttention<Real>::Relative(const FeedbackToken& token, int64_t first_row,
+void FeedbackAttention<Real>::Relative(const PassStep<Real>& step,
+                                       const FeedbackToken& token, Part heads,
                                        FeedbackScratch<Real>& scratch) {
   const int64_t rows = token.sequences.size(), stride = RelativeStride();
+  const int64_t first_row = token.t * step.sequences + token.sequences.begin;
   const int64_t begin = farthest_ - token.positions,
                 panel = begin / kColumnPanel * kColumnPanel;
-  for (int64_t h = 0; h < heads_; ++h) {
+  for (int64_t h = heads.begin; h < heads.end; ++h) {
     RightOperand<Real> table = tables_[h].by_distance.view();
     table.data += panel / kColumnPanel * table.panel;
     const RowsOfReal<Real> query = queries_.rows(first_row, h * head_width_);
@@ -176,32 +178,14 @@ const float* FeedbackAttention<Real>::Mask(const PassStep<Real>& step,
 }
 
 template <class Real>
-void FeedbackAttention<Real>::Forward(const PassStep<Real>& step,
-                                      const FeedbackToken& token,
-                                      RowsOfReal<const Real> x,
-                                      const MemoryRows<Real>& memory,
-                                      RowsOfReal<Real> out,
-                                      FeedbackScratch<Real>& scratch) {
-  const int64_t first = token.t * step.sequences + token.sequences.begin,
-                count = token.sequences.size();
-  const Part rows = {first, first + count};
-  if (token.positions == 0) {
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      std::copy_n(x.row(r), width_, out.row(r));
-    }
-    return;
-  }
-  NormForward(
-      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
-      normed_.rows(first));
-  query_.Forward(step.weights, {.rows = count,
-                                .in = normed_.rows(first),
-                                .from = {},
-                                .out = queries_.rows(first)});
-  Relative(token, first, scratch);
+void FeedbackAttention<Real>::Mix(const PassStep<Real>& step,
+                                  const FeedbackToken& token, Part heads,
+                                  const MemoryRows<Real>& memory,
+                                  FeedbackScratch<Real>& scratch) {
+  Relative(step, token, heads, scratch);
   for (int64_t b = token.sequences.begin; b < token.sequences.end; ++b) {
     const int64_t row = token.t * step.sequences + b;
-    for (int64_t h = 0; h < heads_; ++h) {
+    for (int64_t h = heads.begin; h < heads.end; ++h) {
       Real* const scores = scratch.scores.data();
       softmax_[row * heads_ + h] =
           Softmax(Scores(token, row, b, h, memory, scores, scratch));
@@ -218,21 +202,55 @@ void FeedbackAttention<Real>::Forward(const PassStep<Real>& step,
                             .out_stride = 0});
     }
   }
-  AddSublayer<Real>(step, output_,
+}
+
+template <class Real>
+void FeedbackAttention<Real>::Forward(const PassStep<Real>& step, const Team& team,
+                                      const FeedbackToken& token,
+                                      RowsOfReal<const Real> x,
+                                      const MemoryRows<Real>& memory,
+                                      RowsOfReal<Real> out,
+                                      FeedbackScratch<Real>& scratch) {
+  const Part rows = step.RowsOfToken(token.sequences, token.t),
+             own = team.ShareOf(rows);
+  if (token.positions == 0) {
+    team.Do([&] {
+      for (int64_t r = own.begin; r < own.end; ++r) {
+        std::copy_n(x.row(r), width_, out.row(r));
+      }
+    });
+    return;
+  }
+  team.Do([&] {
+    NormForward(norm_.Pass(step.weights, own.size(), x.from(own.begin),
+                           moments_.data() + 2 * own.begin),
+                normed_.rows(own.begin));
+  });
+  team.Do([&] {
+    query_.Forward(step.weights,
+                   {.rows = rows.size(),
+                    .in = normed_.rows(rows.begin),
+                    .from = {},
+                    .out = queries_.rows(rows.begin)},
+                   team.ColumnsOf(width_));
+  });
+  team.Do([&] { Mix(step, token, team.ShareOf({0, heads_}), memory, scratch); });
+  AddSublayer<Real>(step, team, output_,
                     {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, mixed_.rows(), x, out, scratch.pass);
 }
 
 template <class Real>
-void FeedbackAttention<Real>::BeginBackward(const PassStep<Real>&, Part sequences) {
+void FeedbackAttention<Real>::BeginBackward(Part sequences, Part heads) {
+  const int64_t begin = heads.begin * head_width_, count = heads.size() * head_width_;
   for (int64_t b = sequences.begin; b < sequences.end; ++b) {
     for (int64_t e = b * farthest_; e < (b + 1) * farthest_; ++e) {
-      std::fill_n(drelative_.rows(e).data, width_, Real{0});
+      std::fill_n(drelative_.rows(e, begin).data, count, Real{0});
     }
-    for (int64_t h = 0; h < heads_; ++h) {
+    for (int64_t h = heads.begin; h < heads.end; ++h) {
       std::fill_n(drelative_bias_.rows(b * heads_ + h).data, farthest_, Real{0});
     }
-    std::fill_n(dquery_bias_.rows(b).data, width_, Real{0});
+    std::fill_n(dquery_bias_.rows(b, begin).data, count, Real{0});
   }
 }
 
@@ -245,29 +263,17 @@ int64_t FeedbackAttention<Real>::BlockRow(const FeedbackToken& token, int64_t se
 }
 
 template <class Real>
-void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
-                                       const FeedbackToken& token, int64_t block,
-                                       RowsOfReal<const Real> x,
-                                       MemoryRows<Real>& memory,
-                                       RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
-                                       FeedbackScratch<Real>& scratch) {
+void FeedbackAttention<Real>::MixBackward(const PassStep<Real>& step,
+                                          const FeedbackToken& token, Part heads,
+                                          int64_t block, MemoryRows<Real>& memory,
+                                          FeedbackScratch<Real>& scratch) {
   const int64_t first = token.t * step.sequences + token.sequences.begin,
                 count = token.sequences.size(), n = token.positions;
-  const Part rows = {first, first + count};
-  if (n == 0) {
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      std::copy_n(dout.row(r), width_, dx.row(r));
-    }
-    return;
-  }
-  SublayerBackward<Real>(step, output_,
-                         {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
-                         width_, dout, dout_, dmixed_.rows(), scratch.pass);
-  Relative(token, first, scratch);
+  Relative(step, token, heads, scratch);
   const int64_t stride = RelativeStride();
   for (int64_t b = token.sequences.begin; b < token.sequences.end; ++b) {
     const int64_t row = token.t * step.sequences + b;
-    for (int64_t h = 0; h < heads_; ++h) {
+    for (int64_t h = heads.begin; h < heads.end; ++h) {
       const int64_t place = BlockRow(token, b, h, token.t), column = h * head_width_;
       Real* const weights = scratch.weights.data() + place * stride;
       Real* const dscores = scratch.dscores.data() + place * stride;
@@ -311,10 +317,12 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
                                  .out_stride = 0});
     }
     // So far that of q + u.
-    Real* const sum = dquery_bias_.rows(b).data;
-    AddScaled<Real>(width_, 1, dquery_.rows(row).data, sum, sum);
+    const int64_t begin = heads.begin * head_width_;
+    Real* const sum = dquery_bias_.rows(b, begin).data;
+    AddScaled<Real>(heads.size() * head_width_, 1, dquery_.rows(row, begin).data, sum,
+                    sum);
   }
-  for (int64_t h = 0; h < heads_; ++h) {
+  for (int64_t h = heads.begin; h < heads.end; ++h) {
     const RowsOfReal<Real> dquery = dquery_.rows(first, h * head_width_);
     const int64_t place = BlockRow(token, token.sequences.begin, h, token.t);
     Multiply(ProductCall<Real>{
@@ -329,19 +337,50 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step,
         .out = dquery.data,
         .out_stride = dquery.stride});
   }
-  query_.Backward({.rows = count,
-                   .in = dquery_.rows(first),
-                   .from = {},
-                   .out = dnormed_.rows(first)});
-  NormBackward<Real>(
-      norm_.Pass(step.weights, count, x.from(first), moments_.data() + 2 * first),
-      dnormed_.rows(first), dout.from(first), dx.from(first));
 }
 
 template <class Real>
-void FeedbackAttention<Real>::EndBlock(const PassStep<Real>&,
-                                       const FeedbackToken& first, int64_t count,
-                                       int64_t block, MemoryRows<Real>& memory,
+void FeedbackAttention<Real>::Backward(const PassStep<Real>& step, const Team& team,
+                                       const FeedbackToken& token, int64_t block,
+                                       RowsOfReal<const Real> x,
+                                       MemoryRows<Real>& memory,
+                                       RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
+                                       FeedbackScratch<Real>& scratch) {
+  const Part rows = step.RowsOfToken(token.sequences, token.t),
+             own = team.ShareOf(rows);
+  if (token.positions == 0) {
+    team.Do([&] {
+      for (int64_t r = own.begin; r < own.end; ++r) {
+        std::copy_n(dout.row(r), width_, dx.row(r));
+      }
+    });
+    return;
+  }
+  SublayerBackward<Real>(step, team, output_,
+                         {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
+                         width_, dout, dout_, dmixed_.rows(), scratch.pass);
+  team.Do([&] {
+    MixBackward(step, token, team.ShareOf({0, heads_}), block, memory, scratch);
+  });
+  team.Do([&] {
+    query_.Backward({.rows = rows.size(),
+                     .in = dquery_.rows(rows.begin),
+                     .from = {},
+                     .out = dnormed_.rows(rows.begin)},
+                    team.ColumnsOf(width_));
+  });
+  team.Do([&] {
+    NormBackward<Real>(norm_.Pass(step.weights, own.size(), x.from(own.begin),
+                                  moments_.data() + 2 * own.begin),
+                       dnormed_.rows(own.begin), dout.from(own.begin),
+                       dx.from(own.begin));
+  });
+}
+
+template <class Real>
+void FeedbackAttention<Real>::EndBlock(const FeedbackToken& first, Part heads,
+                                       int64_t count, int64_t block,
+                                       MemoryRows<Real>& memory,
                                        FeedbackScratch<Real>& scratch) {
   const int64_t stride = RelativeStride();
   // The last token sees most.
@@ -359,7 +398,7 @@ void FeedbackAttention<Real>::EndBlock(const PassStep<Real>&,
                                .out_stride = to_stride});
   };
   for (int64_t b = first.sequences.begin; b < first.sequences.end; ++b) {
-    for (int64_t h = 0; h < heads_; ++h) {
+    for (int64_t h = heads.begin; h < heads.end; ++h) {
       const int64_t place = BlockRow(first, b, h, first.t);
       const Real* const dscores = scratch.dscores.data() + place * stride;
       add(scratch.weights.data() + place * stride, stride, block,
@@ -385,9 +424,10 @@ void FeedbackAttention<Real>::EndBlock(const PassStep<Real>&,
 }
 
 template <class Real>
-void FeedbackAttention<Real>::EndBackward(const PassStep<Real>& step, Part sequences) {
+void FeedbackAttention<Real>::EndBackward(const PassStep<Real>& step, Part sequences,
+                                          Part heads) {
   for (int64_t b = sequences.begin; !tied() && b < sequences.end; ++b) {
-    for (int64_t h = 0; h < heads_; ++h) {
+    for (int64_t h = heads.begin; h < heads.end; ++h) {
       const Real* const dbias = drelative_bias_.rows(b * heads_ + h).data;
       for (int64_t e = 0; e < farthest_; ++e) {
         drelative_bias_table_.rows(b * farthest_ + e).data[h] = dbias[e];
@@ -397,7 +437,7 @@ void FeedbackAttention<Real>::EndBackward(const PassStep<Real>& step, Part seque
   if (!tied()) return;
   // S = u.R: its gradients are those of both.
   for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-    for (int64_t h = 0; h < heads_; ++h) {
+    for (int64_t h = heads.begin; h < heads.end; ++h) {
       const Real* const u = step.weights + query_bias_ + h * head_width_;
       const Real* const dbias = drelative_bias_.rows(b * heads_ + h).data;
       Real* const du = dquery_bias_.rows(b, h * head_width_).data;

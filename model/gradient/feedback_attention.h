@@ -18,6 +18,7 @@
 #include "model/gradient/memory_rows.h"
 #include "model/gradient/pass_step.h"
 #include "model/gradient/slab.h"
+#include "model/gradient/team.h"
 
 namespace mnemon {
 
@@ -37,7 +38,7 @@ struct FeedbackScratch {
   AlignedVector<Real> dscores, weights, biased_queries, queries, douts;
 };
 
-// One token of a worker's sequences.
+// One token of a team's sequences.
 struct FeedbackToken {
   Part sequences;
   int64_t t = 0;
@@ -58,23 +59,24 @@ class FeedbackAttention {
                FeedbackScratch<Real>& scratch) const;
   void Pack(const PassStep<Real>& step, int worker, int workers);
 
-  void Forward(const PassStep<Real>& step, const FeedbackToken& token,
+  // Forward and Backward are by all members of a team; the others are for the heads
+  // that are a member's own. What they read of the memory are its own heads, too.
+  void Forward(const PassStep<Real>& step, const Team& team, const FeedbackToken& token,
                RowsOfReal<const Real> x, const MemoryRows<Real>& memory,
                RowsOfReal<Real> out, FeedbackScratch<Real>& scratch);
   // Before the first token: sums of these sequences begin.
-  void BeginBackward(const PassStep<Real>& step, Part sequences);
+  void BeginBackward(Part sequences, Part heads);
   // `block`: positions of the memory before the token's block, from its base on.
-  void Backward(const PassStep<Real>& step, const FeedbackToken& token, int64_t block,
-                RowsOfReal<const Real> x, MemoryRows<Real>& memory,
-                RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
-                FeedbackScratch<Real>& scratch);
+  void Backward(const PassStep<Real>& step, const Team& team,
+                const FeedbackToken& token, int64_t block, RowsOfReal<const Real> x,
+                MemoryRows<Real>& memory, RowsOfReal<const Real> dout,
+                RowsOfReal<Real> dx, FeedbackScratch<Real>& scratch);
   // When all tokens of a block that see something went backward: the first of them, and
   // how many they are.
-  void EndBlock(const PassStep<Real>& step, const FeedbackToken& first, int64_t count,
-                int64_t block, MemoryRows<Real>& memory,
-                FeedbackScratch<Real>& scratch);
+  void EndBlock(const FeedbackToken& first, Part heads, int64_t count, int64_t block,
+                MemoryRows<Real>& memory, FeedbackScratch<Real>& scratch);
   // Behind the last block.
-  void EndBackward(const PassStep<Real>& step, Part sequences);
+  void EndBackward(const PassStep<Real>& step, Part sequences, Part heads);
   // As GradientPass::UnusedGradients.
   std::vector<Part> UnusedGradients() const;
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
@@ -84,8 +86,15 @@ class FeedbackAttention {
   bool tied() const { return relative_bias_ < 0; }
   // Below 0 there are none: such distances are not seen.
   Part TableRows() const { return {positions_ - farthest_, positions_}; }
+  // What the tokens of some heads find in the memory.
+  void Mix(const PassStep<Real>& step, const FeedbackToken& token, Part heads,
+           const MemoryRows<Real>& memory, FeedbackScratch<Real>& scratch);
+  // Gradients of their queries, and those that the memory gets at once.
+  void MixBackward(const PassStep<Real>& step, const FeedbackToken& token, Part heads,
+                   int64_t block, MemoryRows<Real>& memory,
+                   FeedbackScratch<Real>& scratch);
   // Scaled dot products with positions, [H, sequences, positions].
-  void Relative(const FeedbackToken& token, int64_t first_row,
+  void Relative(const PassStep<Real>& step, const FeedbackToken& token, Part heads,
                 FeedbackScratch<Real>& scratch);
   int64_t RelativeStride() const;
   // Of one sequence and head: scores, and the row that makes weights of them.

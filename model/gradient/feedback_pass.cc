@@ -31,6 +31,7 @@ class FeedbackPass final : public GradientPass<Real> {
         mix_(layout.At(names::kMemoryMix)),
         size_(layout.size()),
         phases_(pool),
+        matrix_bytes_(MatrixBytes(config)),
         loss_(MakeLanguageLoss<Real>(config, layout)),
         scratch_(static_cast<size_t>(pool.count())) {
     for (int64_t i = 0; i < config.layers; ++i) {
@@ -126,6 +127,15 @@ class FeedbackPass final : public GradientPass<Real> {
     Slab<Real> carry_dkey, carry_dvalue;  // of the carry [B n, D], likewise
   };
 
+  static int64_t MatrixBytes(const ModelConfig& config) {
+    const int64_t feed_forward = (config.gated ? 3 : 2) * config.d_ff;
+    const int64_t memories =
+        config.projection == Projection::kShared ? 1 : config.layers;
+    const int64_t rows = config.layers * (2 * config.d_model + feed_forward) +
+                         memories * 2 * config.d_model;
+    return rows * config.d_model * static_cast<int64_t>(sizeof(Real));
+  }
+
   // softmax(w).
   std::vector<Real> Mixture(const Real* weights) const {
     const Real* const mix = weights + mix_;
@@ -193,7 +203,8 @@ class FeedbackPass final : public GradientPass<Real> {
     }
     loss_->Reserve(step);
     for (int w = 0; w < phases_.workers(); ++w) {
-      const int64_t sequences = PartOf(step.sequences, w, phases_.workers()).size();
+      const Team team(phases_, w, Together(step.sequences));
+      const int64_t sequences = team.SequencesOf(step.sequences).size();
       layers_[0].attention.Reserve(step, most, sequences, scratch_[w]);
     }
     // Rows as the pass has them.
@@ -250,18 +261,27 @@ class FeedbackPass final : public GradientPass<Real> {
                                           .out = step.gradients + embed_});
   }
 
+  // With few sequences the time goes into reading the matrices, which a team reads once
+  // for all of them; with many, into products, for which no thread waits for others.
+  // Where the two meet was measured: bench/README.md.
+  bool Together(int64_t sequences) const {
+    constexpr int64_t kMost = 8, kBytesOfEach = 4 << 20;
+    const int64_t workers = phases_.workers();
+    const int64_t few =
+        std::min(kMost, (matrix_bytes_ + kBytesOfEach / 2) / kBytesOfEach);
+    return sequences < workers || (workers > 1 && sequences <= few * workers);
+  }
+
   void Work(const PassStep<Real>& step, const PassInput& input,
             const PassCarry<Real>& carry, int worker) {
     FeedbackScratch<Real>& scratch = scratch_[worker];
-    const Part own = PartOf(step.sequences, worker, phases_.workers());
+    const Team team(phases_, worker, Together(step.sequences));
+    const Part sequences = team.SequencesOf(step.sequences);
     phases_.Do(worker, [&] { Pack(step, worker); });
-    phases_.Do(worker, [&] {
-      if (own.size() > 0) Forward(step, input, carry, own, scratch);
-    });
+    team.Run([&] { Forward(step, carry, team, sequences, scratch); });
+    phases_.Do(worker, [&] { ComputeLoss(step, input, worker); });
     if (step.gradients == nullptr) return;
-    phases_.Do(worker, [&] {
-      if (own.size() > 0) Backward(step, own, scratch);
-    });
+    team.Run([&] { Backward(step, team, sequences, scratch); });
     phases_.Do(worker, [&] { jobs_.Work(scratch.pass.gradient); });
   }
 
@@ -279,51 +299,65 @@ class FeedbackPass final : public GradientPass<Real> {
     loss_->Pack(step, worker, workers);
   }
 
-  static Part RowsOf(const PassStep<Real>& step, Part own, int64_t t) {
-    return {t * step.sequences + own.begin, t * step.sequences + own.end};
+  // Behind the loop, where many rows share each stretch of the matrix.
+  void ComputeLoss(const PassStep<Real>& step, const PassInput& input, int worker) {
+    constexpr int64_t kRows = 64;
+    PassScratch<Real>& scratch = scratch_[worker].pass;
+    const Part own = PartOf(step.rows(), worker, phases_.workers());
+    const RowsOfReal<Real> x = streams_.back().rows();
+    for (int64_t begin = own.begin; begin < own.end; begin += kRows) {
+      const Part rows = {begin, std::min(own.end, begin + kRows)};
+      loss_->Forward(step, rows, x, input.targets, scratch);
+      if (step.gradients == nullptr) continue;
+      loss_->Backward(step, rows, x, dstreams_.back().rows(), scratch);
+    }
   }
 
-  void Forward(const PassStep<Real>& step, const PassInput& input,
-               const PassCarry<Real>& carry, Part own, FeedbackScratch<Real>& scratch) {
+  void Forward(const PassStep<Real>& step, const PassCarry<Real>& carry,
+               const Team& team, Part sequences, FeedbackScratch<Real>& scratch) {
     if (step.memory > 0) {
       const RowsOfReal<const Real> carried = {carry.entries[0].values.data(), width_};
-      for (Memory& memory : memories_) Recall(step, carried, own, memory);
+      const Part own =
+          team.ShareOf({sequences.begin * step.memory, sequences.end * step.memory});
+      team.Do([&] {
+        for (Memory& memory : memories_) Recall(step, carried, own, memory);
+      });
     }
     for (int64_t t = 0; t < step.time; ++t) {
-      const Part rows = RowsOf(step, own, t);
-      const FeedbackToken token = TokenAt(step, own, t);
-      for (int64_t r = rows.begin; r < rows.end; ++r) {
-        std::copy_n(step.weights + embed_ + tokens_[r] * width_, width_,
-                    streams_[0].rows(r).data);
-      }
+      const FeedbackToken token = TokenAt(step, sequences, t);
+      const Part rows = step.RowsOfToken(sequences, t), own = team.ShareOf(rows);
+      team.Do([&] {
+        for (int64_t r = own.begin; r < own.end; ++r) {
+          std::copy_n(step.weights + embed_ + tokens_[r] * width_, width_,
+                      streams_[0].rows(r).data);
+        }
+      });
       for (size_t i = 0; i < layers_.size(); ++i) {
         Layer& layer = layers_[i];
-        layer.attention.Forward(step, token, streams_[i].rows(), MemoryOf(i).rows,
+        layer.attention.Forward(step, team, token, streams_[i].rows(), MemoryOf(i).rows,
                                 layer.middle.rows(), scratch);
-        layer.feed_forward.Forward(step, rows, layer.middle.rows(),
+        layer.feed_forward.Forward(step, team, rows, layer.middle.rows(),
                                    streams_[i + 1].rows(), scratch.pass);
       }
-      loss_->Forward(step, rows, streams_.back().rows(), input.targets, scratch.pass);
-      Mix(rows);
-      if (t + 1 < step.time) Append(step, token, rows);
+      team.Do([&] { Mix(own); });
+      if (t + 1 < step.time) Append(step, team, token, rows);
     }
   }
 
-  // Projects the carry of some sequences.
-  void Recall(const PassStep<Real>& step, RowsOfReal<const Real> carried, Part own,
+  // Projects some rows b n + j of the carry.
+  void Recall(const PassStep<Real>& step, RowsOfReal<const Real> carried, Part rows,
               Memory& memory) {
-    const int64_t first = own.begin * step.memory, count = own.size() * step.memory;
     const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
-      map.Forward(step.weights, {.rows = count,
-                                 .in = carried.from(first),
+      map.Forward(step.weights, {.rows = rows.size(),
+                                 .in = carried.from(rows.begin),
                                  .from = {},
-                                 .out = to.rows(first)});
+                                 .out = to.rows(rows.begin)});
     };
     project(memory.key, memory.carry_dkey);
     project(memory.value, memory.carry_dvalue);
-    for (int64_t r = first; r < first + count; ++r) {
-      memory.rows.Set(r / step.memory, r % step.memory, memory.carry_dkey.rows(r).data,
-                      memory.carry_dvalue.rows(r).data);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      memory.rows.Set(r / step.memory, {0, config_.heads}, r % step.memory,
+                      memory.carry_dkey.rows(r).data, memory.carry_dvalue.rows(r).data);
     }
   }
 
@@ -339,112 +373,155 @@ class FeedbackPass final : public GradientPass<Real> {
   }
 
   // Projects the memory that a token made.
-  void Append(const PassStep<Real>& step, const FeedbackToken& token, Part rows) {
-    for (Memory& memory : memories_) {
-      const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
-        map.Forward(step.weights, {.rows = rows.size(),
-                                   .in = mixed_.rows(rows.begin),
-                                   .from = {},
-                                   .out = to.rows(rows.begin)});
-      };
-      project(memory.key, memory.dkey);
-      project(memory.value, memory.dvalue);
-      for (int64_t r = rows.begin; r < rows.end; ++r) {
-        memory.rows.Set(step.SequenceOf(r), token.base + token.positions,
-                        memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
+  void Append(const PassStep<Real>& step, const Team& team, const FeedbackToken& token,
+              Part rows) {
+    team.Do([&] {
+      for (Memory& memory : memories_) {
+        const auto project = [&](const LinearMap<Real>& map, Slab<Real>& to) {
+          map.Forward(step.weights,
+                      {.rows = rows.size(),
+                       .in = mixed_.rows(rows.begin),
+                       .from = {},
+                       .out = to.rows(rows.begin)},
+                      team.ColumnsOf(width_));
+        };
+        project(memory.key, memory.dkey);
+        project(memory.value, memory.dvalue);
       }
-    }
+    });
+    team.Do([&] {
+      const Part heads = team.ShareOf({0, config_.heads});
+      for (Memory& memory : memories_) {
+        for (int64_t r = rows.begin; r < rows.end; ++r) {
+          memory.rows.Set(step.SequenceOf(r), heads, token.base + token.positions,
+                          memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
+        }
+      }
+    });
   }
 
-  void Backward(const PassStep<Real>& step, Part own, FeedbackScratch<Real>& scratch) {
-    for (Memory& memory : memories_) {
-      for (int64_t b = own.begin; b < own.end; ++b) memory.rows.ClearGradients(b);
-    }
-    for (Layer& layer : layers_) layer.attention.BeginBackward(step, own);
+  void Backward(const PassStep<Real>& step, const Team& team, Part sequences,
+                FeedbackScratch<Real>& scratch) {
+    const Part heads = team.ShareOf({0, config_.heads});
+    team.Do([&] {
+      for (Memory& memory : memories_) {
+        for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+          memory.rows.ClearGradients(b, heads);
+        }
+      }
+      for (Layer& layer : layers_) layer.attention.BeginBackward(sequences, heads);
+    });
     int64_t end = step.time;
     while (end > 0) {
       const int64_t begin = (end - 1) / kFeedbackBlock * kFeedbackBlock;
       for (int64_t t = end - 1; t >= begin; --t) {
-        TokenBackward(step, TokenAt(step, own, t), step.memory + begin, scratch);
+        TokenBackward(step, team, TokenAt(step, sequences, t), step.memory + begin,
+                      scratch);
       }
-      // Tokens without a memory had no attention.
-      const int64_t first = step.memory == 0 ? std::max<int64_t>(1, begin) : begin;
-      if (first < end) {
-        const FeedbackToken token = TokenAt(step, own, first);
-        for (size_t i = 0; i < layers_.size(); ++i) {
-          layers_[i].attention.EndBlock(step, token, end - first,
-                                        step.memory + begin - token.base,
-                                        MemoryOf(i).rows, scratch);
-        }
-      }
+      team.Do([&] { EndBlock(step, sequences, heads, {begin, end}, scratch); });
       end = begin;
     }
-    for (Layer& layer : layers_) layer.attention.EndBackward(step, own);
-    for (Memory& memory : memories_) {
-      for (int64_t r = own.begin * step.memory; r < own.end * step.memory; ++r) {
-        memory.rows.CopyGradients(r / step.memory, r % step.memory,
-                                  memory.carry_dkey.rows(r).data,
-                                  memory.carry_dvalue.rows(r).data);
+    team.Do([&] {
+      for (Layer& layer : layers_) {
+        layer.attention.EndBackward(step, sequences, heads);
       }
+      for (Memory& memory : memories_) {
+        for (int64_t r = sequences.begin * step.memory; r < sequences.end * step.memory;
+             ++r) {
+          memory.rows.CopyGradients(r / step.memory, heads, r % step.memory,
+                                    memory.carry_dkey.rows(r).data,
+                                    memory.carry_dvalue.rows(r).data);
+        }
+      }
+    });
+  }
+
+  // Behind the tokens of a block.
+  void EndBlock(const PassStep<Real>& step, Part sequences, Part heads, Part tokens,
+                FeedbackScratch<Real>& scratch) {
+    // Tokens without a memory had no attention.
+    const int64_t first =
+        step.memory == 0 ? std::max<int64_t>(1, tokens.begin) : tokens.begin;
+    if (first >= tokens.end) return;
+    const FeedbackToken token = TokenAt(step, sequences, first);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      layers_[i].attention.EndBlock(token, heads, tokens.end - first,
+                                    step.memory + tokens.begin - token.base,
+                                    MemoryOf(i).rows, scratch);
     }
   }
 
   // `block`: positions of the memory before the token's block.
-  void TokenBackward(const PassStep<Real>& step, const FeedbackToken& token,
-                     int64_t block, FeedbackScratch<Real>& scratch) {
-    const Part rows = RowsOf(step, token.sequences, token.t);
-    loss_->Backward(step, rows, streams_.back().rows(), dstreams_.back().rows(),
-                    scratch.pass);
+  void TokenBackward(const PassStep<Real>& step, const Team& team,
+                     const FeedbackToken& token, int64_t block,
+                     FeedbackScratch<Real>& scratch) {
+    const Part rows = step.RowsOfToken(token.sequences, token.t);
     // The last memory has no reader.
     const bool read = token.t + 1 < step.time;
-    if (read) MemoryBackward(step, token, rows);
+    if (read) MemoryBackward(step, team, token, rows);
     for (size_t i = layers_.size(); i-- > 0;) {
       Layer& layer = layers_[i];
-      if (read) AddMixed(step, rows, i + 1);
-      layer.feed_forward.Backward(step, rows, layer.middle.rows(),
+      if (read) AddMixed(step, team, rows, i + 1);
+      layer.feed_forward.Backward(step, team, rows, layer.middle.rows(),
                                   dstreams_[i + 1].rows(), layer.dmiddle.rows(),
                                   layer.gradients, scratch.pass);
-      layer.attention.Backward(step, token, block - token.base, streams_[i].rows(),
-                               MemoryOf(i).rows, layer.dmiddle.rows(),
-                               dstreams_[i].rows(), scratch);
+      layer.attention.Backward(step, team, token, block - token.base,
+                               streams_[i].rows(), MemoryOf(i).rows,
+                               layer.dmiddle.rows(), dstreams_[i].rows(), scratch);
     }
-    if (read) AddMixed(step, rows, 0);
+    if (read) AddMixed(step, team, rows, 0);
   }
 
   // dm of a token, once all of its readers went backward.
-  void MemoryBackward(const PassStep<Real>& step, const FeedbackToken& token,
-                      Part rows) {
-    const RowsOfReal<Real> dmixed = dmixed_.rows(token.sequences.begin);
-    bool first = true;
-    for (Memory& memory : memories_) {
-      for (int64_t r = rows.begin; r < rows.end; ++r) {
-        memory.rows.CopyGradients(step.SequenceOf(r), token.base + token.positions,
-                                  memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
+  void MemoryBackward(const PassStep<Real>& step, const Team& team,
+                      const FeedbackToken& token, Part rows) {
+    team.Do([&] {
+      const Part heads = team.ShareOf({0, config_.heads});
+      for (Memory& memory : memories_) {
+        for (int64_t r = rows.begin; r < rows.end; ++r) {
+          memory.rows.CopyGradients(
+              step.SequenceOf(r), heads, token.base + token.positions,
+              memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
+        }
       }
-      const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy) {
-        map.Backward({.rows = rows.size(),
-                      .in = dy.rows(rows.begin),
-                      .from = first ? RowsOfReal<const Real>{} : dmixed,
-                      .out = dmixed});
-        first = false;
-      };
-      add(memory.key, memory.dkey);
-      add(memory.value, memory.dvalue);
-    }
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      const Real* const of = dmixed_.rows(step.SequenceOf(r)).data;
-      for (size_t l = 0; l < streams_.size(); ++l) {
-        dots_.rows(r).data[l] = DotProduct<Real>(width_, of, streams_[l].rows(r).data);
+    });
+    team.Do([&] {
+      const RowsOfReal<Real> dmixed = dmixed_.rows(token.sequences.begin);
+      bool first = true;
+      for (Memory& memory : memories_) {
+        const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy) {
+          map.Backward({.rows = rows.size(),
+                        .in = dy.rows(rows.begin),
+                        .from = first ? RowsOfReal<const Real>{} : dmixed,
+                        .out = dmixed},
+                       team.ColumnsOf(width_));
+          first = false;
+        };
+        add(memory.key, memory.dkey);
+        add(memory.value, memory.dvalue);
       }
-    }
+    });
+    team.Do([&] {
+      const Part own = team.ShareOf(rows);
+      for (int64_t r = own.begin; r < own.end; ++r) {
+        const Real* const of = dmixed_.rows(step.SequenceOf(r)).data;
+        for (size_t l = 0; l < streams_.size(); ++l) {
+          dots_.rows(r).data[l] =
+              DotProduct<Real>(width_, of, streams_[l].rows(r).data);
+        }
+      }
+    });
   }
 
   // What x^l gets through the memory.
-  void AddMixed(const PassStep<Real>& step, Part rows, size_t l) {
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      Real* const dx = dstreams_[l].rows(r).data;
-      AddScaled(width_, mixture_[l], dmixed_.rows(step.SequenceOf(r)).data, dx, dx);
-    }
+  void AddMixed(const PassStep<Real>& step, const Team& team, Part rows, size_t l) {
+    team.Do([&] {
+      const Part own = team.ShareOf(rows);
+      for (int64_t r = own.begin; r < own.end; ++r) {
+        Real* const dx = dstreams_[l].rows(r).data;
+        AddScaled(width_, mixture_[l], dmixed_.rows(step.SequenceOf(r)).data, dx, dx);
+      }
+    });
   }
 
   void Continue(const PassStep<Real>& step, const PassInput& input,
@@ -477,6 +554,7 @@ class FeedbackPass final : public GradientPass<Real> {
   const int64_t embed_, mix_;  // in the layout
   const int64_t size_;         // of it
   Phases phases_;
+  const int64_t matrix_bytes_;  // that each token reads
   std::vector<Layer> layers_;
   std::vector<Memory> memories_;
   const std::unique_ptr<LossBlock<Real>> loss_;

@@ -11,17 +11,21 @@ namespace {
 
 template <class Real>
 void Apply(const LinearRows<Real>& rows, const PackedOperand<Real>& matrix,
-           const Real* bias) {
+           const Real* bias, Part columns) {
+  if (columns.size() == 0) return;
+  const auto from = [&](auto* row) { return row ? row + columns.begin : nullptr; };
+  RightOperand<Real> b = matrix.view();
+  b.data += columns.begin / kColumnPanel * b.panel;
   Multiply(ProductCall<Real>{.rows = rows.rows,
-                             .columns = matrix.columns(),
+                             .columns = columns.size(),
                              .depth = matrix.depth(),
                              .a = {rows.in.data, rows.in.stride, 1},
-                             .b = matrix.view(),
-                             .from = rows.from.data,
+                             .b = b,
+                             .from = from(rows.from.data),
                              .from_stride = rows.from.stride,
-                             .bias = bias,
+                             .bias = from(bias),
                              .relu = rows.relu,
-                             .out = rows.out.data,
+                             .out = from(rows.out.data),
                              .out_stride = rows.out.stride});
 }
 
@@ -60,13 +64,14 @@ void LinearMap<Real>::Pack(const Real* weights, bool transposed, int worker,
 }
 
 template <class Real>
-void LinearMap<Real>::Forward(const Real* weights, const LinearRows<Real>& rows) const {
-  Apply(rows, forward_, bias_ < 0 ? nullptr : weights + bias_);
+void LinearMap<Real>::Forward(const Real* weights, const LinearRows<Real>& rows,
+                              Part columns) const {
+  Apply(rows, forward_, bias_ < 0 ? nullptr : weights + bias_, columns);
 }
 
 template <class Real>
-void LinearMap<Real>::Backward(const LinearRows<Real>& rows) const {
-  Apply<Real>(rows, backward_, nullptr);
+void LinearMap<Real>::Backward(const LinearRows<Real>& rows, Part columns) const {
+  Apply<Real>(rows, backward_, nullptr, columns);
 }
 
 template <class Real>

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/partition.h"
 #include "model/gradient/flat_layout.h"
 #include "model/gradient/gradient_jobs.h"
 #include "model/gradient/product.h"
@@ -38,9 +39,14 @@ class LinearMap {
   void Pack(const Real* weights, bool transposed, int worker, int workers);
 
   // out = [from +] in W^T + b. `weights` are those that were packed.
-  void Forward(const Real* weights, const LinearRows<Real>& rows) const;
+  void Forward(const Real* weights, const LinearRows<Real>& rows) const {
+    Forward(weights, rows, {0, outputs_});
+  }
   // in: dy, out: dx = [from +] dy W.
-  void Backward(const LinearRows<Real>& rows) const;
+  void Backward(const LinearRows<Real>& rows) const { Backward(rows, {0, inputs_}); }
+  // Columns of `out` alone, which begin with a panel.
+  void Forward(const Real* weights, const LinearRows<Real>& rows, Part columns) const;
+  void Backward(const LinearRows<Real>& rows, Part columns) const;
 
   // dW and db from rows dy and x.
   void AddJobs(std::vector<RowPairs<Real>> parts, const Shards& shards, Real* gradients,

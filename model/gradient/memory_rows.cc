@@ -26,7 +26,7 @@ void MemoryRows<Real>::Reserve(int64_t sequences, int64_t heads, int64_t width,
 }
 
 template <class Real>
-void MemoryRows<Real>::Set(int64_t sequence, int64_t j, const Real* key,
+void MemoryRows<Real>::Set(int64_t sequence, Part heads, int64_t j, const Real* key,
                            const Real* value) {
   const int64_t panel = j / kColumnPanel * kColumnPanel * width_ + j % kColumnPanel;
   const auto transpose = [&](const Real* from, AlignedVector<Real>& panels,
@@ -39,7 +39,7 @@ void MemoryRows<Real>::Set(int64_t sequence, int64_t j, const Real* key,
     std::copy_n(from, width_, to);
     std::fill(to + width_, to + stride_, Real{0});
   };
-  for (int64_t h = 0; h < heads_; ++h) {
+  for (int64_t h = heads.begin; h < heads.end; ++h) {
     transpose(key + h * width_, keys_, h);
     copy(value + h * width_, value_rows_, h);
     if (!gradients_) continue;
@@ -49,17 +49,18 @@ void MemoryRows<Real>::Set(int64_t sequence, int64_t j, const Real* key,
 }
 
 template <class Real>
-void MemoryRows<Real>::ClearGradients(int64_t sequence) {
-  const int64_t each = heads_ * count_ * stride_;
-  std::fill_n(dkeys_.data() + sequence * each, each, Real{0});
-  std::fill_n(dvalues_.data() + sequence * each, each, Real{0});
+void MemoryRows<Real>::ClearGradients(int64_t sequence, Part heads) {
+  const int64_t first = Row(sequence, heads.begin, 0),
+                count = heads.size() * count_ * stride_;
+  std::fill_n(dkeys_.data() + first, count, Real{0});
+  std::fill_n(dvalues_.data() + first, count, Real{0});
 }
 
 template <class Real>
-void MemoryRows<Real>::CopyGradients(int64_t sequence, int64_t j, Real* dkey,
-                                     Real* dvalue) const {
-  for (int64_t h = 0; h < heads_; ++h) {
-    const int64_t at = (At(sequence, h) * count_ + j) * stride_;
+void MemoryRows<Real>::CopyGradients(int64_t sequence, Part heads, int64_t j,
+                                     Real* dkey, Real* dvalue) const {
+  for (int64_t h = heads.begin; h < heads.end; ++h) {
+    const int64_t at = Row(sequence, h, j);
     std::copy_n(dkeys_.data() + at, width_, dkey + h * width_);
     std::copy_n(dvalues_.data() + at, width_, dvalue + h * width_);
   }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "model/gradient/pass_step.h"
 #include "model/gradient/slab.h"
+#include "model/gradient/team.h"
 
 namespace mnemon {
 
@@ -74,38 +75,51 @@ class MixerBlock {
                                            RowsOfReal<const Real> x) = 0;
 };
 
-// out = x + drop(map(in)) for some rows: how a sub-layer ends.
+// out = x + drop(map(in)) for some rows of a team: how a sub-layer ends.
 template <class Real, class Map>
-void AddSublayer(const PassStep<Real>& step, const Map& map, const MaskPlace& place,
-                 Part rows, int64_t width, RowsOfReal<const Real> in,
-                 RowsOfReal<const Real> x, RowsOfReal<Real> out,
-                 PassScratch<Real>& scratch) {
-  map.Forward(step.weights,
-              {.rows = rows.size(),
-               .in = in.from(rows.begin),
-               .from = step.dropout ? RowsOfReal<const Real>{} : x.from(rows.begin),
-               .out = out.from(rows.begin)});
+void AddSublayer(const PassStep<Real>& step, const Team& team, const Map& map,
+                 const MaskPlace& place, Part rows, int64_t width,
+                 RowsOfReal<const Real> in, RowsOfReal<const Real> x,
+                 RowsOfReal<Real> out, PassScratch<Real>& scratch) {
+  team.Do([&] {
+    map.Forward(step.weights,
+                {.rows = rows.size(),
+                 .in = in.from(rows.begin),
+                 .from = step.dropout ? RowsOfReal<const Real>{} : x.from(rows.begin),
+                 .out = out.from(rows.begin)},
+                team.ColumnsOf(width));
+  });
   if (!step.dropout) return;
-  step.Drop(place, rows, width, out, out, scratch);
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    AddScaled<Real>(width, 1, out.row(r), x.row(r), out.row(r));
-  }
+  team.Do([&] {
+    const Part own = team.ShareOf(rows);
+    step.Drop(place, own, width, out, out, scratch);
+    for (int64_t r = own.begin; r < own.end; ++r) {
+      AddScaled<Real>(width, 1, out.row(r), x.row(r), out.row(r));
+    }
+  });
 }
 
 // The gradient of `in` that dout gives. With dropout `room` gets the
 // gradient of map(in); else it is not used.
 template <class Real, class Map>
-void SublayerBackward(const PassStep<Real>& step, const Map& map,
+void SublayerBackward(const PassStep<Real>& step, const Team& team, const Map& map,
                       const MaskPlace& place, Part rows, int64_t width,
                       RowsOfReal<const Real> dout, Slab<Real>& room,
                       RowsOfReal<Real> din, PassScratch<Real>& scratch) {
-  if (step.dropout) step.Drop(place, rows, width, dout, room.rows(), scratch);
+  if (step.dropout) {
+    team.Do([&] {
+      step.Drop(place, team.ShareOf(rows), width, dout, room.rows(), scratch);
+    });
+  }
   const RowsOfReal<const Real> dy =
       step.dropout ? RowsOfReal<const Real>(room.rows()) : dout;
-  map.Backward({.rows = rows.size(),
-                .in = dy.from(rows.begin),
-                .from = {},
-                .out = din.from(rows.begin)});
+  team.Do([&] {
+    map.Backward({.rows = rows.size(),
+                  .in = dy.from(rows.begin),
+                  .from = {},
+                  .out = din.from(rows.begin)},
+                 team.ColumnsOf(map.inputs()));
+  });
 }
 
 }  // namespace mnemon

@@ -50,6 +50,10 @@ struct PassStep {
   RowLayout layout() const {
     return {.sequences = sequences, .each = time, .interleaved = interleaved};
   }
+  // Of token t of some sequences. REQUIRES: interleaved.
+  Part RowsOfToken(Part some, int64_t t) const {
+    return {t * sequences + some.begin, t * sequences + some.end};
+  }
   // Of some sequences. REQUIRES: not interleaved.
   Part RowsOf(Part some) const { return {some.begin * time, some.end * time}; }
 

@@ -2,10 +2,12 @@
 // Who computes some sequences: one thread, or all threads of a pool together.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/partition.h"
 #include "model/gradient/phases.h"
+#include "model/gradient/product.h"
 
 namespace mnemon {
 
@@ -15,6 +17,8 @@ class Team {
   // As thread `worker` sees it. `phases` must outlive it.
   Team(Phases& phases, int worker, bool all)
       : phases_(&phases), worker_(worker), all_(all) {}
+  // Of one thread, within a phase.
+  static Team Alone() { return {}; }
 
   int size() const { return all_ ? phases_->workers() : 1; }
   // Of 0 .. count-1, those of the sequences that the team computes.
@@ -26,6 +30,12 @@ class Team {
     if (!all_) return whole;
     const Part own = PartOf(whole.size(), worker_, phases_->workers());
     return {whole.begin + own.begin, whole.begin + own.end};
+  }
+  // Its share of the columns of a matrix, in whole panels.
+  Part ColumnsOf(int64_t width) const {
+    const Part panels = ShareOf({0, WholePanels(width) / kColumnPanel});
+    return {std::min(width, panels.begin * kColumnPanel),
+            std::min(width, panels.end * kColumnPanel)};
   }
 
   // Work of all members, which consists of calls of Do, the same ones on all; then all
@@ -49,9 +59,11 @@ class Team {
   }
 
  private:
-  Phases* phases_;
-  int worker_;
-  bool all_;
+  Team() = default;
+
+  Phases* phases_ = nullptr;
+  int worker_ = 0;
+  bool all_ = false;
 };
 
 }  // namespace mnemon

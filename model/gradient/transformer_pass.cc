@@ -320,8 +320,8 @@ class TransformerPass final : public GradientPass<Real> {
       team.Do([&] {
         layer.mixer->Finish(step, own.rows, layer.input.rows(), layer.middle.rows(),
                             scratch);
-        layer.feed_forward.Forward(step, own.rows, layer.middle.rows(), Output(i),
-                                   scratch);
+        layer.feed_forward.Forward(step, Team::Alone(), own.rows, layer.middle.rows(),
+                                   Output(i), scratch);
         if (i + 1 < layers_.size()) {
           project(layers_[i + 1]);
         } else {
@@ -335,8 +335,9 @@ class TransformerPass final : public GradientPass<Real> {
                      const Shares& own, PassScratch<Real>& scratch) {
     Layer& layer = layers_[i];
     team.Do([&] {
-      layer.feed_forward.Backward(step, own.rows, layer.middle.rows(), Behind(i),
-                                  Between(i), feed_forward_gradients_, scratch);
+      layer.feed_forward.Backward(step, Team::Alone(), own.rows, layer.middle.rows(),
+                                  Behind(i), Between(i), feed_forward_gradients_,
+                                  scratch);
       layer.mixer->FinishBackward(step, own.rows, Between(i), scratch);
     });
     team.Do([&] { layer.mixer->MixBackward(step, own.heads, scratch); });

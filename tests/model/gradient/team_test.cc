@@ -18,15 +18,19 @@ TEST(Team, EverySequenceAndEveryShareIsOfOneMember) {
     ThreadPool pool(workers);
     Phases phases(pool);
     for (const bool all : {false, true}) {
-      for (const int64_t count : {1, 5, 14}) {
-        std::vector<int> sequences(count, 0), shares(count, 0);
+      for (const int64_t count : {1, 5, 14, 16, 50}) {
+        std::vector<int> sequences(count, 0), shares(count, 0), columns(count, 0);
         for (int w = 0; w < workers; ++w) {
           const Team team(phases, w, all);
           const Part own = team.SequencesOf(count);
           for (int64_t i = own.begin; i < own.end; ++i) ++sequences[i];
           const Part share = team.ShareOf(own);
           for (int64_t i = share.begin; i < share.end; ++i) ++shares[i];
+          const Part panels = team.ColumnsOf(count);
+          EXPECT_TRUE(panels.size() == 0 || panels.begin % kColumnPanel == 0);
+          for (int64_t i = panels.begin; i < panels.end; ++i) ++columns[i];
         }
+        EXPECT_THAT(columns, Each(all ? 1 : workers));
         EXPECT_THAT(sequences, Each(all ? workers : 1));
         EXPECT_THAT(shares, Each(1));
       }
