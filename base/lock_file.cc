@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,11 +35,11 @@ LockAttempt TryLockFile(const std::string& path) {
     return failed;
   }
   const std::string pid = StrCat(::getpid(), "\n");
-  if (::fchmod(file.get(), 0600) != 0 || ::ftruncate(file.get(), 0) != 0 ||
-      ::pwrite(file.get(), pid.data(), pid.size(), 0) !=
-          static_cast<ssize_t>(pid.size())) {
-    return Failed("write");
-  }
+  const auto size = static_cast<ssize_t>(pid.size());
+  // In this order a full disk is no hindrance where the file had a holder before.
+  const ssize_t written = ::pwrite(file.get(), pid.data(), pid.size(), 0);
+  if (written >= 0 && written < size) errno = ENOSPC;
+  if (written < size || ::ftruncate(file.get(), size) != 0) return Failed("write");
   return {.file = std::move(file)};
 }
 

@@ -12,7 +12,7 @@ namespace mnemon {
 
 // What came of an attempt to lock.
 struct LockAttempt {
-  Descriptor file;  // valid: locked until it is closed
+  Descriptor file = Descriptor();  // valid: locked until it is closed
   // Else the call that failed, and its errno; EWOULDBLOCK of "lock": another process
   // holds it, or this one already does.
   const char* call = "";
@@ -20,8 +20,8 @@ struct LockAttempt {
   int64_t holder = 0;  // that process; 0: unknown
 };
 
-// Makes the file where there is none, for its owner alone. It stays when the lock is
-// dropped. A symbolic link is not followed: ELOOP of "open".
+// Makes the file where there is none, for its owner alone, and overwrites it. It stays
+// when the lock is dropped. A symbolic link is not followed: ELOOP of "open".
 LockAttempt TryLockFile(const std::string& path);
 
 }  // namespace mnemon

@@ -48,17 +48,30 @@ absl::StatusOr<std::vector<std::string>> List(const std::string& path) {
   return names;
 }
 
+// Without a file where the file system has no locks.
 absl::StatusOr<Descriptor> Lock(const std::string& path) {
   LockAttempt lock = TryLockFile(StrCat(path, "/", kLockName));
   if (lock.file.valid()) return std::move(lock.file);
-  if (lock.error == EWOULDBLOCK) {
+  const int error = lock.error;
+  if (error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP) return Descriptor();
+  if (error == EWOULDBLOCK) {
     return absl::FailedPreconditionError(
         StrCat(path, " is in use by process ",
                lock.holder > 0 ? StrCat(lock.holder) : std::string("(unknown)"),
-               ", which trains in it"));
+               ", which trains in it: wait for its end, or choose another --out"));
   }
   return FileSystemError(StrCat("cannot ", lock.call, " ", path, "/", kLockName),
-                         std::error_code(lock.error, std::generic_category()));
+                         std::error_code(error, std::generic_category()));
+}
+
+absl::StatusOr<std::vector<std::string>> ListUsable(const std::string& path,
+                                                    bool resume) {
+  MNEMON_ASSIGN_OR_RETURN(std::vector<std::string> names, List(path));
+  names.erase(std::remove(names.begin(), names.end(), kLockName), names.end());
+  if (resume || names.empty()) return names;
+  return absl::FailedPreconditionError(
+      StrCat(path, " is not empty: continue the run in it with --resume, choose ",
+             "another --out, or remove it"));
 }
 
 // Removes every step-N that `drop` wants removed.
@@ -79,14 +92,11 @@ absl::Status RemoveSteps(const std::string& path,
 
 absl::StatusOr<RunDirectory> RunDirectory::Open(const std::string& path, bool resume) {
   MNEMON_RETURN_IF_ERROR(MakeDirectories(path));
+  // Before the lock is made in what may be no run, and again when nobody else has it.
+  MNEMON_RETURN_IF_ERROR(ListUsable(path, resume).status());
   MNEMON_ASSIGN_OR_RETURN(Descriptor lock, Lock(path));
-  MNEMON_ASSIGN_OR_RETURN(std::vector<std::string> names, List(path));
-  names.erase(std::remove(names.begin(), names.end(), kLockName), names.end());
-  if (!resume && !names.empty()) {
-    return absl::FailedPreconditionError(
-        StrCat(path, " is not empty: continue the run in it with --resume, choose ",
-               "another --out, or remove it"));
-  }
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          ListUsable(path, resume));
   RunDirectory run(path, std::move(lock));
   std::error_code error;
   const fs::path target = fs::read_symlink(fs::path(path) / "last", error);

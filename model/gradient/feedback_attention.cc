@@ -52,17 +52,17 @@ void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positi
 
 template <class Real>
 void FeedbackAttention<Real>::Reserve(const PassStep<Real>& step, int64_t positions,
-                                      int64_t sequences,
+                                      int64_t pairs,
                                       FeedbackScratch<Real>& scratch) const {
   const int64_t stride = RelativeStride();
-  Grow(scratch.relative, heads_ * sequences * stride);
+  Grow(scratch.relative, pairs * stride);
   Grow(scratch.query, row_stride_);
   Grow(scratch.scores, WholePanels(positions));
   scratch.pass.mask.resize(
       static_cast<size_t>(std::max(WholePanels(positions), width_)));
   if (step.gradients == nullptr) return;
   Grow(scratch.by_distance, kFeedbackBlock * stride);
-  const int64_t rows = layers_ * sequences * heads_ * kFeedbackBlock;
+  const int64_t rows = layers_ * pairs * kFeedbackBlock;
   Grow(scratch.dscores, rows * stride);
   Grow(scratch.weights, rows * stride);
   for (auto* vectors : {&scratch.biased_queries, &scratch.queries, &scratch.douts}) {
@@ -112,25 +112,25 @@ std::vector<Part> FeedbackAttention<Real>::UnusedGradients() const {
 
 template <class Real>
 void FeedbackAttention<Real>::Relative(const PassStep<Real>& step,
-                                       const FeedbackToken& token, Part heads,
-                                       FeedbackScratch<Real>& scratch) {
-  const int64_t rows = token.sequences.size(), stride = RelativeStride();
-  const int64_t first_row = token.t * step.sequences + token.sequences.begin;
+                                       const FeedbackToken& token, int64_t head,
+                                       Part sequences, FeedbackScratch<Real>& scratch) {
+  const int64_t stride = RelativeStride();
   const int64_t begin = farthest_ - token.positions,
                 panel = begin / kColumnPanel * kColumnPanel;
-  for (int64_t h = heads.begin; h < heads.end; ++h) {
-    RightOperand<Real> table = tables_[h].by_distance.view();
-    table.data += panel / kColumnPanel * table.panel;
-    const RowsOfReal<Real> query = queries_.rows(first_row, h * head_width_);
-    Multiply(ProductCall<Real>{.rows = rows,
-                               .columns = farthest_ - panel,
-                               .depth = head_width_,
-                               .a = {query.data, query.stride, 1},
-                               .b = table,
-                               .bias = tables_[h].bias.data() + panel,
-                               .out = scratch.relative.data() + h * rows * stride,
-                               .out_stride = stride});
-  }
+  RightOperand<Real> table = tables_[head].by_distance.view();
+  table.data += panel / kColumnPanel * table.panel;
+  const Part rows = step.RowsOfToken(sequences, token.t);
+  const RowsOfReal<Real> query = queries_.rows(rows.begin, head * head_width_);
+  Real* const out =
+      scratch.relative.data() + token.own.IndexOf(head, sequences.begin) * stride;
+  Multiply(ProductCall<Real>{.rows = rows.size(),
+                             .columns = farthest_ - panel,
+                             .depth = head_width_,
+                             .a = {query.data, query.stride, 1},
+                             .b = table,
+                             .bias = tables_[head].bias.data() + panel,
+                             .out = out,
+                             .out_stride = stride});
 }
 
 template <class Real>
@@ -147,12 +147,11 @@ SoftmaxRow<Real> FeedbackAttention<Real>::Scores(
                              .out = scores,
                              .out_stride = 0});
   const int64_t begin = (farthest_ - token.positions) % kColumnPanel;
-  const int64_t index =
-      head * token.sequences.size() + sequence - token.sequences.begin;
   return {.first = token.first,
           .end = token.positions,
           .scale = scale_,
-          .relative = scratch.relative.data() + index * RelativeStride() + begin,
+          .relative = scratch.relative.data() +
+                      token.own.IndexOf(head, sequence) * RelativeStride() + begin,
           .scores = scores,
           .keys = token.positions};
 }
@@ -179,13 +178,13 @@ const float* FeedbackAttention<Real>::Mask(const PassStep<Real>& step,
 
 template <class Real>
 void FeedbackAttention<Real>::Mix(const PassStep<Real>& step,
-                                  const FeedbackToken& token, Part heads,
+                                  const FeedbackToken& token,
                                   const MemoryRows<Real>& memory,
                                   FeedbackScratch<Real>& scratch) {
-  Relative(step, token, heads, scratch);
-  for (int64_t b = token.sequences.begin; b < token.sequences.end; ++b) {
-    const int64_t row = token.t * step.sequences + b;
-    for (int64_t h = heads.begin; h < heads.end; ++h) {
+  token.own.ForHeads([&](int64_t h, Part sequences) {
+    Relative(step, token, h, sequences, scratch);
+    for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+      const int64_t row = token.t * step.sequences + b;
       Real* const scores = scratch.scores.data();
       softmax_[row * heads_ + h] =
           Softmax(Scores(token, row, b, h, memory, scores, scratch));
@@ -201,7 +200,7 @@ void FeedbackAttention<Real>::Mix(const PassStep<Real>& step,
                             .out = mixed_.rows(row, h * head_width_).data,
                             .out_stride = 0});
     }
-  }
+  });
 }
 
 template <class Real>
@@ -211,7 +210,7 @@ void FeedbackAttention<Real>::Forward(const PassStep<Real>& step, const Team& te
                                       const MemoryRows<Real>& memory,
                                       RowsOfReal<Real> out,
                                       FeedbackScratch<Real>& scratch) {
-  const Part rows = step.RowsOfToken(token.sequences, token.t),
+  const Part rows = step.RowsOfToken(token.own.sequences, token.t),
              own = team.ShareOf(rows);
   if (token.positions == 0) {
     team.Do([&] {
@@ -234,47 +233,46 @@ void FeedbackAttention<Real>::Forward(const PassStep<Real>& step, const Team& te
                     .out = queries_.rows(rows.begin)},
                    team.ColumnsOf(width_));
   });
-  team.Do([&] { Mix(step, token, team.ShareOf({0, heads_}), memory, scratch); });
+  team.Do([&] { Mix(step, token, memory, scratch); });
   AddSublayer<Real>(step, team, output_,
                     {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
                     width_, mixed_.rows(), x, out, scratch.pass);
 }
 
 template <class Real>
-void FeedbackAttention<Real>::BeginBackward(Part sequences, Part heads) {
-  const int64_t begin = heads.begin * head_width_, count = heads.size() * head_width_;
-  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-    for (int64_t e = b * farthest_; e < (b + 1) * farthest_; ++e) {
-      std::fill_n(drelative_.rows(e, begin).data, count, Real{0});
-    }
-    for (int64_t h = heads.begin; h < heads.end; ++h) {
+void FeedbackAttention<Real>::BeginBackward(const HeadShare& own) {
+  own.ForHeads([&](int64_t h, Part sequences) {
+    const int64_t column = h * head_width_;
+    for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+      for (int64_t e = b * farthest_; e < (b + 1) * farthest_; ++e) {
+        std::fill_n(drelative_.rows(e, column).data, head_width_, Real{0});
+      }
       std::fill_n(drelative_bias_.rows(b * heads_ + h).data, farthest_, Real{0});
+      std::fill_n(dquery_bias_.rows(b, column).data, head_width_, Real{0});
     }
-    std::fill_n(dquery_bias_.rows(b, begin).data, count, Real{0});
-  }
+  });
 }
 
 template <class Real>
 int64_t FeedbackAttention<Real>::BlockRow(const FeedbackToken& token, int64_t sequence,
                                           int64_t head, int64_t t) const {
-  const int64_t local = sequence - token.sequences.begin;
-  return ((layer_ * token.sequences.size() + local) * heads_ + head) * kFeedbackBlock +
-         t % kFeedbackBlock;
+  const int64_t pair =
+      layer_ * token.own.pairs.size() + token.own.IndexOf(head, sequence);
+  return pair * kFeedbackBlock + t % kFeedbackBlock;
 }
 
 template <class Real>
 void FeedbackAttention<Real>::MixBackward(const PassStep<Real>& step,
-                                          const FeedbackToken& token, Part heads,
-                                          int64_t block, MemoryRows<Real>& memory,
+                                          const FeedbackToken& token, int64_t block,
+                                          MemoryRows<Real>& memory,
                                           FeedbackScratch<Real>& scratch) {
-  const int64_t first = token.t * step.sequences + token.sequences.begin,
-                count = token.sequences.size(), n = token.positions;
-  Relative(step, token, heads, scratch);
-  const int64_t stride = RelativeStride();
-  for (int64_t b = token.sequences.begin; b < token.sequences.end; ++b) {
-    const int64_t row = token.t * step.sequences + b;
-    for (int64_t h = heads.begin; h < heads.end; ++h) {
-      const int64_t place = BlockRow(token, b, h, token.t), column = h * head_width_;
+  const int64_t n = token.positions, stride = RelativeStride();
+  token.own.ForHeads([&](int64_t h, Part sequences) {
+    Relative(step, token, h, sequences, scratch);
+    const int64_t column = h * head_width_;
+    for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+      const int64_t row = token.t * step.sequences + b;
+      const int64_t place = BlockRow(token, b, h, token.t);
       Real* const weights = scratch.weights.data() + place * stride;
       Real* const dscores = scratch.dscores.data() + place * stride;
       Real* const biased = scratch.biased_queries.data() + place * row_stride_;
@@ -315,28 +313,24 @@ void FeedbackAttention<Real>::MixBackward(const PassStep<Real>& step,
                                  .b = {memory.key_rows(b, h, token.base), row_stride_},
                                  .out = dquery_.rows(row, column).data,
                                  .out_stride = 0});
+      // So far that of q + u.
+      Real* const sum = dquery_bias_.rows(b, column).data;
+      AddScaled<Real>(head_width_, 1, dquery_.rows(row, column).data, sum, sum);
     }
-    // So far that of q + u.
-    const int64_t begin = heads.begin * head_width_;
-    Real* const sum = dquery_bias_.rows(b, begin).data;
-    AddScaled<Real>(heads.size() * head_width_, 1, dquery_.rows(row, begin).data, sum,
-                    sum);
-  }
-  for (int64_t h = heads.begin; h < heads.end; ++h) {
-    const RowsOfReal<Real> dquery = dquery_.rows(first, h * head_width_);
-    const int64_t place = BlockRow(token, token.sequences.begin, h, token.t);
+    const Part rows = step.RowsOfToken(sequences, token.t);
+    const RowsOfReal<Real> dquery = dquery_.rows(rows.begin, column);
+    const int64_t place = BlockRow(token, sequences.begin, h, token.t);
     Multiply(ProductCall<Real>{
-        .rows = count,
+        .rows = rows.size(),
         .columns = head_width_,
         .depth = n,
-        .a = {scratch.dscores.data() + place * stride, heads_ * kFeedbackBlock * stride,
-              1},
+        .a = {scratch.dscores.data() + place * stride, kFeedbackBlock * stride, 1},
         .b = {tables_[h].rows.data() + (farthest_ - n) * row_stride_, row_stride_},
         .from = dquery.data,
         .from_stride = dquery.stride,
         .out = dquery.data,
         .out_stride = dquery.stride});
-  }
+  });
 }
 
 template <class Real>
@@ -346,7 +340,7 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step, const Team& t
                                        MemoryRows<Real>& memory,
                                        RowsOfReal<const Real> dout, RowsOfReal<Real> dx,
                                        FeedbackScratch<Real>& scratch) {
-  const Part rows = step.RowsOfToken(token.sequences, token.t),
+  const Part rows = step.RowsOfToken(token.own.sequences, token.t),
              own = team.ShareOf(rows);
   if (token.positions == 0) {
     team.Do([&] {
@@ -359,9 +353,7 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step, const Team& t
   SublayerBackward<Real>(step, team, output_,
                          {.layer = layer_, .kind = DropoutKind::kAttentionOutput}, rows,
                          width_, dout, dout_, dmixed_.rows(), scratch.pass);
-  team.Do([&] {
-    MixBackward(step, token, team.ShareOf({0, heads_}), block, memory, scratch);
-  });
+  team.Do([&] { MixBackward(step, token, block, memory, scratch); });
   team.Do([&] {
     query_.Backward({.rows = rows.size(),
                      .in = dquery_.rows(rows.begin),
@@ -378,9 +370,8 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step, const Team& t
 }
 
 template <class Real>
-void FeedbackAttention<Real>::EndBlock(const FeedbackToken& first, Part heads,
-                                       int64_t count, int64_t block,
-                                       MemoryRows<Real>& memory,
+void FeedbackAttention<Real>::EndBlock(const FeedbackToken& first, int64_t count,
+                                       int64_t block, MemoryRows<Real>& memory,
                                        FeedbackScratch<Real>& scratch) {
   const int64_t stride = RelativeStride();
   // The last token sees most.
@@ -397,8 +388,8 @@ void FeedbackAttention<Real>::EndBlock(const FeedbackToken& first, Part heads,
                                .out = to,
                                .out_stride = to_stride});
   };
-  for (int64_t b = first.sequences.begin; b < first.sequences.end; ++b) {
-    for (int64_t h = heads.begin; h < heads.end; ++h) {
+  first.own.ForHeads([&](int64_t h, Part sequences) {
+    for (int64_t b = sequences.begin; b < sequences.end; ++b) {
       const int64_t place = BlockRow(first, b, h, first.t);
       const Real* const dscores = scratch.dscores.data() + place * stride;
       add(scratch.weights.data() + place * stride, stride, block,
@@ -420,35 +411,30 @@ void FeedbackAttention<Real>::EndBlock(const FeedbackToken& first, Part heads,
       add(scratch.by_distance.data(), stride, most,
           scratch.queries.data() + place * row_stride_, tables.data, tables.stride);
     }
-  }
+  });
 }
 
 template <class Real>
-void FeedbackAttention<Real>::EndBackward(const PassStep<Real>& step, Part sequences,
-                                          Part heads) {
-  for (int64_t b = sequences.begin; !tied() && b < sequences.end; ++b) {
-    for (int64_t h = heads.begin; h < heads.end; ++h) {
-      const Real* const dbias = drelative_bias_.rows(b * heads_ + h).data;
-      for (int64_t e = 0; e < farthest_; ++e) {
-        drelative_bias_table_.rows(b * farthest_ + e).data[h] = dbias[e];
-      }
-    }
-  }
-  if (!tied()) return;
-  // S = u.R: its gradients are those of both.
-  for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-    for (int64_t h = heads.begin; h < heads.end; ++h) {
-      const Real* const u = step.weights + query_bias_ + h * head_width_;
+void FeedbackAttention<Real>::EndBackward(const PassStep<Real>& step,
+                                          const HeadShare& own) {
+  own.ForHeads([&](int64_t h, Part sequences) {
+    const Real* const u = step.weights + query_bias_ + h * head_width_;
+    for (int64_t b = sequences.begin; b < sequences.end; ++b) {
       const Real* const dbias = drelative_bias_.rows(b * heads_ + h).data;
       Real* const du = dquery_bias_.rows(b, h * head_width_).data;
       for (int64_t e = 0; e < farthest_; ++e) {
+        if (!tied()) {
+          drelative_bias_table_.rows(b * farthest_ + e).data[h] = dbias[e];
+          continue;
+        }
+        // S = u.R: its gradients are those of both.
         Real* const dkey = drelative_.rows(b * farthest_ + e, h * head_width_).data;
         AddScaled(head_width_, dbias[e], u, dkey, dkey);
         AddScaled(head_width_, dbias[e], tables_[h].rows.data() + e * row_stride_, du,
                   du);
       }
     }
-  }
+  });
 }
 
 template <class Real>

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "model/config/config.h"
+#include "model/gradient/head_share.h"
 #include "model/gradient/linear.h"
 #include "model/gradient/memory_rows.h"
 #include "model/gradient/pass_step.h"
@@ -29,18 +30,18 @@ inline constexpr int64_t kFeedbackBlock = 16;
 template <class Real>
 struct FeedbackScratch {
   PassScratch<Real> pass;
-  AlignedVector<Real> relative;     // [H, sequences, positions]
+  AlignedVector<Real> relative;     // [own heads, positions]
   AlignedVector<Real> query;        // q + u of one head
   AlignedVector<Real> scores;       // [positions]
   AlignedVector<Real> by_distance;  // [tokens of a block, positions]
-  // Of the tokens of a block, by layer, sequence and head [.., tokens, positions or K]:
-  // gradients of scores, attention weights, q + u, q, gradients of o.
+  // Of the tokens of a block [layers, own heads, tokens, positions or K]: gradients of
+  // scores, attention weights, q + u, q, gradients of o.
   AlignedVector<Real> dscores, weights, biased_queries, queries, douts;
 };
 
-// One token of a team's sequences.
+// One token of a team's sequences, as a member sees it.
 struct FeedbackToken {
-  Part sequences;
+  HeadShare own;
   int64_t t = 0;
   // Positions of the memory that it sees: first .. positions - 1 from `base` on, which
   // is a multiple of kColumnPanel, and one for all tokens of a block.
@@ -54,18 +55,18 @@ class FeedbackAttention {
 
   // `positions`: the most that a token has.
   void Reserve(const PassStep<Real>& step, int64_t positions);
-  // For all layers.
-  void Reserve(const PassStep<Real>& step, int64_t positions, int64_t sequences,
+  // For all layers. `pairs`: the thread's own heads.
+  void Reserve(const PassStep<Real>& step, int64_t positions, int64_t pairs,
                FeedbackScratch<Real>& scratch) const;
   void Pack(const PassStep<Real>& step, int worker, int workers);
 
-  // Forward and Backward are by all members of a team; the others are for the heads
-  // that are a member's own. What they read of the memory are its own heads, too.
+  // Forward and Backward are by all members of a team; of the memory each reads and
+  // writes its own heads alone.
   void Forward(const PassStep<Real>& step, const Team& team, const FeedbackToken& token,
                RowsOfReal<const Real> x, const MemoryRows<Real>& memory,
                RowsOfReal<Real> out, FeedbackScratch<Real>& scratch);
-  // Before the first token: sums of these sequences begin.
-  void BeginBackward(Part sequences, Part heads);
+  // Before the first token: sums of these heads begin.
+  void BeginBackward(const HeadShare& own);
   // `block`: positions of the memory before the token's block, from its base on.
   void Backward(const PassStep<Real>& step, const Team& team,
                 const FeedbackToken& token, int64_t block, RowsOfReal<const Real> x,
@@ -73,10 +74,10 @@ class FeedbackAttention {
                 RowsOfReal<Real> dx, FeedbackScratch<Real>& scratch);
   // When all tokens of a block that see something went backward: the first of them, and
   // how many they are.
-  void EndBlock(const FeedbackToken& first, Part heads, int64_t count, int64_t block,
+  void EndBlock(const FeedbackToken& first, int64_t count, int64_t block,
                 MemoryRows<Real>& memory, FeedbackScratch<Real>& scratch);
   // Behind the last block.
-  void EndBackward(const PassStep<Real>& step, Part sequences, Part heads);
+  void EndBackward(const PassStep<Real>& step, const HeadShare& own);
   // As GradientPass::UnusedGradients.
   std::vector<Part> UnusedGradients() const;
   void AddJobs(const PassStep<Real>& step, RowsOfReal<const Real> x,
@@ -86,16 +87,16 @@ class FeedbackAttention {
   bool tied() const { return relative_bias_ < 0; }
   // Below 0 there are none: such distances are not seen.
   Part TableRows() const { return {positions_ - farthest_, positions_}; }
-  // What the tokens of some heads find in the memory.
-  void Mix(const PassStep<Real>& step, const FeedbackToken& token, Part heads,
+  // What a token's own heads find in the memory.
+  void Mix(const PassStep<Real>& step, const FeedbackToken& token,
            const MemoryRows<Real>& memory, FeedbackScratch<Real>& scratch);
   // Gradients of their queries, and those that the memory gets at once.
-  void MixBackward(const PassStep<Real>& step, const FeedbackToken& token, Part heads,
+  void MixBackward(const PassStep<Real>& step, const FeedbackToken& token,
                    int64_t block, MemoryRows<Real>& memory,
                    FeedbackScratch<Real>& scratch);
-  // Scaled dot products with positions, [H, sequences, positions].
-  void Relative(const PassStep<Real>& step, const FeedbackToken& token, Part heads,
-                FeedbackScratch<Real>& scratch);
+  // Scaled dot products with positions, of one head of some sequences.
+  void Relative(const PassStep<Real>& step, const FeedbackToken& token, int64_t head,
+                Part sequences, FeedbackScratch<Real>& scratch);
   int64_t RelativeStride() const;
   // Of one sequence and head: scores, and the row that makes weights of them.
   SoftmaxRow<Real> Scores(const FeedbackToken& token, int64_t row, int64_t sequence,
@@ -104,7 +105,7 @@ class FeedbackAttention {
   const float* Mask(const PassStep<Real>& step, const FeedbackToken& token,
                     int64_t sequence, int64_t head,
                     FeedbackScratch<Real>& scratch) const;
-  // The place of token t of a block, sequence and head in the scratch.
+  // The place of token t of a block, of an own head, in the scratch.
   int64_t BlockRow(const FeedbackToken& token, int64_t sequence, int64_t head,
                    int64_t t) const;
 

@@ -156,14 +156,18 @@ class FeedbackPass final : public GradientPass<Real> {
     return memories_[memories_.size() == 1 ? 0 : layer];
   }
 
-  // Token t of some sequences.
-  FeedbackToken TokenAt(const PassStep<Real>& step, Part own, int64_t t) const {
+  HeadShare HeadsOf(const Team& team, Part sequences) const {
+    return {sequences, team.ShareOf({0, config_.heads * sequences.size()})};
+  }
+
+  FeedbackToken TokenAt(const PassStep<Real>& step, const HeadShare& own,
+                        int64_t t) const {
     const int64_t limit = config_.mem_len, all = step.memory + t;
-    if (limit == 0) return {.sequences = own, .t = t, .positions = all};
+    if (limit == 0) return {.own = own, .t = t, .positions = all};
     const int64_t of_block = step.memory + t / kFeedbackBlock * kFeedbackBlock;
     const int64_t base =
         std::max<int64_t>(0, of_block - limit) / kColumnPanel * kColumnPanel;
-    return {.sequences = own,
+    return {.own = own,
             .t = t,
             .base = base,
             .first = std::max<int64_t>(0, all - limit) - base,
@@ -204,8 +208,8 @@ class FeedbackPass final : public GradientPass<Real> {
     loss_->Reserve(step);
     for (int w = 0; w < phases_.workers(); ++w) {
       const Team team(phases_, w, Together(step.sequences));
-      const int64_t sequences = team.SequencesOf(step.sequences).size();
-      layers_[0].attention.Reserve(step, most, sequences, scratch_[w]);
+      const HeadShare own = HeadsOf(team, team.SequencesOf(step.sequences));
+      layers_[0].attention.Reserve(step, most, own.pairs.size(), scratch_[w]);
     }
     // Rows as the pass has them.
     tokens_.resize(static_cast<size_t>(rows));
@@ -263,25 +267,27 @@ class FeedbackPass final : public GradientPass<Real> {
 
   // With few sequences the time goes into reading the matrices, which a team reads once
   // for all of them; with many, into products, for which no thread waits for others.
-  // Where the two meet was measured: bench/README.md.
+  // Where the two meet was measured with two threads (bench/README.md); with more, each
+  // must have as much between two meetings.
   bool Together(int64_t sequences) const {
-    constexpr int64_t kMost = 8, kBytesOfEach = 4 << 20;
-    const int64_t workers = phases_.workers();
+    constexpr int64_t kMiB = 1 << 20, kMost = 8;
+    const int64_t workers = std::min<int64_t>(phases_.workers(), width_ / kColumnPanel);
+    if (2 * sequences <= workers) return matrix_bytes_ >= kMiB;
     const int64_t few =
-        std::min(kMost, (matrix_bytes_ + kBytesOfEach / 2) / kBytesOfEach);
-    return sequences < workers || (workers > 1 && sequences <= few * workers);
+        std::min(kMost, (matrix_bytes_ / phases_.workers() + kMiB) / (2 * kMiB));
+    return workers > 1 && sequences <= few * workers;
   }
 
   void Work(const PassStep<Real>& step, const PassInput& input,
             const PassCarry<Real>& carry, int worker) {
     FeedbackScratch<Real>& scratch = scratch_[worker];
     const Team team(phases_, worker, Together(step.sequences));
-    const Part sequences = team.SequencesOf(step.sequences);
+    const HeadShare own = HeadsOf(team, team.SequencesOf(step.sequences));
     phases_.Do(worker, [&] { Pack(step, worker); });
-    team.Run([&] { Forward(step, carry, team, sequences, scratch); });
+    team.Run([&] { Forward(step, carry, team, own, scratch); });
     phases_.Do(worker, [&] { ComputeLoss(step, input, worker); });
     if (step.gradients == nullptr) return;
-    team.Run([&] { Backward(step, team, sequences, scratch); });
+    team.Run([&] { Backward(step, team, own, scratch); });
     phases_.Do(worker, [&] { jobs_.Work(scratch.pass.gradient); });
   }
 
@@ -314,7 +320,9 @@ class FeedbackPass final : public GradientPass<Real> {
   }
 
   void Forward(const PassStep<Real>& step, const PassCarry<Real>& carry,
-               const Team& team, Part sequences, FeedbackScratch<Real>& scratch) {
+               const Team& team, const HeadShare& heads,
+               FeedbackScratch<Real>& scratch) {
+    const Part sequences = heads.sequences;
     if (step.memory > 0) {
       const RowsOfReal<const Real> carried = {carry.entries[0].values.data(), width_};
       const Part own =
@@ -324,7 +332,7 @@ class FeedbackPass final : public GradientPass<Real> {
       });
     }
     for (int64_t t = 0; t < step.time; ++t) {
-      const FeedbackToken token = TokenAt(step, sequences, t);
+      const FeedbackToken token = TokenAt(step, heads, t);
       const Part rows = step.RowsOfToken(sequences, t), own = team.ShareOf(rows);
       team.Do([&] {
         for (int64_t r = own.begin; r < own.end; ++r) {
@@ -356,8 +364,11 @@ class FeedbackPass final : public GradientPass<Real> {
     project(memory.key, memory.carry_dkey);
     project(memory.value, memory.carry_dvalue);
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-      memory.rows.Set(r / step.memory, {0, config_.heads}, r % step.memory,
-                      memory.carry_dkey.rows(r).data, memory.carry_dvalue.rows(r).data);
+      for (int64_t h = 0; h < config_.heads; ++h) {
+        memory.rows.Set(r / step.memory, h, r % step.memory,
+                        memory.carry_dkey.rows(r).data,
+                        memory.carry_dvalue.rows(r).data);
+      }
     }
   }
 
@@ -390,62 +401,63 @@ class FeedbackPass final : public GradientPass<Real> {
       }
     });
     team.Do([&] {
-      const Part heads = team.ShareOf({0, config_.heads});
       for (Memory& memory : memories_) {
-        for (int64_t r = rows.begin; r < rows.end; ++r) {
-          memory.rows.Set(step.SequenceOf(r), heads, token.base + token.positions,
-                          memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
-        }
+        token.own.ForHeads([&](int64_t h, Part sequences) {
+          const Part own = step.RowsOfToken(sequences, token.t);
+          for (int64_t r = own.begin; r < own.end; ++r) {
+            memory.rows.Set(step.SequenceOf(r), h, token.base + token.positions,
+                            memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
+          }
+        });
       }
     });
   }
 
-  void Backward(const PassStep<Real>& step, const Team& team, Part sequences,
+  void Backward(const PassStep<Real>& step, const Team& team, const HeadShare& own,
                 FeedbackScratch<Real>& scratch) {
-    const Part heads = team.ShareOf({0, config_.heads});
     team.Do([&] {
       for (Memory& memory : memories_) {
-        for (int64_t b = sequences.begin; b < sequences.end; ++b) {
-          memory.rows.ClearGradients(b, heads);
-        }
+        own.ForHeads([&](int64_t h, Part sequences) {
+          for (int64_t b = sequences.begin; b < sequences.end; ++b) {
+            memory.rows.ClearGradients(b, h);
+          }
+        });
       }
-      for (Layer& layer : layers_) layer.attention.BeginBackward(sequences, heads);
+      for (Layer& layer : layers_) layer.attention.BeginBackward(own);
     });
     int64_t end = step.time;
     while (end > 0) {
       const int64_t begin = (end - 1) / kFeedbackBlock * kFeedbackBlock;
       for (int64_t t = end - 1; t >= begin; --t) {
-        TokenBackward(step, team, TokenAt(step, sequences, t), step.memory + begin,
-                      scratch);
+        TokenBackward(step, team, TokenAt(step, own, t), step.memory + begin, scratch);
       }
-      team.Do([&] { EndBlock(step, sequences, heads, {begin, end}, scratch); });
+      team.Do([&] { EndBlock(step, own, {begin, end}, scratch); });
       end = begin;
     }
     team.Do([&] {
-      for (Layer& layer : layers_) {
-        layer.attention.EndBackward(step, sequences, heads);
-      }
+      for (Layer& layer : layers_) layer.attention.EndBackward(step, own);
       for (Memory& memory : memories_) {
-        for (int64_t r = sequences.begin * step.memory; r < sequences.end * step.memory;
-             ++r) {
-          memory.rows.CopyGradients(r / step.memory, heads, r % step.memory,
-                                    memory.carry_dkey.rows(r).data,
-                                    memory.carry_dvalue.rows(r).data);
-        }
+        own.ForHeads([&](int64_t h, Part some) {
+          for (int64_t r = some.begin * step.memory; r < some.end * step.memory; ++r) {
+            memory.rows.CopyGradients(r / step.memory, h, r % step.memory,
+                                      memory.carry_dkey.rows(r).data,
+                                      memory.carry_dvalue.rows(r).data);
+          }
+        });
       }
     });
   }
 
   // Behind the tokens of a block.
-  void EndBlock(const PassStep<Real>& step, Part sequences, Part heads, Part tokens,
+  void EndBlock(const PassStep<Real>& step, const HeadShare& own, Part tokens,
                 FeedbackScratch<Real>& scratch) {
     // Tokens without a memory had no attention.
     const int64_t first =
         step.memory == 0 ? std::max<int64_t>(1, tokens.begin) : tokens.begin;
     if (first >= tokens.end) return;
-    const FeedbackToken token = TokenAt(step, sequences, first);
+    const FeedbackToken token = TokenAt(step, own, first);
     for (size_t i = 0; i < layers_.size(); ++i) {
-      layers_[i].attention.EndBlock(token, heads, tokens.end - first,
+      layers_[i].attention.EndBlock(token, tokens.end - first,
                                     step.memory + tokens.begin - token.base,
                                     MemoryOf(i).rows, scratch);
     }
@@ -455,7 +467,7 @@ class FeedbackPass final : public GradientPass<Real> {
   void TokenBackward(const PassStep<Real>& step, const Team& team,
                      const FeedbackToken& token, int64_t block,
                      FeedbackScratch<Real>& scratch) {
-    const Part rows = step.RowsOfToken(token.sequences, token.t);
+    const Part rows = step.RowsOfToken(token.own.sequences, token.t);
     // The last memory has no reader.
     const bool read = token.t + 1 < step.time;
     if (read) MemoryBackward(step, team, token, rows);
@@ -476,17 +488,19 @@ class FeedbackPass final : public GradientPass<Real> {
   void MemoryBackward(const PassStep<Real>& step, const Team& team,
                       const FeedbackToken& token, Part rows) {
     team.Do([&] {
-      const Part heads = team.ShareOf({0, config_.heads});
       for (Memory& memory : memories_) {
-        for (int64_t r = rows.begin; r < rows.end; ++r) {
-          memory.rows.CopyGradients(
-              step.SequenceOf(r), heads, token.base + token.positions,
-              memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
-        }
+        token.own.ForHeads([&](int64_t h, Part sequences) {
+          const Part own = step.RowsOfToken(sequences, token.t);
+          for (int64_t r = own.begin; r < own.end; ++r) {
+            memory.rows.CopyGradients(
+                step.SequenceOf(r), h, token.base + token.positions,
+                memory.dkey.rows(r).data, memory.dvalue.rows(r).data);
+          }
+        });
       }
     });
     team.Do([&] {
-      const RowsOfReal<Real> dmixed = dmixed_.rows(token.sequences.begin);
+      const RowsOfReal<Real> dmixed = dmixed_.rows(token.own.sequences.begin);
       bool first = true;
       for (Memory& memory : memories_) {
         const auto add = [&](const LinearMap<Real>& map, Slab<Real>& dy) {

@@ -26,44 +26,39 @@ void MemoryRows<Real>::Reserve(int64_t sequences, int64_t heads, int64_t width,
 }
 
 template <class Real>
-void MemoryRows<Real>::Set(int64_t sequence, Part heads, int64_t j, const Real* key,
+void MemoryRows<Real>::Set(int64_t sequence, int64_t head, int64_t j, const Real* key,
                            const Real* value) {
-  const int64_t panel = j / kColumnPanel * kColumnPanel * width_ + j % kColumnPanel;
-  const auto transpose = [&](const Real* from, AlignedVector<Real>& panels,
-                             int64_t head) {
-    Real* const to = panels.data() + At(sequence, head) * count_ * width_ + panel;
+  const int64_t panel = At(sequence, head) * count_ * width_ +
+                        j / kColumnPanel * kColumnPanel * width_ + j % kColumnPanel;
+  const auto transpose = [&](const Real* from, AlignedVector<Real>& panels) {
+    Real* const to = panels.data() + panel;
     for (int64_t i = 0; i < width_; ++i) to[i * kColumnPanel] = from[i];
   };
-  const auto copy = [&](const Real* from, AlignedVector<Real>& rows, int64_t head) {
-    Real* const to = rows.data() + (At(sequence, head) * count_ + j) * stride_;
+  const auto copy = [&](const Real* from, AlignedVector<Real>& rows) {
+    Real* const to = rows.data() + Row(sequence, head, j);
     std::copy_n(from, width_, to);
     std::fill(to + width_, to + stride_, Real{0});
   };
-  for (int64_t h = heads.begin; h < heads.end; ++h) {
-    transpose(key + h * width_, keys_, h);
-    copy(value + h * width_, value_rows_, h);
-    if (!gradients_) continue;
-    transpose(value + h * width_, values_, h);
-    copy(key + h * width_, key_rows_, h);
-  }
+  transpose(key + head * width_, keys_);
+  copy(value + head * width_, value_rows_);
+  if (!gradients_) return;
+  transpose(value + head * width_, values_);
+  copy(key + head * width_, key_rows_);
 }
 
 template <class Real>
-void MemoryRows<Real>::ClearGradients(int64_t sequence, Part heads) {
-  const int64_t first = Row(sequence, heads.begin, 0),
-                count = heads.size() * count_ * stride_;
+void MemoryRows<Real>::ClearGradients(int64_t sequence, int64_t head) {
+  const int64_t first = Row(sequence, head, 0), count = count_ * stride_;
   std::fill_n(dkeys_.data() + first, count, Real{0});
   std::fill_n(dvalues_.data() + first, count, Real{0});
 }
 
 template <class Real>
-void MemoryRows<Real>::CopyGradients(int64_t sequence, Part heads, int64_t j,
+void MemoryRows<Real>::CopyGradients(int64_t sequence, int64_t head, int64_t j,
                                      Real* dkey, Real* dvalue) const {
-  for (int64_t h = heads.begin; h < heads.end; ++h) {
-    const int64_t at = Row(sequence, h, j);
-    std::copy_n(dkeys_.data() + at, width_, dkey + h * width_);
-    std::copy_n(dvalues_.data() + at, width_, dvalue + h * width_);
-  }
+  const int64_t at = Row(sequence, head, j);
+  std::copy_n(dkeys_.data() + at, width_, dkey + head * width_);
+  std::copy_n(dvalues_.data() + at, width_, dvalue + head * width_);
 }
 
 template class MemoryRows<float>;

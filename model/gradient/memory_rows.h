@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "base/partition.h"
 #include "model/gradient/product.h"
 #include "model/gradient/row_operations.h"
 
@@ -19,13 +18,14 @@ class MemoryRows {
   void Reserve(int64_t sequences, int64_t heads, int64_t width, int64_t count,
                bool gradients);
 
-  // Sets position j of one sequence for some heads: a key and a value, each
+  // Sets position j of one memory from a key and a value of all heads, each
   // [heads width].
-  void Set(int64_t sequence, Part heads, int64_t j, const Real* key, const Real* value);
-  // Gradients of one sequence and some heads become zero.
-  void ClearGradients(int64_t sequence, Part heads);
-  // Those at position j of one sequence, for some heads, each [heads width].
-  void CopyGradients(int64_t sequence, Part heads, int64_t j, Real* dkey,
+  void Set(int64_t sequence, int64_t head, int64_t j, const Real* key,
+           const Real* value);
+  // Gradients of one memory become zero.
+  void ClearGradients(int64_t sequence, int64_t head);
+  // Those at position j of one memory, to their places in [heads width].
+  void CopyGradients(int64_t sequence, int64_t head, int64_t j, Real* dkey,
                      Real* dvalue) const;
 
   // Of one memory from position `base` on, a multiple of kColumnPanel: transposed

@@ -255,7 +255,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // source is released.
   void EndCopy(const Call& call, bool taken);
   void HandleConsumerEnd(const std::shared_ptr<Call>& call);
-  // Of a call whose consumer has taken the end, and released the session.
+  // Of a call whose consumer has taken the end, and releases the session itself.
   void LeaveDelivered(Call& call);
   void EndDueDelivering(Time now);
   // One step for the chunks of the plan; then one for each whose call was part of a
@@ -410,7 +410,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   bool SlotFree();
   // Bytes in slots, shared blocks once for each.
   int64_t SlotBytes() const;
-  // The session no longer has a slot in which its call delivers.
+  // The session no longer has a slot in which its call delivers: where the call is
+  // over, and before its state leaves the slot.
   void LeaveSlot(const Session& session);
   // So many blocks, and blocks of fixed entries, are not to be had. True: memory that
   // others have in reserve or just gave up, or states that they can drop, may help, and

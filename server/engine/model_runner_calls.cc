@@ -505,6 +505,7 @@ ModelRunner::Calls& ModelRunner::ListOf(const Call& call) {
 
 void ModelRunner::SetOver(Call& call) {
   over_.splice(over_.end(), ListOf(call), call.at);
+  LeaveSlot(*call.session);
   call.phase = Call::Phase::kOver;
   call.session->call = nullptr;
 }

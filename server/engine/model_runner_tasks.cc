@@ -100,7 +100,6 @@ void ModelRunner::Rest(const std::shared_ptr<Session>& session) {
   if (session->forgotten) return;
   if (session->state.has_image() && !session->has_left) MarkLeft(session);
   if (!session->state.has_state()) return;
-  LeaveSlot(*session);
   session->state.Rest(*arena_, session->history.size());
   UpdateBytes(*session);
   BeginResting(session);

@@ -82,7 +82,7 @@ TEST_F(Resume, KilledAtRandomMomentsEveryArchitecture) {
     for (const auto& entry : fs::directory_iterator(killed)) {
       EXPECT_THAT(entry.path().filename().string(),
                   testing::MatchesRegex(
-                      "step-.*|last|best|metrics.csv|speed.csv|samples.jsonl"));
+                      "step-.*|last|best|LOCK|metrics.csv|speed.csv|samples.jsonl"));
     }
   }
 }
@@ -163,7 +163,7 @@ TEST_F(Resume, AFullDiskIsNamedAndTheRunGoesOnLater) {
   EXPECT_EQ(Wait(child), 1);
   for (const auto& entry : fs::directory_iterator(out)) {
     EXPECT_THAT(entry.path().filename().string(),
-                testing::MatchesRegex("metrics.csv|speed.csv|samples.jsonl"));
+                testing::MatchesRegex("LOCK|metrics.csv|speed.csv|samples.jsonl"));
   }
   ASSERT_EQ(Run(out, {"--resume"}), 0) << Output();
   EXPECT_EQ(Content(out / "metrics.csv"), Content(root_ / "calm/metrics.csv"));

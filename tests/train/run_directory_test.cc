@@ -46,6 +46,10 @@ TEST_F(RunDirectoryTest, OnlyEmptyDirectoriesWithoutResume) {
   const absl::Status status = RunDirectory::Open(path_, false).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--resume"));
+  // What is refused is left as it is.
+  fs::remove(path_ / "LOCK");
+  EXPECT_FALSE(RunDirectory::Open(path_, false).ok());
+  EXPECT_THAT(Names(), testing::ElementsAre("metrics.csv"));
   auto resumed = RunDirectory::Open(path_, true);
   ASSERT_TRUE(resumed.ok());
   EXPECT_FALSE(resumed->last().has_value());

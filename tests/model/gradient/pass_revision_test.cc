@@ -21,7 +21,7 @@ constexpr int64_t kBatch = 3, kTime = 9;
 
 // Two batches that continue each other, with dropout.
 void HashPass(const ModelConfig& config, const std::vector<TensorShape>& tensors,
-              BitHash& hash) {
+              int threads, BitHash& hash) {
   FlatLayout layout;
   int64_t size = 0;
   for (const TensorShape& tensor : tensors) {
@@ -34,7 +34,7 @@ void HashPass(const ModelConfig& config, const std::vector<TensorShape>& tensors
   const auto draw = [&] { return static_cast<float>(random() % 20001) / 1e4f - 1; };
   std::vector<float> weights(static_cast<size_t>(size));
   for (float& weight : weights) weight = 0.5f * draw();
-  ThreadPool pool(2);
+  ThreadPool pool(threads);
   const auto pass = MakeGradientPass<float>(config, layout, pool);
   ASSERT_NE(pass, nullptr) << config.architecture;
   std::vector<float> gradients(static_cast<size_t>(pass->sums_size()));
@@ -64,12 +64,32 @@ TEST(PassRevision, BitsAreThoseOfTheRevision) {
     BitHash hash;
     for (const ArchitectureEntry& entry : Architectures()) {
       for (const ModelConfig& config : entry.variants()) {
-        HashPass(config, entry.tensors(config), hash);
+        HashPass(config, entry.tensors(config), /*threads=*/2, hash);
       }
     }
     EXPECT_EQ(kPassRevision, kHashedRevision);
     EXPECT_EQ(hash.value(), kHash);
   });
+}
+
+// Wide enough that all threads compute three sequences together, where there are many
+// of them: some have no columns, or no heads.
+TEST(PassRevision, BitsOfWideModelsAreThoseOfOneThread) {
+  for (const ArchitectureEntry& entry : Architectures()) {
+    for (ModelConfig config : entry.variants()) {
+      config.d_model = 50 * config.heads;
+      config.d_ff = 1500;
+      const std::vector<TensorShape> tensors = entry.tensors(config);
+      BitHash one;
+      HashPass(config, tensors, 1, one);
+      for (const int threads : {2, 3, 6, 14}) {
+        BitHash many;
+        HashPass(config, tensors, threads, many);
+        EXPECT_EQ(many.value(), one.value())
+            << config.architecture << ", " << threads << " threads";
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -333,8 +333,8 @@ TEST_P(PassTest, DoesNotDependOnEarlierBatches) {
   }
 }
 
-// As many threads as sequences, each of which is computed by one, and others, which
-// compute all of them together.
+// As many threads as sequences, each of which is computed by one, and others, with
+// which a sequence is computed by several, or threads have none.
 TEST_P(PassTest, HasTheSameBitsWithAnyNumberOfThreads) {
   const std::vector<TestBatch> batches = Batches(config());
   const auto weights = ValuesOf<float>(*model_, flat_);
