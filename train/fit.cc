@@ -304,8 +304,11 @@ absl::Status Run::Loop() {
     state_.loss_sum += update->loss;
     ++state_.loss_count;
     if (progress_) progress_->Advance(update->tokens);
-    MNEMON_RETURN_IF_ERROR(Agree(stop.requested()));
+    const absl::Status agreed = Agree(stop.requested());
     const Due due = plan_->DueBehind(Behind(), validated_);
+    // Without the others there is no validation, and the run that goes on makes none
+    // for this update.
+    if (!agreed.ok() && due.validation) return agreed;
     over_ = due.last;
     const bool report = due.validation || state_.steps % config_.log_every == 0;
     bool save = due.checkpoint;
@@ -314,11 +317,14 @@ absl::Status Run::Loop() {
       save = save || best;
     }
     if (report) MNEMON_RETURN_IF_ERROR(Report(*update, lr, due.validation));
+    if (!agreed.ok()) return Lost(agreed);
     if (save) {
       MNEMON_RETURN_IF_ERROR(Save());
       saved_ = state_.steps;
     }
-    if (by_time) MNEMON_RETURN_IF_ERROR(Agree(false));
+    if (by_time) {
+      if (absl::Status timed = Agree(false); !timed.ok()) return Lost(timed);
+    }
     if (due.validation) validated_ = Behind();
     if (progress_) progress_->Resume();
   }
