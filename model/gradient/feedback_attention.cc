@@ -9,6 +9,18 @@
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
+namespace {
+
+template <class Real>
+void CopyRows(Part rows, int64_t width, RowsOfReal<const Real> from,
+              RowsOfReal<Real> to) {
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    std::copy_n(from.row(r), width, to.row(r));
+  }
+}
+
+}  // namespace
+
 template <class Real>
 FeedbackAttention<Real>::FeedbackAttention(const ModelConfig& config,
                                            const FlatLayout& layout, int64_t layer)
@@ -213,11 +225,7 @@ void FeedbackAttention<Real>::Forward(const PassStep<Real>& step, const Team& te
   const Part rows = step.RowsOfToken(token.own.sequences, token.t),
              own = team.ShareOf(rows);
   if (token.positions == 0) {
-    team.Do([&] {
-      for (int64_t r = own.begin; r < own.end; ++r) {
-        std::copy_n(x.row(r), width_, out.row(r));
-      }
-    });
+    team.Do([&] { CopyRows(own, width_, x, out); });
     return;
   }
   team.Do([&] {
@@ -343,11 +351,7 @@ void FeedbackAttention<Real>::Backward(const PassStep<Real>& step, const Team& t
   const Part rows = step.RowsOfToken(token.own.sequences, token.t),
              own = team.ShareOf(rows);
   if (token.positions == 0) {
-    team.Do([&] {
-      for (int64_t r = own.begin; r < own.end; ++r) {
-        std::copy_n(dout.row(r), width_, dx.row(r));
-      }
-    });
+    team.Do([&] { CopyRows(own, width_, dout, dx); });
     return;
   }
   SublayerBackward<Real>(step, team, output_,

@@ -2,7 +2,6 @@
 #include "model/gradient/feedback_pass.h"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <utility>
 #include <vector>
@@ -13,9 +12,9 @@
 #include "model/gradient/feed_forward_block.h"
 #include "model/gradient/feedback_attention.h"
 #include "model/gradient/loss_block.h"
+#include "model/gradient/memory_mixture.h"
 #include "model/gradient/memory_rows.h"
 #include "model/gradient/phases.h"
-#include "model/numerics/functions.h"
 #include "model/weights/tensor_names.h"
 
 namespace mnemon {
@@ -90,16 +89,7 @@ class FeedbackPass final : public GradientPass<Real> {
   // of.
   void Finish(const Real* weights, Real* sums) const override {
     const IeeeFloatMode mode;
-    const std::vector<Real> mixture = Mixture(weights);
-    Real* const gradients = sums + mix_;
-    double along = 0;
-    for (size_t l = 0; l < mixture.size(); ++l) {
-      along += static_cast<double>(mixture[l]) * static_cast<double>(gradients[l]);
-    }
-    for (size_t l = 0; l < mixture.size(); ++l) {
-      gradients[l] = static_cast<Real>(static_cast<double>(mixture[l]) *
-                                       (static_cast<double>(gradients[l]) - along));
-    }
+    MixtureBackward(Mixture(weights), sums + mix_);
   }
 
   std::vector<Part> UnusedGradients() const override {
@@ -138,18 +128,7 @@ class FeedbackPass final : public GradientPass<Real> {
 
   // softmax(w).
   std::vector<Real> Mixture(const Real* weights) const {
-    const Real* const mix = weights + mix_;
-    const size_t count = streams_.size();
-    const auto most = static_cast<double>(*std::max_element(mix, mix + count));
-    double sum = 0;
-    std::vector<double> powers;
-    for (size_t l = 0; l < count; ++l) {
-      powers.push_back(numerics::Exp(static_cast<double>(mix[l]) - most));
-      sum += powers.back();
-    }
-    std::vector<Real> mixture;
-    for (const double power : powers) mixture.push_back(static_cast<Real>(power / sum));
-    return mixture;
+    return MemoryMixture(weights + mix_, streams_.size());
   }
 
   Memory& MemoryOf(size_t layer) {
