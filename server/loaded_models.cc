@@ -119,7 +119,8 @@ absl::StatusOr<LoadedModels::One> LoadedModels::LoadOne(
                .vocab = config.vocab,
                .has_tokenizer = one.served.tokenizer != nullptr,
                .parameters = one.served.parameters,
-               .precision = NameOf(one.served.format)};
+               .precision = NameOf(one.served.format),
+               .chat_template = one.served.chat_template};
   if (one.served.predictor) {
     one.facts.numerics_id = one.served.predictor->numerics_id();
     one.facts.context_limit = one.served.predictor->max_positions();

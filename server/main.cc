@@ -25,6 +25,7 @@ using mnemon::LoadedModels;
 struct Flags {
   std::vector<std::string> checkpoints;
   std::string device = "cpu";
+  std::string http_api = "on";
   std::string reflection = "on";
   std::string admin = "loopback";
   std::string durability = "turn";
@@ -48,9 +49,17 @@ void AddFlags(mnemon::Command app, Flags& flags) {
       .Required();
   app.Add("--listen", &flags.serve.rpc.listen,
           "Address to listen on, HOST:PORT; port 0 = any free one");
-  app.Add("--http", &flags.serve.http,
-          "Address of /metrics and of the probes, HOST:PORT; port 0 = any free one; "
-          "off = no HTTP");
+  app.Add(
+      "--http", &flags.serve.http,
+      "Address of /metrics, the probes, the HTTP API and the playground, HOST:PORT; "
+      "port 0 = any free one; off = no HTTP");
+  app.Add("--http-api", &flags.http_api,
+          "Answer the HTTP API (/v1) and the playground (/) on the address of --http")
+      .OneOf({"on", "off"});
+  app.Add("--http-origin", &flags.serve.http_origins,
+          "Origin whose pages may call the HTTP API from a browser, as "
+          "https://example.org; may be repeated")
+      .Default("none");
   app.Add("--http-port-file", &flags.serve.http_port_file,
           "File that gets the port of --http")
       .Default("none");
@@ -197,6 +206,7 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
       return mnemon::UsageError(mnemon::StrCat("--http: ", http.status().message()));
     }
   }
+  flags.serve.http_api = flags.http_api == "on";
   flags.serve.rpc.reflection = flags.reflection == "on";
   flags.serve.rpc.grace = Milliseconds(flags.grace);
   flags.serve.rpc.admin = flags.admin == "off"        ? mnemon::AdminPeers::kNone
@@ -246,7 +256,7 @@ int main(int argc, char** argv) {
   mnemon::SignalWaiter signals;
   const std::string libraries = mnemon::RpcLibraryVersion();
   mnemon::CommandLine line(
-      "mnemon-server", "Serves transformers with memory over gRPC.",
+      "mnemon-server", "Serves transformers with memory over gRPC and HTTP.",
       {"mnemon-server --checkpoint runs/feedback-small/best",
        "mnemon-server --checkpoint a=runs/a/best --checkpoint b=runs/b/best",
        "mnemon-server --checkpoint runs/a/best --listen 127.0.0.1:0 --port-file port"},

@@ -12,10 +12,12 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/gateway/gateway.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics.h"
 #include "server/http/probes.h"
 #include "server/state/session_store.h"
+#include "server/transport/peer_text.h"
 
 namespace mnemon {
 namespace {
@@ -97,33 +99,71 @@ void LogStoredTier(const std::string& directory, const std::vector<EngineModel>&
   }
 }
 
+// The port of HTTP. Members are destroyed once Stop has ended all that uses them.
+struct HttpDoor {
+  std::unique_ptr<Gateway> gateway;  // null: probes alone
+  std::unique_ptr<HttpServer> server;
+
+  ~HttpDoor() {
+    if (server != nullptr) server->Stop();
+    gateway.reset();
+  }
+};
+
+std::unique_ptr<Gateway> MakeGateway(const ServeOptions& options,
+                                     const ListenAddress& address, const Engine& engine,
+                                     RpcServer& rpc) {
+  if (!options.http_api) return nullptr;
+  return Gateway::Create(
+      engine, rpc.LocalChannel(),
+      {.max_body_bytes = options.rpc.max_message_bytes,
+       .origins = options.http_origins,
+       .loopback = address.host == "localhost" || IsLoopback(address.host)});
+}
+
 // Null when there is to be none.
-absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(const ServeOptions& options,
-                                                      const Engine& engine,
-                                                      const Metrics& metrics,
-                                                      const RpcServer& rpc) {
+absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
+                                                    const Engine& engine,
+                                                    const Metrics& metrics,
+                                                    RpcServer& rpc) {
   if (options.http.empty()) return nullptr;
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
                           ParseListenAddress(options.http, "http"));
   MNEMON_RETURN_IF_ERROR(CheckBindable(address, "http"));
+  const ProbeSources probes{.stats = [&engine] { return engine.Stats(); },
+                            .metrics =
+                                [&metrics, &rpc](const EngineStats& now) {
+                                  return metrics.Text(now, rpc.connections(),
+                                                      WhyUnready(rpc));
+                                },
+                            .unready = [&rpc] { return WhyUnready(rpc); },
+                            .dead = [&rpc] { return rpc.WhyUnreachable(); }};
+  auto door = std::make_unique<HttpDoor>();
+  door->gateway = MakeGateway(options, address, engine, rpc);
   MNEMON_ASSIGN_OR_RETURN(
-      std::unique_ptr<HttpServer> http,
-      HttpServer::Start({.host = address.host, .port = address.port},
-                        MakeProbes({.stats = [&engine] { return engine.Stats(); },
-                                    .metrics =
-                                        [&metrics, &rpc](const EngineStats& now) {
-                                          return metrics.Text(now, rpc.connections(),
-                                                              WhyUnready(rpc));
-                                        },
-                                    .unready = [&rpc] { return WhyUnready(rpc); },
-                                    .dead = [&rpc] { return rpc.WhyUnreachable(); }})));
-  address.port = http->port();
+      door->server,
+      HttpServer::Start(
+          {.host = address.host,
+           .port = address.port,
+           .write_timeout = options.engine.idle_timeout},
+          [probes,
+           gateway = door->gateway.get()](std::shared_ptr<HttpExchange> exchange) {
+            if (gateway != nullptr && !IsProbe(exchange->request().path)) {
+              return gateway->Handle(std::move(exchange));
+            }
+            exchange->Respond(AnswerProbe(probes, exchange->request()));
+          }));
+  address.port = door->server->port();
   if (!options.http_port_file.empty()) {
     MNEMON_RETURN_IF_ERROR(
         WriteFileDurably(options.http_port_file, StrCat(address.port, "\n")));
   }
   LogInfo(StrCat("metrics on http://", address.Text(), "/metrics"));
-  return http;
+  if (door->gateway != nullptr) {
+    LogInfo(StrCat("playground on http://", address.Text(),
+                   "/, OpenAI's API on http://", address.Text(), "/v1"));
+  }
+  return door;
 }
 
 // Waits for a signal; meanwhile gRPC's readiness follows the engine's, and calls of
@@ -178,7 +218,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   }
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<RpcServer> rpc,
                           RpcServer::Start(*engine, rpc_options));
-  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<HttpDoor> http,
                           StartHttp(options, *engine, *metrics, *rpc));
   const std::string port = StrCat(rpc->port());
   if (!options.port_file.empty()) {

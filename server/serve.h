@@ -22,9 +22,11 @@ struct ServeOptions {
   RpcOptions rpc;
   // "host:port" of the HTTP server (probes.h); empty: none.
   std::string http = "127.0.0.1:8000";
-  std::string http_port_file;  // gets the port of http; empty: none
-  std::string port_file;       // gets the port once the server listens; empty: none
-  std::string libraries;       // for mnemon_build_info
+  bool http_api = true;                   // beside the probes: gateway.h
+  std::vector<std::string> http_origins;  // see GatewayOptions
+  std::string http_port_file;             // gets the port of http; empty: none
+  std::string port_file;  // gets the port once the server listens; empty: none
+  std::string libraries;  // for mnemon_build_info
   // Where sessions outlive the process; empty: in memory alone.
   std::string data_dir;
   // All memory of the server, of which `engine` has its part: see memory_plan.h.

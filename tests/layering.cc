@@ -50,8 +50,9 @@ bool MustBeTorchFree(std::string_view path) {
       "model/load",     "model/gradient",
       "server/engine",  "server/state",
       "server/rpc",     "server/transport",
-      "server/http",    "server",
-      "proto",          "client"};
+      "server/http",    "server/gateway",
+      "server",         "proto",
+      "client"};
   return layers.contains(LayerOf(path));
 }
 
@@ -163,8 +164,10 @@ const Rules& ProjectRules() {
       {"server/transport", ""},
       {"server/rpc", "server/transport server/engine proto"},
       {"server/http", "server/rpc server/transport server/engine"},
+      {"server/gateway", "client server/http server/engine model/text proto"},
       {"server",
-       "server/rpc server/http server/engine server/state model/state model/load "
+       "server/gateway server/transport server/rpc server/http server/engine "
+       "server/state model/state model/load "
        "model/module "
        "model/registry model/device model/kernels"},
       {"train",

@@ -22,6 +22,7 @@ namespace {
 constexpr char kConfig[] = "config.json";
 constexpr char kWeights[] = "model.safetensors";
 constexpr char kTokenizer[] = "tokenizer.json";
+constexpr char kTokenizerConfig[] = "tokenizer_config.json";
 constexpr std::string_view kTraining = "training/";
 
 constexpr int64_t kMaxConfigBytes = 1 << 20;
@@ -81,6 +82,14 @@ class CheckpointReader {
     std::string sha256 = Sha256Hex(content);
     MNEMON_RETURN_IF_ERROR(Check(name, static_cast<int64_t>(content.size()), sha256));
     return Verified{std::move(content), std::move(sha256)};
+  }
+
+  // A file that must be as the manifest says only where that lists it.
+  absl::StatusOr<std::string> ReadIfListed(const std::string& name,
+                                           int64_t max_bytes) const {
+    if (!Promises(name)) return dir_.Read(name, max_bytes);
+    MNEMON_ASSIGN_OR_RETURN(Verified file, Read(name, max_bytes));
+    return std::move(file.bytes);
   }
 
   absl::Status Check(const std::string& name, int64_t bytes,
@@ -174,6 +183,14 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
         StrCat(Quoted(dir), " lacks ", kTokenizer, ", which ", kManifest, " lists"));
   }
 
+  auto tokenizer_config = reader->ReadIfListed(kTokenizerConfig, kMaxConfigBytes);
+  if (tokenizer_config.ok()) {
+    files.tokenizer_config_json = *std::move(tokenizer_config);
+  } else if (!absl::IsNotFound(tokenizer_config.status()) ||
+             reader->Promises(kTokenizerConfig)) {
+    return tokenizer_config.status();
+  }
+
   if (const Int8Source* source = reader->source(); source != nullptr) {
     MNEMON_RETURN_IF_ERROR(CheckSource(*source, config.sha256, tokenizer_sha256, dir));
     files.int8 = true;
@@ -227,7 +244,10 @@ absl::StatusOr<CheckpointFiles> ReadOpened(
 }
 
 bool IsCheckpointFileName(const std::string& name) {
-  if (name == kConfig || name == kWeights || name == kTokenizer) return true;
+  if (name == kConfig || name == kWeights || name == kTokenizer ||
+      name == kTokenizerConfig) {
+    return true;
+  }
   if (!name.starts_with(kTraining) || name.size() == kTraining.size()) return false;
   const std::string below = name.substr(kTraining.size());
   return below.find('/') == std::string::npos && below != "." && below != "..";

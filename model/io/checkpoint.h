@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A checkpoint directory: config.json, model.safetensors, tokenizer.json (optional),
+// tokenizer_config.json (optional; in the manifest or not, as it changes no token),
 // manifest.json (SHA-256 per file, see manifest.h), training/ (ignored by serving). See
 // docs/checkpoint_format.md.
 #pragma once
@@ -36,6 +37,7 @@ struct CheckpointFiles {
   // there piece by piece: see FileBytes.
   Safetensors weights;
   std::optional<std::string> tokenizer_json;
+  std::optional<std::string> tokenizer_config_json;
   // get() waits for all weights. What was made of them may be used when it gave OK, not
   // before: DATA_LOSS names weights that do not match the manifest, could not be read,
   // or changed meanwhile; RESOURCE_EXHAUSTED.

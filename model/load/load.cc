@@ -82,6 +82,7 @@ absl::StatusOr<ServedModel> Load(const std::string& dir,
   served.format = options.decoder.format.value_or(files.int8 ? WeightFormat::kInt8
                                                              : WeightFormat::kFp32);
   served.tokenizer = std::move(files.tokenizer);
+  served.chat_template = std::move(files.chat_template);
   return served;
 }
 

@@ -14,6 +14,7 @@
 #include "model/decoder/decoder.h"
 #include "model/device/device_driver.h"
 #include "model/registry/registry.h"
+#include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
 #include "model/weights/weights.h"
 
@@ -26,6 +27,7 @@ struct ServedModel {
   std::vector<TensorShape> tensors;  // of the file, in the order of the architecture
   WeightFormat format = WeightFormat::kFp32;  // of the matrices that steps read
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
+  ChatTemplate chat_template;
   std::unique_ptr<DeviceDriver> device;  // that the decoder computes on; null: the CPU
   // One of the two.
   std::unique_ptr<Decoder> decoder;

@@ -54,6 +54,10 @@ absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
                  " tokens, config.json has vocab ", files.config.vocab));
     }
   }
+  if (files.tokenizer_config_json) {
+    MNEMON_ASSIGN_OR_RETURN(checked.chat_template,
+                            ParseTokenizerConfig(*files.tokenizer_config_json));
+  }
   checked.tensors = StoredTensors(files.config, files.int8);
   MNEMON_RETURN_IF_ERROR(CheckProportion(checked.tensors, files.weights));
   checked.config = files.config;
@@ -61,6 +65,7 @@ absl::StatusOr<ModelFiles> Check(const CheckpointFiles& files) {
   checked.weights = files.weights;
   checked.config_json = files.config_json;
   checked.tokenizer_json = files.tokenizer_json;
+  checked.tokenizer_config_json = files.tokenizer_config_json;
   return checked;
 }
 

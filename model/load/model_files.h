@@ -13,6 +13,7 @@
 #include "model/config/config.h"
 #include "model/io/checkpoint.h"
 #include "model/io/safetensors.h"
+#include "model/text/chat_template.h"
 #include "model/text/tokenizer.h"
 #include "model/weights/weights.h"
 
@@ -21,8 +22,9 @@ namespace mnemon {
 struct ModelFiles {
   ModelConfig config;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the checkpoint has none, only ids work
-  bool int8 = false;                     // the matrices; else all weights are fp32
-  std::vector<TensorShape> tensors;      // in the order of the architecture
+  ChatTemplate chat_template;
+  bool int8 = false;                 // the matrices; else all weights are fp32
+  std::vector<TensorShape> tensors;  // in the order of the architecture
   // These tensors and no others; the data may be on its way.
   Safetensors weights;
   // As CheckpointFiles::verified, and by option INVALID_ARGUMENT for bad weights: what
@@ -31,6 +33,7 @@ struct ModelFiles {
   // As they are.
   std::string config_json;
   std::optional<std::string> tokenizer_json;
+  std::optional<std::string> tokenizer_config_json;
 
   int64_t parameters() const;
 };

@@ -83,6 +83,9 @@ absl::StatusOr<QuantisedCheckpoint> Quantised(const std::string& dir) {
   if (files.tokenizer_json) {
     made.content["tokenizer.json"] = *std::move(files.tokenizer_json);
   }
+  if (files.tokenizer_config_json) {
+    made.content["tokenizer_config.json"] = *std::move(files.tokenizer_config_json);
+  }
   made.source = {.model_id = std::move(verified.model_id),
                  .weights_sha256 = std::move(verified.sha256)};
   made.source_bytes = static_cast<int64_t>(files.weights.file().view().size());

@@ -91,6 +91,9 @@ class Engine {
                              OnAnswer<SessionFacts> on_done);
   absl::StatusOr<SessionFacts> CreateSession(const CreateSessionRequest& request);
   absl::StatusOr<SessionFacts> GetSession(const std::string& id);
+  // Between two steps of the model. OUT_OF_RANGE, BEYOND_HISTORY.
+  absl::Status ReadHistory(const ReadHistoryRequest& request,
+                           OnAnswer<HistoryPart> on_done);
   // INVALID_ARGUMENT names the field of the request. All sessions that are there from
   // the first page to the last are listed once, but for those whose place in the order
   // changes meanwhile. O(log n) for each of the n sessions that it has to look at: all

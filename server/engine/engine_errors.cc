@@ -178,13 +178,13 @@ absl::Status TransferLimit(int32_t transfers) {
       {.reason = "TRANSFER_LIMIT", .retry_after = kRetry});
 }
 
-absl::Status BeyondHistory(int64_t position, int64_t tokens) {
-  return MakeError(absl::StatusCode::kOutOfRange,
-                   StrCat("token_count ", position, " is not within the history of ",
-                          tokens, " tokens"),
-                   {.reason = "BEYOND_HISTORY",
-                    .field = "token_count",
-                    .metadata = {{"token_count", StrCat(tokens)}}});
+absl::Status BeyondHistory(int64_t position, int64_t tokens, const char* field) {
+  return MakeError(
+      absl::StatusCode::kOutOfRange,
+      StrCat(field, " ", position, " is not within the history of ", tokens, " tokens"),
+      {.reason = "BEYOND_HISTORY",
+       .field = field,
+       .metadata = {{"token_count", StrCat(tokens)}}});
 }
 
 absl::Status SessionBusy(const std::string& session, Wait wait) {

@@ -45,7 +45,8 @@ absl::Status CheckpointLimit(const std::string& session, size_t most);
 // So many exports, imports and proofs are under way.
 absl::Status TransferLimit(int32_t transfers);
 // More tokens than the history has, or than it has kept for good.
-absl::Status BeyondHistory(int64_t position, int64_t tokens);
+absl::Status BeyondHistory(int64_t position, int64_t tokens,
+                           const char* field = "token_count");
 // The session was set aside.
 absl::Status SessionPaused(const std::string& session);
 // The session was deleted while a call was on it.

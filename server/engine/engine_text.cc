@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The calls that convert text to tokens and back, without a model.
+// The calls that convert text to tokens and back, without a model; also tokens of a
+// history.
 #include <utility>
 
 #include "base/error.h"
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/text/detokenizer.h"
@@ -17,7 +19,46 @@ constexpr size_t kMaxTokens = 1000000;
 // The answer holds these bytes, and up to three times as many as text.
 constexpr size_t kMaxRawBytes = size_t{1} << 20;
 
+constexpr int32_t kDefaultPart = 1000;
+constexpr int32_t kMostPart = 4096;
+
+void AddText(const Tokenizer& tokenizer, HistoryPart& part) {
+  Utf8Stream utf8;
+  for (const int32_t token : part.tokens) {
+    part.byte_offsets.push_back(static_cast<int64_t>(part.text.size()));
+    part.text += utf8.Push(tokenizer.TokenBytes(token));
+  }
+  part.text += utf8.Finish();
+}
+
 }  // namespace
+
+absl::Status Engine::ReadHistory(const ReadHistoryRequest& request,
+                                 OnAnswer<HistoryPart> on_done) try {
+  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+  if (request.tokens < 0) {
+    return InvalidField("token_count", "token_count must not be negative");
+  }
+  RemoveExpired();
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                          FindSession(request.session));
+  const int32_t tokens =
+      std::min(request.tokens == 0 ? kDefaultPart : request.tokens, kMostPart);
+  const Runner& runner = runners_[session->model];
+  runner.decoder->Do(
+      MakeReadTask(session, request.first, tokens,
+                   [tokenizer = runner.model().tokenizer,
+                    on_done = std::move(on_done)](absl::StatusOr<HistoryPart> part) {
+                     on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<HistoryPart> {
+                       if (part.ok() && tokenizer != nullptr)
+                         AddText(*tokenizer, *part);
+                       return std::move(part);
+                     }));
+                   }));
+  return absl::OkStatus();
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
 
 absl::StatusOr<TokenizedText> Engine::Tokenize(const std::string& model,
                                                const std::string& text) const {

@@ -12,6 +12,7 @@
 #include "model/decoder/decoder.h"
 #include "model/sampling/logprobs.h"
 #include "model/sampling/sampler.h"
+#include "model/text/chat_template.h"
 
 namespace mnemon {
 
@@ -249,6 +250,23 @@ struct CheckpointSessionRequest {
   std::string request_id;  // a UUID or empty: a repetition returns the same checkpoint
 };
 
+struct ReadHistoryRequest {
+  std::string session;
+  std::optional<int64_t> first;  // absent: so that the newest tokens are returned
+  int32_t tokens = 0;            // at most; 0 = 1000, lowered to 4096
+};
+
+// A part of a history.
+struct HistoryPart {
+  int64_t first = 0;  // index of tokens[0]
+  std::vector<int32_t> tokens;
+  int64_t size = 0;  // tokens in the whole history
+  // With a tokenizer: the text, with U+FFFD for what is not UTF-8, and for each token
+  // where in it the first character that it completes begins.
+  std::string text;
+  std::vector<int64_t> byte_offsets;
+};
+
 struct ExportedSession {
   SessionFacts facts;
   std::string snapshot;  // docs/snapshot_format.md
@@ -300,6 +318,7 @@ struct ModelFacts {
   int64_t parameters = 0;
   int64_t state_bytes_per_session = 0;  // at the context limit, or constant size
   std::string precision = "fp32";       // of the weights that steps read
+  ChatTemplate chat_template;
 };
 
 }  // namespace mnemon

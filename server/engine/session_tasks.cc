@@ -103,6 +103,33 @@ class ForkTask final : public AnsweringTask<std::shared_ptr<Session>> {
   SessionDirectory& directory_;
 };
 
+class ReadTask final : public AnsweringTask<HistoryPart> {
+ public:
+  ReadTask(std::shared_ptr<Session> session, std::optional<int64_t> first,
+           int64_t tokens, OnAnswer<HistoryPart> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        first_(first),
+        tokens_(tokens) {}
+
+ private:
+  absl::StatusOr<HistoryPart> Do(StateAccess& states) override {
+    if (session_->forgotten) return engine_errors::NotFound(session_->id);
+    HistoryPart part{.size = states.PositionOf(*session_)};
+    part.first = first_.value_or(std::max<int64_t>(0, part.size - tokens_));
+    if (part.first < 0 || part.first > part.size) {
+      return engine_errors::BeyondHistory(part.first, part.size, "first_index");
+    }
+    part.tokens.resize(static_cast<size_t>(std::min(tokens_, part.size - part.first)));
+    session_->history.Read(part.first, part.tokens);
+    return part;
+  }
+
+  const std::shared_ptr<Session> session_;
+  const std::optional<int64_t> first_;
+  const int64_t tokens_;
+};
+
 class CheckpointTask final : public AnsweringTask<SessionCheckpoint> {
  public:
   CheckpointTask(std::shared_ptr<Session> session, SessionCheckpoint checkpoint,
@@ -437,6 +464,13 @@ std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool
                                           OnAnswer<std::shared_ptr<Session>> on_done) {
   return std::make_shared<InsertTask>(std::move(session), pinned, directory,
                                       std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeReadTask(std::shared_ptr<Session> session,
+                                        std::optional<int64_t> first, int64_t tokens,
+                                        OnAnswer<HistoryPart> on_done) {
+  return std::make_shared<ReadTask>(std::move(session), first, tokens,
+                                    std::move(on_done));
 }
 
 std::shared_ptr<StateTask> MakeEndCallTask(std::shared_ptr<Session> session,

@@ -27,6 +27,12 @@ std::shared_ptr<StateTask> MakeForkTask(std::shared_ptr<Session> parent,
                                         SessionDirectory& directory,
                                         OnAnswer<std::shared_ptr<Session>> on_done);
 
+// Reads at most `tokens` tokens from `first` on, absent: the newest ones, of what a
+// fork would take over. Text is not read. OUT_OF_RANGE, BEYOND_HISTORY.
+std::shared_ptr<StateTask> MakeReadTask(std::shared_ptr<Session> session,
+                                        std::optional<int64_t> first, int64_t tokens,
+                                        OnAnswer<HistoryPart> on_done);
+
 // Ends the call on the session, if there is one, at its last delivered token.
 std::shared_ptr<StateTask> MakeEndCallTask(std::shared_ptr<Session> session,
                                            absl::Status status);

@@ -10,6 +10,9 @@
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/chunk_encode.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/write.hpp>
@@ -22,11 +25,15 @@ namespace {
 namespace http = boost::beast::http;
 using boost::system::error_code;
 using std::chrono::milliseconds;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr size_t kMaxHeader = 16384;
 constexpr size_t kReadSize = 4096;
 // For the peer to close after its answer.
 constexpr milliseconds kLinger{1000};
+// Behind a request, before the peer counts as gone.
+constexpr int64_t kMostDropped = 65536;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 bool IsTooLarge(error_code error) {
   return error == http::error::header_limit || error == http::error::buffer_overflow;
@@ -38,36 +45,70 @@ bool IsMalformed(error_code error) {
          error != http::error::end_of_stream && error != http::error::partial_message;
 }
 
+template <class Text>
+std::string ToString(const Text& text) {
+  return {text.data(), text.size()};
+}
+
 }  // namespace
 
-HttpConnection::HttpConnection(Socket socket, const HttpHandler& handler,
+HttpConnection::HttpConnection(Socket socket, const HttpOptions& options,
+                               const HttpHandler& handler, std::atomic<int>& admitted,
                                std::function<void(HttpConnection*)> on_close)
     : socket_(std::move(socket)),
       timer_(socket_.get_executor()),
+      options_(options),
       handler_(handler),
+      all_admitted_(admitted),
       on_close_(std::move(on_close)),
+      time_limit_(SteadyClock::now() + options.timeout),
       buffer_(kMaxHeader + kReadSize) {
   parser_.header_limit(kMaxHeader);
-  // The body is never parsed, so its size does not matter.
+  // A body is not read unless ReadBody says how much of it.
   parser_.body_limit(std::numeric_limits<uint64_t>::max());
 }
 
-void HttpConnection::Start(milliseconds timeout) {
-  CloseAfter(timeout);
+HttpConnection::~HttpConnection() { Leave(); }
+
+void HttpConnection::Start() {
+  CloseAt(time_limit_);
   http::async_read_header(
       socket_, buffer_, parser_,
       [self = shared_from_this()](error_code error, size_t) { self->OnHeader(error); });
 }
 
 void HttpConnection::Close() {
+  if (closed_.exchange(true)) return;
   error_code ignored;
   timer_.cancel();
   socket_.close(ignored);
+  Leave();
+  written_ = nullptr;
+  if (const auto gone = std::exchange(gone_, nullptr)) gone();
   if (const auto on_close = std::exchange(on_close_, nullptr)) on_close(this);
 }
 
-void HttpConnection::CloseAfter(std::chrono::nanoseconds time) {
-  timer_.expires_after(time);
+void HttpConnection::Leave() {
+  if (admitted_.exchange(false)) --all_admitted_;
+}
+
+template <class Action>
+void HttpConnection::Post(Action action) {
+  if (closed_) return;
+  boost::asio::dispatch(socket_.get_executor(), [self = shared_from_this(),
+                                                 action = std::move(action)]() mutable {
+    if (self->closed_) return;
+    try {
+      action(*self);
+    } catch (const std::exception& error) {
+      LogEvent(LogLevel::kError, "http", {{"exception", error.what()}});
+      self->Close();
+    }
+  });
+}
+
+void HttpConnection::CloseAt(Time time) {
+  timer_.expires_at(time);
   timer_.async_wait([self = shared_from_this()](error_code error) {
     if (!error) self->Close();
   });
@@ -75,48 +116,221 @@ void HttpConnection::CloseAfter(std::chrono::nanoseconds time) {
 
 void HttpConnection::OnHeader(error_code error) {
   if (IsTooLarge(error)) {
-    Respond({.code = 431, .body = "the request is too large\n"}, true);
+    WriteWhole({.code = 431, .body = "the request is too large\n"});
   } else if (IsMalformed(error)) {
-    Respond({.code = 400, .body = "not HTTP/1\n"}, true);
+    WriteWhole({.code = 400, .body = "not HTTP/1\n"});
   } else if (error) {
     Close();
   } else {
-    const auto target = parser_.get().target();
-    const std::string_view path(target.data(), target.size());
-    const auto method = parser_.get().method_string();
-    const HttpRequest request{.method = {method.data(), method.size()},
-                              .path = std::string(path.substr(0, path.find('?')))};
-    Respond(Handle(request), request.method != "HEAD");
+    FillRequest();
+    Handle();
   }
 }
 
-HttpResponse HttpConnection::Handle(const HttpRequest& request) const {
+void HttpConnection::FillRequest() {
+  const auto& head = parser_.get();
+  const auto target = head.target();
+  const std::string_view whole(target.data(), target.size());
+  const size_t query = whole.find('?');
+  request_.method = ToString(head.method_string());
+  request_.path = whole.substr(0, query);
+  if (query != std::string_view::npos) request_.query = whole.substr(query + 1);
+  for (const auto& field : head) {
+    request_.headers.push_back(
+        {.name = ToString(field.name_string()), .value = ToString(field.value())});
+  }
+  chunked_ = head.version() >= 11;
+}
+
+void HttpConnection::Handle() {
   try {
-    return handler_(request);
+    handler_(shared_from_this());
   } catch (const std::exception& error) {
     LogEvent(LogLevel::kError, "http", {{"exception", error.what()}});
-    return {.code = 500, .body = "failed\n"};
+    WriteWhole({.code = 500, .body = "failed\n"});
   }
 }
 
-void HttpConnection::Respond(const HttpResponse& response, bool with_body) {
-  response_.version(11);
+void HttpConnection::ReadBody(int64_t limit, std::function<void()> done,
+                              std::function<HttpResponse(int code)> refuse) {
+  Post([limit, done = std::move(done),
+        refuse = std::move(refuse)](HttpConnection& self) mutable {
+    const auto length = self.parser_.content_length();
+    if (length && *length > static_cast<uint64_t>(limit)) {
+      return self.WriteWhole(refuse(413));
+    }
+    if (http::token_list(self.parser_.get()[http::field::expect])
+            .exists("100-continue") &&
+        self.buffer_.size() == 0) {
+      return boost::asio::async_write(
+          self.socket_, boost::asio::buffer(kContinue.data(), kContinue.size()),
+          [keep = self.shared_from_this(), limit, done = std::move(done),
+           refuse = std::move(refuse)](error_code error, size_t) {
+            if (error) return keep->Close();
+            keep->ContinueBody(limit, done, refuse);
+          });
+    }
+    self.ContinueBody(limit, std::move(done), std::move(refuse));
+  });
+}
+
+void HttpConnection::ContinueBody(int64_t limit, std::function<void()> done,
+                                  std::function<HttpResponse(int code)> refuse) {
+  parser_.body_limit(static_cast<uint64_t>(limit));
+  http::async_read(socket_, buffer_, parser_,
+                   [self = shared_from_this(), done = std::move(done),
+                    refuse = std::move(refuse)](error_code error, size_t) {
+                     if (error == http::error::body_limit)
+                       return self->WriteWhole(refuse(413));
+                     if (IsMalformed(error)) return self->WriteWhole(refuse(400));
+                     if (error) return self->Close();
+                     self->request_.body = std::move(self->parser_.get().body());
+                     done();
+                   });
+}
+
+bool HttpConnection::Admit(std::function<void()> gone) {
+  int now = all_admitted_;
+  do {
+    if (now >= options_.most_admitted) return false;
+  } while (!all_admitted_.compare_exchange_weak(now, now + 1));
+  if (admitted_.exchange(true)) --all_admitted_;
+  if (closed_) {
+    Leave();
+    gone();
+    return true;
+  }
+  boost::asio::dispatch(socket_.get_executor(),
+                        [self = shared_from_this(), gone = std::move(gone)]() mutable {
+                          if (self->closed_) {
+                            self->Leave();
+                            return gone();
+                          }
+                          self->gone_ = std::move(gone);
+                          self->timer_.cancel();
+                          self->Watch();
+                        });
+  return true;
+}
+
+void HttpConnection::Watch() {
+  buffer_.clear();
+  socket_.async_read_some(buffer_.prepare(kReadSize),
+                          [self = shared_from_this()](error_code error, size_t bytes) {
+                            self->dropped_bytes_ += static_cast<int64_t>(bytes);
+                            if (error || self->dropped_bytes_ > kMostDropped)
+                              return self->Close();
+                            self->Watch();
+                          });
+}
+
+void HttpConnection::SetHead(const HttpResponse& response) {
+  response_.version(chunked_ ? 11 : 10);
   response_.result(static_cast<unsigned>(response.code));
   response_.set(http::field::content_type, response.type);
   response_.set(http::field::cache_control, "no-store");
-  if (!response.allow.empty()) response_.set(http::field::allow, response.allow);
+  response_.set("X-Content-Type-Options", "nosniff");
+  for (const HttpHeader& header : response.headers) {
+    response_.set(header.name, header.value);
+  }
   response_.keep_alive(false);
+}
+
+void HttpConnection::Respond(HttpResponse response) {
+  Post([response = std::move(response)](HttpConnection& self) {
+    self.WriteWhole(response);
+  });
+}
+
+void HttpConnection::WriteWhole(const HttpResponse& response) {
+  SetHead(response);
   response_.content_length(response.body.size());
-  if (with_body) response_.body() = response.body;
-  http::async_write(
-      socket_, response_, [self = shared_from_this()](error_code error, size_t) {
-        if (error) return self->Close();
-        error_code ignored;
-        self->socket_.shutdown(Socket::shutdown_send, ignored);
-        const auto left = self->timer_.expiry() - std::chrono::steady_clock::now();
-        self->CloseAfter(std::min<std::chrono::nanoseconds>(left, kLinger));
-        self->Drain();
-      });
+  if (request_.method != "HEAD") response_.body() = response.body;
+  gone_ = nullptr;
+  if (admitted_) CloseAt(SteadyClock::now() + options_.write_timeout);
+  http::async_write(socket_, response_,
+                    [self = shared_from_this()](error_code error, size_t) {
+                      if (error) return self->Close();
+                      self->Linger();
+                    });
+}
+
+void HttpConnection::Begin(HttpResponse head, std::function<void()> written) {
+  Post([head = std::move(head),
+        written = std::move(written)](HttpConnection& self) mutable {
+    self.SetHead(head);
+    if (self.chunked_) self.response_.chunked(true);
+    self.written_ = std::move(written);
+    self.part_ = std::move(head.body);
+    self.serializer_.emplace(self.response_);
+    self.CloseAt(SteadyClock::now() + self.options_.write_timeout);
+    http::async_write_header(
+        self.socket_, *self.serializer_,
+        [keep = self.shared_from_this()](error_code error, size_t) {
+          if (error || keep->part_.empty()) return keep->OnPartWritten(error, false);
+          keep->Write(std::move(keep->part_));
+        });
+  });
+}
+
+template <class Buffers>
+void HttpConnection::WritePart(const Buffers& buffers, bool last) {
+  CloseAt(SteadyClock::now() + options_.write_timeout);
+  boost::asio::async_write(socket_, buffers,
+                           [self = shared_from_this(), last](error_code error, size_t) {
+                             self->OnPartWritten(error, last);
+                           });
+}
+
+void HttpConnection::Write(std::string part) {
+  Post([part = std::move(part)](HttpConnection& self) mutable {
+    self.part_ = std::move(part);
+    const auto bytes = boost::asio::buffer(self.part_);
+    if (self.chunked_) {
+      self.WritePart(http::make_chunk(bytes), false);
+    } else {
+      self.WritePart(bytes, false);
+    }
+  });
+}
+
+void HttpConnection::OnPartWritten(error_code error, bool last) {
+  if (closed_) return;
+  // http::async_write_header ends so too.
+  if (error && error != http::error::need_buffer) return Close();
+  if (last) return Linger();
+  timer_.cancel();
+  if (written_) written_();
+}
+
+void HttpConnection::End() {
+  Post([](HttpConnection& self) {
+    self.gone_ = nullptr;
+    self.written_ = nullptr;
+    if (self.chunked_) {
+      self.WritePart(http::make_chunk_last(), true);
+    } else {
+      self.Linger();
+    }
+  });
+}
+
+void HttpConnection::Abort() {
+  Post([](HttpConnection& self) {
+    self.gone_ = nullptr;
+    self.Close();
+  });
+}
+
+void HttpConnection::Linger() {
+  const bool watched = admitted_;
+  Leave();
+  error_code ignored;
+  socket_.shutdown(Socket::shutdown_send, ignored);
+  const Time soon = SteadyClock::now() + kLinger;
+  CloseAt(watched ? soon : std::min(time_limit_, soon));
+  // Who was watched still is.
+  if (!watched) Drain();
 }
 
 void HttpConnection::Drain() {

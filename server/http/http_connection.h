@@ -2,9 +2,12 @@
 // One connection of the HTTP server, which carries one request and its response.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -12,44 +15,92 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/serializer.hpp>
 #include <boost/beast/http/string_body.hpp>
 
 #include "server/http/http_server.h"
 
 namespace mnemon {
 
-// All methods and callbacks run on the thread of the socket's io_context. Shared by its
-// pending operations and the server.
-class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+// Beside what HttpExchange says, all methods and callbacks run on the thread of the
+// socket's io_context. Shared by its pending operations, the server, and whoever
+// answers.
+class HttpConnection final : public HttpExchange,
+                             public std::enable_shared_from_this<HttpConnection> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
 
-  // `handler` outlives the connection. `on_close` is called once.
-  HttpConnection(Socket socket, const HttpHandler& handler,
+  // `options`, `handler` and `admitted`, the number of all that are, outlive the
+  // connection. `on_close` is called once.
+  HttpConnection(Socket socket, const HttpOptions& options, const HttpHandler& handler,
+                 std::atomic<int>& admitted,
                  std::function<void(HttpConnection*)> on_close);
+  ~HttpConnection() override;
 
-  // Reads the request; whatever happens, the connection closes after `timeout`.
-  void Start(std::chrono::milliseconds timeout);
+  // Reads the header; whatever happens, a connection that is not admitted closes after
+  // HttpOptions::timeout.
+  void Start();
   // Idempotent.
   void Close();
+  bool admitted() const { return admitted_; }
+
+  const HttpRequest& request() const override { return request_; }
+  void ReadBody(int64_t limit, std::function<void()> done,
+                std::function<HttpResponse(int code)> refuse) override;
+  bool Admit(std::function<void()> gone) override;
+  void Respond(HttpResponse response) override;
+  void Begin(HttpResponse head, std::function<void()> written) override;
+  void Write(std::string part) override;
+  void End() override;
+  void Abort() override;
 
  private:
-  // Instead of the time set before.
-  void CloseAfter(std::chrono::nanoseconds time);
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Runs on the socket's thread, unless the connection is closed by then.
+  template <class Action>
+  void Post(Action action);
+  void CloseAt(Time time);
   void OnHeader(boost::system::error_code error);
-  HttpResponse Handle(const HttpRequest& request) const;
-  void Respond(const HttpResponse& response, bool with_body);
+  void FillRequest();
+  void Handle();
+  void ContinueBody(int64_t limit, std::function<void()> done,
+                    std::function<HttpResponse(int code)> refuse);
+  // Notes when the peer goes while it waits.
+  void Watch();
+  void Leave();  // no longer admitted
+  void SetHead(const HttpResponse& response);
+  void WriteWhole(const HttpResponse& response);
+  template <class Buffers>
+  void WritePart(const Buffers& buffers, bool last);
+  void OnPartWritten(boost::system::error_code error, bool last);
+  // Everything is written: leaves the peer time to take it.
+  void Linger();
   // Drops what the peer still sends: to close a socket with unread input would discard
   // the response on its way.
   void Drain();
 
   Socket socket_;
   boost::asio::steady_timer timer_;
+  const HttpOptions& options_;
   const HttpHandler& handler_;
+  std::atomic<int>& all_admitted_;
   std::function<void(HttpConnection*)> on_close_;
+  Time time_limit_;  // of what is not admitted
   boost::beast::flat_buffer buffer_;
-  boost::beast::http::request_parser<boost::beast::http::empty_body> parser_;
+  boost::beast::http::request_parser<boost::beast::http::string_body> parser_;
+  HttpRequest request_;
   boost::beast::http::response<boost::beast::http::string_body> response_;
+  std::optional<
+      boost::beast::http::response_serializer<boost::beast::http::string_body>>
+      serializer_;
+  std::string part_;  // that is being written
+  bool chunked_ = true;
+  int64_t dropped_bytes_ = 0;  // that came behind the request
+  std::function<void()> gone_;
+  std::function<void()> written_;
+  std::atomic<bool> admitted_ = false;
+  std::atomic<bool> closed_ = false;
 };
 
 }  // namespace mnemon

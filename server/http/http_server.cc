@@ -2,6 +2,7 @@
 #include "server/http/http_server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <list>
 #include <string>
@@ -55,7 +56,9 @@ class BeastServer final : public HttpServer {
   BeastServer(const HttpOptions& options, HttpHandler handler)
       : options_(options), handler_(std::move(handler)) {}
 
-  ~BeastServer() override {
+  ~BeastServer() override { Stop(); }
+
+  void Stop() override {
     io_.stop();
     if (thread_.joinable()) thread_.join();
     // Pending operations, destroyed with the io_context, hold connections, which must
@@ -125,22 +128,32 @@ class BeastServer final : public HttpServer {
   }
 
   void Serve(tcp::socket socket) {
-    if (connections_.size() >= kMaxConnections) {
-      const auto oldest = connections_.front();
-      oldest->Close();
-    }
+    MakeWay();
     const auto connection = std::make_shared<HttpConnection>(
-        std::move(socket), handler_, [this](HttpConnection* closed) {
+        std::move(socket), options_, handler_, admitted_,
+        [this](HttpConnection* closed) {
           connections_.remove_if([&](const auto& one) { return one.get() == closed; });
         });
     connections_.push_back(connection);
-    connection->Start(options_.timeout);
+    connection->Start();
+  }
+
+  void MakeWay() {
+    std::shared_ptr<HttpConnection> oldest;
+    size_t waiting = 0;
+    for (const auto& one : connections_) {
+      if (one->admitted()) continue;
+      ++waiting;
+      if (oldest == nullptr) oldest = one;
+    }
+    if (waiting >= kMaxConnections) oldest->Close();
   }
 
   // Constant after Listen.
   const HttpOptions options_;
   const HttpHandler handler_;
   int port_ = 0;
+  std::atomic<int> admitted_ = 0;
 
   boost::asio::io_context io_{1};
   // Owned by thread_ while it runs.

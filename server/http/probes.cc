@@ -2,7 +2,6 @@
 #include "server/http/probes.h"
 
 #include <string_view>
-#include <utility>
 
 #include "base/strings.h"
 
@@ -53,13 +52,20 @@ HttpResponse ReadinessOf(std::string_view name, const EngineStats& now,
   return {.code = 404, .body = "no model of this name is loaded\n"};
 }
 
-HttpResponse Answer(const ProbeSources& sources, const HttpRequest& request) {
-  const std::string_view path = request.path;
+}  // namespace
+
+bool IsProbe(std::string_view path) {
   const bool readyz = path.substr(0, kReadyz.size()) == kReadyz &&
                       (path.size() == kReadyz.size() || path[kReadyz.size()] == '/');
-  if (path != "/metrics" && path != "/healthz" && !readyz) return NotFound();
+  return path == "/metrics" || path == "/healthz" || readyz;
+}
+
+HttpResponse AnswerProbe(const ProbeSources& sources, const HttpRequest& request) {
+  const std::string_view path = request.path;
+  if (!IsProbe(path)) return NotFound();
   if (request.method != "GET" && request.method != "HEAD") {
-    return {.code = 405, .body = "GET or HEAD only\n", .allow = "GET, HEAD"};
+    return {
+        .code = 405, .body = "GET or HEAD only\n", .headers = {{"Allow", "GET, HEAD"}}};
   }
   if (path == "/healthz") {
     const std::string why = Why(sources.dead);
@@ -71,14 +77,6 @@ HttpResponse Answer(const ProbeSources& sources, const HttpRequest& request) {
   const std::string process = Why(sources.unready);
   if (path == kReadyz) return ReadinessOfAll(now, process);
   return ReadinessOf(path.substr(kReadyz.size() + 1), now, process);
-}
-
-}  // namespace
-
-HttpHandler MakeProbes(ProbeSources sources) {
-  return [sources = std::move(sources)](const HttpRequest& request) {
-    return Answer(sources, request);
-  };
 }
 
 }  // namespace mnemon

@@ -5,9 +5,10 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "server/engine/engine.h"
-#include "server/http/http_server.h"
+#include "server/http/http_message.h"
 
 namespace mnemon {
 
@@ -21,6 +22,10 @@ struct ProbeSources {
   std::function<std::string()> dead = nullptr;
 };
 
-HttpHandler MakeProbes(ProbeSources sources);
+// Whether the path belongs to the probes.
+bool IsProbe(std::string_view path);
+
+// The answer to a request of a probe.
+HttpResponse AnswerProbe(const ProbeSources& sources, const HttpRequest& request);
 
 }  // namespace mnemon

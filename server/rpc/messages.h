@@ -69,6 +69,7 @@ RequestScope ScopeOf(const v1::PredictRequest& r);
 
 void ToMessage(const SessionFacts& facts, v1::Session& out);
 void ToMessage(const CheckpointFacts& facts, v1::Checkpoint& out);
+void ToMessage(const HistoryPart& part, v1::SessionHistory& out);
 void ToMessage(const VerifiedSession& verified, v1::VerifySessionResponse& out);
 void ToMessage(const ModelFacts& facts, v1::Model& out);
 void ToMessage(const EngineStats& stats, v1::Load& out);

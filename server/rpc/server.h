@@ -14,6 +14,10 @@
 #include "server/rpc/rpc_record.h"
 #include "server/transport/connection_table.h"
 
+namespace grpc {
+class Channel;
+}
+
 namespace mnemon {
 
 // Whose calls of Admin are taken. Nobody's: the server does not have the service.
@@ -60,6 +64,9 @@ class RpcServer {
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
+  // For calls within the process, by a socket that has no address of the network: no
+  // limit of connections holds for it. Its calls fail after Shutdown.
+  virtual std::shared_ptr<grpc::Channel> LocalChannel() = 0;
   virtual ConnectionCounts connections() const = 0;
   // Empty, or why clients cannot reach the port, as a probe of it by the server itself
   // has found: the server then is not alive.

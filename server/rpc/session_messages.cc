@@ -297,6 +297,14 @@ void ToMessage(const CheckpointFacts& facts, v1::Checkpoint& out) {
   out.set_automatic(facts.automatic);
 }
 
+void ToMessage(const HistoryPart& part, v1::SessionHistory& out) {
+  out.set_first_index(part.first);
+  out.mutable_tokens()->Add(part.tokens.begin(), part.tokens.end());
+  out.set_text(part.text);
+  out.mutable_byte_offsets()->Add(part.byte_offsets.begin(), part.byte_offsets.end());
+  out.set_token_count(part.size);
+}
+
 void ToMessage(const SessionFacts& facts, v1::Session& out) {
   out.set_name(SessionResource(facts.id));
   out.set_model(ModelResource(facts.model));

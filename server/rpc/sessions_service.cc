@@ -48,6 +48,23 @@ class SessionsService final : public v1::Sessions::CallbackService {
     });
   }
 
+  Unary* GetSessionHistory(Context* context,
+                           const v1::GetSessionHistoryRequest* request,
+                           v1::SessionHistory* response) override {
+    return AnswerLater(
+        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+          MNEMON_ASSIGN_OR_RETURN(std::string id,
+                                  ParseSessionResource(request->name(), "name"));
+          RecordNames(*CallOf(context), engine_, id, "");
+          ReadHistoryRequest read{.session = id, .tokens = request->token_count()};
+          if (request->has_first_index()) read.first = request->first_index();
+          response->set_name(request->name());
+          return engine_.ReadHistory(read, [=](absl::StatusOr<HistoryPart> part) {
+            finish(Put(part, *response));
+          });
+        });
+  }
+
   Unary* ListSessions(Context* context, const v1::ListSessionsRequest* request,
                       v1::ListSessionsResponse* response) override {
     return Answer(context, {}, [&]() -> absl::Status {

@@ -25,21 +25,19 @@ constexpr char kBody[] = "a_total 1\n";
 class HttpServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto started =
-        HttpServer::Start({.host = "127.0.0.1", .port = 0},
-                          [this](const HttpRequest& request) -> HttpResponse {
-                            if (fail_) throw std::runtime_error("x");
-                            if (request.path == "/echo") {
-                              return {.body = request.method + " " + request.path};
-                            }
-                            if (request.path != "/page") {
-                              return {.code = 405, .body = "no\n", .allow = "GET"};
-                            }
-                            return {.type = "text/x", .body = kBody};
-                          });
+    auto started = HttpServer::Start({.host = "127.0.0.1", .port = 0},
+                                     [this](const auto& exchange) {
+                                       if (fail_) throw std::runtime_error("x");
+                                       exchange->Respond(Answer(exchange->request()));
+                                     });
     ASSERT_TRUE(started.ok()) << started.status();
     server_ = *std::move(started);
     ASSERT_GT(server_->port(), 0);
+  }
+  static HttpResponse Answer(const HttpRequest& request) {
+    if (request.path == "/echo") return {.body = request.method + " " + request.path};
+    if (request.path == "/page") return {.type = "text/x", .body = kBody};
+    return {.code = 405, .body = "no\n", .headers = {{"Allow", "GET"}}};
   }
   HttpAnswer Get(const std::string& path, const std::string& method = "GET") const {
     return HttpGet(server_->port(), path, method);
@@ -49,7 +47,7 @@ class HttpServerTest : public ::testing::Test {
   std::unique_ptr<HttpServer> server_;
 };
 
-HttpResponse Nothing(const HttpRequest&) { return {}; }
+void Nothing(const std::shared_ptr<HttpExchange>& exchange) { exchange->Respond({}); }
 
 TEST_F(HttpServerTest, AnswersWithWhatTheHandlerReturns) {
   const HttpAnswer answer = Get("/page");

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 class Probes : public ::testing::Test {
  protected:
   HttpResponse Get(const std::string& path, const std::string& method = "GET") const {
-    return handler_({.method = method, .path = path});
+    return AnswerProbe(sources_, {.method = method, .path = path});
   }
 
   void SetUnready(const std::string& model, std::string_view why) {
@@ -25,12 +25,12 @@ class Probes : public ::testing::Test {
 
   std::string unready_, dead_;
   EngineStats stats_{.models = {{.model = "a"}, {.model = "b"}}};
-  const HttpHandler handler_ = MakeProbes(
-      {.stats = [this] { return stats_; },
-       .metrics =
-           [](const EngineStats& now) { return now.models.at(0).model + "_total 1\n"; },
-       .unready = [this] { return unready_; },
-       .dead = [this] { return dead_; }});
+  const ProbeSources sources_{
+      .stats = [this] { return stats_; },
+      .metrics =
+          [](const EngineStats& now) { return now.models.at(0).model + "_total 1\n"; },
+      .unready = [this] { return unready_; },
+      .dead = [this] { return dead_; }};
 };
 
 TEST_F(Probes, Metrics) {
@@ -88,7 +88,7 @@ TEST_F(Probes, NothingElseIsThere) {
   }
   for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS"}) {
     EXPECT_EQ(Get("/metrics", method).code, 405) << method;
-    EXPECT_EQ(Get("/readyz/a", method).allow, "GET, HEAD") << method;
+    EXPECT_EQ(Get("/readyz/a", method).headers, "GET, HEAD") << method;
   }
 }
 

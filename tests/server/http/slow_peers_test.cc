@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Peers of the HTTP server that are slow, silent, many or large: each is bounded, and
 // others are answered meanwhile.
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <deque>
 
@@ -15,6 +10,7 @@
 #include "server/http/http_server.h"
 #include "server/http/probes.h"
 #include "tests/fakes/http_get.h"
+#include "tests/fakes/http_peer.h"
 
 namespace mnemon {
 namespace {
@@ -25,59 +21,17 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
-// A connection that a test drives by itself.
-class Peer {
- public:
-  // `receive_buffer`: bytes that the kernel takes before somebody reads; 0 = as usual.
-  explicit Peer(int port, int receive_buffer = 0)
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    if (receive_buffer > 0) {
-      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
-    }
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  }
-  ~Peer() { close(fd_); }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-
-  // Whether all of it was taken.
-  bool Send(const std::string& text) {
-    return send(fd_, text.data(), text.size(), MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(text.size());
-  }
-  // Whether there is something to read, or the end, before `limit` has passed.
-  bool Readable(milliseconds limit) {
-    pollfd one = {.fd = fd_, .events = POLLIN, .revents = 0};
-    return poll(&one, 1, static_cast<int>(limit.count())) == 1;
-  }
-  // All that comes until the server closes.
-  std::string ReadToTheEnd() {
-    std::string all;
-    char buffer[65536];
-    while (Readable(seconds(10))) {
-      const ssize_t got = recv(fd_, buffer, sizeof(buffer), 0);
-      if (got <= 0) return all;
-      all.append(buffer, static_cast<size_t>(got));
-    }
-    ADD_FAILURE() << "the server did not close";
-    return all;
-  }
-
- private:
-  const int fd_;
-};
-
 class SlowPeers : public ::testing::Test {
  protected:
   void Start(milliseconds timeout) {
     auto started = HttpServer::Start(
         {.host = "127.0.0.1", .port = 0, .timeout = timeout},
-        MakeProbes({.stats = [] { return EngineStats(); },
-                    .metrics = [this](const EngineStats&) { return body_; }}));
+        [sources =
+             ProbeSources{.stats = [] { return EngineStats(); },
+                          .metrics = [this](const EngineStats&) { return body_; }}](
+            const auto& exchange) {
+          exchange->Respond(AnswerProbe(sources, exchange->request()));
+        });
     ASSERT_TRUE(started.ok()) << started.status();
     server_ = *std::move(started);
   }
@@ -102,7 +56,7 @@ constexpr milliseconds kOverdue{3000};
 TEST_F(SlowPeers, ByteByByteIsClosedWhenItsTimeIsOver) {
   Start(kShort);
   const auto start = Clock::now();
-  Peer peer(port());
+  HttpPeer peer(port());
   ASSERT_TRUE(peer.Send("GET /metrics HTTP/1.1\r\nX: "));
   // Every byte is progress, and none of them buys time.
   int sent = 0;
@@ -120,7 +74,7 @@ TEST_F(SlowPeers, ByteByByteIsClosedWhenItsTimeIsOver) {
 TEST_F(SlowPeers, SilenceIsClosedWhenItsTimeIsOver) {
   Start(kShort);
   const auto start = Clock::now();
-  Peer peer(port());
+  HttpPeer peer(port());
   EXPECT_EQ(peer.ReadToTheEnd(), "");
   EXPECT_GE(Clock::now() - start, kShort);
   EXPECT_LT(Clock::now() - start, kShort + kOverdue);
@@ -128,7 +82,7 @@ TEST_F(SlowPeers, SilenceIsClosedWhenItsTimeIsOver) {
 
 TEST_F(SlowPeers, ARequestInPiecesIsAnswered) {
   Start(seconds(5));
-  Peer peer(port());
+  HttpPeer peer(port());
   for (const char* piece : {"GE", "T /metr", "ics HTTP/1.1\r", "\nHost: x\r\n", "\r"}) {
     ASSERT_TRUE(peer.Send(piece));
     ASSERT_FALSE(peer.Readable(milliseconds(5))) << piece;
@@ -140,21 +94,21 @@ TEST_F(SlowPeers, ARequestInPiecesIsAnswered) {
 TEST_F(SlowPeers, WhoNeverReadsLosesTheRestOfItsAnswer) {
   body_ = std::string(8 << 20, 'x');
   Start(kShort);
-  std::deque<Peer> peers;
+  std::deque<HttpPeer> peers;
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(peers.emplace_back(port(), 4096).Send("GET /metrics HTTP/1.1\r\n\r\n"));
   }
   // The first bytes are there, the rest does not fit.
-  for (Peer& peer : peers) ASSERT_TRUE(peer.Readable(seconds(5)));
+  for (HttpPeer& peer : peers) ASSERT_TRUE(peer.Readable(seconds(5)));
   EXPECT_EQ(HttpGet(port(), "/healthz").code, 200);
   // Accepted after them, so when this one is closed they are.
-  EXPECT_EQ(Peer(port()).ReadToTheEnd(), "");
-  for (Peer& peer : peers) EXPECT_LT(peer.ReadToTheEnd().size(), body_.size());
+  EXPECT_EQ(HttpPeer(port()).ReadToTheEnd(), "");
+  for (HttpPeer& peer : peers) EXPECT_LT(peer.ReadToTheEnd().size(), body_.size());
 }
 
 TEST_F(SlowPeers, SilentPeersBeyondTheLimitDoNotKeepOthersOut) {
   Start(seconds(60));
-  std::deque<Peer> peers;
+  std::deque<HttpPeer> peers;
   for (int i = 0; i < 200; ++i) {
     peers.emplace_back(port());
     if (i % 50 == 0) ExpectOthersAreAnswered();
@@ -165,14 +119,14 @@ TEST_F(SlowPeers, SilentPeersBeyondTheLimitDoNotKeepOthersOut) {
   ASSERT_TRUE(peers.back().Send("GET /healthz HTTP/1.1\r\n\r\n"));
   EXPECT_THAT(peers.back().ReadToTheEnd(), StartsWith("HTTP/1.1 200 OK\r\n"));
   int open = 0;
-  for (Peer& peer : peers) open += !peer.Readable(milliseconds(0));
+  for (HttpPeer& peer : peers) open += !peer.Readable(milliseconds(0));
   EXPECT_GT(open, 50);
   EXPECT_LE(open, 64);
 }
 
 TEST_F(SlowPeers, AHugeHeaderIsRefusedWhileItComes) {
   Start(seconds(5));
-  Peer peer(port());
+  HttpPeer peer(port());
   ASSERT_TRUE(peer.Send("GET /metrics HTTP/1.1\r\nX: "));
   // Without an end; refused long before a megabyte is sent.
   for (int i = 0; i < 64 && !peer.Readable(milliseconds(0)); ++i) {
@@ -195,7 +149,7 @@ TEST_F(SlowPeers, AHugeHeaderIsRefusedWhileItComes) {
 TEST_F(SlowPeers, OpenConnectionsDoNotHoldUpTheEnd) {
   body_ = std::string(8 << 20, 'x');
   Start(seconds(60));
-  std::deque<Peer> peers;
+  std::deque<HttpPeer> peers;
   for (int i = 0; i < 8; ++i) peers.emplace_back(port(), 4096);
   ASSERT_TRUE(peers[0].Send("GET /metrics HTTP/1.1\r\n\r\n"));
   ASSERT_TRUE(peers[1].Send("GET /metr"));
@@ -203,12 +157,12 @@ TEST_F(SlowPeers, OpenConnectionsDoNotHoldUpTheEnd) {
   const auto start = Clock::now();
   server_.reset();
   EXPECT_LT(Clock::now() - start, milliseconds(1500));
-  for (Peer& peer : peers) peer.ReadToTheEnd();
+  for (HttpPeer& peer : peers) peer.ReadToTheEnd();
 }
 
 TEST_F(SlowPeers, ABodyIsReadAndDropped) {
   Start(seconds(5));
-  Peer peer(port());
+  HttpPeer peer(port());
   ASSERT_TRUE(
       peer.Send(StrCat("POST /metrics HTTP/1.1\r\nContent-Length: 65536\r\n\r\n",
                        std::string(65536, 'x'))));

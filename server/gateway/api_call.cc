@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#include "server/gateway/api_call.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <boost/asio/post.hpp>
+
+#include "base/error.h"
+#include "base/out_of_memory.h"
+#include "base/strings.h"
+#include "client/status.h"
+#include "server/engine/random.h"
+#include "server/gateway/api_error.h"
+#include "server/gateway/origin_check.h"
+
+namespace mnemon {
+namespace {
+
+using google::protobuf::Message;
+
+constexpr char kIdHeader[] = "x-request-id";
+constexpr size_t kMaxId = 64;
+
+// What the caller sent, where gRPC's side takes it too.
+std::string ChooseId(const HttpRequest& request) {
+  const std::string_view sent = request.Header(kIdHeader);
+  const bool fits = !sent.empty() && sent.size() <= kMaxId &&
+                    std::all_of(sent.begin(), sent.end(), [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                             (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+                    });
+  return fits ? std::string(sent) : RandomId().substr(0, 16);
+}
+
+struct UnaryCall {
+  grpc::ClientContext context;
+  grpc::ByteBuffer sent, received;
+};
+
+absl::Status ParseReply(grpc::ByteBuffer& bytes, Message& message) {
+  return client::FromGrpcStatus(
+      grpc::GenericDeserialize<grpc::ProtoBufferReader, Message>(&bytes, &message));
+}
+
+}  // namespace
+
+GatewayShared::GatewayShared(const Engine& engine_in,
+                             const std::shared_ptr<grpc::Channel>& channel,
+                             const GatewayOptions& options_in)
+    : engine(engine_in),
+      options(options_in),
+      generation(v1::Generation::NewStub(channel)),
+      unary(std::make_shared<grpc::GenericStub>(channel)),
+      start_time(std::chrono::duration_cast<std::chrono::seconds>(
+                     std::chrono::system_clock::now().time_since_epoch())
+                     .count()) {}
+
+GatewayShared::~GatewayShared() {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return calls_ == 0; });
+  }
+  pool_.join();
+}
+
+GatewayShared::Ticket::Ticket(GatewayShared& shared) : shared_(shared) {
+  std::lock_guard lock(shared_.mutex_);
+  ++shared_.calls_;
+}
+
+GatewayShared::Ticket::~Ticket() {
+  std::lock_guard lock(shared_.mutex_);
+  if (--shared_.calls_ == 0) shared_.changed_.notify_all();
+}
+
+BodyCharge GatewayShared::Reserve(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (body_bytes_ + bytes > options.max_bodies_bytes) return nullptr;
+  body_bytes_ += bytes;
+  return BodyCharge(this, [bytes](void* held) {
+    auto* const shared = static_cast<GatewayShared*>(held);
+    std::lock_guard release(shared->mutex_);
+    shared->body_bytes_ -= bytes;
+  });
+}
+
+ApiCall::ApiCall(GatewayShared& shared, std::shared_ptr<HttpExchange> exchange,
+                 BodyCharge body)
+    : shared_(shared),
+      ticket_(shared),
+      exchange_(std::move(exchange)),
+      body_(std::move(body)),
+      request_id_(ChooseId(exchange_->request())),
+      strand_(boost::asio::make_strand(shared.pool_.get_executor())) {}
+
+void ApiCall::Start() {
+  const bool admitted = exchange_->Admit([weak = weak_from_this()] {
+    const std::shared_ptr<ApiCall> call = weak.lock();
+    if (call == nullptr) return;
+    call->Post([call = call.get()] {
+      call->gone_ = true;
+      call->OnGone();
+    });
+  });
+  Post([this, admitted] {
+    if (admitted) return Run();
+    Fail(MakeError(absl::StatusCode::kResourceExhausted,
+                   "too many HTTP calls are under way",
+                   {.reason = "CALL_LIMIT", .retry_after = std::chrono::seconds(1)}));
+  });
+}
+
+void ApiCall::Post(std::function<void()> action) {
+  boost::asio::post(strand_, [self = shared_from_this(), action = std::move(action)] {
+    absl::Status failed;
+    try {
+      return action();
+    } catch (const std::bad_alloc&) {
+      failed = OutOfMemoryError();
+    } catch (const std::exception& error) {
+      failed = absl::InternalError(StrCat("exception: ", error.what()));
+    }
+    self->OnGone();
+    self->Fail(failed);
+  });
+}
+
+void ApiCall::OnGone() {
+  for (const auto& one : unary_) {
+    if (const auto context = one.lock()) context->TryCancel();
+  }
+}
+
+void ApiCall::Call(const std::string& method, const Message& request,
+                   std::unique_ptr<Message> reply, OnReply done) {
+  const auto call = std::make_shared<UnaryCall>();
+  call->context.AddMetadata(kIdHeader, request_id_);
+  bool own_buffer;
+  const grpc::Status packed = grpc::GenericSerialize<grpc::ProtoBufferWriter, Message>(
+      request, &call->sent, &own_buffer);
+  if (!packed.ok()) return Fail(client::FromGrpcStatus(packed));
+  unary_.emplace_back(std::shared_ptr<grpc::ClientContext>(call, &call->context));
+  const std::shared_ptr<Message> out = std::move(reply);
+  shared_.unary->UnaryCall(
+      &call->context, method, grpc::StubOptions(), &call->sent, &call->received,
+      [self = shared_from_this(), call, out,
+       done = std::move(done)](const grpc::Status& status) {
+        self->Post([call, out, done, status] {
+          const absl::Status end = status.ok() ? ParseReply(call->received, *out)
+                                               : client::FromGrpcStatus(status);
+          done(end, *out);
+        });
+      });
+}
+
+std::vector<HttpHeader> ApiCall::Headers() const {
+  std::vector<HttpHeader> headers =
+      CrossOriginHeaders(exchange_->request(), shared_.options.origins);
+  headers.push_back({"X-Request-Id", request_id_});
+  return headers;
+}
+
+void ApiCall::Reply(const nlohmann::json& body) {
+  if (std::exchange(answered_, true)) return;
+  exchange_->Respond(
+      {.type = "application/json",
+       .body =
+           body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
+       .headers = Headers()});
+}
+
+void ApiCall::Fail(const absl::Status& status) {
+  if (std::exchange(answered_, true)) return FailStream(status);
+  HttpResponse response = ErrorResponse(status);
+  for (HttpHeader& header : Headers()) response.headers.push_back(std::move(header));
+  exchange_->Respond(std::move(response));
+}
+
+}  // namespace mnemon

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// One call of the HTTP API on its way: its exchange, the gRPC calls that carry it out,
+// and the order in which what comes from both is handled.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <google/protobuf/message.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include "absl/status/status.h"
+#include "mnemon/v1/generation.grpc.pb.h"
+#include "nlohmann/json.hpp"
+#include "server/engine/engine.h"
+#include "server/gateway/gateway.h"
+#include "server/http/http_exchange.h"
+
+namespace mnemon {
+
+// Counts the bytes of a body as long as it is held.
+using BodyCharge = std::shared_ptr<void>;
+
+// What all calls of a gateway share. Safe for concurrent use.
+class GatewayShared {
+ public:
+  // Counts a call as long as it lives.
+  class Ticket {
+   public:
+    explicit Ticket(GatewayShared& shared);
+    ~Ticket();
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
+
+   private:
+    GatewayShared& shared_;
+  };
+
+  GatewayShared(const Engine& engine_in, const std::shared_ptr<grpc::Channel>& channel,
+                const GatewayOptions& options_in);
+  // Waits until no call is left.
+  ~GatewayShared();
+
+  const Engine& engine;
+  const GatewayOptions options;
+  const std::shared_ptr<v1::Generation::Stub> generation;
+  const std::shared_ptr<grpc::GenericStub> unary;
+  const int64_t start_time;  // in seconds since 1970
+
+  // Null: the bodies of other calls take the memory.
+  BodyCharge Reserve(int64_t bytes);
+
+ private:
+  friend class ApiCall;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t calls_ = 0;       // guarded by mutex_
+  int64_t body_bytes_ = 0;  // guarded by mutex_
+  // On which calls do their work, so that the HTTP thread never waits.
+  boost::asio::thread_pool pool_{2};
+};
+
+// Everything protected runs on the call's strand, one at a time, and may throw: the
+// answer is then an error.
+class ApiCall : public std::enable_shared_from_this<ApiCall> {
+ public:
+  // `body`: of the memory that the exchange's body takes; null: it has none.
+  ApiCall(GatewayShared& shared, std::shared_ptr<HttpExchange> exchange,
+          BodyCharge body);
+  virtual ~ApiCall() = default;
+  ApiCall(const ApiCall&) = delete;
+  ApiCall& operator=(const ApiCall&) = delete;
+
+  // Begins to answer. The call keeps itself alive while something is under way.
+  void Start();
+
+ protected:
+  using OnReply =
+      std::function<void(const absl::Status&, const google::protobuf::Message&)>;
+
+  virtual void Run() = 0;
+  // The peer is gone: what is under way is cancelled. Nothing can be answered.
+  virtual void OnGone();
+
+  // Runs `action` on the strand.
+  void Post(std::function<void()> action);
+
+  // Calls the method "/mnemon.v1.Sessions/GetSession" with a request; `reply` is an
+  // empty message of the type that it answers with.
+  void Call(const std::string& method, const google::protobuf::Message& request,
+            std::unique_ptr<google::protobuf::Message> reply, OnReply done);
+
+  void Reply(const nlohmann::json& body);
+  // An answer, or, behind the beginning of a stream, FailStream.
+  void Fail(const absl::Status& status);
+  virtual void FailStream(const absl::Status& status) {}
+
+  GatewayShared& shared() const { return shared_; }
+  HttpExchange& exchange() { return *exchange_; }
+  const HttpRequest& request() const { return exchange_->request(); }
+  const std::string& request_id() const { return request_id_; }
+  // Headers of every answer.
+  std::vector<HttpHeader> Headers() const;
+  bool gone() const { return gone_; }
+  bool answered() const { return answered_; }
+  void SetAnswered() { answered_ = true; }
+
+ private:
+  GatewayShared& shared_;
+  // Before all that needs what is shared: given back behind it.
+  const GatewayShared::Ticket ticket_;
+  const std::shared_ptr<HttpExchange> exchange_;
+  const BodyCharge body_;
+  const std::string request_id_;
+  boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
+  bool gone_ = false;
+  bool answered_ = false;                                  // wholly, or its beginning
+  std::vector<std::weak_ptr<grpc::ClientContext>> unary_;  // under way
+};
+
+}  // namespace mnemon

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The HTTP API: JSON calls in the form of OpenAI's API and calls on sessions. Each is
+// carried out by gRPC calls within the process, so limits, errors, metrics and log
+// lines are those of gRPC calls. docs/http_api.md describes it for callers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/engine/engine.h"
+#include "server/http/http_exchange.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace mnemon {
+
+struct GatewayOptions {
+  // Of a request's body.
+  int64_t max_body_bytes = 4 << 20;
+  // Of all bodies that are being read or answered.
+  int64_t max_bodies_bytes = 64 << 20;
+  // The origins of pages of other servers that may call ("https://example.org").
+  std::vector<std::string> origins;
+  // The port is bound to a loopback address: a request must name this machine, or a
+  // page whose name was made to mean this machine could call.
+  bool loopback = true;
+};
+
+// Safe for concurrent use, but for the destructor.
+class Gateway {
+ public:
+  // `channel`: RpcServer::LocalChannel. `engine`, which tells facts of models, and
+  // the server of the channel outlive the gateway.
+  static std::unique_ptr<Gateway> Create(const Engine& engine,
+                                         std::shared_ptr<grpc::Channel> channel,
+                                         const GatewayOptions& options);
+  // Waits for the calls under way. REQUIRES: HttpServer::Stop has returned, so that
+  // they end.
+  virtual ~Gateway() = default;
+
+  // Answers every request that is none of a probe. Does not wait.
+  virtual void Handle(std::shared_ptr<HttpExchange> exchange) = 0;
+};
+
+}  // namespace mnemon

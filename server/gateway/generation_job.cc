@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "server/gateway/generation_job.h"
+
+#include <utility>
+
+#include "base/json.h"
+#include "base/strings.h"
+
+namespace mnemon {
+
+using nlohmann::json;
+
+std::string GenerationJob::Event(const json& data, const char* name) {
+  const std::string line = StrCat(
+      "data: ", data.dump(-1, ' ', false, json::error_handler_t::replace), "\n\n");
+  return name == nullptr ? line : StrCat("event: ", name, "\n", line);
+}
+
+void GenerationJob::Run() {
+  const absl::StatusOr<json> body = ParseJson(request().body, "the body");
+  const absl::Status status = body.ok() ? Parse(*body) : body.status();
+  if (!status.ok()) return Fail(InOwnTerms(status));
+  Prepare([this] { StartReaders(); });
+}
+
+void GenerationJob::StartReaders() {
+  if (gone()) return;
+  left_ = requests_.size();
+  readers_.resize(left_);
+  const std::shared_ptr<ApiCall> self = shared_from_this();
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    readers_[i] = GenerationReader::Start(
+        *shared().generation, requests_[i], request_id(),
+        {.post = [this, self](std::function<void()> work) { Post(std::move(work)); },
+         .on_message = [this, i](const auto& message) { OnMessage(i, message); },
+         .on_end = [this, i](const auto& status) { OnEnd(i, status); }});
+  }
+}
+
+void GenerationJob::OnMessage(size_t index, const v1::GenerateResponse& message) {
+  if (failed_ || gone()) return;
+  std::string events = Take(index, message);
+  if (!stream_ || events.empty()) return readers_[index]->Next();
+  Write({.text = std::move(events), .reader = index});
+}
+
+void GenerationJob::OnEnd(size_t index, const absl::Status& status) {
+  readers_[index] = nullptr;
+  if (failed_ || gone()) return;
+  if (!status.ok()) {
+    CancelAll();
+    DiscardOnce();
+    return Fail(InOwnTerms(status));
+  }
+  if (--left_ > 0) return;
+  Conclude([this] { Finish(); });
+}
+
+void GenerationJob::Finish() {
+  if (failed_ || gone()) return;
+  if (!stream_) return Reply(Whole());
+  std::string events = LastEvents();
+  last_ = true;
+  Write({.text = std::move(events)});
+}
+
+void GenerationJob::Write(Part part) {
+  if (!begun_) {
+    begun_ = writing_ = true;
+    SetAnswered();
+    written_for_ = part.reader;
+    std::vector<HttpHeader> headers = Headers();
+    // Proxies pass events on at once.
+    headers.push_back({"X-Accel-Buffering", "no"});
+    return exchange().Begin(
+        {.type = "text/event-stream; charset=utf-8",
+         .body = std::move(part.text),
+         .headers = std::move(headers)},
+        [this, self = shared_from_this()] { Post([this] { OnWritten(); }); });
+  }
+  waiting_.push_back(std::move(part));
+  if (!writing_) OnWritten();
+}
+
+void GenerationJob::OnWritten() {
+  writing_ = false;
+  const size_t reader = std::exchange(written_for_, SIZE_MAX);
+  if (reader < readers_.size() && readers_[reader] != nullptr) readers_[reader]->Next();
+  if (waiting_.empty()) {
+    if (last_) exchange().End();
+    return;
+  }
+  writing_ = true;
+  Part part = std::move(waiting_.front());
+  waiting_.pop_front();
+  written_for_ = part.reader;
+  exchange().Write(std::move(part.text));
+}
+
+void GenerationJob::FailStream(const absl::Status& status) {
+  if (failed_ || gone()) return;
+  failed_ = true;
+  CancelAll();
+  DiscardOnce();
+  if (!begun_ || last_) return exchange().Abort();
+  last_ = true;
+  Write({.text = ErrorEvents(status)});
+}
+
+void GenerationJob::OnGone() {
+  ApiCall::OnGone();
+  CancelAll();
+  DiscardOnce();
+}
+
+void GenerationJob::DiscardOnce() {
+  if (!std::exchange(discarded_, true)) Discard();
+}
+
+void GenerationJob::CancelAll() {
+  for (const auto& reader : readers_) {
+    if (reader != nullptr) reader->Cancel();
+  }
+}
+
+}  // namespace mnemon

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// What the calls in the form of OpenAI's API have in common: fields of requests, and
+// token texts, reasons and counts of answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "mnemon/v1/generation.pb.h"
+#include "nlohmann/json.hpp"
+#include "server/engine/engine.h"
+#include "server/gateway/json_fields.h"
+
+namespace mnemon {
+
+// The model, how tokens are drawn, and stop strings. Beside OpenAI's fields top_k,
+// min_p, typical_p, repetition_penalty, penalty_window_tokens and stop_token_ids. A
+// seed that is absent is drawn: 53 bits, which JSON numbers hold everywhere.
+void ReadGeneration(JsonFields& fields, v1::GenerateRequest& request);
+
+// {"stream": ..., "stream_options": {"include_usage": ...}}
+struct StreamFields {
+  bool stream = false;
+  bool usage = false;
+};
+StreamFields ReadStream(JsonFields& fields);
+
+// An error of Generate with the names of OpenAI's fields in place of its own.
+absl::Status InOpenAiTerms(const absl::Status& status);
+
+// "stop" or "length".
+std::string FinishReasonOf(const v1::FinishFacts& finish);
+// The string or the token id that stopped it; null: none did.
+nlohmann::json StopReasonOf(const v1::FinishFacts& finish);
+
+struct UsageCount {
+  int64_t prompt = 0;
+  int64_t generated = 0;
+};
+// Of completions and chat.
+nlohmann::json UsageJson(const UsageCount& usage);
+
+// Texts and bytes of single tokens of a model, "token_id:5" where it has no tokenizer.
+class TokenTexts {
+ public:
+  // `engine` outlives it.
+  TokenTexts(const Engine& engine, std::string model)
+      : engine_(engine), model_(std::move(model)) {}
+  std::string Bytes(int32_t token) const;
+  // The bytes with U+FFFD for what is not UTF-8.
+  std::string Text(int32_t token) const;
+
+ private:
+  const Engine& engine_;
+  std::string model_;
+};
+
+// Since 1970.
+int64_t NowSeconds();
+
+// "models/a" without "models/".
+std::string ModelName(const std::string& resource);
+
+}  // namespace mnemon

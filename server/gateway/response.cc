@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT
+// OpenAI's responses: each is a session, "resp_ID" the session "resp-ID". One with a
+// previous response goes on from a fork of that one's session, so what was said before
+// is not computed again.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "mnemon/v1/sessions.pb.h"
+#include "server/engine/random.h"
+#include "server/gateway/chat_messages.h"
+#include "server/gateway/generation_job.h"
+#include "server/gateway/jobs.h"
+#include "server/gateway/openai_fields.h"
+
+namespace mnemon {
+namespace {
+
+using google::protobuf::Message;
+using nlohmann::json;
+
+constexpr int32_t kDefaultOutputTokens = 256;
+constexpr std::string_view kResponse = "resp_";
+constexpr std::string_view kSession = "sessions/resp-";
+
+std::string SessionOf(std::string_view response) {
+  return StrCat(kSession, response.substr(kResponse.size()));
+}
+
+absl::Status CheckId(const std::string& id, const char* field) {
+  if (id.starts_with(kResponse) && id.size() > kResponse.size())
+    return absl::OkStatus();
+  return InvalidField(field,
+                      StrCat(Quoted(id), " is not the id of a response: resp_..."));
+}
+
+class Response final : public GenerationJob {
+ public:
+  using GenerationJob::GenerationJob;
+
+ private:
+  absl::Status Parse(const json& body) override {
+    JsonFields fields(body);
+    v1::GenerateRequest request;
+    ReadGeneration(fields, request);
+    SetStream(ReadStream(fields).stream);
+    const auto limit = fields.Integer("max_output_tokens", 0, INT32_MAX);
+    limit_ = static_cast<int32_t>(limit.value_or(kDefaultOutputTokens));
+    request.mutable_stopping()->set_max_tokens(limit_);
+    store_ = fields.Boolean("store").value_or(true);
+    previous_ = fields.Text("previous_response_id").value_or("");
+    if (!previous_.empty()) {
+      if (const auto fault = CheckId(previous_, "previous_response_id"); !fault.ok()) {
+        fields.Fault(fault);
+      }
+    }
+    if (const auto text = fields.Text("instructions")) {
+      instructions_ = *text;
+      messages_.push_back({.role = ChatRole::kSystem, .content = *text});
+    }
+    ReadInput(fields);
+    RefuseOthers(fields);
+    if (const json* const metadata = fields.Any("metadata")) metadata_ = *metadata;
+    temperature_ =
+        request.sampling().has_temperature() ? request.sampling().temperature() : 1.0;
+    top_p_ = request.sampling().has_top_p() ? request.sampling().top_p() : 1.0;
+    MNEMON_RETURN_IF_ERROR(fields.End());
+    AddRequest(std::move(request));
+    return absl::OkStatus();
+  }
+
+  void ReadInput(JsonFields& fields) {
+    const json* const input = fields.Any("input");
+    if (input == nullptr) return fields.Fault("input", "is missing");
+    if (input->is_string()) {
+      messages_.push_back({.role = ChatRole::kUser, .content = *input});
+      return;
+    }
+    for (ChatMessage& message : ReadMessages(fields, "input", *input)) {
+      messages_.push_back(std::move(message));
+    }
+  }
+
+  static void RefuseOthers(JsonFields& fields) {
+    fields.Refuse("tools", json::array());
+    fields.Refuse("tool_choice", "none");
+    fields.Refuse("text", json{{"format", {{"type", "text"}}}});
+    fields.Refuse("background", false);
+    fields.Refuse("include", json::array());
+    fields.Refuse("truncation", "disabled");
+    fields.Refuse("conversation", nullptr);
+    for (const char* name : {"parallel_tool_calls", "reasoning", "service_tier",
+                             "safety_identifier", "prompt_cache_key"}) {
+      fields.Ignore(name);
+    }
+  }
+
+  void Prepare(std::function<void()> next) override {
+    const std::string id = SessionOf(id_).substr(std::string_view("sessions/").size());
+    auto done = [this, next = std::move(next)](const absl::Status& status,
+                                               const Message& reply) {
+      if (!status.ok()) return Fail(InOwnTerms(status));
+      made_ = true;
+      if (gone()) return Discard();
+      SetPrompt(dynamic_cast<const v1::Session&>(reply), next);
+    };
+    if (previous_.empty()) {
+      v1::CreateSessionRequest create;
+      create.set_session_id(id);
+      create.mutable_session()->set_model(requests().front().model());
+      return Call("/mnemon.v1.Sessions/CreateSession", create,
+                  std::make_unique<v1::Session>(), std::move(done));
+    }
+    v1::ForkSessionRequest fork;
+    fork.set_name(SessionOf(previous_));
+    fork.set_session_id(id);
+    Call("/mnemon.v1.Sessions/ForkSession", fork, std::make_unique<v1::Session>(),
+         std::move(done));
+  }
+
+  void SetPrompt(const v1::Session& session, const std::function<void()>& next) {
+    model_ = ModelName(session.model());
+    const absl::StatusOr<ModelFacts> model = shared().engine.GetModel(model_);
+    if (!model.ok()) return Abandon(model.status());
+    v1::GenerateRequest& request = requests().front();
+    if (!request.model().empty() && request.model() != session.model()) {
+      return Abandon(
+          MakeError(absl::StatusCode::kInvalidArgument,
+                    StrCat("the previous response is of the model ", Quoted(model_)),
+                    {.reason = "MODEL_MISMATCH", .field = "model"}));
+    }
+    request.set_session(session.name());
+    request.mutable_prompt()->set_text(
+        RenderChat(model->chat_template, messages_, !previous_.empty()));
+    for (const std::string& stop : model->chat_template.stop) {
+      request.mutable_stopping()->add_stop_strings(stop);
+    }
+    next();
+  }
+
+  void Abandon(const absl::Status& status) {
+    Discard();
+    Fail(InOwnTerms(status));
+  }
+
+  void Discard() override {
+    if (!std::exchange(made_, false)) return;
+    v1::DeleteSessionRequest request;
+    request.set_name(SessionOf(id_));
+    request.set_allow_missing(true);
+    Call("/mnemon.v1.Sessions/DeleteSession", request,
+         std::make_unique<google::protobuf::Empty>(),
+         [](const absl::Status&, const Message&) {});
+  }
+
+  std::string Take(size_t, const v1::GenerateResponse& message) override {
+    if (message.has_prompt()) usage_.prompt += message.prompt().token_count();
+    if (message.has_finish()) {
+      usage_.generated += message.finish().generated_token_count();
+      finish_ = message.finish();
+    }
+    tokens_.insert(tokens_.end(), message.tokens().begin(), message.tokens().end());
+    text_ += message.text();
+    if (!stream()) return "";
+    std::string events;
+    if (message.has_prompt()) events = FirstEvents();
+    if (!message.text().empty()) {
+      json delta = Place("response.output_text.delta");
+      delta["delta"] = message.text();
+      events += OwnEvent(std::move(delta));
+    }
+    return events;
+  }
+
+  // The text ends before what stopped it, the history behind: it is cut to the text, so
+  // that the next response goes on from there.
+  void Conclude(std::function<void()> next) override {
+    if (!store_) {
+      Discard();
+      return next();
+    }
+    const int64_t beyond = TokensBeyondText();
+    if (beyond == 0) return next();
+    v1::RewindSessionRequest rewind;
+    rewind.set_name(SessionOf(id_));
+    rewind.set_token_count(finish_->token_count() - beyond);
+    Call("/mnemon.v1.Sessions/RewindSession", rewind, std::make_unique<v1::Session>(),
+         [this, next = std::move(next)](const absl::Status& status, const Message&) {
+           if (!status.ok()) return Fail(status);
+           next();
+         });
+  }
+
+  int64_t TokensBeyondText() const {
+    if (!finish_->has_stop_string()) return 0;
+    const auto all = shared().engine.Detokenize(model_, tokens_);
+    if (!all.ok() || !all->raw.starts_with(text_)) return 0;
+    const TokenTexts texts(shared().engine, model_);
+    size_t left = all->raw.size();
+    int64_t beyond = 0;
+    for (auto token = tokens_.rbegin(); token != tokens_.rend(); ++token) {
+      const size_t bytes = texts.Bytes(*token).size();
+      if (left < text_.size() + bytes) break;
+      left -= bytes;
+      ++beyond;
+    }
+    return beyond;
+  }
+
+  // {"type": NAME} with the place of the one part of text that there is.
+  json Place(const char* name) const {
+    return {{"type", name},
+            {"item_id", item_id_},
+            {"output_index", 0},
+            {"content_index", 0}};
+  }
+
+  std::string OwnEvent(json data) {
+    data["sequence_number"] = sequence_++;
+    const std::string name = data["type"];
+    return Event(data, name.c_str());
+  }
+
+  json Part() const {
+    return {{"type", "output_text"},
+            {"text", text_},
+            {"annotations", json::array()},
+            {"logprobs", json::array()}};
+  }
+
+  json Item(const char* status, json content) const {
+    return {{"id", item_id_},
+            {"type", "message"},
+            {"role", "assistant"},
+            {"status", status},
+            {"content", std::move(content)}};
+  }
+
+  std::string FirstEvents() {
+    const std::string text = std::exchange(text_, "");
+    std::string events =
+        OwnEvent({{"type", "response.created"}, {"response", Body("in_progress")}});
+    events +=
+        OwnEvent({{"type", "response.in_progress"}, {"response", Body("in_progress")}});
+    events += OwnEvent({{"type", "response.output_item.added"},
+                        {"output_index", 0},
+                        {"item", Item("in_progress", json::array())}});
+    json added = Place("response.content_part.added");
+    added["part"] = Part();
+    events += OwnEvent(std::move(added));
+    text_ = text;
+    return events;
+  }
+
+  std::string LastEvents() override {
+    json text = Place("response.output_text.done");
+    text["text"] = text_;
+    text["logprobs"] = json::array();
+    json part = Place("response.content_part.done");
+    part["part"] = Part();
+    const std::string status = StatusText();
+    std::string events = OwnEvent(std::move(text));
+    events += OwnEvent(std::move(part));
+    events += OwnEvent({{"type", "response.output_item.done"},
+                        {"output_index", 0},
+                        {"item", Item(status.c_str(), json::array({Part()}))}});
+    events += OwnEvent({{"type", StrCat("response.", status)}, {"response", Whole()}});
+    return events;
+  }
+
+  std::string ErrorEvents(const absl::Status& status) override {
+    json failed = Body("failed");
+    const json error = ErrorJson(status)["error"];
+    failed["error"] = {{"code", error["code"]}, {"message", error["message"]}};
+    return OwnEvent({{"type", "response.failed"}, {"response", std::move(failed)}});
+  }
+
+  std::string StatusText() const {
+    return FinishReasonOf(*finish_) == "stop" ? "completed" : "incomplete";
+  }
+
+  json Body(const std::string& status) const {
+    return {{"id", id_},
+            {"object", "response"},
+            {"created_at", created_},
+            {"status", status},
+            {"error", nullptr},
+            {"incomplete_details", nullptr},
+            {"instructions", instructions_.empty() ? json() : json(instructions_)},
+            {"max_output_tokens", limit_},
+            {"model", model_},
+            {"output", json::array()},
+            {"parallel_tool_calls", false},
+            {"previous_response_id", previous_.empty() ? json() : json(previous_)},
+            {"store", store_},
+            {"temperature", temperature_},
+            {"top_p", top_p_},
+            {"text", {{"format", {{"type", "text"}}}}},
+            {"tool_choice", "none"},
+            {"tools", json::array()},
+            {"truncation", "disabled"},
+            {"metadata", metadata_}};
+  }
+
+  json Whole() override {
+    const std::string status = StatusText();
+    json body = Body(status);
+    if (status == "incomplete") {
+      body["incomplete_details"] = {{"reason", "max_output_tokens"}};
+    }
+    body["output"] = json::array({Item(status.c_str(), json::array({Part()}))});
+    body["usage"] = {{"input_tokens", usage_.prompt},
+                     {"input_tokens_details", {{"cached_tokens", 0}}},
+                     {"output_tokens", usage_.generated},
+                     {"output_tokens_details", {{"reasoning_tokens", 0}}},
+                     {"total_tokens", usage_.prompt + usage_.generated}};
+    return body;
+  }
+
+  absl::Status InOwnTerms(const absl::Status& status) const override {
+    std::optional<ErrorDetail> detail = GetErrorDetail(status);
+    if (!detail) return status;
+    if (detail->reason == "SESSION_NOT_FOUND" && !previous_.empty()) {
+      return MakeError(
+          absl::StatusCode::kNotFound,
+          StrCat("there is no response ", Quoted(previous_)),
+          {.reason = "RESPONSE_NOT_FOUND", .field = "previous_response_id"});
+    }
+    if (!detail->field.starts_with("prompt")) return InOpenAiTerms(status);
+    detail->field = "input";
+    return MakeError(status.code(), std::string(status.message()), *std::move(detail));
+  }
+
+  const std::string random_ = RandomId();
+  const std::string id_ = StrCat(kResponse, random_);
+  const std::string item_id_ = "msg_" + random_;
+  const int64_t created_ = NowSeconds();
+  std::string model_;
+  std::string previous_;
+  std::string instructions_;
+  std::vector<ChatMessage> messages_;
+  json metadata_ = json::object();
+  int32_t limit_ = 0;
+  double temperature_ = 1.0;
+  double top_p_ = 1.0;
+  bool store_ = true;
+  bool made_ = false;  // the session
+  int64_t sequence_ = 0;
+  UsageCount usage_;
+  std::string text_;
+  std::vector<int32_t> tokens_;
+  std::optional<v1::FinishFacts> finish_;
+};
+
+class DeleteResponse final : public ApiCall {
+ public:
+  DeleteResponse(std::string id, GatewayShared& shared,
+                 std::shared_ptr<HttpExchange> exchange)
+      : ApiCall(shared, std::move(exchange), nullptr), id_(std::move(id)) {}
+
+ private:
+  void Run() override {
+    if (const absl::Status fault = CheckId(id_, "response_id"); !fault.ok()) {
+      return Fail(fault);
+    }
+    v1::DeleteSessionRequest request;
+    request.set_name(SessionOf(id_));
+    Call("/mnemon.v1.Sessions/DeleteSession", request,
+         std::make_unique<google::protobuf::Empty>(),
+         [this](const absl::Status& status, const Message&) {
+           if (!status.ok()) return Fail(status);
+           Reply({{"id", id_}, {"object", "response"}, {"deleted", true}});
+         });
+  }
+
+  const std::string id_;
+};
+
+}  // namespace
+
+std::shared_ptr<ApiCall> MakeResponse(GatewayShared& shared,
+                                      std::shared_ptr<HttpExchange> exchange,
+                                      BodyCharge body) {
+  return std::make_shared<Response>(shared, std::move(exchange), std::move(body));
+}
+
+std::shared_ptr<ApiCall> MakeDeleteResponse(const std::string& id,
+                                            GatewayShared& shared,
+                                            std::shared_ptr<HttpExchange> exchange) {
+  return std::make_shared<DeleteResponse>(id, shared, std::move(exchange));
+}
+
+}  // namespace mnemon

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// A turn of a session: the fields of the gRPC call as JSON.
+#include <utility>
+
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "server/engine/random.h"
+#include "server/gateway/generation_job.h"
+#include "server/gateway/jobs.h"
+#include "server/gateway/message_json.h"
+
+namespace mnemon {
+namespace {
+
+using nlohmann::json;
+
+class SessionGenerate final : public GenerationJob {
+ public:
+  SessionGenerate(std::string id, GatewayShared& shared,
+                  std::shared_ptr<HttpExchange> exchange, BodyCharge body)
+      : GenerationJob(shared, std::move(exchange), std::move(body)),
+        id_(std::move(id)) {}
+
+ private:
+  absl::Status Parse(const json& body) override {
+    v1::GenerateRequest request;
+    json fields = body;
+    if (fields.is_object()) {
+      MNEMON_RETURN_IF_ERROR(TakeStream(fields));
+      // A prompt that is only text may be a string.
+      const auto prompt = fields.find("prompt");
+      if (prompt != fields.end() && prompt->is_string()) {
+        fields["prompt"] = json{{"text", *prompt}};
+      }
+    }
+    MNEMON_RETURN_IF_ERROR(FromJson(fields, request));
+    request.set_session(StrCat("sessions/", id_));
+    DrawSeed(request);
+    AddRequest(std::move(request));
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeStream(json& fields) {
+    const auto stream = fields.find("stream");
+    if (stream == fields.end()) return absl::OkStatus();
+    if (!stream->is_boolean()) {
+      return InvalidField("stream", "stream must be true or false");
+    }
+    SetStream(stream->get<bool>());
+    fields.erase("stream");
+    return absl::OkStatus();
+  }
+
+  // One that JavaScript's numbers hold, where the call brings sampling of its own; else
+  // the session's or the server's.
+  static void DrawSeed(v1::GenerateRequest& request) {
+    if (!request.has_sampling() || request.sampling().has_seed()) return;
+    request.mutable_sampling()->set_seed(static_cast<int64_t>(RandomNumber() >> 11));
+  }
+
+  std::string Take(size_t, const v1::GenerateResponse& message) override {
+    if (stream()) return Event(ToJson(message));
+    const std::string text = whole_.text() + message.text();
+    const int64_t first =
+        whole_.tokens_size() > 0 ? whole_.first_index() : message.first_index();
+    whole_.MergeFrom(message);
+    whole_.set_text(text);
+    whole_.set_first_index(first);
+    return "";
+  }
+
+  std::string LastEvents() override { return "data: [DONE]\n\n"; }
+
+  json Whole() override {
+    whole_.clear_progress();
+    return ToJson(whole_);
+  }
+
+  const std::string id_;
+  v1::GenerateResponse whole_;  // where it is no stream
+};
+
+}  // namespace
+
+std::shared_ptr<ApiCall> MakeSessionGenerate(const std::string& id,
+                                             GatewayShared& shared,
+                                             std::shared_ptr<HttpExchange> exchange,
+                                             BodyCharge body) {
+  return std::make_shared<SessionGenerate>(id, shared, std::move(exchange),
+                                           std::move(body));
+}
+
+}  // namespace mnemon

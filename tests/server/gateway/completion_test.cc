@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+// OpenAI's completions and chat completions over HTTP.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/gateway/gateway_rig.h"
+
+namespace mnemon {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+json Request() {
+  return {{"model", "toy"}, {"prompt", "abc "}, {"max_tokens", 12}, {"seed", 7}};
+}
+
+// What gRPC gives for the same.
+std::string TextByGrpc(GatewayRig& rig, const std::string& prompt, int32_t tokens,
+                       int64_t seed) {
+  client::GenerateOptions options;
+  options.text = prompt;
+  options.max_tokens = tokens;
+  options.seed = seed;
+  const Collected all = Collect(*rig.rig.client, options);
+  EXPECT_TRUE(all.result.ok()) << all.result.status();
+  return all.text;
+}
+
+TEST(Completions, AreWhatGrpcGives) {
+  GatewayRig rig;
+  const JsonAnswer answer = rig.Post("/v1/completions", Request());
+  ASSERT_EQ(answer.code, 200) << answer.body;
+  EXPECT_EQ(answer.body["object"], "text_completion");
+  EXPECT_EQ(answer.body["model"], "toy");
+  ASSERT_EQ(answer.body["choices"].size(), 1u);
+  const json& choice = answer.body["choices"][0];
+  EXPECT_EQ(choice["text"], TextByGrpc(rig, "abc ", 12, 7));
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_TRUE(choice["logprobs"].is_null());
+  EXPECT_EQ(
+      answer.body["usage"],
+      json({{"prompt_tokens", 4}, {"completion_tokens", 12}, {"total_tokens", 16}}));
+  EXPECT_THAT(answer.headers, HasSubstr("X-Request-Id: "));
+}
+
+TEST(Completions, AStreamGivesTheSameText) {
+  GatewayRig rig;
+  json request = Request();
+  const json whole = rig.Post("/v1/completions", request).body;
+  request["stream"] = true;
+  request["stream_options"] = {{"include_usage", true}};
+  const std::vector<json> events = rig.Events("/v1/completions", request);
+  ASSERT_GE(events.size(), 3u);
+  std::string text;
+  for (const json& event : events) {
+    if (!event.is_object() || event["choices"].empty()) continue;
+    text += event["choices"][0]["text"].get<std::string>();
+  }
+  EXPECT_EQ(text, whole["choices"][0]["text"]);
+  EXPECT_EQ(events.back(), "[DONE]");
+  const json& usage = events[events.size() - 2];
+  EXPECT_TRUE(usage["choices"].empty());
+  EXPECT_EQ(usage["usage"], whole["usage"]);
+  EXPECT_EQ(events[events.size() - 3]["choices"][0]["finish_reason"], "length");
+}
+
+TEST(Completions, EveryPromptHasNChoicesWithSeedsOfTheirOwn) {
+  GatewayRig rig;
+  json request = Request();
+  request["prompt"] = {"abc ", "b"};
+  request["n"] = 2;
+  const JsonAnswer answer = rig.Post("/v1/completions", request);
+  ASSERT_EQ(answer.code, 200) << answer.body;
+  ASSERT_EQ(answer.body["choices"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(answer.body["choices"][i]["index"], i);
+    EXPECT_EQ(
+        answer.body["choices"][i]["text"],
+        TextByGrpc(rig, i < 2 ? "abc " : "b", 12, 7 + static_cast<int64_t>(i % 2)));
+  }
+  request["stream"] = true;
+  std::vector<std::string> texts(4);
+  for (const json& event : rig.Events("/v1/completions", request)) {
+    if (!event.is_object()) continue;
+    const json& choice = event["choices"][0];
+    texts.at(choice["index"].get<size_t>()) += choice["text"].get<std::string>();
+  }
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(texts[i], answer.body["choices"][i]["text"]);
+}
+
+TEST(Completions, TokensEchoStopAndLogprobs) {
+  GatewayRig rig;
+  json request = Request();
+  request["prompt"] = {13, 14, 15, 1};
+  request["echo"] = true;
+  const std::string text = TextByGrpc(rig, "abc ", 12, 7);
+  JsonAnswer answer = rig.Post("/v1/completions", request);
+  EXPECT_EQ(answer.body["choices"][0]["text"], "abc " + text);
+
+  request = Request();
+  request["stop"] = text.substr(5, 1);
+  answer = rig.Post("/v1/completions", request);
+  EXPECT_EQ(answer.body["choices"][0]["text"], text.substr(0, text.find(text[5])));
+  EXPECT_EQ(answer.body["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(answer.body["choices"][0]["stop_reason"], text.substr(5, 1));
+
+  request = Request();
+  request["logprobs"] = 2;
+  answer = rig.Post("/v1/completions", request);
+  const json& logprobs = answer.body["choices"][0]["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), 12u);
+  std::string joined;
+  for (const json& token : logprobs["tokens"]) joined += token.get<std::string>();
+  EXPECT_EQ(joined, text);
+  EXPECT_LE(logprobs["token_logprobs"][0].get<double>(), 0);
+  EXPECT_EQ(logprobs["top_logprobs"][3].size(), 2u);
+  EXPECT_EQ(logprobs["text_offset"][3], 3);
+}
+
+TEST(Chat, PutsMessagesIntoTheTemplate) {
+  GatewayRig rig;
+  const json messages = {
+      {{"role", "system"}, {"content", "be"}},
+      {{"role", "user"}, {"content", {{{"type", "text"}, {"text", "hi"}}}}}};
+  json request = {{"messages", messages}, {"max_completion_tokens", 8}, {"seed", 3}};
+  const JsonAnswer answer = rig.Post("/v1/chat/completions", request);
+  ASSERT_EQ(answer.code, 200) << answer.body;
+  const json& choice = answer.body["choices"][0];
+  EXPECT_EQ(choice["message"]["role"], "assistant");
+  EXPECT_EQ(choice["message"]["content"], TextByGrpc(rig, "be\nhi\n", 8, 3));
+  request["stream"] = true;
+  request["logprobs"] = true;
+  request["top_logprobs"] = 1;
+  const std::vector<json> events = rig.Events("/v1/chat/completions", request);
+  std::string text;
+  size_t logprobs = 0;
+  EXPECT_EQ(events[0]["choices"][0]["delta"]["role"], "assistant");
+  for (const json& event : events) {
+    if (!event.is_object()) continue;
+    text += event["choices"][0]["delta"].value("content", "");
+    const json& entry = event["choices"][0]["logprobs"];
+    if (!entry.is_null()) logprobs += entry["content"].size();
+  }
+  EXPECT_EQ(text, choice["message"]["content"]);
+  EXPECT_EQ(logprobs, 8u);
+  EXPECT_EQ(events.back(), "[DONE]");
+}
+
+TEST(Completions, ErrorsNameTheField) {
+  GatewayRig rig;
+  const auto expect = [&](const char* path, const json& change, int code,
+                          const std::string& reason, const std::string& field) {
+    json request = path == std::string("/v1/completions")
+                       ? Request()
+                       : json{{"messages", {{{"role", "user"}, {"content", "a"}}}}};
+    request.update(change);
+    const JsonAnswer answer = rig.Post(path, request);
+    EXPECT_EQ(answer.code, code) << change << answer.body;
+    EXPECT_EQ(answer.body["error"]["code"], reason) << change << answer.body;
+    EXPECT_EQ(answer.body["error"]["param"], json(field)) << change << answer.body;
+  };
+  const char* const text = "/v1/completions";
+  const char* const chat = "/v1/chat/completions";
+  expect(text, {{"temperature", -1}}, 400, "INVALID_VALUE", "temperature");
+  expect(text, {{"temperature", "hot"}}, 400, "INVALID_VALUE", "temperature");
+  expect(text, {{"temprature", 1}}, 400, "INVALID_VALUE", "temprature");
+  expect(text, {{"max_tokens", -1}}, 400, "INVALID_VALUE", "max_tokens");
+  expect(text, {{"n", 17}}, 400, "INVALID_VALUE", "n");
+  expect(text, {{"prompt", {"a", 1}}}, 400, "INVALID_VALUE", "prompt");
+  expect(text, {{"prompt", "\u20ac"}}, 400, "UNKNOWN_CHARACTER", "prompt");
+  expect(text, {{"prompt", {99999}}}, 400, "INVALID_VALUE", "prompt[0]");
+  expect(text, {{"stop", {1}}}, 400, "INVALID_VALUE", "stop");
+  expect(text, {{"suffix", "x"}}, 400, "FIELD_UNIMPLEMENTED", "suffix");
+  expect(text, {{"logit_bias", {{"x", 1}}}}, 400, "INVALID_VALUE", "logit_bias");
+  expect(chat, {{"messages", json::array()}}, 400, "INVALID_VALUE", "messages");
+  expect(chat, {{"messages", {{{"role", "robot"}, {"content", "a"}}}}}, 400,
+         "INVALID_VALUE", "messages[0].role");
+  expect(chat, {{"messages", {{{"role", "user"}, {"content", "\u20ac"}}}}}, 400,
+         "UNKNOWN_CHARACTER", "messages");
+  expect(chat, {{"tools", {{{"type", "function"}}}}}, 400, "FIELD_UNIMPLEMENTED",
+         "tools");
+  expect(chat, {{"top_logprobs", 2}}, 400, "INVALID_VALUE", "top_logprobs");
+  const JsonAnswer unknown = rig.Post(text, {{"model", "none"}, {"prompt", "a"}});
+  EXPECT_EQ(unknown.code, 404);
+  EXPECT_EQ(unknown.body["error"]["code"], "MODEL_NOT_FOUND");
+}
+
+}  // namespace
+}  // namespace mnemon

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// Malformed, large, slow and foreign requests to the HTTP API.
+#include <malloc.h>
+
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fakes/http_peer.h"
+#include "tests/server/gateway/gateway_rig.h"
+
+namespace mnemon {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kGood[] = R"({"model":"toy","prompt":"abc","max_tokens":2,"seed":1,)"
+                         R"("stop":["z"],"logit_bias":{"3":1.5},"stream":false})";
+
+int64_t HeapBytes() {
+  malloc_trim(0);
+  return static_cast<int64_t>(mallinfo2().uordblks);
+}
+
+// What is wrong is changed at random: in the body, the header, or the whole request.
+class Mutator {
+ public:
+  explicit Mutator(uint32_t seed) : random_(seed) {}
+
+  std::string Next() {
+    static const std::vector<std::string> paths = {
+        "/v1/completions", "/v1/chat/completions", "/v1/responses",
+        "/v1/sessions",    "/v1/tokenize",         "/v1/sessions/a/fork",
+        "/v1/detokenize",  "/v1/predict",          "/v1/sessions/a/generate"};
+    std::string body = kGood;
+    const std::string path = paths[Below(paths.size())];
+    if (Below(4) > 0) Change(body);
+    std::string request = GatewayRig::Request("POST", path, body);
+    if (Below(4) == 0) Change(request);
+    return request;
+  }
+
+ private:
+  size_t Below(size_t end) { return random_() % end; }
+
+  void Change(std::string& text) {
+    static const std::vector<std::string> pieces = {"\"",
+                                                    "{",
+                                                    "}",
+                                                    "[",
+                                                    ":",
+                                                    ",",
+                                                    "null",
+                                                    "1e999",
+                                                    "-1",
+                                                    "\\u0000",
+                                                    "\xff",
+                                                    "[[[[[[",
+                                                    "9223372036854775808",
+                                                    "{\"a\":",
+                                                    "\r\n",
+                                                    "\r\n\r\n",
+                                                    "true",
+                                                    std::string(1, '\0')};
+    const size_t changes = 1 + Below(4);
+    for (size_t i = 0; i < changes && !text.empty(); ++i) {
+      const size_t at = Below(text.size());
+      switch (Below(3)) {
+        case 0:
+          text.erase(at, 1 + Below(8));
+          break;
+        case 1:
+          text.insert(at, pieces[Below(pieces.size())]);
+          break;
+        default:
+          text[at] = static_cast<char>(Below(256));
+      }
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+TEST(HostileHttp, AThousandMalformedRequestsGetTypedErrors) {
+  HttpOptions fast;
+  fast.timeout = milliseconds(150);  // of those that announce more than they send
+  GatewayRig rig({}, {}, fast);
+  Mutator mutator(20);
+  int64_t before = 0;
+  int errors = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (i == 100) before = HeapBytes();
+    const std::string request = mutator.Next();
+    const std::string raw = SendRaw(rig.port(), request);
+    // An incomplete request is closed without an answer.
+    if (raw.empty()) continue;
+    const HttpAnswer answer = GatewayRig::ParseAnswer(raw);
+    ASSERT_GE(answer.code, 200) << request << raw;
+    ASSERT_LT(answer.code, 500) << request << raw;
+    if (answer.code < 400) continue;
+    ++errors;
+    if (answer.headers.find("application/json") == std::string::npos) {
+      ASSERT_THAT(answer.code, AnyOf(400, 431)) << raw;
+      continue;
+    }
+    const json body = json::parse(answer.body, nullptr, false);
+    ASSERT_TRUE(body.is_object() && body.contains("error")) << request << raw;
+    ASSERT_FALSE(body["error"]["code"].get<std::string>().empty()) << raw;
+    ASSERT_FALSE(body["error"]["message"].get<std::string>().empty()) << raw;
+  }
+  EXPECT_GT(errors, 300);
+  EXPECT_LT(HeapBytes() - before, 4 << 20);
+  EXPECT_EQ(rig.Send("POST", "/v1/completions", kGood).code, 200);
+}
+
+TEST(HostileHttp, LargeBodiesAreRefused) {
+  GatewayOptions options;
+  options.max_body_bytes = 1000;
+  options.max_bodies_bytes = 1500;
+  GatewayRig rig({}, options);
+  const std::string large(2000, 'x');
+  const HttpAnswer answer = rig.Send("POST", "/v1/completions", large);
+  EXPECT_EQ(answer.code, 413);
+  EXPECT_THAT(answer.body, HasSubstr("BODY_TOO_LARGE"));
+  // Without a length each chunk counts.
+  const HttpAnswer chunked = GatewayRig::ParseAnswer(
+      SendRaw(rig.port(), StrCat("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                                 "Transfer-Encoding: chunked\r\n\r\n7d0\r\n",
+                                 large, "\r\n0\r\n\r\n")));
+  EXPECT_EQ(chunked.code, 413);
+  // A body that is on its way holds its part of the memory, until its time is over.
+  HttpPeer slow(rig.port());
+  ASSERT_TRUE(
+      slow.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                "Content-Length: 900\r\n\r\nx"));
+  const std::string padded = kGood + std::string(700, ' ');
+  EXPECT_TRUE(Eventually([&] {
+    const HttpAnswer other = rig.Send("POST", "/v1/completions", padded);
+    return other.code == 429 && other.body.find("MEMORY_LIMIT") != std::string::npos;
+  }));
+}
+
+TEST(HostileHttp, TooManyCallsAreRefused) {
+  HttpOptions few;
+  few.most_admitted = 1;
+  GatewayRig rig({}, {}, few);
+  rig.rig.decoder.Allow(1);
+  HttpPeer first(rig.port());
+  json request = json::parse(kGood);
+  request["stream"] = true;
+  request["max_tokens"] = 100;
+  ASSERT_TRUE(
+      first.Send(GatewayRig::Request("POST", "/v1/completions", request.dump())));
+  ASSERT_TRUE(first.ReadUntil("data: "));
+  const HttpAnswer second = rig.Send("POST", "/v1/completions", kGood);
+  EXPECT_EQ(second.code, 429);
+  EXPECT_THAT(second.body, HasSubstr("CALL_LIMIT"));
+  EXPECT_THAT(second.headers, HasSubstr("Retry-After: 1"));
+}
+
+TEST(HostileHttp, AReaderThatTakesNothingIsGone) {
+  HttpOptions impatient;
+  impatient.write_timeout = milliseconds(200);
+  RigOptions many;
+  many.engine.max_tokens = 1 << 20;
+  many.append_capacity = 1 << 20;
+  GatewayRig rig(many, {}, impatient);
+  HttpPeer peer(rig.port(), 1024);
+  json request = json::parse(kGood);
+  request["stream"] = true;
+  request["stop"] = nullptr;
+  request["logprobs"] = 20;
+  request["max_tokens"] = 1 << 19;
+  ASSERT_TRUE(
+      peer.Send(GatewayRig::Request("POST", "/v1/completions", request.dump())));
+  ASSERT_TRUE(Eventually([&] { return rig.rig.engine->Stats().running == 1; }));
+  EXPECT_TRUE(Eventually([&] { return rig.rig.engine->Stats().running == 0; }));
+}
+
+TEST(HostileHttp, ForeignPagesAndNamesAreRefused) {
+  GatewayOptions options;
+  options.origins = {"https://good.example"};
+  GatewayRig rig({}, options);
+  const auto get = [&](const std::string& headers) {
+    return rig.Send("GET", "/v1/models", "", headers);
+  };
+  EXPECT_EQ(get("").code, 200);
+  EXPECT_THAT(get("").headers, Not(HasSubstr("Access-Control")));
+  EXPECT_EQ(get("Origin: http://localhost\r\n").code, 200);
+  const HttpAnswer good = get("Origin: https://good.example\r\n");
+  EXPECT_EQ(good.code, 200);
+  EXPECT_THAT(good.headers,
+              HasSubstr("Access-Control-Allow-Origin: https://good.example"));
+  const HttpAnswer bad = get("Origin: https://bad.example\r\n");
+  EXPECT_EQ(bad.code, 403);
+  EXPECT_THAT(bad.body, HasSubstr("ORIGIN_NOT_ALLOWED"));
+  const HttpAnswer preflight =
+      rig.Send("OPTIONS", "/v1/completions", "", "Origin: https://good.example\r\n");
+  EXPECT_EQ(preflight.code, 204);
+  EXPECT_THAT(preflight.headers, HasSubstr("Access-Control-Allow-Methods"));
+  EXPECT_EQ(rig.Send("OPTIONS", "/v1/completions", "", "Origin: null\r\n").code, 403);
+  const HttpAnswer renamed = GatewayRig::ParseAnswer(
+      SendRaw(rig.port(), "GET /v1/models HTTP/1.1\r\nHost: evil.example:80\r\n\r\n"));
+  EXPECT_EQ(renamed.code, 403);
+  EXPECT_THAT(renamed.body, HasSubstr("HOST_NOT_ALLOWED"));
+}
+
+TEST(HostileHttp, ThePageLoadsNothingElse) {
+  GatewayRig rig;
+  const HttpAnswer page = rig.Send("GET", "/", "");
+  EXPECT_EQ(page.code, 200);
+  EXPECT_THAT(page.headers, HasSubstr("Content-Security-Policy: default-src 'none'"));
+  EXPECT_THAT(page.body, HasSubstr("<!doctype html>"));
+  for (const char* const away : {"http://", "https://", "src=", "@import"}) {
+    EXPECT_THAT(page.body, Not(HasSubstr(away)));
+  }
+}
+
+}  // namespace
+}  // namespace mnemon

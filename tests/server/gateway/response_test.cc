@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// OpenAI's responses over HTTP: sessions that fork.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/gateway/gateway_rig.h"
+
+namespace mnemon {
+namespace {
+
+using nlohmann::json;
+
+std::string TextOf(const json& response) {
+  return response["output"][0]["content"][0]["text"];
+}
+
+json Request(const std::string& input, const std::string& previous = "") {
+  json request = {{"input", input}, {"max_output_tokens", 6}, {"seed", 5}};
+  if (!previous.empty()) request["previous_response_id"] = previous;
+  return request;
+}
+
+std::string SessionOf(const json& response) {
+  return "resp-" + response["id"].get<std::string>().substr(5);
+}
+
+TEST(Responses, TheNextOneGoesOnFromAFork) {
+  GatewayRig rig;
+  const json first = rig.Post("/v1/responses", Request("hi")).body;
+  ASSERT_EQ(first["status"], "incomplete") << first;
+  EXPECT_EQ(first["usage"]["input_tokens"], 3);
+  const std::string id = first["id"];
+  const json second = rig.Post("/v1/responses", Request("and", id)).body;
+  const json other = rig.Post("/v1/responses", Request("but", id)).body;
+  // The answer before is ended by a line, as the template has it.
+  EXPECT_EQ(second["usage"]["input_tokens"], 5) << second;
+  const auto parent = rig.rig.engine->GetSession(SessionOf(first));
+  const auto child = rig.rig.engine->GetSession(SessionOf(second));
+  ASSERT_TRUE(parent.ok() && child.ok());
+  EXPECT_EQ(child->parent, parent->id);
+  EXPECT_EQ(parent->position, 9);
+  EXPECT_EQ(child->position, 9 + 5 + 6);
+  EXPECT_NE(other["id"], second["id"]);
+  EXPECT_EQ(second["previous_response_id"], id);
+
+  // As one text in one session.
+  client::GenerateOptions options;
+  options.text = "hi\n" + TextOf(first) + "\nand\n";
+  options.max_tokens = 6;
+  options.seed = 5;
+  EXPECT_EQ(Collect(*rig.rig.client, options).text, TextOf(second));
+}
+
+TEST(Responses, AStreamHasTheEventsInTheirOrder) {
+  GatewayRig rig;
+  const json whole = rig.Post("/v1/responses", Request("hi")).body;
+  json request = Request("hi");
+  request["stream"] = true;
+  const std::vector<json> events = rig.Events("/v1/responses", request);
+  std::string text;
+  std::vector<std::string> types;
+  for (size_t i = 0; i < events.size(); ++i) {
+    EXPECT_EQ(events[i]["sequence_number"], i);
+    const std::string type = events[i]["type"];
+    if (type == "response.output_text.delta") {
+      text += events[i]["delta"].get<std::string>();
+    } else {
+      types.push_back(type);
+    }
+  }
+  EXPECT_EQ(text, TextOf(whole));
+  EXPECT_EQ(types, (std::vector<std::string>{
+                       "response.created", "response.in_progress",
+                       "response.output_item.added", "response.content_part.added",
+                       "response.output_text.done", "response.content_part.done",
+                       "response.output_item.done", "response.incomplete"}));
+  EXPECT_EQ(TextOf(events.back()["response"]), text);
+}
+
+TEST(Responses, AStopStringLeavesTheSessionAtTheText) {
+  GatewayRig rig;
+  const std::string text = TextOf(rig.Post("/v1/responses", Request("hi")).body);
+  json request = Request("hi");
+  request["stop"] = text.substr(3, 2);
+  const json response = rig.Post("/v1/responses", request).body;
+  EXPECT_EQ(response["status"], "completed");
+  EXPECT_EQ(TextOf(response), text.substr(0, text.find(text.substr(3, 2))));
+  const auto session = rig.rig.engine->GetSession(SessionOf(response));
+  ASSERT_TRUE(session.ok());
+  EXPECT_EQ(session->position, 3 + static_cast<int64_t>(TextOf(response).size()));
+}
+
+TEST(Responses, WhatIsNotStoredOrFailsLeavesNothing) {
+  GatewayRig rig;
+  json request = Request("hi");
+  request["store"] = false;
+  EXPECT_EQ(rig.Post("/v1/responses", request).code, 200);
+  EXPECT_TRUE(Eventually([&] { return rig.rig.engine->Stats().sessions == 0; }));
+  const JsonAnswer failed = rig.Post("/v1/responses", Request("\u20ac"));
+  EXPECT_EQ(failed.code, 400);
+  EXPECT_EQ(failed.body["error"]["param"], "input");
+  EXPECT_TRUE(Eventually([&] { return rig.rig.engine->Stats().sessions == 0; }));
+  const JsonAnswer unknown = rig.Post("/v1/responses", Request("hi", "resp_0123"));
+  EXPECT_EQ(unknown.code, 404);
+  EXPECT_EQ(unknown.body["error"]["code"], "RESPONSE_NOT_FOUND");
+  EXPECT_EQ(unknown.body["error"]["param"], "previous_response_id");
+  EXPECT_EQ(rig.Post("/v1/responses", Request("hi", "x")).code, 400);
+}
+
+TEST(Responses, CanBeDeleted) {
+  GatewayRig rig;
+  const json response = rig.Post("/v1/responses", Request("hi")).body;
+  const std::string path = "/v1/responses/" + response["id"].get<std::string>();
+  EXPECT_EQ(rig.Json("DELETE", path).body["deleted"], true);
+  EXPECT_EQ(rig.Json("DELETE", path).code, 404);
+  EXPECT_EQ(rig.rig.engine->Stats().sessions, 0);
+}
+
+}  // namespace
+}  // namespace mnemon
