@@ -12,6 +12,7 @@
 #include "model/io/import_labml.h"
 #include "model/registry/registry.h"
 #include "train/commands.h"
+#include "train/given_tokenizer.h"
 
 namespace mnemon {
 namespace {
@@ -21,6 +22,7 @@ struct ImportFlags {
   std::string config;
   std::string weights;
   std::string out;
+  GivenTokenizer tokenizer;
   bool convert_000 = false;
 };
 
@@ -40,13 +42,18 @@ absl::Status RunImport(const ImportFlags& flags) {
                      StrCat(Quoted(flags.config), " with ", Quoted(flags.weights)));
   }
   MNEMON_RETURN_IF_ERROR(ValidateModel(imported->config));
+  CheckpointContent content = {{"config.json", ConfigToJson(imported->config)},
+                               {"model.safetensors", imported->weights}};
+  MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
+                          ReadTokenizer(flags.tokenizer, imported->config.vocab));
+  if (tokenizer != nullptr) content["tokenizer.json"] = tokenizer->ToJson();
   const std::string parent = std::filesystem::path(flags.out).parent_path().string();
   if (!parent.empty()) MNEMON_RETURN_IF_ERROR(MakeDirectories(parent));
-  MNEMON_RETURN_IF_ERROR(
-      WriteCheckpoint(flags.out, {{"config.json", ConfigToJson(imported->config)},
-                                  {"model.safetensors", imported->weights}}));
-  std::printf("%s: %s, %zu bytes of weights\n", flags.out.c_str(),
-              imported->config.architecture.c_str(), imported->weights.size());
+  MNEMON_RETURN_IF_ERROR(WriteCheckpoint(flags.out, content));
+  std::printf("%s: %s, %zu bytes of weights, %s\n", flags.out.c_str(),
+              imported->config.architecture.c_str(), imported->weights.size(),
+              tokenizer == nullptr ? "no tokenizer: only token ids work"
+                                   : tokenizer->Describe().c_str());
   return absl::OkStatus();
 }
 
@@ -57,13 +64,14 @@ void AddImportCommand(CommandLine& line) {
   Command command = line.AddCommand(
       "import", "Makes a checkpoint of a model trained elsewhere.",
       {"mnemon-train import --from labml --config config.json --weights "
-       "weights.safetensors --out checkpoint"},
+       "weights.safetensors --chars tiny_shakespeare.txt --out checkpoint"},
       [flags] { return RunImport(*flags); });
   command.Add("--from", &flags->from, "Where the model comes from: labml").Required();
   command.Add("--config", &flags->config, "JSON file of its sizes").Required();
   command.Add("--weights", &flags->weights, "Safetensors file of its state_dict")
       .Required();
   command.Add("--out", &flags->out, "Checkpoint directory to write").Required();
+  AddTokenizerFlags(command, flags->tokenizer);
   command.Add("--convert-000", &flags->convert_000,
               "Write a feedback model of seed_form 000 in the free form of 002");
 }

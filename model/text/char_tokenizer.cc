@@ -25,18 +25,22 @@ absl::Status NotUtf8(size_t offset) {
       {.reason = "INVALID_UTF8", .metadata = {{"offset", StrCat(offset)}}});
 }
 
+// 'é' (U+00E9)
+std::string Named(const std::string& character, char32_t code_point) {
+  char name[16];
+  std::snprintf(name, sizeof(name), "U+%04X", static_cast<unsigned>(code_point));
+  return StrCat("'", EscapeControls(character), "' (", name, ")");
+}
+
 // `known`: Describe() of the tokenizer.
 absl::Status UnknownCharacter(char32_t code_point, size_t offset,
                               const std::string& known) {
   std::string character;
   AppendUtf8(code_point, character);
-  char name[16];
-  std::snprintf(name, sizeof(name), "U+%04X", static_cast<unsigned>(code_point));
   return MakeError(
       absl::StatusCode::kInvalidArgument,
-      StrCat("unknown character '", EscapeControls(character), "' (", name,
-             ") at byte ", offset, ": leave it out or replace it; the model knows ",
-             known),
+      StrCat("unknown character ", Named(character, code_point), " at byte ", offset,
+             ": leave it out or replace it; the model knows ", known),
       {.reason = "UNKNOWN_CHARACTER",
        .metadata = {{"character", character}, {"offset", StrCat(offset)}}});
 }
@@ -122,6 +126,28 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(std::string_view te
     characters.insert(character);
   }
   return MakeCharTokenizerOf({characters.begin(), characters.end()});
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOrderedCharTokenizer(
+    std::string_view characters) {
+  if (characters.empty()) {
+    return absl::InvalidArgumentError("a list of characters may not be empty");
+  }
+  std::vector<char32_t> ordered;
+  std::set<char32_t> seen;
+  char32_t character;
+  for (size_t offset = 0; offset < characters.size();) {
+    const size_t begin = offset;
+    if (!NextCodePoint(characters, offset, character)) return NotUtf8(begin);
+    if (!seen.insert(character).second) {
+      return absl::InvalidArgumentError(StrCat(
+          "character ",
+          Named(std::string(characters.substr(begin, offset - begin)), character),
+          " comes again at byte ", begin, ": each stands once, at its id"));
+    }
+    ordered.push_back(character);
+  }
+  return MakeCharTokenizerOf(ordered);
 }
 
 }  // namespace mnemon

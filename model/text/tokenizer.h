@@ -38,6 +38,11 @@ class Tokenizer {
 // `text` is empty or not UTF-8.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(std::string_view text);
 
+// Id i is the i-th code point of `characters`. INVALID_ARGUMENT when it is empty, not
+// UTF-8, or has a code point twice.
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeOrderedCharTokenizer(
+    std::string_view characters);
+
 // 256 ids, one per byte.
 std::unique_ptr<Tokenizer> MakeByteTokenizer();
 

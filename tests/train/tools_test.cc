@@ -475,6 +475,77 @@ TEST_F(ToolsTest, ImportNamesWhatIsWrong) {
   EXPECT_EQ(tmp_.Get("new/precious.txt"), "x");
 }
 
+TEST_F(ToolsTest, ImportAttachesATokenizer) {
+  // 17 characters for 17 tokens; sorted: newline, a-o, e with acute.
+  tmp_.Put("text.txt", "lmnoabcdefg\r\nhijk\xc3\xa9\ra\r");
+  tmp_.Put("alphabet.txt", "onmlkjihgfedcba\n\xc3\xa9");
+  tmp_.Put("tokenizer.json",
+           MakeCharTokenizer("abcdefghijklmno\xc3\xa9\n").value()->ToJson());
+  const auto sample = [&](const std::string& dir, std::vector<std::string> prompt) {
+    std::vector<std::string> arguments = {"sample",   "--checkpoint", dir,      "--ids",
+                                          "--tokens", "12",           "--seed", "3"};
+    arguments.insert(arguments.end(), prompt.begin(), prompt.end());
+    const Ran ran = RunTool(arguments);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out;
+  };
+  struct Case {
+    const char* flag;
+    const char* file;
+    const char* ids;  // of "no\n\u00e9"
+  };
+  for (const Case& c : {Case{"--chars", "text.txt", "14,15,0,16"},
+                        Case{"--alphabet", "alphabet.txt", "1,0,15,16"},
+                        Case{"--tokenizer", "tokenizer.json", "14,15,0,16"}}) {
+    const std::string dir = Import("fast_weights_nu1", {c.flag, tmp_.Path(c.file)});
+    EXPECT_EQ(sample(dir, {"--prompt", "no\n\xc3\xa9"}),
+              sample(dir, {"--prompt-tokens", c.ids}))
+        << c.flag;
+  }
+}
+
+TEST_F(ToolsTest, ImportNamesAWrongTokenizer) {
+  const auto import = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"import",
+                                          "--from",
+                                          "labml",
+                                          "--config",
+                                          Golden("xl_single", "config.json"),
+                                          "--weights",
+                                          Golden("xl_single", "weights.safetensors"),
+                                          "--out",
+                                          tmp_.Path("new")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Ran ran = RunTool(arguments);
+    EXPECT_FALSE(fs::exists(tmp_.Path("new")));
+    return ran;
+  };
+  tmp_.Put("file", "abcdef");
+  const std::string file = tmp_.Path("file");
+  for (const char* flag : {"--chars", "--alphabet"}) {
+    const Ran ran = import({flag, file});
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.err,
+                AllOf(HasSubstr(flag), HasSubstr(file), HasSubstr("has 6 tokens"),
+                      HasSubstr("vocab of 17"), HasSubstr("6 characters: a-f")));
+  }
+  Ran ran = import({"--tokenizer", file});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("--tokenizer"), HasSubstr("tokenizer.json")));
+  ran = import({"--chars", tmp_.Path("absent")});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("absent"));
+  tmp_.Put("file", "abc\xff");
+  ran = import({"--chars", file});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("--chars"), HasSubstr("UTF-8 at byte 3")));
+  for (const char* other : {"--alphabet", "--tokenizer"}) {
+    ran = import({"--chars", file, other, file});
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("--chars"), HasSubstr(other)));
+  }
+}
+
 TEST_F(ToolsTest, ImportMakesParents) {
   const Ran ran = RunTool({"import", "--from", "labml", "--config",
                            Golden("xl_single", "config.json"), "--weights",

@@ -81,6 +81,28 @@ TEST(CharTokenizer, TextMustBeUtf8) {
   EXPECT_FALSE(MakeCharTokenizer("").ok());
 }
 
+TEST(CharTokenizer, AnOrderIsKept) {
+  const auto tokenizer = MakeOrderedCharTokenizer("x3\xc3\xa9\n0");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->Encode("0\n\xc3\xa9x").value(),
+            (std::vector<int32_t>{4, 3, 2, 0}));
+  EXPECT_EQ((*tokenizer)->TokenBytes(2), "\xc3\xa9");
+  const auto again = ParseTokenizer((*tokenizer)->ToJson());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ((*again)->Encode("x3").value(), (std::vector<int32_t>{0, 1}));
+}
+
+TEST(CharTokenizer, AnOrderHasEachCharacterOnce) {
+  const auto fault = [](std::string_view characters) {
+    const absl::Status status = MakeOrderedCharTokenizer(characters).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(fault(""), HasSubstr("empty"));
+  EXPECT_THAT(fault("ab\xff"), HasSubstr("UTF-8 at byte 2"));
+  EXPECT_THAT(fault("ab\n\n"), HasSubstr("'\\x0a' (U+000A) comes again at byte 3"));
+}
+
 TEST(ByteTokenizer, EveryByteIsAToken) {
   const auto tokenizer = MakeByteTokenizer();
   ASSERT_EQ(tokenizer->size(), 256);

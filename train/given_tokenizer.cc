@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "train/given_tokenizer.h"
+
+#include <string_view>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/quote.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+
+namespace mnemon {
+namespace {
+
+constexpr int64_t kMaxTokenizerBytes = 64 << 20;
+constexpr int64_t kMaxTextBytes = int64_t{1} << 30;
+
+using Made = absl::StatusOr<std::unique_ptr<Tokenizer>>;
+
+std::string WithNewlines(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '\r') {
+      out.push_back(text[at]);
+      continue;
+    }
+    out.push_back('\n');
+    if (at + 1 < text.size() && text[at + 1] == '\n') ++at;
+  }
+  return out;
+}
+
+Made OfChars(std::string_view text) { return MakeCharTokenizer(WithNewlines(text)); }
+
+// One way to give a tokenizer.
+struct Source {
+  const char* flag;
+  std::string GivenTokenizer::*path;
+  int64_t max_bytes;
+  Made (*make)(std::string_view content);
+  const char* hint;  // for a wrong size
+};
+constexpr Source kSources[] = {
+    {"--tokenizer", &GivenTokenizer::tokenizer, kMaxTokenizerBytes, ParseTokenizer,
+     "give the one that the model was trained with"},
+    {"--chars", &GivenTokenizer::chars, kMaxTextBytes, OfChars,
+     "give the text that the model was trained on, as much of it"},
+    {"--alphabet", &GivenTokenizer::alphabet, kMaxTokenizerBytes,
+     MakeOrderedCharTokenizer, "a newline at the end of the file counts"},
+};
+
+}  // namespace
+
+void AddTokenizerFlags(Command& command, GivenTokenizer& given) {
+  constexpr char kNone[] = "none, only token ids work";
+  Flag tokenizer =
+      command.Add("--tokenizer", &given.tokenizer, "Its tokenizer.json").Default(kNone);
+  Flag chars =
+      command
+          .Add("--chars", &given.chars,
+               "Text whose characters are its tokens, sorted by code point as labml "
+               "sorts them: the text that it was trained on")
+          .Default(kNone);
+  command
+      .Add("--alphabet", &given.alphabet,
+           "Text with each of its characters once, in the order of their ids")
+      .Default(kNone)
+      .Excludes(tokenizer)
+      .Excludes(chars);
+  chars.Excludes(tokenizer);
+}
+
+Made ReadTokenizer(const GivenTokenizer& given, int64_t vocab) {
+  for (const Source& source : kSources) {
+    const std::string& path = given.*source.path;
+    if (path.empty()) continue;
+    MNEMON_ASSIGN_OR_RETURN(const std::string content,
+                            ReadFile(path, source.max_bytes));
+    Made made = source.make(content);
+    const std::string name = StrCat(source.flag, " ", Quoted(path));
+    if (!made.ok()) return Annotated(made.status(), name);
+    if ((*made)->size() != vocab) {
+      return absl::InvalidArgumentError(
+          StrCat(name, " has ", (*made)->size(), " tokens, the model has a vocab of ",
+                 vocab, ": ", source.hint, "; it has ", (*made)->Describe()));
+    }
+    return made;
+  }
+  return nullptr;
+}
+
+}  // namespace mnemon
