@@ -60,7 +60,7 @@ absl::StatusOr<Safetensors> Safetensors::Read(const std::string& path) {
     return absl::InvalidArgumentError(
         StrCat(Quoted(path),
                " is a pickle file by its name; pickle is never read, convert it to "
-               "safetensors"));
+               "safetensors; scripts/convert-labml does so for labml's"));
   }
   MNEMON_ASSIGN_OR_RETURN(const std::string file, ReadFile(path, MaxSafetensorsFile()));
   absl::StatusOr<Safetensors> parsed = FromBytes(file);

@@ -69,7 +69,8 @@ TEST_F(Install, WholeAndRunning) {
        {"lib/systemd/system/mnemon.service", "share/mnemon/prometheus/prometheus.yml",
         "share/mnemon/prometheus/alerts.yml",
         "share/mnemon/grafana/dashboards/mnemon.json",
-        "share/mnemon/configs/causal-small.toml", "lib/mnemon/libmnemon_sequence.so"}) {
+        "share/mnemon/configs/causal-small.toml", "share/mnemon/convert-labml",
+        "lib/mnemon/libmnemon_sequence.so"}) {
     EXPECT_THAT(files, Contains(file));
   }
   // An installed configuration is enough to start a training from.

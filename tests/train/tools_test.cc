@@ -465,7 +465,7 @@ TEST_F(ToolsTest, ImportNamesWhatIsWrong) {
   EXPECT_THAT(ran.err, HasSubstr("seed_form 000"));
   ran = import("labml", config, tmp_.Path("model.pt"));
   EXPECT_EQ(ran.code, 1);
-  EXPECT_THAT(ran.err, HasSubstr("pickle"));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("pickle"), HasSubstr("convert-labml")));
   EXPECT_FALSE(fs::exists(tmp_.Path("new")));
   fs::create_directory(tmp_.Path("new"));
   tmp_.Put("new/precious.txt", "x");
