@@ -6,16 +6,28 @@ import sys
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from generate_descriptors import generate  # noqa: E402
+from generate_descriptors import PROTO, generate  # noqa: E402
+
+# A source distribution has the descriptors and not what they are made of.
+COMPLETE = not PROTO.is_dir() and (HERE / "mnemon/v1/api.binpb").is_file()
 
 
 class BuildWithDescriptors(build_py):
     def run(self):
-        generate(HERE / "mnemon")
+        if not COMPLETE:
+            generate(HERE / "mnemon")
         super().run()
 
 
-setup(cmdclass={"build_py": BuildWithDescriptors})
+class SdistWithDescriptors(sdist):
+    def run(self):
+        if not COMPLETE:
+            generate(HERE / "mnemon")
+        super().run()
+
+
+setup(cmdclass={"build_py": BuildWithDescriptors, "sdist": SdistWithDescriptors})

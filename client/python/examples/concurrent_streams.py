@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Streams the continuations of several prompts at once with asyncio.
 
-    PYTHONPATH=client/python python3 client/python/examples/concurrent_streams.py 'It is ' 'An idea '
+PYTHONPATH=client/python python3 client/python/examples/concurrent_streams.py 'It is ' 'An idea '
 """
 
 import argparse
@@ -28,7 +28,10 @@ async def main() -> int:
     async with mnemon.aio.Client(flags.server) as client:
         try:
             texts = await asyncio.gather(
-                *(continuation(client, prompt, flags.max_tokens) for prompt in flags.prompts)
+                *(
+                    continuation(client, prompt, flags.max_tokens)
+                    for prompt in flags.prompts
+                )
             )
         except mnemon.Error as error:
             print(error, file=sys.stderr)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Streams a continuation, and prints what to correct or when to retry.
 
-    PYTHONPATH=client/python python3 client/python/examples/stream.py 'It is ' --server 127.0.0.1:50051
+PYTHONPATH=client/python python3 client/python/examples/stream.py 'It is ' --server 127.0.0.1:50051
 """
 
 import argparse

@@ -3,287 +3,233 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-import grpc
-
-from mnemon import requests, session_requests, standard
-from mnemon.errors import from_rpc_error
-from mnemon.resume import ONCE, Pause, Retry, Server, Stream, Tries
-from mnemon.stubs import CHANNEL_OPTIONS, Stubs
-from mnemon.target import target_of
+from mnemon import messages, requests, session_requests, standard
+from mnemon.calls import Calls
+from mnemon.errors import AlreadyExists, NotFound
+from mnemon.generation import Generation, Scoring, ignore_count
+from mnemon.options import (
+    CreateOptions,
+    GenerateOptions,
+    ImportOptions,
+    Prompt,
+    ScoreOptions,
+)
+from mnemon.requests import Parts
+from mnemon.resources import Model, SessionInfo
+from mnemon.results import Prediction
+from mnemon.resume import Retry, Stream
+from mnemon.session import Session
+from mnemon.session_handle import check_model, is_kept
+from mnemon.snapshots import Snapshot, SnapshotReader, bytes_left, opened_snapshot
+from mnemon.target import default_server
 from mnemon.v1 import generation_pb2, models_pb2, sessions_pb2
 
-_DEFAULT = object()
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Client:
-    """`timeout` bounds every call but a stream, in seconds; a stream is bounded by its
-    own `timeout` argument, over all its tries.
+    """`server` is HOST:PORT, HOST, or a URI of gRPC; without one, MNEMON_SERVER of the
+    environment or 127.0.0.1:50051. `timeout` bounds every call but a stream, in seconds;
+    a stream is bounded by its own `timeout` argument, over all its tries.
 
     Streams of generate() on a session, and those calls on sessions that do the same when
     they happen twice, are made again while the server is away, as `retry` says."""
 
     def __init__(
-        self,
-        server: str = "127.0.0.1:50051",
-        *,
-        timeout: float = 30.0,
-        retry: Retry = Retry(),
-    ):
-        self._channel = grpc.insecure_channel(target_of(server), CHANNEL_OPTIONS)
-        self._stubs = Stubs(self._channel)
-        self._timeout = timeout
-        self._server = Server(retry)
+        self, server: str | None = None, *, timeout: float = 30.0, retry: Retry = Retry()
+    ) -> None:
+        self.server = server or default_server()
+        self._calls = Calls(self.server, timeout, retry)
+        self._stubs = self._calls.stubs
 
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<mnemon.Client of {self.server}>"
+
     def close(self) -> None:
-        self._channel.close()
+        self._calls.close()
 
     def generate(
         self,
-        prompt: requests.Prompt = "",
-        *,
-        timeout: float | None = None,
-        resume: bool = True,
-        **options,
-    ) -> Iterator[generation_pb2.GenerateResponse]:
-        """Streams what follows `prompt`. Options: see requests.generate_request. Leaving
-        the loop early cancels the call; a session then stands at the last token that
-        was delivered.
-
-        On a session, a stream whose server is lost is taken up again as `retry` of the
-        client says: every token and every piece of text comes once and in order. Without
-        `resume` the call is made once, and without a request id ends where it is lost."""
-        request = requests.generate_request(prompt, **options)
-        stream = Stream(request, self._server, resume, timeout)
-        return self._stream(stream, self._start(stream))
-
-    def score(
-        self,
-        parts: Iterable[requests.Prompt],
+        prompt: Prompt = "",
         *,
         model: str = "",
         session: str = "",
-        commit: bool = False,
         timeout: float | None = None,
-    ) -> Iterator[generation_pb2.ScoreResponse]:
-        """How likely the tokens of `parts`, one text in pieces, are. With `commit` they
-        stay in the session."""
-        call = self._stubs.generation.Score(
-            requests.score_requests(parts, model=model, session=session, commit=commit),
-            timeout=timeout,
-        )
-        return _responses(call)
+        resume: bool = True,
+        progress: bool = False,
+        **options: Unpack[GenerateOptions],
+    ) -> Generation:
+        """The stream of what follows `prompt`. Options: see options.GenerateOptions.
+        `progress` shows how far it is, in a terminal or a notebook.
+
+        With the id of a `session` the call continues it, as Session.generate does;
+        without `resume` it is then made once."""
+        request = requests.generate_request(prompt, model=model, session=session, **options)
+        stream = Stream(request, self._calls.server, resume, timeout)
+        return Generation(self._calls, stream, progress, ignore_count)
+
+    def score(
+        self,
+        parts: Parts,
+        *,
+        model: str = "",
+        timeout: float | None = None,
+        **options: Unpack[ScoreOptions],
+    ) -> Scoring:
+        """How likely the tokens of one text are, or of several that follow each other."""
+        sent = requests.score_requests(parts, model=model, **options)
+        return Scoring(self._stubs.generation.Score(sent, timeout=timeout), ignore_count)
 
     def tokenize(self, text: str, *, model: str = "") -> list[int]:
-        request = generation_pb2.TokenizeRequest(model=requests.model_name(model), text=text)
-        return list(self._call(self._stubs.generation.Tokenize, request).tokens)
+        request = generation_pb2.TokenizeRequest(
+            model=requests.model_name(model), text=text
+        )
+        return list(self._calls.unary(self._stubs.generation.Tokenize, request).tokens)
 
     def detokenize(self, tokens: Iterable[int], *, model: str = "") -> str:
         request = generation_pb2.DetokenizeRequest(
             model=requests.model_name(model), tokens=tokens
         )
-        return self._call(self._stubs.generation.Detokenize, request).text
+        text: str = self._calls.unary(self._stubs.generation.Detokenize, request).text
+        return text
 
-    def predict(self, request: generation_pb2.PredictRequest):
-        return self._call(self._stubs.generation.Predict, request)
+    def predict(
+        self,
+        sequences: Iterable[Sequence[int]],
+        *,
+        model: str = "",
+        mask: str = "",
+        explicit_mask: bytes = b"",
+        maps: str = "",
+    ) -> Prediction:
+        """One pass of an encoder over sequences of one length. `mask` is "none",
+        "causal", or "explicit" with `explicit_mask`; `maps` "used" or "notebook"."""
+        request = requests.predict_request(
+            sequences, model=model, mask=mask, explicit_mask=explicit_mask, maps=maps
+        )
+        return messages.prediction(
+            self._calls.unary(self._stubs.generation.Predict, request)
+        )
+
+    def session(
+        self,
+        session_id: str = "",
+        *,
+        keep: bool | None = None,
+        **options: Unpack[CreateOptions],
+    ) -> Session:
+        """The session of this id, made with `options` if there is none; without an id
+        always a new one. At the end of `with` one without an id is deleted, unless
+        `keep` says otherwise."""
+        for _ in range(2):  # others may make or delete it between two calls
+            if session_id:
+                try:
+                    found = self.get_session(session_id)
+                    check_model(found.info, options.get("model", ""))
+                    found.keep = is_kept(session_id, keep)
+                    return found
+                except NotFound:
+                    pass
+            try:
+                return self.create_session(session_id, keep=keep, **options)
+            except AlreadyExists as error:
+                taken = error
+        raise taken
 
     def create_session(
         self,
         session_id: str = "",
         *,
-        ttl: float | None = session_requests.SESSION_TTL,
-        **options,
-    ) -> sessions_pb2.Session:
-        """The server deletes the session `ttl` seconds after its last use; None leaves that
-        to the server's default. Options: see session_requests.create_session_request."""
-        request = session_requests.create_session_request(session_id, ttl=ttl, **options)
-        return self._call(self._stubs.sessions.CreateSession, request, repeat=True)
+        keep: bool | None = None,
+        **options: Unpack[CreateOptions],
+    ) -> Session:
+        """A new session; AlreadyExists where the id is taken."""
+        request = session_requests.create_session_request(session_id, **options)
+        answer = self._calls.unary(self._stubs.sessions.CreateSession, request, repeat=True)
+        return self._session(answer, is_kept(session_id, keep))
 
-    def get_session(self, session_id: str) -> sessions_pb2.Session:
+    def get_session(self, session_id: str) -> Session:
         request = sessions_pb2.GetSessionRequest(name=requests.session_name(session_id))
-        return self._call(self._stubs.sessions.GetSession, request, repeat=True)
+        answer = self._calls.unary(self._stubs.sessions.GetSession, request, repeat=True)
+        return self._session(answer, True)
 
     def list_sessions(
         self, *, filter: str = "", order_by: str = "", page_size: int = 0
-    ) -> Iterator[sessions_pb2.Session]:
+    ) -> Iterator[SessionInfo]:
         """`filter` in AIP-160, `order_by` in AIP-132; pages are asked for as they are
         needed."""
-        request = session_requests.list_sessions_request(
+        request = sessions_pb2.ListSessionsRequest(
             filter=filter, order_by=order_by, page_size=page_size
         )
         while True:
-            page = self._call(self._stubs.sessions.ListSessions, request, repeat=True)
-            yield from page.sessions
+            page = self._calls.unary(
+                self._stubs.sessions.ListSessions, request, repeat=True
+            )
+            for session in page.sessions:
+                yield messages.session_info(session)
             request.page_token = page.next_page_token
             if not request.page_token:
                 return
 
-    def update_session(self, session_id: str, **changes) -> sessions_pb2.Session:
-        """Changes what is given: ttl, expire_time, durability, sampling, paused. `fields`
-        names what gets the server's default again; a non-empty `etag` must be the present
-        one (Aborted)."""
-        request = session_requests.update_session_request(session_id, **changes)
-        # Its own first try would have changed the etag.
-        repeat = not request.session.etag
-        return self._call(self._stubs.sessions.UpdateSession, request, repeat=repeat)
-
     def delete_session(
         self, session_id: str, *, etag: str = "", allow_missing: bool = False
     ) -> None:
-        request = session_requests.delete_session_request(
-            session_id, etag=etag, allow_missing=allow_missing
-        )
-        self._call(self._stubs.sessions.DeleteSession, request, repeat=allow_missing)
-
-    def fork_session(
-        self, session_id: str, fork_id: str = "", **options
-    ) -> sessions_pb2.Session:
-        """A new session with the history and memory of another one, or with its first
-        `token_count` tokens. Options as of create_session; what is absent is the parent's."""
-        request = session_requests.fork_session_request(session_id, fork_id, **options)
-        return self._call(self._stubs.sessions.ForkSession, request, repeat=True)
-
-    def rewind_session(
-        self,
-        session_id: str,
-        *,
-        token_count: int | None = None,
-        checkpoint_id: str | None = None,
-        etag: str = "",
-    ) -> sessions_pb2.Session:
-        """Forgets the newest tokens: to the first `token_count`, or to a checkpoint."""
-        request = session_requests.rewind_session_request(
-            session_id, token_count=token_count, checkpoint_id=checkpoint_id, etag=etag
-        )
-        return self._call(self._stubs.sessions.RewindSession, request)
-
-    def checkpoint_session(
-        self, session_id: str, checkpoint_id: str = "", *, request_id: str = ""
-    ) -> sessions_pb2.Checkpoint:
-        """Keeps the present state for rewind_session."""
-        request = session_requests.checkpoint_session_request(
-            session_id, checkpoint_id, request_id=request_id
-        )
-        return self._call(
-            self._stubs.sessions.CheckpointSession, request, repeat=True
-        )
-
-    def export_session(
-        self, session_id: str, file: BinaryIO, *, timeout: float | None = None
-    ) -> sessions_pb2.Session:
-        """Writes the session as one snapshot to `file`, opened in binary mode. After an
-        error `file` holds a part of it."""
-        request = sessions_pb2.ExportSessionRequest(name=requests.session_name(session_id))
-        writer = session_requests.SnapshotWriter(file)
-        for message in _responses(
-            self._stubs.sessions.ExportSession(request, timeout=timeout)
-        ):
-            writer.take(message)
-        return writer.finish()
+        request = session_requests.delete_session_request(session_id, etag, allow_missing)
+        self._calls.unary(self._stubs.sessions.DeleteSession, request, repeat=allow_missing)
 
     def import_session(
         self,
-        file: BinaryIO,
+        source: Snapshot,
         session_id: str = "",
         *,
+        keep: bool | None = None,
         size: int | None = None,
         timeout: float | None = None,
-        **options,
-    ) -> sessions_pb2.Session:
-        """A session of a snapshot, from where `file` stands to its end; without `size`,
-        the bytes to come, `file` must be one that can seek. Options as of create_session;
-        what is absent is the snapshot's."""
-        if size is None:
-            size = session_requests.bytes_left(file)
-        first = session_requests.import_session_open(session_id, size, **options)
-        reader = session_requests.SnapshotReader(first, file)
-        return self._call(
-            self._stubs.sessions.ImportSession,
-            reader.messages,
-            timeout,
-            repeat=reader.repeats,
-        )
+        **options: Unpack[ImportOptions],
+    ) -> Session:
+        """A session of a snapshot: of a path, or of a file from where it stands to its
+        end. Without `size`, the bytes to come, it must be one that can seek."""
+        with opened_snapshot(source) as file:
+            length = bytes_left(file) if size is None else size
+            first = session_requests.import_session_open(session_id, length, **options)
+            reader = SnapshotReader(first, file)
+            answer = self._calls.unbounded(
+                self._stubs.sessions.ImportSession,
+                reader.messages,
+                timeout,
+                repeat=reader.repeats,
+            )
+        return self._session(answer, is_kept(session_id, keep))
 
-    def verify_session(
-        self, session_id: str, *, replay: bool = False, timeout: float | None = None
-    ) -> sessions_pb2.VerifySessionResponse:
-        """Checks what is stored; with `replay` the whole history is computed again and
-        compared, and only `timeout` bounds that. A difference raises nothing."""
-        request = session_requests.verify_session_request(session_id, replay=replay)
-        if timeout is None and not replay:
-            timeout = self._timeout
-        return self._call(self._stubs.sessions.VerifySession, request, timeout)
-
-    def list_models(self) -> list[models_pb2.Model]:
+    def list_models(self) -> list[Model]:
         request = models_pb2.ListModelsRequest()
-        return list(self._call(self._stubs.models.ListModels, request).models)
+        answer = self._calls.unary(self._stubs.models.ListModels, request)
+        return [messages.model(message) for message in answer.models]
+
+    def get_model(self, model: str) -> Model:
+        request = models_pb2.GetModelRequest(name=requests.model_name(model))
+        return messages.model(self._calls.unary(self._stubs.models.GetModel, request))
 
     def is_serving(self, service: str = "") -> bool:
         """Of grpc.health.v1: "" is liveness, "mnemon.v1.Generation" readiness."""
         request = standard.HealthCheckRequest(service=service)
-        return self._call(self._stubs.check_health, request).status == 1
+        return bool(self._calls.unary(self._stubs.check_health, request).status == 1)
 
-    def _start(self, stream: Stream):
-        return self._stubs.generation.Generate(stream.request, timeout=stream.tries.left())
-
-    def _stream(self, stream: Stream, call):
-        while True:
-            try:
-                for response in call:
-                    response = stream.take(response)
-                    if response is not None:
-                        yield response
-                return
-            except grpc.RpcError as error:
-                lost = from_rpc_error(error)
-            finally:
-                call.cancel()
-            self._wait(stream.pause(lost))
-            call = self._start(stream)
-
-    def _call(self, method, request, timeout=_DEFAULT, *, repeat=False):
-        """`request`: a message, or what returns those of a try. `repeat`: the call may
-        happen twice."""
-        if timeout is _DEFAULT:
-            timeout = self._timeout
-        tries = Tries(self._server, self._server.retry if repeat else ONCE)
-        while True:
-            message = request() if callable(request) else request
-            try:
-                answer = method(message, timeout=timeout)
-                tries.answered()
-                return answer
-            except grpc.RpcError as error:
-                lost = from_rpc_error(error)
-            self._wait(tries.pause_of_unary(lost))
-
-    def _wait(self, pause: Pause) -> None:
-        # Without a call or a subscription gRPC goes on with a connection every 5 s only:
-        # a thread that slept would not see the server come back.
-        states = queue.SimpleQueue()
-        self._channel.subscribe(states.put, try_to_connect=True)
-        try:
-            while (left := pause.left()) > 0:
-                pause.see(states.get(timeout=left))
-        except queue.Empty:
-            pass
-        finally:
-            self._channel.unsubscribe(states.put)
-
-
-def _responses(call):
-    try:
-        yield from call
-    except grpc.RpcError as error:
-        raise from_rpc_error(error) from None
-    finally:
-        call.cancel()
+    def _session(self, message: Any, keep: bool) -> Session:
+        return Session(self._calls, messages.session_info(message), keep)

@@ -8,6 +8,7 @@ default one they would collide with the PyPI packages of those names.
 """
 
 import pathlib
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf import (
     descriptor_pb2,
@@ -25,7 +26,7 @@ _PATH = pathlib.Path(__file__).parent / "v1/api.binpb"
 _OWN = "mnemon."
 
 
-def _read_files():
+def _read_files() -> Any:
     try:
         content = _PATH.read_bytes()
     except FileNotFoundError:
@@ -49,7 +50,7 @@ else:  # protobuf 4.21
     _standard_class = message_factory.MessageFactory(_standard_pool).GetPrototype
 
 
-def message_class(full_name: str):
+def message_class(full_name: str) -> Any:
     """The class of a message, or None for a name that this client does not know."""
     own = full_name.startswith(_OWN)
     try:
@@ -59,7 +60,7 @@ def message_class(full_name: str):
     return (_own_class if own else _standard_class)(descriptor)
 
 
-def fill_module(module: dict, path: str) -> None:
+def fill_module(module: dict[str, Any], path: str) -> None:
     """Adds what the .proto file `path` of mnemon.v1 declares to the globals of a module."""
     file = _own_pool.FindFileByName(path)
     builder.BuildTopDescriptorsAndMessages(file, module["__name__"], module)
@@ -68,7 +69,7 @@ def fill_module(module: dict, path: str) -> None:
 class Stub:
     """The methods of the service `full_name` over one channel, sync or asyncio."""
 
-    def __init__(self, channel, full_name: str):
+    def __init__(self, channel: Any, full_name: str) -> None:
         package, _, name = full_name.rpartition(".")
         (service,) = (
             service
@@ -88,3 +89,7 @@ class Stub:
                 response_deserializer=response.FromString,
             )
             setattr(self, method.name, call)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, method: str) -> Any: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from typing import Any
 
 import grpc
 
@@ -30,9 +31,9 @@ class Error(Exception):
     metadata: dict[str, str]  # facts that belong to the reason
     field_violations: list[FieldViolation]  # what to correct in the request
     retry_after: datetime.timedelta | None  # repeat the call no sooner than this
-    details: list  # every google.rpc detail message, decoded
+    details: list[Any]  # every google.rpc detail message, decoded
 
-    def __init__(self, code: grpc.StatusCode, message: str, details: list):
+    def __init__(self, code: grpc.StatusCode, message: str, details: list[Any]) -> None:
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message
@@ -114,7 +115,7 @@ class PermissionDenied(Error):
     pass
 
 
-_CLASSES = {
+_CLASSES: dict[grpc.StatusCode, type[Error]] = {
     grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
     grpc.StatusCode.NOT_FOUND: NotFound,
     grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
@@ -133,7 +134,7 @@ _CLASSES = {
 }
 
 
-def _decode(trailers) -> list:
+def _decode(trailers: Any) -> list[Any]:
     """Detail messages in the trailers of a call; none when they are absent or damaged."""
     for key, value in trailers or ():
         if key != _DETAILS:
@@ -156,7 +157,7 @@ def _decode(trailers) -> list:
 _NOT_SENT = "Internal error from Core"
 
 
-def from_rpc_error(error: grpc.RpcError) -> Error:
+def from_rpc_error(error: Any) -> Error:
     """`error` of a sync or asyncio call as the matching subclass of Error."""
     code = error.code()
     if code is grpc.StatusCode.INTERNAL and error.details() == _NOT_SENT:

@@ -7,6 +7,7 @@ import dataclasses
 import random
 import time
 import uuid
+from typing import Any
 
 import grpc
 
@@ -33,14 +34,16 @@ class Retry:
     limit: float = 60.0  # seconds from a loss on
 
 
-ONCE = Retry(tries=1)
+def is_busy(error: Error) -> bool:
+    """Another call runs on the session, and the call was refused."""
+    return error.reason == "SESSION_BUSY" and error.retry_after is not None
 
 
 class Server:
     """What the calls of one client share. A server that was never reached is not waited
     for: perhaps another address was meant."""
 
-    def __init__(self, retry: Retry):
+    def __init__(self, retry: Retry) -> None:
         self.retry = retry
         self.reached = False
 
@@ -50,7 +53,7 @@ class Pause:
     was lost is ready again, but at least `shortest`. `lost`: it was not ready at the end
     of the pause before."""
 
-    def __init__(self, shortest: float, longest: float, lost: bool):
+    def __init__(self, shortest: float, longest: float, lost: bool) -> None:
         now = time.monotonic()
         self._earliest = now + shortest
         self._due = now + longest
@@ -72,13 +75,13 @@ class Pause:
 class Tries:
     """The tries of one call, as `retry` says and within `timeout`, seconds or None."""
 
-    def __init__(self, server: Server, retry: Retry, timeout: float | None = None):
+    def __init__(self, server: Server, retry: Retry, timeout: float | None = None) -> None:
         self._server = server
         self._retry = retry
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._failed = 0
-        self._lost = None  # since when no try has brought anything
-        self._pause = None  # the last one
+        self._lost: float | None = None  # since when no try has brought anything
+        self._pause: Pause | None = None  # the last one
 
     def left(self) -> float | None:
         """Seconds of the timeout for the next try."""
@@ -121,41 +124,50 @@ class Tries:
         self._pause = Pause(asked, pause, self._pause is not None and self._pause.lost)
         return self._pause
 
-    def pause_of_unary(self, error: Error) -> Pause:
-        """The same of a call that may happen twice."""
-        if not isinstance(error, Unavailable):
+    def pause_of_unary(self, error: Error, repeat: bool, patient: bool) -> Pause:
+        """The same of any call. `repeat`: it may happen twice; `patient`: it may wait for
+        the end of another call on its session."""
+        lost = isinstance(error, Unavailable)
+        if not lost:
             self._server.reached = True
-            raise error
-        return self.pause(error)
+        if (lost and repeat) or (patient and is_busy(error)):
+            return self.pause(error)
+        raise error
 
 
 class Stream:
     """What has come of the stream of one Generate call, over all its tries. A call on a
-    session goes on where it was lost, unless `resume` is false."""
+    session goes on where it was lost, unless `resume` is false. A `patient` one waits
+    where another call runs on the session: one that its caller has just left."""
 
     def __init__(
         self,
-        request: generation_pb2.GenerateRequest,
+        request: Any,
         server: Server,
         resume: bool,
         timeout: float | None,
-    ):
+        patient: bool = False,
+    ) -> None:
         self._resumes = resume and bool(request.session) and server.retry.tries > 1
         if self._resumes and not request.request_id:
             request.request_id = new_request_id()
         self.request = request  # to send now
+        self.request_id: str = request.request_id
+        stopping = request.stopping
+        self.max_tokens = stopping.max_tokens if stopping.HasField("max_tokens") else None
         self.tries = Tries(server, server.retry, timeout)
         self._original = request
+        self._patient = patient
+        self.ended = False  # the last message came
         self._by_hand = request.HasField("resume_after_index")
         self._begun = False  # a message came, in this try or an earlier one
         self._told = False  # so did the facts of the prompt
         self._lost = False
         self._received = 0
+        self.resumes = 0  # tries that took the stream up again
         self._last_index = request.resume_after_index if self._by_hand else -1
 
-    def take(
-        self, response: generation_pb2.GenerateResponse
-    ) -> generation_pb2.GenerateResponse | None:
+    def take(self, response: Any) -> Any:
         """What of a message is for the caller; None when he has it all."""
         self.tries.answered()
         self._begun = True
@@ -165,6 +177,7 @@ class Stream:
                 if not response.ByteSize():
                     return None
             self._told = True
+        self.ended = self.ended or response.HasField("finish")
         if response.tokens:
             if self._last_index >= 0 and response.first_index != self._last_index + 1:
                 raise DataLoss(
@@ -200,7 +213,7 @@ class Stream:
             # SESSION_BUSY while the server believes the lost stream alive, are part of
             # going on.
             admitted = self._begun or "prompt_taken" in error.metadata
-            again = again or admitted or not first
+            again = again or admitted or not first or (self._patient and is_busy(error))
         if not again:
             raise error
         if self._begun:
@@ -209,6 +222,7 @@ class Stream:
                 request_id=self._original.request_id,
                 resume_after_index=self._last_index,
             )
+            self.resumes += 1
         try:
             return self.tries.pause(error)
         except Error as last:

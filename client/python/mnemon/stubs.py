@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The services that the client calls, over one channel, sync or asyncio."""
 
+from typing import Any
+
 from mnemon.descriptors import Stub
 
 CHANNEL_OPTIONS = (
@@ -16,7 +18,7 @@ CHANNEL_OPTIONS = (
 
 
 class Stubs:
-    def __init__(self, channel):
+    def __init__(self, channel: Any) -> None:
         self.generation = Stub(channel, "mnemon.v1.Generation")
         self.models = Stub(channel, "mnemon.v1.Models")
         self.sessions = Stub(channel, "mnemon.v1.Sessions")

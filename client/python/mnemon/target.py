@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What gRPC is to connect to, of a server's address as people write it."""
 
+import os
+
 _PORT = ":50051"
+
+
+def default_server() -> str:
+    """MNEMON_SERVER of the environment, as of the command mnemon; else this machine."""
+    return os.environ.get("MNEMON_SERVER") or f"127.0.0.1{_PORT}"
 
 
 def target_of(server: str) -> str:

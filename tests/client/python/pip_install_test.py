@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`pip install ./client/python` in a clean virtual environment, with the newest protobuf
-and grpcio of PyPI, and all tests of the client with what was installed.
+"""The package as PyPI would have it: a source distribution by `python -m build`, a wheel of
+it by `pip wheel`, that one installed in a clean virtual environment with the newest
+protobuf and grpcio of PyPI, and all tests of the client with what was installed.
 
     pip_install_test.py REPOSITORY mnemon-train mnemon-server
 
@@ -10,16 +11,23 @@ Skipped where PyPI, or the mirror that pip is configured for, does not answer in
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 REPOSITORY, TRAIN, SERVER = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
 DOWNLOAD_SECONDS = 50
 INSTALL_SECONDS = 50
 TEST_SECONDS = 60
 SKIPPED = 77
+
+# The release of the client is that of the project.
+CMAKE = (REPOSITORY / "CMakeLists.txt").read_text()
+VERSION = re.search(r"project\(mnemon VERSION ([0-9.]+)", CMAKE)[1]
+WHEEL = f"mnemon_client-{VERSION}-py3-none-any.whl"
 
 
 def run(command, seconds, **options):
@@ -30,6 +38,19 @@ def run(command, seconds, **options):
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, -1, "", f"not done in {seconds} s")
+
+
+def faults_of_wheel(path) -> str:
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        metadata = wheel.read(f"mnemon_client-{VERSION}.dist-info/METADATA").decode()
+    for name in ("mnemon/py.typed", "mnemon/v1/api.binpb", "mnemon/aio/client.py"):
+        if name not in names:
+            return f"the wheel has no {name}"
+    for line in (f"Version: {VERSION}", "Requires-Dist: grpcio>=1.51", "# Python client"):
+        if line not in metadata.splitlines():
+            return f"the metadata has no line {line}:\n{metadata}"
+    return ""
 
 
 def main(root: pathlib.Path) -> int:
@@ -45,7 +66,7 @@ def main(root: pathlib.Path) -> int:
     python = root / "venv/bin/python"
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
 
-    needed = ["setuptools>=66", "grpcio-tools", "grpcio", "protobuf"]
+    needed = ["setuptools>=66", "grpcio-tools", "build", "grpcio", "protobuf"]
     loaded = run(
         [*pip, "download", "--quiet", "--timeout=5", "--retries=1", "--only-binary=:all:"]
         + ["--dest", root / "wheels", *needed],
@@ -63,21 +84,31 @@ def main(root: pathlib.Path) -> int:
             root / "checkout" / folder,
             ignore=shutil.ignore_patterns("*.binpb", "*.egg-info", "__pycache__", "build"),
         )
-    installed = run(
-        [*pip, "install", "--no-index", "--find-links", root / "wheels"]
-        + [root / "checkout/client/python"],
-        INSTALL_SECONDS,
-        **quiet,
-    )
-    if installed.returncode != 0:
-        print(installed.stdout, installed.stderr)
+    # From here on pip sees what was downloaded alone.
+    environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": f"{root}/wheels {root}/dist"}
+    builder = {**environment, "PYTHONPATH": str(root / "builder")}
+    source, dist = root / "checkout/client/python", root / "dist"
+    for command, variables in (
+        ([*pip, "install", "--target", root / "builder", *needed[:3]], environment),
+        ([python, "-m", "build", "--sdist", "--no-isolation", "-o", dist, source], builder),
+        (["rm", "-r", root / "checkout"], environment),
+        ([*pip, "wheel", "--no-deps", "--wheel-dir", dist, "mnemon-client"], environment),
+        ([*pip, "install", dist / WHEEL], environment),
+    ):
+        made = run(command, INSTALL_SECONDS, **{**quiet, "env": variables})
+        if made.returncode != 0:
+            print(made.stdout, made.stderr)
+            return 1
+    faults = faults_of_wheel(dist / WHEEL)
+    if faults:
+        print(faults)
         return 1
-    shutil.rmtree(root / "checkout")
     print(run([*pip, "list", "--format=freeze"], INSTALL_SECONDS, **quiet).stdout)
 
     tests = REPOSITORY / "tests/client/python"
     for command in (
         [tests / "python_sessions_test.py", REPOSITORY, "installed"],
+        [tests / "python_display_test.py", REPOSITORY, "installed"],
         [tests / "python_resume_test.py", REPOSITORY, "installed"],
         [tests / "python_client_test.py", REPOSITORY, TRAIN, SERVER, "installed"],
     ):

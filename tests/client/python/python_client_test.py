@@ -9,68 +9,33 @@ this Python finds it.
 """
 
 import asyncio
-import os
-import pathlib
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 import unittest
+import unittest.mock
 
-try:
-    import grpc  # noqa: F401
-except ImportError:
-    print("SKIPPED: this Python has no grpc; install the package python3-grpcio")
-    sys.exit(77)
+import package_under_test
+from served_model import TEXT, ServedModel
 
 REPOSITORY, TRAIN, SERVER, PACKAGE = sys.argv[1:5]
 PYTHON = f"{REPOSITORY}/client/python"
-ENVIRONMENT = dict(os.environ)
-if PACKAGE != "installed":
-    subprocess.run(
-        [sys.executable, f"{PYTHON}/generate_descriptors.py", "--out", PACKAGE],
-        check=True,
-        timeout=60,
-    )
-    sys.path.insert(0, PACKAGE)
-    ENVIRONMENT["PYTHONPATH"] = PACKAGE
+ENVIRONMENT = package_under_test.find(REPOSITORY, PACKAGE)
+import grpc  # noqa: E402
 import mnemon  # noqa: E402
 
-TEXT = "the quick brown fox jumps over the lazy dog.\n" * 400
+ALPHABET = sorted(set(TEXT))
 
 
 def setUpModule():
-    global folder, server, address
-    folder = tempfile.TemporaryDirectory(prefix="mnemon-python.")
-    root = pathlib.Path(folder.name)
-    (root / "text.txt").write_text(TEXT)
-    subprocess.run(
-        [TRAIN, "fit", "--config", f"{REPOSITORY}/train/configs/causal-small.toml"]
-        + ["--set", f"data.text={root}/text.txt", "--set", "train.steps=5"]
-        + ["--set", "model.layers=1", "--set", "model.d_model=16"]
-        + ["--set", "model.d_ff=32", "--out", f"{root}/run"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        timeout=60,
-    )
-    server = subprocess.Popen(
-        [SERVER, "--checkpoint", f"{root}/run/last", "--listen", "127.0.0.1:0"]
-        + ["--port-file", f"{root}/port", "--sessions", "2", "--running", "2"],
-        stderr=subprocess.DEVNULL,
-    )
-    port = root / "port"
-    for _ in range(300):
-        if port.exists() and port.read_text().strip():
-            break
-        time.sleep(0.05)
-    address = f"127.0.0.1:{port.read_text().strip()}"
+    global served, address
+    served = ServedModel(REPOSITORY, TRAIN, SERVER, "--sessions", "2", "--running", "2")
+    address = served.address
 
 
 def tearDownModule():
-    server.terminate()
-    code = server.wait(timeout=30)
-    folder.cleanup()
-    assert code == 0, f"the server ended with {code}"
+    served.stop()
 
 
 class ClientTest(unittest.TestCase):
@@ -79,7 +44,7 @@ class ClientTest(unittest.TestCase):
         self.addCleanup(self.client.close)
 
     def text(self, prompt, **options):
-        return "".join(c.text for c in self.client.generate(prompt, timeout=30, **options))
+        return self.client.generate(prompt, timeout=30, **options).text
 
     def test_streams_tokens_and_facts(self):
         chunks = list(self.client.generate("the ", max_tokens=20, seed=7, timeout=30))
@@ -89,47 +54,77 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(chunks[-1].finish.generated_token_count, 20)
 
     def test_text_and_token_prompts_agree(self):
-        ids = [sorted(set(TEXT)).index(c) for c in "the "]
+        ids = [ALPHABET.index(c) for c in "the "]
         options = {"max_tokens": 20, "temperature": 0}
         self.assertEqual(self.text("the ", **options), self.text(ids, **options))
 
     def test_tokens_and_back(self):
         ids = self.client.tokenize("lazy dog")
-        self.assertEqual(ids, [sorted(set(TEXT)).index(c) for c in "lazy dog"])
+        self.assertEqual(ids, [ALPHABET.index(c) for c in "lazy dog"])
         self.assertEqual(self.client.detokenize(ids), "lazy dog")
 
     def test_scores_a_text_in_parts(self):
         def scored(parts):
-            responses = list(self.client.score(parts, timeout=30))
-            logprobs = [t.logprob for r in responses for t in r.logprobs]
-            summary = responses[-1].summary
-            self.assertEqual(summary.token_count, len(logprobs))
-            self.assertAlmostEqual(summary.logprob_sum, sum(logprobs), places=3)
+            result = self.client.score(parts, timeout=30).result()
+            logprobs = [token.logprob for token in result.logprobs]
+            self.assertEqual(result.token_count, len(logprobs))
+            self.assertAlmostEqual(result.logprob_sum, sum(logprobs), places=3)
+            self.assertGreater(result.perplexity, 1)
             return logprobs
 
-        whole = scored(["the quick brown fox"])
+        whole = scored("the quick brown fox")
         self.assertEqual(len(whole), 18)
         self.assertEqual(scored(["the quick", " brown fox"]), whole)
+        self.assertEqual(scored(self.client.tokenize("the quick brown fox")), whole)
+        tokens = self.client.score("the", top_candidate_count=2, timeout=30)
+        self.assertEqual([len(token.candidates) for token in tokens], [2, 2])
 
     def test_a_decoder_does_not_predict(self):
-        from mnemon.v1 import generation_pb2
-
         with self.assertRaises(mnemon.Unimplemented) as caught:
-            self.client.predict(
-                generation_pb2.PredictRequest(sequences=[generation_pb2.Tokens(ids=[1])])
-            )
+            self.client.predict([[1]])
         self.assertEqual(caught.exception.reason, "MODEL_KIND")
 
     def test_a_session_continues(self):
-        self.client.create_session("anna")
-        self.addCleanup(self.client.delete_session, "anna")
         options = {"temperature": 0, "max_tokens": 10}
         whole = self.text("the ", **{**options, "max_tokens": 20})
-        first = self.text("the ", session="anna", **options)
-        self.assertEqual(first + self.text("", session="anna", **options), whole)
-        self.assertEqual(self.client.get_session("anna").token_count, 24)
-        names = [s.name for s in self.client.list_sessions()]
-        self.assertEqual(names, ["sessions/anna"])
+        with self.client.session("anna", keep=False) as anna:
+            first = anna.generate("the ", **options).text
+            self.assertEqual(anna.token_count, 14)
+            self.assertEqual(first + anna.generate(**options).text, whole)
+            self.assertEqual(anna.token_count, 24)
+            self.assertEqual(anna.refresh().token_count, 24)
+            self.assertEqual([s.id for s in self.client.list_sessions()], ["anna"])
+        self.assertEqual(list(self.client.list_sessions()), [])
+
+    def test_a_session_branches_and_goes_back(self):
+        options = {"temperature": 0, "max_tokens": 6}
+        with self.client.session() as anna:
+            anna.generate("the ", **options).result()
+            place = anna.checkpoint("before")
+            self.assertEqual((place.id, place.token_count), ("before", 10))
+            with anna.fork() as fork:
+                self.assertEqual((fork.token_count, fork.info.parent), (10, anna.id))
+                text = fork.generate(**options).text
+            self.assertEqual(anna.generate(**options).text, text)
+            self.assertEqual(anna.rewind(place).token_count, 10)
+            self.assertEqual(anna.checkpoints[0].id, "before")
+            self.assertEqual(anna.generate(**options).text, text)
+            self.assertEqual(anna.rewind(4).token_count, 4)
+            self.assertTrue(anna.verify(replay=True, timeout=30).ok)
+            path = served.root / "anna.session"
+            self.assertEqual(anna.export(path).token_count, 4)
+            with self.client.import_session(path) as copy:
+                self.assertEqual(copy.token_count, 4)
+                self.assertEqual(copy.generate(**options).result().finish.token_count, 10)
+        self.assertEqual(list(self.client.list_sessions()), [])
+        self.assertEqual([p.name for p in served.root.glob("anna*")], ["anna.session"])
+
+    def test_a_scored_text_joins_a_session_by_commit(self):
+        with self.client.session() as anna:
+            self.assertEqual(anna.score("the ").result().token_count, 3)
+            self.assertEqual((anna.token_count, anna.refresh().token_count), (0, 0))
+            anna.score("the ", commit=True).result()
+            self.assertEqual((anna.token_count, anna.refresh().token_count), (4, 4))
 
     def test_sessions_have_a_ttl(self):
         for name, options, seconds in (
@@ -138,9 +133,8 @@ class ClientTest(unittest.TestCase):
             ("part", {"ttl": 90.5}, 90.5),
         ):
             with self.subTest(name):
-                session = self.client.create_session(name, **options)
-                self.client.delete_session(name)
-                expires = session.expire_time.ToMilliseconds() / 1000
+                with self.client.create_session(name, keep=False, **options) as session:
+                    expires = session.info.expire_time.timestamp()
                 self.assertAlmostEqual(expires - time.time(), seconds, delta=10)
 
     def test_leaving_the_loop_cancels(self):
@@ -152,9 +146,32 @@ class ClientTest(unittest.TestCase):
             time.sleep(0.05)
         self.assertEqual(len(self.text("the ", max_tokens=5)), 5)
 
+    def test_what_is_left_early_goes_on_in_its_session(self):
+        with self.client.session() as anna:
+            with anna.generate("the ", max_tokens=1500, timeout=30) as stream:
+                next(stream)
+            self.assertEqual(list(stream), [])
+            again = anna.generate(max_tokens=5, timeout=30).result()
+            self.assertEqual(again.finish.generated_token_count, 5)
+            self.assertEqual(anna.token_count, anna.refresh().token_count)
+
+    def test_cancel_from_another_thread(self):
+        for options in ({}, {"session": "anna"}):
+            with self.client.session("anna", keep=False):
+                stream = self.client.generate(
+                    "the ", max_tokens=1500, timeout=30, **options
+                )
+                next(stream)
+                thread = threading.Thread(target=stream.cancel)
+                thread.start()
+                with self.assertRaises(mnemon.Cancelled):
+                    list(stream)
+                thread.join()
+
     def test_models_and_health(self):
         (model,) = self.client.list_models()
         self.assertEqual(model.architecture, "causal")
+        self.assertEqual(model, self.client.get_model(model.id))
         self.assertTrue(self.client.is_serving())
         self.assertTrue(self.client.is_serving("mnemon.v1.Generation"))
         with self.assertRaises(mnemon.NotFound):
@@ -172,6 +189,7 @@ class ClientTest(unittest.TestCase):
         for name in ("a", "b"):
             self.client.create_session(name)
             self.addCleanup(self.client.delete_session, name)
+        self.assertEqual(self.client.session("a").id, "a")
         with self.assertRaises(mnemon.ResourceExhausted) as caught:
             self.client.create_session("c")
         self.assertGreater(caught.exception.retry_after.total_seconds(), 0)
@@ -194,7 +212,7 @@ class ClientTest(unittest.TestCase):
                 nobody.list_models()
 
     def test_addresses_without_a_port_get_it(self):
-        from mnemon.target import target_of
+        from mnemon.target import default_server, target_of
 
         for server, target in {
             "localhost": "localhost:50051",
@@ -204,10 +222,25 @@ class ClientTest(unittest.TestCase):
             "unix:/run/mnemon.sock": "unix:/run/mnemon.sock",
         }.items():
             self.assertEqual(target_of(server), target)
+        with unittest.mock.patch.dict("os.environ", {"MNEMON_SERVER": "there:7"}):
+            self.assertEqual(default_server(), "there:7")
+            self.assertEqual(mnemon.Client("here").server, "here")
+        with unittest.mock.patch.dict("os.environ", {"MNEMON_SERVER": ""}):
+            self.assertEqual(default_server(), "127.0.0.1:50051")
 
     def test_unknown_options_are_named(self):
-        with self.assertRaisesRegex(TypeError, "'temprature'"):
-            self.client.generate("the ", temprature=1)
+        for call in (self.client.generate, self.client.score, self.client.create_session):
+            with self.assertRaisesRegex(TypeError, "'temprature'"):
+                call("the ", temprature=1)
+        with self.assertRaisesRegex(ValueError, "mask is 'half', not one of none, causal"):
+            self.client.predict([[1]], mask="half")
+
+    def test_a_session_of_another_model_is_refused(self):
+        with self.client.session("anna", keep=False) as anna:
+            with self.assertRaisesRegex(ValueError, "belongs to model"):
+                self.client.session("anna", model="other")
+            again = self.client.session("anna", model=anna.model)
+            self.assertEqual((again.id, again.keep), ("anna", True))
 
     def internal(self, details, metadata=None):
         """INTERNAL as grpc raises it, made an error of the package."""
@@ -239,8 +272,9 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
         async with mnemon.aio.Client(address) as client:
 
             async def text(prompt):
-                chunks = client.generate(prompt, max_tokens=30, seed=3, timeout=30)
-                return "".join([chunk.text async for chunk in chunks])
+                return (
+                    await client.generate(prompt, max_tokens=30, seed=3, timeout=30)
+                ).text
 
             prompts = ["the ", "quick ", "lazy dog"]
             alone = [await text(p) for p in prompts]
@@ -248,13 +282,11 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_sessions_and_errors(self):
         async with mnemon.aio.Client(address) as client:
-            session = await client.create_session("berta", ttl=60)
-            expires = session.expire_time.ToMilliseconds() / 1000
-            self.assertAlmostEqual(expires - time.time(), 60, delta=10)
-            self.assertEqual(
-                [s.name for s in await client.list_sessions()], ["sessions/berta"]
-            )
-            await client.delete_session("berta")
+            async with client.session("berta", ttl=60, keep=False) as session:
+                expires = session.info.expire_time.timestamp()
+                self.assertAlmostEqual(expires - time.time(), 60, delta=10)
+                ids = [s.id async for s in client.list_sessions()]
+                self.assertEqual(ids, ["berta"])
             with self.assertRaises(mnemon.NotFound):
                 await client.get_session("berta")
             with self.assertRaises(mnemon.InvalidArgument) as caught:
@@ -264,6 +296,46 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
                 caught.exception.field_violations[0].field, "sampling.temperature"
             )
             self.assertTrue(await client.is_serving())
+
+    async def test_a_session_as_of_threads(self):
+        options = {"temperature": 0, "max_tokens": 6}
+        async with mnemon.aio.Client(address) as client:
+            async with client.session() as anna:
+                chunks = [chunk async for chunk in anna.generate("the ", **options)]
+                self.assertEqual(sum(len(c.tokens) for c in chunks), 6)
+                place = await anna.checkpoint()
+                async with anna.fork() as fork:
+                    text = (await fork.generate(**options)).text
+                self.assertEqual((await anna.generate(**options)).text, text)
+                self.assertEqual((await anna.rewind(place)).token_count, 10)
+                await anna.score("fox", commit=True)
+                self.assertEqual(anna.token_count, 13)
+                await anna.update(ttl=50)
+                path = served.root / "berta.session"
+                await anna.export(path)
+                async with client.import_session(path) as copy:
+                    self.assertTrue((await copy.verify(replay=True)).ok)
+            self.assertEqual([s async for s in client.list_sessions()], [])
+            (model,) = await client.list_models()
+            self.assertEqual(model, await client.get_model(model.id))
+            self.assertEqual(await client.detokenize(await client.tokenize("fox")), "fox")
+
+    async def test_a_cancelled_task_or_stream_ends_its_call(self):
+        async with mnemon.aio.Client(address) as client:
+            async with client.session() as anna:
+                stream = anna.generate("the ", max_tokens=1500, timeout=30)
+                await stream.__anext__()
+                task = asyncio.ensure_future(stream.result())
+                await asyncio.sleep(0.01)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                stream = anna.generate(max_tokens=1500, timeout=30)
+                await stream.__anext__()
+                stream.cancel()
+                with self.assertRaises(mnemon.Cancelled):
+                    await stream
+                self.assertEqual(len((await anna.generate(max_tokens=5)).tokens), 5)
 
 
 class ExamplesTest(unittest.TestCase):

@@ -11,29 +11,20 @@ import asyncio
 import concurrent.futures
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 import unittest
 
+import package_under_test
+
 # With epoll the server of this process would do the client's polling for it.
 os.environ["GRPC_POLL_STRATEGY"] = "poll"
-try:
-    import grpc
-except ImportError:
-    print("SKIPPED: this Python has no grpc; install the package python3-grpcio")
-    sys.exit(77)
-
 REPOSITORY, PACKAGE = sys.argv[1:3]
-if PACKAGE != "installed":
-    subprocess.run(
-        [sys.executable, f"{REPOSITORY}/client/python/generate_descriptors.py"]
-        + ["--out", PACKAGE],
-        check=True,
-        timeout=60,
-    )
-    sys.path.insert(0, PACKAGE)
+ENVIRONMENT = package_under_test.find(REPOSITORY, PACKAGE)
+import grpc  # noqa: E402
 import mnemon  # noqa: E402
 from mnemon.descriptors import message_class  # noqa: E402
 from mnemon.v1 import generation_pb2, sessions_pb2  # noqa: E402
@@ -60,17 +51,19 @@ def fail(context, code, reason, seconds):
 
 class Fake:
     """`script`: of each stream how many tokens it has (None: no message at all) and how
-    it ends; streams beyond it run to their end. `losses`: so many other calls are lost."""
+    it ends; streams beyond it run to their end. `losing`: the next call of that name is lost.
+    """
 
     def __init__(self):
         self.script = []
         self.known = None
         self.requests = []
-        self.losses = 0
+        self.losing = ""
         self.lost_ids = []
         self.sent = {}
         self.snapshot = b""
         self.hanging = threading.Event()
+        self.left = threading.Event()
         self.address = "127.0.0.1:0"
         self.start()
 
@@ -136,21 +129,24 @@ class Fake:
             self.hanging.set()
             while context.is_active():
                 time.sleep(0.002)
-        elif end is not None:
+            self.left.set()
+        elif end is not None and end != "late":
             fail(context, *end)
         yield generation_pb2.GenerateResponse(
             finish=generation_pb2.FinishFacts(generated_token_count=ANSWER)
         )
+        if end == "late":
+            fail(context, *CUT)
 
-    def lost(self, request_id, context):
-        if self.losses > 0:
-            self.losses -= 1
+    def lost(self, name, request_id, context):
+        if self.losing == name:
+            self.losing = ""
             self.lost_ids.append(request_id)
             fail(context, *CUT)
 
     def unary(self, name):
         def method(request, context):
-            self.lost(getattr(request, "request_id", ""), context)
+            self.lost(name, getattr(request, "request_id", ""), context)
             self.sent[name] = request
             return sessions_pb2.Session(name="sessions/anna")
 
@@ -161,7 +157,7 @@ class Fake:
         self.snapshot = b""
         for message in messages:
             self.snapshot += message.chunk
-            self.lost(self.sent["import"].request_id, context)
+            self.lost("import", self.sent["import"].request_id, context)
         return sessions_pb2.Session(name="sessions/copy")
 
 
@@ -182,6 +178,12 @@ class Threads:
 
     def call(self, method, *arguments, **options):
         return getattr(self.client, method)(*arguments, **options)
+
+    def call_on(self, session, method, *arguments, **options):
+        return getattr(self.client.get_session(session), method)(*arguments, **options)
+
+    def result(self, *arguments, **options):
+        return self.client.generate(*arguments, **options).result()
 
     def close(self):
         self.client.close()
@@ -211,9 +213,23 @@ class Asyncio:
         return self.loop.run_until_complete(collect())
 
     def call(self, method, *arguments, **options):
-        return self.loop.run_until_complete(
-            getattr(self.client, method)(*arguments, **options)
-        )
+        async def call():
+            return await getattr(self.client, method)(*arguments, **options)
+
+        return self.loop.run_until_complete(call())
+
+    def call_on(self, session, method, *arguments, **options):
+        async def call():
+            handle = await self.client.get_session(session)
+            return await getattr(handle, method)(*arguments, **options)
+
+        return self.loop.run_until_complete(call())
+
+    def result(self, *arguments, **options):
+        async def collect():
+            return await self.client.generate(*arguments, **options)
+
+        return self.loop.run_until_complete(collect())
 
     def close(self):
         self.loop.run_until_complete(self.client.close())
@@ -243,8 +259,10 @@ class ResumeTests:
         text, error, chunks = self.generate(**options)
         self.assertIsNone(error)
         self.assertEqual(text, TEXT)
-        self.assertEqual([c.HasField("prompt") for c in chunks].count(True), 1)
-        self.assertTrue(chunks[-1].HasField("finish"))
+        self.assertEqual(sum(c.prompt is not None for c in chunks), 1)
+        self.assertEqual(
+            [c.finish is not None for c in chunks].index(True), len(chunks) - 1
+        )
 
     def test_a_lost_stream_goes_on_behind_its_last_token(self):
         self.fake.script = [(3, CUT), (0, CUT), (2, CUT)]
@@ -401,34 +419,116 @@ class ResumeTests:
 
     def test_calls_on_sessions_are_made_again_where_that_is_right(self):
         self.client.call("get_session", "anna")
-        for name, arguments in (("create", ["a"]), ("fork", ["anna", "b"])):
-            self.fake.losses = 1
-            self.client.call(f"{name}_session", *arguments)
+        for name, call in (
+            ("create", lambda: self.client.call("create_session", "a")),
+            ("fork", lambda: self.on_anna("fork", "b")),
+        ):
+            self.fake.losing = name
+            call()
             self.assertEqual(self.fake.sent[name].request_id, self.fake.lost_ids[-1])
             self.assertEqual(len(self.fake.lost_ids[-1]), 36)
-        self.fake.losses = 1
-        self.client.call("update_session", "anna", paused=True)
-        for method, options in (
-            ("update_session", {"paused": True, "etag": "e"}),
-            ("rewind_session", {"token_count": 3}),
+        self.fake.losing = "update"
+        self.on_anna("update", paused=True)
+        for method, arguments, options in (
+            ("update", (), {"paused": True, "etag": "e"}),
+            ("rewind", (3,), {}),
         ):
-            self.fake.losses = 1
+            self.fake.losing = method
             with self.assertRaises(mnemon.Unavailable):
-                self.client.call(method, "anna", **options)
+                self.on_anna(method, *arguments, **options)
+
+    def on_anna(self, *call, **options):
+        return self.client.call_on("anna", *call, **options)
+
+    def test_a_result_is_whole_over_losses(self):
+        self.fake.script = [(3, CUT), (2, CUT)]
+        result = self.client.result("abc", session="anna", timeout=30)
+        self.assertEqual((result.text, result.resumes), (TEXT, 2))
+        self.assertEqual(result.tokens, [100 + FIRST + i for i in range(ANSWER)])
+        self.assertEqual(result.prompt.token_count, 3)
+        self.assertEqual(result.finish.generated_token_count, ANSWER)
+
+    def test_what_is_lost_behind_the_last_message_is_whole(self):
+        self.fake.script = [(ANSWER, "late")]
+        self.expect_whole()
+        self.assertEqual(len(self.fake.requests), 1)
 
     def test_an_import_is_made_again_from_its_begin(self):
         self.client.call("get_session", "anna")
-        self.fake.losses = 1
+        self.fake.losing = "import"
         file = io.BytesIO(b"head" + bytes(range(256)) * 3000)
         file.seek(4)
         self.client.call("import_session", file, "copy")
         self.assertEqual(self.fake.snapshot, bytes(range(256)) * 3000)
         self.assertEqual(self.fake.sent["import"].request_id, self.fake.lost_ids[-1])
-        self.fake.losses = 1
+        self.fake.losing = "import"
         file.seek(4)
         file.seekable = lambda: False
         with self.assertRaises(mnemon.Unavailable):
             self.client.call("import_session", file, "copy", size=768000)
+
+
+# Ctrl-C is sent to these; the first argument is the address.
+INTERRUPTED = {
+    "threads": """
+import sys, mnemon
+with mnemon.Client(sys.argv[1]) as client:
+    for chunk in client.generate("abc", session="anna"):
+        print(chunk.text, flush=True)
+""",
+    "asyncio": """
+import asyncio, sys, mnemon
+async def main():
+    async with mnemon.aio.Client(sys.argv[1]) as client:
+        async for chunk in client.generate("abc", session="anna"):
+            print(chunk.text, flush=True)
+asyncio.run(main())
+""",
+}
+
+
+class InterruptTest(unittest.TestCase):
+    def interrupt(self, program, end):
+        """Begins a stream of two tokens and `end`, interrupts it, and says how long the
+        program then took."""
+        fake = Fake()
+        self.addCleanup(fake.stop)
+        fake.script = [(2, end)]
+        process = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTED[program], fake.address],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            lines = [process.stdout.readline().strip() for _ in range(3)]
+            self.assertEqual(lines, ["", "8,", "9,"])
+            time.sleep(0.2)
+            begin = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertIn("KeyboardInterrupt", said)
+        self.assertEqual(said.count("Exception ignored"), 0, said)
+        self.assertNotEqual(process.returncode, 0)
+        return fake, time.monotonic() - begin
+
+    def test_ctrl_c_cancels_the_call(self):
+        for program in INTERRUPTED:
+            with self.subTest(program):
+                fake, seconds = self.interrupt(program, "hang")
+                self.assertTrue(fake.left.wait(5))
+                self.assertLess(seconds, 5)
+
+    def test_ctrl_c_ends_the_pause_between_two_tries(self):
+        for program in INTERRUPTED:
+            with self.subTest(program):
+                again = (grpc.StatusCode.UNAVAILABLE, "DRAINING", 30)
+                _, seconds = self.interrupt(program, again)
+                self.assertLess(seconds, 5)
 
 
 class ThreadsTest(ResumeTests, unittest.TestCase):

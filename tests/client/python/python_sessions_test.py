@@ -11,25 +11,16 @@ import asyncio
 import concurrent.futures
 import datetime
 import io
-import subprocess
+import pathlib
 import sys
+import tempfile
 import unittest
 
-try:
-    import grpc
-except ImportError:
-    print("SKIPPED: this Python has no grpc; install the package python3-grpcio")
-    sys.exit(77)
+import package_under_test
 
 REPOSITORY, PACKAGE = sys.argv[1:3]
-if PACKAGE != "installed":
-    subprocess.run(
-        [sys.executable, f"{REPOSITORY}/client/python/generate_descriptors.py"]
-        + ["--out", PACKAGE],
-        check=True,
-        timeout=60,
-    )
-    sys.path.insert(0, PACKAGE)
+package_under_test.find(REPOSITORY, PACKAGE)
+import grpc  # noqa: E402
 import mnemon  # noqa: E402
 from mnemon.v1 import sessions_pb2  # noqa: E402
 
@@ -45,6 +36,8 @@ class FakeSessions:
         self.snapshot = b""
         self.announced = None
         self.broken = False
+        self.undeletable = False
+        self.raced = 0  # so often a session is made by others, and once also deleted
         self.verification = sessions_pb2.VerifySessionResponse(stored_form_valid=True)
         service = sessions_pb2.Session.DESCRIPTOR.file.services_by_name["Sessions"]
         kinds = {"ExportSession": "unary_stream", "ImportSession": "stream_unary"}
@@ -81,6 +74,11 @@ class FakeSessions:
 
     def CreateSession(self, request, context):
         self.sent["create"] = request
+        if self.raced > 0:
+            self.raced -= 1
+            if self.raced == 0:
+                self.make(request.session_id, 7)
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, "the id is taken")
         return self.make(request.session_id, 0)
 
     def GetSession(self, request, context):
@@ -103,6 +101,8 @@ class FakeSessions:
         from google.protobuf import empty_pb2
 
         self.sent["delete"] = request
+        if self.undeletable:
+            context.abort(grpc.StatusCode.INTERNAL, "undeletable")
         if not (request.allow_missing and request.name not in self.sessions):
             self.find(request.name, context, request.etag)
             del self.sessions[request.name]
@@ -112,7 +112,9 @@ class FakeSessions:
         self.sent["fork"] = request
         parent = self.find(request.name, context)
         tokens = request.token_count if request.HasField("token_count") else None
-        return self.make(request.session_id, parent.token_count if tokens is None else tokens)
+        return self.make(
+            request.session_id, parent.token_count if tokens is None else tokens
+        )
 
     def RewindSession(self, request, context):
         self.sent["rewind"] = request
@@ -161,10 +163,13 @@ class SessionsTest(unittest.TestCase):
         self.client = mnemon.Client(self.fake.address, timeout=20)
         self.addCleanup(self.client.close)
         self.fake.make("anna", 12)
+        self.anna = self.client.get_session("anna")
 
     def test_create_takes_every_choice(self):
         self.client.create_session("bert")
         self.assertEqual(self.fake.sent["create"].session.ttl.seconds, 86400)
+        self.client.create_session("bert", ttl=None)
+        self.assertFalse(self.fake.sent["create"].session.HasField("ttl"))
         self.client.create_session(
             "bert",
             model="small",
@@ -185,20 +190,59 @@ class SessionsTest(unittest.TestCase):
 
     def test_choices_that_do_not_exist_are_named(self):
         for error, text, choices in (
-            (ValueError, "'some'", {"durability": "some"}),
+            (ValueError, "'some', not one of none, turn, always", {"durability": "some"}),
             (ValueError, "time zone", {"expire_time": datetime.datetime(2030, 1, 31)}),
             (TypeError, "'temprature'", {"sampling": {"temprature": 1}}),
+            (TypeError, "'tll'", {"tll": 1}),
         ):
             with self.assertRaisesRegex(error, text):
                 self.client.create_session("bert", **choices)
-        with self.assertRaisesRegex(TypeError, "token_count or checkpoint_id"):
-            self.client.rewind_session("anna")
+        for call in (self.anna.update, self.anna.fork, self.anna.score):
+            with self.assertRaisesRegex(TypeError, "'tll'"):
+                call("bert", tll=1) if call != self.anna.update else call(tll=1)
+        with self.assertRaisesRegex(ValueError, "not -3"):
+            self.anna.rewind(-3)
+
+    def test_a_session_is_opened_or_made(self):
+        self.assertEqual(self.client.session("anna").token_count, 12)
+        self.assertNotIn("create", self.fake.sent)
+        self.assertEqual(self.client.session("bert", ttl=60).token_count, 0)
+        self.assertEqual(self.fake.sent["create"].session.ttl.seconds, 60)
+        self.fake.raced = 1
+        self.assertEqual(self.client.session("carl").token_count, 7)
+        self.fake.raced = 2
+        with self.assertRaises(mnemon.AlreadyExists):
+            self.client.session("dora")
+
+    def test_the_end_of_with_deletes_what_is_not_kept(self):
+        with self.client.session() as drawn, self.client.session("bert"):
+            self.assertEqual(drawn.id, "drawn")
+        self.assertEqual(sorted(self.fake.sessions), ["sessions/anna", "sessions/bert"])
+        self.assertTrue(self.fake.sent["delete"].allow_missing)
+        with self.client.session(keep=True), self.client.session("bert", keep=False):
+            pass
+        self.assertEqual(sorted(self.fake.sessions), ["sessions/anna", "sessions/drawn"])
+        with self.assertRaises(KeyError), self.client.session("bert", keep=False):
+            self.fake.undeletable = True
+            raise KeyError("what happened first counts")
+        with self.assertRaises(mnemon.Internal), self.client.session("bert", keep=False):
+            pass
+
+    def test_what_is_shown_of_a_session(self):
+        self.fake.sessions["sessions/anna"].model = "models/<small>"
+        self.anna.refresh()
+        self.assertEqual(repr(self.anna), "<Session 'anna', model '<small>', 12 tokens>")
+        shown = self.anna._repr_html_()
+        self.assertIn("session anna", shown)
+        self.assertIn("&lt;small&gt;", shown)
+        self.assertIn("token_count=12", repr(self.anna.info))
+        self.assertIn("<table>", self.anna.info._repr_html_())
 
     def test_list_asks_for_all_pages(self):
         for name in ("b", "c", "d"):
             self.fake.make(name, 1)
         sessions = self.client.list_sessions(filter="state = IDLE", order_by="name desc")
-        self.assertEqual([s.name[9:] for s in sessions], ["anna", "b", "c", "d"])
+        self.assertEqual([s.id for s in sessions], ["anna", "b", "c", "d"])
         sent = self.fake.sent["list"]
         self.assertEqual([r.page_token for r in sent], ["", "sessions/b"])
         for request in sent:
@@ -206,55 +250,82 @@ class SessionsTest(unittest.TestCase):
             self.assertEqual(request.order_by, "name desc")
 
     def test_update_masks_what_is_given(self):
-        self.client.update_session(
-            "anna", paused=False, sampling={"top_k": 4}, fields=["ttl"], etag="e1"
-        )
+        self.anna.update(paused=False, sampling={"top_k": 4}, fields=["ttl"], etag="e1")
         sent = self.fake.sent["update"]
         self.assertEqual(list(sent.update_mask.paths), ["paused", "sampling", "ttl"])
         self.assertEqual(sent.session.sampling.top_k, 4)
         self.assertFalse(sent.session.HasField("ttl"))
         with self.assertRaises(mnemon.Aborted):
-            self.client.update_session("anna", paused=True, etag="e0")
+            self.anna.update(paused=True, etag="e0")
+
+    def test_what_a_session_says_can_be_asked_for_again(self):
+        self.fake.sessions["sessions/anna"].durability = sessions_pb2.Session.ALWAYS
+        sampling = self.fake.sessions["sessions/anna"].sampling
+        sampling.top_k = 4
+        sampling.logit_bias.add(token_id=7, bias=0.5)
+        info = self.anna.refresh()
+        self.assertEqual(info.sampling, {"top_k": 4, "logit_bias": {7: 0.5}})
+        self.client.create_session("b", durability=info.durability, sampling=info.sampling)
+        sent = self.fake.sent["create"].session
+        self.assertEqual((sent.durability, sent.sampling), (3, sampling))
 
     def test_delete_takes_etag_and_absence(self):
         with self.assertRaises(mnemon.Aborted):
-            self.client.delete_session("anna", etag="e0")
+            self.anna.delete(etag="e0")
         self.client.delete_session("anna", etag="e1")
         with self.assertRaises(mnemon.NotFound):
-            self.client.delete_session("anna")
+            self.anna.delete()
         self.client.delete_session("anna", allow_missing=True)
 
     def test_fork_rewind_and_checkpoint(self):
-        self.assertEqual(self.client.fork_session("anna", "bert").token_count, 12)
+        self.assertEqual(self.anna.fork("bert").token_count, 12)
         self.assertFalse(self.fake.sent["fork"].session.HasField("ttl"))
-        fork = self.client.fork_session("anna", token_count=0, ttl=60)
-        self.assertEqual((fork.name, fork.token_count), ("sessions/drawn", 0))
+        fork = self.anna.fork(token_count=0, ttl=60)
+        self.assertEqual((fork.id, fork.token_count, fork.keep), ("drawn", 0, False))
         self.assertEqual(self.fake.sent["fork"].session.ttl.seconds, 60)
-        self.assertEqual(self.client.checkpoint_session("anna").checkpoint_id, "drawn")
-        self.assertEqual(self.client.checkpoint_session("anna", "c").checkpoint_id, "c")
-        self.client.rewind_session("anna", checkpoint_id="c", etag="e1")
+        self.assertEqual(self.anna.checkpoint().id, "drawn")
+        place = self.anna.checkpoint("c")
+        self.anna.rewind("c", etag="e1")
         self.assertEqual(self.fake.sent["rewind"].checkpoint_id, "c")
-        self.assertEqual(self.client.rewind_session("anna", token_count=0).token_count, 0)
+        self.anna.rewind(place)
+        self.assertEqual(self.fake.sent["rewind"].checkpoint_id, "c")
+        self.assertEqual(self.anna.rewind(0).token_count, 0)
+        self.assertEqual(self.anna.token_count, 0)
 
     def test_export_writes_the_snapshot(self):
         self.fake.snapshot = bytes(range(256)) * 100
         file = io.BytesIO()
-        self.assertEqual(self.client.export_session("anna", file).token_count, 12)
+        self.assertEqual(self.anna.export(file).token_count, 12)
         self.assertEqual(file.getvalue(), self.fake.snapshot)
         self.fake.announced = 5
         with self.assertRaisesRegex(mnemon.DataLoss, "5 bytes and sent 25600"):
-            self.client.export_session("anna", io.BytesIO())
+            self.anna.export(io.BytesIO())
         self.fake.broken = True
         with self.assertRaisesRegex(mnemon.DataLoss, "the disk broke"):
-            self.client.export_session("anna", io.BytesIO())
+            self.anna.export(io.BytesIO())
+        del self.fake.sessions["sessions/anna"]
         with self.assertRaises(mnemon.NotFound):
-            self.client.export_session("nobody", io.BytesIO())
+            self.anna.export(io.BytesIO())
+
+    def test_a_path_holds_a_whole_snapshot_or_what_it_held(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "anna.session"
+            self.fake.snapshot = b"x" * 3000
+            self.anna.export(str(path))
+            self.fake.broken = True
+            with self.assertRaises(mnemon.DataLoss):
+                self.anna.export(path)
+            self.assertEqual(path.read_bytes(), self.fake.snapshot)
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [path])
+            self.fake.broken = False
+            self.assertEqual(self.client.import_session(path, "copy").id, "copy")
+            self.assertEqual(b"".join(self.fake.chunks), self.fake.snapshot)
 
     def test_import_sends_the_snapshot(self):
         file = io.BytesIO(b"head" + b"x" * 600000)
         file.seek(4)
         session = self.client.import_session(file, "copy", durability="turn")
-        self.assertEqual(session.name, "sessions/copy")
+        self.assertEqual(session.id, "copy")
         self.assertEqual([len(c) for c in self.fake.chunks], [262144, 262144, 75712])
         sent = self.fake.sent["import"]
         self.assertEqual(sent.size_bytes, 600000)
@@ -265,12 +336,15 @@ class SessionsTest(unittest.TestCase):
             self.client.import_session(io.BytesIO(b"x" * 600000))
 
     def test_verify_tells_what_differs(self):
-        self.assertFalse(self.client.verify_session("anna").HasField("replay_equal"))
+        self.assertIsNone(self.anna.verify().replay_equal)
+        self.assertTrue(self.anna.verify().ok)
         self.fake.verification.replay_equal = False
         self.fake.verification.first_difference = "memory"
-        verification = self.client.verify_session("anna", replay=True)
+        verification = self.anna.verify(replay=True)
         self.assertTrue(self.fake.sent["verify"].replay)
-        self.assertEqual(verification.first_difference, "memory")
+        self.assertEqual(
+            (verification.ok, verification.first_difference), (False, "memory")
+        )
 
 
 class AsyncSessionsTest(unittest.TestCase):
@@ -281,24 +355,31 @@ class AsyncSessionsTest(unittest.TestCase):
 
         async def use():
             async with mnemon.aio.Client(fake.address, timeout=20) as client:
-                await client.create_session("anna", ttl=None, paused=True)
-                await client.update_session("anna", paused=False)
-                await client.fork_session("anna", "bert", token_count=0)
-                await client.checkpoint_session("anna", "c")
-                await client.rewind_session("anna", checkpoint_id="c")
+                anna = await client.create_session("anna", ttl=None, paused=True)
+                await anna.update(paused=False)
+                async with anna.fork("bert", token_count=0) as bert:
+                    self.assertEqual(bert.token_count, 0)
+                await anna.checkpoint("c")
+                await anna.rewind("c")
                 file = io.BytesIO()
-                await client.export_session("anna", file)
+                await anna.export(file)
                 file.seek(0)
                 await client.import_session(file, "copy")
                 self.assertEqual(b"".join(fake.chunks), fake.snapshot)
-                self.assertTrue((await client.verify_session("anna")).stored_form_valid)
-                sessions = await client.list_sessions(filter="tier = DISK", page_size=1)
-                self.assertEqual([s.name[9:] for s in sessions], ["anna", "bert", "copy"])
+                self.assertTrue((await anna.verify()).ok)
+                async with client.session() as drawn:
+                    self.assertEqual(drawn.id, "drawn")
+                found = client.list_sessions(filter="tier = DISK", page_size=1)
+                self.assertEqual([s.id async for s in found], ["anna", "bert", "copy"])
+                self.assertEqual((await client.session("copy")).token_count, 7)
                 await client.delete_session("anna", etag="e1")
-                await client.delete_session("anna", allow_missing=True)
+                await anna.delete(allow_missing=True)
+                fake.raced = 2
+                with self.assertRaises(mnemon.AlreadyExists):
+                    await client.session("dora")
                 fake.announced = 1
                 with self.assertRaises(mnemon.DataLoss):
-                    await client.export_session("bert", file)
+                    await bert.export(file)
 
         asyncio.run(asyncio.wait_for(use(), timeout=60))
 

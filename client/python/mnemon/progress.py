@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""A line that shows how far a call is: in a terminal and in a notebook, nowhere else."""
+
+from __future__ import annotations
+
+import html
+import shutil
+import sys
+import time
+from typing import Any, Protocol
+
+from mnemon.results import Chunk
+
+_INTERVAL = 0.1  # seconds between two looks of the line
+_BAR = 20  # characters
+
+
+class Line(Protocol):
+    """Where the text goes; `share` is None or from 0 to 1."""
+
+    def show(self, text: str, share: float | None) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class TerminalLine:
+    """One line of standard error, written over."""
+
+    def show(self, text: str, share: float | None) -> None:
+        if share is not None:
+            full = round(share * _BAR)
+            text = f"[{'#' * full}{'.' * (_BAR - full)}] {text}"
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(f"\r\x1b[K{text[:width]}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+class NotebookLine:
+    """One output of a notebook's cell, written over."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, text: str, share: float | None) -> None:
+        bar = "" if share is None else f"<progress value='{share:.4f}' max='1'></progress> "
+        self._put(f"{bar}<small>{html.escape(text)}</small>")
+
+    def clear(self) -> None:
+        self._put("")
+
+    def _put(self, content: str) -> None:
+        from IPython.display import HTML, display
+
+        if self._handle is None:
+            self._handle = display(HTML(content), display_id=True)
+        else:
+            self._handle.update(HTML(content))
+
+
+def _in_notebook() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def line_here() -> Line | None:
+    """The one that this program can show."""
+    if _in_notebook():
+        return NotebookLine()
+    return TerminalLine() if sys.stdout.isatty() and sys.stderr.isatty() else None
+
+
+class ProgressDisplay:
+    """Of one call that generates at most `most` tokens. The text of a caller who reads
+    chunk by chunk is not disturbed: he sees the prompt's progress alone."""
+
+    def __init__(self, line: Line | None, most: int | None) -> None:
+        self._line = line
+        self._most = most
+        self._count = 0
+        self._first: float | None = None  # time of the first token
+        self._shown: float | None = None  # time of the last look
+
+    def begin(self) -> None:
+        self._show("waiting for the server", None)
+
+    def see(self, chunk: Chunk, whole: bool) -> None:
+        """`whole`: the caller waits for all of it."""
+        if self._line is None:
+            return
+        if chunk.progress is not None and chunk.progress.token_count > 0:
+            done, of = chunk.progress.computed_token_count, chunk.progress.token_count
+            self._show(f"prompt: {done:,} of {of:,} tokens", done / of)
+        elif chunk.tokens and not whole:
+            self.end()
+        elif chunk.tokens:
+            self._generated(len(chunk.tokens))
+
+    def end(self) -> None:
+        if self._line is not None:
+            if self._shown is not None:
+                self._line.clear()
+            self._line = None
+
+    def _generated(self, count: int) -> None:
+        now = time.monotonic()
+        self._count += count
+        if self._first is None:
+            self._first = now
+        text = f"{self._count:,} tokens"
+        if self._most:
+            text = f"{self._count:,} of at most {self._most:,} tokens"
+        if now - self._first > 1:
+            text += f", {self._count / (now - self._first):,.0f} tokens/s"
+        share = min(self._count / self._most, 1.0) if self._most else None
+        self._show(text, share)
+
+    def _show(self, text: str, share: float | None) -> None:
+        now = time.monotonic()
+        if self._line is None or (
+            self._shown is not None and now < self._shown + _INTERVAL
+        ):
+            return
+        self._shown = now
+        self._line.show(text, share)
+
+
+def display(wanted: bool, most: int | None) -> ProgressDisplay:
+    shown = ProgressDisplay(line_here() if wanted else None, most)
+    shown.begin()
+    return shown

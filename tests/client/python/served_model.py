@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""A tiny model, trained and served on a free port of loopback, for tests."""
+
+import pathlib
+import subprocess
+import tempfile
+import time
+
+TEXT = """\
+the quick brown fox jumps over the lazy dog. It is so; But why? And then?
+Once upon a time...
+""" * 250
+
+
+class ServedModel:
+    """With a folder of its own, `root`, until stop()."""
+
+    def __init__(self, repository: str, train: str, server: str, *flags: str):
+        self._folder = tempfile.TemporaryDirectory(prefix="mnemon-python.")
+        self.root = pathlib.Path(self._folder.name)
+        (self.root / "text.txt").write_text(TEXT)
+        subprocess.run(
+            [train, "fit", "--config", f"{repository}/train/configs/causal-small.toml"]
+            + ["--set", f"data.text={self.root}/text.txt", "--set", "train.steps=5"]
+            + ["--set", "model.layers=1", "--set", "model.d_model=16"]
+            + ["--set", "model.d_ff=32", "--out", f"{self.root}/run"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+        )
+        port = self.root / "port"
+        self.process = subprocess.Popen(
+            [server, "--checkpoint", f"{self.root}/run/last", "--listen", "127.0.0.1:0"]
+            + ["--port-file", str(port), *flags],
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(300):
+            if port.exists() and port.read_text().strip():
+                break
+            time.sleep(0.05)
+        self.address = f"127.0.0.1:{port.read_text().strip()}"
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(timeout=30)
+        self._folder.cleanup()
+        assert code == 0, f"the server ended with {code}"
