@@ -51,16 +51,17 @@ def logprobs(messages: Any) -> list[results.TokenLogprobs]:
 
 
 def introspection(message: Any) -> results.Introspection:
+    reads = [
+        results.MemoryRead(read.layer, read.head, read.first_index, _floats(read.weights))
+        for read in message.memory_reads
+    ]
     return results.Introspection(
-        message.index,
-        _floats(message.hidden_state),
-        [
-            results.MemoryRead(
-                read.layer, read.head, read.first_index, _floats(read.weights)
-            )
-            for read in message.memory_reads
-        ],
-        _floats(message.update_norms),
+        index=message.index,
+        hidden_state=_floats(message.hidden_state),
+        memory_reads=reads,
+        update_norms=_floats(message.update_norms),
+        # Not every release of the API has it.
+        state_norms=_floats(getattr(message, "state_norms", ())),
     )
 
 

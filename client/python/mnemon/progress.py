@@ -6,6 +6,7 @@ from __future__ import annotations
 import html
 import shutil
 import sys
+import threading
 import time
 from typing import Any, Protocol
 
@@ -76,17 +77,26 @@ def line_here() -> Line | None:
 
 class ProgressDisplay:
     """Of one call that generates at most `most` tokens. The text of a caller who reads
-    chunk by chunk is not disturbed: he sees the prompt's progress alone."""
+    chunk by chunk is not disturbed: he sees the prompt's progress alone. Until something
+    comes a thread shows the time that passes."""
 
-    def __init__(self, line: Line | None, most: int | None) -> None:
-        self._line = line
+    def __init__(self, line: Line | None, most: int | None, tick: float = 1.0) -> None:
+        """`tick`: seconds from one look to the next while nothing comes."""
         self._most = most
+        self._tick = tick
+        self._begun = time.monotonic()
         self._count = 0
         self._first: float | None = None  # time of the first token
         self._shown: float | None = None  # time of the last look
+        self._came = threading.Event()
+        self._lock = threading.Lock()
+        self._line = line  # guarded by _lock
 
     def begin(self) -> None:
-        self._show("waiting for the server", None)
+        if self._line is None:
+            return
+        self._show("waiting for the first token", None)
+        threading.Thread(target=self._wait, daemon=True).start()
 
     def see(self, chunk: Chunk, whole: bool) -> None:
         """`whole`: the caller waits for all of it."""
@@ -94,17 +104,25 @@ class ProgressDisplay:
             return
         if chunk.progress is not None and chunk.progress.token_count > 0:
             done, of = chunk.progress.computed_token_count, chunk.progress.token_count
+            self._came.set()
             self._show(f"prompt: {done:,} of {of:,} tokens", done / of)
         elif chunk.tokens and not whole:
             self.end()
         elif chunk.tokens:
+            self._came.set()
             self._generated(len(chunk.tokens))
 
     def end(self) -> None:
-        if self._line is not None:
-            if self._shown is not None:
+        self._came.set()
+        with self._lock:
+            if self._line is not None and self._shown is not None:
                 self._line.clear()
             self._line = None
+
+    def _wait(self) -> None:
+        while not self._came.wait(self._tick):
+            passed = time.monotonic() - self._begun
+            self._show(f"waiting for the first token: {passed:.0f} s", None)
 
     def _generated(self, count: int) -> None:
         now = time.monotonic()
@@ -121,12 +139,11 @@ class ProgressDisplay:
 
     def _show(self, text: str, share: float | None) -> None:
         now = time.monotonic()
-        if self._line is None or (
-            self._shown is not None and now < self._shown + _INTERVAL
-        ):
-            return
-        self._shown = now
-        self._line.show(text, share)
+        with self._lock:
+            late = self._shown is None or now >= self._shown + _INTERVAL
+            if self._line is not None and late:
+                self._shown = now
+                self._line.show(text, share)
 
 
 def display(wanted: bool, most: int | None) -> ProgressDisplay:

@@ -30,7 +30,7 @@ class TokenLogprobs(Brief):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class MemoryRead(Brief):
-    """What one head read of the memory, at one token."""
+    """What one head of a step read of the positions that it saw."""
 
     layer: int
     head: int
@@ -40,13 +40,14 @@ class MemoryRead(Brief):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Introspection(Brief):
-    """A view into the model at one token. What was not asked for is empty. Arrays go to
-    numpy.asarray() as they are."""
+    """How the model came to the generated token at `index`: the step of the token before
+    it. What was not asked for is empty. Arrays go to numpy.asarray() as they are."""
 
     index: int
-    hidden_state: array.array[float]  # [D], under the head
+    hidden_state: array.array[float]  # [D], what the head multiplies
     memory_reads: list[MemoryRead]  # per layer and head
-    update_norms: array.array[float]  # of fast weights, [L, H]
+    update_norms: array.array[float]  # of the change of fast weights, [L, H]
+    state_norms: array.array[float]  # of fast weights behind the step, [L, H]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

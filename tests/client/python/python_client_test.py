@@ -9,8 +9,11 @@ this Python finds it.
 """
 
 import asyncio
+import contextlib
+import io
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -30,7 +33,13 @@ ALPHABET = sorted(set(TEXT))
 
 def setUpModule():
     global served, address
-    served = ServedModel(REPOSITORY, TRAIN, SERVER, "--sessions", "2", "--running", "2")
+    # A folder that is empty when the server first starts.
+    data = tempfile.TemporaryDirectory(prefix="mnemon-python-data.")
+    unittest.addModuleCleanup(data.cleanup)
+    served = ServedModel(
+        *(REPOSITORY, TRAIN, SERVER, "--sessions", "2", "--running", "2"),
+        *("--data-dir", data.name),
+    )
     address = served.address
 
 
@@ -151,9 +160,17 @@ class ClientTest(unittest.TestCase):
             with anna.generate("the ", max_tokens=1500, timeout=30) as stream:
                 next(stream)
             self.assertEqual(list(stream), [])
+            self.assertEqual(anna.rewind(5).token_count, 5)
+            with anna.generate(max_tokens=1500, timeout=30) as stream:
+                next(stream)
             again = anna.generate(max_tokens=5, timeout=30).result()
             self.assertEqual(again.finish.generated_token_count, 5)
             self.assertEqual(anna.token_count, anna.refresh().token_count)
+
+    def test_progress_is_silent_in_a_pipe(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(len(self.text("the ", max_tokens=5, progress=True)), 5)
+        self.assertEqual(said.getvalue(), "")
 
     def test_cancel_from_another_thread(self):
         for options in ({}, {"session": "anna"}):
@@ -336,6 +353,38 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
                 with self.assertRaises(mnemon.Cancelled):
                     await stream
                 self.assertEqual(len((await anna.generate(max_tokens=5)).tokens), 5)
+
+
+class KilledServerTest(unittest.TestCase):
+    OPTIONS = {"max_tokens": 1000, "seed": 5, "timeout": 60}
+
+    def expect_whole(self, whole, result, streamed):
+        self.assertEqual(result.text, whole)
+        self.assertTrue(whole.startswith(streamed))
+        self.assertGreaterEqual(result.resumes, 1)
+        self.assertEqual(result.finish.generated_token_count, 1000)
+
+    def test_a_killed_server_loses_and_repeats_nothing(self):
+        with mnemon.Client(address) as client:
+            whole = client.generate("the ", **self.OPTIONS).text
+            with client.session(durability="always") as anna:
+                stream = anna.generate("the ", **self.OPTIONS)
+                first = next(stream).text
+                served.kill_and_restart()
+                self.expect_whole(whole, stream.result(), first)
+                self.assertEqual(anna.token_count, anna.refresh().token_count)
+
+    def test_the_same_with_asyncio(self):
+        async def use():
+            async with mnemon.aio.Client(address) as client:
+                whole = (await client.generate("the ", **self.OPTIONS)).text
+                async with client.session(durability="always") as anna:
+                    stream = anna.generate("the ", **self.OPTIONS)
+                    first = (await stream.__anext__()).text
+                    served.kill_and_restart()
+                    self.expect_whole(whole, await stream, first)
+
+        asyncio.run(asyncio.wait_for(use(), timeout=60))
 
 
 class ExamplesTest(unittest.TestCase):

@@ -8,6 +8,7 @@ import array
 import contextlib
 import io
 import sys
+import threading
 import types
 import unittest
 import unittest.mock
@@ -55,7 +56,7 @@ class ResultsTest(unittest.TestCase):
         (view,) = chunk(tokens=[3], introspection=[sent]).introspection
         self.assertEqual((view.index, view.update_norms), (9, array.array("f", [1, 2])))
         self.assertEqual(view.memory_reads[0].weights.tolist(), [0.25, 0.75])
-        self.assertEqual(len(view.hidden_state), 0)
+        self.assertEqual((len(view.hidden_state), len(view.state_norms)), (0, 0))
         self.assertIn("update_norms=<2 numbers>", repr(view))
         self.assertEqual(memoryview(view.update_norms).format, "f")
 
@@ -116,7 +117,8 @@ class ProgressTest(unittest.TestCase):
         clock.start()
         self.addCleanup(clock.stop)
         self.line = FakeLine()
-        self.display = progress.ProgressDisplay(self.line, 10)
+        self.display = progress.ProgressDisplay(self.line, 10, tick=600)
+        self.addCleanup(self.display.end)
 
     def see(self, chunk, whole, seconds=1.0):
         self.now += seconds
@@ -132,7 +134,7 @@ class ProgressTest(unittest.TestCase):
         self.assertEqual(
             self.line.shown,
             [
-                ("waiting for the server", None),
+                ("waiting for the first token", None),
                 ("prompt: 1,000 of 4,000 tokens", 0.25),
                 ("2 of at most 10 tokens", 0.2),
                 ("5 of at most 10 tokens, 3 tokens/s", 0.5),
@@ -141,6 +143,24 @@ class ProgressTest(unittest.TestCase):
         self.assertEqual(self.line.cleared, 1)
         self.see(chunk(tokens=[7]), True)
         self.assertEqual(len(self.line.shown), 4)
+
+    def test_the_time_passes_while_nothing_comes(self):
+        begin = threading.Event()
+        display = progress.ProgressDisplay(self.line, 10, tick=0.001)
+        self.addCleanup(display.end)
+        self.line.show = lambda text, share: (self.line.shown.append(text), begin.set())
+        display.begin()
+        begin.clear()
+        self.now += 12
+        self.assertTrue(begin.wait(10))
+        self.assertEqual(
+            self.line.shown,
+            ["waiting for the first token", "waiting for the first token: 12 s"],
+        )
+        display.end()
+        self.now += 12
+        self.assertFalse(begin.clear() or begin.wait(0.05))
+        self.assertEqual(self.line.cleared, 1)
 
     def test_the_text_of_who_reads_chunks_is_not_disturbed(self):
         self.see(progress_of(1000), False)

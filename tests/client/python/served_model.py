@@ -28,10 +28,26 @@ class ServedModel:
             stdout=subprocess.DEVNULL,
             timeout=60,
         )
+        self._command = [server, "--checkpoint", f"{self.root}/run/last", *flags]
+        self._start("127.0.0.1:0")
+
+    def kill_and_restart(self):
+        """At the same address."""
+        self.process.kill()
+        self.process.wait(timeout=30)
+        self._start(self.address)
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(timeout=30)
+        self._folder.cleanup()
+        assert code == 0, f"the server ended with {code}"
+
+    def _start(self, listen: str):
         port = self.root / "port"
+        port.unlink(missing_ok=True)
         self.process = subprocess.Popen(
-            [server, "--checkpoint", f"{self.root}/run/last", "--listen", "127.0.0.1:0"]
-            + ["--port-file", str(port), *flags],
+            [*self._command, "--listen", listen, "--port-file", str(port)],
             stderr=subprocess.DEVNULL,
         )
         for _ in range(300):
@@ -39,9 +55,3 @@ class ServedModel:
                 break
             time.sleep(0.05)
         self.address = f"127.0.0.1:{port.read_text().strip()}"
-
-    def stop(self):
-        self.process.terminate()
-        code = self.process.wait(timeout=30)
-        self._folder.cleanup()
-        assert code == 0, f"the server ended with {code}"
