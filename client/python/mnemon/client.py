@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 class Client:
     """`server` is HOST:PORT, HOST, or a URI of gRPC; without one, MNEMON_SERVER of the
-    environment or 127.0.0.1:50051. `timeout` bounds every call but a stream, in seconds;
-    a stream is bounded by its own `timeout` argument, over all its tries.
+    environment or 127.0.0.1:50051. `timeout` bounds each try of every call but a stream,
+    in seconds; a stream is bounded by its own `timeout` argument, over all its tries.
 
     Streams of generate() on a session, and those calls on sessions that do the same when
     they happen twice, are made again while the server is away, as `retry` says."""

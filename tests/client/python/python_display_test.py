@@ -6,6 +6,7 @@ python_display_test.py REPOSITORY PACKAGE
 
 import array
 import contextlib
+import inspect
 import io
 import sys
 import threading
@@ -96,6 +97,27 @@ class ResultsTest(unittest.TestCase):
     def test_the_perplexity_of_nothing_is_no_number(self):
         nothing = mnemon.ScoreResult([], 0, 0.0)
         self.assertNotEqual(nothing.perplexity, nothing.perplexity)
+
+
+class SurfaceTest(unittest.TestCase):
+    def test_both_clients_have_the_same_calls(self):
+        for name in ("Client", "Session", "Generation", "Scoring"):
+            threads, loop = getattr(mnemon, name), getattr(mnemon.aio, name)
+            # A property cannot be awaited: the result has the text.
+            calls = {n for n in dir(threads) if n[0] != "_"} - {"text"}
+            self.assertEqual(calls, {n for n in dir(loop) if n[0] != "_"})
+            for call in sorted(calls):
+                if callable(getattr(threads, call)):
+                    with self.subTest(f"{name}.{call}"):
+                        self.assertEqual(
+                            inspect.signature(getattr(threads, call)).parameters,
+                            inspect.signature(getattr(loop, call)).parameters,
+                        )
+
+    def test_every_public_name_is_there(self):
+        for module in (mnemon, mnemon.aio):
+            for name in module.__all__:
+                self.assertTrue(hasattr(module, name), name)
 
 
 class FakeLine:
