@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What pyproject.toml cannot say: the descriptors are generated before they are packed."""
+"""What pyproject.toml cannot say: the descriptors are generated before they are packed, and
+the licence, which old and new releases of setuptools want in different forms."""
 
 import pathlib
 import sys
@@ -30,4 +31,7 @@ class SdistWithDescriptors(sdist):
         super().run()
 
 
-setup(cmdclass={"build_py": BuildWithDescriptors, "sdist": SdistWithDescriptors})
+setup(
+    license="MIT",
+    cmdclass={"build_py": BuildWithDescriptors, "sdist": SdistWithDescriptors},
+)

@@ -37,10 +37,6 @@ class Received:
         """None before the last chunk."""
         return self._finish
 
-    @property
-    def tokens_so_far(self) -> int:
-        return len(self._tokens)
-
     def _take(self, chunk: Chunk) -> None:
         if chunk.text:
             self._pieces.append(chunk.text)

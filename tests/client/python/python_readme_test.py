@@ -59,5 +59,6 @@ class ReadmeTest(unittest.TestCase):
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="mnemon-readme.") as folder:
         os.chdir(folder)
-        unittest.main(argv=sys.argv[:1], exit=False)
+        program = unittest.main(argv=sys.argv[:1], exit=False)
         os.chdir("/")
+    sys.exit(not program.result.wasSuccessful())

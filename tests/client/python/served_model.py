@@ -44,14 +44,21 @@ class ServedModel:
         assert code == 0, f"the server ended with {code}"
 
     def _start(self, listen: str):
-        port = self.root / "port"
+        port, log = self.root / "port", self.root / "server.log"
         port.unlink(missing_ok=True)
-        self.process = subprocess.Popen(
-            [*self._command, "--listen", listen, "--port-file", str(port)],
-            stderr=subprocess.DEVNULL,
-        )
-        for _ in range(300):
+        with open(log, "w") as file:
+            self.process = subprocess.Popen(
+                [*self._command, "--listen", listen, "--http", "127.0.0.1:0"]
+                + ["--port-file", str(port)],
+                stderr=file,
+            )
+        for _ in range(600):
             if port.exists() and port.read_text().strip():
+                self.address = f"127.0.0.1:{port.read_text().strip()}"
+                return
+            if self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        self.address = f"127.0.0.1:{port.read_text().strip()}"
+        self.process.kill()
+        self.process.wait(timeout=30)
+        raise RuntimeError(f"the server did not start: {log.read_text()}")
