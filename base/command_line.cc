@@ -27,6 +27,7 @@ namespace {
 constexpr char kUsageUrl[] = "type.mnemon.dev/UsageError";
 constexpr char kSignalUrl[] = "type.mnemon.dev/Signal";
 constexpr char kToldUrl[] = "type.mnemon.dev/Told";
+constexpr char kHelpAll[] = "help-all";
 constexpr char kBashCompletion[] = "bash-completion";
 constexpr char kFishCompletion[] = "fish-completion";
 constexpr int kFailed = 1;
@@ -66,6 +67,19 @@ std::string CommandName(const CLI::App& app) {
   const CLI::App* parent = app.get_parent();
   return parent == nullptr ? app.get_name()
                            : absl::StrCat(CommandName(*parent), " ", app.get_name());
+}
+
+// Help of the command, then of each below it, under headings that no help contains.
+std::string HelpOfAll(const CLI::App& app) {
+  const CLI::App* const parent = app.get_parent();
+  std::string text =
+      absl::StrCat("== ", CommandName(app), "\n\n",
+                   app.help(parent == nullptr ? "" : CommandName(*parent)), "\n");
+  for (const CLI::App* sub :
+       app.get_subcommands([](const CLI::App*) { return true; })) {
+    text += HelpOfAll(*sub);
+  }
+  return text;
 }
 
 CLI::App& ChosenCommand(CLI::App& app) {
@@ -254,7 +268,8 @@ Flag& Flag::Excludes(const Flag& other) {
 }
 
 Flag& Flag::Default(const std::string& what) {
-  option_->description(absl::StrCat(option_->get_description(), "; default: ", what));
+  option_->default_str("")->description(
+      absl::StrCat(option_->get_description(), "; default: ", what));
   return *this;
 }
 
@@ -292,6 +307,7 @@ struct CommandLine::Impl {
   void SetEnvironmentNames(CLI::App& app) const {
     for (CLI::Option* option : app.get_options()) {
       bool general = option == app.get_help_ptr() || option == app.get_version_ptr() ||
+                     option->check_lname(kHelpAll) ||
                      option->check_lname(kBashCompletion) ||
                      option->check_lname(kFishCompletion);
       if (general || option->get_lnames().empty() || !option->get_envname().empty()) {
@@ -355,6 +371,10 @@ CommandLine::CommandLine(std::string binary, std::string summary,
   impl_->root.name(std::move(binary));
   impl_->root.description(std::move(summary));
   impl_->Prepare(impl_->root, std::move(examples));
+  impl_->root.add_flag_callback(
+      absl::StrCat("--", kHelpAll),
+      [this] { throw CLI::CallForVersion(HelpOfAll(impl_->root), 0); },
+      "Print this message and that of every command, and exit");
   impl_->root.add_flag_callback(
       absl::StrCat("--", kBashCompletion),
       [this] { throw CLI::CallForVersion(BashCompletion(impl_->root), 0); },

@@ -53,7 +53,8 @@ class Flag {
   // Several values in one argument: 1,2,3.
   Flag& WithCommas();
   Flag& Excludes(const Flag& other);
-  // For a target that is empty: what holds then, for --help.
+  // What holds without the flag, for --help: of a target that is empty, or whose value
+  // depends on the machine.
   Flag& Default(const std::string& what);
 
  private:

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "base/strings.h"
 #include "bench/commands.h"
 #include "bench/measurement.h"
 #include "model/kernels/cpu_operations.h"
@@ -114,8 +113,8 @@ void AddSamplingCommand(CommandLine& line) {
       .Between(0, 1000);
   command
       .Add("--target", &flags->target,
-           StrCat("Instruction set, one of ", StrJoin(CpuTargets(), ", ")))
-      .Default("the first of them");
+           "Instruction set: avx512, avx2, portable or reference")
+      .Default("the first of them that the machine has");
   command.Add("--seconds", &flags->bench.seconds, "Seconds to measure each case")
       .Between(0.01, 3600);
   command.Add("--json", &flags->bench.json, "Print one JSON document");

@@ -70,7 +70,8 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--threads", &flags.threads,
           "Threads of the pool, one for all models, that computes steps and packs "
           "weights; at most as many as there are usable cores")
-      .Between(1, 1024);
+      .Between(1, 1024)
+      .Default("the usable cores");
   mnemon::AddDecoderFlags(app, flags.decoder);
   app.Add("--sessions", &engine.sessions,
           "Sessions per model, at rest or not, at most; how many fit is up to --memory")
@@ -106,7 +107,8 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add("--memory", &flags.serve.memory,
           "Bytes of memory that the server takes, at most: weights, states, histories, "
           "prompts, messages")
-      .Between(1, int64_t{1} << 50);
+      .Between(1, int64_t{1} << 50)
+      .Default("80 % of the machine's, or of the smallest limit of its control groups");
   app.Add(
          "--data-dir", &flags.serve.data_dir,
          "Directory in which sessions outlive the process, created if need be; without "

@@ -25,10 +25,9 @@ void AddDecoderFlags(Command app, DecoderFlags& flags) {
   Flag precision = app.Add("--precision", &flags.precision,
                            "Of the weights that steps read: fp32, bf16 or int8");
   if (flags.precision.empty()) precision.Default("that of the checkpoint");
-  app.Add(
-         "--target", &flags.target,
-         StrCat("Instruction set of the kernels, one of ", StrJoin(CpuTargets(), ", ")))
-      .Default("the first of them");
+  app.Add("--target", &flags.target,
+          "Instruction set of the kernels: avx512, avx2, portable or reference")
+      .Default("the first of them that the machine has");
 }
 
 absl::StatusOr<DecoderOptions> ToDecoderOptions(const DecoderFlags& flags,

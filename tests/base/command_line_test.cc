@@ -253,6 +253,19 @@ TEST_F(CommandLineTest, BinaryWithoutCommands) {
   EXPECT_EQ(line.Run(3, argv.data()), 0);
 }
 
+TEST_F(CommandLineTest, HelpOfAllIsThatOfEachCommand) {
+  std::string each;
+  for (const char* const command : {"", "run", "score", "drop"}) {
+    std::vector<std::string> words = {"--help"};
+    if (*command != '\0') words.insert(words.begin(), command);
+    each += std::string("== tool") + (*command == '\0' ? "" : " ") + command + "\n\n" +
+            Run(words).out + "\n";
+  }
+  const Outcome all = Run({"--help-all"});
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(all.out, each + "\n");
+}
+
 // What bash offers behind `words`, the last of which is being typed.
 std::string Completed(const std::string& script, const std::string& words, int last) {
   const std::string file = testing::TempDir() + "/completion.bash";
@@ -272,7 +285,8 @@ TEST_F(CommandLineTest, CompletesInBash) {
   EXPECT_EQ(printed.code, 0) << printed.err;
   const std::string& script = printed.out;
   EXPECT_EQ(Completed(script, "tool \"\"", 1),
-            "run score drop --help --version --bash-completion --fish-completion\n");
+            "run score drop --help --version --help-all --bash-completion "
+            "--fish-completion\n");
   EXPECT_EQ(Completed(script, "tool r", 1), "run\n");
   EXPECT_EQ(Completed(script, "tool run --", 2),
             "--help --version --count --wait --tokens --file --mode --limit "
