@@ -41,6 +41,10 @@ target_link_libraries(mnemon_xxhash INTERFACE ${XXHASH_LIBRARY})
 find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
 
+# Python: pages for man, made when a program is installed, and tests. Debian's first, since
+# Debian's modules are for it alone.
+find_program(MNEMON_PYTHON python3 HINTS /usr/bin REQUIRED)
+
 # protobuf (module form: the one that works beside Torch) and gRPC (callback API).
 if(MNEMON_SERVER)
   find_package(Protobuf 3.21 REQUIRED)
