@@ -2,7 +2,7 @@
 # mnemon_library / mnemon_binary / mnemon_test:
 #   NAME SOURCES file... [DEPS target...] [PUBLIC_DEPS target...] [TORCH] [GRPC]
 # Binaries lie in <build>/bin. Each is a component of the installation of its own name,
-# together with its completions for bash and fish.
+# together with its completions for bash, zsh and fish, and its page for man.
 # Libraries without GRPC, and all that is compiled with their precompiled headers, can be
 # part of a shared library, the sequence module; calls within one are direct all the same.
 # DEPS are linked PRIVATE. TORCH links libtorch PRIVATE and puts the units into the job
@@ -53,18 +53,23 @@ function(mnemon_binary target)
                         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   mnemon_configure(${target} ${ARGN})
   install(TARGETS ${target} COMPONENT ${target})
-  set(completion ${PROJECT_BINARY_DIR}/completions/${target})
+  set(pages ${PROJECT_BINARY_DIR}/pages)
   install(CODE "
-    file(MAKE_DIRECTORY \"${PROJECT_BINARY_DIR}/completions\")
-    execute_process(COMMAND \"$<TARGET_FILE:${target}>\" --bash-completion
-                    OUTPUT_FILE \"${completion}\" COMMAND_ERROR_IS_FATAL ANY)
-    execute_process(COMMAND \"$<TARGET_FILE:${target}>\" --fish-completion
-                    OUTPUT_FILE \"${completion}.fish\" COMMAND_ERROR_IS_FATAL ANY)"
+    set(program \"$<TARGET_FILE:${target}>\")
+    set(pages \"${pages}\")
+    set(source \"${PROJECT_SOURCE_DIR}\")
+    set(version \"${PROJECT_VERSION}\")
+    set(python \"${MNEMON_PYTHON}\")
+    include(\"${PROJECT_SOURCE_DIR}/cmake/program_pages.cmake\")"
     COMPONENT ${target})
-  install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-          COMPONENT ${target})
-  install(FILES ${completion}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
-          COMPONENT ${target})
+  foreach(page "bash bash-completion/completions ${target}"
+               "fish fish/vendor_completions.d ${target}.fish"
+               "zsh zsh/site-functions _${target}_completion" "1.gz man/man1 ${target}.1.gz")
+    separate_arguments(page)
+    list(POP_FRONT page suffix folder name)
+    install(FILES ${pages}/${target}.${suffix} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder}
+            RENAME ${name} COMPONENT ${target})
+  endforeach()
 endfunction()
 
 # One test binary; LABEL slow keeps it out of `ctest -L fast`.

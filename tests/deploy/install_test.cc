@@ -57,6 +57,9 @@ TEST_F(Install, WholeAndRunning) {
     EXPECT_THAT(files, Contains(StrCat("share/bash-completion/completions/", binary)));
     EXPECT_THAT(files,
                 Contains(StrCat("share/fish/vendor_completions.d/", binary, ".fish")));
+    EXPECT_THAT(files,
+                Contains(StrCat("share/zsh/site-functions/_", binary, "_completion")));
+    EXPECT_THAT(files, Contains(StrCat("share/man/man1/", binary, ".1.gz")));
     EXPECT_THAT(Run({StrCat(prefix_, "/bin/", binary), "--version"}),
                 MatchesRegex(StrCat(
                     binary, " [0-9.]+ \\(commit [^,]+, [A-Za-z]+ [0-9.].*\\)\n")));
@@ -84,7 +87,9 @@ TEST_F(Install, OneComponent) {
        "mnemon"});
   EXPECT_THAT(Files(), UnorderedElementsAre(
                            "bin/mnemon", "share/bash-completion/completions/mnemon",
-                           "share/fish/vendor_completions.d/mnemon.fish"));
+                           "share/fish/vendor_completions.d/mnemon.fish",
+                           "share/man/man1/mnemon.1.gz",
+                           "share/zsh/site-functions/_mnemon_completion"));
 }
 
 }  // namespace

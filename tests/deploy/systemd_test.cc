@@ -208,9 +208,9 @@ TEST_F(Systemd, EveryNamedVariableIsOneOfTheServer) {
   ChildProcess help(dir_, {MNEMON_BINARY_DIR "/bin/mnemon-server", "--help"});
   ASSERT_EQ(help.Wait(seconds(60)), 0);
   const std::string known = help.out();
-  for (const char* file :
-       {"deploy/systemd/mnemon.service", "deploy/compose.yml", "Dockerfile",
-        "docs/operations.md", "scripts/run-dockerfile", "scripts/check"}) {
+  for (const char* file : {"deploy/systemd/mnemon.service", "deploy/debian/server.env",
+                           "deploy/compose.yml", "Dockerfile", "docs/operations.md",
+                           "scripts/run-dockerfile", "scripts/check"}) {
     const std::string text = Content(StrCat(MNEMON_SOURCE_DIR "/", file));
     ASSERT_FALSE(text.empty()) << file;
     const std::string prefix = "MNEMON_SERVER_";
