@@ -8,6 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/strings.h"
+#include "train/palette.h"
+#include "train/svg_text.h"
 
 namespace mnemon {
 namespace {
@@ -16,34 +18,16 @@ constexpr double kMapSide = 208;  // pixels
 constexpr double kGap = 44;       // left of and above each map, for its labels
 constexpr double kTop = 34;       // the title
 constexpr double kBottom = 42;    // the scale
-constexpr int kShades = 32;
+constexpr size_t kShades = 32;
 // Labels of more tokens than that would run into each other.
 constexpr size_t kLabels = 32;
 
-// From white over blue to nearly black.
-std::string Shade(double weight) {
-  struct Stop {
-    double at;
-    std::array<double, 3> colour;
-  };
-  constexpr std::array<Stop, 4> kStops = {{{0.0, {255, 255, 255}},
-                                           {0.3, {158, 196, 222}},
-                                           {0.65, {48, 112, 174}},
-                                           {1.0, {8, 30, 72}}}};
-  size_t next = 1;
-  while (next + 1 < kStops.size() && weight > kStops[next].at) ++next;
-  const Stop &a = kStops[next - 1], &b = kStops[next];
-  const double part = (weight - a.at) / (b.at - a.at);
-  std::array<int, 3> c{};
-  for (size_t i = 0; i < c.size(); ++i) {
-    c[i] =
-        static_cast<int>(std::lround(a.colour[i] + part * (b.colour[i] - a.colour[i])));
-  }
-  return absl::StrFormat("#%02x%02x%02x", c[0], c[1], c[2]);
+std::string Text(double x, double y, const char* more, const std::string& text) {
+  return StrCat(DrawText({.x = x, .y = y, .attributes = more, .text = text}), "\n");
 }
 
-std::string Text(double x, double y, const char* more, const std::string& text) {
-  return absl::StrFormat("<text x=\"%.1f\" y=\"%.1f\"%s>%s</text>\n", x, y, more, text);
+std::string Shade(size_t shade) {
+  return absl::StrFormat("fill-opacity=\"%.3f\"", static_cast<double>(shade) / kShades);
 }
 
 // One map with its labels. Cells of one shade are one path: a file of rectangles would
@@ -60,17 +44,18 @@ std::string DrawMap(std::span<const float> weights, std::span<const int32_t> tok
       shades[shade] += absl::StrFormat("M%d %dh1v1h-1z", j, i);
     }
   }
-  std::string out = Text(left, top - 22, " font-weight=\"bold\"", name);
-  out += absl::StrFormat("<g transform=\"translate(%.1f,%.1f) scale(%.4f)\">\n", left,
-                         top, cell);
+  std::string out = Text(left, top - 22, " font-weight=\"600\"", name);
+  out += absl::StrFormat(
+      "<g class=\"heat\" fill=\"%s\" transform=\"translate(%.1f,%.1f) "
+      "scale(%.4f)\">\n",
+      kHeat, left, top, cell);
   for (size_t shade = 1; shade < shades.size(); ++shade) {
     if (shades[shade].empty()) continue;
-    out += absl::StrFormat("<path fill=\"%s\" d=\"%s\"/>\n",
-                           Shade(static_cast<double>(shade) / kShades), shades[shade]);
+    out += absl::StrFormat("<path %s d=\"%s\"/>\n", Shade(shade), shades[shade]);
   }
   out += absl::StrFormat(
       "</g>\n<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" "
-      "stroke=\"#999\"/>\n",
+      "stroke=\"currentColor\" stroke-opacity=\"0.3\"/>\n",
       left, top, kMapSide, kMapSide);
   for (size_t t = 0; time <= kLabels && t < time; ++t) {
     const double middle = (static_cast<double>(t) + 0.5) * cell;
@@ -83,12 +68,14 @@ std::string DrawMap(std::span<const float> weights, std::span<const int32_t> tok
 
 std::string DrawScale(double left, double top) {
   std::string out = Text(left, top + 10, "", "weight 0");
-  for (int shade = 0; shade <= kShades; ++shade) {
-    out += absl::StrFormat(
-        "<rect x=\"%.1f\" y=\"%.1f\" width=\"5\" height=\"12\" fill=\"%s\"/>\n",
-        left + 52 + 5 * shade, top, Shade(static_cast<double>(shade) / kShades));
+  out += absl::StrFormat("<g class=\"heat\" fill=\"%s\">\n", kHeat);
+  for (size_t shade = 0; shade <= kShades; ++shade) {
+    out +=
+        absl::StrFormat("<rect x=\"%.1f\" y=\"%.1f\" width=\"5\" height=\"12\" %s/>\n",
+                        left + 56 + 5 * static_cast<double>(shade), top, Shade(shade));
   }
-  return out + Text(left + 60 + 5 * (kShades + 1), top + 10, "", "1");
+  return out + "</g>\n" +
+         Text(left + 64 + 5 * static_cast<double>(kShades + 1), top + 10, "", "1");
 }
 
 }  // namespace
@@ -100,13 +87,11 @@ std::string DrawAttention(const AttentionPicture& picture) {
   const double width = kGap / 2 + static_cast<double>(columns) * (kMapSide + kGap);
   const double height =
       kTop + kBottom + static_cast<double>(picture.maps.size()) * (kMapSide + kGap);
-  std::string out = absl::StrFormat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-      "width=\"%.0f\" height=\"%.0f\" font-family=\"Helvetica,Arial,sans-serif\" "
-      "font-size=\"10\" fill=\"#333\">\n<rect width=\"%.0f\" height=\"%.0f\" "
-      "fill=\"#ffffff\"/>\n",
-      width, height, width, height, width, height);
-  out += Text(kGap, 22, " font-size=\"14\" font-weight=\"bold\"", picture.title);
+  std::string out =
+      BeginSvg(width, height, picture.title,
+               StrCat("Of ", picture.maps.size(), " layers the weights of ", heads,
+                      " heads over ", time, " tokens: rows look at columns."));
+  out += Text(kGap, 22, " font-size=\"14\" font-weight=\"600\"", picture.title);
   for (size_t layer = 0; layer < picture.maps.size(); ++layer) {
     const UnsetFloats& map = picture.maps[layer];
     MNEMON_CHECK(map.size() == heads * time * time);
@@ -129,7 +114,7 @@ std::string DrawAttention(const AttentionPicture& picture) {
            StrCat("head ", head + 1));
     }
   }
-  return out + DrawScale(kGap, height - 26) + "</svg>\n";
+  return SvgFile(out + DrawScale(kGap, height - 26) + "</svg>");
 }
 
 }  // namespace mnemon

@@ -20,7 +20,8 @@ struct AttentionPicture {
 
 // An SVG file: a row per layer, in it the mean over the heads and each head. In a map
 // row i is the position that looks and column j the one looked at, both from the top
-// left; the darker, the more, from 0 to 1. REQUIRES: every map has H T T numbers.
+// left; the darker, on a dark page the brighter, the more, from 0 to 1. REQUIRES: every
+// map has H T T numbers.
 std::string DrawAttention(const AttentionPicture& picture);
 
 }  // namespace mnemon

@@ -15,10 +15,8 @@
 namespace mnemon {
 namespace {
 
-constexpr double kWidth = 480;
 constexpr double kFont = 12;
 constexpr double kPlotTop = 34;
-constexpr double kPlotHeight = 220;
 constexpr double kRight = 14;
 constexpr double kLegendRow = 20;
 constexpr double kSwatch = 26;
@@ -26,29 +24,27 @@ constexpr size_t kMostPoints = 2000;
 constexpr size_t kMostMarks = 24;
 constexpr size_t kMostName = 44;  // characters in the legend
 
-constexpr std::array<const char*, 6> kColours = {"#2f7fd6", "#d9700f", "#1c9a70",
-                                                 "#b65cc4", "#8a8f98", "#c9485b"};
 constexpr std::array<const char*, 4> kDashes = {"", "6 3", "2 3", "9 3 2 3"};
 
-std::string Stroke(size_t colour) {
-  const std::string dash = kDashes[colour / kColours.size() % kDashes.size()];
-  return StrCat(" stroke=\"", SeriesColour(colour), "\"",
-                dash.empty() ? "" : StrCat(" stroke-dasharray=\"", dash, "\""));
+std::string Stroke(const ChartSeries& series) {
+  const std::string_view dash = kDashes[series.style.dash % kDashes.size()];
+  return StrCat(" stroke-width=\"", series.marked ? "2.2" : "1.3", "\" stroke=\"",
+                series.style.colour, "\"",
+                dash.empty() ? "" : StrCat(" stroke-dasharray=\"", dash, "\""),
+                series.faint ? " stroke-opacity=\"0.5\"" : "");
 }
 
-// A circle, square, diamond or triangle.
-std::string Mark(double x, double y, size_t colour) {
-  const std::string fill = StrCat("\" fill=\"", SeriesColour(colour), "\"/>");
-  switch (colour % 4) {
-    case 0:
-      return absl::StrFormat("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3", x, y) + fill;
-    case 1:
-      return absl::StrFormat("<path d=\"M%.1f %.1fh6v6h-6z", x - 3, y - 3) + fill;
-    case 2:
-      return absl::StrFormat("<path d=\"M%.1f %.1fl4 4l-4 4l-4-4z", x, y - 4) + fill;
-    default:
-      return absl::StrFormat("<path d=\"M%.1f %.1fl4 7h-8z", x, y - 4) + fill;
-  }
+// A circle, square, diamond, triangle, the same downwards, a lying or a standing bar.
+std::string Mark(double x, double y, const LineStyle& style) {
+  constexpr std::array<const char*, 7> kShapes = {"m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0",
+                                                  "m-3 -3h6v6h-6z",
+                                                  "m0 -4.2l4.2 4.2l-4.2 4.2l-4.2 -4.2z",
+                                                  "m0 -4l4 7h-8z",
+                                                  "m0 4l-4 -7h8z",
+                                                  "m-4.5 -1.8h9v3.6h-9z",
+                                                  "m-1.8 -4.5h3.6v9h-3.6z"};
+  return absl::StrFormat("<path fill=\"%s\" d=\"M%.1f %.1f%s\"/>", style.colour, x, y,
+                         kShapes[style.mark % kShapes.size()]);
 }
 
 std::vector<ChartPoint> Drawable(const ChartSeries& series, bool logarithmic) {
@@ -79,11 +75,11 @@ Ranges RangesOf(const std::vector<std::vector<ChartPoint>>& lines) {
   return ranges;
 }
 
-std::string DrawGrid(const Axis& x, const Axis& y, double left) {
-  const double bottom = kPlotTop + kPlotHeight;
+std::string DrawGrid(const Axis& x, const Axis& y, double left, double right,
+                     double bottom) {
   std::string lines, labels;
   for (const double tick : y.ticks()) {
-    lines += absl::StrFormat("M%.1f %.1fH%.1f", left, y.At(tick), kWidth - kRight);
+    lines += absl::StrFormat("M%.1f %.1fH%.1f", left, y.At(tick), right);
     labels += DrawText({.x = left - 6,
                         .y = y.At(tick) + 4,
                         .attributes = " text-anchor=\"end\"",
@@ -114,12 +110,11 @@ std::string DrawSeries(const ChartSeries& series, const std::vector<ChartPoint>&
   for (size_t i = 0; marked && i < points.size(); ++i) {
     const size_t from_last = points.size() - 1 - i;
     if (from_last % every == 0) {
-      marks += Mark(x.At(points[i].x), y.At(points[i].y), series.colour);
+      marks += Mark(x.At(points[i].x), y.At(points[i].y), series.style);
     }
   }
-  return StrCat("<path fill=\"none\" stroke-linejoin=\"round\" stroke-width=\"",
-                series.marked ? "2" : "1.3", "\"", Stroke(series.colour), " d=\"", path,
-                "\"/>\n", marks);
+  return StrCat("<path fill=\"none\" stroke-linejoin=\"round\"", Stroke(series),
+                " d=\"", path, "\"/>\n", marks);
 }
 
 struct Legend {
@@ -137,16 +132,14 @@ Legend DrawLegend(const Chart& chart, const std::vector<std::vector<ChartPoint>>
     const std::string name = Shortened(series.name, kMostName);
     const double width = kSwatch + kGlyphWidth * kFont * CountCharacters(name) + 14;
     if (legend.height == 0) legend.height = kLegendRow;
-    if (x > 10 && x + width > kWidth) {
+    if (x > 10 && x + width > chart.width) {
       x = 10;
       legend.height += kLegendRow;
     }
     const double y = top + legend.height - 8;
-    legend.svg += absl::StrFormat(
-        "<path fill=\"none\" stroke-width=\"%s\"%s "
-        "d=\"M%.1f %.1fh20\"/>",
-        series.marked ? "2" : "1.3", Stroke(series.colour), x, y - 4);
-    if (series.marked) legend.svg += Mark(x + 10, y - 4, series.colour);
+    legend.svg += absl::StrFormat("<path fill=\"none\"%s d=\"M%.1f %.1fh20\"/>",
+                                  Stroke(series), x, y - 4);
+    if (series.marked) legend.svg += Mark(x + 10, y - 4, series.style);
     legend.svg += DrawText({.x = x + kSwatch, .y = y, .text = name});
     x += width;
   }
@@ -166,8 +159,6 @@ std::string Describe(const Chart& chart,
 }
 
 }  // namespace
-
-std::string SeriesColour(size_t colour) { return kColours[colour % kColours.size()]; }
 
 std::vector<ChartPoint> Thinned(const std::vector<ChartPoint>& points, size_t most) {
   if (points.size() <= most) return points;
@@ -192,9 +183,9 @@ std::string DrawChart(const Chart& chart) {
   for (const ChartSeries& series : chart.series) {
     lines.push_back(Drawable(series, chart.logarithmic));
   }
-  const double bottom = kPlotTop + kPlotHeight;
+  const double bottom = kPlotTop + chart.plot_height, right = chart.width - kRight;
   const Legend legend = DrawLegend(chart, lines, bottom + 40);
-  std::string out = BeginSvg(kWidth, bottom + 44 + legend.height, chart.title,
+  std::string out = BeginSvg(chart.width, bottom + 44 + legend.height, chart.title,
                              Describe(chart, lines));
   out += DrawText({.x = 10,
                    .y = 19,
@@ -204,8 +195,8 @@ std::string DrawChart(const Chart& chart) {
                                  [](const auto& points) { return points.empty(); });
   if (empty) {
     return out +
-           DrawText({.x = kWidth / 2,
-                     .y = kPlotTop + kPlotHeight / 2,
+           DrawText({.x = chart.width / 2,
+                     .y = kPlotTop + chart.plot_height / 2,
                      .attributes = " text-anchor=\"middle\"",
                      .text = "nothing recorded yet"}) +
            "</svg>";
@@ -215,12 +206,12 @@ std::string DrawChart(const Chart& chart) {
   size_t widest = 0;
   for (const double tick : y.ticks()) widest = std::max(widest, TickText(tick).size());
   const double left = 16 + kGlyphWidth * kFont * static_cast<double>(widest);
-  const Axis x(ranges.x, false, /*rounded=*/false, left + 4, kWidth - kRight - 4);
-  out += DrawGrid(x, y, left);
+  const Axis x(ranges.x, false, /*rounded=*/false, left + 4, right - 4);
+  out += DrawGrid(x, y, left, right, bottom);
   for (size_t i = 0; i < lines.size(); ++i) {
     out += DrawSeries(chart.series[i], lines[i], x, y);
   }
-  out += DrawText({.x = (left + kWidth - kRight) / 2,
+  out += DrawText({.x = (left + right) / 2,
                    .y = bottom + 35,
                    .attributes = " text-anchor=\"middle\" fill-opacity=\"0.75\"",
                    .text = chart.x_label});

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "train/palette.h"
+
 namespace mnemon {
 
 struct ChartPoint {
@@ -16,15 +18,18 @@ struct ChartPoint {
 struct ChartSeries {
   std::string name;                // in the legend; empty: it is not listed
   std::vector<ChartPoint> points;  // x ascending
-  size_t colour = 0;               // any number: colours and dashes take turns
-  // Thick with marks that are shaped after the colour; else a thin line.
+  LineStyle style;
+  // Thick with marks; else a thin line.
   bool marked = false;
+  bool faint = false;  // half transparent
 };
 
 struct Chart {
   std::string title;         // with the unit of y
   std::string x_label;       // with its unit
   bool logarithmic = false;  // y; points with y <= 0 are left out then
+  double width = 480;        // pixels of the picture, before it shrinks or grows
+  double plot_height = 220;
   std::vector<ChartSeries> series;
 };
 
@@ -35,9 +40,5 @@ std::string DrawChart(const Chart& chart);
 // At most `most` of the points, with the first, the last, and the least and the largest
 // of every stretch between. REQUIRES: most >= 4.
 std::vector<ChartPoint> Thinned(const std::vector<ChartPoint>& points, size_t most);
-
-// The colour that a series has, "#rrggbb": told apart by people who see few colours,
-// and readable on white and on black.
-std::string SeriesColour(size_t colour);
 
 }  // namespace mnemon

@@ -193,7 +193,8 @@ absl::Status Run::Report(const UpdateResult& update, double lr, bool validated) 
   MetricsRow row = {.step = state_.steps,
                     .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
                     .learning_rate = lr,
-                    .gradient_norm = update.gradient_norm};
+                    .gradient_norm = update.gradient_norm,
+                    .tokens = state_.tokens};
   if (validated) {
     row.validation = state_.validation;
     row.accuracy = accuracy_;
@@ -201,10 +202,9 @@ absl::Status Run::Report(const UpdateResult& update, double lr, bool validated) 
   state_.loss_sum = 0;
   state_.loss_count = 0;
   if (!group_.first()) return absl::OkStatus();
-  MNEMON_RETURN_IF_ERROR(
-      log_->Append(row, {.step = state_.steps,
-                         .seconds = Seconds(),
-                         .tokens_per_second = progress_->TokensPerSecond()}));
+  row.seconds = Seconds();
+  row.tokens_per_second = progress_->TokensPerSecond();
+  MNEMON_RETURN_IF_ERROR(log_->Append(row));
   progress_->Report(row, state_.validation);
   if (validated && config_.sample.tokens > 0) {
     MNEMON_ASSIGN_OR_RETURN(std::string sample, learner_->Sample());
@@ -301,6 +301,7 @@ absl::Status Run::Loop() {
     absl::StatusOr<UpdateResult> update = learner_->Update(lr);
     if (!update.ok()) return Lost(update.status());
     ++state_.steps;
+    if (state_.tokens) *state_.tokens += update->tokens;
     state_.loss_sum += update->loss;
     ++state_.loss_count;
     if (progress_) progress_->Advance(update->tokens);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "train/markup.h"
+#include "train/palette.h"
 #include "train/svg_text.h"
 
 namespace mnemon {
@@ -99,9 +100,9 @@ std::string DrawHeatMap(const HeatMap& map) {
        .text = StrCat("\u2193 ", map.row_name, "   \u2192 ", map.column_name)});
   out += DrawLabels(map, cell, height);
   out += absl::StrFormat(
-      "<g class=\"heat\" fill=\"#0a4a94\" transform=\"translate(%.1f %.1f) scale(%.4f "
+      "<g class=\"heat\" fill=\"%s\" transform=\"translate(%.1f %.1f) scale(%.4f "
       "%.4f)\">\n",
-      kMapLeft, kMapTop, cell, height);
+      kHeat, kMapLeft, kMapTop, cell, height);
   out += DrawCells(map, largest);
   out += absl::StrFormat(
       "</g><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" "

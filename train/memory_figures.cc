@@ -79,7 +79,7 @@ Figure DrawDistances(const at::Tensor& map, int64_t layer, int64_t nearest) {
         {weights.data_ptr<float>(), static_cast<size_t>(weights.numel())}, map.size(2));
     ChartSeries series{.name = StrCat("head ", head + 1),
                        .points = {},
-                       .colour = static_cast<size_t>(head)};
+                       .style = StyleOfLine(static_cast<size_t>(head))};
     for (int64_t distance = nearest; distance < map.size(2); ++distance) {
       series.points.push_back(
           {static_cast<double>(distance), std::max(kLeastWeight, means[distance])});
@@ -180,7 +180,7 @@ absl::StatusOr<Groups> DrawNorms(const Model& model, const ValidationStretch& st
     for (int64_t h = 0; h < heads; ++h) {
       ChartSeries series{.name = StrCat("head ", h + 1),
                          .points = {},
-                         .colour = static_cast<size_t>(h)};
+                         .style = StyleOfLine(static_cast<size_t>(h))};
       for (int64_t t = 0; t < window.columns; ++t) {
         series.points.push_back({static_cast<double>(t + 1), table[t][l][h]});
       }

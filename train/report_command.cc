@@ -12,9 +12,9 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "model/sequence/runtime.h"
-#include "train/chart.h"
 #include "train/commands.h"
 #include "train/memory_figures.h"
+#include "train/palette.h"
 #include "train/report_page.h"
 #include "train/run_curves.h"
 #include "train/run_events.h"
@@ -51,7 +51,9 @@ std::string CountText(int64_t count) {
 // The middle one tells more than a mean over pauses of the machine.
 std::string SpeedText(const RunRecord& run) {
   std::vector<double> speeds;
-  for (const SpeedRow& row : run.speed) speeds.push_back(row.tokens_per_second);
+  for (const MetricsRow& row : run.metrics) {
+    if (row.tokens_per_second) speeds.push_back(*row.tokens_per_second);
+  }
   if (speeds.empty()) return kNothing;
   const auto middle = speeds.begin() + static_cast<int64_t>(speeds.size() / 2);
   std::nth_element(speeds.begin(), middle, speeds.end());
@@ -76,11 +78,11 @@ std::vector<std::string> FactsOf(const RunRecord& run, const MemoryFigures& memo
           run.metrics.empty() ? "0" : CountText(run.metrics.back().step),
           best == nullptr ? kNothing : absl::StrFormat("%.4f", *best->validation),
           best == nullptr ? kNothing : CountText(best->step),
-          run.speed.empty() ? kNothing : TimeText(run.speed.back().seconds),
+          run.Seconds() == 0 ? kNothing : TimeText(run.Seconds()),
           SpeedText(run)};
 }
 
-RunSection MakeSection(const RunRecord& run, size_t colour) {
+RunSection MakeSection(const RunRecord& run, const LineStyle& style) {
   MemoryFigures memory;
   const absl::Status drawn = RunTensors([&] {
     memory = DrawMemoryFigures(run.path);
@@ -88,7 +90,7 @@ RunSection MakeSection(const RunRecord& run, size_t colour) {
   });
   RunSection section{.name = run.name,
                      .path = run.path,
-                     .colour = SeriesColour(colour),
+                     .colour = std::string(style.colour),
                      .facts = FactsOf(run, memory),
                      .samples = run.samples,
                      .groups = std::move(memory.groups)};
@@ -147,8 +149,9 @@ absl::Status RunReport(const ReportFlags& flags) {
   if (flags.out.empty() && flags.svg.empty()) return absl::OkStatus();
   InitTensorRuntime(1);
   ReportPage page{.facts = FactNames(), .curves = DrawRunCurves(runs), .runs = {}};
+  const std::vector<LineStyle> styles = StylesOf(runs);
   for (size_t i = 0; i < runs.size(); ++i) {
-    page.runs.push_back(MakeSection(runs[i], i));
+    page.runs.push_back(MakeSection(runs[i], styles[i]));
   }
   if (!flags.svg.empty()) {
     MNEMON_RETURN_IF_ERROR(WritePictures(flags.svg, page, runs));

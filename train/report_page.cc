@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "train/markup.h"
+#include "train/palette.h"
 
 namespace mnemon {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 constexpr size_t kMostSamples = 24;
 
 constexpr char kStyle[] = R"(
-:root{color-scheme:light dark;--text:#1f2328;--back:#fff;--line:#d5d9de;--soft:#f5f6f8;--dim:#59636e}
-@media(prefers-color-scheme:dark){:root{--text:#e6e8eb;--back:#14171c;--line:#343a43;--soft:#1c2128;--dim:#9aa4af}.heat{fill:#8fd0ff}}
 *{box-sizing:border-box}
 body{margin:0;color:var(--text);background:var(--back);font:15px/1.5 system-ui,Helvetica,Arial,sans-serif}
 main,header{max-width:1560px;margin:0 auto;padding:0 20px}
@@ -53,6 +52,15 @@ tbody th{justify-content:flex-start;gap:0;align-items:center;font-weight:600}
 td::before{content:attr(data-label);color:var(--dim)}
 }
 )";
+
+std::string Colours() {
+  return StrCat("\n:root{color-scheme:light dark;--text:", kInk, ";--back:", kPaper,
+                ";--line:#d5d9de;--soft:#f5f6f8;--dim:#59636e}\n"
+                "@media(prefers-color-scheme:dark){:root{--text:",
+                kDarkInk, ";--back:", kDarkPaper,
+                ";--line:#343a43;--soft:#1c2128;--dim:#9aa4af}.heat{fill:", kDarkHeat,
+                "}}");
+}
 
 std::string Table(const ReportPage& page) {
   std::string out = "<table>\n<thead><tr><th scope=\"col\">run</th>";
@@ -135,7 +143,7 @@ std::string FormatReportPage(const ReportPage& page) {
   std::string out = StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
       "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
-      title, "</title>\n<style>", kStyle,
+      title, "</title>\n<style>", Colours(), kStyle,
       "</style>\n</head>\n<body>\n<header><h1>Training report</h1>\n<p class=\"dim\">",
       page.runs.size(), page.runs.size() == 1 ? " run" : " runs",
       " of mnemon-train</p></header>\n<main>\n");

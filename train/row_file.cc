@@ -2,7 +2,6 @@
 #include "train/row_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -31,12 +30,6 @@ absl::StatusOr<RowFile> RowFile::Open(const std::string& path, std::string_view 
   RowFile rows(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644),
                path);
   if (rows.file_ < 0) return Failed("open", path);
-  struct stat state;
-  if (::fstat(rows.file_, &state) != 0) return Failed("examine", path);
-  if (state.st_size < bytes) {
-    return absl::DataLossError(StrCat(path, " has ", state.st_size,
-                                      " bytes, the checkpoint was made with ", bytes));
-  }
   if (::ftruncate(rows.file_, bytes) != 0 ||
       ::lseek(rows.file_, bytes, SEEK_SET) != bytes) {
     return Failed("cut", path);
@@ -47,10 +40,10 @@ absl::StatusOr<RowFile> RowFile::Open(const std::string& path, std::string_view 
 }
 
 absl::StatusOr<RowFile> RowFile::OpenUpTo(
-    const std::string& path, std::string_view header, int64_t step,
+    const std::string& path, std::string_view header, int64_t least, int64_t step,
     const std::function<std::optional<int64_t>(std::string_view row)>& step_of) {
-  const absl::StatusOr<std::string> content = ReadFile(path, INT64_MAX);
-  if (absl::IsNotFound(content.status())) return Open(path, header, 0);
+  absl::StatusOr<std::string> content = ReadFile(path, INT64_MAX);
+  if (absl::IsNotFound(content.status())) content = "";
   MNEMON_RETURN_IF_ERROR(content.status());
   const std::string_view text = *content;
   size_t kept = 0;
@@ -63,7 +56,12 @@ absl::StatusOr<RowFile> RowFile::OpenUpTo(
     const std::optional<int64_t> of = step_of(row);
     if (!of || *of > step) break;
   }
-  return Open(path, header, static_cast<int64_t>(kept));
+  const auto bytes = static_cast<int64_t>(kept);
+  if (bytes < least) {
+    return absl::DataLossError(StrCat(path, " has ", bytes, " bytes up to update ",
+                                      step, ", the checkpoint was made with ", least));
+  }
+  return Open(path, header, bytes);
 }
 
 RowFile::~RowFile() {

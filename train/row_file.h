@@ -17,16 +17,13 @@ namespace mnemon {
 // Owned by one thread. Links are not followed.
 class RowFile {
  public:
-  // Keeps the first `bytes` bytes of an existing file; where nothing is kept, starts
-  // one with the line `header`, or with no line where that is empty. DATA_LOSS when the
-  // file is shorter.
-  static absl::StatusOr<RowFile> Open(const std::string& path, std::string_view header,
-                                      int64_t bytes);
   // Keeps the rows of an existing file from its beginning up to the first one that is
-  // of an update behind `step`, is cut off or is none. `step_of`: the update of a row
-  // without its line end, nullopt where it is none.
+  // of an update behind `step`, is cut off or is none; where nothing is kept, starts
+  // one with the line `header`, or with no line where that is empty. `step_of`: the
+  // update of a row without its line end, nullopt where it is none. DATA_LOSS, and
+  // nothing is cut, when less than `least` bytes would be kept.
   static absl::StatusOr<RowFile> OpenUpTo(
-      const std::string& path, std::string_view header, int64_t step,
+      const std::string& path, std::string_view header, int64_t least, int64_t step,
       const std::function<std::optional<int64_t>(std::string_view row)>& step_of);
   ~RowFile();
   RowFile(RowFile&& other) noexcept;
@@ -41,6 +38,9 @@ class RowFile {
 
  private:
   RowFile(int file, std::string path) : file_(file), path_(std::move(path)) {}
+  // Keeps the first `bytes` bytes.
+  static absl::StatusOr<RowFile> Open(const std::string& path, std::string_view header,
+                                      int64_t bytes);
 
   int file_;
   std::string path_;

@@ -2,131 +2,158 @@
 #include "train/run_curves.h"
 
 #include <algorithm>
-#include <functional>
-#include <optional>
-#include <string>
+#include <map>
+#include <numbers>
 #include <utility>
 
+#include "base/check.h"
 #include "base/strings.h"
-#include "train/chart.h"
 
 namespace mnemon {
 namespace {
 
-using PointsOf = std::function<std::vector<ChartPoint>(const RunRecord&)>;
+using Row = MetricsRow;
+using Number = std::optional<double>;
 
-// A line per run.
-Chart ChartOf(std::span<const RunRecord> runs, Chart chart, bool marked,
-              const PointsOf& points) {
-  for (size_t i = 0; i < runs.size(); ++i) {
-    chart.series.push_back({.name = runs[i].name,
-                            .points = points(runs[i]),
-                            .colour = i,
-                            .marked = marked});
-  }
-  return chart;
+Number Bits(const Number& nats) {
+  if (!nats) return std::nullopt;
+  return *nats / std::numbers::ln2;
 }
 
-PointsOf OverUpdates(const std::function<std::optional<double>(const MetricsRow&)>& y) {
-  return [y](const RunRecord& run) {
-    std::vector<ChartPoint> points;
-    for (const MetricsRow& row : run.metrics) {
-      if (const std::optional<double> value = y(row)) {
-        points.push_back({static_cast<double>(row.step), *value});
-      }
-    }
-    return points;
-  };
+Number AsDouble(const std::optional<int64_t>& count) {
+  if (!count) return std::nullopt;
+  return static_cast<double>(*count);
 }
 
-std::optional<double> Validation(const MetricsRow& row) { return row.validation; }
-
-Chart LossOverUpdates(std::span<const RunRecord> runs) {
-  Chart chart = ChartOf(runs,
-                        {.title = "Loss in nats: training thin, validation with marks",
-                         .x_label = "updates"},
-                        /*marked=*/false, OverUpdates([](const MetricsRow& row) {
-                          return std::optional(row.loss);
-                        }));
-  for (ChartSeries& series : chart.series) series.name.clear();
-  const Chart validation = ChartOf(runs, {}, /*marked=*/true, OverUpdates(Validation));
-  chart.series.insert(chart.series.end(), validation.series.begin(),
-                      validation.series.end());
-  return chart;
-}
-
-struct TimeUnit {
-  const char* name;
-  double seconds;
+constexpr CurveX kXs[] = {
+    {"step", "step", [](const Row& row) -> Number { return row.step; }},
+    {"time", "seconds", [](const Row& row) { return row.seconds; }},
+    {"tokens", "tokens", [](const Row& row) { return AsDouble(row.tokens); }},
 };
 
-TimeUnit UnitFor(std::span<const RunRecord> runs) {
+constexpr CurveY kYs[] = {
+    {.name = "loss",
+     .column = "loss",
+     .title = "Loss in nats: training thin, validation with marks",
+     .marked = true,
+     .of = [](const Row& row) { return row.validation; },
+     .beside = [](const Row& row) -> Number { return row.loss; }},
+    {.name = "bits",
+     .column = "loss",
+     .title = "Loss in bits: training thin, validation with marks",
+     .marked = true,
+     .of = [](const Row& row) { return Bits(row.validation); },
+     .beside = [](const Row& row) { return Bits(row.loss); }},
+    {.name = "accuracy",
+     .column = "accuracy",
+     .title = "Accuracy of the validation, 0 to 1",
+     .marked = true,
+     .of = [](const Row& row) { return row.accuracy; }},
+    {.name = "learning_rate",
+     .column = "learning_rate",
+     .title = "Learning rate",
+     .of = [](const Row& row) -> Number { return row.learning_rate; }},
+    {.name = "gradient_norm",
+     .column = "gradient_norm",
+     .title = "Gradient norm before clipping, log scale",
+     .logarithmic = true,
+     .of = [](const Row& row) -> Number { return row.gradient_norm; }},
+    {.name = "speed",
+     .column = "tokens_per_second",
+     .title = "Training speed in tokens/s",
+     .of = [](const Row& row) { return row.tokens_per_second; }},
+};
+
+template <class Axis>
+const Axis& Named(std::span<const Axis> axes, std::string_view name) {
+  const auto found = std::find_if(
+      axes.begin(), axes.end(), [name](const Axis& axis) { return axis.name == name; });
+  MNEMON_CHECK(found != axes.end());
+  return *found;
+}
+
+// Pixels of the axis have a unit that suits the longest run.
+struct Unit {
+  std::string label;
+  double size = 1;
+};
+
+Unit UnitOf(std::span<const RunRecord> runs, const CurveX& x) {
+  if (x.name == "step") return {"updates"};
+  if (x.name == "tokens") return {"tokens seen"};
   double longest = 0;
-  for (const RunRecord& run : runs) {
-    if (!run.speed.empty()) longest = std::max(longest, run.speed.back().seconds);
+  for (const RunRecord& run : runs) longest = std::max(longest, run.Seconds());
+  if (longest < 180) return {"seconds of training"};
+  if (longest < 3 * 3600) return {"minutes of training", 60};
+  return {"hours of training", 3600};
+}
+
+std::vector<ChartPoint> PointsOf(const RunRecord& run, const CurveX& x, double unit,
+                                 Number (*y)(const Row& row)) {
+  std::vector<ChartPoint> points;
+  for (const Row& row : run.metrics) {
+    const Number at = x.of(row), value = y(row);
+    if (at && value) points.push_back({*at / unit, *value});
   }
-  if (longest < 180) return {"seconds", 1};
-  if (longest < 3 * 3600) return {"minutes", 60};
-  return {"hours", 3600};
+  return points;
 }
 
-Chart LossOverTime(std::span<const RunRecord> runs) {
-  const TimeUnit unit = UnitFor(runs);
-  return ChartOf(
-      runs,
-      {.title = "Validation loss in nats over time",
-       .x_label = StrCat(unit.name, " since the start of the run")},
-      /*marked=*/true, [unit](const RunRecord& run) {
-        std::vector<ChartPoint> points;
-        if (run.speed.empty()) return points;
-        for (const MetricsRow& row : run.metrics) {
-          if (!row.validation) continue;
-          points.push_back({run.SecondsAt(row.step) / unit.seconds, *row.validation});
-        }
-        return points;
-      });
-}
-
-Chart Speed(std::span<const RunRecord> runs) {
-  return ChartOf(
-      runs, {.title = "Training speed in tokens/s", .x_label = "updates"},
-      /*marked=*/false, [](const RunRecord& run) {
-        std::vector<ChartPoint> points;
-        for (const SpeedRow& row : run.speed) {
-          points.push_back({static_cast<double>(row.step), row.tokens_per_second});
-        }
-        return points;
-      });
+// The folder of a run says nothing of what it trained, but often holds its name.
+std::string LabelOf(const RunRecord& run) {
+  if (run.name.find(run.architecture) != std::string::npos) return run.name;
+  return StrCat(run.name, " (", run.architecture, ")");
 }
 
 }  // namespace
 
+std::span<const CurveX> CurveXs() { return kXs; }
+std::span<const CurveY> CurveYs() { return kYs; }
+
+std::vector<LineStyle> StylesOf(std::span<const RunRecord> runs) {
+  std::map<std::string, size_t> before;
+  std::vector<LineStyle> styles;
+  for (const RunRecord& run : runs) {
+    styles.push_back(StyleOfArchitecture(run.architecture, before[run.architecture]++));
+  }
+  return styles;
+}
+
+Chart ChartOfRuns(std::span<const RunRecord> runs, const CurveX& x, const CurveY& y) {
+  const Unit unit = UnitOf(runs, x);
+  const std::vector<LineStyle> styles = StylesOf(runs);
+  Chart chart{.title = std::string(y.title),
+              .x_label = unit.label,
+              .logarithmic = y.logarithmic};
+  for (size_t i = 0; y.beside != nullptr && i < runs.size(); ++i) {
+    chart.series.push_back({.points = PointsOf(runs[i], x, unit.size, y.beside),
+                            .style = styles[i],
+                            .faint = true});
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    chart.series.push_back({.name = LabelOf(runs[i]),
+                            .points = PointsOf(runs[i], x, unit.size, y.of),
+                            .style = styles[i],
+                            .marked = y.marked});
+  }
+  return chart;
+}
+
 std::vector<Figure> DrawRunCurves(std::span<const RunRecord> runs) {
-  std::vector<Figure> figures = {
-      {.name = "loss", .svg = DrawChart(LossOverUpdates(runs))},
-      {.name = "loss-over-time", .svg = DrawChart(LossOverTime(runs))}};
-  const auto add = [&](const char* name, Chart chart, bool marked, auto number) {
-    figures.push_back({.name = name,
-                       .svg = DrawChart(ChartOf(runs, std::move(chart), marked,
-                                                OverUpdates(number)))});
+  std::vector<Figure> figures;
+  const auto add = [&](const char* name, std::string_view x, std::string_view y) {
+    const Chart chart = ChartOfRuns(runs, Named(CurveXs(), x), Named(CurveYs(), y));
+    figures.push_back({.name = name, .svg = DrawChart(chart)});
   };
+  add("loss", "step", "loss");
+  add("loss-over-time", "time", "loss");
   const bool accuracy = std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) {
     return std::any_of(run.metrics.begin(), run.metrics.end(),
-                       [](const MetricsRow& row) { return row.accuracy.has_value(); });
+                       [](const Row& row) { return row.accuracy.has_value(); });
   });
-  if (accuracy) {
-    add("accuracy",
-        {.title = "Accuracy of the validation, 0 to 1", .x_label = "updates"}, true,
-        [](const MetricsRow& row) { return row.accuracy; });
-  }
-  add("learning-rate", {.title = "Learning rate", .x_label = "updates"}, false,
-      [](const MetricsRow& row) { return std::optional(row.learning_rate); });
-  add("gradient-norm",
-      {.title = "Gradient norm before clipping, log scale",
-       .x_label = "updates",
-       .logarithmic = true},
-      false, [](const MetricsRow& row) { return std::optional(row.gradient_norm); });
-  figures.push_back({.name = "speed", .svg = DrawChart(Speed(runs))});
+  if (accuracy) add("accuracy", "step", "accuracy");
+  add("learning-rate", "step", "learning_rate");
+  add("gradient-norm", "step", "gradient_norm");
+  add("speed", "step", "speed");
   return figures;
 }
 

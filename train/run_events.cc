@@ -18,11 +18,10 @@ std::string FormatRunEvents(const RunRecord& run) {
                                    {"gradient_norm", row.gradient_norm}};
     if (row.validation) scalars.push_back({"loss/validation", *row.validation});
     if (row.accuracy) scalars.push_back({"accuracy", *row.accuracy});
+    if (row.tokens_per_second) {
+      scalars.push_back({"tokens_per_second", *row.tokens_per_second});
+    }
     file.AddScalars(time(row.step), scalars);
-  }
-  for (const SpeedRow& row : run.speed) {
-    const Scalar speed = {"tokens_per_second", row.tokens_per_second};
-    file.AddScalars(time(row.step), {&speed, 1});
   }
   for (const SampleRow& row : run.samples)
     file.AddText(time(row.step), "sample", row.text);

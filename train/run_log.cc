@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "train/run_log.h"
 
-#include <charconv>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -13,19 +12,25 @@
 namespace mnemon {
 namespace {
 
-std::optional<int64_t> SpeedStep(std::string_view row) {
-  int64_t step = 0;
-  const auto [end, error] = std::from_chars(row.data(), row.data() + row.size(), step);
-  if (error != std::errc() || end == row.data() + row.size() || *end != ',') {
-    return std::nullopt;
-  }
-  return step;
+std::optional<int64_t> MetricsStep(std::string_view line) {
+  const std::optional<MetricsRow> row = ParseMetricsRow(line);
+  if (!row) return std::nullopt;
+  return row->step;
 }
 
 std::optional<int64_t> SampleStep(std::string_view line) {
   const std::optional<SampleRow> sample = ParseSampleRow(line);
   if (!sample) return std::nullopt;
   return sample->step;
+}
+
+absl::Status MakeCurrent(const std::string& metrics_path) {
+  absl::StatusOr<std::string> content = ReadFile(metrics_path, INT64_MAX);
+  if (absl::IsNotFound(content.status())) return absl::OkStatus();
+  MNEMON_RETURN_IF_ERROR(content.status());
+  const std::string current = CurrentMetrics(*content);
+  if (current == *content) return absl::OkStatus();
+  return WriteFileDurably(metrics_path, current);
 }
 
 }  // namespace
@@ -47,21 +52,17 @@ std::optional<SampleRow> ParseSampleRow(std::string_view line) {
 absl::StatusOr<RunLog> RunLog::Open(const std::string& directory, int64_t metrics_bytes,
                                     int64_t step) {
   const auto path = [&](const char* name) { return StrCat(directory, "/", name); };
+  MNEMON_RETURN_IF_ERROR(MakeCurrent(path(kMetricsName)));
+  MNEMON_ASSIGN_OR_RETURN(RowFile metrics,
+                          RowFile::OpenUpTo(path(kMetricsName), kMetricsHeader,
+                                            metrics_bytes, step, MetricsStep));
   MNEMON_ASSIGN_OR_RETURN(
-      RowFile metrics,
-      RowFile::Open(path(kMetricsName), kMetricsHeader, metrics_bytes));
-  MNEMON_ASSIGN_OR_RETURN(
-      RowFile speed,
-      RowFile::OpenUpTo(path(kSpeedName), kSpeedHeader, step, SpeedStep));
-  MNEMON_ASSIGN_OR_RETURN(RowFile samples,
-                          RowFile::OpenUpTo(path(kSamplesName), "", step, SampleStep));
-  return RunLog(std::move(metrics), std::move(speed), std::move(samples));
+      RowFile samples, RowFile::OpenUpTo(path(kSamplesName), "", 0, step, SampleStep));
+  return RunLog(std::move(metrics), std::move(samples));
 }
 
-absl::Status RunLog::Append(const MetricsRow& metrics, const SpeedRow& speed) {
-  MNEMON_RETURN_IF_ERROR(metrics_.Append(FormatMetricsRow(metrics)));
-  return speed_.Append(absl::StrFormat("%d,%.3f,%.1f", speed.step, speed.seconds,
-                                       speed.tokens_per_second));
+absl::Status RunLog::Append(const MetricsRow& metrics) {
+  return metrics_.Append(FormatMetricsRow(metrics));
 }
 
 absl::Status RunLog::Append(const SampleRow& sample) {
@@ -72,7 +73,6 @@ absl::Status RunLog::Append(const SampleRow& sample) {
 
 absl::Status RunLog::Sync() {
   MNEMON_RETURN_IF_ERROR(metrics_.Sync());
-  MNEMON_RETURN_IF_ERROR(speed_.Sync());
   return samples_.Sync();
 }
 

@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -18,6 +16,7 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/config/config.h"
 
 namespace mnemon {
 namespace {
@@ -25,54 +24,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostBytes = int64_t{1} << 32;
+constexpr int64_t kMostConfigBytes = 1 << 20;
 
-std::vector<std::string_view> Cells(std::string_view line) {
-  std::vector<std::string_view> cells;
-  for (size_t end; (end = line.find(',')) != line.npos; line.remove_prefix(end + 1)) {
-    cells.push_back(line.substr(0, end));
-  }
-  cells.push_back(line);
-  return cells;
-}
-
-template <class Number>
-bool Read(std::string_view cell, Number& number) {
-  const auto [end, error] =
-      std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  return error == std::errc() && end == cell.data() + cell.size();
-}
-
-bool Read(std::string_view cell, std::optional<double>& number) {
-  if (cell.empty()) return true;
-  return Read(cell, number.emplace());
-}
-
-std::optional<MetricsRow> ParseMetricsRow(std::string_view line) {
-  const std::vector<std::string_view> cells = Cells(line);
-  MetricsRow row;
-  const bool read = cells.size() == 6 && Read(cells[0], row.step) &&
-                    Read(cells[1], row.loss) && Read(cells[2], row.validation) &&
-                    Read(cells[3], row.learning_rate) &&
-                    Read(cells[4], row.gradient_norm) && Read(cells[5], row.accuracy);
-  return read ? std::optional(row) : std::nullopt;
-}
-
-std::optional<SpeedRow> ParseSpeedRow(std::string_view line) {
-  const std::vector<std::string_view> cells = Cells(line);
-  SpeedRow row;
-  const bool read = cells.size() == 3 && Read(cells[0], row.step) &&
-                    Read(cells[1], row.seconds) &&
-                    Read(cells[2], row.tokens_per_second) &&
-                    std::isfinite(row.seconds) && std::isfinite(row.tokens_per_second);
-  return read ? std::optional(row) : std::nullopt;
-}
-
-// All whole lines below `header` (empty: none).
+// All whole lines of `content` below `header` (empty: none).
 template <class Row>
 absl::StatusOr<std::vector<Row>> ReadRows(
-    const std::string& path, std::string_view header,
+    const std::string& path, std::string_view content, std::string_view header,
     const std::function<std::optional<Row>(std::string_view)>& parse) {
-  MNEMON_ASSIGN_OR_RETURN(const std::string content, ReadFile(path, kMostBytes));
   std::vector<Row> rows;
   std::string_view rest = content;
   int64_t number = 0;
@@ -99,21 +57,26 @@ absl::StatusOr<std::vector<Row>> ReadRows(
   return rows;
 }
 
-template <class Row>
-absl::StatusOr<std::vector<Row>> ReadRowsIfAny(
-    const std::string& path, std::string_view header,
-    const std::function<std::optional<Row>(std::string_view)>& parse) {
-  absl::StatusOr<std::vector<Row>> rows = ReadRows<Row>(path, header, parse);
-  if (absl::IsNotFound(rows.status())) return std::vector<Row>();
-  return rows;
-}
-
 // The last row was written when the file was changed last.
 double Began(const std::string& path, double seconds) {
   struct stat state;
   if (::stat(path.c_str(), &state) != 0) return 0;
   return static_cast<double>(state.st_mtim.tv_sec) +
          static_cast<double>(state.st_mtim.tv_nsec) * 1e-9 - seconds;
+}
+
+// The weights are not looked at: curves need none.
+std::string ArchitectureOf(const std::string& path) {
+  for (const char* const checkpoint : {"last", "best"}) {
+    const absl::StatusOr<std::string> json =
+        ReadFile(StrCat(path, "/", checkpoint, "/config.json"), kMostConfigBytes);
+    if (!json.ok()) continue;
+    const absl::StatusOr<ModelConfig> config = ParseConfig(*json);
+    if (!config.ok()) continue;
+    return config->projection == Projection::kShared ? config->architecture + "_shared"
+                                                     : config->architecture;
+  }
+  return "";
 }
 
 absl::StatusOr<RunRecord> ReadRun(const std::string& path) {
@@ -124,21 +87,23 @@ absl::StatusOr<RunRecord> ReadRun(const std::string& path) {
   const auto file = [&](const char* name) { return StrCat(path, "/", name); };
   RunRecord run;
   run.path = path;
-  absl::StatusOr<std::vector<MetricsRow>> metrics =
-      ReadRows<MetricsRow>(file(kMetricsName), kMetricsHeader, ParseMetricsRow);
+  run.architecture = ArchitectureOf(path);
+  absl::StatusOr<std::string> metrics = ReadFile(file(kMetricsName), kMostBytes);
   if (absl::IsNotFound(metrics.status())) {
     return absl::NotFoundError(
         StrCat(path, " has no ", kMetricsName, ": it is no directory of a run"));
   }
   MNEMON_RETURN_IF_ERROR(metrics.status());
-  run.metrics = *std::move(metrics);
   MNEMON_ASSIGN_OR_RETURN(
-      run.speed,
-      ReadRowsIfAny<SpeedRow>(file(kSpeedName), kSpeedHeader, ParseSpeedRow));
-  MNEMON_ASSIGN_OR_RETURN(
-      run.samples, ReadRowsIfAny<SampleRow>(file(kSamplesName), "", ParseSampleRow));
-  run.began = run.speed.empty() ? Began(file(kMetricsName), 0)
-                                : Began(file(kSpeedName), run.speed.back().seconds);
+      run.metrics,
+      ReadRows<MetricsRow>(file(kMetricsName), CurrentMetrics(*std::move(metrics)),
+                           kMetricsHeader, ParseMetricsRow));
+  absl::StatusOr<std::string> samples = ReadFile(file(kSamplesName), kMostBytes);
+  if (absl::IsNotFound(samples.status())) samples = "";
+  MNEMON_RETURN_IF_ERROR(samples.status());
+  MNEMON_ASSIGN_OR_RETURN(run.samples, ReadRows<SampleRow>(file(kSamplesName), *samples,
+                                                           "", ParseSampleRow));
+  run.began = Began(file(kMetricsName), run.Seconds());
   return run;
 }
 
@@ -166,10 +131,14 @@ std::string FileName(const std::string& name, std::set<std::string>& taken) {
 }  // namespace
 
 double RunRecord::SecondsAt(int64_t step) const {
-  const auto behind =
-      std::upper_bound(speed.begin(), speed.end(), step,
-                       [](int64_t at, const SpeedRow& row) { return at < row.step; });
-  return behind == speed.begin() ? 0 : std::prev(behind)->seconds;
+  auto at = std::upper_bound(
+      metrics.begin(), metrics.end(), step,
+      [](int64_t update, const MetricsRow& row) { return update < row.step; });
+  while (at != metrics.begin()) {
+    --at;
+    if (at->seconds) return *at->seconds;
+  }
+  return 0;
 }
 
 absl::StatusOr<std::vector<RunRecord>> ReadRuns(const std::vector<std::string>& paths) {

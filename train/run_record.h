@@ -18,14 +18,18 @@ struct RunRecord {
                      // the path
   std::string
       folder;  // likewise, for names of files: letters, digits, "-", "_" and "."
+  // Of its newest checkpoint; empty before there is one that can be read.
+  // feedback_shared has a name of its own.
+  std::string architecture;
   std::vector<MetricsRow> metrics;  // steps ascending
-  std::vector<SpeedRow> speed;      // likewise; empty where the run kept none
-  std::vector<SampleRow> samples;   // likewise
+  std::vector<SampleRow> samples;   // likewise; empty where the run kept none
   double began = 0;                 // Unix time of the start, seconds; about
 
-  // Wall time of the run at update `step`: of the last row of speed up to it, 0 without
-  // one.
+  // Wall time of the run at update `step`: of the last row up to it that has one, 0
+  // without any.
   double SecondsAt(int64_t step) const;
+  // Of all rows.
+  double Seconds() const { return SecondsAt(INT64_MAX); }
 };
 
 // Reads each run. A last line that is cut off is no error: the run may be under way.

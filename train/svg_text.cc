@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "train/markup.h"
+#include "train/palette.h"
 
 namespace mnemon {
 
@@ -29,9 +30,9 @@ std::string SvgFile(std::string_view svg) {
   const size_t end = svg.find('>');
   MNEMON_CHECK(end != svg.npos);
   return StrCat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", svg.substr(0, end + 1),
-                "<style>svg{color:#1f2328;background:#fff}"
-                "@media (prefers-color-scheme:dark){svg{color:#e6e8eb;"
-                "background:#14171c}.heat{fill:#8fd0ff}}</style>",
+                "<style>svg{color:", kInk, ";background:", kPaper,
+                "}@media (prefers-color-scheme:dark){svg{color:", kDarkInk,
+                ";background:", kDarkPaper, "}.heat{fill:", kDarkHeat, "}}</style>",
                 svg.substr(end + 1), "\n");
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,10 @@
 namespace mnemon {
 
 struct TrainingState {
-  int64_t steps = 0;       // updates made
-  int64_t planned = 0;     // updates of the whole run; 0 with train.seconds
+  int64_t steps = 0;    // updates made
+  int64_t planned = 0;  // updates of the whole run; 0 with train.seconds
+  // Trained on; nullopt in a run that began with a version that did not count them.
+  std::optional<int64_t> tokens = 0;
   int64_t next_stage = 0;  // data cursor
   int64_t next_pass = 0;
   int64_t next_batch = 0;
@@ -32,6 +35,7 @@ template <class State, class Visitor>
 void VisitTrainingState(State& s, Visitor&& visit) {
   visit("steps", s.steps);
   visit("planned", s.planned);
+  visit("tokens", s.tokens);
   visit("next_stage", s.next_stage);
   visit("next_pass", s.next_pass);
   visit("next_batch", s.next_batch);
@@ -48,7 +52,7 @@ void VisitTrainingState(State& s, Visitor&& visit) {
 
 std::string FormatTrainingState(const TrainingState& state);
 // INVALID_ARGUMENT names `what` and every key that is missing or of the wrong type;
-// next_stage may be missing and is then 0.
+// next_stage may be missing and is then 0, and tokens, then nullopt.
 absl::StatusOr<TrainingState> ParseTrainingState(std::string_view json,
                                                  std::string_view what);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/train/well_formed.h"
@@ -103,8 +104,8 @@ TEST(Chart, IsWellFormedAndNamesItsSeries) {
       {.title = "Loss <nats> & more",
        .x_label = "updates",
        .series = {{.name = "a\"b<", .points = {{1, 2}, {2, 1}}, .marked = true},
-                  {.name = "", .points = {{1, 3}, {2, 3}}, .colour = 1},
-                  {.name = "not there", .points = {}, .colour = 2}}});
+                  {.name = "", .points = {{1, 3}, {2, 3}}, .style = StyleOfLine(1)},
+                  {.name = "not there", .points = {}, .style = StyleOfLine(2)}}});
   EXPECT_EQ(MarkupFault(svg), "");
   EXPECT_EQ(MarkupFault(SvgFile(svg)), "");
   EXPECT_THAT(svg,
@@ -113,7 +114,7 @@ TEST(Chart, IsWellFormedAndNamesItsSeries) {
   EXPECT_THAT(svg, HasSubstr("a&quot;b&lt;: 2 at 1 to 1 at 2."));
   EXPECT_THAT(svg, HasSubstr(">updates</text>"));
   EXPECT_THAT(svg, Not(HasSubstr("not there")));
-  EXPECT_THAT(svg, HasSubstr("stroke=\"" + SeriesColour(1) + "\""));
+  EXPECT_THAT(svg, HasSubstr(StrCat("stroke=\"", StyleOfLine(1).colour, "\"")));
   EXPECT_THAT(SvgFile(svg), HasSubstr("prefers-color-scheme:dark"));
 }
 
@@ -151,10 +152,11 @@ TEST(Chart, MorePointsThanPixelsAreNoLargerFile) {
 TEST(Chart, ManySeriesDifferInColourOrDash) {
   Chart chart{.title = "t"};
   for (size_t i = 0; i < 12; ++i) {
-    chart.series.push_back({.name = "run", .points = {{0, 0}, {1, 1}}, .colour = i});
+    chart.series.push_back(
+        {.name = "run", .points = {{0, 0}, {1, 1}}, .style = StyleOfLine(i)});
   }
   const std::string svg = DrawChart(chart);
-  EXPECT_EQ(SeriesColour(0), SeriesColour(6));
+  EXPECT_EQ(StyleOfLine(0).colour, StyleOfLine(6).colour);
   EXPECT_THAT(svg, HasSubstr("stroke-dasharray=\"6 3\""));
   EXPECT_EQ(MarkupFault(svg), "");
 }

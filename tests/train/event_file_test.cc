@@ -56,26 +56,29 @@ TEST(EventFile, KeepsScalarsAndTexts) {
 TEST(RunEvents, HaveWhatTheRunRecorded) {
   RunRecord run;
   run.began = 5000;
-  run.metrics = {{.step = 10, .loss = 3, .learning_rate = 0.1, .gradient_norm = 1},
+  run.metrics = {{.step = 10,
+                  .loss = 3,
+                  .learning_rate = 0.1,
+                  .gradient_norm = 1,
+                  .seconds = 4,
+                  .tokens_per_second = 100},
                  {.step = 20,
                   .loss = 2,
                   .validation = 2.5,
                   .accuracy = 0.25,
                   .learning_rate = 0.2,
                   .gradient_norm = 1}};
-  run.speed = {{.step = 10, .seconds = 4, .tokens_per_second = 100}};
   run.samples = {{.step = 20, .text = "hello"}};
   const std::vector<ReadEvent> events = ReadEvents(FormatRunEvents(run));
-  ASSERT_EQ(events.size(), 5u);
+  ASSERT_EQ(events.size(), 4u);
   EXPECT_THAT(events[1].scalars,
               ElementsAre(Pair("gradient_norm", 1.0f), Pair("learning_rate", 0.1f),
-                          Pair("loss/train", 3.0f)));
+                          Pair("loss/train", 3.0f), Pair("tokens_per_second", 100.0f)));
   EXPECT_EQ(events[1].wall_time, 5004);
   EXPECT_EQ(events[2].scalars.at("loss/validation"), 2.5f);
   EXPECT_EQ(events[2].scalars.at("accuracy"), 0.25f);
-  EXPECT_THAT(events[3].scalars, ElementsAre(Pair("tokens_per_second", 100.0f)));
-  EXPECT_THAT(events[4].texts, ElementsAre(Pair("sample", "hello")));
-  EXPECT_THAT(events[4].scalars, IsEmpty());
+  EXPECT_THAT(events[3].texts, ElementsAre(Pair("sample", "hello")));
+  EXPECT_THAT(events[3].scalars, IsEmpty());
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ class Processes : public TrainerRun {
   }
 
   void ExpectSame(const fs::path& run, const fs::path& other) const {
-    for (const char* file : {"metrics.csv", "samples.jsonl", "last/model.safetensors",
+    EXPECT_EQ(ExactMetrics(run), ExactMetrics(other)) << run;
+    for (const char* file : {"samples.jsonl", "last/model.safetensors",
                              "last/training/optimiser.safetensors"}) {
       EXPECT_EQ(Content(run / file), Content(other / file)) << run << " " << file;
     }

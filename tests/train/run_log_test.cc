@@ -12,8 +12,10 @@ namespace mnemon {
 namespace {
 
 constexpr char kMetrics[] =
+    "step,loss,validation,learning_rate,gradient_norm,accuracy,tokens,seconds,"
+    "tokens_per_second\n";
+constexpr char kMetricsBefore[] =
     "step,loss,validation,learning_rate,gradient_norm,accuracy\n";
-constexpr char kSpeed[] = "step,seconds,tokens_per_second\n";
 
 class RunLogTest : public testing::Test {
  protected:
@@ -23,8 +25,11 @@ class RunLogTest : public testing::Test {
     return std::move(*log);
   }
   static void Append(RunLog& log, int64_t step) {
-    EXPECT_TRUE(log.Append({.step = step, .loss = 1},
-                           {.step = step, .seconds = 0.25, .tokens_per_second = 12.34})
+    EXPECT_TRUE(log.Append({.step = step,
+                            .loss = 1,
+                            .tokens = 10 * step,
+                            .seconds = 0.25,
+                            .tokens_per_second = 12.34})
                     .ok());
     EXPECT_TRUE(log.Append(SampleRow{.step = step, .text = "a\n\"b"}).ok());
   }
@@ -34,17 +39,15 @@ class RunLogTest : public testing::Test {
 
 TEST_F(RunLogTest, RowsAreCutBackToTheCheckpoint) {
   int64_t bytes = 0;
-  std::string metrics, speed, samples;
+  std::string metrics, samples;
   {
     RunLog log = Open(0, 0);
     Append(log, 10);
     ASSERT_TRUE(log.Sync().ok());
     bytes = log.metrics_bytes();
     metrics = tmp_.Get("metrics.csv");
-    speed = tmp_.Get("speed.csv");
     samples = tmp_.Get("samples.jsonl");
-    EXPECT_EQ(metrics, std::string(kMetrics) + "10,1,,0,0,\n");
-    EXPECT_EQ(speed, std::string(kSpeed) + "10,0.250,12.3\n");
+    EXPECT_EQ(metrics, std::string(kMetrics) + "10,1,,0,0,,100,0.250,12.3\n");
     EXPECT_EQ(samples, "{\"step\":10,\"text\":\"a\\n\\\"b\"}\n");
     EXPECT_EQ(bytes, static_cast<int64_t>(metrics.size()));
     Append(log, 20);
@@ -53,33 +56,50 @@ TEST_F(RunLogTest, RowsAreCutBackToTheCheckpoint) {
   {
     RunLog log = Open(bytes, 10);
     EXPECT_EQ(tmp_.Get("metrics.csv"), metrics);
-    EXPECT_EQ(tmp_.Get("speed.csv"), speed);
     EXPECT_EQ(tmp_.Get("samples.jsonl"), samples);
     Append(log, 20);
-    EXPECT_THAT(tmp_.Get("speed.csv"), testing::StartsWith(speed + "20,"));
+    EXPECT_THAT(tmp_.Get("metrics.csv"), testing::StartsWith(metrics + "20,"));
   }
-  EXPECT_EQ(RunLog::Open(tmp_.path(), 4096, 20).status().code(),
-            absl::StatusCode::kDataLoss);
+  // Rows are missing: nothing is cut.
+  const std::string whole = tmp_.Get("metrics.csv");
+  const absl::Status short_file = RunLog::Open(tmp_.path(), bytes + 1, 10).status();
+  EXPECT_EQ(short_file.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(short_file.message()),
+              testing::HasSubstr("the checkpoint was made with"));
+  EXPECT_EQ(tmp_.Get("metrics.csv"), whole);
   Open(0, 0);
   EXPECT_EQ(tmp_.Get("metrics.csv"), kMetrics);
-  EXPECT_EQ(tmp_.Get("speed.csv"), kSpeed);
   EXPECT_EQ(tmp_.Get("samples.jsonl"), "");
+}
+
+// Also where the process ended behind the rewriting and before a checkpoint.
+TEST_F(RunLogTest, ARunOfAnEarlierVersionGoesOn) {
+  const std::string before = std::string(kMetricsBefore) + "10,1,,0,0,\n";
+  const std::string current = std::string(kMetrics) + "10,1,,0,0,,,,\n";
+  tmp_.Put("metrics.csv", before + "20,1,,0,0,\n30,");
+  for (int times = 0; times < 2; ++times) {
+    RunLog log = Open(static_cast<int64_t>(before.size()), 10);
+    EXPECT_EQ(tmp_.Get("metrics.csv"), current);
+    Append(log, 20);
+    EXPECT_EQ(tmp_.Get("metrics.csv"), current + "20,1,,0,0,,200,0.250,12.3\n");
+  }
 }
 
 // As a crash leaves them.
 TEST_F(RunLogTest, WhatIsCutOffOrNoRowGoes) {
+  const std::string row = std::string(kMetrics) + "5,1,,0,0,,50,0.1,3\n";
   const std::string sample = "{\"step\":5,\"text\":\"x\"}\n";
-  tmp_.Put("metrics.csv", kMetrics);
-  for (const char* const torn : {"6,0.1", "?\n6,0.1,2\n", "{\"step\":6,\"te", "{}\n"}) {
-    tmp_.Put("speed.csv", std::string(kSpeed) + "5,0.1,3\n" + torn);
+  for (const char* const torn :
+       {"6,1,,0,0", "?\n6,1,,0,0,,60,0.1,2\n", "{\"step\":6,\"te", "{}\n"}) {
+    tmp_.Put("metrics.csv", row + torn);
     tmp_.Put("samples.jsonl", sample + torn);
     Open(0, 9);
-    EXPECT_EQ(tmp_.Get("speed.csv"), std::string(kSpeed) + "5,0.1,3\n") << torn;
+    EXPECT_EQ(tmp_.Get("metrics.csv"), row) << torn;
     EXPECT_EQ(tmp_.Get("samples.jsonl"), sample) << torn;
   }
-  tmp_.Put("speed.csv", "another,header\n5,0.1,3\n");
+  tmp_.Put("metrics.csv", "another,header\n5,0.1,3\n");
   Open(0, 9);
-  EXPECT_EQ(tmp_.Get("speed.csv"), kSpeed);
+  EXPECT_EQ(tmp_.Get("metrics.csv"), kMetrics);
 }
 
 TEST_F(RunLogTest, BytesThatAreNoTextAreReplaced) {
@@ -89,9 +109,9 @@ TEST_F(RunLogTest, BytesThatAreNoTextAreReplaced) {
 }
 
 TEST_F(RunLogTest, ADeviceIsNoRowFile) {
-  EXPECT_EQ(RowFile::Open("/dev/full", "x", 0).status().code(),
-            absl::StatusCode::kInternal)
-      << "a device cannot be cut";
+  EXPECT_EQ(
+      RowFile::OpenUpTo("/dev/null", "x", 0, 0, [](auto) { return 0; }).status().code(),
+      absl::StatusCode::kInvalidArgument);
 }
 
 TEST(SampleRow, IsReadFromItsOwnLinesAlone) {

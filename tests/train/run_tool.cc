@@ -20,6 +20,7 @@ Ran RunTool(std::vector<std::string> arguments) {
   AddEvalCommand(line);
   AddAttentionCommand(line);
   AddTokenizeCommand(line);
+  AddPlotCommand(line);
   AddReportCommand(line);
   arguments.insert(arguments.begin(), "mnemon-train");
   std::vector<char*> argv;
