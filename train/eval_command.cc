@@ -80,7 +80,7 @@ absl::StatusOr<int64_t> WindowLength(const EvalFlags& flags,
   return std::min(longest, training ? training->data.seq_len : kDefaultWindow);
 }
 
-// A bar on a terminal, and elsewhere a line now and then.
+// A live line on a terminal, and elsewhere a line now and then.
 class EvalProgress {
  public:
   explicit EvalProgress(int64_t planned)
@@ -89,12 +89,16 @@ class EvalProgress {
   void Advance(int64_t positions) {
     constexpr std::chrono::seconds kPause(10);
     done_ += positions;
-    bar_.Advance(positions, positions);
-    if (clock_.Now() - said_ < kPause) return;
+    bar_.Advance({.tokens = positions, .updates = positions});
+    if (bar_.live() || clock_.Now() - said_ < kPause) return;
     said_ = clock_.Now();
     bar_.Say(StrCat(done_, " of ", planned_, " positions"));
   }
-  void Say(const std::string& text) { bar_.Say(text); }
+  // The result, below all that was shown.
+  void Say(const std::string& text) {
+    bar_.Leave();
+    bar_.Say(text);
+  }
 
  private:
   const Clock& clock_ = Clock::Real();

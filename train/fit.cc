@@ -74,7 +74,7 @@ class Run {
     return seconds_before_ + passed.count();
   }
   Passed Behind() const { return {.updates = state_.steps, .seconds = now_}; }
-  Progress MakeProgress() const;
+  std::unique_ptr<Progress> MakeProgress() const;
 
   const FitOptions& options_;
   TrainConfig config_;
@@ -94,8 +94,8 @@ class Run {
   std::optional<double> accuracy_;  // of the latest validation
   TrainingState state_;
   std::unique_ptr<Learner> learner_;
-  std::optional<RunLog> log_;         // of the first process
-  std::optional<Progress> progress_;  // likewise
+  std::optional<RunLog> log_;           // of the first process
+  std::unique_ptr<Progress> progress_;  // likewise
 };
 
 absl::Status Run::Start(std::optional<TrainingState> saved) {
@@ -127,7 +127,7 @@ absl::Status Run::Start(std::optional<TrainingState> saved) {
   MNEMON_ASSIGN_OR_RETURN(
       RunLog log, RunLog::Open(directory_->path(), state_.metrics_bytes, state_.steps));
   log_.emplace(std::move(log));
-  progress_.emplace(MakeProgress());
+  progress_ = MakeProgress();
   const std::string processes =
       group_.size() == 1 ? "" : StrCat(group_.size(), " processes of ");
   Say(absl::StrFormat("%s: %d parameters; %s; %d updates per epoch; %s%d threads",
@@ -166,13 +166,15 @@ absl::Status Run::Agree(bool stop) {
   return absl::OkStatus();
 }
 
-Progress Run::MakeProgress() const {
-  if (plan_->seconds() == 0) return {clock_, state_.steps, plan_->updates()};
+std::unique_ptr<Progress> Run::MakeProgress() const {
+  if (plan_->seconds() == 0) {
+    return std::make_unique<Progress>(clock_, state_.steps, plan_->updates());
+  }
   const auto before = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(seconds_before_));
   const TimeSpan span = {.begin = start_ - before,
                          .length = std::chrono::seconds(plan_->seconds())};
-  return {clock_, state_.steps, span};
+  return std::make_unique<Progress>(clock_, state_.steps, span);
 }
 
 absl::StatusOr<bool> Run::Validate() {
@@ -228,6 +230,7 @@ absl::Status Run::Test() {
 }
 
 absl::Status Run::Finish() {
+  if (progress_) progress_->Leave();
   Say(absl::StrFormat(
       "done: %d updates in %.1f s; best validation %.4f at update %d: %s/best",
       state_.steps, Seconds(), state_.best_validation, state_.best_step, config_.out));
@@ -304,7 +307,9 @@ absl::Status Run::Loop() {
     if (state_.tokens) *state_.tokens += update->tokens;
     state_.loss_sum += update->loss;
     ++state_.loss_count;
-    if (progress_) progress_->Advance(update->tokens);
+    if (progress_) {
+      progress_->Advance({.tokens = update->tokens, .loss = update->loss});
+    }
     const absl::Status agreed = Agree(stop.requested());
     const Due due = plan_->DueBehind(Behind(), validated_);
     // Without the others there is no validation, and the run that goes on makes none
@@ -331,6 +336,7 @@ absl::Status Run::Loop() {
   }
   if (over_) return Finish();
   if (saved_ != state_.steps) MNEMON_RETURN_IF_ERROR(Save());
+  if (progress_) progress_->Leave();
   Say(StrCat("stopped at ", progress_ ? progress_->At(state_.steps) : "",
              "; continue with\n  ", options_.resume_command));
   return absl::OkStatus();

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT
 // `mnemon chat` on a terminal: editing, history, Ctrl-C and Ctrl-D.
-#include <poll.h>
-#include <pty.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,12 +10,12 @@
 
 #include "base/strings.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/pseudo_terminal.h"
 #include "tests/server/main/server_binary.h"
 
 namespace mnemon {
 namespace {
 
-using std::chrono::steady_clock;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -30,77 +25,6 @@ constexpr char kLeft[] = "\x1b[D";
 constexpr char kBackspace[] = "\x7f";
 constexpr char kCtrlC[] = "\x03";
 constexpr char kCtrlD[] = "\x04";
-
-// A program on a pseudo terminal. Killed when its owner is destroyed.
-class Terminal {
- public:
-  explicit Terminal(std::vector<std::string> argv) {
-    pid_ = forkpty(&fd_, nullptr, nullptr, nullptr);
-    if (pid_ != 0) return;
-    std::vector<char*> pointers;
-    for (std::string& one : argv) pointers.push_back(one.data());
-    pointers.push_back(nullptr);
-    execv(pointers[0], pointers.data());
-    _exit(127);
-  }
-  ~Terminal() {
-    if (pid_ > 0) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-    close(fd_);
-  }
-
-  void Type(const std::string& keys) {
-    ASSERT_EQ(write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
-  }
-
-  // What is shown until `text` has been; all of it after ten seconds without.
-  std::string Until(const std::string& text) {
-    const auto deadline = steady_clock::now() + std::chrono::seconds(10);
-    size_t at;
-    while ((at = unread_.find(text)) == unread_.npos &&
-           steady_clock::now() < deadline) {
-      if (!Fill()) break;
-    }
-    EXPECT_NE(at, unread_.npos) << "no '" << text << "' in: " << unread_;
-    const size_t end = at == unread_.npos ? unread_.size() : at + text.size();
-    std::string shown = unread_.substr(0, end);
-    unread_.erase(0, end);
-    return shown;
-  }
-
-  void Signal(int signal) { kill(pid_, signal); }
-
-  // The exit code, when it has closed the terminal.
-  int Wait() {
-    const auto deadline = steady_clock::now() + std::chrono::seconds(10);
-    while (steady_clock::now() < deadline && Fill()) {
-    }
-    if (steady_clock::now() >= deadline) return -1;
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  const std::string& unread() const { return unread_; }
-
- private:
-  // False at the end.
-  bool Fill() {
-    pollfd ready = {.fd = fd_, .events = POLLIN, .revents = 0};
-    if (poll(&ready, 1, 1000) <= 0) return true;
-    char bytes[4096];
-    const ssize_t size = read(fd_, bytes, sizeof(bytes));
-    if (size <= 0) return false;
-    unread_.append(bytes, static_cast<size_t>(size));
-    return true;
-  }
-
-  int fd_ = -1;
-  pid_t pid_ = -1;
-  std::string unread_;
-};
 
 class ChatTerminal : public ServerBinary {
  protected:
@@ -116,8 +40,8 @@ class ChatTerminal : public ServerBinary {
     unsetenv("LC_ALL");
   }
 
-  std::unique_ptr<Terminal> Chat(const std::string& max_tokens = "5") {
-    auto chat = std::make_unique<Terminal>(std::vector<std::string>{
+  std::unique_ptr<PseudoTerminal> Chat(const std::string& max_tokens = "5") {
+    auto chat = std::make_unique<PseudoTerminal>(std::vector<std::string>{
         StrCat(MNEMON_BINARY_DIR, "/bin/mnemon"), "chat", "--server",
         "127.0.0.1:" + port_, "--max-tokens", max_tokens});
     chat->Until(kPrompt);
@@ -126,11 +50,11 @@ class ChatTerminal : public ServerBinary {
 
   // Sends the line that was typed, and waits until it is answered; /show tells of what
   // the model got.
-  static void Enter(Terminal& chat) {
+  static void Enter(PseudoTerminal& chat) {
     chat.Type("\r");
     chat.Until(kPrompt);
   }
-  static std::string Tokens(Terminal& chat) {
+  static std::string Tokens(PseudoTerminal& chat) {
     chat.Type("/show\r");
     chat.Until("\ntokens      ");
     const std::string count = chat.Until("\r\n");
