@@ -70,8 +70,8 @@ def main():
             head = ""
         curves.append((architecture, points))
     flags.svg.write_text(plot.draw(
-        curves, f"tokens before it (size {flags.size}, one session)",
-        "microseconds for one more token", label=lambda us: f"{us:.4g}", log_y=True))
+        curves, f"Microseconds for one more token, size {flags.size}, one session, log scale",
+        "tokens before it", label=lambda us: f"{us:.4g}", log_y=True))
 
 
 if __name__ == "__main__":

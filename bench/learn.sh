@@ -38,4 +38,5 @@ for item in "${plan[@]}"; do
   echo "| \`$arch\` | ${parameters%% *} | ${took##* } | ${nats%% *} |"
   runs+=("$run")
 done
+"$bin/mnemon-train" plot "${runs[@]}" --x time --out "$out/learning.svg"
 "$bin/mnemon-train" report "${runs[@]}" --out "$out/report.html" --svg "$out/pictures"

@@ -226,10 +226,11 @@ def drift(flags):
             losses += [(f"{architecture} {name}", list(zip(at, points)))
                        for name, points in (("fp32", wide), ("int8", narrow))]
             differences.append((architecture, list(zip(at, added))))
-    x_text = f"tokens that one session has read, means over {WINDOW:,}"
+    x_text = "tokens that one session has read"
     flags.svg.write_text(plot.stack([
-        plot.draw(losses, x_text, "nats per token", lambda y: f"{y:.2f}", log_x=False),
-        plot.draw(differences, x_text, "int8 - fp32, nats per token",
+        plot.draw(losses, f"Nats per token, means over {WINDOW:,}", x_text,
+                  lambda y: f"{y:.2f}", log_x=False),
+        plot.draw(differences, "int8 - fp32, nats per token", x_text,
                   lambda y: f"{y:+.4f}", log_x=False)]))
     return missed
 

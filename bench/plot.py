@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Curves as one SVG."""
+"""Curves as one SVG, in the style of `mnemon-train plot`."""
 
 import html
 import math
 
-WIDTH, HEIGHT = 760, 400
-LEFT, TOP, RIGHT, BOTTOM = 80, 20, 190, 50
-COLOURS = ["#4878a8", "#c8553d", "#5a8f4e", "#8a63a6", "#b8862b", "#3f8f8f"]
+import palette
+
+WIDTH, PLOT_HEIGHT = 720, 340
+LEFT, TOP, RIGHT = 64, 34, 14
+LEGEND_ROW, SWATCH, GLYPH = 20, 26, 0.58 * 12
+MOST_MARKS = 24
+
+STYLE = (f"<style>svg{{color:{palette.INK};background:{palette.PAPER}}}"
+         f"@media (prefers-color-scheme:dark){{svg{{color:{palette.DARK_INK};"
+         f"background:{palette.DARK_PAPER}}}}}</style>")
 
 
 def short(number):
@@ -34,61 +41,89 @@ def round_steps(low, high):
             for tick in range(math.floor(low / step), math.ceil(high / step) + 1)]
 
 
-def draw(curves, x_text, y_text, label, log_x=True, log_y=False):
-    """`curves`: (name, points (x, y)); `label`: a y as text."""
+def text(x, y, content, more=""):
+    return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{html.escape(content)}</text>'
+
+
+def mark(x, y, style):
+    return f'<path fill="{style[0]}" d="M{x:.1f} {y:.1f}{style[2]}"/>'
+
+
+def stroke(style):
+    dash = f' stroke-dasharray="{style[1]}"' if style[1] else ""
+    return f'fill="none" stroke-width="2.2" stroke="{style[0]}"{dash}'
+
+
+def legend(names, styles, top):
+    """The rows below a picture, and where they end."""
+    out, x, y = [], 10, top
+    for name, style in zip(names, styles):
+        width = SWATCH + GLYPH * len(name) + 14
+        if x > 10 and x + width > WIDTH:
+            x, y = 10, y + LEGEND_ROW
+        out += [f'<path {stroke(style)} d="M{x:.1f} {y - 4:.1f}h20"/>', mark(x + 10, y - 4, style),
+                text(x + SWATCH, y, name)]
+        x += width
+    return out, y
+
+
+def begin(height, name):
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
+            f'width="{WIDTH}" height="{height:.0f}" role="img" aria-label="{html.escape(name)}" '
+            f'font-family="system-ui,Helvetica,Arial,sans-serif" font-size="12" '
+            f'fill="currentColor">{STYLE}')
+
+
+def draw(curves, title, x_text, label, log_x=True, log_y=False):
+    """`curves`: (name, points (x, y)), the name beginning with that of the architecture;
+    `title`: what y is, with its unit; `label`: a y as text."""
     scale_x, scale = (math.log10 if log else float for log in (log_x, log_y))
     ys = [y for _, points in curves for _, y in points]
-    ticks = one_two_five(min(ys) / 2.5, max(ys) * 2.5) if log_y else round_steps(
+    ticks = one_two_five(min(ys) / 1.5, max(ys) * 1.5) if log_y else round_steps(
         min(ys), max(ys))
-    low, high = scale(ticks[0]), scale(ticks[-1])
+    low, high = scale(min([*ticks, *ys])), scale(max([*ticks, *ys]))
     xs = [x for _, points in curves for x, _ in points]
     first, last = scale_x(min(xs)), scale_x(max(xs))
-    wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    bottom, right = TOP + PLOT_HEIGHT, WIDTH - RIGHT
 
     def place(x, y):
-        return (LEFT + wide * (scale_x(x) - first) / max(last - first, 1e-9),
-                TOP + tall * (high - scale(y)) / max(high - low, 1e-9))
+        return (LEFT + 4 + (right - LEFT - 8) * (scale_x(x) - first) / max(last - first, 1e-9),
+                TOP + PLOT_HEIGHT * (high - scale(y)) / max(high - low, 1e-9))
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-           f'width="{WIDTH}" height="{HEIGHT}" font-family="Helvetica,Arial,sans-serif" '
-           f'font-size="12">', f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>']
+    names = [f"{name} {label(points[-1][1])}" for name, points in curves]
+    styles = palette.styles([name for name, _ in curves])
+    rows, end = legend(names, styles, bottom + 56)
+    out = [begin(end + 12, title), text(10, 19, title, ' font-size="14" font-weight="600"')]
+    grid, labels = "", []
     for tick in ticks:
         _, y = place(min(xs), tick)
-        out.append(f'<line x1="{LEFT}" x2="{LEFT + wide}" y1="{y:.1f}" y2="{y:.1f}" '
-                   f'stroke="#e2e2e2"/><text x="{LEFT - 8}" y="{y + 4:.1f}" '
-                   f'text-anchor="end" fill="#555">{label(tick)}</text>')
-    below_axis = one_two_five if log_x else round_steps
-    for tick in below_axis(min(xs), max(xs)):
-        if not min(xs) <= tick <= max(xs):
-            continue
-        x, _ = place(tick, ticks[0])
-        out.append(f'<text x="{x:.1f}" y="{TOP + tall + 18}" text-anchor="middle" '
-                   f'fill="#555">{short(tick)}</text>')
-    out.append(f'<text x="{LEFT + wide / 2}" y="{HEIGHT - 10}" text-anchor="middle" '
-               f'fill="#555">{html.escape(x_text)}</text>')
-    out.append(f'<text transform="translate(16,{TOP + tall / 2}) rotate(-90)" '
-               f'text-anchor="middle" fill="#555">{html.escape(y_text)}</text>')
-    ends = sorted(((place(*points[-1]), i) for i, (_, points) in enumerate(curves)),
-                  key=lambda end: end[0][1])
-    below = -math.inf
-    for (x, y), i in ends:
-        name, points = curves[i]
-        colour = COLOURS[i % len(COLOURS)]
-        line = " ".join("%.1f,%.1f" % place(*point) for point in points)
-        out.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.6" '
-                   f'points="{line}"/>')
-        label_y = max(y + 4, below + 15)
-        below = label_y
-        out.append(f'<text x="{LEFT + wide + 10}" y="{label_y:.1f}" fill="{colour}">'
-                   f'{html.escape(name)} {label(points[-1][1])}</text>')
-        out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
-    return "\n".join(out + ["</svg>"]) + "\n"
+        grid += f"M{LEFT} {y:.1f}H{right}"
+        labels.append(text(LEFT - 6, y + 4, label(tick), ' text-anchor="end"'))
+    for tick in (one_two_five if log_x else round_steps)(min(xs), max(xs)):
+        if min(xs) <= tick <= max(xs):
+            x, _ = place(tick, ticks[0])
+            grid += f"M{x:.1f} {TOP}V{bottom}"
+            labels.append(text(x, bottom + 17, short(tick), ' text-anchor="middle"'))
+    out += [f'<path fill="none" stroke="currentColor" stroke-opacity="0.16" d="{grid}"/>',
+            '<g fill-opacity="0.75">', *labels,
+            text((LEFT + right) / 2, bottom + 35, x_text, ' text-anchor="middle"'), "</g>"]
+    for (_, points), style in zip(curves, styles):
+        line = "L".join("%.1f %.1f" % place(*point) for point in points)
+        out.append(f'<path stroke-linejoin="round" {stroke(style)} d="M{line}"/>')
+        every = -(-len(points) // MOST_MARKS)
+        out += [mark(*place(*point), style) for i, point in enumerate(points)
+                if (len(points) - 1 - i) % every == 0]
+    return "\n".join(out + rows + ["</svg>"]) + "\n"
+
+
+def height_of(picture):
+    return int(picture.split('height="', 1)[1].split('"', 1)[0])
 
 
 def stack(pictures):
     """Drawn pictures, one below the other."""
-    inner = [picture.replace("<svg ", f'<svg y="{i * HEIGHT}" ', 1)
-             for i, picture in enumerate(pictures)]
-    tall = HEIGHT * len(pictures)
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {tall}" '
-            f'width="{WIDTH}" height="{tall}">\n{"".join(inner)}</svg>\n')
+    inner, tall = [], 0
+    for picture in pictures:
+        inner.append(picture.replace("<svg ", f'<svg y="{tall}" ', 1).replace(STYLE, "", 1))
+        tall += height_of(picture)
+    return begin(tall, "Several charts") + "\n" + "".join(inner) + "</svg>\n"
