@@ -34,13 +34,6 @@ std::vector<std::string> Names(std::span<const Axis> axes) {
   return names;
 }
 
-// Of names that the command line has checked.
-template <class Axis>
-const Axis& Named(std::span<const Axis> axes, const std::string& name) {
-  return *std::find_if(axes.begin(), axes.end(),
-                       [&](const Axis& axis) { return axis.name == name; });
-}
-
 bool Any(const RunRecord& run, std::optional<double> (*of)(const MetricsRow& row)) {
   return of != nullptr &&
          std::any_of(run.metrics.begin(), run.metrics.end(),
@@ -82,8 +75,8 @@ absl::Status RunPlot(const PlotFlags& flags) {
     return UsageError(StrCat("runs: ", flags.runs.size(),
                              " directories; a picture shows at most ", kMostRuns));
   }
-  const CurveX& x = Named(CurveXs(), flags.x);
-  const CurveY& y = Named(CurveYs(), flags.y);
+  const CurveX& x = FindCurveX(flags.x);
+  const CurveY& y = FindCurveY(flags.y);
   MNEMON_ASSIGN_OR_RETURN(const std::vector<RunRecord> runs, ReadRuns(flags.runs));
   for (const RunRecord& run : runs) MNEMON_RETURN_IF_ERROR(CheckDrawable(run, x, y));
   Chart chart = ChartOfRuns(runs, x, y);

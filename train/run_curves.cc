@@ -72,7 +72,7 @@ const Axis& Named(std::span<const Axis> axes, std::string_view name) {
   return *found;
 }
 
-// Pixels of the axis have a unit that suits the longest run.
+// Time has the unit that suits the longest run.
 struct Unit {
   std::string label;
   double size = 1;
@@ -108,6 +108,8 @@ std::string LabelOf(const RunRecord& run) {
 
 std::span<const CurveX> CurveXs() { return kXs; }
 std::span<const CurveY> CurveYs() { return kYs; }
+const CurveX& FindCurveX(std::string_view name) { return Named(CurveXs(), name); }
+const CurveY& FindCurveY(std::string_view name) { return Named(CurveYs(), name); }
 
 std::vector<LineStyle> StylesOf(std::span<const RunRecord> runs) {
   std::map<std::string, size_t> before;
@@ -141,7 +143,7 @@ Chart ChartOfRuns(std::span<const RunRecord> runs, const CurveX& x, const CurveY
 std::vector<Figure> DrawRunCurves(std::span<const RunRecord> runs) {
   std::vector<Figure> figures;
   const auto add = [&](const char* name, std::string_view x, std::string_view y) {
-    const Chart chart = ChartOfRuns(runs, Named(CurveXs(), x), Named(CurveYs(), y));
+    const Chart chart = ChartOfRuns(runs, FindCurveX(x), FindCurveY(y));
     figures.push_back({.name = name, .svg = DrawChart(chart)});
   };
   add("loss", "step", "loss");

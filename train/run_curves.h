@@ -24,6 +24,7 @@ struct CurveX {
 };
 // "step", "time", "tokens".
 std::span<const CurveX> CurveXs();
+const CurveX& FindCurveX(std::string_view name);  // REQUIRES: one of them
 
 // What stands on the y axis.
 struct CurveY {
@@ -38,6 +39,7 @@ struct CurveY {
 };
 // "loss", "bits", "accuracy", "learning_rate", "gradient_norm", "speed".
 std::span<const CurveY> CurveYs();
+const CurveY& FindCurveY(std::string_view name);  // likewise
 
 // The styles of runs that are in one picture.
 std::vector<LineStyle> StylesOf(std::span<const RunRecord> runs);
