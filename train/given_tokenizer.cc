@@ -8,11 +8,13 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "model/text/chat_template.h"
 
 namespace mnemon {
 namespace {
 
 constexpr int64_t kMaxTokenizerBytes = 64 << 20;
+constexpr int64_t kMaxTokenizerConfigBytes = 1 << 20;
 constexpr int64_t kMaxTextBytes = int64_t{1} << 30;
 
 using Made = absl::StatusOr<std::unique_ptr<Tokenizer>>;
@@ -69,6 +71,21 @@ void AddTokenizerFlags(Command& command, GivenTokenizer& given) {
       .Excludes(tokenizer)
       .Excludes(chars);
   chars.Excludes(tokenizer);
+  command
+      .Add("--tokenizer-config", &given.config,
+           "A tokenizer_config.json, whose chat_template the server uses")
+      .Default("none, the default template");
+}
+
+absl::StatusOr<std::string> ReadTokenizerConfig(const GivenTokenizer& given) {
+  if (given.config.empty()) return std::string();
+  MNEMON_ASSIGN_OR_RETURN(std::string content,
+                          ReadFile(given.config, kMaxTokenizerConfigBytes));
+  const absl::Status status = ParseTokenizerConfig(content).status();
+  if (!status.ok()) {
+    return Annotated(status, StrCat("--tokenizer-config ", Quoted(given.config)));
+  }
+  return content;
 }
 
 Made ReadTokenizer(const GivenTokenizer& given, int64_t vocab) {

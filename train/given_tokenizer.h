@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tokenizer that a user gives to a model trained elsewhere.
+// The tokenizer that a user gives to a model trained elsewhere, and its configuration.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,10 @@ struct GivenTokenizer {
   std::string tokenizer;  // a tokenizer.json
   std::string chars;      // a text, whose characters are sorted by code point
   std::string alphabet;   // the characters in the order of their ids
+  std::string config;     // a tokenizer_config.json; may be given beside any of them
 };
 
-// --tokenizer, --chars and --alphabet; `given` must outlive Run.
+// --tokenizer, --chars, --alphabet and --tokenizer-config; `given` must outlive Run.
 void AddTokenizerFlags(Command& command, GivenTokenizer& given);
 
 // Null when none is given. Line ends of the text `chars` are read as Python reads them,
@@ -28,5 +29,9 @@ void AddTokenizerFlags(Command& command, GivenTokenizer& given);
 // not `vocab` ids.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ReadTokenizer(const GivenTokenizer& given,
                                                          int64_t vocab);
+
+// The bytes of the tokenizer_config.json; empty when none is given. INVALID_ARGUMENT
+// names the file.
+absl::StatusOr<std::string> ReadTokenizerConfig(const GivenTokenizer& given);
 
 }  // namespace mnemon

@@ -47,6 +47,9 @@ absl::Status RunImport(const ImportFlags& flags) {
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                           ReadTokenizer(flags.tokenizer, imported->config.vocab));
   if (tokenizer != nullptr) content["tokenizer.json"] = tokenizer->ToJson();
+  MNEMON_ASSIGN_OR_RETURN(const std::string tokenizer_config,
+                          ReadTokenizerConfig(flags.tokenizer));
+  if (!tokenizer_config.empty()) content["tokenizer_config.json"] = tokenizer_config;
   const std::string parent = std::filesystem::path(flags.out).parent_path().string();
   if (!parent.empty()) MNEMON_RETURN_IF_ERROR(MakeDirectories(parent));
   MNEMON_RETURN_IF_ERROR(WriteCheckpoint(flags.out, content));
