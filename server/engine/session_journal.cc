@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/out_of_memory.h"
 #include "server/engine/journal_writer.h"
+#include "server/engine/session.h"
 #include "server/engine/token_history.h"
 
 namespace mnemon {

@@ -21,8 +21,6 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Bytes of a state that is stored.
-constexpr int64_t kMaxStateBytes = int64_t{1} << 40;
 constexpr size_t kExpiryBytes = 8;
 // A history may end with a token that is not computed.
 constexpr int64_t kMaxTokens = int64_t{1} << 40;
@@ -215,7 +213,7 @@ absl::StatusOr<std::vector<int32_t>> SessionPersistence::ReadTokens(
   MNEMON_ASSIGN_OR_RETURN(const std::string bytes, ReadBlob(id, name));
   MNEMON_ASSIGN_OR_RETURN(
       Snapshot snapshot,
-      DecodeSnapshot(bytes, {.tokens = kMaxTokens, .state_bytes = kMaxStateBytes}));
+      DecodeSnapshot(bytes, {.tokens = kMaxTokens, .state_bytes = kMaxSnapshotState}));
   for (size_t i = 0; i < snapshot.tokens.size(); ++i) {
     MNEMON_RETURN_IF_ERROR(
         CheckToken(snapshot.tokens[i], i, "snapshot.tokens", runner.vocab()));

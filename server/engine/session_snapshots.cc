@@ -20,9 +20,6 @@
 namespace mnemon {
 namespace {
 
-// Bytes of a state that one snapshot may hold.
-constexpr int64_t kMaxStateBytes = int64_t{1} << 40;
-
 int64_t ImageBytes(const StateSpec& spec, int64_t computed) {
   return StateImage::Floats(spec, computed) * static_cast<int64_t>(sizeof(float));
 }
@@ -175,7 +172,7 @@ class RestoreJob final : public Job, public std::enable_shared_from_this<Restore
     }
     MNEMON_ASSIGN_OR_RETURN(
         snapshot_, DecodeSnapshot(bytes, {.tokens = place_.runner->context_limit(),
-                                          .state_bytes = kMaxStateBytes}));
+                                          .state_bytes = kMaxSnapshotState}));
     // Of the history that it was made from this much is to be the session's.
     if (snapshot_.computed >= session_->history.size()) return false;
     for (int64_t i = 0; i < snapshot_.computed; ++i) {
@@ -259,7 +256,7 @@ class ImportJob final : public Job, public std::enable_shared_from_this<ImportJo
     }
     MNEMON_ASSIGN_OR_RETURN(
         snapshot_,
-        DecodeSnapshot(bytes_, {.tokens = most, .state_bytes = kMaxStateBytes}));
+        DecodeSnapshot(bytes_, {.tokens = most, .state_bytes = kMaxSnapshotState}));
     bytes_ = {};
     for (size_t i = 0; i < snapshot_.tokens.size(); ++i) {
       MNEMON_RETURN_IF_ERROR(CheckToken(snapshot_.tokens[i], i, "snapshot.tokens",

@@ -80,6 +80,8 @@ struct SnapshotLimits {
 
 // At most this many bytes lie in front of the tokens and the state.
 inline constexpr int64_t kMaxSnapshotHeader = int64_t{5} << 20;
+// Of the engine's: bytes of the state of one snapshot, which no model comes near.
+inline constexpr int64_t kMaxSnapshotState = int64_t{1} << 40;
 
 // The same snapshot gives the same bytes, with one version of libzstd. INVALID_ARGUMENT
 // names the member that is not as described above.
