@@ -21,7 +21,8 @@ struct BenchFlags {
   std::vector<std::string> sizes;
   int64_t batch = 1;
   int64_t context = 128;
-  double seconds = 2;  // of measuring, per model
+  double seconds = 2;       // of measuring, per model
+  bool introspect = false;  // each step tells all that its decoder can
   bool json = false;
   // Drawn weights are of no precision until they are packed.
   ComputeFlags compute{.decoder = {.precision = "fp32"}};

@@ -94,6 +94,10 @@ absl::Status Sessions::ImportDrawn(const BenchModel& model, int32_t slot) {
   return decoder_->Import(context_, views, *arena_, slot);
 }
 
+void Sessions::Introspect() {
+  introspections_.assign(slots_.size(), {.fields = decoder_->introspection()});
+}
+
 absl::Status Sessions::Step(int64_t count) {
   segments_.clear();
   for (int64_t i = 0; i < count; ++i) {
@@ -102,6 +106,8 @@ absl::Status Sessions::Step(int64_t count) {
                          .position = arena_->length(slot),
                          .tokens = {tokens_.data() + i, 1},
                          .logits = LogitsMode::kLast});
+    if (introspections_.empty()) continue;
+    segments_.back().introspection = &introspections_[static_cast<size_t>(i)];
   }
   return decoder_->Step(segments_, *arena_, logits_.data());
 }

@@ -25,6 +25,9 @@ class Sessions {
   static absl::StatusOr<Sessions> Create(const BenchModel& model, int64_t batch,
                                          int64_t context);
 
+  // From now on Step asks for the introspection of each token, all fields that the
+  // decoder has.
+  void Introspect();
   // Computes one token of each of the first `count` sessions, logits for all of them.
   absl::Status Step(int64_t count);
   // Undoes all steps. A fixed state keeps its numbers: its work does not depend on
@@ -54,7 +57,8 @@ class Sessions {
   std::vector<int32_t> slots_;
   std::vector<int32_t> tokens_;    // one after the other, for prompts and steps
   std::vector<Segment> segments_;  // one per session
-  std::vector<float> logits_;      // [sessions, V]
+  std::vector<Introspection> introspections_;  // likewise, or none
+  std::vector<float> logits_;                  // [sessions, V]
 };
 
 }  // namespace mnemon

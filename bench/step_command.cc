@@ -100,6 +100,7 @@ absl::StatusOr<std::unique_ptr<Subject>> MakeStepSubject(const BenchModel& model
   MNEMON_RETURN_IF_ERROR(CheckBatchInvariance(model, flags));
   MNEMON_ASSIGN_OR_RETURN(Sessions sessions,
                           Sessions::Create(model, flags.batch, flags.context));
+  if (flags.introspect) sessions.Introspect();
   return std::make_unique<StepSubject>(model, flags, BurstPool(compute),
                                        std::move(sessions));
 }
@@ -136,6 +137,8 @@ void AddStepCommand(CommandLine& line) {
        "--context 256 --seconds 5 --json"},
       [flags] { return RunStep(*flags); });
   AddBenchFlags(command, "Tokens that each session has behind it", *flags);
+  command.Add("--introspect", &flags->introspect,
+              "Have each step tell all of its tokens that it can");
 }
 
 }  // namespace mnemon

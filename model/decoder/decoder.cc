@@ -26,6 +26,20 @@ bool HasReason(const absl::Status& status, absl::StatusCode code,
   return detail && detail->reason == reason;
 }
 
+absl::Status CheckIntrospection(const Segment& segment,
+                                const IntrospectionFields& there) {
+  if (segment.tokens.size() != 1) {
+    return InvalidField("introspection", "only a segment of one token has any");
+  }
+  for (const IntrospectionField& one : kIntrospectionFields) {
+    if (segment.introspection->fields.*one.field && !(there.*one.field)) {
+      return InvalidField("introspection",
+                          StrCat("the decoder does not have ", one.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSegment(const Segment& segment, const ModelConfig& config,
                           const StateArena& arena, bool draws) {
   if (segment.slot < 0 || segment.slot >= arena.slots()) {
@@ -138,12 +152,16 @@ int64_t LogitsRows(std::span<const Segment> segments) {
 }
 
 absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
-                           const StateArena& arena, bool draws) {
+                           const StateArena& arena, bool draws,
+                           const IntrospectionFields& introspection) {
   // Kept from call to call: a step allocates nothing once it is warm.
   static thread_local std::vector<int32_t> slots;
   slots.clear();
   for (const Segment& segment : segments) {
     absl::Status status = CheckSegment(segment, config, arena, draws);
+    if (status.ok() && segment.introspection != nullptr) {
+      status = CheckIntrospection(segment, introspection);
+    }
     if (!status.ok()) return status;
     slots.push_back(segment.slot);
   }

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/aligned_floats.h"
 #include "model/config/config.h"
+#include "model/decoder/introspection.h"
 #include "model/sampling/sampling_params.h"
 #include "model/state/arena.h"
 #include "model/state/state_memory.h"
@@ -39,6 +40,9 @@ struct Segment {
   // The decoder draws the token behind the last one, whatever `logits` says. REQUIRES:
   // Decoder::draws(), BeginDraws.
   bool draw = false;
+  // What is filled for its only token, by the fields that it names, until the step is
+  // complete; null: nothing. REQUIRES: Decoder::introspection() has them.
+  Introspection* introspection = nullptr;
 };
 
 // Constant after construction but for scratch memory: one thread at a time.
@@ -68,6 +72,10 @@ class Decoder {
   virtual int most_under_way() const { return 1; }
   // Whether it can draw tokens; else the host samples from logits.
   virtual bool draws() const { return false; }
+  // What it can say of a token's step; nothing by default. A step with a segment that
+  // asks takes longer, for all of its segments; the bits of logits and states are the
+  // same.
+  virtual IntrospectionFields introspection() const { return {}; }
   // Where the states of an arena that it works in lie, for one arena; null: in host
   // memory. Throws std::bad_alloc.
   virtual std::unique_ptr<StateMemory> MakeStateMemory() { return nullptr; }
@@ -83,7 +91,8 @@ class Decoder {
   //
   // On error the step is not under way and no slot has advanced; those before it go on:
   // INVALID_ARGUMENT (empty or long segment, token out of range, wrong position, a slot
-  // twice, a draw where it does not draw), FAILED_PRECONDITION (beyond the context),
+  // twice, a draw where it does not draw, an introspection of several tokens or of what
+  // the decoder does not have), FAILED_PRECONDITION (beyond the context),
   // RESOURCE_EXHAUSTED (no blocks or no memory), INTERNAL, NonFiniteState and
   // DeviceLost: see below. REQUIRES: fewer than most_under_way() steps are under way;
   // `arena` was created with spec() and MakeStateMemory().
@@ -144,9 +153,10 @@ bool IsDeviceLost(const absl::Status& status);
 int64_t LogitsRows(std::span<const Segment> segments);
 
 // What every decoder checks before it touches anything; the errors of Submit above.
-// `draws`: Decoder::draws().
+// `draws`, `introspection`: those of Decoder.
 absl::Status CheckSegments(std::span<const Segment> segments, const ModelConfig& config,
-                           const StateArena& arena, bool draws = false);
+                           const StateArena& arena, bool draws = false,
+                           const IntrospectionFields& introspection = {});
 
 // The first row of a growing entry that a query at `position` may need.
 int64_t FirstVisible(const StateEntry& entry, int64_t position);

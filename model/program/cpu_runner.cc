@@ -5,6 +5,7 @@
 #include <bit>
 #include <vector>
 
+#include "base/reserve.h"
 #include "model/kernels/cpu_team.h"
 #include "model/program/cpu_buffers.h"
 #include "model/program/cpu_carry.h"
@@ -58,6 +59,7 @@ class CpuRunner final : public StepRunner {
   int64_t rows_at_once() const override { return kRowsAtOnce; }
 
   void MakeRoom(int64_t rows, int64_t blocks, StateArena&) override {
+    ReserveAtLeast(row_views_, rows);
     const auto count = static_cast<int64_t>(workers_.size());
     for (int64_t w = 0; w < count; ++w) {
       // Of a batch that all compute together, worker 0 holds what they share.
@@ -82,6 +84,7 @@ class CpuRunner final : public StepRunner {
   // Computes all of it.
   void Submit(const StepBatch& batch, StateArena& arena, float* logits) override {
     using Way = StepPartition::Way;
+    if (!batch.views.empty()) return ComputeWithViews(batch, arena, logits);
     const Way other = OtherWay(batch, program_, team_.size());
     const Way way = tuner_.Begin(
         other, other == Way::kAlone ? batch.rows() : RowsTogether(batch, program_));
@@ -145,10 +148,30 @@ class CpuRunner final : public StepRunner {
     });
   }
 
+  // By operation, and without the tuner, which is for steps that only compute.
+  void ComputeWithViews(const StepBatch& batch, StateArena& arena, float* logits) {
+    Divide(batch, program_, StepPartition::Way::kByOperation, partition_);
+    Worker& all = workers_[0];
+    all.rows.Fill(program_, batch, partition_.workers[0].runs, arena);
+    const bool fixed = arena.spec().fixed_elements() > 0;
+    row_views_.clear();
+    for (const StepView& view : batch.views) {
+      const StepBatch::Run& run = batch.runs[static_cast<size_t>(view.run)];
+      // Of several waves the first has one row of each run.
+      row_views_.push_back({.row = all.rows.waves.size() > 1 ? view.run : run.first,
+                            .fixed = fixed ? arena.Fixed(run.slot, 0) : nullptr,
+                            .to = &view});
+    }
+    team_.Run([&](CpuWorker& k) {
+      PassWithViews(program_, all.rows, row_views_, all.buffers, k, logits);
+    });
+  }
+
   const StepProgram& program_;
   CpuTeam team_;
   std::vector<Worker> workers_;
-  std::vector<CpuParts> parts_;  // as of HeadPass; one worker needs none
+  std::vector<CpuParts> parts_;     // as of HeadPass; one worker needs none
+  std::vector<RowView> row_views_;  // of a batch with views
   StepPartition partition_;
   WayTuner tuner_;
 };

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/program/step_view.h"
+
 namespace mnemon {
 
 struct StepBatch {
@@ -23,6 +25,7 @@ struct StepBatch {
   // Per row. Below 0, in a run of one row: the token that its slot has drawn.
   std::vector<int32_t> tokens;
   std::vector<int32_t> wanted;  // rows whose logits are wanted, rising; none of padding
+  std::vector<StepView> views;  // for the CPU alone
 
   int64_t rows() const { return static_cast<int64_t>(tokens.size()); }
 };

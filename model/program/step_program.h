@@ -11,6 +11,7 @@
 // AttentionOp, bit for bit.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <variant>
@@ -88,6 +89,13 @@ struct StepProgram {
   // `sees_itself`.
   int64_t reach = INT64_MAX;
   bool sees_itself = true;
+  int64_t FirstSeen(int64_t position) const {
+    return std::max<int64_t>(0, position - reach);
+  }
+  // Before the first one where it sees none.
+  int64_t LastSeen(int64_t position) const {
+    return sees_itself ? position : position - 1;
+  }
 
   EmbedOp embed;
   std::vector<SubLayerOp> layers;  // a FeedForwardOp ends a layer

@@ -33,12 +33,12 @@ void StepRows::AddRow(const StepProgram& program, const StepBatch& batch,
   if (table.blocks == nullptr) return;
   places.push_back({.block = table.block(position / kBlockPositions),
                     .slot = position % kBlockPositions});
-  const int64_t first = std::max<int64_t>(0, position - program.reach);
+  const int64_t first = program.FirstSeen(position);
   MNEMON_CHECK(first / kBlockPositions >= table.base);  // never beyond the floor
   key_ranges.push_back({.blocks = tables.keys.blocks,
                         .base = tables.keys.base,
                         .first = first,
-                        .last = program.sees_itself ? position : position - 1,
+                        .last = program.LastSeen(position),
                         .query = position});
   waves.back().groups = std::max(waves.back().groups, KeyGroups(key_ranges.back()));
 }

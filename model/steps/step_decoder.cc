@@ -12,6 +12,7 @@
 #include "model/program/cpu_runner.h"
 #include "model/program/device_runner.h"
 #include "model/program/step_batch.h"
+#include "model/steps/step_introspection.h"
 
 namespace mnemon {
 namespace {
@@ -27,22 +28,6 @@ void GiveBack(std::span<const Segment> segments, StateArena& arena) {
   }
 }
 
-// Puts a segment behind the others. Takes no memory where there is room.
-void Add(const Segment& segment, StepBatch& batch) {
-  const int64_t first = batch.rows(), count = Tokens(segment);
-  batch.runs.push_back({.slot = segment.slot,
-                        .first = first,
-                        .count = count,
-                        .position = segment.position,
-                        .draws = segment.draw});
-  batch.tokens.insert(batch.tokens.end(), segment.tokens.begin(), segment.tokens.end());
-  if (segment.logits == LogitsMode::kNone) return;
-  const int64_t begin = segment.logits == LogitsMode::kAll ? first : first + count - 1;
-  for (int64_t row = begin; row < first + count; ++row) {
-    batch.wanted.push_back(static_cast<int32_t>(row));
-  }
-}
-
 class StepDecoder final : public Decoder {
  public:
   StepDecoder(const ModelConfig& config, StepForm form, const TensorViews& views,
@@ -55,7 +40,8 @@ class StepDecoder final : public Decoder {
         pool_(*options.pool),
         device_(options.device),
         weights_(config, views, options),
-        program_(form.program(spec_, weights_)) {
+        program_(form.program(spec_, weights_)),
+        introspection_(program_) {
     weights_.Pack();
   }
 
@@ -77,6 +63,9 @@ class StepDecoder final : public Decoder {
 
   int most_under_way() const override { return runner_->most_under_way(); }
   bool draws() const override { return runner_->draws(); }
+  IntrospectionFields introspection() const override {
+    return device_ == nullptr ? introspection_.fields() : IntrospectionFields{};
+  }
   std::unique_ptr<StateMemory> MakeStateMemory() override {
     if (device_ == nullptr) return nullptr;
     return std::make_unique<DeviceMemory>(*device_, spec_);
@@ -100,6 +89,8 @@ class StepDecoder final : public Decoder {
     return device_ != nullptr && device_->lost() ? DeviceLost() : status;
   }
   std::span<const Segment> Group(std::span<const Segment> segments) const;
+  // Puts a segment behind the others of the batch. Takes no memory where there is room.
+  void Add(const Segment& segment);
   // Room for the segments' rows in the arena.
   absl::Status Reserve(std::span<const Segment> segments, StateArena& arena);
   void MakeRoom(std::span<const Segment> segments, StateArena& arena);
@@ -113,6 +104,8 @@ class StepDecoder final : public Decoder {
   DeviceDriver* const device_;  // null: the CPU
   StepWeights weights_;
   const StepProgram program_;
+  StepIntrospection introspection_;
+  std::span<const StepView> views_;  // of the segments that are not in a batch yet
   std::unique_ptr<StepRunner> runner_;
   StepBatch batch_;
   BlockCopies copies_;  // empty between steps
@@ -128,10 +121,32 @@ std::span<const Segment> StepDecoder::Group(std::span<const Segment> segments) c
   return segments.first(end);
 }
 
+void StepDecoder::Add(const Segment& segment) {
+  const int64_t first = batch_.rows(), count = Tokens(segment);
+  if (segment.introspection != nullptr) {
+    batch_.views.push_back(views_.front());
+    batch_.views.back().run = static_cast<int64_t>(batch_.runs.size());
+    views_ = views_.subspan(1);
+  }
+  batch_.runs.push_back({.slot = segment.slot,
+                         .first = first,
+                         .count = count,
+                         .position = segment.position,
+                         .draws = segment.draw});
+  batch_.tokens.insert(batch_.tokens.end(), segment.tokens.begin(),
+                       segment.tokens.end());
+  if (segment.logits == LogitsMode::kNone) return;
+  const int64_t begin = segment.logits == LogitsMode::kAll ? first : first + count - 1;
+  for (int64_t row = begin; row < first + count; ++row) {
+    batch_.wanted.push_back(static_cast<int32_t>(row));
+  }
+}
+
 absl::Status StepDecoder::Submit(std::span<const Segment> segments, StateArena& arena,
                                  float* logits) {
   if (device_ != nullptr && device_->lost()) return DeviceLost();
-  MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config_, arena, draws()));
+  MNEMON_RETURN_IF_ERROR(
+      CheckSegments(segments, config_, arena, draws(), introspection()));
   absl::Status status = Reserve(segments, arena);
   // Memory can run out only before the first group is computed: room comes first.
   if (status.ok()) {
@@ -150,7 +165,8 @@ absl::Status StepDecoder::Submit(std::span<const Segment> segments, StateArena& 
     batch_.runs.clear();
     batch_.tokens.clear();
     batch_.wanted.clear();
-    for (const Segment& segment : group) Add(segment, batch_);
+    batch_.views.clear();
+    for (const Segment& segment : group) Add(segment);
     runner_->Submit(batch_, arena, logits);
     if (!at_once()) break;  // all are one group
     const absl::StatusOr<bool> finite = runner_->Complete({});
@@ -216,6 +232,8 @@ void StepDecoder::MakeRoom(std::span<const Segment> segments, StateArena& arena)
   ReserveAtLeast(batch_.runs, most_rows);
   ReserveAtLeast(batch_.tokens, most_rows);
   ReserveAtLeast(batch_.wanted, most_rows);
+  views_ = introspection_.MakeViews(segments);
+  ReserveAtLeast(batch_.views, views_.size());
   runner_->MakeRoom(most_rows, most_blocks, arena);
 }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "model/decoder/introspection.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/strings.h"
+
+namespace mnemon {
+namespace {
+
+// Of a layer and head, beside its weights, in a message: at most.
+constexpr int64_t kReadBytes = 32;
+
+}  // namespace
+
+std::string NamesOf(const IntrospectionFields& fields) {
+  std::vector<std::string_view> names;
+  for (const IntrospectionField& one : kIntrospectionFields) {
+    if (fields.*one.field) names.push_back(one.name);
+  }
+  return StrJoin(names, ", ");
+}
+
+int64_t BytesOf(const Introspection& introspection) {
+  const size_t floats =
+      introspection.hidden_state.size() + introspection.memory_reads.weights.size() +
+      introspection.update_norms.size() + introspection.state_norms.size();
+  return static_cast<int64_t>(sizeof(introspection) + floats * sizeof(float));
+}
+
+int64_t MostSeen(const StateSpec& spec, int64_t end) {
+  if (!spec.growing()) return 0;
+  // A query may see itself beside a ring.
+  return std::min(end, spec.capacity() + 1);
+}
+
+int64_t IntrospectionBytes(const ModelConfig& config, const IntrospectionFields& fields,
+                           int64_t positions) {
+  constexpr int64_t kFloat = sizeof(float);
+  const int64_t heads = config.layers * config.heads;
+  int64_t bytes = 0;
+  if (fields.hidden_state) bytes += config.d_model * kFloat;
+  if (fields.update_norms) bytes += heads * kFloat;
+  if (fields.state_norms) bytes += heads * kFloat;
+  if (!fields.memory_reads) return bytes;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (positions > (kMost - bytes) / heads / kFloat - kReadBytes) return kMost;
+  return bytes + heads * (positions * kFloat + kReadBytes);
+}
+
+}  // namespace mnemon
