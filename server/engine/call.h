@@ -107,6 +107,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   int64_t max_tokens = 0;            // 0: compute the prompt only
   std::vector<int32_t> stop_tokens;  // sorted
   LogprobOptions logprobs;
+  IntrospectionFields introspection;
   std::string request_id;  // may be empty
   // Of a call that can be resumed: what the session remembers of it while it runs, and,
   // where it is rolled back, the same with the tokens of its prompt; else null.

@@ -189,6 +189,14 @@ void ReadEnd(Reader& from, CallRecord::End& end) {
                                      : MakeError(of, message, std::move(detail));
 }
 
+void ReadIntrospection(Reader& from, IntrospectionFields& to) {
+  std::vector<std::string> names;
+  from.Read("introspection", names);
+  for (const IntrospectionField& one : kIntrospectionFields) {
+    to.*one.field = std::ranges::find(names, one.name) != names.end();
+  }
+}
+
 // Texts of a hash, so that what is hashed can be divided in one way only.
 class Hash {
  public:
@@ -224,6 +232,8 @@ std::string HashOf(const GenerateRequest& request) {
   hash.Add(request.logprobs.candidates.most_likely);
   hash.Add(request.logprobs.candidates.ids);
   hash.Add(static_cast<int64_t>(request.on_disconnect));
+  // Absent, it leaves the hashes of sessions that older versions have stored.
+  if (request.introspection.any()) hash.Add(NamesOf(request.introspection));
   return hash.Digest();
 }
 
@@ -244,6 +254,9 @@ std::string FormatCallRecord(const CallRecord& record) {
     const CandidateChoice& candidates = record.logprobs.candidates;
     object["logprobs"] = {{"most_likely", candidates.most_likely},
                           {"ids", candidates.ids}};
+  }
+  for (const IntrospectionField& one : kIntrospectionFields) {
+    if (record.introspection.*one.field) object["introspection"].push_back(one.name);
   }
   if (record.on_disconnect == OnDisconnect::kContinue) {
     object["on_disconnect"] = "continue";
@@ -274,6 +287,7 @@ absl::StatusOr<CallRecord> ParseCallRecord(const std::string& text) {
     inner.Read("most_likely", record.logprobs.candidates.most_likely);
     inner.Read("ids", record.logprobs.candidates.ids);
   });
+  ReadIntrospection(from, record.introspection);
   std::string on_disconnect = "pause";
   from.Read("on_disconnect", on_disconnect);
   if (on_disconnect == "continue") {

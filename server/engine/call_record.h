@@ -10,6 +10,7 @@
 //   stop_strings    list of texts
 //   sampling        as in the record of a session
 //   logprobs        object: most_likely, ids
+//   introspection   list of texts, the fields
 //   on_disconnect   "continue"
 //   end             object: size; code, message, reason, field, retry_ms, metadata of
 //                   its status where that is not OK; facts, an object: reason,
@@ -49,6 +50,7 @@ struct CallRecord {
   std::vector<std::string> stop_strings;
   std::optional<std::chrono::milliseconds> time_limit;  // from each admission
   LogprobOptions logprobs;
+  IntrospectionFields introspection;
   OnDisconnect on_disconnect = OnDisconnect::kPause;
   std::chrono::nanoseconds queue_time{};  // StartFacts::queue_time
   // Tokens of the history up to the last delivered one, or `base`; absent: not known.

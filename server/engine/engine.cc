@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
+#include "server/engine/introspection_limits.h"
 #include "server/engine/random.h"
 #include "server/engine/request_check.h"
 
@@ -246,6 +247,7 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
   const ModelRunner& runner = *runners_[session->model].decoder;
   const CallLimits limits = LimitsOf(runner);
   MNEMON_RETURN_IF_ERROR(CheckCall(request, limits));
+  MNEMON_RETURN_IF_ERROR(CheckIntrospection(request.introspection, runner.model()));
   const Tokenizer* const tokenizer = runner.model().tokenizer;
   if (!request.stop_strings.empty() && !tokenizer)
     return NeedsTokenizer("stop_strings");
@@ -258,6 +260,7 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Generate(
                     .stop_strings = request.stop_strings,
                     .time_limit = request.time_limit,
                     .logprobs = request.logprobs,
+                    .introspection = request.introspection,
                     .on_disconnect = request.on_disconnect};
   std::sort(record.stop_tokens.begin(), record.stop_tokens.end());
   record.sampling = {.values = request.sampling, .seed = request.seed};
@@ -376,6 +379,10 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
     if (prompt > runner.context_limit() - tokens && generates) {
       return engine_errors::ContextLimit(tokens, prompt, runner.context_limit());
     }
+    const int64_t most =
+        call->max_tokens + (call->resumed_at ? call->prompt_end : tokens + prompt);
+    MNEMON_RETURN_IF_ERROR(LimitIntrospection(*call, runner.model(),
+                                              std::min(most, runner.context_limit())));
     // What takes time in proportion to prompt or history is done here, not on the
     // runner's thread.
     if (!session.history.Stage(prompt_tokens,
@@ -384,7 +391,6 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
     }
     call->prompt_tokens = prompt;
     MNEMON_RETURN_IF_ERROR(CompleteRecord(*call, prompt_tokens));
-    const int64_t most = tokens + prompt + call->max_tokens;
     call->penalties = PenaltyCounts(call->sampling, std::min(most, runner.vocab()));
     call->penalties_charge = ChargeOf(context_->memory, &EngineMemory::queue);
     if (!call->penalties_charge.TrySet(call->penalties.bytes())) {

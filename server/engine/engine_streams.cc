@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "server/engine/engine.h"
 #include "server/engine/engine_errors.h"
+#include "server/engine/introspection_limits.h"
 #include "server/engine/request_check.h"
 
 namespace mnemon {
@@ -68,6 +69,7 @@ std::shared_ptr<Call> Engine::MakeCall(
   }
   call->time_limit = record.time_limit;
   call->logprobs = record.logprobs;
+  call->introspection = record.introspection;
   call->request_id = record.request_id;
   call->deadline = deadline;
   OpenStream(call, tokenizer, record.stop_strings, std::move(on_ready));
@@ -78,6 +80,8 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Resume(
     std::shared_ptr<Session> session, const CallRecord& record, int64_t after,
     std::optional<std::chrono::steady_clock::time_point> deadline,
     std::function<void()> on_ready) const {
+  MNEMON_RETURN_IF_ERROR(CheckIntrospection(record.introspection,
+                                            runners_[session->model].decoder->model()));
   const std::shared_ptr<Call> call =
       MakeCall(std::move(session), record, deadline, std::move(on_ready));
   call->resume_after = after;
@@ -161,7 +165,7 @@ absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) co
   const bool undone = size < record.prompt_end;
   int64_t begin = undone ? record.prompt_end : size;
   // What was not kept is computed again.
-  if (record.logprobs.wanted) {
+  if (record.logprobs.wanted || record.introspection.any()) {
     begin = std::min(begin, std::max(record.prompt_end, after + 1));
   }
   std::vector<int32_t> tokens(static_cast<size_t>(begin - record.prompt_end));

@@ -388,8 +388,10 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
 }
 
 void ModelRunner::Push(Call& call, int64_t index, int32_t token,
-                       std::optional<TokenLogprobs> logprobs) {
-  switch (call.stream->Push(index, token, std::move(logprobs), *last_step_end_)) {
+                       std::optional<TokenLogprobs> logprobs,
+                       std::optional<Introspection> introspection) {
+  switch (call.stream->Push(index, token, std::move(logprobs), *last_step_end_,
+                            std::move(introspection))) {
     case TokenStream::Notice::kNone:
       break;
     case TokenStream::Notice::kNow:
@@ -411,7 +413,8 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
   const int64_t index = history.size();
   history.Append({&token, 1});
   try {
-    Push(*call, index, token, std::move(chunk.logprobs));
+    Push(*call, index, token, std::move(chunk.logprobs),
+         std::move(chunk.introspection));
   } catch (const std::bad_alloc&) {
     history.Cut(index);  // a token that nobody will get
     throw;

@@ -272,7 +272,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void Commit(ScheduledChunk& chunk);
   void CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call);
   void Push(Call& call, int64_t index, int32_t token,
-            std::optional<TokenLogprobs> logprobs);
+            std::optional<TokenLogprobs> logprobs,
+            std::optional<Introspection> introspection = {});
   // Publishes what other threads read, starts waiting calls, hands over callbacks.
   void Publish();
 

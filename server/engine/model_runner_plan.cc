@@ -41,6 +41,11 @@ void ModelRunner::Plan() {
     const bool behind = state.computed(*arena_) < to_compute;
     int64_t available = behind ? state.ChunkLimit(*arena_, to_compute, kept) : 0;
     if (call->scoring) available = std::min(available, space);
+    // The last token of the prompt comes alone: so it can tell of its step.
+    if (call->introspection.any() && available > 1 &&
+        state.computed(*arena_) + available == to_compute) {
+      --available;
+    }
     if (!WaitsForCaller(*call)) {
       call->stalled_since.reset();
     } else if (!call->stalled_since) {
@@ -74,7 +79,7 @@ void ModelRunner::Plan() {
                                  : kShape.block_positions - within;
       chunk.reserved_blocks = PromisedTo(*call);
     }
-    chunks_.push_back(chunk);
+    chunks_.push_back(std::move(chunk));
   }
   const int64_t unreserved = FreeBlocks(WantedBlocks());
   ScheduleStep(chunks_, {.tokens = context_->options.step_tokens,

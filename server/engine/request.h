@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/decoder/decoder.h"
+#include "model/decoder/introspection.h"
 #include "model/sampling/logprobs.h"
 #include "model/sampling/sampler.h"
 #include "model/text/chat_template.h"
@@ -56,6 +57,9 @@ struct GenerateRequest {
   // And when so much time has passed since admission; above 0.
   std::optional<std::chrono::milliseconds> time_limit;
   LogprobOptions logprobs;
+  // Of each generated token: what the step that computed its logits did, which is the
+  // step of the token before it.
+  IntrospectionFields introspection;
   // The caller's deadline: a call that cannot end before it at the present load is
   // refused.
   std::optional<std::chrono::steady_clock::time_point> deadline;

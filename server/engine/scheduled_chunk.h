@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "model/decoder/introspection.h"
 #include "model/sampling/logprobs.h"
 
 namespace mnemon {
@@ -41,8 +42,9 @@ struct ScheduledChunk {
   // tried alone.
   bool computed = false;
   std::optional<int32_t> token;  // sampled, when the chunk reached the history's end
-  std::optional<std::string> stop_string;  // that the token completes
-  std::optional<TokenLogprobs> logprobs;   // of `token`, where wanted
+  std::optional<std::string> stop_string;      // that the token completes
+  std::optional<TokenLogprobs> logprobs;       // of `token`, where wanted
+  std::optional<Introspection> introspection;  // likewise
   // Of a scoring call: the tokens that the computed ones predict, from Scoring::next
   // on.
   std::vector<TokenLogprobs> scored;

@@ -98,6 +98,10 @@ Segment Stepper::SegmentOf(ScheduledChunk& chunk, std::span<int32_t> tokens) con
     chunk.results = 1;
     segment.draw = decoder_.draws();
     if (!segment.draw || call.logprobs.wanted) segment.logits = LogitsMode::kLast;
+    if (call.introspection.any()) {
+      segment.introspection = &chunk.introspection.emplace();
+      segment.introspection->fields = call.introspection;
+    }
   }
   return segment;
 }

@@ -10,6 +10,22 @@
 #include "server/engine/engine_errors.h"
 
 namespace mnemon {
+namespace {
+
+int64_t BytesOf(const TokenLogprobs& logprobs) {
+  return static_cast<int64_t>(sizeof(logprobs) +
+                              logprobs.candidates.size() * sizeof(TokenCandidate));
+}
+
+// What comes beside the tokens.
+int64_t BytesBeside(const TokenChunk& chunk) {
+  int64_t bytes = 0;
+  for (const TokenLogprobs& one : chunk.logprobs) bytes += BytesOf(one);
+  for (const Introspection& one : chunk.introspections) bytes += BytesOf(one);
+  return bytes;
+}
+
+}  // namespace
 
 TokenStream::TokenStream(Options options)
     : tokenizer_(options.tokenizer),
@@ -45,10 +61,11 @@ TokenChunk TokenStream::Take(int64_t most) {
     } else {
       due_ = released > count;
       chunk = TakeFirstLocked(count);
+      charge_.Set(charge_.bytes() - BytesBeside(chunk));
     }
     silent = std::exchange(silent_, {});
     if (left == 0) charge_.Set(0);
-    const bool was_full = waited >= kCapacity && left < kCapacity;
+    const bool was_full = waited >= capacity_ && left < capacity_;
     space = was_full || (report_empty_ && left == 0);
     if (was_full) full_since = std::exchange(full_since_, {});
     waiting_.first_index = chunk.first_index + count;
@@ -79,6 +96,9 @@ TokenChunk TokenStream::TakeFirstLocked(int64_t count) {
   TokenChunk first;
   first.tokens.reserve(static_cast<size_t>(count));
   if (!waiting_.logprobs.empty()) first.logprobs.reserve(static_cast<size_t>(count));
+  if (!waiting_.introspections.empty()) {
+    first.introspections.reserve(static_cast<size_t>(count));
+  }
   first.start = std::exchange(waiting_.start, {});
   first.first_index = waiting_.first_index;
   const auto move = [count](auto& from, auto& to) {
@@ -89,6 +109,7 @@ TokenChunk TokenStream::TakeFirstLocked(int64_t count) {
   };
   move(waiting_.tokens, first.tokens);
   move(waiting_.logprobs, first.logprobs);
+  move(waiting_.introspections, first.introspections);
   return first;
 }
 
@@ -136,6 +157,7 @@ std::optional<RequestTimer::Time> TokenStream::StopLocked() {
   cancelled_.store(true, std::memory_order_release);
   waiting_.tokens.clear();
   waiting_.logprobs.clear();
+  waiting_.introspections.clear();
   silent_ = {};
   charge_.Set(0);
   waiting_count_.store(0, std::memory_order_release);
@@ -174,6 +196,12 @@ TokenStream::Notice TokenStream::Release(int64_t end, bool finish,
   return DueLocked(now);
 }
 
+void TokenStream::SetCapacity(int capacity) {
+  MNEMON_CHECK(capacity >= 1 && capacity <= kCapacity);
+  std::lock_guard lock(mutex_);
+  capacity_ = capacity;
+}
+
 void TokenStream::Start(const StartFacts& facts) {
   timer_.Admitted(facts);
   std::lock_guard lock(mutex_);
@@ -184,7 +212,8 @@ void TokenStream::Start(const StartFacts& facts) {
 
 TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
                                       std::optional<TokenLogprobs> logprobs,
-                                      RequestTimer::Time now) {
+                                      RequestTimer::Time now,
+                                      std::optional<Introspection> introspection) {
   timer_.Token(now);
   std::lock_guard lock(mutex_);
   // After Cancel nothing more is delivered, so that the point of the cut stays fixed.
@@ -194,21 +223,25 @@ TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
     charge_.Set(charge_.bytes() + static_cast<int64_t>(sizeof(token)));
     return Notice::kNone;
   }
-  MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < kCapacity);
+  MNEMON_CHECK(static_cast<int>(waiting_.tokens.size()) < capacity_);
   if (waiting_.tokens.empty()) waiting_.first_index = index;
-  waiting_.tokens.reserve(kCapacity);  // both are there, or none
+  waiting_.tokens.reserve(kCapacity);  // all are there, or none
+  if (introspection) waiting_.introspections.reserve(static_cast<size_t>(capacity_));
   int64_t bytes = waiting_.tokens.empty() ? kCapacity * int64_t{sizeof(token)} : 0;
   if (logprobs) {
-    bytes += static_cast<int64_t>(sizeof(TokenLogprobs) +
-                                  logprobs->candidates.size() * sizeof(TokenCandidate));
+    bytes += BytesOf(*logprobs);
     waiting_.logprobs.push_back(*std::move(logprobs));
+  }
+  if (introspection) {
+    bytes += BytesOf(*introspection);
+    waiting_.introspections.push_back(std::move(*introspection));
   }
   charge_.Set(charge_.bytes() + bytes);
   waiting_.tokens.push_back(token);
   pushed_ = true;
   const auto count = static_cast<int>(waiting_.tokens.size());
   waiting_count_.store(count, std::memory_order_release);
-  if (count == kCapacity) full_since_ = now;
+  if (count == capacity_) full_since_ = now;
   return index < released_ ? DueLocked(now) : Notice::kNone;
 }
 
@@ -227,7 +260,7 @@ TokenStream::Notice TokenStream::DueLocked(RequestTimer::Time now) {
   const bool end = waiting_.finished && EndReleasedLocked() &&
                    count == static_cast<int64_t>(waiting_.tokens.size());
   if (count == 0 && !end) return Notice::kNone;
-  if (!end && count < kCapacity / 2 && last_due_ && now - *last_due_ < interval_) {
+  if (!end && count < capacity_ / 2 && last_due_ && now - *last_due_ < interval_) {
     return std::exchange(late_due_, true) ? Notice::kNone : Notice::kLater;
   }
   due_ = true;

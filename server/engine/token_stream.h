@@ -2,12 +2,12 @@
 // The tokens of one call between the model runner, which puts them in, and one consumer
 // (a transport), which takes them out.
 //
-// Bounded: when kCapacity tokens wait, the runner pauses this session and no other.
-// Tokens that come within Options::interval of one another are due together. A token
-// counts as delivered when Take returned it; cancelling cuts the session back to the
-// last delivered one, or leaves a call that goes on without a consumer: what it pushes
-// is dropped, and the stream is never full. Shared ownership, because either side may
-// end first.
+// Bounded: when kCapacity tokens wait, or fewer where they bring much (SetCapacity),
+// the runner pauses this session and no other. Tokens that come within
+// Options::interval of one another are due together. A token counts as delivered when
+// Take returned it; cancelling cuts the session back to the last delivered one, or
+// leaves a call that goes on without a consumer: what it pushes is dropped, and the
+// stream is never full. Shared ownership, because either side may end first.
 //
 // A stream that resumes a call begins with tokens that the session has already: Resume.
 // A gated one holds back what depends on a record that is being written: Release.
@@ -41,7 +41,8 @@ struct TokenChunk {
   std::optional<StartFacts> start;  // in the first chunk only
   int64_t first_index = 0;          // absolute index of tokens[0]
   std::vector<int32_t> tokens;
-  std::vector<TokenLogprobs> logprobs;  // one per token, or none
+  std::vector<TokenLogprobs> logprobs;        // one per token, or none
+  std::vector<Introspection> introspections;  // likewise
   // What they add to the text up to a stop string: complete UTF-8. Text that may yet be
   // part of one is held back. Empty without a tokenizer.
   std::string text;
@@ -118,6 +119,8 @@ class TokenStream final : public Callback {
   // than kCapacity. What is pushed up to `after` counts as delivered and is not given
   // again. Throws std::bad_alloc.
   void Resume(const StartFacts& facts, int64_t after, std::vector<int32_t> tokens);
+  // Likewise before, by any thread: at most so many tokens wait, 1 .. kCapacity.
+  void SetCapacity(int capacity);
   // Of a gated stream, from any thread: tokens below the absolute index `end`, and with
   // `finish` the end, may leave, also those that come later. Neither is taken back.
   [[nodiscard]] Notice Release(int64_t end, bool finish, RequestTimer::Time now);
@@ -125,10 +128,12 @@ class TokenStream final : public Callback {
   // Runner side.
   // The facts go out with the first token, unless those of Resume do.
   void Start(const StartFacts& facts);
-  // `logprobs` with all tokens of a stream or with none. REQUIRES: space() > 0.
+  // `logprobs` and `introspection` with all tokens of a stream or with none. REQUIRES:
+  // space() > 0.
   [[nodiscard]] Notice Push(int64_t index, int32_t token,
                             std::optional<TokenLogprobs> logprobs,
-                            RequestTimer::Time now);
+                            RequestTimer::Time now,
+                            std::optional<Introspection> introspection = {});
   // True: as Notice::kNow. The first end counts. Where no token was pushed, an error is
   // due although the stream is gated. `held`: the call holds its session until the end
   // is taken; no effect after Cancel(kEnd), whose end comes later.
@@ -139,8 +144,10 @@ class TokenStream final : public Callback {
   // was taken.
   [[nodiscard]] bool StopDelivery();
   int space() const {
-    return std::max(0, kCapacity - waiting_count_.load(std::memory_order_acquire));
+    return std::max(0, capacity_ - waiting_count_.load(std::memory_order_acquire));
   }
+  // Tokens that wait; from any thread.
+  int waiting() const { return waiting_count_.load(std::memory_order_acquire); }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   // REQUIRES: cancelled().
   CancelKind cancel_kind() const { return cancel_kind_; }
@@ -190,7 +197,9 @@ class TokenStream final : public Callback {
   StopText stop_;       // owned by the consumer
 
   std::mutex mutex_;
-  // All below is guarded by mutex_; atomics are read without.
+  // All below is guarded by mutex_; atomics are read without, and by the runner's side
+  // capacity_, which is constant once that has the stream.
+  int capacity_ = kCapacity;
   ByteCharge charge_;  // of waiting_ and silent_
   TokenChunk waiting_;
   std::vector<int32_t> silent_;  // that the text decoder is still to be fed with

@@ -326,8 +326,7 @@ class ConverseReactor final
 
   // Tokens wait, and the caller takes none.
   bool starved() const {
-    return stream_ && !interrupted_ && credits_ == 0 &&
-           stream_->space() < TokenStream::kCapacity;
+    return stream_ && !interrupted_ && credits_ == 0 && stream_->waiting() > 0;
   }
 
   void NoteWait() {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/rpc/messages.h"
@@ -33,7 +36,6 @@ absl::Status RefuseLaterFields(const v1::GenerateRequest& r) {
       {"sampling.constraint", sampling.has_constraint()},
       {"stopping.ignore_eos", stopping.has_ignore_eos()},
       {"output.prompt_logprobs", output.has_prompt_logprobs()},
-      {"output.introspection", output.has_introspection()},
   });
 }
 
@@ -70,6 +72,22 @@ void ReadSampling(const v1::Sampling& from, RequestedSampling& to) {
 CandidateChoice ReadCandidates(const v1::OutputOptions& output) {
   return {.most_likely = output.top_candidate_count(),
           .ids = {output.candidate_ids().begin(), output.candidate_ids().end()}};
+}
+
+absl::StatusOr<IntrospectionFields> ReadIntrospection(
+    const google::protobuf::FieldMask& mask) {
+  IntrospectionFields fields;
+  for (const std::string& path : mask.paths()) {
+    const auto* const known =
+        std::ranges::find(kIntrospectionFields, path, &IntrospectionField::name);
+    if (known == std::end(kIntrospectionFields)) {
+      return InvalidField("output.introspection",
+                          StrCat("output.introspection has no path ", Quoted(path),
+                                 "; there are ", NamesOf({true, true, true, true})));
+    }
+    fields.*known->field = true;
+  }
+  return fields;
 }
 
 v1::FinishFacts::FinishReason ToReason(FinishReason reason) {
@@ -142,7 +160,8 @@ RequestScope ScopeOf(const v1::GenerateRequest& r) {
                     {"stop_strings", "stopping.stop_strings"},
                     {"time_limit", "stopping.time_limit"},
                     {"top_candidate_count", "output.top_candidate_count"},
-                    {"candidate_ids", "output.candidate_ids"}}};
+                    {"candidate_ids", "output.candidate_ids"},
+                    {"introspection", "output.introspection"}}};
 }
 
 RequestScope ScopeOf(const v1::ScoreRequest::Open& r) {
@@ -218,6 +237,8 @@ absl::StatusOr<GenerateRequest> FromMessage(const v1::GenerateRequest& r) {
   request.logprobs.wanted = r.output().logprobs() ||
                             request.logprobs.candidates.most_likely != 0 ||
                             !request.logprobs.candidates.ids.empty();
+  MNEMON_ASSIGN_OR_RETURN(request.introspection,
+                          ReadIntrospection(r.output().introspection()));
   return request;
 }
 
@@ -230,6 +251,30 @@ void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& 
     v1::TokenLogprobs::Candidate& to = *out.add_candidates();
     to.set_token_id(candidate.token);
     to.set_logprob(candidate.logprob);
+  }
+}
+
+void ToMessage(const Introspection& introspection, int64_t index,
+               v1::Introspection& out) {
+  const auto add = [](const std::vector<float>& from,
+                      google::protobuf::RepeatedField<float>& to) {
+    to.Add(from.begin(), from.end());
+  };
+  out.set_index(index);
+  add(introspection.hidden_state, *out.mutable_hidden_state());
+  add(introspection.update_norms, *out.mutable_update_norms());
+  add(introspection.state_norms, *out.mutable_state_norms());
+  const MemoryReads& reads = introspection.memory_reads;
+  ReserveMore(static_cast<size_t>(reads.layers * reads.heads),
+              *out.mutable_memory_reads());
+  const float* weights = reads.weights.data();
+  for (int64_t i = 0; i < reads.layers * reads.heads; ++i) {
+    v1::MemoryRead& to = *out.add_memory_reads();
+    to.set_layer(static_cast<int32_t>(i / reads.heads));
+    to.set_head(static_cast<int32_t>(i % reads.heads));
+    to.set_first_index(reads.first_index);
+    to.mutable_weights()->Add(weights, weights + reads.positions);
+    weights += reads.positions;
   }
 }
 
@@ -252,6 +297,11 @@ void ToMessage(const TokenChunk& chunk, const std::string& session,
   for (size_t i = 0; i < chunk.logprobs.size(); ++i) {
     ToMessage(chunk.logprobs[i], chunk.first_index + static_cast<int64_t>(i),
               *out.add_logprobs());
+  }
+  ReserveMore(chunk.introspections.size(), *out.mutable_introspection());
+  for (size_t i = 0; i < chunk.introspections.size(); ++i) {
+    ToMessage(chunk.introspections[i], chunk.first_index + static_cast<int64_t>(i),
+              *out.add_introspection());
   }
   if (chunk.finish) {
     v1::FinishFacts& finish = *out.mutable_finish();

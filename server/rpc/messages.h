@@ -74,6 +74,9 @@ void ToMessage(const VerifiedSession& verified, v1::VerifySessionResponse& out);
 void ToMessage(const ModelFacts& facts, v1::Model& out);
 void ToMessage(const EngineStats& stats, v1::Load& out);
 void ToMessage(const TokenLogprobs& logprobs, int64_t index, v1::TokenLogprobs& out);
+// Of the token at `index`.
+void ToMessage(const Introspection& introspection, int64_t index,
+               v1::Introspection& out);
 struct PredictShape {
   int64_t batch = 0;  // B
   int64_t time = 0;   // T

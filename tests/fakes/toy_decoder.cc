@@ -2,6 +2,7 @@
 #include "tests/fakes/toy_decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <new>
 #include <stdexcept>
@@ -103,7 +104,8 @@ void ToyDecoder::PassGate(std::span<const Segment> segments) {
 absl::Status ToyDecoder::Submit(std::span<const Segment> segments, StateArena& arena,
                                 float* logits) {
   PassGate(segments);
-  MNEMON_RETURN_IF_ERROR(CheckSegments(segments, config_, arena));
+  MNEMON_RETURN_IF_ERROR(
+      CheckSegments(segments, config_, arena, /*draws=*/false, introspection()));
   for (const Segment& s : segments) {
     MNEMON_RETURN_IF_ERROR(arena.Reserve(s.slot, s.tokens.size()));
   }
@@ -117,7 +119,9 @@ absl::Status ToyDecoder::Submit(std::span<const Segment> segments, StateArena& a
       throw std::runtime_error("toy exception");
     }
   }
+  const bool fixed = spec_.fixed_elements() > 0;
   for (const Segment& s : segments) {
+    const float sum_before = fixed ? *arena.Fixed(s.slot, 0) : 0;
     for (size_t i = 0; i < s.tokens.size(); ++i) {
       ComputeToken(arena, s.slot, s.position + i, s.tokens[i]);
       const bool last = i + 1 == s.tokens.size();
@@ -128,9 +132,41 @@ absl::Status ToyDecoder::Submit(std::span<const Segment> segments, StateArena& a
       if (s.tokens[i] == kNotANumber) logits[3] = NAN;
       logits += kVocab;
     }
+    if (s.introspection) Introspect(arena, s, sum_before, *s.introspection);
     arena.Advance(s.slot, s.tokens.size());
   }
   return absl::OkStatus();
+}
+
+IntrospectionFields ToyDecoder::introspection() const {
+  const bool fixed = spec_.fixed_elements() > 0;
+  return {.hidden_state = true,
+          .memory_reads = spec_.growing(),
+          .update_norms = fixed,
+          .state_norms = fixed};
+}
+
+void ToyDecoder::Introspect(const StateArena& arena, const Segment& segment,
+                            float sum_before, Introspection& out) const {
+  const int64_t position = segment.position;
+  if (out.fields.hidden_state) {
+    std::array<float, kVocab> logits;
+    Logits(arena, segment.slot, position, logits.data());
+    out.hidden_state = {logits[0]};
+  }
+  if (out.fields.memory_reads) {
+    const int64_t first = FirstVisible(spec_.entries.back(), position);
+    const auto count = static_cast<size_t>(position - first + 1);
+    out.memory_reads = {.layers = 1,
+                        .heads = 1,
+                        .first_index = first,
+                        .positions = position - first + 1,
+                        .weights = std::vector(count, 1 / static_cast<float>(count))};
+  }
+  const float* const sums =
+      spec_.fixed_elements() > 0 ? arena.Fixed(segment.slot, 0) : nullptr;
+  if (out.fields.update_norms) out.update_norms = {std::abs(sums[0] - sum_before)};
+  if (out.fields.state_norms) out.state_norms = {sums[0]};
 }
 
 void ToyDecoder::ComputeToken(StateArena& arena, int32_t slot, int64_t position,
@@ -216,6 +252,28 @@ std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> histor
     history.push_back(tokens.back());
   }
   return tokens;
+}
+
+std::vector<Introspection> ToyIntrospections(ToyState state,
+                                             const std::vector<int32_t>& history,
+                                             const IntrospectionFields& fields,
+                                             int64_t append_capacity) {
+  ToyDecoder decoder(state, append_capacity);
+  auto arena = StateArena::Create(decoder.spec(), {.slots = 1});
+  MNEMON_CHECK(arena.ok());
+  const int32_t slot = *(*arena)->Acquire();
+  std::vector<Introspection> all;
+  for (size_t i = 0; i < history.size(); ++i) {
+    all.push_back({.fields = fields});
+    const Segment segment{.slot = slot,
+                          .position = static_cast<int64_t>(i),
+                          .tokens = std::span(&history[i], 1),
+                          .logits = LogitsMode::kNone,
+                          .introspection = &all.back()};
+    MNEMON_CHECK(decoder.Step({&segment, 1}, **arena, nullptr).ok());
+    (*arena)->SetFloor(slot, i);
+  }
+  return all;
 }
 
 }  // namespace mnemon

@@ -40,6 +40,8 @@ class ToyDecoder final : public Decoder {
   const StateSpec& spec() const override { return spec_; }
   const std::string& numerics_id() const override { return numerics_id_; }
   int64_t weight_bytes() const override { return 0; }
+  // The state as far as it has one; the first logit in place of a hidden state.
+  IntrospectionFields introspection() const override;
   absl::Status Submit(std::span<const Segment> segments, StateArena& arena,
                       float* logits) override;
   absl::Status Import(int64_t position, const TensorViews& carry, StateArena& arena,
@@ -58,6 +60,8 @@ class ToyDecoder final : public Decoder {
  private:
   void PassGate(std::span<const Segment> segments);
   void ComputeToken(StateArena& arena, int32_t slot, int64_t position, int32_t token);
+  void Introspect(const StateArena& arena, const Segment& segment, float sum_before,
+                  Introspection& out) const;
   void Damage(StateArena& arena, int32_t slot);
   void Logits(const StateArena& arena, int32_t slot, int64_t position,
               float* out) const;
@@ -77,5 +81,11 @@ class ToyDecoder final : public Decoder {
 // computed one token at a time.
 std::vector<int32_t> ToyContinuation(ToyState state, std::vector<int32_t> history,
                                      int64_t count, const SamplingParams& sampling);
+
+// What every token of `history` tells of its step, each computed alone.
+std::vector<Introspection> ToyIntrospections(ToyState state,
+                                             const std::vector<int32_t>& history,
+                                             const IntrospectionFields& fields,
+                                             int64_t append_capacity = 1024);
 
 }  // namespace mnemon

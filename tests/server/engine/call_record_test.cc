@@ -35,6 +35,7 @@ CallRecord Full() {
       {.token = 3, .bias = -std::numeric_limits<float>::infinity()}};
   record.sampling.seed = std::numeric_limits<uint64_t>::max();
   record.logprobs = {.wanted = true, .candidates = {.most_likely = 2, .ids = {7, 1}}};
+  record.introspection = {.memory_reads = true, .state_norms = true};
   record.end = {.status = MakeError(absl::StatusCode::kInternal, "broken",
                                     {.reason = "NON_FINITE_STATE",
                                      .field = "prompt",
@@ -91,6 +92,7 @@ TEST(CallRecord, RefusesWhatIsNotOne) {
       {"prompt", "[2147483648]"},
       {"prompt", "3"},
       {"stop_strings", "[1]"},
+      {"introspection", "[1]"},
       {"on_disconnect", "\"stop\""},
       {"sampling", "{}"},
       {"sampling", "[]"},
@@ -135,6 +137,8 @@ TEST(CallRecord, TheHashDiffersWithAllThatMatters) {
       [](GenerateRequest& r) { r.logprobs.wanted = true; },
       [](GenerateRequest& r) { r.logprobs.candidates.most_likely = 2; },
       [](GenerateRequest& r) { r.logprobs.candidates.ids = {2}; },
+      [](GenerateRequest& r) { r.introspection.hidden_state = true; },
+      [](GenerateRequest& r) { r.introspection.memory_reads = true; },
       [](GenerateRequest& r) { r.on_disconnect = OnDisconnect::kContinue; },
   };
   std::set<std::string> hashes;

@@ -97,6 +97,19 @@ class EngineOnDevice : public testing::TestWithParam<ModelConfig> {
   EmulatedDriver driver_{kDevice};
 };
 
+TEST_P(EngineOnDevice, HasNoIntrospection) {
+  World cpu(config(), weights_.views, nullptr);
+  World device(config(), weights_.views, &driver_);
+  ASSERT_TRUE(device.status.ok()) << device.status;
+  GenerateRequest request = Request(0);
+  request.introspection.hidden_state = true;
+  EXPECT_TRUE(cpu.Run(request).status.ok());
+  const absl::Status refused = device.Run(request).status;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(GetErrorDetail(refused)->reason, "NO_INTROSPECTION");
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("--device cpu"));
+}
+
 TEST_P(EngineOnDevice, TokensAreThoseOfTheCpu) {
   World cpu(config(), weights_.views, nullptr);
   World device(config(), weights_.views, &driver_);

@@ -502,5 +502,37 @@ TEST(TokenStream, NoTokenIsLostBetweenTwoThreads) {
   EXPECT_EQ(next, kTokens);
 }
 
+// What waits beside the tokens counts while it waits, also where some always does.
+TEST(TokenStream, CountsWhatTokensBringUntilItIsTaken) {
+  ByteBudget budget(ByteBudget::kUnlimited);
+  const auto account = std::make_shared<ByteAccount>(budget);
+  TokenStream stream({.charge = ByteCharge(account)});
+  stream.SetCapacity(3);
+  const auto push = [&](int64_t index) {
+    Introspection introspection;
+    introspection.state_norms = {static_cast<float>(index)};
+    introspection.memory_reads.weights.resize(1000);
+    static_cast<void>(stream.Push(index, 'a',
+                                  TokenLogprobs{.token = 'a', .candidates = {{}, {}}},
+                                  {}, std::move(introspection)));
+  };
+  push(0);
+  push(1);
+  const int64_t two = account->bytes();
+  EXPECT_GT(two, 2 * 4000);
+  for (int64_t i = 2; i < 50; ++i) {
+    EXPECT_EQ(stream.space(), 1);
+    push(i);
+    EXPECT_EQ(stream.space(), 0);
+    EXPECT_EQ(stream.waiting(), 3);
+    const TokenChunk chunk = stream.Take(1);
+    ASSERT_EQ(chunk.introspections.size(), 1u);
+    EXPECT_EQ(chunk.introspections[0].state_norms[0], static_cast<float>(i - 2));
+    EXPECT_EQ(account->bytes(), two);
+  }
+  EXPECT_EQ(stream.Take().introspections.size(), 2u);
+  EXPECT_EQ(account->bytes(), 0);
+}
+
 }  // namespace
 }  // namespace mnemon

@@ -44,6 +44,10 @@ struct GenerateCase {
   grpc::StatusCode code = grpc::StatusCode::INVALID_ARGUMENT;
 };
 
+void AskIntrospection(const std::string& path, v1::GenerateRequest& r) {
+  r.mutable_output()->mutable_introspection()->add_paths(path);
+}
+
 const std::vector<GenerateCase>& WrongValues() {
   using R = v1::GenerateRequest;
   static const std::vector<GenerateCase> cases = {
@@ -148,6 +152,16 @@ const std::vector<GenerateCase>& WrongValues() {
          for (int i = 0; i < 101; ++i) r.mutable_output()->add_candidate_ids(0);
        }},
       {"", [](R& r) { r.mutable_output()->add_candidate_ids(39); }},
+      {"", [](R& r) { r.mutable_output()->mutable_introspection(); }},
+      {"", [](R& r) { AskIntrospection("hidden_state", r); }},
+      {"output.introspection",
+       [](R& r) {
+         AskIntrospection("memory_reads", r);
+         AskIntrospection("memory_reads.weights", r);
+       }},
+      {"output.introspection", [](R& r) { AskIntrospection("index", r); }},
+      {"output.introspection",
+       [](R& r) { AskIntrospection(std::string(1 << 20, 'a'), r); }},
       {"", [](R& r) { r.mutable_sampling()->set_seed(INT64_MIN); }},
       {"", [](R& r) { r.mutable_sampling()->set_seed(INT64_MAX); }},
       {"stopping.max_tokens", [](R& r) { r.mutable_stopping()->set_max_tokens(-1); }},
@@ -206,8 +220,6 @@ const std::vector<GenerateCase>& LaterFields() {
        kLater, kCode},
       {"output.prompt_logprobs",
        [](R& r) { r.mutable_output()->set_prompt_logprobs(false); }, kLater, kCode},
-      {"output.introspection",
-       [](R& r) { r.mutable_output()->mutable_introspection(); }, kLater, kCode},
   };
   return cases;
 }
