@@ -38,7 +38,7 @@ void GenerationJob::StartReaders() {
 }
 
 void GenerationJob::OnMessage(size_t index, const v1::GenerateResponse& message) {
-  if (failed_ || gone()) return;
+  if (over()) return;
   std::string events = Take(index, message);
   if (!stream_ || events.empty()) return readers_[index]->Next();
   Write({.text = std::move(events), .reader = index});
@@ -46,7 +46,7 @@ void GenerationJob::OnMessage(size_t index, const v1::GenerateResponse& message)
 
 void GenerationJob::OnEnd(size_t index, const absl::Status& status) {
   readers_[index] = nullptr;
-  if (failed_ || gone()) return;
+  if (over()) return;
   if (!status.ok()) {
     CancelAll();
     DiscardOnce();
@@ -57,7 +57,7 @@ void GenerationJob::OnEnd(size_t index, const absl::Status& status) {
 }
 
 void GenerationJob::Finish() {
-  if (failed_ || gone()) return;
+  if (over()) return;
   if (!stream_) return Reply(Whole());
   std::string events = LastEvents();
   last_ = true;
@@ -98,11 +98,11 @@ void GenerationJob::OnWritten() {
 }
 
 void GenerationJob::FailStream(const absl::Status& status) {
-  if (failed_ || gone()) return;
+  if (over()) return;
   failed_ = true;
   CancelAll();
   DiscardOnce();
-  if (!begun_ || last_) return exchange().Abort();
+  if (last_) return exchange().Abort();
   last_ = true;
   Write({.text = ErrorEvents(status)});
 }

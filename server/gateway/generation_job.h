@@ -76,6 +76,8 @@ class GenerationJob : public ApiCall {
   void Finish();
   void Write(Part part);
   void OnWritten();
+  // Nothing that the generations still give is answered.
+  bool over() const { return failed_ || gone() || (answered() && !begun_); }
   void CancelAll();
   void DiscardOnce();
 

@@ -118,6 +118,19 @@ TEST(Completions, TokensEchoStopAndLogprobs) {
   EXPECT_EQ(logprobs["text_offset"][3], 3);
 }
 
+TEST(Completions, OneErrorIsTheAnswerWhereAllFail) {
+  GatewayRig rig;
+  json request = Request();
+  // A token at which the toy throws std::bad_alloc.
+  request["prompt"] = {"x", "x", "x", "x", "x", "x", "x", "x"};
+  for (int i = 0; i < 50; ++i) {
+    request["stream"] = i % 2 == 0;
+    const JsonAnswer answer = rig.Post("/v1/completions", request);
+    ASSERT_EQ(answer.code, 429) << i;
+    ASSERT_EQ(answer.body["error"]["code"], "OUT_OF_MEMORY") << i << answer.body;
+  }
+}
+
 TEST(Chat, PutsMessagesIntoTheTemplate) {
   GatewayRig rig;
   const json messages = {
