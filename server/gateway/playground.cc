@@ -5,7 +5,7 @@
 
 namespace mnemon {
 
-// Generated from playground.html.
+// Generated from the folder playground.
 extern const char kPlaygroundPage[];
 extern const unsigned long kPlaygroundBytes;
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The loaded models, and which one is in use.
+"use strict";
+
+// As in train/palette.h.
+const ARCHITECTURE_COLOURS = {
+  feedback: "#2f7fd6", feedback_shared: "#b65cc4", fast_weights: "#d9700f",
+  transformer_xl: "#1c9a70", causal: "#8a8f98", encoder: "#c9485b",
+};
+const OTHER_COLOUR = "#a8893a";
+
+function takeModel(listed) {
+  const facts = listed.mnemon || {};
+  let config = {};
+  try { config = JSON.parse(facts.config_json); } catch { /* the heads are not known */ }
+  const summary = [
+    facts.architecture,
+    `${count(facts.parameter_count || 0)} parameters`,
+    facts.precision,
+    facts.context_limit ? `context ${count(facts.context_limit)}` : "context unlimited",
+  ];
+  return {
+    id: listed.id,
+    architecture: facts.architecture || "",
+    heads: config.heads || 1,
+    hasText: facts.has_tokenizer !== false,
+    generates: facts.architecture !== "encoder",
+    summary: summary.filter(Boolean).join(" · "),
+  };
+}
+
+async function loadModels() {
+  state.models = (await get("/v1/models")).data.map(takeModel);
+  $("model").replaceChildren(...state.models.map((m) => make("option", { value: m.id }, m.id)));
+  if (state.models.length) useModel(state.models[0]);
+}
+
+function promptHint(model) {
+  if (!model.generates) return "This model does not generate";
+  return `Prompt: ${model.hasText ? "text that the model continues" : "token ids, such as 5 8 0"}`;
+}
+
+function useModel(model) {
+  state.model = model;
+  $("model").value = model.id;
+  $("model-facts").textContent = model.summary;
+  const colour = ARCHITECTURE_COLOURS[model.architecture] || OTHER_COLOUR;
+  document.documentElement.style.setProperty("--arch", colour);
+  $("prompt").placeholder = promptHint(model);
+  $("prompt").disabled = !model.generates;
+  memory.clear();
+  memory.redraw();
+  passage.marks();
+  buttons();
+}

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Takes the pictures of docs/playground.md from a running server.
+
+    screenshots.py URL FOLDER
+
+The server's models should have learnt something. The pictures show the first two of them
+and take sessions of their own, which are deleted at the end.
+"""
+
+import argparse
+import pathlib
+import shutil
+import subprocess
+
+import browser
+from browser import CONTROL, Browser
+
+PROMPT = "ROMEO:\nWhat light is this, that "
+
+
+def turn(page, prompt, count, seed):
+    for name, value in (("stopping.max_tokens", count), ("sampling.seed", seed)):
+        page.evaluate(f"document.getElementsByName('{name}')[0].value = '{value}'")
+    page.evaluate("$('prompt').focus()")
+    page.type(prompt)
+    page.press("Enter", CONTROL)
+    page.wait("state.turn === null", timeout=120)
+    if not page.evaluate("$('error').hidden"):
+        raise RuntimeError(page.evaluate("$('error').textContent"))
+
+
+def fork(page, end):
+    """A fork that holds the text up to `end`, a piece of it."""
+    session = page.evaluate("state.session")
+    page.evaluate(f"action(() => fork(passage.first + lastAtMost(passage.starts, {end})))()")
+    page.wait(f"state.session != '{session}' && !$('fork').disabled")
+
+
+def line_end(page, lines):
+    """Behind that many lines of the text."""
+    return page.evaluate(
+        f"passage.text.split('\\n').slice(0, {lines}).join('\\n').length + 1"
+    )
+
+
+def story(page, seed):
+    """A session with forks, of which the last one is shown."""
+    turn(page, PROMPT, 420, seed)
+    fork(page, line_end(page, 6))
+    turn(page, "JULIET:\n", 260, seed + 1)
+    page.evaluate("action(() => showSession(state.sessions[0].name.split('/')[1]))()")
+    page.wait("passage.total > 420")
+    fork(page, line_end(page, 9))
+    turn(page, "\nNurse:\n", 330, seed + 2)
+
+
+def shoot(page, path):
+    page.evaluate("document.activeElement.blur()")
+    page.wait("!memory.due")
+    page.evaluate("new Promise((done) => setTimeout(done, 300))")
+    page.screenshot(path)
+    if shutil.which("pngquant"):
+        subprocess.run(["pngquant", "--force", "--ext", ".png", "--skip-if-larger", str(path)])
+    print(f"{path}: {path.stat().st_size} bytes")
+
+
+def use(page, index):
+    page.evaluate(f"$('model').selectedIndex = {index}; $('model').onchange()")
+    page.wait(f"state.model === state.models[{index}] && !state.session")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("url", metavar="URL", help="for example http://127.0.0.1:8000")
+    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
+    arguments = parser.parse_args()
+    with Browser(browser.find_chromium()) as page:
+        page.prefer(prefers_color_scheme="light")
+        page.resize(1440, 860)
+        page.open(arguments.url + "/")
+        page.wait("state.models.length > 0")
+        story(page, 3)
+        page.evaluate("passage.choose(passage.total - 22)")
+        shoot(page, arguments.folder / "playground.png")
+        page.resize(390, 1220)
+        page.evaluate("scrollTo(0, 0)")
+        shoot(page, arguments.folder / "playground_narrow.png")
+        made = page.evaluate("state.sessions.map((s) => s.name)")
+        page.resize(1440, 860)
+        page.prefer(prefers_color_scheme="dark")
+        if page.evaluate("state.models.length") > 1:
+            use(page, 1)
+            story(page, 5)
+        shoot(page, arguments.folder / "playground_dark.png")
+        made += page.evaluate("state.sessions.map((s) => s.name)")
+        for name in set(made):
+            page.evaluate(f"call('DELETE', '/v1/{name}').then(() => true)")
+
+
+if __name__ == "__main__":
+    main()
