@@ -14,6 +14,7 @@
 #include "model/kernels/thread_pool.h"
 #include "model/module/sequence_module.h"
 #include "model/registry/decoder_flags.h"
+#include "server/gateway/origin_check.h"
 #include "server/loaded_models.h"
 #include "server/serve.h"
 
@@ -206,6 +207,12 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
     auto http = mnemon::ParseListenAddress(flags.serve.http, "http");
     if (!http.ok()) {
       return mnemon::UsageError(mnemon::StrCat("--http: ", http.status().message()));
+    }
+  }
+  for (const std::string& origin : flags.serve.http_origins) {
+    const absl::Status status = mnemon::CheckOriginText(origin);
+    if (!status.ok()) {
+      return mnemon::UsageError(mnemon::StrCat("--http-origin: ", status.message()));
     }
   }
   flags.serve.http_api = flags.http_api == "on";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/serve.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -28,6 +29,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPoll{20};
 // Between updates of the health service, to which probes come every few seconds.
 constexpr milliseconds kUpdatePeriod{250};
+
+// For peers to take the answers of the calls that ended last.
+constexpr milliseconds kLastAnswers{2000};
 
 // As long a line waits for standard error before that is no mere delay.
 constexpr milliseconds kLogBlocked{5000};
@@ -105,18 +109,25 @@ struct HttpDoor {
   std::unique_ptr<HttpServer> server;
 
   ~HttpDoor() {
-    if (server != nullptr) server->Stop();
+    if (server != nullptr) {
+      // What the last calls gave is on its way.
+      server->AwaitAnswers(kLastAnswers);
+      server->Stop();
+    }
     gateway.reset();
   }
 };
 
-std::unique_ptr<Gateway> MakeGateway(const ServeOptions& options,
-                                     const ListenAddress& address, const Engine& engine,
-                                     RpcServer& rpc) {
+absl::StatusOr<std::unique_ptr<Gateway>> MakeGateway(const ServeOptions& options,
+                                                     const ListenAddress& address,
+                                                     const Engine& engine,
+                                                     RpcServer& rpc) {
   if (!options.http_api) return nullptr;
+  const int64_t body = options.rpc.max_message_bytes;
   return Gateway::Create(
-      engine, rpc.LocalChannel(),
-      {.max_body_bytes = options.rpc.max_message_bytes,
+      engine, [&rpc] { return rpc.LocalChannel(); },
+      {.max_body_bytes = body,
+       .max_bodies_bytes = std::max<int64_t>(64 << 20, 2 * body),
        .origins = options.http_origins,
        .loopback = address.host == "localhost" || IsLoopback(address.host)});
 }
@@ -139,7 +150,7 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
                             .unready = [&rpc] { return WhyUnready(rpc); },
                             .dead = [&rpc] { return rpc.WhyUnreachable(); }};
   auto door = std::make_unique<HttpDoor>();
-  door->gateway = MakeGateway(options, address, engine, rpc);
+  MNEMON_ASSIGN_OR_RETURN(door->gateway, MakeGateway(options, address, engine, rpc));
   MNEMON_ASSIGN_OR_RETURN(
       door->server,
       HttpServer::Start(
@@ -200,6 +211,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   rpc_options.idle_timeout = engine_options.idle_timeout;
   rpc_options.on_unreachable = EndProcess;
   rpc_options.unready = WhyLogUnready;
+  rpc_options.local_channel = options.http_api && !options.http.empty();
   if (!options.http.empty()) {
     engine_options.observer = metrics;
     rpc_options.observer = metrics;

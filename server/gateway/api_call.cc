@@ -50,16 +50,20 @@ absl::Status ParseReply(grpc::ByteBuffer& bytes, Message& message) {
 
 }  // namespace
 
-GatewayShared::GatewayShared(const Engine& engine_in,
-                             const std::shared_ptr<grpc::Channel>& channel,
-                             const GatewayOptions& options_in)
+GatewayShared::GatewayShared(
+    const Engine& engine_in,
+    const std::function<std::shared_ptr<grpc::Channel>()>& connect,
+    const GatewayOptions& options_in)
     : engine(engine_in),
       options(options_in),
-      generation(v1::Generation::NewStub(channel)),
-      unary(std::make_shared<grpc::GenericStub>(channel)),
+      unary(std::make_shared<grpc::GenericStub>(connect())),
       start_time(std::chrono::duration_cast<std::chrono::seconds>(
                      std::chrono::system_clock::now().time_since_epoch())
-                     .count()) {}
+                     .count()) {
+  while (generation_.size() < kConnections) {
+    generation_.push_back(v1::Generation::NewStub(connect()));
+  }
+}
 
 GatewayShared::~GatewayShared() {
   {
@@ -79,15 +83,23 @@ GatewayShared::Ticket::~Ticket() {
   if (--shared_.calls_ == 0) shared_.changed_.notify_all();
 }
 
+v1::Generation::Stub& GatewayShared::generation() {
+  return *generation_[turn_++ % generation_.size()];
+}
+
 BodyCharge GatewayShared::Reserve(int64_t bytes) {
-  std::lock_guard lock(mutex_);
-  if (body_bytes_ + bytes > options.max_bodies_bytes) return nullptr;
-  body_bytes_ += bytes;
-  return BodyCharge(this, [bytes](void* held) {
-    auto* const shared = static_cast<GatewayShared*>(held);
-    std::lock_guard release(shared->mutex_);
-    shared->body_bytes_ -= bytes;
-  });
+  int64_t now = *charged_;
+  do {
+    if (now + bytes > options.max_bodies_bytes) return nullptr;
+  } while (!charged_->compare_exchange_weak(now, now + bytes));
+  return BodyCharge(charged_.get(),
+                    [charged = charged_, bytes](void*) { *charged -= bytes; });
+}
+
+absl::Status GatewayShared::MemoryLimit() {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "requests and answers of other HTTP calls take the memory",
+                   {.reason = "MEMORY_LIMIT", .retry_after = std::chrono::seconds(1)});
 }
 
 ApiCall::ApiCall(GatewayShared& shared, std::shared_ptr<HttpExchange> exchange,
@@ -98,6 +110,11 @@ ApiCall::ApiCall(GatewayShared& shared, std::shared_ptr<HttpExchange> exchange,
       body_(std::move(body)),
       request_id_(ChooseId(exchange_->request())),
       strand_(boost::asio::make_strand(shared.pool_.get_executor())) {}
+
+ApiCall::~ApiCall() {
+  // Memory ran out where there should have been an answer.
+  if (!answered_) exchange_->Abort();
+}
 
 void ApiCall::Start() {
   const bool admitted = exchange_->Admit([weak = weak_from_this()] {
@@ -126,8 +143,12 @@ void ApiCall::Post(std::function<void()> action) {
     } catch (const std::exception& error) {
       failed = absl::InternalError(StrCat("exception: ", error.what()));
     }
-    self->OnGone();
-    self->Fail(failed);
+    try {
+      self->OnGone();
+      self->Fail(failed);
+    } catch (const std::exception&) {
+      self->exchange_->Abort();
+    }
   });
 }
 
@@ -138,14 +159,16 @@ void ApiCall::OnGone() {
 }
 
 void ApiCall::Call(const std::string& method, const Message& request,
-                   std::unique_ptr<Message> reply, OnReply done) {
+                   std::unique_ptr<Message> reply, OnReply done, WhenGone when_gone) {
   const auto call = std::make_shared<UnaryCall>();
   call->context.AddMetadata(kIdHeader, request_id_);
   bool own_buffer;
   const grpc::Status packed = grpc::GenericSerialize<grpc::ProtoBufferWriter, Message>(
       request, &call->sent, &own_buffer);
   if (!packed.ok()) return Fail(client::FromGrpcStatus(packed));
-  unary_.emplace_back(std::shared_ptr<grpc::ClientContext>(call, &call->context));
+  if (when_gone == WhenGone::kCancel) {
+    unary_.emplace_back(std::shared_ptr<grpc::ClientContext>(call, &call->context));
+  }
   const std::shared_ptr<Message> out = std::move(reply);
   shared_.unary->UnaryCall(
       &call->context, method, grpc::StubOptions(), &call->sent, &call->received,
@@ -167,18 +190,21 @@ std::vector<HttpHeader> ApiCall::Headers() const {
 }
 
 void ApiCall::Reply(const nlohmann::json& body) {
-  if (std::exchange(answered_, true)) return;
-  exchange_->Respond(
-      {.type = "application/json",
-       .body =
-           body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
-       .headers = Headers()});
+  if (answered_) return;
+  HttpResponse response{
+      .type = "application/json",
+      .body =
+          body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
+      .headers = Headers()};
+  answered_ = true;
+  exchange_->Respond(std::move(response));
 }
 
 void ApiCall::Fail(const absl::Status& status) {
-  if (std::exchange(answered_, true)) return FailStream(status);
+  if (answered_) return FailStream(status);
   HttpResponse response = ErrorResponse(status);
   for (HttpHeader& header : Headers()) response.headers.push_back(std::move(header));
+  answered_ = true;
   exchange_->Respond(std::move(response));
 }
 

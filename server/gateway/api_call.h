@@ -3,6 +3,7 @@
 // and the order in which what comes from both is handled.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -26,7 +27,7 @@
 
 namespace mnemon {
 
-// Counts the bytes of a body as long as it is held.
+// Counts bytes of a body, or of what is made of it, as long as it is held.
 using BodyCharge = std::shared_ptr<void>;
 
 // What all calls of a gateway share. Safe for concurrent use.
@@ -44,26 +45,36 @@ class GatewayShared {
     GatewayShared& shared_;
   };
 
-  GatewayShared(const Engine& engine_in, const std::shared_ptr<grpc::Channel>& channel,
+  GatewayShared(const Engine& engine_in,
+                const std::function<std::shared_ptr<grpc::Channel>()>& connect,
                 const GatewayOptions& options_in);
   // Waits until no call is left.
   ~GatewayShared();
 
   const Engine& engine;
   const GatewayOptions options;
-  const std::shared_ptr<v1::Generation::Stub> generation;
   const std::shared_ptr<grpc::GenericStub> unary;
   const int64_t start_time;  // in seconds since 1970
 
-  // Null: the bodies of other calls take the memory.
+  // A stub for one stream. Connections take turns, since each has room for a number of
+  // streams alone, and unary calls have one of their own, which no stream holds up.
+  v1::Generation::Stub& generation();
+
+  // Null: other calls take the memory. A charge may outlive this object.
   BodyCharge Reserve(int64_t bytes);
+  // RESOURCE_EXHAUSTED, MEMORY_LIMIT.
+  static absl::Status MemoryLimit();
 
  private:
   friend class ApiCall;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t calls_ = 0;       // guarded by mutex_
-  int64_t body_bytes_ = 0;  // guarded by mutex_
+  int64_t calls_ = 0;  // guarded by mutex_
+  const std::shared_ptr<std::atomic<int64_t>> charged_ =
+      std::make_shared<std::atomic<int64_t>>(0);
+  static constexpr size_t kConnections = 4;
+  std::vector<std::unique_ptr<v1::Generation::Stub>> generation_;  // constant
+  std::atomic<size_t> turn_ = 0;
   // On which calls do their work, so that the HTTP thread never waits.
   boost::asio::thread_pool pool_{2};
 };
@@ -75,7 +86,7 @@ class ApiCall : public std::enable_shared_from_this<ApiCall> {
   // `body`: of the memory that the exchange's body takes; null: it has none.
   ApiCall(GatewayShared& shared, std::shared_ptr<HttpExchange> exchange,
           BodyCharge body);
-  virtual ~ApiCall() = default;
+  virtual ~ApiCall();
   ApiCall(const ApiCall&) = delete;
   ApiCall& operator=(const ApiCall&) = delete;
 
@@ -93,10 +104,14 @@ class ApiCall : public std::enable_shared_from_this<ApiCall> {
   // Runs `action` on the strand.
   void Post(std::function<void()> action);
 
+  // Whether a call ends when the peer goes. One that makes something does not, or
+  // nobody would know whether it has.
+  enum class WhenGone { kCancel, kFinish };
   // Calls the method "/mnemon.v1.Sessions/GetSession" with a request; `reply` is an
   // empty message of the type that it answers with.
   void Call(const std::string& method, const google::protobuf::Message& request,
-            std::unique_ptr<google::protobuf::Message> reply, OnReply done);
+            std::unique_ptr<google::protobuf::Message> reply, OnReply done,
+            WhenGone when_gone = WhenGone::kCancel);
 
   void Reply(const nlohmann::json& body);
   // An answer, or, behind the beginning of a stream, FailStream.

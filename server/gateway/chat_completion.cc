@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // OpenAI's chat completions: the messages in the model's chat template, n answers.
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "server/gateway/api_call.h"
 #include "server/gateway/api_error.h"
 #include "server/gateway/jobs.h"
@@ -92,9 +94,10 @@ Found FindRoute(const std::string& method, const std::string& path) {
   return found;
 }
 
-// That the body may have.
+// That the body may have; without a length all that is allowed.
 int64_t BodyBytes(const HttpRequest& request, int64_t limit) {
   const std::string_view text = request.Header("content-length");
+  if (text.empty() && request.Header("transfer-encoding").empty()) return 0;
   int64_t bytes = limit;
   std::from_chars(text.data(), text.data() + text.size(), bytes);
   return std::clamp<int64_t>(bytes, 0, limit);
@@ -102,9 +105,10 @@ int64_t BodyBytes(const HttpRequest& request, int64_t limit) {
 
 class HttpGateway final : public Gateway {
  public:
-  HttpGateway(const Engine& engine, const std::shared_ptr<grpc::Channel>& channel,
+  HttpGateway(const Engine& engine,
+              const std::function<std::shared_ptr<grpc::Channel>()>& connect,
               const GatewayOptions& options)
-      : shared_(engine, channel, options) {}
+      : shared_(engine, connect, options) {}
 
   void Handle(Exchange exchange) override {
     const HttpRequest& request = exchange->request();
@@ -112,22 +116,33 @@ class HttpGateway final : public Gateway {
     if (const absl::Status status =
             CheckOrigin(request, options.origins, options.loopback);
         !status.ok()) {
-      return Refuse(*exchange, status);
+      return exchange->Respond(Refusal(request, status));
     }
     if (request.path == "/" && (request.method == "GET" || request.method == "HEAD")) {
       return exchange->Respond(PlaygroundPage());
     }
+    if (!IsValidUtf8(request.path)) {
+      return exchange->Respond(
+          Refusal(request, InvalidField("path", "the path is not UTF-8")));
+    }
     const Found found = FindRoute(request.method, request.path);
-    if (found.methods.empty()) return Refuse(*exchange, PathNotFound(request.path));
+    if (found.methods.empty()) {
+      return exchange->Respond(Refusal(request, PathNotFound(request.path)));
+    }
     if (request.method == "OPTIONS") {
       return exchange->Respond(
-          {.code = 204, .headers = CrossOriginHeaders(request, options.origins)});
+          {.code = 204,
+           .type = "",
+           .headers =
+               WithAllow(found.methods, CrossOriginHeaders(request, options.origins))});
     }
     if (found.make == nullptr) {
-      return Refuse(*exchange,
-                    MakeError(absl::StatusCode::kUnimplemented,
-                              StrCat("the path takes ", StrJoin(found.methods, ", ")),
-                              {.reason = "METHOD_NOT_ALLOWED"}));
+      HttpResponse refusal = Refusal(
+          request, MakeError(absl::StatusCode::kUnimplemented,
+                             StrCat("the path takes ", StrJoin(found.methods, ", ")),
+                             {.reason = "METHOD_NOT_ALLOWED"}));
+      refusal.headers = WithAllow(found.methods, std::move(refusal.headers));
+      return exchange->Respond(std::move(refusal));
     }
     if (request.method == "GET" || request.method == "DELETE") {
       return found.make(shared_, std::move(exchange), nullptr)->Start();
@@ -136,39 +151,49 @@ class HttpGateway final : public Gateway {
   }
 
  private:
+  static std::vector<HttpHeader> WithAllow(const std::vector<std::string_view>& methods,
+                                           std::vector<HttpHeader> headers) {
+    headers.push_back({"Allow", StrJoin(methods, ", ")});
+    return headers;
+  }
+
   void ReadBody(Exchange exchange, const Found& found) {
     const int64_t limit = shared_.options.max_body_bytes;
-    const BodyCharge charge = shared_.Reserve(BodyBytes(exchange->request(), limit));
+    const HttpRequest& request = exchange->request();
+    const BodyCharge charge = shared_.Reserve(BodyBytes(request, limit));
     if (charge == nullptr) {
-      return Refuse(*exchange, MakeError(absl::StatusCode::kResourceExhausted,
-                                         "the bodies of other requests take the memory",
-                                         {.reason = "MEMORY_LIMIT",
-                                          .retry_after = std::chrono::seconds(1)}));
+      return exchange->Respond(Refusal(request, GatewayShared::MemoryLimit()));
     }
     exchange->ReadBody(
         limit,
         [this, exchange, charge, make = found.make] {
-          make(shared_, exchange, charge)->Start();
+          // Most bodies without a length are much smaller than they may be.
+          const auto bytes = static_cast<int64_t>(exchange->request().body.size());
+          BodyCharge exact = shared_.Reserve(bytes);
+          make(shared_, exchange, exact == nullptr ? charge : std::move(exact))
+              ->Start();
         },
-        [limit](int code) {
-          return ErrorResponse(
+        [this, limit, weak = std::weak_ptr(exchange)](int code) {
+          const absl::Status status =
               code == 413
                   ? MakeError(absl::StatusCode::kInvalidArgument,
                               StrCat("the body has more than ", limit, " bytes"),
                               {.reason = "BODY_TOO_LARGE"})
                   : MakeError(absl::StatusCode::kInvalidArgument,
                               "the body is not one of HTTP/1.1",
-                              {.reason = "MALFORMED_BODY"}));
+                              {.reason = "MALFORMED_BODY"});
+          const Exchange refused = weak.lock();
+          return refused == nullptr ? ErrorResponse(status)
+                                    : Refusal(refused->request(), status);
         });
   }
 
-  void Refuse(HttpExchange& exchange, const absl::Status& status) const {
+  HttpResponse Refusal(const HttpRequest& request, const absl::Status& status) const {
     HttpResponse response = ErrorResponse(status);
-    for (HttpHeader& header :
-         CrossOriginHeaders(exchange.request(), shared_.options.origins)) {
+    for (HttpHeader& header : CrossOriginHeaders(request, shared_.options.origins)) {
       response.headers.push_back(std::move(header));
     }
-    exchange.Respond(std::move(response));
+    return response;
   }
 
   GatewayShared shared_;
@@ -176,10 +201,14 @@ class HttpGateway final : public Gateway {
 
 }  // namespace
 
-std::unique_ptr<Gateway> Gateway::Create(const Engine& engine,
-                                         std::shared_ptr<grpc::Channel> channel,
-                                         const GatewayOptions& options) {
-  return std::make_unique<HttpGateway>(engine, channel, options);
+absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Create(
+    const Engine& engine,
+    const std::function<std::shared_ptr<grpc::Channel>()>& connect,
+    const GatewayOptions& options) try {
+  return std::make_unique<HttpGateway>(engine, connect, options);
+} catch (const std::system_error& failure) {
+  return absl::ResourceExhaustedError(
+      StrCat("the threads of the HTTP API: ", failure.what()));
 }
 
 }  // namespace mnemon

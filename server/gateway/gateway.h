@@ -4,10 +4,12 @@
 // lines are those of gRPC calls. docs/http_api.md describes it for callers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "server/engine/engine.h"
 #include "server/http/http_exchange.h"
 
@@ -20,7 +22,8 @@ namespace mnemon {
 struct GatewayOptions {
   // Of a request's body.
   int64_t max_body_bytes = 4 << 20;
-  // Of all bodies that are being read or answered.
+  // Of all bodies that are being read or answered, of the calls made of them, and of
+  // answers that are no streams while they are made.
   int64_t max_bodies_bytes = 64 << 20;
   // The origins of pages of other servers that may call ("https://example.org").
   std::vector<std::string> origins;
@@ -32,11 +35,13 @@ struct GatewayOptions {
 // Safe for concurrent use, but for the destructor.
 class Gateway {
  public:
-  // `channel`: RpcServer::LocalChannel. `engine`, which tells facts of models, and
-  // the server of the channel outlive the gateway.
-  static std::unique_ptr<Gateway> Create(const Engine& engine,
-                                         std::shared_ptr<grpc::Channel> channel,
-                                         const GatewayOptions& options);
+  // `connect`: RpcServer::LocalChannel; called for each connection, before Create
+  // returns. `engine`, which tells facts of models, and that server outlive the
+  // gateway. RESOURCE_EXHAUSTED when its threads cannot be started.
+  static absl::StatusOr<std::unique_ptr<Gateway>> Create(
+      const Engine& engine,
+      const std::function<std::shared_ptr<grpc::Channel>()>& connect,
+      const GatewayOptions& options);
   // Waits for the calls under way. REQUIRES: HttpServer::Stop has returned, so that
   // they end.
   virtual ~Gateway() = default;

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "base/json.h"
 #include "base/strings.h"
+#include "server/gateway/json_fields.h"
 
 namespace mnemon {
 
@@ -17,20 +17,36 @@ std::string GenerationJob::Event(const json& data, const char* name) {
 }
 
 void GenerationJob::Run() {
-  const absl::StatusOr<json> body = ParseJson(request().body, "the body");
-  const absl::Status status = body.ok() ? Parse(*body) : body.status();
+  const absl::StatusOr<json> body = ParseBody(request().body);
+  absl::Status status = body.ok() ? Parse(*body) : body.status();
+  if (status.ok()) status = ChargeRequests();
   if (!status.ok()) return Fail(InOwnTerms(status));
   Prepare([this] { StartReaders(); });
 }
 
+// Prompts are there once for each generation.
+absl::Status GenerationJob::ChargeRequests() {
+  int64_t bytes = 0;
+  for (const auto& one : requests_) bytes += static_cast<int64_t>(one.ByteSizeLong());
+  return Charge(bytes);
+}
+
+absl::Status GenerationJob::Charge(int64_t bytes) {
+  BodyCharge charge = shared().Reserve(bytes);
+  if (charge == nullptr) return GatewayShared::MemoryLimit();
+  charges_.push_back(std::move(charge));
+  return absl::OkStatus();
+}
+
 void GenerationJob::StartReaders() {
   if (gone()) return;
-  left_ = requests_.size();
+  std::vector<v1::GenerateRequest> requests = std::move(requests_);
+  left_ = requests.size();
   readers_.resize(left_);
   const std::shared_ptr<ApiCall> self = shared_from_this();
-  for (size_t i = 0; i < requests_.size(); ++i) {
+  for (size_t i = 0; i < requests.size(); ++i) {
     readers_[i] = GenerationReader::Start(
-        *shared().generation, requests_[i], request_id(),
+        shared().generation(), std::move(requests[i]), request_id(),
         {.post = [this, self](std::function<void()> work) { Post(std::move(work)); },
          .on_message = [this, i](const auto& message) { OnMessage(i, message); },
          .on_end = [this, i](const auto& status) { OnEnd(i, status); }});
@@ -39,9 +55,24 @@ void GenerationJob::StartReaders() {
 
 void GenerationJob::OnMessage(size_t index, const v1::GenerateResponse& message) {
   if (over()) return;
+  if (!stream_) {
+    if (const absl::Status status = ChargeAnswer(message); !status.ok()) {
+      CancelAll();
+      DiscardOnce();
+      return Fail(status);
+    }
+  }
   std::string events = Take(index, message);
   if (!stream_ || events.empty()) return readers_[index]->Next();
   Write({.text = std::move(events), .reader = index});
+}
+
+absl::Status GenerationJob::ChargeAnswer(const v1::GenerateResponse& message) {
+  constexpr int64_t kJsonFactor = 16;  // from a message to the objects made of it
+  constexpr int64_t kStep = 16384;
+  uncharged_ += kJsonFactor * static_cast<int64_t>(message.ByteSizeLong());
+  if (uncharged_ < kStep) return absl::OkStatus();
+  return Charge(std::exchange(uncharged_, 0));
 }
 
 void GenerationJob::OnEnd(size_t index, const absl::Status& status) {
@@ -67,16 +98,21 @@ void GenerationJob::Finish() {
 void GenerationJob::Write(Part part) {
   if (!begun_) {
     begun_ = writing_ = true;
+    until_written_ = shared_from_this();
     SetAnswered();
     written_for_ = part.reader;
     std::vector<HttpHeader> headers = Headers();
     // Proxies pass events on at once.
     headers.push_back({"X-Accel-Buffering", "no"});
-    return exchange().Begin(
-        {.type = "text/event-stream; charset=utf-8",
-         .body = std::move(part.text),
-         .headers = std::move(headers)},
-        [this, self = shared_from_this()] { Post([this] { OnWritten(); }); });
+    return exchange().Begin({.type = "text/event-stream; charset=utf-8",
+                             .body = std::move(part.text),
+                             .headers = std::move(headers)},
+                            [weak = weak_from_this()] {
+                              const std::shared_ptr<ApiCall> call = weak.lock();
+                              if (call == nullptr) return;
+                              auto& job = static_cast<GenerationJob&>(*call);
+                              job.Post([&job] { job.OnWritten(); });
+                            });
   }
   waiting_.push_back(std::move(part));
   if (!writing_) OnWritten();
@@ -87,7 +123,10 @@ void GenerationJob::OnWritten() {
   const size_t reader = std::exchange(written_for_, SIZE_MAX);
   if (reader < readers_.size() && readers_[reader] != nullptr) readers_[reader]->Next();
   if (waiting_.empty()) {
-    if (last_) exchange().End();
+    if (last_) {
+      exchange().End();
+      until_written_ = nullptr;
+    }
     return;
   }
   writing_ = true;
@@ -102,7 +141,9 @@ void GenerationJob::FailStream(const absl::Status& status) {
   failed_ = true;
   CancelAll();
   DiscardOnce();
+  until_written_ = nullptr;
   if (last_) return exchange().Abort();
+  until_written_ = shared_from_this();
   last_ = true;
   Write({.text = ErrorEvents(status)});
 }
@@ -111,6 +152,7 @@ void GenerationJob::OnGone() {
   ApiCall::OnGone();
   CancelAll();
   DiscardOnce();
+  until_written_ = nullptr;
 }
 
 void GenerationJob::DiscardOnce() {

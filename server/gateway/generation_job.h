@@ -70,6 +70,10 @@ class GenerationJob : public ApiCall {
   void Run() final;
   void OnGone() override;
   void FailStream(const absl::Status& status) final;
+  absl::Status ChargeRequests();
+  absl::Status ChargeAnswer(const v1::GenerateResponse& message);
+  // MEMORY_LIMIT.
+  absl::Status Charge(int64_t bytes);
   void StartReaders();
   void OnMessage(size_t index, const v1::GenerateResponse& message);
   void OnEnd(size_t index, const absl::Status& status);
@@ -92,6 +96,10 @@ class GenerationJob : public ApiCall {
   bool last_ = false;  // nothing is written behind what waits
   size_t written_for_ = SIZE_MAX;
   std::deque<Part> waiting_;
+  std::vector<BodyCharge> charges_;
+  int64_t uncharged_ = 0;
+  // While a stream is written the exchange tells this object, and nobody else holds it.
+  std::shared_ptr<ApiCall> until_written_;
 };
 
 }  // namespace mnemon

@@ -13,9 +13,8 @@ class Reader final : public GenerationReader,
                      public grpc::ClientReadReactor<v1::GenerateResponse>,
                      public std::enable_shared_from_this<Reader> {
  public:
-  Reader(const v1::GenerateRequest& request, const std::string& request_id,
-         Events events)
-      : request_(request), events_(std::move(events)) {
+  Reader(v1::GenerateRequest request, const std::string& request_id, Events events)
+      : request_(std::move(request)), events_(std::move(events)) {
     context_.AddMetadata("x-request-id", request_id);
   }
 
@@ -73,10 +72,12 @@ class Reader final : public GenerationReader,
 
 }  // namespace
 
-std::shared_ptr<GenerationReader> GenerationReader::Start(
-    v1::Generation::Stub& stub, const v1::GenerateRequest& request,
-    const std::string& request_id, Events events) {
-  const auto reader = std::make_shared<Reader>(request, request_id, std::move(events));
+std::shared_ptr<GenerationReader> GenerationReader::Start(v1::Generation::Stub& stub,
+                                                          v1::GenerateRequest request,
+                                                          const std::string& request_id,
+                                                          Events events) {
+  const auto reader =
+      std::make_shared<Reader>(std::move(request), request_id, std::move(events));
   reader->Start(stub);
   return reader;
 }

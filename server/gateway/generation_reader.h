@@ -28,7 +28,7 @@ class GenerationReader {
   // Starts the call, and reads its first message. What `events` hold is released after
   // on_end.
   static std::shared_ptr<GenerationReader> Start(v1::Generation::Stub& stub,
-                                                 const v1::GenerateRequest& request,
+                                                 v1::GenerateRequest request,
                                                  const std::string& request_id,
                                                  Events events);
   virtual ~GenerationReader() = default;

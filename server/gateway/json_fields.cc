@@ -4,12 +4,20 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "base/strings.h"
 
 namespace mnemon {
 
 using nlohmann::json;
+
+absl::StatusOr<json> ParseBody(const std::string& body) {
+  absl::StatusOr<json> parsed = ParseJson(body, "the body");
+  if (parsed.ok()) return parsed;
+  return MakeError(parsed.status().code(), std::string(parsed.status().message()),
+                   {.reason = "INVALID_JSON"});
+}
 
 JsonFields::JsonFields(const json& object) : object_(object) {
   if (!object.is_object()) {

@@ -3,15 +3,20 @@
 // it, and an error for a field that nobody takes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 
 namespace mnemon {
+
+// A body as JSON. INVALID_ARGUMENT, INVALID_JSON.
+absl::StatusOr<nlohmann::json> ParseBody(const std::string& body);
 
 // A field that is null counts as absent. The first error stays: what is taken behind it
 // is absent.

@@ -6,7 +6,6 @@
 
 #include "absl/strings/escaping.h"
 #include "base/error.h"
-#include "base/strings.h"
 
 namespace mnemon {
 namespace {

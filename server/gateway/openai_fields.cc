@@ -18,12 +18,16 @@ using nlohmann::json;
 
 constexpr int64_t kMostInt = INT32_MAX;
 constexpr size_t kMostStops = 16;
+constexpr size_t kMostBiases = 1024;
 constexpr char kModels[] = "models/";
 
 void ReadLogitBias(JsonFields& fields, v1::Sampling& sampling) {
   const json* const bias = fields.Any("logit_bias");
   if (bias == nullptr) return;
-  if (!bias->is_object()) return fields.Fault("logit_bias", "must be an object");
+  if (!bias->is_object() || bias->size() > kMostBiases) {
+    return fields.Fault(
+        "logit_bias", StrCat("must be an object of at most ", kMostBiases, " entries"));
+  }
   for (const auto& [key, value] : bias->items()) {
     int32_t token = 0;
     const auto [end, fault] =

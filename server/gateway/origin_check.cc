@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "base/error.h"
 #include "base/quote.h"
 #include "base/strings.h"
@@ -21,7 +22,7 @@ std::string_view WithoutPort(std::string_view host) {
 }
 
 bool IsAddressOrLocalhost(std::string_view host) {
-  const std::string_view name = WithoutPort(host);
+  const std::string name = absl::AsciiStrToLower(std::string(WithoutPort(host)));
   if (name.empty() || name == "localhost" || name.front() == '[') return true;
   return std::all_of(name.begin(), name.end(),
                      [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
@@ -42,7 +43,9 @@ bool IsOwn(std::string_view origin, std::string_view host) {
 absl::Status CheckOrigin(const HttpRequest& request,
                          const std::vector<std::string>& origins, bool loopback) {
   const std::string_view host = request.Header("host");
-  if (loopback && !IsAddressOrLocalhost(host)) {
+  const bool named = Contains(origins, StrCat("http://", host)) ||
+                     Contains(origins, StrCat("https://", host));
+  if (loopback && !named && !IsAddressOrLocalhost(host)) {
     return MakeError(
         absl::StatusCode::kPermissionDenied,
         StrCat("the host ", Quoted(std::string(host.substr(0, 200))),
@@ -59,6 +62,18 @@ absl::Status CheckOrigin(const HttpRequest& request,
                           " may not call; the flag --http-origin of the server allows "
                           "an origin"),
                    {.reason = "ORIGIN_NOT_ALLOWED", .field = "Origin"});
+}
+
+absl::Status CheckOriginText(const std::string& origin) {
+  const size_t begin = origin.starts_with("https://")  ? 8
+                       : origin.starts_with("http://") ? 7
+                                                       : std::string::npos;
+  if (begin != std::string::npos && begin < origin.size() &&
+      origin.find_first_of("/?# *", begin) == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return InvalidField("http_origin",
+                      StrCat(Quoted(origin), " is no origin, as https://example.org"));
 }
 
 std::vector<HttpHeader> CrossOriginHeaders(const HttpRequest& request,

@@ -6,8 +6,8 @@
 
 namespace mnemon {
 
-// One self-contained page, made of what the folder playground holds, with a policy under
-// which a browser loads nothing else, and calls this server alone.
+// One self-contained page, made of what the folder playground holds, with a policy
+// under which a browser loads nothing else, and calls this server alone.
 HttpResponse PlaygroundPage();
 
 }  // namespace mnemon

@@ -2,7 +2,6 @@
 // OpenAI's responses: each is a session, "resp_ID" the session "resp-ID". One with a
 // previous response goes on from a fork of that one's session, so what was said before
 // is not computed again.
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -37,6 +36,12 @@ absl::Status CheckId(const std::string& id, const char* field) {
     return absl::OkStatus();
   return InvalidField(field,
                       StrCat(Quoted(id), " is not the id of a response: resp_..."));
+}
+
+absl::Status NoResponse(const std::string& id, const char* field) {
+  return MakeError(absl::StatusCode::kNotFound,
+                   StrCat("there is no response ", Quoted(id)),
+                   {.reason = "RESPONSE_NOT_FOUND", .field = field});
 }
 
 class Response final : public GenerationJob {
@@ -114,13 +119,13 @@ class Response final : public GenerationJob {
       create.set_session_id(id);
       create.mutable_session()->set_model(requests().front().model());
       return Call("/mnemon.v1.Sessions/CreateSession", create,
-                  std::make_unique<v1::Session>(), std::move(done));
+                  std::make_unique<v1::Session>(), std::move(done), WhenGone::kFinish);
     }
     v1::ForkSessionRequest fork;
     fork.set_name(SessionOf(previous_));
     fork.set_session_id(id);
     Call("/mnemon.v1.Sessions/ForkSession", fork, std::make_unique<v1::Session>(),
-         std::move(done));
+         std::move(done), WhenGone::kFinish);
   }
 
   void SetPrompt(const v1::Session& session, const std::function<void()>& next) {
@@ -153,9 +158,10 @@ class Response final : public GenerationJob {
     v1::DeleteSessionRequest request;
     request.set_name(SessionOf(id_));
     request.set_allow_missing(true);
-    Call("/mnemon.v1.Sessions/DeleteSession", request,
-         std::make_unique<google::protobuf::Empty>(),
-         [](const absl::Status&, const Message&) {});
+    Call(
+        "/mnemon.v1.Sessions/DeleteSession", request,
+        std::make_unique<google::protobuf::Empty>(),
+        [](const absl::Status&, const Message&) {}, WhenGone::kFinish);
   }
 
   std::string Take(size_t, const v1::GenerateResponse& message) override {
@@ -191,7 +197,7 @@ class Response final : public GenerationJob {
     rewind.set_token_count(finish_->token_count() - beyond);
     Call("/mnemon.v1.Sessions/RewindSession", rewind, std::make_unique<v1::Session>(),
          [this, next = std::move(next)](const absl::Status& status, const Message&) {
-           if (!status.ok()) return Fail(status);
+           if (!status.ok()) return Abandon(status);
            next();
          });
   }
@@ -373,6 +379,7 @@ class DeleteResponse final : public ApiCall {
     Call("/mnemon.v1.Sessions/DeleteSession", request,
          std::make_unique<google::protobuf::Empty>(),
          [this](const absl::Status& status, const Message&) {
+           if (absl::IsNotFound(status)) return Fail(NoResponse(id_, "response_id"));
            if (!status.ok()) return Fail(status);
            Reply({{"id", id_}, {"object", "response"}, {"deleted", true}});
          });

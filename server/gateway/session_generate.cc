@@ -61,12 +61,10 @@ class SessionGenerate final : public GenerationJob {
 
   std::string Take(size_t, const v1::GenerateResponse& message) override {
     if (stream()) return Event(ToJson(message));
-    const std::string text = whole_.text() + message.text();
-    const int64_t first =
-        whole_.tokens_size() > 0 ? whole_.first_index() : message.first_index();
+    text_ += message.text();
+    if (tokens_ == 0) first_index_ = message.first_index();
+    tokens_ += message.tokens_size();
     whole_.MergeFrom(message);
-    whole_.set_text(text);
-    whole_.set_first_index(first);
     return "";
   }
 
@@ -74,11 +72,17 @@ class SessionGenerate final : public GenerationJob {
 
   json Whole() override {
     whole_.clear_progress();
+    whole_.set_text(text_);
+    whole_.set_first_index(first_index_);
     return ToJson(whole_);
   }
 
   const std::string id_;
-  v1::GenerateResponse whole_;  // where it is no stream
+  // Where it is no stream.
+  v1::GenerateResponse whole_;
+  std::string text_;
+  int64_t first_index_ = 0;
+  int64_t tokens_ = 0;
 };
 
 }  // namespace

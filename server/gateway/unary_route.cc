@@ -7,10 +7,11 @@
 #include <google/protobuf/descriptor.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "base/utf8.h"
+#include "server/gateway/json_fields.h"
 #include "server/gateway/message_json.h"
 
 namespace mnemon {
@@ -77,7 +78,7 @@ class UnaryRouteCall final : public ApiCall {
     if (route_.method == "GET" || route_.method == "DELETE") {
       MNEMON_ASSIGN_OR_RETURN(fields, ParseQuery(request().query));
     } else if (!request().body.empty()) {
-      MNEMON_ASSIGN_OR_RETURN(fields, ParseJson(request().body, "the body"));
+      MNEMON_ASSIGN_OR_RETURN(fields, ParseBody(request().body));
     }
     if (!fields.is_object()) return FromJson(fields, message);
     if (!route_.name_field.empty()) SetName(fields);
@@ -156,6 +157,9 @@ absl::StatusOr<nlohmann::json> ParseQuery(std::string_view query) {
     const size_t equal = std::min(pair.find('='), pair.size());
     const std::string name = Unescaped(pair.substr(0, equal));
     const std::string value = Unescaped(pair.substr(std::min(equal + 1, pair.size())));
+    if (!IsValidUtf8(name) || !IsValidUtf8(value)) {
+      return InvalidField("query", "the query is not UTF-8");
+    }
     if (out.contains(name) || out.size() >= kMostParameters) {
       return InvalidField(name.substr(0, 100),
                           StrCat("the query has ", Quoted(name),

@@ -110,7 +110,8 @@ void HttpConnection::Post(Action action) {
 void HttpConnection::CloseAt(Time time) {
   timer_.expires_at(time);
   timer_.async_wait([self = shared_from_this()](error_code error) {
-    if (!error) self->Close();
+    // One whose wait was over when the time was set anew comes all the same.
+    if (!error && self->timer_.expiry() <= SteadyClock::now()) self->Close();
   });
 }
 
@@ -227,7 +228,7 @@ void HttpConnection::Watch() {
 void HttpConnection::SetHead(const HttpResponse& response) {
   response_.version(chunked_ ? 11 : 10);
   response_.result(static_cast<unsigned>(response.code));
-  response_.set(http::field::content_type, response.type);
+  if (!response.type.empty()) response_.set(http::field::content_type, response.type);
   response_.set(http::field::cache_control, "no-store");
   response_.set("X-Content-Type-Options", "nosniff");
   for (const HttpHeader& header : response.headers) {
@@ -244,7 +245,7 @@ void HttpConnection::Respond(HttpResponse response) {
 
 void HttpConnection::WriteWhole(const HttpResponse& response) {
   SetHead(response);
-  response_.content_length(response.body.size());
+  if (response.code != 204) response_.content_length(response.body.size());
   if (request_.method != "HEAD") response_.body() = response.body;
   gone_ = nullptr;
   if (admitted_) CloseAt(SteadyClock::now() + options_.write_timeout);
@@ -296,10 +297,9 @@ void HttpConnection::Write(std::string part) {
 
 void HttpConnection::OnPartWritten(error_code error, bool last) {
   if (closed_) return;
-  // http::async_write_header ends so too.
-  if (error && error != http::error::need_buffer) return Close();
+  if (error) return Close();
   if (last) return Linger();
-  timer_.cancel();
+  timer_.expires_at(Time::max());
   if (written_) written_();
 }
 

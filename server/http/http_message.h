@@ -40,7 +40,7 @@ struct HttpRequest {
 
 struct HttpResponse {
   int code = 200;
-  std::string type = "text/plain; charset=utf-8";
+  std::string type = "text/plain; charset=utf-8";  // empty: there is no body
   std::string body;
   std::vector<HttpHeader> headers = {};
 };

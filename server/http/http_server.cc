@@ -29,6 +29,7 @@ using boost::system::error_code;
 constexpr size_t kMaxConnections = 64;
 // When no connection can be accepted, as without a free descriptor.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr std::chrono::milliseconds kAnswerPoll{5};
 
 absl::Status HttpFailed(const HttpOptions& options, const std::string& why) {
   return ListenFailed({.host = options.host, .port = options.port}, "http", why);
@@ -61,9 +62,20 @@ class BeastServer final : public HttpServer {
   void Stop() override {
     io_.stop();
     if (thread_.joinable()) thread_.join();
-    // Pending operations, destroyed with the io_context, hold connections, which must
-    // not use this object then.
+    // Pending operations hold connections, and what handlers gave these, none of which
+    // may outlast this call: all are closed, so that they end at once.
     for (const auto& one : std::exchange(connections_, {})) one->Close();
+    io_.restart();
+    io_.poll();
+  }
+
+  bool AwaitAnswers(std::chrono::milliseconds timeout) override {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    while (admitted_ > 0) {
+      if (std::chrono::steady_clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(kAnswerPoll);
+    }
+    return true;
   }
 
   absl::Status Listen() {

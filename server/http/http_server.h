@@ -17,8 +17,8 @@ struct HttpOptions {
   int port = 0;  // 0: any free port
   // A connection's time to send its request and to take the answer.
   std::chrono::milliseconds timeout{5000};
-  // Of an admitted exchange, the time in which the peer must take something of what is
-  // written.
+  // Of an admitted exchange, the time in which the peer must take what is written: a
+  // part, or the whole response.
   std::chrono::milliseconds write_timeout{30000};
   int most_admitted = 256;  // exchanges at once
 };
@@ -38,6 +38,10 @@ class HttpServer {
   // Closes all connections and joins the thread; no callback comes any more. Not from
   // the handler. Idempotent.
   virtual void Stop() = 0;
+
+  // Waits until no exchange is admitted, because all have their answers: true; at most
+  // `timeout`.
+  virtual bool AwaitAnswers(std::chrono::milliseconds timeout) = 0;
 
   virtual int port() const = 0;
 };

@@ -116,7 +116,9 @@ class GrpcServer final : public RpcServer {
     grpc::ServerBuilder builder;
     SetChannelArguments(options, builder);
     transport_->AddTo(builder);
-    builder.AddListeningPort(local_address_, grpc::InsecureServerCredentials());
+    if (options.local_channel) {
+      builder.AddListeningPort(local_address_, grpc::InsecureServerCredentials());
+    }
     for (const auto& service : services_) builder.RegisterService(service.get());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;

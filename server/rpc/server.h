@@ -39,6 +39,7 @@ struct RpcOptions {
   // refused with RESOURCE_EXHAUSTED and the time to wait. 0 = any number.
   double max_calls_per_second = 0;
   bool reflection = true;  // grpc.reflection.v1alpha
+  bool local_channel = false;  // for RpcServer::LocalChannel
   AdminPeers admin = AdminPeers::kLoopback;
   // That calls have to finish in a drain which does not say how long.
   std::chrono::milliseconds grace{30000};
@@ -64,8 +65,9 @@ class RpcServer {
   virtual ~RpcServer() = default;
 
   virtual int port() const = 0;
-  // For calls within the process, by a socket that has no address of the network: no
-  // limit of connections holds for it. Its calls fail after Shutdown.
+  // A connection for calls within the process, by a socket in the machine's own
+  // namespace: no limit of connections holds for it. Its calls fail after Shutdown.
+  // REQUIRES: RpcOptions::local_channel.
   virtual std::shared_ptr<grpc::Channel> LocalChannel() = 0;
   virtual ConnectionCounts connections() const = 0;
   // Empty, or why clients cannot reach the port, as a probe of it by the server itself

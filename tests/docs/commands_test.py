@@ -23,7 +23,7 @@ import unittest
 
 REPOSITORY, BINARIES = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 PAGE_SECONDS = 150
-ENGLISH = "It is said that the quick brown fox jumps over the lazy dog. And then it rests.\n"
+ENGLISH = "It is said that the quick brown fox jumps over the lazy dog. But then it rests, And so on.\n"
 
 # In place of the programs: what is different here, and what a person would wait for.
 WRAPPERS = {

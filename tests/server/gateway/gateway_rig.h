@@ -27,8 +27,11 @@ class GatewayRig {
   explicit GatewayRig(const RigOptions& options = {},
                       GatewayOptions gateway_options = {},
                       HttpOptions http_options = {})
-      : rig(options) {
-    gateway = Gateway::Create(*rig.engine, rig.server->LocalChannel(), gateway_options);
+      : rig(WithChannel(options)) {
+    auto made = Gateway::Create(
+        *rig.engine, [this] { return rig.server->LocalChannel(); }, gateway_options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    gateway = *std::move(made);
     http_options.host = "127.0.0.1";
     auto started =
         HttpServer::Start(http_options, [this](std::shared_ptr<HttpExchange> exchange) {
@@ -36,6 +39,10 @@ class GatewayRig {
         });
     EXPECT_TRUE(started.ok()) << started.status();
     http = *std::move(started);
+  }
+  static RigOptions WithChannel(RigOptions options) {
+    options.rpc.local_channel = true;
+    return options;
   }
   ~GatewayRig() {
     rig.decoder.AllowAll();

@@ -3,7 +3,9 @@
 #include <malloc.h>
 
 #include <random>
+#include <thread>
 
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/http_peer.h"
@@ -207,6 +209,116 @@ TEST(HostileHttp, ForeignPagesAndNamesAreRefused) {
       SendRaw(rig.port(), "GET /v1/models HTTP/1.1\r\nHost: evil.example:80\r\n\r\n"));
   EXPECT_EQ(renamed.code, 403);
   EXPECT_THAT(renamed.body, HasSubstr("HOST_NOT_ALLOWED"));
+}
+
+TEST(HostileHttp, BytesThatAreNoTextAreTheCallersFault) {
+  GatewayRig rig;
+  for (const char* const path : {"/v1/sessions?filter=%ff", "/v1/sessions/a\xff",
+                                 "/v1/models/\xff", "/v1/sessions/\xff/history"}) {
+    const HttpAnswer answer = rig.Send("GET", path, "");
+    EXPECT_EQ(answer.code, 400) << path << answer.body;
+    EXPECT_THAT(answer.body, HasSubstr("INVALID_VALUE")) << path;
+  }
+  const HttpAnswer broken = rig.Send("POST", "/v1/completions", "{\"a\": \"\xff\"}");
+  EXPECT_EQ(broken.code, 400);
+  EXPECT_THAT(broken.body, HasSubstr("INVALID_JSON"));
+}
+
+TEST(HostileHttp, FormsOfHttp) {
+  GatewayRig rig;
+  const std::string body = kGood;
+  HttpPeer waits(rig.port());
+  ASSERT_TRUE(
+      waits.Send(StrCat("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                        "X-Request-Id: mine-1\r\nExpect: 100-continue\r\n"
+                        "Content-Length: ",
+                        body.size(), "\r\n\r\n")));
+  ASSERT_TRUE(waits.ReadUntil("100 Continue"));
+  ASSERT_TRUE(waits.Send(body));
+  EXPECT_THAT(waits.ReadToTheEnd(),
+              ::testing::AllOf(HasSubstr("200 OK"), HasSubstr("X-Request-Id: mine-1")));
+
+  const std::string chunked =
+      SendRaw(rig.port(), StrCat("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                                 "Transfer-Encoding: chunked\r\n\r\n",
+                                 absl::StrFormat("%x", body.size()), "\r\n", body,
+                                 "\r\n0\r\n\r\n"));
+  EXPECT_THAT(chunked, HasSubstr("200 OK"));
+
+  json stream = json::parse(kGood);
+  stream["stream"] = true;
+  const std::string old =
+      SendRaw(rig.port(), StrCat("POST /v1/completions HTTP/1.0\r\nContent-Length: ",
+                                 stream.dump().size(), "\r\n\r\n", stream.dump()));
+  EXPECT_THAT(old,
+              ::testing::AllOf(HasSubstr("HTTP/1.0 200"), HasSubstr("data: [DONE]"),
+                               Not(HasSubstr("chunked"))));
+
+  EXPECT_THAT(rig.Send("PUT", "/v1/models", "").headers, HasSubstr("Allow: GET"));
+  EXPECT_THAT(rig.Send("OPTIONS", "/v1/models", "").headers,
+              ::testing::AllOf(HasSubstr("Allow: GET"), Not(HasSubstr("Content-"))));
+}
+
+TEST(HostileHttp, AnErrorBehindTheBeginningEndsTheStream) {
+  GatewayRig rig;
+  rig.rig.decoder.Allow(3);
+  json request = json::parse(kGood);
+  request["stream"] = true;
+  request["max_tokens"] = 100;
+  request["stop"] = nullptr;
+  HttpPeer peer(rig.port());
+  ASSERT_TRUE(
+      peer.Send(GatewayRig::Request("POST", "/v1/completions", request.dump())));
+  ASSERT_TRUE(peer.ReadUntil("data: "));
+  // As a drain without a grace.
+  std::thread shutdown([&] { rig.rig.server->Shutdown(milliseconds(0)); });
+  rig.rig.decoder.AllowAll();
+  const std::string rest = peer.ReadToTheEnd();
+  shutdown.join();
+  EXPECT_THAT(rest, HasSubstr("DRAINING"));
+  EXPECT_THAT(rest, Not(HasSubstr("[DONE]")));
+  EXPECT_THAT(rest, HasSubstr("\r\n0\r\n\r\n"));
+}
+
+TEST(HostileHttp, ADrainLetsAnswersOut) {
+  GatewayRig rig;
+  rig.rig.decoder.Allow(1);
+  HttpPeer peer(rig.port());
+  ASSERT_TRUE(peer.Send(GatewayRig::Request("POST", "/v1/completions", kGood)));
+  ASSERT_TRUE(Eventually([&] { return rig.rig.engine->Stats().running == 1; }));
+  std::thread shutdown([&] { rig.rig.server->Shutdown(milliseconds(10000)); });
+  rig.rig.decoder.AllowAll();
+  shutdown.join();
+  EXPECT_TRUE(rig.http->AwaitAnswers(milliseconds(5000)));
+  rig.http->Stop();
+  EXPECT_THAT(peer.ReadToTheEnd(), HasSubstr("\"choices\""));
+}
+
+TEST(HostileHttp, AHalfBodyOutlivesNothing) {
+  auto rig = std::make_unique<GatewayRig>();
+  HttpPeer peer(rig->port());
+  ASSERT_TRUE(
+      peer.Send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                "Content-Length: 900\r\n\r\nx"));
+  EXPECT_EQ(rig->Send("GET", "/v1/models", "").code, 200);
+  rig.reset();
+  EXPECT_EQ(peer.ReadToTheEnd(), "");
+}
+
+TEST(HostileHttp, ALargeAnswerIsAStreamOrNone) {
+  GatewayOptions little;
+  little.max_body_bytes = 4000;
+  little.max_bodies_bytes = 200'000;
+  GatewayRig rig({}, little);
+  json request = json::parse(kGood);
+  request["max_tokens"] = 900;
+  request["stop"] = nullptr;
+  request["logprobs"] = 20;
+  const JsonAnswer whole = rig.Post("/v1/completions", request);
+  EXPECT_EQ(whole.code, 429) << whole.body;
+  EXPECT_EQ(whole.body["error"]["code"], "MEMORY_LIMIT");
+  request["stream"] = true;
+  EXPECT_EQ(rig.Events("/v1/completions", request).back(), "[DONE]");
 }
 
 TEST(HostileHttp, ThePageLoadsNothingElse) {

@@ -2,6 +2,7 @@
 // OpenAI's responses over HTTP: sessions that fork.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/http_peer.h"
 #include "tests/server/gateway/gateway_rig.h"
 
 namespace mnemon {
@@ -104,6 +105,39 @@ TEST(Responses, WhatIsNotStoredOrFailsLeavesNothing) {
   EXPECT_EQ(unknown.body["error"]["code"], "RESPONSE_NOT_FOUND");
   EXPECT_EQ(unknown.body["error"]["param"], "previous_response_id");
   EXPECT_EQ(rig.Post("/v1/responses", Request("hi", "x")).code, 400);
+}
+
+TEST(Responses, GoOnWithTheModelOfThePreviousOne) {
+  RigOptions two;
+  two.models = {"toy", "other"};
+  GatewayRig rig(two);
+  json request = Request("hi");
+  request["model"] = "toy";
+  const std::string id = rig.Post("/v1/responses", request).body["id"];
+  json next = Request("and", id);
+  EXPECT_EQ(rig.Post("/v1/responses", next).body["model"], "toy");
+  next["model"] = "other";
+  const JsonAnswer wrong = rig.Post("/v1/responses", next);
+  EXPECT_EQ(wrong.code, 400);
+  EXPECT_EQ(wrong.body["error"]["code"], "MODEL_MISMATCH");
+}
+
+TEST(Responses, APeerThatGoesLeavesNothing) {
+  GatewayRig rig;
+  rig.rig.decoder.Allow(1);
+  {
+    HttpPeer peer(rig.port());
+    json request = Request("hi");
+    request["max_output_tokens"] = 100;
+    ASSERT_TRUE(
+        peer.Send(GatewayRig::Request("POST", "/v1/responses", request.dump())));
+    ASSERT_TRUE(Eventually([&] { return rig.rig.engine->Stats().running == 1; }));
+  }
+  rig.rig.decoder.AllowAll();
+  EXPECT_TRUE(Eventually([&] {
+    const EngineStats now = rig.rig.engine->Stats();
+    return now.sessions == 0 && now.running == 0;
+  }));
 }
 
 TEST(Responses, CanBeDeleted) {
