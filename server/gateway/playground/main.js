@@ -20,8 +20,6 @@ function nextTheme() {
   useTheme(theme);
 }
 
-// ---- Keys and clicks
-
 function pageKey(event) {
   if (document.querySelector("dialog[open]")) return;
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {

@@ -183,7 +183,9 @@ class Memory {
     const model = state.model;
     if (!model) return "";
     if (this.refused.has(model.id)) return this.refused.get(model.id);
-    if (!INTROSPECTION[model.architecture]) return `Of ${model.architecture} no memory is shown.`;
+    if (!INTROSPECTION[model.architecture]) {
+      return `Of the architecture ${model.architecture}, no memory is shown.`;
+    }
     if (!$("memory-on").checked) return "Off: the server is not asked.";
     const what = model.architecture === "fast_weights"
       ? "how large the weight matrix of each head is, and how much each token changes it"
@@ -210,11 +212,11 @@ class Memory {
   }
 
   normsCaption(record) {
-    const largest = record.norms.indexOf(Math.max(...record.norms));
-    const most = mostNorms(this.records);
-    return `At token ${count(record.index + 1)}, the matrix of ${rowName(this.rows[largest])} ` +
-      `is the largest: norm ${record.norms[largest].toPrecision(3)}. ` +
-      `Lines: the norm of each matrix, up to ${most.norm.toPrecision(3)}. ` +
-      `Bars: the norm of each token's change, up to ${most.update.toPrecision(3)}.`;
+    const largest = (norms) => norms.indexOf(Math.max(...norms));
+    const [norm, update] = [largest(record.norms), largest(record.updates)];
+    return `At token ${count(record.index + 1)}, the matrix of ${rowName(this.rows[norm])} ` +
+      `is the largest, with norm ${record.norms[norm].toPrecision(3)}; that of ` +
+      `${rowName(this.rows[update])} changed most, by ${record.updates[update].toPrecision(3)}. ` +
+      "Lines: norms of the matrices. Bars: norms of each token's change. Each layer has its scale.";
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fast weights, drawn: for each layer and head a field with the norm of its matrix at
-// each token as a line, and the norm of each token's change as a bar.
+// each token as a line, and the norm of each token's change as a bar. Each layer has a
+// scale of its own.
 "use strict";
 
 const FIELD_GAP = 10;
@@ -14,7 +15,7 @@ function drawNorms(context, { width, height }, colours, rows, record, records) {
   const fieldWidth = (width - FIELD_GAP * (heads - 1)) / heads;
   const fieldHeight = Math.min(190, (height - FIELD_GAP * (layers - 1)) / layers);
   const past = records.slice(-clamp(Math.floor(fieldWidth / 2), 32, records.length));
-  const most = mostNorms(past);
+  const most = mostNorms(past, rows, layers);
   rows.forEach((row, i) => {
     const box = {
       left: row.head * (fieldWidth + FIELD_GAP),
@@ -22,8 +23,8 @@ function drawNorms(context, { width, height }, colours, rows, record, records) {
       width: fieldWidth,
       height: fieldHeight - FIELD_HEAD,
     };
-    const line = past.map((r) => (r.norms[i] || 0) / most.norm);
-    const bars = past.map((r) => (r.updates[i] || 0) / most.update);
+    const line = past.map((r) => (r.norms[i] || 0) / most[row.layer].norm);
+    const bars = past.map((r) => (r.updates[i] || 0) / most[row.layer].update);
     drawField(context, colours, box, line, bars);
     const top = box.bottom - fieldHeight + 2;
     context.textBaseline = "top";
@@ -36,10 +37,17 @@ function drawNorms(context, { width, height }, colours, rows, record, records) {
   });
 }
 
-const mostNorms = (records) => ({
-  norm: records.reduce((most, r) => Math.max(most, ...r.norms), 1e-9),
-  update: records.reduce((most, r) => Math.max(most, ...r.updates), 1e-9),
-});
+// The largest numbers of each layer.
+function mostNorms(records, rows, layers) {
+  const most = Array.from({ length: layers }, () => ({ norm: 1e-9, update: 1e-9 }));
+  for (const { norms, updates } of records) {
+    rows.forEach(({ layer }, i) => {
+      most[layer].norm = Math.max(most[layer].norm, norms[i] || 0);
+      most[layer].update = Math.max(most[layer].update, updates[i] || 0);
+    });
+  }
+  return most;
+}
 
 // `line` and `bars` from 0 to 1, one per token, the newest at the right edge.
 function drawField(context, colours, box, line, bars) {

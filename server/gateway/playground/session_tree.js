@@ -46,13 +46,14 @@ async function loadSessions() {
 function showTree(more) {
   const focused = $("tree").contains(document.activeElement);
   const order = treeOrder(state.sessions);
-  $("tree").replaceChildren(...order.map(({ session, depth }) => {
+  $("tree").replaceChildren(...order.map(({ session, depth }, at) => {
     const id = shortName(session.name);
     const facts = make("small", {}, sessionFacts(session));
     const item = make("li", { id: `session-${id}` }, make("b", {}, id), facts);
     item.dataset.id = id;
     item.dataset.parent = shortName(session.parent);
     item.style.setProperty("--depth", Math.min(depth, 8));
+    item.style.setProperty("--up", at - order.findIndex((o) => o.session.name === session.parent));
     item.setAttribute("role", "treeitem");
     item.setAttribute("aria-level", depth + 1);
     return item;

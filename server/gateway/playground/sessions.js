@@ -96,6 +96,8 @@ async function remove(id) {
   say(`Deleted ${id}.`);
 }
 
+let armed = 0;   // the timer of disarm
+
 // The first press asks, the second one within 4 s deletes.
 function askToDelete() {
   const button = $("delete");
@@ -103,13 +105,15 @@ function askToDelete() {
     disarm();
     return remove(state.session);
   }
+  disarm();
   button.dataset.id = state.session;
   button.textContent = "Really delete?";
   button.classList.add("danger");
-  setTimeout(disarm, 4000);
+  armed = setTimeout(disarm, 4000);
 }
 
 function disarm() {
+  clearTimeout(armed);
   const button = $("delete");
   delete button.dataset.id;
   button.textContent = "Delete";

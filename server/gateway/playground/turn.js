@@ -27,9 +27,9 @@ async function generate() {
   } catch (error) {
     return showError(error);
   }
-  const typed = $("prompt").value;
   const turn = {
     controller: new AbortController(),
+    typed: $("prompt").value,
     first: null,   // index of the first token of the prompt
     received: 0,   // tokens
     together: 0,   // tokens that came at once with the first one
@@ -56,7 +56,7 @@ async function generate() {
     showError(error, generate);
   }
   try {
-    await settle(turn, typed);
+    await settle(turn);
   } catch (error) {
     showError(error);
   }
@@ -125,7 +125,7 @@ function beginTurn(turn, facts, body) {
     passage.showComing();
     passage.toBottom();
   }
-  $("prompt").value = "";
+  if ($("prompt").value === turn.typed) $("prompt").value = "";
   $("stat-seed").textContent = facts.seed === undefined ? "–" : String(facts.seed);
   say("Generating…");
 }
@@ -156,7 +156,7 @@ function ending({ received, finish }) {
 }
 
 // After a turn, however it ended: what the server has, is what is shown.
-async function settle(turn, typed) {
+async function settle(turn) {
   const id = state.session;
   if (!id) return;
   let session = await get(sessionPath(id));
@@ -168,7 +168,7 @@ async function settle(turn, typed) {
   const end = session.token_count || 0;
   if (turn.first === null || end <= turn.first) {
     // Nothing was delivered: the session is as it was before, and the prompt still to send.
-    if (!$("prompt").value) $("prompt").value = typed;
+    if (!$("prompt").value) $("prompt").value = turn.typed;
     if (turn.first !== null) keepRanges(id, cut(ranges(id), turn.first));
     if (passage.total !== end) await showText(id);
   } else if (turn.strange || turn.first < passage.first || end - turn.first > PAGE_TOKENS) {

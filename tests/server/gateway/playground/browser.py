@@ -69,6 +69,13 @@ class Browser:
         self.left = b""
         self.number = 0
         self.session = None
+        try:
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self):
         targets = self.command("Target.getTargets")["targetInfos"]
         page = next(t for t in targets if t["type"] == "page")
         attached = self.command("Target.attachToTarget", targetId=page["targetId"], flatten=True)
@@ -133,7 +140,8 @@ class Browser:
             thrown = detail.get("exception", {}).get("description", "")
             self.complaints.append(f"{detail['text']} {thrown}")
         elif method == "Runtime.consoleAPICalled" and values["type"] in ("error", "assert"):
-            self.complaints.append(str([a.get("description", a.get("value")) for a in values["args"]]))
+            said = [a.get("description", a.get("value")) for a in values["args"]]
+            self.complaints.append(str(said))
         elif method == "Log.entryAdded" and values["entry"]["level"] == "error":
             entry = values["entry"]
             # Answers of the API that are errors are tested by what the page shows of them.
@@ -160,7 +168,8 @@ class Browser:
 
     def open(self, url):
         self.command("Page.navigate", url=url)
-        self.wait(f"location.href.startsWith({json.dumps(url)}) && document.readyState == 'complete'")
+        there = f"location.href.startsWith({json.dumps(url)})"
+        self.wait(f"{there} && document.readyState == 'complete'")
 
     def resize(self, width, height, scale=1):
         self.command(
@@ -214,7 +223,11 @@ class Browser:
             raise RuntimeError(f"{selector} cannot be clicked: something covers it")
         self.click_at(*place)
 
-    def screenshot(self, path):
-        data = self.command("Page.captureScreenshot", format="png")["data"]
+    def screenshot(self, path, width, height):
+        """The upper left part of the page, also what lies below the window."""
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        data = self.command(
+            "Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True
+        )["data"]
         with open(path, "wb") as out:
             out.write(base64.b64decode(data))

@@ -3,8 +3,8 @@
 
     playground_test.py REPOSITORY mnemon-train mnemon-server
 
-trains a feedback and a fast weights model for a few steps, serves them on free ports of
-loopback, and does with the page what a person does. Skipped without a Chromium.
+trains a feedback model, a fast weights model and an encoder for a few steps, serves them
+on free ports of loopback, and does with the page what a person does. Skipped without a Chromium.
 """
 
 import json
@@ -26,7 +26,7 @@ if CHROMIUM is None:
     sys.exit(77)
 
 REPOSITORY, TRAIN, SERVER = sys.argv[1:4]
-TEXT = "the quick brown fox jumps over the lazy dog, it's said.\n" * 400
+TEXT = "the quick brown fox jumps over thé lazy dog, it's said.\n" * 400
 ENDLESS = 65536  # the most that can be asked for
 
 # Elements whose content is wider than they are, though it can neither scroll nor is it cut
@@ -35,7 +35,8 @@ CUT_OFF = """
 [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility()
     && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display != 'inline'
     && e.clientWidth > 1 && getComputedStyle(e).textOverflow != 'ellipsis'
-    && getComputedStyle(e).overflowX != 'auto' && !['SELECT', 'INPUT', 'TEXTAREA'].includes(e.tagName))
+    && getComputedStyle(e).overflowX != 'auto'
+    && !['SELECT', 'INPUT', 'TEXTAREA'].includes(e.tagName))
   .map((e) => `${e.tagName} ${e.id} ${e.className}`)
 """
 # Texts with less contrast than 4.5 : 1 to what is behind them.
@@ -54,9 +55,12 @@ FAINT = """
   const faint = [];
   for (const e of document.querySelectorAll('body *')) {
     const own = [...e.childNodes].some((n) => n.nodeType == 3 && n.data.trim());
-    if (!own || !e.checkVisibility() || e.closest(':disabled') || ['SCRIPT', 'OPTION'].includes(e.tagName)) continue;
+    if (!own || !e.checkVisibility() || e.closest(':disabled')) continue;
+    if (['SCRIPT', 'OPTION'].includes(e.tagName)) continue;
     const behind = [];
-    for (let at = e; at; at = at.parentElement) behind.unshift(getComputedStyle(at).backgroundColor);
+    for (let at = e; at; at = at.parentElement) {
+      behind.unshift(getComputedStyle(at).backgroundColor);
+    }
     const [a, b] = [over(behind), over([...behind, getComputedStyle(e).color])].map(light);
     const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (contrast < 4.5) faint.push(`${e.tagName} ${e.id} ${e.className} ${contrast.toFixed(2)}`);
@@ -71,34 +75,42 @@ DRAWN = """
 """
 
 
-def train(architecture, root):
+def train(config, root, *settings):
+    """The checkpoint of a model that has hardly learnt anything."""
+    out = f"{root}/{config.replace('/', '_')}"
     subprocess.run(
-        [TRAIN, "fit", "--config", f"{REPOSITORY}/train/configs/{architecture}-small.toml"]
-        + ["--set", f"data.text={root}/text.txt", "--set", "train.steps=5"]
-        + ["--set", "model.layers=2", "--set", "model.d_model=16", "--set", "model.heads=2"]
-        + ["--set", "model.d_ff=32", "--threads", "1", "--out", f"{root}/{architecture}"],
+        [TRAIN, "fit", "--config", f"{REPOSITORY}/train/configs/{config}.toml", "--threads", "1"]
+        + ["--out", out, "--set", *settings],
         check=True,
         stdout=subprocess.DEVNULL,
         timeout=60,
     )
+    return f"{out}/last"
 
 
 def setUpModule():
-    global folder, server, page, origin
+    global server, page, origin
     folder = tempfile.TemporaryDirectory(prefix="mnemon-playground.")
+    unittest.addModuleCleanup(folder.cleanup)
     root = pathlib.Path(folder.name)
     (root / "text.txt").write_text(TEXT)
-    arguments = []
-    for architecture in ("feedback", "fast_weights"):
-        train(architecture, root)
-        name = architecture.replace("_", "-")
-        arguments += ["--checkpoint", f"{name}={root}/{architecture}/last"]
+    small = [f"data.text={root}/text.txt", "train.steps=5", "model.layers=2", "model.heads=2"]
+    small += ["model.d_model=16", "model.d_ff=32"]
+    short = ["train.epochs=1", "train.validate_every=1", "data.training_sequences=32"]
+    short += ["data.validation_sequences=1", "data.test_sequences=1"]
+    models = {
+        "feedback": train("feedback-small", root, *small),
+        "fast-weights": train("fast_weights-small", root, *small),
+        "reverse": train("tasks/reverse", root, *short),
+    }
+    checkpoints = [f"{name}={folder}" for name, folder in models.items()]
     port = root / "port"
     server = subprocess.Popen(
-        [SERVER, *arguments, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+        [SERVER, "--checkpoint", *checkpoints, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         + ["--port-file", f"{root}/grpc_port", "--http-port-file", str(port)],
         stderr=subprocess.DEVNULL,
     )
+    unittest.addModuleCleanup(stop_server)
     # Written last, once all is served.
     for _ in range(400):
         if (root / "grpc_port").exists() and (root / "grpc_port").read_text().strip():
@@ -107,13 +119,12 @@ def setUpModule():
         time.sleep(0.05)
     origin = f"http://127.0.0.1:{port.read_text().strip()}"
     page = Browser(CHROMIUM)
+    unittest.addModuleCleanup(page.close)
 
 
-def tearDownModule():
-    page.close()
+def stop_server():
     server.terminate()
     code = server.wait(timeout=30)
-    folder.cleanup()
     assert code == 0, f"the server ended with {code}"
 
 
@@ -142,7 +153,7 @@ class PlaygroundTest(unittest.TestCase):
     def open(self, at="/"):
         page.open("about:blank")
         page.open(origin + at)
-        page.wait("state.models.length == 2 && !document.querySelector('#tree-note').hidden"
+        page.wait("state.models.length == 3 && !document.querySelector('#tree-note').hidden"
                   if at == "/" else "state.session")
 
     def use(self, model):
@@ -177,8 +188,8 @@ class PlaygroundTest(unittest.TestCase):
     def click_token(self, index):
         """With the mouse, on the middle of a token."""
         x, y = page.evaluate(
-            f"(() => {{ const r = passage.range(passage.charOf({index}), passage.charOf({index + 1}))"
-            ".getBoundingClientRect(); return [r.x + r.width * 0.6, r.y + r.height / 2]; })()"
+            f"(() => {{ const [a, b] = [{index}, {index + 1}].map((i) => passage.charOf(i));"
+            " const r = passage.range(a, b).getBoundingClientRect(); return [r.x + r.width * 0.6, r.y + r.height / 2]; })()"
         )
         page.click_at(x, y)
         self.assertEqual(page.evaluate("passage.chosen"), index)
@@ -201,7 +212,7 @@ class PlaygroundTest(unittest.TestCase):
         self.assertEqual(self.history("draft-1")["text"], self.shown())
 
     def test_forks_and_rewinds_at_a_token(self):
-        self.send("the lazy dog ")
+        self.send("thé lazy dog ")
         whole = self.shown()
         self.click_token(9)
         self.assertIn("Token 10 of 33", self.text("token-text"))
@@ -429,6 +440,12 @@ class PlaygroundTest(unittest.TestCase):
             self.assertEqual(page.evaluate("passage.total"), 60)  # it generated all the same
             print(f"\nSKIPPED: {self.id()}: {self.text('memory-caption')}", flush=True)
             self.skipTest("no introspection")
+
+    def test_says_that_an_encoder_does_not_generate(self):
+        self.use("reverse")
+        page.wait("!$('encoder-note').hidden && $('welcome').hidden")
+        self.assertTrue(page.evaluate("$('generate').disabled && $('prompt').disabled"))
+        self.assertIn("no memory is shown", self.text("memory-caption"))
 
     def test_generates_where_the_memory_cannot_be_seen(self):
         # As a server answers that has no view into the model.

@@ -15,11 +15,21 @@ import subprocess
 import browser
 from browser import CONTROL, Browser
 
+WIDEST = """
+(() => {
+  const entropy = ({weights}) => weights.reduce((sum, w) => sum - (w > 0 ? w * Math.log(w) : 0), 0);
+  const spread = memory.shown().reads.map(entropy);
+  $('memory-head').value = String(spread.indexOf(Math.max(...spread)));
+  $('memory-head').onchange();
+})()
+"""
+WIDE = (1440, 860)
 PROMPT = "ROMEO:\nWhat light is this, that "
 
 
 def turn(page, prompt, count, seed):
-    for name, value in (("stopping.max_tokens", count), ("sampling.seed", seed)):
+    fields = {"stopping.max_tokens": count, "sampling.seed": seed, "sampling.temperature": 0.6}
+    for name, value in fields.items():
         page.evaluate(f"document.getElementsByName('{name}')[0].value = '{value}'")
     page.evaluate("$('prompt').focus()")
     page.type(prompt)
@@ -54,11 +64,11 @@ def story(page, seed):
     turn(page, "\nNurse:\n", 330, seed + 2)
 
 
-def shoot(page, path):
+def shoot(page, path, width, height):
     page.evaluate("document.activeElement.blur()")
     page.wait("!memory.due")
     page.evaluate("new Promise((done) => setTimeout(done, 300))")
-    page.screenshot(path)
+    page.screenshot(path, width, height)
     if shutil.which("pngquant"):
         subprocess.run(["pngquant", "--force", "--ext", ".png", "--skip-if-larger", str(path)])
     print(f"{path}: {path.stat().st_size} bytes")
@@ -76,22 +86,24 @@ def main():
     arguments = parser.parse_args()
     with Browser(browser.find_chromium()) as page:
         page.prefer(prefers_color_scheme="light")
-        page.resize(1440, 860)
+        page.resize(*WIDE)
         page.open(arguments.url + "/")
         page.wait("state.models.length > 0")
         story(page, 3)
-        page.evaluate("passage.choose(passage.total - 22)")
-        shoot(page, arguments.folder / "playground.png")
-        page.resize(390, 1220)
+        # The head that looks at most of the text.
+        page.evaluate("passage.choose(passage.total - 3)")
+        page.evaluate(WIDEST)
+        shoot(page, arguments.folder / "playground.png", *WIDE)
+        page.resize(390, 780)
         page.evaluate("scrollTo(0, 0)")
-        shoot(page, arguments.folder / "playground_narrow.png")
+        shoot(page, arguments.folder / "playground_narrow.png", 390, 1330)
         made = page.evaluate("state.sessions.map((s) => s.name)")
-        page.resize(1440, 860)
+        page.resize(*WIDE)
         page.prefer(prefers_color_scheme="dark")
         if page.evaluate("state.models.length") > 1:
             use(page, 1)
             story(page, 5)
-        shoot(page, arguments.folder / "playground_dark.png")
+        shoot(page, arguments.folder / "playground_dark.png", *WIDE)
         made += page.evaluate("state.sessions.map((s) => s.name)")
         for name in set(made):
             page.evaluate(f"call('DELETE', '/v1/{name}').then(() => true)")
