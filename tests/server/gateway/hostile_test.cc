@@ -256,7 +256,7 @@ TEST(HostileHttp, FormsOfHttp) {
 
   EXPECT_THAT(rig.Send("PUT", "/v1/models", "").headers, HasSubstr("Allow: GET"));
   EXPECT_THAT(rig.Send("OPTIONS", "/v1/models", "").headers,
-              ::testing::AllOf(HasSubstr("Allow: GET"), Not(HasSubstr("Content-"))));
+              ::testing::AllOf(HasSubstr("Allow: GET"), Not(HasSubstr("Content-Length"))));
 }
 
 TEST(HostileHttp, AnErrorBehindTheBeginningEndsTheStream) {
