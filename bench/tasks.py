@@ -38,6 +38,8 @@ CASES = [
     ("copy", {}, [1], [("accuracy", ">=", 0.99)]),
     ("copy", {"model.mem_len": 0}, [1], [("accuracy", "<=", 0.12)]),
     ("capacity", {}, [1], [("accuracy", ">=", 0.99)]),
+    ("recall", {}, SEEDS, [("accuracy", ">=", 0.95)]),
+    ("recall-causal", {}, SEEDS, [("accuracy", ">=", 0.95)]),
 ]
 
 

@@ -23,7 +23,7 @@ struct Choices;
 template <>
 struct Choices<TaskKind> {
   static constexpr auto names = std::to_array<std::string_view>(
-      {"text", "reverse", "dihedral", "copy", "retrieval", "capacity"});
+      {"text", "reverse", "dihedral", "copy", "retrieval", "capacity", "recall"});
 };
 template <>
 struct Choices<TokenizerKind> {

@@ -17,7 +17,15 @@
 
 namespace mnemon {
 
-enum class TaskKind { kText, kReverse, kDihedral, kCopy, kRetrieval, kCapacity };
+enum class TaskKind {
+  kText,
+  kReverse,
+  kDihedral,
+  kCopy,
+  kRetrieval,
+  kCapacity,
+  kRecall
+};
 enum class TokenizerKind { kChar, kByte };
 enum class LoaderKind { kShuffled, kSequential };
 enum class OptimiserKind { kSgd, kAdam, kAdamw, kAdamLabml };
@@ -116,8 +124,8 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("model.init", c.init, text,
         "sane: each layer drawn on its own; reference: as labml, all layers equal");
   visit("data.task", c.data.task, text,
-        "text: the next token of a text; reverse, dihedral, copy, retrieval, capacity: "
-        "drawn sequences, see train/configs/tasks");
+        "text: the next token of a text; reverse, dihedral, copy, retrieval, capacity, "
+        "recall: drawn sequences, see train/configs/tasks");
   visit("data.text", c.data.text, text, "file to train on");
   visit("data.tokenizer", c.data.tokenizer, text, "one token per character or byte");
   visit("data.validation", c.data.validation, Limits{0.001, 0.9},
@@ -133,7 +141,7 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("data.shuffle_shard", c.data.shuffle_shard, some,
         "shuffled: tokens that are mixed with each other and held in memory");
   visit("data.classes", c.data.classes, Limits{2, 1 << 24},
-        "drawn tasks: kinds of digits; retrieval: keys, and values");
+        "drawn tasks: kinds of digits; retrieval: keys, and values; recall: facts");
   visit("data.training_sequences", c.data.training_sequences, sequences,
         "drawn tasks: shuffled in every pass; copy: segments, drawn anew");
   visit("data.validation_sequences", c.data.validation_sequences, sequences,
@@ -141,7 +149,7 @@ void VisitTrainFields(Config& c, Visitor&& visit) {
   visit("data.test_sequences", c.data.test_sequences, sequences,
         "drawn tasks: for the end of the run, and eval");
   visit("data.test_len", c.data.test_len, Limits{0, 1 << 20},
-        "reverse, dihedral: tokens of a test sequence; 0 = data.seq_len");
+        "reverse, dihedral, recall: tokens of a test sequence; 0 = data.seq_len");
   visit("data.test_tail", c.data.test_tail, Limits{0.001, 1},
         "drawn tasks: part of a test sequence, its last, that counts");
   visit("data.distance", c.data.distance, Limits{0, 1 << 20},

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -11,7 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "base/strings.h"
 #include "model/numerics/functions.h"
+#include "model/text/tokenizer.h"
 #include "train/draws.h"
+#include "train/recall_text.h"
 
 namespace mnemon {
 namespace {
@@ -34,9 +35,6 @@ int64_t Length(const DataOptions& options, LoaderUse use) {
   return use == LoaderUse::kTest && options.test_len > 0 ? options.test_len
                                                          : options.seq_len;
 }
-
-// draw(n, i): number i of a sequence, uniform in 0 .. n - 1.
-using Draw = std::function<int64_t(int64_t n, int64_t i)>;
 
 struct Sequence {
   std::vector<int64_t> inputs, targets;
@@ -109,11 +107,32 @@ Sequence Capacity(const DataOptions& options, int64_t, const Draw& draw) {
   return sequence;
 }
 
+// In training the digit is asked for at each fact as well: what to keep is learnt
+// there, and that it is to be kept at the questions.
+Sequence Recall(const DataOptions& options, int64_t length, LoaderUse use,
+                const Draw& draw) {
+  const RecallText text = DrawRecallText(options.classes, length, draw);
+  Sequence sequence;
+  for (const char character : text.text) {
+    sequence.inputs.push_back(static_cast<int64_t>(RecallAlphabet().find(character)));
+  }
+  sequence.targets.assign(sequence.inputs.size(), kNoTarget);
+  for (const int64_t letter : text.questions) {
+    sequence.targets[letter] = sequence.inputs[letter + 1];
+  }
+  if (use != LoaderUse::kTraining) return sequence;
+  for (const int64_t letter : text.facts) {
+    sequence.targets[letter] = sequence.inputs[letter - 1];
+  }
+  return sequence;
+}
+
 bool HasPairs(const DataOptions& options) {
   return options.task == TaskKind::kRetrieval || options.task == TaskKind::kCapacity;
 }
 
-Sequence DrawSequence(const DataOptions& options, int64_t length, const Draw& draw) {
+Sequence DrawSequence(const DataOptions& options, int64_t length, LoaderUse use,
+                      const Draw& draw) {
   switch (options.task) {
     case TaskKind::kDihedral:
       return Dihedral(options, length, draw);
@@ -121,6 +140,8 @@ Sequence DrawSequence(const DataOptions& options, int64_t length, const Draw& dr
       return Retrieval(options, length, draw);
     case TaskKind::kCapacity:
       return Capacity(options, length, draw);
+    case TaskKind::kRecall:
+      return Recall(options, length, use, draw);
     default:
       return Reverse(options, length, draw);
   }
@@ -154,7 +175,7 @@ class DrawnLoader final : public Loader {
     for (int64_t row = first; row < first + batch.rows; ++row) {
       const int64_t number = training() ? order_.At(pass, row) : row;
       Sequence sequence =
-          DrawSequence(options_, batch.columns, [&](int64_t n, int64_t i) {
+          DrawSequence(options_, batch.columns, use_, [&](int64_t n, int64_t i) {
             return UniformBelow(n, seed_, static_cast<uint32_t>(use_),
                                 DrawPurpose::kDigits, number * batch.columns + i);
           });
@@ -228,7 +249,8 @@ double Normal(uint64_t seed, int64_t index) {
 
 class DrawnTask final : public Task {
  public:
-  explicit DrawnTask(const DataOptions& options) : options_(options) {}
+  explicit DrawnTask(const DataOptions& options)
+      : options_(options), tokenizer_(MakeTokenizer(options)) {}
 
   int64_t vocab() const override { return DrawnVocab(options_); }
   std::string Describe() const override {
@@ -238,7 +260,7 @@ class DrawnTask final : public Task {
         options_.validation_sequences, options_.test_sequences, options_.seq_len,
         vocab());
   }
-  const Tokenizer* tokenizer() const override { return nullptr; }
+  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
   const std::string& sha256() const override { return no_text_; }
 
   absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(const DataOptions& options,
@@ -275,7 +297,13 @@ class DrawnTask final : public Task {
   }
 
  private:
+  static std::unique_ptr<Tokenizer> MakeTokenizer(const DataOptions& options) {
+    if (options.task != TaskKind::kRecall) return nullptr;
+    return MakeCharTokenizer(RecallAlphabet()).value();
+  }
+
   const DataOptions options_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
   const std::string no_text_;
 };
 
@@ -305,8 +333,19 @@ std::vector<std::string> DrawnTaskFaults(const DataOptions& options) {
     faults.push_back(StrCat("data.seq_len must be ", 2 * options.classes, " for ", task,
                             ": data.classes pairs and as many keys"));
   }
+  if (options.task == TaskKind::kRecall &&
+      options.seq_len < LeastRecallLength(options.classes)) {
+    faults.push_back(StrCat("data.seq_len must be at least ",
+                            LeastRecallLength(options.classes), " for ", task,
+                            ": data.classes facts, and three times as many questions"));
+  }
+  if (options.task == TaskKind::kRecall && options.test_len > 0 &&
+      options.test_len < LeastRecallLength(options.classes)) {
+    faults.push_back(StrCat("data.test_len must be 0 or at least ",
+                            LeastRecallLength(options.classes), " for ", task));
+  }
   if (options.test_len > 0 && options.task != TaskKind::kReverse &&
-      options.task != TaskKind::kDihedral) {
+      options.task != TaskKind::kDihedral && options.task != TaskKind::kRecall) {
     faults.push_back(StrCat("data.test_len does not go with ", task));
   }
   return faults;
@@ -319,6 +358,8 @@ int64_t DrawnVocab(const DataOptions& options) {
     case TaskKind::kRetrieval:
     case TaskKind::kCapacity:
       return options.classes * (options.classes + 1);
+    case TaskKind::kRecall:
+      return static_cast<int64_t>(RecallAlphabet().size());
     default:
       return options.classes;
   }

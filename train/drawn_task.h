@@ -11,8 +11,11 @@
 //              with replacement; then keys, whose latest values are the targets. Values
 //              must be overwritten.
 //   capacity   S pairs, each key and each value once; then all keys. All must be kept.
-// The last two are those of "Linear Transformers Are Secretly Fast Weight Programmers"
-// (Schlag et al. 2021), section 6.1.
+//   recall     text: S facts, a digit and its letter ("7A "), words, then questions
+//              ("?A"), whose digits are the targets, in training those of the facts as
+//              well. Must be kept over any words: see train/recall_text.h.
+// Retrieval and capacity are those of "Linear Transformers Are Secretly Fast Weight
+// Programmers" (Schlag et al. 2021), section 6.1.
 #pragma once
 
 #include <cstdint>

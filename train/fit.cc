@@ -181,7 +181,7 @@ absl::StatusOr<bool> Run::Validate() {
   MNEMON_ASSIGN_OR_RETURN(const Evaluation validation, learner_->Validate());
   state_.validation = validation.loss();
   // Of a text, the loss is enough.
-  if (task_.tokenizer() == nullptr) accuracy_ = validation.accuracy();
+  if (config_.data.task != TaskKind::kText) accuracy_ = validation.accuracy();
   const bool best =
       state_.best_validation < 0 || state_.validation < state_.best_validation;
   if (best) {
