@@ -226,7 +226,7 @@ void HttpConnection::Watch() {
 }
 
 void HttpConnection::SetHead(const HttpResponse& response) {
-  response_.version(chunked_ ? 11 : 10);
+  response_.version(11);
   response_.result(static_cast<unsigned>(response.code));
   if (!response.type.empty()) response_.set(http::field::content_type, response.type);
   response_.set(http::field::cache_control, "no-store");

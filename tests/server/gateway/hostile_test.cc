@@ -251,7 +251,7 @@ TEST(HostileHttp, FormsOfHttp) {
       SendRaw(rig.port(), StrCat("POST /v1/completions HTTP/1.0\r\nContent-Length: ",
                                  stream.dump().size(), "\r\n\r\n", stream.dump()));
   EXPECT_THAT(old,
-              ::testing::AllOf(HasSubstr("HTTP/1.0 200"), HasSubstr("data: [DONE]"),
+              ::testing::AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("data: [DONE]"),
                                Not(HasSubstr("chunked"))));
 
   EXPECT_THAT(rig.Send("PUT", "/v1/models", "").headers, HasSubstr("Allow: GET"));
