@@ -33,7 +33,7 @@ from mnemon.errors import (
 )
 from mnemon.generation import Generation, Scoring
 from mnemon.options import Prompt, Sampling
-from mnemon.resources import Checkpoint, Model, SessionInfo, Verification
+from mnemon.resources import Checkpoint, History, Model, SessionInfo, Verification
 from mnemon.results import (
     Candidate,
     Chunk,
@@ -69,6 +69,7 @@ __all__ = [
     "FloatArray",
     "GenerateResult",
     "Generation",
+    "History",
     "Internal",
     "Introspection",
     "InvalidArgument",

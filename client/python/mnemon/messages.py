@@ -176,6 +176,16 @@ def session_info(message: Any) -> resources.SessionInfo:
     )
 
 
+def history(message: Any) -> resources.History:
+    return resources.History(
+        first_index=message.first_index,
+        tokens=list(message.tokens),
+        text=message.text,
+        byte_offsets=list(message.byte_offsets),
+        token_count=message.token_count,
+    )
+
+
 def verification(message: Any) -> resources.Verification:
     return resources.Verification(
         stored_form_valid=message.stored_form_valid,

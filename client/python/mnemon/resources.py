@@ -103,6 +103,17 @@ class SessionInfo(Brief):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
+class History(Brief):
+    """A part of a session's history."""
+
+    first_index: int  # of tokens[0]
+    tokens: list[int]
+    text: str  # "" where the model has no tokenizer
+    byte_offsets: list[int]  # of the first character of each token, in the text as UTF-8
+    token_count: int  # in the whole history
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
 class Verification(Brief):
     """What a check of a session found."""
 

@@ -131,5 +131,11 @@ def import_session_open(
     return request
 
 
+def history_request(session_id: str, first_index: int | None, token_count: int) -> Any:
+    return sessions_pb2.GetSessionHistoryRequest(
+        name=session_name(session_id), first_index=first_index, token_count=token_count
+    )
+
+
 def verify_session_request(session_id: str, replay: bool) -> Any:
     return sessions_pb2.VerifySessionRequest(name=session_name(session_id), replay=replay)

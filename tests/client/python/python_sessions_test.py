@@ -150,6 +150,14 @@ class FakeSessions:
                 context.abort(grpc.StatusCode.DATA_LOSS, "the disk broke")
         return self.make(opened.session_id, 7)
 
+    def GetSessionHistory(self, request, context):
+        self.sent["history"] = request
+        count = self.find(request.name, context).token_count
+        return sessions_pb2.SessionHistory(
+            name=request.name, first_index=count - 2, tokens=[4, 5], text="ab",
+            byte_offsets=[0, 1], token_count=count,
+        )
+
     def VerifySession(self, request, context):
         self.sent["verify"] = request
         self.find(request.name, context)
@@ -335,6 +343,15 @@ class SessionsTest(unittest.TestCase):
         with self.assertRaisesRegex(mnemon.DataLoss, "the disk broke"):
             self.client.import_session(io.BytesIO(b"x" * 600000))
 
+    def test_history_has_tokens_and_text(self):
+        history = self.anna.history()
+        self.assertFalse(self.fake.sent["history"].HasField("first_index"))
+        self.assertEqual((history.first_index, history.token_count), (10, 12))
+        self.assertEqual((history.tokens, history.text), ([4, 5], "ab"))
+        self.anna.history(first_index=0, token_count=3)
+        self.assertEqual(self.fake.sent["history"].first_index, 0)
+        self.assertEqual(self.fake.sent["history"].token_count, 3)
+
     def test_verify_tells_what_differs(self):
         self.assertIsNone(self.anna.verify().replay_equal)
         self.assertTrue(self.anna.verify().ok)
@@ -367,6 +384,7 @@ class AsyncSessionsTest(unittest.TestCase):
                 await client.import_session(file, "copy")
                 self.assertEqual(b"".join(fake.chunks), fake.snapshot)
                 self.assertTrue((await anna.verify()).ok)
+                self.assertEqual((await anna.history()).text, "ab")
                 async with client.session() as drawn:
                     self.assertEqual(drawn.id, "drawn")
                 found = client.list_sessions(filter="tier = DISK", page_size=1)

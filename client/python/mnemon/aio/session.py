@@ -14,7 +14,7 @@ from mnemon.errors import Error
 from mnemon.generation import ignore_count
 from mnemon.options import ForkOptions, GenerateOptions, Prompt, ScoreOptions, UpdateOptions
 from mnemon.requests import Parts, generate_request, score_requests, session_name
-from mnemon.resources import Checkpoint, SessionInfo, Verification
+from mnemon.resources import Checkpoint, History, SessionInfo, Verification
 from mnemon.resume import Stream
 from mnemon.session_handle import SessionHandle, is_kept
 from mnemon.session_requests import Place
@@ -135,6 +135,16 @@ class Session(SessionHandle):
             ):
                 writer.take(message)
             return messages.session_info(writer.finish())
+
+    async def history(
+        self, *, first_index: int | None = None, token_count: int = 0
+    ) -> History:
+        """Tokens of the history and their text: from `first_index` on, without it the
+        newest ones; at most `token_count`, 0 = 1000, and never more than 4096."""
+        request = session_requests.history_request(self.id, first_index, token_count)
+        return messages.history(
+            await self._calls.unary(self._stubs.GetSessionHistory, request, repeat=True)
+        )
 
     async def verify(
         self, *, replay: bool = False, timeout: float | None = None
