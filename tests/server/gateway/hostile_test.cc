@@ -255,8 +255,9 @@ TEST(HostileHttp, FormsOfHttp) {
                                Not(HasSubstr("chunked"))));
 
   EXPECT_THAT(rig.Send("PUT", "/v1/models", "").headers, HasSubstr("Allow: GET"));
-  EXPECT_THAT(rig.Send("OPTIONS", "/v1/models", "").headers,
-              ::testing::AllOf(HasSubstr("Allow: GET"), Not(HasSubstr("Content-Length"))));
+  EXPECT_THAT(
+      rig.Send("OPTIONS", "/v1/models", "").headers,
+      ::testing::AllOf(HasSubstr("Allow: GET"), Not(HasSubstr("Content-Length"))));
 }
 
 TEST(HostileHttp, AnErrorBehindTheBeginningEndsTheStream) {
