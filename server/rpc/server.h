@@ -38,7 +38,7 @@ struct RpcOptions {
   // Calls of Generation and CreateSession taken per second, over all callers; more are
   // refused with RESOURCE_EXHAUSTED and the time to wait. 0 = any number.
   double max_calls_per_second = 0;
-  bool reflection = true;  // grpc.reflection.v1alpha
+  bool reflection = true;      // grpc.reflection.v1alpha
   bool local_channel = false;  // for RpcServer::LocalChannel
   AdminPeers admin = AdminPeers::kLoopback;
   // That calls have to finish in a drain which does not say how long.

@@ -271,10 +271,10 @@ TEST(HostileHttp, AnErrorBehindTheBeginningEndsTheStream) {
   ASSERT_TRUE(
       peer.Send(GatewayRig::Request("POST", "/v1/completions", request.dump())));
   ASSERT_TRUE(peer.ReadUntil("data: "));
-  // As a drain without a grace.
+  // As a drain without a grace, which waits for no step.
   std::thread shutdown([&] { rig.rig.server->Shutdown(milliseconds(0)); });
-  rig.rig.decoder.AllowAll();
   const std::string rest = peer.ReadToTheEnd();
+  rig.rig.decoder.AllowAll();
   shutdown.join();
   EXPECT_THAT(rest, HasSubstr("DRAINING"));
   EXPECT_THAT(rest, Not(HasSubstr("[DONE]")));
