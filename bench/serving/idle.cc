@@ -116,7 +116,9 @@ absl::Status SilentScoreCallers(const TestServer& server, Connections& others,
     stream->call->Read(&message);
   }
   Watched watched;
-  const absl::Status status = WatchOthers(server, others, patience, watched);
+  // That a call waits for its caller shows a moment behind its answer.
+  absl::Status status = WaitForStop(server, watched);
+  if (status.ok()) status = WatchOthers(server, others, patience, watched);
   for (const auto& stream : silent) {
     stream->context.TryCancel();
     for (v1::ScoreResponse message; stream->call->Read(&message);) continue;
