@@ -70,9 +70,7 @@ class ChatCompletion final : public GenerationJob {
       request.mutable_stopping()->add_stop_strings(stop);
     }
     for (int64_t i = 0; i < copies; ++i) {
-      AddRequest(request);
-      requests().back().mutable_sampling()->set_seed(static_cast<int64_t>(
-          static_cast<uint64_t>(request.sampling().seed()) + static_cast<uint64_t>(i)));
+      AddRequest(ChoiceOf(request, i));
     }
     choices_.resize(requests().size());
     return absl::OkStatus();

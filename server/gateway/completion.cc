@@ -63,12 +63,8 @@ class Completion final : public GenerationJob {
     }
     for (const v1::Prompt& prompt : prompts) {
       for (int64_t i = 0; i < copies; ++i) {
-        v1::GenerateRequest one = request;
+        v1::GenerateRequest one = ChoiceOf(request, i);
         *one.mutable_prompt() = prompt;
-        // Wraps as unsigned numbers do.
-        one.mutable_sampling()->set_seed(
-            static_cast<int64_t>(static_cast<uint64_t>(request.sampling().seed()) +
-                                 static_cast<uint64_t>(i)));
         AddRequest(std::move(one));
       }
     }

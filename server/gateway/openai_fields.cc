@@ -86,6 +86,14 @@ void ReadGeneration(JsonFields& fields, v1::GenerateRequest& request) {
   fields.Ignore("user");
 }
 
+v1::GenerateRequest ChoiceOf(const v1::GenerateRequest& request, int64_t i) {
+  v1::GenerateRequest choice = request;
+  const auto seed = static_cast<uint64_t>(request.sampling().seed());
+  choice.mutable_sampling()->set_seed(
+      static_cast<int64_t>(seed + static_cast<uint64_t>(i)));
+  return choice;
+}
+
 StreamFields ReadStream(JsonFields& fields) {
   StreamFields out{.stream = fields.Boolean("stream").value_or(false)};
   const json* const options = fields.Any("stream_options");

@@ -20,6 +20,10 @@ namespace mnemon {
 // seed that is absent is drawn: 53 bits, which JSON numbers hold everywhere.
 void ReadGeneration(JsonFields& fields, v1::GenerateRequest& request);
 
+// The request of choice `i` of several: with the seed `i` behind that of the request,
+// where the greatest one is followed by the smallest.
+v1::GenerateRequest ChoiceOf(const v1::GenerateRequest& request, int64_t i);
+
 // {"stream": ..., "stream_options": {"include_usage": ...}}
 struct StreamFields {
   bool stream = false;
