@@ -123,12 +123,17 @@ TEST(Responses, GoOnWithTheModelOfThePreviousOne) {
 }
 
 TEST(Responses, APeerThatGoesLeavesNothing) {
-  GatewayRig rig;
+  // More tokens than any machine makes before it notices.
+  constexpr int kMany = 1 << 19;
+  RigOptions many;
+  many.engine.max_tokens = 2 * kMany;
+  many.append_capacity = 2 * kMany;
+  GatewayRig rig(many);
   rig.rig.decoder.Allow(1);
   {
     HttpPeer peer(rig.port());
     json request = Request("hi");
-    request["max_output_tokens"] = 100;
+    request["max_output_tokens"] = kMany;
     ASSERT_TRUE(
         peer.Send(GatewayRig::Request("POST", "/v1/responses", request.dump())));
     ASSERT_TRUE(Eventually([&] { return rig.rig.engine->Stats().running == 1; }));
