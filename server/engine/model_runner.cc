@@ -378,6 +378,7 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
     }
     return;
   }
+  if (!chunk.token) ReportPrompt(*call, chunk.position + chunk.count);
   if (call->max_tokens == 0) {
     if (chunk.position + chunk.count >= call->to_compute() && chunk.computed) {
       End(call, absl::OkStatus(), FinishFacts{});
@@ -387,11 +388,24 @@ void ModelRunner::Commit(ScheduledChunk& chunk) {
   if (chunk.token) CommitToken(chunk, call);
 }
 
+void ModelRunner::ReportPrompt(Call& call, int64_t computed) {
+  const int64_t prompt = call.prompt_end - call.base;
+  if (computed >= call.prompt_end) return;
+  Notify(call,
+         call.stream->Report(
+             {.computed = std::max<int64_t>(0, computed - call.base), .of = prompt},
+             *last_step_end_));
+}
+
 void ModelRunner::Push(Call& call, int64_t index, int32_t token,
                        std::optional<TokenLogprobs> logprobs,
                        std::optional<Introspection> introspection) {
-  switch (call.stream->Push(index, token, std::move(logprobs), *last_step_end_,
-                            std::move(introspection))) {
+  Notify(call, call.stream->Push(index, token, std::move(logprobs), *last_step_end_,
+                                 std::move(introspection)));
+}
+
+void ModelRunner::Notify(Call& call, TokenStream::Notice notice) {
+  switch (notice) {
     case TokenStream::Notice::kNone:
       break;
     case TokenStream::Notice::kNow:

@@ -274,6 +274,9 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void Push(Call& call, int64_t index, int32_t token,
             std::optional<TokenLogprobs> logprobs,
             std::optional<Introspection> introspection = {});
+  // Of its history `computed` tokens are.
+  void ReportPrompt(Call& call, int64_t computed);
+  void Notify(Call& call, TokenStream::Notice notice);
   // Publishes what other threads read, starts waiting calls, hands over callbacks.
   void Publish();
 

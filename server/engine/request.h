@@ -93,6 +93,12 @@ struct StartFacts {
   int64_t resumed_tokens = 0;             // of the history; their state was kept
 };
 
+// Of a long prompt, while it is computed.
+struct PromptProgress {
+  int64_t computed = 0;  // tokens of the prompt
+  int64_t of = 0;
+};
+
 // Facts known at the end: go out with the last message.
 struct FinishFacts {
   FinishReason reason = FinishReason::kMaxTokens;

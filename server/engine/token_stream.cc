@@ -50,6 +50,11 @@ TokenChunk TokenStream::Take(int64_t most) {
     const auto waited = static_cast<int64_t>(waiting_.tokens.size());
     if (most == 0 && waited > 0) return chunk;
     if (!std::exchange(due_, false)) return chunk;
+    if (waiting_.progress) {
+      chunk.start = std::exchange(waiting_.start, {});
+      chunk.progress = std::exchange(waiting_.progress, {});
+      return chunk;
+    }
     const int64_t released = ReleasedLocked();
     const bool end = waiting_.finished && EndReleasedLocked();
     if (released == 0 && !(end && waited == 0)) return chunk;
@@ -158,6 +163,7 @@ std::optional<RequestTimer::Time> TokenStream::StopLocked() {
   waiting_.tokens.clear();
   waiting_.logprobs.clear();
   waiting_.introspections.clear();
+  waiting_.progress.reset();
   silent_ = {};
   charge_.Set(0);
   waiting_count_.store(0, std::memory_order_release);
@@ -210,6 +216,17 @@ void TokenStream::Start(const StartFacts& facts) {
   waiting_.first_index = facts.first_index + facts.prompt_tokens;
 }
 
+TokenStream::Notice TokenStream::Report(const PromptProgress& progress,
+                                        RequestTimer::Time now) {
+  std::lock_guard lock(mutex_);
+  if (cancelled() || pushed_ || waiting_.finished) return Notice::kNone;
+  if (!reported_) reported_ = now;
+  if (now - *reported_ < kProgressInterval) return Notice::kNone;
+  reported_ = now;
+  waiting_.progress = progress;
+  return std::exchange(due_, true) ? Notice::kNone : Notice::kNow;
+}
+
 TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
                                       std::optional<TokenLogprobs> logprobs,
                                       RequestTimer::Time now,
@@ -238,6 +255,7 @@ TokenStream::Notice TokenStream::Push(int64_t index, int32_t token,
   }
   charge_.Set(charge_.bytes() + bytes);
   waiting_.tokens.push_back(token);
+  waiting_.progress.reset();
   pushed_ = true;
   const auto count = static_cast<int>(waiting_.tokens.size());
   waiting_count_.store(count, std::memory_order_release);
@@ -286,6 +304,7 @@ bool TokenStream::Finish(absl::Status status, std::optional<FinishFacts> facts,
     std::lock_guard lock(mutex_);
     if (later()) return false;
     waiting_.finished = true;
+    waiting_.progress.reset();
     // Cancelled since: nothing is delivered, not even how it would have ended.
     if (cancelled() && status.ok()) status = engine_errors::Cancelled();
     if (status.ok()) waiting_.finish = std::move(facts);

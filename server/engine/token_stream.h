@@ -39,7 +39,9 @@ namespace mnemon {
 // Everything that waited at one moment.
 struct TokenChunk {
   std::optional<StartFacts> start;  // in the first chunk only
-  int64_t first_index = 0;          // absolute index of tokens[0]
+  // Then there are no tokens.
+  std::optional<PromptProgress> progress;
+  int64_t first_index = 0;  // absolute index of tokens[0]
   std::vector<int32_t> tokens;
   std::vector<TokenLogprobs> logprobs;        // one per token, or none
   std::vector<Introspection> introspections;  // likewise
@@ -68,6 +70,8 @@ enum class StreamEvent {
 class TokenStream final : public Callback {
  public:
   static constexpr int kCapacity = 64;
+  // Between two reports of progress, and before the first one.
+  static constexpr std::chrono::seconds kProgressInterval{1};
 
   // What the caller of Push posts to its callback threads.
   enum class Notice {
@@ -103,11 +107,11 @@ class TokenStream final : public Callback {
 
   // Consumer side.
   // Takes the first `most` tokens that wait, with the end when none is left behind
-  // them; empty and not finished when no token and no end is due (start facts wait for
-  // the first of them), or a token waits and `most` is 0. What is left is due at once.
-  // A consumer takes until `finished`, or cancels: until then the session stays busy.
-  // May throw std::bad_alloc: then what waited is lost, but counts as taken, an end
-  // too. REQUIRES: most >= 0.
+  // them, or the newest progress of the prompt; empty and not finished when none of
+  // them is due (start facts wait for the first of them), or a token waits and `most`
+  // is 0. What is left is due at once. A consumer takes until `finished`, or cancels:
+  // until then the session stays busy. May throw std::bad_alloc: then what waited is
+  // lost, but counts as taken, an end too. REQUIRES: most >= 0.
   TokenChunk Take(int64_t most = kCapacity);
   // Ends the call: what waits is dropped, Take returns only the end. No effect after
   // the end was taken. The first one counts.
@@ -126,8 +130,11 @@ class TokenStream final : public Callback {
   [[nodiscard]] Notice Release(int64_t end, bool finish, RequestTimer::Time now);
 
   // Runner side.
-  // The facts go out with the first token, unless those of Resume do.
+  // The facts go out with the first chunk, unless those of Resume do.
   void Start(const StartFacts& facts);
+  // No effect within kProgressInterval of the last report, or of the first call, and
+  // once there was a token. It is no delivery, and a gated stream gives it too.
+  [[nodiscard]] Notice Report(const PromptProgress& progress, RequestTimer::Time now);
   // `logprobs` and `introspection` with all tokens of a stream or with none. REQUIRES:
   // space() > 0.
   [[nodiscard]] Notice Push(int64_t index, int32_t token,
@@ -211,6 +218,7 @@ class TokenStream final : public Callback {
   bool due_ = false;       // for Take
   bool late_due_ = false;  // late_ is posted
   std::optional<RequestTimer::Time> last_due_;  // when tokens became due
+  std::optional<RequestTimer::Time> reported_;  // when progress was, or might have been
   bool taken_ = false;                          // the finished chunk was taken
   bool recorded_ = false;                       // the timer has its end
   std::optional<RequestTimer::Time> full_since_;

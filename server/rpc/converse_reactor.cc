@@ -268,7 +268,7 @@ class ConverseReactor final
   absl::Status TakeOutput(Next& next) {
     const TokenChunk chunk = TakeChunk();
     if (!chunk.finished) {
-      if (chunk.tokens.empty()) return absl::OkStatus();
+      if (chunk.tokens.empty() && !chunk.progress) return absl::OkStatus();
       next = Next::kWrite;
       Fill(chunk);
       return absl::OkStatus();

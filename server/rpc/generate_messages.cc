@@ -290,6 +290,11 @@ void ToMessage(const TokenChunk& chunk, const std::string& session,
     prompt.set_seed(std::bit_cast<int64_t>(chunk.start->seed));
     SetDuration(chunk.start->queue_time, *prompt.mutable_queue_duration());
   }
+  if (chunk.progress) {
+    v1::Progress& progress = *out.mutable_progress();
+    progress.set_computed_token_count(chunk.progress->computed);
+    progress.set_token_count(chunk.progress->of);
+  }
   out.set_first_index(chunk.first_index);
   out.mutable_tokens()->Add(chunk.tokens.begin(), chunk.tokens.end());
   out.set_text(chunk.text);

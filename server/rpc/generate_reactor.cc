@@ -100,7 +100,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
         chunk = stream_->Take();
         // The session has changed, whether its caller hears of that or not.
         if (chunk.finished && chunk.status.ok()) call_.AddDelivered();
-        if (chunk.finished || chunk.start || !chunk.tokens.empty()) Fill(chunk);
+        if (chunk.finished || HoldsOutput(chunk)) Fill(chunk);
         return absl::OkStatus();
       });
       if (!status.ok()) return End(status);
@@ -117,12 +117,16 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
         chunk.finished = true;
       }
       if (chunk.finished) return DeliverLast(chunk);
-      if (chunk.start || !chunk.tokens.empty()) {
+      if (HoldsOutput(chunk)) {
         turn_->PassOn();
         open_->AwaitTransport();
         return StartWrite(&response_);
       }
     } while (!turn_->Release());
+  }
+
+  static bool HoldsOutput(const TokenChunk& chunk) {
+    return chunk.start || chunk.progress || !chunk.tokens.empty();
   }
 
   void Fill(const TokenChunk& chunk) {

@@ -90,6 +90,7 @@ async function stream(turn, body) {
     if (event.progress) sayProgress(event.progress);
     const ids = event.tokens || [];
     if (ids.length) {
+      if (!turn.received) say("Generating…");
       turn.last = performance.now();
       turn.began ||= turn.last;
       turn.together ||= ids.length;
@@ -127,7 +128,6 @@ function beginTurn(turn, facts, body) {
   }
   if ($("prompt").value === turn.typed) $("prompt").value = "";
   $("stat-seed").textContent = facts.seed === undefined ? "–" : String(facts.seed);
-  say("Generating…");
 }
 
 // The clock of the page while the turn runs, that of the server at its end: tokens that

@@ -42,6 +42,58 @@ TEST(TokenStream, StartFactsWaitForTheFirstToken) {
   EXPECT_FALSE(f.stream.Take().start);
 }
 
+TEST(TokenStream, ProgressComesOnceASecondUntilTheFirstToken) {
+  Fixture f;
+  f.stream.Start({.prompt_tokens = 500});
+  const auto report = [&](int64_t computed, int milliseconds) {
+    f.ready +=
+        f.stream.Report({computed, 500},
+                        RequestTimer::Time(std::chrono::milliseconds(milliseconds))) ==
+        TokenStream::Notice::kNow;
+  };
+  report(100, 5000);
+  report(200, 5999);
+  EXPECT_EQ(f.ready, 0);
+  EXPECT_FALSE(f.stream.Take().progress);
+  report(300, 6000);
+  report(400, 7000);  // before the first was taken
+  EXPECT_EQ(f.ready, 1);
+  const TokenChunk chunk = f.stream.Take(0);
+  EXPECT_TRUE(chunk.start);
+  ASSERT_TRUE(chunk.progress);
+  EXPECT_EQ(chunk.progress->computed, 400);
+  EXPECT_EQ(chunk.progress->of, 500);
+  EXPECT_EQ(f.stream.delivered(), 0);
+  EXPECT_FALSE(f.stream.Take().progress);
+  report(450, 8000);
+  f.Push(500, 'a');  // before that was taken
+  EXPECT_EQ(f.ready, 2);
+  const TokenChunk first = f.stream.Take();
+  EXPECT_FALSE(first.progress);
+  EXPECT_FALSE(first.start);
+  EXPECT_THAT(first.tokens, ElementsAre('a'));
+  report(500, 9000);
+  EXPECT_FALSE(f.stream.Take().progress);
+  EXPECT_EQ(f.ready, 2);
+}
+
+TEST(TokenStream, AnEndTakesThePlaceOfProgress) {
+  for (const bool cancel : {false, true}) {
+    Fixture f;
+    for (const int second : {1, 2}) {
+      f.ready +=
+          f.stream.Report({1, 2}, RequestTimer::Time(std::chrono::seconds(second))) ==
+          TokenStream::Notice::kNow;
+    }
+    if (cancel) f.stream.Cancel();
+    f.Finish(absl::OkStatus(), FinishFacts{});
+    const TokenChunk chunk = f.stream.Take();
+    EXPECT_FALSE(chunk.progress);
+    EXPECT_TRUE(chunk.finished);
+    EXPECT_EQ(chunk.status.ok(), !cancel);
+  }
+}
+
 TEST(TokenStream, TokensCoalesceAndNotifyOnce) {
   Fixture f;
   f.Push(0, 'a');

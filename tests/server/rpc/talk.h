@@ -72,6 +72,13 @@ class Talk {
   void Send(const Request& request) { stream_->Write(request); }
   void Close() { stream_->WritesDone(); }
 
+  // The next message of a turn; empty where there is none.
+  v1::GenerateResponse ReadOutput() {
+    Response response;
+    EXPECT_TRUE(stream_->Read(&response));
+    return response.output();
+  }
+
   // Reads `count` tokens, and not one more.
   Tokens Read(int64_t count) {
     Tokens tokens;
