@@ -125,7 +125,9 @@ class HttpGateway final : public Gateway {
       return exchange->Respond(
           Refusal(request, InvalidField("path", "the path is not UTF-8")));
     }
-    const Found found = FindRoute(request.method, request.path);
+    // The connection leaves the body of an answer to HEAD out.
+    const std::string method = request.method == "HEAD" ? "GET" : request.method;
+    const Found found = FindRoute(method, request.path);
     if (found.methods.empty()) {
       return exchange->Respond(Refusal(request, PathNotFound(request.path)));
     }
@@ -144,7 +146,7 @@ class HttpGateway final : public Gateway {
       refusal.headers = WithAllow(found.methods, std::move(refusal.headers));
       return exchange->Respond(std::move(refusal));
     }
-    if (request.method == "GET" || request.method == "DELETE") {
+    if (method == "GET" || method == "DELETE") {
       return found.make(shared_, std::move(exchange), nullptr)->Start();
     }
     ReadBody(std::move(exchange), found);

@@ -160,6 +160,29 @@ TEST(Chat, PutsMessagesIntoTheTemplate) {
   EXPECT_EQ(events.back(), "[DONE]");
 }
 
+TEST(Chat, EachRoleHasTheTextOfTheModelsTemplate) {
+  RigOptions options;
+  options.chat_template = {.system = "s {content}.",
+                           .user = "q {content}\n",
+                           .assistant = "a {content} b\n",
+                           .answer = "a ",
+                           .stop = {"e", "o"}};
+  GatewayRig rig(options);
+  const json messages = {{{"role", "developer"}, {"content", "be"}},
+                         {{"role", "user"}, {"content", "hi"}},
+                         {{"role", "assistant"}, {"content", "ho"}},
+                         {{"role", "user"}, {"content", "so"}}};
+  const JsonAnswer answer =
+      rig.Post("/v1/chat/completions",
+               {{"messages", messages}, {"max_tokens", 60}, {"seed", 3}});
+  ASSERT_EQ(answer.code, 200) << answer.body;
+  const std::string whole = TextByGrpc(rig, "s be.q hi\na ho b\nq so\na ", 60, 3);
+  ASSERT_LT(whole.find_first_of("eo"), whole.size());
+  const json& choice = answer.body["choices"][0];
+  EXPECT_EQ(choice["message"]["content"], whole.substr(0, whole.find_first_of("eo")));
+  EXPECT_EQ(choice["finish_reason"], "stop");
+}
+
 TEST(Completions, ErrorsNameTheField) {
   GatewayRig rig;
   const auto expect = [&](const char* path, const json& change, int code,

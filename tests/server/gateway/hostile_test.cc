@@ -254,6 +254,12 @@ TEST(HostileHttp, FormsOfHttp) {
               ::testing::AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("data: [DONE]"),
                                Not(HasSubstr("chunked"))));
 
+  const HttpAnswer head = rig.Send("HEAD", "/v1/models", "");
+  EXPECT_EQ(head.code, 200);
+  EXPECT_THAT(head.headers, HasSubstr("Content-Type: application/json"));
+  EXPECT_EQ(head.body, "");
+  EXPECT_EQ(rig.Send("HEAD", "/v1/completions", "").code, 405);
+
   EXPECT_THAT(rig.Send("PUT", "/v1/models", "").headers, HasSubstr("Allow: GET"));
   EXPECT_THAT(
       rig.Send("OPTIONS", "/v1/models", "").headers,

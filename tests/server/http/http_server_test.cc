@@ -2,14 +2,20 @@
 #include "server/http/http_server.h"
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/http_get.h"
+#include "tests/fakes/http_peer.h"
 
 namespace mnemon {
 namespace {
@@ -46,6 +52,15 @@ class HttpServerTest : public ::testing::Test {
   std::atomic<bool> fail_ = false;
   std::unique_ptr<HttpServer> server_;
 };
+
+bool Within10s(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
 
 void Nothing(const std::shared_ptr<HttpExchange>& exchange) { exchange->Respond({}); }
 
@@ -125,6 +140,54 @@ TEST(HttpServer, EndsAtOnceWhateverIsOpen) {
   const auto start = std::chrono::steady_clock::now();
   server->reset();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1500));
+}
+
+TEST(HttpServer, StopLetsGoOfWhatAHandlerGave) {
+  auto given = std::make_shared<int>();
+  std::atomic<bool> reads = false;
+  const auto server = HttpServer::Start(
+      {.host = "127.0.0.1"}, [&](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->ReadBody(
+            100, [given] {}, [](int code) { return HttpResponse{.code = code}; });
+        reads = true;
+      });
+  ASSERT_TRUE(server.ok()) << server.status();
+  HttpPeer peer((*server)->port());
+  ASSERT_TRUE(peer.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"));
+  ASSERT_TRUE(Within10s([&] { return reads.load(); }));
+  EXPECT_EQ(given.use_count(), 2);
+  (*server)->Stop();
+  EXPECT_EQ(given.use_count(), 1);
+  EXPECT_EQ(peer.ReadToTheEnd(), "");
+}
+
+TEST(HttpServer, AnswersThatComeLateAreAwaited) {
+  std::mutex mutex;
+  std::shared_ptr<HttpExchange> held;  // guarded by mutex
+  const auto server = HttpServer::Start({.host = "127.0.0.1"},
+                                        [&](std::shared_ptr<HttpExchange> exchange) {
+                                          EXPECT_TRUE(exchange->Admit([] {}));
+                                          std::lock_guard lock(mutex);
+                                          held = std::move(exchange);
+                                        });
+  ASSERT_TRUE(server.ok()) << server.status();
+  HttpPeer peer((*server)->port());
+  ASSERT_TRUE(peer.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+  const auto take = [&] {
+    std::lock_guard lock(mutex);
+    return std::exchange(held, nullptr);
+  };
+  std::shared_ptr<HttpExchange> exchange;
+  ASSERT_TRUE(Within10s([&] { return (exchange = take()) != nullptr; }));
+  EXPECT_FALSE((*server)->AwaitAnswers(std::chrono::milliseconds(30)));
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::exchange(exchange, nullptr)->Respond({.body = "late\n"});
+  });
+  EXPECT_TRUE((*server)->AwaitAnswers(std::chrono::seconds(10)));
+  (*server)->Stop();
+  late.join();
+  EXPECT_THAT(peer.ReadToTheEnd(), HasSubstr("late\n"));
 }
 
 TEST(HttpServer, TakesAName) {

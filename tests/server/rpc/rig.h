@@ -35,6 +35,7 @@ struct RigOptions {
   ToyState state = ToyState::kFixedAndAppend;
   int64_t append_capacity = 1024;
   bool tokenizer = true;
+  ChatTemplate chat_template = {};
   std::vector<std::string> models = {"toy"};
   std::vector<ToyState> other_states = {};  // of the second model on; else `state`
   Engine::Options engine;
@@ -61,7 +62,8 @@ class Rig {
                        .config_json = "{}",
                        .vocab = ToyDecoder::kVocab,
                        .has_tokenizer = options.tokenizer,
-                       .parameters = 12345};
+                       .parameters = 12345,
+                       .chat_template = options.chat_template};
       models.push_back({.facts = facts,
                         .decoder = models.empty() ? &decoder : others.back().get(),
                         .tokenizer = options.tokenizer ? tokenizer.get() : nullptr});
