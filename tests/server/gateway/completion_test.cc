@@ -29,12 +29,12 @@ std::string TextByGrpc(GatewayRig& rig, const std::string& prompt, int32_t token
 
 TEST(Completions, AreWhatGrpcGives) {
   GatewayRig rig;
-  const JsonAnswer answer = rig.Post("/v1/completions", Request());
+  JsonAnswer answer = rig.Post("/v1/completions", Request());
   ASSERT_EQ(answer.code, 200) << answer.body;
   EXPECT_EQ(answer.body["object"], "text_completion");
   EXPECT_EQ(answer.body["model"], "toy");
   ASSERT_EQ(answer.body["choices"].size(), 1u);
-  const json& choice = answer.body["choices"][0];
+  json& choice = answer.body["choices"][0];
   EXPECT_EQ(choice["text"], TextByGrpc(rig, "abc ", 12, 7));
   EXPECT_EQ(choice["finish_reason"], "length");
   EXPECT_TRUE(choice["logprobs"].is_null());
@@ -47,19 +47,19 @@ TEST(Completions, AreWhatGrpcGives) {
 TEST(Completions, AStreamGivesTheSameText) {
   GatewayRig rig;
   json request = Request();
-  const json whole = rig.Post("/v1/completions", request).body;
+  json whole = rig.Post("/v1/completions", request).body;
   request["stream"] = true;
   request["stream_options"] = {{"include_usage", true}};
-  const std::vector<json> events = rig.Events("/v1/completions", request);
+  std::vector<json> events = rig.Events("/v1/completions", request);
   ASSERT_GE(events.size(), 3u);
   std::string text;
-  for (const json& event : events) {
+  for (json& event : events) {
     if (!event.is_object() || event["choices"].empty()) continue;
     text += event["choices"][0]["text"].get<std::string>();
   }
   EXPECT_EQ(text, whole["choices"][0]["text"]);
   EXPECT_EQ(events.back(), "[DONE]");
-  const json& usage = events[events.size() - 2];
+  json& usage = events[events.size() - 2];
   EXPECT_TRUE(usage["choices"].empty());
   EXPECT_EQ(usage["usage"], whole["usage"]);
   EXPECT_EQ(events[events.size() - 3]["choices"][0]["finish_reason"], "length");
@@ -70,7 +70,7 @@ TEST(Completions, EveryPromptHasNChoicesWithSeedsOfTheirOwn) {
   json request = Request();
   request["prompt"] = {"abc ", "b"};
   request["n"] = 2;
-  const JsonAnswer answer = rig.Post("/v1/completions", request);
+  JsonAnswer answer = rig.Post("/v1/completions", request);
   ASSERT_EQ(answer.code, 200) << answer.body;
   ASSERT_EQ(answer.body["choices"].size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
@@ -81,9 +81,9 @@ TEST(Completions, EveryPromptHasNChoicesWithSeedsOfTheirOwn) {
   }
   request["stream"] = true;
   std::vector<std::string> texts(4);
-  for (const json& event : rig.Events("/v1/completions", request)) {
+  for (json& event : rig.Events("/v1/completions", request)) {
     if (!event.is_object()) continue;
-    const json& choice = event["choices"][0];
+    json& choice = event["choices"][0];
     texts.at(choice["index"].get<size_t>()) += choice["text"].get<std::string>();
   }
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(texts[i], answer.body["choices"][i]["text"]);
@@ -108,7 +108,7 @@ TEST(Completions, TokensEchoStopAndLogprobs) {
   request = Request();
   request["logprobs"] = 2;
   answer = rig.Post("/v1/completions", request);
-  const json& logprobs = answer.body["choices"][0]["logprobs"];
+  json& logprobs = answer.body["choices"][0]["logprobs"];
   ASSERT_EQ(logprobs["tokens"].size(), 12u);
   std::string joined;
   for (const json& token : logprobs["tokens"]) joined += token.get<std::string>();
@@ -125,7 +125,7 @@ TEST(Completions, OneErrorIsTheAnswerWhereAllFail) {
   request["prompt"] = {"x", "x", "x", "x", "x", "x", "x", "x"};
   for (int i = 0; i < 50; ++i) {
     request["stream"] = i % 2 == 0;
-    const JsonAnswer answer = rig.Post("/v1/completions", request);
+    JsonAnswer answer = rig.Post("/v1/completions", request);
     ASSERT_EQ(answer.code, 429) << i;
     ASSERT_EQ(answer.body["error"]["code"], "OUT_OF_MEMORY") << i << answer.body;
   }
@@ -133,26 +133,26 @@ TEST(Completions, OneErrorIsTheAnswerWhereAllFail) {
 
 TEST(Chat, PutsMessagesIntoTheTemplate) {
   GatewayRig rig;
-  const json messages = {
+  json messages = {
       {{"role", "system"}, {"content", "be"}},
       {{"role", "user"}, {"content", {{{"type", "text"}, {"text", "hi"}}}}}};
   json request = {{"messages", messages}, {"max_completion_tokens", 8}, {"seed", 3}};
-  const JsonAnswer answer = rig.Post("/v1/chat/completions", request);
+  JsonAnswer answer = rig.Post("/v1/chat/completions", request);
   ASSERT_EQ(answer.code, 200) << answer.body;
-  const json& choice = answer.body["choices"][0];
+  json& choice = answer.body["choices"][0];
   EXPECT_EQ(choice["message"]["role"], "assistant");
   EXPECT_EQ(choice["message"]["content"], TextByGrpc(rig, "be\nhi\n", 8, 3));
   request["stream"] = true;
   request["logprobs"] = true;
   request["top_logprobs"] = 1;
-  const std::vector<json> events = rig.Events("/v1/chat/completions", request);
+  std::vector<json> events = rig.Events("/v1/chat/completions", request);
   std::string text;
   size_t logprobs = 0;
   EXPECT_EQ(events[0]["choices"][0]["delta"]["role"], "assistant");
-  for (const json& event : events) {
+  for (json& event : events) {
     if (!event.is_object()) continue;
     text += event["choices"][0]["delta"].value("content", "");
-    const json& entry = event["choices"][0]["logprobs"];
+    json& entry = event["choices"][0]["logprobs"];
     if (!entry.is_null()) logprobs += entry["content"].size();
   }
   EXPECT_EQ(text, choice["message"]["content"]);
@@ -168,17 +168,17 @@ TEST(Chat, EachRoleHasTheTextOfTheModelsTemplate) {
                            .answer = "a ",
                            .stop = {"e", "o"}};
   GatewayRig rig(options);
-  const json messages = {{{"role", "developer"}, {"content", "be"}},
-                         {{"role", "user"}, {"content", "hi"}},
-                         {{"role", "assistant"}, {"content", "ho"}},
-                         {{"role", "user"}, {"content", "so"}}};
-  const JsonAnswer answer =
+  json messages = {{{"role", "developer"}, {"content", "be"}},
+                   {{"role", "user"}, {"content", "hi"}},
+                   {{"role", "assistant"}, {"content", "ho"}},
+                   {{"role", "user"}, {"content", "so"}}};
+  JsonAnswer answer =
       rig.Post("/v1/chat/completions",
                {{"messages", messages}, {"max_tokens", 60}, {"seed", 3}});
   ASSERT_EQ(answer.code, 200) << answer.body;
   const std::string whole = TextByGrpc(rig, "s be.q hi\na ho b\nq so\na ", 60, 3);
   ASSERT_LT(whole.find_first_of("eo"), whole.size());
-  const json& choice = answer.body["choices"][0];
+  json& choice = answer.body["choices"][0];
   EXPECT_EQ(choice["message"]["content"], whole.substr(0, whole.find_first_of("eo")));
   EXPECT_EQ(choice["finish_reason"], "stop");
 }
@@ -191,7 +191,7 @@ TEST(Completions, ErrorsNameTheField) {
                        ? Request()
                        : json{{"messages", {{{"role", "user"}, {"content", "a"}}}}};
     request.update(change);
-    const JsonAnswer answer = rig.Post(path, request);
+    JsonAnswer answer = rig.Post(path, request);
     EXPECT_EQ(answer.code, code) << change << answer.body;
     EXPECT_EQ(answer.body["error"]["code"], reason) << change << answer.body;
     EXPECT_EQ(answer.body["error"]["param"], json(field)) << change << answer.body;
@@ -217,7 +217,7 @@ TEST(Completions, ErrorsNameTheField) {
   expect(chat, {{"tools", {{{"type", "function"}}}}}, 400, "FIELD_UNIMPLEMENTED",
          "tools");
   expect(chat, {{"top_logprobs", 2}}, 400, "INVALID_VALUE", "top_logprobs");
-  const JsonAnswer unknown = rig.Post(text, {{"model", "none"}, {"prompt", "a"}});
+  JsonAnswer unknown = rig.Post(text, {{"model", "none"}, {"prompt", "a"}});
   EXPECT_EQ(unknown.code, 404);
   EXPECT_EQ(unknown.body["error"]["code"], "MODEL_NOT_FOUND");
 }

@@ -15,6 +15,8 @@
 
 namespace mnemon {
 
+// Tests keep bodies in objects that are not const: there [] of a member that is absent
+// is null, of a const object it is undefined.
 struct JsonAnswer {
   int code = 0;
   std::string headers;

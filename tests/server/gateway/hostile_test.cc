@@ -109,7 +109,7 @@ TEST(HostileHttp, AThousandMalformedRequestsGetTypedErrors) {
       ASSERT_THAT(answer.code, AnyOf(400, 431)) << raw;
       continue;
     }
-    const json body = json::parse(answer.body, nullptr, false);
+    json body = json::parse(answer.body, nullptr, false);
     ASSERT_TRUE(body.is_object() && body.contains("error")) << request << raw;
     ASSERT_FALSE(body["error"]["code"].get<std::string>().empty()) << raw;
     ASSERT_FALSE(body["error"]["message"].get<std::string>().empty()) << raw;
@@ -321,7 +321,7 @@ TEST(HostileHttp, ALargeAnswerIsAStreamOrNone) {
   request["max_tokens"] = 900;
   request["stop"] = nullptr;
   request["logprobs"] = 20;
-  const JsonAnswer whole = rig.Post("/v1/completions", request);
+  JsonAnswer whole = rig.Post("/v1/completions", request);
   EXPECT_EQ(whole.code, 429) << whole.body;
   EXPECT_EQ(whole.body["error"]["code"], "MEMORY_LIMIT");
   request["stream"] = true;

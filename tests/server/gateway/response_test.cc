@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string TextOf(const json& response) {
+std::string TextOf(json response) {
   return response["output"][0]["content"][0]["text"];
 }
 
@@ -20,18 +20,20 @@ json Request(const std::string& input, const std::string& previous = "") {
   return request;
 }
 
-std::string SessionOf(const json& response) {
+std::string SessionOf(json response) {
   return "resp-" + response["id"].get<std::string>().substr(5);
 }
 
 TEST(Responses, TheNextOneGoesOnFromAFork) {
   GatewayRig rig;
-  const json first = rig.Post("/v1/responses", Request("hi")).body;
-  ASSERT_EQ(first["status"], "incomplete") << first;
+  JsonAnswer answer = rig.Post("/v1/responses", Request("hi"));
+  ASSERT_EQ(answer.code, 200) << answer.body;
+  json& first = answer.body;
+  EXPECT_EQ(first["status"], "incomplete");
   EXPECT_EQ(first["usage"]["input_tokens"], 3);
   const std::string id = first["id"];
-  const json second = rig.Post("/v1/responses", Request("and", id)).body;
-  const json other = rig.Post("/v1/responses", Request("but", id)).body;
+  json second = rig.Post("/v1/responses", Request("and", id)).body;
+  json other = rig.Post("/v1/responses", Request("bet", id)).body;
   // The answer before is ended by a line, as the template has it.
   EXPECT_EQ(second["usage"]["input_tokens"], 5) << second;
   const auto parent = rig.rig.engine->GetSession(SessionOf(first));
@@ -53,10 +55,10 @@ TEST(Responses, TheNextOneGoesOnFromAFork) {
 
 TEST(Responses, AStreamHasTheEventsInTheirOrder) {
   GatewayRig rig;
-  const json whole = rig.Post("/v1/responses", Request("hi")).body;
+  json whole = rig.Post("/v1/responses", Request("hi")).body;
   json request = Request("hi");
   request["stream"] = true;
-  const std::vector<json> events = rig.Events("/v1/responses", request);
+  std::vector<json> events = rig.Events("/v1/responses", request);
   std::string text;
   std::vector<std::string> types;
   for (size_t i = 0; i < events.size(); ++i) {
@@ -82,7 +84,7 @@ TEST(Responses, AStopStringLeavesTheSessionAtTheText) {
   const std::string text = TextOf(rig.Post("/v1/responses", Request("hi")).body);
   json request = Request("hi");
   request["stop"] = text.substr(3, 2);
-  const json response = rig.Post("/v1/responses", request).body;
+  json response = rig.Post("/v1/responses", request).body;
   EXPECT_EQ(response["status"], "completed");
   EXPECT_EQ(TextOf(response), text.substr(0, text.find(text.substr(3, 2))));
   const auto session = rig.rig.engine->GetSession(SessionOf(response));
@@ -96,11 +98,11 @@ TEST(Responses, WhatIsNotStoredOrFailsLeavesNothing) {
   request["store"] = false;
   EXPECT_EQ(rig.Post("/v1/responses", request).code, 200);
   EXPECT_TRUE(Eventually([&] { return rig.rig.engine->Stats().sessions == 0; }));
-  const JsonAnswer failed = rig.Post("/v1/responses", Request("\u20ac"));
+  JsonAnswer failed = rig.Post("/v1/responses", Request("\u20ac"));
   EXPECT_EQ(failed.code, 400);
   EXPECT_EQ(failed.body["error"]["param"], "input");
   EXPECT_TRUE(Eventually([&] { return rig.rig.engine->Stats().sessions == 0; }));
-  const JsonAnswer unknown = rig.Post("/v1/responses", Request("hi", "resp_0123"));
+  JsonAnswer unknown = rig.Post("/v1/responses", Request("hi", "resp_0123"));
   EXPECT_EQ(unknown.code, 404);
   EXPECT_EQ(unknown.body["error"]["code"], "RESPONSE_NOT_FOUND");
   EXPECT_EQ(unknown.body["error"]["param"], "previous_response_id");
@@ -117,7 +119,7 @@ TEST(Responses, GoOnWithTheModelOfThePreviousOne) {
   json next = Request("and", id);
   EXPECT_EQ(rig.Post("/v1/responses", next).body["model"], "toy");
   next["model"] = "other";
-  const JsonAnswer wrong = rig.Post("/v1/responses", next);
+  JsonAnswer wrong = rig.Post("/v1/responses", next);
   EXPECT_EQ(wrong.code, 400);
   EXPECT_EQ(wrong.body["error"]["code"], "MODEL_MISMATCH");
 }
@@ -147,7 +149,7 @@ TEST(Responses, APeerThatGoesLeavesNothing) {
 
 TEST(Responses, CanBeDeleted) {
   GatewayRig rig;
-  const json response = rig.Post("/v1/responses", Request("hi")).body;
+  json response = rig.Post("/v1/responses", Request("hi")).body;
   const std::string path = "/v1/responses/" + response["id"].get<std::string>();
   EXPECT_EQ(rig.Json("DELETE", path).body["deleted"], true);
   EXPECT_EQ(rig.Json("DELETE", path).code, 404);

@@ -19,14 +19,14 @@ json Turn(const std::string& prompt) {
 
 TEST(HttpSessions, LiveAsThoseOfGrpc) {
   GatewayRig rig;
-  const json made =
+  json made =
       rig.Post("/v1/sessions", {{"session_id", "anna"}, {"session", {{"ttl", "60s"}}}})
           .body;
   EXPECT_EQ(made["name"], "sessions/anna") << made;
   EXPECT_EQ(made["state"], "IDLE");
   EXPECT_EQ(made["token_count"], 0);
 
-  const JsonAnswer turn = rig.Post("/v1/sessions/anna/generate", Turn("hello"));
+  JsonAnswer turn = rig.Post("/v1/sessions/anna/generate", Turn("hello"));
   ASSERT_EQ(turn.code, 200) << turn.body;
   EXPECT_EQ(turn.body["tokens"].size(), 5u);
   EXPECT_EQ(turn.body["first_index"], 5);
@@ -34,30 +34,30 @@ TEST(HttpSessions, LiveAsThoseOfGrpc) {
   EXPECT_EQ(turn.body["finish"]["finish_reason"], "MAX_TOKENS");
   EXPECT_EQ(turn.body["finish"]["token_count"], 10);
 
-  const json history = rig.Json("GET", "/v1/sessions/anna/history").body;
+  json history = rig.Json("GET", "/v1/sessions/anna/history").body;
   EXPECT_EQ(history["text"], "hello" + turn.body["text"].get<std::string>());
   EXPECT_EQ(history["tokens"].size(), 10u);
   EXPECT_EQ(history["byte_offsets"][9], 9);
-  const json part =
+  json part =
       rig.Json("GET", "/v1/sessions/anna/history?first_index=1&token_count=3").body;
   EXPECT_EQ(part["text"], "ell");
   EXPECT_EQ(part["token_count"], 10);
-  const JsonAnswer behind = rig.Json("GET", "/v1/sessions/anna/history?first_index=11");
+  JsonAnswer behind = rig.Json("GET", "/v1/sessions/anna/history?first_index=11");
   EXPECT_EQ(behind.code, 400);
   EXPECT_EQ(behind.body["error"]["code"], "BEYOND_HISTORY");
   EXPECT_EQ(behind.body["error"]["param"], "first_index");
 
-  const json fork =
+  json fork =
       rig.Post("/v1/sessions/anna/fork", {{"session_id", "bert"}, {"token_count", 5}})
           .body;
   EXPECT_EQ(fork["parent"], "sessions/anna") << fork;
   // The same turn, from the same state.
-  const json again = rig.Post("/v1/sessions/bert/rewind", {{"token_count", 0}}).body;
+  json again = rig.Post("/v1/sessions/bert/rewind", {{"token_count", 0}}).body;
   EXPECT_EQ(again["token_count"], 0);
   EXPECT_EQ(rig.Post("/v1/sessions/bert/generate", Turn("hello")).body["text"],
             turn.body["text"]);
 
-  const json list = rig.Json("GET", "/v1/sessions?order_by=name%20desc").body;
+  json list = rig.Json("GET", "/v1/sessions?order_by=name%20desc").body;
   ASSERT_EQ(list["sessions"].size(), 2u);
   EXPECT_EQ(list["sessions"][0]["name"], "sessions/bert");
   EXPECT_EQ(rig.Json("GET", "/v1/sessions?page_size=1").body["next_page_token"].empty(),
@@ -76,13 +76,13 @@ TEST(HttpSessions, AStreamHasOneEventPerMessage) {
   json turn = Turn("hello");
   turn["stream"] = true;
   turn["output"] = {{"logprobs", true}};
-  const std::vector<json> events = rig.Events("/v1/sessions/anna/generate", turn);
+  std::vector<json> events = rig.Events("/v1/sessions/anna/generate", turn);
   ASSERT_GE(events.size(), 2u);
   EXPECT_TRUE(events[0].contains("prompt"));
   EXPECT_EQ(events.back(), "[DONE]");
   EXPECT_EQ(events[events.size() - 2]["finish"]["token_count"], 10);
   size_t tokens = 0;
-  for (const json& event : events) {
+  for (json& event : events) {
     if (event.is_object() && event.contains("tokens")) tokens += event["tokens"].size();
   }
   EXPECT_EQ(tokens, 5u);
@@ -90,7 +90,7 @@ TEST(HttpSessions, AStreamHasOneEventPerMessage) {
 
 TEST(HttpSessions, ErrorsAreThoseOfGrpc) {
   GatewayRig rig;
-  const auto expect = [&](const JsonAnswer& answer, int code, const char* reason,
+  const auto expect = [&](JsonAnswer answer, int code, const char* reason,
                           const json& field) {
     EXPECT_EQ(answer.code, code) << answer.body;
     EXPECT_EQ(answer.body["error"]["code"], reason) << answer.body;
@@ -121,7 +121,7 @@ TEST(HttpSessions, TokenizeAndModels) {
   GatewayRig rig;
   EXPECT_EQ(rig.Post("/v1/tokenize", {{"text", "ab"}}).body["tokens"], json({13, 14}));
   EXPECT_EQ(rig.Post("/v1/detokenize", {{"tokens", {13, 14}}}).body["text"], "ab");
-  const json models = rig.Json("GET", "/v1/models").body;
+  json models = rig.Json("GET", "/v1/models").body;
   EXPECT_EQ(models["data"][0]["id"], "toy");
   EXPECT_EQ(models["data"][0]["mnemon"]["parameter_count"], 12345);
   EXPECT_EQ(rig.Json("GET", "/v1/models/toy").body["object"], "model");
