@@ -87,7 +87,7 @@ def main():
     with Browser(browser.find_chromium()) as page:
         page.prefer(prefers_color_scheme="light")
         page.resize(*WIDE)
-        page.open(arguments.url + "/")
+        page.open(arguments.url.rstrip("/") + "/")
         page.wait("state.models.length > 0")
         story(page, 3)
         # The head that looks at most of the text.
