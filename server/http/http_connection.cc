@@ -18,6 +18,7 @@
 #include <boost/beast/http/write.hpp>
 
 #include "base/log.h"
+#include "base/strings.h"
 
 namespace mnemon {
 namespace {
@@ -43,6 +44,16 @@ bool IsTooLarge(error_code error) {
 bool IsMalformed(error_code error) {
   return error.category() == make_error_code(http::error::bad_method).category() &&
          error != http::error::end_of_stream && error != http::error::partial_message;
+}
+
+// In the form of the HTTP API's errors. The texts need no escapes.
+HttpResponse Refusal(int code, const char* reason, const char* status, const char* type,
+                     const char* message) {
+  return {.code = code,
+          .type = "application/json",
+          .body = StrCat(R"({"error":{"code":")", reason, R"(","message":")", message,
+                         R"(","param":null,"status":")", status, R"(","type":")", type,
+                         "\"}}\n")};
 }
 
 template <class Text>
@@ -117,9 +128,11 @@ void HttpConnection::CloseAt(Time time) {
 
 void HttpConnection::OnHeader(error_code error) {
   if (IsTooLarge(error)) {
-    WriteWhole({.code = 431, .body = "the request is too large\n"});
+    WriteWhole(Refusal(431, "HEADER_TOO_LARGE", "INVALID_ARGUMENT",
+                       "invalid_request_error", "a header has at most 16 KiB"));
   } else if (IsMalformed(error)) {
-    WriteWhole({.code = 400, .body = "not HTTP/1\n"});
+    WriteWhole(Refusal(400, "MALFORMED_REQUEST", "INVALID_ARGUMENT",
+                       "invalid_request_error", "this is not a request of HTTP/1"));
   } else if (error) {
     Close();
   } else {
@@ -148,7 +161,7 @@ void HttpConnection::Handle() {
     handler_(shared_from_this());
   } catch (const std::exception& error) {
     LogEvent(LogLevel::kError, "http", {{"exception", error.what()}});
-    WriteWhole({.code = 500, .body = "failed\n"});
+    WriteWhole(Refusal(500, "INTERNAL", "INTERNAL", "server_error", "failed"));
   }
 }
 
