@@ -39,8 +39,7 @@ CASES = [
     ("copy", {"model.mem_len": 0}, [1], [("accuracy", "<=", 0.12)]),
     ("capacity", {}, [1], [("accuracy", ">=", 0.99)]),
     ("recall", {}, SEEDS, [("accuracy", ">=", 0.95)]),
-    # Its own window; with few other seeds (docs/memory_demo.md).
-    ("recall-causal", {}, [1], [("accuracy", ">=", 0.95)]),
+    ("recall-causal", {}, SEEDS, [("accuracy", ">=", 0.95)]),
 ]
 
 

@@ -34,13 +34,9 @@ fi
 exec BINARIES/mnemon-train "$@"
 """,
     "mnemon-server": 'rm -f "$TICK"\nexec BINARIES/mnemon-server "$@" --port-file "$TICK"\n',
-    # A machine that is busy with other tests may void the figures, which nobody reads here.
     "mnemon": """AWAIT
-[[ $1 == bench ]] || exec BINARIES/mnemon "$@"
-BINARIES/mnemon "${@/#30/2}" |& tee bench.log
-ended=${PIPESTATUS[0]}
-[[ $ended == 1 ]] && grep -q 'it did not keep up$' bench.log && ended=0
-exit $ended
+[[ $1 == bench ]] && set -- "${@/#30/2}"
+exec BINARIES/mnemon "$@"
 """,
     "curl": 'AWAIT\nexec /usr/bin/curl -sS --fail-with-body "${@//127.0.0.1:8000/$HTTP}"\n',
     "python": 'AWAIT\nexec "$PYTHON" "$@"\n',
