@@ -3,18 +3,29 @@
 
 namespace mnemon {
 
-bool ByteAccount::TryTake(int64_t bytes) {
-  int64_t used = budget_.used_.load(std::memory_order_relaxed);
+bool ByteBudget::TryTake(int64_t bytes) {
+  int64_t used = used_.load(std::memory_order_relaxed);
   do {
-    if (bytes > budget_.limit_ - used) return false;
-  } while (!budget_.used_.compare_exchange_weak(used, used + bytes,
-                                                std::memory_order_relaxed));
+    if (bytes > limit_ - used) return false;
+  } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  if (whole_ == nullptr || whole_->TryTake(bytes)) return true;
+  used_.fetch_sub(bytes, std::memory_order_relaxed);
+  return false;
+}
+
+void ByteBudget::Take(int64_t bytes) {
+  used_.fetch_add(bytes, std::memory_order_relaxed);
+  if (whole_ != nullptr) whole_->Take(bytes);
+}
+
+bool ByteAccount::TryTake(int64_t bytes) {
+  if (!budget_.TryTake(bytes)) return false;
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return true;
 }
 
 void ByteAccount::Take(int64_t bytes) {
-  budget_.used_.fetch_add(bytes, std::memory_order_relaxed);
+  budget_.Take(bytes);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A limit of bytes that memory of several kinds draws from together, with a count of
-// each kind.
+// each kind; and shares of it, limits that some of the kinds have for themselves.
 #pragma once
 
 #include <atomic>
@@ -16,19 +16,29 @@ class ByteBudget {
  public:
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-  explicit ByteBudget(int64_t limit) : limit_(limit) {}
+  // Given a `whole`, which outlives it, a share of that: what is drawn from it is drawn
+  // from both.
+  explicit ByteBudget(int64_t limit, ByteBudget* whole = nullptr)
+      : limit_(limit), whole_(whole) {}
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
   int64_t limit() const { return limit_; }
-  // Of all accounts. May be above the limit: see ByteAccount::Take.
+  // Of all accounts, and of shares. May be above the limit: see ByteAccount::Take.
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
-  bool exhausted() const { return used() > limit_; }
+  // Whether more is used than the limit, or than that of the whole.
+  bool exhausted() const {
+    return used() > limit_ || (whole_ != nullptr && whole_->exhausted());
+  }
 
  private:
   friend class ByteAccount;
 
+  bool TryTake(int64_t bytes);
+  void Take(int64_t bytes);
+
   const int64_t limit_;
+  ByteBudget* const whole_;
   std::atomic<int64_t> used_ = 0;
 };
 

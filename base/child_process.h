@@ -31,7 +31,7 @@ class ChildProcess {
   void Signal(int signal);
   // The exit code, 128 + the signal that ended it, or nullopt when it still runs
   // after `timeout`.
-  std::optional<int> Wait(std::chrono::milliseconds timeout = std::chrono::seconds(30));
+  std::optional<int> Wait(std::chrono::milliseconds timeout = std::chrono::minutes(5));
   // What it has written so far.
   std::string out() const;
   std::string err() const;

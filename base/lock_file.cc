@@ -43,4 +43,9 @@ LockAttempt TryLockFile(const std::string& path) {
   return {.file = std::move(file)};
 }
 
+int64_t HolderOfLockFile(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  return file.valid() ? HolderIn(file) : 0;
+}
+
 }  // namespace mnemon

@@ -24,4 +24,7 @@ struct LockAttempt {
 // when the lock is dropped. A symbolic link is not followed: ELOOP of "open".
 LockAttempt TryLockFile(const std::string& path);
 
+// The process that the file names, locked or not; 0: unknown.
+int64_t HolderOfLockFile(const std::string& path);
+
 }  // namespace mnemon

@@ -72,17 +72,17 @@ function(mnemon_binary target)
   endforeach()
 endfunction()
 
+# Seconds of a test, that only one which hangs comes to: no test judges time.
+set(MNEMON_TEST_TIMEOUT 1800)
+if(MNEMON_SANITIZE)
+  math(EXPR MNEMON_TEST_TIMEOUT "4 * ${MNEMON_TEST_TIMEOUT}")
+endif()
+
 # One test binary; LABEL slow keeps it out of `ctest -L fast`.
 function(mnemon_test target)
-  cmake_parse_arguments(ARG "TORCH;GRPC" "LABEL;TIMEOUT" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;GRPC" "LABEL" "SOURCES;DEPS;PUBLIC_DEPS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL fast)
-  endif()
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
-  endif()
-  if(MNEMON_SANITIZE)
-    math(EXPR ARG_TIMEOUT "6 * ${ARG_TIMEOUT}")
   endif()
   add_executable(${target} ${ARG_SOURCES})
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
@@ -107,6 +107,6 @@ function(mnemon_test target)
     endif()
   endforeach()
   add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+  set_tests_properties(${target} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${MNEMON_TEST_TIMEOUT}
                        SKIP_REGULAR_EXPRESSION "^all tests skipped$")
 endfunction()

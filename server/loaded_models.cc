@@ -47,13 +47,19 @@ int64_t WeightBytesOf(const ServedModel& model) {
                        : model.predictor->weight_bytes();
 }
 
-// What the arena takes from the system for one full session, at least: runs of blocks,
-// of which an eighth may be unused, and beside its fixed entries those of a fresh
-// session and a saved copy.
-int64_t LeastSessionBytes(const ServedModel& model, const ModelFacts& facts) {
+// Of a call, beside its state: its tokens, with those that wait for their consumer.
+constexpr int64_t kCallTokens = int64_t{256} << 10;
+
+// What calls of a model need to run, one after the other: the runs of blocks that the
+// arena takes from the system for a full session, of which an eighth may be unused,
+// with, beside its fixed entries, those of a fresh session and a saved copy.
+int64_t LeastCallBytes(const ServedModel& model, const ModelFacts& facts) {
   if (!model.decoder) return 0;
-  const int64_t fixed = model.decoder->spec().bytes_at(0);
-  return (facts.state_bytes_per_session + 2 * fixed) / 7 * 8 + 2 * Slabs::kHugePage;
+  const StateSpec& spec = model.decoder->spec();
+  const int64_t fixed = spec.bytes_at(0);
+  const int64_t pools = (spec.growing() ? 1 : 0) + (fixed > 0 ? 1 : 0);
+  return (facts.state_bytes_per_session + 2 * fixed) / 7 * 8 +
+         pools * Slabs::kHugePage + kCallTokens;
 }
 
 void LogFacts(const ModelFacts& facts) {
@@ -141,14 +147,16 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
     int64_t memory, const ServeModelOptions& model) {
   LoadedModels models;
   int64_t weights = 0;
-  int64_t session = 0;
   for (const CheckpointFlag& flag : flags) {
     MNEMON_ASSIGN_OR_RETURN(One one, LoadOne(flag, model));
     LogFacts(one.facts);
     weights += WeightBytesOf(one.served);
-    session = std::max(session, LeastSessionBytes(one.served, one.facts));
-    MNEMON_ASSIGN_OR_RETURN(models.engine_bytes_,
-                            EngineBytes(memory, weights, session));
+    models.call_bytes_ =
+        std::max(models.call_bytes_, LeastCallBytes(one.served, one.facts));
+    // Sessions have a part of it in any case.
+    MNEMON_ASSIGN_OR_RETURN(
+        models.engine_bytes_,
+        EngineBytes(memory, weights, MemoryShares::LeastFor(models.call_bytes_)));
     if (one.served.config.architecture == "transformer_xl" &&
         one.served.config.window == Window::kSegment) {
       LogInfo(StrCat("model ", flag.name,
@@ -158,15 +166,23 @@ absl::StatusOr<LoadedModels> LoadedModels::Load(
     }
     models.models_.push_back(std::move(one));
   }
+  Engine::Options planned = options;
+  planned.call_bytes = models.call_bytes_;
   for (const One& one : models.models_) {
     if (!one.served.decoder) continue;
     Decoder& decoder = *one.served.decoder;
-    LogTiers(one.facts, decoder.spec(), options, models.engine_bytes_,
+    LogTiers(one.facts, decoder.spec(), planned, models.engine_bytes_,
              decoder.MakeStateMemory() == nullptr);
   }
+  const MemoryShares shares =
+      MemoryShares::Of(models.engine_bytes_, models.call_bytes_);
   LogInfo(StrCat("memory: ", Bytes(memory), " in all, ", Bytes(weights),
                  " of it weights; ", Bytes(models.engine_bytes_),
-                 " for states, histories, prompts and predictions"));
+                 " for states, histories, prompts and predictions, of which sessions "
+                 "at rest leave ",
+                 Bytes(models.engine_bytes_ - shares.resting),
+                 " to calls and their states: they may take ", Bytes(shares.sessions),
+                 ", with their histories ", Bytes(shares.resting)));
   return models;
 }
 

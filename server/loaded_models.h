@@ -40,6 +40,8 @@ class LoadedModels {
   // Of the memory, what the weights and the others leave:
   // Engine::Options::memory_bytes.
   int64_t engine_bytes() const { return engine_bytes_; }
+  // EngineOptions::call_bytes.
+  int64_t call_bytes() const { return call_bytes_; }
 
  private:
   struct One {
@@ -51,6 +53,7 @@ class LoadedModels {
 
   std::vector<One> models_;
   int64_t engine_bytes_ = 0;
+  int64_t call_bytes_ = 0;
 };
 
 }  // namespace mnemon

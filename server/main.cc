@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <cstdlib>
 #include <future>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +19,15 @@
 #include "server/gateway/origin_check.h"
 #include "server/loaded_models.h"
 #include "server/serve.h"
+#include "server/shutdown_limit.h"
+#include "server/store_check.h"
 
 namespace {
 
 using mnemon::CheckpointFlag;
 using mnemon::LoadedModels;
+
+constexpr double kSessionTtl = 30 * 86400;  // seconds
 
 struct Flags {
   std::vector<std::string> checkpoints;
@@ -38,16 +44,19 @@ struct Flags {
   double grace = 30;
   double queue_wait = 60;
   double idle_timeout = 30;
-  double session_ttl = 0;
+  std::optional<double> session_ttl;
   double max_session_ttl = 0;
+  bool check = false;
+  bool repair = false;
   mnemon::ServeOptions serve;
 };
 
 void AddFlags(mnemon::Command app, Flags& flags) {
   mnemon::Engine::Options& engine = flags.serve.engine;
   app.Add("--checkpoint", &flags.checkpoints,
-          "Checkpoint to serve, [NAME=]DIR; may be repeated")
-      .Required();
+          "Checkpoint to serve, [NAME=]DIR; may be repeated; needed but for --check "
+          "and --repair")
+      .Default("none");
   app.Add("--listen", &flags.serve.rpc.listen,
           "Address to listen on, HOST:PORT; port 0 = any free one");
   app.Add(
@@ -95,8 +104,9 @@ void AddFlags(mnemon::Command app, Flags& flags) {
   app.Add(
          "--session-ttl", &flags.session_ttl,
          "Seconds from its last use to the end of a session that was created without a "
-         "ttl; 0 = --max-session-ttl")
-      .Between(0, 3e9, "seconds");
+         "ttl; 0 = --max-session-ttl, without that no end")
+      .Between(0, 3e9, "seconds")
+      .Default("2592000, or --max-session-ttl where that is less");
   app.Add("--max-session-ttl", &flags.max_session_ttl,
           "Greatest ttl of a session in seconds; 0 = no limit")
       .Between(0, 3e9, "seconds");
@@ -115,6 +125,14 @@ void AddFlags(mnemon::Command app, Flags& flags) {
          "Directory in which sessions outlive the process, created if need be; without "
          "it they are kept in memory alone")
       .Default("none");
+  const mnemon::Flag check =
+      app.Add("--check", &flags.check,
+              "Say what --data-dir has and what is damaged, then end: reads only; exit "
+              "code 1 if something is");
+  app.Add("--repair", &flags.repair,
+          "Make whole what can be of --data-dir, cut damaged sessions to what is whole "
+          "of them, say what was done, then end")
+      .Excludes(check);
   app.Add("--durability", &flags.durability,
           "With --data-dir, of sessions that name no level: none = nothing survives, "
           "turn = what the kernel has got, after a power failure all turns that ended, "
@@ -193,9 +211,18 @@ absl::Status CheckDevice(const Flags& flags) {
   return found.ok() ? found : Usage(found);
 }
 
-absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
+absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals,
+                 mnemon::ShutdownLimit& limit) {
   mnemon::SetLogLevel(*mnemon::ParseLogLevel(flags.log_level));
   mnemon::SetLogFormat(*mnemon::ParseLogFormat(flags.log_format));
+  if (flags.check || flags.repair) {
+    const std::string& directory = flags.serve.data_dir;
+    if (directory.empty()) {
+      return mnemon::UsageError("--check and --repair need --data-dir");
+    }
+    return flags.check ? mnemon::CheckStore(directory) : mnemon::RepairStore(directory);
+  }
+  if (flags.checkpoints.empty()) return mnemon::UsageError("--checkpoint is required");
   auto checkpoints = mnemon::ParseCheckpointFlags(flags.checkpoints);
   if (!checkpoints.ok()) return Usage(checkpoints.status());
   auto address = mnemon::ParseListenAddress(flags.serve.rpc.listen, "listen");
@@ -227,9 +254,14 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
                                                    : mnemon::Durability::kAlways;
   engine.max_wait = Milliseconds(flags.queue_wait);
   engine.idle_timeout = Milliseconds(flags.idle_timeout);
-  if (flags.session_ttl > 0) engine.session_ttl = Milliseconds(flags.session_ttl);
+  const double session_ttl = flags.session_ttl.value_or(kSessionTtl);
+  if (session_ttl > 0) engine.session_ttl = Milliseconds(session_ttl);
   if (flags.max_session_ttl > 0) {
     engine.max_session_ttl = Milliseconds(flags.max_session_ttl);
+  }
+  // A default that nobody chose is no mistake.
+  if (!flags.session_ttl && engine.max_session_ttl) {
+    engine.session_ttl = std::min(*engine.session_ttl, *engine.max_session_ttl);
   }
   if (engine.session_ttl && engine.max_session_ttl &&
       *engine.session_ttl > *engine.max_session_ttl) {
@@ -253,8 +285,9 @@ absl::Status Run(Flags& flags, mnemon::SignalWaiter& signals) {
   MNEMON_ASSIGN_OR_RETURN(LoadedModels models,
                           LoadUnlessStopped(*checkpoints, flags.serve, model, signals));
   engine.memory_bytes = models.engine_bytes();
+  engine.call_bytes = models.call_bytes();
   flags.serve.rpc.max_bytes_in_flight = mnemon::TransportBytes(flags.serve.memory);
-  return mnemon::Serve(models.ForEngine(), flags.serve, signals);
+  return mnemon::Serve(models.ForEngine(), flags.serve, signals, limit);
 }
 
 }  // namespace
@@ -263,16 +296,18 @@ int main(int argc, char** argv) {
   mnemon::InitProcess();
   mnemon::ReturnFreedMemory();
   mnemon::SignalWaiter signals;
+  mnemon::ShutdownLimit limit(signals);  // outlives all that may end late
   const std::string libraries = mnemon::RpcLibraryVersion();
   mnemon::CommandLine line(
       "mnemon-server", "Serves transformers with memory over gRPC and HTTP.",
       {"mnemon-server --checkpoint runs/feedback-small/best",
        "mnemon-server --checkpoint a=runs/a/best --checkpoint b=runs/b/best",
-       "mnemon-server --checkpoint runs/a/best --listen 127.0.0.1:0 --port-file port"},
+       "mnemon-server --checkpoint runs/a/best --listen 127.0.0.1:0 --port-file port",
+       "mnemon-server --data-dir sessions --check"},
       mnemon::VersionText("mnemon-server", libraries));
   Flags flags;
   flags.serve.libraries = libraries;
   AddFlags(line.root(), flags);
-  line.SetBody([&] { return Run(flags, signals); });
+  line.SetBody([&] { return Run(flags, signals, limit); });
   return line.Run(argc, argv);
 }

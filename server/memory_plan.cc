@@ -42,6 +42,7 @@ SessionTiers PlanTiers(const StateSpec& spec, int64_t vocab,
                        std::optional<int64_t> context, const EngineOptions& options,
                        int64_t engine_bytes, bool state_on_host) {
   SessionTiers tiers{.running = options.running, .at_rest = {}};
+  const MemoryShares shares = MemoryShares::Of(engine_bytes, options.call_bytes);
   std::vector<int64_t> lengths = {kUsualTokens};
   if (context && *context <= kUsualTokens) lengths = {*context};
   if (spec.growing() && context && *context > kUsualTokens) lengths.push_back(*context);
@@ -60,12 +61,15 @@ SessionTiers PlanTiers(const StateSpec& spec, int64_t vocab,
                             .sessions = 0,
                             .in_host = 0};
     const int64_t in_memory = at.session_bytes + (state_on_host ? at.state_bytes : 0);
-    at.sessions = std::min<int64_t>({options.sessions, engine_bytes / in_memory,
-                                     options.state_bytes / at.state_bytes});
+    const int64_t most =
+        std::min<int64_t>({options.sessions, shares.new_sessions / Session::kBytes,
+                           shares.resting / at.session_bytes});
+    at.sessions = std::min(
+        {most, engine_bytes / in_memory, options.state_bytes / at.state_bytes});
     if (!state_on_host) {
       const int64_t left = engine_bytes - at.sessions * at.session_bytes;
-      at.in_host = std::min<int64_t>(options.sessions - at.sessions,
-                                     left / (at.session_bytes + at.state_bytes));
+      at.in_host =
+          std::min(most - at.sessions, left / (at.session_bytes + at.state_bytes));
     }
     tiers.at_rest.push_back(at);
   }

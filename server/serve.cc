@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <utility>
 
@@ -25,13 +24,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between checks for another signal while the server drains.
-constexpr milliseconds kPoll{20};
 // Between updates of the health service, to which probes come every few seconds.
-constexpr milliseconds kUpdatePeriod{250};
+constexpr milliseconds kUpdatePeriod = RpcServer::kIdlePeriod;
 
-// For peers to take the answers of the calls that ended last.
+// For peers to take the answers of the calls that ended last; and what that leaves, of
+// the time that the end of the process has, to all that ends afterwards.
 constexpr milliseconds kLastAnswers{2000};
+constexpr milliseconds kLastEnds{300};
 
 // As long a line waits for standard error before that is no mere delay.
 constexpr milliseconds kLogBlocked{5000};
@@ -48,17 +47,15 @@ std::string WhyUnready(const RpcServer& rpc) {
 }
 
 void Stop(const Engine& engine, RpcServer& rpc, milliseconds grace,
-          SignalWaiter& signals) {
+          ShutdownLimit& limit) {
   LogInfo(StrCat("stopping: new work is refused, calls have ", grace.count(), " ms"));
   NotifyServiceManager("STOPPING=1");
-  std::future<void> closed =
-      std::async(std::launch::async, [&rpc, grace] { rpc.Shutdown(grace); });
-  while (closed.wait_for(milliseconds(0)) != std::future_status::ready) {
-    if (signals.WaitFor(static_cast<int>(kPoll.count())) == 0) continue;
-    LogWarning("second signal: calls end now");
-    rpc.Shutdown(milliseconds(0));
-  }
-  closed.get();
+  limit.Begin(grace,
+              {.hurry = [&rpc] { rpc.BeginDrain(milliseconds(0)); },
+               .calls = [&rpc] { return static_cast<int64_t>(rpc.open_calls()); },
+               .waiting = [&engine] { return TextOf(engine.waiters()); }});
+  rpc.Shutdown(grace);
+  limit.Leave();
   const int64_t sessions = engine.CountUnstored();
   LogInfo(sessions == 0
               ? "stopped"
@@ -105,13 +102,17 @@ void LogStoredTier(const std::string& directory, const std::vector<EngineModel>&
 
 // The port of HTTP. Members are destroyed once Stop has ended all that uses them.
 struct HttpDoor {
+  explicit HttpDoor(const ShutdownLimit& its_limit) : limit(its_limit) {}
+
+  const ShutdownLimit& limit;
   std::unique_ptr<Gateway> gateway;  // null: probes alone
   std::unique_ptr<HttpServer> server;
 
   ~HttpDoor() {
     if (server != nullptr) {
       // What the last calls gave is on its way.
-      server->AwaitAnswers(kLastAnswers);
+      const milliseconds left = limit.Left(kLastAnswers + kLastEnds) - kLastEnds;
+      server->AwaitAnswers(std::max(left, milliseconds(0)));
       server->Stop();
     }
     gateway.reset();
@@ -136,6 +137,7 @@ absl::StatusOr<std::unique_ptr<Gateway>> MakeGateway(const ServeOptions& options
 absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
                                                     const Engine& engine,
                                                     const Metrics& metrics,
+                                                    const ShutdownLimit& limit,
                                                     RpcServer& rpc) {
   if (options.http.empty()) return nullptr;
   MNEMON_ASSIGN_OR_RETURN(ListenAddress address,
@@ -149,7 +151,7 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
                                 },
                             .unready = [&rpc] { return WhyUnready(rpc); },
                             .dead = [&rpc] { return rpc.WhyUnreachable(); }};
-  auto door = std::make_unique<HttpDoor>();
+  auto door = std::make_unique<HttpDoor>(limit);
   MNEMON_ASSIGN_OR_RETURN(door->gateway, MakeGateway(options, address, engine, rpc));
   MNEMON_ASSIGN_OR_RETURN(
       door->server,
@@ -200,14 +202,17 @@ std::string WhyProcessUnready(const LogCounts& log) {
 }
 
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
-                   SignalWaiter& signals) {
+                   SignalWaiter& signals, ShutdownLimit& limit) {
   std::vector<ModelFacts> facts;
   for (const EngineModel& model : models) facts.push_back(model.facts);
   const std::shared_ptr<Metrics> metrics = Metrics::Create(
       facts,
       {.version = Version(), .commit = Commit(), .libraries = options.libraries});
+  AttendedClock attended(*options.engine.clock, kUpdatePeriod);
   Engine::Options engine_options = options.engine;
+  engine_options.idle_clock = &attended;
   RpcOptions rpc_options = options.rpc;
+  rpc_options.attended = &attended;
   rpc_options.idle_timeout = engine_options.idle_timeout;
   rpc_options.on_unreachable = EndProcess;
   rpc_options.unready = WhyLogUnready;
@@ -231,7 +236,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<RpcServer> rpc,
                           RpcServer::Start(*engine, rpc_options));
   MNEMON_ASSIGN_OR_RETURN(const std::unique_ptr<HttpDoor> http,
-                          StartHttp(options, *engine, *metrics, *rpc));
+                          StartHttp(options, *engine, *metrics, limit, *rpc));
   const std::string port = StrCat(rpc->port());
   if (!options.port_file.empty()) {
     MNEMON_RETURN_IF_ERROR(WriteFileDurably(options.port_file, port + "\n"));
@@ -240,7 +245,7 @@ absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
   LogInfo(StrCat("listening on ", listen.substr(0, listen.rfind(':')), ":", port));
   NotifyServiceManager("READY=1");
   AwaitSignal(*rpc, signals);
-  Stop(*engine, *rpc, options.rpc.grace, signals);
+  Stop(*engine, *rpc, options.rpc.grace, limit);
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include "server/engine/engine.h"
 #include "server/memory_plan.h"
 #include "server/rpc/server.h"
+#include "server/shutdown_limit.h"
 
 namespace mnemon {
 
@@ -34,10 +35,9 @@ struct ServeOptions {
 };
 
 // Serves until SIGINT, SIGTERM or SIGHUP, which drain as Admin.Drain does
-// (rpc/drain.h), with `rpc.grace`, or go on with the drain that there is. A second
-// signal ends the grace. Returns OK once all is drained; an error when the server
-// cannot start.
+// (rpc/drain.h), with `rpc.grace`, or go on with the drain that there is. From then on
+// `limit` holds. Returns OK once all is drained; an error when the server cannot start.
 absl::Status Serve(std::vector<EngineModel> models, const ServeOptions& options,
-                   SignalWaiter& signals);
+                   SignalWaiter& signals, ShutdownLimit& limit);
 
 }  // namespace mnemon

@@ -50,7 +50,7 @@ def documents(root):
 def help_of(folder, *words):
     """Flags and subcommands of a command of a program."""
     ran = subprocess.run([folder / words[0], *words[1:], "--help"], capture_output=True,
-                         text=True, timeout=60, check=True)
+                         text=True, timeout=600, check=True)
     flags, subcommands, below = set(), set(), False
     for line in ran.stdout.splitlines():
         below = below or line == "Subcommands:"

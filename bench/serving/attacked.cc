@@ -18,6 +18,7 @@ constexpr double kBack = 10;               // seconds until memory has gone back
 constexpr double kMegabytes = 200;         // more than before
 constexpr int kDescriptors = 8;            // more than before
 constexpr int kThreads = 8;          // more than before: gRPC keeps some for a while
+constexpr double kIdle = 5;          // seconds
 constexpr double kGrace = 1;         // seconds
 constexpr double kEnd = kGrace + 2;  // seconds from SIGTERM to the end
 constexpr int kWarmCalls = 64;
@@ -35,7 +36,8 @@ CallRecord CallOnce(int port, double patience) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attacked>> Attacked::Start(
-    const ScenarioOptions& options, const std::string& name, int descriptors) {
+    const ScenarioOptions& options, const std::string& name, int descriptors,
+    const BarResults& results) {
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
   StartOptions start = {.grace = StrCat(kGrace)};
@@ -45,18 +47,19 @@ absl::StatusOr<std::unique_ptr<Attacked>> Attacked::Start(
   std::unique_ptr<Attacked> attacked(new Attacked(name));
   MNEMON_ASSIGN_OR_RETURN(
       attacked->server_,
-      StartServer(options,
-                  {"--checkpoint", model, "--running", "32", "--max-tokens",
-                   StrCat(kEndlessTokens), "--idle-timeout", "5"},
-                  start));
+      StartServer(
+          options,
+          {"--checkpoint", model, "--running", "32", "--max-tokens",
+           StrCat(kEndlessTokens), "--idle-timeout", StrCat(results.Patience(kIdle))},
+          start));
   {
     Connections connections(attacked->server_->port(), 4);
     Calls calls;
     for (int i = 0; i < kWarmCalls; ++i) {
       calls.Start(connections.at(static_cast<size_t>(i)), MakeRequest("", 8, 32, 7),
-                  {.deadline = Seconds(30)});
+                  {.deadline = kHangs});
     }
-    if (!calls.Wait(Seconds(40))) {
+    if (!calls.Wait(kHangs)) {
       return absl::DeadlineExceededError("the server could not be warmed");
     }
     for (CallRecord& call : calls.Take()) {
@@ -92,26 +95,31 @@ void Attacked::CompareDuring(const Watched& watched, bool leaves_room,
   if (leaves_room) {
     results.Exactly(What("no health check on a new connection"),
                     of(watched.not_reached), 0, "looks");
-    results.Exactly(What("/readyz 503"), of(watched.not_ready), 0, "looks");
   } else {
     results.Note(What("no health check on a new connection"), of(watched.not_reached),
                  "looks");
+  }
+  // A model without time makes no progress, and says so.
+  if (leaves_room && results.timed()) {
+    results.Exactly(What("/readyz 503"), of(watched.not_ready), 0, "looks");
+  } else {
     results.Note(What("/readyz 503"), of(watched.not_ready), "looks");
   }
 }
 
 void Attacked::CompareAfter(BarResults& results) {
+  const double patience = results.Patience(kPatience);
   const TimePoint begin = SteadyClock::now();
-  CallRecord call = CallOnce(server_->port(), kPatience);
+  CallRecord call = CallOnce(server_->port(), patience);
   // Clients try again after these two.
   while ((call.code == grpc::StatusCode::RESOURCE_EXHAUSTED ||
           call.code == grpc::StatusCode::UNAVAILABLE) &&
-         Seconds(SteadyClock::now() - begin).count() < kPatience) {
+         Seconds(SteadyClock::now() - begin).count() < patience) {
     Pass(kRetry);
-    call = CallOnce(server_->port(), kPatience);
+    call = CallOnce(server_->port(), patience);
   }
-  results.AtMost(What("a new client's tokens, after"),
-                 Seconds(call.ended - begin).count(), kServed, "s");
+  results.TimeAtMost(What("a new client's tokens, after"),
+                     Seconds(call.ended - begin).count(), kServed, "s");
   results.Note(What("status of its call"), call.code, "of gRPC");
   results.Exactly(What("they are other than before"),
                   call.ok() && call.tokens == tokens_ ? 0 : 1, 0, "");
@@ -122,7 +130,8 @@ void Attacked::CompareAfter(BarResults& results) {
   };
   ProcessUse now = UseOf(server_->pid());
   peak_megabytes_ = std::max(peak_megabytes_, now.megabytes);
-  while (!is_back(now) && Seconds(SteadyClock::now() - begin).count() < kBack) {
+  const double back = results.Patience(kBack);
+  while (!is_back(now) && Seconds(SteadyClock::now() - begin).count() < back) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     now = UseOf(server_->pid());
     peak_megabytes_ = std::max(peak_megabytes_, now.megabytes);
@@ -136,10 +145,10 @@ void Attacked::CompareAfter(BarResults& results) {
   results.AtMost(What("threads after, more than before"), now.threads - before_.threads,
                  kThreads, "");
   const TimePoint term = SteadyClock::now();
-  const std::optional<int> code =
-      server_->Stop(std::chrono::milliseconds(static_cast<int>(1000 * 4 * kEnd)));
-  results.AtMost(What("from SIGTERM to the end"),
-                 Seconds(SteadyClock::now() - term).count(), kEnd, "s");
+  const std::optional<int> code = server_->Stop(
+      std::chrono::milliseconds(static_cast<int>(1000 * results.Patience(4 * kEnd))));
+  results.TimeAtMost(What("from SIGTERM to the end"),
+                     Seconds(SteadyClock::now() - term).count(), kEnd, "s");
   results.Exactly(What("exit code"), code.value_or(-1), 0, "");
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "bench/serving/calls.h"
 
 namespace mnemon::serving {
 namespace {
@@ -18,14 +19,16 @@ constexpr Column kColumns[] = {{"what", "what"},
 
 }  // namespace
 
-BarResults::BarResults(std::string scenario, std::string server, double slack)
-    : slack_(slack) {
+BarResults::BarResults(std::string scenario, std::string server, double slack,
+                       bool timed)
+    : slack_(slack), timed_(timed) {
   double load = 0;
   getloadavg(&load, 1);
   report_.run.Set("scenario", std::move(scenario));
   report_.run.Set("server", std::move(server));
   report_.run.Set("load_average", load);
   report_.run.Set("slack", slack);
+  report_.run.Set("timed", timed);
 }
 
 void BarResults::AtMost(const std::string& what, double value, double limit,
@@ -34,7 +37,13 @@ void BarResults::AtMost(const std::string& what, double value, double limit,
   Add(what, value, unit, absl::StrFormat("<= %g", limit), value <= limit);
 }
 
+void BarResults::TimeAtMost(const std::string& what, double value, double limit,
+                            const std::string& unit) {
+  timed_ ? AtMost(what, value, limit, unit) : Note(what, value, unit);
+}
+
 void BarResults::ShareAtLeast(const std::string& what, double share, double limit) {
+  if (!timed_) return Note(what, share, "");
   limit = std::max(limit / slack_, 1 - (1 - limit) * slack_);
   Add(what, share, "", absl::StrFormat(">= %.2f", limit), share >= limit);
 }
@@ -46,6 +55,10 @@ void BarResults::Exactly(const std::string& what, double value, double wanted,
 
 void BarResults::Note(const std::string& what, double value, const std::string& unit) {
   Add(what, value, unit, "", true);
+}
+
+double BarResults::Patience(double seconds) const {
+  return timed_ ? seconds : kHangs.count();
 }
 
 void BarResults::Add(const std::string& what, double value, const std::string& unit,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The measured figures of a scenario, each compared with its bar.
+// The measured figures of a scenario, each compared with its bar. Bars of time, speed
+// and shares of time mean something where nothing else runs; what is counted holds
+// anywhere.
 #pragma once
 
 #include <string>
@@ -13,13 +15,16 @@ class BarResults {
  public:
   // `slack` widens every bar: what may be at most L may be L * slack; what has to be at
   // least the share S may miss 1 by slack times as much, or be S / slack if that is
-  // more. `server` names the one that was measured.
-  BarResults(std::string scenario, std::string server, double slack);
+  // more. Where they are not `timed`, bars of time are figures without a bar. `server`
+  // names the one that was measured.
+  BarResults(std::string scenario, std::string server, double slack, bool timed = true);
 
-  // `value` and `limit` are in `unit`.
+  // A bar of what is counted; `value` and `limit` are in `unit`.
   void AtMost(const std::string& what, double value, double limit,
               const std::string& unit);
-  // REQUIRES: a share, 0 to 1.
+  // Bars of time. REQUIRES: a share, 0 to 1.
+  void TimeAtMost(const std::string& what, double value, double limit,
+                  const std::string& unit);
   void ShareAtLeast(const std::string& what, double share, double limit);
   // A bar without slack.
   void Exactly(const std::string& what, double value, double wanted,
@@ -28,6 +33,10 @@ class BarResults {
   void Note(const std::string& what, double value, const std::string& unit);
 
   double slack() const { return slack_; }
+  bool timed() const { return timed_; }
+  // How long to wait for what a bar gives so many seconds: where it is not timed, until
+  // only what hangs has not come.
+  double Patience(double seconds) const;
   bool passed() const { return missed_ == 0; }
   int missed() const { return missed_; }
   std::string Table() const;
@@ -38,6 +47,7 @@ class BarResults {
            const std::string& bar, bool within);
 
   const double slack_;
+  const bool timed_;
   int missed_ = 0;
   Report report_;
 };

@@ -81,6 +81,7 @@ class Calls::Call final : public grpc::ClientReadReactor<v1::GenerateResponse> {
     calls_.messages_.fetch_add(1, std::memory_order_relaxed);
     if (message_.has_prompt()) record_.prompt_index = message_.prompt().first_index();
     if (message_.tokens().empty()) return;
+    if (record_.tokens.empty()) calls_.with_tokens_.fetch_add(1);
     if (record_.next_index >= 0 && message_.first_index() != record_.next_index) {
       record_.contiguous = false;
     }
@@ -108,7 +109,7 @@ Calls::Calls() = default;
 
 Calls::~Calls() {
   CancelAll();
-  Wait(Seconds(60));
+  Wait(kHangs);
 }
 
 void Calls::Start(Connection& connection, const v1::GenerateRequest& request,
@@ -128,6 +129,8 @@ int64_t Calls::running() const {
 }
 
 int64_t Calls::messages() const { return messages_.load(std::memory_order_relaxed); }
+
+int64_t Calls::with_tokens() const { return with_tokens_.load(); }
 
 bool Calls::Wait(Seconds timeout) const {
   std::unique_lock lock(mutex_);

@@ -22,6 +22,9 @@ using SteadyClock = std::chrono::steady_clock;
 using TimePoint = SteadyClock::time_point;
 using Seconds = std::chrono::duration<double>;
 
+// The limit of waits that no bar is about: only what hangs comes to it.
+inline constexpr Seconds kHangs{300};
+
 // One Generate call as its client saw it.
 struct CallRecord {
   TimePoint sent;
@@ -63,8 +66,9 @@ class Calls {
   void Start(Connection& connection, const v1::GenerateRequest& request,
              const CallOptions& options, OnEnd on_end = nullptr);
   int64_t running() const;
-  // Messages received by all calls.
+  // Messages received by all calls, and calls that have received a token.
   int64_t messages() const;
+  int64_t with_tokens() const;
   // Waits until none runs; false when some still do after `timeout`.
   bool Wait(Seconds timeout) const;
   void CancelAll();
@@ -82,6 +86,7 @@ class Calls {
       calls_;                        // running; guarded by mutex_
   std::vector<CallRecord> records_;  // guarded by mutex_
   std::atomic<int64_t> messages_{0};
+  std::atomic<int64_t> with_tokens_{0};
 };
 
 }  // namespace mnemon::serving

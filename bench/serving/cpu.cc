@@ -130,13 +130,13 @@ absl::Status RunCpu(const ScenarioOptions& options, BarResults& results) {
                "us");
   results.Note(streams + "processor time beyond the engine", many.cpu - engine.cpu,
                "us");
-  results.AtMost(streams + "processor time beyond the step", many.cpu - step.cpu, 5,
-                 "us");
+  results.TimeAtMost(streams + "processor time beyond the step", many.cpu - step.cpu, 5,
+                     "us");
   results.Note("one stream: server's processor time per token", one.cpu, "us");
   results.Note("one stream: time per token over loopback", one.wall, "us");
   results.Note("one stream: engine alone, token to token", engine_one.wall, "us");
-  results.AtMost("one stream: loopback beyond the engine", one.wall - engine_one.wall,
-                 15, "us");
+  results.TimeAtMost("one stream: loopback beyond the engine",
+                     one.wall - engine_one.wall, 15, "us");
   results.ShareAtLeast(
       StrCat("engine at ", kEngineStreams, " streams, token to token, share of step"),
       step_64.wall / engine_64.wall, 0.9);

@@ -78,7 +78,7 @@ class Side {
     turns.join();
     const int64_t running = streams.running();
     streams.CancelAll();
-    if (!streams.Wait(Seconds(30))) return absl::InternalError("a stream does not end");
+    if (!streams.Wait(kHangs)) return absl::InternalError("a stream does not end");
     MNEMON_RETURN_IF_ERROR(turned);
     const std::vector<CallRecord> records = streams.Take();
     if (running != kStreams) {
@@ -151,8 +151,8 @@ absl::Status RunDemotion(const ScenarioOptions& options, BarResults& results) {
   results.Note("with: p99 of a token gap", Median(p99_with) * 1e3, "ms");
   results.Note("with: the longest, median of the rounds", Median(most_with) * 1e3,
                "ms");
-  results.AtMost("p99 of a token gap, more than without", Median(moved) * 1e3,
-                 shape.bar, "ms");
+  results.TimeAtMost("p99 of a token gap, more than without", Median(moved) * 1e3,
+                     shape.bar, "ms");
   return absl::OkStatus();
 }
 

@@ -12,11 +12,11 @@
 
 namespace mnemon::serving {
 
-HttpAnswer HttpGet(int port, const std::string& path) {
+HttpAnswer HttpGet(int port, const std::string& path, int limit) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval limit = {.tv_sec = 5, .tv_usec = 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));  // connects, too
+  const timeval silence = {.tv_sec = limit, .tv_usec = 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));  // connects, too
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));

@@ -7,10 +7,11 @@
 namespace mnemon::serving {
 
 struct HttpAnswer {
-  int code = 0;  // 0: none came within five seconds of silence
+  int code = 0;  // 0: none came within the time
   std::string body;
 };
 
-HttpAnswer HttpGet(int port, const std::string& path);
+// `limit`: seconds of silence; at least one.
+HttpAnswer HttpGet(int port, const std::string& path, int limit = 300);
 
 }  // namespace mnemon::serving

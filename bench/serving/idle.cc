@@ -48,8 +48,8 @@ absl::Status WatchOthers(const TestServer& server, Connections& connections,
 
 void HoldAgainstBars(const std::string& who, const Watched& watched, double limit,
                      BarResults& results) {
-  results.AtMost(StrCat(who, ": time until others were served"), watched.served,
-                 limit + kMargin, "s");
+  results.TimeAtMost(StrCat(who, ": time until others were served"), watched.served,
+                     limit + kMargin, "s");
   results.Exactly(StrCat(who, ": others that were not served"),
                   static_cast<double>(watched.not_served), 0, "");
   results.ShareAtLeast(StrCat(who, ": stalled calls in the metrics, share"),
@@ -133,7 +133,7 @@ absl::Status SilentScoreCallers(const TestServer& server, Connections& others,
 
 absl::Status RunIdle(const ScenarioOptions& options, BarResults& results) {
   const double limit = options.quick ? 1 : 30;
-  const double patience = options.quick ? 4 : 3 * limit;
+  const double patience = results.Patience(options.quick ? 4 : 3 * limit);
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
   std::vector<std::string> flags = {"--checkpoint", "m=" + model, "--running",

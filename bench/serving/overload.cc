@@ -154,8 +154,8 @@ absl::Status RunOverload(const ScenarioOptions& options, BarResults& results) {
                          0.9);
     const HistogramPage refused = Since(RefusalsOf(before), RefusalsOf(after));
     results.Note(StrCat(load, ": refusals"), refused.count, "");
-    results.AtMost(StrCat(load, ": refusals p99, server's time"),
-                   refused.Quantile(0.99) * 1e3, 50, "ms");
+    results.TimeAtMost(StrCat(load, ": refusals p99, server's time"),
+                       refused.Quantile(0.99) * 1e3, 50, "ms");
     NoteEnds(all, load, results);
   }
   return absl::OkStatus();

@@ -48,8 +48,8 @@ void Compare(const std::string& what, const FirstTokens& seconds, double bar,
   results.Note(what + ", just used: median", live * 1e3, "ms");
   results.Note(what + ": median", Median(seconds.resting) * 1e3, "ms");
   results.Note(what + ": p99", P99(seconds.resting) * 1e3, "ms");
-  results.AtMost(what + ": median, more than just used",
-                 (Median(seconds.resting) - live) * 1e3, bar, "ms");
+  results.TimeAtMost(what + ": median, more than just used",
+                     (Median(seconds.resting) - live) * 1e3, bar, "ms");
 }
 
 }  // namespace

@@ -57,9 +57,10 @@ struct Tally {
 absl::StatusOr<int64_t> LengthAtRest(Connection& connection, const std::string& name) {
   v1::GetSessionRequest request;
   request.set_name(name);
-  for (int look = 0; look < 500; ++look) {
+  const TimePoint begin = SteadyClock::now();
+  while (SteadyClock::now() - begin < kHangs) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(300));
     v1::Session session;
     const grpc::Status status =
         connection.sessions->GetSession(&context, request, &session);
@@ -74,7 +75,7 @@ absl::StatusOr<int64_t> LengthAtRest(Connection& connection, const std::string& 
 
 absl::Status DeleteSession(Connection& connection, Known& known) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(300));
   v1::DeleteSessionRequest request;
   request.set_name(known.name);
   google::protobuf::Empty nothing;
@@ -107,7 +108,7 @@ absl::StatusOr<std::vector<float>> ScoreTokens(Connection& connection,
                                                const std::string& session,
                                                const std::vector<int32_t>& tokens) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(300));
   const auto stream = connection.generation->Score(&context);
   v1::ScoreRequest open;
   if (session.empty()) {
@@ -237,7 +238,8 @@ absl::StatusOr<int64_t> CountWrongContents(Connections& connections,
 }  // namespace
 
 absl::Status RunRetry(const ScenarioOptions& options, BarResults& results) {
-  const Shape shape = options.quick ? kQuick : kFull;
+  Shape shape = options.quick ? kQuick : kFull;
+  shape.deadline = results.Patience(shape.deadline);
   MNEMON_ASSIGN_OR_RETURN(const std::string model, Checkpoint(options, "causal", "XS"));
   MNEMON_ASSIGN_OR_RETURN(
       const auto server,

@@ -26,7 +26,7 @@ absl::StatusOr<std::string> Checkpoint(const ScenarioOptions& options,
                                     path};
   for (const std::string& pair : set) words.insert(words.end(), {"--set", pair});
   MNEMON_RETURN_IF_ERROR(
-      RunToEnd(options.directory, words, std::chrono::seconds(120)).status());
+      RunToEnd(options.directory, words, std::chrono::seconds(300)).status());
   return path;
 }
 
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<TestServer>> StartServer(const ScenarioOptions& o
 }
 
 absl::Status EndServer(TestServer& server) {
-  if (server.Stop(std::chrono::seconds(60)) == 0) return absl::OkStatus();
+  if (server.Stop(std::chrono::seconds(300)) == 0) return absl::OkStatus();
   return absl::DeadlineExceededError("the server does not end");
 }
 

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> Checkpoint(const ScenarioOptions& options,
 absl::StatusOr<std::unique_ptr<TestServer>> StartServer(const ScenarioOptions& options,
                                                         std::vector<std::string> flags,
                                                         const StartOptions& start = {});
-// SIGTERM. DEADLINE_EXCEEDED when it has not ended with 0 a minute later.
+// SIGTERM. DEADLINE_EXCEEDED when it has not ended with 0 five minutes later.
 absl::Status EndServer(TestServer& server);
 
 }  // namespace mnemon::serving

@@ -13,7 +13,7 @@
 namespace mnemon::serving {
 namespace {
 
-constexpr std::chrono::seconds kDeadline{120};
+constexpr std::chrono::seconds kDeadline{300};  // only a call that hangs comes to it
 
 void SetDeadline(grpc::ClientContext& context) {
   context.set_deadline(std::chrono::system_clock::now() + kDeadline);

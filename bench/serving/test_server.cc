@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kStart{120};
+constexpr std::chrono::seconds kStart{300};
 constexpr std::chrono::seconds kEnd{2};
 
 int ReadPort(const std::string& path) {
@@ -70,7 +70,7 @@ absl::StatusOr<bool> TakesFlag(const std::string& binary, const std::string& fla
                                const std::string& directory) {
   MNEMON_ASSIGN_OR_RETURN(
       const std::string help,
-      RunToEnd(directory, {binary, "--help"}, std::chrono::seconds(30)));
+      RunToEnd(directory, {binary, "--help"}, std::chrono::seconds(300)));
   return help.find(flag + " ") != std::string::npos;
 }
 

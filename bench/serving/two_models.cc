@@ -100,7 +100,7 @@ class Bench {
   absl::StatusOr<std::vector<CallRecord>> End(Calls& calls) {
     const int64_t running = calls.running();
     calls.CancelAll();
-    if (!calls.Wait(Seconds(30))) return absl::InternalError("a stream does not end");
+    if (!calls.Wait(kHangs)) return absl::InternalError("a stream does not end");
     if (running != kSmallStreams) {
       return absl::InternalError(
           StrCat("small streams ended early: ", calls.Take().at(0).message));
@@ -169,7 +169,7 @@ absl::Status Bench::BesideLarge(BarResults& results) {
       Pass(shape_.pause);
       round.beside.push_back(Pass(shape_.beside));
       large.CancelAll();
-      large.Wait(Seconds(30));
+      large.Wait(kHangs);
       large_speeds.push_back(TokensPerSecond(large.Take(), round.beside.back()));
       Pass(shape_.pause);
     }
@@ -190,8 +190,8 @@ absl::Status Bench::BesideLarge(BarResults& results) {
   results.Note("small beside large: p99 gap", Median(p99s) * 1e3, "ms");
   results.ShareAtLeast("small beside large: speed, share of that alone", Median(shares),
                        0.45);
-  results.AtMost("small beside large: p99 gap, in steps of large + own", Median(over),
-                 2, "");
+  results.TimeAtMost("small beside large: p99 gap, in steps of large + own",
+                     Median(over), 2, "");
   return absl::OkStatus();
 }
 
@@ -250,8 +250,8 @@ absl::Status Bench::BesideEncoder(BarResults& results) {
   results.Note(StrCat("Predict: rows of ", shape_.positions, " tokens"),
                static_cast<double>(rows_), "");
   results.Note("small beside Predict: longest gap", Median(longest) * 1e3, "ms");
-  results.AtMost("small beside Predict: p99 gap, more than alone", Median(moved) * 1e3,
-                 30, "ms");
+  results.TimeAtMost("small beside Predict: p99 gap, more than alone",
+                     Median(moved) * 1e3, 30, "ms");
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kSample{50};
 constexpr int kSamplesPerProbe = 5;
 constexpr double kReach = 2;  // seconds
+constexpr double kProbe = 5;  // seconds
 
 }  // namespace
 
@@ -26,8 +27,11 @@ bool Reached(int port, double seconds) {
          answer.status() == grpc::health::v1::HealthCheckResponse::SERVING;
 }
 
-Watch::Watch(const TestServer& server, double slack)
-    : server_(server), reach_(kReach * slack), thread_([this] { Run(); }) {}
+Watch::Watch(const TestServer& server, const BarResults& results)
+    : server_(server),
+      reach_(results.Patience(kReach * results.slack())),
+      probe_(static_cast<int>(results.Patience(kProbe * results.slack()))),
+      thread_([this] { Run(); }) {}
 
 Watch::~Watch() { Stop(); }
 
@@ -57,7 +61,8 @@ void Watch::Run() {
 
 void Watch::Probe() {
   ++watched_.looks;
-  if (HttpGet(server_.http_port(), "/healthz").code != 200) ++watched_.not_alive;
+  if (HttpGet(server_.http_port(), "/healthz", probe_).code != 200)
+    ++watched_.not_alive;
   const auto begin = std::chrono::steady_clock::now();
   const bool reached = Reached(server_.port(), reach_);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -66,7 +71,7 @@ void Watch::Probe() {
   } else {
     ++watched_.not_reached;
   }
-  const int ready = HttpGet(server_.http_port(), "/readyz").code;
+  const int ready = HttpGet(server_.http_port(), "/readyz", probe_).code;
   if (ready == 503) ++watched_.not_ready;
   if (ready != 503 && ready != 200) ++watched_.ready_unanswered;
   in_a_row_ = ready == 200 && !reached ? in_a_row_ + 1 : 0;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "bench/serving/bar_results.h"
 #include "bench/serving/process_use.h"
 #include "bench/serving/test_server.h"
 
@@ -31,8 +32,9 @@ bool Reached(int port, double seconds);
 class Watch {
  public:
   // Begins at once. `server` outlives it. A new client is reached when it has an answer
-  // within two seconds, `slack` times.
-  Watch(const TestServer& server, double slack);
+  // within two seconds, a probe answers when it does within five; each so many times as
+  // long as `results` is wide, or as patient.
+  Watch(const TestServer& server, const BarResults& results);
   ~Watch();
   // Ends it.
   Watched Stop();
@@ -44,6 +46,7 @@ class Watch {
 
   const TestServer& server_;
   const double reach_;  // seconds
+  const int probe_;     // seconds
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;  // guarded by mutex_

@@ -20,10 +20,11 @@ constexpr char kLog[] = "unread-log";
 
 absl::Status AttackAlone(const ScenarioOptions& options, const wire::Attack& attack,
                          double seconds, BarResults& results) {
-  MNEMON_ASSIGN_OR_RETURN(const auto attacked,
-                          Attacked::Start(options, attack.name, attack.descriptors));
+  MNEMON_ASSIGN_OR_RETURN(
+      const auto attacked,
+      Attacked::Start(options, attack.name, attack.descriptors, results));
   wire::AttackTally tally;
-  Watch watch(attacked->server(), results.slack());
+  Watch watch(attacked->server(), results);
   attack.run(attacked->PlanFor(seconds), tally);
   const Watched watched = watch.Stop();
   NoteTally(attack.name, tally, results);
@@ -62,8 +63,9 @@ absl::Status RunWire(const ScenarioOptions& options, BarResults& results) {
   for (const std::string& name : names) {
     if (name == kTogether) {
       // Never shorter: at first no address is known, and the honest ones lose most.
-      MNEMON_RETURN_IF_ERROR(
-          AttackTogether(options, options.seconds > 0 ? seconds : kAttack, results));
+      MNEMON_RETURN_IF_ERROR(AttackTogether(
+          options, options.seconds > 0 || !results.timed() ? seconds : kAttack,
+          results));
     } else if (name == kLog) {
       MNEMON_RETURN_IF_ERROR(LeaveLogUnread(options, kUnreadLog * seconds, results));
     }

@@ -23,7 +23,8 @@ class Attacked {
   // `descriptors`: at most; 0: as many as the system gives.
   static absl::StatusOr<std::unique_ptr<Attacked>> Start(const ScenarioOptions& options,
                                                          const std::string& name,
-                                                         int descriptors);
+                                                         int descriptors,
+                                                         const BarResults& results);
 
   TestServer& server() { return *server_; }
   // What an attack on it sends, from now on for `seconds`.

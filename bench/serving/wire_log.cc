@@ -63,13 +63,13 @@ absl::Status LeaveLogUnread(const ScenarioOptions& options, double seconds,
                    .grace = StrCat(kLogGrace)}));
   Connections connections(server->port(), kCallers);
   const TimePoint begin = SteadyClock::now();
-  Watch watch(*server, results.slack());
+  Watch watch(*server, results);
   const std::vector<CallRecord> calls = RunClosedLoop(
       connections, kCallers,
       [](int64_t number) {
         return MakeRequest("", 8, 100, static_cast<uint64_t>(number));
       },
-      {.deadline = Seconds(10)}, seconds);
+      {.deadline = Seconds(results.Patience(10))}, seconds);
   const Watched watched = watch.Stop();
   MNEMON_ASSIGN_OR_RETURN(const MetricsPage page, server->Metrics());
   const auto part = [&](double from, double to) {
@@ -99,9 +99,9 @@ absl::Status LeaveLogUnread(const ScenarioOptions& options, double seconds,
   results.Exactly("unread-log: no health check on a new connection",
                   watched.not_reached, 0, "looks");
   const TimePoint term = SteadyClock::now();
-  const std::optional<int> code = server->Stop(std::chrono::seconds(20));
-  results.AtMost("unread-log: from SIGTERM to the end",
-                 Seconds(SteadyClock::now() - term).count(), kLogGrace + 2, "s");
+  const std::optional<int> code = server->Stop(std::chrono::seconds(300));
+  results.TimeAtMost("unread-log: from SIGTERM to the end",
+                     Seconds(SteadyClock::now() - term).count(), kLogGrace + 2, "s");
   results.Exactly("unread-log: exit code", code.value_or(-1), 0, "");
   return absl::OkStatus();
 }

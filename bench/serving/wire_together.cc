@@ -32,14 +32,18 @@ std::vector<CallRecord> RunHonest(int port, double seconds,
     request.mutable_sampling()->set_temperature(1);
     request.mutable_sampling()->set_seed(i);
     calls.Start(connections.at(number), request,
-                {.deadline = Seconds(10 * seconds + 60)});
+                {.deadline = Seconds(10 * seconds) + kHangs});
   }
-  for (int i = 0; i < 500 && calls.messages() < kHonest; ++i) Pass(0.01);
+  const TimePoint sent = SteadyClock::now();
+  while (calls.with_tokens() < kHonest && calls.running() == kHonest &&
+         SteadyClock::now() - sent < kHangs) {
+    Pass(0.01);
+  }
   const TimePoint begin = SteadyClock::now();
   meanwhile();
   Pass(seconds - Seconds(SteadyClock::now() - begin).count());
   calls.CancelAll();
-  calls.Wait(Seconds(30));
+  calls.Wait(kHangs);
   std::vector<CallRecord> records = calls.Take();
   // In the order of their starts.
   std::sort(records.begin(), records.end(),
@@ -68,7 +72,8 @@ double Tokens(const std::vector<CallRecord>& records) {
 absl::Status AttackTogether(const ScenarioOptions& options, double seconds,
                             BarResults& results) {
   const std::string name = "all";
-  MNEMON_ASSIGN_OR_RETURN(const auto attacked, Attacked::Start(options, name, 0));
+  MNEMON_ASSIGN_OR_RETURN(const auto attacked,
+                          Attacked::Start(options, name, 0, results));
   const int port = attacked->server().port();
   const std::vector<CallRecord> before = RunHonest(port, seconds, [] {});
   const std::span<const wire::Attack> attacks = wire::Attacks();
@@ -76,7 +81,7 @@ absl::Status AttackTogether(const ScenarioOptions& options, double seconds,
   Watched watched;
   const std::vector<CallRecord> beside = RunHonest(port, seconds, [&] {
     std::vector<wire::AttackPlan> plans(attacks.size(), attacked->PlanFor(seconds));
-    Watch watch(attacked->server(), results.slack());
+    Watch watch(attacked->server(), results);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < attacks.size(); ++i) {
       // Each from addresses of its own.

@@ -43,8 +43,12 @@ def compiler() -> list[str]:
 
 def generate(package: pathlib.Path) -> None:
     """Writes the file into `package`, the folder mnemon."""
-    if not PROTO.is_dir():
-        sys.exit(f"generate_descriptors.py: needs a whole checkout of mnemon: no {PROTO}")
+    missing = [str(PROTO / name) for name in FILES if not (PROTO / name).is_file()]
+    if missing:
+        sys.exit(
+            "generate_descriptors.py: needs a whole checkout of mnemon; missing: "
+            + ", ".join(missing)
+        )
     subprocess.run(
         [*compiler(), f"-I{PROTO}", "--include_imports"]
         + [f"--descriptor_set_out={package / 'v1/api.binpb'}", *FILES],

@@ -11,23 +11,30 @@ from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from generate_descriptors import PROTO, generate  # noqa: E402
+from generate_descriptors import generate  # noqa: E402
 
-# A source distribution has the descriptors and not what they are made of.
-COMPLETE = not PROTO.is_dir() and (HERE / "mnemon/v1/api.binpb").is_file()
+# A source distribution has the descriptors and not what they are made of, whatever lies
+# around the folder in which it was unpacked.
+DISTRIBUTION = (HERE / "PKG-INFO").is_file()
+DESCRIPTORS = HERE / "mnemon/v1/api.binpb"
+
+
+def complete():
+    if not DISTRIBUTION:
+        generate(HERE / "mnemon")
+    elif not DESCRIPTORS.is_file():
+        sys.exit(f"setup.py: this source distribution is not whole: {DESCRIPTORS} is missing")
 
 
 class BuildWithDescriptors(build_py):
     def run(self):
-        if not COMPLETE:
-            generate(HERE / "mnemon")
+        complete()
         super().run()
 
 
 class SdistWithDescriptors(sdist):
     def run(self):
-        if not COMPLETE:
-            generate(HERE / "mnemon")
+        complete()
         super().run()
 
 

@@ -113,8 +113,10 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // where it is rolled back, the same with the tokens of its prompt; else null.
   std::shared_ptr<CallRecord> record;
   std::shared_ptr<const CallRecord> undone;
-  // It goes on with the newest call of its session, behind this index.
+  // It goes on with the newest call of its session, behind this index; then its number
+  // among those that do (SessionDirectory::BeginResume).
   std::optional<int64_t> resume_after;
+  uint64_t resume_number = 0;
   // Of such a one: the prompt is part of the history, which is cut to so many tokens
   // first.
   std::optional<int64_t> resumed_at;
@@ -122,6 +124,7 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<Time> deadline;
   Time arrival;
+  Time idle_arrival;  // the same by the clock of idle callers
   // Of a call without a named session: the state that it has computed is kept when it
   // ends with OK, pinned (StateAccess).
   bool keeps_state = false;
@@ -141,6 +144,10 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // Set by the runner before the end is visible: whoever clears it, the consumer that
   // takes the end or the runner, releases the session.
   std::atomic<bool> release_on_end = false;
+
+  // Of one that resumes another, before it is queued: whoever sets it gives its stream
+  // the end, the call because that other has ended, or the runner for a newer resume.
+  std::atomic<bool> settled = false;
 
   // Owned by the model runner from Enqueue on.
   Phase phase = Phase::kWaiting;
@@ -178,7 +185,8 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   ByteCharge penalties_charge;  // exactly their memory
   std::optional<StopMatcher> stop_matcher;  // absent without stop strings
   // When the call began to wait for its caller to read or to send; and, of a delivering
-  // call, when that was checked last, and the tokens delivered by then.
+  // call, when that was checked last, and the tokens delivered by then. By the clock of
+  // idle callers.
   std::optional<Time> stalled_since;
   int64_t delivered_then = 0;
   bool unread = false;  // which of the runner's lists of delivering calls it is on

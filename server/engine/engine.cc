@@ -30,6 +30,9 @@ constexpr int64_t kMaxFloats = (int64_t{4} << 20) / sizeof(float) - 1024;
 // Tokens that a call generates without its history's memory growing.
 constexpr int64_t kMostReserved = 512;
 
+// Tokens of a prompt for which there is always memory, unless that is really gone.
+constexpr int64_t kShortPrompt = 512;
+
 uint64_t SeedFor(const std::string& request_id) {
   if (request_id.empty()) return RandomNumber();
   return std::stoull(Sha256Hex(request_id).substr(0, 16), nullptr, 16);
@@ -186,6 +189,7 @@ Engine::~Engine() {
     if (runner.predictor) runner.predictor->Stop();
   }
   if (persistence_) persistence_->StopWriting();
+  context_->waiters.EndAll(CatchOutOfMemory({}, engine_errors::Draining));
   context_->callbacks.Stop();
 }
 
@@ -227,6 +231,27 @@ absl::StatusOr<size_t> Engine::FindDecoder(const std::string& name) const {
 absl::Status Engine::MemoryLimit(int64_t bytes) const {
   context_->AskForMemory(bytes);
   return engine_errors::MemoryLimit();
+}
+
+bool Engine::MakeRoom(int64_t bytes, std::optional<SessionPersistence::Short> of,
+                      const std::function<bool()>& fits) const {
+  if (persistence_ && of) return persistence_->MakeRoom(bytes, *of, fits);
+  if (fits()) return true;
+  if (of != SessionPersistence::Short::kSessions) context_->AskForMemory(bytes);
+  return false;
+}
+
+absl::Status Engine::ChargeNew(Session& session, int64_t bytes) const {
+  using Short = SessionPersistence::Short;
+  const EngineMemory& memory = *context_->memory;
+  if (!MakeRoom(bytes, Short::kSessions, [&] {
+        return memory.sessions.bytes() <= memory.shares.new_sessions - bytes;
+      })) {
+    return engine_errors::SessionMemory(memory.shares.new_sessions);
+  }
+  return MakeRoom(bytes, Short::kResting, [&] { return session.charge.TrySet(bytes); })
+             ? absl::OkStatus()
+             : engine_errors::MemoryLimit();
 }
 
 CallLimits Engine::LimitsOf(const ModelRunner& runner) const {
@@ -302,6 +327,7 @@ void Engine::OpenStream(const std::shared_ptr<Call>& call, const Tokenizer* toke
                         std::function<void()> on_ready) const {
   const Options& options = context_->options;
   call->arrival = options.clock->Now();
+  call->idle_arrival = options.idle_clock ? options.idle_clock->Now() : call->arrival;
   TokenStream::Options stream{
       .tokenizer = tokenizer,
       .stop_strings = std::move(stop_strings),
@@ -360,7 +386,13 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
     if (call->resume_after) {
       MNEMON_ASSIGN_OR_RETURN(const bool ended, TakeUp(*call, undone));
       if (ended) {
+        // First: who has the end may come with the next call.
         context_->directory.Release(session, /*taken=*/false);
+        if (!call->settled.exchange(true)) {
+          static_cast<void>(call->stream->Finish(std::move(call->ending->status),
+                                                 std::move(call->ending->facts)));
+          context_->callbacks.Post(call->stream);
+        }
         return absl::OkStatus();
       }
       prompt_tokens = undone;
@@ -385,9 +417,14 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
                                               std::min(most, runner.context_limit())));
     // What takes time in proportion to prompt or history is done here, not on the
     // runner's thread.
-    if (!session.history.Stage(prompt_tokens,
-                               std::min<int64_t>(call->max_tokens, kMostReserved))) {
-      return MemoryLimit(static_cast<int64_t>(prompt_tokens.size_bytes()));
+    const auto reserved = std::min<int64_t>(call->max_tokens, kMostReserved);
+    using Short = SessionPersistence::Short;
+    if (!MakeRoom(session.history.BytesOf(prompt + reserved),
+                  call->nameless() ? std::nullopt : std::optional(Short::kResting),
+                  [&] { return session.history.Stage(prompt_tokens, reserved); })) {
+      // A long prompt says little of others.
+      if (call->nameless() && prompt <= kShortPrompt) runner.RefuseForMemory();
+      return engine_errors::MemoryLimit();
     }
     call->prompt_tokens = prompt;
     MNEMON_RETURN_IF_ERROR(CompleteRecord(*call, prompt_tokens));
@@ -453,7 +490,10 @@ absl::Status Engine::CopySource(const ScoreRequest& request, Call& call) const {
   if (request.commit && source->journal) {
     MNEMON_RETURN_IF_ERROR(source->journal->status());
   }
-  auto copy = std::make_shared<Session>("", source->model, nullptr, context_->memory);
+  // What is committed becomes the session's.
+  auto copy = std::make_shared<Session>(
+      "", source->model, nullptr, context_->memory,
+      request.commit ? &EngineMemory::histories : &EngineMemory::prompts);
   absl::Status held = Hold(*source, request.request_id);
   const bool repeated = !held.ok() && directory.ScoredFrom(*source, request.request_id);
   if (repeated) held = Hold(*source, "");
@@ -532,7 +572,7 @@ int64_t Engine::CountUnstored() const {
   std::string after;
   constexpr size_t kAtOnce = 64;
   for (bool more = true; more;) {
-    const auto sessions = context_->directory.After(after, kAtOnce);
+    const auto sessions = context_->directory.AwakeAfter(after, kAtOnce);
     for (const auto& session : sessions) {
       count += session->journal == nullptr || !session->journal->durable() ? 1 : 0;
     }
@@ -561,6 +601,8 @@ EngineStats Engine::Stats() const {
     stats.draining = draining_;
   }
   stats.sessions = context_->directory.size();
+  stats.waiters = context_->waiters.stats();
+  stats.asleep = context_->directory.asleep();
   if (persistence_) stats.store = persistence_->stats();
   for (const Runner& runner : runners_) {
     stats.models.push_back(runner.decoder ? runner.decoder->Stats()
@@ -582,12 +624,16 @@ EngineStats Engine::Stats() const {
   stats.memory.state_reserve = std::max<int64_t>(
       0, memory.state.bytes() - stats.memory.state - stats.memory.shadows);
   stats.memory.images = memory.images.bytes();
+  stats.memory.sessions = memory.sessions.bytes();
   stats.memory.histories = memory.histories.bytes();
+  stats.memory.prompts = memory.prompts.bytes();
   stats.memory.queue = memory.queue.bytes();
   stats.memory.output = memory.output.bytes();
   stats.memory.predictions = memory.predictions.bytes();
   stats.memory.used = memory.budget.used();
   stats.memory.limit = memory.budget.limit();
+  stats.memory.sessions_limit = memory.shares.sessions;
+  stats.memory.resting_limit = memory.shares.resting;
   return stats;
 }
 

@@ -39,10 +39,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/out_of_memory.h"
 #include "server/engine/engine_context.h"
 #include "server/engine/engine_model.h"
 #include "server/engine/engine_options.h"
 #include "server/engine/model_runner.h"
+#include "server/engine/one_answer.h"
 #include "server/engine/predict_runner.h"
 #include "server/engine/request.h"
 #include "server/engine/request_check.h"
@@ -80,7 +82,10 @@ class Engine {
   // with OK nothing of it can be lost any more. Reasons of SessionStore
   // (server/state/session_store.h) say why it cannot be stored; whether a change that
   // was refused so is there can be asked for. Without a store on_done is called at
-  // once. The forms without it wait for the store.
+  // once. The forms without it wait for the store. on_done is called once, whatever
+  // happens: where nothing answers within Waiters::kBound (an export, an import or a
+  // proof: kTransferBound), or the engine ends first, with UNAVAILABLE, NO_ANSWER or
+  // DRAINING. Not where the method returns an error.
   //
   // A method that uses a session reads the history from the store, on the calling
   // thread, where it is not in memory. DATA_LOSS, SESSION_DAMAGED; FAILED_PRECONDITION,
@@ -106,7 +111,7 @@ class Engine {
   // A running call on the session ends with ABORTED, SESSION_DELETED. `etag`: not
   // empty: must be the present one, else ABORTED, ETAG_MISMATCH.
   absl::Status DeleteSession(const std::string& id, const std::string& etag,
-                             std::function<void(const absl::Status&)> on_done);
+                             OnSynced on_done);
   absl::Status DeleteSession(const std::string& id, const std::string& etag = "");
 
   // These three work between two steps of the model. An error that is returned comes in
@@ -192,6 +197,8 @@ class Engine {
   const Recovery& recovery() const { return recovery_; }
 
   EngineStats Stats() const;
+  // What waits for an answer; waits for nothing itself.
+  WaiterStats waiters() const { return context_->waiters.stats(); }
 
  private:
   // One of the two is set.
@@ -211,6 +218,8 @@ class Engine {
   // As above; UNIMPLEMENTED, MODEL_KIND, for a predictor.
   absl::StatusOr<size_t> FindDecoder(const std::string& name) const;
   // With its history in memory.
+  // NOT_FOUND; why what the store has of it cannot be served.
+  absl::StatusOr<std::shared_ptr<Session>> FindNamed(const std::string& id) const;
   absl::StatusOr<std::shared_ptr<Session>> FindSession(const std::string& id);
   // Gives a session that no directory knows its place in the store, if there is one.
   // FAILED_PRECONDITION, NO_STORE; why the store takes nothing.
@@ -225,8 +234,22 @@ class Engine {
   void AnswerWhenMade(const std::shared_ptr<Session>& session, bool fresh,
                       OnAnswer<SessionFacts> on_done);
   // Of a session that left the directory: it leaves the store and memory.
-  void Discard(std::shared_ptr<Session> session,
-               std::function<void(const absl::Status&)> on_done);
+  void Discard(std::shared_ptr<Session> session, OnSynced on_done);
+  // `on_done` has to answer within the bound of `kind`, unless `body` returns an error
+  // or throws std::bad_alloc: then that is returned, and it is not called. Where it was
+  // called all the same the result is OK.
+  template <class Outcome, class Body>
+  absl::Status Begin(WaiterKind kind, const OneAnswer<Outcome>& on_done,
+                     const Body& body) const {
+    // `body` may move from `on_done`.
+    const OneAnswer<Outcome> kept = on_done;
+    kept.Watch(context_->waiters, kind);
+    const absl::Status begun = CatchOutOfMemory({}, body);
+    return begun.ok() || !kept.Dismiss() ? absl::OkStatus() : begun;
+  }
+  // Of one that the store has refused.
+  void DropCheckpoint(const std::shared_ptr<Session>& session,
+                      const SessionCheckpoint& checkpoint);
   Durability default_durability() const;
   // The session of a call, or a new one for a stateless call.
   absl::StatusOr<std::shared_ptr<Session>> SessionFor(const std::string& id,
@@ -242,8 +265,8 @@ class Engine {
                   std::vector<std::string> stop_strings,
                   std::function<void()> on_ready) const;
   // A session that no directory gets: for a copy. MEMORY_LIMIT.
-  absl::StatusOr<std::shared_ptr<Session>> MakeCopy(size_t model) const;
-  // `on_done`, which also counts the transfer, or TRANSFER_LIMIT.
+  std::shared_ptr<Session> MakeCopy(size_t model) const;
+  // `on_done`, which also counts the transfer, or TRANSFER_LIMIT: for so long at most.
   template <class T>
   absl::StatusOr<OnAnswer<T>> BeginTransfer(OnAnswer<T> on_done);
   // Calls `next`, perhaps on another thread, once the state of a session at rest that
@@ -252,7 +275,7 @@ class Engine {
                  std::function<void()> next) const;
   // Queues a call without prompt that keeps the state of a session without a name.
   absl::Status ReplayHistory(const std::shared_ptr<Session>& session,
-                             std::function<void(absl::Status)> on_end) const;
+                             OneAnswer<absl::Status> on_end) const;
   // A call, but for what its session's history decides.
   std::shared_ptr<Call> MakeCall(
       std::shared_ptr<Session> session, const CallRecord& record,
@@ -269,12 +292,16 @@ class Engine {
                       std::span<const int32_t> prompt_tokens) const;
   // Whether the call holds its session, after another one has given way, or not.
   enum class Entry { kHeld, kAfterAnother, kBusy };
-  absl::StatusOr<Entry> Enter(const Call& call) const;
+  absl::StatusOr<Entry> Enter(Call& call) const;
   // REQUIRES: the session is held, if it has a name.
   absl::Status SubmitHeld(const std::shared_ptr<Call>& call,
                           std::span<const int32_t> prompt_tokens) const;
-  // Likewise; where the session's state comes from the store first, later, and errors
-  // then end the stream.
+  // Behind the task that made another call give way: as Submit; an error is the end of
+  // the stream. A resume waits for a call before it that leaves the session.
+  void SubmitAfterOther(const std::shared_ptr<Call>& call,
+                        const std::vector<int32_t>& prompt, absl::Status ended) const;
+  // As SubmitHeld; where the session's state comes from the store first, later, and
+  // errors then end the stream.
   absl::Status SubmitRestored(const std::shared_ptr<Call>& call,
                               std::span<const int32_t> prompt_tokens) const;
   // The call that the request resumes or repeats; null: none, it is a new one. The
@@ -294,12 +321,18 @@ class Engine {
   // Fills in what depends on the history. MEMORY_LIMIT.
   absl::Status CompleteRecord(Call& call, std::span<const int32_t> prompt) const;
   CallLimits LimitsOf(const ModelRunner& runner) const;
+  // As SessionPersistence::MakeRoom where there is a store; else, and for no session,
+  // nobody waits.
+  bool MakeRoom(int64_t bytes, std::optional<SessionPersistence::Short> of,
+                const std::function<bool()>& fits) const;
+  // What a new session or checkpoint takes; MEMORY_LIMIT.
+  absl::Status ChargeNew(Session& session, int64_t bytes) const;
   // MEMORY_LIMIT; sessions at rest give up states of as many bytes.
   absl::Status MemoryLimit(int64_t bytes) const;
   // To the observer.
   void Report(SessionEvent event) const;
   void RemoveExpired();
-  // The body of the thread that removes expired sessions.
+  // The body of the thread that removes expired sessions and ends what waits too long.
   void ExpireSessions();
 
   const std::shared_ptr<EngineContext> context_;

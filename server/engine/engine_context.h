@@ -16,6 +16,7 @@
 #include "server/engine/pool_turns.h"
 #include "server/engine/progress.h"
 #include "server/engine/session_directory.h"
+#include "server/engine/waiters.h"
 
 namespace mnemon {
 
@@ -28,8 +29,11 @@ struct EngineContext : std::enable_shared_from_this<EngineContext> {
   EngineContext(const EngineOptions& its_options, const std::vector<int64_t>& vocabs)
       : options(its_options),
         models(static_cast<int64_t>(vocabs.size())),
-        memory(std::make_shared<EngineMemory>(its_options.memory_bytes, vocabs)),
-        directory(vocabs.size(), its_options.sessions, *its_options.clock),
+        memory(std::make_shared<EngineMemory>(its_options.memory_bytes, vocabs,
+                                              its_options.call_bytes)),
+        waiters(*its_options.clock),
+        directory(vocabs.size(), its_options.sessions, *its_options.clock, memory,
+                  [this](CallbackList& due) { callbacks.Post(due); }),
         turns(*its_options.clock),
         samplers(its_options.pool, *its_options.sampling, std::ranges::max(vocabs)),
         callbacks(its_options.callback_threads) {}
@@ -42,6 +46,7 @@ struct EngineContext : std::enable_shared_from_this<EngineContext> {
   const EngineOptions options;
   const int64_t models;
   const std::shared_ptr<EngineMemory> memory;
+  mutable Waiters waiters;
   mutable SessionDirectory directory;
   mutable PoolTurns turns;
   mutable SamplingTeam samplers;  // of the runner whose turn it is

@@ -41,6 +41,12 @@ absl::Status GraceOver() {
                    {.reason = "DRAINING", .retry_after = kRetry});
 }
 
+absl::Status NoAnswer() {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   "no answer has come in time: what was asked for may still be done",
+                   {.reason = "NO_ANSWER", .retry_after = kRetry});
+}
+
 absl::Status Cancelled() noexcept try {
   return absl::CancelledError("call cancelled");
 } catch (const std::bad_alloc&) {
@@ -60,10 +66,23 @@ absl::Status NoStore() {
       {.reason = "NO_STORE", .field = "durability"});
 }
 
-absl::Status SessionDamaged(const std::string& session) {
+absl::Status SessionDamaged(const std::string& session, int64_t whole_tokens) {
+  return MakeError(
+      absl::StatusCode::kDataLoss,
+      StrCat("what is stored of session ", Quoted(session), " is damaged: its first ",
+             whole_tokens,
+             " tokens are whole; delete it, or cut it there by "
+             "mnemon-server --repair"),
+      {.reason = "SESSION_DAMAGED",
+       .metadata = {{"session", session}, {"whole_tokens", StrCat(whole_tokens)}}});
+}
+
+absl::Status CheckpointDamaged(const std::string& session, const std::string& id) {
   return MakeError(absl::StatusCode::kDataLoss,
-                   StrCat("what is stored of session ", Quoted(session), " is damaged"),
-                   {.reason = "SESSION_DAMAGED", .metadata = {{"session", session}}});
+                   StrCat("what is stored of checkpoint ", Quoted(id), " of session ",
+                          Quoted(session), " is damaged"),
+                   {.reason = "CHECKPOINT_DAMAGED",
+                    .metadata = {{"session", session}, {"checkpoint", id}}});
 }
 
 absl::Status SessionOfOtherModel(const std::string& session, const std::string& model) {
@@ -229,6 +248,11 @@ bool IsNoFreeBlocks(const absl::Status& status) {
   return detail && detail->reason == "NO_FREE_BLOCKS";
 }
 
+bool IsRetryableNoFreeBlocks(const absl::Status& status) {
+  const auto detail = GetErrorDetail(status);
+  return detail && detail->reason == "NO_FREE_BLOCKS" && detail->retry_after;
+}
+
 absl::Status WithPromptTaken(const absl::Status& error, bool taken, bool resumes) {
   ErrorDetail detail = GetErrorDetail(error).value_or(ErrorDetail{});
   detail.metadata.emplace("prompt_taken", taken ? "true" : "false");
@@ -240,6 +264,15 @@ absl::Status MemoryLimit() {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    "all memory that the server may take is in use",
                    {.reason = "MEMORY_LIMIT", .retry_after = kRetry});
+}
+
+absl::Status SessionMemory(int64_t bytes) {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      StrCat("sessions and checkpoints take all of the ", bytes,
+             " bytes that the server has for them: delete some, or give it more "
+             "--memory"),
+      {.reason = "MEMORY_LIMIT", .retry_after = kRetry});
 }
 
 absl::Status CallerIdle(std::chrono::milliseconds idle) {

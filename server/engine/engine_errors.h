@@ -33,8 +33,10 @@ absl::Status TokenCountMismatch(const std::string& session, int64_t expected,
                                 int64_t tokens);
 // The session is not as the caller knows it.
 absl::Status EtagMismatch(const std::string& session);
-// What the store has of the session is not as it was written.
-absl::Status SessionDamaged(const std::string& session);
+// What the store has of the session is not as it was written; its history is whole up
+// to so many tokens.
+absl::Status SessionDamaged(const std::string& session, int64_t whole_tokens);
+absl::Status CheckpointDamaged(const std::string& session, const std::string& id);
 // The server keeps sessions in memory alone.
 absl::Status NoStore();
 // The store has a session with this id, of a model that is not loaded.
@@ -63,11 +65,14 @@ absl::Status DeadlineUnreachable(Wait wait);
 // Growing states have used up their memory; without `wait` a repetition does not help.
 absl::Status NoFreeBlocks(std::optional<Wait> wait);
 bool IsNoFreeBlocks(const absl::Status& status);
+bool IsRetryableNoFreeBlocks(const absl::Status& status);
 // `error` of a call after its admission, with whether its prompt stays in the history.
 // A repetition helps only where it does not, or where the same request `resumes`.
 absl::Status WithPromptTaken(const absl::Status& error, bool taken, bool resumes);
 // All memory that the server may take is in use.
 absl::Status MemoryLimit();
+// Sessions and checkpoints take all that they may of it, so many bytes.
+absl::Status SessionMemory(int64_t bytes);
 // The caller did not read, or did not send, for so long.
 absl::Status CallerIdle(std::chrono::milliseconds idle);
 // `error` of the model, with the session that keeps the state from before the call;
@@ -81,6 +86,9 @@ absl::Status WrongKind(const std::string& model, const std::string& does);
 absl::Status Draining();
 // A call that a drain has left no more time.
 absl::Status GraceOver();
+// What was to answer has not, within its bound or before its end: whether a change was
+// made can be asked for.
+absl::Status NoAnswer();
 // Its consumer has cancelled the call. Without a text when memory has run out.
 absl::Status Cancelled() noexcept;
 

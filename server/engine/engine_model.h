@@ -13,6 +13,7 @@
 #include "model/text/tokenizer.h"
 #include "server/engine/request.h"
 #include "server/engine/store_stats.h"
+#include "server/engine/waiters.h"
 
 namespace mnemon {
 
@@ -32,12 +33,19 @@ struct EngineModel {
 //                 way, or has been due
 //   stuck call    for as long a call has held its permit behind its deadline, its time
 //                 limit, or its idle limit
+//   overdue answer  what waits for an answer was not given one within its bound
+//                 (Waiters), and is not now: a store or a thread hangs
 //   state full    for kStateFull calls have waited for state memory, and none has got
 //                 any
+//   memory full   within kMemoryFull a call was refused since no memory was left for
+//                 its short prompt, or for its state though no other ran, and none has
+//                 started since
 //   queue full    by calls, bytes or expected wait
 inline constexpr std::string_view kUnreadyReasons[] = {
-    "draining", "device lost", "no progress", "stuck call", "state full", "queue full"};
+    "draining",       "device lost", "no progress", "stuck call",
+    "overdue answer", "state full",  "memory full", "queue full"};
 inline constexpr std::chrono::seconds kStateFull{10};
+inline constexpr std::chrono::seconds kMemoryFull{10};
 
 // What has changed within a round of a model's runner is counted at its end.
 struct ModelStats {
@@ -87,13 +95,19 @@ struct MemoryStats {
   // for prompts, and what does not divide into blocks.
   int64_t state_reserve = 0;
   int64_t images = 0;     // states that left a device's memory for others
-  int64_t histories = 0;  // sessions and their tokens, and prompts that wait
+  int64_t sessions = 0;   // and checkpoints, but for their tokens
+  int64_t histories = 0;  // tokens of sessions, and of prompts that wait for them
+  int64_t prompts = 0;    // of calls without a session, and of copies
   int64_t queue = 0;      // parts to score, counts of penalties
   int64_t output = 0;     // tokens that wait for their consumers
   int64_t predictions = 0;
   // Of all but the weights: in use and at most (EngineOptions::memory_bytes).
   int64_t used = 0;
   int64_t limit = 0;
+  // Of `limit`, what sessions may take, and what they may with their histories: see
+  // MemoryShares.
+  int64_t sessions_limit = 0;
+  int64_t resting_limit = 0;
 };
 
 // For health, metrics and tests. The first counts are sums over the models.
@@ -101,6 +115,7 @@ struct EngineStats {
   int64_t running = 0;
   int64_t queued = 0;    // ModelStats::waiting
   int64_t sessions = 0;  // named ones, now
+  int64_t asleep = 0;    // of them, those of which only the name is in memory
   int64_t state_bytes = 0;
   int64_t steps = 0;
   int64_t tokens_computed = 0;
@@ -108,7 +123,8 @@ struct EngineStats {
   bool draining = false;
   MemoryStats memory;
   std::optional<PersistenceStats> store;  // absent without one
-  std::vector<ModelStats> models;         // in the order of Create
+  WaiterStats waiters;
+  std::vector<ModelStats> models;  // in the order of Create
 };
 
 }  // namespace mnemon

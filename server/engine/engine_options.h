@@ -44,6 +44,8 @@ struct EngineOptions {
   int64_t state_bytes = int64_t{1} << 30;
   // All that models, sessions and calls take beside the weights, at most.
   int64_t memory_bytes = ByteBudget::kUnlimited;
+  // Of that, what sessions at rest leave to calls at least: see MemoryShares.
+  int64_t call_bytes = 0;
   int64_t step_tokens = 256;  // tokens per step, over all calls
   int callback_threads = 2;
   // What samples: the threads of the decoders' pool, which outlives the engine (null:
@@ -51,6 +53,9 @@ struct EngineOptions {
   ThreadPool* pool = nullptr;
   const SamplingOperations* sampling = &SamplingOperationsOf();
   const Clock* clock = &Clock::Real();  // outlives the engine and its streams
+  // The time of idle_timeout, where that passes slower; null: `clock`. Outlives the
+  // engine.
+  const Clock* idle_clock = nullptr;
   // Null: nothing is measured. Shared, because streams may outlive the engine.
   std::shared_ptr<EngineObserver> observer;
   HistoryObserver on_history_change;  // may be empty

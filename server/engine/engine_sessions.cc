@@ -68,41 +68,41 @@ absl::Status Engine::DeleteSession(const std::string& id, const std::string& eta
 }
 
 absl::Status Engine::CreateSession(const CreateSessionRequest& request,
-                                   OnAnswer<SessionFacts> on_done) try {
-  if (!request.id.empty()) {
-    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
-  }
-  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
-  MNEMON_ASSIGN_OR_RETURN(const size_t model, FindDecoder(request.model));
-  MNEMON_RETURN_IF_ERROR(CheckSettings(
-      request.settings, runners_[model].decoder->vocab(), *context_->options.clock));
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          MakeSession(request.id, model));
-  // A hidden one ends with its conversation.
-  MNEMON_RETURN_IF_ERROR(
-      MakeDurable(session, request.settings.durability,
-                  request.hidden ? Durability::kNone : default_durability(),
-                  /*has_history=*/false));
-  Apply(request.settings, context_->options, *session);
-  if (request.hidden) {
-    session->hidden = true;
-    session->ttl = context_->options.idle_timeout + kHiddenTime;
-    session->expires_at.reset();
-  }
-  session->request_id = request.request_id;
-  if (!request.request_id.empty()) {
-    session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
-  }
-  const Session* const fresh = session.get();
-  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
-                          context_->directory.Insert(std::move(session)));
-  if (made.get() == fresh) Report(SessionEvent::kCreate);
-  changed_.notify_all();
-  if (made->journal) made->journal->TouchRecord();
-  AnswerWhenMade(made, made.get() == fresh, std::move(on_done));
-  return absl::OkStatus();
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+                                   OnAnswer<SessionFacts> on_done) {
+  return Begin(WaiterKind::kCall, on_done, [&]() -> absl::Status {
+    if (!request.id.empty()) {
+      MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
+    }
+    MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+    MNEMON_ASSIGN_OR_RETURN(const size_t model, FindDecoder(request.model));
+    MNEMON_RETURN_IF_ERROR(CheckSettings(
+        request.settings, runners_[model].decoder->vocab(), *context_->options.clock));
+    MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                            MakeSession(request.id, model));
+    // A hidden one ends with its conversation.
+    MNEMON_RETURN_IF_ERROR(
+        MakeDurable(session, request.settings.durability,
+                    request.hidden ? Durability::kNone : default_durability(),
+                    /*has_history=*/false));
+    Apply(request.settings, context_->options, *session);
+    if (request.hidden) {
+      session->hidden = true;
+      session->ttl = context_->options.idle_timeout + kHiddenTime;
+      session->expires_at.reset();
+    }
+    session->request_id = request.request_id;
+    if (!request.request_id.empty()) {
+      session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
+    }
+    const Session* const fresh = session.get();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
+                            context_->directory.Insert(std::move(session)));
+    if (made.get() == fresh) Report(SessionEvent::kCreate);
+    changed_.notify_all();
+    if (made->journal) made->journal->TouchRecord();
+    AnswerWhenMade(made, made.get() == fresh, std::move(on_done));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Engine::MakeDurable(const std::shared_ptr<Session>& session,
@@ -128,7 +128,7 @@ void Engine::AnswerWhenSynced(const std::shared_ptr<Session>& session,
         {}, [&]() -> absl::StatusOr<SessionFacts> { return FactsOf(*session); }));
   };
   if (!session->journal) return answer(absl::OkStatus());
-  session->journal->Flush(answer);
+  session->journal->Flush(WaiterKind::kFlush, answer);
 }
 
 void Engine::AnswerWhenMade(const std::shared_ptr<Session>& session, bool fresh,
@@ -137,25 +137,17 @@ void Engine::AnswerWhenMade(const std::shared_ptr<Session>& session, bool fresh,
   AnswerWhenSynced(session, [this, session, on_done = std::move(on_done)](
                                 absl::StatusOr<SessionFacts> facts) {
     if (!facts.ok()) {
-      SessionDirectory& directory = context_->directory;
-      const absl::Status undone = CatchOutOfMemory({}, [&]() -> absl::Status {
-        // The name may be another one's by now.
-        MNEMON_ASSIGN_OR_RETURN(const auto named, directory.Find(session->id));
-        if (named != session) return absl::OkStatus();
-        MNEMON_ASSIGN_OR_RETURN(
-            auto removed, directory.Remove(session->id, directory.EtagOf(*session)));
-        Discard(std::move(removed), nullptr);
+      // Memory that runs out leaves what the store has to the next start.
+      static_cast<void>(CatchOutOfMemory({}, [&] {
+        if (context_->directory.Remove(*session)) Discard(session, nullptr);
         return absl::OkStatus();
-      });
-      // Else a call that has just found it changes it: it stays.
-      static_cast<void>(undone);
+      }));
     }
     on_done(std::move(facts));
   });
 }
 
-void Engine::Discard(std::shared_ptr<Session> session,
-                     std::function<void(const absl::Status&)> on_done) {
+void Engine::Discard(std::shared_ptr<Session> session, OnSynced on_done) {
   if (persistence_) {
     persistence_->Delete(*session, std::move(on_done));
   } else {
@@ -170,13 +162,16 @@ Durability Engine::default_durability() const {
   return persistence_ ? context_->options.durability : Durability::kNone;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Engine::FindSession(const std::string& id) {
+absl::StatusOr<std::shared_ptr<Session>> Engine::FindNamed(
+    const std::string& id) const {
   auto session = context_->directory.Find(id);
-  if (!persistence_) return session;
-  if (!session.ok()) {
-    MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
-    return session;
-  }
+  if (!session.ok() && persistence_) MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
+  return session;
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Engine::FindSession(const std::string& id) {
+  auto session = FindNamed(id);
+  if (!persistence_ || !session.ok()) return session;
   return persistence_->Use(*session);
 }
 
@@ -191,15 +186,14 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& 
       std::make_shared<Session>(id.empty() ? RandomId() : id, model,
                                 &context_->options.on_history_change, context_->memory);
   session->drawn_id = id.empty();
-  if (!session->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
+  MNEMON_RETURN_IF_ERROR(ChargeNew(*session, Session::kBytes));
   return session;
 }
 
 absl::StatusOr<SessionFacts> Engine::GetSession(const std::string& id) try {
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
   RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
-                          context_->directory.Find(id));
+  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, FindNamed(id));
   return FactsOf(*session);
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
@@ -215,8 +209,9 @@ absl::StatusOr<SessionPage> Engine::ListSessions(
     from = std::max(from, query.after_id() + '\0');
   }
   for (bool more = true; more && !pager.complete();) {
-    const auto found = context_->directory.From(from, kListedAtOnce);
-    more = found.size() == kListedAtOnce;
+    std::string next;
+    const auto found = context_->directory.From(from, kListedAtOnce, next);
+    more = !next.empty();
     for (const auto& session : found) {
       if (query.ids().end && session->id >= *query.ids().end) {
         more = false;
@@ -224,196 +219,245 @@ absl::StatusOr<SessionPage> Engine::ListSessions(
       }
       if (!session->hidden) pager.Add(FactsOf(*session));
     }
-    if (more) from = found.back()->id + '\0';
+    from = std::move(next);
   }
   return pager.Take();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }
 
-absl::Status Engine::DeleteSession(
-    const std::string& id, const std::string& etag,
-    std::function<void(const absl::Status&)> on_done) try {
-  MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
-  RemoveExpired();
-  absl::StatusOr<std::shared_ptr<Session>> session =
-      context_->directory.Remove(id, etag);
-  if (!session.ok()) {
-    if (persistence_) MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
-    return session.status();
-  }
-  Discard(*std::move(session), std::move(on_done));
-  return absl::OkStatus();
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+absl::Status Engine::DeleteSession(const std::string& id, const std::string& etag,
+                                   OnSynced on_done) {
+  return Begin(WaiterKind::kCall, on_done, [&]() -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "name"));
+    RemoveExpired();
+    SessionDirectory& directory = context_->directory;
+    absl::StatusOr<std::shared_ptr<Session>> found = directory.Find(id);
+    if (!found.ok()) {
+      const absl::Status stored =
+          persistence_ ? persistence_->CheckId(id) : absl::OkStatus();
+      if (stored.ok()) return found.status();
+      if (!absl::IsDataLoss(stored)) return stored;
+      persistence_->DeleteDamaged(id, on_done);
+      return absl::OkStatus();
+    }
+    const std::shared_ptr<Session> session = *std::move(found);
+    if (!session->journal || !session->journal->in_store()) {
+      MNEMON_ASSIGN_OR_RETURN(auto removed, directory.Remove(id, etag));
+      Discard(std::move(removed), on_done);
+      return absl::OkStatus();
+    }
+    if (!etag.empty() && etag != directory.EtagOf(*session)) {
+      return engine_errors::EtagMismatch(id);
+    }
+    MNEMON_RETURN_IF_ERROR(session->journal->status());
+    // What changes until the store has the deletion is acknowledged to nobody.
+    session->journal->TryDelete([this, session, on_done](const absl::Status& status) {
+      if (!status.ok()) return on_done(status);
+      if (!context_->directory.Remove(*session)) {
+        return on_done(
+            CatchOutOfMemory({}, [&] { return engine_errors::NotFound(session->id); }));
+      }
+      runners_[session->model].decoder->Forget(session);
+      on_done(absl::OkStatus());
+    });
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
-                                   OnAnswer<SessionFacts> on_done) try {
-  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
-  RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
-                          context_->directory.Find(request.session));
-  std::shared_ptr<Session> used;
-  const SessionSettings& wanted = request.settings;
-  MNEMON_RETURN_IF_ERROR(CheckSettings(
-      wanted, runners_[session->model].decoder->vocab(), *context_->options.clock));
-  SessionDirectory::Settings settings{
-      .expiration = {}, .sampling = {}, .paused = wanted.paused};
-  if (wanted.ttl || wanted.expire_time || request.clear_expiration) {
-    settings.expiration = ExpirationOf(wanted, context_->options);
-  }
-  if (wanted.sampling || request.clear_sampling) settings.sampling = wanted.sampling;
-  std::optional<Durability> durability = wanted.durability;
-  if (request.clear_durability) durability = default_durability();
-  if (session->journal) {
-    MNEMON_RETURN_IF_ERROR(session->journal->status());
-    // What leaves the store must be in memory.
-    if (durability == Durability::kNone) {
-      MNEMON_ASSIGN_OR_RETURN(used, persistence_->Use(session));
+                                   OnAnswer<SessionFacts> on_done) {
+  return Begin(WaiterKind::kCall, on_done, [&]() -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+    RemoveExpired();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                            FindNamed(request.session));
+    std::shared_ptr<Session> used;
+    const SessionSettings& wanted = request.settings;
+    MNEMON_RETURN_IF_ERROR(CheckSettings(
+        wanted, runners_[session->model].decoder->vocab(), *context_->options.clock));
+    SessionDirectory::Settings settings{
+        .expiration = {}, .sampling = {}, .paused = wanted.paused};
+    if (wanted.ttl || wanted.expire_time || request.clear_expiration) {
+      settings.expiration = ExpirationOf(wanted, context_->options);
     }
-  } else if (durability.value_or(Durability::kNone) != Durability::kNone) {
-    return engine_errors::NoStore();
-  }
-  MNEMON_RETURN_IF_ERROR(context_->directory.Update(*session, request.etag, settings));
-  changed_.notify_all();
-  if (session->journal) {
-    if (durability && session->journal->SetDurability(*durability)) {
-      persistence_->RequestSnapshot(session);
+    if (wanted.sampling || request.clear_sampling) settings.sampling = wanted.sampling;
+    std::optional<Durability> durability = wanted.durability;
+    if (request.clear_durability) durability = default_durability();
+    if (session->journal) {
+      MNEMON_RETURN_IF_ERROR(session->journal->status());
+      // What leaves the store must be in memory.
+      if (durability == Durability::kNone) {
+        MNEMON_ASSIGN_OR_RETURN(used, persistence_->Use(session));
+      }
+    } else if (durability.value_or(Durability::kNone) != Durability::kNone) {
+      return engine_errors::NoStore();
     }
-    session->journal->TouchRecord();
-  }
-  AnswerWhenSynced(session, std::move(on_done));
-  return absl::OkStatus();
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+    MNEMON_ASSIGN_OR_RETURN(
+        const uint64_t update,
+        context_->directory.Update(*session, request.etag, settings));
+    changed_.notify_all();
+    if (session->journal) {
+      if (durability && session->journal->SetDurability(*durability)) {
+        persistence_->RequestSnapshot(session);
+      }
+      session->journal->TouchRecord();
+    }
+    // In memory until it is stored.
+    const auto settle = [this, session, used, update,
+                         on_done](absl::StatusOr<SessionFacts> facts) {
+      const auto before =
+          context_->directory.Settle(*session, update, /*stored=*/facts.ok());
+      if (before && session->journal) session->journal->RestoreDurability(*before);
+      on_done(std::move(facts));
+    };
+    AnswerWhenSynced(session, settle);
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Engine::ForkSession(const ForkSessionRequest& request,
-                                 OnAnswer<SessionFacts> on_done) try {
-  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
-  if (!request.id.empty()) {
-    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
-  }
-  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
-  RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> parent,
-                          FindSession(request.session));
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> child,
-                          MakeSession(request.id, parent->model));
-  MNEMON_RETURN_IF_ERROR(CheckSettings(request.settings,
-                                       runners_[parent->model].decoder->vocab(),
-                                       *context_->options.clock));
-  const SessionDirectory::Facts kept = context_->directory.FactsOf(*parent);
-  MNEMON_RETURN_IF_ERROR(
-      MakeDurable(child, request.settings.durability,
-                  parent->journal ? parent->journal->durability() : Durability::kNone,
-                  /*has_history=*/true));
-  Apply(WithDefaults(request.settings, {.ttl = kept.ttl, .sampling = kept.sampling}),
-        context_->options, *child);
-  child->parent = parent->id;
-  child->request_id = request.request_id;
-  if (!request.request_id.empty()) {
-    // As the store has it, so that a repetition after a restart is one too.
-    const auto created = std::chrono::duration_cast<std::chrono::milliseconds>(
-        parent->create_time.time_since_epoch());
-    child->request_text =
-        StrCat("fork ", parent->id, " ", created.count(), " ",
-               request.position.value_or(-1), " ", TextOf(request.settings));
-  }
-  const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
-  const Session* const fresh = child.get();
-  runner->Do(MakeForkTask(
-      std::move(parent), std::move(child), request.position, context_->directory,
-      [this, fresh, on_done = std::move(on_done)](
-          absl::StatusOr<std::shared_ptr<Session>> made) mutable {
-        if (!made.ok()) return on_done(made.status());
-        if (made->get() == fresh) Report(SessionEvent::kFork);
-        changed_.notify_all();
-        if (persistence_) persistence_->RequestSnapshot(*made);
-        AnswerWhenMade(*made, made->get() == fresh, std::move(on_done));
-      }));
-  return absl::OkStatus();
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+                                 OnAnswer<SessionFacts> on_done) {
+  return Begin(WaiterKind::kCall, on_done, [&]() -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+    if (!request.id.empty()) {
+      MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "session_id"));
+    }
+    MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+    RemoveExpired();
+    MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> parent,
+                            FindSession(request.session));
+    MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> child,
+                            MakeSession(request.id, parent->model));
+    MNEMON_RETURN_IF_ERROR(CheckSettings(request.settings,
+                                         runners_[parent->model].decoder->vocab(),
+                                         *context_->options.clock));
+    const SessionDirectory::Facts kept = context_->directory.FactsOf(*parent);
+    MNEMON_RETURN_IF_ERROR(
+        MakeDurable(child, request.settings.durability,
+                    parent->journal ? parent->journal->durability() : Durability::kNone,
+                    /*has_history=*/true));
+    Apply(WithDefaults(request.settings, {.ttl = kept.ttl, .sampling = kept.sampling}),
+          context_->options, *child);
+    child->parent = parent->id;
+    child->request_id = request.request_id;
+    if (!request.request_id.empty()) {
+      // As the store has it, so that a repetition after a restart is one too.
+      const auto created = std::chrono::duration_cast<std::chrono::milliseconds>(
+          parent->create_time.time_since_epoch());
+      child->request_text =
+          StrCat("fork ", parent->id, " ", created.count(), " ",
+                 request.position.value_or(-1), " ", TextOf(request.settings));
+    }
+    const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
+    const Session* const fresh = child.get();
+    runner->Do(MakeForkTask(
+        std::move(parent), std::move(child), request.position, context_->directory,
+        [this, fresh, on_done = std::move(on_done)](
+            absl::StatusOr<std::shared_ptr<Session>> made) mutable {
+          if (!made.ok()) return on_done(made.status());
+          if (made->get() == fresh) Report(SessionEvent::kFork);
+          changed_.notify_all();
+          if (persistence_) persistence_->RequestSnapshot(*made);
+          AnswerWhenMade(*made, made->get() == fresh, std::move(on_done));
+        }));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Engine::RewindSession(const RewindSessionRequest& request,
-                                   OnAnswer<SessionFacts> on_done) try {
-  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
-  if (const auto* const id = std::get_if<std::string>(&request.target)) {
-    MNEMON_RETURN_IF_ERROR(CheckSessionId(*id, "checkpoint_id"));
-  }
-  RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
-                          FindSession(request.session));
-  if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
-  const auto rewind = [this, session, request, on_done = std::move(on_done)] {
-    runners_[session->model].decoder->Do(MakeRewindTask(
-        session, request, context_->directory,
-        [this, session, on_done](absl::StatusOr<bool> rewound) {
-          if (!rewound.ok()) return on_done(rewound.status());
-          if (*rewound) {
-            Report(SessionEvent::kRewind);
-            if (session->journal) session->journal->TouchRecord();
-            return AnswerWhenSynced(session, on_done);
-          }
-          on_done(engine_errors::SessionBusy(
-              session->id, runners_[session->model].decoder->TimeLeft()));
-        }));
-  };
-  const auto* const id = std::get_if<std::string>(&request.target);
-  if (!persistence_ || id == nullptr) {
-    rewind();
+                                   OnAnswer<SessionFacts> on_done) {
+  return Begin(WaiterKind::kCall, on_done, [&]() -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+    if (const auto* const id = std::get_if<std::string>(&request.target)) {
+      MNEMON_RETURN_IF_ERROR(CheckSessionId(*id, "checkpoint_id"));
+    }
+    RemoveExpired();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                            FindSession(request.session));
+    if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
+    const auto rewind = [this, session, request, on_done = std::move(on_done)] {
+      runners_[session->model].decoder->Do(MakeRewindTask(
+          session, request, context_->directory,
+          [this, session, on_done](absl::StatusOr<bool> rewound) {
+            if (!rewound.ok()) return on_done(rewound.status());
+            if (*rewound) {
+              Report(SessionEvent::kRewind);
+              if (session->journal) session->journal->TouchRecord();
+              return AnswerWhenSynced(session, on_done);
+            }
+            on_done(engine_errors::SessionBusy(
+                session->id, runners_[session->model].decoder->TimeLeft()));
+          }));
+    };
+    const auto* const id = std::get_if<std::string>(&request.target);
+    if (!persistence_ || id == nullptr) {
+      rewind();
+      return absl::OkStatus();
+    }
+    MNEMON_ASSIGN_OR_RETURN(const SessionCheckpoint checkpoint,
+                            context_->directory.FindCheckpoint(*session, *id));
+    MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(*session, checkpoint));
+    persistence_->Restore(*session, checkpoint, rewind);
     return absl::OkStatus();
-  }
-  MNEMON_ASSIGN_OR_RETURN(const SessionCheckpoint checkpoint,
-                          context_->directory.FindCheckpoint(*session, *id));
-  MNEMON_RETURN_IF_ERROR(persistence_->LoadHistory(*session, checkpoint));
-  persistence_->Restore(*session, checkpoint, rewind);
-  return absl::OkStatus();
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+  });
 }
 
 absl::Status Engine::CheckpointSession(const CheckpointSessionRequest& request,
-                                       OnAnswer<CheckpointFacts> on_done) try {
-  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
-  if (!request.id.empty()) {
-    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "checkpoint_id"));
-  }
-  MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
-  RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                          FindSession(request.session));
-  if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
-  auto at = std::make_shared<Session>("", session->model, nullptr, context_->memory);
-  if (!at->charge.TrySet(Session::kBytes)) return MemoryLimit(Session::kBytes);
-  const Session* const fresh = at.get();
-  SessionCheckpoint checkpoint{.id = request.id.empty() ? RandomId() : request.id,
-                               .request_id = request.request_id,
-                               .create_time = {},
-                               .at = std::move(at)};
-  const std::shared_ptr<ModelRunner> runner = runners_[session->model].decoder;
-  runner->Do(MakeCheckpointTask(
-      session, std::move(checkpoint), request.id.empty(), context_->directory,
-      [this, session, fresh,
-       on_done = std::move(on_done)](absl::StatusOr<SessionCheckpoint> made) {
-        if (!made.ok()) return on_done(made.status());
-        if (made->at.get() == fresh) Report(SessionEvent::kCheckpoint);
-        if (!session->journal || !session->journal->durable() ||
-            session->journal->HasCheckpoint(made->id)) {
-          return on_done(FactsOfCheckpoint(*made));
-        }
-        persistence_->SaveCheckpoint(
-            session, *made, [made = *made, on_done](const absl::Status& status) {
-              if (!status.ok()) return on_done(status);
-              on_done(FactsOfCheckpoint(made));
-            });
-      }));
-  return absl::OkStatus();
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+                                       OnAnswer<CheckpointFacts> on_done) {
+  return Begin(WaiterKind::kCall, on_done, [&]() -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+    if (!request.id.empty()) {
+      MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "checkpoint_id"));
+    }
+    MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
+    RemoveExpired();
+    MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
+                            FindSession(request.session));
+    if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
+    auto at = std::make_shared<Session>("", session->model, nullptr, context_->memory);
+    MNEMON_RETURN_IF_ERROR(ChargeNew(*at, Session::kCheckpointBytes));
+    const Session* const fresh = at.get();
+    SessionCheckpoint checkpoint{.id = request.id.empty() ? RandomId() : request.id,
+                                 .request_id = request.request_id,
+                                 .create_time = {},
+                                 .at = std::move(at)};
+    const std::shared_ptr<ModelRunner> runner = runners_[session->model].decoder;
+    runner->Do(MakeCheckpointTask(
+        session, std::move(checkpoint), request.id.empty(), context_->directory,
+        [this, session, fresh,
+         on_done = std::move(on_done)](absl::StatusOr<SessionCheckpoint> made) {
+          if (!made.ok()) return on_done(made.status());
+          if (made->at.get() == fresh) Report(SessionEvent::kCheckpoint);
+          if (!session->journal || !session->journal->durable()) {
+            return on_done(FactsOfCheckpoint(*made));
+          }
+          OnSynced saved = [this, session, made = *made,
+                            on_done](const absl::Status& status) {
+            if (status.ok()) return on_done(FactsOfCheckpoint(made));
+            DropCheckpoint(session, made);
+            on_done(status);
+          };
+          if (session->journal->HasCheckpoint(made->id)) {
+            // By the call that this one repeats, which may still wait.
+            return session->journal->Flush(WaiterKind::kFlush, std::move(saved));
+          }
+          persistence_->SaveCheckpoint(session, *made, std::move(saved));
+        }));
+    return absl::OkStatus();
+  });
+}
+
+void Engine::DropCheckpoint(const std::shared_ptr<Session>& session,
+                            const SessionCheckpoint& checkpoint) {
+  static_cast<void>(CatchOutOfMemory({}, [&] {
+    if (!context_->directory.RemoveCheckpoint(*session, *checkpoint.at)) {
+      return absl::OkStatus();
+    }
+    session->journal->DropCheckpoint(checkpoint.id);
+    runners_[session->model].decoder->Forget(checkpoint.at);
+    return absl::OkStatus();
+  }));
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Engine::SessionFor(const std::string& id,
@@ -426,7 +470,7 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::SessionFor(const std::string& i
   if (id.empty()) {
     MNEMON_ASSIGN_OR_RETURN(const size_t index, FindDecoder(model));
     return std::make_shared<Session>("", index, &context_->options.on_history_change,
-                                     context_->memory);
+                                     context_->memory, &EngineMemory::prompts);
   }
   MNEMON_RETURN_IF_ERROR(CheckSessionId(id, "session"));
   RemoveExpired();
@@ -516,6 +560,7 @@ void Engine::ExpireSessions() {
     lock.unlock();
     try {
       RemoveExpired();
+      context_->waiters.EndOverdue();
     } catch (const std::bad_alloc&) {
       // Those that are left go later.
     }

@@ -85,6 +85,7 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Resume(
   const std::shared_ptr<Call> call =
       MakeCall(std::move(session), record, deadline, std::move(on_ready));
   call->resume_after = after;
+  call->resume_number = context_->directory.BeginResume(*call->session);
   MNEMON_RETURN_IF_ERROR(Submit(call, {}));
   return call->stream;
 }
@@ -97,25 +98,41 @@ absl::Status Engine::Submit(const std::shared_ptr<Call>& call,
   MNEMON_ASSIGN_OR_RETURN(const Entry entry, Enter(*call));
   if (entry == Entry::kHeld) return SubmitRestored(call, prompt_tokens);
   if (entry == Entry::kBusy) return Busy(session);
-  auto on_done = [this, call,
-                  prompt = std::vector(prompt_tokens.begin(), prompt_tokens.end())](
-                     const absl::StatusOr<bool>& ended) {
-    absl::Status status = ended.status();
-    if (status.ok()) {
-      const absl::StatusOr<Entry> again = Enter(*call);
-      status = !again.ok()              ? again.status()
-               : *again == Entry::kHeld ? SubmitRestored(call, prompt)
-                                        : Busy(*call->session);
-    }
-    if (!status.ok() && call->stream->Finish(std::move(status), std::nullopt)) {
-      call->stream->RunCallback();
-    }
-  };
-  runners_[session.model].decoder->Do(
-      MakeGiveWayTask(call->session, call->resume_after ? call->request_id : "",
-                      context_->directory, std::move(on_done)));
+  const OnAnswer<bool> on_done =
+      [this, call, prompt = std::vector(prompt_tokens.begin(), prompt_tokens.end())](
+          const absl::StatusOr<bool>& ended) {
+        SubmitAfterOther(call, prompt, ended.status());
+      };
+  MNEMON_RETURN_IF_ERROR(Begin(WaiterKind::kGiveWay, on_done, [&] {
+    runners_[session.model].decoder->Do(
+        MakeGiveWayTask(call->session, call->resume_after ? call->request_id : "",
+                        call->resume_number, context_->directory, on_done));
+    return absl::OkStatus();
+  }));
   // The parts to score are counted from the history that the call holds.
   return call->scoring ? Busy(session) : absl::OkStatus();
+}
+
+void Engine::SubmitAfterOther(const std::shared_ptr<Call>& call,
+                              const std::vector<int32_t>& prompt,
+                              absl::Status ended) const {
+  const absl::Status status = CatchOutOfMemory({}, [&]() -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(ended);
+    MNEMON_ASSIGN_OR_RETURN(const Entry entry, Enter(*call));
+    if (entry == Entry::kHeld) return SubmitRestored(call, prompt);
+    if (call->resume_after) {
+      CallbackList turn;
+      turn.Add(MakeCallback(
+          [this, call, prompt] { SubmitAfterOther(call, prompt, absl::OkStatus()); }));
+      if (context_->directory.AwaitTurn(*call->session, call->request_id, turn)) {
+        return absl::OkStatus();
+      }
+    }
+    return Busy(*call->session);
+  });
+  if (!status.ok() && call->stream->Finish(status, std::nullopt)) {
+    call->stream->RunCallback();
+  }
 }
 
 absl::Status Engine::SubmitRestored(const std::shared_ptr<Call>& call,
@@ -134,12 +151,14 @@ absl::Status Engine::SubmitRestored(const std::shared_ptr<Call>& call,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Engine::Entry> Engine::Enter(const Call& call) const {
+absl::StatusOr<Engine::Entry> Engine::Enter(Call& call) const {
   Session& session = *call.session;
   SessionDirectory& directory = context_->directory;
   const bool resumes = call.resume_after.has_value();
-  MNEMON_ASSIGN_OR_RETURN(const bool held,
-                          directory.Hold(session, call.request_id, resumes));
+  const SessionDirectory::Resume resume{.call = call.shared_from_this(),
+                                        .number = call.resume_number};
+  MNEMON_ASSIGN_OR_RETURN(const bool held, directory.Hold(session, call.request_id,
+                                                          resumes ? &resume : nullptr));
   const std::shared_ptr<const CallRecord> newest = directory.NewestCall(session);
   const bool cut = !resumes && newest && newest->cuts(session.history.size());
   if (held && !cut) return Entry::kHeld;
@@ -190,12 +209,9 @@ absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) co
                        .seed = call.sampling.seed,
                        .queue_time = record.queue_time},
                       after, std::move(tokens));
-  CallbackList due;
-  due.Add(call.stream);
   if (end) {
-    static_cast<void>(call.stream->Finish(end->status, end->facts));
+    call.ending = {.status = end->status, .facts = end->facts};
     if (session.journal) ReleaseWhenSynced(*session.journal, call.stream);
-    context_->callbacks.Post(due);
     return true;
   }
   prompt = record.prompt;
@@ -216,7 +232,7 @@ absl::StatusOr<bool> Engine::TakeUp(Call& call, std::vector<int32_t>& prompt) co
     call.max_tokens = std::min(call.max_tokens, record.end->size - record.prompt_end);
   }
   call.record = ChargedRecord(std::move(running));
-  context_->callbacks.Post(due);
+  context_->callbacks.Post(call.stream);
   return false;
 }
 

@@ -34,30 +34,29 @@ void AddText(const Tokenizer& tokenizer, HistoryPart& part) {
 }  // namespace
 
 absl::Status Engine::ReadHistory(const ReadHistoryRequest& request,
-                                 OnAnswer<HistoryPart> on_done) try {
-  MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
-  if (request.tokens < 0) {
-    return InvalidField("token_count", "token_count must not be negative");
-  }
-  RemoveExpired();
-  MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
-                          FindSession(request.session));
-  const int32_t tokens =
-      std::min(request.tokens == 0 ? kDefaultPart : request.tokens, kMostPart);
-  const Runner& runner = runners_[session->model];
-  runner.decoder->Do(
-      MakeReadTask(session, request.first, tokens,
-                   [tokenizer = runner.model().tokenizer,
-                    on_done = std::move(on_done)](absl::StatusOr<HistoryPart> part) {
-                     on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<HistoryPart> {
-                       if (part.ok() && tokenizer != nullptr)
-                         AddText(*tokenizer, *part);
-                       return std::move(part);
-                     }));
-                   }));
-  return absl::OkStatus();
-} catch (const std::bad_alloc&) {
-  return OutOfMemoryError();
+                                 OnAnswer<HistoryPart> on_done) {
+  return Begin(WaiterKind::kCall, on_done, [&]() -> absl::Status {
+    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
+    if (request.tokens < 0) {
+      return InvalidField("token_count", "token_count must not be negative");
+    }
+    RemoveExpired();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
+                            FindSession(request.session));
+    const int32_t tokens =
+        std::min(request.tokens == 0 ? kDefaultPart : request.tokens, kMostPart);
+    const Runner& runner = runners_[session->model];
+    runner.decoder->Do(MakeReadTask(
+        session, request.first, tokens,
+        [tokenizer = runner.model().tokenizer,
+         on_done = std::move(on_done)](absl::StatusOr<HistoryPart> part) {
+          on_done(CatchOutOfMemory({}, [&]() -> absl::StatusOr<HistoryPart> {
+            if (part.ok() && tokenizer != nullptr) AddText(*tokenizer, *part);
+            return std::move(part);
+          }));
+        }));
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<TokenizedText> Engine::Tokenize(const std::string& model,

@@ -40,6 +40,21 @@ std::string FormatJournalEntry(int64_t kept, std::span<const int32_t> tokens) {
   return bytes;
 }
 
+std::string FormatTokens(std::span<const int32_t> tokens) {
+  std::string bytes(tokens.size_bytes(), '\0');
+  if (!tokens.empty()) std::memcpy(bytes.data(), tokens.data(), tokens.size_bytes());
+  return bytes;
+}
+
+absl::StatusOr<std::vector<int32_t>> ParseTokens(std::string_view bytes) {
+  if (bytes.size() % sizeof(int32_t) != 0) {
+    return Damaged(StrCat("tokens have ", bytes.size(), " bytes"));
+  }
+  std::vector<int32_t> tokens(bytes.size() / sizeof(int32_t));
+  if (!tokens.empty()) std::memcpy(tokens.data(), bytes.data(), bytes.size());
+  return tokens;
+}
+
 absl::StatusOr<JournalEntry> ParseJournalEntry(std::string_view bytes) {
   JournalEntry entry;
   MNEMON_ASSIGN_OR_RETURN(entry.kept, KeptOf(bytes));

@@ -25,6 +25,10 @@ struct JournalEntry {
 };
 
 std::string FormatJournalEntry(int64_t kept, std::span<const int32_t> tokens);
+// Tokens alone, 4 bytes each, little endian.
+std::string FormatTokens(std::span<const int32_t> tokens);
+// DATA_LOSS, JOURNAL_DAMAGED: the length is none of tokens.
+absl::StatusOr<std::vector<int32_t>> ParseTokens(std::string_view bytes);
 
 // DATA_LOSS, JOURNAL_DAMAGED: the length is none of an entry, or a number is negative.
 absl::StatusOr<JournalEntry> ParseJournalEntry(std::string_view bytes);

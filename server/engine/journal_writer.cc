@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/journal_writer.h"
 
+#include <algorithm>
 #include <deque>
 #include <new>
 #include <span>
@@ -8,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/out_of_memory.h"
+#include "base/strings.h"
 #include "server/engine/journal_entry.h"
 
 namespace mnemon {
@@ -22,7 +24,7 @@ struct JournalWriter::Batch {
   };
   std::deque<Part> parts;
   std::deque<std::string> texts;
-  std::vector<StoreChange> changes;
+  std::vector<SessionChanges> changes;  // of each part
   size_t bytes = 0;
   int64_t entries = 0, tokens = 0;
   bool sync = false;
@@ -34,8 +36,11 @@ struct JournalWriter::Batch {
 };
 
 JournalWriter::JournalWriter(SessionStore& store, CallbackThreads& callbacks,
-                             Hooks hooks)
-    : store_(store), callbacks_(callbacks), hooks_(std::move(hooks)) {
+                             Waiters& waiters, Hooks hooks)
+    : store_(store),
+      callbacks_(callbacks),
+      waiters_(waiters),
+      hooks_(std::move(hooks)) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -134,6 +139,10 @@ void JournalWriter::Add(const std::shared_ptr<SessionJournal>& journal, Batch& b
   part.journal = journal;
   part.taken = journal->Take();
   SessionJournal::Taken& taken = part.taken;
+  for (const OnSynced& waiter : std::exchange(taken.refused, {})) {
+    waiter(taken.refusal);
+  }
+  if (taken.again) Queue(journal);
   if (!taken.failure.ok()) {
     // It has told those who wait; until the next try others may be written.
     hooks_.lost(*journal, taken.failure);
@@ -143,24 +152,31 @@ void JournalWriter::Add(const std::shared_ptr<SessionJournal>& journal, Batch& b
     batch.parts.pop_back();
     return;
   }
-  const std::string_view id = journal->id();
-  const auto add = [&](StoreTable table, StoreChange::Kind kind, std::string_view name,
-                       std::string_view value) {
-    batch.changes.push_back(
-        {.table = table, .kind = kind, .id = id, .name = name, .value = value});
-  };
   using Kind = StoreChange::Kind;
-  batch.sync = batch.sync || taken.sync;
+  SessionChanges changes{.session = {.id = journal->id()}, .changes = {}};
+  const auto add = [&](StoreTable table, Kind kind, std::string_view name,
+                       std::string_view value) {
+    changes.changes.push_back(
+        {.table = table, .kind = kind, .name = name, .value = value});
+  };
   if (taken.deleted) {
     for (const StoreTable table :
-         {StoreTable::kJournal, StoreTable::kSnapshots, StoreTable::kSessions}) {
+         {StoreTable::kJournal, StoreTable::kCheckpoints, StoreTable::kSessions}) {
       add(table, Kind::kDeleteAll, {}, {});
     }
-    return;
   }
-  for (auto& blob : taken.blobs) {
-    batch.bytes += blob.bytes.size();
-    add(StoreTable::kSnapshots, Kind::kPut, blob.name, blob.bytes);
+  for (const std::string& id : taken.dropped_checkpoints) {
+    add(StoreTable::kCheckpoints, Kind::kDelete, id, {});
+  }
+  for (const auto& checkpoint : taken.checkpoints) {
+    add(StoreTable::kCheckpoints, Kind::kPut, checkpoint.id,
+        batch.Keep(FormatTokens(checkpoint.tokens)));
+  }
+  if (taken.folded != 0) {
+    const std::string_view name = batch.Keep(JournalName(taken.folded));
+    add(StoreTable::kJournal, Kind::kDeleteBefore, name, {});
+    add(StoreTable::kJournal, Kind::kPut, name,
+        batch.Keep(FormatJournalEntry(0, taken.history)));
   }
   if (taken.sequence != 0) {
     add(StoreTable::kJournal, Kind::kPut, batch.Keep(JournalName(taken.sequence)),
@@ -173,25 +189,25 @@ void JournalWriter::Add(const std::shared_ptr<SessionJournal>& journal, Batch& b
       add(StoreTable::kSessions, Kind::kPut, {}, batch.Keep(*std::move(record)));
     }
   }
-  for (const std::string& name : taken.dropped) {
-    add(StoreTable::kSnapshots, Kind::kDelete, name, {});
-  }
-  for (uint64_t entry = taken.drop_begin; entry < taken.drop_end; ++entry) {
-    add(StoreTable::kJournal, Kind::kDelete, batch.Keep(JournalName(entry)), {});
-  }
+  batch.sync = batch.sync || taken.sync;
+  batch.changes.push_back(std::move(changes));
 }
 
 void JournalWriter::Write(Batch& batch) {
   if (batch.parts.empty()) return;
   const auto begin = SteadyClock::now();
   // What was written before is synced with this commit.
-  const bool commits = !batch.changes.empty() || (batch.sync && !unsynced_.empty());
+  const bool commits =
+      std::any_of(batch.changes.begin(), batch.changes.end(),
+                  [](const auto& session) { return !session.changes.empty(); }) ||
+      (batch.sync && !unsynced_.empty());
   absl::Status status = this->status();
   if (status.ok() && commits) {
     status = store_.Commit(batch.changes, batch.sync ? Sync::kYes : Sync::kNo);
   }
   last_commit_ = SteadyClock::now();
   if (!status.ok()) return Fail(batch, status);
+  FailSome(batch);
   if (batch.sync) {
     for (const auto& journal : unsynced_) journal->unsynced_ = false;
     unsynced_.clear();
@@ -227,8 +243,30 @@ void JournalWriter::Write(Batch& batch) {
   }
   callbacks_.Post(now);
   callbacks_.PostLater(later);
-  for (auto& [journal, taken] : batch.parts) journal->Written(taken);
+  for (auto& [journal, taken] : batch.parts) {
+    journal->Written(taken);
+    for (const std::string& name : taken.dropped) store_.DropSnapshot(name);
+  }
   batch = {};
+}
+
+void JournalWriter::FailSome(Batch& batch) {
+  std::deque<Batch::Part> written;
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    Batch::Part& part = batch.parts[i];
+    const absl::Status& status = batch.changes[i].status;
+    if (status.ok()) {
+      written.push_back(std::move(part));
+      continue;
+    }
+    LogError(StrCat("session ", part.journal->id(),
+                    " cannot be stored: ", status.message()));
+    part.journal->Lost(status);
+    hooks_.lost(*part.journal, status);
+    for (const auto& waiter : part.taken.waiters) waiter(status);
+    failed_.push_back(std::move(part.journal));
+  }
+  batch.parts.swap(written);
 }
 
 void JournalWriter::Fail(Batch& batch, const absl::Status& status) {
@@ -264,7 +302,12 @@ void JournalWriter::TryRecover() {
   Journals failed;
   failed.swap(failed_);
   std::vector<bool> needs_base;
-  for (const auto& journal : failed) needs_base.push_back(journal->Recover());
+  for (const auto& journal : failed) {
+    if (IsDeleted(*journal)) hooks_.deleted(*journal);
+    needs_base.push_back(journal->Recover());
+    // Deletions come before what other sessions with the same ids write.
+    if (!needs_base.back()) Queue(journal);
+  }
   absl::Status before;
   {
     // Last: from now on durable calls are taken.
@@ -273,9 +316,16 @@ void JournalWriter::TryRecover() {
   }
   if (!before.ok()) LogInfo("sessions can be stored again");
   for (size_t i = 0; i < failed.size(); ++i) {
-    if (needs_base[i]) hooks_.needs_base(failed[i]);
+    if (!needs_base[i]) continue;
+    hooks_.needs_base(failed[i]);
     Queue(failed[i]);
   }
+}
+
+bool JournalWriter::IsDeleted(SessionJournal& journal) {
+  if (!journal.TakeDoubt()) return false;
+  const auto record = store_.Get(StoreTable::kSessions, {.id = journal.id()}, {});
+  return record.ok() && !*record;
 }
 
 }  // namespace mnemon

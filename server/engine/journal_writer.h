@@ -23,6 +23,7 @@
 #include "server/engine/callback_threads.h"
 #include "server/engine/session_journal.h"
 #include "server/engine/store_stats.h"
+#include "server/engine/waiters.h"
 #include "server/state/session_store.h"
 
 namespace mnemon {
@@ -38,6 +39,8 @@ class JournalWriter {
     std::function<void(const SessionJournal&, const absl::Status& status)> lost;
     // Its base has to be made.
     std::function<void(const std::shared_ptr<SessionJournal>&)> needs_base;
+    // Its deletion was refused, and is in the store all the same.
+    std::function<void(const SessionJournal&)> deleted;
   };
   static constexpr std::chrono::milliseconds kRetry{500};
   // Between two commits.
@@ -46,7 +49,8 @@ class JournalWriter {
   static constexpr size_t kCommitBytes = size_t{4} << 20;
 
   // All outlive it. Throws std::system_error when there is no thread.
-  JournalWriter(SessionStore& store, CallbackThreads& callbacks, Hooks hooks);
+  JournalWriter(SessionStore& store, CallbackThreads& callbacks, Waiters& waiters,
+                Hooks hooks);
   // Writes what is queued, as far as the store takes it.
   ~JournalWriter() { Stop(); }
   void Stop();
@@ -72,10 +76,14 @@ class JournalWriter {
   void Add(const std::shared_ptr<SessionJournal>& journal, Batch& batch);
   void Write(Batch& batch);
   void Fail(Batch& batch, const absl::Status& status);
+  // Those of a written batch that the store did not take.
+  void FailSome(Batch& batch);
   void TryRecover();
+  bool IsDeleted(SessionJournal& journal);
 
   SessionStore& store_;
   CallbackThreads& callbacks_;
+  Waiters& waiters_;
   const Hooks hooks_;
 
   mutable std::mutex mutex_;  // guards all down to `stats_`

@@ -9,6 +9,7 @@
 #include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
+#include "server/engine/session_persistence.h"
 
 namespace mnemon {
 namespace {
@@ -98,10 +99,24 @@ std::optional<ModelRunner::Time> ModelRunner::NextDue() const {
   for (const auto& call : running_) SetEarlier(due, DueOf(*call));
   SetEarlier(due, stalled_counts_.due);
   if (!delivering_.empty()) {
-    SetEarlier(due, *delivering_.front()->stalled_since + std::min(kUnread, idle));
+    SetEarlier(due,
+               FromIdle(*delivering_.front()->stalled_since + std::min(kUnread, idle)));
   }
-  if (!unread_.empty()) SetEarlier(due, *unread_.front()->stalled_since + idle);
+  if (!unread_.empty()) {
+    SetEarlier(due, FromIdle(*unread_.front()->stalled_since + idle));
+  }
   return due;
+}
+
+ModelRunner::Time ModelRunner::IdleNow() const {
+  const EngineOptions& options = context_->options;
+  return (options.idle_clock ? options.idle_clock : options.clock)->Now();
+}
+
+ModelRunner::Time ModelRunner::FromIdle(Time time) const {
+  const EngineOptions& options = context_->options;
+  if (!options.idle_clock) return time;
+  return options.clock->Now() + (time - options.idle_clock->Now());
 }
 
 void ModelRunner::LookAtStalled() {
@@ -112,12 +127,13 @@ void ModelRunner::LookAtStalled() {
 std::optional<ModelRunner::Time> ModelRunner::DueOf(const Call& call) const {
   std::optional<Time> due = call.time_up();
   if (!call.stalled_since) return due;
-  const Time idle = *call.stalled_since + context_->options.idle_timeout;
+  const Time idle = FromIdle(*call.stalled_since + context_->options.idle_timeout);
   return due ? std::min(*due, idle) : idle;
 }
 
 void ModelRunner::Round() {
   round_ = context_->options.clock->Now();
+  idle_round_ = context_->options.idle_clock ? IdleNow() : round_;
   const std::optional<Time> due = stalled_counts_.due;
   if (std::exchange(woken_, false) || (due && *due <= round_)) LookAtStalled();
   room_left_ = kMostDropped;
@@ -252,15 +268,16 @@ void ModelRunner::EndDueCalls() {
                       .generated_tokens = call->generated});
     } else if (call->scoring && NothingToDo(*call)) {
       End(call, absl::OkStatus(), FinishFacts{});
-    } else if (call->stalled_since && *call->stalled_since + idle <= now &&
+    } else if (call->stalled_since && *call->stalled_since + idle <= idle_round_ &&
                WaitsForCaller(*call)) {
       Abort(call, CallerIdle(idle));
     }
   }
-  EndDueDelivering(now);
+  EndDueDelivering();
 }
 
-void ModelRunner::EndDueDelivering(Time now) {
+void ModelRunner::EndDueDelivering() {
+  const Time now = idle_round_;
   const auto idle = context_->options.idle_timeout;
   while (!delivering_.empty() &&
          *delivering_.front()->stalled_since + std::min(kUnread, idle) <= now) {
@@ -445,10 +462,20 @@ void ModelRunner::CommitToken(ScheduledChunk& chunk,
     }
     return End(call, absl::OkStatus(), std::move(facts));
   }
-  if (context_->memory->budget.exhausted() && history.size() % 512 == 1) {
+  if (history.size() % 512 == 1 && !HistoryFits(*call)) {
     // It has taken more memory for its history than there is.
     End(call, CatchOutOfMemory({}, engine_errors::MemoryLimit));
   }
+}
+
+bool ModelRunner::HistoryFits(const Call& call) const {
+  const EngineMemory& memory = *context_->memory;
+  if (call.nameless()) return !memory.budget.exhausted();
+  if (context_->persistence != nullptr) context_->persistence->KeepMemoryFree();
+  if (!memory.resting.exhausted()) return true;
+  // Others that are in the store make way.
+  return !memory.budget.exhausted() && context_->persistence != nullptr &&
+         context_->persistence->GiveUpHistories(0);
 }
 
 void ModelRunner::Publish() {
@@ -501,6 +528,7 @@ void ModelRunner::Publish() {
     if (step_interval_) estimate_.RecordStep(*step_interval_, step_tokens_);
     for (int64_t generated : ended_generated_) estimate_.RecordEnd(generated);
     published_ = counts_;
+    if (std::exchange(admitted_, false)) memory_refused_.reset();
     handed_ = {};
     for (const auto& call : started_) handed_.Add(call->expected);
     StartWaitingLocked(refused);

@@ -103,6 +103,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // Memory is short: drops states of sessions at rest, of about so many bytes. False:
   // there are none.
   bool GiveUp(int64_t bytes);
+  // A call was refused since no memory was left for it.
+  void RefuseForMemory();
   // Refuses calls from now on; those taken go on.
   void Drain();
   // True when no call waits or runs; waits until `deadline` at most.
@@ -148,6 +150,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   };
   static constexpr int64_t kMostDropped = 64;
   static constexpr std::chrono::milliseconds kMemoryOnItsWay{50};
+  static constexpr std::chrono::milliseconds kMemoryPromised{1000};
   // Between two tries to bring a lost device back.
   static constexpr std::chrono::milliseconds kRestartPause{1000};
   // A consumer that reads takes the rest of a call sooner; at most the idle timeout.
@@ -216,8 +219,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   absl::Status StatusOf(const Refusal& refusal) const;
   // `node` holds the call alone; it is empty when the call was taken.
   std::optional<Refusal> EnqueueLocked(Calls& node);
-  // Hands permits to waiting calls.
+  // Hands permits to waiting calls, and refuses those that would be too late.
   void StartWaitingLocked(Refused& refused);
+  // Of those that go on waiting, now and then: before their turn comes.
+  void RefuseLateLocked(Refused& refused);
   // Moves a waiting call to the end of `to`.
   void RemoveWaitingLocked(Call& call, Calls& to);
   bool IdleLocked() const;
@@ -232,6 +237,10 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // Waits a moment with the turn on the pool; false: it is to be given up.
   bool AwaitConsumersWithTheTurn();
   std::optional<Time> NextDue() const;
+  // The time in which callers are idle; and one of it by the engine's clock, as far as
+  // it is known yet.
+  Time IdleNow() const;
+  Time FromIdle(Time time) const;
   void Round();
   // Calls that were set aside take part in everything again.
   void LookAtStalled();
@@ -257,7 +266,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void HandleConsumerEnd(const std::shared_ptr<Call>& call);
   // Of a call whose consumer has taken the end, and releases the session itself.
   void LeaveDelivered(Call& call);
-  void EndDueDelivering(Time now);
+  void EndDueDelivering();
   // One step for the chunks of the plan; then one for each whose call was part of a
   // step that failed, with a turn of its own. Where the decoder takes several steps,
   // all but the last are complete afterwards.
@@ -271,6 +280,8 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void Commit(std::span<ScheduledChunk> chunks);
   void Commit(ScheduledChunk& chunk);
   void CommitToken(ScheduledChunk& chunk, const std::shared_ptr<Call>& call);
+  // Whether the history of the call has not taken more memory than there is for it.
+  bool HistoryFits(const Call& call) const;
   void Push(Call& call, int64_t index, int32_t token,
             std::optional<TokenLogprobs> logprobs,
             std::optional<Introspection> introspection = {});
@@ -369,6 +380,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void BringBack(const std::shared_ptr<Session>& session) override;
   void EndCall(Session& session, const absl::Status& status) override;
   void GiveWay(Session& session, const std::string& request_id) override;
+  void Supersede(const std::shared_ptr<Call>& call) override;
   absl::StatusOr<bool> Hold(Session& session) override;
   bool MakeRoomFor(int64_t computed) override;
   void Pin(Session& session) override;
@@ -421,6 +433,11 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // others have in reserve or just gave up, or states that they can drop, may help, and
   // the runner is woken after they are given up.
   bool AskForMemory(int64_t blocks, int64_t fixed);
+  // A call has got what it needs.
+  void HasMemory() {
+    short_since_.reset();
+    promised_since_.reset();
+  }
   // Drops the states that another one asked for.
   void GiveUpStates();
   // Drops states until `needed` blocks are free, or none is left to drop: of sessions
@@ -501,8 +518,11 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // But for RecordTurn, changed by the runner's thread alone, which reads it without
   // the mutex.
   LoadEstimate estimate_;
-  Counts published_;           // as of the last round
+  Counts published_;  // as of the last round
+  // When the last call was refused for want of memory; absent once one has started.
+  std::optional<Time> memory_refused_;
   LoadEstimate::Load handed_;  // of calls that got a permit since
+  Time late_checked_;          // when waiting calls were last asked for that
   mutable Progress progress_;  // but for signs
 
   std::atomic<bool> stop_now_ = false;  // stopping_, for the runner between steps
@@ -545,12 +565,16 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   std::vector<ScheduledChunk> chunks_;
   std::vector<Call*> starved_;  // of the last plan
   bool unblocked_ = false;      // one that waited for blocks has got some
+  bool admitted_ = false;       // a call has started since the last Publish
   Time round_;                  // when the round began
+  Time idle_round_;             // the same by IdleNow
   int64_t planned_blocks_ = 0;  // unreserved ones that its chunks take
   int64_t planned_fixed_ = 0;   // blocks of fixed entries that they take at most
   // Since when there has been no memory, and nobody who could give some up: by the
   // machine's clock, because other threads are waited for.
   std::optional<Time> short_since_;
+  // Likewise, since when others have been giving some up.
+  std::optional<Time> promised_since_;
   bool recycling_ = false;  // blocks were, just before it
   // Of MakeRoom: states that this round may still look at, whether it has to go on in
   // the next one, and how many at the end of resting_ it found not worth dropping.

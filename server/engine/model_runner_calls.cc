@@ -25,10 +25,14 @@ bool ModelRunner::Admit(std::shared_ptr<Call> call) {
   const absl::StatusOr<bool> admitted =
       CatchOutOfMemory({}, [&] { return TryAdmit(*call); });
   if (!admitted.ok()) {
+    if (engine_errors::IsRetryableNoFreeBlocks(admitted.status())) {
+      RefuseForMemory();
+    }
     EndStarting(call, admitted.status());
     return true;
   }
   if (!*admitted) return false;
+  admitted_ = true;
   const absl::Status taken = CatchOutOfMemory({}, [&] {
     TakeInput(*call);
     return absl::OkStatus();
@@ -156,7 +160,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     }
     return NoFreeBlocks(TimeToNextEnd());
   }
-  short_since_.reset();
+  HasMemory();
   if (save) MNEMON_RETURN_IF_ERROR(session.state.BeginCall(*arena_));
   if (session.journal) session.journal->Attach(call.stream);
   // Before its prompt: a journal that has this one without the record would let the
@@ -179,7 +183,7 @@ absl::StatusOr<bool> ModelRunner::TryAdmit(Call& call) {
     // Nothing predicts the first token of all.
     call.scoring->first = call.scoring->next = std::max<int64_t>(1, before);
     // It could have sent while it waited.
-    if (WaitsForCaller(call)) call.stalled_since = call.arrival;
+    if (WaitsForCaller(call)) call.stalled_since = call.idle_arrival;
   } else {
     call.stream->Start({.first_index = before,
                         .prompt_tokens = prompt,
@@ -268,7 +272,7 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
     ending_.splice(ending_.end(), running_, ended->at);
     ended->phase = Call::Phase::kDelivering;
     BeginResting(ended->session);
-    ended->stalled_since = context_->options.clock->Now();
+    ended->stalled_since = IdleNow();
     ended->delivered_then = ended->stream->delivered();
     ended->release_on_end = true;
     if (session.state.held()) delivering_slots_[session.state.slot()] = &session;
@@ -403,6 +407,20 @@ void ModelRunner::GiveWay(Session& session, const std::string& request_id) {
   const absl::Status status = CatchOutOfMemory({}, engine_errors::StreamResumed);
   if (call->phase == Call::Phase::kRunning) return End(call, status);
   EndDelivering(*call, status);
+}
+
+void ModelRunner::Supersede(const std::shared_ptr<Call>& call) {
+  // One that is not queued yet is refused as cancelled, one that has a permit ends in
+  // this round; the first end of the stream counts.
+  if (call->settled.exchange(true) || !call->stream->StopDelivery()) return;
+  const absl::Status status = CatchOutOfMemory({}, engine_errors::StreamResumed);
+  if (call->stream->Finish(status, std::nullopt)) callbacks_.Add(call->stream);
+  Calls waiting;
+  {
+    Lock lock(*this);
+    if (call->waiting) RemoveWaitingLocked(*call, waiting);
+  }
+  Refuse(waiting, status);
 }
 
 void ModelRunner::CutToDelivered(Call& call) {

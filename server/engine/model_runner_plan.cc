@@ -9,7 +9,7 @@
 namespace mnemon {
 
 void ModelRunner::Plan() {
-  const Time now = context_->options.clock->Now();
+  const Time now = IdleNow();
   const bool growing = arena_->spec().growing();
   constexpr StepBudget kShape;
   int64_t least_served = -1;
@@ -102,7 +102,7 @@ void ModelRunner::Plan() {
     step_blocks += needed;
     planned_blocks_ += std::max<int64_t>(0, needed - chunk.reserved_blocks);
   }
-  if (!chunks_.empty()) short_since_.reset();
+  if (!chunks_.empty()) HasMemory();
   // States at rest are dropped before a call has to pause for long.
   if (!starved_.empty() && !chunks_.empty()) {
     MakeRoom(static_cast<int64_t>(starved_.size()));
@@ -191,18 +191,21 @@ bool ModelRunner::AskForMemory(int64_t blocks, int64_t fixed) {
   const bool missing = blocks_missing || FreeFixed(fixed) < fixed;
   if (!missing && blocks > left) return false;
   const int64_t fixed_bytes = arena_->spec().bytes_at(0);
+  const auto now = std::chrono::steady_clock::now();
+  const auto waits = [&](std::optional<Time>& since, Time::duration most) {
+    if (!since) since = now;
+    if (now - *since <= most) return true;
+    since.reset();
+    return false;
+  };
+  // Others may take what was given up first.
   if (missing &&
       context_->AskForMemory(blocks * block_bytes_ + fixed * fixed_bytes, index_)) {
-    return true;
+    return waits(promised_since_, kMemoryPromised);
   }
   // It has come just now, or is on its way through the threads of others, where nobody
   // sees it for a while.
-  const auto now = std::chrono::steady_clock::now();
-  if (!short_since_) short_since_ = now;
-  if (now - *short_since_ > kMemoryOnItsWay) {
-    short_since_.reset();
-    return false;
-  }
+  if (!waits(short_since_, kMemoryOnItsWay)) return false;
   context_->recycler.GiveUpReserves();
   return true;
 }

@@ -19,6 +19,11 @@ namespace {
 // Ends of calls that one round records for the estimate.
 constexpr size_t kMostEndsRecorded = 64;
 
+// Waiting calls are asked for whether they will still be in time that often at most,
+// and the first so many of them.
+constexpr std::chrono::milliseconds kLateCheck{100};
+constexpr int kMostAsked = 64;
+
 // Tokens of a part to score that join a history at once.
 constexpr size_t kInputPiece = 4096;
 
@@ -144,7 +149,9 @@ std::string_view ModelRunner::WhyUnreadyLocked(Time now,
   if (published_.device_lost) return "device lost";
   if (silence > limit) return "no progress";
   if (published_.due && now - *published_.due > limit) return "stuck call";
+  if (context_->waiters.overdue()) return "overdue answer";
   if (blocked && now - *blocked > kStateFull) return "state full";
+  if (memory_refused_ && now - *memory_refused_ <= kMemoryFull) return "memory full";
   if ((waiting_ == 0 && PermitFreeLocked()) || context_->options.max_queue == 0 ||
       !QueueFullLocked(/*input_bytes=*/1)) {
     return "";
@@ -298,7 +305,28 @@ void ModelRunner::StartWaitingLocked(Refused& refused) {
       StartLocked(node);
     }
   }
+  RefuseLateLocked(refused);
   refused.wait = WaitTimeLocked();
+}
+
+void ModelRunner::RefuseLateLocked(Refused& refused) {
+  const Time now = context_->options.clock->Now();
+  if (queue_.empty() || now - late_checked_ < kLateCheck) return;
+  late_checked_ = now;
+  const LoadEstimate::Load load = LoadLocked();
+  LoadEstimate::Work before = WaitingLocked();
+  before -= waiting_work_;
+  auto next = queue_.begin();
+  for (int asked = 0; asked < kMostAsked && next != queue_.end(); ++asked) {
+    Call& call = **next++;
+    const LoadEstimate::Duration run = estimate_.RunTime(call.expected, load);
+    if (TooLateLocked(call, run + estimate_.WaitTime(before, load))) {
+      estimate_.RecordTurn(/*too_late=*/true);
+      RemoveWaitingLocked(call, refused.too_late);
+    } else {
+      before += call.expected;
+    }
+  }
 }
 
 void ModelRunner::RemoveWaitingLocked(Call& call, Calls& to) {
@@ -411,6 +439,12 @@ bool ModelRunner::GiveUp(int64_t bytes) {
   asked_ += bytes;
   Wake();
   return true;
+}
+
+void ModelRunner::RefuseForMemory() {
+  const Time now = context_->options.clock->Now();
+  std::lock_guard lock(mutex_);
+  memory_refused_ = now;
 }
 
 void ModelRunner::Forget(std::shared_ptr<Session> session) {

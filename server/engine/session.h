@@ -44,24 +44,30 @@ struct SessionCheckpoint {
   std::string request_id;  // may be empty
   std::chrono::system_clock::time_point create_time;
   std::shared_ptr<Session> at;  // in no directory
+  uint64_t update = 0;          // of the session, that added it, and the one before
+  uint64_t update_before = 0;
 };
 
 struct Session : DestroyedLater {
-  // `memory`, which may be null, counts what it takes.
+  // `memory`, which may be null, counts what it takes; `tokens`: the kind of those of
+  // its history.
   Session(std::string its_id, size_t its_model, const HistoryObserver* observer,
-          const std::shared_ptr<EngineMemory>& memory = nullptr)
+          const std::shared_ptr<EngineMemory>& memory = nullptr,
+          ByteAccount EngineMemory::*tokens = &EngineMemory::histories)
       : id(std::move(its_id)),
         model(its_model),
-        charge(ChargeOf(memory, &EngineMemory::histories)),
-        history(id, observer, ChargeOf(memory, &EngineMemory::histories),
+        charge(ChargeOf(memory, &EngineMemory::sessions)),
+        history(id, observer, ChargeOf(memory, tokens),
                 memory ? TokenHistory::WidthFor(memory->vocabs.at(its_model))
                        : TokenHistory::Width::k4) {}
   // Of memory that a named session takes, beside history and state, and what
-  // SessionDirectory adds for texts and settings.
+  // SessionDirectory adds for texts, settings and its journal.
   static const int64_t kBytes;
+  // That a checkpoint takes likewise, with what the journal keeps of it.
+  static const int64_t kCheckpointBytes;
 
   // Constant after creation.
-  const uint64_t nonce = RandomNumber();  // differs where an id is used again
+  uint64_t nonce = RandomNumber();  // differs where an id is used again
   const std::string id;
   const size_t model;  // index among the engine's models
   std::chrono::system_clock::time_point create_time;
@@ -79,7 +85,10 @@ struct Session : DestroyedLater {
   // Guarded by the directory's mutex.
   bool held = false;  // by a call, which alone may use and change the history
   std::list<std::string> holder_request_id;  // none or one
-  bool deleted = false;                      // no longer in the directory
+  uint64_t resumes = 0;         // calls that have begun to resume the newest one
+  std::weak_ptr<Call> resumer;  // of them, the one that holds it
+  CallbackList resumer_turn;    // of the newest of them, while it waits for its turn
+  bool deleted = false;         // no longer in the directory
   // Request ids of its newest calls, at most kRequestIds.
   static constexpr size_t kRequestIds = 64;
   std::list<std::string> request_ids;
@@ -88,11 +97,24 @@ struct Session : DestroyedLater {
   // Where its newest call, the last of request_ids, began, if that scored.
   std::optional<int64_t> scored_from;
   std::chrono::system_clock::time_point last_use_time;
-  uint64_t updates = 0;  // changes of what is guarded here, for the etag
+  uint64_t updates = 0;        // changes of what is guarded here, for the etag
+  uint64_t newest_update = 0;  // of those that were taken back, too
   std::optional<std::chrono::milliseconds> ttl;
   std::optional<std::chrono::steady_clock::time_point> expires_at;  // used or not
   std::shared_ptr<const SessionSampling> sampling;                  // null: none
   bool paused = false;
+  // What the changes that the store does not have yet would leave when it refuses them,
+  // the oldest first.
+  struct Undo {
+    uint64_t update = 0;  // this change
+    uint64_t updates = 0;
+    std::optional<std::chrono::milliseconds> ttl;
+    std::optional<std::chrono::steady_clock::time_point> expires_at, expiry;
+    std::shared_ptr<const SessionSampling> sampling;
+    bool paused = false;
+    Durability durability = Durability::kNone;
+  };
+  std::list<Undo> undos;
   static constexpr size_t kCheckpoints = 64;  // at most
   std::vector<SessionCheckpoint> checkpoints;
   // While it is in the set of those that expire: at rest with a ttl, or `expires_at`.
@@ -139,5 +161,11 @@ inline constexpr int64_t Session::kBytes =
     HeapBytes(4 * sizeof(void*) +
               sizeof(std::pair<std::string_view, std::shared_ptr<Session>>)) +
     HeapBytes(sizeof(void*));
+
+// In vectors that grow by doubling, and with ids of usual length in both.
+inline constexpr int64_t Session::kCheckpointBytes =
+    SharedHeapBytes(sizeof(Session)) + 2 * HeapBytes(4 * sizeof(void*)) +
+    HeapBytes(sizeof(void*)) + 2 * sizeof(SessionCheckpoint) +
+    2 * sizeof(StoredCheckpoint) + 5 * HeapBytes(36);
 
 }  // namespace mnemon

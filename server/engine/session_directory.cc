@@ -23,12 +23,46 @@ using engine_errors::SessionExists;
 using engine_errors::SessionExpired;
 using engine_errors::SessionLimit;
 using engine_errors::SessionPaused;
+using engine_errors::StreamResumed;
 using Lock = std::lock_guard<std::mutex>;
 namespace {
 
 // A remembered id with its node.
 int64_t RememberedBytes(const std::string& id) {
   return HeapBytes(2 * sizeof(void*) + sizeof(id)) + TextHeapBytes(id);
+}
+
+// With what is reserved for tokens on their way to the store, and the snapshots that it
+// knows, whose names are ids.
+constexpr int64_t kJournalBytes =
+    SharedHeapBytes(sizeof(SessionJournal)) +
+    HeapBytes(TokenStream::kCapacity * sizeof(int32_t)) +
+    HeapBytes(static_cast<int64_t>(SessionJournal::kSnapshots) *
+              (sizeof(StoredSnapshot) + 2 * sizeof(int64_t))) +
+    static_cast<int64_t>(SessionJournal::kSnapshots) * HeapBytes(36);
+
+// An id that expired, with its nodes in list and map.
+int64_t ExpiredBytes(const std::string& id) {
+  return RememberedBytes(id) + HeapBytes(5 * sizeof(void*)) + sizeof(void*);
+}
+
+int64_t TokensBytes(const std::vector<int32_t>& tokens) {
+  if (tokens.capacity() == 0) return 0;
+  return HeapBytes(static_cast<int64_t>(tokens.capacity() * sizeof(int32_t)));
+}
+
+// What is remembered of a newest call, but for a prompt that is on its way into the
+// history.
+int64_t RecordBytes(const CallRecord* record) {
+  if (record == nullptr) return 0;
+  int64_t bytes = SharedHeapBytes(sizeof(CallRecord) + sizeof(ByteCharge)) +
+                  TextHeapBytes(record->request_id) +
+                  TextHeapBytes(record->request_hash) +
+                  TokensBytes(record->stop_tokens);
+  for (const std::string& text : record->stop_strings) {
+    bytes += static_cast<int64_t>(sizeof(text)) + TextHeapBytes(text);
+  }
+  return bytes;
 }
 
 int64_t SamplingBytes(const Session& session) {
@@ -41,13 +75,13 @@ int64_t SamplingBytes(const Session& session) {
 }
 
 // What one that is made takes, beside history and state.
-int64_t BytesOf(const Session& session) {
+int64_t FreshBytes(const Session& session) {
   int64_t bytes = Session::kBytes + SamplingBytes(session);
   for (const std::string* text :
        {&session.id, &session.parent, &session.request_id, &session.request_text}) {
     bytes += TextHeapBytes(*text);
   }
-  if (session.journal) bytes += SharedHeapBytes(sizeof(SessionJournal));
+  if (session.journal) bytes += kJournalBytes + TextHeapBytes(session.id);
   if (!session.request_id.empty()) {
     bytes += HeapBytes(5 * sizeof(void*) + sizeof(std::string_view));
   }
@@ -60,32 +94,43 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
     std::shared_ptr<Session> session) {
   // Nodes are made before the lock, statuses after it: what is left needs no memory.
   Sessions by_id = {{session->id, session}};
-  std::map<std::string_view, Session*> by_request = {
-      {session->request_id, session.get()}};
+  std::map<std::string_view, const std::string*> by_request = {
+      {session->request_id, &session->id}};
   ExpirySet one = {{{}, session.get()}};
   session->expiry_node = one.extract(one.begin());
   session->create_time = session->last_use_time = clock_.WallNow();
   std::shared_ptr<Session> other;
-  bool id_taken = false;
-  session->charge.Set(BytesOf(*session));
-  {
-    Lock lock(mutex_);
-    const auto made = requests_.find(session->request_id);
-    if (made != requests_.end()) other = sessions_.at(made->second->id);
-    id_taken = sessions_.contains(session->id);
-    int32_t& count = counts_[session->model];
-    if (other == nullptr && !id_taken && count < limit_) {
-      sessions_.merge(by_id);
-      if (!session->request_id.empty()) requests_.merge(by_request);
-      ++count;
-      expired_.Forget(session->id);
-      StartExpiryLocked(*session);
-      return session;
+  session->charge.Set(FreshBytes(*session));
+  while (other == nullptr) {
+    bool id_taken = false;
+    std::string sleeping;  // that the same request has made
+    {
+      std::unique_lock lock(mutex_);
+      const auto made = requests_.find(session->request_id);
+      if (made != requests_.end()) {
+        const auto awake = sessions_.find(*made->second);
+        if (awake != sessions_.end()) other = awake->second;
+        if (other == nullptr) sleeping = *made->second;
+      }
+      id_taken = sessions_.contains(session->id) || asleep_.contains(session->id);
+      int32_t& count = counts_[session->model];
+      if (made == requests_.end() && !id_taken && count < limit_) {
+        sessions_.merge(by_id);
+        if (!session->request_id.empty()) requests_.merge(by_request);
+        ++count;
+        expired_.Forget(session->id);
+        StartExpiryLocked(*session);
+        return session;
+      }
     }
-  }
-  if (other == nullptr) {
-    if (id_taken) return SessionExists(session->id);
-    return SessionLimit(limit_, UntilExpiry());
+    if (!sleeping.empty()) {
+      const auto found = Find(sleeping);
+      // It was removed meanwhile: then the request makes one.
+      if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
+    } else if (other == nullptr) {
+      if (id_taken) return SessionExists(session->id);
+      return SessionLimit(limit_, UntilExpiry());
+    }
   }
   const bool same = (session->drawn_id || session->id == other->id) &&
                     session->request_text == other->request_text;
@@ -93,16 +138,20 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   return other;
 }
 
+int64_t SessionDirectory::WholeBytes(const Session& session) {
+  int64_t bytes = FreshBytes(session) + RecordBytes(session.newest_call.get());
+  for (const std::string& id : session.request_ids) bytes += RememberedBytes(id);
+  return bytes;
+}
+
 bool SessionDirectory::Restore(std::shared_ptr<Session> session,
                                std::optional<Time> expiry) {
   Sessions by_id = {{session->id, session}};
-  std::map<std::string_view, Session*> by_request = {
-      {session->request_id, session.get()}};
+  std::map<std::string_view, const std::string*> by_request = {
+      {session->request_id, &session->id}};
   ExpirySet one = {{{}, session.get()}};
   session->expiry_node = one.extract(one.begin());
-  int64_t bytes = BytesOf(*session);
-  for (const std::string& id : session->request_ids) bytes += RememberedBytes(id);
-  session->charge.Set(bytes);
+  session->charge.Set(WholeBytes(*session));
   Lock lock(mutex_);
   if (sessions_.contains(session->id)) return false;
   sessions_.merge(by_id);
@@ -151,33 +200,33 @@ void SessionDirectory::Describe(const Session& session, StoredSession& stored) c
   stored.request_ids.assign(session.request_ids.begin(), session.request_ids.end());
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(
-    const std::string& id) const {
-  bool expired = false;
-  {
-    Lock lock(mutex_);
-    const auto found = sessions_.find(id);
-    if (found != sessions_.end()) return found->second;
-    expired = expired_.Contains(id);
-  }
-  return expired ? SessionExpired(id) : NotFound(id);
-}
-
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
     const std::string& id, const std::string& etag) {
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(id));
   std::string present;
   bool removed = false;
+  CallbackList due;
   {
     Lock lock(mutex_);
     if (!etag.empty()) present = EtagLocked(*session);
     removed = session->deleted;
     if (!removed && present == etag) {
       EraseLocked(*session);
-      return session;
+      due.Take(session->resumer_turn);
     }
   }
+  if (!due.empty()) post_(due);
+  if (!removed && present == etag) return session;
   return removed ? NotFound(id) : EtagMismatch(id);
+}
+
+bool SessionDirectory::Remove(Session& session) {
+  Lock lock(mutex_);
+  if (session.deleted) return false;
+  // Kept until it is erased.
+  const std::shared_ptr<Session> kept = sessions_.at(session.id);
+  EraseLocked(session);
+  return true;
 }
 
 std::string SessionDirectory::EtagOf(const Session& session) const {
@@ -189,19 +238,31 @@ std::string SessionDirectory::EtagLocked(const Session& session) const {
   return StrCat(session.nonce, "-", session.updates, "-", session.history.version());
 }
 
-absl::Status SessionDirectory::Update(Session& session, const std::string& etag,
-                                      const Settings& settings) {
+absl::StatusOr<uint64_t> SessionDirectory::Update(Session& session,
+                                                  const std::string& etag,
+                                                  const Settings& settings) {
   std::string present;
   bool removed = false;
   std::shared_ptr<const SessionSampling> sampling;
   if (settings.sampling && *settings.sampling) {
     sampling = std::make_shared<const SessionSampling>(**settings.sampling);
   }
+  std::list<Session::Undo> undo(1);
+  if (session.journal) undo.front().durability = session.journal->durability();
   {
     Lock lock(mutex_);
     if (!etag.empty()) present = EtagLocked(session);
     removed = session.deleted;
     if (!removed && present == etag) {
+      Session::Undo& before = undo.front();
+      before.update = ++session.newest_update;
+      before.updates = session.updates;
+      before.ttl = session.ttl;
+      before.expires_at = session.expires_at;
+      before.expiry = session.expiry;
+      before.sampling = session.sampling;
+      before.paused = session.paused;
+      session.undos.splice(session.undos.end(), undo);
       if (settings.sampling) {
         const int64_t before = SamplingBytes(session);
         session.sampling.swap(sampling);
@@ -214,11 +275,47 @@ absl::Status SessionDirectory::Update(Session& session, const std::string& etag,
         session.expires_at = settings.expiration->expires_at;
         StartExpiryLocked(session);
       }
-      ++session.updates;
-      return absl::OkStatus();
+      session.updates = session.newest_update;
+      return session.newest_update;
     }
   }
   return removed ? NotFound(session.id) : EtagMismatch(session.id);
+}
+
+std::optional<Durability> SessionDirectory::Settle(Session& session, uint64_t update,
+                                                   bool stored) {
+  std::list<Session::Undo> settled;
+  Lock lock(mutex_);
+  const auto at =
+      std::find_if(session.undos.begin(), session.undos.end(),
+                   [&](const Session::Undo& undo) { return undo.update == update; });
+  if (at == session.undos.end()) return std::nullopt;
+  const auto next = std::next(at);
+  settled.splice(settled.end(), session.undos, at);
+  if (stored || session.deleted) return std::nullopt;
+  Session::Undo& before = settled.front();
+  if (next != session.undos.end()) {
+    // What came behind it goes back as far.
+    before.update = next->update;
+    *next = std::move(before);
+    return std::nullopt;
+  }
+  const int64_t bytes = SamplingBytes(session);
+  session.sampling.swap(before.sampling);
+  session.charge.Set(session.charge.bytes() + SamplingBytes(session) - bytes);
+  session.paused = before.paused;
+  session.updates = before.updates;
+  StopExpiryLocked(session);
+  session.ttl = before.ttl;
+  session.expires_at = before.expires_at;
+  // As it was, rather than from now on.
+  if (before.expiry && !session.held) {
+    session.expiry = before.expiry;
+    session.expiry_node.value().first = *session.expiry;
+    expiries_.insert(std::move(session.expiry_node));
+  }
+  StartExpiryLocked(session);
+  return before.durability;
 }
 
 absl::StatusOr<SessionCheckpoint> SessionDirectory::AddCheckpoint(
@@ -239,8 +336,10 @@ absl::StatusOr<SessionCheckpoint> SessionDirectory::AddCheckpoint(
     });
     if (!session.deleted && made == all.end() && !taken &&
         all.size() < Session::kCheckpoints) {
+      checkpoint.update_before = session.updates;
+      checkpoint.update = session.newest_update + 1;
       all.push_back(checkpoint);
-      ++session.updates;
+      session.updates = session.newest_update = checkpoint.update;
       return checkpoint;
     }
     if (!session.deleted)
@@ -257,6 +356,23 @@ absl::StatusOr<SessionCheckpoint> SessionDirectory::AddCheckpoint(
       break;
   }
   return NotFound(session.id);
+}
+
+bool SessionDirectory::RemoveCheckpoint(Session& session, const Session& at) {
+  std::vector<SessionCheckpoint> removed;
+  removed.reserve(1);
+  Lock lock(mutex_);
+  auto& all = session.checkpoints;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& checkpoint) {
+    return checkpoint.at.get() == &at;
+  });
+  // Nobody changes the list of a session that was removed.
+  if (found == all.end() || session.deleted) return false;
+  const bool newest = session.updates == found->update;
+  session.updates = newest ? found->update_before : ++session.newest_update;
+  removed.push_back(std::move(*found));
+  all.erase(found);
+  return true;
 }
 
 absl::StatusOr<SessionCheckpoint> SessionDirectory::FindCheckpoint(
@@ -278,7 +394,7 @@ std::vector<SessionCheckpoint> SessionDirectory::CheckpointsOf(
 
 bool SessionDirectory::Contains(const std::string& id) const {
   Lock lock(mutex_);
-  return sessions_.contains(id);
+  return sessions_.contains(id) || asleep_.contains(id);
 }
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
@@ -286,6 +402,7 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
   const Time now = clock_.Now();
   const std::optional<Time> next = NextExpiry();
   if (!next || *next > now) return removed;
+  WakeExpired();
   removed.reserve(kExpiredAtOnce);
   Lock lock(mutex_);
   while (!expiries_.empty() && expiries_.begin()->first <= now &&
@@ -300,8 +417,13 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
 
 std::optional<SessionDirectory::Time> SessionDirectory::NextExpiry() const {
   Lock lock(mutex_);
-  if (expiries_.empty()) return std::nullopt;
-  return expiries_.begin()->first;
+  std::optional<Time> next;
+  if (!expiries_.empty()) next = expiries_.begin()->first;
+  if (!asleep_expiries_.empty()) {
+    const Time asleep = asleep_expiries_.begin()->first;
+    next = next ? std::min(*next, asleep) : asleep;
+  }
+  return next;
 }
 
 SessionDirectory::Time::duration SessionDirectory::UntilExpiry() const {
@@ -309,15 +431,15 @@ SessionDirectory::Time::duration SessionDirectory::UntilExpiry() const {
   return next ? std::max(*next - clock_.Now(), Time::duration()) : Time::duration();
 }
 
-std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& first,
-                                                             size_t count) const {
+std::vector<std::shared_ptr<Session>> SessionDirectory::AwakeAfter(
+    const std::string& after, size_t count) const {
   std::vector<std::shared_ptr<Session>> page;
   page.reserve(count);
   for (bool more = true; more && page.size() < count;) {
     const size_t end = std::min(count, page.size() + kCopiedAtOnce);
     Lock lock(mutex_);
-    auto next = page.empty() ? sessions_.lower_bound(first)
-                             : sessions_.upper_bound(page.back()->id);
+    auto next =
+        sessions_.upper_bound(page.empty() ? std::string_view(after) : page.back()->id);
     for (; next != sessions_.end() && page.size() < end; ++next) {
       page.push_back(next->second);
     }
@@ -328,7 +450,7 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& 
 
 absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
                                             const std::string& request_id,
-                                            bool resumes) {
+                                            const Resume* resume) {
   std::unique_lock lock(mutex_);
   if (session.deleted) {
     lock.unlock();
@@ -337,7 +459,7 @@ absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
   const auto& ids = session.request_ids;
   const bool remembered =
       !request_id.empty() && std::find(ids.begin(), ids.end(), request_id) != ids.end();
-  if (remembered && !resumes) {
+  if (remembered && resume == nullptr) {
     lock.unlock();
     return RequestRepeated(session.id);
   }
@@ -345,7 +467,12 @@ absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
     lock.unlock();
     return SessionPaused(session.id);
   }
+  if (resume != nullptr && resume->number != session.resumes) {
+    lock.unlock();
+    return StreamResumed();
+  }
   if (session.held) return false;
+  if (resume != nullptr) session.resumer = resume->call;
   if (!request_id.empty() && !remembered) {
     session.holder_request_id.push_back(request_id);
   }
@@ -357,18 +484,34 @@ absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
 
 bool SessionDirectory::Release(Session& session, bool taken,
                                std::optional<int64_t> scored_from) {
-  Lock lock(mutex_);
+  CallbackList due;
+  bool there;
+  {
+    Lock lock(mutex_);
+    due.Take(session.resumer_turn);
+    there = ReleaseLocked(session, taken, scored_from);
+  }
+  if (!due.empty()) post_(due);
+  return there;
+}
+
+bool SessionDirectory::ReleaseLocked(Session& session, bool taken,
+                                     std::optional<int64_t> scored_from) {
   session.held = false;
+  session.resumer.reset();
   if (taken) session.scored_from.reset();
   if (taken && !session.holder_request_id.empty()) {
     session.scored_from = scored_from;
-    const int64_t bytes = RememberedBytes(session.holder_request_id.front());
-    session.charge.Set(session.charge.bytes() + bytes);
-    session.request_ids.splice(session.request_ids.end(), session.holder_request_id);
-    if (session.request_ids.size() > Session::kRequestIds) {
-      session.charge.Set(session.charge.bytes() -
-                         RememberedBytes(session.request_ids.front()));
-      session.request_ids.pop_front();
+    auto& ids = session.request_ids;
+    const int64_t before = session.charge.bytes();
+    const int64_t after = before + RememberedBytes(session.holder_request_id.front());
+    const bool fits = session.charge.TrySet(after);
+    ids.splice(ids.end(), session.holder_request_id);
+    if (ids.size() > Session::kRequestIds || (!fits && ids.size() > 1)) {
+      session.charge.Set(after - RememberedBytes(ids.front()));
+      ids.pop_front();
+    } else {
+      session.charge.Set(after);
     }
   }
   session.holder_request_id.clear();
@@ -379,11 +522,48 @@ bool SessionDirectory::Release(Session& session, bool taken,
   return true;
 }
 
+uint64_t SessionDirectory::BeginResume(Session& session) {
+  Lock lock(mutex_);
+  return ++session.resumes;
+}
+
+bool SessionDirectory::IsNewestResume(const Session& session, uint64_t number) const {
+  Lock lock(mutex_);
+  return session.resumes == number;
+}
+
+std::shared_ptr<Call> SessionDirectory::ResumerOf(const Session& session) const {
+  Lock lock(mutex_);
+  return session.resumer.lock();
+}
+
+bool SessionDirectory::AwaitTurn(Session& session, const std::string& request_id,
+                                 CallbackList& turn) {
+  CallbackList due;
+  {
+    Lock lock(mutex_);
+    const auto& holder = session.holder_request_id;
+    if (!session.held || session.deleted) {
+      due.Take(turn);
+    } else if (!session.resumer.expired() ||
+               (!holder.empty() && holder.front() == request_id)) {
+      due.Take(session.resumer_turn);
+      session.resumer_turn.Take(turn);
+    } else {
+      return false;
+    }
+  }
+  if (!due.empty()) post_(due);
+  return true;
+}
+
 void SessionDirectory::SetNewestCall(Session& session,
                                      std::shared_ptr<const CallRecord> record) {
   {
     Lock lock(mutex_);
     session.newest_call.swap(record);
+    session.charge.Set(session.charge.bytes() - RecordBytes(record.get()) +
+                       RecordBytes(session.newest_call.get()));
   }
   if (session.journal) session.journal->TouchRecord();
 }
@@ -437,7 +617,7 @@ SessionDirectory::Facts SessionDirectory::FactsOf(const Session& session) const 
 
 int64_t SessionDirectory::size() const {
   Lock lock(mutex_);
-  return static_cast<int64_t>(sessions_.size());
+  return static_cast<int64_t>(sessions_.size() + asleep_.size());
 }
 
 int64_t SessionDirectory::size(size_t model) const {
@@ -468,6 +648,7 @@ void SessionDirectory::ExpiredIds::Remember(const std::string& id) try {
     order_.pop_back();
     throw;
   }
+  charge_.Set(charge_.bytes() + ExpiredBytes(order_.back()));
   if (order_.size() > kRemembered) Forget(order_.front());
 } catch (const std::bad_alloc&) {
   // That id is answered as one that never was.
@@ -478,6 +659,7 @@ void SessionDirectory::ExpiredIds::Forget(const std::string& id) {
   if (found == places_.end()) return;
   const auto place = found->second;
   places_.erase(found);  // its key is the text of the place
+  charge_.Set(charge_.bytes() - ExpiredBytes(*place));
   order_.erase(place);
 }
 

@@ -2,10 +2,15 @@
 // The directory of named sessions, one per engine: by id for look-up and paging, by
 // expiry for removal, by the request that made them. Records whether a call holds a
 // session.
+//
+// A session of which the store has everything can be asleep: then the directory has its
+// name and little else in memory. Whoever looks for it wakes it up, on his thread, by
+// reading the store.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -32,9 +37,22 @@ class SessionDirectory {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // At most `sessions` sessions for each of `models` models. `clock` outlives it.
-  SessionDirectory(size_t models, int32_t sessions, const Clock& clock)
-      : clock_(clock), limit_(sessions), counts_(models), stored_(models) {}
+  // Posts callbacks, as CallbackThreads does.
+  using Post = std::function<void(CallbackList&)>;
+
+  // At most `sessions` sessions for each of `models` models. `clock` outlives it;
+  // `memory`, which may be null, counts what it remembers; what `post` refers to is
+  // there while calls hold sessions.
+  SessionDirectory(size_t models, int32_t sessions, const Clock& clock,
+                   const std::shared_ptr<EngineMemory>& memory = nullptr,
+                   Post post = {})
+      : clock_(clock),
+        limit_(sessions),
+        post_(std::move(post)),
+        asleep_charge_(ChargeOf(memory, &EngineMemory::sessions)),
+        expired_(ChargeOf(memory, &EngineMemory::sessions)),
+        counts_(models),
+        stored_(models) {}
 
   // Adds a session at rest, and sets its creation time, its expiry and its charge. When
   // the same request_id made a session that still exists, returns that one if its
@@ -50,16 +68,32 @@ class SessionDirectory {
   // It is in the store alone from now on. False: a call holds the session, or it was
   // removed.
   bool SetStored(Session& session);
+
+  // Makes a session of what the store has of it, which no directory knows yet. Called
+  // without a lock. The errors of the store.
+  using Waker =
+      std::function<absl::StatusOr<std::shared_ptr<Session>>(const std::string& id)>;
+  // Before any session sleeps.
+  void SetWaker(Waker waker) { waker_ = std::move(waker); }
+  // Puts a session to sleep and returns how many bytes less it takes then; 0, and
+  // nothing has changed, unless it is there, at rest, without a history in memory, its
+  // journal is quiet, and nobody else has it. On the journal writer's thread. Throws
+  // std::bad_alloc, likewise.
+  int64_t Sleep(const std::string& id);
+  // Null unless the session is there and awake.
+  std::shared_ptr<SessionJournal> JournalOf(const std::string& id) const;
   // Of a session for its record in the store: what is guarded here.
   void Describe(const Session& session, StoredSession& stored) const;
   // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
-  // SESSION_NOT_FOUND.
-  absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id) const;
+  // SESSION_NOT_FOUND. Wakes it up: those of Waker.
+  absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id);
   // Removes the session; a call that holds it may go on until the runner gets it by
   // ModelRunner::Forget, as those of RemoveExpired. Errors as Find; ABORTED,
   // ETAG_MISMATCH, unless `etag` is empty or the present one.
   absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id,
                                                   const std::string& etag = "");
+  // Likewise; false: it was removed before.
+  bool Remove(Session& session);
   // Removes and returns sessions at rest whose ttl has passed, the longest expired
   // first. At most kExpiredAtOnce: call it until it returns none. Throws
   // std::bad_alloc, then none was removed.
@@ -70,14 +104,15 @@ class SessionDirectory {
   // How long that is from now on; zero when it is past, or none will.
   Time::duration UntilExpiry() const;
   // Up to `count` sessions, by id, whose ids are `first` or come after it. Copied in
-  // parts: one that is made or removed meanwhile may be among them or not.
-  std::vector<std::shared_ptr<Session>> From(const std::string& first,
-                                             size_t count) const;
-  // The same behind `after`.
-  std::vector<std::shared_ptr<Session>> After(const std::string& after,
-                                              size_t count) const {
-    return From(after + '\0', count);
-  }
+  // parts: one that is made or removed meanwhile may be among them or not. Of those
+  // that sleep, which stay asleep, copies that tell what they are; one that the store
+  // does not give is left out. `next`: where the sessions behind them begin, empty
+  // where there are none.
+  std::vector<std::shared_ptr<Session>> From(const std::string& first, size_t count,
+                                             std::string& next) const;
+  // The same of those that are awake, behind `after`.
+  std::vector<std::shared_ptr<Session>> AwakeAfter(const std::string& after,
+                                                   size_t count) const;
 
   // Changes settings: `ttl` and `expires_at` together, or neither. ABORTED,
   // ETAG_MISMATCH; NOT_FOUND when the session was removed.
@@ -90,8 +125,13 @@ class SessionDirectory {
     std::optional<std::optional<SessionSampling>> sampling;
     std::optional<bool> paused;
   };
-  absl::Status Update(Session& session, const std::string& etag,
-                      const Settings& settings);
+  // The change: to be settled once the store has it, or has refused it.
+  absl::StatusOr<uint64_t> Update(Session& session, const std::string& etag,
+                                  const Settings& settings);
+  // `stored` false: it is taken back; where it was the newest, the settings and the
+  // etag are those from before it. The durability that it began with is then the
+  // answer.
+  std::optional<Durability> Settle(Session& session, uint64_t update, bool stored);
 
   // Adds a checkpoint, unless the session remembers this request id: then, and where it
   // did not, returns the one of the request. ALREADY_EXISTS: CHECKPOINT_EXISTS,
@@ -100,6 +140,9 @@ class SessionDirectory {
   absl::StatusOr<SessionCheckpoint> AddCheckpoint(Session& session,
                                                   SessionCheckpoint checkpoint,
                                                   bool drawn_id);
+  // Takes one back that was added; false: it was taken back before, or the session was
+  // removed.
+  bool RemoveCheckpoint(Session& session, const Session& at);
   // NOT_FOUND, CHECKPOINT_NOT_FOUND.
   absl::StatusOr<SessionCheckpoint> FindCheckpoint(const Session& session,
                                                    const std::string& id) const;
@@ -112,13 +155,29 @@ class SessionDirectory {
   // One call at a time holds a session. False: another one does, whatever its request
   // id: whether that stays is known when the call ends. NOT_FOUND when the session was
   // removed; FAILED_PRECONDITION, SESSION_PAUSED; ALREADY_EXISTS, REQUEST_REPEATED when
-  // it remembers this request id, unless the call `resumes` that one.
+  // it remembers this request id, unless the call resumes that one; of a call that
+  // resumes, ABORTED, STREAM_RESUMED when another has begun to after it.
+  struct Resume {
+    std::shared_ptr<Call> call;
+    uint64_t number;  // of BeginResume
+  };
   absl::StatusOr<bool> Hold(Session& session, const std::string& request_id,
-                            bool resumes = false);
+                            const Resume* resume = nullptr);
+  // Of the calls that resume the newest one of a session, only that may hold it from
+  // now on which has begun to last: this one.
+  uint64_t BeginResume(Session& session);
+  bool IsNewestResume(const Session& session, uint64_t number) const;
+  // The one that holds the session; null: none does.
+  std::shared_ptr<Call> ResumerOf(const Session& session) const;
+  // Posts `turn` once the session is not held, or was removed, or, of calls that
+  // resume, another waits in its place. False, without an effect: what holds it neither
+  // resumes nor has this request id, and may go on.
+  bool AwaitTurn(Session& session, const std::string& request_id, CallbackList& turn);
   // Ends a hold. The session rests: with a ttl it expires that long after now. The
-  // holder's request id is remembered if `taken`; of one that scored with
-  // `scored_from`, the tokens that the history had before it. False when it was removed
-  // meanwhile. REQUIRES: the caller holds it.
+  // holder's request id is remembered if `taken`, in place of the oldest one where
+  // there is no memory for one more; of one that scored with `scored_from`, the tokens
+  // that the history had before it. False when it was removed meanwhile. REQUIRES: the
+  // caller holds it.
   bool Release(Session& session, bool taken,
                std::optional<int64_t> scored_from = std::nullopt);
   // Of the newest call that took the session, if it scored with this request id.
@@ -159,29 +218,63 @@ class SessionDirectory {
   int64_t size(size_t model) const;  // of one model
   // Of them, those whose histories are in the store alone.
   int64_t stored(size_t model) const;
+  // Of all, those that sleep.
+  int64_t asleep() const;
+  int64_t asleep_bytes() const;  // that they take in memory
 
  private:
   static constexpr size_t kExpiredAtOnce = 16;
   static constexpr size_t kCopiedAtOnce = 64;
   static constexpr size_t kRemembered = 1024;
 
+  static constexpr std::chrono::minutes kWakeAgain{1};
+
   // Keys are texts of the sessions.
   using Sessions = std::map<std::string_view, std::shared_ptr<Session>>;
+
+  // What is kept of one that sleeps: the store has the rest.
+  struct Sleeper {
+    std::unique_ptr<const std::string> request_id;  // that made it, or null
+    uint64_t nonce = 0;                             // with the next two, its etag
+    uint64_t updates = 0;
+    uint64_t version = 0;  // of its history
+    std::chrono::system_clock::time_point last_use_time;
+    std::optional<Time> expiry;
+    uint32_t model = 0;
+  };
+  using Sleepers = std::map<std::string, Sleeper>;
+  using SleeperExpiry = std::pair<Time, const std::string*>;
+  static int64_t BytesOf(const Sleepers::value_type& sleeper);
+  // What a session takes, with all that it remembers, beside history and state.
+  static int64_t WholeBytes(const Session& session);
+  // The end unless it is there and could sleep, as far as the directory knows.
+  Sessions::iterator FindIdleLocked(const std::string& id);
+  // One that was read from the store becomes what it was. Its expiry is set, and it is
+  // not in the set.
+  static void Complete(Session& session, const Sleeper& kept);
+  // False: it is not, or no longer, the one that slept.
+  bool PutAwake(const std::shared_ptr<Session>& session, uint64_t nonce);
+  // Wakes up those whose time has come, so that they can be removed.
+  void WakeExpired();
 
   // The kRemembered ids that expired last. O(1).
   class ExpiredIds {
    public:
+    explicit ExpiredIds(ByteCharge charge) : charge_(std::move(charge)) {}
+
     // No effect when memory has run out.
     void Remember(const std::string& id);
     void Forget(const std::string& id);
     bool Contains(const std::string& id) const { return places_.contains(id); }
 
    private:
+    ByteCharge charge_;
     std::list<std::string> order_;  // the newest last
     std::unordered_map<std::string_view, std::list<std::string>::iterator> places_;
   };
 
   std::string EtagLocked(const Session& session) const;
+  bool ReleaseLocked(Session& session, bool taken, std::optional<int64_t> scored_from);
   // REQUIRES: another owner keeps the session. Needs no memory.
   void EraseLocked(Session& session);
   // Of a session that is not in the set, puts it there if it expires now; takes it out.
@@ -191,10 +284,17 @@ class SessionDirectory {
 
   const Clock& clock_;
   const int32_t limit_;
+  const Post post_;
   mutable std::mutex mutex_;  // guards all below, and parts of Session
   Sessions sessions_;
   ExpirySet expiries_;
-  std::map<std::string_view, Session*> requests_;  // the session that each one made
+  // The id of the session that each request made; keys and ids are texts of sessions
+  // and sleepers.
+  std::map<std::string_view, const std::string*> requests_;
+  Waker waker_;
+  Sleepers asleep_;
+  std::set<SleeperExpiry> asleep_expiries_;
+  ByteCharge asleep_charge_;
   ExpiredIds expired_;
   std::vector<int32_t> counts_;  // per model
   std::vector<int32_t> stored_;  // of them, those whose histories are not in memory

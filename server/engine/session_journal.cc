@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/out_of_memory.h"
+#include "server/engine/engine_errors.h"
 #include "server/engine/journal_writer.h"
 #include "server/engine/session.h"
 #include "server/engine/token_history.h"
@@ -26,12 +27,23 @@ SessionJournal::SessionJournal(JournalWriter& writer, std::string id,
     : writer_(writer),
       id_(std::move(id)),
       durability_(durability),
-      oldest_(stored.oldest),
       sequence_(stored.sequence),
-      checkpoints_(std::move(stored.checkpoints)) {
+      folded_tokens_(stored.folded),
+      entries_(stored.entries),
+      entry_tokens_(stored.tokens),
+      checkpoints_(std::move(stored.checkpoints)),
+      in_store_(durability != Durability::kNone || !stored.snapshots.empty()) {
   for (StoredSnapshot& snapshot : stored.snapshots) {
     const int64_t tokens = snapshot.tokens;
     snapshots_.push_back({.snapshot = std::move(snapshot), .common = tokens});
+  }
+}
+
+SessionJournal::~SessionJournal() {
+  for (auto* const waiters : {&waiters_, &deleters_}) {
+    for (const OnSynced& waiter : *waiters) {
+      waiter(CatchOutOfMemory({}, [this] { return engine_errors::NotFound(id_); }));
+    }
   }
 }
 
@@ -48,20 +60,42 @@ bool SessionJournal::SetDurability(Durability durability) {
     if (durability_ == durability || state_ == State::kDeleted) return false;
     if (durability_ == Durability::kNone) {
       state_ = State::kNeedsBase;
+      copies_base_ = false;
+      in_store_ = true;
+      unstoring_ = false;
+      DropSnapshotsLocked();
       DropHistoryLocked();
     }
     durability_ = durability;
     record_ = true;
     if (durability == Durability::kNone) {
       delete_ = true;
-      snapshots_.clear();
-      checkpoints_.clear();
-      blobs_.clear();
+      unstoring_ = in_store_;
       DropHistoryLocked();
     }
   }
   Queue();
   return true;
+}
+
+void SessionJournal::RestoreDurability(Durability before) {
+  {
+    std::lock_guard lock(mutex_);
+    if (durability_ == before || state_ == State::kDeleted) return;
+    if (before == Durability::kNone) {
+      // What the store may have got goes once it is well.
+      state_ = State::kFailed;
+      delete_ = false;
+      DropHistoryLocked();
+      checkpoint_histories_.clear();
+    } else if (durability_ == Durability::kNone) {
+      delete_ = false;
+    }
+    unstoring_ = false;
+    durability_ = before;
+    record_ = true;
+  }
+  Queue();
 }
 
 absl::Status SessionJournal::status() const {
@@ -107,6 +141,18 @@ void SessionJournal::OnChange(const TokenHistory& history, int64_t kept,
 void SessionJournal::DropHistoryLocked() {
   history_ = false;
   tokens_.clear();
+  fold_ = 0;
+  fold_history_ = {};
+}
+
+void SessionJournal::DropSnapshotsLocked() {
+  for (Kept& kept : snapshots_) dropped_.push_back(std::move(kept.snapshot.name));
+  snapshots_.clear();
+  for (StoredCheckpoint& checkpoint : checkpoints_) {
+    dropped_.push_back(std::move(checkpoint.snapshot.name));
+  }
+  checkpoints_.clear();
+  checkpoint_histories_.clear();
 }
 
 void SessionJournal::Attach(std::shared_ptr<TokenStream> stream) {
@@ -114,15 +160,27 @@ void SessionJournal::Attach(std::shared_ptr<TokenStream> stream) {
     std::lock_guard lock(mutex_);
     stream_ = std::move(stream);
     finish_ = false;
-    if (stream_ == nullptr || durability_ == Durability::kNone) return;
+    if (stream_ == nullptr) return;
+    stream = durability_ == Durability::kNone ? stream_ : nullptr;
   }
-  Queue();
+  if (stream == nullptr) return Queue();
+  // It was opened when its tokens were to wait for the store.
+  constexpr auto kAll = std::numeric_limits<int64_t>::max();
+  if (stream->Release(kAll, /*finish=*/true, std::chrono::steady_clock::now()) !=
+      TokenStream::Notice::kNone) {
+    writer_.callbacks_.Post(std::move(stream));
+  }
 }
 
 void SessionJournal::EndTurn() noexcept {
+  std::shared_ptr<TokenStream> ended;
   {
     std::lock_guard lock(mutex_);
-    if (stream_ == nullptr || durability_ == Durability::kNone) return;
+    if (stream_ == nullptr) return;
+    if (durability_ == Durability::kNone) {
+      ended = std::move(stream_);
+      return;
+    }
     finish_ = true;
   }
   Queue();
@@ -137,16 +195,20 @@ void SessionJournal::TouchRecord() noexcept {
   Queue();
 }
 
-void SessionJournal::Flush(OnSynced on_synced) {
+absl::Status SessionJournal::EndLocked() const {
+  if (state_ == State::kDeleted) return engine_errors::NotFound(id_);
+  const bool waits = durability_ != Durability::kNone || unstoring_;
+  return state_ == State::kFailed && waits ? failure_ : absl::OkStatus();
+}
+
+void SessionJournal::Flush(WaiterKind kind, OnSynced on_synced) {
+  on_synced.Watch(writer_.waiters_, kind);
   absl::Status status;
   {
     std::lock_guard lock(mutex_);
-    if (durability_ != Durability::kNone || delete_) {
-      if (state_ != State::kFailed) {
-        waiters_.push_back(std::move(on_synced));
-      } else {
-        status = failure_;
-      }
+    status = EndLocked();
+    if (status.ok() && (durability_ != Durability::kNone || unstoring_)) {
+      waiters_.push_back(std::exchange(on_synced, nullptr));
     }
   }
   if (on_synced) return on_synced(status);
@@ -154,21 +216,37 @@ void SessionJournal::Flush(OnSynced on_synced) {
 }
 
 void SessionJournal::Delete(OnSynced on_synced) {
+  if (on_synced) on_synced.Watch(writer_.waiters_, WaiterKind::kDelete);
   absl::Status status;
   {
     std::lock_guard lock(mutex_);
-    const bool stored = durability_ != Durability::kNone || !snapshots_.empty();
-    status = state_ == State::kFailed ? failure_ : absl::OkStatus();
-    if (state_ != State::kDeleted && stored) {
+    if (state_ == State::kFailed) status = failure_;
+    if (state_ != State::kDeleted && in_store_) {
       delete_ = true;
       if (on_synced && status.ok()) {
-        waiters_.push_back(std::exchange(on_synced, nullptr));
+        deleters_.push_back(std::exchange(on_synced, nullptr));
       }
     }
-    state_ = status.ok() ? State::kDeleted : state_;
+    state_ = State::kDeleted;
+    DropSnapshotsLocked();
     DropHistoryLocked();
   }
   if (on_synced) on_synced(status);
+  Queue();
+}
+
+void SessionJournal::TryDelete(OnSynced on_synced) {
+  on_synced.Watch(writer_.waiters_, WaiterKind::kDelete);
+  absl::Status status;
+  {
+    std::lock_guard lock(mutex_);
+    status = EndLocked();
+    if (status.ok()) {
+      deleters_.push_back(std::exchange(on_synced, nullptr));
+      delete_ = deleting_ = true;
+    }
+  }
+  if (on_synced) return on_synced(status);
   Queue();
 }
 
@@ -178,30 +256,37 @@ uint64_t SessionJournal::BeginSnapshot(bool base) {
   if (base && state_ == State::kNeedsBase) {
     DropHistoryLocked();
     copies_base_ = true;
+    // The base is an entry itself.
+    sequence_ = std::max<uint64_t>(sequence_, 1);
   }
   return sequence_;
 }
 
-void SessionJournal::PutSnapshot(StoredSnapshot snapshot, std::string bytes,
-                                 bool base) {
+bool SessionJournal::PutSnapshot(MadeSnapshot made, bool base) {
   {
     std::lock_guard lock(mutex_);
     const bool wanted =
         base ? state_ == State::kNeedsBase && copies_base_ : state_ == State::kReady;
-    if (!wanted) return;
-    // What is older than the ones that stay serves nobody.
+    if (!wanted || durability_ == Durability::kNone) return false;
     const size_t stay = base ? 0 : kSnapshots - 1;
     while (snapshots_.size() > stay) {
       dropped_.push_back(std::move(snapshots_.front().snapshot.name));
       snapshots_.erase(snapshots_.begin());
     }
-    const uint64_t needed = snapshots_.empty() ? (base ? snapshot.sequence : 0)
-                                               : snapshots_.front().snapshot.sequence;
-    drop_end_ = std::max(drop_end_, needed + 1);
-    blobs_.push_back({.name = snapshot.name, .bytes = std::move(bytes)});
-    const int64_t common = std::min(snapshot.tokens, copy_common_);
-    snapshots_.push_back(
-        {.snapshot = std::move(snapshot), .common = common, .written = false});
+    const auto tokens = static_cast<int64_t>(made.history.size());
+    if (made.snapshot) {
+      const int64_t common = std::min(tokens, copy_common_);
+      snapshots_.push_back(
+          {.snapshot = *std::move(made.snapshot), .common = common, .written = false});
+    }
+    const bool many =
+        entries_ >= kFewEntries && entries_ + entry_tokens_ >= folded_tokens_;
+    if (base || (many && made.sequence > 0)) {
+      fold_ = made.sequence;
+      fold_history_ = std::move(made.history);
+      folded_tokens_ = tokens;
+      entries_ = entry_tokens_ = 0;
+    }
     record_ = true;
     if (base) {
       copies_base_ = false;
@@ -209,6 +294,7 @@ void SessionJournal::PutSnapshot(StoredSnapshot snapshot, std::string bytes,
     }
   }
   Queue();
+  return true;
 }
 
 void SessionJournal::BaseFailed(const absl::Status& status) {
@@ -227,12 +313,32 @@ void SessionJournal::BaseFailed(const absl::Status& status) {
   Queue();
 }
 
-void SessionJournal::PutCheckpoint(StoredCheckpoint checkpoint, std::string bytes) {
+bool SessionJournal::PutCheckpoint(StoredCheckpoint checkpoint,
+                                   std::vector<int32_t> history) {
   {
     std::lock_guard lock(mutex_);
-    if (durability_ == Durability::kNone || state_ == State::kDeleted) return;
-    blobs_.push_back({.name = checkpoint.snapshot.name, .bytes = std::move(bytes)});
+    if (durability_ == Durability::kNone || state_ == State::kDeleted) return false;
+    checkpoint_histories_.push_back(
+        {.id = checkpoint.id, .tokens = std::move(history)});
     checkpoints_.push_back(std::move(checkpoint));
+    record_ = true;
+  }
+  Queue();
+  return true;
+}
+
+void SessionJournal::DropCheckpoint(const std::string& id) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto found =
+        std::find_if(checkpoints_.begin(), checkpoints_.end(),
+                     [&](const auto& checkpoint) { return checkpoint.id == id; });
+    if (found == checkpoints_.end()) return;
+    dropped_.push_back(std::move(found->snapshot.name));
+    dropped_checkpoints_.push_back(id);
+    checkpoints_.erase(found);
+    std::erase_if(checkpoint_histories_,
+                  [&](const CheckpointHistory& history) { return history.id == id; });
     record_ = true;
   }
   Queue();
@@ -240,6 +346,7 @@ void SessionJournal::PutCheckpoint(StoredCheckpoint checkpoint, std::string byte
 
 std::optional<StoredSnapshot> SessionJournal::Usable(int64_t tokens) const {
   std::lock_guard lock(mutex_);
+  if (durability_ == Durability::kNone) return std::nullopt;
   for (auto kept = snapshots_.rbegin(); kept != snapshots_.rend(); ++kept) {
     const int64_t computed = kept->snapshot.computed;
     if (kept->written && computed > 0 && computed <= kept->common &&
@@ -262,41 +369,66 @@ void SessionJournal::SetSize(int64_t tokens) {
 
 bool SessionJournal::needs_base() const {
   std::lock_guard lock(mutex_);
-  return state_ == State::kNeedsBase;
+  return state_ == State::kNeedsBase && durability_ != Durability::kNone;
 }
 
 bool SessionJournal::AllStored() const {
   std::lock_guard lock(mutex_);
   return state_ == State::kReady && durability_ != Durability::kNone && !delete_ &&
-         !history_ && blobs_.empty() && dropped_.empty() && waiters_.empty();
+         !deleting_ && !history_ && fold_ == 0 && checkpoint_histories_.empty() &&
+         waiters_.empty();
 }
 
-bool SessionJournal::HasSnapshot(const std::string& name) const {
+bool SessionJournal::IsQuiet() const {
+  if (unsynced_ || wanted_ || !AllStored()) return false;
   std::lock_guard lock(mutex_);
-  return std::any_of(snapshots_.begin(), snapshots_.end(),
-                     [&](const Kept& kept) { return kept.snapshot.name == name; });
+  return !record_;
 }
 
 bool SessionJournal::HasCheckpoint(const std::string& id) const {
   std::lock_guard lock(mutex_);
+  if (durability_ == Durability::kNone) return false;
   return std::any_of(checkpoints_.begin(), checkpoints_.end(),
                      [&](const auto& checkpoint) { return checkpoint.id == id; });
 }
 
+std::string SessionJournal::SnapshotOfCheckpoint(const std::string& id) const {
+  std::lock_guard lock(mutex_);
+  for (const StoredCheckpoint& checkpoint : checkpoints_) {
+    if (checkpoint.id == id) return checkpoint.snapshot.name;
+  }
+  return "";
+}
+
 SessionJournal::Stored SessionJournal::stored() const {
   std::lock_guard lock(mutex_);
-  Stored stored{.oldest = oldest_,
-                .sequence = sequence_,
+  Stored stored{.sequence = sequence_,
+                .folded = folded_tokens_,
+                .entries = entries_,
+                .tokens = entry_tokens_,
                 .snapshots = {},
                 .checkpoints = checkpoints_};
   for (const Kept& kept : snapshots_) stored.snapshots.push_back(kept.snapshot);
   return stored;
 }
 
-void SessionJournal::Forget(const std::string& snapshot) {
+bool SessionJournal::in_store() const {
   std::lock_guard lock(mutex_);
-  std::erase_if(snapshots_,
-                [&](const Kept& kept) { return kept.snapshot.name == snapshot; });
+  return in_store_;
+}
+
+void SessionJournal::Forget(const std::string& snapshot) {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::erase_if(snapshots_, [&](const Kept& kept) {
+          return kept.snapshot.name == snapshot;
+        }) == 0) {
+      return;
+    }
+    dropped_.push_back(snapshot);
+    record_ = durability_ != Durability::kNone;
+  }
+  Queue();
 }
 
 void SessionJournal::Queue() noexcept { writer_.Queue(shared_from_this()); }
@@ -306,93 +438,151 @@ SessionJournal::Taken SessionJournal::Take() {
   std::vector<int32_t> empty;
   empty.reserve(kReserved);
   std::lock_guard lock(mutex_);
+  // Before anything changes: it takes memory.
+  taken.refusal = EndLocked();
   if (delete_) {
     delete_ = false;
     taken.anything = taken.deleted = taken.sync = true;
-    taken.waiters.swap(waiters_);
-    if (durability_ == Durability::kNone) {
+    taken.waiters.swap(deleters_);
+    deletion_taken_ = deleting_;
+    if (state_ == State::kDeleted) {
+      taken.refused.swap(waiters_);
+    } else if (deleting_) {
+      // What else there is to write waits for the outcome.
+      return taken;
+    } else if (durability_ != Durability::kNone) {
+      // It is durable again: what it then needs comes behind.
+      taken.again = true;
+      return taken;
+    } else {
+      taken.waiters.swap(waiters_);
       // From now on its stream waits for nothing.
       taken.stream = stream_;
       taken.end = std::numeric_limits<int64_t>::max();
       taken.finish = true;
     }
-    blobs_.clear();
-    dropped_.clear();
+    taken.dropped.swap(dropped_);
+    checkpoint_histories_.clear();
     record_ = false;
+    folded_tokens_ = entries_ = entry_tokens_ = 0;
     return taken;
   }
   if (std::exchange(unreported_, false)) taken.failure = failure_;
+  if (!taken.refusal.ok()) {
+    taken.refused.swap(waiters_);
+    return taken;
+  }
+  if (durability_ == Durability::kNone) {
+    // What its waiters wait for is done.
+    taken.waiters.swap(waiters_);
+    taken.anything = !taken.waiters.empty();
+    return taken;
+  }
   if (state_ != State::kReady) return taken;
-  const bool durable = durability_ != Durability::kNone;
   if (history_) {
     taken.sequence = ++sequence_;
     taken.kept = kept_;
     taken.tokens = std::exchange(tokens_, std::move(empty));
     history_ = false;
+    ++entries_;
+    entry_tokens_ += static_cast<int64_t>(taken.tokens.size());
   }
-  taken.record = std::exchange(record_, false) && durable;
-  taken.blobs.swap(blobs_);
-  taken.dropped.swap(dropped_);
-  if (drop_end_ > oldest_) {
-    taken.drop_begin = oldest_;
-    taken.drop_end = oldest_ = drop_end_;
+  taken.record = std::exchange(record_, false);
+  if (fold_ != 0) {
+    taken.folded = std::exchange(fold_, 0);
+    taken.history = std::exchange(fold_history_, {});
+  }
+  taken.checkpoints.swap(checkpoint_histories_);
+  if (taken.record) {
+    // Only a record that does not name them lets them go.
+    taken.dropped.swap(dropped_);
+    taken.dropped_checkpoints.swap(dropped_checkpoints_);
+    for (const Kept& kept : snapshots_) {
+      if (!kept.written) taken.snapshots.push_back(kept.snapshot.name);
+    }
   }
   taken.waiters.swap(waiters_);
-  taken.stream = stream_;
-  taken.end = size_;
   taken.finish = std::exchange(finish_, false);
+  // One that has ended waits for nothing more.
+  taken.stream = taken.finish ? std::move(stream_) : stream_;
+  taken.end = size_;
   const bool writes = taken.sequence != 0 || taken.record;
   taken.sync = taken.finish || !taken.waiters.empty() ||
                (durability_ == Durability::kAlways && writes);
   taken.anything = writes || taken.sync || taken.stream != nullptr ||
-                   !taken.blobs.empty() || !taken.dropped.empty();
+                   taken.folded != 0 || !taken.checkpoints.empty();
   return taken;
 }
 
 void SessionJournal::Written(Taken& taken) {
-  if (!taken.blobs.empty()) {
+  if (!taken.snapshots.empty()) {
     std::lock_guard lock(mutex_);
-    for (const Blob& blob : taken.blobs) {
+    for (const std::string& name : taken.snapshots) {
       for (Kept& kept : snapshots_) {
-        if (kept.snapshot.name == blob.name) kept.written = true;
+        if (kept.snapshot.name == name) kept.written = true;
       }
     }
   }
+  std::vector<OnSynced> gone;
+  absl::Status deleted;
+  if (taken.deleted) {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(deletion_taken_, false) && state_ != State::kDeleted) {
+      deleting_ = false;
+      state_ = State::kDeleted;
+      DropHistoryLocked();
+    }
+    in_store_ = state_ != State::kDeleted && durability_ != Durability::kNone;
+    if (!in_store_) {
+      unstoring_ = false;
+      DropSnapshotsLocked();
+      taken.dropped.insert(taken.dropped.end(), dropped_.begin(), dropped_.end());
+      dropped_.clear();
+    }
+    deleted = CatchOutOfMemory({}, [this] { return EndLocked(); });
+    if (!deleted.ok()) gone.swap(waiters_);
+  }
   for (const OnSynced& waiter : taken.waiters) waiter(absl::OkStatus());
+  for (const OnSynced& waiter : gone) waiter(deleted);
 }
 
 void SessionJournal::Lost(const absl::Status& status) {
   const std::shared_ptr<Session> session = this->session();
-  std::vector<OnSynced> waiters;
+  std::vector<OnSynced> waiters, deleters;
   {
     std::lock_guard lock(mutex_);
     waiters.swap(waiters_);
+    deleters.swap(deleters_);
+    if (std::exchange(deleting_, false) && state_ != State::kDeleted) {
+      delete_ = false;
+      in_doubt_ = deletion_taken_;
+    }
+    deletion_taken_ = false;
     copies_base_ = false;
     if (session != nullptr && !session->resident && state_ == State::kReady) {
       // What is stored is all of its history. Its record is written again.
       record_ = true;
     } else {
       DropHistoryLocked();
-      blobs_.clear();
-      dropped_.clear();
+      checkpoint_histories_.clear();
       if (state_ != State::kDeleted) state_ = State::kFailed;
       failure_ = status;
     }
   }
   for (const OnSynced& waiter : waiters) waiter(status);
+  for (const OnSynced& deleter : deleters) deleter(status);
 }
 
 void ReleaseWhenSynced(SessionJournal& journal,
                        const std::shared_ptr<TokenStream>& stream) {
-  journal.Flush([stream](const absl::Status& status) {
-    if (!status.ok() && stream->StopDelivery()) {
-      static_cast<void>(stream->Finish(status, std::nullopt));
-    }
-    if (stream->Release(std::numeric_limits<int64_t>::max(), /*finish=*/true,
-                        std::chrono::steady_clock::now()) !=
-        TokenStream::Notice::kNone) {
-      stream->RunCallback();
-    }
+  journal.Flush(WaiterKind::kRelease, [stream](const absl::Status& status) {
+    bool due =
+        !status.ok() && stream->StopDelivery() && stream->Finish(status, std::nullopt);
+    due = stream->Release(std::numeric_limits<int64_t>::max(), /*finish=*/true,
+                          std::chrono::steady_clock::now()) !=
+              TokenStream::Notice::kNone ||
+          due;
+    if (due) stream->RunCallback();
   });
 }
 
@@ -400,12 +590,18 @@ bool SessionJournal::Recover() {
   std::lock_guard lock(mutex_);
   failure_ = absl::OkStatus();
   if (state_ == State::kDeleted || durability_ == Durability::kNone) {
-    delete_ = true;
+    delete_ = in_store_;
     return false;
   }
   if (state_ != State::kFailed) return false;
   state_ = State::kNeedsBase;
   return true;
+}
+
+bool SessionJournal::TakeDoubt() {
+  const std::shared_ptr<Session> session = this->session();
+  std::lock_guard lock(mutex_);
+  return std::exchange(in_doubt_, false) && session != nullptr && !session->resident;
 }
 
 }  // namespace mnemon

@@ -2,18 +2,18 @@
 // What the store does not have yet of one session, and which snapshots it has.
 //
 // Changes of the history are gathered as one: the tokens that stay, and those behind
-// them, until the journal's writer takes them as one entry. A snapshot may contain
+// them, until the journal's writer takes them as one entry. Now and then, with a
+// snapshot, all entries are folded into one that has the whole history. It may contain
 // changes that entries behind it repeat, since an entry may be applied twice
 // (journal_entry.h).
 //
 // A session whose store has nothing to start from (a fork, an import, one whose writes
-// were lost) needs a base first: a snapshot. What changes behind it waits until that is
-// there; so do streams and answers which depend on it.
+// were lost) needs a base first: such an entry. What changes behind it waits until that
+// is there; so do streams and answers which depend on it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "server/engine/one_answer.h"
 #include "server/engine/request.h"
 #include "server/engine/stored_session.h"
 #include "server/engine/token_stream.h"
@@ -36,13 +37,17 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
  public:
   // The snapshots of a session's own state that the store keeps.
   static constexpr size_t kSnapshots = 2;
-  // Called on the writer's thread, once: what changed before is synced, or lost.
-  using OnSynced = std::function<void(const absl::Status&)>;
+
+  // A journal has fewer entries than this, or fewer tokens in entries behind the first
+  // one than in that: what is written more than once stays below what is written once.
+  static constexpr int64_t kFewEntries = 256;
 
   // What the store has of a session.
   struct Stored {
-    uint64_t oldest = 1;                    // entry that is not deleted
     uint64_t sequence = 0;                  // of the newest entry
+    int64_t folded = 0;                     // tokens in the oldest entry
+    int64_t entries = 0;                    // behind that one
+    int64_t tokens = 0;                     // in those
     std::vector<StoredSnapshot> snapshots;  // oldest first
     std::vector<StoredCheckpoint> checkpoints;
   };
@@ -50,6 +55,8 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   // `writer` outlives it.
   SessionJournal(JournalWriter& writer, std::string id, Durability durability,
                  Stored stored);
+  // Whoever waits is told: SESSION_NOT_FOUND.
+  ~SessionJournal();
 
   const std::string& id() const { return id_; }
   // Tokens in the history, which has been read from the store.
@@ -64,6 +71,8 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   // To kNone: what the store has of it is deleted. From it: a base is needed. True when
   // something changed.
   bool SetDurability(Durability durability);
+  // The change to the present one was refused: it is as before.
+  void RestoreDurability(Durability before);
   bool durable() const { return durability() != Durability::kNone; }
   // OK, or why nothing that has to outlive the process can be done with it.
   absl::Status status() const;
@@ -78,21 +87,37 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   // Its record is not what the store has.
   void TouchRecord() noexcept;
 
-  // `on_synced` may be called at once where nothing is durable.
-  void Flush(OnSynced on_synced);
-  // All of it leaves the store; nothing more is written.
+  // `on_synced` is called on the writer's thread; at once where nothing is durable, and
+  // where what it waits for cannot come any more: a write was lost, or the session is
+  // deleted (SESSION_NOT_FOUND).
+  void Flush(WaiterKind kind, OnSynced on_synced);
+  // Of a session that has left the directory: all of it leaves the store, now or once
+  // that is well again; nothing more is written.
   void Delete(OnSynced on_synced);
+  // All of it leaves the store. With OK nothing more is written; with an error it is as
+  // before, but for what was on its way when a write failed. SESSION_NOT_FOUND: it was
+  // deleted meanwhile.
+  void TryDelete(OnSynced on_synced);
 
   // A snapshot of the session is copied now, with everything up to here: the sequence
   // that is part of it. On the thread that changes the history. `base`: it is the one
   // that is needed.
   uint64_t BeginSnapshot(bool base);
-  // It is made; the oldest one goes, and entries that only that one needed. No effect
-  // when the session has needed a base since then.
-  void PutSnapshot(StoredSnapshot snapshot, std::string bytes, bool base);
+  // It is made, of this history; the oldest one goes. nullopt, of a base: the state was
+  // not kept. False when the session has needed a base since then: nothing refers to
+  // it.
+  struct MadeSnapshot {
+    uint64_t sequence = 0;  // BeginSnapshot
+    std::vector<int32_t> history;
+    std::optional<StoredSnapshot> snapshot;
+  };
+  bool PutSnapshot(MadeSnapshot made, bool base);
   // The base cannot be made.
   void BaseFailed(const absl::Status& status);
-  void PutCheckpoint(StoredCheckpoint checkpoint, std::string bytes);
+  // False when nothing is stored any more: nothing refers to its snapshot.
+  bool PutCheckpoint(StoredCheckpoint checkpoint, std::vector<int32_t> history);
+  // It is no checkpoint any more.
+  void DropCheckpoint(const std::string& id);
 
   // A snapshot is wanted; false: it was already. Begun takes the wish back.
   bool Want() { return !wanted_.exchange(true); }
@@ -101,14 +126,20 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   // Whether the store has all of the history, and nothing of it is on its way. Told on
   // the writer's thread, once what was written is synced.
   bool AllStored() const;
-  bool HasSnapshot(const std::string& name) const;
+  // Whether all else is there, too: the record as it is, synced, and no snapshot is
+  // wanted. On the writer's thread.
+  bool IsQuiet() const;
   bool HasCheckpoint(const std::string& id) const;
+  // The name of its snapshot; empty: none is stored.
+  std::string SnapshotOfCheckpoint(const std::string& id) const;
   // The newest stored snapshot whose state a session with the present history can go on
   // from; nullopt: none is. `tokens`: in the history.
   std::optional<StoredSnapshot> Usable(int64_t tokens) const;
   // Tokens computed in the newest snapshot that is stored or on its way; 0 without one.
   int64_t snapshot_tokens() const;
   Stored stored() const;
+  // Whether the store may have anything of it.
+  bool in_store() const;
   // One of the snapshots was found damaged.
   void Forget(const std::string& snapshot);
 
@@ -119,25 +150,33 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
     kReady,
     kNeedsBase,  // until PutSnapshot of a base
     kFailed,     // a write was lost
-    kDeleted,
+    kDeleted,    // for good
   };
-  struct Blob {
-    std::string name;
-    std::string bytes;
+  struct CheckpointHistory {
+    std::string id;
+    std::vector<int32_t> tokens;
   };
   // What the writer takes to write at once.
   struct Taken {
     bool anything = false;
     bool deleted = false;
+    bool again = false;  // there is more to take
     bool record = false;
     bool sync = false;
     uint64_t sequence = 0;  // of the entry; 0: none
     int64_t kept = 0;
     std::vector<int32_t> tokens;
-    std::vector<Blob> blobs;
-    std::vector<std::string> dropped;       // names of snapshots
-    uint64_t drop_begin = 0, drop_end = 0;  // entries begin .. end - 1
+    uint64_t folded = 0;  // entry that becomes `history`, instead of all up to it; 0:
+                          // none
+    std::vector<int32_t> history;
+    std::vector<CheckpointHistory> checkpoints;
+    std::vector<std::string> snapshots;            // names that the record has now
+    std::vector<std::string> dropped;              // names that it has no more
+    std::vector<std::string> dropped_checkpoints;  // ids
     std::vector<OnSynced> waiters;
+    // Those for whom nothing comes any more, and why.
+    std::vector<OnSynced> refused;
+    absl::Status refusal;
     absl::Status failure;  // what changed is lost already
     std::shared_ptr<TokenStream> stream;
     int64_t end = 0;  // tokens of the history up to here
@@ -152,9 +191,15 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   void Lost(const absl::Status& status);
   // The store is well again: true when its base has to be made.
   bool Recover();
+  // Once: whether it is unknown if a deletion that was refused is in the store, which
+  // alone has the history.
+  bool TakeDoubt();
 
+  // Why nothing that waits here can come any more; OK: it can.
+  absl::Status EndLocked() const;
   // Forgets what is gathered of the history.
   void DropHistoryLocked();
+  void DropSnapshotsLocked();
   void Queue() noexcept;
 
   JournalWriter& writer_;
@@ -167,8 +212,11 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   State state_ = State::kReady;
   absl::Status failure_;     // kFailed: why
   bool unreported_ = false;  // it failed by itself, and its writer is to know
-  uint64_t oldest_;
   uint64_t sequence_;
+  // Of the stored entries, as in Stored.
+  int64_t folded_tokens_;
+  int64_t entries_;
+  int64_t entry_tokens_;
   // The snapshots that the store has or is about to get, oldest first, and of how many
   // tokens each may still be continued: cuts lower it.
   struct Kept {
@@ -187,14 +235,23 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   bool history_ = false;  // it has changed: kept_ and tokens_
   int64_t kept_ = 0;
   std::vector<int32_t> tokens_;
-  int64_t size_ = 0;  // tokens in the history, as of the last change
-  std::vector<Blob> blobs_;
+  int64_t size_ = 0;   // tokens in the history, as of the last change
+  uint64_t fold_ = 0;  // entry that becomes fold_history_; 0: none
+  std::vector<int32_t> fold_history_;
+  std::vector<CheckpointHistory> checkpoint_histories_;
   std::vector<std::string> dropped_;
-  uint64_t drop_end_ = 0;  // entries before it are of no use
+  std::vector<std::string> dropped_checkpoints_;
   std::vector<OnSynced> waiters_;
   std::shared_ptr<TokenStream> stream_;
   bool finish_ = false;
-  bool delete_ = false;
+  bool in_store_;           // the store may have something of it
+  bool unstoring_ = false;  // and is to lose that, as the durability is kNone
+  bool delete_ = false;     // that is to be deleted
+  // By TryDelete, whose callers wait: written or not, and whether the writer has it.
+  bool deleting_ = false;
+  bool deletion_taken_ = false;
+  bool in_doubt_ = false;
+  std::vector<OnSynced> deleters_;
 
   // Guarded by the writer's mutex.
   bool queued_ = false;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/strings.h"
+#include "server/engine/engine_errors.h"
 #include "server/engine/random.h"
 #include "server/engine/session_tasks.h"
 
@@ -19,16 +20,17 @@ SessionPersistence::SessionPersistence(const EngineContext& context,
     : context_(context),
       store_(store),
       models_(models),
-      writer_(store, context.callbacks,
+      writer_(store, context.callbacks, context.waiters,
               {.record = [this](const auto& journal) { return RecordOf(journal); },
                .lost = [this](const auto& journal,
                               const auto& status) { OnLost(journal, status); },
                .needs_base =
                    [this](const auto& journal) {
                      if (auto session = journal->session()) RequestSnapshot(session);
-                   }}) {}
+                   },
+               .deleted = [this](const auto& journal) { OnDeleted(journal); }}) {}
 
-SessionPersistence::~SessionPersistence() { store_.SetLive(nullptr); }
+SessionPersistence::~SessionPersistence() = default;
 
 void SessionPersistence::SetRunners(std::vector<std::shared_ptr<ModelRunner>> runners) {
   runners_ = std::move(runners);
@@ -40,7 +42,8 @@ SnapshotPlace SessionPersistence::PlaceOf(size_t model) const {
 }
 
 std::shared_ptr<Session> SessionPersistence::MakeCopy(size_t model) const {
-  return std::make_shared<Session>("", model, nullptr, context_.memory);
+  return std::make_shared<Session>("", model, nullptr, context_.memory,
+                                   &EngineMemory::prompts);
 }
 
 void SessionPersistence::Adopt(const std::shared_ptr<Session>& session,
@@ -53,8 +56,22 @@ void SessionPersistence::Adopt(const std::shared_ptr<Session>& session,
 }
 
 absl::Status SessionPersistence::CheckId(const std::string& id) const {
+  std::lock_guard lock(mutex_);
   const auto found = unusable_.find(id);
   return found == unusable_.end() ? absl::OkStatus() : found->second;
+}
+
+void SessionPersistence::DeleteDamaged(const std::string& id, OnSynced on_done) {
+  // Of a session that nobody has. Its snapshots go with the next start.
+  const auto journal = std::make_shared<SessionJournal>(writer_, id, Durability::kTurn,
+                                                        SessionJournal::Stored{});
+  journal->TryDelete([this, id, on_done](const absl::Status& status) {
+    if (status.ok()) {
+      std::lock_guard lock(mutex_);
+      unusable_.erase(id);
+    }
+    on_done(status);
+  });
 }
 
 std::optional<std::string> SessionPersistence::RecordOf(
@@ -68,6 +85,7 @@ std::optional<std::string> SessionPersistence::RecordOf(
   stored.model_id = model.model_id;
   stored.durability = journal.durability();
   stored.create_time = session->create_time;
+  stored.sequence = kept.sequence;
   stored.rebuilt = session->rebuilt;
   stored.parent = session->parent;
   stored.request_id = session->request_id;
@@ -92,22 +110,19 @@ void SessionPersistence::OnLost(const SessionJournal& journal,
   runners_[session->model]->Do(MakeEndCallTask(session, status));
 }
 
-void SessionPersistence::Delete(const Session& session,
-                                std::function<void(const absl::Status&)> on_done) {
+void SessionPersistence::OnDeleted(const SessionJournal& journal) {
+  const std::shared_ptr<Session> session = journal.session();
+  if (session == nullptr || !context_.directory.Remove(*session)) return;
+  session->journal->Delete(nullptr);
+  if (!runners_.empty()) runners_[session->model]->Forget(session);
+}
+
+void SessionPersistence::Delete(const Session& session, OnSynced on_done) {
   if (session.journal == nullptr) {
     if (on_done) on_done(absl::OkStatus());
     return;
   }
-  {
-    std::lock_guard lock(mutex_);
-    deleting_.insert(session.id);
-  }
-  session.journal->Delete([this, id = session.id,
-                           on_done = std::move(on_done)](const absl::Status& status) {
-    if (status.ok()) {
-      std::lock_guard lock(mutex_);
-      deleting_.erase(id);
-    }
+  session.journal->Delete([on_done = std::move(on_done)](const absl::Status& status) {
     if (on_done) on_done(status);
   });
 }
@@ -115,15 +130,21 @@ void SessionPersistence::Delete(const Session& session,
 void SessionPersistence::RequestSnapshot(
     const std::shared_ptr<Session>& session) noexcept {
   if (session->journal == nullptr) return;
+  absl::Status refused;
   try {
     std::lock_guard lock(mutex_);
-    if (stopping_ || !session->journal->Want()) return;
-    wanted_.push_back(session);
+    if (stopping_) {
+      refused = engine_errors::Draining();
+    } else if (!session->journal->Want()) {
+      return;
+    } else {
+      wanted_.push_back(session);
+    }
   } catch (const std::bad_alloc&) {
     session->journal->Begun();
-    return;
+    refused = OutOfMemoryError();
   }
-  StartNext();
+  refused.ok() ? StartNext() : session->journal->BaseFailed(refused);
 }
 
 void SessionPersistence::RequestAtRest(
@@ -204,43 +225,67 @@ void SessionPersistence::SaveNow(const std::shared_ptr<Session>& session) {
   const bool base = journal->needs_base();
   // Counted first, so that it stays there.
   const absl::StatusOr<std::shared_ptr<Session>> used =
-      session->resident || base ? Use(session) : session;
+      session->resident || base ? Use(session, /*patient=*/false) : session;
   if (!used.ok()) {
     if (base) journal->BaseFailed(used.status());
     return SaveDone();
   }
-  if (!base && (!session->resident || !journal->status().ok() ||
+  if (!base && (!journal->durable() || !session->resident || !journal->status().ok() ||
                 journal->snapshot_tokens() == session->history.size())) {
     return SaveDone();
   }
   const auto sequence = std::make_shared<uint64_t>(0);
-  ExportSnapshot(PlaceOf(session->model), *used, MakeCopy(session->model),
-                 {.undelivered = true,
-                  .at_copy = [journal, base,
-                              sequence] { *sequence = journal->BeginSnapshot(base); }},
-                 // In use until the journal has the snapshot.
-                 "{}", [this, journal, base, sequence, used = *used](auto snapshot) {
-                   if (snapshot.ok()) {
-                     {
-                       std::lock_guard lock(mutex_);
-                       ++stats_.snapshots;
-                       stats_.snapshot_bytes +=
-                           static_cast<int64_t>(snapshot->bytes.size());
-                     }
-                     journal->PutSnapshot({.name = "s" + RandomId(),
-                                           .sequence = *sequence,
-                                           .tokens = snapshot->tokens,
-                                           .computed = snapshot->computed},
-                                          std::move(snapshot->bytes), base);
-                   } else {
-                     {
-                       std::lock_guard lock(mutex_);
-                       ++stats_.snapshot_failures;
-                     }
-                     if (base) journal->BaseFailed(snapshot.status());
-                   }
-                   SaveDone();
-                 });
+  OnAnswer<EncodedSnapshot> done =
+      [this, journal, base, sequence,
+       // In use until the journal has the snapshot.
+       used = *used](absl::StatusOr<EncodedSnapshot> snapshot) {
+        if (snapshot.ok()) {
+          KeepSnapshot(*journal, *std::move(snapshot), *sequence, base);
+        } else {
+          {
+            std::lock_guard lock(mutex_);
+            ++stats_.snapshot_failures;
+          }
+          if (base) journal->BaseFailed(snapshot.status());
+        }
+        SaveDone();
+      };
+  done.Watch(context_.waiters, WaiterKind::kSnapshot);
+  const absl::Status begun = CatchOutOfMemory({}, [&] {
+    const auto at_copy = [journal, base, sequence] {
+      *sequence = journal->BeginSnapshot(base);
+    };
+    ExportSnapshot(PlaceOf(session->model), *used, MakeCopy(session->model),
+                   {.undelivered = true, .at_copy = at_copy}, "{}", done);
+    return absl::OkStatus();
+  });
+  if (!begun.ok()) done(begun);
+}
+
+std::optional<StoredSnapshot> SessionPersistence::PutSnapshot(
+    const EncodedSnapshot& snapshot) {
+  const absl::StatusOr<std::string> name = store_.PutSnapshot(snapshot.bytes);
+  std::lock_guard lock(mutex_);
+  if (!name.ok()) {
+    ++stats_.snapshot_failures;
+    return std::nullopt;
+  }
+  ++stats_.snapshots;
+  stats_.snapshot_bytes += static_cast<int64_t>(snapshot.bytes.size());
+  return StoredSnapshot{.name = *name,
+                        .tokens = static_cast<int64_t>(snapshot.history.size()),
+                        .computed = snapshot.computed};
+}
+
+void SessionPersistence::KeepSnapshot(SessionJournal& journal, EncodedSnapshot snapshot,
+                                      uint64_t sequence, bool base) {
+  const std::optional<StoredSnapshot> kept = PutSnapshot(snapshot);
+  // A base is the history; its state can be computed again.
+  if (!kept && !base) return;
+  const bool taken = journal.PutSnapshot(
+      {.sequence = sequence, .history = std::move(snapshot.history), .snapshot = kept},
+      base);
+  if (!taken && kept) store_.DropSnapshot(kept->name);
 }
 
 void SessionPersistence::SaveDone() {
@@ -257,7 +302,7 @@ bool SessionPersistence::SaveAll(std::chrono::steady_clock::time_point deadline)
   std::string after;
   constexpr size_t kAtOnce = 64;
   for (bool more = true; more;) {
-    const auto sessions = context_.directory.After(after, kAtOnce);
+    const auto sessions = context_.directory.AwakeAfter(after, kAtOnce);
     for (const auto& session : sessions) {
       if (session->journal != nullptr && session->journal->durable())
         RequestSnapshot(session);
@@ -272,33 +317,43 @@ bool SessionPersistence::SaveAll(std::chrono::steady_clock::time_point deadline)
   return writer_.WaitIdle(deadline) && saved;
 }
 
-void SessionPersistence::SaveCheckpoint(
-    const std::shared_ptr<Session>& session, const SessionCheckpoint& checkpoint,
-    std::function<void(const absl::Status&)> on_saved) {
+void SessionPersistence::SaveCheckpoint(const std::shared_ptr<Session>& session,
+                                        const SessionCheckpoint& checkpoint,
+                                        OnSynced on_saved) {
   const std::shared_ptr<SessionJournal> journal = session->journal;
   ExportSnapshot(
       PlaceOf(session->model), checkpoint.at, MakeCopy(session->model), {}, "{}",
-      [journal, checkpoint, on_saved = std::move(on_saved)](auto snapshot) {
+      [this, journal, checkpoint, on_saved = std::move(on_saved)](auto snapshot) {
         if (!snapshot.ok()) return on_saved(snapshot.status());
-        journal->PutCheckpoint({.id = checkpoint.id,
-                                .request_id = checkpoint.request_id,
-                                .create_time = checkpoint.create_time,
-                                .snapshot = {.name = "c" + checkpoint.id,
-                                             .sequence = 0,
-                                             .tokens = snapshot->tokens,
-                                             .computed = snapshot->computed}},
-                               std::move(snapshot->bytes));
-        journal->Flush(on_saved);
+        StoredSnapshot kept = PutSnapshot(*snapshot).value_or(StoredSnapshot{
+            .name = "", .tokens = static_cast<int64_t>(snapshot->history.size())});
+        const std::string name = kept.name;
+        if (!journal->PutCheckpoint({.id = checkpoint.id,
+                                     .request_id = checkpoint.request_id,
+                                     .create_time = checkpoint.create_time,
+                                     .snapshot = std::move(kept)},
+                                    std::move(snapshot->history))) {
+          store_.DropSnapshot(name);
+        }
+        journal->Flush(WaiterKind::kFlush, on_saved);
       });
 }
 
 void SessionPersistence::Stop() {
-  std::lock_guard lock(mutex_);
-  stopping_ = true;
-  wanted_.clear();
-  resting_at_.clear();
-  resting_.clear();
-  saved_.notify_all();
+  std::deque<std::shared_ptr<Session>> wanted;
+  std::list<Resting> resting;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wanted.swap(wanted_);
+    resting_at_.clear();
+    resting.swap(resting_);
+    saved_.notify_all();
+    freed_.notify_all();
+  }
+  // Whoever waits for a base is told.
+  const absl::Status draining = CatchOutOfMemory({}, engine_errors::Draining);
+  for (const auto& session : wanted) session->journal->BaseFailed(draining);
 }
 
 PersistenceStats SessionPersistence::stats() const {
@@ -309,6 +364,7 @@ PersistenceStats SessionPersistence::stats() const {
   }
   stats.journal = writer_.stats();
   stats.healthy = store_.healthy() && writer_.status().ok();
+  stats.store = store_.condition();
   return stats;
 }
 

@@ -4,11 +4,9 @@
 // A history that is not used leaves memory when that gets short.
 //
 // In the store a session is its record (stored_session.h), the entries of its journal
-// (journal_entry.h), and snapshots (server/state/snapshot.h): its own, "s...", and its
-// checkpoints', "c...". Its history is that of a snapshot with the entries behind the
-// snapshot's sequence applied, or of all entries; where the newest snapshot is damaged,
-// of the one before, whose entries are kept. States that no snapshot has are computed
-// again, with the same bits.
+// (journal_entry.h), whose sum is its history, and the histories of its checkpoints.
+// Snapshots (server/state/snapshot.h) hold states alone: one that is damaged or missing
+// is computed again, with the same bits.
 #pragma once
 
 #include <array>
@@ -25,7 +23,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +34,7 @@
 #include "server/engine/session.h"
 #include "server/engine/session_snapshots.h"
 #include "server/engine/store_stats.h"
+#include "server/engine/store_survey.h"
 #include "server/engine/stored_session.h"
 #include "server/state/session_store.h"
 
@@ -47,7 +45,7 @@ struct Recovery {
   int64_t sessions = 0;  // that go on
   int64_t expired = 0;   // removed
   int64_t foreign = 0;   // of models that are not loaded; they stay as they are
-  int64_t damaged = 0;   // whose records cannot be read; they stay as they are
+  int64_t damaged = 0;   // of which something is missing; they stay as they are
 };
 
 // Safe for concurrent use.
@@ -76,7 +74,8 @@ class SessionPersistence {
   absl::Status CheckId(const std::string& id) const;
 
   // Writes a snapshot of the session soon, if there is anything new in it; or the base
-  // that it needs. Where memory has run out nothing happens.
+  // that it needs. Where memory has run out nothing happens, but that who waits for the
+  // base is told.
   void RequestSnapshot(const std::shared_ptr<Session>& session) noexcept;
   // The same of one whose turns follow each other, once it has rested for
   // EngineOptions::snapshot_rest: until then its journal has what is new, and the next
@@ -87,25 +86,36 @@ class SessionPersistence {
   bool SaveAll(std::chrono::steady_clock::time_point deadline);
   // The checkpoint is in the store with the next sync of the session's journal.
   void SaveCheckpoint(const std::shared_ptr<Session>& session,
-                      const SessionCheckpoint& checkpoint,
-                      std::function<void(const absl::Status&)> on_saved);
-  // Removes it from the store.
-  void Delete(const Session& session, std::function<void(const absl::Status&)> on_done);
+                      const SessionCheckpoint& checkpoint, OnSynced on_saved);
+  // Of a session that has left the directory: removes it from the store.
+  void Delete(const Session& session, OnSynced on_done);
+
+  // Removes one from the store that CheckId says is damaged.
+  void DeleteDamaged(const std::string& id, OnSynced on_done);
 
   // Brings the history of a session into memory, if it is not there: on the calling
   // thread, which reads the store. It stays there, with those of checkpoints that were
-  // loaded, as long as a copy of the pointer exists. DATA_LOSS, SESSION_DAMAGED;
-  // MEMORY_LIMIT; the store's.
-  absl::StatusOr<std::shared_ptr<Session>> Use(const std::shared_ptr<Session>& session);
+  // loaded, as long as a copy of the pointer exists. `patient`: waits for memory, as
+  // MakeRoom. DATA_LOSS, SESSION_DAMAGED; MEMORY_LIMIT; the store's.
+  absl::StatusOr<std::shared_ptr<Session>> Use(const std::shared_ptr<Session>& session,
+                                               bool patient = true);
   // The same of a checkpoint. REQUIRES: the owner is in use.
   absl::Status LoadHistory(const Session& owner, const SessionCheckpoint& checkpoint);
   // Memory is short: histories that are in the store and not in use leave it, of about
   // so many bytes; first those of sessions without a state in memory, then others, with
-  // their states, the longest unused first. False: none are known, and no search for
-  // some is under way.
+  // their states, the longest unused first. False: there are none, not even in use.
+  // True: who waits for memory is woken once some have left.
   bool GiveUpHistories(int64_t bytes);
-  // A call has ended: where little memory is left some is made. Needs none.
+  // A call has ended, or its history grows: where little memory is left some is made.
+  // Needs none.
   void KeepMemoryFree() noexcept;
+  // Whose memory has run out: that of sessions without their histories, or of both.
+  enum class Short { kSessions, kResting };
+  // Calls `fits` until it returns true, while others give memory up; waits for that, on
+  // the calling thread, kPatience at most. False: it does not fit, with `bytes` more.
+  // Not from the threads that sweep: those of the runners, the writer, the snapshots.
+  bool MakeRoom(int64_t bytes, Short of, const std::function<bool()>& fits);
+  static constexpr std::chrono::milliseconds kPatience{1000};
 
   // Whether Restore may bring a state that the session has lost.
   bool CanRestore(const Session& session) const;
@@ -133,6 +143,7 @@ class SessionPersistence {
 
   std::optional<std::string> RecordOf(const SessionJournal& journal) const;
   void OnLost(const SessionJournal& journal, const absl::Status& status);
+  void OnDeleted(const SessionJournal& journal);
   SnapshotPlace PlaceOf(size_t model) const;
   std::shared_ptr<Session> MakeCopy(size_t model) const;
 
@@ -141,40 +152,56 @@ class SessionPersistence {
   // Snapshots that are wanted, one after the other.
   void StartNext();
   void SaveNow(const std::shared_ptr<Session>& session);
+  // Nullopt: it was not kept; counted.
+  std::optional<StoredSnapshot> PutSnapshot(const EncodedSnapshot& snapshot);
+  void KeepSnapshot(SessionJournal& journal, EncodedSnapshot snapshot,
+                    uint64_t sequence, bool base);
   void SaveDone();
 
   // session_recovery.cc.
-  absl::Status RecoverRecords(Recovery& recovery);
-  absl::Status RecoverRecord(const std::string& id, std::string_view value,
-                             Recovery& recovery);
-  absl::Status RecoverJournals();
-  void InsertRecovered(Recovery& recovery);
+  // SESSION_DAMAGED; FAILED_PRECONDITION, MODEL_FINGERPRINT.
+  absl::StatusOr<Found> FoundOf(const std::string& id, SurveyedSession session) const;
+  void InsertRecovered(std::map<std::string, Found> sessions, Recovery& recovery);
+  // A session that no directory knows. Leaves `found` without its journal.
+  std::shared_ptr<Session> MakeFound(const std::string& id, Found& found);
+  std::optional<std::chrono::steady_clock::time_point> ExpiryOf(
+      const StoredSession& stored) const;
+  // Of SessionDirectory::Waker.
+  absl::StatusOr<std::shared_ptr<Session>> ReadSession(const std::string& id);
   // Its newest call, which may cut its history.
   void RecoverCall(Session& session, Found& found);
-  // The history of a snapshot, null: of none, and what follows from the journal.
-  absl::StatusOr<std::vector<int32_t>> ReadHistory(const Session& session,
-                                                   const StoredSnapshot* snapshot);
-  // DATA_LOSS when it is not there.
-  absl::StatusOr<std::string> ReadBlob(const std::string& id, const std::string& name);
-  absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& id,
-                                                  const std::string& name,
-                                                  size_t model);
+  absl::StatusOr<std::vector<int32_t>> ReadHistory(const Session& session);
+  absl::Status CheckTokens(const std::vector<int32_t>& tokens, size_t model) const;
   absl::Status SetHistory(Session& session, const std::vector<int32_t>& tokens);
   std::mutex& LoadingOf(const Session& session);
+  // MEMORY_LIMIT where it does not fit just now.
   absl::Status LoadHistory(Session& session);
   void RestoreFrom(const std::shared_ptr<Session>& session, const std::string& id,
                    std::function<absl::StatusOr<std::string>()> read,
                    std::function<void(absl::Status)> next);
 
   // session_unloading.cc.
+  // Whether sessions at rest have taken nearly all that they may.
+  bool RestingShort() const;
+  // Whether sessions, without their histories, have taken so much of what they may that
+  // those which are not used are to sleep; and some do not.
+  bool SessionsShort() const;
+  // For those that have waited for the next sweep.
+  void SweepAgain();
   struct Sweep;
   void FindUnused(Sweep& sweep) const;
   void UnloadSome(const std::shared_ptr<Sweep>& sweep);
   // Once it has no state.
   void UnloadWritten(const std::shared_ptr<Session>& session,
                      const std::shared_ptr<Sweep>& sweep);
+  // Of those that are written together.
+  void OneDone(const std::shared_ptr<Sweep>& sweep);
+  void Count(Sweep& sweep, int64_t freed);
   // On the writer's thread. The bytes that left memory.
   int64_t Unload(Session& session);
+  // Sessions whose histories are gone.
+  void SleepSome(const std::shared_ptr<Sweep>& sweep);
+  // Once nothing works on it any more.
   void EndSweep(const Sweep& sweep);
 
   const EngineContext& context_;
@@ -182,16 +209,13 @@ class SessionPersistence {
   const std::vector<EngineModel> models_;
   std::vector<std::shared_ptr<ModelRunner>> runners_;  // constant after SetRunners
 
-  // Of sessions that are not in the directory: why. Constant after Recover.
-  std::unordered_map<std::string, absl::Status> unusable_;
-  std::map<std::string, Found> found_;
-
   // One history is read at a time by each of them, by the session's id.
   std::array<std::mutex, 16> loading_;
 
   mutable std::mutex mutex_;  // guards all below
+  // Of sessions that are not in the directory: why.
+  std::unordered_map<std::string, absl::Status> unusable_;
   std::condition_variable saved_;
-  std::unordered_set<std::string> deleting_;  // ids
   std::deque<std::shared_ptr<Session>> wanted_;
   // Those of RequestAtRest, the longest at rest first, and where each of them is.
   struct Resting {
@@ -204,8 +228,12 @@ class SessionPersistence {
   bool saving_ = false;
   bool stopping_ = false;
   bool sweeping_ = false;
-  // The last sweep has found too little: until then there is none.
+  // The last sweep has found too little: until then there is none; and whether some
+  // that were in use may leave later.
   std::chrono::steady_clock::time_point next_sweep_;
+  bool more_later_ = true;
+  bool sweep_due_ = false;  // one is to follow, for those that wait
+  std::condition_variable freed_;
   PersistenceStats stats_;  // but for `healthy` and `journal`
 
   JournalWriter writer_;  // last: its thread uses the others

@@ -2,7 +2,6 @@
 // How sessions come back from the store: all of them at the start, the history and the
 // state of one when it is used.
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -14,160 +13,142 @@
 #include "server/engine/journal_entry.h"
 #include "server/engine/request_check.h"
 #include "server/engine/session_persistence.h"
-#include "server/state/snapshot.h"
+#include "server/engine/store_survey.h"
+#include "server/engine/store_upgrade.h"
 
 namespace mnemon {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr size_t kExpiryBytes = 8;
-// A history may end with a token that is not computed.
-constexpr int64_t kMaxTokens = int64_t{1} << 40;
-
 }  // namespace
 
 absl::StatusOr<Recovery> SessionPersistence::Recover() {
   Recovery recovery;
-  MNEMON_RETURN_IF_ERROR(RecoverRecords(recovery));
-  MNEMON_RETURN_IF_ERROR(RecoverJournals());
-  InsertRecovered(recovery);
-  store_.SetLive([this](std::string_view id) {
-    const std::string text(id);
-    if (unusable_.contains(text) || context_.directory.Contains(text)) return true;
+  context_.directory.SetWaker(
+      [this](const std::string& id) { return ReadSession(id); });
+  MNEMON_RETURN_IF_ERROR(UpgradeStore(store_));
+  MNEMON_ASSIGN_OR_RETURN(StoreSurvey survey, SurveyStore(store_));
+  std::map<std::string, Found> sessions;
+  std::vector<std::string> snapshots;
+  for (auto& [id, session] : survey.sessions) {
+    for (const StoredSnapshot& kept : session.journal.snapshots) {
+      snapshots.push_back(kept.name);
+    }
+    for (const StoredCheckpoint& kept : session.journal.checkpoints) {
+      snapshots.push_back(kept.snapshot.name);
+    }
+    absl::StatusOr<Found> found = FoundOf(id, std::move(session));
+    if (found.ok()) {
+      sessions.emplace(id, *std::move(found));
+      continue;
+    }
+    ++(absl::IsDataLoss(found.status()) ? recovery.damaged : recovery.foreign);
     std::lock_guard lock(mutex_);
-    return deleting_.contains(text);
-  });
+    unusable_.emplace(id, found.status());
+  }
+  for (const std::string& id : survey.doubtful) {
+    LogEvent(LogLevel::kError, "session_doubtful",
+             {{"session", id},
+              {"detail", std::string("the end of its journal may be missing")}});
+  }
+  // Snapshots of sessions whose records cannot be read stay.
+  store_.CountSnapshots(snapshots, /*remove_others=*/recovery.damaged == 0);
+  InsertRecovered(std::move(sessions), recovery);
   return recovery;
 }
 
-absl::Status SessionPersistence::RecoverRecords(Recovery& recovery) {
-  absl::Status status;
-  MNEMON_RETURN_IF_ERROR(store_.Scan(
-      StoreTable::kSessions, {},
-      [&](std::string_view id, auto, std::string_view value) {
-        status = CatchOutOfMemory(
-            {}, [&] { return RecoverRecord(std::string(id), value, recovery); });
-        return status.ok();
-      }));
-  return status;
-}
-
-absl::Status SessionPersistence::RecoverRecord(const std::string& id,
-                                               std::string_view value,
-                                               Recovery& recovery) {
-  value.remove_prefix(std::min(kExpiryBytes, value.size()));
-  absl::StatusOr<StoredSession> stored = ParseStoredSession(std::string(value));
-  if (!stored.ok()) {
-    LogError(StrCat("session ", id, " is not served: ", stored.status().message()));
-    unusable_.emplace(id, engine_errors::SessionDamaged(id));
-    ++recovery.damaged;
-    return absl::OkStatus();
+absl::StatusOr<SessionPersistence::Found> SessionPersistence::FoundOf(
+    const std::string& id, SurveyedSession session) const {
+  if (!session.damage.ok()) {
+    LogEvent(LogLevel::kError, "session_damaged",
+             {{"session", id},
+              {"whole_tokens", session.tokens},
+              {"detail", std::string(session.damage.message())}});
+    return engine_errors::SessionDamaged(id, session.tokens);
   }
   const auto model =
       std::find_if(models_.begin(), models_.end(), [&](const EngineModel& loaded) {
-        return loaded.decoder != nullptr && loaded.facts.name == stored->model &&
-               loaded.facts.model_id == stored->model_id;
+        return loaded.decoder != nullptr &&
+               loaded.facts.name == session.record->model &&
+               loaded.facts.model_id == session.record->model_id;
       });
   if (model == models_.end()) {
-    unusable_.emplace(id, engine_errors::SessionOfOtherModel(id, stored->model));
-    ++recovery.foreign;
-    return absl::OkStatus();
+    return engine_errors::SessionOfOtherModel(id, session.record->model);
   }
-  Found& found = found_[id];
-  found.model = static_cast<size_t>(model - models_.begin());
-  found.journal = {.snapshots = stored->snapshots, .checkpoints = stored->checkpoints};
-  if (!stored->snapshots.empty()) {
-    found.tokens = stored->snapshots.back().tokens;
-    found.journal.sequence = stored->snapshots.back().sequence;
-    found.journal.oldest = found.journal.sequence + 1;
-  }
-  found.stored = *std::move(stored);
-  return absl::OkStatus();
+  return Found{.stored = *std::move(session.record),
+               .journal = std::move(session.journal),
+               .model = static_cast<size_t>(model - models_.begin()),
+               .tokens = session.tokens};
 }
 
-absl::Status SessionPersistence::RecoverJournals() {
-  std::set<std::string> orphans;
-  std::string at;
-  Found* found = nullptr;
-  MNEMON_RETURN_IF_ERROR(store_.Scan(
-      StoreTable::kJournal, {},
-      [&](std::string_view id, std::string_view name, std::string_view value) {
-        if (id != at) {
-          at = id;
-          const auto known = found_.find(at);
-          found = known == found_.end() ? nullptr : &known->second;
-          if (found == nullptr && !unusable_.contains(at)) orphans.insert(at);
-          if (found != nullptr) {
-            found->journal.oldest = JournalSequence(name).value_or(0);
-          }
-        }
-        if (found == nullptr) return true;
-        const uint64_t sequence = JournalSequence(name).value_or(0);
-        // What the newest snapshot contains says nothing of what it has besides.
-        const bool behind = found->stored.snapshots.empty() ||
-                            sequence > found->stored.snapshots.back().sequence;
-        const auto size = SizeAfterJournalEntry(value);
-        if (behind && size.ok()) found->tokens = *size;
-        found->journal.sequence = std::max(found->journal.sequence, sequence);
-        return true;
-      }));
-  // Of sessions whose creation was not acknowledged, or whose end was.
-  std::vector<StoreChange> changes;
-  for (const std::string& id : orphans) {
-    for (const StoreTable table : {StoreTable::kJournal, StoreTable::kSnapshots}) {
-      changes.push_back(
-          {.table = table, .kind = StoreChange::Kind::kDeleteAll, .id = id});
-    }
+std::shared_ptr<Session> SessionPersistence::MakeFound(const std::string& id,
+                                                       Found& found) {
+  StoredSession& stored = found.stored;
+  auto session = std::make_shared<Session>(
+      id, found.model, &context_.options.on_history_change, context_.memory);
+  session->create_time = stored.create_time;
+  session->last_use_time = stored.last_use_time;
+  session->parent = stored.parent;
+  session->rebuilt = stored.rebuilt;
+  session->request_id = stored.request_id;
+  session->request_text = stored.request_text;
+  session->drawn_id = stored.drawn_id;
+  session->request_ids.assign(stored.request_ids.begin(), stored.request_ids.end());
+  session->ttl = stored.ttl;
+  if (stored.sampling) {
+    session->sampling = std::make_shared<const SessionSampling>(*stored.sampling);
   }
-  if (changes.empty()) return absl::OkStatus();
-  return store_.Commit(changes, Sync::kNo);
+  session->paused = stored.paused;
+  session->scored_from = stored.scored_from;
+  RecoverCall(*session, found);
+  session->resident = found.tokens == 0;
+  session->stored_tokens = found.tokens;
+  if (stored.expire_time && !stored.ttl) session->expires_at = ExpiryOf(stored);
+  for (const StoredCheckpoint& kept : stored.checkpoints) {
+    auto at = std::make_shared<Session>("", found.model, nullptr, context_.memory);
+    at->charge.Set(Session::kCheckpointBytes);
+    at->resident = false;
+    at->stored_tokens = kept.snapshot.tokens;
+    session->checkpoints.push_back({.id = kept.id,
+                                    .request_id = kept.request_id,
+                                    .create_time = kept.create_time,
+                                    .at = std::move(at)});
+  }
+  session->journal = std::make_shared<SessionJournal>(writer_, id, stored.durability,
+                                                      std::move(found.journal));
+  session->journal->SetSession(session);
+  if (session->resident) session->history.SetJournal(session->journal.get());
+  return session;
 }
 
-void SessionPersistence::InsertRecovered(Recovery& recovery) {
+std::optional<SteadyClock::time_point> SessionPersistence::ExpiryOf(
+    const StoredSession& stored) const {
+  const auto expiry = stored.expiry();
+  if (!expiry) return std::nullopt;
   const Clock& clock = *context_.options.clock;
-  const auto wall = clock.WallNow();
-  const auto now = clock.Now();
+  return clock.Now() +
+         std::chrono::duration_cast<SteadyClock::duration>(*expiry - clock.WallNow());
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::ReadSession(
+    const std::string& id) try {
+  MNEMON_ASSIGN_OR_RETURN(SurveyedSession session, SurveySession(store_, id));
+  MNEMON_ASSIGN_OR_RETURN(Found found, FoundOf(id, std::move(session)));
+  return MakeFound(id, found);
+} catch (const std::bad_alloc&) {
+  return OutOfMemoryError();
+}
+
+void SessionPersistence::InsertRecovered(std::map<std::string, Found> sessions,
+                                         Recovery& recovery) {
+  const auto now = context_.options.clock->Now();
   EngineObserver* const observer = context_.options.observer.get();
-  for (auto& [id, found] : found_) {
-    StoredSession& stored = found.stored;
-    auto session = std::make_shared<Session>(
-        id, found.model, &context_.options.on_history_change, context_.memory);
-    session->create_time = stored.create_time;
-    session->last_use_time = stored.last_use_time;
-    session->parent = stored.parent;
-    session->rebuilt = stored.rebuilt;
-    session->request_id = stored.request_id;
-    session->request_text = stored.request_text;
-    session->drawn_id = stored.drawn_id;
-    session->request_ids.assign(stored.request_ids.begin(), stored.request_ids.end());
-    session->ttl = stored.ttl;
-    if (stored.sampling) {
-      session->sampling = std::make_shared<const SessionSampling>(*stored.sampling);
-    }
-    session->paused = stored.paused;
-    session->scored_from = stored.scored_from;
-    RecoverCall(*session, found);
-    session->resident = found.tokens == 0;
-    session->stored_tokens = found.tokens;
-    std::optional<SteadyClock::time_point> expiry;
-    if (const auto at = stored.expiry()) {
-      expiry = now + std::chrono::duration_cast<SteadyClock::duration>(*at - wall);
-      if (!stored.ttl) session->expires_at = expiry;
-    }
-    for (const StoredCheckpoint& kept : stored.checkpoints) {
-      auto at = std::make_shared<Session>("", found.model, nullptr, context_.memory);
-      at->resident = false;
-      at->stored_tokens = kept.snapshot.tokens;
-      session->checkpoints.push_back({.id = kept.id,
-                                      .request_id = kept.request_id,
-                                      .create_time = kept.create_time,
-                                      .at = std::move(at)});
-    }
-    session->journal = std::make_shared<SessionJournal>(writer_, id, stored.durability,
-                                                        std::move(found.journal));
-    session->journal->SetSession(session);
-    if (session->resident) session->history.SetJournal(session->journal.get());
+  while (!sessions.empty()) {
+    const auto node = sessions.extract(sessions.begin());
+    const std::string& id = node.key();
+    const auto expiry = ExpiryOf(node.mapped().stored);
+    std::shared_ptr<Session> session = MakeFound(id, node.mapped());
     if (expiry && *expiry <= now) {
       ++recovery.expired;
       if (observer != nullptr) observer->OnSessionEvent(SessionEvent::kExpire);
@@ -176,8 +157,9 @@ void SessionPersistence::InsertRecovered(Recovery& recovery) {
     }
     ++recovery.sessions;
     context_.directory.Restore(std::move(session), expiry);
+    // Where there are many, all but those that are used first stay in the store.
+    if (SessionsShort()) context_.directory.Sleep(id);
   }
-  found_.clear();
 }
 
 void SessionPersistence::RecoverCall(Session& session, Found& found) {
@@ -199,65 +181,59 @@ void SessionPersistence::RecoverCall(Session& session, Found& found) {
   }
 }
 
-absl::StatusOr<std::string> SessionPersistence::ReadBlob(const std::string& id,
-                                                         const std::string& name) {
-  MNEMON_ASSIGN_OR_RETURN(std::optional<std::string> bytes,
-                          store_.Get(StoreTable::kSnapshots, id, name));
-  if (!bytes) return engine_errors::SessionDamaged(id);
-  return *std::move(bytes);
-}
-
-absl::StatusOr<std::vector<int32_t>> SessionPersistence::ReadTokens(
-    const std::string& id, const std::string& name, size_t model) {
-  const ModelRunner& runner = *runners_[model];
-  MNEMON_ASSIGN_OR_RETURN(const std::string bytes, ReadBlob(id, name));
-  MNEMON_ASSIGN_OR_RETURN(
-      Snapshot snapshot,
-      DecodeSnapshot(bytes, {.tokens = kMaxTokens, .state_bytes = kMaxSnapshotState}));
-  for (size_t i = 0; i < snapshot.tokens.size(); ++i) {
-    MNEMON_RETURN_IF_ERROR(
-        CheckToken(snapshot.tokens[i], i, "snapshot.tokens", runner.vocab()));
-  }
-  return std::move(snapshot.tokens);
-}
-
 absl::StatusOr<std::vector<int32_t>> SessionPersistence::ReadHistory(
-    const Session& session, const StoredSnapshot* snapshot) {
+    const Session& session) {
   std::vector<int32_t> tokens;
-  uint64_t expected = 1;
-  if (snapshot != nullptr) {
-    MNEMON_ASSIGN_OR_RETURN(tokens,
-                            ReadTokens(session.id, snapshot->name, session.model));
-    expected = snapshot->sequence + 1;
-  }
+  std::optional<uint64_t> before;
   absl::Status status;
-  const std::string from = JournalName(expected);
+  const SessionKey key{.id = session.id};
+  const auto damaged = [&] {
+    status.Update(
+        engine_errors::SessionDamaged(session.id, static_cast<int64_t>(tokens.size())));
+  };
   MNEMON_RETURN_IF_ERROR(store_.Scan(
-      StoreTable::kJournal, {.id = session.id, .from = from},
-      [&](auto, std::string_view name, std::string_view value) {
-        status = CatchOutOfMemory({}, [&]() -> absl::Status {
-          if (JournalSequence(name) != expected++) {
-            return engine_errors::SessionDamaged(session.id);
+      StoreTable::kJournal, {.session = key},
+      [&](const SessionKey&, std::string_view name, std::string_view value) {
+        const absl::Status applied = CatchOutOfMemory({}, [&]() -> absl::Status {
+          const std::optional<uint64_t> sequence = JournalSequence(name);
+          if (before && sequence != *before + 1) {
+            return absl::DataLossError("an entry is missing");
           }
+          before = sequence;
           MNEMON_ASSIGN_OR_RETURN(const JournalEntry entry, ParseJournalEntry(value));
           return ApplyJournalEntry(entry, tokens);
         });
+        if (absl::IsDataLoss(applied)) {
+          damaged();
+        } else {
+          status.Update(applied);
+        }
         return status.ok();
-      }));
-  MNEMON_RETURN_IF_ERROR(status);
+      },
+      [&](const UnreadableRange&) { damaged(); }));
   const auto size = static_cast<size_t>(session.stored_tokens);
-  if (tokens.size() < size) return engine_errors::SessionDamaged(session.id);
+  if (status.ok() && tokens.size() < size) damaged();
+  MNEMON_RETURN_IF_ERROR(status);
   tokens.resize(size);
+  MNEMON_RETURN_IF_ERROR(CheckTokens(tokens, session.model));
   return tokens;
+}
+
+absl::Status SessionPersistence::CheckTokens(const std::vector<int32_t>& tokens,
+                                             size_t model) const {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    MNEMON_RETURN_IF_ERROR(
+        CheckToken(tokens[i], i, "history", runners_[model]->vocab()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SessionPersistence::SetHistory(Session& session,
                                             const std::vector<int32_t>& tokens) {
-  if (!session.history.Stage(tokens, 0)) {
-    context_.AskForMemory(session.history.BytesOf(static_cast<int64_t>(tokens.size())));
-    return engine_errors::MemoryLimit();
-  }
+  if (!session.history.Stage(tokens, 0)) return engine_errors::MemoryLimit();
+  const uint64_t version = session.history.version();
   session.history.AppendStaged();
+  session.history.SetVersion(version);
   if (session.journal == nullptr) {  // a checkpoint's
     session.resident = true;
     return absl::OkStatus();
@@ -273,7 +249,7 @@ std::mutex& SessionPersistence::LoadingOf(const Session& session) {
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::Use(
-    const std::shared_ptr<Session>& session) {
+    const std::shared_ptr<Session>& session, bool patient) {
   if (session->journal == nullptr) return session;
   struct HistoryUse {
     explicit HistoryUse(std::shared_ptr<Session> used) : session(std::move(used)) {
@@ -284,7 +260,18 @@ absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::Use(
   };
   // Counted first: Unload looks for uses once it has taken the history out of reach.
   const auto use = std::make_shared<HistoryUse>(session);
-  MNEMON_RETURN_IF_ERROR(LoadHistory(*session));
+  absl::Status loaded;
+  const auto fits = [&] {
+    loaded = LoadHistory(*session);
+    return !absl::IsResourceExhausted(loaded);
+  };
+  const int64_t bytes = session->history.BytesOf(session->stored_tokens);
+  if (!patient) {
+    if (!fits()) GiveUpHistories(bytes);
+  } else {
+    MakeRoom(bytes, Short::kResting, fits);
+  }
+  MNEMON_RETURN_IF_ERROR(loaded);
   return std::shared_ptr<Session>(use, session.get());
 }
 
@@ -292,28 +279,17 @@ absl::Status SessionPersistence::LoadHistory(Session& session) try {
   if (session.resident) return absl::OkStatus();
   std::lock_guard loading(LoadingOf(session));
   if (session.resident) return absl::OkStatus();
-  std::vector<StoredSnapshot> snapshots = session.journal->stored().snapshots;
-  while (true) {
-    const StoredSnapshot* const newest =
-        snapshots.empty() ? nullptr : &snapshots.back();
-    const auto tokens = ReadHistory(session, newest);
-    if (tokens.ok()) return SetHistory(session, *tokens);
-    // What the disk does not give just now it may give later.
-    if (!absl::IsDataLoss(tokens.status()) &&
-        !absl::IsInvalidArgument(tokens.status())) {
-      return tokens.status();
-    }
-    // It was deleted meanwhile.
-    if (!context_.directory.Contains(session.id)) {
-      return engine_errors::NotFound(session.id);
-    }
-    LogError(StrCat("session ", session.id, ": ", tokens.status().message()));
-    if (newest == nullptr) return engine_errors::SessionDamaged(session.id);
-    session.journal->Forget(newest->name);
-    snapshots.pop_back();
-    std::lock_guard lock(mutex_);
-    ++stats_.damaged_snapshots;
+  const auto tokens = ReadHistory(session);
+  if (tokens.ok()) return SetHistory(session, *tokens);
+  // It was deleted meanwhile.
+  if (!context_.directory.Contains(session.id)) {
+    return engine_errors::NotFound(session.id);
   }
+  // What the disk does not give just now it may give later.
+  if (absl::IsDataLoss(tokens.status())) {
+    LogError(StrCat("session ", session.id, ": ", tokens.status().message()));
+  }
+  return tokens.status();
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }
@@ -324,12 +300,18 @@ absl::Status SessionPersistence::LoadHistory(const Session& owner,
   if (at.resident) return absl::OkStatus();
   std::lock_guard loading(LoadingOf(owner));
   if (at.resident) return absl::OkStatus();
-  const auto tokens = ReadTokens(owner.id, "c" + checkpoint.id, owner.model);
-  if (tokens.ok()) return SetHistory(at, *tokens);
-  if (!absl::IsDataLoss(tokens.status())) return tokens.status();
-  LogError(StrCat("session ", owner.id, ", checkpoint ", checkpoint.id, ": ",
-                  tokens.status().message()));
-  return engine_errors::SessionDamaged(owner.id);
+  MNEMON_ASSIGN_OR_RETURN(
+      const std::optional<std::string> bytes,
+      store_.Get(StoreTable::kCheckpoints, {.id = owner.id}, checkpoint.id));
+  const auto tokens = ParseTokens(bytes.value_or("?"));
+  if (tokens.ok() && CheckTokens(*tokens, owner.model).ok()) {
+    const absl::Status set = SetHistory(at, *tokens);
+    if (!set.ok()) GiveUpHistories(at.history.BytesOf(at.stored_tokens));
+    return set;
+  }
+  LogError(StrCat("session ", owner.id, ": the history of its checkpoint ",
+                  checkpoint.id, " is missing or damaged"));
+  return engine_errors::CheckpointDamaged(owner.id, checkpoint.id);
 } catch (const std::bad_alloc&) {
   return OutOfMemoryError();
 }
@@ -347,18 +329,12 @@ void SessionPersistence::Restore(const std::shared_ptr<Session>& session,
                             : std::nullopt;
   if (!snapshot) return next();
   const std::string name = snapshot->name;
-  const auto read = [this, session, name]() -> absl::StatusOr<std::string> {
-    auto bytes = ReadBlob(session->id, name);
-    // Newer ones have taken its place.
-    if (!bytes.ok() && !session->journal->HasSnapshot(name)) {
-      return absl::AbortedError("");
-    }
-    return bytes;
-  };
+  const auto read = [this, name] { return store_.GetSnapshot(name); };
   RestoreFrom(
       session, session->id, read,
       [this, session, name, next = std::move(next)](const absl::Status& status) {
-        if (!absl::IsDataLoss(status) && !absl::IsAborted(status)) return next();
+        // Not there: newer ones have taken its place, or power failed.
+        if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return next();
         session->journal->Forget(name);
         Restore(session, next);
       });
@@ -367,12 +343,12 @@ void SessionPersistence::Restore(const std::shared_ptr<Session>& session,
 void SessionPersistence::Restore(const Session& owner,
                                  const SessionCheckpoint& checkpoint,
                                  std::function<void()> next) {
-  const bool stored =
-      owner.journal != nullptr && owner.journal->HasCheckpoint(checkpoint.id);
-  if (!stored || checkpoint.at->state_bytes > 0) return next();
+  const std::string name = owner.journal == nullptr
+                               ? std::string()
+                               : owner.journal->SnapshotOfCheckpoint(checkpoint.id);
+  if (name.empty() || checkpoint.at->state_bytes > 0) return next();
   RestoreFrom(
-      checkpoint.at, owner.id,
-      [this, id = owner.id, name = "c" + checkpoint.id] { return ReadBlob(id, name); },
+      checkpoint.at, owner.id, [this, name] { return store_.GetSnapshot(name); },
       [next = std::move(next)](const absl::Status&) { next(); });
 }
 
@@ -381,24 +357,30 @@ void SessionPersistence::RestoreFrom(const std::shared_ptr<Session>& session,
                                      std::function<absl::StatusOr<std::string>()> read,
                                      std::function<void(absl::Status)> next) {
   const auto begin = SteadyClock::now();
-  RestoreState(
-      PlaceOf(session->model), session, MakeCopy(session->model), std::move(read),
-      [this, begin, id, next = std::move(next)](auto restored) {
-        const auto took = SteadyClock::now() - begin;
-        if (absl::IsDataLoss(restored.status())) {
-          std::lock_guard lock(mutex_);
-          ++stats_.damaged_snapshots;
-        }
-        EngineObserver* const observer = context_.options.observer.get();
-        if (restored.ok() && *restored && observer != nullptr) {
-          observer->OnRestored(SessionTier::kDisk, took);
-        }
-        if (!restored.ok() && !absl::IsAborted(restored.status())) {
-          LogWarning(StrCat("the state of session ", id,
-                            " is computed again: ", restored.status().message()));
-        }
-        next(restored.status());
-      });
+  OnAnswer<bool> on_done = [this, begin, id,
+                            next = std::move(next)](absl::StatusOr<bool> restored) {
+    const auto took = SteadyClock::now() - begin;
+    if (absl::IsDataLoss(restored.status())) {
+      std::lock_guard lock(mutex_);
+      ++stats_.damaged_snapshots;
+    }
+    EngineObserver* const observer = context_.options.observer.get();
+    if (restored.ok() && *restored && observer != nullptr) {
+      observer->OnRestored(SessionTier::kDisk, took);
+    }
+    if (!restored.ok() && !absl::IsNotFound(restored.status())) {
+      LogWarning(StrCat("the state of session ", id,
+                        " is computed again: ", restored.status().message()));
+    }
+    next(restored.status());
+  };
+  on_done.Watch(context_.waiters, WaiterKind::kRestore);
+  const absl::Status begun = CatchOutOfMemory({}, [&] {
+    RestoreState(PlaceOf(session->model), session, MakeCopy(session->model),
+                 std::move(read), on_done);
+    return absl::OkStatus();
+  });
+  if (!begun.ok()) on_done(begun);
 }
 
 }  // namespace mnemon

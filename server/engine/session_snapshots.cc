@@ -115,8 +115,9 @@ class ExportJob final : public Job, public std::enable_shared_from_this<ExportJo
                       .state = {}};
     copy_->history.Read(0, snapshot.tokens);
     MNEMON_ASSIGN_OR_RETURN(snapshot.state, ReadState(*place_.runner, *copy_));
-    EncodedSnapshot encoded{.bytes = {}, .tokens = tokens, .computed = computed};
+    EncodedSnapshot encoded{.bytes = {}, .history = {}, .computed = computed};
     MNEMON_ASSIGN_OR_RETURN(encoded.bytes, EncodeSnapshot(snapshot));
+    encoded.history = std::move(snapshot.tokens);
     return encoded;
   }
 
@@ -344,11 +345,15 @@ class VerifyJob final : public Job, public std::enable_shared_from_this<VerifyJo
     if (!replayed_->history.ShareOf(copy_->history, computed() + 1)) {
       return engine_errors::MemoryLimit();
     }
-    return begin_replay_(replayed_, [self = shared_from_this()](absl::Status status) {
-      if (!status.ok()) return self->End(std::move(status));
-      self->kept_ = true;
-      self->OnSnapshotThread([self] { self->Compare(); });
-    });
+    const OneAnswer<absl::Status> on_end =
+        [self = shared_from_this()](absl::Status status) {
+          if (!status.ok()) return self->End(std::move(status));
+          self->kept_ = true;
+          self->OnSnapshotThread([self] { self->Compare(); });
+        };
+    const absl::Status begun =
+        CatchOutOfMemory({}, [&] { return begin_replay_(replayed_, on_end); });
+    return begun.ok() || !on_end.Dismiss() ? absl::OkStatus() : begun;
   }
 
   void Compare() {

@@ -4,9 +4,11 @@
 // on a callback thread or on that one.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,8 +28,8 @@ struct SnapshotPlace {
 
 struct EncodedSnapshot {
   std::string bytes;
-  int64_t tokens = 0;    // in its history
-  int64_t computed = 0;  // which its state contains
+  std::vector<int32_t> history;
+  int64_t computed = 0;  // tokens which its state contains
 };
 
 // The snapshot of `session` in this scope, with this record. `copy` is an empty session
@@ -58,9 +60,8 @@ void ImportSnapshot(const SnapshotPlace& place, std::string snapshot,
 
 // Begins a call that computes the history of a session without a name, and keeps its
 // state, pinned.
-using BeginReplay =
-    std::function<absl::Status(const std::shared_ptr<Session>& replayed,
-                               std::function<void(absl::Status)> on_end)>;
+using BeginReplay = std::function<absl::Status(const std::shared_ptr<Session>& replayed,
+                                               OneAnswer<absl::Status> on_end)>;
 
 // Checks the state of `session`. `begin_replay` null: does not replay.
 void VerifySnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session,

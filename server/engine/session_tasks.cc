@@ -15,9 +15,9 @@ namespace {
 
 // Calls a function with the outcome of a task.
 template <class T>
-class Answer final : public Callback {
+class PostedAnswer final : public Callback {
  public:
-  explicit Answer(OnAnswer<T> on_done) : on_done_(std::move(on_done)) {}
+  explicit PostedAnswer(OnAnswer<T> on_done) : on_done_(std::move(on_done)) {}
 
   void Set(absl::StatusOr<T> outcome) { outcome_ = std::move(outcome); }
   void RunCallback() override { std::exchange(on_done_, {})(std::move(outcome_)); }
@@ -33,7 +33,7 @@ template <class T>
 class AnsweringTask : public StateTask {
  public:
   explicit AnsweringTask(OnAnswer<T> on_done)
-      : answer_(std::make_shared<Answer<T>>(std::move(on_done))) {}
+      : answer_(std::make_shared<PostedAnswer<T>>(std::move(on_done))) {}
 
   void Run(StateAccess& states) final {
     answer_->Set(Do(states));
@@ -48,7 +48,7 @@ class AnsweringTask : public StateTask {
   virtual absl::StatusOr<T> Do(StateAccess& states) = 0;
 
  private:
-  const std::shared_ptr<Answer<T>> answer_;
+  const std::shared_ptr<PostedAnswer<T>> answer_;
 };
 
 // Makes an empty session the first `position` tokens of another, absent: all that a
@@ -169,15 +169,23 @@ void EndDetached(StateAccess& states, SessionDirectory& directory, Session& sess
 class GiveWayTask final : public AnsweringTask<bool> {
  public:
   GiveWayTask(std::shared_ptr<Session> session, std::string request_id,
-              SessionDirectory& directory, OnAnswer<bool> on_done)
+              uint64_t resume_number, SessionDirectory& directory,
+              OnAnswer<bool> on_done)
       : AnsweringTask(std::move(on_done)),
         session_(std::move(session)),
         request_id_(std::move(request_id)),
+        resume_number_(resume_number),
         directory_(directory) {}
 
  private:
   absl::StatusOr<bool> Do(StateAccess& states) override {
+    const bool resumes = !request_id_.empty();
+    // What holds the session then may be the newer one.
+    if (resumes && !directory_.IsNewestResume(*session_, resume_number_)) return true;
     states.GiveWay(*session_, request_id_);
+    const std::shared_ptr<Call> resumer =
+        resumes ? directory_.ResumerOf(*session_) : nullptr;
+    if (resumer != nullptr && session_->call == nullptr) states.Supersede(resumer);
     const auto record = directory_.NewestCall(*session_);
     if (record == nullptr || record->request_id == request_id_) return true;
     MNEMON_ASSIGN_OR_RETURN(const bool held, states.Hold(*session_));
@@ -193,6 +201,7 @@ class GiveWayTask final : public AnsweringTask<bool> {
 
   const std::shared_ptr<Session> session_;
   const std::string request_id_;
+  const uint64_t resume_number_;
   SessionDirectory& directory_;
 };
 
@@ -480,10 +489,11 @@ std::shared_ptr<StateTask> MakeEndCallTask(std::shared_ptr<Session> session,
 
 std::shared_ptr<StateTask> MakeGiveWayTask(std::shared_ptr<Session> session,
                                            std::string request_id,
+                                           uint64_t resume_number,
                                            SessionDirectory& directory,
                                            OnAnswer<bool> on_done) {
   return std::make_shared<GiveWayTask>(std::move(session), std::move(request_id),
-                                       directory, std::move(on_done));
+                                       resume_number, directory, std::move(on_done));
 }
 
 std::shared_ptr<StateTask> MakeUnpinTask(std::shared_ptr<Session> session) {

@@ -8,15 +8,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/engine/one_answer.h"
 #include "server/engine/request.h"
 #include "server/engine/session_directory.h"
 #include "server/engine/state_task.h"
 
 namespace mnemon {
-
-// Called once, on a callback thread.
-template <class T>
-using OnAnswer = std::function<void(absl::StatusOr<T>)>;
 
 // Adds `child`, an empty session, to the directory with the history and state that the
 // parent has at `position`, absent: has now. The answer is the session that was made,
@@ -84,9 +81,12 @@ std::shared_ptr<StateTask> MakeInsertTask(std::shared_ptr<Session> session, bool
 
 // Ends the call that holds the session if one with `request_id` resumes it, or if it
 // goes on without a consumer; where another call than the newest is to come, cuts the
-// history to the last token of that which was delivered. The answer is true.
+// history to the last token of that which was delivered. With a `request_id` nothing
+// happens unless `resume_number` is that of the newest resume; a call before it that
+// resumes the same one, and was not admitted yet, ends too. The answer is true.
 std::shared_ptr<StateTask> MakeGiveWayTask(std::shared_ptr<Session> session,
                                            std::string request_id,
+                                           uint64_t resume_number,
                                            SessionDirectory& directory,
                                            OnAnswer<bool> on_done);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How histories leave memory.
+// How histories leave memory, and sessions that are not used.
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -17,54 +17,117 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr size_t kAtOnce = 64;
 // Where too few were found the next sweep waits so many times as long as it took.
 constexpr int kPause = 4;
+// And so long where the store has failed, whatever time that took.
+constexpr std::chrono::milliseconds kPauseOfFailed{1000};
+// Of MakeRoom, between two tries: what else is given back tells nobody.
+constexpr std::chrono::milliseconds kLook{5};
 
 // A sweep reads the whole directory: it frees a part of the memory that makes up for
 // it.
 int64_t Part(int64_t limit) { return limit / 8; }
+bool NearlyFull(const ByteBudget& budget) {
+  return budget.used() > budget.limit() - Part(budget.limit());
+}
 
 }  // namespace
 
-// One search through all sessions.
+// One search through all sessions. It is over when nothing holds it: whatever does not
+// go on with it, the next one may begin.
 struct SessionPersistence::Sweep {
+  explicit Sweep(SessionPersistence& its_owner) : owner(its_owner) {}
+  ~Sweep() { owner.EndSweep(*this); }
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
   struct Unused {
-    bool has_state;
+    bool has_state = false;
+    bool resident = true;
     std::chrono::system_clock::time_point last_use;
     std::shared_ptr<Session> session;
   };
+  SessionPersistence& owner;
   const SteadyClock::time_point begin = SteadyClock::now();
-  int64_t target = 0;          // bytes
-  std::vector<Unused> unused;  // in the order in which they go
+  int64_t target = 0;                // bytes
+  bool sleep = false;                // whether sessions without a history are to sleep
+  std::vector<Unused> unused;        // in the order in which they go
+  std::atomic<bool> in_use = false;  // there are others, which may go later
   size_t next = 0;
+  std::vector<std::string> idle;  // ids of those whose histories are gone
   std::atomic<int64_t> freed = 0;
   std::atomic<size_t> under_way = 0;  // of those that are written together
+  std::atomic<bool> failed = false;   // one of them could not be written
 };
 
 bool SessionPersistence::GiveUpHistories(int64_t bytes) {
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (sweeping_) return true;
-    if (stopping_ || SteadyClock::now() < next_sweep_) return false;
+    if (stopping_) return false;
+    if (SteadyClock::now() < next_sweep_) {
+      if (!more_later_ || sweep_due_) return more_later_;
+      CallbackList later;
+      later.Add(MakeCallback([this] { SweepAgain(); }));
+      sweep_due_ = true;
+      lock.unlock();
+      context_.snapshots.PostLater(later);
+      return true;
+    }
     sweeping_ = true;
   }
-  const auto sweep = std::make_shared<Sweep>();
+  std::shared_ptr<Sweep> sweep;
+  try {
+    sweep = std::make_shared<Sweep>(*this);
+  } catch (const std::bad_alloc&) {
+    std::lock_guard lock(mutex_);
+    sweeping_ = false;
+    return false;
+  }
+  sweep->target = std::max(bytes, Part(context_.memory->shares.resting));
+  sweep->sleep = SessionsShort() || NearlyFull(context_.memory->budget);
   const absl::Status begun = CatchOutOfMemory({}, [&] {
-    sweep->target = std::max(bytes, Part(context_.memory->budget.limit()));
     context_.snapshots.Post(MakeCallback([this, sweep] {
       const absl::Status found = CatchOutOfMemory({}, [&] {
         FindUnused(*sweep);
+        UnloadSome(sweep);
         return absl::OkStatus();
       });
-      found.ok() ? UnloadSome(sweep) : EndSweep(*sweep);
+      // What has begun goes on; else the sweep is over.
+      static_cast<void>(found);
     }));
     return absl::OkStatus();
   });
-  if (!begun.ok()) EndSweep(*sweep);
   return begun.ok();
 }
 
+void SessionPersistence::SweepAgain() {
+  {
+    std::lock_guard lock(mutex_);
+    sweep_due_ = false;
+    next_sweep_ = {};
+  }
+  const absl::Status swept = CatchOutOfMemory({}, [&] {
+    GiveUpHistories(0);
+    return absl::OkStatus();
+  });
+  // Who waits finds out.
+  if (!swept.ok()) context_.recycler.GiveUpReserves();
+}
+
+bool SessionPersistence::SessionsShort() const {
+  const ByteBudget& sessions = context_.memory->small;
+  const int64_t awake = sessions.used() - context_.directory.asleep_bytes();
+  return sessions.used() > sessions.limit() / 4 * 3 && awake > Part(sessions.limit());
+}
+
+bool SessionPersistence::RestingShort() const {
+  return NearlyFull(context_.memory->resting) || SessionsShort();
+}
+
 void SessionPersistence::KeepMemoryFree() noexcept {
-  const ByteBudget& budget = context_.memory->budget;
-  if (budget.used() <= budget.limit() - Part(budget.limit())) return;
+  // Where states have taken the rest, those make way for what is needed.
+  const EngineMemory& memory = *context_.memory;
+  const bool histories = memory.histories.bytes() > Part(memory.shares.resting);
+  if (!RestingShort() && !(histories && NearlyFull(memory.budget))) return;
   try {
     GiveUpHistories(0);
   } catch (const std::bad_alloc&) {
@@ -72,21 +135,46 @@ void SessionPersistence::KeepMemoryFree() noexcept {
   }
 }
 
+bool SessionPersistence::MakeRoom(int64_t bytes, Short of,
+                                  const std::function<bool()>& fits) {
+  if (fits()) return true;
+  if (of == Short::kSessions && !SessionsShort()) return false;
+  const ByteBudget& resting = context_.memory->resting;
+  const auto deadline = SteadyClock::now() + kPatience;
+  while (SteadyClock::now() < deadline) {
+    // States that make way do not help where sessions have all that they may.
+    const bool only =
+        of == Short::kSessions ||
+        (of == Short::kResting && resting.used() > resting.limit() - bytes);
+    if (!(only ? GiveUpHistories(bytes) : context_.AskForMemory(bytes))) return false;
+    {
+      std::unique_lock lock(mutex_);
+      if (stopping_) return false;
+      freed_.wait_for(lock, kLook);
+    }
+    if (fits()) return true;
+  }
+  return false;
+}
+
 void SessionPersistence::FindUnused(Sweep& sweep) const {
   std::string after;
   for (bool more = true; more;) {
-    const auto sessions = context_.directory.After(after, kAtOnce);
+    const auto sessions = context_.directory.AwakeAfter(after, kAtOnce);
     for (const auto& session : sessions) {
       const auto& journal = session->journal;
       const bool has_state = session->state_bytes > 0 || session->image_bytes > 0;
       // A state keeps its session in use.
-      if (journal == nullptr || !journal->durable() || !session->resident ||
-          (!has_state && session->history_uses > 0)) {
+      if (journal == nullptr || !journal->durable()) continue;
+      const auto facts = context_.directory.FactsOf(*session);
+      const bool resident = session->resident && facts.tokens > 0;
+      if (!resident && !sweep.sleep) continue;
+      if (facts.held || (!has_state && session->history_uses > 0)) {
+        sweep.in_use = true;
         continue;
       }
-      const auto facts = context_.directory.FactsOf(*session);
-      if (facts.held || facts.tokens == 0) continue;
       sweep.unused.push_back({.has_state = has_state,
+                              .resident = resident,
                               .last_use = facts.last_use_time,
                               .session = session});
     }
@@ -99,32 +187,84 @@ void SessionPersistence::FindUnused(Sweep& sweep) const {
 }
 
 void SessionPersistence::UnloadSome(const std::shared_ptr<Sweep>& sweep) {
+  if (!sweep->idle.empty()) return SleepSome(sweep);
   const size_t begin = sweep->next;
   const size_t end = std::min(begin + kAtOnce, sweep->unused.size());
-  if (begin == end || sweep->freed >= sweep->target) return EndSweep(*sweep);
+  if (begin == end || sweep->freed >= sweep->target) return;
   sweep->next = end;
   sweep->under_way = end - begin;
   for (size_t i = begin; i < end; ++i) {
-    const std::shared_ptr<Session> session = std::move(sweep->unused[i].session);
-    if (!sweep->unused[i].has_state) {
+    Sweep::Unused& unused = sweep->unused[i];
+    const std::shared_ptr<Session> session = std::move(unused.session);
+    if (sweep->sleep) sweep->idle.push_back(session->id);
+    if (!unused.resident) {
+      OneDone(sweep);
+    } else if (!unused.has_state) {
       UnloadWritten(session, sweep);
-      continue;
+    } else {
+      OnAnswer<bool> dropped = [this, sweep, session](const absl::StatusOr<bool>&) {
+        UnloadWritten(session, sweep);
+      };
+      dropped.Watch(context_.waiters, WaiterKind::kUnload);
+      runners_[session->model]->Do(
+          MakeDropTask(session, context_.directory, std::move(dropped)));
     }
-    runners_[session->model]->Do(MakeDropTask(
-        session, context_.directory,
-        [this, sweep, session](const auto&) { UnloadWritten(session, sweep); }));
+  }
+}
+
+void SessionPersistence::OneDone(const std::shared_ptr<Sweep>& sweep) {
+  // Where nothing is stored any more, nothing else would go either.
+  if (--sweep->under_way > 0 || sweep->failed) return;
+  context_.snapshots.Post(MakeCallback([this, sweep] {
+    const absl::Status unloaded = CatchOutOfMemory({}, [&] {
+      UnloadSome(sweep);
+      return absl::OkStatus();
+    });
+    static_cast<void>(unloaded);
+  }));
+}
+
+void SessionPersistence::Count(Sweep& sweep, int64_t freed) {
+  sweep.freed += freed;
+  if (freed > 0) {
+    freed_.notify_all();
+  } else {
+    sweep.in_use = true;
   }
 }
 
 void SessionPersistence::UnloadWritten(const std::shared_ptr<Session>& session,
                                        const std::shared_ptr<Sweep>& sweep) {
-  session->journal->Flush([this, sweep, session](const absl::Status& status) {
-    if (status.ok()) sweep->freed += Unload(*session);
-    if (--sweep->under_way > 0) return;
-    // Where nothing is stored any more, nothing else would go either.
-    if (!status.ok()) return EndSweep(*sweep);
-    context_.snapshots.Post(MakeCallback([this, sweep] { UnloadSome(sweep); }));
-  });
+  session->journal->Flush(WaiterKind::kUnload,
+                          [this, sweep, session](const absl::Status& status) {
+                            if (status.ok()) Count(*sweep, Unload(*session));
+                            // Where nothing is stored any more, nothing else would go
+                            // either.
+                            if (!status.ok() && !absl::IsNotFound(status))
+                              sweep->failed = true;
+                            OneDone(sweep);
+                          });
+}
+
+void SessionPersistence::SleepSome(const std::shared_ptr<Sweep>& sweep) {
+  const std::vector<std::string> ids = std::exchange(sweep->idle, {});
+  sweep->under_way = ids.size();
+  for (const std::string& id : ids) {
+    const auto journal = context_.directory.JournalOf(id);
+    if (journal == nullptr) {
+      OneDone(sweep);
+      continue;
+    }
+    // Nobody is to have it but the directory.
+    journal->Flush(WaiterKind::kUnload, [this, sweep, id](const absl::Status& status) {
+      const absl::Status slept = CatchOutOfMemory({}, [&] {
+        if (status.ok()) Count(*sweep, context_.directory.Sleep(id));
+        return status;
+      });
+      if (!slept.ok() && !absl::IsNotFound(slept)) sweep->failed = true;
+      OneDone(sweep);
+    });
+  }
 }
 
 int64_t SessionPersistence::Unload(Session& session) {
@@ -164,8 +304,14 @@ void SessionPersistence::EndSweep(const Sweep& sweep) {
     std::lock_guard lock(mutex_);
     sweeping_ = false;
     const auto now = SteadyClock::now();
-    if (sweep.freed < sweep.target) next_sweep_ = now + kPause * (now - sweep.begin);
+    if (sweep.failed) {
+      next_sweep_ = now + kPauseOfFailed;
+    } else if (sweep.freed < sweep.target) {
+      next_sweep_ = now + kPause * (now - sweep.begin);
+    }
+    more_later_ = sweep.in_use || sweep.freed > 0;
   }
+  freed_.notify_all();
   // Wakes who waits for memory.
   context_.recycler.GiveUpReserves();
 }

@@ -37,6 +37,9 @@ class StateAccess {
   // STREAM_RESUMED; or if it goes on without a consumer. It may still hold the session
   // for a moment where its consumer has taken the end.
   virtual void GiveWay(Session& session, const std::string& request_id) = 0;
+  // Ends a call that holds its session, or is about to, and was not admitted, with
+  // ABORTED, STREAM_RESUMED. It holds the session for a moment yet.
+  virtual void Supersede(const std::shared_ptr<Call>& call) = 0;
   // As SessionDirectory::Hold, for the task, which releases the session there. A call
   // whose consumer took the end since the round began no longer runs on it.
   virtual absl::StatusOr<bool> Hold(Session& session) = 0;

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "server/state/session_store.h"
+
 namespace mnemon {
 
 struct JournalStats {
@@ -25,6 +27,7 @@ struct PersistenceStats {
   int64_t snapshot_failures = 0;
   int64_t damaged_snapshots = 0;
   int64_t unloaded = 0;  // histories that left memory
+  StoreCondition store;
 };
 
 }  // namespace mnemon

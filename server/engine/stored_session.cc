@@ -18,8 +18,6 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using Time = std::chrono::system_clock::time_point;
 
-constexpr int64_t kFormat = 1;
-
 absl::Status Damaged(std::string_view what) {
   return MakeError(absl::StatusCode::kDataLoss,
                    StrCat("the stored record of the session: ", what),
@@ -86,7 +84,6 @@ class Reader {
 
 json Format(const StoredSnapshot& snapshot) {
   return {{"name", snapshot.name},
-          {"sequence", snapshot.sequence},
           {"tokens", snapshot.tokens},
           {"computed", snapshot.computed}};
 }
@@ -114,7 +111,9 @@ std::optional<Time> StoredSession::expiry() const {
 }
 
 std::string FormatStoredSession(const StoredSession& session) {
-  json object = {{"format", kFormat},
+  json object = {{"format", StoredSession::kFormat},
+                 {"epoch", session.epoch},
+                 {"sequence", session.sequence},
                  {"model", session.model},
                  {"model_id", session.model_id},
                  {"durability", NameOf(session.durability)},
@@ -150,14 +149,16 @@ absl::StatusOr<StoredSession> ParseStoredSession(const std::string& text) {
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   StoredSession session;
   Reader reader(object);
-  int64_t format = 0;
-  reader.Read("format", format);
-  if (reader.status().ok() && format > kFormat) {
+  session.format = 0;
+  reader.Read("format", session.format);
+  if (reader.status().ok() && session.format > StoredSession::kFormat) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
-                     StrCat("the record of the session has format ", format,
-                            ", this server reads up to ", kFormat),
+                     StrCat("the record of the session has format ", session.format,
+                            ", this server reads up to ", StoredSession::kFormat),
                      {.reason = "STORE_FORMAT"});
   }
+  reader.Read("epoch", session.epoch);
+  reader.Read("sequence", session.sequence);
   std::string durability, settings = "{}";
   reader.Read("model", session.model);
   reader.Read("model_id", session.model_id);

@@ -16,8 +16,9 @@ namespace mnemon {
 
 // A snapshot in the store (server/state/snapshot.h).
 struct StoredSnapshot {
-  std::string name;       // in StoreTable::kSnapshots
-  uint64_t sequence = 0;  // of the last journal entry that it is sure to contain
+  std::string name;       // SessionStore::PutSnapshot; of format 1 a name in
+                          // StoreTable::kSnapshotsOfFormat1
+  uint64_t sequence = 0;  // of format 1: the last journal entry that is part of it
   int64_t tokens = 0;     // in its history
   int64_t computed = 0;   // which its state contains
 
@@ -25,16 +26,21 @@ struct StoredSnapshot {
 };
 
 struct StoredCheckpoint {
-  std::string id;
+  std::string id;  // its history has this name in StoreTable::kCheckpoints
   std::string request_id;
   std::chrono::system_clock::time_point create_time;
-  StoredSnapshot snapshot;
+  StoredSnapshot snapshot;  // without a name: its state was not kept
 
   bool operator==(const StoredCheckpoint&) const = default;
 };
 
 struct StoredSession {
-  std::string model;  // its name
+  static constexpr int64_t kFormat = 2;
+
+  int64_t format = kFormat;  // 1: histories are in snapshots
+  int64_t epoch = 1;         // of its owner's right to change it
+  uint64_t sequence = 0;     // of the newest journal entry when it was written
+  std::string model;         // its name
   std::string model_id;
   Durability durability = Durability::kTurn;
   std::chrono::system_clock::time_point create_time;

@@ -257,7 +257,6 @@ TokenHistory::Pieces TokenHistory::Unload() {
   shared_ = 0;
   staged_ = 0;
   size_.store(0, std::memory_order_release);
-  version_.fetch_add(1, std::memory_order_release);
   return std::exchange(pieces_, {});
 }
 

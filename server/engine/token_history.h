@@ -119,8 +119,12 @@ class TokenHistory {
   int64_t CommonPrefix(const TokenHistory& other) const;
 
   int64_t size() const { return size_.load(std::memory_order_acquire); }
-  // Differs after every change.
+  // Differs after every change; not once it has left memory and come back.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  // It has come back.
+  void SetVersion(uint64_t version) {
+    version_.store(version, std::memory_order_release);
+  }
 
   // The token at `index`, staged ones included. REQUIRES: index < size() + staged(), or
   // below the new size for an observer.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "server/http/http_connection.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <exception>
@@ -11,6 +14,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/chunk_encode.hpp>
 #include <boost/beast/http/error.hpp>
@@ -19,6 +23,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "server/transport/connection.h"
 
 namespace mnemon {
 namespace {
@@ -35,9 +40,16 @@ constexpr milliseconds kLinger{1000};
 // Behind a request, before the peer counts as gone.
 constexpr int64_t kMostDropped = 65536;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+// Of a response in parts, what the kernel may hold for the peer, and of that what it
+// has not sent: the kernel takes twice the first with its own records, and would take
+// megabytes by itself, which a peer that stops reading has not asked for.
+constexpr int kSendBuffer = 64 << 10;
+constexpr int kUnsent = 16 << 10;
 
-bool IsTooLarge(error_code error) {
-  return error == http::error::header_limit || error == http::error::buffer_overflow;
+// A peer that stops reading holds up whoever writes, soon.
+void BoundUntaken(int fd) {
+  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof(kSendBuffer));
+  setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsent, sizeof(kUnsent));
 }
 
 // The peer sent something that is not a request.
@@ -48,7 +60,7 @@ bool IsMalformed(error_code error) {
 
 // In the form of the HTTP API's errors. The texts need no escapes.
 HttpResponse Refusal(int code, const char* reason, const char* status, const char* type,
-                     const char* message) {
+                     const std::string& message) {
   return {.code = code,
           .type = "application/json",
           .body = StrCat(R"({"error":{"code":")", reason, R"(","message":")", message,
@@ -83,9 +95,16 @@ HttpConnection::~HttpConnection() { Leave(); }
 
 void HttpConnection::Start() {
   CloseAt(time_limit_);
-  http::async_read_header(
-      socket_, buffer_, parser_,
-      [self = shared_from_this()](error_code error, size_t) { self->OnHeader(error); });
+  ReadHead();
+}
+
+int64_t HttpConnection::ArrivingBytes(Time now) const {
+  return arriving_ && pace_.Kept(now) ? arrived_bytes_ : 0;
+}
+
+void HttpConnection::CountArrived(size_t bytes) {
+  arrived_bytes_ += static_cast<int64_t>(bytes);
+  pace_.Note(arrived_bytes_, SteadyClock::now());
 }
 
 void HttpConnection::Close() {
@@ -126,25 +145,59 @@ void HttpConnection::CloseAt(Time time) {
   });
 }
 
-void HttpConnection::OnHeader(error_code error) {
-  if (IsTooLarge(error)) {
-    WriteWhole(Refusal(431, "HEADER_TOO_LARGE", "INVALID_ARGUMENT",
-                       "invalid_request_error", "a header has at most 16 KiB"));
-  } else if (IsMalformed(error)) {
-    WriteWhole(Refusal(400, "MALFORMED_REQUEST", "INVALID_ARGUMENT",
-                       "invalid_request_error", "this is not a request of HTTP/1"));
-  } else if (error) {
-    Close();
-  } else {
-    FillRequest();
-    Handle();
+void HttpConnection::CloseUnlessTaken() {
+  taken_bytes_ = ReadSocket(socket_.native_handle()).acked_bytes;
+  timer_.expires_at(SteadyClock::now() + options_.write_timeout);
+  timer_.async_wait([self = shared_from_this()](error_code error) {
+    if (error || self->timer_.expiry() > SteadyClock::now()) return;
+    const int64_t taken = ReadSocket(self->socket_.native_handle()).acked_bytes;
+    if (taken > self->taken_bytes_) return self->CloseUnlessTaken();
+    self->Close();
+  });
+}
+
+void HttpConnection::ReadHead() {
+  socket_.async_read_some(buffer_.prepare(kReadSize),
+                          [self = shared_from_this()](error_code error, size_t bytes) {
+                            if (error) return self->Close();
+                            self->buffer_.commit(bytes);
+                            self->CountArrived(bytes);
+                            self->OnHeadBytes();
+                          });
+}
+
+void HttpConnection::OnHeadBytes() {
+  const auto bytes = buffer_.data();
+  const std::string_view text(static_cast<const char*>(bytes.data()), bytes.size());
+  const size_t size = head_end_.Find(text);
+  const auto refuse = [this](int code, const char* reason, const std::string& why) {
+    WriteWhole(Refusal(code, reason, code == 501 ? "UNIMPLEMENTED" : "INVALID_ARGUMENT",
+                       "invalid_request_error", why));
+  };
+  if (head_end_.broken()) {
+    return refuse(400, "MALFORMED_REQUEST", "a line of the header must end in CR LF");
   }
+  if (size == std::string_view::npos && text.size() < kMaxHeader) return ReadHead();
+  if (size > kMaxHeader) {
+    return refuse(431, "HEADER_TOO_LARGE", "a header has at most 16 KiB");
+  }
+  if (const auto fault = CheckHead(text.substr(0, size))) {
+    return refuse(fault->code, fault->reason, fault->message);
+  }
+  error_code error;
+  buffer_.consume(parser_.put(bytes, error));
+  if (error) {
+    return refuse(400, "MALFORMED_REQUEST", "this is not a request of HTTP/1");
+  }
+  FillRequest();
+  Handle();
 }
 
 void HttpConnection::FillRequest() {
   const auto& head = parser_.get();
   const auto target = head.target();
-  const std::string_view whole(target.data(), target.size());
+  const std::string_view whole =
+      WithoutAuthority(std::string_view(target.data(), target.size()));
   const size_t query = whole.find('?');
   request_.method = ToString(head.method_string());
   request_.path = whole.substr(0, query);
@@ -173,34 +226,43 @@ void HttpConnection::ReadBody(int64_t limit, std::function<void()> done,
     if (length && *length > static_cast<uint64_t>(limit)) {
       return self.WriteWhole(refuse(413));
     }
+    self.parser_.body_limit(static_cast<uint64_t>(limit));
     if (http::token_list(self.parser_.get()[http::field::expect])
             .exists("100-continue") &&
         self.buffer_.size() == 0) {
       return boost::asio::async_write(
           self.socket_, boost::asio::buffer(kContinue.data(), kContinue.size()),
-          [keep = self.shared_from_this(), limit, done = std::move(done),
-           refuse = std::move(refuse)](error_code error, size_t) {
+          [keep = self.shared_from_this(), done = std::move(done),
+           refuse = std::move(refuse)](error_code error, size_t) mutable {
             if (error) return keep->Close();
-            keep->ContinueBody(limit, done, refuse);
+            keep->ContinueBody(std::move(done), std::move(refuse));
           });
     }
-    self.ContinueBody(limit, std::move(done), std::move(refuse));
+    self.ContinueBody(std::move(done), std::move(refuse));
   });
 }
 
-void HttpConnection::ContinueBody(int64_t limit, std::function<void()> done,
+void HttpConnection::ContinueBody(std::function<void()> done,
                                   std::function<HttpResponse(int code)> refuse) {
-  parser_.body_limit(static_cast<uint64_t>(limit));
-  http::async_read(socket_, buffer_, parser_,
-                   [self = shared_from_this(), done = std::move(done),
-                    refuse = std::move(refuse)](error_code error, size_t) {
-                     if (error == http::error::body_limit)
-                       return self->WriteWhole(refuse(413));
-                     if (IsMalformed(error)) return self->WriteWhole(refuse(400));
-                     if (error) return self->Close();
-                     self->request_.body = std::move(self->parser_.get().body());
-                     done();
-                   });
+  if (parser_.is_done()) {
+    arriving_ = false;
+    request_.body = std::move(parser_.get().body());
+    // Not from within ReadBody.
+    return boost::asio::post(socket_.get_executor(),
+                             [self = shared_from_this(), done = std::move(done)] {
+                               if (!self->closed_) done();
+                             });
+  }
+  http::async_read_some(
+      socket_, buffer_, parser_,
+      [self = shared_from_this(), done = std::move(done), refuse = std::move(refuse)](
+          error_code error, size_t bytes) mutable {
+        self->CountArrived(bytes);
+        if (error == http::error::body_limit) return self->WriteWhole(refuse(413));
+        if (IsMalformed(error)) return self->WriteWhole(refuse(400));
+        if (error) return self->Close();
+        self->ContinueBody(std::move(done), std::move(refuse));
+      });
 }
 
 bool HttpConnection::Admit(std::function<void()> gone) {
@@ -261,7 +323,8 @@ void HttpConnection::WriteWhole(const HttpResponse& response) {
   if (response.code != 204) response_.content_length(response.body.size());
   if (request_.method != "HEAD") response_.body() = response.body;
   gone_ = nullptr;
-  if (admitted_) CloseAt(SteadyClock::now() + options_.write_timeout);
+  arriving_ = false;
+  if (admitted_) CloseUnlessTaken();
   http::async_write(socket_, response_,
                     [self = shared_from_this()](error_code error, size_t) {
                       if (error) return self->Close();
@@ -277,7 +340,8 @@ void HttpConnection::Begin(HttpResponse head, std::function<void()> written) {
     self.written_ = std::move(written);
     self.part_ = std::move(head.body);
     self.serializer_.emplace(self.response_);
-    self.CloseAt(SteadyClock::now() + self.options_.write_timeout);
+    BoundUntaken(self.socket_.native_handle());
+    self.CloseUnlessTaken();
     http::async_write_header(
         self.socket_, *self.serializer_,
         [keep = self.shared_from_this()](error_code error, size_t) {
@@ -289,7 +353,7 @@ void HttpConnection::Begin(HttpResponse head, std::function<void()> written) {
 
 template <class Buffers>
 void HttpConnection::WritePart(const Buffers& buffers, bool last) {
-  CloseAt(SteadyClock::now() + options_.write_timeout);
+  CloseUnlessTaken();
   boost::asio::async_write(socket_, buffers,
                            [self = shared_from_this(), last](error_code error, size_t) {
                              self->OnPartWritten(error, last);

@@ -19,6 +19,8 @@
 #include <boost/beast/http/string_body.hpp>
 
 #include "server/http/http_server.h"
+#include "server/http/request_head.h"
+#include "server/transport/arrival_pace.h"
 
 namespace mnemon {
 
@@ -43,6 +45,9 @@ class HttpConnection final : public HttpExchange,
   // Idempotent.
   void Close();
   bool admitted() const { return admitted_; }
+  // Bytes of its request that have come; 0 where they do not come at the pace at which
+  // it keeps its place (ArrivalPace), or all have come.
+  int64_t ArrivingBytes(std::chrono::steady_clock::time_point now) const;
 
   const HttpRequest& request() const override { return request_; }
   void ReadBody(int64_t limit, std::function<void()> done,
@@ -61,10 +66,15 @@ class HttpConnection final : public HttpExchange,
   template <class Action>
   void Post(Action action);
   void CloseAt(Time time);
-  void OnHeader(boost::system::error_code error);
+  // Closes once the peer has taken nothing of what is written for the time limit of
+  // writes, until the timer is set otherwise.
+  void CloseUnlessTaken();
+  void CountArrived(size_t bytes);
+  void ReadHead();
+  void OnHeadBytes();
   void FillRequest();
   void Handle();
-  void ContinueBody(int64_t limit, std::function<void()> done,
+  void ContinueBody(std::function<void()> done,
                     std::function<HttpResponse(int code)> refuse);
   // Notes when the peer goes while it waits.
   void Watch();
@@ -88,13 +98,18 @@ class HttpConnection final : public HttpExchange,
   std::function<void(HttpConnection*)> on_close_;
   Time time_limit_;  // of what is not admitted
   boost::beast::flat_buffer buffer_;
+  HeadEnd head_end_;
   boost::beast::http::request_parser<boost::beast::http::string_body> parser_;
   HttpRequest request_;
   boost::beast::http::response<boost::beast::http::string_body> response_;
   std::optional<
       boost::beast::http::response_serializer<boost::beast::http::string_body>>
       serializer_;
-  std::string part_;  // that is being written
+  int64_t arrived_bytes_ = 0;  // of the request
+  bool arriving_ = true;       // not all of it has come
+  ArrivalPace pace_;
+  std::string part_;         // that is being written
+  int64_t taken_bytes_ = 0;  // by the peer, when the timer was set for that
   bool chunked_ = true;
   int64_t dropped_bytes_ = 0;  // that came behind the request
   std::function<void()> gone_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <list>
 #include <string>
 #include <system_error>
@@ -27,6 +28,8 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr size_t kMaxConnections = 64;
+// Of them, those that keep their place because their requests arrive.
+constexpr size_t kMostKept = kMaxConnections / 2;
 // When no connection can be accepted, as without a free descriptor.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::milliseconds kAnswerPoll{5};
@@ -151,14 +154,28 @@ class BeastServer final : public HttpServer {
   }
 
   void MakeWay() {
-    std::shared_ptr<HttpConnection> oldest;
-    size_t waiting = 0;
+    const auto now = std::chrono::steady_clock::now();
+    std::vector<std::shared_ptr<HttpConnection>> waiting;  // the oldest first
+    std::vector<int64_t> arriving;
     for (const auto& one : connections_) {
       if (one->admitted()) continue;
-      ++waiting;
-      if (oldest == nullptr) oldest = one;
+      waiting.push_back(one);
+      if (const int64_t bytes = one->ArrivingBytes(now); bytes > 0) {
+        arriving.push_back(bytes);
+      }
     }
-    if (waiting >= kMaxConnections) oldest->Close();
+    if (waiting.size() < kMaxConnections) return;
+    // As many as keep their place have more bytes than this.
+    int64_t least = 0;
+    if (arriving.size() > kMostKept) {
+      const auto at = arriving.begin() + kMostKept;
+      std::nth_element(arriving.begin(), at, arriving.end(), std::greater<>());
+      least = *at;
+    }
+    const auto gives_way =
+        std::find_if(waiting.begin(), waiting.end(),
+                     [&](const auto& one) { return one->ArrivingBytes(now) <= least; });
+    (*gives_way)->Close();
   }
 
   // Constant after Listen.

@@ -20,12 +20,13 @@ struct HttpOptions {
   // Of an admitted exchange, the time in which the peer must take what is written: a
   // part, or the whole response.
   std::chrono::milliseconds write_timeout{30000};
-  int most_admitted = 256;  // exchanges at once
+  int most_admitted = 1024;  // exchanges at once
 };
 
 // A connection carries one request, with a header of at most 16 KiB. Beside those that
 // are admitted at most 64 connections are open: one more closes the oldest, so peers
-// that are silent or slow never keep others out.
+// that are silent or slow never keep others out. Up to 32, those of which most has
+// come, keep their place while their requests arrive at the pace of ArrivalPace.
 class HttpServer {
  public:
   // Listens and starts the thread. UNAVAILABLE when the address cannot be bound or the

@@ -132,6 +132,23 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
   log_lines.Add({{"outcome", "written"}}, static_cast<double>(log.written));
   log_lines.Add({{"outcome", "lost"}}, static_cast<double>(log.lost));
 
+  Readings waiters("mnemon_waiters",
+                   "What waits in the engine for an answer that comes later, by kind.");
+  Readings overdue("mnemon_waiters_overdue",
+                   "Of what waits, that which got none within its bound, was told so, "
+                   "and is still not answered.");
+  Readings overdue_total("mnemon_waiters_overdue_total",
+                         "What got no answer within its bound, and was told so.",
+                         prometheus::MetricType::Counter);
+  for (size_t kind = 0; kind < kWaiterKindCount; ++kind) {
+    const WaiterStats::Kind& count = now.waiters.kinds[kind];
+    const std::vector<prometheus::ClientMetric::Label> label = {
+        {"kind", std::string(kWaiterKinds[kind])}};
+    waiters.Add(label, static_cast<double>(count.waiting + count.overdue));
+    overdue.Add(label, static_cast<double>(count.overdue));
+    overdue_total.Add(label, static_cast<double>(count.overdue_total));
+  }
+
   Readings memory("mnemon_memory_bytes", "Bytes of memory by what they are for.");
   const MemoryStats& by = now.memory;
   const std::pair<const char*, int64_t> kinds[] = {{"weights", by.weights},
@@ -139,7 +156,9 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
                                                    {"shadows", by.shadows},
                                                    {"state_reserve", by.state_reserve},
                                                    {"images", by.images},
+                                                   {"sessions", by.sessions},
                                                    {"histories", by.histories},
+                                                   {"prompts", by.prompts},
                                                    {"queue", by.queue},
                                                    {"output", by.output},
                                                    {"predictions", by.predictions}};
@@ -148,14 +167,31 @@ std::vector<prometheus::MetricFamily> ReadingsOf(const EngineStats& now,
   }
   Readings memory_limit("mnemon_memory_limit_bytes",
                         "What mnemon_memory_bytes may be in all.");
-  memory_limit.Add({}, by.limit == ByteBudget::kUnlimited
-                           ? std::numeric_limits<double>::infinity()
-                           : static_cast<double>(by.weights + by.limit));
+  const auto limit_of = [](int64_t limit, int64_t more) {
+    return limit == ByteBudget::kUnlimited ? std::numeric_limits<double>::infinity()
+                                           : static_cast<double>(more + limit);
+  };
+  memory_limit.Add({}, limit_of(by.limit, by.weights));
+  Readings asleep("mnemon_sessions_asleep",
+                  "Of mnemon_sessions on the disk, those of which only the name is in "
+                  "memory.");
+  asleep.Add({}, static_cast<double>(now.asleep));
+  Readings shares("mnemon_memory_share_bytes",
+                  "Bytes taken of the shares that sessions at rest have of the memory: "
+                  "sessions, without their tokens; resting, sessions and histories.");
+  Readings share_limits("mnemon_memory_share_limit_bytes",
+                        "What mnemon_memory_share_bytes may be.");
+  shares.Add({{"share", "sessions"}}, static_cast<double>(by.sessions));
+  shares.Add({{"share", "resting"}}, static_cast<double>(by.sessions + by.histories));
+  share_limits.Add({{"share", "sessions"}}, limit_of(by.sessions_limit, 0));
+  share_limits.Add({{"share", "resting"}}, limit_of(by.resting_limit, 0));
 
   std::vector<prometheus::MetricFamily> families;
   for (Readings* readings :
-       {&running, &waiting, &limit, &stalled, &ready, &unready, &sessions, &state_bytes,
-        &capacity_bytes, &usage, &preemptions, &memory, &memory_limit, &log_lines}) {
+       {&running,      &waiting,   &limit,        &stalled,        &ready,
+        &unready,      &sessions,  &state_bytes,  &capacity_bytes, &usage,
+        &preemptions,  &memory,    &memory_limit, &asleep,         &shares,
+        &share_limits, &log_lines, &waiters,      &overdue,        &overdue_total}) {
     families.push_back(readings->Take());
   }
   return families;

@@ -40,8 +40,10 @@ std::string ChooseRequestId(std::string_view sent) {
   return usable ? std::string(sent) : NextId();
 }
 
-RpcCall::RpcCall(std::string method)
-    : start_(std::chrono::steady_clock::now()), record_{.method = std::move(method)} {}
+RpcCall::RpcCall(std::string method, std::shared_ptr<const Connection> connection)
+    : start_(std::chrono::steady_clock::now()),
+      connection_(std::move(connection)),
+      record_{.method = std::move(method)} {}
 
 std::string RpcCall::request_id() const {
   std::lock_guard lock(mutex_);

@@ -28,7 +28,11 @@ namespace mnemon {
 // threads.
 class RpcCall : public std::enable_shared_from_this<RpcCall> {
  public:
-  explicit RpcCall(std::string method);
+  // `connection`: that it came by; null within the process.
+  explicit RpcCall(std::string method,
+                   std::shared_ptr<const Connection> connection = nullptr);
+
+  const std::shared_ptr<const Connection>& connection() const { return connection_; }
 
   std::string request_id() const;
   // A token, or another result that a retry would repeat, was handed to the transport,
@@ -59,6 +63,7 @@ class RpcCall : public std::enable_shared_from_this<RpcCall> {
 
  private:
   const std::chrono::steady_clock::time_point start_;
+  const std::shared_ptr<const Connection> connection_;
   mutable std::mutex mutex_;
   RpcRecord record_;        // guarded by mutex_
   bool delivered_ = false;  // guarded by mutex_, as is the next one

@@ -78,7 +78,7 @@ class CallInterceptor final : public grpc::experimental::Interceptor {
         one_request_(info->type() == grpc::experimental::ServerRpcInfo::Type::UNARY ||
                      info->type() ==
                          grpc::experimental::ServerRpcInfo::Type::SERVER_STREAMING),
-        call_(std::make_shared<RpcCall>(method_)) {
+        call_(std::make_shared<RpcCall>(method_, connection_)) {
     if (connection_ != nullptr) connection_->OnCallBegan();
     if (auto* context = dynamic_cast<CallContext*>(info->server_context())) {
       context->Attach(call_);

@@ -58,7 +58,7 @@ class ConverseReactor final
         [this, holder = holder_](const absl::Status& status) {
           if (holder->AcquireToStop(status)) Advance();
         },
-        CancelFunctionOf(*context));
+        CancelFunctionOf(*context), CallOf(context)->connection());
     const absl::Status admitted = Guarded([&] { return admission_.Admit(*context); });
     if (admitted.ok()) {
       Advance();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/rpc/drain.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +20,8 @@ constexpr milliseconds kIdlePeriod{250};
 // For a call to send its last status once it is ended, and for one that is broken off
 // to go.
 constexpr milliseconds kEndingTime{500};
+// For saving, where the grace is longer.
+constexpr milliseconds kLongSaving{30000};
 
 }  // namespace
 
@@ -81,8 +84,13 @@ void Drain::Run() {
   if (!begun_) return;
   lock.unlock();
   EndCalls();
-  options_.save();
-  LogInfo("drained: no call is left");
+  options_.save(std::min(calls_.deadline(), SteadyClock::now() + kLongSaving) +
+                kSavingTime);
+  if (const size_t left = calls_.size(); left > 0) {
+    LogWarning(StrCat("drained, but for calls that do not end: ", left));
+  } else {
+    LogInfo("drained: no call is left");
+  }
   lock.lock();
   drained_ = true;
   const auto waiters = std::exchange(waiters_, {});
@@ -93,12 +101,14 @@ void Drain::Run() {
 
 void Drain::EndCalls() {
   do {
-    calls_.EndUnopened(SteadyClock::now(), engine_errors::Draining());
-    calls_.EndIdle(SteadyClock::now() - options_.idle_timeout,
-                   engine_errors::CallerIdle(options_.idle_timeout));
+    calls_.EndUnopened(engine_errors::Draining());
+    options_.end_idle();
   } while (!calls_.WaitDrained(SteadyClock::now() + kIdlePeriod));
   const absl::Status status = engine_errors::GraceOver();
-  calls_.StopAll(status);
+  if (const size_t cut = calls_.StopAll(status); cut > 0) {
+    LogEvent(LogLevel::kWarning, "grace_over",
+             {{"calls", static_cast<int64_t>(cut)}, {"waiting", options_.waiting()}});
+  }
   calls_.WaitEmpty(SteadyClock::now() + kEndingTime);
   // Their callers do not read: gRPC has no way to send them more than the code.
   calls_.CancelAll(status);

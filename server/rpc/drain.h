@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -24,13 +25,17 @@ inline constexpr std::chrono::seconds kMaxGrace{86400};
 class Drain {
  public:
   struct Options {
-    // As RpcOptions.
-    std::chrono::milliseconds idle_timeout{30000};
     // From its return on new work is refused, and readiness is gone. Called by each
     // Begin and Join, on their threads.
     std::function<void()> refuse;
-    // Called once all calls have ended, on the thread that drains.
-    std::function<void()> save;
+    // Ends the calls of idle callers. Called every now and then while calls have their
+    // grace, on the thread that drains.
+    std::function<void()> end_idle;
+    // Called once all calls have ended, on the thread that drains; returns by
+    // `deadline`.
+    std::function<void(std::chrono::steady_clock::time_point deadline)> save;
+    // What else waits, for the log: "flush 2"; empty: nothing does.
+    std::function<std::string()> waiting;
   };
 
   // `calls` outlives it.
@@ -40,6 +45,8 @@ class Drain {
   Drain(const Drain&) = delete;
   Drain& operator=(const Drain&) = delete;
 
+  static constexpr std::chrono::milliseconds kSavingTime{1000};
+
   // Starts the thread that drains. RESOURCE_EXHAUSTED when there is none.
   absl::Status Start();
 
@@ -47,7 +54,9 @@ class Drain {
   // Score calls that are not open yet and conversations between two turns end with
   // UNAVAILABLE, DRAINING, those of idle
   // callers with ABORTED, CALLER_IDLE, and after the grace all others with UNAVAILABLE,
-  // DRAINING. A session keeps what its call has delivered. Then sessions are saved.
+  // DRAINING. A session keeps what its call has delivered. Then sessions are saved, as
+  // far as that is done kSavingTime after the grace. How many calls it cut off is
+  // logged.
   void Begin(std::chrono::milliseconds grace);
   // As Begin. Calls `on_drained` once, without a lock: on this thread, before it
   // returns, when all is drained, else on the thread that drains; unless Leave comes

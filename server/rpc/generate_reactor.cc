@@ -32,7 +32,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
         [this, turn = turn_](const absl::Status& status) {
           if (turn->AcquireToStop(status)) Advance();
         },
-        CancelFunctionOf(*context));
+        CancelFunctionOf(*context), CallOf(context)->connection());
     const absl::Status status = Guarded([&] { return Begin(shared, *request); });
     if (status.ok()) {
       Advance();

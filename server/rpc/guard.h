@@ -11,6 +11,8 @@
 #include "absl/status/status.h"
 #include "base/out_of_memory.h"
 #include "base/strings.h"
+#include "server/rpc/late_answer.h"
+#include "server/rpc/open_calls.h"
 #include "server/rpc/status_mapping.h"
 
 namespace mnemon {
@@ -38,18 +40,26 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-// Answers a unary call later: `begin` gets a function to be called once with the status
-// of the call, from any thread; not where it returns or throws an error, which is the
-// status then.
+// Answers a unary call later: `begin` gets a function to be called, from any thread,
+// with one that returns the status of the call, and may fill in the response before;
+// it is not called where the call was answered, or the server has ended it. An error
+// that `begin` returns or throws is the status then.
 template <class Begin>
 grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* context,
-                                      const RequestScope& scope, Begin&& begin) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const auto finish = [reactor, context, scope](const absl::Status& status) {
-    reactor->Finish(ToGrpcStatus(status, scope, context));
-  };
-  const absl::Status status = Guarded([&] { return begin(finish); });
-  if (!status.ok()) finish(status);
+                                      const RequestScope& scope, OpenCalls& calls,
+                                      Begin&& begin) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const absl::Status status = Guarded([&]() -> absl::Status {
+    const auto answer = LateAnswer::Open(context, reactor, scope, calls);
+    const auto finish = [answer](const auto& write) {
+      answer->Finish([&] { return Guarded(write); });
+    };
+    const absl::Status begun = Guarded([&] { return begin(finish); });
+    if (!begun.ok()) finish([&] { return begun; });
+    return absl::OkStatus();
+  });
+  // Nobody else knows the call yet.
+  if (!status.ok()) reactor->Finish(ToGrpcStatus(status, scope, context));
   return reactor;
 }
 

@@ -12,8 +12,10 @@ constexpr size_t kMaxClaimed = 1024;
 
 }  // namespace
 
-std::shared_ptr<OpenCall> OpenCalls::Add(OpenCall::End stop, OpenCall::End cancel) {
-  auto call = std::make_shared<OpenCall>(std::move(stop), std::move(cancel));
+std::shared_ptr<OpenCall> OpenCalls::Add(OpenCall::End stop, OpenCall::End cancel,
+                                         std::shared_ptr<const Connection> connection) {
+  auto call = std::make_shared<OpenCall>(std::move(stop), std::move(cancel), clock_,
+                                         std::move(connection));
   std::optional<absl::Status> stopped;
   {
     std::lock_guard lock(mutex_);
@@ -31,26 +33,28 @@ void OpenCalls::Remove(const std::shared_ptr<OpenCall>& call) {
   if (calls_.empty()) changed_.notify_all();
 }
 
-void OpenCalls::EndIdle(Time limit, const absl::Status& status) {
-  EndUnopened(limit, status);
-  for (const auto& call : Claim(&OpenCall::ClaimUncredited, limit)) call->Stop(status);
-  for (const auto& call : Claim(&OpenCall::ClaimBlocked, limit)) {
+void OpenCalls::EndIdle(std::chrono::nanoseconds time, const absl::Status& status) {
+  for (const auto& call : Claim(&OpenCall::ClaimUnopened, time)) call->Stop(status);
+  for (const auto& call : Claim(&OpenCall::ClaimUncredited, time)) call->Stop(status);
+  for (const auto& call : Claim(&OpenCall::ClaimBlocked, time)) {
     call->Stop(status);
     call->Cancel(status);
   }
 }
 
-void OpenCalls::EndUnopened(Time limit, const absl::Status& status) {
-  for (const auto& call : Claim(&OpenCall::ClaimUnopened, limit)) call->Stop(status);
+void OpenCalls::EndUnopened(const absl::Status& status) {
+  constexpr std::chrono::nanoseconds kAny{0};
+  for (const auto& call : Claim(&OpenCall::ClaimUnopened, kAny)) call->Stop(status);
 }
 
 std::vector<std::shared_ptr<OpenCall>> OpenCalls::Claim(
-    bool (OpenCall::*claim)(Time limit), Time limit) {
+    bool (OpenCall::*claim)(std::chrono::nanoseconds time),
+    std::chrono::nanoseconds time) {
   std::vector<std::shared_ptr<OpenCall>> claimed;
   std::lock_guard lock(mutex_);
   for (const std::shared_ptr<OpenCall>& call : calls_) {
     if (claimed.size() == kMaxClaimed) break;
-    if (((*call).*claim)(limit)) claimed.push_back(call);
+    if (((*call).*claim)(time)) claimed.push_back(call);
   }
   return claimed;
 }
@@ -71,6 +75,16 @@ bool OpenCalls::WaitDrained(Time pause) {
   return true;
 }
 
+size_t OpenCalls::size() const {
+  std::lock_guard lock(mutex_);
+  return calls_.size();
+}
+
+OpenCalls::Time OpenCalls::deadline() const {
+  std::lock_guard lock(mutex_);
+  return deadline_;
+}
+
 void OpenCalls::LowerDeadline(Time deadline) {
   std::lock_guard lock(mutex_);
   deadline_ = std::min(deadline_, deadline);
@@ -82,12 +96,14 @@ std::vector<std::shared_ptr<OpenCall>> OpenCalls::All() {
   return {calls_.begin(), calls_.end()};
 }
 
-void OpenCalls::StopAll(const absl::Status& status) {
+size_t OpenCalls::StopAll(const absl::Status& status) {
   {
     std::lock_guard lock(mutex_);
     stopped_ = status;
   }
-  for (const auto& call : All()) call->Stop(status);
+  const auto calls = All();
+  for (const auto& call : calls) call->Stop(status);
+  return calls.size();
 }
 
 void OpenCalls::CancelAll(const absl::Status& status) {

@@ -64,7 +64,7 @@ class PredictReactor final : public grpc::ServerUnaryReactor {
         stop_(std::make_shared<PredictStop>()) {
     open_ =
         calls_.Add([stop = stop_](const absl::Status& status) { stop->Stop(status); },
-                   CancelFunctionOf(*context));
+                   CancelFunctionOf(*context), CallOf(context)->connection());
     const absl::Status status = Guarded([&] { return Begin(shared, request); });
     if (!status.ok()) End(status);
   }

@@ -31,7 +31,7 @@ class ScoreReactor final
         [this, turn = turn_](const absl::Status& status) {
           if (turn->AcquireToStop(status)) Advance();
         },
-        CancelFunctionOf(*context));
+        CancelFunctionOf(*context), CallOf(context)->connection());
     const absl::Status admitted =
         Guarded([&] { return shared.admission.Admit(*context); });
     if (admitted.ok()) {

@@ -66,23 +66,24 @@ void SetChannelArguments(const RpcOptions& options, grpc::ServerBuilder& builder
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
 }
 
-// For snapshots of sessions at the end of a drain.
-constexpr std::chrono::seconds kSavingTime{30};
-
 class GrpcServer final : public RpcServer {
  public:
   GrpcServer(Engine& engine, const RpcOptions& options)
       : engine_(engine),
         idle_timeout_(options.idle_timeout),
         unready_(options.unready),
+        own_attended_(Clock::Real(), kIdlePeriod),
+        attended_(options.attended != nullptr ? *options.attended : own_attended_),
+        calls_(attended_),
         admission_(options.max_calls_per_second, Clock::Real()),
-        drain_(calls_, {.idle_timeout = options.idle_timeout,
-                        .refuse =
+        drain_(calls_, {.refuse =
                             [this] {
                               engine_.Drain();
                               UpdateReadiness();
                             },
-                        .save = [this] { SaveSessions(); }}) {
+                        .end_idle = [this] { EndIdleCalls(); },
+                        .save = [this](auto deadline) { SaveSessions(deadline); },
+                        .waiting = [this] { return TextOf(engine_.waiters()); }}) {
     const CallServices shared{
         .engine = engine, .calls = calls_, .admission = admission_};
     services_.push_back(MakeGenerationService(shared));
@@ -100,8 +101,8 @@ class GrpcServer final : public RpcServer {
     if (options.reflection) services_.push_back(MakeReflectionService(names));
   }
 
-  void SaveSessions() {
-    if (engine_.SaveSessions(std::chrono::steady_clock::now() + kSavingTime)) return;
+  void SaveSessions(SteadyClock::time_point deadline) {
+    if (engine_.SaveSessions(deadline)) return;
     LogWarning("not all states of sessions were saved: they will be computed again");
   }
 
@@ -173,9 +174,13 @@ class GrpcServer final : public RpcServer {
   }
 
   void EndIdleCalls() override {
-    calls_.EndIdle(SteadyClock::now() - idle_timeout_,
-                   engine_errors::CallerIdle(idle_timeout_));
+    attended_.Attend();
+    calls_.EndIdle(idle_timeout_, engine_errors::CallerIdle(idle_timeout_));
   }
+
+  size_t open_calls() const override { return calls_.size(); }
+
+  void BeginDrain(milliseconds grace) override { drain_.Begin(grace); }
 
   void Shutdown(milliseconds grace) override {
     drain_.Begin(grace);
@@ -202,6 +207,8 @@ class GrpcServer final : public RpcServer {
   Engine& engine_;
   const milliseconds idle_timeout_;
   const std::function<std::string()> unready_;
+  AttendedClock own_attended_;
+  AttendedClock& attended_;
   OpenCalls calls_;
   Admission admission_;
   Drain drain_;

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/attended_clock.h"
 #include "server/engine/engine.h"
 #include "server/rpc/rpc_record.h"
 #include "server/transport/connection_table.h"
@@ -48,6 +50,9 @@ struct RpcOptions {
   // How long a call may wait for its caller to send the first message of Score, or to
   // read what is sent.
   std::chrono::milliseconds idle_timeout{30000};
+  // The time of such waits, which EndIdleCalls keeps going: it outlives the server.
+  // Null: a clock of the server's own.
+  AttendedClock* attended = nullptr;
   // Called, on a thread of the server, when its own port has not answered for a minute
   // though there were descriptors; may not return. Empty: nothing is done then.
   std::function<void(const std::string& why)> on_unreachable;
@@ -83,10 +88,16 @@ class RpcServer {
   // reached the port. Calls that run go on.
   virtual void UpdateReadiness() = 0;
   // Ends the calls whose callers have not read, or not opened their Score call, for
-  // idle_timeout, with ABORTED, CALLER_IDLE. To be called a few times a second.
+  // idle_timeout, with ABORTED, CALLER_IDLE. To be called every kIdlePeriod, or more
+  // often: where it is called later, only so much of the time before counts, since the
+  // server may not have run.
+  static constexpr std::chrono::milliseconds kIdlePeriod{250};
   virtual void EndIdleCalls() = 0;
-  // Drains (drain.h), then closes the port. Blocks until that is done. A second call,
-  // as Admin.Drain, may shorten the grace of a drain that goes on.
+  // Calls that have not ended.
+  virtual size_t open_calls() const = 0;
+  // Begins a drain (drain.h), or shortens the grace of one that goes on. Does not wait.
+  virtual void BeginDrain(std::chrono::milliseconds grace) = 0;
+  // The same, waits until it is done, then closes the port.
   virtual void Shutdown(std::chrono::milliseconds grace) = 0;
 };
 

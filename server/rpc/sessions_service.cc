@@ -22,15 +22,18 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* CreateSession(Context* context, const v1::CreateSessionRequest* request,
                        v1::Session* response) override {
     return AnswerLater(
-        context, ScopeOf(*request), [&](const auto& finish) -> absl::Status {
+        context, ScopeOf(*request), shared_.calls,
+        [&](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           MNEMON_ASSIGN_OR_RETURN(CreateSessionRequest create, FromMessage(*request));
           // The model by the request alone: a session of this id may be of another one.
           RecordNames(*CallOf(context), engine_, "", create.model);
           CallOf(context)->SetSession(create.id);
           return engine_.CreateSession(create, [=](absl::StatusOr<SessionFacts> made) {
-            if (made.ok()) CallOf(context)->SetSession(made->id);
-            finish(Put(made, *response));
+            finish([&] {
+              if (made.ok()) CallOf(context)->SetSession(made->id);
+              return Put(made, *response);
+            });
           });
         });
   }
@@ -52,7 +55,8 @@ class SessionsService final : public v1::Sessions::CallbackService {
                            const v1::GetSessionHistoryRequest* request,
                            v1::SessionHistory* response) override {
     return AnswerLater(
-        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_.calls,
+        [&](const auto& finish) -> absl::Status {
           MNEMON_ASSIGN_OR_RETURN(std::string id,
                                   ParseSessionResource(request->name(), "name"));
           RecordNames(*CallOf(context), engine_, id, "");
@@ -60,7 +64,7 @@ class SessionsService final : public v1::Sessions::CallbackService {
           if (request->has_first_index()) read.first = request->first_index();
           response->set_name(request->name());
           return engine_.ReadHistory(read, [=](absl::StatusOr<HistoryPart> part) {
-            finish(Put(part, *response));
+            finish([&] { return Put(part, *response); });
           });
         });
   }
@@ -82,12 +86,13 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* UpdateSession(Context* context, const v1::UpdateSessionRequest* request,
                        v1::Session* response) override {
     return AnswerLater(
-        context, ScopeOf(*request), [&](const auto& finish) -> absl::Status {
+        context, ScopeOf(*request), shared_.calls,
+        [&](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           MNEMON_ASSIGN_OR_RETURN(UpdateSessionRequest update, FromMessage(*request));
           RecordNames(*CallOf(context), engine_, update.session, "");
           return engine_.UpdateSession(update, [=](absl::StatusOr<SessionFacts> made) {
-            finish(Put(made, *response));
+            finish([&] { return Put(made, *response); });
           });
         });
   }
@@ -95,14 +100,21 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* DeleteSession(Context* context, const v1::DeleteSessionRequest* request,
                        google::protobuf::Empty*) override {
     return AnswerLater(
-        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_.calls,
+        [&](const auto& finish) -> absl::Status {
           MNEMON_ASSIGN_OR_RETURN(std::string id,
                                   ParseSessionResource(request->name(), "name"));
           RecordNames(*CallOf(context), engine_, id, "");
+          const bool missing = request->allow_missing();
+          const auto told = [missing](const absl::Status& status) {
+            return missing && absl::IsNotFound(status) ? absl::OkStatus() : status;
+          };
           const absl::Status begun = engine_.DeleteSession(
-              id, request->etag(), [=](const absl::Status& status) { finish(status); });
-          if (!request->allow_missing() || !absl::IsNotFound(begun)) return begun;
-          finish(absl::OkStatus());
+              id, request->etag(), [=](const absl::Status& status) {
+                finish([&] { return told(status); });
+              });
+          if (begun.ok() || !told(begun).ok()) return begun;
+          finish([] { return absl::OkStatus(); });
           return absl::OkStatus();
         });
   }
@@ -110,12 +122,13 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* ForkSession(Context* context, const v1::ForkSessionRequest* request,
                      v1::Session* response) override {
     return AnswerLater(
-        context, ScopeOf(*request), [&](const auto& finish) -> absl::Status {
+        context, ScopeOf(*request), shared_.calls,
+        [&](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           MNEMON_ASSIGN_OR_RETURN(ForkSessionRequest fork, FromMessage(*request));
           RecordNames(*CallOf(context), engine_, fork.session, "");
           return engine_.ForkSession(fork, [=](absl::StatusOr<SessionFacts> made) {
-            finish(Put(made, *response));
+            finish([&] { return Put(made, *response); });
           });
         });
   }
@@ -123,12 +136,13 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* RewindSession(Context* context, const v1::RewindSessionRequest* request,
                        v1::Session* response) override {
     return AnswerLater(
-        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_.calls,
+        [&](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           MNEMON_ASSIGN_OR_RETURN(RewindSessionRequest rewind, FromMessage(*request));
           RecordNames(*CallOf(context), engine_, rewind.session, "");
           return engine_.RewindSession(rewind, [=](absl::StatusOr<SessionFacts> made) {
-            finish(Put(made, *response));
+            finish([&] { return Put(made, *response); });
           });
         });
   }
@@ -137,17 +151,18 @@ class SessionsService final : public v1::Sessions::CallbackService {
                            const v1::CheckpointSessionRequest* request,
                            v1::Checkpoint* response) override {
     return AnswerLater(
-        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_.calls,
+        [&](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           CheckpointSessionRequest checkpoint{.id = request->checkpoint_id(),
                                               .request_id = request->request_id()};
           MNEMON_ASSIGN_OR_RETURN(checkpoint.session,
                                   ParseSessionResource(request->name(), "name"));
           RecordNames(*CallOf(context), engine_, checkpoint.session, "");
-          return engine_.CheckpointSession(checkpoint,
-                                           [=](absl::StatusOr<CheckpointFacts> made) {
-                                             finish(Put(made, *response));
-                                           });
+          return engine_.CheckpointSession(
+              checkpoint, [=](absl::StatusOr<CheckpointFacts> made) {
+                finish([&] { return Put(made, *response); });
+              });
         });
   }
 
@@ -164,16 +179,17 @@ class SessionsService final : public v1::Sessions::CallbackService {
   Unary* VerifySession(Context* context, const v1::VerifySessionRequest* request,
                        v1::VerifySessionResponse* response) override {
     return AnswerLater(
-        context, {.session = request->name()}, [&](const auto& finish) -> absl::Status {
+        context, {.session = request->name()}, shared_.calls,
+        [&](const auto& finish) -> absl::Status {
           MNEMON_RETURN_IF_ERROR(admission_.Admit(*context));
           VerifySessionRequest verify{.session = {}, .replay = request->replay()};
           MNEMON_ASSIGN_OR_RETURN(verify.session,
                                   ParseSessionResource(request->name(), "name"));
           RecordNames(*CallOf(context), engine_, verify.session, "");
-          return engine_.VerifySession(verify,
-                                       [=](absl::StatusOr<VerifiedSession> outcome) {
-                                         finish(Put(outcome, *response));
-                                       });
+          return engine_.VerifySession(
+              verify, [=](absl::StatusOr<VerifiedSession> outcome) {
+                finish([&] { return Put(outcome, *response); });
+              });
         });
   }
 

@@ -57,7 +57,7 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::ExportSessionRes
         [this, turn = turn_](const absl::Status& status) {
           if (turn->AcquireToStop(status)) Advance();
         },
-        CancelFunctionOf(*context));
+        CancelFunctionOf(*context), CallOf(context)->connection());
     const absl::Status begun = Guarded([&] { return Begin(shared, request.name()); });
     begun.ok() ? Advance() : End(begun);
   }
@@ -159,7 +159,7 @@ class ImportReactor final : public grpc::ServerReadReactor<v1::ImportSessionRequ
         [this, turn = turn_](const absl::Status& status) {
           if (turn->AcquireToStop(status)) Advance();
         },
-        CancelFunctionOf(*context));
+        CancelFunctionOf(*context), CallOf(context)->connection());
     const absl::Status admitted =
         Guarded([&] { return shared.admission.Admit(*context); });
     admitted.ok() ? Advance() : End(admitted);

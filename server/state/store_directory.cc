@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT
-// FORMAT is written last, so that a directory without it holds at most the lock and
-// what a creation that was cut short has left.
+// FORMAT says "new" until both copies have been made: where it does not, and both are
+// missing, they were removed. It lies in the directory and in db/: where one is damaged
+// or missing, the other one counts.
 #include "server/state/store_directory.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <system_error>
 #include <vector>
@@ -20,9 +25,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/lock_file.h"
+#include "base/log.h"
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "xxhash.h"
 
 namespace mnemon {
 namespace {
@@ -31,7 +38,7 @@ constexpr char kLockName[] = "LOCK";
 constexpr char kFormatName[] = "FORMAT";
 constexpr char kDatabaseName[] = "db";
 constexpr char kFormatTitle[] = "mnemon session store";
-constexpr int kFormatVersion = 1;
+constexpr char kOldDatabaseName[] = "db-1";
 constexpr int64_t kMostFormatBytes = 4096;
 constexpr size_t kIdBytes = 16;
 
@@ -52,11 +59,26 @@ absl::Status CallFailed(std::string_view call, const std::string& path, int erro
                                   : "STORE_FAILED"});
 }
 
+// Takes the rights of group and others from one that exists. Where it belongs to
+// another user, as a volume may, only its owner can; the files in it are private all
+// the same.
+void ClosePrivateDirectory(const std::string& path) {
+  constexpr mode_t kOthers = 077, kAll = 07777;
+  struct stat found;
+  if (::stat(path.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return;
+  if ((found.st_mode & kOthers) == 0) return;
+  const bool closed = ::chmod(path.c_str(), found.st_mode & kAll & ~kOthers) == 0;
+  LogEvent(LogLevel::kWarning,
+           closed ? "store_directory_closed" : "store_directory_open",
+           {{"path", path}, {"mode", int64_t{found.st_mode & kAll}}});
+}
+
 // The mode that mkdir gives is cut by the umask; it never grants more than 0700.
 absl::Status MakePrivateDirectory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0) {
-    if (errno == EEXIST) return absl::OkStatus();
-    return CallFailed("create directory", path, errno);
+    if (errno != EEXIST) return CallFailed("create directory", path, errno);
+    ClosePrivateDirectory(path);
+    return absl::OkStatus();
   }
   if (::chmod(path.c_str(), 0700) != 0) return CallFailed("chmod", path, errno);
   const std::string parent = std::filesystem::path(path).parent_path();
@@ -79,6 +101,14 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& path) {
   return names;
 }
 
+absl::Status InUse(const std::string& directory, int64_t holder) {
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      StrCat("the session store ", Quoted(directory), " is in use by process ",
+             holder > 0 ? StrCat(holder) : std::string("(unknown)")),
+      {.reason = "STORE_IN_USE"});
+}
+
 absl::StatusOr<Descriptor> Lock(const std::string& directory) {
   const std::string path = directory + "/" + kLockName;
   LockAttempt lock = TryLockFile(path);
@@ -86,11 +116,16 @@ absl::StatusOr<Descriptor> Lock(const std::string& directory) {
   if (lock.error == ELOOP)
     return FormatError(directory, "has a symbolic link as its LOCK");
   if (lock.error != EWOULDBLOCK) return CallFailed(lock.call, path, lock.error);
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      StrCat("the session store ", Quoted(directory), " is in use by process ",
-             lock.holder > 0 ? StrCat(lock.holder) : std::string("(unknown)")),
-      {.reason = "STORE_IN_USE"});
+  return InUse(directory, lock.holder);
+}
+
+// The directory itself: it stays locked where LOCK is removed.
+absl::StatusOr<Descriptor> LockFolder(const std::string& directory) {
+  Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return CallFailed("open directory", directory, errno);
+  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
+  if (errno != EWOULDBLOCK) return CallFailed("lock directory", directory, errno);
+  return InUse(directory, HolderOfLockFile(directory + "/" + kLockName));
 }
 
 std::string DrawId() {
@@ -100,48 +135,112 @@ std::string DrawId() {
   return id;
 }
 
-// The store's id.
-absl::StatusOr<std::string> ReadFormat(const std::string& directory) {
-  const absl::StatusOr<std::string> text =
-      ReadFile(directory + "/" + kFormatName, kMostFormatBytes);
-  if (!text.ok()) {
-    return FormatError(directory, StrCat("has no readable format: ",
-                                         std::string(text.status().message())));
-  }
-  const std::vector<std::string> lines = absl::StrSplit(*text, '\n');
+struct Format {
   int version = 0;
-  if (lines.size() < 2 || lines[0] != kFormatTitle ||
-      lines[1].compare(0, 8, "version ") != 0 ||
-      !absl::SimpleAtoi(lines[1].substr(8), &version) || version < 1) {
-    return FormatError(directory, "has a FORMAT that no version of mnemon has written");
-  }
-  if (version > kFormatVersion) {
-    return FormatError(directory,
-                       StrCat("has format version ", version, ", this program reads ",
-                              kFormatVersion, " at most"));
-  }
-  if (lines.size() < 3 || lines[2].compare(0, 3, "id ") != 0 ||
-      lines[2].size() != 3 + 2 * kIdBytes ||
-      lines[2].find_first_not_of("0123456789abcdef", 3) != std::string::npos) {
-    return FormatError(directory, "has a FORMAT without an id");
-  }
-  return absl::HexStringToBytes(lines[2].substr(3));
+  std::string id;
+  bool created = true;
+
+  bool operator==(const Format&) const = default;
+};
+
+std::string CheckLine(std::string_view text) {
+  char line[32];
+  std::snprintf(line, sizeof line, "check %016" PRIx64 "\n",
+                static_cast<uint64_t>(XXH3_64bits(text.data(), text.size())));
+  return line;
 }
 
-absl::StatusOr<std::string> CreateFormat(const std::string& directory) {
-  const std::string id = DrawId();
-  const std::string path = directory + "/" + kFormatName;
-  if (absl::Status status =
-          WriteFileDurably(path, StrCat(kFormatTitle, "\nversion ", kFormatVersion,
-                                        "\nid ", absl::BytesToHexString(id), "\n"));
-      !status.ok()) {
+std::string FormatText(const Format& format) {
+  std::string text =
+      StrCat(kFormatTitle, "\nversion ", format.version, "\nid ",
+             absl::BytesToHexString(format.id), "\n", format.created ? "" : "new\n");
+  return text + CheckLine(text);
+}
+
+// Nullopt: no version of mnemon has written it, or it is damaged. The first format had
+// no check.
+std::optional<Format> ParseFormat(std::string_view text) {
+  const size_t check = text.rfind("check ");
+  const std::vector<std::string> lines =
+      absl::StrSplit(std::string(text.substr(0, check)), '\n', absl::SkipEmpty());
+  Format format;
+  if (lines.size() < 3 || lines[0] != kFormatTitle ||
+      lines[1].compare(0, 8, "version ") != 0 ||
+      !absl::SimpleAtoi(lines[1].substr(8), &format.version) || format.version < 1) {
+    return std::nullopt;
+  }
+  const bool checked =
+      check != text.npos && text.substr(check) == CheckLine(text.substr(0, check));
+  if (!checked && (format.version > 1 || lines.size() > 3)) return std::nullopt;
+  // What a newer one has behind its version is not known here.
+  if (format.version > StoreDirectory::kFormat) return format;
+  if (lines[2].compare(0, 3, "id ") != 0 || lines[2].size() != 3 + 2 * kIdBytes ||
+      lines[2].find_first_not_of("0123456789abcdef", 3) != std::string::npos) {
+    return std::nullopt;
+  }
+  format.id = absl::HexStringToBytes(lines[2].substr(3));
+  format.created = lines.size() < 4 || lines[3] != "new";
+  return format;
+}
+
+absl::StatusOr<Format> ReadFormat(const std::string& directory) {
+  for (const std::string& path :
+       {StrCat(directory, "/", kFormatName),
+        StrCat(directory, "/", kDatabaseName, "/", kFormatName)}) {
+    const absl::StatusOr<std::string> text = ReadFile(path, kMostFormatBytes);
+    const std::optional<Format> format = text.ok() ? ParseFormat(*text) : std::nullopt;
+    if (!format) continue;
+    if (format->version <= StoreDirectory::kFormat) return *format;
+    return FormatError(directory, StrCat("has format version ", format->version,
+                                         ", this program reads ",
+                                         StoreDirectory::kFormat, " at most"));
+  }
+  return FormatError(directory, "has a FORMAT that no version of mnemon has written");
+}
+
+absl::Status WriteFormat(const std::string& path, const Format& format) {
+  const std::string text = FormatText(format);
+  const absl::StatusOr<std::string> before = ReadFile(path, kMostFormatBytes);
+  if (before.ok() && *before == text) return absl::OkStatus();
+  if (absl::Status status = WriteFileDurably(path, text); !status.ok()) {
     return MakeError(status.code(), std::string(status.message()),
                      {.reason = status.code() == absl::StatusCode::kResourceExhausted
                                     ? "STORE_FULL"
                                     : "STORE_FAILED"});
   }
   if (::chmod(path.c_str(), 0600) != 0) return CallFailed("chmod", path, errno);
-  return id;
+  return absl::OkStatus();
+}
+
+// Where db/ is there, in it too.
+absl::Status WriteFormats(const std::string& directory, const Format& format) {
+  MNEMON_RETURN_IF_ERROR(WriteFormat(StrCat(directory, "/", kFormatName), format));
+  return WriteFormat(StrCat(directory, "/", kDatabaseName, "/", kFormatName), format);
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) return CallFailed("rename", from, errno);
+  return absl::OkStatus();
+}
+
+bool Exists(const std::string& path) {
+  struct stat found;
+  return ::lstat(path.c_str(), &found) == 0;
+}
+
+// The database of format 1, db/, becomes db/a; can be cut short anywhere.
+absl::Status MoveFormat1(const std::string& path) {
+  const std::string database = path + "/" + kDatabaseName;
+  const std::string aside = path + "/" + kOldDatabaseName;
+  const bool moved = Exists(database + "/a");
+  if (!moved && !Exists(aside) && Exists(database)) {
+    MNEMON_RETURN_IF_ERROR(Rename(database, aside));
+  }
+  MNEMON_RETURN_IF_ERROR(MakePrivateDirectory(database));
+  if (!moved && Exists(aside)) {
+    MNEMON_RETURN_IF_ERROR(Rename(aside, database + "/a"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckNoLinks(const std::string& directory, const std::string& database) {
@@ -151,7 +250,7 @@ absl::Status CheckNoLinks(const std::string& directory, const std::string& datab
     if (::lstat((database + "/" + name).c_str(), &found) == 0 &&
         !S_ISREG(found.st_mode)) {
       return FormatError(
-          directory, StrCat("has ", Quoted(name), " in its database, which is ",
+          directory, StrCat("has ", Quoted(name), " in a folder of its own, which is ",
                             S_ISLNK(found.st_mode) ? "a symbolic link" : "no file"));
     }
   }
@@ -167,6 +266,17 @@ absl::Status RemoveUnfinished(const std::string& database) {
     if (name.ends_with(kUnfinished)) ::unlink((database + "/" + name).c_str());
   }
   return absl::OkStatus();
+}
+
+// A folder of the store's own.
+absl::Status MakeFolder(const std::string& directory, const std::string& folder) {
+  struct stat found;
+  if (::lstat(folder.c_str(), &found) == 0 && !S_ISDIR(found.st_mode)) {
+    return FormatError(directory,
+                       StrCat("has ", Quoted(folder.substr(directory.size() + 1)),
+                              ", which is not a directory"));
+  }
+  return MakePrivateDirectory(folder);
 }
 
 }  // namespace
@@ -186,29 +296,94 @@ absl::StatusOr<StoreDirectory> StoreDirectory::Open(const std::string& path) {
       if (name == kFormatName) is_store = true;
       if (name != kLockName && name.compare(0, 8, ".mnemon-") != 0) other = name;
     }
+    is_store = is_store || Exists(path + "/" + kDatabaseName + "/" + kFormatName);
     if (is_store || other.empty()) return absl::OkStatus();
     return FormatError(
         path, StrCat("is none: it has ", Quoted(other), ", but no ", kFormatName));
   };
   MNEMON_RETURN_IF_ERROR(look());
+  MNEMON_ASSIGN_OR_RETURN(Descriptor folder, LockFolder(path));
   MNEMON_ASSIGN_OR_RETURN(Descriptor lock, Lock(path));
   // Another process may have made it a store before it let go of the lock.
   MNEMON_RETURN_IF_ERROR(look());
-  std::string id;
+  StoreDirectory made(path, std::move(lock), std::move(folder));
   if (is_store) {
-    MNEMON_ASSIGN_OR_RETURN(id, ReadFormat(path));
+    MNEMON_ASSIGN_OR_RETURN(Format format, ReadFormat(path));
+    made.id_ = std::move(format.id);
+    made.version_ = format.version;
+    made.created_ = format.created;
   } else {
-    MNEMON_ASSIGN_OR_RETURN(id, CreateFormat(path));
+    made.id_ = DrawId();
+    made.created_ = false;
+    MNEMON_RETURN_IF_ERROR(WriteFormat(StrCat(path, "/", kFormatName),
+                                       {made.version_, made.id_, made.created_}));
   }
-  const std::string database = path + "/" + kDatabaseName;
-  struct stat found;
-  if (::lstat(database.c_str(), &found) == 0 && !S_ISDIR(found.st_mode)) {
-    return FormatError(path, "has a db that is not a directory");
+  if (made.version_ == 1) MNEMON_RETURN_IF_ERROR(MoveFormat1(path));
+  MNEMON_RETURN_IF_ERROR(MakeFolder(path, path + "/" + kDatabaseName));
+  if (made.version_ == kFormat) {
+    MNEMON_RETURN_IF_ERROR(
+        WriteFormats(path, {made.version_, made.id_, made.created_}));
   }
-  MNEMON_RETURN_IF_ERROR(MakePrivateDirectory(database));
-  MNEMON_RETURN_IF_ERROR(CheckNoLinks(path, database));
-  MNEMON_RETURN_IF_ERROR(RemoveUnfinished(database));
-  return StoreDirectory(path, std::move(lock), std::move(id));
+  for (const std::string& own : {made.copy(0), made.copy(1), made.snapshots()}) {
+    MNEMON_RETURN_IF_ERROR(MakeFolder(path, own));
+    MNEMON_RETURN_IF_ERROR(CheckNoLinks(path, own));
+    MNEMON_RETURN_IF_ERROR(RemoveUnfinished(own));
+  }
+  return made;
+}
+
+absl::StatusOr<StoreDirectory> StoreDirectory::View(const std::string& path) {
+  namespace fs = std::filesystem;
+  MNEMON_ASSIGN_OR_RETURN(Descriptor folder, LockFolder(path));
+  MNEMON_ASSIGN_OR_RETURN(const Format format, ReadFormat(path));
+  if (format.version < kFormat) {
+    return FormatError(path, StrCat("has format version ", format.version,
+                                    "; a start of the server brings it to ", kFormat));
+  }
+  std::error_code error;
+  std::string pattern = fs::temp_directory_path(error) / "mnemon-check-XXXXXX";
+  if (error || ::mkdtemp(pattern.data()) == nullptr) {
+    return CallFailed("create directory", pattern, error ? error.value() : errno);
+  }
+  StoreDirectory made(pattern, Descriptor(), std::move(folder));
+  made.temporary_ = true;
+  made.id_ = format.id;
+  const std::string whole = fs::absolute(path, error);
+  for (const std::string& own : {made.copy(0), made.copy(1), made.snapshots()}) {
+    MNEMON_RETURN_IF_ERROR(MakeDirectories(own));
+    const std::string real = whole + own.substr(pattern.size());
+    if (!Exists(real)) continue;
+    MNEMON_RETURN_IF_ERROR(CheckNoLinks(path, real));
+    MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(real));
+    for (const std::string& name : names) {
+      if (name == kLockName) continue;
+      fs::create_symlink(real + "/" + name, own + "/" + name, error);
+      if (error) return CallFailed("create link", own + "/" + name, error.value());
+    }
+  }
+  fs::copy_file(whole + "/db/SYNCED", made.synced_number(), error);
+  return made;
+}
+
+StoreDirectory::StoreDirectory(StoreDirectory&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, false)),
+      lock_(std::move(other.lock_)),
+      folder_(std::move(other.folder_)),
+      id_(std::move(other.id_)),
+      version_(other.version_),
+      created_(other.created_) {}
+
+StoreDirectory::~StoreDirectory() {
+  std::error_code ignored;
+  if (temporary_) std::filesystem::remove_all(path_, ignored);
+}
+
+absl::Status StoreDirectory::Finish() {
+  MNEMON_RETURN_IF_ERROR(WriteFormats(path_, {kFormat, id_, true}));
+  version_ = kFormat;
+  created_ = true;
+  return absl::OkStatus();
 }
 
 }  // namespace mnemon

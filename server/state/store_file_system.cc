@@ -6,6 +6,8 @@
 #include <atomic>
 #include <utility>
 
+#include "server/state/write_ahead_log.h"
+
 namespace mnemon {
 namespace {
 
@@ -17,12 +19,10 @@ void MakePrivate(const std::string& path) { (void)::chmod(path.c_str(), 0600); }
 
 class StoreFileSystem::LogFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  LogFile(StoreFileSystem& files, uint64_t number,
-          std::unique_ptr<rocksdb::FSWritableFile> file)
-      : FSWritableFileOwnerWrapper(std::move(file)), files_(files), number_(number) {
+  LogFile(StoreFileSystem& files, std::unique_ptr<rocksdb::FSWritableFile> file)
+      : FSWritableFileOwnerWrapper(std::move(file)), files_(files) {
     std::lock_guard lock(files_.mutex_);
     files_.logs_.insert(this);
-    files_.durable_ = std::max(files_.durable_, LogPosition{number, 0});
   }
   ~LogFile() override {
     std::lock_guard lock(files_.mutex_);
@@ -32,65 +32,32 @@ class StoreFileSystem::LogFile final : public rocksdb::FSWritableFileOwnerWrappe
   rocksdb::IOStatus Append(const rocksdb::Slice& text,
                            const rocksdb::IOOptions& options,
                            rocksdb::IODebugContext* debug) override {
-    return Count(text, FSWritableFileOwnerWrapper::Append(text, options, debug));
+    changed_ = true;
+    return FSWritableFileOwnerWrapper::Append(text, options, debug);
   }
   rocksdb::IOStatus Append(const rocksdb::Slice& text,
                            const rocksdb::IOOptions& options,
                            const rocksdb::DataVerificationInfo& verification,
                            rocksdb::IODebugContext* debug) override {
-    return Count(
-        text, FSWritableFileOwnerWrapper::Append(text, options, verification, debug));
-  }
-  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
-                         rocksdb::IODebugContext* debug) override {
-    const uint64_t bytes = bytes_;
-    rocksdb::IOStatus status = FSWritableFileOwnerWrapper::Sync(options, debug);
-    if (status.ok()) {
-      std::lock_guard lock(files_.mutex_);
-      NoteDurable(bytes);
-    }
-    return status;
-  }
-  rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options,
-                          rocksdb::IODebugContext* debug) override {
-    return Sync(options, debug);
+    changed_ = true;
+    return FSWritableFileOwnerWrapper::Append(text, options, verification, debug);
   }
 
   // REQUIRES: files_.mutex_ is held.
   rocksdb::IOStatus SyncForNext(const rocksdb::IOOptions& options) {
-    const uint64_t bytes = bytes_;
-    if (bytes == synced_) return rocksdb::IOStatus::OK();
-    rocksdb::IOStatus status = FSWritableFileOwnerWrapper::Sync(options, nullptr);
-    if (status.ok()) NoteDurable(bytes);
-    return status;
+    if (!changed_.exchange(false)) return rocksdb::IOStatus::OK();
+    return FSWritableFileOwnerWrapper::Sync(options, nullptr);
   }
 
  private:
-  rocksdb::IOStatus Count(const rocksdb::Slice& text, rocksdb::IOStatus status) {
-    if (status.ok()) bytes_ += text.size();
-    return status;
-  }
-  // REQUIRES: files_.mutex_ is held.
-  void NoteDurable(uint64_t bytes) {
-    synced_ = std::max(synced_, bytes);
-    files_.durable_ = std::max(files_.durable_, LogPosition{number_, synced_});
-  }
-
   StoreFileSystem& files_;
-  const uint64_t number_;
-  std::atomic<uint64_t> bytes_ = 0;  // handed on
-  uint64_t synced_ = 0;              // guarded by files_.mutex_
+  std::atomic<bool> changed_ = false;  // since it was made, or synced for a next one
 };
 
 StoreFileSystem::StoreFileSystem(std::shared_ptr<rocksdb::FileSystem> base)
     : FileSystemWrapper(std::move(base)) {}
 
 StoreFileSystem::~StoreFileSystem() = default;
-
-LogPosition StoreFileSystem::durable() const {
-  std::lock_guard lock(mutex_);
-  return durable_;
-}
 
 rocksdb::IOStatus StoreFileSystem::SyncLogs(const std::string& next) {
   std::lock_guard lock(mutex_);
@@ -119,7 +86,7 @@ rocksdb::IOStatus StoreFileSystem::NewWritableFile(
   if (!status.ok()) return status;
   MakePrivate(path);
   if (number > 0) {
-    *result = std::make_unique<LogFile>(*this, number, std::move(*result));
+    *result = std::make_unique<LogFile>(*this, std::move(*result));
   }
   return status;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The file system that the session store gives RocksDB: files are private to the user,
-// and the log is watched. Every log but the last is durable, since one is synced, with
-// its name, before the next one is made; and how much of the last one is durable is
-// known.
+// and every log but the last is durable, since one is synced, with its name, before the
+// next one is made.
 #pragma once
 
 #include <memory>
@@ -11,7 +10,6 @@
 #include <string>
 
 #include "rocksdb/file_system.h"
-#include "server/state/write_ahead_log.h"
 
 namespace mnemon {
 
@@ -21,9 +19,6 @@ class StoreFileSystem final : public rocksdb::FileSystemWrapper {
   // All files lie on `base`.
   explicit StoreFileSystem(std::shared_ptr<rocksdb::FileSystem> base);
   ~StoreFileSystem() override;
-
-  // Of the newest log that was made here; 0 and 0 before the first.
-  LogPosition durable() const;
 
   const char* Name() const override { return "mnemon"; }
   rocksdb::IOStatus NewWritableFile(const std::string& path,
@@ -39,10 +34,9 @@ class StoreFileSystem final : public rocksdb::FileSystemWrapper {
 
   rocksdb::IOStatus SyncLogs(const std::string& next);
 
-  mutable std::mutex mutex_;  // guards what follows; held while a log is synced for a
-                              // next one, so that it is not closed meanwhile
-  std::set<LogFile*> logs_;   // open
-  LogPosition durable_;
+  std::mutex mutex_;         // guards what follows; held while a log is synced for a
+                             // next one, so that it is not closed meanwhile
+  std::set<LogFile*> logs_;  // open
 };
 
 }  // namespace mnemon

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How a session's id and a name make one key: the id, and in tables with names a zero
-// byte and the name. No id has a zero byte, so "a" and "a1" share no prefix.
+// How a session and a name make one key: the id, and in tables with names a zero byte
+// and the name. No id has a zero byte, so "a" and "a1" share no prefix. Sessions of
+// another namespace than the default one have \1, the namespace and a zero byte before
+// their ids.
 #pragma once
 
 #include <optional>
@@ -12,25 +14,32 @@
 
 namespace mnemon {
 
-// INVALID_ARGUMENT when `id` or `name` is not one of `table`.
-absl::Status CheckStoreKey(StoreTable table, std::string_view id,
+// INVALID_ARGUMENT when `session` or `name` is not one of `table`.
+absl::Status CheckStoreKey(StoreTable table, const SessionKey& session,
                            std::string_view name);
-// INVALID_ARGUMENT when `id` is not one.
-absl::Status CheckStoreId(std::string_view id);
+// INVALID_ARGUMENT when `session` is not one.
+absl::Status CheckSessionKey(const SessionKey& session);
+
+// Why changes cannot be written, as SessionStore::Commit has it.
+absl::Status CheckChanges(const SessionChanges& session);
 
 // REQUIRES: CheckStoreKey is OK.
-std::string StoreKey(StoreTable table, std::string_view id, std::string_view name);
+std::string StoreKey(StoreTable table, const SessionKey& session,
+                     std::string_view name);
 
-// Every key of `id`: begin <= key < end.
+// Keys with begin <= key < end.
 struct StoreKeySpan {
   std::string begin;
   std::string end;
 };
-StoreKeySpan StoreKeysOf(StoreTable table, std::string_view id);
+// Every key of `session`.
+StoreKeySpan StoreKeysOf(StoreTable table, const SessionKey& session);
+// Every key of a table.
+StoreKeySpan AllStoreKeys();
 
 // Views of `key`; nullopt when it was not made by StoreKey.
 struct StoreKeyParts {
-  std::string_view id;
+  SessionKey session;
   std::string_view name;
 };
 std::optional<StoreKeyParts> SplitStoreKey(StoreTable table, std::string_view key);

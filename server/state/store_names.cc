@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Apart from the store, for those who only write keys and values.
+#include <algorithm>
+
 #include "server/state/session_store.h"
 
 namespace mnemon {
@@ -17,13 +19,8 @@ std::string RecordExpiry(int64_t unix_ms) {
   return bytes;
 }
 
-int64_t ExpiryOfRecord(std::string_view value) {
-  if (value.size() < kNumberBytes) return 0;
-  uint64_t number = 0;
-  for (size_t i = kNumberBytes; i-- > 0;) {
-    number = number << 8 | static_cast<unsigned char>(value[i]);
-  }
-  return static_cast<int64_t>(number);
+std::string_view RecordText(std::string_view value) {
+  return value.substr(std::min(kNumberBytes, value.size()));
 }
 
 std::string JournalName(uint64_t sequence) {

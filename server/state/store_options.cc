@@ -16,9 +16,6 @@ namespace mnemon {
 namespace {
 
 constexpr int64_t kLeastMemory = int64_t{4} << 20;
-constexpr uint64_t kBlobFileBytes = uint64_t{64} << 20;
-// A value below it costs less in a table than an entry of a blob file.
-constexpr uint64_t kLeastBlobBytes = 4096;
 constexpr uint64_t kMaxManifestBytes = uint64_t{16} << 20;
 constexpr uint64_t kDaySeconds = 86400;
 
@@ -37,9 +34,8 @@ class StoreLogger final : public rocksdb::Logger {
   using Logger::Logv;
 };
 
-rocksdb::ColumnFamilyOptions TableOptions(StoreTable table, int64_t buffers,
-                                          const std::shared_ptr<rocksdb::Cache>& cache,
-                                          std::shared_ptr<const LiveSessions> live) {
+rocksdb::ColumnFamilyOptions TableOptions(
+    int64_t buffers, const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::BlockBasedTableOptions blocks;
   blocks.checksum = rocksdb::kXXH3;
   blocks.block_cache = cache;
@@ -48,24 +44,13 @@ rocksdb::ColumnFamilyOptions TableOptions(StoreTable table, int64_t buffers,
 
   rocksdb::ColumnFamilyOptions made;
   made.table_factory.reset(rocksdb::NewBlockBasedTableFactory(blocks));
-  made.compaction_filter_factory = MakeDeadKeyFilters(table, std::move(live));
   made.periodic_compaction_seconds = kDaySeconds;
   made.write_buffer_size = static_cast<size_t>(buffers / 4);
   made.max_write_buffer_number = 2;
   made.target_file_size_base = uint64_t{16} << 20;
   made.max_bytes_for_level_base = uint64_t{64} << 20;
   made.level_compaction_dynamic_level_bytes = true;
-  made.compression = table == StoreTable::kSnapshots ? rocksdb::kNoCompression
-                                                     : rocksdb::kLZ4Compression;
-  if (table == StoreTable::kSnapshots) {
-    made.enable_blob_files = true;
-    made.min_blob_size = kLeastBlobBytes;
-    made.blob_file_size = kBlobFileBytes;
-    made.enable_blob_garbage_collection = true;
-    made.blob_garbage_collection_age_cutoff = 0.5;
-    made.blob_garbage_collection_force_threshold = 0.5;
-    made.prepopulate_blob_cache = rocksdb::PrepopulateBlobCache::kDisable;
-  }
+  made.compression = rocksdb::kLZ4Compression;
   return made;
 }
 
@@ -74,8 +59,8 @@ rocksdb::ColumnFamilyOptions TableOptions(StoreTable table, int64_t buffers,
 StoreDatabaseOptions MakeStoreOptions(const SessionStoreOptions& options,
                                       rocksdb::Env* environment,
                                       std::shared_ptr<rocksdb::EventListener> listener,
-                                      std::shared_ptr<const LiveSessions> live) {
-  const int64_t memory = std::max(options.memory_bytes, kLeastMemory);
+                                      bool format_1) {
+  const int64_t memory = std::max(options.memory_bytes, kLeastMemory) / 2;
   StoreDatabaseOptions made;
   made.cache = rocksdb::NewLRUCache(static_cast<size_t>(memory / 2));
 
@@ -83,9 +68,11 @@ StoreDatabaseOptions MakeStoreOptions(const SessionStoreOptions& options,
   database.env = environment;
   database.create_missing_column_families = true;
   database.paranoid_checks = true;
-  // MendLogs has left nothing to tolerate.
+  // What cannot be read was cut off, or taken out.
   database.wal_recovery_mode = rocksdb::WALRecoveryMode::kAbsoluteConsistency;
   database.track_and_verify_wals_in_manifest = true;
+  // The number of the last commit is that of all tables.
+  database.atomic_flush = true;
   // A failure is for SessionStore::Recover to end: data of a failed fsync is lost, and
   // another try that succeeds would hide it.
   database.max_bgerror_resume_count = 0;
@@ -104,14 +91,10 @@ StoreDatabaseOptions MakeStoreOptions(const SessionStoreOptions& options,
   database.stats_dump_period_sec = 0;
   database.stats_persist_period_sec = 0;
 
-  made.tables.emplace_back(rocksdb::kDefaultColumnFamilyName,
-                           rocksdb::ColumnFamilyOptions());
-  const std::pair<StoreTable, const char*> names[] = {
-      {StoreTable::kSessions, "sessions"},
-      {StoreTable::kJournal, "journal"},
-      {StoreTable::kSnapshots, "snapshots"}};
-  for (const auto& [table, name] : names) {
-    made.tables.emplace_back(name, TableOptions(table, memory / 2, made.cache, live));
+  std::vector<const char*> names = {"default", "sessions", "journal", "checkpoints"};
+  if (format_1) names.push_back("snapshots");
+  for (const char* name : names) {
+    made.tables.emplace_back(name, TableOptions(memory / 2, made.cache));
   }
   return made;
 }

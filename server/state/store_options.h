@@ -8,22 +8,23 @@
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
-#include "server/state/dead_key_filter.h"
 #include "server/state/session_store.h"
 
 namespace mnemon {
 
 struct StoreDatabaseOptions {
   rocksdb::DBOptions database;
-  // In the order of StoreTable, after RocksDB's own "default", which stays empty.
+  // RocksDB's own "default", for what the copy says of itself; the tables in the order
+  // of StoreTable, the last one only if there is one.
   std::vector<rocksdb::ColumnFamilyDescriptor> tables;
   std::shared_ptr<rocksdb::Cache> cache;
 };
 
-// `environment` outlives the database; `listener` hears of background errors.
+// Of one copy. `environment` outlives the database; `listener` hears of background
+// errors. `format_1`: it has the table kSnapshotsOfFormat1.
 StoreDatabaseOptions MakeStoreOptions(const SessionStoreOptions& options,
                                       rocksdb::Env* environment,
                                       std::shared_ptr<rocksdb::EventListener> listener,
-                                      std::shared_ptr<const LiveSessions> live);
+                                      bool format_1);
 
 }  // namespace mnemon

@@ -27,6 +27,8 @@ constexpr size_t kHeader = 7;
 constexpr size_t kBatchHeader = 12;  // of a record: a sequence number, a count
 constexpr size_t kIdBytes = 16;
 constexpr size_t kMarkBytes = kIdBytes + 3 * 8;
+constexpr size_t kReadBytes = size_t{1} << 20;
+constexpr int64_t kMostLogBytes = int64_t{1} << 30;
 enum LogFragment : unsigned char { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 
 using CrcTables = std::array<std::array<uint32_t, 256>, 8>;
@@ -76,43 +78,32 @@ void PutLittle(std::string& to, uint64_t number) {
   for (int i = 0; i < 8; ++i) to.push_back(static_cast<char>(number >> (8 * i)));
 }
 
-uint64_t MarkCheck(const LogPosition& position) {
-  return ~(position.log * 0x9e3779b97f4a7c15u ^ position.bytes * 0xff51afd7ed558ccdu);
+uint64_t MarkCheck(uint64_t before, uint64_t number) {
+  return ~(before * 0x9e3779b97f4a7c15u ^ number * 0xff51afd7ed558ccdu);
 }
 
-// One file, block by block.
-class LogReader {
- public:
-  static absl::StatusOr<LogReader> Open(rocksdb::FileSystem& files,
-                                        const std::string& path) {
-    LogReader reader;
-    rocksdb::IOStatus status =
-        files.NewSequentialFile(path, rocksdb::FileOptions(), &reader.file_, nullptr);
+absl::StatusOr<std::string> ReadLog(rocksdb::FileSystem& files,
+                                    const std::string& path) {
+  std::unique_ptr<rocksdb::FSSequentialFile> file;
+  rocksdb::IOStatus status =
+      files.NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
+  if (!status.ok()) return StoreStatus(status);
+  std::string text;
+  while (static_cast<int64_t>(text.size()) < kMostLogBytes) {
+    rocksdb::Slice part;
+    const size_t size = text.size();
+    text.resize(size + kReadBytes);
+    status = file->Read(kReadBytes, rocksdb::IOOptions(), &part, text.data() + size,
+                        nullptr);
     if (!status.ok()) return StoreStatus(status);
-    return reader;
-  }
-
-  // The next block; shorter than kBlock at the end, empty behind it.
-  absl::StatusOr<std::string_view> Next() {
-    size_t size = 0;
-    while (size < kBlock) {
-      rocksdb::Slice part;
-      const rocksdb::IOStatus status = file_->Read(kBlock - size, rocksdb::IOOptions(),
-                                                   &part, &block_[size], nullptr);
-      if (!status.ok()) return StoreStatus(status);
-      if (part.empty()) break;
-      if (part.data() != &block_[size]) {
-        std::copy_n(part.data(), part.size(), &block_[size]);
-      }
-      size += part.size();
+    if (part.data() != text.data() + size) {
+      std::copy_n(part.data(), part.size(), text.data() + size);
     }
-    return std::string_view(block_.data(), size);
+    text.resize(size + part.size());
+    if (part.empty()) break;
   }
-
- private:
-  std::unique_ptr<rocksdb::FSSequentialFile> file_;
-  std::vector<char> block_ = std::vector<char>(kBlock);
-};
+  return text;
+}
 
 // The bytes of the fragment at the start of `rest`, header included; 0: there is none.
 size_t FragmentBytes(std::string_view rest) {
@@ -124,138 +115,196 @@ size_t FragmentBytes(std::string_view rest) {
   return crc == MaskedCrc(rest.substr(6, 1 + length)) ? kHeader + length : 0;
 }
 
-struct LogEnd {
-  uint64_t whole = 0;  // bytes up to the end of the last whole record
-  uint64_t size = 0;
-  uint64_t sequence = 0;  // of the change that comes next, at least
+// The whole records of a log, one after the other, and the places between them that
+// cannot be read.
+class LogRecords {
+ public:
+  // `sequence`: that of the first change, at least.
+  LogRecords(std::string_view text, uint64_t sequence)
+      : text_(text), sequence_(sequence) {}
+
+  // False: there is none any more.
+  bool Next() {
+    gap_ = false;
+    record_.clear();
+    bool in_record = false;
+    while (at_ < text_.size()) {
+      const std::string_view block =
+          text_.substr(at_, std::min(kBlock - at_ % kBlock, text_.size() - at_));
+      if (at_ % kBlock > kBlock - kHeader) {
+        // The rest of a block: zeros.
+        gap_ = gap_ || block.find_first_not_of('\0') != block.npos;
+        at_ += block.size();
+        // Not a part of the record before: a log may end without it.
+        if (!in_record && !damaged()) whole_ = at_;
+        continue;
+      }
+      const size_t bytes = FragmentBytes(block);
+      const unsigned char type = bytes == 0 ? 0 : static_cast<unsigned char>(block[6]);
+      const bool goes_on = type == kMiddle || type == kLast;
+      if (bytes == 0 || in_record != goes_on) {
+        gap_ = true;
+        record_.clear();
+        in_record = false;
+        // What begins a record here is not lost with the one before.
+        if (bytes == 0) {
+          ++at_;
+        } else if (goes_on) {
+          at_ += bytes;
+        }
+        continue;
+      }
+      record_.append(block.substr(kHeader, bytes - kHeader));
+      in_record = type == kFirst || type == kMiddle;
+      at_ += bytes;
+      if (in_record) continue;
+      if (TakeSequence()) {
+        if (!damaged()) whole_ = at_;
+        damaged_ = damaged();
+        return true;
+      }
+      gap_ = true;
+      record_.clear();
+    }
+    gap_ = gap_ || in_record;
+    damaged_ = damaged();
+    return false;
+  }
+
+  // Of the record that Next has found.
+  std::string_view record() const { return record_; }
+  // Bytes before it, or before the end, could not be read.
+  bool gap() const { return gap_; }
+  // The number of the change that comes next, at least.
+  uint64_t sequence() const { return sequence_; }
+  // Bytes up to the first that cannot be read.
+  uint64_t whole() const { return whole_; }
+
+ private:
+  bool damaged() const { return damaged_ || gap_; }
+
+  // RocksDB aborts the process when it finds a number twice.
+  bool TakeSequence() {
+    if (record_.size() < kBatchHeader) return false;
+    const uint64_t first = Little(record_.data(), 8);
+    if (first < sequence_) return false;
+    sequence_ = first + Little(record_.data() + 8, 4);
+    return true;
+  }
+
+  const std::string_view text_;
+  size_t at_ = 0;
+  uint64_t sequence_;
+  std::string record_;
+  bool gap_ = false;
+  bool damaged_ = false;  // a gap came before
+  uint64_t whole_ = 0;
 };
 
-// `sequence`: that of the first change, at least.
-absl::StatusOr<LogEnd> FindEnd(LogReader& log, uint64_t sequence) {
-  LogEnd end{.sequence = sequence};
-  bool in_record = false, ended = false;
-  uint64_t next = sequence;
-  for (;;) {
-    MNEMON_ASSIGN_OR_RETURN(const std::string_view block, log.Next());
-    for (size_t at = 0; !ended && at < block.size();) {
-      if (kBlock - at < kHeader) {
-        const std::string_view rest = block.substr(at);
-        ended = rest.find_first_not_of('\0') != rest.npos;
-        // Not a part of the record before: a log may end without it.
-        if (!in_record && !ended) end.whole = end.size + block.size();
-        break;
-      }
-      const size_t bytes = FragmentBytes(block.substr(at));
-      if (bytes == 0) {
-        ended = true;
-        break;
-      }
-      const unsigned char type = static_cast<unsigned char>(block[at + 6]);
-      if (in_record != (type == kMiddle || type == kLast)) {
-        ended = true;
-        break;
-      }
-      if (!in_record) {
-        const std::string_view batch = block.substr(at + kHeader, bytes - kHeader);
-        if (batch.size() < kBatchHeader && type == kFull) {
-          ended = true;
-          break;
-        }
-        // RocksDB aborts the process when it finds a number twice. That of a batch
-        // whose header goes on in the next block is not checked.
-        if (batch.size() >= kBatchHeader) {
-          const uint64_t first = Little(batch.data(), 8);
-          if (first < next) {
-            ended = true;
-            break;
-          }
-          next = first + Little(batch.data() + 8, 4);
-        }
-      }
-      in_record = type == kFirst || type == kMiddle;
-      at += bytes;
-      if (!in_record) {
-        end.whole = end.size + at;
-        end.sequence = next;
-      }
-    }
-    end.size += block.size();
-    if (block.size() < kBlock) return end;
+struct LogMark {
+  uint64_t before = 0;
+  uint64_t number = 0;
+};
+
+// That of a commit, which stands at its beginning; nullopt: it has none.
+std::optional<LogMark> MarkOf(std::string_view record, std::string_view id) {
+  const size_t at = record.substr(0, kBatchHeader + 2 + kIdBytes).find(id);
+  if (at == record.npos || record.size() - at < kMarkBytes) return std::nullopt;
+  const char* const fields = record.data() + at + kIdBytes;
+  const LogMark mark{Little(fields, 8), Little(fields + 8, 8)};
+  if (Little(fields + 16, 8) != MarkCheck(mark.before, mark.number)) {
+    return std::nullopt;
   }
+  return mark;
 }
 
-// The furthest position of all marks behind byte `from`, whether or not the records
-// that they stand in are whole.
-absl::StatusOr<LogPosition> FurthestMark(LogReader& log, uint64_t from,
-                                         std::string_view id) {
-  LogPosition furthest;
-  // Every block begins with a fragment's header; a mark may go on behind it.
-  std::string text;
-  for (uint64_t begin = 0;; begin += kBlock) {
-    MNEMON_ASSIGN_OR_RETURN(const std::string_view block, log.Next());
-    if (begin + block.size() > from) {
-      const size_t skip = from > begin ? from - begin : std::min(kHeader, block.size());
-      text.append(block.substr(skip));
-    }
-    for (size_t at = text.find(id); at != text.npos; at = text.find(id, at + 1)) {
-      if (text.size() - at < kMarkBytes) break;
-      const char* fields = text.data() + at + kIdBytes;
-      const LogPosition position{Little(fields, 8), Little(fields + 8, 8)};
-      if (Little(fields + 16, 8) == MarkCheck(position)) {
-        furthest = std::max(furthest, position);
+// In the order of their numbers.
+absl::StatusOr<std::vector<std::string>> LogsOf(rocksdb::FileSystem& files,
+                                                const std::string& database) {
+  std::vector<std::string> names;
+  const rocksdb::IOStatus status =
+      files.GetChildren(database, rocksdb::IOOptions(), &names, nullptr);
+  if (!status.ok()) return StoreStatus(status);
+  std::erase_if(names, [](const std::string& name) { return LogNumber(name) == 0; });
+  std::sort(names.begin(), names.end(),
+            [](const auto& a, const auto& b) { return LogNumber(a) < LogNumber(b); });
+  for (std::string& name : names) name = database + "/" + name;
+  return names;
+}
+
+absl::Status LogDamaged(const std::string& path, const LogRecords& records,
+                        const std::string& text) {
+  LogEvent(LogLevel::kError, "store_log_damaged",
+           {{"log", static_cast<int64_t>(LogNumber(path.substr(path.rfind('/') + 1)))},
+            {"whole_bytes", static_cast<int64_t>(records.whole())},
+            {"bytes", static_cast<int64_t>(text.size())}});
+  return MakeError(absl::StatusCode::kDataLoss, "a log of the session store is damaged",
+                   {.reason = "STORE_DAMAGED"});
+}
+
+// Records as a log has them.
+class LogText {
+ public:
+  void Add(std::string_view record) {
+    bool first = true;
+    do {
+      const size_t left = kBlock - text_.size() % kBlock;
+      if (left < kHeader) {
+        text_.append(left, '\0');
+        continue;
       }
-    }
-    if (block.size() < kBlock) return furthest;
-    if (text.size() >= kMarkBytes) text.erase(0, text.size() - (kMarkBytes - 1));
+      const std::string_view part = record.substr(0, left - kHeader);
+      record.remove_prefix(part.size());
+      const bool last = record.empty();
+      const LogFragment type = first ? (last ? kFull : kFirst) : last ? kLast : kMiddle;
+      std::string typed(1, static_cast<char>(type));
+      typed.append(part);
+      const uint32_t crc = MaskedCrc(typed);
+      for (int i = 0; i < 4; ++i) text_.push_back(static_cast<char>(crc >> (8 * i)));
+      text_.push_back(static_cast<char>(part.size()));
+      text_.push_back(static_cast<char>(part.size() >> 8));
+      text_.append(typed);
+      first = false;
+      if (last) return;
+    } while (true);
   }
-}
+  const std::string& text() const { return text_; }
 
-absl::Status LogDamaged(uint64_t number, const LogEnd& end) {
-  LogEvent(LogLevel::kError, "store_damaged",
-           {{"log", static_cast<int64_t>(number)},
-            {"whole_bytes", static_cast<int64_t>(end.whole)},
-            {"bytes", static_cast<int64_t>(end.size)}});
-  return MakeError(
-      absl::StatusCode::kDataLoss,
-      StrCat("the session store is damaged: of its log ", number, " only ", end.whole,
-             " of ", end.size, " bytes can be read, and more were synced"),
-      {.reason = "STORE_DAMAGED"});
-}
+ private:
+  std::string text_;
+};
 
-// Replaces the log by a copy of its whole records. Also when nothing is cut off: what
-// can be read may be pages whose fsync has failed, which no other one would make
-// durable.
-absl::Status RewriteLog(rocksdb::FileSystem& files, const std::string& database,
-                        const std::string& path, uint64_t bytes) {
+// Also where nothing changes: what can be read may be pages whose fsync has failed,
+// which no other one would make durable.
+absl::Status RewriteLog(rocksdb::FileSystem& files, const std::string& path,
+                        std::string_view text) {
   const rocksdb::IOOptions options;
-  const std::string temporary = database + "/mend.tmp";
-  MNEMON_ASSIGN_OR_RETURN(LogReader log, LogReader::Open(files, path));
+  const std::string folder = path.substr(0, path.rfind('/'));
+  const std::string temporary = folder + "/mend.tmp";
   std::unique_ptr<rocksdb::FSWritableFile> file;
   rocksdb::IOStatus status =
       files.NewWritableFile(temporary, rocksdb::FileOptions(), &file, nullptr);
-  while (status.ok() && bytes > 0) {
-    MNEMON_ASSIGN_OR_RETURN(std::string_view block, log.Next());
-    block = block.substr(0, bytes);
-    if (block.empty()) return StoreStatus(rocksdb::Status::Corruption("a log shrank"));
-    status = file->Append({block.data(), block.size()}, options, nullptr);
-    bytes -= block.size();
+  while (status.ok() && !text.empty()) {
+    const std::string_view part = text.substr(0, kReadBytes);
+    status = file->Append({part.data(), part.size()}, options, nullptr);
+    text.remove_prefix(part.size());
   }
   if (status.ok()) status = file->Fsync(options, nullptr);
   if (status.ok()) status = file->Close(options, nullptr);
   if (status.ok()) status = files.RenameFile(temporary, path, options, nullptr);
   std::unique_ptr<rocksdb::FSDirectory> directory;
-  if (status.ok()) status = files.NewDirectory(database, options, &directory, nullptr);
+  if (status.ok()) status = files.NewDirectory(folder, options, &directory, nullptr);
   if (status.ok()) status = directory->Fsync(options, nullptr);
   return StoreStatus(status);
 }
 
 }  // namespace
 
-std::string EncodeLogMark(std::string_view id, const LogPosition& durable) {
+std::string EncodeLogMark(std::string_view id, uint64_t before, uint64_t number) {
   std::string mark(id);
-  PutLittle(mark, durable.log);
-  PutLittle(mark, durable.bytes);
-  PutLittle(mark, MarkCheck(durable));
+  PutLittle(mark, before);
+  PutLittle(mark, number);
+  PutLittle(mark, MarkCheck(before, number));
   return mark;
 }
 
@@ -273,41 +322,96 @@ uint64_t LogNumber(std::string_view file_name) {
              : 0;
 }
 
-absl::Status MendLogs(rocksdb::FileSystem& files, const std::string& database,
-                      std::string_view id) {
-  std::vector<std::string> names;
-  if (rocksdb::IOStatus status =
-          files.GetChildren(database, rocksdb::IOOptions(), &names, nullptr);
-      !status.ok()) {
-    return StoreStatus(status);
-  }
-  std::vector<std::pair<uint64_t, std::string>> logs;
-  for (const std::string& name : names) {
-    if (LogNumber(name) > 0) logs.emplace_back(LogNumber(name), database + "/" + name);
-  }
-  std::sort(logs.begin(), logs.end());
-  uint64_t sequence = 0;
-  for (const auto& [number, path] : logs) {
-    const bool last = number == logs.back().first;
-    MNEMON_ASSIGN_OR_RETURN(LogReader log, LogReader::Open(files, path));
-    MNEMON_ASSIGN_OR_RETURN(const LogEnd end, FindEnd(log, sequence));
-    sequence = end.sequence;
-    if (end.whole < end.size) {
-      if (!last) return LogDamaged(number, end);
-      MNEMON_ASSIGN_OR_RETURN(LogReader again, LogReader::Open(files, path));
-      MNEMON_ASSIGN_OR_RETURN(const LogPosition durable,
-                              FurthestMark(again, end.whole, id));
-      if (durable > LogPosition{number, end.whole}) return LogDamaged(number, end);
-      LogEvent(LogLevel::kWarning, "store_log_cut",
-               {{"log", static_cast<int64_t>(number)},
-                {"kept_bytes", static_cast<int64_t>(end.whole)},
-                {"bytes", static_cast<int64_t>(end.size)}});
+absl::StatusOr<std::optional<LogStart>> FindLogStart(rocksdb::FileSystem& files,
+                                                     const std::string& database,
+                                                     std::string_view id) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> logs, LogsOf(files, database));
+  for (const std::string& path : logs) {
+    MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadLog(files, path));
+    LogRecords records(text, 0);
+    while (records.Next()) {
+      const std::optional<LogMark> mark = MarkOf(records.record(), id);
+      if (!mark) continue;
+      return LogStart{.sequence = Little(records.record().data(), 8),
+                      .before = mark->before};
     }
-    if (last && end.size > 0) {
-      MNEMON_RETURN_IF_ERROR(RewriteLog(files, database, path, end.whole));
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckLogs(rocksdb::FileSystem& files, const std::string& database,
+                       std::string_view id, uint64_t synced) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> logs, LogsOf(files, database));
+  uint64_t sequence = 0;
+  // Of the last commit before anything that cannot be read; 0: there is none.
+  uint64_t number = 0;
+  for (const std::string& path : logs) {
+    MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadLog(files, path));
+    LogRecords records(text, sequence);
+    bool gap = false;
+    while (records.Next()) {
+      gap = gap || records.gap();
+      const std::optional<LogMark> mark = MarkOf(records.record(), id);
+      if (!mark) continue;
+      const bool missing = gap || (number > 0 && mark->before > number);
+      // Without one before it all that is known to be missing is what came just before.
+      const uint64_t first = number > 0 ? number + 1 : mark->before;
+      if (missing && first <= synced) return LogDamaged(path, records, text);
+      if (!missing) number = mark->number;
+    }
+    sequence = records.sequence();
+    gap = gap || records.gap();
+    // A log before the last one is whole: it was synced before that was made.
+    if (gap && (path != logs.back() || (number > 0 && number < synced))) {
+      return LogDamaged(path, records, text);
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CutTornTail(rocksdb::FileSystem& files, const std::string& database) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> logs, LogsOf(files, database));
+  uint64_t sequence = 0;
+  for (const std::string& path : logs) {
+    MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadLog(files, path));
+    LogRecords records(text, sequence);
+    while (records.Next() && !records.gap()) sequence = records.sequence();
+    if (path != logs.back() || text.empty()) continue;
+    if (records.whole() < text.size()) {
+      LogEvent(
+          LogLevel::kInfo, "store_log_cut",
+          {{"log", static_cast<int64_t>(LogNumber(path.substr(path.rfind('/') + 1)))},
+           {"kept_bytes", static_cast<int64_t>(records.whole())},
+           {"bytes", static_cast<int64_t>(text.size())}});
+    }
+    MNEMON_RETURN_IF_ERROR(
+        RewriteLog(files, path, std::string_view(text).substr(0, records.whole())));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> SalvageLogs(rocksdb::FileSystem& files,
+                                    const std::string& database, std::string_view id) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> logs, LogsOf(files, database));
+  uint64_t sequence = 0;
+  uint64_t number = 0;
+  int64_t gaps = 0;
+  for (const std::string& path : logs) {
+    MNEMON_ASSIGN_OR_RETURN(const std::string text, ReadLog(files, path));
+    LogRecords records(text, sequence);
+    LogText kept;
+    while (records.Next()) {
+      const std::optional<LogMark> mark = MarkOf(records.record(), id);
+      const bool missing = mark && number > 0 && mark->before > number;
+      if (records.gap() || missing) ++gaps;
+      if (mark) number = std::max(number, mark->number);
+      kept.Add(records.record());
+    }
+    if (records.gap()) ++gaps;
+    sequence = records.sequence();
+    MNEMON_RETURN_IF_ERROR(RewriteLog(files, path, kept.text()));
+  }
+  return gaps;
 }
 
 }  // namespace mnemon

@@ -4,6 +4,7 @@
 // The system's own header: glibc's copy of tcp_info lacks the counts of bytes.
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -62,6 +63,17 @@ void Connection::OnCallEnded(bool cancelled, int64_t held) {
   }
 }
 
+bool Connection::arriving(Time now) const {
+  // Its bytes are counted a few times in a second.
+  constexpr std::chrono::milliseconds kCounted{500};
+  return pace_.Kept(now, kCounted) && now - idle_since() < kLongestArrival;
+}
+
+void Connection::NoteReceived(int64_t bytes, Time now) {
+  if (bytes >= kClientGreetingBytes) greeted_.store(true, std::memory_order_relaxed);
+  pace_.Note(bytes, now);
+}
+
 void Connection::OnMessageReceived(int64_t bytes) {
   counts_->messages_received_.fetch_add(1, std::memory_order_relaxed);
   counts_->message_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -71,6 +83,8 @@ void Connection::OnMessageReceived(int64_t bytes) {
 void Connection::OnMessageSent() {
   counts_->messages_sent_.fetch_add(1, std::memory_order_relaxed);
 }
+
+SocketReading Connection::Read() const { return ReadSocket(handle_.get()); }
 
 ConnectionUse Connection::UseCounts::Read() const {
   return {.calls_begun = calls_begun_.load(std::memory_order_relaxed),
@@ -82,15 +96,20 @@ ConnectionUse Connection::UseCounts::Read() const {
           .messages_sent = messages_sent_.load(std::memory_order_relaxed)};
 }
 
-SocketReading Connection::Read() const {
+SocketReading ReadSocket(int fd) {
   tcp_info info = {};
   socklen_t size = sizeof(info);
-  if (getsockopt(handle_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
   constexpr int kClosed = 7;  // TCP_CLOSE, which this header does not have
   return {.received_bytes = static_cast<int64_t>(info.tcpi_bytes_received),
           .acked_bytes = static_cast<int64_t>(info.tcpi_bytes_acked),
           .sent_bytes = static_cast<int64_t>(info.tcpi_bytes_sent),
           .closed = info.tcpi_state == kClosed};
+}
+
+int64_t Connection::unread_bytes() const {
+  int bytes = 0;
+  return ioctl(handle_.get(), FIONREAD, &bytes) == 0 ? bytes : 0;
 }
 
 bool Connection::ShutDown(ShutDownReason reason) {

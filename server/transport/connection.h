@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/descriptor.h"
+#include "server/transport/arrival_pace.h"
 
 namespace mnemon {
 
@@ -50,7 +51,13 @@ struct SocketReading {
   bool closed = false;         // at both ends
 };
 
-// Safe for concurrent use.
+// Of any TCP socket; zeros when the system says nothing.
+SocketReading ReadSocket(int fd);
+
+// Of the preface of HTTP/2 and SETTINGS without any, which a client sends first.
+inline constexpr int64_t kClientGreetingBytes = 33;
+
+// Safe for concurrent use, but for NoteReceived.
 class Connection {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -98,7 +105,19 @@ class Connection {
   }
   Time idle_since() const { return Time(Time::duration(idle_since_.load())); }
 
+  // A call may be on its way whose message is not whole, which is not open yet: bytes
+  // come at the pace of ArrivalPace, and it has been idle for less than
+  // kLongestArrival.
+  static constexpr std::chrono::milliseconds kLongestArrival{60000};
+  bool arriving(Time now) const;
+  // Its client has sent what comes first.
+  bool greeted() const { return greeted_.load(std::memory_order_relaxed); }
+  // By one thread: `bytes` have come since it was accepted.
+  void NoteReceived(int64_t bytes, Time now);
+
   SocketReading Read() const;
+  // What the peer has sent and nobody has read yet.
+  int64_t unread_bytes() const;
   // Resets the connection, drops what was received and not read, and logs why; its
   // calls end as if the peer had gone. Of several reasons the first counts: false for
   // the others.
@@ -114,6 +133,8 @@ class Connection {
   const Time accepted_;
   const std::shared_ptr<UseCounts> counts_ = std::make_shared<UseCounts>();
   std::atomic<Time::rep> idle_since_;
+  ArrivalPace pace_;
+  std::atomic<bool> greeted_ = false;
   std::atomic<int> shut_down_{-1};  // a ShutDownReason; -1: it was not
 };
 

@@ -103,16 +103,19 @@ std::vector<std::shared_ptr<Connection>> ConnectionTable::TakeNew() {
 
 std::vector<std::shared_ptr<Connection>> ConnectionTable::LongestIdle(
     const std::string& host, Connection::Time limit, size_t most) const {
-  // With the time that is compared, since that may change meanwhile.
-  std::vector<std::pair<Connection::Time, std::shared_ptr<Connection>>> idle;
+  const auto now = std::chrono::steady_clock::now();
+  // With what is compared, since that may change meanwhile.
+  using Rank = std::pair<bool, Connection::Time>;
+  std::vector<std::pair<Rank, std::shared_ptr<Connection>>> idle;
   {
     std::lock_guard lock(mutex_);
     for (const auto& [peer, connection] : open_) {
       if (!host.empty() && connection->host() != host) continue;
       if (!connection->idle() || connection->shut_down()) continue;
       const Connection::Time since = connection->idle_since();
-      if (since > limit || expected_.contains(peer)) continue;
-      idle.emplace_back(since, connection);
+      if (since > limit || connection->arriving(now)) continue;
+      if (expected_.contains(peer)) continue;
+      idle.emplace_back(Rank(connection->greeted(), since), connection);
     }
   }
   const size_t count = std::min(most, idle.size());

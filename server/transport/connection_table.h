@@ -59,8 +59,9 @@ class ConnectionTable {
   std::vector<std::shared_ptr<Connection>> All() const;
   // Those that were added since the last time; for one caller.
   std::vector<std::shared_ptr<Connection>> TakeNew();
-  // Of those without a call since `limit` or before, the `most` that have been so
-  // longest, the longest first; of the given host, or of all when `host` is empty.
+  // Of those without a call, or the bytes of one that arrive, since `limit` or before,
+  // the first `most`: those that have not greeted before the others, and of either
+  // those that have been so longest; of the given host, or of all when `host` is empty.
   // Takes O(connections).
   std::vector<std::shared_ptr<Connection>> LongestIdle(const std::string& host,
                                                        Connection::Time limit,

@@ -31,8 +31,11 @@ bool IsSuspect(const Connection& connection) { return connection.allowance() <= 
 }  // namespace
 
 ConnectionWatch::ConnectionWatch(ConnectionTable& table, const Options& options,
-                                 ReadStreams read_streams)
-    : table_(table), options_(options), read_streams_(std::move(read_streams)) {}
+                                 ReadStreams read_streams, const Clock& clock)
+    : table_(table),
+      options_(options),
+      read_streams_(std::move(read_streams)),
+      attended_(clock, kFullPeriod) {}
 
 ConnectionWatch::~ConnectionWatch() {
   {
@@ -81,6 +84,7 @@ void ConnectionWatch::Run() {
 
 void ConnectionWatch::Check(Scope scope) {
   const auto now = SteadyClock::now();
+  attended_.Attend();
   if (now.time_since_epoch().count() >= end_) {
     for (const auto& connection : table_.All()) {
       connection->ShutDown(ShutDownReason::kEnd);
@@ -110,8 +114,9 @@ void ConnectionWatch::Check(Scope scope) {
 void ConnectionWatch::AddNew() {
   for (auto& connection : table_.TakeNew()) {
     const Connection* const key = connection.get();
-    watched_.try_emplace(key,
-                         Watched{.connection = std::move(connection), .busy = true});
+    watched_.try_emplace(key, Watched{.connection = std::move(connection),
+                                      .seen = attended_.Now(),
+                                      .busy = true});
   }
 }
 
@@ -122,7 +127,9 @@ void ConnectionWatch::Refresh() {
     const auto found = watched_.find(key);
     open.emplace(key, found != watched_.end()
                           ? std::move(found->second)
-                          : Watched{.connection = std::move(connection), .busy = true});
+                          : Watched{.connection = std::move(connection),
+                                    .seen = attended_.Now(),
+                                    .busy = true});
   }
   watched_ = std::move(open);
 }
@@ -139,9 +146,10 @@ void ConnectionWatch::CheckOne(Watched& watched, Connection::Time now) {
   const ConnectionUse use = connection.use();
   const int64_t more = socket.received_bytes - watched.received;
   watched.received = socket.received_bytes;
+  watched.connection->NoteReceived(socket.received_bytes, now);
   watched.busy = more > kBusyBytes || now - connection.accepted() < kNew;
   const auto age = now - connection.accepted();
-  if (IsSilent(socket, age, options_.limits)) {
+  if (IsSilent(socket, attended_.Now() - watched.seen, options_.limits)) {
     watched.connection->ShutDown(ShutDownReason::kSilent);
     return;
   }

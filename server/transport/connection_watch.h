@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/attended_clock.h"
 #include "base/heap_trim.h"
 #include "server/transport/connection_table.h"
 #include "server/transport/traffic_check.h"
@@ -37,9 +38,9 @@ class ConnectionWatch {
   // thread.
   using ReadStreams = std::function<std::optional<StreamCounts>(const std::string&)>;
 
-  // `table` outlives it.
+  // `table` and `clock`, of the time that a client has to greet, outlive it.
   ConnectionWatch(ConnectionTable& table, const Options& options,
-                  ReadStreams read_streams);
+                  ReadStreams read_streams, const Clock& clock = Clock::Real());
   ~ConnectionWatch();
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
@@ -58,6 +59,7 @@ class ConnectionWatch {
  private:
   struct Watched {
     std::shared_ptr<Connection> connection;
+    Connection::Time seen;  // for the first time, by attended_
     int64_t received = 0;
     int64_t in_flight = 0;  // bytes of messages that are not whole yet, at most
     UnansweredBytes unanswered;
@@ -74,6 +76,7 @@ class ConnectionWatch {
   ConnectionTable& table_;
   const Options options_;
   const ReadStreams read_streams_;
+  AttendedClock attended_;
 
   std::atomic<Connection::Time::rep> end_ =
       Connection::Time::max().time_since_epoch().count();

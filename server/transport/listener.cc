@@ -319,7 +319,10 @@ std::shared_ptr<Connection> Listener::TakeIdle(const std::string& host) {
   while (host == idle_host_ && !idle_.empty()) {
     const auto connection = std::move(idle_.back());
     idle_.pop_back();
-    if (connection->idle() && open_.contains(connection->handle())) return connection;
+    if (connection->idle() && !connection->arriving(now) &&
+        open_.contains(connection->handle())) {
+      return connection;
+    }
   }
   return nullptr;
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The listener: accepts connections within limits and hands each one on.
 //
-// A connection over a limit takes the place of the one that has been idle longest; when
-// none is idle it is closed at once. One that comes too soon after others of its
-// address, above all abusive ones, waits (address_pace.h). When descriptors run out,
-// connections that wait are refused by means of a descriptor in reserve, so that their
-// peers need not time out, and it accepts again as soon as there are descriptors. An
-// accepted socket is non-blocking, close-on-exec, sends without delay, and ends when
-// the peer has not acknowledged for kUserTimeout.
+// A connection over a limit takes the place of one that is idle: of one that has said
+// nothing yet, the oldest of them first, else of the one that has been idle longest;
+// when none is, it is closed at once. One on which a message arrives is not idle. One
+// that comes too soon after others of its address, above all abusive ones, waits
+// (address_pace.h). When descriptors run out, connections that wait are refused by
+// means of a descriptor in reserve, so that their peers need not time out, and it
+// accepts again as soon as there are descriptors. An accepted socket is non-blocking,
+// close-on-exec, sends without delay, and ends when the peer has not acknowledged for
+// kUserTimeout.
 #pragma once
 
 #include <sys/socket.h>

@@ -20,8 +20,6 @@ constexpr int64_t kSentBytesPerByte = 8;
 // them in a time that grows with their square.
 constexpr int64_t kRefusedMessages = 4;
 constexpr int64_t kIncompleteBytes = 256 << 10;
-// The preface of HTTP/2 and SETTINGS without any.
-constexpr int64_t kClientGreetingBytes = 33;
 // A server that has sent no more has greeted its peer (SETTINGS, and their
 // acknowledgement), and no window update: no more data than the first window may come.
 constexpr int64_t kGreetingBytes = 64;

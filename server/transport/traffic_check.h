@@ -55,7 +55,8 @@ class UnansweredBytes {
 int64_t InFlightBytes(int64_t unaccounted, const std::optional<StreamCounts>& streams,
                       const TrafficLimits& limits);
 
-// Whether its client has not even sent what comes first, and had time to.
+// Whether its client has not even sent what comes first, and had time to: `age`, of
+// which only that counts in which the server ran.
 bool IsSilent(const SocketReading& socket, std::chrono::nanoseconds age,
               const TrafficLimits& limits);
 

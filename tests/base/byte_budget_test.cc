@@ -28,6 +28,25 @@ TEST(ByteBudget, AccountsDrawFromOneLimit) {
   EXPECT_TRUE(b.TryTake(60));
 }
 
+TEST(ByteBudget, AShareDrawsFromTheWhole) {
+  ByteBudget whole(100);
+  ByteBudget share(60, &whole);
+  ByteAccount in_share(share), other(whole);
+  EXPECT_FALSE(in_share.TryTake(61));
+  EXPECT_EQ(whole.used(), 0);
+  EXPECT_TRUE(in_share.TryTake(60));
+  EXPECT_EQ(whole.used(), 60);
+  EXPECT_TRUE(other.TryTake(40));
+  in_share.Return(60);
+  EXPECT_TRUE(other.TryTake(50));
+  // What the whole does not have is not taken from the share either.
+  EXPECT_FALSE(in_share.TryTake(20));
+  EXPECT_EQ(share.used(), 0);
+  EXPECT_FALSE(share.exhausted());
+  other.Take(20);
+  EXPECT_TRUE(share.exhausted());
+}
+
 TEST(ByteBudget, WithoutALimitOnlyCounts) {
   ByteBudget budget(ByteBudget::kUnlimited);
   ByteAccount account(budget);

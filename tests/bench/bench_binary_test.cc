@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "model/io/checkpoint.h"
 #include "nlohmann/json.hpp"
+#include "tests/fakes/patience.h"
 #include "tests/model/io/temporary_directory.h"
 
 namespace mnemon {
@@ -24,7 +25,7 @@ class BenchBinaryTest : public testing::Test {
   Ran Run(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), MNEMON_BENCH_BINARY);
     ChildProcess child(tmp_.path(), arguments);
-    const int code = child.Wait(std::chrono::seconds(120)).value_or(-1);
+    const int code = child.Wait(kPatience).value_or(-1);
     return {code, child.out(), child.err()};
   }
 

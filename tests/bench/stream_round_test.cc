@@ -2,6 +2,7 @@
 #include "bench/stream_round.h"
 
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 #include "tests/fakes/toy_decoder.h"
 
 namespace mnemon {
@@ -43,7 +44,7 @@ TEST_F(StreamRoundTest, TimesEveryToken) {
     sum += gap;
   }
   EXPECT_LE(sum, 3 * all.count());
-  EXPECT_TRUE(engine_->WaitIdle(std::chrono::seconds(30)));
+  EXPECT_TRUE(engine_->WaitIdle(kPatience));
   EXPECT_EQ(engine_->Stats().sessions, 0);
 }
 
@@ -52,7 +53,7 @@ TEST_F(StreamRoundTest, StopsAtItsLimit) {
   const absl::Status status = RunRound(*engine_, shape_, milliseconds(30)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   decoder_.AllowAll();
-  EXPECT_TRUE(engine_->WaitIdle(std::chrono::seconds(30)));
+  EXPECT_TRUE(engine_->WaitIdle(kPatience));
   EXPECT_LT(engine_->Stats().tokens_generated, 60);
 }
 

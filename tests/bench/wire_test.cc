@@ -12,6 +12,7 @@
 #include "bench/wire/peer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon::wire {
 namespace {
@@ -98,7 +99,7 @@ class OneConnection {
 
 class PeerTest : public ::testing::Test {
  protected:
-  static TimePoint Soon() { return steady_clock::now() + std::chrono::seconds(5); }
+  static TimePoint Soon() { return steady_clock::now() + kPatience; }
 
   OneConnection server_;
   Peer peer_{server_.port(), "127.0.9.8", Soon()};

@@ -179,7 +179,7 @@ TEST(BenchCommandDeathTest, CtrlCLeavesFiguresAndNoSession) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
       {
-        alarm(50);
+        alarm(600);
         const TimedServer server({.step = std::chrono::milliseconds(5)});
         std::thread interrupt([&] {
           while (server.engine->Stats().tokens_generated < 20) {

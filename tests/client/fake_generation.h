@@ -22,6 +22,7 @@
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 #include "mnemon/v1/generation.grpc.pb.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon::client {
 
@@ -85,7 +86,7 @@ class FakeGeneration final : public v1::Generation::Service {
   const std::string& address() const { return address_; }
   // Waits, at most ten seconds, for a stream that hangs.
   void AwaitHang() const {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
     while (!hanging_ && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -167,7 +168,7 @@ class FakeGeneration final : public v1::Generation::Service {
     if (act.forget) Remember("");
     if (!act.hang) return act.status;
     hanging_ = true;
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
     while (!context.IsCancelled() && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }

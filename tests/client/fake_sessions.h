@@ -20,6 +20,7 @@
 #include "client/client.h"
 #include "gtest/gtest.h"
 #include "mnemon/v1/sessions.grpc.pb.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon::client {
 
@@ -45,13 +46,13 @@ class FakeSessions final : public v1::Sessions::Service {
 
   const std::string& address() const { return address_; }
   std::unique_ptr<Client> NewClient(
-      std::chrono::milliseconds timeout = std::chrono::seconds(20)) const {
+      std::chrono::milliseconds timeout = kPatience) const {
     return Client::Connect({.server = address_, .call_timeout = timeout});
   }
 
   // Waits, at most ten seconds, until no stream and no verification runs.
   void Settle() const {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
     while (running_ > 0 && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -312,7 +313,7 @@ class FakeSessions final : public v1::Sessions::Service {
     if (fault == Fault::kBreak) return {grpc::DATA_LOSS, "the disk broke"};
     if (fault == Fault::kNone) return grpc::Status::OK;
     if (before_hang) before_hang();
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
     while (!context.IsCancelled() && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }

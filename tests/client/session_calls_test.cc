@@ -306,10 +306,10 @@ TEST_F(SessionCallsTest, AStreamThatStallsEnds) {
   fake_.Add("anna", 12);
   fake_.snapshot = std::string(10000, 'x');
   fake_.fault = FakeSessions::Fault::kHang;
-  client_ = fake_.NewClient(milliseconds(150));
-  ExpectError(Export("anna").status(), Code::kDeadlineExceeded, "within 150 ms");
+  client_ = fake_.NewClient(milliseconds(2000));
+  ExpectError(Export("anna").status(), Code::kDeadlineExceeded, "within 2000 ms");
   EXPECT_EQ(bytes_.size(), 5000u);
-  ExpectError(Import("abc", 3).status(), Code::kDeadlineExceeded, "within 150 ms");
+  ExpectError(Import("abc", 3).status(), Code::kDeadlineExceeded, "within 2000 ms");
   ExpectError(client_->VerifySession("anna", false).status(), Code::kDeadlineExceeded,
               "");
   fake_.Settle();
@@ -319,7 +319,7 @@ TEST_F(SessionCallsTest, AStreamThatStallsEnds) {
   EXPECT_TRUE(client_
                   ->ExportSession("anna",
                                   [&](std::string_view) {
-                                    std::this_thread::sleep_for(milliseconds(300));
+                                    std::this_thread::sleep_for(milliseconds(2300));
                                     return absl::OkStatus();
                                   })
                   .ok());

@@ -357,7 +357,7 @@ class SessionCommandsDeathTest : public SessionCommandsTest {
 
   // Ends the process with the exit code, or with 99 when the folder is not empty then.
   [[noreturn]] void RunAndExit(std::vector<std::string> words) {
-    alarm(60);
+    alarm(600);
     words.insert(words.begin(), "sessions");
     const int code = ExitCode(fake_.address(), std::move(words));
     _exit(Names().empty() ? code : 99);

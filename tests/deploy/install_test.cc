@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -30,7 +31,7 @@ class Install : public ::testing::Test {
 
   std::string Run(const std::vector<std::string>& words, int expected = 0) const {
     ChildProcess child(dir_, words);
-    EXPECT_EQ(child.Wait(seconds(60)), expected) << child.out() << child.err();
+    EXPECT_EQ(child.Wait(kPatience), expected) << child.out() << child.err();
     return child.out();
   }
 

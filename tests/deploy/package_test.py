@@ -20,7 +20,7 @@ SOURCE, BUILD, CPACK = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys
 PROGRAMS = {"mnemon-client": "mnemon", "mnemon-server": "mnemon-server",
             "mnemon-train": "mnemon-train"}
 PACKAGES = (*PROGRAMS, "mnemon-sequence")
-LIMIT = 200  # seconds that a command may take
+LIMIT = 600  # seconds: only a command that hangs takes so long
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                "LC_ALL": "C.UTF-8", "MANWIDTH": "200"}
 # What dpkg, its triggers and its logs write of their own.

@@ -29,6 +29,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/fakes/http_get.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -45,7 +46,6 @@ constexpr char kPrometheus[] = "/usr/bin/prometheus";
 constexpr char kPromtool[] = "/usr/bin/promtool";
 constexpr char kMissing[] = "Prometheus is missing: run scripts/install-deps ops";
 // The load goes on until every query has data, at most as long.
-constexpr seconds kPatience{60};
 
 // 0: in a hurry.
 seconds LoadSeconds() {
@@ -126,8 +126,8 @@ class Deploy : public ::testing::Test {
   std::string Run(const std::vector<std::string>& words,
                   const std::string& input = "") const {
     ChildProcess child(dir_, words, input);
-    EXPECT_EQ(child.Wait(seconds(120)), 0) << StrJoin(words, " ") << "\n"
-                                           << child.out() << child.err();
+    EXPECT_EQ(child.Wait(kPatience), 0) << StrJoin(words, " ") << "\n"
+                                        << child.out() << child.err();
     return child.out();
   }
   static std::string Binary(const std::string& name) {
@@ -220,14 +220,18 @@ class Stack : public Deploy {
                                       "--data-dir",
                                       dir_ + "/sessions",
                                       "--threads",
-                                      "1"};
+                                      "1",
+                                      "--idle-timeout",
+                                      "600",
+                                      "--grace",
+                                      "600"};
     if (!standard_error.empty()) {
       const std::vector<std::string> shell = {"/bin/sh", "-c", "exec \"$@\" 2> \"$0\"",
                                               standard_error};
       words.insert(words.begin(), shell.begin(), shell.end());
     }
     server_ = std::make_unique<ChildProcess>(dir_, words);
-    for (int i = 0; i < 15000 && !std::filesystem::exists(dir_ + "/port"); ++i) {
+    for (int i = 0; i < 150000 && !std::filesystem::exists(dir_ + "/port"); ++i) {
       ASSERT_FALSE(server_->Wait(milliseconds(2))) << server_->err();
     }
     address_ = "127.0.0.1:" + std::to_string(std::stoi(Read(dir_ + "/port")));
@@ -417,7 +421,7 @@ TEST_F(Alerts, FireInTheStatesTheyAreFor) {
                                        "65536", "--logprobs", "8"}));
   }
   for (const auto& client : clients) {
-    for (int i = 0; i < 2000 && client->out().empty(); ++i) {
+    for (int i = 0; i < 150000 && client->out().empty(); ++i) {
       ASSERT_FALSE(client->Wait(milliseconds(2))) << client->err();
     }
     client->Signal(SIGSTOP);

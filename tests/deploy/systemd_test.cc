@@ -18,6 +18,7 @@
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -90,7 +91,7 @@ class Systemd : public ::testing::Test {
   }
   void Run(const std::vector<std::string>& words) const {
     ChildProcess child(dir_, words);
-    EXPECT_EQ(child.Wait(seconds(60)), 0) << child.out() << child.err();
+    EXPECT_EQ(child.Wait(kPatience), 0) << child.out() << child.err();
   }
   // The commands under the heading "systemd".
   static std::string DocumentedSteps() {
@@ -125,12 +126,12 @@ TEST_F(Systemd, TakesTheUnit) {
       << Replaced(unit_, "ExecStart=mnemon-server",
                   "ExecStart=" MNEMON_BINARY_DIR "/bin/mnemon-server");
   ChildProcess verify(dir_, {analyze, "verify", "--man=no", dir_ + "/mnemon.service"});
-  EXPECT_EQ(verify.Wait(seconds(60)), 0) << verify.err();
+  EXPECT_EQ(verify.Wait(kPatience), 0) << verify.err();
   EXPECT_THAT(verify.err(), Not(HasSubstr("mnemon.service:"))) << verify.err();
   ChildProcess security(dir_, {analyze, "security", "--offline=true", "--threshold=20",
                                dir_ + "/mnemon.service"});
-  EXPECT_EQ(security.Wait(seconds(60)), 0) << "exposed by more than 2.0:\n"
-                                           << security.out() << security.err();
+  EXPECT_EQ(security.Wait(kPatience), 0) << "exposed by more than 2.0:\n"
+                                         << security.out() << security.err();
 }
 
 TEST_F(Systemd, TheUnitFitsTheServer) {
@@ -138,7 +139,7 @@ TEST_F(Systemd, TheUnitFitsTheServer) {
   EXPECT_EQ(Value("ExecStart"), "mnemon-server");
   EXPECT_EQ(Value("Type"), "notify");
   ChildProcess help(dir_, {MNEMON_BINARY_DIR "/bin/mnemon-server", "--help"});
-  ASSERT_EQ(help.Wait(seconds(60)), 0);
+  ASSERT_EQ(help.Wait(kPatience), 0);
   const std::string grace = "[0, 86400]=";
   const size_t at = help.out().find(grace, help.out().find("--grace "));
   ASSERT_NE(at, std::string::npos) << help.out();
@@ -148,7 +149,7 @@ TEST_F(Systemd, TheUnitFitsTheServer) {
   // A start that no restart mends.
   EXPECT_EQ(Value("RestartPreventExitStatus"), "2");
   ChildProcess wrong(dir_, {MNEMON_BINARY_DIR "/bin/mnemon-server", "--nonsense"});
-  EXPECT_EQ(wrong.Wait(seconds(60)), 2);
+  EXPECT_EQ(wrong.Wait(kPatience), 2);
 }
 
 // As a user that owns nothing, with the environment of the file and no other.
@@ -206,7 +207,7 @@ TEST_F(Systemd, TheDocumentedStepsServe) {
 // Each flag that unit, documentation and container name exists.
 TEST_F(Systemd, EveryNamedVariableIsOneOfTheServer) {
   ChildProcess help(dir_, {MNEMON_BINARY_DIR "/bin/mnemon-server", "--help"});
-  ASSERT_EQ(help.Wait(seconds(60)), 0);
+  ASSERT_EQ(help.Wait(kPatience), 0);
   const std::string known = help.out();
   for (const char* file : {"deploy/systemd/mnemon.service", "deploy/debian/server.env",
                            "deploy/compose.yml", "Dockerfile", "docs/operations.md",

@@ -183,7 +183,7 @@ class Flags(unittest.TestCase):
             path.write_text(page, encoding="utf-8")
             shown = subprocess.run(
                 ["man", "--warnings", "-l", path], capture_output=True, text=True, check=True,
-                timeout=30,
+                timeout=600,
                 env={"MANWIDTH": "100", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"})
         self.assertEqual(shown.stderr, "")
         text = re.sub(r".\x08", "", shown.stdout)

@@ -8,11 +8,13 @@
 
 #include <cstdlib>
 
+#include "tests/fakes/patience.h"
+
 namespace mnemon {
 
 std::string SendRaw(int port, const std::string& text) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval limit = {.tv_sec = 10, .tv_usec = 0};
+  const timeval limit = {.tv_sec = kPatience.count(), .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   sockaddr_in address = {};

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 
@@ -46,7 +47,7 @@ class HttpPeer {
   std::string ReadToTheEnd() {
     std::string all;
     char buffer[65536];
-    while (Readable(std::chrono::seconds(10))) {
+    while (Readable(kPatience)) {
       const ssize_t got = recv(fd_, buffer, sizeof(buffer), 0);
       if (got <= 0) return all;
       all.append(buffer, static_cast<size_t>(got));
@@ -54,12 +55,12 @@ class HttpPeer {
     ADD_FAILURE() << "the server did not close";
     return all;
   }
-  // Reads until `text` has come; false: the end has, or ten seconds have passed.
+  // Reads until `text` has come; false: the end has, or it hangs.
   bool ReadUntil(const std::string& text) {
     std::string all;
     char buffer[4096];
     while (all.find(text) == std::string::npos) {
-      if (!Readable(std::chrono::seconds(10))) return false;
+      if (!Readable(kPatience)) return false;
       const ssize_t got = recv(fd_, buffer, sizeof(buffer), 0);
       if (got <= 0) return false;
       all.append(buffer, static_cast<size_t>(got));

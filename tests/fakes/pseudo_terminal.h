@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 
@@ -44,7 +45,7 @@ class PseudoTerminal {
 
   // What is shown until `text` has been; all of it after a minute without.
   std::string Until(const std::string& text) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
     size_t at;
     while ((at = unread_.find(text)) == unread_.npos &&
            std::chrono::steady_clock::now() < deadline) {
@@ -65,7 +66,7 @@ class PseudoTerminal {
 
   // The exit code, when it has closed the terminal.
   int Wait() {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < deadline && Fill()) {
     }
     if (std::chrono::steady_clock::now() >= deadline) return -1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/fakes/toy_decoder.h"
+#include "tests/fakes/patience.h"
 
 #include <algorithm>
 #include <array>
@@ -73,8 +74,7 @@ void ToyDecoder::AllowAll() { Allow(-1); }
 
 void ToyDecoder::AwaitHeld() {
   std::unique_lock lock(mutex_);
-  MNEMON_CHECK(
-      changed_.wait_for(lock, std::chrono::seconds(60), [&] { return held_; }));
+  MNEMON_CHECK(changed_.wait_for(lock, kPatience, [&] { return held_; }));
 }
 
 size_t ToyDecoder::largest_step() const {

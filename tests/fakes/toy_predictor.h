@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "model/decoder/decoder.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 
@@ -72,7 +73,7 @@ class ToyPredictor final : public Predictor {
   // Until a call waits.
   bool AwaitHeld() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(60), [&] { return held_; });
+    return changed_.wait_for(lock, kPatience, [&] { return held_; });
   }
   // The piece that comes next, of any prediction, is its last.
   void Finish() {

@@ -25,6 +25,7 @@
 #include "client/request_id.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 #include "tests/integration/killed_server.h"
 #include "tests/integration/session_turns.h"
 #include "tests/integration/tested_models.h"
@@ -38,8 +39,6 @@ using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
 constexpr int kSessions = 64;
-// Of a server that comes back, on a machine that is busy with other things.
-constexpr std::chrono::seconds kSlowest{20};
 
 int64_t Setting(const char* name, int64_t otherwise) {
   const char* const value = getenv(name);
@@ -138,7 +137,7 @@ class KillTest : public testing::Test {
     begin_ = steady_clock::now();
     const auto started = killed_->Start();
     ASSERT_TRUE(started.ok()) << started.status();
-    EXPECT_LT(*started, kSlowest);
+    EXPECT_LT(*started, kPatience);
     slowest_start_ = std::max(slowest_start_, *started);
     ++kills_;
     std::printf("killed after %.0f ms; served again after %.0f ms\n",
@@ -188,7 +187,7 @@ class KillTest : public testing::Test {
       if (played->resumed) resumed = std::max(resumed, *played->resumed - begin_);
       Advance(sessions_[i], turns[i], *expected[i]);
     }
-    EXPECT_LT(resumed, 2 * kSlowest);
+    EXPECT_LT(resumed, 2 * kPatience);
     slowest_resume_ = std::max(slowest_resume_, resumed);
     losses_ += losses;
     clients_ended_ += clients;
@@ -288,7 +287,7 @@ TEST_F(KillTest, AnotherProcessGoesOnWithTheStreamOfAKilledOne) {
   std::string ids;
   {
     ChildProcess process(directory_, begun);
-    const auto end = steady_clock::now() + kSlowest;
+    const auto end = steady_clock::now() + kPatience;
     while (process.out().empty() && steady_clock::now() < end) {
       ASSERT_EQ(process.Wait(milliseconds(1)), std::nullopt) << process.err();
     }
@@ -305,7 +304,7 @@ TEST_F(KillTest, AnotherProcessGoesOnWithTheStreamOfAKilledOne) {
   resumed.insert(
       resumed.end(),
       {"--resume-after", StrCat(kPrompt + static_cast<int64_t>(tokens.size()) - 1)});
-  const auto rest = RunToEnd(directory_, resumed, std::chrono::seconds(60));
+  const auto rest = RunToEnd(directory_, resumed, kPatience);
   ASSERT_TRUE(rest.ok()) << rest.status();
   for (const int32_t token : ParseIds(*rest)) tokens.push_back(token);
   EXPECT_EQ(tokens, expected);

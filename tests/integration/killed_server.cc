@@ -16,14 +16,13 @@
 #include "base/descriptor.h"
 #include "base/strings.h"
 #include "client/client.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kStart{60};
 
 // Below the ports that the system gives away: while the server is down, a client that
 // tries to reach one of those may be given the same one and so reach itself.
@@ -60,7 +59,7 @@ absl::StatusOr<std::chrono::nanoseconds> KilledServer::Start() {
   std::filesystem::remove(port);
   const auto begin = steady_clock::now();
   process_ = std::make_unique<ChildProcess>(directory_, command_);
-  while (steady_clock::now() - begin < kStart) {
+  while (steady_clock::now() - begin < kPatience) {
     if (process_->Wait(milliseconds(1))) break;
     if (!std::filesystem::exists(port)) continue;
     const auto client = client::Client::Connect(

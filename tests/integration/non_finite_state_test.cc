@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "model/sequence/model.h"
 #include "model/sequence_registry/sequence_registry.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/scorer.h"
 
@@ -98,7 +99,7 @@ TEST_P(StateOfABadToken, EndsOneCall) {
     EXPECT_EQ(one.Finish().tokens, alone.tokens);
     EXPECT_EQ(three.Finish().tokens, alone.tokens);
   }
-  ASSERT_TRUE(engine_->WaitIdle(std::chrono::seconds(60)));
+  ASSERT_TRUE(engine_->WaitIdle(kPatience));
   EXPECT_EQ(engine_->Stats().state_bytes, 0);
 }
 

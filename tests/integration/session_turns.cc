@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "client/request_id.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -21,8 +22,6 @@ using client::GenerateOptions;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Of one call with all its resumes, on a machine that is busy.
-constexpr std::chrono::seconds kPatience{120};
 // Histories beyond it are taken back, mostly before the context of a model is full.
 constexpr int64_t kLongest = 500;
 constexpr int kShortestAnswer = 100;

@@ -22,7 +22,7 @@ def find(repository: str, package: str) -> dict:
             [sys.executable, f"{repository}/client/python/generate_descriptors.py"]
             + ["--out", package],
             check=True,
-            timeout=60,
+            timeout=600,
         )
         sys.path.insert(0, package)
         environment["PYTHONPATH"] = package

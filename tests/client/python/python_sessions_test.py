@@ -57,7 +57,7 @@ class FakeSessions:
         self.server.start()
 
     def stop(self):
-        self.server.stop(grace=None).wait(timeout=10)
+        self.server.stop(grace=None).wait(timeout=600)
 
     def find(self, name, context, etag=""):
         session = self.sessions.get(name)
@@ -168,7 +168,7 @@ class SessionsTest(unittest.TestCase):
     def setUp(self):
         self.fake = FakeSessions()
         self.addCleanup(self.fake.stop)
-        self.client = mnemon.Client(self.fake.address, timeout=20)
+        self.client = mnemon.Client(self.fake.address, timeout=600)
         self.addCleanup(self.client.close)
         self.fake.make("anna", 12)
         self.anna = self.client.get_session("anna")
@@ -371,7 +371,7 @@ class AsyncSessionsTest(unittest.TestCase):
         fake.snapshot = b"x" * 2500
 
         async def use():
-            async with mnemon.aio.Client(fake.address, timeout=20) as client:
+            async with mnemon.aio.Client(fake.address, timeout=600) as client:
                 anna = await client.create_session("anna", ttl=None, paused=True)
                 await anna.update(paused=False)
                 async with anna.fork("bert", token_count=0) as bert:
@@ -399,7 +399,7 @@ class AsyncSessionsTest(unittest.TestCase):
                 with self.assertRaises(mnemon.DataLoss):
                     await bert.export(file)
 
-        asyncio.run(asyncio.wait_for(use(), timeout=60))
+        asyncio.run(asyncio.wait_for(use(), timeout=600))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def mypy(*arguments):
         env={**ENVIRONMENT, "MYPYPATH": str(PYTHON)},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=600,
     )
 
 

@@ -26,7 +26,7 @@ class ServedModel:
             + ["--set", "model.d_ff=32", "--out", f"{self.root}/run"],
             check=True,
             stdout=subprocess.DEVNULL,
-            timeout=60,
+            timeout=600,
         )
         self._command = [server, "--checkpoint", f"{self.root}/run/last", *flags]
         self._start("127.0.0.1:0")
@@ -34,12 +34,12 @@ class ServedModel:
     def kill_and_restart(self):
         """At the same address."""
         self.process.kill()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=600)
         self._start(self.address)
 
     def stop(self):
         self.process.terminate()
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=600)
         self._folder.cleanup()
         assert code == 0, f"the server ended with {code}"
 
@@ -52,7 +52,7 @@ class ServedModel:
                 + ["--port-file", str(port)],
                 stderr=file,
             )
-        for _ in range(600):
+        for _ in range(12000):
             if port.exists() and port.read_text().strip():
                 self.address = f"127.0.0.1:{port.read_text().strip()}"
                 return
@@ -60,5 +60,5 @@ class ServedModel:
                 break
             time.sleep(0.05)
         self.process.kill()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=600)
         raise RuntimeError(f"the server did not start: {log.read_text()}")

@@ -27,7 +27,7 @@ def counted(count_steps, checkpoint, work):
     subprocess.run(
         ["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no",
          "--toggle-collect=mnemon::CountedSteps*", f"--callgrind-out-file={out}",
-         count_steps, checkpoint, "avx2"], check=True, timeout=240)
+         count_steps, checkpoint, "avx2"], check=True, timeout=600)
     return int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.M)[1]) // STEPS
 
 
@@ -44,7 +44,7 @@ def main(bench, count_steps):
         for architecture, bound in COUNTS.items():
             checkpoint = work / architecture
             subprocess.run([bench, "checkpoint", "--arch", architecture, "--size", "XS",
-                            "--out", checkpoint], check=True, timeout=120)
+                            "--out", checkpoint], check=True, timeout=600)
             count = counted(count_steps, checkpoint, work)
             print(f"{architecture}: {count} instructions per step, of {bound}")
             if not LESS * bound <= count <= MORE * bound:

@@ -14,6 +14,7 @@
 #include "model/program/step_partition.h"
 #include "model/sequence_registry/sequence_registry.h"
 #include "model/state/block_recycler.h"
+#include "tests/fakes/patience.h"
 #include "tests/model/arch/variants.h"
 #include "tests/model/watch/lock_count.h"
 #include "tests/model/watch/only_wait.h"
@@ -106,7 +107,7 @@ constexpr int kAllocated = 3, kFailed = 4, kLocked = 5;
       arena->Drop(saved[i]);
     }
     // Else the next cycle would take blocks that have no header yet.
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
     while (arena->blocks_recycling() > 0) {
       if (std::chrono::steady_clock::now() > end) _exit(kFailed);
     }

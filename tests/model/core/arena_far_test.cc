@@ -11,6 +11,7 @@
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"
 #include "tests/fakes/far_memory.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -60,7 +61,7 @@ TEST(FarStates, GoBackAndComeAgain) {
     arena->Advance(slot, 16 * kBlocks);
     ASSERT_GE(account.bytes(), 30 * kMiB);
     arena->Release(slot);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
     while (account.bytes() > 8 * kMiB || arena->blocks_recycling() > 0) {
       ASSERT_LT(std::chrono::steady_clock::now(), end) << account.bytes();
       std::this_thread::yield();

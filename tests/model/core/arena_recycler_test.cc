@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -35,7 +36,7 @@ class CleanSignal {
   }
   void Await(const StateArena& arena) {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60),
+    ASSERT_TRUE(changed_.wait_for(lock, kPatience,
                                   [&] { return arena.blocks_recycling() == 0; }));
   }
 
@@ -173,7 +174,7 @@ TEST(RecycledArena, NothingIsLeftOfASession) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const float* at) { return holds(at, kWidth); });
   };
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   // What the recycler has not written yet, it may write now.
   while (arena->blocks_recycling() > 0 || arena->shadow_bytes() > 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);

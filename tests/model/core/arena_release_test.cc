@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "model/state/arena.h"
 #include "model/state/block_recycler.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -53,7 +54,7 @@ void ExpectResident(int64_t before, int64_t bytes) {
 }
 
 bool Await(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 
 #include "base/strings.h"
@@ -194,12 +195,12 @@ TEST_F(LoadTest, ALargeSparseFileIsRefusedBeforeItIsRead) {
   const auto refused_soon = [&](const std::string& why) {
     ASSERT_EQ(truncate(weights.c_str(), int64_t{6} << 30), 0);
     const int64_t before = PeakKilobytes();
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // the process's own time
     for (const absl::Status& status : {LoadCheckpoint(tmp_.Path("c")).status(),
                                        LoadServedModel(tmp_.Path("c"), {}).status()}) {
       EXPECT_THAT(std::string(status.message()), HasSubstr(why));
     }
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC);
     EXPECT_LT(PeakKilobytes() - before, 100 * 1024);
   };
   refused_soon("has 6442450944 bytes, manifest.json says");

@@ -6,6 +6,7 @@
 
 #include "model/text/tokenizer.h"
 #include "tests/fakes/failing_allocation.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/predict_fixture.h"
 
@@ -409,7 +410,7 @@ TEST_F(FailingPredictions, OfTheRunner) {
     ASSERT_TRUE(encoder.Start(throws, {ToyPredictor::kThrowing}).ok());
     const absl::Status status = good.Await().status();
     const std::string thrown = ReasonOf(throws.Await().status());
-    ASSERT_TRUE(encoder.engine->WaitIdle(std::chrono::seconds(60)));
+    ASSERT_TRUE(encoder.engine->WaitIdle(kPatience));
     if (countdown.exchange(0) <= 0) failed = n;
     EXPECT_TRUE(status.ok() || ReasonOf(status) == "OUT_OF_MEMORY") << status;
     EXPECT_TRUE(thrown == "MODEL_FAILURE" || thrown == "OUT_OF_MEMORY") << thrown;

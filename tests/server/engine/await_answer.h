@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 
@@ -20,7 +21,7 @@ absl::StatusOr<T> AwaitAnswer(const Begin& begin) {
   const absl::Status status =
       begin([answer](absl::StatusOr<T> made) { answer->set_value(std::move(made)); });
   if (!status.ok()) return status;
-  if (future.wait_for(std::chrono::seconds(60)) != std::future_status::ready) {
+  if (future.wait_for(kPatience) != std::future_status::ready) {
     return absl::DeadlineExceededError("no answer");
   }
   return future.get();

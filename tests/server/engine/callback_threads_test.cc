@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "gtest/gtest.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 namespace {
@@ -101,7 +102,7 @@ TEST(CallbackThreads, LateOnesRunTogetherAfterTheDelay) {
         callbacks.PostLater(batch);
         EXPECT_TRUE(batch.empty());
       }
-      const Time::time_point limit = posted + std::chrono::seconds(20);
+      const Time::time_point limit = posted + kPatience;
       const auto over = [&] { return Time::now() > limit; };
       while (second->at.load() == Time::time_point() && !over()) {
         std::this_thread::yield();

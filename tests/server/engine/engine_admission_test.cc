@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/strings.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {
@@ -95,7 +96,7 @@ TEST(Admission, APreemptedCallCanBeCancelled) {
   waits.stream().Cancel();
   server.decoder.AllowAll();
   EXPECT_EQ(grows.Finish().tokens, Continuation(Tokens(20, 1), 40));
-  ASSERT_TRUE(server.engine->WaitIdle(std::chrono::seconds(60)));
+  ASSERT_TRUE(server.engine->WaitIdle(kPatience));
   const int64_t kept = server.Position("b");
   EXPECT_TRUE(kept == 0 || kept >= 20) << kept;
   const auto prompt = kept == 0 ? Tokens(20, 2) : std::vector<int32_t>{};
@@ -362,6 +363,32 @@ TEST(Queue, ACallThatCannotMeetItsDeadlineIsRefusedAtOnce) {
   EXPECT_TRUE(in_time.Finish().status.ok());
 }
 
+// It was in time when it came; then steps take longer, and it does not wait for its
+// turn.
+TEST(Queue, ACallThatHasBecomeTooLateIsRefusedBeforeItsTurn) {
+  ToyServer server(ToyState::kFixed, {.sessions = 8, .running = 1});
+  server.MeasureSteps();
+  server.decoder.Allow(0);
+  Reader running(*server.engine, Ask({1}, 40));
+  server.decoder.AwaitHeld();
+  GenerateRequest request = Ask({2}, 40);
+  request.deadline = server.clock.Now() + seconds(2);
+  Reader late(*server.engine, request);
+  ASSERT_TRUE(late.status().ok()) << late.status();
+  Reader patient(*server.engine, Ask({3}, 40));
+  for (int i = 0; i < 5; ++i) {
+    server.clock.Advance(milliseconds(200));
+    server.decoder.Allow(1);
+    server.decoder.AwaitHeld();
+  }
+  EXPECT_EQ(ReasonOf(late.Finish().status), "DEADLINE_UNREACHABLE");
+  EXPECT_EQ(server.engine->Stats().running, 1);
+  EXPECT_EQ(server.engine->Stats().models[0].waiting, 1);
+  server.decoder.AllowAll();
+  EXPECT_TRUE(running.Finish().status.ok());
+  EXPECT_TRUE(patient.Finish().status.ok());
+}
+
 // Its deadline is checked once, when it gets its permit: beside four other prompts its
 // own takes 12.5 steps, beside five it would take 15.
 TEST(Queue, ACallThatWasAdmittedIsNotCheckedAgain) {
@@ -409,6 +436,34 @@ TEST(IdleTimeout, EndsStreamsThatNobodyReads) {
               ToyContinuation(ToyState::kFixedAndAppend, Joined({1}, outcome.tokens),
                               10, AskedSampling()));
   }
+}
+
+TEST(IdleTimeout, IsOfTheTimeOfItsOwnClock) {
+  FakeClock idle;
+  ToyServer server(
+      ToyState::kFixed,
+      {.sessions = 2, .idle_timeout = milliseconds(500), .idle_clock = &idle});
+  server.CreateSession("s");
+  auto scoring = server.engine->Score({}, [] {});
+  ASSERT_TRUE(scoring.ok());
+  Reader reader(*server.engine, Ask({1}, 200));
+  Reader delivering(*server.engine, Ask({1}, 20, "s"));
+  while (server.engine->Stats().models[0].stalled < 2) std::this_thread::yield();
+  // The process did not run.
+  server.clock.Advance(std::chrono::hours(1));
+  EXPECT_TRUE(server.Run(Ask({2}, 5)).status.ok());
+  EXPECT_FALSE(reader.stream().cancelled());
+  EXPECT_FALSE(scoring->stream->Take().finished);
+  EXPECT_EQ(server.engine->GetSession("s")->state, SessionState::kRunning);
+  idle.Advance(milliseconds(500));
+  EXPECT_TRUE(server.Run(Ask({2}, 5)).status.ok());
+  EXPECT_EQ(ReasonOf(reader.Finish().status), "CALLER_IDLE");
+  server.AwaitIdle();
+  EXPECT_EQ(ReasonOf(scoring->stream->Take().status), "CALLER_IDLE");
+  while (server.engine->GetSession("s")->state != SessionState::kIdle) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(ReasonOf(delivering.Finish().status), "CALLER_IDLE");
 }
 
 TEST(IdleTimeout, FreesASessionWhoseLastTokensNobodyTakes) {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/fakes/late_decoder.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/scorer.h"
 
@@ -34,7 +35,7 @@ struct DeviceServer {
     EXPECT_EQ(device.drawing(), 0u);
   }
 
-  void AwaitIdle() { EXPECT_TRUE(engine->WaitIdle(std::chrono::seconds(60))); }
+  void AwaitIdle() { EXPECT_TRUE(engine->WaitIdle(kPatience)); }
   void CreateSession(const std::string& id) {
     EXPECT_TRUE(engine->CreateSession({.id = id}).ok());
   }

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/patience.h"
 #include "tests/fakes/served_decoder.h"
 #include "tests/fakes/toy_decoder.h"
 #include "tests/server/engine/reader.h"
@@ -59,7 +60,7 @@ inline std::vector<int32_t> Joined(std::vector<int32_t> a,
 // Memory is given back on other threads.
 inline bool AwaitMemory(const Engine& engine,
                         const std::function<bool(const MemoryStats&)>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!condition(engine.Stats().memory)) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::yield();
@@ -91,7 +92,7 @@ struct ToyServer {
   Outcome Run(const GenerateRequest& request) {
     return Reader(*engine, request).Finish();
   }
-  void AwaitIdle() { ASSERT_TRUE(engine->WaitIdle(std::chrono::seconds(60))); }
+  void AwaitIdle() { ASSERT_TRUE(engine->WaitIdle(kPatience)); }
   // Makes the engine measure steps of 10 ms and calls of 40 tokens.
   void MeasureSteps() {
     decoder.Allow(0);

@@ -103,7 +103,7 @@ TEST_P(EngineForks, OfARunningSessionBeginAtItsLastDeliveredToken) {
   server_.decoder.AllowAll();
   std::vector<int32_t> b;
   // It is answered between two steps, while the call goes on.
-  for (int i = 0; i < 6000 && !server_.engine->GetSession("b").ok(); ++i) {
+  for (int i = 0; i < 30000 && !server_.engine->GetSession("b").ok(); ++i) {
     std::this_thread::sleep_for(milliseconds(10));
   }
   const int64_t position = server_.Position("b");
@@ -129,7 +129,7 @@ TEST_P(EngineForks, OfAPromptThatIsComputedBeginBeforeIt) {
       {.session = "a", .id = "b"}, [](absl::StatusOr<SessionFacts>) {});
   ASSERT_TRUE(begun.ok());
   server_.decoder.AllowAll();  // its tokens are not read, so none is delivered
-  for (int i = 0; i < 6000 && !server_.engine->GetSession("b").ok(); ++i) {
+  for (int i = 0; i < 30000 && !server_.engine->GetSession("b").ok(); ++i) {
     std::this_thread::sleep_for(milliseconds(10));
   }
   EXPECT_EQ(server_.Position("b"), 38);

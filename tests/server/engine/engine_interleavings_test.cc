@@ -15,6 +15,7 @@
 
 #include "base/strings.h"
 #include "server/state/snapshot.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/session_log.h"
@@ -166,7 +167,7 @@ class Interleavings {
   template <class Begin>
   static auto Insist(std::string_view reason, const Begin& begin) {
     auto answer = begin();
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
     while (ReasonOf(answer.status()) == reason &&
            std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -404,7 +405,7 @@ class Interleavings {
 
   template <class Condition>
   static bool Eventually(const Condition& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
     while (!condition()) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(200));

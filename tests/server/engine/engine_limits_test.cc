@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace mnemon {
@@ -241,7 +242,7 @@ TEST(EngineLimits, ARefusedCallLeavesNoPromptBehind) {
   server.CreateSession("rolled-back");
   const std::vector<int32_t> prompt(1 << 20, 1);
   const auto freed = [before = HeapBytes()] {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (HeapBytes() > before + (1 << 20)) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();
@@ -438,7 +439,7 @@ TEST(EngineDrain, RefusesNewWorkAndFinishesOld) {
   EXPECT_FALSE(server.engine->WaitIdle(milliseconds(1)));
   EXPECT_THAT(running.Finish().tokens, SizeIs(200));
   EXPECT_THAT(queued.Finish().tokens, SizeIs(30));
-  EXPECT_TRUE(server.engine->WaitIdle(std::chrono::seconds(60)));
+  EXPECT_TRUE(server.engine->WaitIdle(kPatience));
 }
 
 TEST(EngineEnd, EndsStreamsWithUnavailableAndStreamsOutliveIt) {

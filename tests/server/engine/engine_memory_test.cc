@@ -18,9 +18,10 @@ constexpr int64_t kRun = 2 * kMiB;
 TEST(EngineMemory, EachKindIsCountedAndComesBack) {
   ToyServer server(ToyState::kAppend, {}, 4096);
   const auto now = [&] { return server.engine->Stats().memory; };
-  EXPECT_EQ(now().histories, 0);
+  EXPECT_EQ(now().sessions, 0);
   server.CreateSession("a");
-  EXPECT_EQ(now().histories, Session::kBytes);
+  EXPECT_EQ(now().sessions, Session::kBytes);
+  EXPECT_EQ(now().histories, 0);
   EXPECT_EQ(now().limit, ByteBudget::kUnlimited);
 
   GenerateRequest request = Ask(Tokens(600, 1), 200, "a");
@@ -34,7 +35,7 @@ TEST(EngineMemory, EachKindIsCountedAndComesBack) {
            64 * static_cast<int64_t>(sizeof(int32_t) + sizeof(TokenLogprobs) +
                                      3 * sizeof(TokenCandidate));
   }));
-  EXPECT_EQ(now().histories, Session::kBytes + 2 * kPiece);
+  EXPECT_EQ(now().histories, 2 * kPiece);
   EXPECT_GT(now().queue, 0);
   ASSERT_TRUE(AwaitMemory(*server.engine, [](const MemoryStats& memory) {
     return memory.state == (664 + 15) / 16 * 16 * 3 * 4;
@@ -43,7 +44,8 @@ TEST(EngineMemory, EachKindIsCountedAndComesBack) {
   EXPECT_EQ(now().output, 0);
   ASSERT_TRUE(server.engine->DeleteSession("a").ok());
   ASSERT_TRUE(AwaitMemory(*server.engine, [](const MemoryStats& memory) {
-    return memory.histories == 0 && memory.queue == 0 && memory.state == 0;
+    return memory.sessions == 0 && memory.histories == 0 && memory.queue == 0 &&
+           memory.state == 0;
   }));
   EXPECT_GT(now().state_reserve, 0);
   EXPECT_EQ(now().used, now().state_reserve);
@@ -213,7 +215,7 @@ TEST(EngineMemory, AGrowingHistoryEndsItsCallAtTheLimit) {
   EXPECT_GT(outcome.tokens.size(), 3000u);
   EXPECT_LT(outcome.tokens.size(), 6000u);
   ASSERT_TRUE(AwaitMemory(
-      *server.engine, [](const MemoryStats& memory) { return memory.histories == 0; }));
+      *server.engine, [](const MemoryStats& memory) { return memory.prompts == 0; }));
   EXPECT_TRUE(server.Run(Ask({1}, 100)).status.ok());
 }
 

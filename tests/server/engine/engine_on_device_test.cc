@@ -16,6 +16,7 @@
 #include "tests/fakes/device_operations.h"
 #include "tests/fakes/emulated_driver.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/patience.h"
 #include "tests/model/arch/drawn_weights.h"
 #include "tests/server/engine/reader.h"
 
@@ -207,7 +208,7 @@ TEST_P(EngineOnDevice, StatesMoveToTheHostAndBack) {
           << round << ", " << i;
     }
   }
-  ASSERT_TRUE(device.engine->WaitIdle(std::chrono::seconds(60)));
+  ASSERT_TRUE(device.engine->WaitIdle(kPatience));
   const SessionFacts facts = *device.engine->GetSession(id(0));
   EXPECT_EQ(facts.tier, SessionTier::kHost);
   EXPECT_GT(facts.state_size_bytes, 0);
@@ -216,7 +217,7 @@ TEST_P(EngineOnDevice, StatesMoveToTheHostAndBack) {
   for (int i = 0; i < kSessions; ++i) {
     EXPECT_TRUE(device.engine->DeleteSession(id(i)).ok());
   }
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (device.engine->Stats().memory.images > 0 &&
          std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

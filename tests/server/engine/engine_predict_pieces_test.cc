@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/predict_fixture.h"
 
@@ -46,7 +47,7 @@ TEST_F(PredictionInItsFirstPiece, EndsWhenItIsCancelled) {
   encoder_.predictor.Open();
   EXPECT_TRUE(absl::IsCancelled(answer_.Await().status()));
   EXPECT_EQ(encoder_.predictor.pieces(), 1);
-  EXPECT_TRUE(encoder_.engine->WaitIdle(seconds(60)));
+  EXPECT_TRUE(encoder_.engine->WaitIdle(kPatience));
   EXPECT_EQ(encoder_.engine->Stats().running, 0);
 }
 
@@ -64,7 +65,7 @@ TEST_F(PredictionInItsFirstPiece, GoesOnWhileTheEngineDrains) {
   EXPECT_FALSE(encoder_.engine->WaitIdle(milliseconds(0)));
   encoder_.predictor.Open();
   EXPECT_TRUE(answer_.Await().ok());
-  EXPECT_TRUE(encoder_.engine->WaitIdle(seconds(60)));
+  EXPECT_TRUE(encoder_.engine->WaitIdle(kPatience));
 }
 
 TEST(EndlessPrediction, EndsWithTheEngineAndSoDoThoseThatWait) {
@@ -122,8 +123,7 @@ TEST(PredictionMemory, IsTakenAndGivenBackWithoutTheTurn) {
     Reader reader(*encoder.engine, request);
     encoder.predictor.Open();
     EXPECT_TRUE(first.Await().ok());
-    EXPECT_EQ(stepped.get_future().wait_for(std::chrono::seconds(20)),
-              std::future_status::ready);
+    EXPECT_EQ(stepped.get_future().wait_for(kPatience), std::future_status::ready);
     decoder.AllowAll();
     EXPECT_TRUE(second.Await().ok());
     EXPECT_EQ(reader.Finish().tokens.size(), 5u);

@@ -3,6 +3,7 @@
 // what a failure does. Pieces: engine_predict_pieces_test.cc.
 #include "base/error.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/predict_fixture.h"
 
@@ -19,7 +20,7 @@ TEST(EnginePredict, AnswersInOrder) {
     ASSERT_TRUE(encoder.Start(answers[i], {i % 10, 1, 2}).ok());
   }
   for (Answer& answer : answers) EXPECT_TRUE(answer.Await().ok());
-  EXPECT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+  EXPECT_TRUE(encoder.engine->WaitIdle(kPatience));
   EXPECT_EQ(encoder.engine->Stats().steps, 20);
 }
 
@@ -46,14 +47,14 @@ TEST(EnginePredict, IsRefusedWhereItWouldWaitTooLong) {
     Encoder encoder({.max_wait = max_wait});
     encoder.predictor.OnPiece([&](size_t) { encoder.clock.Advance(seconds(1)); });
     ASSERT_TRUE(encoder.Run({1, 2, 3}).ok());
-    ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+    ASSERT_TRUE(encoder.engine->WaitIdle(kPatience));
     encoder.predictor.Close();
     Answer runs, waits;
     ASSERT_TRUE(encoder.Start(runs, {1, 2, 3}).ok());
     ASSERT_TRUE(encoder.predictor.AwaitHeld());
     EXPECT_EQ(ReasonOf(encoder.Start(waits, {1, 2, 3}).status()), reason);
     encoder.predictor.Open();
-    ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+    ASSERT_TRUE(encoder.engine->WaitIdle(kPatience));
   }
 }
 
@@ -69,7 +70,7 @@ TEST(EnginePredict, EstimatesLargeOnesBesideManySmallOnes) {
       const bool is_large = i == (small_first ? 60 : 0);
       ASSERT_TRUE(encoder.Run(is_large ? large : small).ok());
     }
-    ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+    ASSERT_TRUE(encoder.engine->WaitIdle(kPatience));
     encoder.predictor.Close();
     Answer runs, late, in_time;
     ASSERT_TRUE(encoder.Start(runs, large).ok());
@@ -80,7 +81,7 @@ TEST(EnginePredict, EstimatesLargeOnesBesideManySmallOnes) {
     EXPECT_EQ(encoder.Start(in_time, large, milliseconds(3000)).status(),
               absl::OkStatus());
     encoder.predictor.Open();
-    ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+    ASSERT_TRUE(encoder.engine->WaitIdle(kPatience));
   }
 }
 
@@ -90,7 +91,7 @@ TEST(EnginePredict, EndsTheLateOnesThatWaited) {
   Encoder encoder;
   encoder.predictor.OnPiece([&](size_t) { encoder.clock.Advance(milliseconds(100)); });
   ASSERT_TRUE(encoder.Run({1, 2, 3}).ok());
-  ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+  ASSERT_TRUE(encoder.engine->WaitIdle(kPatience));
   encoder.predictor.Close();
   Answer runs, late, last;
   ASSERT_TRUE(encoder.Start(runs, {1, 2, 3}).ok());
@@ -113,7 +114,7 @@ TEST(EnginePredict, MeasuresThoseThatEndEarly) {
   Answer ends, runs, refused;
   ASSERT_TRUE(encoder.Start(ends, {1, 2, 3}, seconds(5)).ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(ends.Await().status()));
-  ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+  ASSERT_TRUE(encoder.engine->WaitIdle(kPatience));
   encoder.predictor.Close();
   ASSERT_TRUE(encoder.Start(runs, {1, 2, 3}).ok());
   ASSERT_TRUE(encoder.predictor.AwaitHeld());
@@ -123,7 +124,7 @@ TEST(EnginePredict, MeasuresThoseThatEndEarly) {
   EXPECT_TRUE(encoder.Start(refused, {1, 2, 3}, seconds(25)).ok());
   encoder.predictor.Finish();
   EXPECT_TRUE(runs.Await().ok());
-  ASSERT_TRUE(encoder.engine->WaitIdle(seconds(60)));
+  ASSERT_TRUE(encoder.engine->WaitIdle(kPatience));
 }
 
 TEST(EnginePredict, RefusesWhenDraining) {

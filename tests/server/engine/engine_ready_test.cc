@@ -2,6 +2,7 @@
 // Readiness: the reason for a model without progress, and states that are none.
 #include <chrono>
 
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/predict_fixture.h"
 #include "tests/server/engine/scorer.h"
@@ -24,7 +25,7 @@ std::string WhyNot(const Engine& engine, size_t model = 0) {
 // Reads its clock when it is asked, as probes do.
 testing::AssertionResult Becomes(const Engine& engine, const std::string& why,
                                  size_t model = 0) {
-  const auto end = std::chrono::steady_clock::now() + seconds(20);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   std::string now;
   while ((now = WhyNot(engine, model)) != why) {
     if (std::chrono::steady_clock::now() > end) {
@@ -111,7 +112,7 @@ TEST(Ready, TheTurnOfAnotherModelIsNoLackOfProgress) {
   encoder.clock.Advance(seconds(60));
   EXPECT_EQ(WhyNot(*encoder.engine, 0), "no progress");
   // Its turn does not come. It may have begun to wait only now.
-  const auto end = std::chrono::steady_clock::now() + seconds(20);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (WhyNot(*encoder.engine, 1) != "no progress") {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
     std::this_thread::sleep_for(milliseconds(1));

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "model/sampling/logprobs.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/scorer.h"
 
@@ -404,7 +405,7 @@ TEST(EngineScore, DeletedBeforeItIsClosedItEndsAsDeletedWhereverTheRunnerIs) {
     // It reads the clock in its check of what is due, then when it admits a call.
     server.clock.PauseAt(1 + round % 2);
     Scorer call(*server.engine, {.session = "s", .commit = true});
-    ASSERT_TRUE(server.clock.AwaitPaused(std::chrono::seconds(10)));
+    ASSERT_TRUE(server.clock.AwaitPaused(kPatience));
     EXPECT_TRUE(server.engine->DeleteSession("s").ok());
     call.call().close();
     server.clock.Resume();

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/strings.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -20,7 +21,7 @@ class SnapshotRest : public StoreFixture, public testing::WithParamInterface<Toy
     return stored.engine().Stats().store->snapshots;
   }
   static bool AwaitSnapshots(StoredServer& stored, int64_t count) {
-    const auto deadline = steady_clock::now() + seconds(60);
+    const auto deadline = steady_clock::now() + kPatience;
     while (Snapshots(stored) < count) {
       if (steady_clock::now() > deadline) return false;
       std::this_thread::sleep_for(milliseconds(2));
@@ -86,7 +87,7 @@ TEST_P(SnapshotRest, AStopDoesNotWaitForIt) {
   EXPECT_TRUE(AwaitSnapshots(stored, 1));
   Turn(stored, "s", 10);
   EXPECT_EQ(Snapshots(stored), 1);
-  EXPECT_TRUE(stored.engine().SaveSessions(steady_clock::now() + seconds(60)));
+  EXPECT_TRUE(stored.engine().SaveSessions(steady_clock::now() + kPatience));
   EXPECT_EQ(Snapshots(stored), 2);
 }
 

@@ -2,10 +2,12 @@
 // Sessions of every level while streams run and their store meets a disk that fails,
 // and goes well again without a restart.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/strings.h"
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -110,7 +112,8 @@ TEST_P(EngineStoreFault, LosesNoTokenThatWasAcknowledged) {
   }
 
   stored.files->Fail(DiskFault::kNone);
-  for (int i = 0; i < 600 && !stored.engine().CreateSession({.id = "new"}).ok(); ++i) {
+  for (int i = 0; i < 15000 && !stored.engine().CreateSession({.id = "new"}).ok();
+       ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_TRUE(stored.engine().Stats().store->healthy);
@@ -128,12 +131,132 @@ TEST_P(EngineStoreFault, LosesNoTokenThatWasAcknowledged) {
   GoOn(again, "always", 9);
 }
 
+// What a caller sees of all sessions.
+std::string Seen(Engine& engine) {
+  std::string text;
+  const absl::StatusOr<SessionPage> page = engine.ListSessions({});
+  EXPECT_TRUE(page.ok()) << page.status();
+  for (const SessionFacts& facts :
+       page.ok() ? page->sessions : std::vector<SessionFacts>()) {
+    text += StrCat(facts.id, " ", facts.etag, " ", facts.position, " ",
+                   static_cast<int>(facts.durability), " ",
+                   facts.paused ? "paused" : "", facts.sampling ? " sampling" : "");
+    if (facts.expire_time) {
+      text += StrCat(" until ", facts.expire_time->time_since_epoch().count());
+    }
+    for (const CheckpointFacts& checkpoint : facts.checkpoints) {
+      text += StrCat(" ", checkpoint.id, "@", checkpoint.position);
+    }
+    for (const int32_t token : HistoryOf(engine, facts.id)) text += StrCat(" ", token);
+    text += "\n";
+  }
+  return text;
+}
+
+struct Change {
+  const char* name;
+  std::function<absl::Status(Engine&, const std::string& snapshot)> make;
+};
+
+absl::Status Update(Engine& engine, const SessionSettings& settings) {
+  return engine.UpdateSession({.session = "s", .settings = settings}).status();
+}
+
+std::vector<Change> Changes() {
+  return {
+      {"create",
+       [](Engine& engine, const auto&) {
+         return engine.CreateSession({.id = "t"}).status();
+       }},
+      {"delete", [](Engine& engine, const auto&) { return engine.DeleteSession("s"); }},
+      {"fork",
+       [](Engine& engine, const auto&) {
+         return ForkSession(engine, {.session = "s", .id = "t"}).status();
+       }},
+      {"import",
+       [](Engine& engine, const auto& snapshot) {
+         return AwaitAnswer<SessionFacts>([&](auto done) {
+                  return engine.ImportSession({.id = "t", .snapshot = snapshot}, done);
+                })
+             .status();
+       }},
+      {"checkpoint",
+       [](Engine& engine, const auto&) {
+         return CheckpointSession(engine, {.session = "s", .id = "d"}).status();
+       }},
+      {"settings",
+       [](Engine& engine, const auto&) {
+         SessionSettings settings;
+         settings.ttl = std::chrono::seconds(500);
+         settings.paused = true;
+         settings.sampling.emplace();
+         return Update(engine, settings);
+       }},
+      {"durability none",
+       [](Engine& engine, const auto&) {
+         SessionSettings settings;
+         settings.durability = Durability::kNone;
+         return Update(engine, settings);
+       }},
+      {"durability always",
+       [](Engine& engine, const auto&) {
+         SessionSettings settings;
+         settings.durability = Durability::kAlways;
+         return Update(engine, settings);
+       }},
+  };
+}
+
+TEST_P(EngineStoreFault, ARefusedChangeChangesNothing) {
+  const auto [fault, after] = GetParam();
+  int refused = 0;
+  const std::vector<Change> changes = Changes();
+  for (const Change& change : changes) {
+    SCOPED_TRACE(change.name);
+    StoredServer stored(Path(change.name), kState);
+    SessionSettings settings;
+    settings.ttl = std::chrono::seconds(900);
+    ASSERT_TRUE(stored.engine().CreateSession({.id = "s", .settings = settings}).ok());
+    ASSERT_TRUE(stored.server->Run(Ask(Tokens(9, 1), 5, "s")).status.ok());
+    ASSERT_TRUE(CheckpointSession(stored.engine(), {.session = "s", .id = "c"}).ok());
+    const auto exported = AwaitAnswer<ExportedSession>(
+        [&](auto done) { return stored.engine().ExportSession("s", done); });
+    ASSERT_TRUE(exported.ok()) << exported.status();
+    ASSERT_TRUE(stored.engine().SaveSessions(std::chrono::steady_clock::now() +
+                                             std::chrono::seconds(60)));
+    const std::string before = Seen(stored.engine());
+    stored.files->Fail(fault, after);
+    const absl::Status status = change.make(stored.engine(), exported->snapshot);
+    const std::string then = Seen(stored.engine());
+    stored.files->Fail(DiskFault::kNone);
+    if (status.ok()) continue;
+    ++refused;
+    EXPECT_EQ(ReasonOf(status), ReasonFor(fault)) << status;
+    EXPECT_EQ(then, before);
+    for (int i = 0; i < 600 && !stored.engine().CreateSession({.id = "new"}).ok();
+         ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    ASSERT_TRUE(stored.engine().DeleteSession("new").ok());
+    EXPECT_EQ(Seen(stored.engine()), before);
+    const std::vector<int32_t> whole = GoOn(stored, "s", 8);
+    // And what the store has is the same.
+    const std::string copy = Path(StrCat(change.name, " after a power failure"));
+    stored.CopyAfterPowerFailure(copy);
+    StoredServer again(copy, kState);
+    EXPECT_EQ(HistoryOf(again.engine(), "s"), whole);
+    EXPECT_EQ(again.engine().recovery().sessions, 1);
+    GoOn(again, "s", 9);
+  }
+  if (after == 0) EXPECT_EQ(refused, static_cast<int>(changes.size()));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Disks, EngineStoreFault,
     testing::Combine(testing::Values(DiskFault::kFull, DiskFault::kShortWrite,
                                      DiskFault::kQuota, DiskFault::kSyncFails,
                                      DiskFault::kReadOnly),
-                     testing::Values(0, 1, 6)),
+                     testing::Values(0, 1, 2, 6)),
     [](const testing::TestParamInfo<Failing>& info) {
       return FaultName(std::get<0>(info.param)) +
              std::to_string(std::get<1>(info.param));

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/strings.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -168,7 +169,7 @@ TEST_P(EngineUnloading, AFailingStoreTakesNothingFromThem) {
   ASSERT_TRUE(first.status.ok());
   const auto history = Joined(Tokens(700, 1), first.tokens);
   stored.server->AwaitIdle();
-  const auto deadline = std::chrono::steady_clock::now() + seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (stored.engine().Stats().store->unloaded == 0 &&
          std::chrono::steady_clock::now() < deadline) {
     ASSERT_FALSE(stored.server->Run(TooMuch()).status.ok());

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "server/engine/observer.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
 
@@ -252,7 +253,7 @@ TEST(Observer, AReaderThatDoesNotReadIsAStall) {
   Watched watched;
   ToyServer& server = *watched.server;
   Reader reader(*server.engine, Ask({1}, 100));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (reader.stream().space() > 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::yield();

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/patience.h"
 #include "tests/fakes/toy_predictor.h"
 
 namespace mnemon {
@@ -30,8 +31,8 @@ class Answer {
   }
   absl::StatusOr<Predictor::Output> Await() {
     std::unique_lock lock(state_->mutex);
-    EXPECT_TRUE(state_->changed.wait_for(lock, std::chrono::seconds(20),
-                                         [&] { return state_->count > 0; }));
+    EXPECT_TRUE(
+        state_->changed.wait_for(lock, kPatience, [&] { return state_->count > 0; }));
     return state_->result;
   }
   // Times that the call was answered.

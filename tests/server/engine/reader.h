@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 
@@ -31,8 +32,7 @@ struct ReadySignal {
   }
   bool Await() {
     std::unique_lock lock(mutex);
-    const bool came =
-        condition.wait_for(lock, std::chrono::seconds(60), [&] { return raised; });
+    const bool came = condition.wait_for(lock, kPatience, [&] { return raised; });
     raised = false;
     return came;
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/fakes/patience.h"
 #include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
@@ -23,7 +24,7 @@ struct StoredServer {
   StoredServer(const std::string& directory, ToyState state,
                Engine::Options options = {}, int64_t append_capacity = 4096)
       : path(directory), files(std::make_shared<UnsyncedFileSystem>()) {
-    if (std::filesystem::exists(path + "/db")) files->Adopt(path + "/db");
+    AdoptStore(*files, path);
     auto opened = OpenSessionStoreOn(files, path, {.memory_bytes = 4 << 20});
     EXPECT_TRUE(opened.ok()) << opened.status();
     store = *std::move(opened);
@@ -38,9 +39,7 @@ struct StoredServer {
     std::filesystem::copy(path, to, std::filesystem::copy_options::recursive);
   }
   void CopyAfterPowerFailure(const std::string& to) const {
-    std::filesystem::create_directories(to + "/db");
-    std::filesystem::copy_file(path + "/FORMAT", to + "/FORMAT");
-    files->CopyAfterPowerFailure(path + "/db", PowerFailure::kDropsAll, to + "/db");
+    CopyStoreAfterPowerFailure(*files, path, PowerFailure::kDropsAll, to);
   }
 
   void CreateSession(const std::string& id, Durability durability) {
@@ -85,7 +84,7 @@ absl::Status StatusOf(const absl::StatusOr<T>& answer) {
 // such a refusal says that it may be.
 template <class Ask>
 auto Insist(const Ask& ask) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (true) {
     auto answer = ask();
     const absl::Status status = StatusOf(answer);

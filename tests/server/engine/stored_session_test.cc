@@ -27,14 +27,16 @@ StoredSession Full() {
   session.ttl = milliseconds(5000);
   session.sampling = SessionSampling{.values = {.top_k = 4}, .seed = 1ULL << 63};
   session.paused = session.rebuilt = session.drawn_id = true;
+  session.epoch = 3;
+  session.sequence = uint64_t{1} << 40;
   session.parent = "p";
   session.request_id = "r";
   session.request_text = "create 0";
   session.request_ids = {"a", "b"};
   session.newest_call = "{}";
   session.scored_from = 7;
-  session.snapshots = {{.name = "s1", .sequence = 3, .tokens = 9, .computed = 8},
-                       {.name = "s2", .sequence = 1ULL << 40, .tokens = 99}};
+  session.snapshots = {{.name = "s1", .tokens = 9, .computed = 8},
+                       {.name = "s2", .tokens = 99}};
   session.checkpoints = {{.id = "c",
                           .request_id = "d",
                           .create_time = At(3000),
@@ -92,7 +94,7 @@ TEST(StoredSession, DamageNamesTheKey) {
 }
 
 TEST(StoredSession, ALaterFormatIsRefused) {
-  const absl::Status status = ParseStoredSession(R"({"format":2})").status();
+  const absl::Status status = ParseStoredSession(R"({"format":3})").status();
   EXPECT_EQ(ReasonOf(status), "STORE_FORMAT") << status;
 }
 

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/http_peer.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/gateway/gateway_rig.h"
 
 namespace mnemon {
@@ -111,7 +112,9 @@ TEST(HostileHttp, AThousandMalformedRequestsGetTypedErrors) {
   }
   EXPECT_GT(errors, 300);
   EXPECT_LT(HeapBytes() - before, 4 << 20);
-  EXPECT_EQ(rig.Send("POST", "/v1/completions", kGood).code, 200);
+  // On a busy machine its own time may be over, too.
+  EXPECT_TRUE(Eventually(
+      [&] { return rig.Send("POST", "/v1/completions", kGood).code == 200; }));
 }
 
 TEST(HostileHttp, LargeBodiesAreRefused) {
@@ -288,10 +291,10 @@ TEST(HostileHttp, ADrainLetsAnswersOut) {
   HttpPeer peer(rig.port());
   ASSERT_TRUE(peer.Send(GatewayRig::Request("POST", "/v1/completions", kGood)));
   ASSERT_TRUE(Eventually([&] { return rig.rig.engine->Stats().running == 1; }));
-  std::thread shutdown([&] { rig.rig.server->Shutdown(milliseconds(10000)); });
+  std::thread shutdown([&] { rig.rig.server->Shutdown(kPatience); });
   rig.rig.decoder.AllowAll();
   shutdown.join();
-  EXPECT_TRUE(rig.http->AwaitAnswers(milliseconds(5000)));
+  EXPECT_TRUE(rig.http->AwaitAnswers(kPatience));
   rig.http->Stop();
   EXPECT_THAT(peer.ReadToTheEnd(), HasSubstr("\"choices\""));
 }

@@ -22,7 +22,7 @@ import unittest
 
 REPOSITORY, TRAIN, SERVER, VENV = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
 OPENAI = "openai==3.57.0"
-INSTALL_SECONDS = 90
+INSTALL_SECONDS = 600  # pip itself gives an index up that is silent
 SKIPPED = 77
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,:\n"
 
@@ -57,7 +57,7 @@ def train(folder: pathlib.Path) -> pathlib.Path:
         + ["--set", "model.d_model=16", "--set", "model.heads=2", "--set", "model.d_ff=16"]
         + ["--set", "model.layers=1", "--set", "data.batch=2", "--out", folder / "run"],
         check=True,
-        timeout=60,
+        timeout=600,
         stdout=subprocess.DEVNULL,
     )
     return folder / "run/last"
@@ -79,7 +79,7 @@ class OpenAiTest(unittest.TestCase):
             + ["--http", "127.0.0.1:0", "--http-port-file", cls.folder / "port"]
             + ["--log-level", "warning"]
         )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 600
         while not (cls.folder / "port").exists():
             assert cls.server.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
@@ -91,7 +91,7 @@ class OpenAiTest(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.server.terminate()
-        ended = cls.server.wait(timeout=30)
+        ended = cls.server.wait(timeout=600)
         shutil.rmtree(cls.folder)
         assert ended == 0, ended
 
@@ -170,7 +170,7 @@ class OpenAiTest(unittest.TestCase):
                 command = line.replace("127.0.0.1:8000", f"127.0.0.1:{self.port}")
                 command = command.replace("curl ", "curl -sS --fail-with-body ")
                 ended = subprocess.run(
-                    command, shell=True, timeout=30, text=True, capture_output=True
+                    command, shell=True, timeout=600, text=True, capture_output=True
                 )
                 self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
                 if "stream" in line:
@@ -181,7 +181,7 @@ class OpenAiTest(unittest.TestCase):
             with self.subTest(text):
                 code = text.replace("127.0.0.1:8000", f"127.0.0.1:{self.port}")
                 ended = subprocess.run(
-                    [sys.executable, "-c", code], timeout=60, text=True, capture_output=True
+                    [sys.executable, "-c", code], timeout=600, text=True, capture_output=True
                 )
                 self.assertEqual(ended.returncode, 0, ended.stderr)
                 self.assertNotEqual(ended.stdout, "")

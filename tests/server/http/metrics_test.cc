@@ -134,18 +134,27 @@ TEST(Metrics, MemoryByKind) {
                 .shadows = 3,
                 .state_reserve = 4,
                 .images = 5,
-                .histories = 6,
-                .queue = 7,
-                .output = 8,
-                .predictions = 9,
-                .limit = 100};
+                .sessions = 6,
+                .histories = 7,
+                .prompts = 8,
+                .queue = 9,
+                .output = 10,
+                .predictions = 11,
+                .limit = 100,
+                .sessions_limit = 30,
+                .resting_limit = 40};
   auto samples = Samples(Make()->Text(now, {}, ""));
   double expected = 0;
-  for (const char* kind : {"weights", "state", "shadows", "state_reserve", "images",
-                           "histories", "queue", "output", "predictions"}) {
+  for (const char* kind :
+       {"weights", "state", "shadows", "state_reserve", "images", "sessions",
+        "histories", "prompts", "queue", "output", "predictions"}) {
     EXPECT_EQ(samples[StrCat("mnemon_memory_bytes{kind=\"", kind, "\"}")], ++expected);
   }
   EXPECT_EQ(samples["mnemon_memory_limit_bytes"], 101);
+  EXPECT_EQ(samples["mnemon_memory_share_bytes{share=\"sessions\"}"], 6);
+  EXPECT_EQ(samples["mnemon_memory_share_bytes{share=\"resting\"}"], 13);
+  EXPECT_EQ(samples["mnemon_memory_share_limit_bytes{share=\"sessions\"}"], 30);
+  EXPECT_EQ(samples["mnemon_memory_share_limit_bytes{share=\"resting\"}"], 40);
 }
 
 TEST(Metrics, Buckets) {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "server/memory_plan.h"
 
+#include <algorithm>
+
 #include "base/control_groups.h"
 #include "base/error.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/engine/engine_memory.h"
+#include "server/engine/session.h"
 
 namespace mnemon {
 namespace {
@@ -48,6 +52,21 @@ TEST(MemoryPlan, TooLittleNamesTheFlagAndWhatIsNeeded) {
   }
 }
 
+TEST(MemoryShares, SessionsLeaveCallsTheirs) {
+  const MemoryShares large = MemoryShares::Of(800 * kMiB, 10 * kMiB);
+  EXPECT_EQ(large.resting, 400 * kMiB);
+  EXPECT_EQ(large.sessions, 300 * kMiB);
+  EXPECT_LT(large.new_sessions, large.sessions);
+  EXPECT_EQ(MemoryShares::Of(8 * kMiB, 6 * kMiB).resting, 2 * kMiB);
+  for (const int64_t calls : {kMiB, 7 * kMiB + 5, 900 * kMiB + 1}) {
+    const int64_t least = MemoryShares::LeastFor(calls);
+    EXPECT_GE(least - MemoryShares::Of(least, calls).resting, calls);
+  }
+  const MemoryShares all = MemoryShares::Of(ByteBudget::kUnlimited, kMiB);
+  EXPECT_EQ(all.resting, ByteBudget::kUnlimited);
+  EXPECT_EQ(all.new_sessions, ByteBudget::kUnlimited);
+}
+
 TEST(SessionTiers, TellStatesOfConstantSizeOnce) {
   const StateSpec spec{
       .entries = {{.name = "w", .shape = {100}, .growth = Growth::kFixed}}};
@@ -60,17 +79,20 @@ TEST(SessionTiers, TellStatesOfConstantSizeOnce) {
   options.state_bytes = 1000 * kMiB;
   const SessionTiers::AtRest host =
       PlanTiers(spec, 300, std::nullopt, options, kMiB, true).at_rest[0];
-  EXPECT_EQ(host.sessions, kMiB / (400 + host.session_bytes));
+  // Sessions take half of it at most, with their histories.
+  const int64_t most = std::min(kMiB / 2 / 4 * 3 / 8 * 7 / Session::kBytes,
+                                kMiB / 2 / host.session_bytes);
+  EXPECT_EQ(host.sessions, std::min(most, kMiB / (400 + host.session_bytes)));
   const SessionTiers::AtRest device =
       PlanTiers(spec, 300, std::nullopt, options, kMiB, false).at_rest[0];
-  EXPECT_EQ(device.sessions, kMiB / host.session_bytes);
+  EXPECT_EQ(device.sessions, most);
   EXPECT_EQ(host.in_host, 0);
   options.state_bytes = 4000;
   const SessionTiers::AtRest some =
       PlanTiers(spec, 300, std::nullopt, options, kMiB, false).at_rest[0];
   EXPECT_EQ(some.sessions, 10);
-  EXPECT_EQ(some.in_host,
-            (kMiB - 10 * host.session_bytes) / (400 + host.session_bytes));
+  EXPECT_EQ(some.in_host, std::min(most - 10, (kMiB - 10 * host.session_bytes) /
+                                                  (400 + host.session_bytes)));
   options.sessions = 3;
   EXPECT_EQ(PlanTiers(spec, 300, 4096, options, kMiB, true).at_rest[0].sessions, 3);
 }

@@ -104,7 +104,7 @@ std::unique_ptr<ChildProcess> ServerBinary::Listening(
     argv.insert(argv.end(), flags.begin(), flags.end());
     server = std::make_unique<ChildProcess>(dir_, argv);
   }
-  for (int i = 0; i < 10000 && !std::filesystem::exists(Path("port")); ++i) {
+  for (int i = 0; i < 150000 && !std::filesystem::exists(Path("port")); ++i) {
     if (server->Wait(milliseconds(0))) break;
     std::this_thread::sleep_for(milliseconds(2));
   }

@@ -114,11 +114,9 @@ std::string Mapped(pid_t pid) {
   return {std::istreambuf_iterator<char>(maps), {}};
 }
 
-// Three times the bars of a quiet machine: 0.15 s, and 80 MB beside the weights.
-TEST_F(ServerBinary, StartsSoonAndSmallWithoutLibtorch) {
-  const auto begin = std::chrono::steady_clock::now();
+// Three times the bar of a quiet machine: 80 MB beside the weights.
+TEST_F(ServerBinary, StartsSmallWithoutLibtorch) {
   auto server = Listening();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(450));
   const std::string maps = Mapped(server->pid());
   EXPECT_THAT(maps, HasSubstr("mnemon-server"));
   for (const char* library : {"libtorch", "libc10", "libmnemon_sequence", "blas"}) {

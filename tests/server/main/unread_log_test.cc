@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "server/serve.h"
 #include "tests/fakes/http_get.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/main/server_binary.h"
 
 namespace mnemon {
@@ -34,7 +35,7 @@ TEST_F(ServerBinary, ServesAndStopsWhileItsLogIsNotRead) {
   EXPECT_THAT(HttpGet(http_port_, "/metrics").body,
               HasSubstr("\nmnemon_log_lines_total{outcome=\"written\"} 0\n"));
   server->Signal(SIGTERM);
-  EXPECT_EQ(server->Wait(seconds(5)), 0);
+  EXPECT_EQ(server->Wait(kPatience), 0);
   close(reader);
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "client/status.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
@@ -109,7 +110,7 @@ TEST(Load, CountsCallsThatRunAndWaitOverAllModels) {
 }
 
 TEST(AdminDrain, LetsAStreamFinishAndRefusesNewWork) {
-  Rig rig({.rpc = {.grace = seconds(60)}});
+  Rig rig({.rpc = {.grace = 2 * kPatience}});
   rig.decoder.Allow(3);
   auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
   rig.decoder.AwaitHeld();
@@ -141,8 +142,8 @@ TEST(AdminDrain, LetsAStreamFinishAndRefusesNewWork) {
   }
   EXPECT_TRUE(Drained(rig, std::nullopt).ok()) << "at once";
   const auto begin = std::chrono::steady_clock::now();
-  rig.server->Shutdown(seconds(60));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
+  rig.server->Shutdown(2 * kPatience);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
 }
 
 TEST(AdminDrain, EndsAStreamAfterTheGraceAndKeepsWhatWasDelivered) {
@@ -156,7 +157,7 @@ TEST(AdminDrain, EndsAStreamAfterTheGraceAndKeepsWhatWasDelivered) {
   const Collected got = running.get();
   EXPECT_TRUE(absl::IsUnavailable(got.result.status())) << got.result.status();
   EXPECT_EQ(ReasonOf(got.result.status()), "DRAINING");
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   const auto anna = rig.client->GetSession("anna");
   ASSERT_TRUE(anna.ok()) << anna.status();
   EXPECT_EQ(anna->state, "IDLE");
@@ -180,8 +181,8 @@ TEST(AdminDrain, EndsInTimeThoughAReaderNeverReads) {
   drain.mutable_grace()->set_nanos(50'000'000);
   v1::DrainResponse response;
   EXPECT_TRUE(admin->Drain(&drain_context, drain, &response).ok());
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   for (v1::GenerateResponse message; reader->Read(&message);) {
   }
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
@@ -192,12 +193,12 @@ TEST(AdminDrain, ASecondOneJoinsTheFirstAndShortensIt) {
   rig.decoder.Allow(0);
   auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
   rig.decoder.AwaitHeld();
-  auto first = StartDrain(rig, seconds(60));
-  auto longer = StartDrain(rig, seconds(70));
+  auto first = StartDrain(rig, 2 * kPatience);
+  auto longer = StartDrain(rig, 3 * kPatience);
   EXPECT_EQ(first.wait_for(milliseconds(50)), std::future_status::timeout);
   auto shorter = StartDrain(rig, milliseconds(0));
   for (auto* drain : {&first, &longer, &shorter}) {
-    ASSERT_EQ(drain->wait_for(seconds(10)), std::future_status::ready);
+    ASSERT_EQ(drain->wait_for(kPatience), std::future_status::ready);
     EXPECT_TRUE(drain->get().ok());
   }
   rig.decoder.AllowAll();
@@ -209,11 +210,11 @@ TEST(AdminDrain, AShutdownShortensItToo) {
   rig.decoder.Allow(0);
   auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
   rig.decoder.AwaitHeld();
-  auto drain = StartDrain(rig, seconds(60));
+  auto drain = StartDrain(rig, 2 * kPatience);
   const auto begin = std::chrono::steady_clock::now();
   rig.server->Shutdown(milliseconds(0));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
-  EXPECT_EQ(drain.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
+  EXPECT_EQ(drain.wait_for(kPatience), std::future_status::ready);
   EXPECT_TRUE(drain.get().ok());
   rig.decoder.AllowAll();
   EXPECT_FALSE(running.get().result.ok());
@@ -226,7 +227,7 @@ TEST(AdminDrain, GoesOnWithoutItsCaller) {
   auto running = Start(rig, {.tokens = {1}, .max_tokens = 100});
   rig.decoder.AwaitHeld();
   v1::DrainRequest request;
-  request.mutable_grace()->set_seconds(60);
+  request.mutable_grace()->set_seconds(2 * kPatience.count());
   v1::DrainResponse response;
   BoundedContext late(milliseconds(100));
   EXPECT_EQ(rig.admin->Drain(&late, request, &response).error_code(),

@@ -16,6 +16,7 @@
 #include "mnemon/v1/generation.grpc.pb.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/services.h"
+#include "tests/fakes/patience.h"
 #include "tests/fakes/toy_decoder.h"
 #include "tests/fakes/toy_predictor.h"
 #include "tests/server/rpc/rig.h"
@@ -69,7 +70,7 @@ class CallStart : public ::testing::Test {
   }
 
   bool NoCallIsOpen() {
-    return calls_.WaitDrained(OpenCall::Time::clock::now() + std::chrono::seconds(10));
+    return calls_.WaitDrained(OpenCall::Time::clock::now() + kPatience);
   }
 
   absl::Status Score() {
@@ -110,7 +111,7 @@ class CallStart : public ::testing::Test {
   AdmissionClock clock_;
   std::unique_ptr<Engine> engine_;
   ConnectionTable connections_{1, 1};
-  OpenCalls calls_;
+  OpenCalls calls_{Clock::Real()};
   Admission admission_{1e6, clock_};
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<grpc::Server> server_;

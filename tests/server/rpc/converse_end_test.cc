@@ -3,6 +3,9 @@
 #include <future>
 #include <thread>
 
+#include "base/attended_clock.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/talk.h"
 
 namespace mnemon::converse {
@@ -65,7 +68,7 @@ TEST(Converse, ALostStreamLeavesTheSessionAtTheLastDeliveredToken) {
     talk.Send(TurnOf(history, 900));
     Append(history, talk.Read(9));
   }
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   EXPECT_EQ(rig.client->GetSession("s")->position, 11);
   Talk talk(rig, OpenOf("s", kMany));
   EXPECT_EQ(talk.opened.token_count(), 11);
@@ -78,21 +81,34 @@ class IdleConversation : public ::testing::Test {
  protected:
   static constexpr milliseconds kIdle{300};
 
-  // Ends idle callers until the stream has ended.
-  absl::Status EndOf(Talk& talk) {
+  // Lets time pass until the stream has ended. `ends`: the server ends idle callers.
+  absl::Status EndOf(Talk& talk, bool ends = true) {
     std::future<absl::Status> end =
         std::async(std::launch::async, [&] { return talk.End(); });
     while (end.wait_for(milliseconds(5)) == std::future_status::timeout) {
-      rig_.server->EndIdleCalls();
+      clock_.Advance(milliseconds(10));
+      attended_.Attend();
+      if (ends) rig_.server->EndIdleCalls();
     }
     return end.get();
   }
+  // Time in which callers do nothing, and the server looks for idle ones.
+  void PassIdle(milliseconds time) {
+    constexpr milliseconds kStep{10};
+    for (; time > milliseconds(0); time -= kStep) {
+      clock_.Advance(kStep);
+      rig_.server->EndIdleCalls();
+    }
+  }
 
-  Rig rig_{{.engine = {.idle_timeout = kIdle}}};
+  FakeClock clock_;
+  AttendedClock attended_{clock_, milliseconds(250)};
+  Rig rig_{{.engine = {.idle_timeout = kIdle, .idle_clock = &attended_},
+            .rpc = {.attended = &attended_}}};
 };
 
 TEST_F(IdleConversation, EndsBeforeItIsOpenAndBetweenTurns) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = clock_.Now();
   Talk unopened(rig_);
   ExpectError(EndOf(unopened), absl::StatusCode::kAborted, "CALLER_IDLE", "");
   Talk opened(rig_, OpenOf("", kMany));
@@ -101,7 +117,7 @@ TEST_F(IdleConversation, EndsBeforeItIsOpenAndBetweenTurns) {
   between.Send(TurnOf({1}, 5));
   between.Finish();
   ExpectError(EndOf(between), absl::StatusCode::kAborted, "CALLER_IDLE", "");
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, 3 * kIdle);
+  EXPECT_GE(clock_.Now() - begin, 3 * kIdle);
   EXPECT_EQ(rig_.engine->Stats().sessions, 0);
 }
 
@@ -113,14 +129,31 @@ TEST_F(IdleConversation, EndsATurnWithoutCredits) {
     talk.Send(TurnOf({1}, max_tokens));
     talk.Read(3);
     ExpectError(EndOf(talk), absl::StatusCode::kAborted, "CALLER_IDLE", "");
-    EXPECT_TRUE(rig_.engine->WaitIdle(seconds(10)));
+    EXPECT_TRUE(rig_.engine->WaitIdle(kPatience));
     position += 4;
     EXPECT_EQ(rig_.client->GetSession("s")->position, position);
   }
   // The engine ends it too, where nobody looks for idle callers.
   Talk talk(rig_, OpenOf("s", 3));
   talk.Send(TurnOf({1}, 900));
-  ExpectError(talk.End(), absl::StatusCode::kAborted, "CALLER_IDLE", "");
+  ExpectError(EndOf(talk, /*ends=*/false), absl::StatusCode::kAborted, "CALLER_IDLE",
+              "");
+}
+
+// As if the process had been stopped, or got no core.
+TEST_F(IdleConversation, DoesNotEndForTimeInWhichTheServerDidNotRun) {
+  Talk talk(rig_, OpenOf("", 4));
+  for (int turn = 0; turn < 3; ++turn) {
+    clock_.Advance(std::chrono::hours(1));
+    rig_.server->EndIdleCalls();
+    talk.Send(TurnOf({1}, 10));
+    talk.Read(4);
+    clock_.Advance(std::chrono::hours(1));
+    rig_.server->EndIdleCalls();
+    talk.Send(CreditsOf(10));
+    EXPECT_EQ(talk.Finish().tokens.size(), 6u);
+  }
+  ExpectError(EndOf(talk), absl::StatusCode::kAborted, "CALLER_IDLE", "");
 }
 
 TEST_F(IdleConversation, DoesNotEndWhileItWaitsForTheModelOrCreditsCome) {
@@ -128,15 +161,13 @@ TEST_F(IdleConversation, DoesNotEndWhileItWaitsForTheModelOrCreditsCome) {
   rig_.decoder.Allow(0);
   talk.Send(TurnOf({1}, 10));
   rig_.decoder.AwaitHeld();
-  std::this_thread::sleep_for(2 * kIdle);
-  rig_.server->EndIdleCalls();
+  PassIdle(3 * kIdle);
   rig_.decoder.AllowAll();
   EXPECT_EQ(talk.Finish().tokens.size(), 10u);
   talk.Send(TurnOf({1}, 100));
   talk.Read(90);
   for (int i = 0; i < 9; ++i) {
-    std::this_thread::sleep_for(kIdle / 6);
-    rig_.server->EndIdleCalls();
+    PassIdle(kIdle / 2);
     talk.Send(CreditsOf(1));
     talk.Read(1);
   }
@@ -152,13 +183,13 @@ TEST(ConverseDrain, EndsAtOnceBetweenTurnsAndBehindTheFinishOfOne) {
   busy.Send(TurnOf({1}, 100));
   rig.decoder.AwaitHeld();
   std::future<void> closed =
-      std::async(std::launch::async, [&] { rig.server->Shutdown(seconds(30)); });
+      std::async(std::launch::async, [&] { rig.server->Shutdown(2 * kPatience); });
   ExpectError(idle.End(), absl::StatusCode::kUnavailable, "DRAINING", "");
   EXPECT_EQ(closed.wait_for(seconds(0)), std::future_status::timeout);
   rig.decoder.AllowAll();
   EXPECT_EQ(busy.Finish().tokens.size(), 100u);
   ExpectError(busy.End(), absl::StatusCode::kUnavailable, "DRAINING", "");
-  EXPECT_EQ(closed.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_EQ(closed.wait_for(kPatience), std::future_status::ready);
 }
 
 TEST(ConverseDrain, ATurnEndsWithTheGraceAtItsLastDeliveredToken) {
@@ -170,7 +201,7 @@ TEST(ConverseDrain, ATurnEndsWithTheGraceAtItsLastDeliveredToken) {
   rig.server->Shutdown(milliseconds(0));
   ExpectError(talk.End(), absl::StatusCode::kUnavailable, "DRAINING", "");
   EXPECT_EQ(talk.tokens_at_end, 0);
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   EXPECT_EQ(rig.engine->GetSession("s")->position, 6);
 }
 

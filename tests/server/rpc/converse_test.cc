@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Turns of Generation.Converse: what they compute, and what is refused.
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/talk.h"
 
@@ -78,7 +79,7 @@ TEST(Converse, WithoutASessionItHasOneOfItsOwn) {
   lost.Send(TurnOf({1}, 500));
   lost.context.TryCancel();
   EXPECT_TRUE(Eventually([&] { return rig.engine->Stats().sessions == 0; }));
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   EXPECT_TRUE(Eventually([&] { return rig.engine->Stats().state_bytes == 0; }));
 }
 
@@ -116,7 +117,7 @@ TEST(Converse, MessagesOutOfOrderEndTheStream) {
                 "INVALID_VALUE", "credits.token_count");
   }
   EXPECT_TRUE(end({OpenOf("", kMost - 1), CreditsOf(1)}).ok());
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   EXPECT_EQ(rig.engine->Stats().sessions, 0);
 }
 

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "client/status.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon {
@@ -105,9 +106,9 @@ class BytesCall {
 
 grpc::Status Called(const Rig& rig, const std::string& method,
                     const std::string& bytes) {
-  // A Watch and a Score without an end last so long.
+  // A Watch without an end lasts so long.
   BytesCall call(rig.channel, method,
-                 method == kWatch ? milliseconds(200) : milliseconds(20'000));
+                 method == kWatch ? milliseconds(200) : milliseconds(kPatience));
   call.Write(bytes);
   call.WritesDone();
   return call.Finish();
@@ -197,7 +198,7 @@ TEST(ErrorInfo, IsInTheEndsByAShutdown) {
       {kWatch, ""},
       {kReflection, ""}};
   for (const auto& [method, bytes] : opened) {
-    calls.push_back(std::make_unique<BytesCall>(rig.channel, method, seconds(30)));
+    calls.push_back(std::make_unique<BytesCall>(rig.channel, method, kPatience));
     if (!bytes.empty() || method == kWatch) calls.back()->Write(bytes);
   }
   rig.decoder.AwaitHeld();
@@ -226,7 +227,7 @@ TEST(ErrorInfo, IsInWhatIsAnsweredDuringAShutdown) {
     callers.push_back(std::async(std::launch::async, [&, method] {
       const auto channel = rig.NewChannel();
       for (int after = 0; after < 3;) {
-        BytesCall call(channel, method, seconds(20));
+        BytesCall call(channel, method, kPatience);
         call.Write("");
         call.WritesDone();
         const grpc::Status status = call.Finish();

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "client/status.h"
 #include "server/engine/engine_errors.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
@@ -57,8 +58,8 @@ class IdleCallers : public ::testing::Test {
 
   static void ExpectShutdownAtOnce(Rig& rig) {
     const auto begin = steady_clock::now();
-    rig.server->Shutdown(seconds(30));
-    EXPECT_LT(steady_clock::now() - begin, seconds(5));
+    rig.server->Shutdown(2 * kPatience);
+    EXPECT_LT(steady_clock::now() - begin, kPatience);
   }
 
   const std::shared_ptr<ObservedCalls> observed_ = std::make_shared<ObservedCalls>();
@@ -92,7 +93,7 @@ TEST_P(IdleReader, ItsCallEnds) {
   EXPECT_EQ(call.status, absl::StatusCode::kAborted);
   EXPECT_EQ(call.reason, "CALLER_IDLE");
   EXPECT_GE(call.total, kIdle);
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   ExpectShutdownAtOnce(rig);
   for (v1::GenerateResponse response; reader->Read(&response);) {
   }
@@ -217,7 +218,7 @@ TEST_F(IdleCallers, ADrainEndsScoreCallsThatAreNotOpened) {
   rig.decoder.AwaitHeld();
   rig.engine->Drain();
   std::future<void> closed =
-      std::async(std::launch::async, [&] { rig.server->Shutdown(seconds(30)); });
+      std::async(std::launch::async, [&] { rig.server->Shutdown(2 * kPatience); });
   const auto expect_drained = [](grpc::Status status) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_EQ(GetErrorDetail(client::FromGrpcStatus(status))->reason, "DRAINING");
@@ -228,7 +229,7 @@ TEST_F(IdleCallers, ADrainEndsScoreCallsThatAreNotOpened) {
   EXPECT_EQ(closed.wait_for(seconds(0)), std::future_status::timeout);
   rig.decoder.AllowAll();
   EXPECT_TRUE(running.get().result.ok());
-  EXPECT_EQ(closed.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_EQ(closed.wait_for(kPatience), std::future_status::ready);
 }
 
 // Calls end at any moment while the server ends idle ones.
@@ -263,7 +264,7 @@ TEST_F(IdleCallers, EndWhileOthersDo) {
   EXPECT_TRUE(Eventually([&] { return observed_->Ended().size() == 240; }));
   over = true;
   ender.join();
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
 }
 
 }  // namespace

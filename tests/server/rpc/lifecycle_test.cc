@@ -8,12 +8,16 @@
 #include <atomic>
 #include <future>
 
+#include "base/attended_clock.h"
 #include "base/error.h"
 #include "base/listen_address.h"
 #include "gmock/gmock.h"
 #include "server/rpc/call_serializer.h"
 #include "server/rpc/open_calls.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/rig.h"
+#include "tests/server/transport/sockets.h"
 
 namespace mnemon {
 namespace {
@@ -88,13 +92,13 @@ TEST(Drain, RefusesNewWorkFinishesOldAndFlipsReadinessOnly) {
   EXPECT_TRUE(rig.client->ListModels().ok());
 
   std::future<void> closed =
-      std::async(std::launch::async, [&] { rig.server->Shutdown(seconds(30)); });
+      std::async(std::launch::async, [&] { rig.server->Shutdown(2 * kPatience); });
   EXPECT_EQ(closed.wait_for(milliseconds(50)), std::future_status::timeout);
   rig.decoder.AllowAll();
   Collected got = running.get();
   EXPECT_TRUE(got.result.ok()) << got.result.status();
   EXPECT_EQ(got.tokens.size(), 100u);
-  EXPECT_EQ(closed.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_EQ(closed.wait_for(kPatience), std::future_status::ready);
 }
 
 TEST(Shutdown, EndsStreamsWithATypedErrorAfterTheGrace) {
@@ -109,7 +113,7 @@ TEST(Shutdown, EndsStreamsWithATypedErrorAfterTheGrace) {
   Collected got = running.get();
   EXPECT_TRUE(absl::IsUnavailable(got.result.status())) << got.result.status();
   EXPECT_EQ(GetErrorDetail(got.result.status())->reason, "DRAINING");
-  EXPECT_TRUE(rig.engine->WaitIdle(seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
 }
 
 TEST(Shutdown, SecondCallShortensTheFirst) {
@@ -120,10 +124,10 @@ TEST(Shutdown, SecondCallShortensTheFirst) {
   });
   rig.decoder.AwaitHeld();
   std::future<void> first =
-      std::async(std::launch::async, [&] { rig.server->Shutdown(seconds(60)); });
+      std::async(std::launch::async, [&] { rig.server->Shutdown(2 * kPatience); });
   EXPECT_EQ(first.wait_for(milliseconds(50)), std::future_status::timeout);
   rig.server->Shutdown(milliseconds(0));
-  EXPECT_EQ(first.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_EQ(first.wait_for(kPatience), std::future_status::ready);
   rig.decoder.AllowAll();
   EXPECT_FALSE(running.get().result.ok());
 }
@@ -132,8 +136,8 @@ TEST(Shutdown, IdleServerStopsAtOnce) {
   Rig rig;
   ASSERT_TRUE(rig.client->ListModels().ok());
   const auto begin = std::chrono::steady_clock::now();
-  rig.server->Shutdown(seconds(60));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
+  rig.server->Shutdown(2 * kPatience);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
   EXPECT_TRUE(absl::IsUnavailable(rig.client->ListModels().status()));
 }
 
@@ -239,15 +243,16 @@ TEST(Readiness, AFullQueueIsThatOfItsModelOnly) {
 }
 
 TEST(OpenCalls, WaitsForTheLast) {
-  OpenCalls calls;
+  const FakeClock clock;
+  OpenCalls calls(clock);
   int stopped = 0;
   const auto stop = [&](const absl::Status&) { ++stopped; };
   const auto cancel = [](const absl::Status&) { ADD_FAILURE(); };
-  const auto a = calls.Add(stop, cancel);
-  const auto b = calls.Add(stop, cancel);
+  const auto a = calls.Add(stop, cancel, nullptr);
+  const auto b = calls.Add(stop, cancel, nullptr);
   calls.StopAll(absl::AbortedError(""));
   EXPECT_EQ(stopped, 2);
-  const auto late = calls.Add(stop, cancel);
+  const auto late = calls.Add(stop, cancel, nullptr);
   EXPECT_EQ(stopped, 3) << "one that comes after it";
   calls.Remove(late);
   const auto now = std::chrono::steady_clock::now();
@@ -255,58 +260,122 @@ TEST(OpenCalls, WaitsForTheLast) {
   EXPECT_FALSE(calls.WaitDrained(now));
   calls.Remove(a);
   std::future<bool> waiting = std::async(
-      std::launch::async, [&] { return calls.WaitDrained(now + seconds(60)); });
+      std::launch::async, [&] { return calls.WaitDrained(now + kPatience); });
   EXPECT_EQ(waiting.wait_for(milliseconds(20)), std::future_status::timeout);
   calls.Remove(b);
-  EXPECT_EQ(waiting.wait_for(seconds(10)), std::future_status::ready);
+  EXPECT_EQ(waiting.wait_for(kPatience), std::future_status::ready);
   EXPECT_TRUE(waiting.get());
 }
 
-TEST(OpenCalls, EndsThoseThatWaitTooLong) {
-  OpenCalls calls;
-  std::string ended;
-  const auto add = [&](const std::string& name) {
-    return calls.Add([&ended, name](const absl::Status&) { ended += name + " "; },
-                     [&ended, name](const absl::Status&) { ended += name + "! "; });
-  };
-  const auto end_idle = [&](OpenCalls::Time limit) {
-    calls.EndIdle(limit, absl::AbortedError(""));
-    return std::exchange(ended, "");
-  };
-  const auto now = [] { return std::chrono::steady_clock::now(); };
-  const auto busy = add("busy");
-  const auto unopened = add("unopened");
-  const auto blocked = add("blocked");
+// Of calls that wait: what the ends of idle ones write.
+class WaitingCalls : public ::testing::Test {
+ protected:
+  std::shared_ptr<OpenCall> Add(
+      const std::string& name, std::shared_ptr<const Connection> connection = nullptr) {
+    return calls_.Add([this, name](const absl::Status&) { ended_ += name + " "; },
+                      [this, name](const absl::Status&) { ended_ += name + "! "; },
+                      std::move(connection));
+  }
+  // As a server does that looks for idle callers so long after it did so before.
+  std::string EndIdleAfter(milliseconds time) {
+    clock_.Advance(time);
+    attended_.Attend();
+    calls_.EndIdle(seconds(1), absl::AbortedError(""));
+    return std::exchange(ended_, "");
+  }
+
+  FakeClock clock_;
+  AttendedClock attended_{clock_, milliseconds(250)};
+  OpenCalls calls_{attended_};
+  std::string ended_;
+};
+
+TEST_F(WaitingCalls, ThoseThatWaitTooLongEnd) {
+  const auto busy = Add("busy");
+  const auto unopened = Add("unopened");
+  const auto uncredited = Add("uncredited");
+  const auto blocked = Add("blocked");
   busy->AwaitMessage();
   busy->TakeMessage();
   busy->AwaitTransport();
   busy->ResumeFromTransport();
-  const auto before = now() - milliseconds(1);
   unopened->AwaitMessage();
+  uncredited->AwaitCredits();
   blocked->AwaitTransport();
-  EXPECT_EQ(end_idle(before), "");
-  EXPECT_EQ(end_idle(now()), "unopened blocked blocked! ");
-  EXPECT_EQ(end_idle(now()), "") << "once for each wait";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(EndIdleAfter(milliseconds(250)), "");
+  EXPECT_EQ(EndIdleAfter(milliseconds(249)), "");
+  EXPECT_EQ(EndIdleAfter(milliseconds(1)), "unopened uncredited blocked blocked! ");
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_EQ(EndIdleAfter(milliseconds(250)), "") << "once for each wait";
+  }
 
   blocked->AwaitTransport();
   unopened->AwaitMessage();
-  calls.EndUnopened(now(), absl::UnavailableError(""));
-  EXPECT_EQ(std::exchange(ended, ""), "unopened ");
-  calls.Remove(blocked);
-  EXPECT_EQ(end_idle(now()), "");
+  calls_.EndUnopened(absl::UnavailableError(""));
+  EXPECT_EQ(std::exchange(ended_, ""), "unopened ");
+  calls_.Remove(blocked);
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(EndIdleAfter(milliseconds(250)), "");
+}
+
+TEST_F(WaitingCalls, TheTimeInWhichTheServerDidNotRunIsNotTheirs) {
+  const auto unopened = Add("unopened");
+  const auto blocked = Add("blocked");
+  unopened->AwaitMessage();
+  blocked->AwaitTransport();
+  // Stopped three times, and late each time: three slices have passed.
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(EndIdleAfter(seconds(3600)), "");
+  EXPECT_EQ(EndIdleAfter(seconds(3600)), "unopened blocked blocked! ");
+}
+
+TEST_F(WaitingCalls, WhoHasSentWhatWasNotReadYetIsNotIdle) {
+  const SocketPair pair;
+  const auto call = Add("call", pair.Accepted());
+  call->AwaitMessage();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(EndIdleAfter(milliseconds(250)), "");
+  ASSERT_EQ(send(pair.client.get(), "x", 1, 0), 1);
+  // The server comes to read it only now, and the answer takes as long as before.
+  EXPECT_EQ(EndIdleAfter(milliseconds(250)), "");
+  char byte;
+  ASSERT_EQ(recv(pair.server.get(), &byte, 1, 0), 1);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(EndIdleAfter(milliseconds(250)), "");
+  EXPECT_EQ(EndIdleAfter(milliseconds(250)), "call ");
+
+  // One that leaves the server no time to read does not hold its call for ever.
+  const auto other = Add("other", pair.Accepted());
+  other->AwaitMessage();
+  ASSERT_EQ(send(pair.client.get(), "x", 1, 0), 1);
+  int looks = 0;
+  while (EndIdleAfter(milliseconds(250)).empty() && looks < 1000) ++looks;
+  EXPECT_EQ(looks, 4 * (1 + OpenCall::kMostRenewals) - 1);
+}
+
+TEST_F(WaitingCalls, WhoTakesWhatIsSentIsNotIdle) {
+  const SocketPair pair;
+  const auto call = Add("call", pair.Accepted());
+  call->AwaitTransport();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(EndIdleAfter(milliseconds(250)), "");
+  // A part of a message gets through.
+  const auto accepted = pair.Accepted();
+  const int64_t before = accepted->Read().acked_bytes;
+  ASSERT_EQ(send(pair.server.get(), "x", 1, 0), 1);
+  ASSERT_TRUE(Eventually([&] { return accepted->Read().acked_bytes > before; }));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(EndIdleAfter(milliseconds(250)), "");
+  EXPECT_EQ(EndIdleAfter(milliseconds(250)), "call call! ");
 }
 
 TEST(OpenCalls, EndsABoundedNumberAtOnce) {
-  OpenCalls calls;
+  const FakeClock clock;
+  OpenCalls calls(clock);
   int ended = 0;
   constexpr int kCalls = 5000;
   for (int i = 0; i < kCalls; ++i) {
-    calls.Add([&](const absl::Status&) { ++ended; }, [](const absl::Status&) {})
+    calls
+        .Add([&](const absl::Status&) { ++ended; }, [](const absl::Status&) {}, nullptr)
         ->AwaitTransport();
   }
   int rounds = 0;
   for (int before = 0; before < kCalls; before = ended, ++rounds) {
-    calls.EndIdle(std::chrono::steady_clock::now(), absl::AbortedError(""));
+    calls.EndIdle(milliseconds(0), absl::AbortedError(""));
     ASSERT_GT(ended, before);
     EXPECT_LE(ended - before, 1024);
   }

@@ -15,6 +15,7 @@
 #include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/rpc/admission.h"
 #include "tests/fakes/fake_clock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
@@ -39,7 +40,7 @@ struct Answer {
 };
 
 Answer Ended(Rig& rig, const v1::GenerateRequest& request,
-             milliseconds timeout = std::chrono::seconds(30)) {
+             milliseconds timeout = kPatience) {
   BoundedContext context(timeout);
   auto reader = rig.generation->Generate(&context, request);
   Answer answer;
@@ -70,7 +71,7 @@ TEST(Deadline, InTheQueueCostsNoComputation) {
   while (first->Read(&response)) {
   }
   EXPECT_TRUE(first->Finish().ok());
-  EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   EXPECT_EQ(rig.engine->Stats().tokens_computed, 10);
 }
 
@@ -456,7 +457,7 @@ TEST(Reflection, IdleStreamsTakeFewThreads) {
   grpc::CompletionQueue queue;
   grpc::GenericStub stub(rig.channel);
   const auto await = [&](int events) {
-    const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::system_clock::now() + kPatience;
     void* tag = nullptr;
     bool ok = false;
     for (; events > 0; --events) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "client/status.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/patience.h"
 #include "tests/fakes/toy_predictor.h"
 #include "tests/server/rpc/rig.h"
 
@@ -201,8 +202,8 @@ TEST(Predict, HasTheGraceOfADrain) {
   auto waits = start();
   EXPECT_TRUE(Eventually([&] { return rig.engine->Stats().queued == 1; }));
   rig.engine->Drain();
-  auto closed = std::async(std::launch::async,
-                           [&] { rig.server->Shutdown(std::chrono::seconds(60)); });
+  auto closed =
+      std::async(std::launch::async, [&] { rig.server->Shutdown(2 * kPatience); });
   const absl::Status late = rig.client->Predict(options).status();
   EXPECT_TRUE(absl::IsUnavailable(late)) << late;
   EXPECT_EQ(GetErrorDetail(late)->reason, "DRAINING");
@@ -214,7 +215,7 @@ TEST(Predict, HasTheGraceOfADrain) {
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_THAT(got->logits.values, ElementsAreArray(Direct(options).logits));
   }
-  EXPECT_EQ(closed.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(closed.wait_for(kPatience), std::future_status::ready);
 }
 
 TEST(Predict, EndsTypedAfterTheGrace) {
@@ -236,7 +237,7 @@ TEST(Predict, EndsTypedAfterTheGrace) {
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_EQ(GetErrorDetail(status).value_or(ErrorDetail{}).reason, "DRAINING");
   }
-  EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
 }
 
 TEST(Predict, BesideStreams) {

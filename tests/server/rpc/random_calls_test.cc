@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon {
@@ -280,8 +281,8 @@ class Caller {
     if (Below(4) == 0) {
       request.set_request_id(StrCat("00000000-0000-0000-0000-00000000000", Below(10)));
     }
-    const uint32_t deadline = Below(8) == 0 ? Below(4) : 30000;
-    BoundedContext context{std::chrono::milliseconds(deadline)};
+    BoundedContext context{Below(8) == 0 ? std::chrono::milliseconds(Below(4))
+                                         : std::chrono::milliseconds(kPatience)};
     auto reader = rig_.generation->Generate(&context, request);
     v1::GenerateResponse response;
     uint32_t reads = Below(4) == 0 ? Below(3) : 1000;

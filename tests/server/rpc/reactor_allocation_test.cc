@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "tests/fakes/failing_allocation.h"
+#include "tests/fakes/patience.h"
 #include "tests/fakes/toy_predictor.h"
 #include "tests/server/rpc/rig.h"
 
@@ -126,7 +127,7 @@ TEST_F(FailingReactors, OfGenerate) {
         ASSERT_LE(got.tokens.size(), expected.size());
         EXPECT_TRUE(std::equal(got.tokens.begin(), got.tokens.end(), expected.begin()));
         EXPECT_EQ(got.result.ok(), got.tokens.size() == expected.size());
-        EXPECT_TRUE(served.engine->WaitIdle(std::chrono::seconds(20)));
+        EXPECT_TRUE(served.engine->WaitIdle(kPatience));
       },
       10);
 }
@@ -151,7 +152,7 @@ TEST_F(FailingReactors, OfScore) {
         if (result.ok()) {
           EXPECT_EQ(next, 150);
         }
-        EXPECT_TRUE(served.engine->WaitIdle(std::chrono::seconds(20)));
+        EXPECT_TRUE(served.engine->WaitIdle(kPatience));
       },
       10);
 }
@@ -167,7 +168,7 @@ TEST_F(FailingReactors, OfPredict) {
         if (got.ok()) {
           EXPECT_EQ(got->logits.values.size(), 6 * ToyPredictor::kVocab);
         }
-        EXPECT_TRUE(served.engine->WaitIdle(std::chrono::seconds(20)));
+        EXPECT_TRUE(served.engine->WaitIdle(kPatience));
       },
       5);
 }

@@ -22,6 +22,7 @@
 #include "model/text/tokenizer.h"
 #include "server/engine/engine.h"
 #include "server/rpc/server.h"
+#include "tests/fakes/patience.h"
 #include "tests/fakes/toy_decoder.h"
 
 namespace mnemon {
@@ -125,9 +126,9 @@ class Rig {
   std::unique_ptr<v1::Admin::Stub> admin;
 };
 
-// Waits, for what another thread does, at most ten seconds.
+// Waits for what another thread does; false when that hangs.
 inline bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -137,8 +138,7 @@ inline bool Eventually(const std::function<bool()>& condition) {
 
 // A context whose call cannot hang a test.
 struct BoundedContext : grpc::ClientContext {
-  explicit BoundedContext(
-      std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
+  explicit BoundedContext(std::chrono::milliseconds timeout = kPatience) {
     set_deadline(std::chrono::system_clock::now() + timeout);
   }
 };

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "client/status.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/patience.h"
 #include "tests/server/rpc/observed_calls.h"
 #include "tests/server/rpc/rig.h"
 
@@ -127,7 +128,7 @@ TEST(Score, ACommitJoinsAtItsEndOrNotAtAll) {
     stream->Finish();
     ASSERT_TRUE(Eventually([&] { return observed->Ended().size() > ended; }));
     EXPECT_EQ(observed->Ended().back().status, absl::StatusCode::kCancelled);
-    ASSERT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
+    ASSERT_TRUE(rig.engine->WaitIdle(kPatience));
     ASSERT_EQ(rig.engine->GetSession("s")->position, 0) << round;
   }
   std::vector<double> sums;
@@ -165,7 +166,7 @@ TEST(Score, ReturningFalseCancels) {
       [&](const std::vector<TokenLogprobs>&) { return ++chunks < 3; });
   EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(chunks, 3);
-  EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
   EXPECT_EQ(rig.engine->Stats().state_bytes, 0);
 }
 
@@ -231,7 +232,7 @@ TEST(Score, ErrorsNameTheField) {
   wrong = part;
   wrong.mutable_part()->set_text(std::string(2000, 'a'));
   expect({open, wrong}, absl::StatusCode::kFailedPrecondition, "CONTEXT_LIMIT", "part");
-  EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
 }
 
 // Tokens are computed in chunks of at most 64: those before the one that fails count.
@@ -276,7 +277,7 @@ TEST(Score, ADeadlineEndsACallThatWaitsForParts) {
   while (stream->Read(&response)) {
   }
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_TRUE(rig.engine->WaitIdle(std::chrono::seconds(10)));
+  EXPECT_TRUE(rig.engine->WaitIdle(kPatience));
 }
 
 }  // namespace

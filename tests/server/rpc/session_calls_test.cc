@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "client/status.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/fake_clock.h"
 #include "tests/server/rpc/rig.h"
 
 namespace mnemon {
@@ -227,9 +229,11 @@ TEST(SessionCalls, TransfersEndWithTheirCallers) {
     v1::ImportSessionRequest message;
     message.mutable_open()->set_size_bytes(100);
     writer->Write(message);
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
-    rig.server->EndIdleCalls();
-    EXPECT_EQ(ReasonOf(client::FromGrpcStatus(writer->Finish())), "CALLER_IDLE");
+    auto end = std::async(std::launch::async, [&] { return writer->Finish(); });
+    while (end.wait_for(std::chrono::milliseconds(5)) == std::future_status::timeout) {
+      rig.server->EndIdleCalls();
+    }
+    EXPECT_EQ(ReasonOf(client::FromGrpcStatus(end.get())), "CALLER_IDLE");
   }
   {
     BoundedContext context;
@@ -329,18 +333,20 @@ TEST(SessionCalls, AMaskThatNamesOtherFieldsIsRefused) {
 
 // Used or not, at its time.
 TEST(SessionCalls, AnExpireTimeEndsASessionThatIsInUse) {
-  Rig rig;
+  FakeClock clock;
+  Rig rig({.engine = {.clock = &clock}});
   const auto made = rig.client->CreateSession(client::CreateSessionOptions{
       .id = "a",
       .model = "",
       .ttl = std::nullopt,
-      .expire_time =
-          std::chrono::system_clock::now() + std::chrono::milliseconds(400)});
+      .expire_time = clock.WallNow() + std::chrono::milliseconds(400)});
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_TRUE(made->expire_time.has_value());
   rig.decoder.Allow(4);
   std::thread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    rig.decoder.AwaitHeld();
+    clock.Advance(std::chrono::milliseconds(600));
+    EXPECT_EQ(ReasonOf(rig.engine->GetSession("a").status()), "SESSION_EXPIRED");
     rig.decoder.AllowAll();
   });
   const absl::Status status =

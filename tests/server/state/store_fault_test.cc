@@ -75,10 +75,7 @@ class StoreFault : public StoreFixture {
       const auto after_power_failure = [&] {
         const std::string copy = Path(name + "-copy");
         fs::remove_all(copy);
-        fs::create_directories(copy + "/db");
-        fs::copy_file(Path(name) + "/FORMAT", copy + "/FORMAT");
-        files->CopyAfterPowerFailure(Path(name) + "/db", PowerFailure::kDropsAll,
-                                     copy + "/db");
+        CopyStoreAfterPowerFailure(*files, Path(name), PowerFailure::kDropsAll, copy);
         auto copied =
             OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
         EXPECT_TRUE(copied.ok()) << copied.status();
@@ -133,12 +130,10 @@ TEST_F(StoreFault, MayLosePowerWhileItRecoversFromAFailedSync) {
   files->Observe([&] {
     std::lock_guard lock(mutex);
     const std::string copy = Path("copy" + std::to_string(copies.size()));
-    fs::create_directories(copy + "/db");
-    fs::copy_file(Path() + "/FORMAT", copy + "/FORMAT");
-    files->CopyAfterPowerFailure(
-        Path() + "/db",
+    CopyStoreAfterPowerFailure(
+        *files, Path(),
         copies.size() % 2 == 0 ? PowerFailure::kDropsAll : PowerFailure::kKeepsHalf,
-        copy + "/db");
+        copy);
     copies.push_back(copy);
   });
   ASSERT_TRUE(store->Recover().ok());
@@ -182,13 +177,13 @@ TEST_F(StoreFault, StaysUnreadableWhenRecoverFailsHalfWay) {
   ASSERT_FALSE(PutRecord(*store, "a", RecordExpiry(0) + "2").ok());
   files->Fail(DiskFault::kFull, 8);
   EXPECT_EQ(ReasonOf(store->Recover()), "STORE_FULL");
-  EXPECT_EQ(ReasonOf(store->Get(StoreTable::kSessions, "a", "").status()),
+  EXPECT_EQ(ReasonOf(store->Get(StoreTable::kSessions, {.id = "a"}, "").status()),
             "STORE_FULL");
   EXPECT_EQ(ReasonOf(store->Compact()), "STORE_FULL");
   EXPECT_EQ(store->memory_bytes(), 0);
   files->Fail(DiskFault::kNone);
   EXPECT_TRUE(store->Recover().ok());
-  const auto value = store->Get(StoreTable::kSessions, "a", "");
+  const auto value = store->Get(StoreTable::kSessions, {.id = "a"}, "");
   ASSERT_TRUE(value.ok() && *value);
 }
 
@@ -206,7 +201,7 @@ TEST_F(StoreFault, KeepsWhatThreadsHaveSyncedThroughManyFaults) {
         if (PutRecord(*store, id, RecordExpiry(0) + std::to_string(n)).ok()) {
           synced[static_cast<size_t>(t)] = n;
         }
-        const auto value = store->Get(StoreTable::kSessions, id, "");
+        const auto value = store->Get(StoreTable::kSessions, {.id = id}, "");
         EXPECT_TRUE(value.ok()) << value.status();
       }
     });
@@ -220,14 +215,12 @@ TEST_F(StoreFault, KeepsWhatThreadsHaveSyncedThroughManyFaults) {
   done = true;
   for (std::thread& thread : threads) thread.join();
   const std::string copy = Path("copy");
-  fs::create_directories(copy + "/db");
-  fs::copy_file(Path() + "/FORMAT", copy + "/FORMAT");
-  files->CopyAfterPowerFailure(Path() + "/db", PowerFailure::kDropsAll, copy + "/db");
+  CopyStoreAfterPowerFailure(*files, Path(), PowerFailure::kDropsAll, copy);
   auto copied = OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
   ASSERT_TRUE(copied.ok()) << copied.status();
   for (int t = 0; t < kThreads; ++t) {
-    const auto value =
-        (*copied)->Get(StoreTable::kSessions, "s" + std::to_string(t), "");
+    const std::string id = "s" + std::to_string(t);
+    const auto value = (*copied)->Get(StoreTable::kSessions, {.id = id}, "");
     ASSERT_TRUE(value.ok() && *value) << t;
     EXPECT_GE(std::stoi((*value)->substr(8)), synced[static_cast<size_t>(t)]) << t;
   }
@@ -244,7 +237,7 @@ TEST_F(StoreFault, MeetsTheFileSizeLimit) {
   less.rlim_cur = 100'000;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
   const absl::Status status = CommitOwned(*store,
-                                          {{.table = StoreTable::kSnapshots,
+                                          {{.table = StoreTable::kCheckpoints,
                                             .id = "a",
                                             .name = "n",
                                             .value = std::string(200'000, 'x')}},
@@ -255,7 +248,7 @@ TEST_F(StoreFault, MeetsTheFileSizeLimit) {
   EXPECT_EQ(ReasonOf(status), "STORE_FULL") << status;
   EXPECT_EQ(ReasonOf(recovery), "STORE_FULL") << recovery;
   ASSERT_TRUE(store->Recover().ok());
-  const auto value = store->Get(StoreTable::kSessions, "a", "");
+  const auto value = store->Get(StoreTable::kSessions, {.id = "a"}, "");
   EXPECT_TRUE(value.ok() && *value);
 }
 

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "server/state/rocksdb_store.h"
 #include "server/state/session_store.h"
+#include "tests/fakes/unsynced_file_system.h"
 
 namespace mnemon {
 
@@ -56,11 +57,20 @@ struct OwnedChange {
 
 inline absl::Status CommitOwned(SessionStore& store,
                                 const std::vector<OwnedChange>& changes, Sync sync) {
-  std::vector<StoreChange> views;
+  std::vector<SessionChanges> sessions;
   for (const OwnedChange& change : changes) {
-    views.push_back({change.table, change.kind, change.id, change.name, change.value});
+    if (sessions.empty() || sessions.back().session.id != change.id) {
+      sessions.push_back({.session = {.id = change.id}, .changes = {}});
+    }
+    sessions.back().changes.push_back(
+        {change.table, change.kind, change.name, change.value});
   }
-  return store.Commit(views, sync);
+  const absl::Status status = store.Commit(sessions, sync);
+  if (!status.ok()) return status;
+  for (const SessionChanges& session : sessions) {
+    if (!session.status.ok()) return session.status;
+  }
+  return status;
 }
 
 inline absl::Status PutRecord(SessionStore& store, const std::string& id,
@@ -75,20 +85,21 @@ using Contents =
 inline absl::StatusOr<Contents> ReadContents(SessionStore& store) {
   Contents contents;
   for (const StoreTable table :
-       {StoreTable::kSessions, StoreTable::kJournal, StoreTable::kSnapshots}) {
+       {StoreTable::kSessions, StoreTable::kJournal, StoreTable::kCheckpoints}) {
     const absl::Status status = store.Scan(
         table, {},
-        [&](std::string_view id, std::string_view name, std::string_view value) {
-          contents[{table, std::string(id), std::string(name)}] = value;
+        [&](const SessionKey& key, std::string_view name, std::string_view value) {
+          contents[{table, std::string(key.id), std::string(name)}] = value;
           return true;
-        });
+        },
+        nullptr);
     if (!status.ok()) return status;
   }
   return contents;
 }
 
 // The n-th commit of the script, from 1. Four sessions whose journals grow and are
-// deleted, and snapshots that make write buffers run full.
+// deleted, and checkpoints that make write buffers run full.
 inline std::vector<OwnedChange> ScriptedCommit(int n, size_t snapshot_bytes) {
   const std::string id = "s" + std::to_string(n % 4);
   std::vector<OwnedChange> changes;
@@ -108,7 +119,7 @@ inline std::vector<OwnedChange> ScriptedCommit(int n, size_t snapshot_bytes) {
       bits = bits * 6364136223846793005u + 1442695040888963407u;
       byte = static_cast<char>(bits >> 56);
     }
-    changes.push_back({.table = StoreTable::kSnapshots,
+    changes.push_back({.table = StoreTable::kCheckpoints,
                        .id = id,
                        .name = "latest",
                        .value = std::move(blob)});
@@ -142,6 +153,35 @@ inline std::vector<Contents> ScriptedContents(int count, size_t snapshot_bytes) 
     Apply(ScriptedCommit(n, snapshot_bytes), all.back());
   }
   return all;
+}
+
+// The folders of a store that hold files of a StoreCopy or snapshots.
+inline constexpr const char* kStoreFolders[] = {"/db/a", "/db/b", "/snapshots"};
+
+// Of a store that was there before `files`.
+inline void AdoptStore(UnsyncedFileSystem& files, const std::string& path) {
+  for (const char* folder : kStoreFolders) {
+    if (std::filesystem::exists(path + folder)) files.Adopt(path + folder);
+  }
+}
+
+// Makes `to` what a power failure now would leave of the store at `path`: each folder
+// fares in a way of its own.
+inline void CopyStoreAfterPowerFailure(const UnsyncedFileSystem& files,
+                                       const std::string& path, PowerFailure failure,
+                                       const std::string& to) {
+  namespace fs = std::filesystem;
+  auto way = static_cast<int>(failure);
+  for (const char* folder : kStoreFolders) {
+    fs::create_directories(to + folder);
+    files.CopyAfterPowerFailure(path + folder, static_cast<PowerFailure>(way++ % 3),
+                                to + folder);
+  }
+  fs::copy_file(path + "/FORMAT", to + "/FORMAT");
+  // Not synced: it may be there or not.
+  if (way % 2 == 0 && fs::exists(path + "/db/SYNCED")) {
+    fs::copy_file(path + "/db/SYNCED", to + "/db/SYNCED");
+  }
 }
 
 // How many commits of the script `contents` has; -1 when it is not what a prefix makes.

@@ -16,9 +16,10 @@ int main(int, char** argv) {
   }
   for (int n = 1;; ++n) {
     const std::string record = RecordExpiry(0) + std::to_string(n);
-    const StoreChange change{
-        .table = StoreTable::kSessions, .id = "a", .value = record};
-    if (!(*store)->Commit({&change, 1}, Sync::kYes).ok()) return 1;
+    SessionChanges changes{
+        .session = {.id = "a"},
+        .changes = {{.table = StoreTable::kSessions, .value = record}}};
+    if (!(*store)->Commit({&changes, 1}, Sync::kYes).ok()) return 1;
     std::cout << n << std::endl;
   }
 }

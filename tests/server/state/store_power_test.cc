@@ -20,17 +20,18 @@ class StorePower : public StoreFixture {
   // What a power failure now would leave, as a store.
   void Fail(const UnsyncedFileSystem& files, PowerFailure failure,
             const std::string& copy) const {
-    fs::create_directories(copy + "/db");
-    fs::copy_file(Path() + "/FORMAT", copy + "/FORMAT");
-    files.CopyAfterPowerFailure(Path() + "/db", failure, copy + "/db");
+    CopyStoreAfterPowerFailure(files, Path(), failure, copy);
   }
 
   static absl::StatusOr<Contents> Reopen(const std::string& copy) {
     auto files = std::make_shared<UnsyncedFileSystem>();
-    files->Adopt(copy + "/db");
+    AdoptStore(*files, copy);
     absl::StatusOr<std::unique_ptr<SessionStore>> store =
         OpenSessionStoreOn(files, copy, {.memory_bytes = 4 << 20});
     if (!store.ok()) return store.status();
+    // A power failure never raises an alarm.
+    EXPECT_EQ((*store)->condition().lost_commits, 0u);
+    EXPECT_EQ((*store)->condition().unreadable, 0);
     return ReadContents(**store);
   }
 };
@@ -116,16 +117,14 @@ TEST_F(StorePower, MayFailWhileTheStoreIsOpened) {
   store.reset();
 
   auto again = std::make_shared<UnsyncedFileSystem>();
-  again->Adopt(first + "/db");
+  AdoptStore(*again, first);
   std::mutex mutex;
   std::vector<std::string> copies;  // guarded by mutex
   again->Observe([&] {
     std::lock_guard lock(mutex);
     const std::string copy = Path("again" + std::to_string(copies.size()));
-    fs::create_directories(copy + "/db");
-    fs::copy_file(first + "/FORMAT", copy + "/FORMAT");
-    again->CopyAfterPowerFailure(
-        first + "/db", static_cast<PowerFailure>(copies.size() % 3), copy + "/db");
+    CopyStoreAfterPowerFailure(*again, first,
+                               static_cast<PowerFailure>(copies.size() % 3), copy);
     copies.push_back(copy);
   });
   auto reopened = *OpenSessionStoreOn(again, first, {.memory_bytes = 4 << 20});

@@ -85,6 +85,26 @@ TEST(ConnectionTable, TheLongestIdleComeFirst) {
   EXPECT_THAT(table.LongestIdle("192.0.2.1", start + seconds(5), 10), IsEmpty());
 }
 
+TEST(ConnectionTable, SilentOnesGoFirstAndThoseWhoseBytesArriveDoNot) {
+  ConnectionTable table(10, 10);
+  const Connection::Time now = std::chrono::steady_clock::now();
+  const Connection::Time old = now - seconds(20);
+  const auto used = Make("192.0.2.1:1", old);
+  const auto upload = Make("192.0.2.1:2", old);
+  const auto slow = Make("192.0.2.1:3", old + milliseconds(1));
+  const auto silent = Make("192.0.2.1:4", now - seconds(5));
+  const auto endless = Make("192.0.2.1:5", now - seconds(100));
+  for (const auto& one : {used, upload, slow, silent, endless}) table.Add(one);
+  used->NoteReceived(5000, now - seconds(3));
+  upload->NoteReceived(100, now - seconds(3));
+  upload->NoteReceived(200, now);
+  slow->NoteReceived(40, now - seconds(3));
+  slow->NoteReceived(41, now);
+  endless->NoteReceived(100, now);
+  EXPECT_THAT(table.LongestIdle("", now - seconds(1), 10),
+              ElementsAre(silent, endless, used, slow));
+}
+
 TEST(ConnectionTable, CountsWhyConnectionsWereShutDown) {
   ConnectionTable table(10, 10);
   const SocketPair pair;

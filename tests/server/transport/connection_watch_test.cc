@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/fakes/fake_clock.h"
 #include "tests/server/transport/sockets.h"
 
 namespace mnemon {
@@ -48,6 +49,24 @@ TEST(ConnectionWatch, ShutsDownAConnectionWhoseBytesBelongToNoCall) {
   watch.Check(kAll);
   EXPECT_EQ(good->shut_down(), std::nullopt);
   EXPECT_EQ(bad->shut_down(), ShutDownReason::kTraffic);
+}
+
+TEST(ConnectionWatch, NotesWhoseBytesArrive) {
+  ConnectionTable table(10, 10);
+  const SocketPair one, two;
+  const auto start = std::chrono::steady_clock::now() - std::chrono::seconds(2);
+  const auto upload = one.Accepted(8, start), silent = two.Accepted(8, start);
+  table.Add(upload);
+  table.Add(silent);
+  ConnectionWatch watch(table, kSmall, Streams(1, 0));
+  Send(one, *upload, 100);
+  watch.Check(kAll);
+  const auto now = std::chrono::steady_clock::now();
+  EXPECT_TRUE(upload->greeted());
+  EXPECT_TRUE(upload->arriving(now));
+  EXPECT_FALSE(upload->arriving(now + std::chrono::seconds(2)));
+  EXPECT_FALSE(silent->greeted());
+  EXPECT_FALSE(silent->arriving(now));
 }
 
 TEST(ConnectionWatch, BusyConnectionsAreCheckedInEachRound) {
@@ -100,14 +119,27 @@ TEST(ConnectionWatch, SuspectsAreCheckedInEveryRound) {
 TEST(ConnectionWatch, ShutsDownSilentConnectionsAndNoIdleOnes) {
   ConnectionTable table(10, 10);
   const SocketPair silent, idle;
-  const auto long_ago = std::chrono::steady_clock::now() - std::chrono::seconds(11);
-  const auto bad = silent.Accepted(8, long_ago), good = idle.Accepted(8, long_ago);
+  const auto bad = silent.Accepted(), good = idle.Accepted();
   table.Add(good);
   table.Add(bad);
   Send(idle, *good, 33);
   Send(silent, *bad, 32);
-  ConnectionWatch watch(table, kSmall, Streams(0, 0));
+  FakeClock clock;
+  ConnectionWatch watch(table, kSmall, Streams(0, 0), clock);
   watch.Check(kAll);
+  // The process was stopped: the client may have had no answer to greet for.
+  clock.Advance(std::chrono::hours(1));
+  watch.Check(kAll);
+  EXPECT_EQ(bad->shut_down(), std::nullopt);
+  for (int i = 0; i < 38; ++i) {
+    clock.Advance(std::chrono::milliseconds(250));
+    watch.Check(kAll);
+  }
+  EXPECT_EQ(bad->shut_down(), std::nullopt);
+  for (int i = 0; i < 4; ++i) {
+    clock.Advance(std::chrono::milliseconds(250));
+    watch.Check(kAll);
+  }
   EXPECT_EQ(good->shut_down(), std::nullopt);
   EXPECT_EQ(bad->shut_down(), ShutDownReason::kSilent);
 }

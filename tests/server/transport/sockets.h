@@ -18,6 +18,7 @@
 #include "base/strings.h"
 #include "gtest/gtest.h"
 #include "server/transport/connection.h"
+#include "tests/fakes/patience.h"
 
 namespace mnemon {
 
@@ -42,16 +43,17 @@ inline std::string OwnText(const Descriptor& fd) {
   return StrCat("127.0.0.1:", ntohs(address.sin_port));
 }
 
-// Whether the other end has closed it, within ten seconds.
-inline bool IsClosed(const Descriptor& fd) {
+// Whether the other end closes it within `most`.
+inline bool IsClosed(const Descriptor& fd, std::chrono::milliseconds most = kPatience) {
   pollfd ready = {.fd = fd.get(), .events = POLLIN, .revents = 0};
   char byte;
-  return poll(&ready, 1, 10000) == 1 && recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0;
+  return poll(&ready, 1, static_cast<int>(most.count())) == 1 &&
+         recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
 // Waits for what another thread does.
 inline bool Soon(const std::function<bool()>& condition,
-                 std::chrono::milliseconds most = std::chrono::seconds(10)) {
+                 std::chrono::milliseconds most = kPatience) {
   const auto deadline = std::chrono::steady_clock::now() + most;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;

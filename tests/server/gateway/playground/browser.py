@@ -91,7 +91,7 @@ class Browser:
             self.process.wait(timeout=5)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=300)
         os.close(self.write_end)
         os.close(self.read_end)
         self.folder.cleanup()
@@ -102,7 +102,7 @@ class Browser:
     def __exit__(self, *_):
         self.close()
 
-    def command(self, method, timeout=30, **parameters):
+    def command(self, method, timeout=300, **parameters):
         """Sends a command and returns its result."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
@@ -157,7 +157,7 @@ class Browser:
             raise RuntimeError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
-    def wait(self, expression, timeout=20):
+    def wait(self, expression, timeout=300):
         """Waits until an expression is truthy, and returns its value."""
         deadline = time.monotonic() + timeout
         while not (value := self.evaluate(expression)):

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/late_answer.h"
+
+namespace mnemon {
+
+std::shared_ptr<LateAnswer> LateAnswer::Open(grpc::CallbackServerContext* context,
+                                             grpc::ServerUnaryReactor* reactor,
+                                             const RequestScope& scope,
+                                             OpenCalls& calls) {
+  const std::shared_ptr<LateAnswer> answer(
+      new LateAnswer(context, reactor, scope, calls));
+  std::shared_ptr<OpenCall> open = calls.Add(
+      [weak = std::weak_ptr(answer)](const absl::Status& status) {
+        if (const auto open = weak.lock()) open->Finish([&] { return status; });
+      },
+      CancelFunctionOf(*context), /*connection=*/nullptr);
+  {
+    std::lock_guard lock(answer->mutex_);
+    if (!answer->closed_) {
+      answer->open_ = std::move(open);
+      return answer;
+    }
+  }
+  // It was stopped meanwhile.
+  calls.Remove(open);
+  return answer;
+}
+
+void LateAnswer::FinishWith(const absl::Status& status) {
+  std::shared_ptr<OpenCall> open;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    open = std::move(open_);
+  }
+  // Before the call ends: then the server, and `calls_`, may.
+  if (open != nullptr) calls_.Remove(open);
+  reactor_->Finish(ToGrpcStatus(status, scope_, context_));
+}
+
+}  // namespace mnemon

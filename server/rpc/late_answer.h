@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// The answer of a unary call that comes later, from the engine or from the end of the
+// server: the first one finishes the call.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <grpcpp/server_context.h>
+
+#include "absl/status/status.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/open_calls.h"
+#include "server/rpc/status_mapping.h"
+
+namespace mnemon {
+
+// Safe for concurrent use. Shared by all that may answer.
+class LateAnswer {
+ public:
+  // The call is open until it is answered, and ends early with StopAll. `calls`
+  // outlives the call. Throws std::bad_alloc: then nobody answers.
+  static std::shared_ptr<LateAnswer> Open(grpc::CallbackServerContext* context,
+                                          grpc::ServerUnaryReactor* reactor,
+                                          const RequestScope& scope, OpenCalls& calls);
+
+  // Finishes the call with the status that `write` returns, which may fill in the
+  // response and must not throw. Not called when the call was finished: then the
+  // response may be gone.
+  template <class Write>
+  void Finish(const Write& write) {
+    if (answered_.exchange(true)) return;
+    FinishWith(write());
+  }
+
+ private:
+  LateAnswer(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor,
+             RequestScope scope, OpenCalls& calls)
+      : context_(context), reactor_(reactor), scope_(std::move(scope)), calls_(calls) {}
+
+  void FinishWith(const absl::Status& status);
+
+  grpc::CallbackServerContext* const context_;
+  grpc::ServerUnaryReactor* const reactor_;
+  const RequestScope scope_;
+  OpenCalls& calls_;
+  std::atomic<bool> answered_ = false;
+
+  std::mutex mutex_;
+  std::shared_ptr<OpenCall> open_;  // guarded by mutex_, as all below
+  bool closed_ = false;
+};
+
+}  // namespace mnemon

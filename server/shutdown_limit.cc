@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "server/shutdown_limit.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <sys/time.h>
+
+#include "base/log.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+using SteadyClock = std::chrono::steady_clock;
+
+// Between two looks at what has come.
+constexpr milliseconds kLook{20};
+// For the last lines of the log.
+constexpr milliseconds kLastLines{150};
+// Behind the limit, where even the thread hangs.
+constexpr milliseconds kLastResort{250};
+
+// The kernel ends the process by SIGALRM in `time`; zero: it does not.
+void SetAlarm(milliseconds time) {
+  const auto ms = static_cast<long>(time.count());
+  const itimerval timer = {
+      .it_interval = {},
+      .it_value = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+}  // namespace
+
+ShutdownLimit::~ShutdownLimit() {
+  over_ = true;
+  SetAlarm(milliseconds(0));
+  if (thread_.joinable()) thread_.join();
+}
+
+void ShutdownLimit::Begin(milliseconds grace, Work work) {
+  {
+    std::lock_guard lock(mutex_);
+    work_ = std::move(work);
+  }
+  limit_ = SteadyClock::now() + grace + kBehindGrace;
+  SetAlarm(grace + kBehindGrace + kLastResort);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void ShutdownLimit::Leave() {
+  std::lock_guard lock(mutex_);
+  work_ = {};
+}
+
+milliseconds ShutdownLimit::Left(milliseconds most) const {
+  const Time limit = limit_;
+  if (limit == Time::max()) return most;
+  const auto left =
+      std::chrono::duration_cast<milliseconds>(limit - SteadyClock::now());
+  return std::clamp(left, milliseconds(0), most);
+}
+
+void ShutdownLimit::Run() {
+  bool second = false;
+  while (!over_) {
+    if (SteadyClock::now() >= limit_.load()) End();
+    if (signals_.WaitFor(static_cast<int>(kLook.count())) == 0) continue;
+    // A third one finds nothing more to hurry.
+    if (std::exchange(second, true)) End();
+    limit_ = std::min(limit_.load(), SteadyClock::now() + kBehindSecond);
+    SetAlarm(kBehindSecond + kLastResort);
+    LogWarning("second signal: the process ends now");
+    std::lock_guard lock(mutex_);
+    if (work_.hurry) work_.hurry();
+  }
+}
+
+void ShutdownLimit::End() {
+  {
+    std::lock_guard lock(mutex_);
+    LogEvent(LogLevel::kError, "shutdown_cut_off",
+             {{"calls", work_.calls ? work_.calls() : 0},
+              {"waiting", work_.waiting ? work_.waiting() : std::string()}});
+  }
+  FlushLog(kLastLines);
+  std::_Exit(kExitCode);
+}
+
+}  // namespace mnemon

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// A store of sessions in memory whose commits a test holds, lets go or lets fail.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "server/state/session_store.h"
+
+namespace mnemon {
+
+// Safe for concurrent use.
+class HeldStore final : public SessionStore {
+ public:
+  // From now on commits wait for Release.
+  void Hold() {
+    std::lock_guard lock(mutex_);
+    holds_ = true;
+  }
+  // Lets `count` commits go on, of those that wait or come.
+  void Release(int count = 1) {
+    std::lock_guard lock(mutex_);
+    released_ += count;
+    changed_.notify_all();
+  }
+  // Commits wait no more.
+  void Open() {
+    std::lock_guard lock(mutex_);
+    holds_ = false;
+    released_ = 0;
+    changed_.notify_all();
+  }
+  // The next commits fail, and Recover with them, until `fails` is false. `written`:
+  // all the same they are in the store.
+  void Fail(bool fails, bool written = false) {
+    std::lock_guard lock(mutex_);
+    fails_ = fails;
+    written_ = written;
+  }
+  // Whether a commit waits for Release, at once or within `timeout`.
+  bool AwaitHeld(std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, timeout, [this] { return waiting_ > 0; });
+  }
+  // Called whenever a commit begins to wait.
+  void Notify(std::function<void()> on_held) {
+    std::lock_guard lock(mutex_);
+    on_held_ = std::move(on_held);
+  }
+
+  absl::Status Commit(std::span<SessionChanges> sessions, Sync) override {
+    std::unique_lock lock(mutex_);
+    if (!healthy_) return Failure();
+    ++waiting_;
+    changed_.notify_all();
+    if (holds_ && on_held_) on_held_();
+    changed_.wait(lock, [this] { return !holds_ || released_ > 0; });
+    if (holds_) --released_;
+    --waiting_;
+    if (!fails_ || written_) {
+      for (const SessionChanges& session : sessions) Apply(session);
+    }
+    healthy_ = !fails_;
+    return healthy_ ? absl::OkStatus() : Failure();
+  }
+
+  absl::StatusOr<std::optional<std::string>> Get(StoreTable table,
+                                                 const SessionKey& session,
+                                                 std::string_view name) override {
+    std::lock_guard lock(mutex_);
+    const auto found =
+        values_.find({table, std::string(session.id), std::string(name)});
+    if (found == values_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  absl::Status Scan(StoreTable table, const StoreRange& range, const Visit& visit,
+                    const Unreadable&) override {
+    std::map<Key, std::string> values;
+    {
+      std::lock_guard lock(mutex_);
+      values = values_;
+    }
+    for (const auto& [key, value] : values) {
+      const auto& [in, id, name] = key;
+      if (in != table) continue;
+      if (range.session && (id != range.session->id || name < range.from)) continue;
+      if (!visit({.id = id}, name, value)) break;
+    }
+    return absl::OkStatus();
+  }
+
+  bool healthy() const override {
+    std::lock_guard lock(mutex_);
+    return healthy_;
+  }
+  absl::Status Recover() override {
+    std::lock_guard lock(mutex_);
+    if (!healthy_ && fails_) return Failure();
+    healthy_ = true;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::string> PutSnapshot(std::string_view bytes) override {
+    std::lock_guard lock(mutex_);
+    std::string name = "snapshot" + std::to_string(snapshots_.size());
+    snapshots_[name] = std::string(bytes);
+    return name;
+  }
+  absl::StatusOr<std::string> GetSnapshot(const std::string& name) override {
+    std::lock_guard lock(mutex_);
+    const auto found = snapshots_.find(name);
+    if (found == snapshots_.end()) return absl::NotFoundError(name);
+    return found->second;
+  }
+  void DropSnapshot(const std::string&) override {}
+  void CountSnapshots(const std::vector<std::string>&, bool) override {}
+  bool needs_upgrade() const override { return false; }
+  absl::Status FinishUpgrade() override { return absl::OkStatus(); }
+  absl::Status Compact() override { return absl::OkStatus(); }
+  bool AwaitWhole(int) override { return true; }
+  StoreCondition condition() const override { return {}; }
+  int64_t memory_bytes() const override { return 0; }
+
+ private:
+  using Key = std::tuple<StoreTable, std::string, std::string>;
+
+  static absl::Status Failure() {
+    return MakeError(absl::StatusCode::kResourceExhausted, "the disk is full",
+                     {.reason = "STORE_FULL"});
+  }
+
+  void Apply(const SessionChanges& session) {
+    const std::string id(session.session.id);
+    for (const StoreChange& change : session.changes) {
+      const Key key{change.table, id, std::string(change.name)};
+      const auto erase_before = [&](const std::optional<std::string>& end) {
+        std::erase_if(values_, [&](const auto& entry) {
+          const auto& [table, of, name] = entry.first;
+          return table == change.table && of == id && (!end || name < *end);
+        });
+      };
+      switch (change.kind) {
+        case StoreChange::Kind::kPut:
+          values_[key] = std::string(change.value);
+          break;
+        case StoreChange::Kind::kDelete:
+          values_.erase(key);
+          break;
+        case StoreChange::Kind::kDeleteAll:
+          erase_before(std::nullopt);
+          break;
+        case StoreChange::Kind::kDeleteBefore:
+          erase_before(std::string(change.name));
+      }
+    }
+  }
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::map<Key, std::string> values_;
+  std::map<std::string, std::string> snapshots_;  // by name; never dropped
+  std::function<void()> on_held_;
+  bool holds_ = false;
+  int released_ = 0;
+  int waiting_ = 0;
+  bool fails_ = false;
+  bool written_ = false;
+  bool healthy_ = true;
+};
+
+}  // namespace mnemon
