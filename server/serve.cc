@@ -32,6 +32,10 @@ constexpr milliseconds kUpdatePeriod = RpcServer::kIdlePeriod;
 constexpr milliseconds kLastAnswers{2000};
 constexpr milliseconds kLastEnds{300};
 
+// Behind the idle limit, before a client over HTTP that reads nothing is closed: its
+// call ends by then, as that of an idle caller.
+constexpr milliseconds kIdleClient{1000};
+
 // As long a line waits for standard error before that is no mere delay.
 constexpr milliseconds kLogBlocked{5000};
 
@@ -158,7 +162,7 @@ absl::StatusOr<std::unique_ptr<HttpDoor>> StartHttp(const ServeOptions& options,
       HttpServer::Start(
           {.host = address.host,
            .port = address.port,
-           .write_timeout = options.engine.idle_timeout},
+           .write_timeout = options.engine.idle_timeout + kIdleClient},
           [probes,
            gateway = door->gateway.get()](std::shared_ptr<HttpExchange> exchange) {
             if (gateway != nullptr && !IsProbe(exchange->request().path)) {

@@ -71,6 +71,12 @@ constexpr Entry kScenarios[] = {
     {"demotion",
      "Streams beside sessions whose states go to the disk and come back: token gaps.",
      RunDemotion},
+    {"beyond-memory",
+     "A store ten times as large as the server's memory: turns on any session go on.",
+     RunBeyondMemory},
+    {"crowd",
+     "As many empty sessions as a server takes: the speed of calls without a session.",
+     RunCrowd},
     {"recovery", "A killed server with 64 streams: the time until all of them go on.",
      RunRecovery},
 };

@@ -43,6 +43,8 @@ absl::Status RunRestore(const ScenarioOptions& options, BarResults& results);
 absl::Status RunFork(const ScenarioOptions& options, BarResults& results);
 absl::Status RunDemotion(const ScenarioOptions& options, BarResults& results);
 absl::Status RunRecovery(const ScenarioOptions& options, BarResults& results);
+absl::Status RunBeyondMemory(const ScenarioOptions& options, BarResults& results);
+absl::Status RunCrowd(const ScenarioOptions& options, BarResults& results);
 
 // The checkpoint of a drawn model, made once per directory: its path. `set` are fields
 // of config.json, KEY=VALUE.

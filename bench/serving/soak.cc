@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Everything that clients do, right and wrong, for a long time: memory, descriptors and
-// threads stay where they are, and no answer is wrong.
+// Everything that clients do, right and wrong, for a long time, half of it on durable
+// sessions that others delete, fork and rewind meanwhile: memory, descriptors and
+// threads stay where they are, every call is answered, and no answer is wrong.
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
+#include <type_traits>
+#include <vector>
 
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "bench/serving/data_folder.h"
 #include "bench/serving/process_use.h"
 #include "bench/serving/scenario.h"
 #include "bench/serving/traffic.h"
@@ -25,11 +32,17 @@ constexpr int64_t kSampleCalls = 20;
 constexpr double kMostGrowth = 20;  // megabytes from the second quarter to the last
 constexpr double kMostMore = 8;     // descriptors, threads
 constexpr int kNames = 32;          // of sessions
+constexpr int kPlaces = 4;          // of checkpoints of each
+constexpr std::chrono::seconds kAnswered{120};  // far more than any call takes
 
 struct Outcome {
   std::atomic<int64_t> calls{0};
   std::atomic<int64_t> wrong{0};  // tokens other than those of the same call before
   std::atomic<int64_t> unexpected{0};  // statuses that no such call may have
+  std::atomic<int64_t> unanswered{0};
+
+  std::mutex mutex;
+  std::string first;  // of those statuses; guarded by mutex
 };
 
 // A client that connects anew for each call.
@@ -41,7 +54,8 @@ class Soaker {
   void Call() {
     ++outcome_.calls;
     const Connection connection(port_, {});
-    switch (random_() % 8) {
+    if (random_() % 2 == 0) return OnASession(connection);
+    switch (random_() % 6) {
       case 0:
         return Cancel(connection);
       case 1:
@@ -50,9 +64,6 @@ class Soaker {
         return Predict(connection);
       case 3:
         return Wrong(connection);
-      case 4:
-      case 5:
-        return OnASession(connection);
       default:
         return Compared(connection);
     }
@@ -62,13 +73,18 @@ class Soaker {
   using Code = grpc::StatusCode;
 
   struct Limited : grpc::ClientContext {
-    Limited() {
-      set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(300));
-    }
+    Limited() { set_deadline(std::chrono::system_clock::now() + kAnswered); }
   };
 
   void Expect(const grpc::Status& status, const std::set<Code>& expected) {
-    if (!expected.contains(status.error_code())) ++outcome_.unexpected;
+    if (expected.contains(status.error_code())) return;
+    ++(status.error_code() == Code::DEADLINE_EXCEEDED ? outcome_.unanswered
+                                                      : outcome_.unexpected);
+    std::lock_guard lock(outcome_.mutex);
+    if (outcome_.first.empty()) {
+      outcome_.first = StrCat("code ", static_cast<int>(status.error_code()), ": ",
+                              status.error_message());
+    }
   }
 
   // Reads at most `most` messages, then cancels.
@@ -117,10 +133,14 @@ class Soaker {
   }
 
   void Score(const Connection& connection) {
+    Expect(Score(connection, v1::ScoreRequest::Open()), {Code::OK});
+  }
+
+  grpc::Status Score(const Connection& connection, const v1::ScoreRequest::Open& open) {
     Limited context;
     auto stream = connection.generation->Score(&context);
     v1::ScoreRequest request;
-    request.mutable_open();
+    *request.mutable_open() = open;
     stream->Write(request);
     v1::GenerateRequest tokens;
     FillPrompt(50, random_(), tokens);
@@ -128,7 +148,7 @@ class Soaker {
     stream->Write(request);
     stream->WritesDone();
     for (v1::ScoreResponse response; stream->Read(&response);) continue;
-    Expect(stream->Finish(), {Code::OK});
+    return stream->Finish();
   }
 
   // No model here is an encoder.
@@ -141,28 +161,104 @@ class Soaker {
            {Code::UNIMPLEMENTED, Code::FAILED_PRECONDITION, Code::INVALID_ARGUMENT});
   }
 
+  // What other clients do to it at the same time: it is gone, there already, held by a
+  // call, shorter.
+  static inline const std::set<Code> kBesideOthers = {
+      Code::OK,      Code::NOT_FOUND, Code::ALREADY_EXISTS,
+      Code::ABORTED, Code::CANCELLED, Code::OUT_OF_RANGE};
+
+  template <class Stub, class Request, class Response>
+  grpc::Status Ask(Stub& stub,
+                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                Response*),
+                   const std::type_identity_t<Request>& request, Response& response) {
+    Limited context;
+    const grpc::Status status = (stub.*method)(&context, request, &response);
+    // As many exports and proofs may run at once as there are places.
+    const bool full = FactsOf(status).reason == "TRANSFER_LIMIT" ||
+                      FactsOf(status).reason == "CHECKPOINT_LIMIT";
+    if (!full) Expect(status, kBesideOthers);
+    return status;
+  }
+
   void OnASession(const Connection& connection) {
+    using Stub = v1::Sessions::Stub;
+    Stub& sessions = *connection.sessions;
     const std::string id = StrCat("s", random_() % kNames);
-    Limited create, get, end;
+    const std::string name = "sessions/" + id;
+    const std::string place = StrCat("p", random_() % kPlaces);
+    v1::Session session;
+    google::protobuf::Empty nothing;
+    switch (random_() % 10) {
+      case 0: {
+        v1::DeleteSessionRequest request;
+        request.set_name(name);
+        Ask(sessions, &Stub::DeleteSession, request, nothing);
+        return;
+      }
+      case 1: {
+        v1::CheckpointSessionRequest request;
+        request.set_name(name);
+        request.set_checkpoint_id(place);
+        v1::Checkpoint made;
+        Ask(sessions, &Stub::CheckpointSession, request, made);
+        return;
+      }
+      case 2: {
+        v1::ForkSessionRequest request;
+        request.set_name(name);
+        request.set_session_id(StrCat("s", random_() % kNames));
+        Ask(sessions, &Stub::ForkSession, request, session);
+        return;
+      }
+      case 3:
+      case 4: {
+        v1::RewindSessionRequest request;
+        request.set_name(name);
+        if (random_() % 2 == 0) {
+          request.set_checkpoint_id(place);
+        } else {
+          request.set_token_count(static_cast<int64_t>(random_() % 100));
+        }
+        Ask(sessions, &Stub::RewindSession, request, session);
+        return;
+      }
+      case 5: {
+        v1::ScoreRequest::Open open;
+        open.set_session(name);
+        open.set_commit(true);
+        Expect(Score(connection, open), kBesideOthers);
+        return;
+      }
+      case 6: {
+        v1::VerifySessionRequest request;
+        request.set_name(name);
+        request.set_replay(true);
+        v1::VerifySessionResponse proof;
+        const grpc::Status status = Ask(sessions, &Stub::VerifySession, request, proof);
+        if (status.ok() && !(proof.stored_form_valid() && proof.replay_equal())) {
+          ++outcome_.wrong;
+        }
+        return;
+      }
+      default:
+        Turn(connection, id);
+    }
+  }
+
+  void Turn(const Connection& connection, const std::string& id) {
+    using Stub = v1::Sessions::Stub;
+    constexpr v1::Session::Durability kLevels[] = {v1::Session::NONE, v1::Session::TURN,
+                                                   v1::Session::ALWAYS};
     v1::CreateSessionRequest creation;
     creation.set_session_id(id);
+    creation.mutable_session()->set_durability(kLevels[random_() % 3]);
     v1::Session session;
-    Expect(connection.sessions->CreateSession(&create, creation, &session),
-           {Code::OK, Code::ALREADY_EXISTS});
+    Ask(*connection.sessions, &Stub::CreateSession, creation, session);
     std::vector<int32_t> tokens;
     v1::GenerateRequest request = MakeRequest("", 4, 20, random_());
     request.set_session("sessions/" + id);
-    Expect(Read(connection, request, 1000, tokens),
-           {Code::OK, Code::NOT_FOUND, Code::ABORTED, Code::CANCELLED});
-    v1::GetSessionRequest look;
-    look.set_name("sessions/" + id);
-    Expect(connection.sessions->GetSession(&get, look, &session),
-           {Code::OK, Code::NOT_FOUND});
-    v1::DeleteSessionRequest deletion;
-    deletion.set_name("sessions/" + id);
-    google::protobuf::Empty nothing;
-    Expect(connection.sessions->DeleteSession(&end, deletion, &nothing),
-           {Code::OK, Code::NOT_FOUND});
+    Expect(Read(connection, request, 1000, tokens), kBesideOthers);
   }
 
   const int port_;
@@ -214,8 +310,10 @@ absl::Status RunSoak(const ScenarioOptions& options, BarResults& results) {
                                              : kSoak;
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, "fast_weights", "XS"));
-  MNEMON_ASSIGN_OR_RETURN(const auto server,
-                          StartServer(options, {"--checkpoint", model}));
+  const DataFolder data(options.directory + "/data-soak");
+  MNEMON_ASSIGN_OR_RETURN(
+      const auto server,
+      StartServer(options, {"--checkpoint", model, "--data-dir", data.path()}));
   std::vector<int32_t> right;
   {
     Connection connection(server->port(), {});
@@ -242,6 +340,9 @@ absl::Status RunSoak(const ScenarioOptions& options, BarResults& results) {
   results.Exactly("calls with wrong tokens", static_cast<double>(outcome.wrong), 0, "");
   results.Exactly("calls with a status that they may not have",
                   static_cast<double>(outcome.unexpected), 0, "");
+  results.Exactly("calls without an answer", static_cast<double>(outcome.unanswered), 0,
+                  "");
+  if (!outcome.first.empty()) LogError("the first of them: " + outcome.first);
   results.Note("resident at the end", samples.back().megabytes, "MB");
   results.AtMost("resident, growth from the second quarter to the last",
                  Growth(samples, [](const ProcessUse& s) { return s.megabytes; }),

@@ -199,6 +199,8 @@ struct Call : DestroyedLater, std::enable_shared_from_this<Call> {
   // How it ends once no step that it takes part in is under way; what these give it is
   // dropped.
   std::optional<Ending> end_later;
+  // Of a scoring call that has joined its source: what that was.
+  std::optional<SessionBefore> before;
   // Of its session's history: memory that a call which was not taken leaves, for the
   // thread that destroys the call.
   TokenHistory::Pieces unused;

@@ -228,11 +228,6 @@ absl::StatusOr<size_t> Engine::FindDecoder(const std::string& name) const {
                                   "takes whole sequences: use Predict");
 }
 
-absl::Status Engine::MemoryLimit(int64_t bytes) const {
-  context_->AskForMemory(bytes);
-  return engine_errors::MemoryLimit();
-}
-
 bool Engine::MakeRoom(int64_t bytes, std::optional<SessionPersistence::Short> of,
                       const std::function<bool()>& fits) const {
   if (persistence_ && of) return persistence_->MakeRoom(bytes, *of, fits);
@@ -431,7 +426,7 @@ absl::Status Engine::SubmitHeld(const std::shared_ptr<Call>& call,
     call->penalties = PenaltyCounts(call->sampling, std::min(most, runner.vocab()));
     call->penalties_charge = ChargeOf(context_->memory, &EngineMemory::queue);
     if (!call->penalties_charge.TrySet(call->penalties.bytes())) {
-      return MemoryLimit(call->penalties.bytes());
+      return context_->MemoryLimit(call->penalties.bytes());
     }
     call->penalties.Update(session.history, tokens + prompt);
     const bool copied = call->scoring && call->scoring->source;
@@ -511,7 +506,7 @@ absl::Status Engine::CopySource(const ScoreRequest& request, Call& call) const {
     }
     return copy->history.ShareOf(source->history, tokens)
                ? absl::OkStatus()
-               : MemoryLimit(tokens * static_cast<int64_t>(sizeof(int32_t)));
+               : context_->MemoryLimit(tokens * static_cast<int64_t>(sizeof(int32_t)));
   });
   call.scoring->commit = copied.ok() && request.commit && !repeated;
   // Its state has gone on: one that is repeated is computed from the copy.

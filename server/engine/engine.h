@@ -146,7 +146,9 @@ class Engine {
   // Counts what a transport has received of an import, within the engine's memory.
   ByteCharge QueueCharge() const;
   // MEMORY_LIMIT, where that is refused.
-  absl::Status MemoryLimitReached(int64_t bytes) const { return MemoryLimit(bytes); }
+  absl::Status MemoryLimitReached(int64_t bytes) const {
+    return context_->MemoryLimit(bytes);
+  }
   // Checks the state of the session, and computes it again on request, as a call
   // without a session that takes its turn among others.
   absl::Status VerifySession(const VerifySessionRequest& request,
@@ -327,8 +329,6 @@ class Engine {
                 const std::function<bool()>& fits) const;
   // What a new session or checkpoint takes; MEMORY_LIMIT.
   absl::Status ChargeNew(Session& session, int64_t bytes) const;
-  // MEMORY_LIMIT; sessions at rest give up states of as many bytes.
-  absl::Status MemoryLimit(int64_t bytes) const;
   // To the observer.
   void Report(SessionEvent event) const;
   void RemoveExpired();

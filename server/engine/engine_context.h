@@ -11,6 +11,7 @@
 #include "model/sampling/sampling_team.h"
 #include "model/state/block_recycler.h"
 #include "server/engine/callback_threads.h"
+#include "server/engine/engine_errors.h"
 #include "server/engine/engine_memory.h"
 #include "server/engine/engine_options.h"
 #include "server/engine/pool_turns.h"
@@ -65,6 +66,11 @@ struct EngineContext : std::enable_shared_from_this<EngineContext> {
     const bool any = givers.Ask(bytes, of) || recycler.HasReserves();
     if (any) recycler.GiveUpReserves();
     return any;
+  }
+  // The error for one who found none, and is to find some when it asks again.
+  absl::Status MemoryLimit(int64_t bytes) const {
+    AskForMemory(bytes);
+    return engine_errors::MemoryLimit();
   }
 };
 

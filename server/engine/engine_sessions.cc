@@ -376,19 +376,24 @@ absl::Status Engine::RewindSession(const RewindSessionRequest& request,
     MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session,
                             FindSession(request.session));
     if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
-    const auto rewind = [this, session, request, on_done = std::move(on_done)] {
-      runners_[session->model].decoder->Do(MakeRewindTask(
-          session, request, context_->directory,
-          [this, session, on_done](absl::StatusOr<bool> rewound) {
-            if (!rewound.ok()) return on_done(rewound.status());
-            if (*rewound) {
-              Report(SessionEvent::kRewind);
-              if (session->journal) session->journal->TouchRecord();
-              return AnswerWhenSynced(session, on_done);
-            }
-            on_done(engine_errors::SessionBusy(
-                session->id, runners_[session->model].decoder->TimeLeft()));
-          }));
+    const auto settled = [this, session, on_done](const absl::Status& status) {
+      if (!status.ok()) return on_done(status);
+      Report(SessionEvent::kRewind);
+      on_done(CatchOutOfMemory(
+          {}, [&]() -> absl::StatusOr<SessionFacts> { return FactsOf(*session); }));
+    };
+    const auto rewound = [this, session, on_done, settled](
+                             absl::StatusOr<std::optional<SessionBefore>> before) {
+      if (!before.ok()) return on_done(before.status());
+      if (!*before) return on_done(Busy(*session));
+      if (!(*before)->copy) return settled(absl::OkStatus());
+      persistence_->Settle(session, WaiterKind::kFlush, **std::move(before), settled);
+    };
+    const bool stored = session->journal && session->journal->in_store();
+    const auto copy = stored ? MakeCopy(session->model) : nullptr;
+    const auto rewind = [this, session, copy, request, rewound] {
+      runners_[session->model].decoder->Do(
+          MakeRewindTask(session, copy, request, context_->directory, rewound));
     };
     const auto* const id = std::get_if<std::string>(&request.target);
     if (!persistence_ || id == nullptr) {

@@ -86,7 +86,10 @@ absl::StatusOr<std::shared_ptr<TokenStream>> Engine::Resume(
       MakeCall(std::move(session), record, deadline, std::move(on_ready));
   call->resume_after = after;
   call->resume_number = context_->directory.BeginResume(*call->session);
-  MNEMON_RETURN_IF_ERROR(Submit(call, {}));
+  const absl::Status submitted = Submit(call, {});
+  // Nobody else has its stream yet.
+  if (absl::IsCancelled(submitted)) return engine_errors::StreamResumed();
+  MNEMON_RETURN_IF_ERROR(submitted);
   return call->stream;
 }
 
@@ -260,7 +263,7 @@ absl::Status Engine::CompleteRecord(Call& call, std::span<const int32_t> prompt)
   undone.delivered = undone.base;
   call.undone = ChargedRecord(std::move(undone));
   return call.undone ? absl::OkStatus()
-                     : MemoryLimit(static_cast<int64_t>(prompt.size_bytes()));
+                     : context_->MemoryLimit(static_cast<int64_t>(prompt.size_bytes()));
 }
 
 }  // namespace mnemon

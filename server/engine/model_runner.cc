@@ -9,6 +9,7 @@
 #include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
+#include "server/engine/runner_arena.h"
 #include "server/engine/session_persistence.h"
 
 namespace mnemon {
@@ -524,7 +525,7 @@ void ModelRunner::Publish() {
     permits_ -= std::exchange(ended_permits_, 0);
     permits_named_ -= std::exchange(ended_named_, 0);
     lent_ = static_cast<int32_t>(std::min<int64_t>(counts_.stalled, permits_));
-    lent_ = std::min(lent_, most_running_);
+    lent_ = std::min(lent_, MostLent(context_->options));
     if (step_interval_) estimate_.RecordStep(*step_interval_, step_tokens_);
     for (int64_t generated : ended_generated_) estimate_.RecordEnd(generated);
     published_ = counts_;

@@ -258,11 +258,11 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   // Ends calls that were cancelled, whose time is up, or whose callers are idle, and
   // releases those whose end was taken.
   void EndDueCalls();
-  // `source` becomes what the copy is.
-  void Join(Session& copy, const std::shared_ptr<Session>& source);
-  // Of a call without a named session of its own: it is counted no longer, or its
-  // source is released.
-  void EndCopy(const Call& call, bool taken);
+  // The source of a scoring call becomes what its copy is.
+  void Join(Call& call);
+  // Of a call without a named session of its own: its source is released, unless that
+  // has changed and the store is to have it first.
+  void EndCopy(const Call& call);
   void HandleConsumerEnd(const std::shared_ptr<Call>& call);
   // Of a call whose consumer has taken the end, and releases the session itself.
   void LeaveDelivered(Call& call);
@@ -383,6 +383,7 @@ class ModelRunner : public std::enable_shared_from_this<ModelRunner>,
   void Supersede(const std::shared_ptr<Call>& call) override;
   absl::StatusOr<bool> Hold(Session& session) override;
   bool MakeRoomFor(int64_t computed) override;
+  absl::Status MemoryLimit(int64_t bytes) override;
   void Pin(Session& session) override;
   void Unpin(Session& session) override;
   void Post(std::shared_ptr<Callback> callback) override;

@@ -67,7 +67,7 @@ void ModelRunner::EndStarting(std::shared_ptr<Call> call, absl::Status status) {
   SetOver(*call);
   if (call->stateless()) {
     DropState(*session);
-    EndCopy(*call, /*taken=*/false);
+    EndCopy(*call);
   } else if (session->forgotten) {
     DropState(*session);
   } else {
@@ -246,14 +246,14 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
   if (ended->stateless() || session.forgotten) {
     SetOver(*ended);
     const bool join = ended->commits() && status.ok() && !cancelled;
-    if (join) Join(session, ended->scoring->source);
+    if (join) Join(*ended);
     if (ended->keeps_state && status.ok()) {
       session.state.Rest(*arena_, session.history.size());
       Pin(session);
     } else {
       DropState(session);
     }
-    if (ended->stateless()) EndCopy(*ended, join);
+    if (ended->stateless()) EndCopy(*ended);
   } else if (cancelled) {
     CutToDelivered(*ended);
   } else if (!taken && !status.ok()) {
@@ -280,11 +280,17 @@ void ModelRunner::End(const std::shared_ptr<Call>& call, absl::Status status,
 }
 
 void ModelRunner::ReleaseEnd(Call& call) {
-  if (call.commits() && call.scoring->source->journal) {
+  if (call.before) {
+    const std::shared_ptr<Session>& source = call.scoring->source;
     try {
-      return ReleaseWhenSynced(*call.scoring->source->journal, call.stream);
+      return context_->persistence->Settle(
+          source, WaiterKind::kRelease, *std::exchange(call.before, std::nullopt),
+          [stream = call.stream](const absl::Status& status) {
+            ReleaseEndOf(*stream, status);
+          });
     } catch (const std::bad_alloc&) {
       // What is written is synced with the next turn.
+      context_->directory.Release(*source, /*taken=*/true);
     }
   }
   constexpr auto kAll = std::numeric_limits<int64_t>::max();
@@ -440,19 +446,30 @@ void ModelRunner::CutToDelivered(Call& call) {
   Release(call, taken);
 }
 
-void ModelRunner::Join(Session& copy, const std::shared_ptr<Session>& source) {
+void ModelRunner::Join(Call& call) {
+  SessionDirectory& directory = context_->directory;
+  Session& copy = *call.session;
+  const std::shared_ptr<Session>& source = call.scoring->source;
   copy.state.Rest(*arena_, copy.history.size());
+  if (source->journal) {
+    call.before = {.tokens = call.base,
+                   .version = source->history.version(),
+                   .newest_call = directory.NewestCall(*source)};
+  }
+  // First: a record without the history lets the call be made again, a history without
+  // the record would let it be joined twice.
+  directory.SetJoined(*source, call.base);
   // Which no call goes on with any more.
-  context_->directory.SetNewestCall(*source, nullptr);
+  directory.SetNewestCall(*source, nullptr);
   source->history.Become(copy.history);
   DropState(*source);
   source->state.Put(copy.state.whole());
   Rest(source);
 }
 
-void ModelRunner::EndCopy(const Call& call, bool taken) {
-  if (!call.commits()) return;
-  context_->directory.Release(*call.scoring->source, taken, call.base);
+void ModelRunner::EndCopy(const Call& call) {
+  if (!call.commits() || call.before) return;
+  context_->directory.Release(*call.scoring->source, /*taken=*/false);
 }
 
 void ModelRunner::GiveBackPermit(const Call& call) {

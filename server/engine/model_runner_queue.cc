@@ -398,8 +398,7 @@ absl::Status ModelRunner::AddInput(const std::shared_ptr<Call>& call,
     const auto piece = tokens.first(std::min(tokens.size(), kInputPiece));
     ByteCharge charge = ChargeOf(context_->memory, &EngineMemory::queue);
     if (!charge.TrySet(static_cast<int64_t>(piece.size_bytes()))) {
-      context_->AskForMemory(static_cast<int64_t>(tokens.size_bytes()));
-      return engine_errors::MemoryLimit();
+      return context_->MemoryLimit(static_cast<int64_t>(tokens.size_bytes()));
     }
     input.pieces.push_back(
         {.tokens = {piece.begin(), piece.end()}, .charge = std::move(charge)});

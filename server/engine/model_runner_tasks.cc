@@ -190,6 +190,10 @@ absl::StatusOr<bool> ModelRunner::Hold(Session& session) {
   return held;
 }
 
+absl::Status ModelRunner::MemoryLimit(int64_t bytes) {
+  return context_->MemoryLimit(bytes);
+}
+
 void ModelRunner::Pin(Session& session) {
   ++pins_;
   UpdateBytes(session);

@@ -130,8 +130,7 @@ bool PredictRunner::TooLateLocked(const PredictJob& job, Duration wait) const {
 
 absl::Status PredictRunner::Enqueue(const std::shared_ptr<PredictJob>& job) {
   if (!job->charge_.TrySet(job->bytes_)) {
-    context_->AskForMemory(job->bytes_);
-    return engine_errors::MemoryLimit();
+    return context_->MemoryLimit(job->bytes_);
   }
   std::unique_lock lock(mutex_);
   const Duration wait = WaitTimeLocked();
@@ -231,8 +230,7 @@ absl::StatusOr<Predictor::Output> PredictRunner::Compute(PredictJob& job,
   try {
     MNEMON_RETURN_IF_ERROR(Interrupted(job));
     if (!job.charge_.TrySet(job.peak_bytes_)) {
-      context_->AskForMemory(job.peak_bytes_);
-      return engine_errors::MemoryLimit();
+      return context_->MemoryLimit(job.peak_bytes_);
     }
     absl::StatusOr<std::unique_ptr<Prediction>> prediction =
         model_.predictor->Begin(std::move(job.input_));

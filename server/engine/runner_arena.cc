@@ -24,8 +24,13 @@ int64_t StateCapacity(const StateSpec& spec, const EngineOptions& options) {
   return fixed + std::max<int64_t>(0, bytes - fixed) / block * block;
 }
 
+int32_t MostLent(const EngineOptions& options) {
+  constexpr int32_t kLeast = 512;
+  return std::max(options.running, kLeast);
+}
+
 int32_t SlotsFor(const EngineOptions& options) {
-  return 3 * options.running + kTaskSlots;
+  return 2 * options.running + MostLent(options) + kTaskSlots;
 }
 
 namespace {

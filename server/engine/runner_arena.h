@@ -22,9 +22,13 @@ int64_t StateCapacity(const StateSpec& spec, const EngineOptions& options);
 // Slots that tasks between steps need for a moment.
 inline constexpr int32_t kTaskSlots = 1;
 
+// Calls that others may run in place of while their callers are stalled: callers that
+// do not read, even many, keep no others out before they end.
+int32_t MostLent(const EngineOptions& options);
+
 // Slots follow the calls that run, not the sessions: for each call that may run one for
-// it, one for a call whose caller is stalled, and one for a call that has computed all
-// and delivers; and those of tasks.
+// it, and one for a call that has computed all and delivers; one for each call that has
+// lent its place; and those of tasks. One that was never used costs nothing.
 int32_t SlotsFor(const EngineOptions& options);
 
 // An arena whose states stay within state_bytes, in `memory` (null: the host's, of

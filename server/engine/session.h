@@ -48,6 +48,18 @@ struct SessionCheckpoint {
   uint64_t update_before = 0;
 };
 
+// What a session was before a change which the store does not have yet; it stays held
+// until that has it, or refuses it and the change is taken back.
+struct SessionBefore {
+  int64_t tokens = 0;  // of its history
+  // That history, with the state where it was kept, pinned; null: tokens were only
+  // appended.
+  std::shared_ptr<Session> copy;
+  uint64_t version = 0;  // TokenHistory::version
+  std::shared_ptr<const CallRecord> newest_call;
+  std::optional<int64_t> scored_from;  // of a change that has forgotten it
+};
+
 struct Session : DestroyedLater {
   // `memory`, which may be null, counts what it takes; `tokens`: the kind of those of
   // its history.
@@ -96,6 +108,8 @@ struct Session : DestroyedLater {
   std::shared_ptr<const CallRecord> newest_call;
   // Where its newest call, the last of request_ids, began, if that scored.
   std::optional<int64_t> scored_from;
+  // The same of the call that holds it, once that has joined its tokens.
+  std::optional<int64_t> joined_from;
   std::chrono::system_clock::time_point last_use_time;
   uint64_t updates = 0;        // changes of what is guarded here, for the etag
   uint64_t newest_update = 0;  // of those that were taken back, too

@@ -198,6 +198,14 @@ void SessionDirectory::Describe(const Session& session, StoredSession& stored) c
   stored.paused = session.paused;
   stored.scored_from = session.scored_from;
   stored.request_ids.assign(session.request_ids.begin(), session.request_ids.end());
+  if (!session.joined_from) return;
+  stored.scored_from.reset();
+  if (session.holder_request_id.empty()) return;
+  stored.scored_from = session.joined_from;
+  stored.request_ids.push_back(session.holder_request_id.front());
+  if (stored.request_ids.size() > Session::kRequestIds) {
+    stored.request_ids.erase(stored.request_ids.begin());
+  }
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
@@ -482,26 +490,26 @@ absl::StatusOr<bool> SessionDirectory::Hold(Session& session,
   return true;
 }
 
-bool SessionDirectory::Release(Session& session, bool taken,
-                               std::optional<int64_t> scored_from) {
+bool SessionDirectory::Release(Session& session, bool taken) {
   CallbackList due;
   bool there;
   {
     Lock lock(mutex_);
     due.Take(session.resumer_turn);
-    there = ReleaseLocked(session, taken, scored_from);
+    there = ReleaseLocked(session, taken);
   }
   if (!due.empty()) post_(due);
   return there;
 }
 
-bool SessionDirectory::ReleaseLocked(Session& session, bool taken,
-                                     std::optional<int64_t> scored_from) {
+bool SessionDirectory::ReleaseLocked(Session& session, bool taken) {
+  const auto joined_from = std::exchange(session.joined_from, std::nullopt);
+  taken = taken || joined_from;
   session.held = false;
   session.resumer.reset();
   if (taken) session.scored_from.reset();
   if (taken && !session.holder_request_id.empty()) {
-    session.scored_from = scored_from;
+    session.scored_from = joined_from;
     auto& ids = session.request_ids;
     const int64_t before = session.charge.bytes();
     const int64_t after = before + RememberedBytes(session.holder_request_id.front());
@@ -594,9 +602,23 @@ std::optional<int64_t> SessionDirectory::ScoredFrom(
   return session.scored_from;
 }
 
-void SessionDirectory::ForgetScored(Session& session) {
+std::optional<int64_t> SessionDirectory::ForgetScored(Session& session) {
   Lock lock(mutex_);
-  session.scored_from.reset();
+  return std::exchange(session.scored_from, std::nullopt);
+}
+
+void SessionDirectory::SetJoined(Session& session, int64_t from) {
+  Lock lock(mutex_);
+  session.joined_from = from;
+}
+
+void SessionDirectory::TakeBack(Session& session, const SessionBefore& before) {
+  {
+    Lock lock(mutex_);
+    session.joined_from.reset();
+    if (before.copy) session.scored_from = before.scored_from;
+  }
+  SetNewestCall(session, before.newest_call);
 }
 
 SessionDirectory::Facts SessionDirectory::FactsOf(const Session& session) const {

@@ -174,17 +174,21 @@ class SessionDirectory {
   // resumes nor has this request id, and may go on.
   bool AwaitTurn(Session& session, const std::string& request_id, CallbackList& turn);
   // Ends a hold. The session rests: with a ttl it expires that long after now. The
-  // holder's request id is remembered if `taken`, in place of the oldest one where
-  // there is no memory for one more; of one that scored with `scored_from`, the tokens
-  // that the history had before it. False when it was removed meanwhile. REQUIRES: the
-  // caller holds it.
-  bool Release(Session& session, bool taken,
-               std::optional<int64_t> scored_from = std::nullopt);
+  // holder's request id is remembered if `taken`, or after SetJoined, in place of the
+  // oldest one where there is no memory for one more. False when it was removed
+  // meanwhile. REQUIRES: the caller holds it.
+  bool Release(Session& session, bool taken);
+  // The holder scores, and its tokens join the history, which had `from` before them.
+  // From now on the session is described with that. REQUIRES: the caller holds it.
+  void SetJoined(Session& session, int64_t from);
+  // What is kept of the newest calls is as it was `before` a change. REQUIRES: the
+  // caller holds the session.
+  void TakeBack(Session& session, const SessionBefore& before);
   // Of the newest call that took the session, if it scored with this request id.
   std::optional<int64_t> ScoredFrom(const Session& session,
                                     const std::string& request_id) const;
-  // The history has gone back.
-  void ForgetScored(Session& session);
+  // The history has gone back. What was forgotten.
+  std::optional<int64_t> ForgetScored(Session& session);
 
   // The record of its newest call, null where that cannot be resumed. Set by the
   // runner: when it admits a call, and when that ends or is detached; and by tasks of
@@ -274,7 +278,7 @@ class SessionDirectory {
   };
 
   std::string EtagLocked(const Session& session) const;
-  bool ReleaseLocked(Session& session, bool taken, std::optional<int64_t> scored_from);
+  bool ReleaseLocked(Session& session, bool taken);
   // REQUIRES: another owner keeps the session. Needs no memory.
   void EraseLocked(Session& session);
   // Of a session that is not in the set, puts it there if it expires now; takes it out.

@@ -161,10 +161,14 @@ void SessionJournal::Attach(std::shared_ptr<TokenStream> stream) {
     stream_ = std::move(stream);
     finish_ = false;
     if (stream_ == nullptr) return;
-    stream = durability_ == Durability::kNone ? stream_ : nullptr;
+    stream = WaitsLocked() ? nullptr : stream_;
   }
   if (stream == nullptr) return Queue();
   // It was opened when its tokens were to wait for the store.
+  ReleaseAll(std::move(stream));
+}
+
+void SessionJournal::ReleaseAll(std::shared_ptr<TokenStream> stream) {
   constexpr auto kAll = std::numeric_limits<int64_t>::max();
   if (stream->Release(kAll, /*finish=*/true, std::chrono::steady_clock::now()) !=
       TokenStream::Notice::kNone) {
@@ -177,7 +181,7 @@ void SessionJournal::EndTurn() noexcept {
   {
     std::lock_guard lock(mutex_);
     if (stream_ == nullptr) return;
-    if (durability_ == Durability::kNone) {
+    if (!WaitsLocked()) {
       ended = std::move(stream_);
       return;
     }
@@ -197,8 +201,11 @@ void SessionJournal::TouchRecord() noexcept {
 
 absl::Status SessionJournal::EndLocked() const {
   if (state_ == State::kDeleted) return engine_errors::NotFound(id_);
-  const bool waits = durability_ != Durability::kNone || unstoring_;
-  return state_ == State::kFailed && waits ? failure_ : absl::OkStatus();
+  return state_ == State::kFailed && WaitsLocked() ? failure_ : absl::OkStatus();
+}
+
+bool SessionJournal::WaitsLocked() const {
+  return durability_ != Durability::kNone || unstoring_;
 }
 
 void SessionJournal::Flush(WaiterKind kind, OnSynced on_synced) {
@@ -207,7 +214,7 @@ void SessionJournal::Flush(WaiterKind kind, OnSynced on_synced) {
   {
     std::lock_guard lock(mutex_);
     status = EndLocked();
-    if (status.ok() && (durability_ != Durability::kNone || unstoring_)) {
+    if (status.ok() && WaitsLocked()) {
       waiters_.push_back(std::exchange(on_synced, nullptr));
     }
   }
@@ -456,10 +463,6 @@ SessionJournal::Taken SessionJournal::Take() {
       return taken;
     } else {
       taken.waiters.swap(waiters_);
-      // From now on its stream waits for nothing.
-      taken.stream = stream_;
-      taken.end = std::numeric_limits<int64_t>::max();
-      taken.finish = true;
     }
     taken.dropped.swap(dropped_);
     checkpoint_histories_.clear();
@@ -524,6 +527,7 @@ void SessionJournal::Written(Taken& taken) {
     }
   }
   std::vector<OnSynced> gone;
+  std::shared_ptr<TokenStream> stream;
   absl::Status deleted;
   if (taken.deleted) {
     std::lock_guard lock(mutex_);
@@ -535,6 +539,7 @@ void SessionJournal::Written(Taken& taken) {
     in_store_ = state_ != State::kDeleted && durability_ != Durability::kNone;
     if (!in_store_) {
       unstoring_ = false;
+      stream = finish_ ? std::move(stream_) : stream_;
       DropSnapshotsLocked();
       taken.dropped.insert(taken.dropped.end(), dropped_.begin(), dropped_.end());
       dropped_.clear();
@@ -542,6 +547,7 @@ void SessionJournal::Written(Taken& taken) {
     deleted = CatchOutOfMemory({}, [this] { return EndLocked(); });
     if (!deleted.ok()) gone.swap(waiters_);
   }
+  if (stream != nullptr) ReleaseAll(std::move(stream));
   for (const OnSynced& waiter : taken.waiters) waiter(absl::OkStatus());
   for (const OnSynced& waiter : gone) waiter(deleted);
 }
@@ -573,16 +579,20 @@ void SessionJournal::Lost(const absl::Status& status) {
   for (const OnSynced& deleter : deleters) deleter(status);
 }
 
+void ReleaseEndOf(TokenStream& stream, const absl::Status& status) {
+  bool due =
+      !status.ok() && stream.StopDelivery() && stream.Finish(status, std::nullopt);
+  due =
+      stream.Release(std::numeric_limits<int64_t>::max(), /*finish=*/true,
+                     std::chrono::steady_clock::now()) != TokenStream::Notice::kNone ||
+      due;
+  if (due) stream.RunCallback();
+}
+
 void ReleaseWhenSynced(SessionJournal& journal,
                        const std::shared_ptr<TokenStream>& stream) {
   journal.Flush(WaiterKind::kRelease, [stream](const absl::Status& status) {
-    bool due =
-        !status.ok() && stream->StopDelivery() && stream->Finish(status, std::nullopt);
-    due = stream->Release(std::numeric_limits<int64_t>::max(), /*finish=*/true,
-                          std::chrono::steady_clock::now()) !=
-              TokenStream::Notice::kNone ||
-          due;
-    if (due) stream->RunCallback();
+    ReleaseEndOf(*stream, status);
   });
 }
 

@@ -197,6 +197,9 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
 
   // Why nothing that waits here can come any more; OK: it can.
   absl::Status EndLocked() const;
+  // Whether streams and answers wait for the store.
+  bool WaitsLocked() const;
+  void ReleaseAll(std::shared_ptr<TokenStream> stream);
   // Forgets what is gathered of the history.
   void DropHistoryLocked();
   void DropSnapshotsLocked();
@@ -260,8 +263,10 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   bool unsynced_ = false;
 };
 
-// Lets all that is in a gated stream leave when what has changed of the session so far
-// is synced; where that is lost the stream ends with the reason. Throws std::bad_alloc.
+// Lets all that is in a gated stream leave; with an error it ends with that.
+void ReleaseEndOf(TokenStream& stream, const absl::Status& status);
+// The same when what has changed of the session so far is synced, or lost. Throws
+// std::bad_alloc.
 void ReleaseWhenSynced(SessionJournal& journal,
                        const std::shared_ptr<TokenStream>& stream);
 

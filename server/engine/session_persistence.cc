@@ -117,6 +117,26 @@ void SessionPersistence::OnDeleted(const SessionJournal& journal) {
   if (!runners_.empty()) runners_[session->model]->Forget(session);
 }
 
+void SessionPersistence::Settle(const std::shared_ptr<Session>& session,
+                                WaiterKind kind, SessionBefore before,
+                                OnSynced on_settled) {
+  ModelRunner& runner = *runners_[session->model];
+  const auto settle = [this, session, &runner, before = std::move(before),
+                       on_settled](const absl::Status& status) {
+    const auto release = [this, session, status, on_settled] {
+      context_.directory.Release(*session, /*taken=*/false);
+      on_settled(status);
+    };
+    if (status.ok()) {
+      if (before.copy) runner.Do(MakeUnpinTask(before.copy));
+      return release();
+    }
+    runner.Do(MakeTakeBackTask(session, before, context_.directory,
+                               [release](const auto&) { release(); }));
+  };
+  session->journal->Flush(kind, settle);
+}
+
 void SessionPersistence::Delete(const Session& session, OnSynced on_done) {
   if (session.journal == nullptr) {
     if (on_done) on_done(absl::OkStatus());

@@ -87,6 +87,10 @@ class SessionPersistence {
   // The checkpoint is in the store with the next sync of the session's journal.
   void SaveCheckpoint(const std::shared_ptr<Session>& session,
                       const SessionCheckpoint& checkpoint, OnSynced on_saved);
+  // Of a session that the caller holds and has changed: releases it once the store has
+  // that; where it refuses it, the change is taken back first.
+  void Settle(const std::shared_ptr<Session>& session, WaiterKind kind,
+              SessionBefore before, OnSynced on_settled);
   // Of a session that has left the directory: removes it from the store.
   void Delete(const Session& session, OnSynced on_done);
 

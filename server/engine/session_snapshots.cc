@@ -67,6 +67,10 @@ class Job {
     place_.runner->Do(MakeUnpinTask(session));
   }
   const StateSpec& spec() const { return place_.runner->model().decoder->spec(); }
+  // MEMORY_LIMIT, unless `charge` takes so many bytes.
+  absl::Status Charge(ByteCharge& charge, int64_t bytes) const {
+    return charge.TrySet(bytes) ? absl::OkStatus() : place_.context->MemoryLimit(bytes);
+  }
 
   const SnapshotPlace place_;
 };
@@ -100,10 +104,9 @@ class ExportJob final : public Job, public std::enable_shared_from_this<ExportJo
     const int64_t tokens = copy_->history.size();
     ByteCharge charge = ChargeOf(place_.context->memory, &EngineMemory::output);
     // In memory: the numbers, and the bytes that are made of them.
-    if (!charge.TrySet(2 * (ImageBytes(spec(), computed) +
-                            tokens * static_cast<int64_t>(sizeof(int32_t))))) {
-      return engine_errors::MemoryLimit();
-    }
+    MNEMON_RETURN_IF_ERROR(
+        Charge(charge, 2 * (ImageBytes(spec(), computed) +
+                            tokens * static_cast<int64_t>(sizeof(int32_t)))));
     Snapshot snapshot{.model_id = facts.model_id,
                       .numerics_id = facts.numerics_id,
                       .architecture = facts.architecture,
@@ -251,10 +254,9 @@ class ImportJob final : public Job, public std::enable_shared_from_this<ImportJo
       return engine_errors::ContextLimit(0, header.tokens, most);
     }
     charge_ = ChargeOf(place_.context->memory, &EngineMemory::queue);
-    if (!charge_.TrySet(static_cast<int64_t>(bytes_.size()) + header.state_bytes +
-                        header.tokens * static_cast<int64_t>(sizeof(int32_t)))) {
-      return engine_errors::MemoryLimit();
-    }
+    MNEMON_RETURN_IF_ERROR(
+        Charge(charge_, static_cast<int64_t>(bytes_.size()) + header.state_bytes +
+                            header.tokens * static_cast<int64_t>(sizeof(int32_t))));
     MNEMON_ASSIGN_OR_RETURN(
         snapshot_,
         DecodeSnapshot(bytes_, {.tokens = most, .state_bytes = kMaxSnapshotState}));
@@ -264,7 +266,7 @@ class ImportJob final : public Job, public std::enable_shared_from_this<ImportJo
                                         place_.runner->vocab()));
     }
     if (!session_->history.Stage(snapshot_.tokens, 0)) {
-      return engine_errors::MemoryLimit();
+      return place_.context->MemoryLimit(session_->history.BytesOf(header.tokens));
     }
     session_->history.AppendStaged();
     session_->history.TakeUnused();
@@ -343,7 +345,7 @@ class VerifyJob final : public Job, public std::enable_shared_from_this<VerifyJo
   absl::Status Replay() {
     // The last token of a history is not computed.
     if (!replayed_->history.ShareOf(copy_->history, computed() + 1)) {
-      return engine_errors::MemoryLimit();
+      return place_.context->MemoryLimit(TokenHistory::kPieceBytes);
     }
     const OneAnswer<absl::Status> on_end =
         [self = shared_from_this()](absl::Status status) {
@@ -365,7 +367,7 @@ class VerifyJob final : public Job, public std::enable_shared_from_this<VerifyJo
     outcome.position = copy_->history.size();
     ByteCharge charge = ChargeOf(place_.context->memory, &EngineMemory::output);
     const int64_t bytes = ImageBytes(spec(), computed());
-    if (!charge.TrySet(kept_ ? 2 * bytes : bytes)) return engine_errors::MemoryLimit();
+    MNEMON_RETURN_IF_ERROR(Charge(charge, kept_ ? 2 * bytes : bytes));
     MNEMON_ASSIGN_OR_RETURN(const UnsetFloats state, ReadState(*place_.runner, *copy_));
     outcome.state_size_bytes = bytes;
     outcome.stored_form_valid = std::all_of(

@@ -61,7 +61,9 @@ absl::Status Take(StateAccess& states, const std::shared_ptr<Session>& source,
   const int64_t most = undelivered ? from.history.size() : states.PositionOf(from);
   const int64_t tokens = position.value_or(most);
   if (tokens < 0 || tokens > most) return engine_errors::BeyondHistory(tokens, most);
-  if (!to->history.ShareOf(from.history, tokens)) return engine_errors::MemoryLimit();
+  if (!to->history.ShareOf(from.history, tokens)) {
+    return states.MemoryLimit(TokenHistory::kPieceBytes);
+  }
   SavedState whole;
   states.BringBack(source);
   MNEMON_RETURN_IF_ERROR(from.state.Share(states.arena(), tokens, whole));
@@ -205,49 +207,90 @@ class GiveWayTask final : public AnsweringTask<bool> {
   SessionDirectory& directory_;
 };
 
-class RewindTask final : public AnsweringTask<bool> {
+class RewindTask final : public AnsweringTask<std::optional<SessionBefore>> {
  public:
-  RewindTask(std::shared_ptr<Session> session, const RewindSessionRequest& request,
-             SessionDirectory& directory, OnAnswer<bool> on_done)
+  RewindTask(std::shared_ptr<Session> session, std::shared_ptr<Session> copy,
+             const RewindSessionRequest& request, SessionDirectory& directory,
+             OnAnswer<std::optional<SessionBefore>> on_done)
       : AnsweringTask(std::move(on_done)),
         session_(std::move(session)),
+        copy_(std::move(copy)),
         request_(request),
         directory_(directory) {}
 
  private:
-  absl::StatusOr<bool> Do(StateAccess& states) override {
+  absl::StatusOr<std::optional<SessionBefore>> Do(StateAccess& states) override {
     states.GiveWay(*session_, "");
     MNEMON_ASSIGN_OR_RETURN(const bool held, states.Hold(*session_));
-    if (!held) return false;
-    absl::Status status = CatchOutOfMemory({}, [&] { return Rewind(states); });
-    if (status.ok()) directory_.ForgetScored(*session_);
+    if (!held) return std::nullopt;
+    const absl::Status status = CatchOutOfMemory({}, [&] { return Rewind(states); });
+    if (status.ok()) {
+      if (copy_ == nullptr) directory_.Release(*session_, /*taken=*/false);
+      return std::move(before_);
+    }
+    if (before_) {
+      directory_.SetNewestCall(*session_, before_->newest_call);
+      if (before_->copy) {
+        states.Unpin(*copy_);
+        states.DropState(*copy_);
+      }
+    }
     directory_.Release(*session_, /*taken=*/false);
-    MNEMON_RETURN_IF_ERROR(status);
-    return true;
+    return status;
   }
 
   absl::Status Rewind(StateAccess& states) {
     if (!request_.etag.empty() && request_.etag != directory_.EtagOf(*session_)) {
       return engine_errors::EtagMismatch(session_->id);
     }
-    EndDetached(states, directory_, *session_);
-    directory_.SetNewestCall(*session_, nullptr);
+    const TokenHistory& history = session_->history;
+    const auto newest = directory_.NewestCall(*session_);
+    const int64_t size =
+        newest && newest->cuts(history.size()) ? *newest->delivered : history.size();
+    std::optional<SessionCheckpoint> checkpoint;
     if (const auto* const id = std::get_if<std::string>(&request_.target)) {
-      MNEMON_ASSIGN_OR_RETURN(const SessionCheckpoint checkpoint,
-                              directory_.FindCheckpoint(*session_, *id));
-      return Become(states, *checkpoint.at);
-    }
-    const int64_t tokens = std::get<int64_t>(request_.target);
-    const int64_t size = session_->history.size();
-    if (tokens < 0 || tokens > size) {
+      MNEMON_ASSIGN_OR_RETURN(checkpoint, directory_.FindCheckpoint(*session_, *id));
+    } else if (const int64_t tokens = std::get<int64_t>(request_.target);
+               tokens < 0 || tokens > size) {
       return engine_errors::BeyondHistory(tokens, size);
     }
-    return Cut(states, tokens);
+    MNEMON_RETURN_IF_ERROR(Keep(states));
+    directory_.SetNewestCall(*session_, nullptr);
+    if (checkpoint) {
+      MNEMON_RETURN_IF_ERROR(Become(states, *checkpoint->at, size));
+    } else {
+      Cut(states, std::get<int64_t>(request_.target));
+    }
+    before_->scored_from = directory_.ForgetScored(*session_);
+    return absl::OkStatus();
   }
 
-  absl::Status Become(StateAccess& states, Session& kept) {
+  absl::Status Keep(StateAccess& states) {
+    const TokenHistory& history = session_->history;
+    if (copy_ != nullptr &&
+        !copy_->history.ShareOf(session_->history, history.size())) {
+      return states.MemoryLimit(TokenHistory::kPieceBytes);
+    }
+    before_ = {.tokens = history.size(),
+               .copy = copy_,
+               .version = history.version(),
+               .newest_call = directory_.NewestCall(*session_),
+               .scored_from = {}};
+    if (copy_ == nullptr) return absl::OkStatus();
+    states.Pin(*copy_);
+    SavedState whole;
+    // Without memory for it it would be computed again.
+    if (session_->state.Share(states.arena(), history.size(), whole).ok() &&
+        !whole.empty()) {
+      copy_->state.Put(whole);
+    }
+    return absl::OkStatus();
+  }
+
+  // `size`: what of the history counts.
+  absl::Status Become(StateAccess& states, Session& kept, int64_t size) {
     TokenHistory& history = session_->history;
-    const int64_t common = history.CommonPrefix(kept.history);
+    const int64_t common = std::min(size, history.CommonPrefix(kept.history));
     std::vector<int32_t> rest(static_cast<size_t>(kept.history.size() - common));
     kept.history.Read(common, rest);
     SavedState whole;
@@ -260,7 +303,7 @@ class RewindTask final : public AnsweringTask<bool> {
 
   // The state goes on from the newest there is: its own, or that of a checkpoint before
   // the histories part.
-  absl::Status Cut(StateAccess& states, int64_t tokens) {
+  void Cut(StateAccess& states, int64_t tokens) {
     session_->history.Cut(tokens);
     session_->state.CutAtRest(states.arena(), tokens);
     const Session* best = nullptr;
@@ -276,13 +319,12 @@ class RewindTask final : public AnsweringTask<bool> {
       best = &kept;
       most = computed;
     }
-    if (best == nullptr) return absl::OkStatus();
+    if (best == nullptr) return;
     SavedState whole;
     // Without memory for it more is computed again.
     if (best->state.Share(states.arena(), best->history.size(), whole).ok()) {
       Replace(states, whole);
     }
-    return absl::OkStatus();
   }
 
   void Replace(StateAccess& states, SavedState& whole) {
@@ -293,7 +335,49 @@ class RewindTask final : public AnsweringTask<bool> {
   }
 
   const std::shared_ptr<Session> session_;
+  const std::shared_ptr<Session> copy_;
   const RewindSessionRequest request_;
+  SessionDirectory& directory_;
+  std::optional<SessionBefore> before_;
+};
+
+class TakeBackTask final : public AnsweringTask<bool> {
+ public:
+  TakeBackTask(std::shared_ptr<Session> session, SessionBefore before,
+               SessionDirectory& directory, OnAnswer<bool> on_done)
+      : AnsweringTask(std::move(on_done)),
+        session_(std::move(session)),
+        before_(std::move(before)),
+        directory_(directory) {}
+
+ private:
+  absl::StatusOr<bool> Do(StateAccess& states) override {
+    if (!session_->forgotten) TakeBack(states);
+    if (before_.copy) {
+      states.Unpin(*before_.copy);
+      states.DropState(*before_.copy);
+    }
+    return true;
+  }
+
+  void TakeBack(StateAccess& states) {
+    TokenHistory& history = session_->history;
+    if (Session* const copy = before_.copy.get()) {
+      history.Cut(history.CommonPrefix(copy->history));
+      history.Become(copy->history);
+      states.DropState(*session_);
+      if (copy->state.has_state()) session_->state.Put(copy->state.whole());
+    } else {
+      history.Cut(before_.tokens);
+      session_->state.CutAtRest(states.arena(), before_.tokens);
+    }
+    history.SetVersion(before_.version);
+    directory_.TakeBack(*session_, before_);
+    states.Rest(session_);
+  }
+
+  const std::shared_ptr<Session> session_;
+  const SessionBefore before_;
   SessionDirectory& directory_;
 };
 
@@ -509,12 +593,20 @@ std::shared_ptr<StateTask> MakeForkTask(std::shared_ptr<Session> parent,
                                     directory, std::move(on_done));
 }
 
-std::shared_ptr<StateTask> MakeRewindTask(std::shared_ptr<Session> session,
-                                          const RewindSessionRequest& request,
-                                          SessionDirectory& directory,
-                                          OnAnswer<bool> on_done) {
-  return std::make_shared<RewindTask>(std::move(session), request, directory,
-                                      std::move(on_done));
+std::shared_ptr<StateTask> MakeRewindTask(
+    std::shared_ptr<Session> session, std::shared_ptr<Session> copy,
+    const RewindSessionRequest& request, SessionDirectory& directory,
+    OnAnswer<std::optional<SessionBefore>> on_done) {
+  return std::make_shared<RewindTask>(std::move(session), std::move(copy), request,
+                                      directory, std::move(on_done));
+}
+
+std::shared_ptr<StateTask> MakeTakeBackTask(std::shared_ptr<Session> session,
+                                            SessionBefore before,
+                                            SessionDirectory& directory,
+                                            OnAnswer<bool> on_done) {
+  return std::make_shared<TakeBackTask>(std::move(session), std::move(before),
+                                        directory, std::move(on_done));
 }
 
 std::shared_ptr<StateTask> MakeCheckpointTask(std::shared_ptr<Session> session,

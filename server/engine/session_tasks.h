@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -41,11 +42,18 @@ std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
                                          OnAnswer<bool> on_done);
 
 // The session forgets the newest tokens, or becomes what a checkpoint has kept. The
-// answer is true; false: another call holds it.
-std::shared_ptr<StateTask> MakeRewindTask(std::shared_ptr<Session> session,
-                                          const RewindSessionRequest& request,
-                                          SessionDirectory& directory,
-                                          OnAnswer<bool> on_done);
+// answer is what it was; nullopt: another call holds it. With a `copy`, an empty
+// session without a name, that is kept there, and the session stays held.
+std::shared_ptr<StateTask> MakeRewindTask(
+    std::shared_ptr<Session> session, std::shared_ptr<Session> copy,
+    const RewindSessionRequest& request, SessionDirectory& directory,
+    OnAnswer<std::optional<SessionBefore>> on_done);
+
+// A session that is held becomes what it was before a change. The answer is true.
+std::shared_ptr<StateTask> MakeTakeBackTask(std::shared_ptr<Session> session,
+                                            SessionBefore before,
+                                            SessionDirectory& directory,
+                                            OnAnswer<bool> on_done);
 
 // `at` becomes what the session is now, as a fork would, and a checkpoint of it.
 std::shared_ptr<StateTask> MakeCheckpointTask(std::shared_ptr<Session> session,

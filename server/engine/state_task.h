@@ -46,6 +46,9 @@ class StateAccess {
   // Drops states of sessions at rest so that one of so many computed tokens fits into
   // state_bytes. False: it does not, or not yet: blocks are cleaned first.
   virtual bool MakeRoomFor(int64_t computed) = 0;
+  // RESOURCE_EXHAUSTED, MEMORY_LIMIT; whoever has memory that it does not use gives up
+  // so many bytes.
+  virtual absl::Status MemoryLimit(int64_t bytes) = 0;
   // Other threads read or write the state at rest of a session that is in no directory:
   // it stays as it is until Unpin.
   virtual void Pin(Session& session) = 0;

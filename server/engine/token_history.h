@@ -99,6 +99,8 @@ class TokenHistory {
   // Of one that the store has: takes all of it, and tells nobody; it is empty then, and
   // has no journal. REQUIRES: nobody reads or changes it.
   Pieces Unload();
+  // Of a whole piece, at most: what ShareOf may take at once.
+  static constexpr int64_t kPieceBytes = kPiece * sizeof(int32_t);
   // Bytes of memory that so many tokens take after TakeUnused.
   static int64_t BytesOf(int64_t tokens, Width width);
   int64_t BytesOf(int64_t tokens) const { return BytesOf(tokens, width_); }

@@ -125,12 +125,11 @@ void ApiCall::Start() {
       call->OnGone();
     });
   });
-  Post([this, admitted] {
-    if (admitted) return Run();
-    Fail(MakeError(absl::StatusCode::kResourceExhausted,
-                   "too many HTTP calls are under way",
-                   {.reason = "CALL_LIMIT", .retry_after = std::chrono::seconds(1)}));
-  });
+  if (admitted) return Post([this] { Run(); });
+  // Not behind what the strands of other calls do.
+  Fail(MakeError(absl::StatusCode::kResourceExhausted,
+                 "too many HTTP calls are under way",
+                 {.reason = "CALL_LIMIT", .retry_after = std::chrono::seconds(1)}));
 }
 
 void ApiCall::Post(std::function<void()> action) {

@@ -34,6 +34,8 @@ namespace {
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
+// Of a stream on a local channel, in bytes.
+constexpr int kLocalWindow = 1024;
 constexpr char kReadiness[] = "mnemon.v1.Generation";
 // For unary calls and open transports, once no stream is left.
 constexpr milliseconds kClosingTime{200};
@@ -140,9 +142,10 @@ class GrpcServer final : public RpcServer {
   std::shared_ptr<grpc::Channel> LocalChannel() override {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    // A reader that does not read holds its call up soon.
+    // A reader that does not read holds its call up soon: what it has not asked for is
+    // a message or two. Of one that is larger the rest comes once it is being read.
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 10);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLocalWindow);
     arguments.SetMaxReceiveMessageSize(-1);
     return grpc::CreateCustomChannel(local_address_, grpc::InsecureChannelCredentials(),
                                      arguments);

@@ -94,7 +94,11 @@ def script(page: str) -> tuple[str, int]:
             if command.startswith("mnemon-server") and not command.endswith("&"):
                 # One behind the other: each ends when the next one begins.
                 out.append("end_server")
-                out += [f"{command} &", "server=$!", "await_server"]
+                if "--check" in command:
+                    out.append(command)  # of a directory that no server has
+                else:
+                    server = command
+                out += [f"{server} &", "server=$!", "await_server"]
             else:
                 out.append(command)
                 if command.startswith("kill"):

@@ -42,7 +42,9 @@ class EngineStoreDamage : public StoreFixture {
       }
     }
     ASSERT_TRUE(stored.store->AwaitWhole(60));
-    if (in_tables) ASSERT_TRUE(stored.store->Compact().ok());
+    if (in_tables) {
+      ASSERT_TRUE(stored.store->Compact().ok());
+    }
     stored.CopyAfterKill(Path("killed"));
   }
 
@@ -90,36 +92,6 @@ class EngineStoreDamage : public StoreFixture {
 
   std::map<std::string, std::vector<int32_t>> histories_;
 };
-
-TEST_F(EngineStoreDamage, OfOneFileCostsNoSessionAnything) {
-  Make();
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(Path("killed"))) {
-    if (entry.is_regular_file()) files.push_back(fs::relative(entry, Path("killed")));
-  }
-  std::sort(files.begin(), files.end());
-  uint64_t place = 1;
-  for (const fs::path& file : files) {
-    const std::string copy = Copy();
-    const fs::path path = copy / file;
-    place = place * 6364136223846793005u + 1442695040888963407u;
-    const auto size = fs::file_size(path);
-    if (size == 0) continue;
-    if (place >> 60 < 5) {
-      fs::remove(path);
-    } else if (place >> 60 < 10) {
-      fs::resize_file(path, (place >> 20) % size);
-    } else {
-      std::fstream stream(path, std::ios::in | std::ios::out | std::ios::binary);
-      stream.seekp(static_cast<std::streamoff>((place >> 20) % size));
-      stream << "damaged, for 64 bytes or so ....................................";
-    }
-    StoredServer stored(copy, kState);
-    EXPECT_EQ(stored.engine().recovery().sessions, kSessions) << file;
-    EXPECT_EQ(stored.engine().recovery().damaged, 0) << file;
-    ExpectOthers(stored, "");
-  }
-}
 
 TEST_F(EngineStoreDamage, NamesASessionAndTheTokensThatAreWhole) {
   Make();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "tests/server/engine/scorer.h"
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -191,6 +192,24 @@ std::vector<Change> Changes() {
          settings.paused = true;
          settings.sampling.emplace();
          return Update(engine, settings);
+       }},
+      {"rewind",
+       [](Engine& engine, const auto&) {
+         return RewindSession(engine, {.session = "s", .target = int64_t{11}}).status();
+       }},
+      {"rewind to a checkpoint",
+       [](Engine& engine, const auto&) {
+         return RewindSession(engine, {.session = "s", .target = std::string("c")})
+             .status();
+       }},
+      {"score",
+       [](Engine& engine, const auto&) {
+         Scorer scorer(engine, {.session = "s",
+                                .commit = true,
+                                .request_id = "00000000-0000-4000-8000-000000000001"});
+         if (!scorer.status().ok()) return scorer.status();
+         const absl::Status appended = scorer.Append(Tokens(5, 4));
+         return appended.ok() ? scorer.Finish().status : appended;
        }},
       {"durability none",
        [](Engine& engine, const auto&) {

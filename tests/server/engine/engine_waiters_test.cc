@@ -97,9 +97,11 @@ class Asked {
 
 // An engine with a durable session, "s", that has a turn and a checkpoint, "c".
 struct Scene {
-  explicit Scene(std::optional<seconds> ttl = std::nullopt) {
+  explicit Scene(std::optional<seconds> ttl = std::nullopt,
+                 HistoryObserver on_history_change = nullptr) {
     Engine::Options options;
     options.store = &store;
+    options.on_history_change = std::move(on_history_change);
     options.idle_timeout = seconds(5);
     server = std::make_unique<ToyServer>(ToyState::kFixedAndAppend, options);
     SessionSettings settings;
@@ -252,6 +254,18 @@ std::vector<Method> Methods() {
            scorer->Finish();
          });
        }},
+      {"list",
+       [](Scene& scene) {
+         scene.Follow("list",
+                      [&] { static_cast<void>(scene.engine().ListSessions({})); });
+       }},
+      {"save",
+       [](Scene& scene) {
+         scene.Follow("save", [&] {
+           static_cast<void>(
+               scene.engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
+         });
+       }},
       {"unload",
        [](Scene& scene) {
          static_cast<void>(scene.engine().MemoryLimitReached(int64_t{1} << 20));
@@ -347,6 +361,31 @@ INSTANTIATE_TEST_SUITE_P(Orders, Waiting,
                            }
                            return "Twice";
                          });
+
+// A turn ends while its session leaves the store, before the writer has begun with
+// that.
+TEST(Waiters, ATurnEndsWhileItsSessionIsUnstored) {
+  std::promise<void> goes_on;
+  const std::shared_future<void> unstored = goes_on.get_future().share();
+  // The last token but one of the turn below.
+  Scene scene(std::nullopt, [unstored](const HistoryChange& change) {
+    if (change.size == 9 + 4 + 2 + 5) unstored.wait();
+  });
+  Reader reader(scene.engine(), Ask(Tokens(2, 3), 6, "s"));
+  ASSERT_TRUE(scene.store.AwaitHeld(kSoon));
+  Update(scene, Durability::kNone, "unstore");
+  goes_on.set_value();
+  ASSERT_TRUE(scene.asked.Await([&] {
+    const EngineStats stats = scene.engine().Stats();
+    return stats.tokens_generated == 4 + 6 && stats.running == 0;
+  }));
+  EXPECT_FALSE(reader.stream().Take().finished);
+  scene.store.Open();
+  EXPECT_TRUE(scene.asked.AwaitAll()) << scene.asked.Unanswered();
+  const Outcome outcome = reader.Finish();
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_EQ(outcome.tokens.size(), 6u);
+}
 
 // A store that hangs holds up nobody for longer than the bound.
 TEST(Waiters, AnOverdueAnswerIsAnErrorAndMakesTheModelUnready) {

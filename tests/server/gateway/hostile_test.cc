@@ -209,6 +209,77 @@ TEST(HostileHttp, ForeignPagesAndNamesAreRefused) {
   EXPECT_THAT(renamed.body, HasSubstr("HOST_NOT_ALLOWED"));
 }
 
+// Each would be read in another way by another server.
+TEST(HostileHttp, RequestsThatCanBeReadInTwoWaysAreRefused) {
+  GatewayRig rig;
+  const std::string length =
+      StrCat("Content-Length: ", std::string(kGood).size(), "\r\n");
+  const std::string chunk = StrCat(absl::StrFormat("%x", std::string(kGood).size()),
+                                   "\r\n", kGood, "\r\n0\r\n\r\n");
+  const std::string host = "Host: localhost\r\n";
+  struct Case {
+    std::string fields;
+    std::string body;
+    int code = 400;
+  };
+  const Case cases[] = {
+      {host + "Transfer-Encoding: gzip, chunked\r\n", chunk, 501},
+      {host + "Transfer-Encoding: chunked, identity\r\n", chunk},
+      {host + "Transfer-Encoding: Chunked;x\r\n", chunk},
+      {host + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", chunk},
+      {host + "Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n", chunk},
+      {host + length + "Transfer-Encoding: chunked\r\n", chunk},
+      {host + "Transfer-Encoding: chunked\r\n" + length, chunk},
+      {host + "Transfer-Encoding : chunked\r\n", chunk},
+      {host + "Transfer-Encoding:\r\n chunked\r\n", chunk},
+      {host + length + length, kGood},
+      {host + "Content-Length: +2\r\n", "{}"},
+      {host + "Content-Length: 2, 2\r\n", "{}"},
+      {host + host + length, kGood},
+      {host + "Host: evil.example\r\n" + length, kGood},
+      {length, kGood},
+      {host + length + "Origin: http://localhost\r\nOrigin: http://evil\r\n", kGood},
+      {host + length + "Origin: http://evil\r\nOrigin: http://localhost\r\n", kGood},
+      {host + length + "Content-Type: a/b\r\nContent-Type: c/d\r\n", kGood},
+      {host + length + "A: b\r\n c\r\n", kGood},
+      {host + length + "A: b\rc\r\n", kGood},
+      {host + length + "A: b\n", kGood},
+      {host + length + "A B: c\r\n", kGood},
+  };
+  for (const Case& one : cases) {
+    const std::string raw = SendRaw(
+        rig.port(),
+        StrCat("POST /v1/completions HTTP/1.1\r\n", one.fields, "\r\n", one.body));
+    const HttpAnswer answer = GatewayRig::ParseAnswer(raw);
+    EXPECT_EQ(answer.code, one.code) << one.fields << raw;
+    EXPECT_THAT(answer.headers, HasSubstr("Connection: close")) << one.fields;
+    json body = json::parse(answer.body, nullptr, false);
+    ASSERT_TRUE(body.is_object()) << raw;
+    EXPECT_EQ(body["error"]["code"],
+              one.code == 501 ? "TRANSFER_CODING_UNKNOWN" : "MALFORMED_REQUEST")
+        << one.fields << raw;
+    EXPECT_GT(body["error"]["message"].get<std::string>().size(), 10u);
+  }
+  // Framed as it should be, and what is wrong is within the body.
+  for (const char* const bad :
+       {"0x2\r\n{}\r\n0\r\n\r\n", "+2\r\n{}\r\n0\r\n\r\n", "2\n{}\r\n0\r\n\r\n",
+        "2 \r\n{}x\r\n0\r\n\r\n", "-1\r\n\r\n", "ffffffffffffffffff\r\n{}\r\n0\r\n\r\n",
+        "2\r\n{}0\r\n\r\n"}) {
+    const HttpAnswer answer = GatewayRig::ParseAnswer(
+        SendRaw(rig.port(), StrCat("POST /v1/completions HTTP/1.1\r\n", host,
+                                   "Transfer-Encoding: chunked\r\n\r\n", bad)));
+    EXPECT_TRUE(answer.code == 400 || answer.code == 413) << bad << answer.code;
+  }
+  const auto target = [&](const std::string& text) {
+    return GatewayRig::ParseAnswer(SendRaw(
+        rig.port(), StrCat("GET ", text, " HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+  };
+  EXPECT_EQ(target("http://localhost/v1/models").code, 200);
+  EXPECT_EQ(target("http://evil.example/v1/models").code, 400);
+  EXPECT_EQ(target("https://localhost/v1/models").code, 400);
+  EXPECT_EQ(rig.Send("POST", "/v1/completions", kGood).code, 200);
+}
+
 TEST(HostileHttp, BytesThatAreNoTextAreTheCallersFault) {
   GatewayRig rig;
   for (const char* const path : {"/v1/sessions?filter=%ff", "/v1/sessions/a\xff",

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "server/state/write_ahead_log.h"
+#include "tests/fakes/file_damage.h"
 #include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/state/store_fixture.h"
 
@@ -18,20 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr int kCommits = 60;
 constexpr size_t kBytes = 3000;
-
-std::string ReadText(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-void WriteText(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
-}
-
-enum class Damage { kFlip, kRandom, kZeros, kCut, kRemoval };
-constexpr Damage kDamages[] = {Damage::kFlip, Damage::kRandom, Damage::kZeros,
-                               Damage::kCut, Damage::kRemoval};
 
 class StoreDamage : public StoreFixture {
  protected:
@@ -52,49 +39,11 @@ class StoreDamage : public StoreFixture {
     all_ = ScriptedContents(commits, kBytes);
   }
 
-  static std::vector<fs::path> FilesIn(const std::string& folder) {
-    std::vector<fs::path> files;
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-      if (entry.is_regular_file()) files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-    return files;
-  }
-
   std::string FreshCopy() const {
     const std::string copy = Path("copy");
     fs::remove_all(copy);
     fs::copy(Path("killed"), copy, fs::copy_options::recursive);
     return copy;
-  }
-
-  void Inflict(Damage damage, const fs::path& path, uint64_t place) const {
-    std::string bytes = ReadText(path);
-    const size_t at = bytes.empty() ? 0 : place % bytes.size();
-    std::mt19937_64 random(place);
-    switch (damage) {
-      case Damage::kFlip:
-        if (!bytes.empty()) bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
-        break;
-      case Damage::kRandom:
-        for (size_t i = at; i < std::min(bytes.size(), at + 64); ++i) {
-          bytes[i] = static_cast<char>(random());
-        }
-        break;
-      case Damage::kZeros:
-        for (size_t i = at / 4096 * 4096;
-             i < bytes.size() && i < at / 4096 * 4096 + 4096; ++i) {
-          bytes[i] = '\0';
-        }
-        break;
-      case Damage::kCut:
-        bytes.resize(at);
-        break;
-      case Damage::kRemoval:
-        fs::remove(path);
-        return;
-    }
-    WriteText(path, bytes);
   }
 
   std::vector<Contents> all_;
@@ -109,11 +58,11 @@ TEST_F(StoreDamage, OfOneFileCostsNothing) {
   std::mt19937_64 random(1);
   int rebuilt = 0;
   for (const fs::path& file : files) {
-    for (const Damage damage : kDamages) {
-      for (int k = 0; k < (damage == Damage::kRemoval ? 1 : places); ++k) {
+    for (const FileDamage damage : kFileDamages) {
+      for (int k = 0; k < (damage == FileDamage::kRemoval ? 1 : places); ++k) {
         const std::string copy = FreshCopy();
         const fs::path hurt = copy / fs::relative(file, Path("killed"));
-        Inflict(damage, hurt, random());
+        DamageFile(damage, hurt, random());
         const std::string what =
             hurt.string() + " damage " + std::to_string(static_cast<int>(damage));
         {
@@ -150,14 +99,14 @@ TEST_F(StoreDamage, OfBothCopiesShowsNothingWrong) {
   std::mt19937_64 random(2);
   int served = 0, refused = 0, less = 0;
   for (const fs::path& file : files) {
-    for (const Damage damage : kDamages) {
-      for (int k = 0; k < (damage == Damage::kRemoval ? 1 : places); ++k) {
+    for (const FileDamage damage : kFileDamages) {
+      for (int k = 0; k < (damage == FileDamage::kRemoval ? 1 : places); ++k) {
         const std::string copy = FreshCopy();
         const uint64_t place = random();
         const std::string name = file.filename();
         for (const char* which : {"/db/a/", "/db/b/"}) {
           if (fs::exists(copy + which + name))
-            Inflict(damage, copy + which + name, place);
+            DamageFile(damage, copy + which + name, place);
         }
         const std::string what =
             name + " damage " + std::to_string(static_cast<int>(damage));

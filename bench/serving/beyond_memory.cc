@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// A store that is many times as large as the server's memory: sessions are made until
+// it is, and then any of them goes on.
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "bench/serving/data_folder.h"
+#include "bench/serving/process_use.h"
+#include "bench/serving/scenario.h"
+#include "bench/serving/session_calls.h"
+#include "bench/serving/traffic.h"
+
+namespace mnemon::serving {
+namespace {
+
+struct Shape {
+  std::vector<const char*> architectures;
+  double times;   // of the memory, in the store
+  int64_t turns;  // on random sessions
+};
+const Shape kFull = {{"fast_weights", "causal", "feedback"}, 10, 4000};
+const Shape kQuick = {{"fast_weights"}, 1, 400};
+
+constexpr int64_t kMemory = int64_t{136} << 20;
+constexpr int kCallers = 4;
+constexpr int64_t kAtOnce = 200;  // sessions that are made between two looks
+constexpr int64_t kPromptTokens = 200;
+// Of calls, that may be refused for a moment and are made again.
+constexpr double kRefused = 0.01;
+constexpr int64_t kMostTries = 100;
+
+// Calls on a server in the order of their numbers, by so many callers at once, each
+// made again after a pause while it is refused.
+class Callers {
+ public:
+  using Call = std::function<absl::Status(Connection& connection, int64_t number)>;
+
+  explicit Callers(int port) : connections_(port, kCallers) {}
+
+  absl::Status Run(int64_t first, int64_t end, const Call& call) {
+    std::atomic<int64_t> next{first};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kCallers; ++i) {
+      threads.emplace_back([&, i] {
+        for (int64_t number; (number = next++) < end;) Insist(i, number, call);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::lock_guard lock(mutex_);
+    return failed_;
+  }
+  double refused_share() const {
+    return static_cast<double>(refused_) / static_cast<double>(calls_ + refused_);
+  }
+
+ private:
+  void Insist(int caller, int64_t number, const Call& call) {
+    ++calls_;
+    absl::Status status;
+    for (int64_t tries = 0; tries < kMostTries; ++tries) {
+      status = call(connections_.at(static_cast<size_t>(caller)), number);
+      if (status.ok()) return;
+      ++refused_;
+      Pass(0.05);
+    }
+    std::lock_guard lock(mutex_);
+    failed_.Update(status);
+  }
+
+  Connections connections_;
+  std::atomic<int64_t> calls_{0}, refused_{0};
+  std::mutex mutex_;
+  absl::Status failed_;  // guarded by mutex_
+};
+
+absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
+                     const std::string& architecture, BarResults& results) {
+  MNEMON_ASSIGN_OR_RETURN(const std::string model,
+                          Checkpoint(options, architecture, "XS"));
+  const DataFolder data(StrCat(options.directory, "/data-beyond-", architecture));
+  MNEMON_ASSIGN_OR_RETURN(
+      const auto server,
+      StartServer(options, {"--checkpoint", "m=" + model, "--data-dir", data.path(),
+                            "--memory", StrCat(kMemory)}));
+  int64_t made = 0;
+  Callers fill(server->port());
+  const TimePoint begin = SteadyClock::now();
+  while (static_cast<double>(data.bytes()) < shape.times * kMemory) {
+    MNEMON_RETURN_IF_ERROR(
+        fill.Run(made, made + kAtOnce, [&](Connection& connection, int64_t number) {
+          // Made already, where the turn alone was refused.
+          if (!GetSession(connection, IdOf(number)).ok()) {
+            MNEMON_RETURN_IF_ERROR(CreateSession(connection, IdOf(number), "m"));
+          }
+          return Turn(connection, IdOf(number), kPromptTokens, 1, 1).status();
+        }));
+    made += kAtOnce;
+  }
+  results.Note(StrCat(architecture, ": sessions"), static_cast<double>(made), "");
+  results.Note(StrCat(architecture, ": sessions made per second"),
+               static_cast<double>(made) / Seconds(SteadyClock::now() - begin).count(),
+               "/s");
+  results.Note(StrCat(architecture, ": calls refused while they are made"),
+               fill.refused_share(), "");
+  Callers turns(server->port());
+  std::mutex mutex;
+  std::vector<double> first_tokens;
+  MNEMON_RETURN_IF_ERROR(
+      turns.Run(0, shape.turns, [&](Connection& connection, int64_t number) {
+        std::minstd_rand random(static_cast<uint32_t>(number + 1));
+        random.discard(10);
+        const int64_t any = static_cast<int64_t>(random()) % made;
+        const auto first = Turn(connection, IdOf(any), 1, 1, 1);
+        if (!first.ok()) return first.status();
+        std::lock_guard lock(mutex);
+        first_tokens.push_back(*first);
+        return absl::OkStatus();
+      }));
+  results.AtMost(StrCat(architecture, ": turns on any session, refused at first"),
+                 turns.refused_share(), kRefused, "");
+  results.Note(StrCat(architecture, ": first token, median"),
+               Median(first_tokens) * 1e3, "ms");
+  results.Note(StrCat(architecture, ": first token, p99"), P99(first_tokens) * 1e3,
+               "ms");
+  results.AtMost(StrCat(architecture, ": resident, share of --memory"),
+                 UseOf(server->pid()).megabytes * 1e6 / kMemory, 1, "");
+  return EndServer(*server);
+}
+
+}  // namespace
+
+absl::Status RunBeyondMemory(const ScenarioOptions& options, BarResults& results) {
+  const Shape& shape = options.quick ? kQuick : kFull;
+  for (const char* const architecture : shape.architectures) {
+    MNEMON_RETURN_IF_ERROR(Measure(options, shape, architecture, results));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mnemon::serving

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// The end of a process whose shutdown hangs, by the limit and by further signals.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "gtest/gtest.h"
+#include "server/shutdown_limit.h"
+
+namespace mnemon {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A process whose work does not end, however often it is told to.
+[[noreturn]] void Hang(milliseconds grace, int signals_sent) {
+  InitProcess();
+  SignalWaiter signals;
+  ShutdownLimit limit(signals);
+  limit.Begin(grace, {.hurry = [] { LogInfo("event=hurried"); },
+                      .calls = [] { return 3; },
+                      .waiting = [] { return std::string("flush 2"); }});
+  for (int i = 0; i < signals_sent; ++i) {
+    kill(getpid(), SIGTERM);
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  while (true) pause();
+}
+
+class ShutdownLimitDeath : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+constexpr char kCutOff[] = "event=shutdown_cut_off calls=3 waiting=\"?flush 2";
+
+TEST_F(ShutdownLimitDeath, WhatHangsIsCutOffAfterTheGrace) {
+  EXPECT_EXIT(Hang(milliseconds(0), 0),
+              testing::ExitedWithCode(ShutdownLimit::kExitCode), kCutOff);
+}
+
+TEST_F(ShutdownLimitDeath, ASecondSignalHurriesAndEnds) {
+  EXPECT_EXIT(Hang(std::chrono::hours(1), 1),
+              testing::ExitedWithCode(ShutdownLimit::kExitCode), "event=hurried");
+}
+
+TEST_F(ShutdownLimitDeath, AThirdSignalEndsAtOnce) {
+  EXPECT_EXIT(Hang(std::chrono::hours(1), 2),
+              testing::ExitedWithCode(ShutdownLimit::kExitCode), kCutOff);
+}
+
+[[noreturn]] void EndInTime() {
+  InitProcess();
+  SignalWaiter signals;
+  {
+    ShutdownLimit limit(signals);
+    limit.Begin(std::chrono::hours(1), {});
+  }
+  std::exit(7);
+}
+
+TEST_F(ShutdownLimitDeath, LeavesAProcessThatEndsInTimeAlone) {
+  EXPECT_EXIT(EndInTime(), testing::ExitedWithCode(7), "");
+}
+
+}  // namespace
+}  // namespace mnemon
