@@ -94,7 +94,7 @@ def script(page: str) -> tuple[str, int]:
             if command.startswith("mnemon-server") and not command.endswith("&"):
                 # One behind the other: each ends when the next one begins.
                 out.append("end_server")
-                if "--check" in command:
+                if "--check" in command.split():
                     out.append(command)  # of a directory that no server has
                 else:
                     server = command
