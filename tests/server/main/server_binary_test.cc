@@ -229,7 +229,7 @@ TEST_F(ServerBinary, NoCallerIsIdleWhileTheServerIsStopped) {
   client->Signal(SIGCONT);
   server->Signal(SIGCONT);
   // More than can have been on its way.
-  while (client->out().size() < before + (16 << 20) && !client->Wait(milliseconds(2))) {
+  while (client->out().size() < before + (1 << 20) && !client->Wait(milliseconds(20))) {
   }
   EXPECT_FALSE(client->Wait(milliseconds(0))) << client->err();
   client->Signal(SIGINT);
