@@ -99,7 +99,9 @@ absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
           if (!GetSession(connection, IdOf(number)).ok()) {
             MNEMON_RETURN_IF_ERROR(CreateSession(connection, IdOf(number), "m"));
           }
-          return Turn(connection, IdOf(number), kPromptTokens, 1, 1).status();
+          return Turn(connection, IdOf(number), kPromptTokens, 1,
+                      static_cast<uint64_t>(number))
+              .status();
         }));
     made += kAtOnce;
   }

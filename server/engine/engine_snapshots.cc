@@ -22,11 +22,13 @@ class EndOfStream {
   explicit EndOfStream(OneAnswer<absl::Status> on_end) : on_end_(std::move(on_end)) {}
 
   void Set(std::shared_ptr<TokenStream> stream) { stream_ = std::move(stream); }
-  // What is due is the end.
+  // What is due: the end, or before it how far the prompt is.
   void Take() {
-    const std::shared_ptr<TokenStream> stream = std::exchange(stream_, nullptr);
-    absl::Status status = CatchOutOfMemory({}, [&] { return stream->Take().status; });
-    std::exchange(on_end_, {})(std::move(status));
+    const absl::StatusOr<TokenChunk> chunk = CatchOutOfMemory(
+        {}, [&]() -> absl::StatusOr<TokenChunk> { return stream_->Take(); });
+    if (chunk.ok() && !chunk->finished) return;
+    stream_ = nullptr;
+    std::exchange(on_end_, {})(chunk.ok() ? chunk->status : chunk.status());
   }
 
  private:

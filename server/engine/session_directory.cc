@@ -427,9 +427,8 @@ std::optional<SessionDirectory::Time> SessionDirectory::NextExpiry() const {
   Lock lock(mutex_);
   std::optional<Time> next;
   if (!expiries_.empty()) next = expiries_.begin()->first;
-  if (!asleep_expiries_.empty()) {
-    const Time asleep = asleep_expiries_.begin()->first;
-    next = next ? std::min(*next, asleep) : asleep;
+  if (asleep_due_ != Time::max()) {
+    next = next ? std::min(*next, asleep_due_) : asleep_due_;
   }
   return next;
 }

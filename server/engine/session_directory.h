@@ -232,6 +232,7 @@ class SessionDirectory {
   static constexpr size_t kRemembered = 1024;
 
   static constexpr std::chrono::minutes kWakeAgain{1};
+  static constexpr std::chrono::seconds kExpiryLook{1};
 
   // Keys are texts of the sessions.
   using Sessions = std::map<std::string_view, std::shared_ptr<Session>>;
@@ -243,11 +244,10 @@ class SessionDirectory {
     uint64_t updates = 0;
     uint64_t version = 0;  // of its history
     std::chrono::system_clock::time_point last_use_time;
-    std::optional<Time> expiry;
+    Time expiry = Time::max();  // which is never
     uint32_t model = 0;
   };
   using Sleepers = std::map<std::string, Sleeper>;
-  using SleeperExpiry = std::pair<Time, const std::string*>;
   static int64_t BytesOf(const Sleepers::value_type& sleeper);
   // What a session takes, with all that it remembers, beside history and state.
   static int64_t WholeBytes(const Session& session);
@@ -258,8 +258,11 @@ class SessionDirectory {
   static void Complete(Session& session, const Sleeper& kept);
   // False: it is not, or no longer, the one that slept.
   bool PutAwake(const std::shared_ptr<Session>& session, uint64_t nonce);
-  // Wakes up those whose time has come, so that they can be removed.
+  // Wakes up those whose time has come, so that they can be removed: looks at all that
+  // sleep, kExpiryLook after the last time at the earliest.
   void WakeExpired();
+  absl::StatusOr<std::shared_ptr<Session>> FindOrWake(const std::string& id,
+                                                      bool expired_too);
 
   // The kRemembered ids that expired last. O(1).
   class ExpiredIds {
@@ -297,7 +300,13 @@ class SessionDirectory {
   std::map<std::string_view, const std::string*> requests_;
   Waker waker_;
   Sleepers asleep_;
-  std::set<SleeperExpiry> asleep_expiries_;
+  Time asleep_due_ = Time::max();  // none of those that sleep expires before
+  // Of WakeExpired, where it goes on: from this id, and the first expiry before it.
+  struct ExpiryLook {
+    std::string from;
+    Time next = Time::max();
+  };
+  ExpiryLook expiry_look_;
   ByteCharge asleep_charge_;
   ExpiredIds expired_;
   std::vector<int32_t> counts_;  // per model

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/heap_bytes.h"
+#include "base/out_of_memory.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/session_directory.h"
 
@@ -15,7 +16,6 @@ using Lock = std::lock_guard<std::mutex>;
 int64_t SessionDirectory::BytesOf(const Sleepers::value_type& sleeper) {
   const auto& [id, kept] = sleeper;
   int64_t bytes = HeapBytes(4 * sizeof(void*) + sizeof(sleeper)) + TextHeapBytes(id);
-  if (kept.expiry) bytes += HeapBytes(4 * sizeof(void*) + sizeof(SleeperExpiry));
   if (kept.request_id) {
     bytes += HeapBytes(sizeof(std::string)) + TextHeapBytes(*kept.request_id) +
              HeapBytes(5 * sizeof(void*) + sizeof(std::string_view));
@@ -50,7 +50,6 @@ int64_t SessionDirectory::Sleep(const std::string& id) {
   Sleepers one;
   const auto node = one.try_emplace(id).first;
   Sleeper& kept = node->second;
-  std::set<SleeperExpiry> expiries = {{Time(), &node->first}};
   std::shared_ptr<Session> session;
   std::shared_ptr<SessionJournal> journal;
   std::string request_id;
@@ -82,7 +81,8 @@ int64_t SessionDirectory::Sleep(const std::string& id) {
   }
   session = std::move(found->second);
   sessions_.erase(found);
-  kept.expiry = session->expiry;
+  kept.expiry = session->expiry.value_or(Time::max());
+  asleep_due_ = std::min(asleep_due_, kept.expiry);
   StopExpiryLocked(*session);
   if (session->resident) ++stored_[session->model];
   if (kept.request_id) {
@@ -90,11 +90,6 @@ int64_t SessionDirectory::Sleep(const std::string& id) {
     made.key() = *kept.request_id;
     made.mapped() = &node->first;
     requests_.insert(std::move(made));
-  }
-  if (kept.expiry) {
-    auto expiry = expiries.extract(expiries.begin());
-    expiry.value().first = *kept.expiry;
-    asleep_expiries_.insert(std::move(expiry));
   }
   const int64_t bytes = BytesOf(*node);
   asleep_charge_.Set(asleep_charge_.bytes() + bytes);
@@ -107,7 +102,7 @@ void SessionDirectory::Complete(Session& session, const Sleeper& kept) {
   session.updates = kept.updates;
   session.history.SetVersion(kept.version);
   session.last_use_time = kept.last_use_time;
-  session.expiry = kept.expiry;
+  if (kept.expiry != Time::max()) session.expiry = kept.expiry;
 }
 
 bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
@@ -118,15 +113,13 @@ bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
   session->charge.Set(WholeBytes(*session));
   // Destroyed after the lock.
   Sleepers::node_type slept;
-  std::set<SleeperExpiry>::node_type expiry;
   Lock lock(mutex_);
   const auto found = asleep_.find(session->id);
   if (found == asleep_.end() || found->second.nonce != nonce) return false;
   const Sleeper& kept = found->second;
   Complete(*session, kept);
-  if (kept.expiry) {
-    expiry = asleep_expiries_.extract({*kept.expiry, &found->first});
-    session->expiry_node.value().first = *kept.expiry;
+  if (session->expiry) {
+    session->expiry_node.value().first = *session->expiry;
     expiries_.insert(std::move(session->expiry_node));
   }
   if (kept.request_id) {
@@ -143,6 +136,12 @@ bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(const std::string& id) {
+  return FindOrWake(id, /*expired_too=*/false);
+}
+
+absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::FindOrWake(
+    const std::string& id, bool expired_too) {
+  const Time now = clock_.Now();
   while (true) {
     uint64_t nonce = 0;
     bool sleeps = false;
@@ -155,6 +154,10 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(const std::strin
       sleeps = asleep != asleep_.end();
       if (sleeps) nonce = asleep->second.nonce;
       expired = expired_.Contains(id);
+      if (sleeps && !expired_too && asleep->second.expiry <= now) {
+        sleeps = false;
+        expired = true;
+      }
     }
     if (!sleeps && expired) return engine_errors::SessionExpired(id);
     if (!sleeps) return engine_errors::NotFound(id);
@@ -171,26 +174,54 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(const std::strin
 }
 
 void SessionDirectory::WakeExpired() {
-  std::vector<std::string> due;
   const Time now = clock_.Now();
+  std::vector<std::string> due;
+  ExpiryLook look;
   {
     Lock lock(mutex_);
-    for (auto next = asleep_expiries_.begin();
-         next != asleep_expiries_.end() && next->first <= now &&
-         due.size() < kExpiredAtOnce;
-         ++next) {
-      due.push_back(*next->second);
+    if (now < asleep_due_) return;
+    // Of those that fall asleep from here on.
+    asleep_due_ = Time::max();
+    std::swap(look, expiry_look_);
+  }
+  bool more = true;
+  const absl::Status looked = CatchOutOfMemory({}, [&] {
+    while (more && due.size() < kExpiredAtOnce) {
+      Lock lock(mutex_);
+      auto asleep = asleep_.lower_bound(look.from);
+      for (size_t n = 0; n < kCopiedAtOnce && asleep != asleep_.end() &&
+                         due.size() < kExpiredAtOnce;
+           ++n, ++asleep) {
+        const Time expiry = asleep->second.expiry;
+        if (expiry <= now) {
+          due.push_back(asleep->first);
+        } else {
+          look.next = std::min(look.next, expiry);
+        }
+      }
+      more = asleep != asleep_.end();
+      if (more) look.from = asleep->first;
+    }
+    return absl::OkStatus();
+  });
+  {
+    Lock lock(mutex_);
+    if (!looked.ok() || more) {
+      // It goes on from there.
+      asleep_due_ = now;
+      if (looked.ok()) std::swap(look, expiry_look_);
+    } else {
+      asleep_due_ = std::min(asleep_due_, std::max(look.next, now + kExpiryLook));
     }
   }
   for (const std::string& id : due) {
-    if (Find(id).ok()) continue;
+    if (FindOrWake(id, /*expired_too=*/true).ok()) continue;
     // What the store does not give now it may give later.
     Lock lock(mutex_);
     const auto found = asleep_.find(id);
-    if (found == asleep_.end() || !found->second.expiry) continue;
-    auto expiry = asleep_expiries_.extract({*found->second.expiry, &found->first});
-    expiry.value().first = *(found->second.expiry = now + kWakeAgain);
-    asleep_expiries_.insert(std::move(expiry));
+    if (found == asleep_.end() || found->second.expiry > now) continue;
+    found->second.expiry = now + kWakeAgain;
+    asleep_due_ = std::min(asleep_due_, found->second.expiry);
   }
 }
 
@@ -202,6 +233,7 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& 
     std::string id;                    // of one that sleeps
     Sleeper kept;
   };
+  const Time now = clock_.Now();
   std::vector<Row> rows;
   rows.reserve(count);
   next = first;
@@ -212,12 +244,15 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& 
       Lock lock(mutex_);
       auto awake = sessions_.lower_bound(next);
       auto asleep = asleep_.lower_bound(next);
-      while (rows.size() < end &&
-             (awake != sessions_.end() || asleep != asleep_.end())) {
+      for (size_t n = 0; n < 2 * kCopiedAtOnce && rows.size() < end &&
+                         (awake != sessions_.end() || asleep != asleep_.end());
+           ++n) {
         if (asleep == asleep_.end() ||
             (awake != sessions_.end() && awake->first < asleep->first)) {
           rows.push_back({.session = awake->second, .id = {}, .kept = {}});
           last = (awake++)->first;
+        } else if (asleep->second.expiry <= now) {
+          last = (asleep++)->first;
         } else {
           const Sleeper& kept = asleep->second;
           rows.push_back({.session = nullptr,

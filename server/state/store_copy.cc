@@ -33,6 +33,21 @@ std::string NumberText(uint64_t number) {
   return text;
 }
 
+// All tables are in the list that the database has of them: one that is cut off behind
+// some of them would be opened without the others, whose part of the log is left out.
+absl::Status FindTables(const std::string& path, const StoreDatabaseOptions& options) {
+  std::vector<std::string> names;
+  const rocksdb::Status listed =
+      rocksdb::DB::ListColumnFamilies(options.database, path, &names);
+  const bool all = std::all_of(
+      options.tables.begin(), options.tables.end(), [&](const auto& table) {
+        return std::find(names.begin(), names.end(), table.name) != names.end();
+      });
+  if (listed.ok() && all) return absl::OkStatus();
+  if (listed.IsIOError() && !listed.IsPathNotFound()) return StoreStatus(listed);
+  return StoreStatus(rocksdb::Status::Corruption("its list of tables is damaged"));
+}
+
 uint64_t NumberOf(std::string_view text) {
   uint64_t number = 0;
   for (size_t i = std::min<size_t>(text.size(), 8); i-- > 0;) {
@@ -108,6 +123,8 @@ absl::StatusOr<std::unique_ptr<StoreCopy>> StoreCopy::Open(const Place& place,
   StoreDatabaseOptions chosen = MakeStoreOptions(
       place.options, made->environment_.get(), made->health_, mode.format_1);
   chosen.database.create_if_missing = mode.create;
+  chosen.database.create_missing_column_families = mode.create;
+  if (!mode.create) MNEMON_RETURN_IF_ERROR(FindTables(place.path, chosen));
   if (mode.salvaged) chosen.database.track_and_verify_wals_in_manifest = false;
   made->cache_ = chosen.cache;
   rocksdb::DB* database = nullptr;

@@ -66,7 +66,8 @@ StoreDatabaseOptions MakeStoreOptions(const SessionStoreOptions& options,
 
   rocksdb::DBOptions& database = made.database;
   database.env = environment;
-  database.create_missing_column_families = true;
+  // Two copies of a store that is nearly empty would take megabytes.
+  database.allow_fallocate = false;
   database.paranoid_checks = true;
   // What cannot be read was cut off, or taken out.
   database.wal_recovery_mode = rocksdb::WALRecoveryMode::kAbsoluteConsistency;

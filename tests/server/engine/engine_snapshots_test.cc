@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sessions that leave one engine and go on in another, and proofs of their states.
 #include <chrono>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,6 +122,30 @@ TEST_P(EngineSnapshots, AreProvenByAReplay) {
 }
 
 // An image holds what the next token sees: of what comes before, a ring has not all.
+// Of which there is news while it runs, every second.
+TEST_P(EngineSnapshots, AReplayMayTakeLong) {
+  ToyServer server(GetParam(), {}, 4096);
+  server.CreateSession("a");
+  ASSERT_TRUE(server.Run(Ask(Tokens(1500, 1), 3, "a")).status.ok());
+  server.decoder.Allow(0);
+  std::promise<absl::StatusOr<VerifiedSession>> told;
+  auto verified = told.get_future();
+  ASSERT_TRUE(server.engine
+                  ->VerifySession({.session = "a", .replay = true},
+                                  [&](auto outcome) { told.set_value(outcome); })
+                  .ok());
+  for (int step = 0; step < 3; ++step) {
+    server.decoder.AwaitHeld();
+    server.clock.Advance(std::chrono::seconds(2));
+    server.decoder.Allow(1);
+  }
+  server.decoder.AllowAll();
+  const auto outcome = verified.get();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_TRUE(outcome->replay_equal.value_or(false)) << outcome->first_difference;
+  EXPECT_TRUE(server.Run(Ask({1}, 3, "a")).status.ok());
+}
+
 TEST_P(EngineSnapshots, CanBeRewoundBehindAnImport) {
   ToyServer server(GetParam(), {}, 4096);
   const std::vector<int32_t> history = Tokens(60, 1);
