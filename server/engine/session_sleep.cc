@@ -189,8 +189,8 @@ void SessionDirectory::WakeExpired() {
     while (more && due.size() < kExpiredAtOnce) {
       Lock lock(mutex_);
       auto asleep = asleep_.lower_bound(look.from);
-      for (size_t n = 0; n < kCopiedAtOnce && asleep != asleep_.end() &&
-                         due.size() < kExpiredAtOnce;
+      for (size_t n = 0;
+           n < kCopiedAtOnce && asleep != asleep_.end() && due.size() < kExpiredAtOnce;
            ++n, ++asleep) {
         const Time expiry = asleep->second.expiry;
         if (expiry <= now) {

@@ -39,8 +39,8 @@ absl::Status FindTables(const std::string& path, const StoreDatabaseOptions& opt
   std::vector<std::string> names;
   const rocksdb::Status listed =
       rocksdb::DB::ListColumnFamilies(options.database, path, &names);
-  const bool all = std::all_of(
-      options.tables.begin(), options.tables.end(), [&](const auto& table) {
+  const bool all =
+      std::all_of(options.tables.begin(), options.tables.end(), [&](const auto& table) {
         return std::find(names.begin(), names.end(), table.name) != names.end();
       });
   if (listed.ok() && all) return absl::OkStatus();
