@@ -97,6 +97,8 @@ void NoteEnds(const std::vector<CallRecord>& records, const std::string& load,
   }
   results.Note(StrCat(load, ": refusals seen by clients p99"), P99(refused) * 1e3,
                "ms");
+  results.Note(StrCat(load, ": the longest of them"),
+               refused.empty() ? 0 : std::ranges::max(refused) * 1e3, "ms");
   results.Note(StrCat(load, ": RetryInfo median"), Median(retry), "s");
 }
 
