@@ -267,7 +267,9 @@ TEST_P(EngineStoreFault, ARefusedChangeChangesNothing) {
     EXPECT_EQ(again.engine().recovery().sessions, 1);
     GoOn(again, "s", 9);
   }
-  if (after == 0) EXPECT_EQ(refused, static_cast<int>(changes.size()));
+  if (after == 0) {
+    EXPECT_EQ(refused, static_cast<int>(changes.size()));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
