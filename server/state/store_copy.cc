@@ -35,13 +35,15 @@ std::string NumberText(uint64_t number) {
 
 // All tables are in the list that the database has of them: one that is cut off behind
 // some of them would be opened without the others, whose part of the log is left out.
-absl::Status FindTables(const std::string& path, const StoreDatabaseOptions& options) {
+absl::Status FindTables(const std::string& path, const StoreDatabaseOptions& options,
+                        const StoreCopy::Mode& mode) {
   std::vector<std::string> names;
   const rocksdb::Status listed =
       rocksdb::DB::ListColumnFamilies(options.database, path, &names);
   const bool all =
       std::all_of(options.tables.begin(), options.tables.end(), [&](const auto& table) {
-        return std::find(names.begin(), names.end(), table.name) != names.end();
+        return (mode.format_1 && table.name == "checkpoints") ||
+               std::find(names.begin(), names.end(), table.name) != names.end();
       });
   if (listed.ok() && all) return absl::OkStatus();
   if (listed.IsIOError() && !listed.IsPathNotFound()) return StoreStatus(listed);
@@ -123,8 +125,9 @@ absl::StatusOr<std::unique_ptr<StoreCopy>> StoreCopy::Open(const Place& place,
   StoreDatabaseOptions chosen = MakeStoreOptions(
       place.options, made->environment_.get(), made->health_, mode.format_1);
   chosen.database.create_if_missing = mode.create;
-  chosen.database.create_missing_column_families = mode.create;
-  if (!mode.create) MNEMON_RETURN_IF_ERROR(FindTables(place.path, chosen));
+  // Older stores of format 1 have none for checkpoints.
+  chosen.database.create_missing_column_families = mode.create || mode.format_1;
+  if (!mode.create) MNEMON_RETURN_IF_ERROR(FindTables(place.path, chosen, mode));
   if (mode.salvaged) chosen.database.track_and_verify_wals_in_manifest = false;
   made->cache_ = chosen.cache;
   rocksdb::DB* database = nullptr;

@@ -42,6 +42,10 @@ absl::Status RemakeLists(const StoreCopy::Place& place, const std::string& aside
       rocksdb::RepairDB(place.path, chosen.database, chosen.tables);
   say(StrCat("lists of ", place.path, ": ",
              status.ok() ? "made anew" : "cannot be made"));
+  if (status.ok()) {
+    // Those of tables that have no files are not among them.
+    MNEMON_RETURN_IF_ERROR(StoreCopy::Open(place, {.create = true}).status());
+  }
   StoreCopy::Place left_out = place;
   left_out.path += "/lost";
   const rocksdb::IOOptions options;
