@@ -25,7 +25,8 @@ struct Shape {
   double times;   // of the memory, in the store
   int64_t turns;  // on random sessions
 };
-const Shape kFull = {{"fast_weights", "causal", "feedback"}, 10, 4000};
+// Of the smallest states memory has the names of no more sessions.
+const Shape kFull = {{"fast_weights", "causal", "feedback"}, 8, 4000};
 const Shape kQuick = {{"fast_weights"}, 1, 400};
 
 constexpr int64_t kMemory = int64_t{136} << 20;
