@@ -26,7 +26,7 @@ struct Shape {
   int64_t turns;  // on random sessions
 };
 // Of the smallest states memory has the names of no more sessions.
-const Shape kFull = {{"fast_weights", "causal", "feedback"}, 8, 4000};
+const Shape kFull = {{"fast_weights", "causal", "feedback"}, 5, 4000};
 const Shape kQuick = {{"fast_weights"}, 1, 400};
 
 constexpr int64_t kMemory = int64_t{136} << 20;
