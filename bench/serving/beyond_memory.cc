@@ -20,16 +20,23 @@
 namespace mnemon::serving {
 namespace {
 
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+struct Model {
+  const char* architecture;
+  int64_t memory;  // little more than the least that the server takes with it
+};
 struct Shape {
-  std::vector<const char*> architectures;
+  std::vector<Model> models;
   double times;   // of the memory, in the store
   int64_t turns;  // on random sessions
 };
-// Of the smallest states memory has the names of no more sessions.
-const Shape kFull = {{"fast_weights", "causal", "feedback"}, 5, 4000};
-const Shape kQuick = {{"fast_weights"}, 1, 400};
+const Shape kFull = {
+    {{"fast_weights", 136 * kMiB}, {"causal", 176 * kMiB}, {"feedback", 176 * kMiB}},
+    10,
+    4000};
+const Shape kQuick = {{{"fast_weights", 136 * kMiB}}, 1, 400};
 
-constexpr int64_t kMemory = int64_t{136} << 20;
 constexpr int kCallers = 4;
 constexpr int64_t kAtOnce = 200;  // sessions that are made between two looks
 constexpr int64_t kPromptTokens = 200;
@@ -82,18 +89,20 @@ class Callers {
 };
 
 absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
-                     const std::string& architecture, BarResults& results) {
+                     const Model& measured, BarResults& results) {
+  const std::string architecture = measured.architecture;
+  const double memory = static_cast<double>(measured.memory);
   MNEMON_ASSIGN_OR_RETURN(const std::string model,
                           Checkpoint(options, architecture, "XS"));
   const DataFolder data(StrCat(options.directory, "/data-beyond-", architecture));
   MNEMON_ASSIGN_OR_RETURN(
       const auto server,
       StartServer(options, {"--checkpoint", "m=" + model, "--data-dir", data.path(),
-                            "--memory", StrCat(kMemory)}));
+                            "--memory", StrCat(measured.memory)}));
   int64_t made = 0;
   Callers fill(server->port());
   const TimePoint begin = SteadyClock::now();
-  while (static_cast<double>(data.bytes()) < shape.times * kMemory) {
+  while (static_cast<double>(data.bytes()) < shape.times * memory) {
     MNEMON_RETURN_IF_ERROR(
         fill.Run(made, made + kAtOnce, [&](Connection& connection, int64_t number) {
           // Made already, where the turn alone was refused.
@@ -133,7 +142,7 @@ absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
   results.Note(StrCat(architecture, ": first token, p99"), P99(first_tokens) * 1e3,
                "ms");
   results.AtMost(StrCat(architecture, ": resident, share of --memory"),
-                 UseOf(server->pid()).megabytes * 1e6 / kMemory, 1, "");
+                 UseOf(server->pid()).megabytes * 1e6 / memory, 1, "");
   return EndServer(*server);
 }
 
@@ -141,8 +150,8 @@ absl::Status Measure(const ScenarioOptions& options, const Shape& shape,
 
 absl::Status RunBeyondMemory(const ScenarioOptions& options, BarResults& results) {
   const Shape& shape = options.quick ? kQuick : kFull;
-  for (const char* const architecture : shape.architectures) {
-    MNEMON_RETURN_IF_ERROR(Measure(options, shape, architecture, results));
+  for (const Model& model : shape.models) {
+    MNEMON_RETURN_IF_ERROR(Measure(options, shape, model, results));
   }
   return absl::OkStatus();
 }

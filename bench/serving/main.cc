@@ -72,7 +72,7 @@ constexpr Entry kScenarios[] = {
      "Streams beside sessions whose states go to the disk and come back: token gaps.",
      RunDemotion},
     {"beyond-memory",
-     "A store five times as large as the memory: turns on any session go on.",
+     "A store ten times as large as the memory: turns on any session go on.",
      RunBeyondMemory},
     {"crowd",
      "As many empty sessions as a server takes: the speed of calls without a session.",

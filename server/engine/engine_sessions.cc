@@ -14,6 +14,7 @@
 #include "server/engine/engine_errors.h"
 #include "server/engine/random.h"
 #include "server/engine/request_check.h"
+#include "server/engine/rewind_tasks.h"
 #include "server/engine/session_pager.h"
 #include "server/engine/session_query.h"
 #include "server/engine/session_settings.h"
@@ -234,10 +235,14 @@ absl::Status Engine::DeleteSession(const std::string& id, const std::string& eta
     SessionDirectory& directory = context_->directory;
     absl::StatusOr<std::shared_ptr<Session>> found = directory.Find(id);
     if (!found.ok()) {
-      const absl::Status stored =
+      if (absl::IsDataLoss(found.status()) &&
+          !persistence_->GiveUp(id, found.status())) {
+        return found.status();
+      }
+      const absl::Status usable =
           persistence_ ? persistence_->CheckId(id) : absl::OkStatus();
-      if (stored.ok()) return found.status();
-      if (!absl::IsDataLoss(stored)) return stored;
+      if (usable.ok()) return found.status();
+      if (!absl::IsDataLoss(usable)) return usable;
       persistence_->DeleteDamaged(id, on_done);
       return absl::OkStatus();
     }

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <new>
 
-#include "base/heap_bytes.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
+#include "server/engine/session_bytes.h"
 
 namespace mnemon {
 
@@ -25,70 +24,6 @@ using engine_errors::SessionLimit;
 using engine_errors::SessionPaused;
 using engine_errors::StreamResumed;
 using Lock = std::lock_guard<std::mutex>;
-namespace {
-
-// A remembered id with its node.
-int64_t RememberedBytes(const std::string& id) {
-  return HeapBytes(2 * sizeof(void*) + sizeof(id)) + TextHeapBytes(id);
-}
-
-// With what is reserved for tokens on their way to the store, and the snapshots that it
-// knows, whose names are ids.
-constexpr int64_t kJournalBytes =
-    SharedHeapBytes(sizeof(SessionJournal)) +
-    HeapBytes(TokenStream::kCapacity * sizeof(int32_t)) +
-    HeapBytes(static_cast<int64_t>(SessionJournal::kSnapshots) *
-              (sizeof(StoredSnapshot) + 2 * sizeof(int64_t))) +
-    static_cast<int64_t>(SessionJournal::kSnapshots) * HeapBytes(36);
-
-// An id that expired, with its nodes in list and map.
-int64_t ExpiredBytes(const std::string& id) {
-  return RememberedBytes(id) + HeapBytes(5 * sizeof(void*)) + sizeof(void*);
-}
-
-int64_t TokensBytes(const std::vector<int32_t>& tokens) {
-  if (tokens.capacity() == 0) return 0;
-  return HeapBytes(static_cast<int64_t>(tokens.capacity() * sizeof(int32_t)));
-}
-
-// What is remembered of a newest call, but for a prompt that is on its way into the
-// history.
-int64_t RecordBytes(const CallRecord* record) {
-  if (record == nullptr) return 0;
-  int64_t bytes = SharedHeapBytes(sizeof(CallRecord) + sizeof(ByteCharge)) +
-                  TextHeapBytes(record->request_id) +
-                  TextHeapBytes(record->request_hash) +
-                  TokensBytes(record->stop_tokens);
-  for (const std::string& text : record->stop_strings) {
-    bytes += static_cast<int64_t>(sizeof(text)) + TextHeapBytes(text);
-  }
-  return bytes;
-}
-
-int64_t SamplingBytes(const Session& session) {
-  if (session.sampling == nullptr) return 0;
-  const std::vector<LogitBias>& bias = session.sampling->values.logit_bias;
-  return SharedHeapBytes(sizeof(SessionSampling)) +
-         (bias.empty()
-              ? 0
-              : HeapBytes(static_cast<int64_t>(bias.capacity() * sizeof(LogitBias))));
-}
-
-// What one that is made takes, beside history and state.
-int64_t FreshBytes(const Session& session) {
-  int64_t bytes = Session::kBytes + SamplingBytes(session);
-  for (const std::string* text :
-       {&session.id, &session.parent, &session.request_id, &session.request_text}) {
-    bytes += TextHeapBytes(*text);
-  }
-  if (session.journal) bytes += kJournalBytes + TextHeapBytes(session.id);
-  if (!session.request_id.empty()) {
-    bytes += HeapBytes(5 * sizeof(void*) + sizeof(std::string_view));
-  }
-  return bytes;
-}
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
     std::shared_ptr<Session> session) {
@@ -108,13 +43,13 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
       std::unique_lock lock(mutex_);
       const auto made = requests_.find(session->request_id);
       if (made != requests_.end()) {
-        const auto awake = sessions_.find(*made->second);
-        if (awake != sessions_.end()) other = awake->second;
-        if (other == nullptr) sleeping = *made->second;
+        other = sessions_.at(*made->second);
+      } else if (const auto id = asleep_.FindRequest(session->request_id)) {
+        sleeping = *id;
       }
-      id_taken = sessions_.contains(session->id) || asleep_.contains(session->id);
+      id_taken = ContainsLocked(session->id);
       int32_t& count = counts_[session->model];
-      if (made == requests_.end() && !id_taken && count < limit_) {
+      if (other == nullptr && sleeping.empty() && !id_taken && count < limit_) {
         sessions_.merge(by_id);
         if (!session->request_id.empty()) requests_.merge(by_request);
         ++count;
@@ -136,12 +71,6 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
                     session->request_text == other->request_text;
   if (!same) return RequestIdReused(other->id);
   return other;
-}
-
-int64_t SessionDirectory::WholeBytes(const Session& session) {
-  int64_t bytes = FreshBytes(session) + RecordBytes(session.newest_call.get());
-  for (const std::string& id : session.request_ids) bytes += RememberedBytes(id);
-  return bytes;
 }
 
 bool SessionDirectory::Restore(std::shared_ptr<Session> session,
@@ -402,7 +331,11 @@ std::vector<SessionCheckpoint> SessionDirectory::CheckpointsOf(
 
 bool SessionDirectory::Contains(const std::string& id) const {
   Lock lock(mutex_);
-  return sessions_.contains(id) || asleep_.contains(id);
+  return ContainsLocked(id);
+}
+
+bool SessionDirectory::ContainsLocked(const std::string& id) const {
+  return sessions_.contains(id) || asleep_.Find(id).has_value();
 }
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
@@ -427,9 +360,8 @@ std::optional<SessionDirectory::Time> SessionDirectory::NextExpiry() const {
   Lock lock(mutex_);
   std::optional<Time> next;
   if (!expiries_.empty()) next = expiries_.begin()->first;
-  if (asleep_due_ != Time::max()) {
-    next = next ? std::min(*next, asleep_due_) : asleep_due_;
-  }
+  const Time due = asleep_.due();
+  if (due != Time::max()) next = next ? std::min(*next, due) : due;
   return next;
 }
 
@@ -638,7 +570,7 @@ SessionDirectory::Facts SessionDirectory::FactsOf(const Session& session) const 
 
 int64_t SessionDirectory::size() const {
   Lock lock(mutex_);
-  return static_cast<int64_t>(sessions_.size() + asleep_.size());
+  return static_cast<int64_t>(sessions_.size()) + asleep_.size();
 }
 
 int64_t SessionDirectory::size(size_t model) const {
@@ -658,30 +590,6 @@ void SessionDirectory::EraseLocked(Session& session) {
   if (!session.resident) --stored_[session.model];
   if (!session.request_id.empty()) requests_.erase(session.request_id);
   sessions_.erase(session.id);
-}
-
-void SessionDirectory::ExpiredIds::Remember(const std::string& id) try {
-  Forget(id);
-  order_.push_back(id);
-  try {
-    places_.emplace(order_.back(), std::prev(order_.end()));
-  } catch (const std::bad_alloc&) {
-    order_.pop_back();
-    throw;
-  }
-  charge_.Set(charge_.bytes() + ExpiredBytes(order_.back()));
-  if (order_.size() > kRemembered) Forget(order_.front());
-} catch (const std::bad_alloc&) {
-  // That id is answered as one that never was.
-}
-
-void SessionDirectory::ExpiredIds::Forget(const std::string& id) {
-  const auto found = places_.find(id);
-  if (found == places_.end()) return;
-  const auto place = found->second;
-  places_.erase(found);  // its key is the text of the place
-  charge_.Set(charge_.bytes() - ExpiredBytes(*place));
-  order_.erase(place);
 }
 
 void SessionDirectory::StartExpiryLocked(Session& session) {

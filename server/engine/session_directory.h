@@ -26,7 +26,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "server/engine/expired_ids.h"
 #include "server/engine/session.h"
+#include "server/engine/sleeping_sessions.h"
 
 namespace mnemon {
 
@@ -49,7 +51,7 @@ class SessionDirectory {
       : clock_(clock),
         limit_(sessions),
         post_(std::move(post)),
-        asleep_charge_(ChargeOf(memory, &EngineMemory::sessions)),
+        asleep_(ChargeOf(memory, &EngineMemory::sessions)),
         expired_(ChargeOf(memory, &EngineMemory::sessions)),
         counts_(models),
         stored_(models) {}
@@ -84,7 +86,7 @@ class SessionDirectory {
   std::shared_ptr<SessionJournal> JournalOf(const std::string& id) const;
   // Of a session for its record in the store: what is guarded here.
   void Describe(const Session& session, StoredSession& stored) const;
-  // NOT_FOUND: SESSION_EXPIRED for the kRemembered newest expired ids, else
+  // NOT_FOUND: SESSION_EXPIRED for the ids of ExpiredIds, else
   // SESSION_NOT_FOUND. Wakes it up: those of Waker.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id);
   // Removes the session; a call that holds it may go on until the runner gets it by
@@ -94,6 +96,8 @@ class SessionDirectory {
                                                   const std::string& etag = "");
   // Likewise; false: it was removed before.
   bool Remove(Session& session);
+  // Removes one that sleeps, without waking it up. False: it does not sleep.
+  bool RemoveAsleep(const std::string& id);
   // Removes and returns sessions at rest whose ttl has passed, the longest expired
   // first. At most kExpiredAtOnce: call it until it returns none. Throws
   // std::bad_alloc, then none was removed.
@@ -229,57 +233,25 @@ class SessionDirectory {
  private:
   static constexpr size_t kExpiredAtOnce = 16;
   static constexpr size_t kCopiedAtOnce = 64;
-  static constexpr size_t kRemembered = 1024;
 
   static constexpr std::chrono::minutes kWakeAgain{1};
-  static constexpr std::chrono::seconds kExpiryLook{1};
 
   // Keys are texts of the sessions.
   using Sessions = std::map<std::string_view, std::shared_ptr<Session>>;
 
-  // What is kept of one that sleeps: the store has the rest.
-  struct Sleeper {
-    std::unique_ptr<const std::string> request_id;  // that made it, or null
-    uint64_t nonce = 0;                             // with the next two, its etag
-    uint64_t updates = 0;
-    uint64_t version = 0;  // of its history
-    std::chrono::system_clock::time_point last_use_time;
-    Time expiry = Time::max();  // which is never
-    uint32_t model = 0;
-  };
-  using Sleepers = std::map<std::string, Sleeper>;
-  static int64_t BytesOf(const Sleepers::value_type& sleeper);
-  // What a session takes, with all that it remembers, beside history and state.
-  static int64_t WholeBytes(const Session& session);
   // The end unless it is there and could sleep, as far as the directory knows.
   Sessions::iterator FindIdleLocked(const std::string& id);
   // One that was read from the store becomes what it was. Its expiry is set, and it is
   // not in the set.
-  static void Complete(Session& session, const Sleeper& kept);
+  static void Complete(Session& session, const SleepingFacts& kept);
   // False: it is not, or no longer, the one that slept.
   bool PutAwake(const std::shared_ptr<Session>& session, uint64_t nonce);
-  // Wakes up those whose time has come, so that they can be removed: looks at all that
-  // sleep, kExpiryLook after the last time at the earliest.
+  // Wakes up some of those whose time has come, so that they can be removed.
   void WakeExpired();
   absl::StatusOr<std::shared_ptr<Session>> FindOrWake(const std::string& id,
                                                       bool expired_too);
 
-  // The kRemembered ids that expired last. O(1).
-  class ExpiredIds {
-   public:
-    explicit ExpiredIds(ByteCharge charge) : charge_(std::move(charge)) {}
-
-    // No effect when memory has run out.
-    void Remember(const std::string& id);
-    void Forget(const std::string& id);
-    bool Contains(const std::string& id) const { return places_.contains(id); }
-
-   private:
-    ByteCharge charge_;
-    std::list<std::string> order_;  // the newest last
-    std::unordered_map<std::string_view, std::list<std::string>::iterator> places_;
-  };
-
+  bool ContainsLocked(const std::string& id) const;
   std::string EtagLocked(const Session& session) const;
   bool ReleaseLocked(Session& session, bool taken);
   // REQUIRES: another owner keeps the session. Needs no memory.
@@ -295,19 +267,11 @@ class SessionDirectory {
   mutable std::mutex mutex_;  // guards all below, and parts of Session
   Sessions sessions_;
   ExpirySet expiries_;
-  // The id of the session that each request made; keys and ids are texts of sessions
-  // and sleepers.
+  // The id of the session that each request made, of those that are awake; keys and ids
+  // are texts of sessions.
   std::map<std::string_view, const std::string*> requests_;
   Waker waker_;
-  Sleepers asleep_;
-  Time asleep_due_ = Time::max();  // none of those that sleep expires before
-  // Of WakeExpired, where it goes on: from this id, and the first expiry before it.
-  struct ExpiryLook {
-    std::string from;
-    Time next = Time::max();
-  };
-  ExpiryLook expiry_look_;
-  ByteCharge asleep_charge_;
+  SleepingSessions asleep_;
   ExpiredIds expired_;
   std::vector<int32_t> counts_;  // per model
   std::vector<int32_t> stored_;  // of them, those whose histories are not in memory

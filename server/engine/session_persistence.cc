@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/random.h"
+#include "server/engine/rewind_tasks.h"
 #include "server/engine/session_tasks.h"
 
 namespace mnemon {
@@ -59,6 +60,14 @@ absl::Status SessionPersistence::CheckId(const std::string& id) const {
   std::lock_guard lock(mutex_);
   const auto found = unusable_.find(id);
   return found == unusable_.end() ? absl::OkStatus() : found->second;
+}
+
+bool SessionPersistence::GiveUp(const std::string& id, const absl::Status& damage) {
+  std::lock_guard lock(mutex_);
+  const auto [given_up, added] = unusable_.try_emplace(id, damage);
+  if (context_.directory.RemoveAsleep(id)) return true;
+  if (added) unusable_.erase(given_up);
+  return false;
 }
 
 void SessionPersistence::DeleteDamaged(const std::string& id, OnSynced on_done) {

@@ -94,6 +94,9 @@ class SessionPersistence {
   // Of a session that has left the directory: removes it from the store.
   void Delete(const Session& session, OnSynced on_done);
 
+  // One that sleeps and that the store cannot give is from now on as one that was found
+  // damaged at the start. False: it does not sleep.
+  bool GiveUp(const std::string& id, const absl::Status& damage);
   // Removes one from the store that CheckId says is damaged.
   void DeleteDamaged(const std::string& id, OnSynced on_done);
 

@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Sessions that sleep: of which the store has all, and the directory the name.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
-#include "base/heap_bytes.h"
-#include "base/out_of_memory.h"
 #include "server/engine/engine_errors.h"
+#include "server/engine/session_bytes.h"
 #include "server/engine/session_directory.h"
 
 namespace mnemon {
 
 using Lock = std::lock_guard<std::mutex>;
-
-int64_t SessionDirectory::BytesOf(const Sleepers::value_type& sleeper) {
-  const auto& [id, kept] = sleeper;
-  int64_t bytes = HeapBytes(4 * sizeof(void*) + sizeof(sleeper)) + TextHeapBytes(id);
-  if (kept.request_id) {
-    bytes += HeapBytes(sizeof(std::string)) + TextHeapBytes(*kept.request_id) +
-             HeapBytes(5 * sizeof(void*) + sizeof(std::string_view));
-  }
-  return bytes;
-}
 
 std::shared_ptr<SessionJournal> SessionDirectory::JournalOf(
     const std::string& id) const {
@@ -46,13 +34,11 @@ SessionDirectory::Sessions::iterator SessionDirectory::FindIdleLocked(
 }
 
 int64_t SessionDirectory::Sleep(const std::string& id) {
-  // Nodes are made before the lock, what goes is destroyed after it.
-  Sleepers one;
-  const auto node = one.try_emplace(id).first;
-  Sleeper& kept = node->second;
+  // What goes is destroyed after the lock.
   std::shared_ptr<Session> session;
   std::shared_ptr<SessionJournal> journal;
   std::string request_id;
+  SleepingFacts facts;
   {
     Lock lock(mutex_);
     const auto found = FindIdleLocked(id);
@@ -60,44 +46,35 @@ int64_t SessionDirectory::Sleep(const std::string& id) {
     const Session& idle = *found->second;
     journal = idle.journal;
     request_id = idle.request_id;
-    kept.nonce = idle.nonce;
-    kept.updates = idle.updates;
-    kept.version = idle.history.version();
-    kept.last_use_time = idle.last_use_time;
-    kept.model = static_cast<uint32_t>(idle.model);
+    facts.model = static_cast<uint32_t>(idle.model);
+    facts.nonce = idle.nonce;
+    facts.updates = idle.updates;
+    facts.version = idle.history.version();
+    facts.last_use_time = idle.last_use_time;
   }
-  if (!request_id.empty()) {
-    kept.request_id = std::make_unique<const std::string>(std::move(request_id));
-  }
+  SleepingSessions::Block block({.id = id, .request_id = request_id, .facts = facts});
   // Whoever gives it something to write from here on leaves a trace.
   if (!journal->IsQuiet()) return 0;
   Lock lock(mutex_);
   const auto found = FindIdleLocked(id);
   if (found == sessions_.end()) return 0;
   const Session& idle = *found->second;
-  if (idle.nonce != kept.nonce || idle.updates != kept.updates ||
-      idle.last_use_time != kept.last_use_time) {
+  if (idle.nonce != facts.nonce || idle.updates != facts.updates ||
+      idle.last_use_time != facts.last_use_time) {
     return 0;
   }
+  if (idle.expiry) block.SetExpiry(*idle.expiry);
+  const int64_t bytes = block.bytes();
+  asleep_.Add(std::move(block));
   session = std::move(found->second);
   sessions_.erase(found);
-  kept.expiry = session->expiry.value_or(Time::max());
-  asleep_due_ = std::min(asleep_due_, kept.expiry);
   StopExpiryLocked(*session);
   if (session->resident) ++stored_[session->model];
-  if (kept.request_id) {
-    auto made = requests_.extract(session->request_id);
-    made.key() = *kept.request_id;
-    made.mapped() = &node->first;
-    requests_.insert(std::move(made));
-  }
-  const int64_t bytes = BytesOf(*node);
-  asleep_charge_.Set(asleep_charge_.bytes() + bytes);
-  asleep_.merge(one);
+  if (!request_id.empty()) requests_.erase(session->request_id);
   return session->charge.bytes() - bytes;
 }
 
-void SessionDirectory::Complete(Session& session, const Sleeper& kept) {
+void SessionDirectory::Complete(Session& session, const SleepingFacts& kept) {
   session.nonce = kept.nonce;
   session.updates = kept.updates;
   session.history.SetVersion(kept.version);
@@ -108,30 +85,37 @@ void SessionDirectory::Complete(Session& session, const Sleeper& kept) {
 bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
                                 uint64_t nonce) {
   Sessions by_id = {{session->id, session}};
+  std::map<std::string_view, const std::string*> by_request = {
+      {session->request_id, &session->id}};
   ExpirySet one = {{{}, session.get()}};
   session->expiry_node = one.extract(one.begin());
   session->charge.Set(WholeBytes(*session));
   // Destroyed after the lock.
-  Sleepers::node_type slept;
+  std::optional<SleepingSessions::Block> slept;
   Lock lock(mutex_);
-  const auto found = asleep_.find(session->id);
-  if (found == asleep_.end() || found->second.nonce != nonce) return false;
-  const Sleeper& kept = found->second;
-  Complete(*session, kept);
+  const auto found = asleep_.Find(session->id);
+  if (!found || found->facts.nonce != nonce) return false;
+  Complete(*session, found->facts);
   if (session->expiry) {
     session->expiry_node.value().first = *session->expiry;
     expiries_.insert(std::move(session->expiry_node));
   }
-  if (kept.request_id) {
-    auto made = requests_.extract(*kept.request_id);
-    made.key() = session->request_id;
-    made.mapped() = &session->id;
-    requests_.insert(std::move(made));
-  }
+  if (!session->request_id.empty()) requests_.merge(by_request);
   if (session->resident) --stored_[session->model];
-  asleep_charge_.Set(asleep_charge_.bytes() - BytesOf(*found));
   sessions_.merge(by_id);
-  slept = asleep_.extract(found);
+  slept = asleep_.Take(session->id);
+  return true;
+}
+
+bool SessionDirectory::RemoveAsleep(const std::string& id) {
+  // Destroyed after the lock.
+  std::optional<SleepingSessions::Block> slept;
+  Lock lock(mutex_);
+  slept = asleep_.Take(id);
+  if (!slept) return false;
+  const size_t model = slept->Read().facts.model;
+  --counts_[model];
+  --stored_[model];
   return true;
 }
 
@@ -150,11 +134,11 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::FindOrWake(
       Lock lock(mutex_);
       const auto awake = sessions_.find(id);
       if (awake != sessions_.end()) return awake->second;
-      const auto asleep = asleep_.find(id);
-      sleeps = asleep != asleep_.end();
-      if (sleeps) nonce = asleep->second.nonce;
+      const auto asleep = asleep_.Find(id);
+      sleeps = asleep.has_value();
+      if (sleeps) nonce = asleep->facts.nonce;
       expired = expired_.Contains(id);
-      if (sleeps && !expired_too && asleep->second.expiry <= now) {
+      if (sleeps && !expired_too && asleep->facts.expiry <= now) {
         sleeps = false;
         expired = true;
       }
@@ -168,60 +152,26 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::FindOrWake(
     }
     Lock lock(mutex_);
     // Else another one has woken it up, or removed it.
-    const auto asleep = asleep_.find(id);
-    if (asleep != asleep_.end() && asleep->second.nonce == nonce) return made.status();
+    const auto asleep = asleep_.Find(id);
+    if (asleep && asleep->facts.nonce == nonce) return made.status();
   }
 }
 
 void SessionDirectory::WakeExpired() {
   const Time now = clock_.Now();
-  std::vector<std::string> due;
-  ExpiryLook look;
-  {
+  std::vector<std::string> expired;
+  expired.reserve(kExpiredAtOnce);
+  const auto look = [&] {
     Lock lock(mutex_);
-    if (now < asleep_due_) return;
-    // Of those that fall asleep from here on.
-    asleep_due_ = Time::max();
-    std::swap(look, expiry_look_);
+    return asleep_.LookForExpired(now, expired);
+  };
+  while (look() && expired.size() < expired.capacity()) {
   }
-  bool more = true;
-  const absl::Status looked = CatchOutOfMemory({}, [&] {
-    while (more && due.size() < kExpiredAtOnce) {
-      Lock lock(mutex_);
-      auto asleep = asleep_.lower_bound(look.from);
-      for (size_t n = 0;
-           n < kCopiedAtOnce && asleep != asleep_.end() && due.size() < kExpiredAtOnce;
-           ++n, ++asleep) {
-        const Time expiry = asleep->second.expiry;
-        if (expiry <= now) {
-          due.push_back(asleep->first);
-        } else {
-          look.next = std::min(look.next, expiry);
-        }
-      }
-      more = asleep != asleep_.end();
-      if (more) look.from = asleep->first;
-    }
-    return absl::OkStatus();
-  });
-  {
-    Lock lock(mutex_);
-    if (!looked.ok() || more) {
-      // It goes on from there.
-      asleep_due_ = now;
-      if (looked.ok()) std::swap(look, expiry_look_);
-    } else {
-      asleep_due_ = std::min(asleep_due_, std::max(look.next, now + kExpiryLook));
-    }
-  }
-  for (const std::string& id : due) {
+  for (const std::string& id : expired) {
     if (FindOrWake(id, /*expired_too=*/true).ok()) continue;
     // What the store does not give now it may give later.
     Lock lock(mutex_);
-    const auto found = asleep_.find(id);
-    if (found == asleep_.end() || found->second.expiry > now) continue;
-    found->second.expiry = now + kWakeAgain;
-    asleep_due_ = std::min(asleep_due_, found->second.expiry);
+    asleep_.SetExpiry(id, now + kWakeAgain);
   }
 }
 
@@ -231,7 +181,7 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& 
   struct Row {
     std::shared_ptr<Session> session;  // null: it sleeps
     std::string id;                    // of one that sleeps
-    Sleeper kept;
+    SleepingFacts kept;
   };
   const Time now = clock_.Now();
   std::vector<Row> rows;
@@ -243,31 +193,23 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& 
     {
       Lock lock(mutex_);
       auto awake = sessions_.lower_bound(next);
-      auto asleep = asleep_.lower_bound(next);
+      const SleepingSessions::Blocks& sleeping = asleep_.blocks();
+      auto asleep = sleeping.lower_bound(std::string_view(next));
       for (size_t n = 0; n < 2 * kCopiedAtOnce && rows.size() < end &&
-                         (awake != sessions_.end() || asleep != asleep_.end());
+                         (awake != sessions_.end() || asleep != sleeping.end());
            ++n) {
-        if (asleep == asleep_.end() ||
-            (awake != sessions_.end() && awake->first < asleep->first)) {
+        if (asleep == sleeping.end() ||
+            (awake != sessions_.end() && awake->first < asleep->id())) {
           rows.push_back({.session = awake->second, .id = {}, .kept = {}});
           last = (awake++)->first;
-        } else if (asleep->second.expiry <= now) {
-          last = (asleep++)->first;
-        } else {
-          const Sleeper& kept = asleep->second;
-          rows.push_back({.session = nullptr,
-                          .id = asleep->first,
-                          .kept = {.request_id = nullptr,
-                                   .nonce = kept.nonce,
-                                   .updates = kept.updates,
-                                   .version = kept.version,
-                                   .last_use_time = kept.last_use_time,
-                                   .expiry = kept.expiry,
-                                   .model = kept.model}});
-          last = (asleep++)->first;
+          continue;
         }
+        const SleepingSession found = (asleep++)->Read();
+        last = found.id;
+        if (found.facts.expiry <= now) continue;
+        rows.push_back({.session = nullptr, .id = last, .kept = found.facts});
       }
-      more = awake != sessions_.end() || asleep != asleep_.end();
+      more = awake != sessions_.end() || asleep != sleeping.end();
     }
     next = more ? last + '\0' : std::string();
   }
@@ -287,12 +229,12 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& 
 
 int64_t SessionDirectory::asleep_bytes() const {
   Lock lock(mutex_);
-  return asleep_charge_.bytes();
+  return asleep_.bytes();
 }
 
 int64_t SessionDirectory::asleep() const {
   Lock lock(mutex_);
-  return static_cast<int64_t>(asleep_.size());
+  return asleep_.size();
 }
 
 }  // namespace mnemon

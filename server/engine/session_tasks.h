@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The work on sessions between steps, for their model's runner: forks, rewinds and
-// checkpoints, and states for those that read and write them on other threads.
+// The work on sessions between steps, for their model's runner: forks and checkpoints,
+// and states for those that read and write them on other threads.
 #pragma once
 
 #include <functional>
@@ -40,20 +40,6 @@ std::shared_ptr<StateTask> MakeEndCallTask(std::shared_ptr<Session> session,
 std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
                                          std::shared_ptr<Session> from,
                                          OnAnswer<bool> on_done);
-
-// The session forgets the newest tokens, or becomes what a checkpoint has kept. The
-// answer is what it was; nullopt: another call holds it. With a `copy`, an empty
-// session without a name, that is kept there, and the session stays held.
-std::shared_ptr<StateTask> MakeRewindTask(
-    std::shared_ptr<Session> session, std::shared_ptr<Session> copy,
-    const RewindSessionRequest& request, SessionDirectory& directory,
-    OnAnswer<std::optional<SessionBefore>> on_done);
-
-// A session that is held becomes what it was before a change. The answer is true.
-std::shared_ptr<StateTask> MakeTakeBackTask(std::shared_ptr<Session> session,
-                                            SessionBefore before,
-                                            SessionDirectory& directory,
-                                            OnAnswer<bool> on_done);
 
 // `at` becomes what the session is now, as a fork would, and a checkpoint of it.
 std::shared_ptr<StateTask> MakeCheckpointTask(std::shared_ptr<Session> session,

@@ -4,7 +4,9 @@
 // next call works.
 #include <thread>
 
+#include "base/strings.h"
 #include "model/text/tokenizer.h"
+#include "server/engine/sleeping_sessions.h"
 #include "tests/fakes/failing_allocation.h"
 #include "tests/fakes/patience.h"
 #include "tests/server/engine/engine_fixture.h"
@@ -422,6 +424,39 @@ TEST_F(FailingPredictions, OfTheRunner) {
     if (HasFailure()) FAIL() << "allocation " << n;
   }
   EXPECT_GT(failed, 5);
+}
+
+// All that were added before are found, and the next try works.
+TEST_F(FailingPredictions, OfSessionsThatFallAsleep) {
+  SleepingSessions sleeping{ByteCharge()};
+  int failed = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string id = StrCat("s", i * 7919 % 2000);
+    const std::string request_id = i % 3 == 0 ? "" : StrCat("request of ", id);
+    const SleepingSession session{.id = id, .request_id = request_id, .facts = {}};
+    for (int64_t allocation = 1;; ++allocation) {
+      bool added = false;
+      takes_part = true;
+      countdown = allocation;
+      try {
+        sleeping.Add(SleepingSessions::Block(session));
+        added = true;
+      } catch (const std::bad_alloc&) {
+        ++failed;
+      }
+      countdown = 0;
+      takes_part = false;
+      ASSERT_EQ(sleeping.Find(id).has_value(), added);
+      ASSERT_EQ(sleeping.size(), i + (added ? 1 : 0));
+      ASSERT_EQ(sleeping.FindRequest(StrCat("request of ", id)).has_value(),
+                added && !request_id.empty());
+      if (added) break;
+    }
+  }
+  EXPECT_GT(failed, 2000);
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(sleeping.Take(StrCat("s", i)));
+  EXPECT_EQ(sleeping.size(), 0);
+  EXPECT_FALSE(sleeping.FindRequest("request of s1"));
 }
 
 }  // namespace

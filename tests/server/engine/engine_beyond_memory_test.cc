@@ -155,6 +155,25 @@ TEST_P(BeyondMemory, ASessionExpiresInItsSleep) {
   EXPECT_EQ(engine.Stats().sessions, sessions - 1);
 }
 
+// What the store cannot give any more can be deleted.
+TEST_P(BeyondMemory, ASessionIsDamagedInItsSleep) {
+  StoredServer stored(Path(), GetParam(), Narrow(GetParam(), kMiB / 2));
+  Engine& engine = stored.engine();
+  ASSERT_TRUE(engine.CreateSession({.id = "a"}).ok());
+  ASSERT_TRUE(stored.server->Run(Ask({1, 2, 3}, 4, "a")).status.ok());
+  PutToSleep(stored);
+  const int64_t sessions = engine.Stats().sessions;
+  ASSERT_TRUE(PutRecord(*stored.store, "a", "no record").ok());
+  EXPECT_EQ(ReasonOf(engine.GetSession("a").status()), "SESSION_DAMAGED");
+  EXPECT_EQ(ReasonOf(engine.CreateSession({.id = "a"}).status()), "SESSION_EXISTS");
+  EXPECT_EQ(engine.Stats().sessions, sessions);
+  ASSERT_TRUE(engine.DeleteSession("a").ok());
+  EXPECT_EQ(ReasonOf(engine.GetSession("a").status()), "SESSION_NOT_FOUND");
+  EXPECT_EQ(engine.Stats().sessions, sessions - 1);
+  ASSERT_TRUE(engine.CreateSession({.id = "a"}).ok());
+  EXPECT_EQ(engine.GetSession("a")->position, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(States, BeyondMemory,
                          testing::Values(ToyState::kFixed, ToyState::kAppend,
                                          ToyState::kRing, ToyState::kFixedAndAppend),

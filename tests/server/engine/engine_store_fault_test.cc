@@ -238,6 +238,7 @@ TEST_P(EngineStoreFault, ARefusedChangeChangesNothing) {
     ASSERT_TRUE(stored.engine().CreateSession({.id = "s", .settings = settings}).ok());
     ASSERT_TRUE(stored.server->Run(Ask(Tokens(9, 1), 5, "s")).status.ok());
     ASSERT_TRUE(CheckpointSession(stored.engine(), {.session = "s", .id = "c"}).ok());
+    ASSERT_TRUE(stored.server->Run(Ask(Tokens(3, 2), 4, "s")).status.ok());
     const auto exported = AwaitAnswer<ExportedSession>(
         [&](auto done) { return stored.engine().ExportSession("s", done); });
     ASSERT_TRUE(exported.ok()) << exported.status();
