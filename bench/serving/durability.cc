@@ -30,8 +30,8 @@ struct Shape {
   double turn;    // least share of the speed without durability
   double always;
 };
-constexpr Shape kFull = {9, 4, 1.5, 0.97, 0.85};
-constexpr Shape kQuick = {3, 2, 0.3, 0.85, 0.85};
+constexpr Shape kFull = {9, 4, 1.5, 0.87, 0.77};
+constexpr Shape kQuick = {3, 2, 0.3, 0.75, 0.7};
 
 constexpr size_t kStreams = 64;
 constexpr int64_t kPromptTokens = 64;
