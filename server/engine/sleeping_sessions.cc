@@ -170,9 +170,9 @@ std::optional<std::string_view> SleepingSessions::FindRequest(
 }
 
 bool SleepingSessions::LookForExpired(Time now, std::vector<std::string>& expired) {
-  if (!looks_) {
+  if (look_began_ == Time::max()) {
     if (now < due_) return false;
-    looks_ = true;
+    look_began_ = now;
     look_from_.clear();
     look_next_ = Time::max();
     // Of those that fall asleep from here on.
@@ -189,7 +189,7 @@ bool SleepingSessions::LookForExpired(Time now, std::vector<std::string>& expire
     }
   }
   if (at == by_id_.end()) {
-    looks_ = false;
+    look_began_ = Time::max();
     due_ = std::min(due_, std::max(look_next_, now + kLookAgain));
     return false;
   }

@@ -3,6 +3,7 @@
 // bytes and its texts, found by id and by the request that made it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -85,7 +86,7 @@ class SleepingSessions {
   const Blocks& blocks() const { return by_id_; }
 
   // Not before then one of them expires.
-  Time due() const { return looks_ ? Time::min() : due_; }
+  Time due() const { return std::min(due_, look_began_); }
   // Appends the ids of sessions that expire by `now` to `expired`, up to its capacity,
   // after a look at so many sessions, from where the last look has ended. False: it has
   // seen all; another one does so kLookAgain later at the earliest.
@@ -115,9 +116,9 @@ class SleepingSessions {
   Blocks by_id_;
   absl::btree_set<const char*, ByRequest> by_request_;
   Time due_ = Time::max();
-  bool looks_ = false;     // a look has begun and not seen all
-  std::string look_from_;  // where it goes on
-  Time look_next_;         // the first expiry that it has seen
+  Time look_began_ = Time::max();  // a look that has not seen all
+  std::string look_from_;          // where it goes on
+  Time look_next_;                 // the first expiry that it has seen
 };
 
 }  // namespace mnemon
