@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 
 #include "base/strings.h"
 
@@ -17,18 +18,27 @@ double FieldOf(const std::string& status, const std::string& name) {
   return at == std::string::npos ? 0 : std::atof(status.c_str() + at + name.size() + 2);
 }
 
+int Descriptors(const std::string& folder) {
+  int count = 0;
+  std::error_code gone;
+  std::filesystem::directory_iterator entry(folder, gone);
+  while (entry != std::filesystem::directory_iterator()) {
+    const std::filesystem::path file =
+        std::filesystem::read_symlink(entry->path(), gone);
+    if (file.extension() != ".sst" && file.extension() != ".blob") ++count;
+    entry.increment(gone);
+  }
+  return count;
+}
+
 }  // namespace
 
 ProcessUse UseOf(pid_t pid) {
   const std::string process = StrCat("/proc/", pid);
   std::ifstream file(process + "/status");
   const std::string status((std::istreambuf_iterator<char>(file)), {});
-  std::error_code gone;
-  std::filesystem::directory_iterator fds(process + "/fd", gone);
   return {.megabytes = FieldOf(status, "VmRSS") * 1024 / 1e6,
-          .descriptors = gone ? 0
-                              : static_cast<int>(std::distance(
-                                    fds, std::filesystem::directory_iterator())),
+          .descriptors = Descriptors(process + "/fd"),
           .threads = static_cast<int>(FieldOf(status, "Threads"))};
 }
 
