@@ -153,6 +153,7 @@ struct Scene {
 struct Method {
   std::string name;
   std::function<void(Scene&)> begin;
+  bool blocks = false;  // its caller, and so is under way until it is answered
 };
 
 using Facts = absl::StatusOr<SessionFacts>;
@@ -258,14 +259,16 @@ std::vector<Method> Methods() {
        [](Scene& scene) {
          scene.Follow("list",
                       [&] { static_cast<void>(scene.engine().ListSessions({})); });
-       }},
+       },
+       /*blocks=*/true},
       {"save",
        [](Scene& scene) {
          scene.Follow("save", [&] {
            static_cast<void>(
                scene.engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
          });
-       }},
+       },
+       /*blocks=*/true},
       {"unload",
        [](Scene& scene) {
          static_cast<void>(scene.engine().MemoryLimitReached(int64_t{1} << 20));
@@ -311,6 +314,7 @@ TEST_P(Waiting, EachIsAnsweredOnceAndTheEngineEnds) {
       const bool ends = taker.name == "shut_down";
       const Order order = GetParam();
       // No method may be under way when an engine ends.
+      if (ends && method.blocks) continue;
       if (ends && order != Order::kFirst && order != Order::kTogether) continue;
       // Of what waits one commit goes on before the others.
       for (const int released : {0, 1}) {
