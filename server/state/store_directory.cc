@@ -184,10 +184,12 @@ std::optional<Format> ParseFormat(std::string_view text) {
 }
 
 absl::StatusOr<Format> ReadFormat(const std::string& directory) {
+  bool there = false;
   for (const std::string& path :
        {StrCat(directory, "/", kFormatName),
         StrCat(directory, "/", kDatabaseName, "/", kFormatName)}) {
     const absl::StatusOr<std::string> text = ReadFile(path, kMostFormatBytes);
+    there = there || !absl::IsNotFound(text.status());
     const std::optional<Format> format = text.ok() ? ParseFormat(*text) : std::nullopt;
     if (!format) continue;
     if (format->version <= StoreDirectory::kFormat) return *format;
@@ -195,7 +197,9 @@ absl::StatusOr<Format> ReadFormat(const std::string& directory) {
                                          ", this program reads ",
                                          StoreDirectory::kFormat, " at most"));
   }
-  return FormatError(directory, "has a FORMAT that no version of mnemon has written");
+  return FormatError(directory,
+                     there ? "has a FORMAT that no version of mnemon has written"
+                           : "has no FORMAT: another program's files, or not a store");
 }
 
 absl::Status WriteFormat(const std::string& path, const Format& format) {
