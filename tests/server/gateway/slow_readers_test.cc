@@ -67,15 +67,19 @@ std::vector<Door> Doors() {
 
 ModelStats Stats(const GatewayRig& rig) { return rig.rig.engine->Stats().models[0]; }
 
-// Waits until all streams are paused, and nothing moves any more.
+// Waits until all streams are paused, and nothing moves any more; false once more is
+// generated than may be ahead of readers that stopped.
 bool Stalls(const GatewayRig& rig, int64_t streams) {
+  const int64_t most = streams * kAheadTokens + kAheadBytes / kTokenBytes;
   int64_t before = -1;
+  int64_t now = 0;
   return Eventually([&] {
-    std::this_thread::sleep_for(milliseconds(50));
-    const int64_t now = rig.rig.engine->Stats().tokens_generated;
-    return now > 0 && now == std::exchange(before, now) &&
-           Stats(rig).stalled == streams;
-  });
+           std::this_thread::sleep_for(milliseconds(50));
+           now = rig.rig.engine->Stats().tokens_generated;
+           return now > most || (now > 0 && now == std::exchange(before, now) &&
+                                 Stats(rig).stalled == streams);
+         }) &&
+         now <= most;
 }
 
 // As Eventually, for what takes long on a busy machine.
@@ -96,7 +100,6 @@ TEST_P(EachHttpDoor, AReaderThatStopsPausesAlone) {
   ASSERT_TRUE(peer.Send(GatewayRig::Request("POST", door.path, door.request.dump())));
   ASSERT_TRUE(Stalls(rig, door.streams));
   const int64_t generated = rig.rig.engine->Stats().tokens_generated;
-  EXPECT_LE(generated, door.streams * kAheadTokens + kAheadBytes / kTokenBytes);
   const HttpAnswer other = rig.Send("POST", "/v1/completions",
                                     R"({"prompt":"abc","max_tokens":300,"seed":1})");
   EXPECT_EQ(other.code, 200) << other.body;

@@ -515,6 +515,9 @@ TEST_F(SessionStoreTest, RefusesWhatIsNoStoreOrANewerOne) {
   EXPECT_EQ(ReasonOf(foreign), "STORE_FORMAT");
   EXPECT_THAT(std::string(foreign.message()), HasSubstr("letter"));
   EXPECT_FALSE(fs::exists(Path("home/LOCK")));
+  const absl::Status viewed = ViewSessionStore(Path("home")).status();
+  EXPECT_EQ(ReasonOf(viewed), "STORE_FORMAT");
+  EXPECT_THAT(std::string(viewed.message()), HasSubstr("has no FORMAT"));
 
   Open().reset();
   for (const char* text : {"", "something else\nversion 1\n", "mnemon session store\n",
