@@ -118,7 +118,8 @@ absl::Status CheckStore(const std::string& directory) {
   int64_t behind = 0;
   for (const int which : {0, 1}) {
     Say(StrCat("copy ", which == 0 ? "a" : "b", ": ", condition.found[which]));
-    if (condition.found[which] == kCopyBehind) {
+    if (condition.found[which] == kCopyBehind ||
+        condition.found[which] == kCopyFilling) {
       ++behind;
     } else {
       whole = whole && condition.found[which] == kCopyWhole;

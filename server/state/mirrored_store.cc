@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Which copy is read. The primary one has every commit. The other one is whole as well,
-// or is being filled, or is out. A thread, the keeper, makes it whole: it compares both
-// from end to end after a start, fills what is behind, and makes anew what is damaged.
+// or is behind, or is being filled, or is out. A thread, the keeper, makes it whole: it
+// compares both from end to end after a start, fills what is behind, opens again what
+// has failed, and makes anew what is damaged. What the primary one cannot read is read
+// from the other one where that is whole, or behind: then it has all that was
+// acknowledged.
 //
 // Commits are numbered. The copy with the higher number has all that the other one has:
 // an acknowledgement waits for both.
@@ -39,6 +42,8 @@ namespace {
 // Between tries to make a copy anew, and between pieces of a filling.
 constexpr std::chrono::seconds kRetry{5};
 constexpr std::chrono::milliseconds kPause{1};
+// A copy that has failed, and cannot be opened so many times, is made anew.
+constexpr int kReopenTries = 12;
 
 std::string_view AsView(const rocksdb::Slice& text) {
   return {text.data(), text.size()};
@@ -99,10 +104,8 @@ class MirroredStore final : public SessionStore {
       write_one();
     } else {
       StoreCopy& two = *copies_[1 - primary];
-      // What is being filled is synced at its end.
-      const Sync deep = other == Other::kWhole ? sync : Sync::kNo;
-      const auto write_two = [&] { second = two.Write(sessions, number, deep); };
-      if (deep == Sync::kYes) {
+      const auto write_two = [&] { second = two.Write(sessions, number, sync); };
+      if (sync == Sync::kYes) {
         second_thread_.RunBoth(write_one, write_two);
       } else {
         write_one();
@@ -110,8 +113,10 @@ class MirroredStore final : public SessionStore {
       }
     }
     const bool both = first.ok() && second.ok();
-    if (both && sync == Sync::kYes) synced_.Write(number);
-    return both ? absl::OkStatus() : AfterFailure(primary, other, first, second);
+    const absl::Status status =
+        both ? absl::OkStatus() : AfterFailure(primary, other, first, second);
+    if (status.ok() && sync == Sync::kYes) synced_.Write(number);
+    return status;
   }
 
   absl::StatusOr<std::optional<std::string>> Get(StoreTable table,
@@ -204,7 +209,12 @@ class MirroredStore final : public SessionStore {
     return CatchOutOfMemory("the session store", [&]() -> absl::Status {
       std::lock_guard recovery(recovery_);
       if (healthy()) return absl::OkStatus();
-      MNEMON_RETURN_IF_ERROR(ProbeDisk(PlaceOf(0)));
+      int primary = 0;
+      {
+        std::lock_guard lock(mutex_);
+        primary = primary_;
+      }
+      MNEMON_RETURN_IF_ERROR(ProbeDisk(PlaceOf(primary)));
       const UseGate::Alone alone(gate_);
       for (auto& copy : copies_) copy.reset();
       const absl::Status status = OpenCopies();
@@ -280,6 +290,7 @@ class MirroredStore final : public SessionStore {
   enum class Other {
     kOut,      // it takes no commits
     kFilling,  // it takes them, and lacks others
+    kBehind,   // the same, but those that it lacks were not acknowledged
     kWhole,
   };
 
@@ -307,10 +318,13 @@ class MirroredStore final : public SessionStore {
     last_ = opened.last;
     std::lock_guard lock(mutex_);
     primary_ = opened.primary;
-    other_ = copies_[1 - primary_] == nullptr ? Other::kOut
-             : opened.equal                   ? Other::kWhole
-                                              : Other::kFilling;
+    const StoreCopy* const other = copies_[1 - primary_].get();
+    other_ = other == nullptr                                ? Other::kOut
+             : opened.equal                                  ? Other::kWhole
+             : other->extent() == StoreCopy::Extent::kBehind ? Other::kBehind
+                                                             : Other::kFilling;
     compared_ = false;
+    given_up_ = false;
     format_1_ = format_1;
     damaged_ = {};
     condition_.lost_commits += opened.lost;
@@ -338,12 +352,13 @@ class MirroredStore final : public SessionStore {
     return absl::OkStatus();
   }
 
-  // Of the copies that have every commit, the primary one first.
+  // Of the copies that have all that was acknowledged, the primary one first.
   std::vector<int> ReadableCopies() const {
     std::lock_guard lock(mutex_);
     std::vector<int> copies;
     if (copies_[primary_] != nullptr) copies.push_back(primary_);
-    if (copies_[1 - primary_] != nullptr && other_ == Other::kWhole) {
+    if (copies_[1 - primary_] != nullptr &&
+        (other_ == Other::kWhole || other_ == Other::kBehind)) {
       copies.push_back(1 - primary_);
     }
     return copies;
@@ -425,10 +440,11 @@ class MirroredStore final : public SessionStore {
         if (other_ == Other::kWhole) primary_ = 1 - primary;
         return absl::OkStatus();
       }
-      // A damaged one cannot fill the other.
-      return GiveUp();
+      // A damaged one cannot fill the other, unless that can stand in.
+      if (other != Other::kBehind || damaged[1 - primary]) return GiveUp();
     }
-    if (other == Other::kOut || damaged[1 - primary]) return MakeAnew(1 - primary);
+    if (damaged[1 - primary]) return Remake(1 - primary, /*damaged=*/true);
+    if (other == Other::kOut) return Remake(1 - primary, /*damaged=*/false);
     return CompareCopies(primary, other);
   }
 
@@ -442,7 +458,8 @@ class MirroredStore final : public SessionStore {
     return absl::OkStatus();
   }
 
-  absl::Status MakeAnew(int which) {
+  // Opens a copy again that has failed, or makes it anew, to be filled.
+  absl::Status Remake(int which, bool damaged) {
     std::lock_guard recovery(recovery_);
     {
       std::lock_guard commit(commit_);
@@ -455,11 +472,23 @@ class MirroredStore final : public SessionStore {
       const UseGate::Alone alone(gate_);
       copies_[which].reset();
     }
-    LogEvent(LogLevel::kWarning, "store_copy_rebuilt",
-             {{"copy", std::string(NameOfCopy(which))}});
-    MNEMON_RETURN_IF_ERROR(StoreCopy::Wipe(place));
-    MNEMON_ASSIGN_OR_RETURN(auto made, StoreCopy::Open(place, {.create = true}));
-    MNEMON_RETURN_IF_ERROR(made->SetComplete(false));
+    std::unique_ptr<StoreCopy> made;
+    if (!damaged) {
+      absl::StatusOr<std::unique_ptr<StoreCopy>> reopened = ReopenStoreCopy(place);
+      if (!reopened.ok() && (absl::IsResourceExhausted(reopened.status()) ||
+                             ++reopen_tries_ < kReopenTries)) {
+        return reopened.status();
+      }
+      if (reopened.ok()) made = *std::move(reopened);
+    }
+    reopen_tries_ = 0;
+    if (made == nullptr) {
+      LogEvent(LogLevel::kWarning, "store_copy_rebuilt",
+               {{"copy", std::string(NameOfCopy(which))}});
+      MNEMON_RETURN_IF_ERROR(StoreCopy::Wipe(place));
+      MNEMON_ASSIGN_OR_RETURN(made, StoreCopy::Open(place, {.create = true}));
+    }
+    MNEMON_RETURN_IF_ERROR(made->SetExtent(StoreCopy::Extent::kPart));
     {
       const UseGate::Alone alone(gate_);
       copies_[which] = std::move(made);
@@ -474,18 +503,22 @@ class MirroredStore final : public SessionStore {
   // Between commits, piece by piece.
   absl::Status CompareCopies(int primary, Other other) {
     const UseGate::Use use(gate_);
-    StoreComparison comparison(*copies_[primary], *copies_[1 - primary]);
+    const bool stands_in = other == Other::kBehind;
+    StoreComparison comparison(*copies_[primary], *copies_[1 - primary], stands_in);
     while (true) {
       {
         std::lock_guard commit(commit_);
         {
           std::lock_guard lock(mutex_);
           const bool same = failure_.ok() && primary_ == primary && other_ == other;
-          if (stopping_ || !same || damaged_[0] || damaged_[1]) {
+          if (stopping_ || !same || damaged_[1 - primary] ||
+              (damaged_[primary] && !stands_in)) {
             return absl::OkStatus();
           }
         }
-        switch (comparison.Step()) {
+        const StoreComparison::Outcome outcome = comparison.Step();
+        if (comparison.stood_in() > 0) NoteDamage(primary);
+        switch (outcome) {
           case StoreComparison::Outcome::kMore:
             break;
           case StoreComparison::Outcome::kFirstDamaged:
@@ -512,13 +545,15 @@ class MirroredStore final : public SessionStore {
   absl::Status EndComparison(int primary, Other other, int64_t differences) {
     StoreCopy& filled = *copies_[1 - primary];
     absl::Status status = filled.Write({}, last_, Sync::kYes);
-    if (status.ok() && !filled.complete()) status = filled.SetComplete(true);
+    if (status.ok() && filled.extent() != StoreCopy::Extent::kWhole) {
+      status = filled.SetExtent(StoreCopy::Extent::kWhole);
+    }
     std::lock_guard lock(mutex_);
     if (!status.ok()) {
       other_ = Other::kOut;
       return status;
     }
-    if (other == Other::kFilling || differences > 0) {
+    if (other != Other::kWhole || differences > 0) {
       ++condition_.rebuilds;
       LogEvent(
           LogLevel::kInfo, "store_copy_whole",
@@ -558,7 +593,8 @@ class MirroredStore final : public SessionStore {
   absl::Status failure_;
   StoreCondition condition_;
 
-  std::thread keeper_;  // last: it uses the others
+  int reopen_tries_ = 0;  // the keeper's
+  std::thread keeper_;    // last: it uses the others
 };
 
 }  // namespace

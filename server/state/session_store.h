@@ -125,14 +125,15 @@ struct StoreCondition {
   // Gaps in logs that neither copy could fill, and ranges that neither can read.
   int64_t unreadable = 0;
   int64_t rebuilds = 0;  // of a copy, that have ended well
-  // What Open has found of each copy: kCopyWhole, kCopyBehind, or what is the matter
-  // with it.
+  // What Open has found of each copy: kCopyWhole, kCopyBehind, kCopyFilling, or what is
+  // the matter with it.
   std::array<std::string, 2> found;
 };
 inline constexpr char kCopyWhole[] = "whole";
 // As a kill or a power failure leaves it.
 inline constexpr char kCopyBehind[] =
     "whole, but behind the other one: a start fills it";
+inline constexpr char kCopyFilling[] = "filled in part: a start goes on with it";
 
 // Blocking. Safe for concurrent use; commits are made one after the other.
 class SessionStore {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/state/store_comparison.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "rocksdb/write_batch.h"
@@ -55,11 +56,21 @@ StoreComparison::Outcome StoreComparison::Step() {
     if (order <= 0) one->Next();
     if (order >= 0) two->Next();
   }
-  if (!one->status().ok()) return Failed(one->status(), Outcome::kFirstDamaged);
-  if (!two->status().ok()) return Failed(two->status(), Outcome::kSecondDamaged);
   if (batch.Count() > 0) {
     status_ = second_.Fill(batch);
     if (!status_.ok()) return Outcome::kFailed;
+  }
+  if (!two->status().ok()) return Failed(two->status(), Outcome::kSecondDamaged);
+  if (!one->status().ok()) {
+    if (!stands_in_ || !IsDamage(one->status())) {
+      return Failed(one->status(), Outcome::kFirstDamaged);
+    }
+    ++stood_in_;
+    at_ = std::max(FirstReadable(first_, table, {at_, all.end}), at_ + '\0');
+    if (at_ < all.end) return Outcome::kMore;
+    ++table_;
+    at_.clear();
+    return Outcome::kMore;
   }
   if (!one->Valid() && !two->Valid()) {
     ++table_;

@@ -22,7 +22,8 @@ namespace {
 
 // Keys of RocksDB's own table.
 constexpr char kNumberKey[] = "number";
-constexpr char kFillingKey[] = "filling";
+constexpr char kFillingKey[] = "filling";  // where it is not whole
+constexpr char kBehindValue[] = "behind";  // else it is a part
 constexpr size_t kProbeBytes = size_t{1} << 20;
 
 rocksdb::Slice AsSlice(std::string_view text) { return {text.data(), text.size()}; }
@@ -149,6 +150,9 @@ absl::Status StoreCopy::Wipe(const Place& place) {
   std::vector<std::string> names;
   rocksdb::IOStatus status =
       place.files->GetChildren(place.path, options, &names, nullptr);
+  if (status.IsNotFound() || status.IsPathNotFound()) {
+    status = place.files->CreateDirIfMissing(place.path, options, nullptr);
+  }
   if (!status.ok()) return StoreStatus(status);
   // First what makes it a database: one that is removed in part is none.
   std::stable_partition(names.begin(), names.end(),
@@ -170,7 +174,9 @@ absl::Status StoreCopy::ReadFacts() {
   if (status.ok()) number_ = NumberOf(value);
   if (status.ok() || status.IsNotFound()) {
     status = database_->Get(rocksdb::ReadOptions(), handles_[0], kFillingKey, &value);
-    complete_ = status.IsNotFound();
+    extent_ = status.IsNotFound()     ? Extent::kWhole
+              : value == kBehindValue ? Extent::kBehind
+                                      : Extent::kPart;
   }
   return status.IsNotFound() ? absl::OkStatus() : StoreStatus(status);
 }
@@ -205,14 +211,16 @@ absl::Status StoreCopy::Failed(const rocksdb::Status& status) {
   return failed;
 }
 
-absl::Status StoreCopy::SetComplete(bool complete) {
+absl::Status StoreCopy::SetExtent(Extent extent) {
   if (!healthy()) return status();
   rocksdb::WriteOptions options;
   options.sync = true;
   const rocksdb::Status status =
-      complete ? database_->Delete(options, handles_[0], kFillingKey)
-               : database_->Put(options, handles_[0], kFillingKey, "");
-  if (status.ok()) complete_ = complete;
+      extent == Extent::kWhole
+          ? database_->Delete(options, handles_[0], kFillingKey)
+          : database_->Put(options, handles_[0], kFillingKey,
+                           extent == Extent::kBehind ? kBehindValue : "");
+  if (status.ok()) extent_ = extent;
   return Failed(status);
 }
 
@@ -283,6 +291,9 @@ std::unique_ptr<rocksdb::Iterator> StoreCopy::Iterate(StoreTable table,
 
 absl::Status StoreCopy::DropFormat1() {
   rocksdb::ColumnFamilyHandle* const handle = handles_.back();
+  if (handle->GetName() != "snapshots") return absl::OkStatus();  // it was dropped
+  // What has taken its place is not to be lost behind it.
+  MNEMON_RETURN_IF_ERROR(SyncLog());
   const rocksdb::Status status = database_->DropColumnFamily(handle);
   if (!status.ok()) return Failed(status);
   handles_.pop_back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One of the two copies of a session store: a RocksDB database that knows the number of
-// its last commit, and whether it is still being filled from the other copy.
+// its last commit, and what it lacks of what the other copy has.
 #pragma once
 
 #include <atomic>
@@ -67,7 +67,8 @@ class StoreCopy {
     bool salvaged = false;
   };
   static absl::StatusOr<std::unique_ptr<StoreCopy>> Open(const Place& place, Mode mode);
-  // Removes all files of `place`, where no copy is open.
+  // Removes all files of `place`, where no copy is open; makes its folder where there
+  // is none.
   static absl::Status Wipe(const Place& place);
 
   ~StoreCopy();
@@ -77,10 +78,14 @@ class StoreCopy {
   // Whether the tables that were there before its logs were read have all commits that
   // come before those of the logs.
   bool HasBefore(const LogStart& start);
-  // False: it is being filled.
-  bool complete() const { return complete_; }
+  enum class Extent {
+    kWhole,   // it has every commit up to number()
+    kBehind,  // of commits that were never acknowledged it may lack some
+    kPart,    // it is being filled
+  };
+  Extent extent() const { return extent_; }
   // Durable on return.
-  absl::Status SetComplete(bool complete);
+  absl::Status SetExtent(Extent extent);
 
   // What a failed write leaves is not known: the copy is not healthy from then on, and
   // takes no more. Background errors end it likewise.
@@ -121,7 +126,7 @@ class StoreCopy {
   std::unique_ptr<rocksdb::DB> database_;
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;
   std::atomic<uint64_t> number_ = 0;
-  std::atomic<bool> complete_ = true;
+  std::atomic<Extent> extent_ = Extent::kWhole;
 };
 
 // Writes and removes a file there: OK where the disk takes data.

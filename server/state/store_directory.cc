@@ -183,8 +183,11 @@ std::optional<Format> ParseFormat(std::string_view text) {
   return format;
 }
 
+// Of the newest version, where both can be read: one of them may be older than the
+// store.
 absl::StatusOr<Format> ReadFormat(const std::string& directory) {
   bool there = false;
+  std::optional<Format> newest;
   for (const std::string& path :
        {StrCat(directory, "/", kFormatName),
         StrCat(directory, "/", kDatabaseName, "/", kFormatName)}) {
@@ -192,11 +195,17 @@ absl::StatusOr<Format> ReadFormat(const std::string& directory) {
     there = there || !absl::IsNotFound(text.status());
     const std::optional<Format> format = text.ok() ? ParseFormat(*text) : std::nullopt;
     if (!format) continue;
-    if (format->version <= StoreDirectory::kFormat) return *format;
-    return FormatError(directory, StrCat("has format version ", format->version,
-                                         ", this program reads ",
-                                         StoreDirectory::kFormat, " at most"));
+    if (format->version > StoreDirectory::kFormat) {
+      return FormatError(directory, StrCat("has format version ", format->version,
+                                           ", this program reads ",
+                                           StoreDirectory::kFormat, " at most"));
+    }
+    if (!newest || format->version > newest->version ||
+        (format->version == newest->version && format->created)) {
+      newest = format;
+    }
   }
+  if (newest) return *newest;
   return FormatError(directory,
                      there ? "has a FORMAT that no version of mnemon has written"
                            : "has no FORMAT: another program's files, or not a store");
@@ -247,12 +256,58 @@ absl::Status MoveFormat1(const std::string& path) {
   return absl::OkStatus();
 }
 
+// `path`, or with a number behind it where that is taken.
+std::string FreeName(const std::string& path) {
+  std::string name = path;
+  for (int n = 2; Exists(name); ++n) name = StrCat(path, ".", n);
+  return name;
+}
+
+absl::Status SyncFolder(const std::string& path) {
+  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.valid() && ::fsync(folder.get()) == 0) return absl::OkStatus();
+  return CallFailed("sync directory", path, errno);
+}
+
+absl::Status SetAside(const std::string& path, const std::string& name) {
+  const std::string to = FreeName(name);
+  MNEMON_RETURN_IF_ERROR(Rename(path, to));
+  LogEvent(LogLevel::kError, "store_copy_set_aside", {{"folder", to}});
+  return absl::OkStatus();
+}
+
+// Folders where files belong: put there by hand, or left by a repair that was cut
+// short.
+absl::Status SetFoldersAside(const std::string& own) {
+  MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(own));
+  for (const std::string& name : names) {
+    struct stat found;
+    const std::string path = own + "/" + name;
+    if (::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) {
+      MNEMON_RETURN_IF_ERROR(SetAside(path, own + ".damaged"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What a repair has gathered takes the place of both copies; can be cut short anywhere.
+absl::Status TakeRepaired(const std::string& directory,
+                          std::initializer_list<std::string> copies) {
+  const std::string repaired = StoreDirectory::repaired_copy(directory);
+  if (!Exists(repaired)) return absl::OkStatus();
+  for (const std::string& copy : copies) {
+    if (Exists(copy)) MNEMON_RETURN_IF_ERROR(SetAside(copy, copy + ".damaged"));
+  }
+  MNEMON_RETURN_IF_ERROR(Rename(repaired, *copies.begin()));
+  return SyncFolder(directory + "/" + kDatabaseName);
+}
+
 absl::Status CheckNoLinks(const std::string& directory, const std::string& database) {
   MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(database));
   for (const std::string& name : names) {
     struct stat found;
     if (::lstat((database + "/" + name).c_str(), &found) == 0 &&
-        !S_ISREG(found.st_mode)) {
+        !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) {
       return FormatError(
           directory, StrCat("has ", Quoted(name), " in a folder of its own, which is ",
                             S_ISLNK(found.st_mode) ? "a symbolic link" : "no file"));
@@ -289,7 +344,7 @@ absl::StatusOr<StoreDirectory> StoreDirectory::Open(const std::string& path) {
   if (path.empty() || path.find('\0') != path.npos) {
     return FormatError(path, "has no valid path");
   }
-  MNEMON_RETURN_IF_ERROR(MakePrivateDirectory(path));
+  if (!Exists(path)) MNEMON_RETURN_IF_ERROR(MakePrivateDirectory(path));
   // Before the lock is made in what may be somebody else's directory.
   bool is_store = false;
   const auto look = [&]() -> absl::Status {
@@ -310,6 +365,7 @@ absl::StatusOr<StoreDirectory> StoreDirectory::Open(const std::string& path) {
   MNEMON_ASSIGN_OR_RETURN(Descriptor lock, Lock(path));
   // Another process may have made it a store before it let go of the lock.
   MNEMON_RETURN_IF_ERROR(look());
+  ClosePrivateDirectory(path);
   StoreDirectory made(path, std::move(lock), std::move(folder));
   if (is_store) {
     MNEMON_ASSIGN_OR_RETURN(Format format, ReadFormat(path));
@@ -328,22 +384,28 @@ absl::StatusOr<StoreDirectory> StoreDirectory::Open(const std::string& path) {
     MNEMON_RETURN_IF_ERROR(
         WriteFormats(path, {made.version_, made.id_, made.created_}));
   }
+  MNEMON_RETURN_IF_ERROR(TakeRepaired(path, {made.copy(0), made.copy(1)}));
   for (const std::string& own : {made.copy(0), made.copy(1), made.snapshots()}) {
     MNEMON_RETURN_IF_ERROR(MakeFolder(path, own));
+    MNEMON_RETURN_IF_ERROR(SetFoldersAside(own));
     MNEMON_RETURN_IF_ERROR(CheckNoLinks(path, own));
     MNEMON_RETURN_IF_ERROR(RemoveUnfinished(own));
   }
   return made;
 }
 
+absl::Status StoreDirectory::Find(const std::string& path) {
+  MNEMON_ASSIGN_OR_RETURN(const Format format, ReadFormat(path));
+  if (format.version == kFormat) return absl::OkStatus();
+  return FormatError(path, StrCat("has format version ", format.version,
+                                  "; a start of the server brings it to ", kFormat));
+}
+
 absl::StatusOr<StoreDirectory> StoreDirectory::View(const std::string& path) {
   namespace fs = std::filesystem;
+  MNEMON_RETURN_IF_ERROR(Find(path));
   MNEMON_ASSIGN_OR_RETURN(Descriptor folder, LockFolder(path));
   MNEMON_ASSIGN_OR_RETURN(const Format format, ReadFormat(path));
-  if (format.version < kFormat) {
-    return FormatError(path, StrCat("has format version ", format.version,
-                                    "; a start of the server brings it to ", kFormat));
-  }
   std::error_code error;
   std::string pattern = fs::temp_directory_path(error) / "mnemon-check-XXXXXX";
   if (error || ::mkdtemp(pattern.data()) == nullptr) {
@@ -360,7 +422,7 @@ absl::StatusOr<StoreDirectory> StoreDirectory::View(const std::string& path) {
     MNEMON_RETURN_IF_ERROR(CheckNoLinks(path, real));
     MNEMON_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(real));
     for (const std::string& name : names) {
-      if (name == kLockName) continue;
+      if (name == kLockName || fs::is_directory(real + "/" + name, error)) continue;
       fs::create_symlink(real + "/" + name, own + "/" + name, error);
       if (error) return CallFailed("create link", own + "/" + name, error.value());
     }

@@ -21,6 +21,8 @@ class StoreDirectory {
   // As OpenSessionStore, but for what is wrong within the copies. A store of format 1
   // gets the folders of format 2: its database is copy 0 then.
   static absl::StatusOr<StoreDirectory> Open(const std::string& path);
+  // OK: at `path` is a store of the newest format; else STORE_FORMAT. Changes nothing.
+  static absl::Status Find(const std::string& path);
   // The store at `path`, locked, in folders of temporary links: what is changed there
   // goes with the object, and nothing changes at `path`. STORE_FORMAT where there is
   // none, or one of format 1.
@@ -31,8 +33,17 @@ class StoreDirectory {
 
   // Of copy 0 or 1.
   std::string copy(int which) const { return path_ + (which == 0 ? "/db/a" : "/db/b"); }
-  // Where what is left of a copy is kept when neither was whole.
+  // Where what is left of a copy is kept when neither was whole; there may be more of
+  // them, with numbers behind their names.
   std::string damaged_copy(int which) const { return copy(which) + ".damaged"; }
+  // A folder of this name takes the place of both copies at the next Open, whole or not
+  // at all; the other name is for one that is not finished.
+  static std::string repaired_copy(const std::string& path) {
+    return path + "/db/repaired";
+  }
+  static std::string unfinished_copy(const std::string& path) {
+    return path + "/db/repaired.tmp";
+  }
   std::string synced_number() const { return path_ + "/db/SYNCED"; }
   std::string snapshots() const { return path_ + "/snapshots"; }
   // 16 bytes that were drawn when the store was created.

@@ -2,6 +2,7 @@
 #include "server/state/store_file_system.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <utility>
@@ -14,6 +15,15 @@ namespace {
 // RocksDB creates files as the umask has it. Those on a file system of a test may not
 // exist here.
 void MakePrivate(const std::string& path) { (void)::chmod(path.c_str(), 0600); }
+
+// In a view of a store files are links: what is made anew takes the place of the link,
+// and what that leads to stays.
+void RemoveLink(const std::string& path) {
+  struct stat found;
+  if (::lstat(path.c_str(), &found) == 0 && S_ISLNK(found.st_mode)) {
+    ::unlink(path.c_str());
+  }
+}
 
 }  // namespace
 
@@ -81,6 +91,7 @@ rocksdb::IOStatus StoreFileSystem::NewWritableFile(
   if (number > 0) {
     if (rocksdb::IOStatus status = SyncLogs(path); !status.ok()) return status;
   }
+  RemoveLink(path);
   rocksdb::IOStatus status =
       FileSystemWrapper::NewWritableFile(path, options, result, debug);
   if (!status.ok()) return status;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "server/state/store_status.h"
 #include "server/state/write_ahead_log.h"
 
@@ -73,13 +74,22 @@ void Salvage(const StoreCopy::Place& place, const StoreFacts& facts, FoundCopy& 
   if (*start && !found.copy->HasBefore(**start)) ++found.gaps;
 }
 
-// The copy that leads: complete, with the highest number; -1: there is none.
-int PrimaryOf(const std::array<FoundCopy, 2>& found) {
+// The copy that leads: whole, with the highest number; where none is, one that is
+// behind; -1: there is none of these.
+int PrimaryOf(const std::array<FoundCopy, 2>& found, uint64_t synced) {
+  using Extent = StoreCopy::Extent;
   int primary = -1;
-  for (const int which : {0, 1}) {
-    const StoreCopy* const copy = found[which].copy.get();
-    if (copy == nullptr || !copy->complete()) continue;
-    if (primary < 0 || copy->number() > found[primary].copy->number()) primary = which;
+  for (const Extent extent : {Extent::kWhole, Extent::kBehind}) {
+    for (const int which : {0, 1}) {
+      const StoreCopy* const copy = found[which].copy.get();
+      if (copy == nullptr || copy->extent() != extent) continue;
+      // Made to be filled, and cut short before it knew that.
+      if (copy->number() == 0 && synced > 0) continue;
+      if (primary < 0 || copy->number() > found[primary].copy->number()) {
+        primary = which;
+      }
+    }
+    if (primary >= 0) break;
   }
   return primary;
 }
@@ -94,18 +104,16 @@ absl::StatusOr<OpenedCopies> Create(const std::array<StoreCopy::Place, 2>& place
   return opened;
 }
 
-}  // namespace
-
-absl::Status SetCopyAside(const StoreCopy::Place& place, const std::string& aside) {
+// Moves the files of a copy that is not used any more, but may be read by other means,
+// to a new folder, `aside` with a number.
+absl::Status SetCopyAside(const StoreCopy::Place& place, std::string aside) {
   const rocksdb::IOOptions options;
-  StoreCopy::Place before = place;
-  before.path = aside;
-  if (place.files->FileExists(aside, options, nullptr).ok()) {
-    MNEMON_RETURN_IF_ERROR(StoreCopy::Wipe(before));
-  } else {
-    MNEMON_RETURN_IF_ERROR(
-        StoreStatus(place.files->CreateDirIfMissing(aside, options, nullptr)));
+  const std::string first = aside;
+  for (int n = 2; place.files->FileExists(aside, options, nullptr).ok(); ++n) {
+    aside = StrCat(first, ".", n);
   }
+  MNEMON_RETURN_IF_ERROR(
+      StoreStatus(place.files->CreateDirIfMissing(aside, options, nullptr)));
   std::vector<std::string> names;
   MNEMON_RETURN_IF_ERROR(
       StoreStatus(place.files->GetChildren(place.path, options, &names, nullptr)));
@@ -116,6 +124,15 @@ absl::Status SetCopyAside(const StoreCopy::Place& place, const std::string& asid
   }
   LogEvent(LogLevel::kError, "store_copy_set_aside", {{"folder", aside}});
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StoreCopy>> ReopenStoreCopy(
+    const StoreCopy::Place& place) {
+  FoundCopy found = Find(place, {});
+  if (!found.status.ok() && !absl::IsDataLoss(found.status)) return found.status;
+  return std::move(found.copy);
 }
 
 absl::StatusOr<OpenedCopies> OpenStoreCopies(
@@ -138,16 +155,16 @@ absl::StatusOr<OpenedCopies> OpenStoreCopies(
     return Damaged("both copies of the session store are gone");
   }
 
-  int primary = PrimaryOf(found);
+  int primary = PrimaryOf(found, facts.synced);
   const bool whole = primary >= 0 && found[primary].copy->number() >= facts.synced;
   if (!whole) {
-    for (const int which : {0, 1}) Salvage(places[which], facts, found[which]);
-    primary = PrimaryOf(found);
-  }
-  if (primary < 0) {
     for (const FoundCopy& one : found) {
       if (!one.status.ok() && !absl::IsDataLoss(one.status)) return one.status;
     }
+    for (const int which : {0, 1}) Salvage(places[which], facts, found[which]);
+    primary = PrimaryOf(found, facts.synced);
+  }
+  if (primary < 0) {
     if (!facts.created) {
       // A power failure has left parts of what had not been made.
       for (const auto& place : places) MNEMON_RETURN_IF_ERROR(StoreCopy::Wipe(place));
@@ -158,12 +175,20 @@ absl::StatusOr<OpenedCopies> OpenStoreCopies(
         "--repair, on a copy of the directory first");
   }
 
+  if (found[primary].copy->extent() == StoreCopy::Extent::kBehind) {
+    // What it lacks may have been acknowledged since, by what rests on it.
+    ++found[primary].gaps;
+    MNEMON_RETURN_IF_ERROR(found[primary].copy->SetExtent(StoreCopy::Extent::kWhole));
+  }
+
   OpenedCopies opened;
   for (const int which : {0, 1}) {
     const FoundCopy& one = found[which];
-    opened.found[which] = one.missing             ? "missing"
-                          : !one.status.ok()      ? std::string(one.status.message())
-                          : !one.copy->complete() ? "not filled yet"
+    using Extent = StoreCopy::Extent;
+    opened.found[which] = one.missing        ? "missing"
+                          : !one.status.ok() ? std::string(one.status.message())
+                          : one.copy->extent() == Extent::kPart   ? kCopyFilling
+                          : one.copy->extent() == Extent::kBehind ? kCopyBehind
                           : one.copy->number() < found[primary].copy->number()
                               ? kCopyBehind
                               : kCopyWhole;
@@ -182,10 +207,14 @@ absl::StatusOr<OpenedCopies> OpenStoreCopies(
   FoundCopy& other = found[1 - primary];
   if (other.copy != nullptr) {
     opened.last = std::max(opened.last, other.copy->number());
-    opened.equal = other.copy->complete() && other.copy->number() == number &&
+    using Extent = StoreCopy::Extent;
+    Extent extent = other.copy->extent();
+    opened.equal = extent == Extent::kWhole && other.copy->number() == number &&
                    other.gaps == 0 && opened.gaps == 0;
-    if (!opened.equal && other.copy->complete() &&
-        !other.copy->SetComplete(false).ok()) {
+    if (extent == Extent::kWhole && !opened.equal) extent = Extent::kBehind;
+    if (other.copy->number() < facts.synced || other.gaps > 0) extent = Extent::kPart;
+    if (!opened.equal && extent != other.copy->extent() &&
+        !other.copy->SetExtent(extent).ok()) {
       other.copy.reset();
     }
   } else if (!whole && !other.missing && absl::IsDataLoss(other.status)) {

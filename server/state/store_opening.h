@@ -15,7 +15,7 @@ namespace mnemon {
 
 struct OpenedCopies {
   // The primary one is there. The other is null where it has to be made anew; else it
-  // is `equal`, or has to be filled and knows that.
+  // is `equal`, or its extent says what it lacks.
   std::array<std::unique_ptr<StoreCopy>, 2> copies;
   int primary = 0;
   bool equal = false;
@@ -32,14 +32,16 @@ struct StoreFacts {
   std::array<std::string, 2> aside;  // where a copy goes that may be of use
 };
 
-// Moves the files of a copy that is not used any more, but may be read by other means,
-// to the folder `aside`. The last ones that went there make way.
-absl::Status SetCopyAside(const StoreCopy::Place& place, const std::string& aside);
+// The copy that has failed in `place`, its log cut to whole commits; null: it is
+// missing, or damaged.
+absl::StatusOr<std::unique_ptr<StoreCopy>> ReopenStoreCopy(
+    const StoreCopy::Place& place);
 
 // The folders of both places exist. A copy that is damaged or missing is left out where
 // the other one is whole. Where neither is, what can be read of them is kept, the files
 // of the other go aside. DATA_LOSS, STORE_DAMAGED: nothing can be read, or both are
-// missing; the other errors of SessionStore.
+// missing; the other errors of SessionStore: what may have more commits than the other
+// copy cannot be opened just now.
 absl::StatusOr<OpenedCopies> OpenStoreCopies(
     const std::array<StoreCopy::Place, 2>& places, const StoreFacts& facts);
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,7 +14,6 @@
 #include "server/state/store_directory.h"
 #include "server/state/store_file_system.h"
 #include "server/state/store_key.h"
-#include "server/state/store_opening.h"
 #include "server/state/store_options.h"
 #include "server/state/store_status.h"
 #include "server/state/synced_number.h"
@@ -27,10 +25,9 @@ constexpr size_t kBatchBytes = size_t{1} << 20;
 
 using Say = std::function<void(const std::string&)>;
 
-// RocksDB's own lists made anew of the tables and logs that can be read.
-// What they leave out goes to the folder `aside`.
-absl::Status RemakeLists(const StoreCopy::Place& place, const std::string& aside,
-                         const Say& say) {
+// RocksDB's own lists made anew of the tables and logs that can be read. What they
+// leave out is in the folder lost/, which the next StoreDirectory::Open sets aside.
+absl::Status RemakeLists(const StoreCopy::Place& place, const Say& say) {
   MNEMON_ASSIGN_OR_RETURN(const StoreCopy::Content content, StoreCopy::Look(place));
   if (content == StoreCopy::Content::kNone) return absl::OkStatus();
   const auto files = std::make_shared<StoreFileSystem>(place.files);
@@ -42,23 +39,17 @@ absl::Status RemakeLists(const StoreCopy::Place& place, const std::string& aside
       rocksdb::RepairDB(place.path, chosen.database, chosen.tables);
   say(StrCat("lists of ", place.path, ": ",
              status.ok() ? "made anew" : "cannot be made"));
-  if (status.ok()) {
-    // Those of tables that have no files are not among them.
-    MNEMON_RETURN_IF_ERROR(StoreCopy::Open(place, {.create = true}).status());
-  }
-  StoreCopy::Place left_out = place;
-  left_out.path += "/lost";
-  const rocksdb::IOOptions options;
-  if (!files->FileExists(left_out.path, options, nullptr).ok()) return absl::OkStatus();
-  MNEMON_RETURN_IF_ERROR(SetCopyAside(left_out, aside));
-  return StoreStatus(files->DeleteDir(left_out.path, options, nullptr));
+  if (!status.ok()) return absl::OkStatus();
+  // Those of tables that have no files are not among them.
+  return StoreCopy::Open(place, {.create = true}).status();
 }
 
 // All that `store` can read, as one copy in `place`.
-absl::Status Gather(SessionStore& store, const StoreCopy::Place& place, uint64_t number,
-                    const Say& say) {
+absl::StatusOr<std::unique_ptr<StoreCopy>> Gather(SessionStore& store,
+                                                  const StoreCopy::Place& place,
+                                                  const Say& say) {
   MNEMON_RETURN_IF_ERROR(StoreCopy::Wipe(place));
-  MNEMON_ASSIGN_OR_RETURN(const auto made, StoreCopy::Open(place, {.create = true}));
+  MNEMON_ASSIGN_OR_RETURN(auto made, StoreCopy::Open(place, {.create = true}));
   rocksdb::WriteBatch batch;
   absl::Status status;
   int64_t ranges = 0;
@@ -85,18 +76,23 @@ absl::Status Gather(SessionStore& store, const StoreCopy::Place& place, uint64_t
   }
   MNEMON_RETURN_IF_ERROR(made->Fill(batch));
   say(StrCat("what can be read was written anew, without ", ranges, " ranges of keys"));
-  return made->Write({}, number, Sync::kYes);
+  return made;
 }
 
 }  // namespace
 
 absl::Status RepairSessionStore(const std::string& directory, const Say& say) {
-  const std::shared_ptr<rocksdb::FileSystem> files = rocksdb::FileSystem::Default();
-  uint64_t number = 1;
+  MNEMON_RETURN_IF_ERROR(StoreDirectory::Find(directory));
+  StoreCopy::Place fresh{.files = rocksdb::FileSystem::Default(),
+                         .path = StoreDirectory::unfinished_copy(directory),
+                         .id = "",
+                         .options = {}};
+  std::string synced_number;
   {
     MNEMON_ASSIGN_OR_RETURN(const StoreDirectory owned,
                             StoreDirectory::Open(directory));
-    number = SyncedNumber(owned.synced_number()).Read() + 1;
+    fresh.id = owned.id();
+    synced_number = owned.synced_number();
   }
   auto store = OpenSessionStore(directory);
   if (!store.ok() && absl::IsDataLoss(store.status())) {
@@ -105,11 +101,9 @@ absl::Status RepairSessionStore(const std::string& directory, const Say& say) {
       MNEMON_ASSIGN_OR_RETURN(const StoreDirectory owned,
                               StoreDirectory::Open(directory));
       for (const int which : {0, 1}) {
-        MNEMON_RETURN_IF_ERROR(RemakeLists({.files = files,
-                                            .path = owned.copy(which),
-                                            .id = owned.id(),
-                                            .options = {}},
-                                           owned.damaged_copy(which), say));
+        StoreCopy::Place place = fresh;
+        place.path = owned.copy(which);
+        MNEMON_RETURN_IF_ERROR(RemakeLists(place, say));
       }
     }
     store = OpenSessionStore(directory);
@@ -122,32 +116,18 @@ absl::Status RepairSessionStore(const std::string& directory, const Say& say) {
     }
     return absl::OkStatus();
   }
-  // Both have blocks that cannot be read: a third one has what either can.
-  StoreCopy::Place fresh{.files = files, .path = "", .id = "", .options = {}};
-  const std::string path = directory + "/db/repaired";
-  MNEMON_RETURN_IF_ERROR(
-      StoreStatus(files->CreateDirIfMissing(path, rocksdb::IOOptions(), nullptr)));
-  fresh.path = path;
-  MNEMON_RETURN_IF_ERROR(Gather(**store, fresh, number, say));
+  // Both have blocks that cannot be read: a third one has what either can. The names of
+  // these come last: until then nothing has changed.
+  MNEMON_ASSIGN_OR_RETURN(std::unique_ptr<StoreCopy> gathered,
+                          Gather(**store, fresh, say));
   store->reset();
-  MNEMON_ASSIGN_OR_RETURN(const StoreDirectory owned, StoreDirectory::Open(directory));
-  for (const int which : {0, 1}) {
-    MNEMON_RETURN_IF_ERROR(SetCopyAside(
-        {.files = files, .path = owned.copy(which), .id = "", .options = {}},
-        owned.damaged_copy(which)));
-  }
-  std::vector<std::string> names;
-  MNEMON_RETURN_IF_ERROR(
-      StoreStatus(files->GetChildren(path, rocksdb::IOOptions(), &names, nullptr)));
-  // CURRENT last: until then the copy is none.
-  std::stable_partition(names.begin(), names.end(),
-                        [](const std::string& name) { return name != "CURRENT"; });
-  for (const std::string& name : names) {
-    if (name == "." || name == "..") continue;
-    MNEMON_RETURN_IF_ERROR(StoreStatus(files->RenameFile(
-        path + "/" + name, owned.copy(0) + "/" + name, rocksdb::IOOptions(), nullptr)));
-  }
-  return StoreStatus(files->DeleteDir(path, rocksdb::IOOptions(), nullptr));
+  const uint64_t number = SyncedNumber(synced_number).Read() + 1;
+  MNEMON_RETURN_IF_ERROR(gathered->Write({}, number, Sync::kYes));
+  gathered.reset();
+  MNEMON_RETURN_IF_ERROR(StoreStatus(
+      fresh.files->RenameFile(fresh.path, StoreDirectory::repaired_copy(directory),
+                              rocksdb::IOOptions(), nullptr)));
+  return StoreDirectory::Open(directory).status();
 }
 
 }  // namespace mnemon

@@ -68,16 +68,17 @@ struct UnsyncedFileSystem::Inode {
 
 class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  File(UnsyncedFileSystem& files, bool is_log, std::shared_ptr<Inode> inode,
-       std::unique_ptr<FSWritableFile> file)
+  File(UnsyncedFileSystem& files, std::string path, bool is_log,
+       std::shared_ptr<Inode> inode, std::unique_ptr<FSWritableFile> file)
       : FSWritableFileOwnerWrapper(std::move(file)),
         files_(files),
+        path_(std::move(path)),
         is_log_(is_log),
         inode_(std::move(inode)) {}
 
   IOStatus Append(const rocksdb::Slice& text, const IOOptions& options,
                   IODebugContext* debug) override {
-    const DiskFault fault = files_.Count();
+    const DiskFault fault = files_.Count(path_);
     const IOStatus failure = WriteFault(fault);
     if (!failure.ok() && fault != DiskFault::kShortWrite) return failure;
     const rocksdb::Slice part(text.data(),
@@ -100,7 +101,8 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
   // Durable at once.
   IOStatus Truncate(uint64_t size, const IOOptions& options,
                     IODebugContext* debug) override {
-    if (IOStatus failure = ChangeFault(files_.Count()); !failure.ok()) return failure;
+    if (IOStatus failure = ChangeFault(files_.Count(path_)); !failure.ok())
+      return failure;
     IOStatus status = FSWritableFileOwnerWrapper::Truncate(size, options, debug);
     std::lock_guard lock(files_.mutex_);
     if (status.ok() && size < inode_->bytes.size()) {
@@ -111,7 +113,7 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
     return status;
   }
   IOStatus Sync(const IOOptions&, IODebugContext*) override {
-    const DiskFault fault = files_.Count();
+    const DiskFault fault = files_.Count(path_);
     std::lock_guard lock(files_.mutex_);
     if (is_log_) ++files_.log_syncs_;
     if (fault == DiskFault::kSyncFails) {
@@ -135,6 +137,7 @@ class UnsyncedFileSystem::File final : public rocksdb::FSWritableFileOwnerWrappe
 
  private:
   UnsyncedFileSystem& files_;
+  const std::string path_;
   const bool is_log_;
   const std::shared_ptr<Inode> inode_;
 };
@@ -146,7 +149,7 @@ class UnsyncedFileSystem::Folder final : public rocksdb::FSDirectoryWrapper {
       : FSDirectoryWrapper(std::move(folder)), files_(files), path_(std::move(path)) {}
 
   IOStatus Fsync(const IOOptions&, IODebugContext*) override {
-    const DiskFault fault = files_.Count();
+    const DiskFault fault = files_.Count(path_);
     if (fault == DiskFault::kSyncFails) return FailedWith(EIO);
     if (fault == DiskFault::kReadOnly) return FailedWith(EROFS);
     files_.SyncNames(path_);
@@ -178,10 +181,16 @@ void UnsyncedFileSystem::Adopt(const std::string& directory) {
   }
 }
 
-void UnsyncedFileSystem::Fail(DiskFault fault, int64_t after) {
+void UnsyncedFileSystem::Fail(DiskFault fault, int64_t after, std::string part) {
   std::lock_guard lock(mutex_);
   fault_ = fault;
+  fault_part_ = std::move(part);
   fail_from_ = operations_ + after;
+}
+
+void UnsyncedFileSystem::RefuseToOpen(std::string part) {
+  std::lock_guard lock(mutex_);
+  refused_part_ = std::move(part);
 }
 
 int64_t UnsyncedFileSystem::operations() const {
@@ -199,7 +208,7 @@ void UnsyncedFileSystem::Observe(std::function<void()> observer) {
   observer_ = std::move(observer);
 }
 
-DiskFault UnsyncedFileSystem::Count() {
+DiskFault UnsyncedFileSystem::Count(const std::string& path) {
   std::function<void()> observer;
   {
     std::lock_guard lock(mutex_);
@@ -207,7 +216,8 @@ DiskFault UnsyncedFileSystem::Count() {
   }
   if (observer) observer();
   std::lock_guard lock(mutex_);
-  return operations_++ >= fail_from_ ? fault_ : DiskFault::kNone;
+  const bool fails = operations_++ >= fail_from_ && path.find(fault_part_) != path.npos;
+  return fails ? fault_ : DiskFault::kNone;
 }
 
 void UnsyncedFileSystem::SyncNames(const std::string& directory) {
@@ -251,11 +261,11 @@ IOStatus UnsyncedFileSystem::NewWritableFile(const std::string& path,
                                              const FileOptions& options,
                                              std::unique_ptr<FSWritableFile>* result,
                                              IODebugContext* debug) {
-  if (IOStatus failure = WriteFault(Count()); !failure.ok()) return failure;
+  if (IOStatus failure = WriteFault(Count(path)); !failure.ok()) return failure;
   IOStatus status = target()->NewWritableFile(path, options, result, debug);
   if (!status.ok()) return status;
   auto inode = std::make_shared<Inode>();
-  *result = std::make_unique<File>(*this, IsLog(path), inode, std::move(*result));
+  *result = std::make_unique<File>(*this, path, IsLog(path), inode, std::move(*result));
   std::lock_guard lock(mutex_);
   now_[path] = std::move(inode);
   return status;
@@ -265,14 +275,26 @@ IOStatus UnsyncedFileSystem::ReopenWritableFile(const std::string& path,
                                                 const FileOptions& options,
                                                 std::unique_ptr<FSWritableFile>* result,
                                                 IODebugContext* debug) {
-  if (IOStatus failure = ChangeFault(Count()); !failure.ok()) return failure;
+  if (IOStatus failure = ChangeFault(Count(path)); !failure.ok()) return failure;
   IOStatus status = target()->ReopenWritableFile(path, options, result, debug);
   if (!status.ok()) return status;
   std::lock_guard lock(mutex_);
   std::shared_ptr<Inode>& inode = now_[path];
   if (inode == nullptr) inode = std::make_shared<Inode>();
-  *result = std::make_unique<File>(*this, IsLog(path), inode, std::move(*result));
+  *result = std::make_unique<File>(*this, path, IsLog(path), inode, std::move(*result));
   return status;
+}
+
+IOStatus UnsyncedFileSystem::NewSequentialFile(
+    const std::string& path, const FileOptions& options,
+    std::unique_ptr<rocksdb::FSSequentialFile>* result, IODebugContext* debug) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!refused_part_.empty() && path.find(refused_part_) != path.npos) {
+      return FailedWith(EMFILE);
+    }
+  }
+  return target()->NewSequentialFile(path, options, result, debug);
 }
 
 IOStatus UnsyncedFileSystem::NewDirectory(const std::string& path,
@@ -287,7 +309,7 @@ IOStatus UnsyncedFileSystem::NewDirectory(const std::string& path,
 IOStatus UnsyncedFileSystem::DeleteFile(const std::string& path,
                                         const IOOptions& options,
                                         IODebugContext* debug) {
-  if (IOStatus failure = ChangeFault(Count()); !failure.ok()) return failure;
+  if (IOStatus failure = ChangeFault(Count(path)); !failure.ok()) return failure;
   IOStatus status = target()->DeleteFile(path, options, debug);
   std::lock_guard lock(mutex_);
   if (status.ok()) now_.erase(path);
@@ -297,7 +319,7 @@ IOStatus UnsyncedFileSystem::DeleteFile(const std::string& path,
 IOStatus UnsyncedFileSystem::RenameFile(const std::string& from, const std::string& to,
                                         const IOOptions& options,
                                         IODebugContext* debug) {
-  if (IOStatus failure = ChangeFault(Count()); !failure.ok()) return failure;
+  if (IOStatus failure = ChangeFault(Count(to)); !failure.ok()) return failure;
   IOStatus status = target()->RenameFile(from, to, options, debug);
   std::lock_guard lock(mutex_);
   if (status.ok()) {

@@ -45,8 +45,11 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   void Adopt(const std::string& directory);
 
   // From the `after`-th operation from here on, 0 being the next, each one fails as
-  // `fault` has it. kNone heals the disk.
-  void Fail(DiskFault fault, int64_t after = 0);
+  // `fault` has it, where its path has `part` in it. kNone heals the disk.
+  void Fail(DiskFault fault, int64_t after = 0, std::string part = "");
+  // Opening files for reading, whose paths have `part` in them, fails: the process has
+  // no descriptors left. Empty: no longer.
+  void RefuseToOpen(std::string part);
   // Operations so far: writes, syncs, and whatever changes a directory.
   int64_t operations() const;
   // Called before each operation, by whichever thread does it, without a lock.
@@ -67,6 +70,10 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
                                        const rocksdb::FileOptions& options,
                                        std::unique_ptr<rocksdb::FSWritableFile>* result,
                                        rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus NewSequentialFile(
+      const std::string& path, const rocksdb::FileOptions& options,
+      std::unique_ptr<rocksdb::FSSequentialFile>* result,
+      rocksdb::IODebugContext* debug) override;
   rocksdb::IOStatus NewDirectory(const std::string& path,
                                  const rocksdb::IOOptions& options,
                                  std::unique_ptr<rocksdb::FSDirectory>* result,
@@ -85,7 +92,7 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   using Names = std::map<std::string, std::shared_ptr<Inode>>;  // by path
 
   // Counts an operation. The fault that it meets.
-  DiskFault Count();
+  DiskFault Count(const std::string& path);
   void SyncNames(const std::string& directory);
 
   mutable std::mutex mutex_;  // guards what follows
@@ -95,6 +102,8 @@ class UnsyncedFileSystem final : public rocksdb::FileSystemWrapper {
   int64_t log_syncs_ = 0;
   int64_t fail_from_ = 0;
   DiskFault fault_ = DiskFault::kNone;
+  std::string fault_part_;
+  std::string refused_part_;
   std::function<void()> observer_;
 };
 

@@ -5,10 +5,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 
 #include "gmock/gmock.h"
+#include "server/engine/store_upgrade.h"
 #include "server/engine/stored_session.h"
+#include "server/state/rocksdb_store.h"
+#include "server/state/store_directory.h"
 #include "server/store_check.h"
+#include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -240,14 +245,58 @@ TEST_F(EngineStoreDamage, AJournalStaysInProportion) {
   EXPECT_EQ(HistoryOf(stored.engine(), "a"), history);
 }
 
-class StoreFormat1 : public EngineStoreDamage {};
+class StoreFormat1 : public EngineStoreDamage {
+ protected:
+  // The history of its session a.
+  std::vector<int32_t> MakeOld() {
+    fs::copy(MNEMON_STORE_FORMAT_1, Path(), fs::copy_options::recursive);
+    fs::remove(Path() + "/README.md");
+    fs::remove(Path() + "/history.txt");
+    std::ifstream text(std::string(MNEMON_STORE_FORMAT_1) + "/history.txt");
+    return {std::istream_iterator<int32_t>(text), {}};
+  }
+};
+
+// A repair is for what is damaged: it is refused, and a start brings the store up.
+TEST_F(StoreFormat1, IsNotRepaired) {
+  MakeOld();
+  EXPECT_EQ(ReasonOf(RepairStore(Path())), "STORE_FORMAT");
+  EXPECT_TRUE(fs::exists(Path() + "/db/CURRENT"));
+  EXPECT_EQ(ReasonOf(RepairStore(Path("none"))), "STORE_FORMAT");
+  EXPECT_FALSE(fs::exists(Path("none")));
+}
+
+TEST_F(StoreFormat1, MayLosePowerWhileItIsUpgraded) {
+  const std::vector<int32_t> a = MakeOld();
+  ASSERT_TRUE(StoreDirectory::Open(Path()).ok());  // moves it to db/a
+  const auto files = std::make_shared<UnsyncedFileSystem>();
+  AdoptStore(*files, Path());
+  std::mutex mutex;
+  int copies = 0;  // guarded by mutex
+  const auto fail = [&] {
+    std::lock_guard lock(mutex);
+    CopyStoreAfterPowerFailure(*files, Path(), static_cast<PowerFailure>(copies % 3),
+                               Path("copy" + std::to_string(copies)));
+    ++copies;
+  };
+  {
+    auto store = *OpenSessionStoreOn(files, Path(), {});
+    files->Observe(fail);
+    ASSERT_TRUE(UpgradeStore(*store).ok());
+    files->Observe(nullptr);
+    for (int k = 0; k < 3; ++k) fail();
+  }
+  ASSERT_GT(copies, 8);
+  for (int k = 0; k < copies; ++k) {
+    StoredServer stored(Path("copy" + std::to_string(k)), kState);
+    EXPECT_EQ(stored.engine().recovery().sessions, 3) << k;
+    EXPECT_EQ(stored.engine().recovery().damaged, 0) << k;
+    EXPECT_EQ(HistoryOf(stored.engine(), "a"), a) << k;
+  }
+}
 
 TEST_F(StoreFormat1, OpensAsItIs) {
-  fs::copy(MNEMON_STORE_FORMAT_1, Path(), fs::copy_options::recursive);
-  fs::remove(Path() + "/README.md");
-  fs::remove(Path() + "/history.txt");
-  std::ifstream text(std::string(MNEMON_STORE_FORMAT_1) + "/history.txt");
-  const std::vector<int32_t> a{std::istream_iterator<int32_t>(text), {}};
+  const std::vector<int32_t> a = MakeOld();
   ASSERT_EQ(a.size(), 240u);
   for (int round = 0; round < 2; ++round) {
     StoredServer stored(Path(), kState);

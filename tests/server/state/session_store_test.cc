@@ -515,6 +515,8 @@ TEST_F(SessionStoreTest, RefusesWhatIsNoStoreOrANewerOne) {
   EXPECT_EQ(ReasonOf(foreign), "STORE_FORMAT");
   EXPECT_THAT(std::string(foreign.message()), HasSubstr("letter"));
   EXPECT_FALSE(fs::exists(Path("home/LOCK")));
+  EXPECT_NE(fs::status(Path("home")).permissions() & fs::perms::others_read,
+            fs::perms::none);
   const absl::Status viewed = ViewSessionStore(Path("home")).status();
   EXPECT_EQ(ReasonOf(viewed), "STORE_FORMAT");
   EXPECT_THAT(std::string(viewed.message()), HasSubstr("has no FORMAT"));

@@ -220,6 +220,137 @@ TEST_F(StoreDamage, BothCopiesGoneIsNoEmptyStore) {
       "STORE_DAMAGED");
 }
 
+// As a kill between the two writes of a commit leaves them: what the leader cannot read
+// any more, the other one has.
+TEST_F(StoreDamage, OfTheLeaderCostsNothingWhereTheOtherIsBehind) {
+  Make();
+  {
+    auto store =
+        *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), Path("killed"), {});
+    ASSERT_TRUE(store->AwaitWhole(60));
+    const auto save = [&](const char* name) {
+      fs::copy(Path("killed") + "/db/" + name, Path(name), fs::copy_options::recursive);
+    };
+    save("b");
+    save("SYNCED");
+    ASSERT_TRUE(
+        CommitOwned(*store, ScriptedCommit(kCommits + 1, kBytes), Sync::kNo).ok());
+    fs::copy(Path("killed"), Path("ahead"), fs::copy_options::recursive);
+  }
+  for (const char* name : {"b", "SYNCED"}) {
+    fs::remove_all(Path("ahead") + "/db/" + name);
+    fs::copy(Path(name), Path("ahead") + "/db/" + name, fs::copy_options::recursive);
+  }
+  fs::remove_all(Path("killed"));
+  fs::rename(Path("ahead"), Path("killed"));
+  const Contents after = ScriptedContents(kCommits + 1, kBytes).back();
+
+  std::mt19937_64 random(3);
+  int damaged = 0;
+  for (const fs::path& file : FilesIn(Path("killed/db/a"))) {
+    if (file.extension() != ".sst") continue;
+    for (int k = 0; k < 12; ++k) {
+      const std::string copy = FreshCopy();
+      DamageFile(FileDamage::kZeros, copy / fs::relative(file, Path("killed")),
+                 random());
+      auto store = OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
+      ASSERT_TRUE(store.ok()) << store.status();
+      const absl::StatusOr<Contents> contents = ReadContents(**store);
+      ASSERT_TRUE(contents.ok()) << contents.status();
+      // Of the last commit, which was never acknowledged, all, a part or nothing.
+      for (const auto& [key, value] : all_.back()) {
+        ASSERT_TRUE(contents->contains(key));
+        EXPECT_TRUE(contents->at(key) == value || contents->at(key) == after.at(key));
+      }
+      for (const auto& [key, value] : *contents) EXPECT_TRUE(after.contains(key));
+      ASSERT_TRUE((*store)->AwaitWhole(60));
+      EXPECT_EQ((*store)->condition().unreadable, 0);
+      EXPECT_EQ((*store)->condition().lost_commits, 0u);
+      if ((*store)->condition().rebuilds > 1) ++damaged;
+      EXPECT_EQ(ReadContents(**store)->size(), contents->size());
+    }
+  }
+  EXPECT_GT(damaged, 5);
+}
+
+// Killed while one that is behind is filled; then the other one is gone.
+TEST_F(StoreDamage, OneThatIsBehindLeadsWhereThereIsNoOther) {
+  Make();
+  const auto make_behind = [&] {
+    const std::string copy = FreshCopy();
+    fs::copy(copy + "/db/b", Path("b"), fs::copy_options::recursive);
+    {
+      auto store =
+          *OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
+      ASSERT_TRUE(store->AwaitWhole(60));
+      ASSERT_TRUE(
+          CommitOwned(*store, ScriptedCommit(kCommits + 1, kBytes), Sync::kYes).ok());
+    }
+    fs::remove_all(copy + "/db/b");
+    fs::remove(copy + "/db/SYNCED");
+    fs::rename(Path("b"), copy + "/db/b");
+    auto files = std::make_shared<UnsyncedFileSystem>();
+    // Filling needs writes.
+    std::unique_ptr<SessionStore> store = *OpenSessionStoreOn(files, copy, {});
+    fs::remove_all(Path("cut"));
+    std::error_code vanished;
+    fs::copy(copy, Path("cut"), fs::copy_options::recursive, vanished);
+  };
+  make_behind();
+  fs::remove_all(Path("cut") + "/db/a");
+  auto store =
+      OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), Path("cut"), {});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_GE(ReadContents(**store)->size(), all_.back().size());
+  ASSERT_TRUE((*store)->AwaitWhole(60));
+}
+
+// What was gathered takes the place of both copies, wherever a repair was cut short.
+TEST_F(StoreDamage, ARepairThatWasCutShortGoesOn) {
+  Make();
+  for (int steps = 0; steps < 3; ++steps) {
+    const std::string copy = FreshCopy();
+    fs::copy(copy + "/db/a", copy + "/db/repaired");
+    for (const char* which : {"/db/a", "/db/b"}) {
+      for (const auto& entry : fs::directory_iterator(copy + which)) {
+        if (entry.path().extension() == ".sst") fs::resize_file(entry.path(), 100);
+      }
+    }
+    if (steps > 0) fs::rename(copy + "/db/a", copy + "/db/a.damaged");
+    if (steps > 1) fs::rename(copy + "/db/b", copy + "/db/b.damaged");
+    auto store = OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(PrefixOf(*ReadContents(**store), all_), kCommits);
+    EXPECT_TRUE((*store)->AwaitWhole(60));
+    for (const char* left : {"a.damaged", "b.damaged"}) {
+      EXPECT_TRUE(fs::exists(copy + "/db/" + left + "/CURRENT"));
+    }
+    EXPECT_FALSE(fs::exists(copy + "/db/repaired"));
+  }
+}
+
+// Folders where files belong, a link to a folder excepted: the copy is damaged, and no
+// more than that.
+TEST_F(StoreDamage, AFolderInPlaceOfAFileCostsNothing) {
+  Make();
+  for (const fs::path& file : FilesIn(Path("killed"))) {
+    const std::string copy = FreshCopy();
+    const fs::path hurt = copy / fs::relative(file, Path("killed"));
+    if (hurt.parent_path().parent_path().filename() != "db") continue;
+    fs::remove(hurt);
+    fs::create_directory(hurt);
+    std::ofstream(hurt / "letter") << "x";
+    {
+      auto store = OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), copy, {});
+      ASSERT_TRUE(store.ok()) << store.status() << ' ' << hurt;
+      EXPECT_EQ(PrefixOf(*ReadContents(**store), all_), kCommits) << hurt;
+      ASSERT_TRUE((*store)->AwaitWhole(60)) << hurt;
+    }
+    const std::string aside = hurt.parent_path().string() + ".damaged";
+    EXPECT_TRUE(fs::exists(aside + "/letter")) << hurt;
+  }
+}
+
 class LogDamage : public StoreDamage {
  protected:
   static constexpr int kRecords = 20;

@@ -150,6 +150,89 @@ TEST_F(StoreFault, MayLosePowerWhileItRecoversFromAFailedSync) {
   }
 }
 
+// The other one serves alone; the one that failed is opened again and filled, and what
+// it had stays.
+TEST_F(StoreFault, OfOneCopyCostsItNothing) {
+  constexpr int kFew = 40;
+  const std::vector<Contents> all = ScriptedContents(2 * kFew, kSnapshotBytes);
+  struct Case {
+    DiskFault fault;
+    const char* copy;
+    std::shared_ptr<UnsyncedFileSystem> files = std::make_shared<UnsyncedFileSystem>();
+    std::unique_ptr<SessionStore> store = {};
+    std::vector<fs::path> tables = {};
+  };
+  std::vector<Case> cases;
+  for (const DiskFault fault :
+       {DiskFault::kFull, DiskFault::kShortWrite, DiskFault::kSyncFails}) {
+    for (const char* copy : {"/db/a", "/db/b"}) cases.push_back({fault, copy});
+  }
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Case& one = cases[i];
+    const std::string path = Path("store" + std::to_string(i));
+    one.store = *OpenSessionStoreOn(one.files, path, {.memory_bytes = 4 << 20});
+    ASSERT_TRUE(one.store->AwaitWhole(60));
+    for (int n = 1; n <= 2 * kFew; ++n) {
+      if (n == kFew) {
+        ASSERT_TRUE(one.store->Compact().ok());
+        for (const auto& file : fs::directory_iterator(path + one.copy)) {
+          if (file.path().extension() == ".sst") one.tables.push_back(file.path());
+        }
+        one.files->Fail(one.fault, 0, one.copy);
+      }
+      ASSERT_TRUE(
+          CommitOwned(*one.store, ScriptedCommit(n, kSnapshotBytes), Sync::kYes).ok());
+    }
+    EXPECT_EQ(one.store->condition().whole_copies, 1);
+    EXPECT_TRUE(one.store->healthy());
+    EXPECT_EQ(PrefixOf(*ReadContents(*one.store), all), 2 * kFew);
+    ASSERT_FALSE(one.tables.empty());
+  }
+  for (const Case& one : cases) one.files->Fail(DiskFault::kNone);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Case& one = cases[i];
+    ASSERT_TRUE(one.store->AwaitWhole(60)) << i;
+    EXPECT_EQ(one.store->condition().rebuilds, 1) << i;
+    EXPECT_TRUE(std::any_of(one.tables.begin(), one.tables.end(),
+                            [](const fs::path& table) { return fs::exists(table); }))
+        << i;
+    one.store.reset();
+    const std::string path = Path("store" + std::to_string(i));
+    fs::remove_all(path + (one.copy == std::string("/db/a") ? "/db/b" : "/db/a"));
+    const auto alone =
+        OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), path, {});
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    EXPECT_EQ(PrefixOf(*ReadContents(**alone), all), 2 * kFew) << i;
+  }
+}
+
+// The copy that cannot be opened just now may be the one that has what was synced.
+TEST_F(StoreFault, AnOlderCopyDoesNotLeadWhileTheOtherCannotBeOpened) {
+  constexpr int kFew = 20;
+  auto files = std::make_shared<UnsyncedFileSystem>();
+  for (const int until : {kFew / 2, kFew}) {
+    auto store = *OpenSessionStoreOn(files, Path(), {});
+    ASSERT_TRUE(store->AwaitWhole(60));
+    for (int n = until - kFew / 2 + 1; n <= until; ++n) {
+      ASSERT_TRUE(
+          CommitOwned(*store, ScriptedCommit(n, kSnapshotBytes), Sync::kYes).ok());
+    }
+    store.reset();
+    if (until < kFew) fs::copy(Path() + "/db/b", Path("old"));
+  }
+  fs::remove_all(Path() + "/db/b");
+  fs::copy(Path("old"), Path() + "/db/b");
+  files->RefuseToOpen("/db/a/");
+  EXPECT_EQ(ReasonOf(OpenSessionStoreOn(files, Path(), {}).status()), "STORE_FAILED");
+  files->RefuseToOpen("");
+  const auto store = OpenSessionStoreOn(files, Path(), {});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(PrefixOf(*ReadContents(**store), ScriptedContents(kFew, kSnapshotBytes)),
+            kFew);
+  EXPECT_TRUE((*store)->AwaitWhole(60));
+  EXPECT_EQ((*store)->condition().lost_commits, 0u);
+}
+
 TEST_F(StoreFault, CannotBeOpenedOnAFullDisk) {
   auto files = std::make_shared<UnsyncedFileSystem>();
   files->Fail(DiskFault::kFull);
