@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "server/state/store_status.h"
+
 namespace mnemon {
 namespace {
 
@@ -45,7 +47,7 @@ Fraction Middle(const Fraction& a, const Fraction& b) {
 
 bool IsDamage(const rocksdb::Status& status) {
   return status.IsCorruption() || status.IsPathNotFound() || status.IsNotSupported() ||
-         status.IsIOError();
+         (status.IsIOError() && !LackedResources(status));
 }
 
 std::string FirstReadable(StoreCopy& copy, StoreTable table, const StoreKeySpan& span) {

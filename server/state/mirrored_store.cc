@@ -22,6 +22,7 @@
 #include "base/quote.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "server/state/copies_scan.h"
 #include "server/state/damaged_keys.h"
 #include "server/state/rocksdb_store.h"
 #include "server/state/second_thread.h"
@@ -43,11 +44,7 @@ namespace {
 constexpr std::chrono::seconds kRetry{5};
 constexpr std::chrono::milliseconds kPause{1};
 // A copy that has failed, and cannot be opened so many times, is made anew.
-constexpr int kReopenTries = 12;
-
-std::string_view AsView(const rocksdb::Slice& text) {
-  return {text.data(), text.size()};
-}
+constexpr int kReopenTries = 60;
 
 const char* NameOfCopy(int which) { return which == 0 ? "a" : "b"; }
 
@@ -152,39 +149,20 @@ class MirroredStore final : public SessionStore {
         span.begin += range.from;
       }
       const UseGate::Use use(gate_);
-      const std::vector<int> copies = ReadableCopies();
-      if (copies.empty()) {
+      const std::vector<int> which = ReadableCopies();
+      if (which.empty()) {
         std::lock_guard lock(mutex_);
         return failure_;
       }
-      size_t turn = 0, tried = 0;
-      while (true) {
-        const int which = copies[turn];
-        const std::string from = span.begin;
-        bool more = true;
-        const rocksdb::Status status =
-            ScanCopy(*copies_[which], table, span, visit, more);
-        if (!more) return absl::OkStatus();
-        if (!IsDamage(status)) return StoreStatus(status);
-        NoteDamage(which);
-        // The other one may have read further, and then it is this one's turn again.
-        tried = span.begin == from ? tried + 1 : 1;
-        if (tried < copies.size()) {
-          turn = (turn + 1) % copies.size();
-          continue;
-        }
-        // What the disk does not give just now it may give later.
-        if (status.IsIOError()) return StoreStatus(status);
-        tried = 0;
-        std::string next = span.end;
-        for (const int copy : copies) {
-          next = std::min(next, FirstReadable(*copies_[copy], table, span));
-        }
-        NoteUnreadable();
-        if (unreadable) unreadable(UnreadableBetween(table, from, next, span.end));
-        if (next >= span.end) return absl::OkStatus();
-        span.begin = next;
-      }
+      std::vector<StoreCopy*> copies;
+      for (const int one : which) copies.push_back(copies_[one].get());
+      return ScanCopies(
+          copies, table, std::move(span), visit,
+          [&](const UnreadableRange& lost) {
+            NoteUnreadable();
+            if (unreadable) unreadable(lost);
+          },
+          [&](size_t index) { NoteDamage(which[index]); });
     });
   }
 
@@ -362,28 +340,6 @@ class MirroredStore final : public SessionStore {
       copies.push_back(1 - primary_);
     }
     return copies;
-  }
-
-  // Visits from span.begin on, which moves behind what was visited. `more` becomes
-  // false at the end, and when `visit` wants no more.
-  static rocksdb::Status ScanCopy(StoreCopy& copy, StoreTable table, StoreKeySpan& span,
-                                  const Visit& visit, bool& more) {
-    const rocksdb::Slice end = span.end;
-    const auto at = copy.Iterate(table, end);
-    for (at->Seek(span.begin); at->Valid(); at->Next()) {
-      const std::optional<StoreKeyParts> parts =
-          SplitStoreKey(table, AsView(at->key()));
-      const bool wants =
-          !parts || visit(parts->session, parts->name, AsView(at->value()));
-      span.begin.assign(at->key().data(), at->key().size());
-      span.begin.push_back('\0');
-      if (!wants) {
-        more = false;
-        return rocksdb::Status::OK();
-      }
-    }
-    more = !at->status().ok();
-    return at->status();
   }
 
   void NoteDamage(int which) {

@@ -44,4 +44,9 @@ absl::Status StoreStatus(const rocksdb::Status& status) {
                    "the session store's disk has failed", {.reason = "STORE_FAILED"});
 }
 
+bool LackedResources(const rocksdb::Status& status) {
+  const std::string text = status.ok() ? std::string() : status.ToString();
+  return HasErrno(text, EMFILE) || HasErrno(text, ENFILE) || HasErrno(text, ENOMEM);
+}
+
 }  // namespace mnemon

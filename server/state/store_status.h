@@ -11,4 +11,8 @@ namespace mnemon {
 // log as event store_error, not into the message. OK for OK.
 absl::Status StoreStatus(const rocksdb::Status& status);
 
+// Whether the process, or the system, had no descriptors or memory left: what was asked
+// for is there all the same.
+bool LackedResources(const rocksdb::Status& status);
+
 }  // namespace mnemon

@@ -11,6 +11,7 @@
 
 #include "base/child_process.h"
 #include "gmock/gmock.h"
+#include "server/state/store_file_system.h"
 #include "tests/fakes/patience.h"
 #include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/state/store_fixture.h"
@@ -539,6 +540,19 @@ TEST_F(SessionStoreTest, RefusesWhatIsNoStoreOrANewerOne) {
   EXPECT_EQ(ReasonOf(OpenSessionStore(Path("no/such/parent")).status()),
             "STORE_FAILED");
   EXPECT_EQ(ReasonOf(OpenSessionStore("").status()), "STORE_FORMAT");
+}
+
+// A view of a store has links in place of its files.
+TEST_F(SessionStoreTest, WritesInPlaceOfALinkNotThroughIt) {
+  std::ofstream(Path("kept")) << "kept";
+  fs::create_symlink(Path("kept"), Path("link"));
+  StoreFileSystem files(rocksdb::FileSystem::Default());
+  std::unique_ptr<rocksdb::FSWritableFile> file;
+  ASSERT_TRUE(files.NewWritableFile(Path("link"), {}, &file, nullptr).ok());
+  ASSERT_TRUE(file->Append("new", {}, nullptr).ok());
+  ASSERT_TRUE(file->Close({}, nullptr).ok());
+  EXPECT_EQ(fs::file_size(Path("kept")), 4u);
+  EXPECT_EQ(fs::file_size(Path("link")), 3u);
 }
 
 TEST_F(SessionStoreTest, FollowsALinkToItselfButNoneWithin) {

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "server/state/damaged_keys.h"
 #include "server/state/store_status.h"
 #include "tests/fakes/unsynced_file_system.h"
 #include "tests/server/state/store_fixture.h"
@@ -336,6 +337,16 @@ TEST_F(StoreFault, MeetsTheFileSizeLimit) {
   ASSERT_TRUE(store->Recover().ok());
   const auto value = store->Get(StoreTable::kSessions, {.id = "a"}, "");
   EXPECT_TRUE(value.ok() && *value);
+}
+
+TEST(StoreStatus, WantOfDescriptorsOrMemoryIsNoDamage) {
+  const auto failed = [](int error) {
+    return IsDamage(rocksdb::Status::IOError("While opening",
+                                             std::system_category().message(error)));
+  };
+  for (const int error : {EMFILE, ENFILE, ENOMEM}) EXPECT_FALSE(failed(error)) << error;
+  EXPECT_TRUE(failed(EIO));
+  EXPECT_TRUE(IsDamage(rocksdb::Status::Corruption("a block")));
 }
 
 TEST(StoreStatus, KnowsWhatTheSystemSaid) {
