@@ -448,6 +448,7 @@ void ModelRunner::RefuseForMemory() {
 
 void ModelRunner::Forget(std::shared_ptr<Session> session) {
   session->forgotten = true;
+  context_->directory.PostTurn(*session);
   Lock lock(*this);
   SessionList& node = session->forgotten_node;
   node.front() = std::move(session);

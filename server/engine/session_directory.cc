@@ -142,17 +142,12 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
   MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(id));
   std::string present;
   bool removed = false;
-  CallbackList due;
   {
     Lock lock(mutex_);
     if (!etag.empty()) present = EtagLocked(*session);
     removed = session->deleted;
-    if (!removed && present == etag) {
-      EraseLocked(*session);
-      due.Take(session->resumer_turn);
-    }
+    if (!removed && present == etag) EraseLocked(*session);
   }
-  if (!due.empty()) post_(due);
   if (!removed && present == etag) return session;
   return removed ? NotFound(id) : EtagMismatch(id);
 }
@@ -494,6 +489,15 @@ bool SessionDirectory::AwaitTurn(Session& session, const std::string& request_id
   }
   if (!due.empty()) post_(due);
   return true;
+}
+
+void SessionDirectory::PostTurn(Session& session) {
+  CallbackList due;
+  {
+    Lock lock(mutex_);
+    due.Take(session.resumer_turn);
+  }
+  if (!due.empty()) post_(due);
 }
 
 void SessionDirectory::SetNewestCall(Session& session,

@@ -177,6 +177,9 @@ class SessionDirectory {
   // resume, another waits in its place. False, without an effect: what holds it neither
   // resumes nor has this request id, and may go on.
   bool AwaitTurn(Session& session, const std::string& request_id, CallbackList& turn);
+  // Of a session that was removed: posts the turn that waits, whatever becomes of what
+  // holds it. ModelRunner::Forget calls it.
+  void PostTurn(Session& session);
   // Ends a hold. The session rests: with a ttl it expires that long after now. The
   // holder's request id is remembered if `taken`, or after SetJoined, in place of the
   // oldest one where there is no memory for one more. False when it was removed
