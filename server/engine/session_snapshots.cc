@@ -157,6 +157,11 @@ class RestoreJob final : public Job, public std::enable_shared_from_this<Restore
         on_done_(std::move(on_done)) {}
 
   void Start() {
+    // Its holder may go on without the state, and change it, before it is compared.
+    if (!scratch_->history.ShareOf(session_->history, session_->history.size())) {
+      return on_done_(place_.context->MemoryLimit(TokenHistory::kPieceBytes));
+    }
+    version_ = session_->history.version();
     OnRestoreThread([self = shared_from_this()] {
       const auto usable = CatchOutOfMemory({}, [&] { return self->Decode(); });
       if (!usable.ok()) return self->on_done_(usable.status());
@@ -178,9 +183,10 @@ class RestoreJob final : public Job, public std::enable_shared_from_this<Restore
         snapshot_, DecodeSnapshot(bytes, {.tokens = place_.runner->context_limit(),
                                           .state_bytes = kMaxSnapshotState}));
     // Of the history that it was made from this much is to be the session's.
-    if (snapshot_.computed >= session_->history.size()) return false;
+    const TokenHistory& history = scratch_->history;
+    if (snapshot_.computed >= history.size()) return false;
     for (int64_t i = 0; i < snapshot_.computed; ++i) {
-      if (session_->history[i] != snapshot_.tokens[i]) return false;
+      if (history[i] != snapshot_.tokens[i]) return false;
     }
     return true;
   }
@@ -202,16 +208,17 @@ class RestoreJob final : public Job, public std::enable_shared_from_this<Restore
       Unpin(scratch_);
       return on_done_(status);
     }
-    place_.runner->Do(
-        MakeAdoptTask(session_, scratch_, [self = shared_from_this()](auto adopted) {
-          self->on_done_(std::move(adopted));
-        }));
+    place_.runner->Do(MakeAdoptTask(session_, version_, scratch_,
+                                    [self = shared_from_this()](auto adopted) {
+                                      self->on_done_(std::move(adopted));
+                                    }));
   }
 
   const std::shared_ptr<Session> session_;
   const std::shared_ptr<Session> scratch_;
   const Read read_;
   const OnAnswer<bool> on_done_;
+  uint64_t version_ = 0;  // of the history that is compared
   ByteCharge charge_;
   Snapshot snapshot_;
 };

@@ -41,7 +41,8 @@ void ExportSnapshot(const SnapshotPlace& place, std::shared_ptr<Session> session
 // Gives `session`, which has a history and no state, that of a snapshot of it, where it
 // fits the model and the history, and where there is room: the answer says whether.
 // `read` is called on the thread that restores. `scratch` is an empty session without a
-// name. The errors of `read` and of DecodeSnapshot.
+// name. The errors of `read` and of DecodeSnapshot; MEMORY_LIMIT. REQUIRES: the history
+// does not change until this returns; behind a later change the state is not given.
 void RestoreState(const SnapshotPlace& place, std::shared_ptr<Session> session,
                   std::shared_ptr<Session> scratch,
                   std::function<absl::StatusOr<std::string>()> read,

@@ -195,17 +195,18 @@ class CopyTask final : public AnsweringTask<bool> {
 
 class AdoptTask final : public AnsweringTask<bool> {
  public:
-  AdoptTask(std::shared_ptr<Session> session, std::shared_ptr<Session> from,
-            OnAnswer<bool> on_done)
+  AdoptTask(std::shared_ptr<Session> session, uint64_t version,
+            std::shared_ptr<Session> from, OnAnswer<bool> on_done)
       : AnsweringTask(std::move(on_done)),
         session_(std::move(session)),
+        version_(version),
         from_(std::move(from)) {}
 
  private:
   absl::StatusOr<bool> Do(StateAccess& states) override {
     states.Unpin(*from_);
     if (session_->forgotten || session_->call != nullptr ||
-        session_->state.has_state()) {
+        session_->state.has_state() || session_->history.version() != version_) {
       states.DropState(*from_);
       return false;
     }
@@ -216,6 +217,7 @@ class AdoptTask final : public AnsweringTask<bool> {
   }
 
   const std::shared_ptr<Session> session_;
+  const uint64_t version_;
   const std::shared_ptr<Session> from_;
 };
 
@@ -324,9 +326,10 @@ std::shared_ptr<StateTask> MakeCopyTask(std::shared_ptr<Session> session,
 }
 
 std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
+                                         uint64_t version,
                                          std::shared_ptr<Session> from,
                                          OnAnswer<bool> on_done) {
-  return std::make_shared<AdoptTask>(std::move(session), std::move(from),
+  return std::make_shared<AdoptTask>(std::move(session), version, std::move(from),
                                      std::move(on_done));
 }
 

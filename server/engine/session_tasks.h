@@ -36,8 +36,9 @@ std::shared_ptr<StateTask> MakeEndCallTask(std::shared_ptr<Session> session,
                                            absl::Status status);
 
 // Makes the pinned state of `from`, which has no name, that of `session`, unless that
-// has one, or a call. False then.
+// has one, or a call, or its history is no longer of this version. False then.
 std::shared_ptr<StateTask> MakeAdoptTask(std::shared_ptr<Session> session,
+                                         uint64_t version,
                                          std::shared_ptr<Session> from,
                                          OnAnswer<bool> on_done);
 
