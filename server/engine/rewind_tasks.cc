@@ -111,11 +111,12 @@ class RewindTask final : public AnsweringTask<std::optional<SessionBefore>> {
   // The state goes on from the newest there is: its own, or that of a checkpoint before
   // the histories part.
   void Cut(StateAccess& states, int64_t tokens) {
+    // First: it takes memory.
+    const auto checkpoints = directory_.CheckpointsOf(*session_);
     session_->history.Cut(tokens);
     session_->state.CutAtRest(states.arena(), tokens);
     const Session* best = nullptr;
     int64_t most = session_->state.computed(states.arena());
-    const auto checkpoints = directory_.CheckpointsOf(*session_);
     for (const SessionCheckpoint& checkpoint : checkpoints) {
       const Session& kept = *checkpoint.at;
       const int64_t computed = kept.state.computed(states.arena());
@@ -128,10 +129,11 @@ class RewindTask final : public AnsweringTask<std::optional<SessionBefore>> {
     }
     if (best == nullptr) return;
     SavedState whole;
+    const absl::Status shared = CatchOutOfMemory({}, [&] {
+      return best->state.Share(states.arena(), best->history.size(), whole);
+    });
     // Without memory for it more is computed again.
-    if (best->state.Share(states.arena(), best->history.size(), whole).ok()) {
-      Replace(states, whole);
-    }
+    if (shared.ok()) Replace(states, whole);
   }
 
   void Replace(StateAccess& states, SavedState& whole) {
