@@ -249,7 +249,12 @@ class Engine {
     const absl::Status begun = CatchOutOfMemory({}, body);
     return begun.ok() || !kept.Dismiss() ? absl::OkStatus() : begun;
   }
-  // Of one that the store has refused.
+  // `added`: by the call that is to be answered; else it repeats the one that did, and
+  // the checkpoint stays whatever becomes of this one.
+  void AnswerWhenStored(const std::shared_ptr<Session>& session,
+                        const SessionCheckpoint& checkpoint, bool added,
+                        const OnAnswer<CheckpointFacts>& on_done);
+  // Of one that the store has refused. Once, by the call that added it.
   void DropCheckpoint(const std::shared_ptr<Session>& session,
                       const SessionCheckpoint& checkpoint);
   Durability default_durability() const;
@@ -257,6 +262,7 @@ class Engine {
   absl::StatusOr<std::shared_ptr<Session>> SessionFor(const std::string& id,
                                                       const std::string& model);
   SessionFacts FactsOf(const Session& session) const;
+  static CheckpointFacts FactsOf(const SessionCheckpoint& checkpoint);
   // Disk: the history, or a state that the next call goes on from, is in the store
   // alone.
   SessionTier TierOf(const Session& session, SessionState state) const;

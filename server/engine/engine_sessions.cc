@@ -25,16 +25,13 @@ namespace {
 // Sessions that are taken from the directory at once to be listed.
 constexpr size_t kListedAtOnce = 64;
 
+// Looks at the etag of a session that is to be deleted, while its record changes and
+// its etag does not.
+constexpr int kDeleteTries = 8;
+
 // That a hidden session outlasts the longest wait of its conversation: one whose end
 // could not delete it goes by itself.
 constexpr std::chrono::minutes kHiddenTime{1};
-
-CheckpointFacts FactsOfCheckpoint(const SessionCheckpoint& checkpoint) {
-  return {.id = checkpoint.id,
-          .position = checkpoint.at->stored_tokens,
-          .create_time = checkpoint.create_time,
-          .size_bytes = checkpoint.at->state_bytes.load(std::memory_order_relaxed)};
-}
 
 // What a method answers later, awaited. `begin` gets the function to answer with.
 template <class T, class Begin>
@@ -252,21 +249,19 @@ absl::Status Engine::DeleteSession(const std::string& id, const std::string& eta
       Discard(std::move(removed), on_done);
       return absl::OkStatus();
     }
-    if (!etag.empty() && etag != directory.EtagOf(*session)) {
-      return engine_errors::EtagMismatch(id);
-    }
-    MNEMON_RETURN_IF_ERROR(session->journal->status());
-    // What changes until the store has the deletion is acknowledged to nobody.
-    session->journal->TryDelete([this, session, on_done](const absl::Status& status) {
-      if (!status.ok()) return on_done(status);
-      if (!context_->directory.Remove(*session)) {
-        return on_done(
-            CatchOutOfMemory({}, [&] { return engine_errors::NotFound(session->id); }));
+    SessionJournal& journal = *session->journal;
+    for (int i = 0; i < kDeleteTries; ++i) {
+      std::optional<uint64_t> changes;
+      if (!etag.empty()) changes = journal.changes();
+      if (!etag.empty() && etag != directory.EtagOf(*session)) break;
+      MNEMON_RETURN_IF_ERROR(journal.status());
+      // What changes until the store has the deletion is acknowledged to nobody.
+      if (journal.TryDelete(
+              changes, [on_done](const absl::Status& status) { on_done(status); })) {
+        return absl::OkStatus();
       }
-      runners_[session->model].decoder->Forget(session);
-      on_done(absl::OkStatus());
-    });
-    return absl::OkStatus();
+    }
+    return engine_errors::EtagMismatch(id);
   });
 }
 
@@ -293,7 +288,7 @@ absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
       MNEMON_RETURN_IF_ERROR(session->journal->status());
       // What leaves the store must be in memory.
       if (durability == Durability::kNone) {
-        MNEMON_ASSIGN_OR_RETURN(used, persistence_->Use(session));
+        MNEMON_ASSIGN_OR_RETURN(used, persistence_->UseWithCheckpoints(session));
       }
     } else if (durability.value_or(Durability::kNone) != Durability::kNone) {
       return engine_errors::NoStore();
@@ -304,7 +299,7 @@ absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
     changed_.notify_all();
     if (session->journal) {
       if (durability && session->journal->SetDurability(*durability)) {
-        persistence_->RequestSnapshot(session);
+        persistence_->StoreAnew(session);
       }
       session->journal->TouchRecord();
     }
@@ -313,7 +308,9 @@ absl::Status Engine::UpdateSession(const UpdateSessionRequest& request,
                          on_done](absl::StatusOr<SessionFacts> facts) {
       const auto before =
           context_->directory.Settle(*session, update, /*stored=*/facts.ok());
-      if (before && session->journal) session->journal->RestoreDurability(*before);
+      if (before && session->journal && session->journal->Restore(*before)) {
+        persistence_->StoreAnew(session);
+      }
       on_done(std::move(facts));
     };
     AnswerWhenSynced(session, settle);
@@ -392,7 +389,18 @@ absl::Status Engine::RewindSession(const RewindSessionRequest& request,
       if (!before.ok()) return on_done(before.status());
       if (!*before) return on_done(Busy(*session));
       if (!(*before)->copy) return settled(absl::OkStatus());
-      persistence_->Settle(session, WaiterKind::kFlush, **std::move(before), settled);
+      const absl::Status begun = CatchOutOfMemory({}, [&] {
+        persistence_->Settle(session, WaiterKind::kFlush, **before, settled);
+        return absl::OkStatus();
+      });
+      if (begun.ok()) return;
+      // It is as the request asked, and synced with the next turn.
+      static_cast<void>(CatchOutOfMemory({}, [&] {
+        runners_[session->model].decoder->Do(MakeUnpinTask((*before)->copy));
+        return absl::OkStatus();
+      }));
+      context_->directory.Release(*session, /*taken=*/false);
+      on_done(begun);
     };
     const bool stored = session->journal && session->journal->in_store();
     const auto copy = stored ? MakeCopy(session->model) : nullptr;
@@ -411,63 +419,6 @@ absl::Status Engine::RewindSession(const RewindSessionRequest& request,
     persistence_->Restore(*session, checkpoint, rewind);
     return absl::OkStatus();
   });
-}
-
-absl::Status Engine::CheckpointSession(const CheckpointSessionRequest& request,
-                                       OnAnswer<CheckpointFacts> on_done) {
-  return Begin(WaiterKind::kCall, on_done, [&]() -> absl::Status {
-    MNEMON_RETURN_IF_ERROR(CheckSessionId(request.session, "name"));
-    if (!request.id.empty()) {
-      MNEMON_RETURN_IF_ERROR(CheckSessionId(request.id, "checkpoint_id"));
-    }
-    MNEMON_RETURN_IF_ERROR(CheckRequestId(request.request_id));
-    RemoveExpired();
-    MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> session,
-                            FindSession(request.session));
-    if (session->journal) MNEMON_RETURN_IF_ERROR(session->journal->status());
-    auto at = std::make_shared<Session>("", session->model, nullptr, context_->memory);
-    MNEMON_RETURN_IF_ERROR(ChargeNew(*at, Session::kCheckpointBytes));
-    const Session* const fresh = at.get();
-    SessionCheckpoint checkpoint{.id = request.id.empty() ? RandomId() : request.id,
-                                 .request_id = request.request_id,
-                                 .create_time = {},
-                                 .at = std::move(at)};
-    const std::shared_ptr<ModelRunner> runner = runners_[session->model].decoder;
-    runner->Do(MakeCheckpointTask(
-        session, std::move(checkpoint), request.id.empty(), context_->directory,
-        [this, session, fresh,
-         on_done = std::move(on_done)](absl::StatusOr<SessionCheckpoint> made) {
-          if (!made.ok()) return on_done(made.status());
-          if (made->at.get() == fresh) Report(SessionEvent::kCheckpoint);
-          if (!session->journal || !session->journal->durable()) {
-            return on_done(FactsOfCheckpoint(*made));
-          }
-          OnSynced saved = [this, session, made = *made,
-                            on_done](const absl::Status& status) {
-            if (status.ok()) return on_done(FactsOfCheckpoint(made));
-            DropCheckpoint(session, made);
-            on_done(status);
-          };
-          if (session->journal->HasCheckpoint(made->id)) {
-            // By the call that this one repeats, which may still wait.
-            return session->journal->Flush(WaiterKind::kFlush, std::move(saved));
-          }
-          persistence_->SaveCheckpoint(session, *made, std::move(saved));
-        }));
-    return absl::OkStatus();
-  });
-}
-
-void Engine::DropCheckpoint(const std::shared_ptr<Session>& session,
-                            const SessionCheckpoint& checkpoint) {
-  static_cast<void>(CatchOutOfMemory({}, [&] {
-    if (!context_->directory.RemoveCheckpoint(*session, *checkpoint.at)) {
-      return absl::OkStatus();
-    }
-    session->journal->DropCheckpoint(checkpoint.id);
-    runners_[session->model].decoder->Forget(checkpoint.at);
-    return absl::OkStatus();
-  }));
 }
 
 absl::StatusOr<std::shared_ptr<Session>> Engine::SessionFor(const std::string& id,
@@ -509,7 +460,7 @@ SessionFacts Engine::FactsOf(const Session& session) const {
   facts.etag = context_->directory.EtagOf(session);
   for (const SessionCheckpoint& checkpoint :
        context_->directory.CheckpointsOf(session)) {
-    facts.checkpoints.push_back(FactsOfCheckpoint(checkpoint));
+    facts.checkpoints.push_back(FactsOf(checkpoint));
   }
   facts.paused = kept.paused;
   facts.sampling = kept.sampling;

@@ -39,7 +39,8 @@ class JournalWriter {
     std::function<void(const SessionJournal&, const absl::Status& status)> lost;
     // Its base has to be made.
     std::function<void(const std::shared_ptr<SessionJournal>&)> needs_base;
-    // Its deletion was refused, and is in the store all the same.
+    // Its deletion is in the store, and perhaps was refused all the same. Those who
+    // wait for it are told afterwards.
     std::function<void(const SessionJournal&)> deleted;
   };
   static constexpr std::chrono::milliseconds kRetry{500};

@@ -21,6 +21,7 @@
 #include "server/engine/random.h"
 #include "server/engine/request.h"
 #include "server/engine/session_journal.h"
+#include "server/engine/shared_answer.h"
 #include "server/engine/slot_state.h"
 #include "server/engine/token_history.h"
 
@@ -33,11 +34,6 @@ using SessionList = std::list<std::shared_ptr<Session>>;
 // Sessions at rest by the time when they expire, the first one first.
 using ExpirySet = std::set<std::pair<std::chrono::steady_clock::time_point, Session*>>;
 
-// Of a stateless call too: then the id is empty and it is in no directory. Shared,
-// because a session may be deleted while a call runs on it.
-//
-// Nodes of lists that it will be on are made with it, so that a runner needs no memory
-// to put it there.
 // What a session can be rewound to: its history and state at one time.
 struct SessionCheckpoint {
   std::string id;
@@ -46,6 +42,8 @@ struct SessionCheckpoint {
   std::shared_ptr<Session> at;  // in no directory
   uint64_t update = 0;          // of the session, that added it, and the one before
   uint64_t update_before = 0;
+  // Its way into the store, given by the call that added it; null: it came from there.
+  std::shared_ptr<SharedAnswer> stored = nullptr;
 };
 
 // What a session was before a change which the store does not have yet; it stays held
@@ -60,6 +58,11 @@ struct SessionBefore {
   std::optional<int64_t> scored_from;  // of a change that has forgotten it
 };
 
+// Of a stateless call too: then the id is empty and it is in no directory. Shared,
+// because a session may be deleted while a call runs on it.
+//
+// Nodes of lists that it will be on are made with it, so that a runner needs no memory
+// to put it there.
 struct Session : DestroyedLater {
   // `memory`, which may be null, counts what it takes; `tokens`: the kind of those of
   // its history.
@@ -180,6 +183,7 @@ inline constexpr int64_t Session::kBytes =
 inline constexpr int64_t Session::kCheckpointBytes =
     SharedHeapBytes(sizeof(Session)) + 2 * HeapBytes(4 * sizeof(void*)) +
     HeapBytes(sizeof(void*)) + 2 * sizeof(SessionCheckpoint) +
-    2 * sizeof(StoredCheckpoint) + 5 * HeapBytes(36);
+    2 * sizeof(StoredCheckpoint) + SharedHeapBytes(sizeof(SharedAnswer)) +
+    5 * HeapBytes(36);
 
 }  // namespace mnemon

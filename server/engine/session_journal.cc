@@ -7,7 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "base/check.h"
 #include "base/out_of_memory.h"
 #include "server/engine/engine_errors.h"
 #include "server/engine/journal_writer.h"
@@ -17,8 +16,15 @@
 namespace mnemon {
 namespace {
 
-// As many as a stream holds back: what usually comes between two writes.
-constexpr size_t kReserved = TokenStream::kCapacity;
+// Moves one that waits to the end of a list. False: memory has run out, and whoever has
+// it answers, with no lock held.
+bool Enlist(std::vector<OnSynced>& list, OnSynced& waiter) try {
+  list.emplace_back();
+  list.back() = std::exchange(waiter, nullptr);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
 
 }  // namespace
 
@@ -59,12 +65,8 @@ bool SessionJournal::SetDurability(Durability durability) {
     std::lock_guard lock(mutex_);
     if (durability_ == durability || state_ == State::kDeleted) return false;
     if (durability_ == Durability::kNone) {
-      state_ = State::kNeedsBase;
-      copies_base_ = false;
-      in_store_ = true;
-      unstoring_ = false;
       DropSnapshotsLocked();
-      DropHistoryLocked();
+      NeedBaseLocked();
     }
     durability_ = durability;
     record_ = true;
@@ -78,24 +80,45 @@ bool SessionJournal::SetDurability(Durability durability) {
   return true;
 }
 
-void SessionJournal::RestoreDurability(Durability before) {
+bool SessionJournal::Restore(Durability before) {
+  bool base = false;
   {
     std::lock_guard lock(mutex_);
-    if (durability_ == before || state_ == State::kDeleted) return;
-    if (before == Durability::kNone) {
-      // What the store may have got goes once it is well.
-      state_ = State::kFailed;
-      delete_ = false;
+    if (state_ == State::kDeleted) return false;
+    if (durability_ != before && before == Durability::kNone) {
+      // What the store may have got goes: once it is well, where a write has failed.
+      delete_ = state_ != State::kFailed;
+      unstoring_ = false;
       DropHistoryLocked();
       checkpoint_histories_.clear();
-    } else if (durability_ == Durability::kNone) {
-      delete_ = false;
+    } else if (durability_ != before && durability_ == Durability::kNone) {
+      const bool taken = !std::exchange(delete_, false);
+      // Of what has failed the writer asks for a base.
+      base = state_ != State::kFailed;
+      // Nothing is left in the store then.
+      if (base && taken) DropSnapshotsLocked();
+      // What has changed since then is in no entry.
+      if (base) NeedBaseLocked();
+      unstoring_ = false;
     }
-    unstoring_ = false;
     durability_ = before;
-    record_ = true;
+    record_ = before != Durability::kNone;
   }
   Queue();
+  return base;
+}
+
+void SessionJournal::NeedBaseLocked() {
+  state_ = State::kNeedsBase;
+  copies_base_ = false;
+  in_store_ = true;
+  unstoring_ = false;
+  DropHistoryLocked();
+}
+
+uint64_t SessionJournal::changes() const {
+  std::lock_guard lock(mutex_);
+  return changes_;
 }
 
 absl::Status SessionJournal::status() const {
@@ -111,6 +134,7 @@ void SessionJournal::OnChange(const TokenHistory& history, int64_t kept,
                               int64_t size) noexcept {
   {
     std::lock_guard lock(mutex_);
+    ++changes_;
     size_ = size;
     copy_common_ = std::min(copy_common_, kept);
     for (Kept& snapshot : snapshots_) snapshot.common = std::min(snapshot.common, kept);
@@ -193,6 +217,7 @@ void SessionJournal::EndTurn() noexcept {
 void SessionJournal::TouchRecord() noexcept {
   {
     std::lock_guard lock(mutex_);
+    ++changes_;
     if (durability_ == Durability::kNone) return;
     record_ = true;
   }
@@ -214,8 +239,8 @@ void SessionJournal::Flush(WaiterKind kind, OnSynced on_synced) {
   {
     std::lock_guard lock(mutex_);
     status = EndLocked();
-    if (status.ok() && WaitsLocked()) {
-      waiters_.push_back(std::exchange(on_synced, nullptr));
+    if (status.ok() && WaitsLocked() && !Enlist(waiters_, on_synced)) {
+      status = OutOfMemoryError();
     }
   }
   if (on_synced) return on_synced(status);
@@ -230,8 +255,8 @@ void SessionJournal::Delete(OnSynced on_synced) {
     if (state_ == State::kFailed) status = failure_;
     if (state_ != State::kDeleted && in_store_) {
       delete_ = true;
-      if (on_synced && status.ok()) {
-        deleters_.push_back(std::exchange(on_synced, nullptr));
+      if (on_synced && status.ok() && !Enlist(deleters_, on_synced)) {
+        status = OutOfMemoryError();
       }
     }
     state_ = State::kDeleted;
@@ -242,19 +267,28 @@ void SessionJournal::Delete(OnSynced on_synced) {
   Queue();
 }
 
-void SessionJournal::TryDelete(OnSynced on_synced) {
+bool SessionJournal::TryDelete(std::optional<uint64_t> changes, OnSynced on_synced) {
   on_synced.Watch(writer_.waiters_, WaiterKind::kDelete);
   absl::Status status;
+  bool changed = false;
   {
     std::lock_guard lock(mutex_);
-    status = EndLocked();
-    if (status.ok()) {
-      deleters_.push_back(std::exchange(on_synced, nullptr));
-      delete_ = deleting_ = true;
-    }
+    changed = changes && *changes != changes_;
+    // From here on no change is acknowledged before the outcome is known.
+    status = changed ? absl::AbortedError("changed") : EndLocked();
+    if (status.ok() && !Enlist(deleters_, on_synced)) status = OutOfMemoryError();
+    if (status.ok()) delete_ = deleting_ = true;
   }
-  if (on_synced) return on_synced(status);
-  Queue();
+  if (changed) {
+    static_cast<void>(on_synced.Dismiss());
+    return false;
+  }
+  if (on_synced) {
+    on_synced(status);
+  } else {
+    Queue();
+  }
+  return true;
 }
 
 uint64_t SessionJournal::BeginSnapshot(bool base) {
@@ -324,7 +358,11 @@ bool SessionJournal::PutCheckpoint(StoredCheckpoint checkpoint,
                                    std::vector<int32_t> history) {
   {
     std::lock_guard lock(mutex_);
-    if (durability_ == Durability::kNone || state_ == State::kDeleted) return false;
+    if (durability_ == Durability::kNone || state_ == State::kDeleted ||
+        HasCheckpointLocked(checkpoint.id)) {
+      return false;
+    }
+    checkpoints_.reserve(checkpoints_.size() + 1);
     checkpoint_histories_.push_back(
         {.id = checkpoint.id, .tokens = std::move(history)});
     checkpoints_.push_back(std::move(checkpoint));
@@ -341,6 +379,7 @@ void SessionJournal::DropCheckpoint(const std::string& id) {
         std::find_if(checkpoints_.begin(), checkpoints_.end(),
                      [&](const auto& checkpoint) { return checkpoint.id == id; });
     if (found == checkpoints_.end()) return;
+    dropped_checkpoints_.reserve(dropped_checkpoints_.size() + 1);
     dropped_.push_back(std::move(found->snapshot.name));
     dropped_checkpoints_.push_back(id);
     checkpoints_.erase(found);
@@ -394,7 +433,10 @@ bool SessionJournal::IsQuiet() const {
 
 bool SessionJournal::HasCheckpoint(const std::string& id) const {
   std::lock_guard lock(mutex_);
-  if (durability_ == Durability::kNone) return false;
+  return durability_ != Durability::kNone && HasCheckpointLocked(id);
+}
+
+bool SessionJournal::HasCheckpointLocked(const std::string& id) const {
   return std::any_of(checkpoints_.begin(), checkpoints_.end(),
                      [&](const auto& checkpoint) { return checkpoint.id == id; });
 }
@@ -424,6 +466,11 @@ bool SessionJournal::in_store() const {
   return in_store_;
 }
 
+bool SessionJournal::leaves_store() const {
+  std::lock_guard lock(mutex_);
+  return state_ == State::kDeleted || deleting_ || in_doubt_;
+}
+
 void SessionJournal::Forget(const std::string& snapshot) {
   {
     std::lock_guard lock(mutex_);
@@ -440,145 +487,6 @@ void SessionJournal::Forget(const std::string& snapshot) {
 
 void SessionJournal::Queue() noexcept { writer_.Queue(shared_from_this()); }
 
-SessionJournal::Taken SessionJournal::Take() {
-  Taken taken;
-  std::vector<int32_t> empty;
-  empty.reserve(kReserved);
-  std::lock_guard lock(mutex_);
-  // Before anything changes: it takes memory.
-  taken.refusal = EndLocked();
-  if (delete_) {
-    delete_ = false;
-    taken.anything = taken.deleted = taken.sync = true;
-    taken.waiters.swap(deleters_);
-    deletion_taken_ = deleting_;
-    if (state_ == State::kDeleted) {
-      taken.refused.swap(waiters_);
-    } else if (deleting_) {
-      // What else there is to write waits for the outcome.
-      return taken;
-    } else if (durability_ != Durability::kNone) {
-      // It is durable again: what it then needs comes behind.
-      taken.again = true;
-      return taken;
-    } else {
-      taken.waiters.swap(waiters_);
-    }
-    taken.dropped.swap(dropped_);
-    checkpoint_histories_.clear();
-    record_ = false;
-    folded_tokens_ = entries_ = entry_tokens_ = 0;
-    return taken;
-  }
-  if (std::exchange(unreported_, false)) taken.failure = failure_;
-  if (!taken.refusal.ok()) {
-    taken.refused.swap(waiters_);
-    return taken;
-  }
-  if (durability_ == Durability::kNone) {
-    // What its waiters wait for is done.
-    taken.waiters.swap(waiters_);
-    taken.anything = !taken.waiters.empty();
-    return taken;
-  }
-  if (state_ != State::kReady) return taken;
-  if (history_) {
-    taken.sequence = ++sequence_;
-    taken.kept = kept_;
-    taken.tokens = std::exchange(tokens_, std::move(empty));
-    history_ = false;
-    ++entries_;
-    entry_tokens_ += static_cast<int64_t>(taken.tokens.size());
-  }
-  taken.record = std::exchange(record_, false);
-  if (fold_ != 0) {
-    taken.folded = std::exchange(fold_, 0);
-    taken.history = std::exchange(fold_history_, {});
-  }
-  taken.checkpoints.swap(checkpoint_histories_);
-  if (taken.record) {
-    // Only a record that does not name them lets them go.
-    taken.dropped.swap(dropped_);
-    taken.dropped_checkpoints.swap(dropped_checkpoints_);
-    for (const Kept& kept : snapshots_) {
-      if (!kept.written) taken.snapshots.push_back(kept.snapshot.name);
-    }
-  }
-  taken.waiters.swap(waiters_);
-  taken.finish = std::exchange(finish_, false);
-  // One that has ended waits for nothing more.
-  taken.stream = taken.finish ? std::move(stream_) : stream_;
-  taken.end = size_;
-  const bool writes = taken.sequence != 0 || taken.record;
-  taken.sync = taken.finish || !taken.waiters.empty() ||
-               (durability_ == Durability::kAlways && writes);
-  taken.anything = writes || taken.sync || taken.stream != nullptr ||
-                   taken.folded != 0 || !taken.checkpoints.empty();
-  return taken;
-}
-
-void SessionJournal::Written(Taken& taken) {
-  if (!taken.snapshots.empty()) {
-    std::lock_guard lock(mutex_);
-    for (const std::string& name : taken.snapshots) {
-      for (Kept& kept : snapshots_) {
-        if (kept.snapshot.name == name) kept.written = true;
-      }
-    }
-  }
-  std::vector<OnSynced> gone;
-  std::shared_ptr<TokenStream> stream;
-  absl::Status deleted;
-  if (taken.deleted) {
-    std::lock_guard lock(mutex_);
-    if (std::exchange(deletion_taken_, false) && state_ != State::kDeleted) {
-      deleting_ = false;
-      state_ = State::kDeleted;
-      DropHistoryLocked();
-    }
-    in_store_ = state_ != State::kDeleted && durability_ != Durability::kNone;
-    if (!in_store_) {
-      unstoring_ = false;
-      stream = finish_ ? std::move(stream_) : stream_;
-      DropSnapshotsLocked();
-      taken.dropped.insert(taken.dropped.end(), dropped_.begin(), dropped_.end());
-      dropped_.clear();
-    }
-    deleted = CatchOutOfMemory({}, [this] { return EndLocked(); });
-    if (!deleted.ok()) gone.swap(waiters_);
-  }
-  if (stream != nullptr) ReleaseAll(std::move(stream));
-  for (const OnSynced& waiter : taken.waiters) waiter(absl::OkStatus());
-  for (const OnSynced& waiter : gone) waiter(deleted);
-}
-
-void SessionJournal::Lost(const absl::Status& status) {
-  const std::shared_ptr<Session> session = this->session();
-  std::vector<OnSynced> waiters, deleters;
-  {
-    std::lock_guard lock(mutex_);
-    waiters.swap(waiters_);
-    deleters.swap(deleters_);
-    if (std::exchange(deleting_, false) && state_ != State::kDeleted) {
-      delete_ = false;
-      in_doubt_ = deletion_taken_;
-    }
-    deletion_taken_ = false;
-    copies_base_ = false;
-    if (session != nullptr && !session->resident && state_ == State::kReady) {
-      // What is stored is all of its history. Its record is written again.
-      record_ = true;
-    } else {
-      DropHistoryLocked();
-      checkpoint_histories_.clear();
-      if (state_ != State::kDeleted) state_ = State::kFailed;
-      failure_ = status;
-    }
-  }
-  for (const OnSynced& waiter : waiters) waiter(status);
-  for (const OnSynced& deleter : deleters) deleter(status);
-}
-
 void ReleaseEndOf(TokenStream& stream, const absl::Status& status) {
   bool due =
       !status.ok() && stream.StopDelivery() && stream.Finish(status, std::nullopt);
@@ -594,24 +502,6 @@ void ReleaseWhenSynced(SessionJournal& journal,
   journal.Flush(WaiterKind::kRelease, [stream](const absl::Status& status) {
     ReleaseEndOf(*stream, status);
   });
-}
-
-bool SessionJournal::Recover() {
-  std::lock_guard lock(mutex_);
-  failure_ = absl::OkStatus();
-  if (state_ == State::kDeleted || durability_ == Durability::kNone) {
-    delete_ = in_store_;
-    return false;
-  }
-  if (state_ != State::kFailed) return false;
-  state_ = State::kNeedsBase;
-  return true;
-}
-
-bool SessionJournal::TakeDoubt() {
-  const std::shared_ptr<Session> session = this->session();
-  std::lock_guard lock(mutex_);
-  return std::exchange(in_doubt_, false) && session != nullptr && !session->resident;
 }
 
 }  // namespace mnemon

@@ -71,9 +71,12 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   // To kNone: what the store has of it is deleted. From it: a base is needed. True when
   // something changed.
   bool SetDurability(Durability durability);
-  // The change to the present one was refused: it is as before.
-  void RestoreDurability(Durability before);
+  // A change of settings was refused, and perhaps that to the present durability: it is
+  // as before, and so is its record again. True: a base is needed.
+  bool Restore(Durability before);
   bool durable() const { return durability() != Durability::kNone; }
+  // Of the history and of the record: counted before what they change is acknowledged.
+  uint64_t changes() const;
   // OK, or why nothing that has to outlive the process can be done with it.
   absl::Status status() const;
 
@@ -88,16 +91,18 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   void TouchRecord() noexcept;
 
   // `on_synced` is called on the writer's thread; at once where nothing is durable, and
-  // where what it waits for cannot come any more: a write was lost, or the session is
-  // deleted (SESSION_NOT_FOUND).
+  // where what it waits for cannot come any more: a write was lost, the session is
+  // deleted (SESSION_NOT_FOUND), or memory has run out.
   void Flush(WaiterKind kind, OnSynced on_synced);
   // Of a session that has left the directory: all of it leaves the store, now or once
   // that is well again; nothing more is written.
   void Delete(OnSynced on_synced);
   // All of it leaves the store. With OK nothing more is written; with an error it is as
   // before, but for what was on its way when a write failed. SESSION_NOT_FOUND: it was
-  // deleted meanwhile.
-  void TryDelete(OnSynced on_synced);
+  // deleted meanwhile. Once the store has the deletion the session leaves the
+  // directory, whoever still waits (JournalWriter::Hooks::deleted). False, and nothing
+  // is done: it has changed since there were so many `changes`.
+  bool TryDelete(std::optional<uint64_t> changes, OnSynced on_synced);
 
   // A snapshot of the session is copied now, with everything up to here: the sequence
   // that is part of it. On the thread that changes the history. `base`: it is the one
@@ -114,7 +119,8 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   bool PutSnapshot(MadeSnapshot made, bool base);
   // The base cannot be made.
   void BaseFailed(const absl::Status& status);
-  // False when nothing is stored any more: nothing refers to its snapshot.
+  // False when nothing is stored any more, or it was put before: nothing refers to its
+  // snapshot. Throws std::bad_alloc, then nothing has changed.
   bool PutCheckpoint(StoredCheckpoint checkpoint, std::vector<int32_t> history);
   // It is no checkpoint any more.
   void DropCheckpoint(const std::string& id);
@@ -140,6 +146,8 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   Stored stored() const;
   // Whether the store may have anything of it.
   bool in_store() const;
+  // Whether it may be that nothing of it is left there: it is being deleted, or was.
+  bool leaves_store() const;
   // One of the snapshots was found damaged.
   void Forget(const std::string& snapshot);
 
@@ -197,9 +205,12 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
 
   // Why nothing that waits here can come any more; OK: it can.
   absl::Status EndLocked() const;
+  bool HasCheckpointLocked(const std::string& id) const;
   // Whether streams and answers wait for the store.
   bool WaitsLocked() const;
   void ReleaseAll(std::shared_ptr<TokenStream> stream);
+  // What the store has is not what the session is, and a base is made.
+  void NeedBaseLocked();
   // Forgets what is gathered of the history.
   void DropHistoryLocked();
   void DropSnapshotsLocked();
@@ -213,6 +224,7 @@ class SessionJournal : public std::enable_shared_from_this<SessionJournal> {
   mutable std::mutex mutex_;  // guards all below
   Durability durability_;
   State state_ = State::kReady;
+  uint64_t changes_ = 0;
   absl::Status failure_;     // kFailed: why
   bool unreported_ = false;  // it failed by itself, and its writer is to know
   uint64_t sequence_;

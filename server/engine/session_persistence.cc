@@ -4,12 +4,8 @@
 #include <new>
 #include <utility>
 
-#include "base/check.h"
-#include "base/log.h"
 #include "base/out_of_memory.h"
-#include "base/strings.h"
 #include "server/engine/engine_errors.h"
-#include "server/engine/random.h"
 #include "server/engine/rewind_tasks.h"
 #include "server/engine/session_tasks.h"
 
@@ -74,7 +70,7 @@ void SessionPersistence::DeleteDamaged(const std::string& id, OnSynced on_done) 
   // Of a session that nobody has. Its snapshots go with the next start.
   const auto journal = std::make_shared<SessionJournal>(writer_, id, Durability::kTurn,
                                                         SessionJournal::Stored{});
-  journal->TryDelete([this, id, on_done](const absl::Status& status) {
+  journal->TryDelete(std::nullopt, [this, id, on_done](const absl::Status& status) {
     if (status.ok()) {
       std::lock_guard lock(mutex_);
       unusable_.erase(id);
@@ -132,16 +128,24 @@ void SessionPersistence::Settle(const std::shared_ptr<Session>& session,
   ModelRunner& runner = *runners_[session->model];
   const auto settle = [this, session, &runner, before = std::move(before),
                        on_settled](const absl::Status& status) {
-    const auto release = [this, session, status, on_settled] {
+    const auto release = [this, session, on_settled](const absl::Status& outcome) {
       context_.directory.Release(*session, /*taken=*/false);
-      on_settled(status);
+      on_settled(outcome);
     };
-    if (status.ok()) {
-      if (before.copy) runner.Do(MakeUnpinTask(before.copy));
-      return release();
-    }
-    runner.Do(MakeTakeBackTask(session, before, context_.directory,
-                               [release](const auto&) { release(); }));
+    OnAnswer<bool> taken_back;
+    const absl::Status begun = CatchOutOfMemory({}, [&] {
+      if (!status.ok()) {
+        taken_back = [release, status](const absl::StatusOr<bool>&) {
+          release(status);
+        };
+        runner.Do(MakeTakeBackTask(session, before, context_.directory, taken_back));
+      } else if (before.copy) {
+        runner.Do(MakeUnpinTask(before.copy));
+      }
+      return absl::OkStatus();
+    });
+    if (!taken_back) return release(status);
+    if (!begun.ok()) taken_back(begun);
   };
   session->journal->Flush(kind, settle);
 }
@@ -324,7 +328,11 @@ void SessionPersistence::SaveDone() {
     if (wanted_.empty()) saved_.notify_all();
   }
   // On a thread of its own: the next one may be done at once, as this one was.
-  context_.snapshots.Post(MakeCallback([this] { StartNext(); }));
+  static_cast<void>(CatchOutOfMemory({}, [&] {
+    context_.snapshots.Post(MakeCallback([this] { StartNext(); }));
+    return absl::OkStatus();
+  }));
+  // Where memory has run out the next request begins with those that wait.
 }
 
 bool SessionPersistence::SaveAll(std::chrono::steady_clock::time_point deadline) {
@@ -349,23 +357,51 @@ bool SessionPersistence::SaveAll(std::chrono::steady_clock::time_point deadline)
 void SessionPersistence::SaveCheckpoint(const std::shared_ptr<Session>& session,
                                         const SessionCheckpoint& checkpoint,
                                         OnSynced on_saved) {
-  const std::shared_ptr<SessionJournal> journal = session->journal;
-  ExportSnapshot(
-      PlaceOf(session->model), checkpoint.at, MakeCopy(session->model), {}, "{}",
-      [this, journal, checkpoint, on_saved = std::move(on_saved)](auto snapshot) {
-        if (!snapshot.ok()) return on_saved(snapshot.status());
-        StoredSnapshot kept = PutSnapshot(*snapshot).value_or(StoredSnapshot{
-            .name = "", .tokens = static_cast<int64_t>(snapshot->history.size())});
-        const std::string name = kept.name;
-        if (!journal->PutCheckpoint({.id = checkpoint.id,
-                                     .request_id = checkpoint.request_id,
-                                     .create_time = checkpoint.create_time,
-                                     .snapshot = std::move(kept)},
-                                    std::move(snapshot->history))) {
-          store_.DropSnapshot(name);
-        }
-        journal->Flush(WaiterKind::kFlush, on_saved);
-      });
+  const absl::Status begun = CatchOutOfMemory({}, [&] {
+    ExportSnapshot(
+        PlaceOf(session->model), checkpoint.at, MakeCopy(session->model), {}, "{}",
+        [this, journal = session->journal, checkpoint, on_saved](auto snapshot) {
+          const absl::Status put = CatchOutOfMemory({}, [&] {
+            if (snapshot.ok()) KeepCheckpoint(*journal, checkpoint, *snapshot);
+            return snapshot.status();
+          });
+          if (!put.ok()) return on_saved(put);
+          journal->Flush(WaiterKind::kFlush, on_saved);
+        });
+    return absl::OkStatus();
+  });
+  if (!begun.ok()) on_saved(begun);
+}
+
+void SessionPersistence::KeepCheckpoint(SessionJournal& journal,
+                                        const SessionCheckpoint& checkpoint,
+                                        EncodedSnapshot& snapshot) {
+  StoredSnapshot kept = PutSnapshot(snapshot).value_or(StoredSnapshot{
+      .name = "", .tokens = static_cast<int64_t>(snapshot.history.size())});
+  const std::string name = kept.name;
+  if (!journal.PutCheckpoint({.id = checkpoint.id,
+                              .request_id = checkpoint.request_id,
+                              .create_time = checkpoint.create_time,
+                              .snapshot = std::move(kept)},
+                             std::move(snapshot.history))) {
+    store_.DropSnapshot(name);
+  }
+}
+
+void SessionPersistence::StoreAnew(const std::shared_ptr<Session>& session) noexcept {
+  // Before the base, so that they come with it, mostly.
+  const SessionJournal& journal = *session->journal;
+  static_cast<void>(CatchOutOfMemory({}, [&] {
+    if (!journal.durable()) return absl::OkStatus();
+    for (const SessionCheckpoint& checkpoint :
+         context_.directory.CheckpointsOf(*session)) {
+      if (!checkpoint.at->resident || journal.HasCheckpoint(checkpoint.id)) continue;
+      // One that is refused stays in memory.
+      SaveCheckpoint(session, checkpoint, [](const absl::Status&) {});
+    }
+    return absl::OkStatus();
+  }));
+  RequestSnapshot(session);
 }
 
 void SessionPersistence::Stop() {

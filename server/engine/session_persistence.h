@@ -84,7 +84,11 @@ class SessionPersistence {
   // Of all that have changed; waits for them until `deadline`. False: not all are
   // written.
   bool SaveAll(std::chrono::steady_clock::time_point deadline);
-  // The checkpoint is in the store with the next sync of the session's journal.
+  // After a change of its durability: what the store needs of the session and has not,
+  // its checkpoints and RequestSnapshot. REQUIRES: their histories are in memory.
+  void StoreAnew(const std::shared_ptr<Session>& session) noexcept;
+  // The checkpoint is in the store with the next sync of the session's journal. Where
+  // memory has run out `on_saved` is told.
   void SaveCheckpoint(const std::shared_ptr<Session>& session,
                       const SessionCheckpoint& checkpoint, OnSynced on_saved);
   // Of a session that the caller holds and has changed: releases it once the store has
@@ -106,6 +110,9 @@ class SessionPersistence {
   // MakeRoom. DATA_LOSS, SESSION_DAMAGED; MEMORY_LIMIT; the store's.
   absl::StatusOr<std::shared_ptr<Session>> Use(const std::shared_ptr<Session>& session,
                                                bool patient = true);
+  // The same with those of its checkpoints, as far as they can be read.
+  absl::StatusOr<std::shared_ptr<Session>> UseWithCheckpoints(
+      const std::shared_ptr<Session>& session);
   // The same of a checkpoint. REQUIRES: the owner is in use.
   absl::Status LoadHistory(const Session& owner, const SessionCheckpoint& checkpoint);
   // Memory is short: histories that are in the store and not in use leave it, of about
@@ -161,6 +168,8 @@ class SessionPersistence {
   void SaveNow(const std::shared_ptr<Session>& session);
   // Nullopt: it was not kept; counted.
   std::optional<StoredSnapshot> PutSnapshot(const EncodedSnapshot& snapshot);
+  void KeepCheckpoint(SessionJournal& journal, const SessionCheckpoint& checkpoint,
+                      EncodedSnapshot& snapshot);
   void KeepSnapshot(SessionJournal& journal, EncodedSnapshot snapshot,
                     uint64_t sequence, bool base);
   void SaveDone();

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "base/status_macros.h"
@@ -265,7 +264,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::Use(
     loaded = LoadHistory(*session);
     return !absl::IsResourceExhausted(loaded);
   };
-  const int64_t bytes = session->history.BytesOf(session->stored_tokens);
+  const int64_t tokens =
+      session->resident ? 0 : context_.directory.FactsOf(*session).tokens;
+  const int64_t bytes = session->history.BytesOf(tokens);
   if (!patient) {
     if (!fits()) GiveUpHistories(bytes);
   } else {
@@ -275,14 +276,26 @@ absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::Use(
   return std::shared_ptr<Session>(use, session.get());
 }
 
+absl::StatusOr<std::shared_ptr<Session>> SessionPersistence::UseWithCheckpoints(
+    const std::shared_ptr<Session>& session) {
+  MNEMON_ASSIGN_OR_RETURN(std::shared_ptr<Session> used, Use(session));
+  for (const SessionCheckpoint& checkpoint :
+       context_.directory.CheckpointsOf(*session)) {
+    const absl::Status loaded = LoadHistory(*session, checkpoint);
+    if (!loaded.ok() && !absl::IsDataLoss(loaded)) return loaded;
+  }
+  return used;
+}
+
 absl::Status SessionPersistence::LoadHistory(Session& session) try {
   if (session.resident) return absl::OkStatus();
   std::lock_guard loading(LoadingOf(session));
   if (session.resident) return absl::OkStatus();
   const auto tokens = ReadHistory(session);
   if (tokens.ok()) return SetHistory(session, *tokens);
-  // It was deleted meanwhile.
-  if (!context_.directory.Contains(session.id)) {
+  // It was deleted meanwhile, or the store has that and the directory is about to.
+  if ((absl::IsDataLoss(tokens.status()) && session.journal->leaves_store()) ||
+      !context_.directory.Contains(session.id)) {
     return engine_errors::NotFound(session.id);
   }
   // What the disk does not give just now it may give later.

@@ -175,12 +175,13 @@ void TokenHistory::Read(int64_t begin, std::span<int32_t> out) const {
 }
 
 void TokenHistory::Publish(int64_t kept, int64_t size) {
+  // First: what the journal has may be acknowledged, and then has another version.
+  version_.fetch_add(1, std::memory_order_release);
   if (observer_ != nullptr && *observer_) {
     (*observer_)({.session = session_, .history = *this, .kept = kept, .size = size});
   }
   if (journal_ != nullptr) journal_->OnChange(*this, kept, size);
   size_.store(size, std::memory_order_release);
-  version_.fetch_add(1, std::memory_order_release);
 }
 
 void TokenHistory::Change(int64_t kept, std::span<const int32_t> appended) {
