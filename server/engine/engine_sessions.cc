@@ -49,6 +49,9 @@ T Await(const Begin& begin) try {
   return OutOfMemoryError();
 }
 
+// Between two looks for what has waited too long.
+constexpr std::chrono::milliseconds kOverdueLook{500};
+
 }  // namespace
 
 absl::StatusOr<SessionFacts> Engine::CreateSession(
@@ -96,6 +99,8 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
       session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
     }
     const Session* const fresh = session.get();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> before,
+                            MadeBefore(request.request_id));
     MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
                             context_->directory.Insert(std::move(session)));
     if (made.get() == fresh) Report(SessionEvent::kCreate);
@@ -137,12 +142,8 @@ void Engine::AnswerWhenMade(const std::shared_ptr<Session>& session, bool fresh,
   if (!fresh) return AnswerWhenSynced(session, std::move(on_done));
   AnswerWhenSynced(session, [this, session, on_done = std::move(on_done)](
                                 absl::StatusOr<SessionFacts> facts) {
-    if (!facts.ok()) {
-      // Memory that runs out leaves what the store has to the next start.
-      static_cast<void>(CatchOutOfMemory({}, [&] {
-        if (context_->directory.Remove(*session)) Discard(session, nullptr);
-        return absl::OkStatus();
-      }));
+    if (!facts.ok() && context_->directory.Retire(session)) {
+      runners_[session->model].decoder->Forget(session);
     }
     on_done(std::move(facts));
   });
@@ -154,6 +155,7 @@ void Engine::Discard(std::shared_ptr<Session> session, OnSynced on_done) {
   } else {
     if (on_done) on_done(absl::OkStatus());
   }
+  context_->directory.Left(*session);
   // Not kept: whoever has it last frees its history.
   ModelRunner& runner = *runners_[session->model].decoder;
   runner.Forget(std::move(session));
@@ -163,8 +165,9 @@ Durability Engine::default_durability() const {
   return persistence_ ? context_->options.durability : Durability::kNone;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Engine::FindNamed(
-    const std::string& id) const {
+absl::StatusOr<std::shared_ptr<Session>> Engine::FindNamed(const std::string& id) {
+  // One that cannot be removed just now has expired all the same.
+  static_cast<void>(Expire(id));
   auto session = context_->directory.Find(id);
   if (!session.ok() && persistence_) MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
   return session;
@@ -176,6 +179,17 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::FindSession(const std::string& 
   return persistence_->Use(*session);
 }
 
+absl::StatusOr<std::shared_ptr<Session>> Engine::MadeBefore(
+    const std::string& request_id) {
+  const std::string id =
+      request_id.empty() ? "" : context_->directory.MadeBy(request_id);
+  if (id.empty()) return nullptr;
+  MNEMON_RETURN_IF_ERROR(Expire(id));
+  auto made = context_->directory.Find(id);
+  if (absl::IsNotFound(made.status())) return nullptr;
+  return made;
+}
+
 absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& id,
                                                              size_t model) {
   {
@@ -183,6 +197,7 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& 
     if (draining_) return engine_errors::Draining();
   }
   RemoveExpired();
+  MNEMON_RETURN_IF_ERROR(Expire(id));
   auto session =
       std::make_shared<Session>(id.empty() ? RandomId() : id, model,
                                 &context_->options.on_history_change, context_->memory);
@@ -211,7 +226,8 @@ absl::StatusOr<SessionPage> Engine::ListSessions(
   }
   for (bool more = true; more && !pager.complete();) {
     std::string next;
-    const auto found = context_->directory.From(from, kListedAtOnce, next);
+    MNEMON_ASSIGN_OR_RETURN(const auto found,
+                            context_->directory.From(from, kListedAtOnce, next));
     more = !next.empty();
     for (const auto& session : found) {
       if (query.ids().end && session->id >= *query.ids().end) {
@@ -356,9 +372,11 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
     }
     const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
     const Session* const fresh = child.get();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> before,
+                            MadeBefore(request.request_id));
     runner->Do(MakeForkTask(
         std::move(parent), std::move(child), request.position, context_->directory,
-        [this, fresh, on_done = std::move(on_done)](
+        [this, fresh, before, on_done = std::move(on_done)](
             absl::StatusOr<std::shared_ptr<Session>> made) mutable {
           if (!made.ok()) return on_done(made.status());
           if (made->get() == fresh) Report(SessionEvent::kFork);
@@ -551,16 +569,50 @@ SessionTier Engine::TierOf(const Session& session, SessionState state) const {
   return stored ? SessionTier::kDisk : SessionTier::kHost;
 }
 
-void Engine::RemoveExpired() {
-  while (true) {
+bool Engine::RemoveExpired() {
+  for (size_t count = 0; count < kExpiredPerCall;) {
     auto removed = context_->directory.RemoveExpired();
-    if (removed.empty()) return;
-    for (auto& session : removed) {
-      Report(SessionEvent::kExpire);
-      if (persistence_) persistence_->Delete(*session, nullptr);
-      ModelRunner& runner = *runners_[session->model].decoder;
-      runner.Forget(std::move(session));
+    if (removed.empty()) return false;
+    count += removed.size();
+    for (auto& session : removed) Forget(std::move(session));
+  }
+  return true;
+}
+
+absl::Status Engine::Expire(const std::string& id) {
+  if (id.empty()) return absl::OkStatus();
+  const absl::Status woken = context_->directory.WakeExpired(id);
+  // Found again with its damage, until somebody deletes it.
+  if (absl::IsDataLoss(woken)) persistence_->GiveUp(id, woken);
+  if (auto expired = context_->directory.RemoveIfExpired(id)) {
+    Forget(std::move(expired));
+  }
+  return woken;
+}
+
+void Engine::Forget(std::shared_ptr<Session> expired) {
+  ModelRunner& runner = *runners_[expired->model].decoder;
+  runner.Forget(std::move(expired));
+  Report(SessionEvent::kExpire);
+}
+
+bool Engine::stopping() const {
+  std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+void Engine::EndOverdue() {
+  std::unique_lock lock(mutex_);
+  while (!stopped_) {
+    lock.unlock();
+    try {
+      context_->waiters.EndOverdue();
+    } catch (const std::bad_alloc&) {
+      // Those that are left are told in the next turn.
     }
+    lock.lock();
+    if (stopped_) return;
+    all_stopped_.wait_for(lock, kOverdueLook);
   }
 }
 
@@ -569,8 +621,13 @@ void Engine::ExpireSessions() {
   while (!stopping_) {
     lock.unlock();
     try {
-      RemoveExpired();
-      context_->waiters.EndOverdue();
+      while (RemoveExpired() && !stopping()) {
+      }
+      for (const std::string& id : context_->directory.FindExpiredAsleep()) {
+        if (stopping()) break;
+        // One that the store does not give now is found again later.
+        static_cast<void>(Expire(id));
+      }
     } catch (const std::bad_alloc&) {
       // Those that are left go later.
     }

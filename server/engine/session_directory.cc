@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
@@ -18,6 +20,7 @@ using engine_errors::EtagMismatch;
 using engine_errors::NotFound;
 using engine_errors::RequestIdReused;
 using engine_errors::RequestRepeated;
+using engine_errors::SessionBusy;
 using engine_errors::SessionExists;
 using engine_errors::SessionExpired;
 using engine_errors::SessionLimit;
@@ -34,22 +37,23 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   ExpirySet one = {{{}, session.get()}};
   session->expiry_node = one.extract(one.begin());
   session->create_time = session->last_use_time = clock_.WallNow();
-  std::shared_ptr<Session> other;
   session->charge.Set(FreshBytes(*session));
-  while (other == nullptr) {
-    bool id_taken = false;
-    std::string sleeping;  // that the same request has made
+  std::shared_ptr<Session> other;
+  std::string sleeping;  // that the same request has made
+  bool id_taken = false;
+  for (std::shared_ptr<Session> before;; before = nullptr) {
     {
-      std::unique_lock lock(mutex_);
+      Lock lock(mutex_);
       const auto made = requests_.find(session->request_id);
-      if (made != requests_.end()) {
-        other = sessions_.at(*made->second);
-      } else if (const auto id = asleep_.FindRequest(session->request_id)) {
-        sleeping = *id;
-      }
+      const auto asleep = asleep_.FindRequest(session->request_id);
+      const auto leaving = leaving_.find(session->id);
+      if (made != requests_.end()) other = sessions_.at(*made->second);
+      if (asleep) sleeping = *asleep;
+      if (leaving != leaving_.end()) before = leaving->second;
       id_taken = ContainsLocked(session->id);
       int32_t& count = counts_[session->model];
-      if (other == nullptr && sleeping.empty() && !id_taken && count < limit_) {
+      const bool repeats = other != nullptr || !sleeping.empty();
+      if (!repeats && !id_taken && before == nullptr && count < limit_) {
         sessions_.merge(by_id);
         if (!session->request_id.empty()) requests_.merge(by_request);
         ++count;
@@ -58,19 +62,24 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
         return session;
       }
     }
-    if (!sleeping.empty()) {
-      const auto found = Find(sleeping);
-      // It was removed meanwhile: then the request makes one.
-      if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
-    } else if (other == nullptr) {
-      if (id_taken) return SessionExists(session->id);
-      return SessionLimit(limit_, UntilExpiry());
-    }
+    if (before == nullptr) break;
+    // What is written of the new one has to come behind that.
+    if (!DeleteStored(*before)) return OutOfMemoryError();
   }
+  if (!sleeping.empty()) return SessionBusy(sleeping, {});
+  if (other == nullptr && id_taken) return SessionExists(session->id);
+  if (other == nullptr) return SessionLimit(limit_, UntilExpiry());
   const bool same = (session->drawn_id || session->id == other->id) &&
                     session->request_text == other->request_text;
   if (!same) return RequestIdReused(other->id);
   return other;
+}
+
+std::string SessionDirectory::MadeBy(const std::string& request_id) const {
+  Lock lock(mutex_);
+  const auto made = requests_.find(request_id);
+  if (made != requests_.end()) return *made->second;
+  return std::string(asleep_.FindRequest(request_id).value_or(""));
 }
 
 bool SessionDirectory::Restore(std::shared_ptr<Session> session,
@@ -148,7 +157,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
     if (!etag.empty()) present = EtagLocked(*session);
     removed = session->deleted;
     if (!removed && present == etag) {
-      EraseLocked(*session);
+      RetireLocked(*session);
       due.Take(session->resumer_turn);
     }
   }
@@ -164,6 +173,39 @@ bool SessionDirectory::Remove(Session& session) {
   const std::shared_ptr<Session> kept = sessions_.at(session.id);
   EraseLocked(session);
   return true;
+}
+
+bool SessionDirectory::Retire(const std::shared_ptr<Session>& session) {
+  {
+    Lock lock(mutex_);
+    if (session->deleted) return false;
+    RetireLocked(*session);
+  }
+  static_cast<void>(DeleteStored(*session));
+  return true;
+}
+
+void SessionDirectory::RetireLocked(Session& session) {
+  auto node = EraseLocked(session);
+  if (session.journal != nullptr) leaving_.insert(std::move(node));
+}
+
+bool SessionDirectory::DeleteStored(const Session& session) try {
+  if (session.journal != nullptr) session.journal->Delete(nullptr);
+  Left(session);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+void SessionDirectory::Left(const Session& session) {
+  // Destroyed after the lock.
+  Sessions::node_type left;
+  Lock lock(mutex_);
+  const auto found = leaving_.find(session.id);
+  // Else it has left before, and this is a later one with its id.
+  if (found == leaving_.end() || found->second.get() != &session) return;
+  left = leaving_.extract(found);
 }
 
 std::string SessionDirectory::EtagOf(const Session& session) const {
@@ -335,25 +377,55 @@ bool SessionDirectory::Contains(const std::string& id) const {
 }
 
 bool SessionDirectory::ContainsLocked(const std::string& id) const {
-  return sessions_.contains(id) || asleep_.Find(id).has_value();
+  return sessions_.contains(id) || asleep_.Find(id).has_value() ||
+         given_up_.contains(id);
 }
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
-  std::vector<std::shared_ptr<Session>> removed;
+  std::vector<std::shared_ptr<Session>> removed, left;
   const Time now = clock_.Now();
-  const std::optional<Time> next = NextExpiry();
-  if (!next || *next > now) return removed;
-  WakeExpired();
+  {
+    Lock lock(mutex_);
+    const bool due = !expiries_.empty() && expiries_.begin()->first <= now;
+    if (!due && leaving_.empty()) return removed;
+  }
   removed.reserve(kExpiredAtOnce);
-  Lock lock(mutex_);
-  while (!expiries_.empty() && expiries_.begin()->first <= now &&
-         removed.size() < kExpiredAtOnce) {
-    const std::string& id = expiries_.begin()->second->id;
-    removed.push_back(sessions_.at(id));
-    EraseLocked(*removed.back());
-    expired_.Remember(id);
+  left.reserve(kExpiredAtOnce);
+  {
+    Lock lock(mutex_);
+    // For which memory had run out; or others do it at this moment.
+    for (const auto& [id, session] : leaving_) {
+      if (left.size() == kExpiredAtOnce) break;
+      left.push_back(session);
+    }
+    while (!expiries_.empty() && expiries_.begin()->first <= now &&
+           removed.size() < kExpiredAtOnce) {
+      const std::string& id = expiries_.begin()->second->id;
+      removed.push_back(sessions_.at(id));
+      RetireLocked(*removed.back());
+      expired_.Remember(id);
+    }
+  }
+  for (const auto* const sessions : {&left, &removed}) {
+    for (const auto& session : *sessions) static_cast<void>(DeleteStored(*session));
   }
   return removed;
+}
+
+std::shared_ptr<Session> SessionDirectory::RemoveIfExpired(const std::string& id) {
+  std::shared_ptr<Session> expired;
+  {
+    Lock lock(mutex_);
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || !ExpiredLocked(*found->second, clock_.Now())) {
+      return nullptr;
+    }
+    expired = found->second;
+    RetireLocked(*expired);
+    expired_.Remember(id);
+  }
+  static_cast<void>(DeleteStored(*expired));
+  return expired;
 }
 
 std::optional<SessionDirectory::Time> SessionDirectory::NextExpiry() const {
@@ -583,13 +655,13 @@ int64_t SessionDirectory::stored(size_t model) const {
   return stored_[model];
 }
 
-void SessionDirectory::EraseLocked(Session& session) {
+SessionDirectory::Sessions::node_type SessionDirectory::EraseLocked(Session& session) {
   StopExpiryLocked(session);
   session.deleted = true;
   --counts_[session.model];
   if (!session.resident) --stored_[session.model];
   if (!session.request_id.empty()) requests_.erase(session.request_id);
-  sessions_.erase(session.id);
+  return sessions_.extract(session.id);
 }
 
 void SessionDirectory::StartExpiryLocked(Session& session) {
