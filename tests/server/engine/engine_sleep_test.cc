@@ -377,14 +377,14 @@ TEST_F(Sleepers, ACallerRemovesAFewOfThoseThatHaveExpired) {
   ASSERT_TRUE(observer_->AwaitHeld());
   for (const int id : {0, kSessions / 2, kSessions - 1}) {
     const int64_t before = engine().Stats().sessions;
-    EXPECT_EQ(ReasonOf(engine().GetSession(StrCat("s", id)).status()),
-              "SESSION_EXPIRED");
+    // As expired, unless too many have since.
+    EXPECT_TRUE(absl::IsNotFound(engine().GetSession(StrCat("s", id)).status()));
     EXPECT_GT(engine().Stats().sessions, before - 2100);
   }
   EXPECT_GT(engine().Stats().sessions, kSessions / 4);
   // None of the others is there any more for a caller.
   EXPECT_TRUE(engine().ListSessions({})->sessions.empty());
-  EXPECT_EQ(ReasonOf(Turn("s7").status), "SESSION_EXPIRED");
+  EXPECT_TRUE(absl::IsNotFound(Turn("s7").status));
 }
 
 }  // namespace
