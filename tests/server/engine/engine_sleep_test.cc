@@ -162,15 +162,15 @@ TEST_F(Sleepers, NoEtagComesAgain) {
   const std::string third = EtagOf("a");
   store_.Hold();
   store_.Fail(true);
-  std::promise<absl::Status> told;
-  ASSERT_TRUE(
-      engine()
-          .UpdateSession({.session = "a", .settings = {.paused = false}},
-                         [&](const Facts& facts) { told.set_value(facts.status()); })
-          .ok());
+  const auto told = std::make_shared<std::promise<absl::Status>>();
+  ASSERT_TRUE(engine()
+                  .UpdateSession(
+                      {.session = "a", .settings = {.paused = false}},
+                      [told](const Facts& facts) { told->set_value(facts.status()); })
+                  .ok());
   const std::string refused = EtagOf("a");
   store_.Open();
-  EXPECT_FALSE(told.get_future().get().ok());
+  EXPECT_FALSE(told->get_future().get().ok());
   EXPECT_EQ(EtagOf("a"), third);
   store_.Fail(false);
   // Once that is well again.
@@ -193,13 +193,13 @@ TEST_F(Sleepers, ReadsThatHangKeepNobody) {
   Make("awake", std::nullopt);
   store_.HoldReads(StoreTable::kSessions);
   store_.Hold();
-  std::promise<absl::Status> told;
-  auto updated = told.get_future();
-  ASSERT_TRUE(
-      engine()
-          .UpdateSession({.session = "awake", .settings = {.paused = false}},
-                         [&](const Facts& facts) { told.set_value(facts.status()); })
-          .ok());
+  const auto told = std::make_shared<std::promise<absl::Status>>();
+  auto updated = told->get_future();
+  ASSERT_TRUE(engine()
+                  .UpdateSession(
+                      {.session = "awake", .settings = {.paused = false}},
+                      [told](const Facts& facts) { told->set_value(facts.status()); })
+                  .ok());
   ASSERT_TRUE(store_.AwaitHeld(kSoon));
   // Whoever removes what expires waits for the disk.
   server_->clock.Advance(seconds(11));
