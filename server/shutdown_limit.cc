@@ -35,8 +35,9 @@ void SetAlarm(milliseconds time) {
 
 ShutdownLimit::~ShutdownLimit() {
   over_ = true;
-  SetAlarm(milliseconds(0));
   if (thread_.joinable()) thread_.join();
+  // Last: the thread sets it again for a second signal.
+  SetAlarm(milliseconds(0));
 }
 
 void ShutdownLimit::Begin(milliseconds grace, Work work) {

@@ -170,6 +170,7 @@ absl::Status Engine::StartRunners(const std::vector<EngineModel>& models) {
     persistence_->SetRunners(std::move(decoders));
     MNEMON_ASSIGN_OR_RETURN(recovery_, persistence_->Recover());
   }
+  overdue_ = std::thread([this] { EndOverdue(); });
   expiry_ = std::thread([this] { ExpireSessions(); });
   return absl::OkStatus();
 }
@@ -180,8 +181,9 @@ Engine::~Engine() {
     stopping_ = true;
   }
   changed_.notify_all();
-  if (expiry_.joinable()) expiry_.join();
+  // First: then nobody waits for what is read.
   if (persistence_) persistence_->Stop();
+  if (expiry_.joinable()) expiry_.join();
   context_->restores.Stop();
   context_->snapshots.Stop();
   for (const Runner& runner : runners_) {
@@ -189,6 +191,13 @@ Engine::~Engine() {
     if (runner.predictor) runner.predictor->Stop();
   }
   if (persistence_) persistence_->StopWriting();
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  all_stopped_.notify_all();
+  // Last: whoever waits for what hangs until here is told within his bound.
+  if (overdue_.joinable()) overdue_.join();
   context_->waiters.EndAll(CatchOutOfMemory({}, engine_errors::Draining));
   context_->callbacks.Stop();
 }

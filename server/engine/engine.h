@@ -219,10 +219,13 @@ class Engine {
   absl::StatusOr<size_t> FindModel(const std::string& name) const;
   // As above; UNIMPLEMENTED, MODEL_KIND, for a predictor.
   absl::StatusOr<size_t> FindDecoder(const std::string& name) const;
-  // With its history in memory.
   // NOT_FOUND; why what the store has of it cannot be served.
-  absl::StatusOr<std::shared_ptr<Session>> FindNamed(const std::string& id) const;
+  absl::StatusOr<std::shared_ptr<Session>> FindNamed(const std::string& id);
+  // With its history in memory.
   absl::StatusOr<std::shared_ptr<Session>> FindSession(const std::string& id);
+  // What an earlier request with this id has made, which does not sleep as long as the
+  // pointer exists; null: nothing that is still there.
+  absl::StatusOr<std::shared_ptr<Session>> MadeBefore(const std::string& request_id);
   // Gives a session that no directory knows its place in the store, if there is one.
   // FAILED_PRECONDITION, NO_STORE; why the store takes nothing.
   absl::Status MakeDurable(const std::shared_ptr<Session>& session,
@@ -337,16 +340,28 @@ class Engine {
   absl::Status ChargeNew(Session& session, int64_t bytes) const;
   // To the observer.
   void Report(SessionEvent event) const;
-  void RemoveExpired();
-  // The body of the thread that removes expired sessions and ends what waits too long.
+  // Sessions whose time has come, up to kExpiredPerCall, without the store. False: all.
+  bool RemoveExpired();
+  static constexpr size_t kExpiredPerCall = 2048;
+  // The session, if its time has come, also one that sleeps, which is read from the
+  // store. Why it is still there.
+  absl::Status Expire(const std::string& id);
+  void Forget(std::shared_ptr<Session> expired);
+  bool stopping() const;
+  // The body of the thread that removes expired sessions.
   void ExpireSessions();
+  // The body of the thread that ends what waits too long. It waits for nothing but the
+  // time: not for the store, nor for a lock that anybody has while he reads it.
+  void EndOverdue();
 
   const std::shared_ptr<EngineContext> context_;
   std::shared_ptr<SessionPersistence> persistence_;  // null without a store
   Recovery recovery_;
   std::vector<Runner> runners_;  // constant after Create
 
-  std::thread expiry_;  // started by Create, joined by the destructor
+  // Started by Create, joined by the destructor.
+  std::thread expiry_;
+  std::thread overdue_;
 
   std::atomic<int32_t> transfers_ = 0;
 
@@ -354,6 +369,8 @@ class Engine {
   std::condition_variable changed_;
   bool draining_ = false;
   bool stopping_ = false;
+  bool stopped_ = false;  // but for what waits for an answer
+  std::condition_variable all_stopped_;
 };
 
 }  // namespace mnemon

@@ -47,6 +47,11 @@ absl::Status NoAnswer() {
                    {.reason = "NO_ANSWER", .retry_after = kRetry});
 }
 
+bool IsNoAnswer(const absl::Status& status) {
+  const auto detail = GetErrorDetail(status);
+  return detail && detail->reason == "NO_ANSWER";
+}
+
 absl::Status Cancelled() noexcept try {
   return absl::CancelledError("call cancelled");
 } catch (const std::bad_alloc&) {

@@ -89,6 +89,7 @@ absl::Status GraceOver();
 // What was to answer has not, within its bound or before its end: whether a change was
 // made can be asked for.
 absl::Status NoAnswer();
+bool IsNoAnswer(const absl::Status& status);
 // Its consumer has cancelled the call. Without a text when memory has run out.
 absl::Status Cancelled() noexcept;
 

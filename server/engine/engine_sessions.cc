@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The calls on sessions as resources: create, get, list, delete, and their expiry.
+// The calls on sessions as resources: create, get, list, delete.
 #include <algorithm>
 #include <future>
 #include <new>
@@ -93,6 +93,8 @@ absl::Status Engine::CreateSession(const CreateSessionRequest& request,
       session->request_text = StrCat("create ", model, " ", TextOf(request.settings));
     }
     const Session* const fresh = session.get();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> before,
+                            MadeBefore(request.request_id));
     MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> made,
                             context_->directory.Insert(std::move(session)));
     if (made.get() == fresh) Report(SessionEvent::kCreate);
@@ -134,12 +136,8 @@ void Engine::AnswerWhenMade(const std::shared_ptr<Session>& session, bool fresh,
   if (!fresh) return AnswerWhenSynced(session, std::move(on_done));
   AnswerWhenSynced(session, [this, session, on_done = std::move(on_done)](
                                 absl::StatusOr<SessionFacts> facts) {
-    if (!facts.ok()) {
-      // Memory that runs out leaves what the store has to the next start.
-      static_cast<void>(CatchOutOfMemory({}, [&] {
-        if (context_->directory.Remove(*session)) Discard(session, nullptr);
-        return absl::OkStatus();
-      }));
+    if (!facts.ok() && context_->directory.Retire(session)) {
+      runners_[session->model].decoder->Forget(session);
     }
     on_done(std::move(facts));
   });
@@ -151,6 +149,7 @@ void Engine::Discard(std::shared_ptr<Session> session, OnSynced on_done) {
   } else {
     if (on_done) on_done(absl::OkStatus());
   }
+  context_->directory.Left(*session);
   // Not kept: whoever has it last frees its history.
   ModelRunner& runner = *runners_[session->model].decoder;
   runner.Forget(std::move(session));
@@ -160,8 +159,9 @@ Durability Engine::default_durability() const {
   return persistence_ ? context_->options.durability : Durability::kNone;
 }
 
-absl::StatusOr<std::shared_ptr<Session>> Engine::FindNamed(
-    const std::string& id) const {
+absl::StatusOr<std::shared_ptr<Session>> Engine::FindNamed(const std::string& id) {
+  // One that cannot be removed just now has expired all the same.
+  static_cast<void>(Expire(id));
   auto session = context_->directory.Find(id);
   if (!session.ok() && persistence_) MNEMON_RETURN_IF_ERROR(persistence_->CheckId(id));
   return session;
@@ -173,6 +173,17 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::FindSession(const std::string& 
   return persistence_->Use(*session);
 }
 
+absl::StatusOr<std::shared_ptr<Session>> Engine::MadeBefore(
+    const std::string& request_id) {
+  const std::string id =
+      request_id.empty() ? "" : context_->directory.MadeBy(request_id);
+  if (id.empty()) return nullptr;
+  MNEMON_RETURN_IF_ERROR(Expire(id));
+  auto made = context_->directory.Find(id);
+  if (absl::IsNotFound(made.status())) return nullptr;
+  return made;
+}
+
 absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& id,
                                                              size_t model) {
   {
@@ -180,6 +191,7 @@ absl::StatusOr<std::shared_ptr<Session>> Engine::MakeSession(const std::string& 
     if (draining_) return engine_errors::Draining();
   }
   RemoveExpired();
+  MNEMON_RETURN_IF_ERROR(Expire(id));
   auto session =
       std::make_shared<Session>(id.empty() ? RandomId() : id, model,
                                 &context_->options.on_history_change, context_->memory);
@@ -208,7 +220,8 @@ absl::StatusOr<SessionPage> Engine::ListSessions(
   }
   for (bool more = true; more && !pager.complete();) {
     std::string next;
-    const auto found = context_->directory.From(from, kListedAtOnce, next);
+    MNEMON_ASSIGN_OR_RETURN(const auto found,
+                            context_->directory.From(from, kListedAtOnce, next));
     more = !next.empty();
     for (const auto& session : found) {
       if (query.ids().end && session->id >= *query.ids().end) {
@@ -353,9 +366,11 @@ absl::Status Engine::ForkSession(const ForkSessionRequest& request,
     }
     const std::shared_ptr<ModelRunner> runner = runners_[parent->model].decoder;
     const Session* const fresh = child.get();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> before,
+                            MadeBefore(request.request_id));
     runner->Do(MakeForkTask(
         std::move(parent), std::move(child), request.position, context_->directory,
-        [this, fresh, on_done = std::move(on_done)](
+        [this, fresh, before, on_done = std::move(on_done)](
             absl::StatusOr<std::shared_ptr<Session>> made) mutable {
           if (!made.ok()) return on_done(made.status());
           if (made->get() == fresh) Report(SessionEvent::kFork);
@@ -500,38 +515,6 @@ SessionTier Engine::TierOf(const Session& session, SessionState state) const {
   const bool stored = !session.resident.load(std::memory_order_acquire) ||
                       (persistence_ && persistence_->CanRestore(session));
   return stored ? SessionTier::kDisk : SessionTier::kHost;
-}
-
-void Engine::RemoveExpired() {
-  while (true) {
-    auto removed = context_->directory.RemoveExpired();
-    if (removed.empty()) return;
-    for (auto& session : removed) {
-      Report(SessionEvent::kExpire);
-      if (persistence_) persistence_->Delete(*session, nullptr);
-      ModelRunner& runner = *runners_[session->model].decoder;
-      runner.Forget(std::move(session));
-    }
-  }
-}
-
-void Engine::ExpireSessions() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    lock.unlock();
-    try {
-      RemoveExpired();
-      context_->waiters.EndOverdue();
-    } catch (const std::bad_alloc&) {
-      // Those that are left go later.
-    }
-    const auto next = context_->directory.NextExpiry();
-    const auto now = context_->options.clock->Now();
-    lock.lock();
-    if (stopping_) return;
-    const auto left = next ? *next - now : std::chrono::nanoseconds::max();
-    if (left.count() > 0) changed_.wait_for(lock, SleepFor(left));
-  }
 }
 
 }  // namespace mnemon

@@ -105,6 +105,8 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
     }
     MNEMON_ASSIGN_OR_RETURN(on_done, BeginTransfer(std::move(on_done)));
     const Session* const fresh = session.get();
+    MNEMON_ASSIGN_OR_RETURN(const std::shared_ptr<Session> before,
+                            MadeBefore(request.request_id));
     ImportSnapshot(
         {.runner = runners_[model].decoder, .context = context_},
         std::move(request.snapshot), std::move(session),
@@ -116,7 +118,7 @@ absl::Status Engine::ImportSession(ImportSessionRequest request,
           Apply(WithDefaults(settings, kept), context_->options, imported);
           return absl::OkStatus();
         },
-        [this, fresh, on_done = std::move(on_done)](auto made) {
+        [this, fresh, before, on_done = std::move(on_done)](auto made) {
           if (!made.ok()) return on_done(made.status());
           if (made->get() == fresh) Report(SessionEvent::kImport);
           changed_.notify_all();

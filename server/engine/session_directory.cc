@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/out_of_memory.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "server/engine/engine_errors.h"
@@ -18,6 +19,7 @@ using engine_errors::EtagMismatch;
 using engine_errors::NotFound;
 using engine_errors::RequestIdReused;
 using engine_errors::RequestRepeated;
+using engine_errors::SessionBusy;
 using engine_errors::SessionExists;
 using engine_errors::SessionExpired;
 using engine_errors::SessionLimit;
@@ -34,22 +36,23 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
   ExpirySet one = {{{}, session.get()}};
   session->expiry_node = one.extract(one.begin());
   session->create_time = session->last_use_time = clock_.WallNow();
-  std::shared_ptr<Session> other;
   session->charge.Set(FreshBytes(*session));
-  while (other == nullptr) {
-    bool id_taken = false;
-    std::string sleeping;  // that the same request has made
+  std::shared_ptr<Session> other;
+  std::string sleeping;  // that the same request has made
+  bool id_taken = false;
+  for (std::shared_ptr<Session> before;; before = nullptr) {
     {
-      std::unique_lock lock(mutex_);
+      Lock lock(mutex_);
       const auto made = requests_.find(session->request_id);
-      if (made != requests_.end()) {
-        other = sessions_.at(*made->second);
-      } else if (const auto id = asleep_.FindRequest(session->request_id)) {
-        sleeping = *id;
-      }
+      const auto asleep = asleep_.FindRequest(session->request_id);
+      const auto leaving = leaving_.find(session->id);
+      if (made != requests_.end()) other = sessions_.at(*made->second);
+      if (asleep) sleeping = *asleep;
+      if (leaving != leaving_.end()) before = leaving->second;
       id_taken = ContainsLocked(session->id);
       int32_t& count = counts_[session->model];
-      if (other == nullptr && sleeping.empty() && !id_taken && count < limit_) {
+      const bool repeats = other != nullptr || !sleeping.empty();
+      if (!repeats && !id_taken && before == nullptr && count < limit_) {
         sessions_.merge(by_id);
         if (!session->request_id.empty()) requests_.merge(by_request);
         ++count;
@@ -58,19 +61,24 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Insert(
         return session;
       }
     }
-    if (!sleeping.empty()) {
-      const auto found = Find(sleeping);
-      // It was removed meanwhile: then the request makes one.
-      if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
-    } else if (other == nullptr) {
-      if (id_taken) return SessionExists(session->id);
-      return SessionLimit(limit_, UntilExpiry());
-    }
+    if (before == nullptr) break;
+    // What is written of the new one has to come behind that.
+    if (!DeleteStored(*before)) return OutOfMemoryError();
   }
+  if (!sleeping.empty()) return SessionBusy(sleeping, {});
+  if (other == nullptr && id_taken) return SessionExists(session->id);
+  if (other == nullptr) return SessionLimit(limit_, UntilExpiry());
   const bool same = (session->drawn_id || session->id == other->id) &&
                     session->request_text == other->request_text;
   if (!same) return RequestIdReused(other->id);
   return other;
+}
+
+std::string SessionDirectory::MadeBy(const std::string& request_id) const {
+  Lock lock(mutex_);
+  const auto made = requests_.find(request_id);
+  if (made != requests_.end()) return *made->second;
+  return std::string(asleep_.FindRequest(request_id).value_or(""));
 }
 
 bool SessionDirectory::Restore(std::shared_ptr<Session> session,
@@ -146,7 +154,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Remove(
     Lock lock(mutex_);
     if (!etag.empty()) present = EtagLocked(*session);
     removed = session->deleted;
-    if (!removed && present == etag) EraseLocked(*session);
+    if (!removed && present == etag) RetireLocked(*session);
   }
   if (!removed && present == etag) return session;
   return removed ? NotFound(id) : EtagMismatch(id);
@@ -330,39 +338,8 @@ bool SessionDirectory::Contains(const std::string& id) const {
 }
 
 bool SessionDirectory::ContainsLocked(const std::string& id) const {
-  return sessions_.contains(id) || asleep_.Find(id).has_value();
-}
-
-std::vector<std::shared_ptr<Session>> SessionDirectory::RemoveExpired() {
-  std::vector<std::shared_ptr<Session>> removed;
-  const Time now = clock_.Now();
-  const std::optional<Time> next = NextExpiry();
-  if (!next || *next > now) return removed;
-  WakeExpired();
-  removed.reserve(kExpiredAtOnce);
-  Lock lock(mutex_);
-  while (!expiries_.empty() && expiries_.begin()->first <= now &&
-         removed.size() < kExpiredAtOnce) {
-    const std::string& id = expiries_.begin()->second->id;
-    removed.push_back(sessions_.at(id));
-    EraseLocked(*removed.back());
-    expired_.Remember(id);
-  }
-  return removed;
-}
-
-std::optional<SessionDirectory::Time> SessionDirectory::NextExpiry() const {
-  Lock lock(mutex_);
-  std::optional<Time> next;
-  if (!expiries_.empty()) next = expiries_.begin()->first;
-  const Time due = asleep_.due();
-  if (due != Time::max()) next = next ? std::min(*next, due) : due;
-  return next;
-}
-
-SessionDirectory::Time::duration SessionDirectory::UntilExpiry() const {
-  const std::optional<Time> next = NextExpiry();
-  return next ? std::max(*next - clock_.Now(), Time::duration()) : Time::duration();
+  return sessions_.contains(id) || asleep_.Find(id).has_value() ||
+         given_up_.contains(id);
 }
 
 std::vector<std::shared_ptr<Session>> SessionDirectory::AwakeAfter(
@@ -585,34 +562,6 @@ int64_t SessionDirectory::size(size_t model) const {
 int64_t SessionDirectory::stored(size_t model) const {
   Lock lock(mutex_);
   return stored_[model];
-}
-
-void SessionDirectory::EraseLocked(Session& session) {
-  StopExpiryLocked(session);
-  session.deleted = true;
-  --counts_[session.model];
-  if (!session.resident) --stored_[session.model];
-  if (!session.request_id.empty()) requests_.erase(session.request_id);
-  sessions_.erase(session.id);
-}
-
-void SessionDirectory::StartExpiryLocked(Session& session) {
-  if (session.expiry) return;
-  if (session.expires_at) {
-    session.expiry = session.expires_at;
-  } else if (session.ttl && !session.held) {
-    session.expiry = clock_.Now() + *session.ttl;
-  } else {
-    return;
-  }
-  session.expiry_node.value().first = *session.expiry;
-  expiries_.insert(std::move(session.expiry_node));
-}
-
-void SessionDirectory::StopExpiryLocked(Session& session) {
-  if (!session.expiry) return;
-  session.expiry_node = expiries_.extract({*session.expiry, &session});
-  session.expiry.reset();
 }
 
 }  // namespace mnemon

@@ -6,6 +6,9 @@
 // A session of which the store has everything can be asleep: then the directory has its
 // name and little else in memory. Whoever looks for it wakes it up, on his thread, by
 // reading the store.
+//
+// What the store has of a session that leaves is deleted before another session gets
+// its id: of those that expire, or are retired, by the directory.
 #pragma once
 
 #include <chrono>
@@ -60,8 +63,11 @@ class SessionDirectory {
   // the same request_id made a session that still exists, returns that one if its
   // request_text, and the id unless it was drawn, are the same, else ALREADY_EXISTS,
   // REQUEST_ID_REUSED. ALREADY_EXISTS, SESSION_EXISTS, for a taken id;
-  // RESOURCE_EXHAUSTED, SESSION_LIMIT.
+  // RESOURCE_EXHAUSTED, SESSION_LIMIT. Does not read the store: where the session that
+  // the request has made sleeps it is ABORTED, SESSION_BUSY.
   absl::StatusOr<std::shared_ptr<Session>> Insert(std::shared_ptr<Session> session);
+  // The id of the session that the request has made; empty: there is none.
+  std::string MadeBy(const std::string& request_id) const;
   // Adds a session that the store has, whatever the limits, with its times as they are.
   // It expires at `expiry`, unless it is used first. False: the id is taken.
   bool Restore(std::shared_ptr<Session> session, std::optional<Time> expiry);
@@ -86,22 +92,38 @@ class SessionDirectory {
   std::shared_ptr<SessionJournal> JournalOf(const std::string& id) const;
   // Of a session for its record in the store: what is guarded here.
   void Describe(const Session& session, StoredSession& stored) const;
-  // NOT_FOUND: SESSION_EXPIRED for the ids of ExpiredIds, else
-  // SESSION_NOT_FOUND. Wakes it up: those of Waker.
+  // NOT_FOUND: SESSION_EXPIRED for one whose time has come, removed or not, and for the
+  // ids of ExpiredIds, else SESSION_NOT_FOUND. Wakes it up: those of Waker.
   absl::StatusOr<std::shared_ptr<Session>> Find(const std::string& id);
   // Removes the session; a call that holds it may go on until the runner gets it by
-  // ModelRunner::Forget, as those of RemoveExpired. Errors as Find; ABORTED,
-  // ETAG_MISMATCH, unless `etag` is empty or the present one.
+  // ModelRunner::Forget, as those of all that remove one. Errors as Find; ABORTED,
+  // ETAG_MISMATCH, unless `etag` is empty or the present one. The caller has its
+  // journal delete it, and calls Left.
   absl::StatusOr<std::shared_ptr<Session>> Remove(const std::string& id,
                                                   const std::string& etag = "");
-  // Likewise; false: it was removed before.
+  // Its deletion is on the way to the store.
+  void Left(const Session& session);
+  // Removes one of which the store has nothing any more; false: it was removed before.
   bool Remove(Session& session);
-  // Removes one that sleeps, without waking it up. False: it does not sleep.
+  // Likewise, and has its journal delete what the store has.
+  bool Retire(const std::shared_ptr<Session>& session);
+  // Removes one that sleeps, without waking it up. Its id stays taken until FreeId.
+  // False: it does not sleep.
   bool RemoveAsleep(const std::string& id);
-  // Removes and returns sessions at rest whose ttl has passed, the longest expired
-  // first. At most kExpiredAtOnce: call it until it returns none. Throws
-  // std::bad_alloc, then none was removed.
+  void FreeId(const std::string& id);
+  // Retires and returns sessions at rest, awake, whose ttl has passed, the longest
+  // expired first. At most kExpiredAtOnce: call it until it returns none. Does not read
+  // the store. Throws std::bad_alloc, then none was removed.
+  static constexpr size_t kExpiredAtOnce = 16;
   std::vector<std::shared_ptr<Session>> RemoveExpired();
+  // The same of one; null: it is not awake, or its time has not come.
+  std::shared_ptr<Session> RemoveIfExpired(const std::string& id);
+  // Wakes one up that sleeps and whose time has come, so that it can be removed; no
+  // effect on others. The errors of Waker.
+  absl::Status WakeExpired(const std::string& id);
+  // Ids of such, at most kExpiredAtOnce. None: there are none just now, or those that
+  // are there were looked at in this second.
+  std::vector<std::string> FindExpiredAsleep();
   // When the first session expires, which may be in the past; absent when none will: a
   // session without a ttl, or held by a call, does not expire.
   std::optional<Time> NextExpiry() const;
@@ -110,10 +132,12 @@ class SessionDirectory {
   // Up to `count` sessions, by id, whose ids are `first` or come after it. Copied in
   // parts: one that is made or removed meanwhile may be among them or not. Of those
   // that sleep, which stay asleep, copies that tell what they are; one that the store
-  // does not give is left out. `next`: where the sessions behind them begin, empty
-  // where there are none.
-  std::vector<std::shared_ptr<Session>> From(const std::string& first, size_t count,
-                                             std::string& next) const;
+  // does not give is left out, and so are those whose time has come. `next`: where the
+  // sessions behind them begin, empty where there are none. UNAVAILABLE, NO_ANSWER: the
+  // store hangs.
+  absl::StatusOr<std::vector<std::shared_ptr<Session>>> From(const std::string& first,
+                                                             size_t count,
+                                                             std::string& next) const;
   // The same of those that are awake, behind `after`.
   std::vector<std::shared_ptr<Session>> AwakeAfter(const std::string& after,
                                                    size_t count) const;
@@ -234,10 +258,7 @@ class SessionDirectory {
   int64_t asleep_bytes() const;  // that they take in memory
 
  private:
-  static constexpr size_t kExpiredAtOnce = 16;
   static constexpr size_t kCopiedAtOnce = 64;
-
-  static constexpr std::chrono::minutes kWakeAgain{1};
 
   // Keys are texts of the sessions.
   using Sessions = std::map<std::string_view, std::shared_ptr<Session>>;
@@ -248,17 +269,23 @@ class SessionDirectory {
   // not in the set.
   static void Complete(Session& session, const SleepingFacts& kept);
   // False: it is not, or no longer, the one that slept.
-  bool PutAwake(const std::shared_ptr<Session>& session, uint64_t nonce);
-  // Wakes up some of those whose time has come, so that they can be removed.
-  void WakeExpired();
+  bool PutAwake(const std::shared_ptr<Session>& session, uint64_t sleep);
   absl::StatusOr<std::shared_ptr<Session>> FindOrWake(const std::string& id,
                                                       bool expired_too);
 
   bool ContainsLocked(const std::string& id) const;
   std::string EtagLocked(const Session& session) const;
   bool ReleaseLocked(Session& session, bool taken);
+  static bool ExpiredLocked(const Session& session, Time now) {
+    return session.expiry && *session.expiry <= now;
+  }
   // REQUIRES: another owner keeps the session. Needs no memory.
-  void EraseLocked(Session& session);
+  Sessions::node_type EraseLocked(Session& session);
+  // The same of one of which the store may have something.
+  void RetireLocked(Session& session);
+  // Has the journal of such a one delete that, unless this was done. False: memory has
+  // run out; RemoveExpired does it later, or Insert before it takes the id.
+  bool DeleteStored(const Session& session);
   // Of a session that is not in the set, puts it there if it expires now; takes it out.
   // Need no memory.
   void StartExpiryLocked(Session& session);
@@ -269,12 +296,16 @@ class SessionDirectory {
   const Post post_;
   mutable std::mutex mutex_;  // guards all below, and parts of Session
   Sessions sessions_;
+  // Those that were retired, until their deletions are on the way to the store.
+  Sessions leaving_;
+  std::set<std::string, std::less<>> given_up_;  // ids of RemoveAsleep
   ExpirySet expiries_;
   // The id of the session that each request made, of those that are awake; keys and ids
   // are texts of sessions.
   std::map<std::string_view, const std::string*> requests_;
   Waker waker_;
   SleepingSessions asleep_;
+  uint64_t sleeps_ = 0;
   ExpiredIds expired_;
   std::vector<int32_t> counts_;  // per model
   std::vector<int32_t> stored_;  // of them, those whose histories are not in memory

@@ -15,7 +15,7 @@ SessionPersistence::SessionPersistence(const EngineContext& context,
                                        SessionStore& store,
                                        const std::vector<EngineModel>& models)
     : context_(context),
-      store_(store),
+      store_(store, context.waiters),
       models_(models),
       writer_(store, context.callbacks, context.waiters,
               {.record = [this](const auto& journal) { return RecordOf(journal); },
@@ -74,6 +74,7 @@ void SessionPersistence::DeleteDamaged(const std::string& id, OnSynced on_done) 
     if (status.ok()) {
       std::lock_guard lock(mutex_);
       unusable_.erase(id);
+      context_.directory.FreeId(id);
     }
     on_done(status);
   });
@@ -416,6 +417,7 @@ void SessionPersistence::Stop() {
     saved_.notify_all();
     freed_.notify_all();
   }
+  store_.StopReading();
   // Whoever waits for a base is told.
   const absl::Status draining = CatchOutOfMemory({}, engine_errors::Draining);
   for (const auto& session : wanted) session->journal->BaseFailed(draining);

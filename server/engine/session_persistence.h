@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/engine/bounded_store.h"
 #include "server/engine/engine_context.h"
 #include "server/engine/engine_model.h"
 #include "server/engine/journal_writer.h"
@@ -139,7 +140,7 @@ class SessionPersistence {
   void Restore(const Session& owner, const SessionCheckpoint& checkpoint,
                std::function<void()> next);
 
-  // No snapshot is begun any more.
+  // No snapshot is begun any more, and nothing is read from the store.
   void Stop();
   // What is queued for the store is written.
   void StopWriting() { writer_.Stop(); }
@@ -221,7 +222,7 @@ class SessionPersistence {
   void EndSweep(const Sweep& sweep);
 
   const EngineContext& context_;
-  SessionStore& store_;
+  BoundedStore store_;
   const std::vector<EngineModel> models_;
   std::vector<std::shared_ptr<ModelRunner>> runners_;  // constant after SetRunners
 

@@ -51,8 +51,11 @@ absl::StatusOr<Recovery> SessionPersistence::Recover() {
              {{"session", id},
               {"detail", std::string("the end of its journal may be missing")}});
   }
-  // Snapshots of sessions whose records cannot be read stay.
-  store_.CountSnapshots(snapshots, /*remove_others=*/recovery.damaged == 0);
+  // Snapshots of sessions whose records cannot be read, or are lost, stay.
+  const StoreCondition condition = store_.condition();
+  store_.CountSnapshots(snapshots,
+                        /*remove_others=*/recovery.damaged == 0 &&
+                            condition.lost_commits == 0 && condition.unreadable == 0);
   InsertRecovered(std::move(sessions), recovery);
   return recovery;
 }
@@ -313,10 +316,10 @@ absl::Status SessionPersistence::LoadHistory(const Session& owner,
   if (at.resident) return absl::OkStatus();
   std::lock_guard loading(LoadingOf(owner));
   if (at.resident) return absl::OkStatus();
-  MNEMON_ASSIGN_OR_RETURN(
-      const std::optional<std::string> bytes,
-      store_.Get(StoreTable::kCheckpoints, {.id = owner.id}, checkpoint.id));
-  const auto tokens = ParseTokens(bytes.value_or("?"));
+  const absl::StatusOr<std::optional<std::string>> bytes =
+      store_.Get(StoreTable::kCheckpoints, {.id = owner.id}, checkpoint.id);
+  if (!bytes.ok() && !absl::IsDataLoss(bytes.status())) return bytes.status();
+  const auto tokens = ParseTokens(bytes.ok() ? bytes->value_or("?") : "?");
   if (tokens.ok() && CheckTokens(*tokens, owner.model).ok()) {
     const absl::Status set = SetHistory(at, *tokens);
     if (!set.ok()) GiveUpHistories(at.history.BytesOf(at.stored_tokens));

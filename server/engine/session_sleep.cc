@@ -49,6 +49,8 @@ int64_t SessionDirectory::Sleep(const std::string& id) {
     facts.model = static_cast<uint32_t>(idle.model);
     facts.nonce = idle.nonce;
     facts.updates = idle.updates;
+    facts.taken_back = idle.newest_update - idle.updates;
+    facts.sleep = ++sleeps_;
     facts.version = idle.history.version();
     facts.last_use_time = idle.last_use_time;
   }
@@ -77,13 +79,14 @@ int64_t SessionDirectory::Sleep(const std::string& id) {
 void SessionDirectory::Complete(Session& session, const SleepingFacts& kept) {
   session.nonce = kept.nonce;
   session.updates = kept.updates;
+  session.newest_update = kept.updates + kept.taken_back;
   session.history.SetVersion(kept.version);
   session.last_use_time = kept.last_use_time;
   if (kept.expiry != Time::max()) session.expiry = kept.expiry;
 }
 
 bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
-                                uint64_t nonce) {
+                                uint64_t sleep) {
   Sessions by_id = {{session->id, session}};
   std::map<std::string_view, const std::string*> by_request = {
       {session->request_id, &session->id}};
@@ -94,7 +97,7 @@ bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
   std::optional<SleepingSessions::Block> slept;
   Lock lock(mutex_);
   const auto found = asleep_.Find(session->id);
-  if (!found || found->facts.nonce != nonce) return false;
+  if (!found || found->facts.sleep != sleep) return false;
   Complete(*session, found->facts);
   if (session->expiry) {
     session->expiry_node.value().first = *session->expiry;
@@ -110,13 +113,22 @@ bool SessionDirectory::PutAwake(const std::shared_ptr<Session>& session,
 bool SessionDirectory::RemoveAsleep(const std::string& id) {
   // Destroyed after the lock.
   std::optional<SleepingSessions::Block> slept;
+  std::set<std::string, std::less<>> one = {id};
   Lock lock(mutex_);
   slept = asleep_.Take(id);
   if (!slept) return false;
+  given_up_.merge(one);
   const size_t model = slept->Read().facts.model;
   --counts_[model];
   --stored_[model];
   return true;
+}
+
+void SessionDirectory::FreeId(const std::string& id) {
+  // Destroyed after the lock.
+  decltype(given_up_)::node_type freed;
+  Lock lock(mutex_);
+  freed = given_up_.extract(id);
 }
 
 absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::Find(const std::string& id) {
@@ -127,37 +139,46 @@ absl::StatusOr<std::shared_ptr<Session>> SessionDirectory::FindOrWake(
     const std::string& id, bool expired_too) {
   const Time now = clock_.Now();
   while (true) {
-    uint64_t nonce = 0;
+    uint64_t sleep = 0;
     bool sleeps = false;
     bool expired = false;
     {
       Lock lock(mutex_);
       const auto awake = sessions_.find(id);
-      if (awake != sessions_.end()) return awake->second;
-      const auto asleep = asleep_.Find(id);
-      sleeps = asleep.has_value();
-      if (sleeps) nonce = asleep->facts.nonce;
-      expired = expired_.Contains(id);
-      if (sleeps && !expired_too && asleep->facts.expiry <= now) {
-        sleeps = false;
-        expired = true;
+      if (awake != sessions_.end() &&
+          (expired_too || !ExpiredLocked(*awake->second, now))) {
+        return awake->second;
       }
+      const auto asleep = asleep_.Find(id);
+      sleeps = asleep && (expired_too || asleep->facts.expiry > now);
+      if (sleeps) sleep = asleep->facts.sleep;
+      expired = asleep || awake != sessions_.end() || expired_.Contains(id);
     }
     if (!sleeps && expired) return engine_errors::SessionExpired(id);
     if (!sleeps) return engine_errors::NotFound(id);
     auto made = waker_(id);
     if (made.ok()) {
-      if (PutAwake(*made, nonce)) return made;
+      if (PutAwake(*made, sleep)) return made;
       continue;
     }
     Lock lock(mutex_);
     // Else another one has woken it up, or removed it.
     const auto asleep = asleep_.Find(id);
-    if (asleep && asleep->facts.nonce == nonce) return made.status();
+    if (asleep && asleep->facts.sleep == sleep) return made.status();
   }
 }
 
-void SessionDirectory::WakeExpired() {
+absl::Status SessionDirectory::WakeExpired(const std::string& id) {
+  {
+    Lock lock(mutex_);
+    const auto asleep = asleep_.Find(id);
+    if (!asleep || asleep->facts.expiry > clock_.Now()) return absl::OkStatus();
+  }
+  const absl::Status woken = FindOrWake(id, /*expired_too=*/true).status();
+  return absl::IsNotFound(woken) ? absl::OkStatus() : woken;
+}
+
+std::vector<std::string> SessionDirectory::FindExpiredAsleep() {
   const Time now = clock_.Now();
   std::vector<std::string> expired;
   expired.reserve(kExpiredAtOnce);
@@ -167,17 +188,11 @@ void SessionDirectory::WakeExpired() {
   };
   while (look() && expired.size() < expired.capacity()) {
   }
-  for (const std::string& id : expired) {
-    if (FindOrWake(id, /*expired_too=*/true).ok()) continue;
-    // What the store does not give now it may give later.
-    Lock lock(mutex_);
-    asleep_.SetExpiry(id, now + kWakeAgain);
-  }
+  return expired;
 }
 
-std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& first,
-                                                             size_t count,
-                                                             std::string& next) const {
+absl::StatusOr<std::vector<std::shared_ptr<Session>>> SessionDirectory::From(
+    const std::string& first, size_t count, std::string& next) const {
   struct Row {
     std::shared_ptr<Session> session;  // null: it sleeps
     std::string id;                    // of one that sleeps
@@ -200,8 +215,10 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& 
            ++n) {
         if (asleep == sleeping.end() ||
             (awake != sessions_.end() && awake->first < asleep->id())) {
-          rows.push_back({.session = awake->second, .id = {}, .kept = {}});
-          last = (awake++)->first;
+          const std::shared_ptr<Session>& session = (awake++)->second;
+          last = session->id;
+          if (ExpiredLocked(*session, now)) continue;
+          rows.push_back({.session = session, .id = {}, .kept = {}});
           continue;
         }
         const SleepingSession found = (asleep++)->Read();
@@ -218,6 +235,7 @@ std::vector<std::shared_ptr<Session>> SessionDirectory::From(const std::string& 
   for (Row& row : rows) {
     if (row.session == nullptr) {
       auto copy = waker_(row.id);
+      if (engine_errors::IsNoAnswer(copy.status())) return copy.status();
       if (!copy.ok()) continue;
       Complete(**copy, row.kept);
       row.session = *std::move(copy);

@@ -14,7 +14,7 @@ namespace {
 
 // A block is three words, expiry, last use and nonce, then numbers in as many bytes as
 // they need, seven bits in each: the length of the id, the id, the length of the
-// request id, that, the model, updates, version.
+// request id, that, the model, updates, those taken back, version, sleep.
 constexpr size_t kExpiryAt = 0, kLastUseAt = 8, kNonceAt = 16, kTextsAt = 24;
 
 uint64_t WordAt(const char* block, size_t at) {
@@ -42,7 +42,8 @@ size_t SizeOf(const SleepingSession& session) {
   size_t size = kTextsAt + session.id.size() + session.request_id.size();
   for (const uint64_t number :
        {uint64_t{session.id.size()}, uint64_t{session.request_id.size()},
-        uint64_t{facts.model}, facts.updates, facts.version}) {
+        uint64_t{facts.model}, facts.updates, facts.taken_back, facts.version,
+        facts.sleep}) {
     size += NumberBytes(number);
   }
   return size;
@@ -84,7 +85,10 @@ SleepingSessions::Block::Block(const SleepingSession& session)
   SetWord(bytes_.get(), kNonceAt, facts.nonce);
   char* to = PutText(bytes_.get() + kTextsAt, session.id);
   to = PutText(to, session.request_id);
-  PutNumber(PutNumber(PutNumber(to, facts.model), facts.updates), facts.version);
+  for (const uint64_t number : {uint64_t{facts.model}, facts.updates, facts.taken_back,
+                                facts.version, facts.sleep}) {
+    to = PutNumber(to, number);
+  }
 }
 
 SleepingSession SleepingSessions::Block::Read() const {
@@ -96,7 +100,9 @@ SleepingSession SleepingSessions::Block::Read() const {
   session.request_id = TakeText(from);
   session.facts.model = static_cast<uint32_t>(TakeNumber(from));
   session.facts.updates = TakeNumber(from);
+  session.facts.taken_back = TakeNumber(from);
   session.facts.version = TakeNumber(from);
+  session.facts.sleep = TakeNumber(from);
   session.facts.nonce = WordAt(block, kNonceAt);
   session.facts.last_use_time = system_clock::time_point(
       system_clock::duration(static_cast<int64_t>(WordAt(block, kLastUseAt))));
@@ -180,13 +186,11 @@ bool SleepingSessions::LookForExpired(Time now, std::vector<std::string>& expire
   }
   auto at = by_id_.lower_bound(std::string_view(look_from_));
   for (size_t n = 0; n < kLookedAtOnce && at != by_id_.end(); ++n, ++at) {
-    if (at->expiry() > now) {
-      look_next_ = std::min(look_next_, at->expiry());
-    } else if (expired.size() < expired.capacity()) {
+    if (at->expiry() <= now) {
+      if (expired.size() == expired.capacity()) break;
       expired.emplace_back(at->id());
-    } else {
-      break;
     }
+    look_next_ = std::min(look_next_, at->expiry());
   }
   if (at == by_id_.end()) {
     look_began_ = Time::max();
@@ -195,13 +199,6 @@ bool SleepingSessions::LookForExpired(Time now, std::vector<std::string>& expire
   }
   look_from_ = at->id();
   return true;
-}
-
-void SleepingSessions::SetExpiry(std::string_view id, Time expiry) {
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return;
-  SetWord(found->bytes_.get(), kExpiryAt, WordOf(expiry));
-  due_ = std::min(due_, expiry);
 }
 
 }  // namespace mnemon

@@ -23,7 +23,9 @@ struct SleepingFacts {
   uint32_t model = 0;
   uint64_t nonce = 0;  // with the next two, its etag
   uint64_t updates = 0;
-  uint64_t version = 0;  // of its history
+  uint64_t taken_back = 0;  // updates that came behind these, and were refused
+  uint64_t version = 0;     // of its history
+  uint64_t sleep = 0;       // differs from that of every other sleep
   std::chrono::system_clock::time_point last_use_time;
   // The greatest: it never expires.
   std::chrono::steady_clock::time_point expiry =
@@ -89,10 +91,9 @@ class SleepingSessions {
   Time due() const { return std::min(due_, look_began_); }
   // Appends the ids of sessions that expire by `now` to `expired`, up to its capacity,
   // after a look at so many sessions, from where the last look has ended. False: it has
-  // seen all; another one does so kLookAgain later at the earliest.
+  // seen all; another one does so kLookAgain later at the earliest, and finds again
+  // what was not taken.
   bool LookForExpired(Time now, std::vector<std::string>& expired);
-  // No effect when it is not there.
-  void SetExpiry(std::string_view id, Time expiry);
 
   int64_t size() const { return static_cast<int64_t>(by_id_.size()); }
   int64_t bytes() const { return charge_.bytes(); }
@@ -118,7 +119,7 @@ class SleepingSessions {
   Time due_ = Time::max();
   Time look_began_ = Time::max();  // a look that has not seen all
   std::string look_from_;          // where it goes on
-  Time look_next_;                 // the first expiry that it has seen
+  Time look_next_;                 // the first expiry that it has seen, past or not
 };
 
 }  // namespace mnemon

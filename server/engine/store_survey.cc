@@ -78,9 +78,11 @@ void CompareWithRecord(SurveyedSession& session) {
 absl::StatusOr<SurveyedSession> SurveySession(SessionStore& store,
                                               const std::string& id) {
   SurveyedSession session;
-  MNEMON_ASSIGN_OR_RETURN(const std::optional<std::string> record,
-                          store.Get(StoreTable::kSessions, {.id = id}, {}));
-  if (record) TakeRecord(session, *record);
+  const absl::StatusOr<std::optional<std::string>> record =
+      store.Get(StoreTable::kSessions, {.id = id}, {});
+  if (!record.ok() && !absl::IsDataLoss(record.status())) return record.status();
+  if (!record.ok()) session.damage = Damage("its record cannot be read");
+  if (record.ok() && *record) TakeRecord(session, **record);
   MNEMON_RETURN_IF_ERROR(store.Scan(
       StoreTable::kJournal, {.session = SessionKey{.id = id}},
       [&](const SessionKey&, std::string_view name, std::string_view value) {

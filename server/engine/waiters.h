@@ -32,10 +32,11 @@ enum class WaiterKind {
   kSnapshot,  // the snapshots of sessions, for the one that is being made
   kRestore,   // a call, for the state of its session
   kGiveWay,   // a call, for another one to leave its session
+  kRead,      // a method of a session, for the store to give it
 };
-inline constexpr std::string_view kWaiterKinds[] = {"call",     "transfer", "flush",
-                                                    "release",  "delete",   "unload",
-                                                    "snapshot", "restore",  "give_way"};
+inline constexpr std::string_view kWaiterKinds[] = {
+    "call",   "transfer", "flush",   "release",  "delete",
+    "unload", "snapshot", "restore", "give_way", "read"};
 inline constexpr size_t kWaiterKindCount = std::size(kWaiterKinds);
 
 struct WaiterStats {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A store of sessions in memory whose commits a test holds, lets go or lets fail.
+// A store of sessions in memory whose commits and reads a test holds, lets go or lets
+// fail.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -53,6 +55,28 @@ class HeldStore final : public SessionStore {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, timeout, [this] { return waiting_ > 0; });
   }
+  // The next `count` reads of the table, of one session each, wait for OpenReads with
+  // what they have found.
+  void HoldReads(StoreTable table, int count = std::numeric_limits<int>::max()) {
+    std::lock_guard lock(mutex_);
+    held_table_ = table;
+    reads_to_hold_ = count;
+  }
+  void OpenReads() {
+    std::lock_guard lock(mutex_);
+    reads_to_hold_ = 0;
+    ++reads_opened_;
+    changed_.notify_all();
+  }
+  bool AwaitHeldRead(std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, timeout, [this] { return reads_held_ > 0; });
+  }
+  // The next reads fail, until `fails` is false.
+  void FailReads(bool fails) {
+    std::lock_guard lock(mutex_);
+    reads_fail_ = fails;
+  }
   // Called whenever a commit begins to wait.
   void Notify(std::function<void()> on_held) {
     std::lock_guard lock(mutex_);
@@ -78,19 +102,22 @@ class HeldStore final : public SessionStore {
   absl::StatusOr<std::optional<std::string>> Get(StoreTable table,
                                                  const SessionKey& session,
                                                  std::string_view name) override {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const auto found =
         values_.find({table, std::string(session.id), std::string(name)});
-    if (found == values_.end()) return std::nullopt;
-    return found->second;
+    std::optional<std::string> value;
+    if (found != values_.end()) value = found->second;
+    if (!EndRead(lock, table)) return ReadFailure();
+    return value;
   }
 
   absl::Status Scan(StoreTable table, const StoreRange& range, const Visit& visit,
                     const Unreadable&) override {
     std::map<Key, std::string> values;
     {
-      std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       values = values_;
+      if (range.session && !EndRead(lock, table)) return ReadFailure();
     }
     for (const auto& [key, value] : values) {
       const auto& [in, id, name] = key;
@@ -140,6 +167,24 @@ class HeldStore final : public SessionStore {
                      {.reason = "STORE_FULL"});
   }
 
+  static absl::Status ReadFailure() {
+    return MakeError(absl::StatusCode::kUnavailable, "the disk fails",
+                     {.reason = "STORE_FAILED"});
+  }
+
+  // False: it fails.
+  bool EndRead(std::unique_lock<std::mutex>& lock, StoreTable table) {
+    if (table == held_table_ && reads_to_hold_ > 0) {
+      --reads_to_hold_;
+      ++reads_held_;
+      changed_.notify_all();
+      changed_.wait(lock,
+                    [this, opened = reads_opened_] { return reads_opened_ != opened; });
+      --reads_held_;
+    }
+    return !reads_fail_;
+  }
+
   void Apply(const SessionChanges& session) {
     const std::string id(session.session.id);
     for (const StoreChange& change : session.changes) {
@@ -177,6 +222,11 @@ class HeldStore final : public SessionStore {
   bool fails_ = false;
   bool written_ = false;
   bool healthy_ = true;
+  StoreTable held_table_ = StoreTable::kSessions;
+  int reads_to_hold_ = 0;
+  int reads_held_ = 0;
+  int reads_opened_ = 0;
+  bool reads_fail_ = false;
 };
 
 }  // namespace mnemon

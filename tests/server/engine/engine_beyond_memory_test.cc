@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/strings.h"
+#include "tests/server/engine/sleepers.h"
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -11,19 +12,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-constexpr int64_t kMiB = int64_t{1} << 20;
-
-// Runs of blocks of each kind of entries, and some for the tokens of calls.
-int64_t CallBytes(ToyState state) {
-  const bool both =
-      state == ToyState::kFixedAndRing || state == ToyState::kFixedAndAppend;
-  return (both ? 4 : 2) * kMiB + kMiB / 4;
-}
-
-Engine::Options Narrow(ToyState state, int64_t resting) {
-  return {.memory_bytes = CallBytes(state) + resting, .call_bytes = CallBytes(state)};
-}
 
 // Asks until it is taken, and counts how often it was not.
 template <class Ask>
@@ -35,29 +23,8 @@ auto Counted(int& refused, const Ask& ask) {
   });
 }
 
-class BeyondMemory : public StoreFixture, public testing::WithParamInterface<ToyState> {
- protected:
-  // Has the only session that can sleep do so, among others that then go.
-  static void PutToSleep(StoredServer& stored) {
-    Engine& engine = stored.engine();
-    const auto deadline = std::chrono::steady_clock::now() + seconds(60);
-    int made = 0;
-    while (engine.Stats().asleep == 0) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-      SessionSettings settings;
-      settings.durability = Durability::kNone;
-      const std::string id = StrCat("filler", made);
-      if (engine.CreateSession({.id = id, .settings = settings}).ok()) ++made;
-    }
-    ASSERT_EQ(engine.Stats().asleep, 1);
-    while (made-- > 0) {
-      ASSERT_TRUE(engine.DeleteSession(StrCat("filler", made)).ok());
-    }
-    ASSERT_TRUE(AwaitMemory(engine, [](const MemoryStats& memory) {
-      return memory.sessions < memory.sessions_limit / 2;
-    }));
-  }
-};
+class BeyondMemory : public StoreFixture,
+                     public testing::WithParamInterface<ToyState> {};
 
 // Ten times what memory has for them, and more of them than it has room for.
 TEST_P(BeyondMemory, TurnsOnRandomSessionsGoOn) {
@@ -116,7 +83,7 @@ TEST_P(BeyondMemory, ASessionThatSleptIsTheSame) {
   ASSERT_TRUE(CheckpointSession(engine, {.session = "a", .id = "c"}).ok());
   stored.server->AwaitIdle();
   const SessionFacts before = *engine.GetSession("a");
-  PutToSleep(stored);
+  PutToSleep(stored.engine());
   // Listed without being woken up.
   const auto page = engine.ListSessions({.page_size = 1});
   ASSERT_TRUE(page.ok()) << page.status();
@@ -148,7 +115,7 @@ TEST_P(BeyondMemory, ASessionExpiresInItsSleep) {
   Engine& engine = stored.engine();
   ASSERT_TRUE(engine.CreateSession({.id = "a", .settings = {.ttl = seconds(10)}}).ok());
   ASSERT_TRUE(stored.server->Run(Ask({1, 2, 3}, 4, "a")).status.ok());
-  PutToSleep(stored);
+  PutToSleep(stored.engine());
   const int64_t sessions = engine.Stats().sessions;
   stored.server->clock.Advance(seconds(11));
   EXPECT_EQ(ReasonOf(engine.GetSession("a").status()), "SESSION_EXPIRED");
@@ -161,7 +128,7 @@ TEST_P(BeyondMemory, ASessionIsDamagedInItsSleep) {
   Engine& engine = stored.engine();
   ASSERT_TRUE(engine.CreateSession({.id = "a"}).ok());
   ASSERT_TRUE(stored.server->Run(Ask({1, 2, 3}, 4, "a")).status.ok());
-  PutToSleep(stored);
+  PutToSleep(stored.engine());
   const int64_t sessions = engine.Stats().sessions;
   ASSERT_TRUE(PutRecord(*stored.store, "a", "no record").ok());
   EXPECT_EQ(ReasonOf(engine.GetSession("a").status()), "SESSION_DAMAGED");
