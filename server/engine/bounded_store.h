@@ -3,6 +3,7 @@
 // happen on threads of their own, and who asks does not wait for longer.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -38,7 +39,7 @@ class BoundedStore final : public SessionStore {
   BoundedStore& operator=(const BoundedStore&) = delete;
 
   static constexpr size_t kThreads = 8;
-  static constexpr std::chrono::milliseconds kPatience{1000};
+  static constexpr std::chrono::milliseconds kPatience{5000};
 
   // From now on who reads gets UNAVAILABLE, DRAINING, those that wait included.
   void StopReading();

@@ -350,8 +350,9 @@ class Engine {
   bool stopping() const;
   // The body of the thread that removes expired sessions.
   void ExpireSessions();
-  // The body of the thread that ends what waits too long. It waits for nothing but the
-  // time: not for the store, nor for a lock that anybody has while he reads it.
+  // The body of the thread that ends what waits too long. It never waits for the store,
+  // nor for a lock that anybody has while he reads it; for memory it may, where what
+  // was told makes a call go on.
   void EndOverdue();
 
   const std::shared_ptr<EngineContext> context_;

@@ -268,9 +268,11 @@ absl::Status Engine::DeleteSession(const std::string& id, const std::string& eta
       if (!etag.empty()) changes = journal.changes();
       if (!etag.empty() && etag != directory.EtagOf(*session)) break;
       MNEMON_RETURN_IF_ERROR(journal.status());
-      // What changes until the store has the deletion is acknowledged to nobody.
-      if (journal.TryDelete(
-              changes, [on_done](const absl::Status& status) { on_done(status); })) {
+      // What changes until the store has the deletion is acknowledged to nobody. As
+      // long as it is not answered the session does not fall asleep.
+      if (journal.TryDelete(changes, [session, on_done](const absl::Status& status) {
+            on_done(status);
+          })) {
         return absl::OkStatus();
       }
     }

@@ -23,7 +23,7 @@ SessionPersistence::SessionPersistence(const EngineContext& context,
                               const auto& status) { OnLost(journal, status); },
                .needs_base =
                    [this](const auto& journal) {
-                     if (auto session = journal->session()) RequestSnapshot(session);
+                     if (auto session = journal->session()) StoreAnew(session);
                    },
                .deleted = [this](const auto& journal) { OnDeleted(journal); }}) {}
 
@@ -118,8 +118,7 @@ void SessionPersistence::OnLost(const SessionJournal& journal,
 
 void SessionPersistence::OnDeleted(const SessionJournal& journal) {
   const std::shared_ptr<Session> session = journal.session();
-  if (session == nullptr || !context_.directory.Remove(*session)) return;
-  session->journal->Delete(nullptr);
+  if (session == nullptr || !context_.directory.Retire(session)) return;
   if (!runners_.empty()) runners_[session->model]->Forget(session);
 }
 
@@ -178,7 +177,7 @@ void SessionPersistence::RequestSnapshot(
     session->journal->Begun();
     refused = OutOfMemoryError();
   }
-  refused.ok() ? StartNext() : session->journal->BaseFailed(refused);
+  refused.ok() ? PostNext() : session->journal->BaseFailed(refused);
 }
 
 void SessionPersistence::RequestAtRest(
@@ -328,7 +327,12 @@ void SessionPersistence::SaveDone() {
     saving_ = false;
     if (wanted_.empty()) saved_.notify_all();
   }
-  // On a thread of its own: the next one may be done at once, as this one was.
+  PostNext();
+}
+
+void SessionPersistence::PostNext() noexcept {
+  // On a thread of its own: it may read the store, which those who ask cannot wait for,
+  // and be done at once, as the one before.
   static_cast<void>(CatchOutOfMemory({}, [&] {
     context_.snapshots.Post(MakeCallback([this] { StartNext(); }));
     return absl::OkStatus();
@@ -367,7 +371,15 @@ void SessionPersistence::SaveCheckpoint(const std::shared_ptr<Session>& session,
             return snapshot.status();
           });
           if (!put.ok()) return on_saved(put);
-          journal->Flush(WaiterKind::kFlush, on_saved);
+          journal->Flush(WaiterKind::kFlush, [journal, id = checkpoint.id,
+                                              on_saved](const absl::Status& status) {
+            // Its history may not have come into the store.
+            static_cast<void>(CatchOutOfMemory({}, [&] {
+              if (!status.ok()) journal->DropCheckpoint(id);
+              return absl::OkStatus();
+            }));
+            on_saved(status);
+          });
         });
     return absl::OkStatus();
   });

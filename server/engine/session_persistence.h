@@ -166,6 +166,7 @@ class SessionPersistence {
   void RequestRested();
   // Snapshots that are wanted, one after the other.
   void StartNext();
+  void PostNext() noexcept;
   void SaveNow(const std::shared_ptr<Session>& session);
   // Nullopt: it was not kept; counted.
   std::optional<StoredSnapshot> PutSnapshot(const EncodedSnapshot& snapshot);

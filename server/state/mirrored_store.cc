@@ -43,7 +43,8 @@ namespace {
 // Between tries to make a copy anew, and between pieces of a filling.
 constexpr std::chrono::seconds kRetry{5};
 constexpr std::chrono::milliseconds kPause{1};
-// A copy that has failed, and cannot be opened so many times, is made anew.
+// A copy that has failed, and was opened again, or could not be, so many times without
+// becoming whole, is made anew.
 constexpr int kReopenTries = 60;
 
 const char* NameOfCopy(int which) { return which == 0 ? "a" : "b"; }
@@ -213,8 +214,11 @@ class MirroredStore final : public SessionStore {
       {
         const UseGate::Alone alone(gate_);
         std::lock_guard commit(commit_);
-        MNEMON_RETURN_IF_ERROR(copies_[0]->DropFormat1());
+        // What has taken the place of the old table is there before that goes. An open
+        // of the new format drops it, too.
+        MNEMON_RETURN_IF_ERROR(copies_[0]->SyncLog());
         MNEMON_RETURN_IF_ERROR(directory_.Finish());
+        MNEMON_RETURN_IF_ERROR(copies_[0]->DropFormat1());
       }
       std::lock_guard lock(mutex_);
       format_1_ = false;
@@ -429,15 +433,17 @@ class MirroredStore final : public SessionStore {
       copies_[which].reset();
     }
     std::unique_ptr<StoreCopy> made;
-    if (!damaged) {
-      absl::StatusOr<std::unique_ptr<StoreCopy>> reopened = ReopenStoreCopy(place);
-      if (!reopened.ok() && (absl::IsResourceExhausted(reopened.status()) ||
-                             ++reopen_tries_ < kReopenTries)) {
-        return reopened.status();
+    if (!damaged && ++reopen_tries_ < kReopenTries) {
+      if (reopen_tries_ > 1) {
+        std::unique_lock lock(mutex_);
+        if (changed_.wait_for(lock, kRetry, [&] { return stopping_; })) {
+          return absl::OkStatus();
+        }
       }
-      if (reopened.ok()) made = *std::move(reopened);
+      absl::StatusOr<std::unique_ptr<StoreCopy>> reopened = ReopenStoreCopy(place);
+      if (absl::IsResourceExhausted(reopened.status())) --reopen_tries_;
+      MNEMON_ASSIGN_OR_RETURN(made, std::move(reopened));
     }
-    reopen_tries_ = 0;
     if (made == nullptr) {
       LogEvent(LogLevel::kWarning, "store_copy_rebuilt",
                {{"copy", std::string(NameOfCopy(which))}});
@@ -472,9 +478,7 @@ class MirroredStore final : public SessionStore {
             return absl::OkStatus();
           }
         }
-        const StoreComparison::Outcome outcome = comparison.Step();
-        if (comparison.stood_in() > 0) NoteDamage(primary);
-        switch (outcome) {
+        switch (comparison.Step()) {
           case StoreComparison::Outcome::kMore:
             break;
           case StoreComparison::Outcome::kFirstDamaged:
@@ -485,12 +489,16 @@ class MirroredStore final : public SessionStore {
             return absl::OkStatus();
           case StoreComparison::Outcome::kFailed: {
             std::lock_guard lock(mutex_);
-            other_ = Other::kOut;
+            if (!copies_[1 - primary]->healthy()) other_ = Other::kOut;
             return comparison.status();
           }
           case StoreComparison::Outcome::kDone:
             return EndComparison(primary, other, comparison.differences());
         }
+      }
+      if (comparison.stuck()) {
+        NoteDamage(primary);
+        comparison.Skip();
       }
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, kPause, [&] { return stopping_; });
@@ -515,6 +523,7 @@ class MirroredStore final : public SessionStore {
           LogLevel::kInfo, "store_copy_whole",
           {{"copy", std::string(NameOfCopy(1 - primary))}, {"changes", differences}});
     }
+    reopen_tries_ = 0;
     other_ = Other::kWhole;
     compared_ = true;
     changed_.notify_all();

@@ -65,11 +65,7 @@ StoreComparison::Outcome StoreComparison::Step() {
     if (!stands_in_ || !IsDamage(one->status())) {
       return Failed(one->status(), Outcome::kFirstDamaged);
     }
-    ++stood_in_;
-    at_ = std::max(FirstReadable(first_, table, {at_, all.end}), at_ + '\0');
-    if (at_ < all.end) return Outcome::kMore;
-    ++table_;
-    at_.clear();
+    stuck_ = true;
     return Outcome::kMore;
   }
   if (!one->Valid() && !two->Valid()) {
@@ -77,6 +73,16 @@ StoreComparison::Outcome StoreComparison::Step() {
     at_.clear();
   }
   return Outcome::kMore;
+}
+
+void StoreComparison::Skip() {
+  const StoreKeySpan all = AllStoreKeys();
+  at_ = std::max(FirstReadable(first_, kTables[table_], {at_, all.end}), at_ + '\0');
+  if (at_ >= all.end) {
+    ++table_;
+    at_.clear();
+  }
+  stuck_ = false;
 }
 
 }  // namespace mnemon

@@ -30,12 +30,16 @@ class StoreComparison {
     kSecondDamaged,
     kFailed,  // status()
   };
-  // No commit may be in progress.
+  // No commit may be in progress. REQUIRES: it is not stuck.
   Outcome Step();
 
+  // Behind a Step: the first one cannot read on, and the second one stands in.
+  bool stuck() const { return stuck_; }
+  // Goes on where the first one can read again. Commits may be in progress: it may read
+  // the damaged place many times, and a disk may take its time for each.
+  void Skip();
+
   int64_t differences() const { return differences_; }
-  // Places that the first one could not read.
-  int64_t stood_in() const { return stood_in_; }
   const absl::Status& status() const { return status_; }
 
  private:
@@ -47,7 +51,7 @@ class StoreComparison {
   size_t table_ = 0;
   std::string at_;  // the first key that was not compared
   int64_t differences_ = 0;
-  int64_t stood_in_ = 0;
+  bool stuck_ = false;
   absl::Status status_;
 };
 

@@ -24,6 +24,7 @@ namespace {
 constexpr char kNumberKey[] = "number";
 constexpr char kFillingKey[] = "filling";  // where it is not whole
 constexpr char kBehindValue[] = "behind";  // else it is a part
+constexpr char kFormat1Table[] = "snapshots";
 constexpr size_t kProbeBytes = size_t{1} << 20;
 
 rocksdb::Slice AsSlice(std::string_view text) { return {text.data(), text.size()}; }
@@ -34,11 +35,11 @@ std::string NumberText(uint64_t number) {
   return text;
 }
 
-// All tables are in the list that the database has of them: one that is cut off behind
-// some of them would be opened without the others, whose part of the log is left out.
+// All tables are in the list that the database has of them, `names`: one that is cut
+// off behind some of them would be opened without the others, whose part of the log is
+// left out.
 absl::Status FindTables(const std::string& path, const StoreDatabaseOptions& options,
-                        const StoreCopy::Mode& mode) {
-  std::vector<std::string> names;
+                        const StoreCopy::Mode& mode, std::vector<std::string>& names) {
   const rocksdb::Status listed =
       rocksdb::DB::ListColumnFamilies(options.database, path, &names);
   const bool all =
@@ -123,12 +124,22 @@ absl::StatusOr<StoreCopy::Content> StoreCopy::Look(const Place& place) {
 absl::StatusOr<std::unique_ptr<StoreCopy>> StoreCopy::Open(const Place& place,
                                                            Mode mode) {
   std::unique_ptr<StoreCopy> made(new StoreCopy(place));
-  StoreDatabaseOptions chosen = MakeStoreOptions(
-      place.options, made->environment_.get(), made->health_, mode.format_1);
+  const auto choose = [&](bool format_1) {
+    return MakeStoreOptions(place.options, made->environment_.get(), made->health_,
+                            format_1);
+  };
+  StoreDatabaseOptions chosen = choose(mode.format_1);
+  std::vector<std::string> names;
+  if (!mode.create) {
+    MNEMON_RETURN_IF_ERROR(FindTables(place.path, chosen, mode, names));
+  }
+  // An upgrade was cut short before its end.
+  const bool drop = !mode.format_1 &&
+                    std::find(names.begin(), names.end(), kFormat1Table) != names.end();
+  if (drop) chosen = choose(/*format_1=*/true);
   chosen.database.create_if_missing = mode.create;
   // Older stores of format 1 have none for checkpoints.
   chosen.database.create_missing_column_families = mode.create || mode.format_1;
-  if (!mode.create) MNEMON_RETURN_IF_ERROR(FindTables(place.path, chosen, mode));
   if (mode.salvaged) chosen.database.track_and_verify_wals_in_manifest = false;
   made->cache_ = chosen.cache;
   rocksdb::DB* database = nullptr;
@@ -142,6 +153,7 @@ absl::StatusOr<std::unique_ptr<StoreCopy>> StoreCopy::Open(const Place& place,
   }
   if (!status.ok()) return StoreStatus(status);
   MNEMON_RETURN_IF_ERROR(made->ReadFacts());
+  if (drop) MNEMON_RETURN_IF_ERROR(made->DropFormat1());
   return made;
 }
 
@@ -291,9 +303,7 @@ std::unique_ptr<rocksdb::Iterator> StoreCopy::Iterate(StoreTable table,
 
 absl::Status StoreCopy::DropFormat1() {
   rocksdb::ColumnFamilyHandle* const handle = handles_.back();
-  if (handle->GetName() != "snapshots") return absl::OkStatus();  // it was dropped
-  // What has taken its place is not to be lost behind it.
-  MNEMON_RETURN_IF_ERROR(SyncLog());
+  if (handle->GetName() != kFormat1Table) return absl::OkStatus();  // it was dropped
   const rocksdb::Status status = database_->DropColumnFamily(handle);
   if (!status.ok()) return Failed(status);
   handles_.pop_back();

@@ -39,10 +39,10 @@ class StoreDirectory {
   // A folder of this name takes the place of both copies at the next Open, whole or not
   // at all; the other name is for one that is not finished.
   static std::string repaired_copy(const std::string& path) {
-    return path + "/db/repaired";
+    return path + "/db/repaired.whole";
   }
   static std::string unfinished_copy(const std::string& path) {
-    return path + "/db/repaired.tmp";
+    return path + "/db/repaired";
   }
   std::string synced_number() const { return path_ + "/db/SYNCED"; }
   std::string snapshots() const { return path_ + "/snapshots"; }

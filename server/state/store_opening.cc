@@ -156,7 +156,9 @@ absl::StatusOr<OpenedCopies> OpenStoreCopies(
   }
 
   int primary = PrimaryOf(found, facts.synced);
-  const bool whole = primary >= 0 && found[primary].copy->number() >= facts.synced;
+  const bool whole = primary >= 0 &&
+                     found[primary].copy->extent() == StoreCopy::Extent::kWhole &&
+                     found[primary].copy->number() >= facts.synced;
   if (!whole) {
     for (const FoundCopy& one : found) {
       if (!one.status.ok() && !absl::IsDataLoss(one.status)) return one.status;

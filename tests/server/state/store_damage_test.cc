@@ -297,6 +297,11 @@ TEST_F(StoreDamage, OneThatIsBehindLeadsWhereThereIsNoOther) {
     fs::copy(copy, Path("cut"), fs::copy_options::recursive, vanished);
   };
   make_behind();
+  // One that cannot be opened just now is there all the same.
+  auto busy = std::make_shared<UnsyncedFileSystem>();
+  busy->RefuseToOpen("/db/a/");
+  EXPECT_EQ(ReasonOf(OpenSessionStoreOn(busy, Path("cut"), {}).status()),
+            "STORE_FAILED");
   fs::remove_all(Path("cut") + "/db/a");
   auto store =
       OpenSessionStoreOn(std::make_shared<UnsyncedFileSystem>(), Path("cut"), {});
@@ -310,7 +315,7 @@ TEST_F(StoreDamage, ARepairThatWasCutShortGoesOn) {
   Make();
   for (int steps = 0; steps < 3; ++steps) {
     const std::string copy = FreshCopy();
-    fs::copy(copy + "/db/a", copy + "/db/repaired");
+    fs::copy(copy + "/db/a", copy + "/db/repaired.whole");
     for (const char* which : {"/db/a", "/db/b"}) {
       for (const auto& entry : fs::directory_iterator(copy + which)) {
         if (entry.path().extension() == ".sst") fs::resize_file(entry.path(), 100);
@@ -325,7 +330,7 @@ TEST_F(StoreDamage, ARepairThatWasCutShortGoesOn) {
     for (const char* left : {"a.damaged", "b.damaged"}) {
       EXPECT_TRUE(fs::exists(copy + "/db/" + left + "/CURRENT"));
     }
-    EXPECT_FALSE(fs::exists(copy + "/db/repaired"));
+    EXPECT_FALSE(fs::exists(copy + "/db/repaired.whole"));
   }
 }
 
