@@ -145,11 +145,7 @@ TEST(Overdue, CheckpointsFollowTheDurabilityOfTheirSession) {
           {.session = "s", .settings = WithDurability(next)});
       ASSERT_TRUE(updated.ok()) << updated.status();
     }
-    if (durability == Durability::kTurn) {
-      EXPECT_TRUE(
-          scene.engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
-      scene.Restart();
-    }
+    if (durability == Durability::kTurn) scene.Restart();
     const absl::Status rewound = RewindTo(scene.engine(), "c");
     EXPECT_TRUE(rewound.ok()) << rewound;
     const Facts updated = scene.engine().UpdateSession(

@@ -118,9 +118,11 @@ struct Scene {
   }
 
   Engine& engine() { return *server->engine; }
-  // All that was to be written is; another engine begins with that.
+  // All that was to be written is, as at the end of a server; another engine begins
+  // with that.
   void Restart() {
     store.Open();
+    EXPECT_TRUE(engine().SaveSessions(std::chrono::steady_clock::now() + kSoon));
     server.reset();
     server = std::make_unique<ToyServer>(ToyState::kFixedAndAppend, options);
   }
