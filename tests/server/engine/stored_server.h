@@ -36,7 +36,15 @@ struct StoredServer {
 
   // What a killed process would leave now.
   void CopyAfterKill(const std::string& to) const {
-    std::filesystem::copy(path, to, std::filesystem::copy_options::recursive);
+    namespace fs = std::filesystem;
+    // The store's threads go on: a file may vanish while the folder is copied.
+    std::error_code vanished;
+    for (int tries = 0; tries < 100; ++tries) {
+      fs::copy(path, to, fs::copy_options::recursive, vanished);
+      if (!vanished) return;
+      fs::remove_all(to);
+    }
+    FAIL() << vanished.message();
   }
   void CopyAfterPowerFailure(const std::string& to) const {
     CopyStoreAfterPowerFailure(*files, path, PowerFailure::kDropsAll, to);
