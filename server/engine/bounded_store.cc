@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/bounded_store.h"
 
-#include <chrono>
 #include <utility>
 
 #include "base/out_of_memory.h"

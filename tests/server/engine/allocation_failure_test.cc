@@ -9,6 +9,7 @@
 #include "server/engine/sleeping_sessions.h"
 #include "tests/fakes/failing_allocation.h"
 #include "tests/fakes/patience.h"
+#include "tests/fakes/silent_observer.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/predict_fixture.h"
 
@@ -231,19 +232,6 @@ TEST_P(FailingAllocations, OfACallerWhoRemovesExpiredSessions) {
   }
   EXPECT_GT(failed, 2);
 }
-
-struct SilentObserver final : EngineObserver {
-  void OnStep(size_t, int64_t, Seconds) override {}
-  void OnRefused(std::optional<size_t>, const absl::Status&) override {}
-  void OnAdmitted(size_t, const StartFacts&, Seconds) override {}
-  void OnFirstToken(size_t, Seconds, Seconds) override {}
-  void OnNextToken(size_t, Seconds) override {}
-  void OnStall(size_t, Seconds) override {}
-  void OnEnded(size_t, const RequestEnd&) override {}
-  void OnResumed(size_t) override {}
-  void OnSessionEvent(SessionEvent) override {}
-  void OnRestored(SessionTier, Seconds) override {}
-};
 
 // Calls that end with a result that takes memory, for their callers and an observer.
 TEST_P(FailingAllocations, OfEndsByStopStrings) {

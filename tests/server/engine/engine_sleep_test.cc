@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "server/state/snapshot.h"
 #include "tests/fakes/held_store.h"
+#include "tests/fakes/silent_observer.h"
 #include "tests/server/engine/await_answer.h"
 #include "tests/server/engine/engine_fixture.h"
 #include "tests/server/engine/sleepers.h"
@@ -27,17 +28,8 @@ using Facts = absl::StatusOr<SessionFacts>;
 constexpr seconds kSoon{20};
 
 // Holds those who report an expiry, but for the thread that made it.
-class HeldExpiries final : public EngineObserver {
+class HeldExpiries final : public SilentObserver {
  public:
-  void OnStep(size_t, int64_t, Seconds) override {}
-  void OnRefused(std::optional<size_t>, const absl::Status&) override {}
-  void OnAdmitted(size_t, const StartFacts&, Seconds) override {}
-  void OnFirstToken(size_t, Seconds, Seconds) override {}
-  void OnNextToken(size_t, Seconds) override {}
-  void OnStall(size_t, Seconds) override {}
-  void OnEnded(size_t, const RequestEnd&) override {}
-  void OnResumed(size_t) override {}
-  void OnRestored(SessionTier, Seconds) override {}
   void OnSessionEvent(SessionEvent event) override {
     if (event != SessionEvent::kExpire || std::this_thread::get_id() == spared_) return;
     std::unique_lock lock(mutex_);

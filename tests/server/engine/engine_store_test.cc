@@ -6,6 +6,7 @@
 
 #include "server/state/snapshot.h"
 #include "tests/fakes/patience.h"
+#include "tests/fakes/silent_observer.h"
 #include "tests/server/engine/stored_server.h"
 
 namespace mnemon {
@@ -73,16 +74,7 @@ TEST_P(EngineStore, SessionsOutliveTheProcess) {
 }
 
 // The states that came back from the store.
-struct Restores final : EngineObserver {
-  void OnStep(size_t, int64_t, Seconds) override {}
-  void OnRefused(std::optional<size_t>, const absl::Status&) override {}
-  void OnAdmitted(size_t, const StartFacts&, Seconds) override {}
-  void OnFirstToken(size_t, Seconds, Seconds) override {}
-  void OnNextToken(size_t, Seconds) override {}
-  void OnStall(size_t, Seconds) override {}
-  void OnEnded(size_t, const RequestEnd&) override {}
-  void OnResumed(size_t) override {}
-  void OnSessionEvent(SessionEvent) override {}
+struct Restores final : SilentObserver {
   void OnRestored(SessionTier from, Seconds took) override {
     EXPECT_EQ(from, SessionTier::kDisk);
     EXPECT_GT(took.count(), 0);

@@ -276,7 +276,7 @@ TEST_F(StoreDamage, OfTheLeaderCostsNothingWhereTheOtherIsBehind) {
 // Killed while one that is behind is filled; then the other one is gone.
 TEST_F(StoreDamage, OneThatIsBehindLeadsWhereThereIsNoOther) {
   Make();
-  const auto make_behind = [&] {
+  {
     const std::string copy = FreshCopy();
     fs::copy(copy + "/db/b", Path("b"), fs::copy_options::recursive);
     {
@@ -295,8 +295,7 @@ TEST_F(StoreDamage, OneThatIsBehindLeadsWhereThereIsNoOther) {
     fs::remove_all(Path("cut"));
     std::error_code vanished;
     fs::copy(copy, Path("cut"), fs::copy_options::recursive, vanished);
-  };
-  make_behind();
+  }
   // One that cannot be opened just now is there all the same.
   auto busy = std::make_shared<UnsyncedFileSystem>();
   busy->RefuseToOpen("/db/a/");
@@ -334,8 +333,7 @@ TEST_F(StoreDamage, ARepairThatWasCutShortGoesOn) {
   }
 }
 
-// Folders where files belong, a link to a folder excepted: the copy is damaged, and no
-// more than that.
+// A folder in place of a file is set aside: its copy is damaged, and made anew.
 TEST_F(StoreDamage, AFolderInPlaceOfAFileCostsNothing) {
   Make();
   for (const fs::path& file : FilesIn(Path("killed"))) {
