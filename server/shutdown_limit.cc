@@ -17,10 +17,6 @@ using SteadyClock = std::chrono::steady_clock;
 
 // Between two looks at what has come.
 constexpr milliseconds kLook{20};
-// For the last lines of the log.
-constexpr milliseconds kLastLines{150};
-// Behind the limit, where even the thread hangs.
-constexpr milliseconds kLastResort{250};
 
 // The kernel ends the process by SIGALRM in `time`; zero: it does not.
 void SetAlarm(milliseconds time) {
@@ -46,7 +42,7 @@ void ShutdownLimit::Begin(milliseconds grace, Work work) {
     work_ = std::move(work);
   }
   limit_ = SteadyClock::now() + grace + kBehindGrace;
-  SetAlarm(grace + kBehindGrace + kLastResort);
+  SetAlarm(grace + kBehindGrace + patience_.last_resort);
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -71,7 +67,7 @@ void ShutdownLimit::Run() {
     // A third one finds nothing more to hurry.
     if (std::exchange(second, true)) End();
     limit_ = std::min(limit_.load(), SteadyClock::now() + kBehindSecond);
-    SetAlarm(kBehindSecond + kLastResort);
+    SetAlarm(kBehindSecond + patience_.last_resort);
     LogWarning("second signal: the process ends now");
     std::lock_guard lock(mutex_);
     if (work_.hurry) work_.hurry();
@@ -85,7 +81,7 @@ void ShutdownLimit::End() {
              {{"calls", work_.calls ? work_.calls() : 0},
               {"waiting", work_.waiting ? work_.waiting() : std::string()}});
   }
-  FlushLog(kLastLines);
+  FlushLog(patience_.last_lines);
   std::_Exit(kExitCode);
 }
 

@@ -15,6 +15,14 @@
 
 namespace mnemon {
 
+// What the thread may take once the limit is there.
+struct ShutdownPatience {
+  // For the last lines of the log.
+  std::chrono::milliseconds last_lines{150};
+  // Until the kernel ends the process by SIGALRM, where even the thread hangs.
+  std::chrono::milliseconds last_resort{250};
+};
+
 // One thread.
 class ShutdownLimit {
  public:
@@ -35,8 +43,10 @@ class ShutdownLimit {
     std::function<std::string()> waiting;
   };
 
-  // `signals` outlives it.
-  explicit ShutdownLimit(SignalWaiter& signals) : signals_(signals) {}
+  // `signals` outlives it. More patience than the default breaks the promise of two
+  // seconds.
+  explicit ShutdownLimit(SignalWaiter& signals, ShutdownPatience patience = {})
+      : signals_(signals), patience_(patience) {}
   // All has ended in time.
   ~ShutdownLimit();
   ShutdownLimit(const ShutdownLimit&) = delete;
@@ -59,6 +69,7 @@ class ShutdownLimit {
   [[noreturn]] void End();
 
   SignalWaiter& signals_;
+  const ShutdownPatience patience_;
   std::atomic<Time> limit_ = Time::max();
   std::atomic<bool> over_ = false;
   std::mutex mutex_;

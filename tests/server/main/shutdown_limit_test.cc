@@ -18,11 +18,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A process whose work does not end, however often it is told to.
+// A process whose work does not end, however often it is told to. The thread has an
+// hour to see it, so that it does on a machine that has no time for it.
 [[noreturn]] void Hang(milliseconds grace, int signals_sent) {
   InitProcess();
   SignalWaiter signals;
-  ShutdownLimit limit(signals);
+  ShutdownLimit limit(signals, {.last_lines = std::chrono::hours(1),
+                                .last_resort = std::chrono::hours(1)});
   limit.Begin(grace, {.hurry = [] { LogInfo("event=hurried"); },
                       .calls = [] { return 3; },
                       .waiting = [] { return std::string("flush 2"); }});
@@ -53,6 +55,22 @@ TEST_F(ShutdownLimitDeath, ASecondSignalHurriesAndEnds) {
 TEST_F(ShutdownLimitDeath, AThirdSignalEndsAtOnce) {
   EXPECT_EXIT(Hang(std::chrono::hours(1), 2),
               testing::ExitedWithCode(ShutdownLimit::kExitCode), kCutOff);
+}
+
+// A process in which even the thread of the limit hangs.
+[[noreturn]] void HangAll() {
+  InitProcess();
+  SignalWaiter signals;
+  ShutdownLimit limit(signals);
+  limit.Begin(milliseconds(0), {.calls = [] {
+                while (true) pause();
+                return 0;
+              }});
+  while (true) pause();
+}
+
+TEST_F(ShutdownLimitDeath, TheKernelEndsWhatCannotEndItself) {
+  EXPECT_EXIT(HangAll(), testing::KilledBySignal(SIGALRM), "");
 }
 
 [[noreturn]] void EndInTime() {
